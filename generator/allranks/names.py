@@ -245,6 +245,8 @@ ROLE_EVALUATOR, ROLE_TRIAL = "evaluator", "trial"
 EXIT_TRAINING_LOST = 216
 # A pod ends with it whose workspace cannot be unpacked (files/workspace.sh); no restart mends that.
 EXIT_WORKSPACE = 217
+# A rank is blamed with it for a standstill that `runPolicy.onStall` ends (files/stall.py).
+EXIT_STALLED = 218
 
 # Our master's verdict begins with it, wherever it is left: in its own termination message, and in
 # those of the workers that end because of it. So whoever replaces pods knows that all is over.

@@ -22,7 +22,7 @@ stand for who uses plain Helm.
      variables of its roles, and `reserved` the names that it sets itself. JSON list. */}}
 {{- define "allranks.checks.shared" -}}
 {{- $problems := list -}}
-{{- range $rule := list "workload" "release" "program" "env" "resources" "storage" "workspace" "scheduling" "metadata" -}}
+{{- range $rule := list "workload" "release" "program" "env" "resources" "storage" "workspace" "scheduling" "metadata" "stall" -}}
 {{- $problems = concat $problems (include (printf "allranks.checks.%s" $rule) $ | fromJsonArray) -}}
 {{- end -}}
 {{- toJson $problems -}}
@@ -83,6 +83,22 @@ stand for who uses plain Helm.
 {{- $size := add (len $values.script) (len $values.setup) -}}
 {{- if gt (add $size $own) 1048576 -}}
 {{- $problems = append $problems (printf "script: script and setup have %d bytes, and %d is what a ConfigMap holds beside our own files; put the code in the image or on a volume and run it with command" $size (sub 1048576 $own)) -}}
+{{- end -}}
+{{- toJson $problems -}}
+{{- end -}}
+
+{{/* Only the launcher of torchrun's ranks arms them, and looks whether they go on. */}}
+{{- define "allranks.checks.stall" -}}
+{{- $problems := list -}}
+{{- $policy := .ctx.Values.runPolicy -}}
+{{- if has .ctx.Chart.Name (list "mpi" "elastic") -}}
+{{- range $key, $default := dict "diagnose" "true" "stallSeconds" "0" "onStall" "report" -}}
+{{- if ne (toString (get $policy $key)) $default -}}
+{{- $problems = append $problems (printf "runPolicy.%s: only torchrun's launcher has it, and this is %s; leave it out" $key $.ctx.Chart.Name) -}}
+{{- end -}}
+{{- end -}}
+{{- else if and (ne (toString $policy.onStall) "report") (not $policy.stallSeconds) -}}
+{{- $problems = append $problems (printf "runPolicy.onStall: %s needs runPolicy.stallSeconds, which is 0; set both" $policy.onStall) -}}
 {{- end -}}
 {{- toJson $problems -}}
 {{- end -}}

@@ -39,6 +39,11 @@ doubled, and arrives as it was typed. ConfigMap contents are not expanded.
 {{- $_ := set $files "workspace.py" ($library.Get "files/workspace.py") -}}
 {{- if eq .Chart.Name "torchrun" -}}{{- $_ := set $files "sync.py" ($library.Get "files/sync.py") -}}{{- end -}}
 {{- end -}}
+{{- /* What nobody asks for takes no room from a script. */ -}}
+{{- $policy := .Values.runPolicy -}}
+{{- if not $policy.diagnose -}}{{- $_ := unset $files "sitecustomize.py" -}}{{- end -}}
+{{- if not $policy.stallSeconds -}}{{- $_ := unset $files "stall.py" -}}{{- end -}}
+{{- if not (or $policy.diagnose $policy.stallSeconds) -}}{{- $_ := unset $files "why.py" -}}{{- end -}}
 {{- if include "allranks.slurm.on" . -}}{{- $_ := set $files "slurm.sh" ($library.Get "files/slurm.sh") -}}{{- end -}}
 {{- $_ := set $files "entry.sh" (printf "%s%s" $shared (get $files "entry.sh")) -}}
 {{- toJson $files -}}

@@ -135,7 +135,7 @@ class Board:
 
     def __init__(self, store):
         """`store` is torch's, with the round in its prefix."""
-        self._store = store
+        self.store = self._store = store
         self._verdicts = {}
 
     def enter(self, make):

@@ -35,6 +35,9 @@ Environment, set by the chart:
     ALLRANKS_WORKSPACE_GENERATION  of the newer code in place; empty where it is the job's own
     ALLRANKS_SPARES          how many pods there are besides those that train (spare.py); not set is none
     ALLRANKS_FINISHED_MARKER StatefulSet only: a file that says this pod's training has ended
+    ALLRANKS_DIAGNOSE        0 where the ranks are not armed for `allranks why` (sitecustomize.py)
+    ALLRANKS_STALL_SECONDS   after how long without progress a run stands still; empty is never
+    ALLRANKS_STALL_ENDS      1 where that ends the attempt
     POD_NAME                 name of this pod; not set is its host name (HOSTNAME, by Kubernetes)
 """
 
@@ -78,6 +81,7 @@ class Settings:
         self.pod = env.get("POD_NAME") or env.get("HOSTNAME") or socket.gethostname()
         self.grace = float(env.get("ALLRANKS_GRACE_SECONDS") or 30)
         self.shutdown = float(env.get("PET_SHUTDOWN_TIMEOUT") or time_to_end(self.grace))
+        self.stall_seconds = float(env.get("ALLRANKS_STALL_SECONDS") or 0)
         self.prefixed = env.get("ALLRANKS_RANK_PREFIX") == "1"
         self.code_when_told = EXIT_TERMINATED  # until it is known how the job ends
         self.argv, self.output, self.follower, self.rank0 = [], None, None, None
@@ -260,6 +264,15 @@ def set_defaults(env):
     # A node that joins later asks the store for an address that torch wrote for the first round
     # only, and hangs; without sharing, each round writes its own (pytorch/pytorch#135712).
     env.setdefault("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")
+    arm_ranks(env)
+
+
+def arm_ranks(env):
+    """Let `allranks why` ask the ranks: their Python imports sitecustomize.py of this folder."""
+    here = str(Path(__file__).absolute().parent)
+    path = env.get("PYTHONPATH")
+    if env.get("ALLRANKS_DIAGNOSE") != "0" and here not in (path or "").split(os.pathsep):
+        env["PYTHONPATH"] = here if path is None else here + os.pathsep + path
 
 
 def as_task(argv, env):
@@ -464,6 +477,16 @@ def lose_peer(settings, error):
     return 1, True
 
 
+def watch_for_standstill(settings, watch, output):
+    """Look whether the ranks go on, where that is asked (stall.py)."""
+    if settings.stall_seconds:
+        stall = beside("stall")
+        eyes = stall.Eyes(beside("why"))
+        ends = os.environ.get("ALLRANKS_STALL_ENDS") == "1"
+        arguments = (settings.stall_seconds, ends, eyes, output, say, lambda text: record(settings, text))
+        stall.Watcher(*arguments).follow(watch)
+
+
 def train(settings, output, argv):
     """Run torchrun's agent to its end.
 
@@ -477,6 +500,7 @@ def train(settings, output, argv):
 
     watch = failures.Watch(settings.pod, settings.fatal, lines=output and output.last_lines)
     watch.hook()
+    watch_for_standstill(settings, watch, output)
     args = run.parse_args(argv)
     try:
         run.run(args)

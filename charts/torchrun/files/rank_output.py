@@ -25,6 +25,7 @@ import select
 import selectors
 import sys
 import threading
+import time
 from collections import deque
 
 LINE_MAX = 1 << 16  # bytes of a line that are passed on as one
@@ -113,6 +114,7 @@ class RankOutput:
             prefixed: whether each line gets its rank.
         """
         self._prefixed = prefixed
+        self.wrote_at = 0.0  # when the last line came, by the monotonic clock
         self._kept = {}
         self._streams = []
         self._selector = selectors.DefaultSelector()
@@ -243,6 +245,7 @@ class RankOutput:
             return 0
         with self._lock:
             if chunk:
+                self.wrote_at = time.monotonic()
                 out = stream.feed(chunk)
             else:
                 out = stream.rest()

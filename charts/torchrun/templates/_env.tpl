@@ -145,6 +145,12 @@ standalone
 {{- if $torchrun.virtualLocalRank -}}{{- $_ := set $vars "PET_VIRTUAL_LOCAL_RANK" "1" -}}{{- end -}}
 {{- with $torchrun.monitorInterval -}}{{- $_ := set $vars "PET_MONITOR_INTERVAL" (toJson .) -}}{{- end -}}
 {{- with int $torchrun.shutdownTimeout -}}{{- $_ := set $vars "PET_SHUTDOWN_TIMEOUT" (toString .) -}}{{- end -}}
+{{- $policy := .Values.runPolicy -}}
+{{- if not $policy.diagnose -}}{{- $_ := set $vars "ALLRANKS_DIAGNOSE" "0" -}}{{- end -}}
+{{- with int64 $policy.stallSeconds -}}
+{{- $_ := set $vars "ALLRANKS_STALL_SECONDS" (toString .) -}}
+{{- if eq $policy.onStall "end" -}}{{- $_ := set $vars "ALLRANKS_STALL_ENDS" "1" -}}{{- end -}}
+{{- end -}}
 {{- range $name, $value := dict
       "PET_START_METHOD" $torchrun.startMethod
       "PET_ROLE" $torchrun.role

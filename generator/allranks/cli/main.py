@@ -70,6 +70,7 @@ COMMANDS = {
     "events": Entry("events", _RUN, "Show what happened to a run."),
     "timeline": Entry("timeline", _RUN, "Show what happened to a run, and when."),
     "goodput": Entry("timeline", _RUN, "Show how much of a run's time made steps."),
+    "why": Entry("why", _RUN, "Say why a run stands still."),
     "exec": Entry("exec", _RUN, "Run a program in a pod of a run."),
     "wait": Entry("runs", _RUN, "Wait for a run to succeed or to fail."),
     "sync": Entry("sync", _CHANGE, "Bring newer code into the pods of a run."),

@@ -45,6 +45,7 @@ _REASONS = {
 _CODES = {
     126: "the command cannot be executed",
     127: "the command was not found",
+    names.EXIT_STALLED: "the run stood still for runPolicy.stallSeconds",
     _KILLED: "it was killed (SIGKILL), mostly because memory ran out",
     _TERMINATED: "it was told to stop (SIGTERM)",
     _SIGNALLED + signal.SIGSEGV: "it crashed (SIGSEGV)",

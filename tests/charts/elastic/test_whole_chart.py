@@ -67,7 +67,11 @@ ELASTIC = Parity(
     | {"elastic.roles.worker.replicas": 4},
     elsewhere={key: reason for key, reason in ELSEWHERE.items() if not key.startswith("nodeShape")}
     | {"elastic.roles.scheduler.replicas": "MXNet has always one"}
-    | {"compat": "an elastic job has roles, and no ranks of Slurm's"},
+    | {"compat": "an elastic job has roles, and no ranks of Slurm's"}
+    | dict.fromkeys(
+        ("runPolicy.diagnose", "runPolicy.stallSeconds", "runPolicy.onStall"),
+        "only torchrun's launcher has it",
+    ),
 )
 
 
@@ -77,7 +81,7 @@ def test_every_value_changes_the_render(key: str, helm4: Any) -> None:
     ELASTIC.check_change(key, helm4)
 
 
-@pytest.mark.parametrize("key", sorted({"workload", "preset", "compat"}))
+@pytest.mark.parametrize("key", sorted({"workload", "preset", "compat", "runPolicy.stallSeconds"}))
 def test_what_changes_nothing_is_refused(key: str, helm4: Any) -> None:
     """A key that changes no manifest is refused."""
     ELASTIC.check_elsewhere(key, helm4, value="torchrun")

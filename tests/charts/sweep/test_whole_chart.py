@@ -36,6 +36,7 @@ SWEEP_CHART = Parity(
     fitting=FITTING
     | {
         "layout": GPUS | {"procsPerNode": 4, "sweep": {"trial": {"values": ELASTIC}}},
+        "runPolicy.onStall": {"runPolicy": {"stallSeconds": 600}},
         "sweep.parallel": ONE_NODE,
         "sweep.maxFailedTrials": ONE_NODE,
         "sweep.objective.missedExitCode": ONE_NODE,

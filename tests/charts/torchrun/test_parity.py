@@ -23,6 +23,7 @@ TORCHRUN = Parity(
     | {
         "layout": GPUS
         | {"procsPerNode": 4, "torchrun": {"elastic": {"minNodes": 2, "maxNodes": 4}}},
+        "runPolicy.onStall": {"runPolicy": {"stallSeconds": 600}},
         "torchrun.rankPrefix": {"procsPerNode": 2},
         "torchrun.elastic.minNodes": ELASTIC,
         "torchrun.elastic.maxNodes": ELASTIC,

@@ -58,6 +58,7 @@ REFUSED = [
     ("first-word", 'command: [" ", x]', "command[0]"),
     ("script-size", f"setup: {'x' * 1015809}", "setup"),
     ("compat", "{command: [/x.py], compat: slurm, torchrun: {runPath: true}}", "compat"),
+    ("stall", "runPolicy: {onStall: end}", "runPolicy.onStall"),
     ("module", "torchrun: {module: true}", "torchrun.module"),
     ("module", "torchrun: {module: true, runPath: true}", "torchrun.runPath"),
     ("module", "{command: [], script: x, torchrun: {runPath: true}}", "torchrun.runPath"),

@@ -141,6 +141,18 @@ def _compat(view: View) -> Iterator[Finding]:
         yield Finding(path("compat"), message, "set torchrun.runPath to false")
 
 
+def _stall(view: View) -> Iterator[Finding]:
+    keys = {"diagnose": True, "stallSeconds": 0, "onStall": "report"}
+    if view.workload in {"mpi", names.ELASTIC}:
+        for key, default in keys.items():
+            if view[f"runPolicy.{key}"] != default:
+                message = f"only torchrun's launcher has it, and this is {view.workload}"
+                yield Finding(path(f"runPolicy.{key}"), message, "leave it out")
+    elif view["runPolicy.onStall"] != "report" and not view["runPolicy.stallSeconds"]:
+        message = f"{view['runPolicy.onStall']} needs runPolicy.stallSeconds, which is 0"
+        yield Finding(path("runPolicy.onStall"), message, "set both")
+
+
 def _image(view: View) -> Iterator[Finding]:
     if not view["image.repository"]:
         yield Finding(
@@ -238,6 +250,13 @@ RULES = (
         "`compat: slurm` is for ranks: not for elastic jobs, and not beside `torchrun.runPath`.",
         ("compat", "torchrun.runPath"),
         _compat,
+    ),
+    Rule(
+        "stall",
+        "`runPolicy.diagnose`, `stallSeconds` and `onStall` are for ranks that torchrun's launcher "
+        "starts, and `onStall: end` needs `stallSeconds`.",
+        ("runPolicy.diagnose", "runPolicy.stallSeconds", "runPolicy.onStall"),
+        _stall,
     ),
     Rule(
         "image",

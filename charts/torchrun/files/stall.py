@@ -1,0 +1,305 @@
+"""Notice that a run stands still, say why in the pods' logs, and end the attempt where that is asked.
+
+A pod's ranks stand still when for `runPolicy.stallSeconds` no rank of it has written a line, none
+has entered or ended a collective, and either one of them waits in a collective, or none of them
+computes. Each launcher looks at its own ranks and enters what it sees in the store of the
+rendezvous; rank 0's launcher decides. So a rank that computes alone for long is no standstill as
+long as it writes a line now and then, or nobody waits for it: a limit that is shorter than the
+longest evaluation without a line is one that alarms too early.
+
+The look costs a rank what it takes to write its flight recorder (sitecustomize.py), some
+milliseconds, and is taken 20 times within the limit, at most once in a second. Standard library;
+Python 3.8 or newer.
+"""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import threading
+import time
+
+EXIT_STALLED = 218  # see names.py
+LOOKS = 20  # within the limit
+LOOK_MOST = 30.0  # seconds between two looks
+ANSWER_SECONDS = 2.0  # for a rank to give its recorder
+GATHER_SECONDS = 10.0  # for the other pods to say what they see
+IDLE_CORES = 0.02
+NODES_MAX = 4096
+STORE_ERRORS = (RuntimeError, ValueError, OSError, LookupError)
+
+_FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)')
+_FOREIGN = re.compile(r"<frozen |/site-packages/|/dist-packages/|/lib(?:64)?/python3?[.\d]*/")
+
+
+class RankView:
+    """A rank at one moment.
+
+    Attributes:
+        rank: its number.
+        pid: its process.
+        groups: its process groups, as why.py gives them; None where it has not answered.
+        used: seconds of processor time so far.
+    """
+
+    def __init__(self, rank, pid, groups, used):
+        """Take what was seen."""
+        self.rank, self.pid, self.groups, self.used = rank, pid, groups, used
+
+    @property
+    def numbers(self):
+        """What changes as it goes on."""
+        groups = self.groups or {}
+        return {name: (group["enqueued"], group["completed"]) for name, group in groups.items()}
+
+    @property
+    def pending(self):
+        """The (group, number, name) of the first collective that it waits in; None for none."""
+        for name, group in (self.groups or {}).items():
+            for entry in group["last"]:
+                if not entry["done"] and not entry["between"]:
+                    return name, entry["number"], entry["name"].rpartition(":")[2]
+        return None
+
+
+class Eyes:
+    """Looks at the ranks of this pod."""
+
+    def __init__(self, why):
+        """`why` is the module why.py."""
+        self._why = why
+
+    def look(self):
+        """The ranks now."""
+        deadline = time.monotonic() + ANSWER_SECONDS
+        asked = []
+        for rank, process in self._why.ranks(self._why.processes()).items():
+            try:
+                armed = self._why.Armed.of(process)
+                is_asked = armed is not None and armed.ask_flight()
+                asked.append((rank, process.pid, armed if is_asked else None, process.seconds()))
+            except (OSError, ValueError, IndexError):
+                continue  # it has just ended
+        return [
+            RankView(rank, pid, ((armed and armed.flight(deadline)) or {}).get("groups"), used)
+            for rank, pid, armed, used in asked
+        ]
+
+    def places(self):
+        """Where each rank is: the innermost call of its program."""
+        seen = self._why.look(ANSWER_SECONDS)["ranks"]
+        return {rank["rank"]: place(rank.get("stacks", ""), rank.get("main", 0)) for rank in seen}
+
+
+def place(stacks, main):
+    """The innermost call of a program's own in the main thread; "" where that is not known."""
+    frames, inside = [], False
+    for line in stacks.splitlines():
+        if "(most recent call first)" in line:
+            inside = "0x%016x" % main in line
+            continue
+        match = _FRAME.match(line)
+        if inside and match:
+            frames.append(match)
+    own = [frame for frame in frames if not _FOREIGN.search(frame["file"])] or frames
+    if not own:
+        return ""
+    return "%s:%s in %s" % (own[0]["file"].rpartition("/")[2], own[0]["line"], own[0]["function"])
+
+
+class Quiet:
+    """Since when the ranks of this pod stand still."""
+
+    def __init__(self, now):
+        """Begin: they move now."""
+        self.since = now
+        self.waits = self.idles = False
+        self._numbers, self._used, self._looked_at = None, {}, now
+
+    def update(self, views, wrote_at, now):
+        """Take another look.
+
+        Args:
+            views: the ranks.
+            wrote_at: when the last line was written.
+            now: the time.
+        """
+        numbers = {view.rank: (view.pid, view.numbers) for view in views if view.groups is not None}
+        known = {} if self._numbers is None else self._numbers
+        # A rank that has not answered this time has not moved.
+        if any(known.get(rank) != number for rank, number in numbers.items()) or not views:
+            self.since = now
+        self._numbers = {**known, **numbers}
+        self.since = max(self.since, wrote_at)
+        passed = max(now - self._looked_at, 0.001)
+        used = [view.used - self._used.get(view.pid, 0.0) for view in views]
+        self.waits = any(view.pending for view in views)
+        self.idles = bool(views) and all(seconds / passed < IDLE_CORES for seconds in used)
+        if not self.idles and not self.waits and not numbers:
+            self.since = now  # without a recorder, what computes goes on
+        self._used = {view.pid: view.used for view in views}
+        self._looked_at = now
+
+    def lasts(self, seconds, now):
+        """Whether they have stood still for so long."""
+        return now - self.since >= seconds
+
+
+def report(pod, node, views, places, quiet):
+    """What this pod says in the store: the pending and entered collectives of its ranks."""
+    ranks = [
+        {
+            "rank": view.rank,
+            "at": places.get(view.rank, "")[:200],
+            "pending": view.pending,
+            "numbers": view.numbers if view.groups is not None else None,
+        }
+        for view in views
+    ]
+    return {"pod": pod, "node": node, "quiet": round(quiet), "ranks": ranks}
+
+
+def verdict(reports, seconds):
+    """Why it stands still, from what the pods say.
+
+    Returns:
+        (the rank to blame, its pod, its node, a sentence).
+    """
+    ranks = [(rank, pod) for pod in reports for rank in pod["ranks"]]
+    first, home = min(ranks, key=lambda pair: pair[0]["rank"])
+    waiting = [(rank, pod) for rank, pod in ranks if rank["pending"]]
+    said = "no progress for %d s: " % seconds
+    if not waiting:
+        where = first["at"] or "a place that is not known"
+        words = "no rank computes, and none waits in a collective; rank %d is at %s"
+        return first["rank"], home["pod"], home["node"], said + words % (first["rank"], where)
+    group, number, name = min((rank["pending"] for rank, _ in waiting), key=lambda entry: entry[1])
+    absent = []
+    for rank, pod in ranks:
+        entered = (rank["numbers"] or {}).get(group)
+        if rank["numbers"] is None or (entered and entered[0] < number):
+            absent.append((rank, pod))
+    what = "%s #%d" % (name, number) + ("" if group == "0" else " of group %s" % group)
+    if not absent:
+        words = "all ranks that answer have entered %s (%s)" % (what, waiting[0][0]["at"])
+        rank, pod = waiting[0]
+        return rank["rank"], pod["pod"], pod["node"], said + words
+    rank, pod = absent[0]
+    more = " (and %d more)" % (len(absent) - 1) if len(absent) > 1 else ""
+    where = "it is at %s" % rank["at"] if rank["at"] else "where it is, is not known"
+    count = "1 rank waits" if len(waiting) == 1 else "%d ranks wait" % len(waiting)
+    words = "rank %d%s (pod %s) has not entered %s; %s; %s"
+    words = words % (rank["rank"], more, pod["pod"], what, where, count)
+    return rank["rank"], pod["pod"], pod["node"], said + words
+
+
+class StallBoard:
+    """What the pods say of a standstill, in the store of an attempt."""
+
+    def __init__(self, store):
+        """`store` is torch's, with the round in its prefix."""
+        self._store = store
+
+    def say(self, content):
+        """Enter what a pod sees, once."""
+        self._store.set("allranks/stall/%d" % content["node"], json.dumps(content))
+        self._store.add("allranks/stalls", 1)
+
+    def count(self):
+        """How many pods have said that they stand still."""
+        return self._store.add("allranks/stalls", 0)
+
+    def ask(self):
+        """Have all pods say what they see, whether they stand still or not."""
+        self._store.set("allranks/stall-asked", "1")
+
+    def is_asked(self):
+        """Whether they are to."""
+        return self._store.check(["allranks/stall-asked"])
+
+    def reports(self, nodes):
+        """What they have said."""
+        keys = ["allranks/stall/%d" % node for node in range(min(nodes, NODES_MAX))]
+        return [json.loads(self._store.get(key)) for key in keys if self._store.check([key])]
+
+
+class Watcher:
+    """Looks at this pod's ranks for as long as they run."""
+
+    def __init__(self, seconds, ends, eyes, output, say, record):
+        """Begin, without a look.
+
+        Args:
+            seconds: the limit.
+            ends: whether a standstill ends the attempt.
+            eyes: looks at the ranks.
+            output: has `wrote_at`, when the last line came; None where that is not known.
+            say: writes a line to the pod's log.
+            record: leaves the reason where Kubernetes shows it when the pod has ended.
+        """
+        self.seconds, self.ends, self.eyes, self.output = seconds, ends, eyes, output
+        self.say, self.record = say, record
+
+    def follow(self, watch):
+        """Look at each attempt of a launcher, in a thread."""
+        threading.Thread(target=self._safely, args=(watch,), daemon=True).start()
+
+    def _safely(self, watch):
+        try:
+            self._follow(watch)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the training goes on
+            self.say("nobody looks for a standstill any more: %r" % error)
+
+    def _follow(self, watch):
+        attempt, quiet, is_told = None, None, False
+        pause = min(max(self.seconds / LOOKS, 1.0), LOOK_MOST)
+        while True:
+            time.sleep(pause)
+            now = time.monotonic()
+            if watch.attempt is not attempt:
+                attempt, quiet, is_told = watch.attempt, Quiet(now), False
+            if attempt is None or is_told:
+                continue
+            views = self.eyes.look()
+            quiet.update(views, self.output.wrote_at if self.output else 0.0, now)
+            try:
+                is_told = self._judge(attempt, quiet, views, now)
+            except STORE_ERRORS:
+                continue  # the store is gone: so is the attempt, soon
+
+    def _judge(self, attempt, quiet, views, now):
+        """Whether it is said that this attempt stands still."""
+        board = StallBoard(attempt.board.store)
+        stands = quiet.lasts(self.seconds, now)
+        if attempt.node == 0:
+            others = board.count() if stands else 0
+            if not stands or not (quiet.waits or quiet.idles or others):
+                return False
+            board.ask()
+        elif not board.is_asked() and not (stands and (quiet.waits or quiet.idles)):
+            return False
+        own = report(attempt.pod, attempt.node, views, self.eyes.places(), now - quiet.since)
+        board.say(own)
+        for rank in own["ranks"]:
+            what = "in %s #%d" % rank["pending"][:0:-1] if rank["pending"] else "in no collective"
+            self.say("no progress: rank %d is at %s, %s" % (rank["rank"], rank["at"] or "?", what))
+        if attempt.node == 0:
+            self._end(attempt, board, own)
+        return True
+
+    def _end(self, attempt, board, own):
+        deadline = time.monotonic() + GATHER_SECONDS + min(self.seconds / LOOKS, LOOK_MOST)
+        while board.count() < attempt.nodes and time.monotonic() < deadline:
+            time.sleep(0.2)
+        rank, pod, node, sentence = verdict(board.reports(attempt.nodes) or [own], self.seconds)
+        self.say(sentence)
+        self.record(sentence)
+        if not self.ends:
+            return
+        self.say("ending this attempt with exit code %d (runPolicy.onStall)" % EXIT_STALLED)
+        entry = {"rank": rank, "code": EXIT_STALLED, "pod": pod, "node": node}
+        attempt.board.enter(lambda: dict(entry, lines=sentence, follows=False))
+        for view in self.eyes.look():
+            with contextlib.suppress(OSError):
+                os.kill(view.pid, signal.SIGKILL)  # what stands still can save nothing

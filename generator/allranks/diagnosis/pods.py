@@ -1,0 +1,176 @@
+"""Ask the pods of a run what their ranks do, all at once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from allranks import names
+from allranks.cluster.logs import MOST
+from allranks.errors import AllranksError, NotFoundError, RunError
+from allranks.local import runs as local_runs
+from allranks.local.state import store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from allranks.cluster.interface import KubeClient
+
+CONTAINER = "trainer"
+END = "allranks-why-done"  # the last line of a pod's answer
+_FILES = "/etc/allranks"
+_PROGRAM = "why.py"
+_STARTING_SECONDS = 15.0  # for a pod to start a Python, on a busy node
+_LINES = 200  # of a log that are read
+# In a container the image's own Python runs it, whatever it is called there.
+_SHELL = (
+    f"test -e {_FILES}/{_PROGRAM} || {{ echo its charts are older than this command >&2; exit 1; }}; "
+    "for python in python3 python; do command -v $python >/dev/null && "
+    f'exec $python -I -S -B -X utf8 {_FILES}/{_PROGRAM} "$@"; done; '
+    "echo no python3 and no python is on PATH >&2; exit 127"
+)
+
+
+class PodSource(Protocol):
+    """Where the pods of a run are."""
+
+    def ask(self, pod: str, seconds: float) -> bytes:
+        """What a pod says of its ranks, as JSON.
+
+        Raises:
+            NotFoundError: the pod is gone.
+            AllranksError: it cannot be asked, or does not answer in time.
+        """
+
+    def log(self, pod: str) -> Iterator[str]:
+        """The last lines of a pod's log.
+
+        Raises:
+            AllranksError: they cannot be read.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPods:
+    """The pods of a run on a cluster, asked through the API server."""
+
+    cluster: KubeClient
+    namespace: str
+
+    def ask(self, pod: str, seconds: float) -> bytes:
+        """See `PodSource`."""
+        return self.cluster.ask(
+            pod,
+            ("/bin/sh", "-c", _SHELL, "why", f"{seconds:g}"),
+            b"",
+            namespace=self.namespace,
+            container=CONTAINER,
+            end=END.encode(),
+            seconds=seconds + _STARTING_SECONDS,
+        )
+
+    def log(self, pod: str) -> Iterator[str]:
+        """See `PodSource`."""
+        return iter(
+            self.cluster.logs(pod, namespace=self.namespace, container=CONTAINER, tail=_LINES)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LocalPods:
+    """The pods of a run on this machine: processes, and a folder of each."""
+
+    name: str
+    namespace: str
+
+    def _attempt(self, pod: str) -> Path:
+        folder = store.run_folder(self.name, self.namespace).pods / pod
+        try:
+            return max(folder.iterdir(), key=lambda path: path.stat().st_mtime)
+        except (FileNotFoundError, ValueError) as error:
+            raise NotFoundError(f"pod {pod} has ended") from error
+
+    def ask(self, pod: str, seconds: float) -> bytes:
+        """See `PodSource`."""
+        attempt = self._attempt(pod)
+        program = attempt / "mounts" / CONTAINER / "entry" / _PROGRAM
+        if not program.exists():
+            raise RunError("its charts are older than this command")
+        command = [sys.executable, "-I", "-S", "-B", "-X", "utf8", str(program), f"{seconds:g}"]
+        env = {names.ENV_POD_UID: attempt.name, "POD_NAME": pod, "PATH": "/usr/bin:/bin"}
+        limit = seconds + _STARTING_SECONDS
+        try:
+            result = subprocess.run(  # noqa: S603 - our own program, in the folder of the run
+                command, capture_output=True, check=False, env=env, timeout=limit
+            )
+        except subprocess.TimeoutExpired as error:
+            raise RunError(f"it has not answered within {limit:.0f} s") from error
+        answer, end, _ = result.stdout.partition(f"\n{END}".encode())
+        if not end:
+            lines = result.stderr.decode(errors="replace").strip().splitlines()
+            raise RunError((lines or ["it gave no answer"])[-1])
+        return answer
+
+    def log(self, pod: str) -> Iterator[str]:
+        """See `PodSource`."""
+        lines = local_runs.logs(self.name, self.namespace, tail=_LINES)
+        return (line.text for line in lines if line.pod == pod)
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What pods said.
+
+    Attributes:
+        texts: the JSON of each pod that answered.
+        silent: why each of the others did not.
+        logs: the last lines of logs that were read.
+    """
+
+    texts: Mapping[str, bytes]
+    silent: Mapping[str, str]
+    logs: Mapping[str, tuple[str, ...]]
+
+
+def ask(
+    source: PodSource, pods: Sequence[str], *, seconds: float, limit: float, logs: Iterable[str]
+) -> Answers:
+    """Ask pods, and read logs, at once.
+
+    Args:
+        source: where they are.
+        pods: the pods.
+        seconds: how long each may look at its ranks.
+        limit: how long all of it may take; pods that are not asked by then are silent.
+        logs: the pods whose logs are read as well.
+    """
+    deadline = time.monotonic() + limit
+    texts: dict[str, bytes] = {}
+    silent: dict[str, str] = {}
+
+    def question(pod: str) -> None:
+        if time.monotonic() > deadline:
+            silent[pod] = f"it was not asked within {limit:g} s"
+            return
+        try:
+            texts[pod] = source.ask(pod, seconds)
+        except NotFoundError:
+            silent[pod] = "it has ended"
+        except AllranksError as error:
+            silent[pod] = error.problem.message
+
+    def lines(pod: str) -> tuple[str, tuple[str, ...]]:
+        try:
+            return pod, tuple(source.log(pod))
+        except AllranksError:
+            return pod, ()  # the stacks say more than a log that is not there
+
+    with ThreadPoolExecutor(MOST) as threads:
+        read = threads.map(lines, logs)
+        list(threads.map(question, pods))
+        return Answers(texts, dict(sorted(silent.items())), dict(read))

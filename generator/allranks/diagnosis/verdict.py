@@ -1,0 +1,559 @@
+"""Why a run stands still, or that it does not: one verdict from what all pods say.
+
+The rules go from what is certain to what is likely: a rank that is gone or frozen explains all
+that waits for it; then what the flight recorders say; then, where no collective is waited in, what
+the ranks do by themselves. A run that has moved between two looks is never called stuck.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from allranks.diagnosis import collectives
+from allranks.diagnosis.collectives import Kind, Wait
+from allranks.humanize import list_some, number_of, plural
+from allranks.k8s.ranges import write_pairs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from allranks.diagnosis.collectives import Collective
+    from allranks.diagnosis.log_lines import LogFinding
+    from allranks.diagnosis.report import Pod, Process, Rank
+
+# A wait is no hang before it is longer than this, and than so many times the longest before it.
+_PATIENCE_SECONDS, _PATIENCE_FACTOR = 5.0, 3.0
+_STILL = 0.05  # cores, below which a rank does nothing
+_SHOWN = 3
+_DEFAULT_GROUP = "0"
+# Functions of the kernel, by how their names begin, and what a thread that is in them does.
+_WAITS = (
+    ("futex", "waits for a lock or another thread"),
+    ("hrtimer_nanosleep", "sleeps"),
+    ("do_nanosleep", "sleeps"),
+    ("wait_for_partner", "opens a pipe (fifo) whose other end nobody has opened"),
+    ("fifo_open", "opens a pipe (fifo) whose other end nobody has opened"),
+    ("anon_pipe_read", "reads from a pipe that nobody writes to"),
+    ("pipe_read", "reads from a pipe that nobody writes to"),
+    ("pipe_wait", "reads from a pipe that nobody writes to"),
+    ("anon_pipe_write", "writes to a pipe that nobody reads"),
+    ("pipe_write", "writes to a pipe that nobody reads"),
+    ("do_wait", "waits for a process that it started"),
+    ("ep_poll", "waits for a connection or another process"),
+    ("do_epoll_wait", "waits for a connection or another process"),
+    ("poll_schedule_timeout", "waits for a connection or another process"),
+    ("do_sys_poll", "waits for a connection or another process"),
+    ("do_poll", "waits for a connection or another process"),
+    ("do_select", "waits for a connection or another process"),
+    ("wait_woken", "waits for data from the network"),
+    ("sk_wait_data", "waits for data from the network"),
+    ("inet_csk_accept", "waits for somebody to connect"),
+    ("rpc_wait", "waits for a network file system"),
+    ("nfs", "waits for a network file system"),
+    ("folio_wait", "waits for a disk or a network file system"),
+    ("io_schedule", "waits for a disk or a network file system"),
+    ("fuse", "waits for a network file system"),
+    ("request_wait_answer", "waits for a network file system"),
+)
+
+
+class State(StrEnum):
+    """How a run stands."""
+
+    STEPS = "steps"
+    SLOW = "slow"
+    STARTING = "starting"
+    STALLED = "stalled"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A rank that is to blame, for whoever acts on it.
+
+    Attributes:
+        rank: the rank.
+        pod: its pod; "" where it has none.
+        node: its node.
+        where: the call that it is in; "" where that is not known.
+    """
+
+    rank: int
+    pod: str
+    node: str
+    where: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """Ranks that do the same at the same place.
+
+    Attributes:
+        ranks: the ranks.
+        does: what they do.
+        where: the call that their main threads are in.
+        stack: the whole of it, the innermost first.
+    """
+
+    ranks: tuple[int, ...]
+    does: str
+    where: str
+    stack: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Why a run stands still, or that it does not.
+
+    Attributes:
+        state: in a word.
+        reason: what kind of standstill it is; "" for none.
+        sentence: in a sentence.
+        blamed: the ranks to look at.
+        remarks: what else matters, a sentence each.
+        groups: what all ranks do.
+        logs: known errors in the logs.
+    """
+
+    state: State
+    reason: str
+    sentence: str
+    blamed: tuple[Place, ...] = ()
+    remarks: tuple[str, ...] = ()
+    groups: tuple[Alike, ...] = field(default=(), repr=False)
+    logs: tuple[LogFinding, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {
+            "state": str(self.state),
+            "reason": self.reason,
+            "sentence": self.sentence,
+            "blamed": [
+                {"rank": place.rank, "pod": place.pod, "node": place.node, "where": place.where}
+                for place in self.blamed
+            ],
+            "remarks": list(self.remarks),
+            "groups": [
+                {
+                    "ranks": list(group.ranks),
+                    "does": group.does,
+                    "where": group.where,
+                    "stack": list(group.stack),
+                }
+                for group in self.groups
+            ],
+            "logs": [
+                {"meaning": entry.meaning, "line": entry.line, "pods": list(entry.pods)}
+                for entry in self.logs
+            ],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    state: State
+    reason: str
+    sentence: str
+    blamed: tuple[Place, ...] = ()
+
+
+def diagnose(
+    pods: Sequence[Pod],
+    silent: Mapping[str, str],
+    homes: Mapping[int, tuple[str, str]],
+    logs: Iterable[LogFinding] = (),
+) -> Diagnosis:
+    """The verdict on a run.
+
+    Args:
+        pods: the answers of its pods.
+        silent: the other pods of it, with why they gave none.
+        homes: the (pod, why it has no process) of ranks, as far as the run's status tells.
+        logs: known errors in its logs.
+    """
+    ranks = sorted((rank for pod in pods for rank in pod.ranks), key=lambda rank: rank.number)
+    waits = collectives.waits(ranks)
+    finding = _find(ranks, waits, silent, homes)
+    return Diagnosis(
+        finding.state,
+        finding.reason,
+        finding.sentence,
+        finding.blamed,
+        tuple(_remarks(pods, ranks, silent)),
+        _groups(ranks, waits),
+        tuple(logs),
+    )
+
+
+def _find(
+    ranks: Sequence[Rank],
+    waits: Sequence[Wait],
+    silent: Mapping[str, str],
+    homes: Mapping[int, tuple[str, str]],
+) -> _Finding:
+    if not ranks:
+        reason = list_some([f"{pod}: {why}" for pod, why in silent.items()], _SHOWN, "; ")
+        words = "no rank runs in its pods" + (f" ({reason})" if reason else "")
+        return _Finding(State.UNKNOWN, "noRanks", words)
+    by_number = {rank.number: rank for rank in ranks}
+    finding = _lost(ranks, waits, homes) or _frozen(ranks, waits)
+    if finding is not None:
+        return finding
+    if any(rank.has_moved for rank in ranks):
+        return _steps(ranks)
+    return (
+        _waited_for(waits, by_number)
+        or _in_a_step(ranks, waits)
+        or _under_way(waits, by_number)
+        or _by_themselves(ranks)
+    )
+
+
+def _lost(
+    ranks: Sequence[Rank], waits: Sequence[Wait], homes: Mapping[int, tuple[str, str]]
+) -> _Finding | None:
+    """Ranks without a process, where others wait."""
+    world = max(rank.world for rank in ranks)
+    there = {rank.number for rank in ranks if rank.process.state not in {"Z", "X"}}
+    lost = [number for number in range(world) if number not in there]
+    if not lost or not waits:
+        return None
+    places = [_lost_place(number, homes) for number in lost]
+    waiting = sorted({number for wait in waits for number in wait.waiting})
+    words = (
+        f"{_ranks(lost)} {number_of(len(lost), 'has', 'have')} no process that answers"
+        f"{_at(places[0].pod, homes.get(lost[0], ('', ''))[1])}; "
+        f"{_waiting(waiting)} in {_named(waits[0].collective, waits[0])}"
+    )
+    return _Finding(State.STALLED, "lost", words, tuple(places))
+
+
+def _lost_place(number: int, homes: Mapping[int, tuple[str, str]]) -> Place:
+    return Place(number, homes.get(number, ("", ""))[0], "")
+
+
+def _at(pod: str, why: str) -> str:
+    if not pod:
+        return ""
+    return f" (pod {pod}: {why})" if why else f" (pod {pod})"
+
+
+def _frozen(ranks: Sequence[Rank], waits: Sequence[Wait]) -> _Finding | None:
+    frozen = [rank for rank in ranks if rank.process.is_stopped]
+    if not frozen:
+        return None
+    first, numbers = frozen[0], [rank.number for rank in frozen]
+    waiting = sorted({n for wait in waits for n in wait.waiting} - set(numbers))
+    words = (
+        f"{_ranks(numbers)}{_home(first)} {number_of(len(numbers), 'is', 'are')} stopped, by "
+        f"SIGSTOP or a debugger; `kill -CONT {first.process.pid}` in the pod lets it go on"
+    )
+    if waiting:
+        words += f"; {_waiting(waiting)}"
+    return _Finding(State.STALLED, "frozen", words, _places(frozen))
+
+
+def _steps(ranks: Sequence[Rank]) -> _Finding:
+    slow = collectives.straggler(ranks)
+    if slow is not None:
+        rank = next(rank for rank in ranks if rank.number == slow.rank)
+        words = (
+            f"this run makes steps, and rank {slow.rank}{_home(rank)} is slow: the others wait "
+            f"{_span(slow.late)} for it of each {_span(slow.period)} between two collectives "
+            f"({slow.factor:.1f} times as fast without)"
+        )
+        return _Finding(State.SLOW, "straggler", words, _places([rank]))
+    pace = collectives.pace(ranks)
+    words = "this run makes steps" + (f" ({pace:.3g} collectives a second)" if pace else "")
+    return _Finding(State.STEPS, "", words)
+
+
+def _is_long(wait: Wait) -> bool:
+    return wait.seconds > max(_PATIENCE_SECONDS, _PATIENCE_FACTOR * wait.usual)
+
+
+def _waited_for(waits: Sequence[Wait], ranks: Mapping[int, Rank]) -> _Finding | None:
+    """What the flight recorders say, where a wait is too long, or can never end."""
+    for wait in waits:
+        if wait.kind is Kind.MISMATCH or wait.kind is Kind.SHAPES:
+            return _different(wait, ranks)
+    absent_waits = [wait for wait in waits if wait.kind in {Kind.ABSENT, Kind.MESSAGE}]
+    long = [wait for wait in absent_waits if _is_long(wait)]
+    if not long:
+        return None
+    waiting = {number for wait in waits for number in wait.waiting}
+    for wait in long:
+        roots = [number for number in wait.absent if number not in waiting]
+        if roots:
+            return _absent(wait, roots, ranks, waiting)
+    if any(wait.absent for wait in long):
+        return _cycle(long, ranks)
+    return None
+
+
+def _absent(
+    wait: Wait, roots: Sequence[int], ranks: Mapping[int, Rank], waiting: set[int]
+) -> _Finding:
+    there = [ranks[number] for number in roots if number in ranks]
+    entered = "sent to" if wait.kind is Kind.MESSAGE else "entered"
+    never = "have" if len(roots) > 1 else "has"
+    what = f"rank {wait.waiting[0]}" if wait.kind is Kind.MESSAGE else _named(wait.collective, wait)
+    words = f"{_ranks(roots)}{_home(there[0]) if there else ''} {never} not {entered} {what}"
+    if there:
+        words += f"; it {_does_at(there[0])}" if len(there) == 1 else f"; {_doing(there)}"
+    words += f"; {_waiting(sorted(waiting))} since {_span(wait.seconds)}"
+    return _Finding(State.STALLED, str(wait.kind), words, _places(there))
+
+
+def _doing(ranks: Sequence[Rank]) -> str:
+    first = ranks[0]
+    return f"rank {first.number} {_does_at(first)}"
+
+
+def _different(wait: Wait, ranks: Mapping[int, Rank]) -> _Finding:
+    other = wait.other or wait.collective
+    odd = [ranks[number] for number in wait.absent]
+    rest = ranks[wait.waiting[0]]
+    if wait.kind is Kind.MISMATCH:
+        words = (
+            f"the ranks are in different collectives: #{wait.collective.number}"
+            f"{_of_group(wait)} is {other.name} for {_ranks(wait.absent)}{_home(odd[0])}{_from(odd[0])}"
+            f", and {wait.collective.name} for {_ranks(wait.waiting)}{_from(rest)}"
+        )
+    else:
+        words = (
+            f"{_ranks(wait.absent)}{_home(odd[0])} {number_of(len(odd), 'gives', 'give')} "
+            f"{_form(other)} to {_named(wait.collective, wait)}{_from(odd[0])}, and "
+            f"{_ranks(wait.waiting)} {number_of(len(wait.waiting), 'gives', 'give')} "
+            f"{_form(wait.collective)}{_from(rest)}"
+        )
+    return _Finding(State.STALLED, str(wait.kind), words, _places(odd))
+
+
+def _from(rank: Rank) -> str:
+    main = rank.process.main
+    own = main.own if main is not None else None
+    return f" ({own})" if own is not None else ""
+
+
+def _form(collective: Collective) -> str:
+    parts = [
+        f"{kind.lower()}[{', '.join(map(str, shape))}]"
+        for kind, shape in zip(collective.types, collective.shapes, strict=False)
+    ]
+    return list_some(parts, 2) or "nothing"
+
+
+def _cycle(waits: Sequence[Wait], ranks: Mapping[int, Rank]) -> _Finding:
+    clauses = [
+        f"{_ranks(wait.waiting)} {number_of(len(wait.waiting), 'waits', 'wait')} for "
+        f"{_ranks(wait.absent)} in {_named(wait.collective, wait)}{_from(ranks[wait.waiting[0]])}"
+        for wait in waits
+    ]
+    numbers = sorted({number for wait in waits for number in wait.waiting})
+    words = f"the ranks wait for each other: {list_some(clauses, _SHOWN, '; ')}"
+    return _Finding(State.STALLED, "cycle", words, _places([ranks[n] for n in numbers[:_SHOWN]]))
+
+
+def _in_a_step(ranks: Sequence[Rank], waits: Sequence[Wait]) -> _Finding | None:
+    """No wait is too long: it is in the middle of a step, or it starts."""
+    if not waits or any(_is_long(wait) for wait in waits):
+        return None
+    wait = max(waits, key=lambda wait: wait.seconds)
+    if max(group.completed for group in (wait.group for wait in waits)) == 0:
+        words = (
+            f"this run starts: {_waiting(wait.waiting)} since {_span(wait.seconds)} in "
+            f"{_named(wait.collective, wait)}, its first collective"
+        )
+        return _Finding(State.STARTING, "", words)
+    slow = collectives.straggler(ranks)
+    if slow is not None:
+        return _steps(ranks)
+    words = (
+        f"this run is in a step: {_waiting(wait.waiting)} in {_named(wait.collective, wait)} "
+        f"since {_span(wait.seconds)}, and such a wait has taken {_span(wait.usual)} before"
+    )
+    return _Finding(State.STEPS, "", words)
+
+
+def _under_way(waits: Sequence[Wait], ranks: Mapping[int, Rank]) -> _Finding | None:
+    for wait in waits:
+        if wait.kind is Kind.UNDER_WAY and _is_long(wait):
+            words = (
+                f"all ranks of the group have entered {_named(wait.collective, wait)}"
+                f"{_from(ranks[wait.waiting[0]])}, and {_ranks(wait.waiting)} "
+                f"{number_of(len(wait.waiting), 'is', 'are')} in it since {_span(wait.seconds)}: "
+                "the network between two of them, or a GPU, does not go on"
+            )
+            return _Finding(State.STALLED, "underWay", words, _places([ranks[wait.waiting[0]]]))
+    return None
+
+
+def _by_themselves(ranks: Sequence[Rank]) -> _Finding:
+    """No collective is waited in."""
+    importing = [rank for rank in ranks if _imports(rank)]
+    if importing:
+        words = f"this run starts: {_ranks([rank.number for rank in importing])} still " + (
+            number_of(len(importing), "imports", "import") + " its modules"
+        )
+        return _Finding(State.STARTING, "", words)
+    stuck = [rank for rank in ranks if rank.is_stuck_in_c]
+    if stuck:
+        return _Finding(
+            State.STALLED, "stuckInC", f"rank {stuck[0].number}{_home(stuck[0])} "
+            f"{_does_at(stuck[0])}", _places(stuck)
+        )
+    still = [rank for rank in ranks if rank.process.cpu < _STILL]
+    if len(still) == len(ranks):
+        first = still[0]
+        words = f"no rank computes, and none waits in a collective: {_doing([first])}"
+        return _Finding(State.UNKNOWN, "still", words, _places(still[:_SHOWN]))
+    busy = [rank.number for rank in ranks if rank.process.cpu >= _STILL]
+    words = f"no rank waits in a collective; {_ranks(busy)} {number_of(len(busy), 'computes', 'compute')}"
+    if not any(rank.known for rank in ranks):
+        words += ", and there is no flight recorder that says more"
+    return _Finding(State.UNKNOWN, "computes", words)
+
+
+def _imports(rank: Rank) -> bool:
+    main = rank.process.main
+    return main is not None and any(
+        "importlib._bootstrap" in frame.file for frame in main.frames
+    )
+
+
+def does(process: Process, *, is_stuck_in_c: bool = False) -> str:
+    """What a process does, in words."""
+    if process.state in {"Z", "X"}:
+        return "has ended"
+    if process.is_stopped:
+        return "is stopped"
+    if is_stuck_in_c:
+        return "is in a C call that does not give Python back: its Python is blocked"
+    if process.blocked:
+        return "waits for a disk or a network file system, and cannot be interrupted"
+    if process.is_busy:
+        return f"computes ({100 * process.cpu:.0f} % of a core)"
+    for prefix, words in _WAITS:
+        if process.waits.startswith(prefix):
+            return words
+    return "does nothing" if process.cpu < _STILL else f"computes ({100 * process.cpu:.0f} %)"
+
+
+def _does_at(rank: Rank) -> str:
+    words = does(rank.process, is_stuck_in_c=rank.is_stuck_in_c)
+    threads = rank.process.threads
+    if not threads:
+        return words if rank.process.armed else f"{words} (its stacks are not known)"
+    words += f", {threads[0]}"
+    others = [thread for thread in threads[1:] if thread.own is not None]
+    if others and "lock" in words:
+        words += f"; another thread of it is at {others[0]}"
+    return words
+
+
+def _groups(ranks: Sequence[Rank], waits: Sequence[Wait]) -> tuple[Alike, ...]:
+    """Ranks with the same stack, the fewest first: they are the ones to look at."""
+    waiting = {
+        number: f"waits in {_named(wait.collective, wait)}"
+        for wait in reversed(waits)
+        for number in wait.waiting
+    }
+    alike: dict[tuple[str, str, tuple[str, ...]], list[int]] = {}
+    for rank in ranks:
+        main = rank.process.main
+        words = waiting.get(rank.number) or _general(rank)
+        stack = tuple(map(str, main.frames)) if main is not None else ()
+        alike.setdefault((words, str(main or ""), stack), []).append(rank.number)
+    groups = [Alike(tuple(numbers), *key[:2], key[2]) for key, numbers in alike.items()]
+    return tuple(sorted(groups, key=lambda group: (len(group.ranks), group.ranks)))
+
+
+def _general(rank: Rank) -> str:
+    """What a rank does, without numbers of its own, so that ranks are alike."""
+    words = does(rank.process, is_stuck_in_c=rank.is_stuck_in_c)
+    return words.partition(" (")[0]
+
+
+def _remarks(
+    pods: Sequence[Pod], ranks: Sequence[Rank], silent: Mapping[str, str]
+) -> Iterable[str]:
+    if silent and ranks:
+        reasons = [f"{pod}: {why}" for pod, why in silent.items()]
+        yield f"{plural(len(silent), 'pod')} gave no answer: {list_some(reasons, _SHOWN, '; ')}"
+    killed = [pod for pod in pods if pod.killed]
+    if killed:
+        names = list_some([pod.name for pod in killed], _SHOWN)
+        yield f"the kernel has killed processes for lack of memory in {names}"
+    unarmed = [rank.number for rank in ranks if not rank.process.armed]
+    if unarmed:
+        yield (
+            f"{_ranks(unarmed)} cannot be asked: runPolicy.diagnose is off, or no Python of 3.8 "
+            "or newer has started it as usual"
+        )
+    problems = {rank.flight.problem: rank.number for rank in ranks if rank.flight is not None}
+    problems.pop("", None)
+    for problem, number in problems.items():
+        yield f"rank {number}: {problem}"
+    if not problems and ranks and all(rank.known and not _recorded(rank) for rank in ranks):
+        yield (
+            "the flight recorder is empty: no collective was started, or "
+            "TORCH_FR_BUFFER_SIZE=0 turns it off"
+        )
+    blocked = [rank.number for rank in ranks if rank.process.blocked]
+    if blocked:
+        yield f"{_ranks(blocked)} waits for a disk or a network file system"
+    for pod in pods:
+        for gpu in pod.gpus:
+            if gpu.get("errors", "").isdigit() and int(gpu["errors"]):
+                yield f"GPU {gpu.get('index')} of {pod.name} has {gpu['errors']} memory errors (ECC)"
+
+
+def _recorded(rank: Rank) -> bool:
+    return rank.known is not None and any(group.last for group in rank.known.groups.values())
+
+
+def _places(ranks: Iterable[Rank]) -> tuple[Place, ...]:
+    return tuple(
+        Place(rank.number, rank.pod, rank.node, str(rank.process.main or "")) for rank in ranks
+    )
+
+
+def _home(rank: Rank) -> str:
+    return f" (pod {rank.pod}, node {rank.node})" if rank.node else f" (pod {rank.pod})"
+
+
+def _ranks(numbers: Sequence[int]) -> str:
+    text = write_pairs((number, number) for number in numbers).replace(",", ", ")
+    return f"rank {text}" if len(numbers) == 1 else f"ranks {text}"
+
+
+def _waiting(numbers: Sequence[int]) -> str:
+    if len(numbers) == 1:
+        return f"rank {numbers[0]} waits"
+    return f"{plural(len(numbers), 'rank')} wait"
+
+
+def _named(collective: Collective, wait: Wait) -> str:
+    return f"{collective.name} #{collective.number}{_of_group(wait)}"
+
+
+def _of_group(wait: Wait) -> str:
+    if wait.group.name == _DEFAULT_GROUP:
+        return ""
+    ranks = wait.group.members
+    return f" of the group of ranks {ranks}" if ranks else f" of group {wait.group.name}"
+
+
+def _span(seconds: float) -> str:
+    if seconds < 1:
+        return f"{1000 * seconds:.0f} ms"
+    if seconds < 10:  # noqa: PLR2004 - so that no digit is said that means nothing
+        return f"{seconds:.1f} s"
+    if seconds < 120:  # noqa: PLR2004
+        return f"{seconds:.0f} s"
+    minutes = int(seconds // 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h"  # noqa: PLR2004

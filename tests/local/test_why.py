@@ -1,0 +1,153 @@
+"""Runs that hang, each in its own way: what `allranks why` finds in the real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from allranks import names
+from allranks.diagnosis import report, verdict
+from allranks.local import runs as local_runs
+
+from . import hanging
+from .conftest import port_base, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .conftest import CommandLine
+
+pytestmark = [pytest.mark.local, pytest.mark.timeout(300)]
+
+_COLLECTOR = hanging.HOOK.with_name("why.py")
+
+
+@pytest.fixture(scope="module")
+def gangs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """All gangs, hanging side by side."""
+    folder = tmp_path_factory.mktemp("gangs")
+    words = [sys.executable, hanging.__file__, str(folder)]
+    env = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"}
+    with subprocess.Popen(words, stdout=subprocess.PIPE, env=env, start_new_session=True) as run:
+        try:
+            assert run.stdout is not None
+            assert b"ready\n" == run.stdout.readline()
+            yield
+        finally:
+            os.killpg(run.pid, signal.SIGKILL)
+
+
+def _diagnosis(gang: str) -> verdict.Diagnosis:
+    words = [sys.executable, "-I", "-S", "-B", str(_COLLECTOR), "3"]
+    env = {names.ENV_POD_UID: gang}
+    result = subprocess.run(words, env=env, capture_output=True, check=True, timeout=60)
+    pod = report.read("run-0", "b2", result.stdout.splitlines()[0])
+    assert pod is not None
+    return verdict.diagnose([pod], {}, {})
+
+
+@pytest.mark.usefixtures("gangs")
+@pytest.mark.parametrize(
+    ("gang", "state", "sentence"),
+    [
+        (
+            "absent",
+            "stalled",
+            r"rank 1 \(pod run-0, node b2\) has not entered all_reduce #4; it sleeps, "
+            r"hanging\.py:\d+ in load_batch; 2 ranks wait since .*",
+        ),
+        (
+            "mismatch",
+            "stalled",
+            r".*#2 is all_gather for rank 1 .*in mismatch\), and all_reduce for ranks 0, 2 .*",
+        ),
+        ("slow", "slow", r"this run makes steps, and rank 1 .* is slow: the others wait .*"),
+        ("healthy", "steps", r"this run makes steps .*"),
+        ("frozen", "stalled", r"rank 1 .* is stopped, by SIGSTOP .*; rank 0 waits"),
+        ("fifo", "stalled", r"rank 1 .* opens a pipe \(fifo\) .* in fifo; rank 0 waits .*"),
+        (
+            "deadlock",
+            "stalled",
+            r"rank 1 .* waits for a lock or another thread, .* in deadlock; another thread of it "
+            r"is at .* in write_checkpoint; .*",
+        ),
+        ("stuck", "stalled", r"rank 1 .* its Python is blocked, .* in stuck; rank 0 waits .*"),
+        ("cycle", "stalled", r"the ranks wait for each other: .*rank 1 waits for rank 0 in .*"),
+    ],
+)
+def test_a_hang_is_named(gang: str, state: str, sentence: str) -> None:
+    """The rank that keeps the others, and what it does; a run that goes on is not called stuck."""
+    diagnosis = until(
+        lambda: next(
+            (
+                diagnosis
+                for diagnosis in [_diagnosis(gang)]
+                if diagnosis.state == state and re.fullmatch(sentence, diagnosis.sentence)
+            ),
+            None,
+        ),
+        f"the verdict {sentence!r}",
+        seconds=60,
+    )
+    blamed = {"healthy": [], "cycle": [0, 1]}.get(gang, [1])
+    assert blamed == [place.rank for place in diagnosis.blamed]
+
+
+def test_a_standstill_is_explained_reported_and_ended(
+    command_line: CommandLine, tmp_path: Path, helm4: Any
+) -> None:
+    """`why` says what the ranks do; once they write no more, the launcher ends the attempt.
+
+    Ranks are armed by the launcher alone, and import the image's own sitecustomize as ever.
+    """
+    own, go_on = tmp_path / "own", tmp_path / "go-on"
+    own.mkdir()
+    (own / "sitecustomize.py").write_text("import builtins\nbuiltins.greeting = 'up'\n")
+    script = (
+        "import os, time\n"
+        f"while not os.path.exists({str(go_on)!r}):\n"
+        "    print(greeting, flush=True)\n"
+        "    time.sleep(0.2)\n"
+        "time.sleep(600)\n"
+    )
+    values = {
+        "workload": "torchrun",
+        "image": {"repository": "any"},
+        "script": script,
+        "nodes": 1,
+        "procsPerNode": 2,
+        "env": {"PYTHONPATH": str(own)},
+        "runPolicy": {"stallSeconds": 5, "onStall": "end", "backoffLimit": 0},
+        "torchrun": {"port": local_runs.free_port(port_base()), "maxRestarts": 0},
+    }
+    file = tmp_path / "values.json"
+    file.write_text(json.dumps(values))
+    words = [Path(sys.executable).parent / names.CLI, "run", "ex", "--on", "local", "-f", file]
+    env = {**os.environ, names.ENV_STATE: str(tmp_path), names.ENV_HELM: str(helm4.path)}
+    with subprocess.Popen(words, env=env, stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        assert any("[0] up" in line for line in run.stdout)
+        assert any("[1] up" in line for line in run.stdout)
+        answer = command_line("why", "ex", "--on", "local", "--save", tmp_path / "report").stdout
+        go_on.touch()
+        output = run.stdout.read()
+    assert "none waits in a collective" in answer
+    assert re.search(r"script:\d in <module>", answer)
+    verdict_of_run = json.loads((tmp_path / "report/verdict.json").read_text())
+    ranks = sorted(rank for group in verdict_of_run["groups"] for rank in group["ranks"])
+    assert ("unknown", [0, 1]) == (verdict_of_run["state"], ranks)
+    saved = sorted(path.name for path in (tmp_path / "report").iterdir())
+    assert ["ex-0.json", "ex-0.log", "verdict.json"] == saved
+    assert names.EXIT_STALLED == run.returncode
+    assert (
+        "no progress for 5 s: no rank computes, and none waits in a collective; rank 0 is at "
+        "script:5 in <module>" in output
+    )

@@ -1,0 +1,98 @@
+"""When the launcher says that a run stands still, and what it says (files/stall.py)."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_FILE = Path(__file__).parents[3] / "charts/torchrun/files/stall.py"
+
+
+@pytest.fixture(scope="module")
+def stall() -> Any:
+    """The module."""
+    spec = importlib.util.spec_from_file_location("allranks_stall", _FILE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _group(entered: int, completed: int) -> dict[str, Any]:
+    last = {"number": entered, "done": entered == completed, "between": False}
+    entry = {**last, "name": "nccl:all_reduce"}
+    return {"0": {"enqueued": entered, "completed": completed, "last": [entry]}}
+
+
+def _quiet(stall: Any, *looks: tuple[float, Any, float, float]) -> Any:
+    """After looks at one rank: (time, its groups, seconds of processor time, last line)."""
+    quiet = stall.Quiet(0.0)
+    for now, groups, used, wrote_at in looks:
+        quiet.update([stall.RankView(3, 7, groups, used)], wrote_at, now)
+    return quiet
+
+
+def test_steps_and_lines_are_progress(stall: Any) -> None:
+    """A collective that begins or ends, and a line of output, begin the time anew."""
+    assert not _quiet(stall, (10, _group(4, 4), 9, 0), (20, _group(5, 4), 18, 0)).lasts(10, 20)
+    waits = _quiet(stall, (10, _group(5, 4), 9, 0), (20, _group(5, 4), 18, 0))
+    assert waits.lasts(10, 20)
+    assert waits.waits
+    assert not _quiet(stall, (10, _group(5, 4), 9, 0), (20, _group(5, 4), 18, 15)).lasts(10, 20)
+
+
+def test_what_computes_without_a_recorder_goes_on(stall: Any) -> None:
+    """Without torch only ranks that do nothing stand still."""
+    assert not _quiet(stall, (10, None, 9, 0), (20, None, 18, 0)).lasts(5, 20)
+    idle = _quiet(stall, (10, None, 9, 0), (20, None, 9.01, 0))
+    assert idle.lasts(10, 20)
+    assert idle.idles
+
+
+def test_no_rank_yet_is_no_standstill(stall: Any) -> None:
+    """While the nodes meet nothing stands still."""
+    quiet = stall.Quiet(0.0)
+    quiet.update([], 0.0, 100.0)
+    assert not quiet.lasts(10, 100)
+
+
+def test_the_rank_that_keeps_the_others_is_blamed(stall: Any) -> None:
+    """The sentence names the rank, its pod and its place; a rank that cannot answer is absent."""
+
+    def pod(node: int, groups: Any) -> dict[str, Any]:
+        view = stall.RankView(node, 1, groups, 0.0)
+        report: dict[str, Any] = stall.report(
+            f"big-{node}", node, [view], {node: f"train.py:{node} in step"}, 600.0
+        )
+        return report
+
+    reports = [pod(0, _group(5, 4)), pod(1, _group(4, 4)), pod(2, _group(5, 4))]
+    sentence = (
+        "no progress for 600 s: rank 1 (pod big-1) has not entered all_reduce #5; it is at "
+        "train.py:1 in step; 2 ranks wait"
+    )
+    assert (1, "big-1", 1, sentence) == stall.verdict(reports, 600)
+    assert 1 == stall.verdict([reports[0], pod(1, None)], 600)[0]
+    everybody = stall.verdict([pod(0, _group(5, 4)), pod(1, _group(5, 4))], 600)[3]
+    assert "all ranks that answer have entered all_reduce #5" in everybody
+    nobody = stall.verdict([pod(0, _group(5, 5))], 600)[3]
+    assert "none waits in a collective; rank 0 is at train.py:0 in step" in nobody
+
+
+def test_the_place_is_the_programs_own(stall: Any) -> None:
+    """The innermost call of the main thread that is not of a library."""
+    text = (
+        "Thread 0x0000000000000002 (most recent call first):\n"
+        '  File "/app/other.py", line 1 in other\n\n'
+        "Thread 0x0000000000000001 (most recent call first):\n"
+        '  File "/usr/lib/python3.11/threading.py", line 5 in wait\n'
+        '  File "/app/train.py", line 88 in load\n'
+    )
+    assert "train.py:88 in load" == stall.place(text, 1)
+    assert "" == stall.place("", 1)
