@@ -311,6 +311,8 @@ class RunStatus:
         remarks: what else went wrong, one sentence each: a service, an eviction.
         unreleased: whether it is of no Helm release: an ElasticJob that was applied by hand.
         ending: whether its end is certain, and only its last pods have not ended yet.
+        progress: how far the training is, as `allranks.status.progress` reads it; None where it is
+            not said.
     """
 
     name: str
@@ -333,6 +335,7 @@ class RunStatus:
     remarks: tuple[str, ...] = ()
     ending: bool = False
     unreleased: bool = False
+    progress: Mapping[str, Any] | None = None
 
     @property
     def finished(self) -> bool:
@@ -362,6 +365,7 @@ class RunStatus:
             "remarks": list(self.remarks),
             "ending": self.ending,
             "unreleased": self.unreleased,
+            "progress": None if self.progress is None else dict(self.progress),
         }
 
     @classmethod
@@ -389,6 +393,7 @@ class RunStatus:
             remarks=tuple(data.get("remarks", ())),
             ending=data.get("ending", False),
             unreleased=data.get("unreleased", False),
+            progress=data.get("progress"),
         )
 
 
