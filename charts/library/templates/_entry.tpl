@@ -49,6 +49,16 @@ doubled, and arrives as it was typed. ConfigMap contents are not expanded.
 {{- toJson $files -}}
 {{- end -}}
 
+{{/* The folder of what ranks say of their progress, and of what they are told (files/progress.py). */}}
+{{- define "allranks.entry.progress" -}}/dev/shm/allranks{{- end -}}
+
+{{/* The signal that asks a rank for a checkpoint. JSON {name: text}; takes the root context. */}}
+{{- define "allranks.entry.checkpointSignal" -}}
+{{- $vars := dict -}}
+{{- with .Values.runPolicy.checkpointSignal -}}{{- $_ := set $vars "ALLRANKS_CHECKPOINT_SIGNAL" . -}}{{- end -}}
+{{- toJson $vars -}}
+{{- end -}}
+
 {{/* The container's args: the user's command or script, then the user's args. JSON list. */}}
 {{- define "allranks.entry.args" -}}
 {{- $script := list -}}

@@ -18,6 +18,7 @@ allranks_worker() {
     while :; do allranks_nap 3600; done
   fi
   allranks_setup
+  allranks_give_helper
   allranks_save
   if [ "$(allranks_transport)" = ssh ]; then
     allranks_sshd

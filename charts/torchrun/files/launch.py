@@ -26,6 +26,8 @@ Environment, set by the chart:
     ALLRANKS_RANK0_PORT      port of the rendezvous there
     ALLRANKS_WAIT_SECONDS    how long to wait for rank 0
     ALLRANKS_FATAL_EXIT_CODES  comma separated
+    ALLRANKS_PROGRESS        a folder for what the ranks say of their progress (progress.py)
+    ALLRANKS_CHECKPOINT_SIGNAL  what asks a rank for a checkpoint, instead of SIGTERM, as its pod ends
     ALLRANKS_TERMINATION_LOG where the reason of a failure goes
     ALLRANKS_GRACE_SECONDS   the pod's terminationGracePeriodSeconds
     ALLRANKS_RANK_PREFIX     1 where each line gets the rank that wrote it
@@ -89,9 +91,17 @@ class Settings:
         if env.get("ALLRANKS_SPARES"):
             nodes = int(env["PET_NNODES"])
             self.spares = beside("spare").Spares(self.node_rank, nodes, self.host, say)
+        self.progress = None
         if env.get("ALLRANKS_WORKSPACE_SYNC"):
             signals = env.get("PET_SIGNALS_TO_HANDLE") or "SIGTERM,SIGINT,SIGHUP,SIGQUIT"
             self.follower = beside("sync").Follower(env, say, signals)
+
+    def finish(self):
+        """Pass on what the ranks have said last; they have ended."""
+        if self.output:
+            self.output.finish()
+        if self.progress:
+            self.progress.finish()
 
 
 def time_to_end(grace):
@@ -301,15 +311,16 @@ def as_typed(argv, env):
     return argv[:verbatim] + [word.replace("$", "$$") for word in argv[verbatim:]]
 
 
-def give_time_to_end(seconds, follower):
+def give_time_to_end(seconds, follower, last_save=None):
     """Let torch wait so long between SIGTERM and SIGKILL to a rank, whatever makes it end them.
 
     From 2.10 on an option of torchrun's holds where the pod is told to stop; before, and where the
     ranks are started again, it is 30 s. All ways go through this one method, internal to torch and
     the same since 1.9; where it is missing, torch's own time holds. Ranks that end for newer code
-    get the signal of a pod's end, whichever told this launcher.
+    get the signal of a pod's end, whichever told this launcher; where a checkpoint is asked for by
+    `last_save`, they get that instead.
     """
-    from torch.distributed.elastic.multiprocessing.api import PContext
+    from torch.distributed.elastic.multiprocessing.api import PContext, SignalException
 
     close = getattr(PContext, "close", None)
     if close is None:
@@ -318,6 +329,10 @@ def give_time_to_end(seconds, follower):
     def close_in_time(context, death_sig=None, *_, **__):
         if follower is not None and follower.pending and death_sig == follower.signal:
             death_sig = signal.SIGTERM
+        # Not where ranks are ended because one of them has failed: there is nothing good to save.
+        is_told = isinstance(sys.exc_info()[1], SignalException)
+        if is_told and death_sig == signal.SIGTERM and last_save is not None:
+            death_sig = last_save
         close(context, death_sig, seconds)
 
     PContext.close = close_in_time
@@ -463,8 +478,7 @@ def take_newer_code(settings):
 def start_over(settings):
     """Start this launcher over with the newer code; does not return."""
     settings.follower.hold()
-    if settings.output:
-        settings.output.finish()
+    settings.finish()
     settings.follower.restart(settings.argv)
 
 
@@ -544,8 +558,7 @@ def rejoin(settings, argv):
     if not is_gone and not (settings.spares and settings.spares.stands_by):
         return
     say("rank 0 at %s is gone; waiting for it to come back and joining again" % where)
-    if settings.output:
-        settings.output.finish()
+    settings.finish()
     if settings.follower:
         settings.follower.fork_again()
     # A new process image: torch keeps threads and signal handlers of the failed attempt.
@@ -571,8 +584,7 @@ def train_to_the_end(settings, output, argv):
         if settings.follower and settings.follower.is_told_by(number):
             start_over(settings)
         code = 128 + number
-    if output:
-        output.finish()
+    settings.finish()
     if code == 0 and settings.marker:
         Path(settings.marker).touch()
     return code
@@ -593,7 +605,7 @@ def has_children():
         return True
 
 
-def end_when_told(settings, output):
+def end_when_told(settings):
     """Let a SIGTERM end this process even where Python cannot handle it.
 
     When its own ranks are done, torchrun waits for the other nodes inside C++ for up to five
@@ -611,14 +623,15 @@ def end_when_told(settings, output):
             received = os.read(signals, 64)
             if follower and any(map(follower.is_told_by, received)):
                 break
+        if settings.progress:
+            settings.progress.ask_to_save(os.environ, say)
         quiet = 0
         while quiet < QUIET_CHECKS:
             time.sleep(0.5)
             quiet = 0 if has_children() else quiet + 1
         if follower and follower.pending and signal.SIGTERM not in received:
             start_over(settings)
-        if output:
-            output.finish()
+        settings.finish()
         os._exit(settings.code_when_told)
 
     threading.Thread(target=watch, daemon=True).start()
@@ -654,6 +667,8 @@ def main(argv):
         follower.fork(argv)
         signal.signal(follower.signal, lambda *_: follower.end_or_restart(argv, EXIT_TERMINATED))
         follower.start()
+    if os.environ.get("ALLRANKS_PROGRESS"):
+        settings.progress = beside("progress").start(os.environ, say)
     reason = wait_for_rank0(settings)
     if reason:
         say("error: " + reason)
@@ -663,11 +678,12 @@ def main(argv):
         settings.rank0 = Rank0(settings.host, settings.port)
     options = node_options(settings, os.environ)
     output = settings.output = own_output(settings)
-    give_time_to_end(settings.shutdown, settings.follower)
+    last_save = getattr(signal, os.environ.get("ALLRANKS_CHECKPOINT_SIGNAL", ""), None)
+    give_time_to_end(settings.shutdown, settings.follower, last_save)
     look_sooner(os.environ)
     if settings.spares:
         settings.spares.hook()
-    end_when_told(settings, output)
+    end_when_told(settings)
     words = as_typed(as_task(argv, os.environ), os.environ)
     if settings.rank0 is not None and not settings.rank0.is_connected():
         settings.rank0 = None

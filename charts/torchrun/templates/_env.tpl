@@ -134,7 +134,9 @@ standalone
 {{- $torchrun := .Values.torchrun -}}
 {{- $vars := dict
       "PET_MAX_RESTARTS" (int $torchrun.maxRestarts | toString)
+      "ALLRANKS_PROGRESS" (include "allranks.entry.progress" .)
       "ALLRANKS_TERMINATION_LOG" "/dev/termination-log" -}}
+{{- $vars = merge $vars (include "allranks.entry.checkpointSignal" . | fromJson) -}}
 {{- if $torchrun.module -}}
 {{- $_ := set $vars "PET_MODULE" "1" -}}
 {{- else if $torchrun.runPath -}}

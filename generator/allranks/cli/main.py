@@ -74,6 +74,7 @@ COMMANDS = {
     "exec": Entry("exec", _RUN, "Run a program in a pod of a run."),
     "wait": Entry("runs", _RUN, "Wait for a run to succeed or to fail."),
     "sync": Entry("sync", _CHANGE, "Bring newer code into the pods of a run."),
+    "checkpoint": Entry("checkpoint", _CHANGE, "Have the ranks of a run save now, and go on."),
     "suspend": Entry("scale", _CHANGE, "Stop a run's pods and keep the run."),
     "resume": Entry("scale", _CHANGE, "Let a suspended run go on."),
     "scale": Entry("scale", _CHANGE, "Give an elastic run another size."),

@@ -343,6 +343,8 @@ class RunStatus:
         unreleased: whether it is of no Helm release: an ElasticJob that was applied by hand.
         ending: whether its end is certain, and only its last pods have not ended yet.
         node_faults: its nodes that something is wrong with; () where nodes were not looked at.
+        progress: how far the training is, as `allranks.status.progress` reads it; None where it is
+            not said.
     """
 
     name: str
@@ -366,6 +368,7 @@ class RunStatus:
     ending: bool = False
     unreleased: bool = False
     node_faults: tuple[NodeFaults, ...] = ()
+    progress: Mapping[str, Any] | None = None
 
     @property
     def finished(self) -> bool:
@@ -396,6 +399,7 @@ class RunStatus:
             "ending": self.ending,
             "unreleased": self.unreleased,
             "nodeFaults": [fault.as_dict() for fault in self.node_faults],
+            "progress": None if self.progress is None else dict(self.progress),
         }
 
     @classmethod
@@ -424,6 +428,7 @@ class RunStatus:
             ending=data.get("ending", False),
             unreleased=data.get("unreleased", False),
             node_faults=tuple(NodeFaults.from_dict(item) for item in data.get("nodeFaults", ())),
+            progress=data.get("progress"),
         )
 
 

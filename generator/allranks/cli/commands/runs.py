@@ -12,7 +12,7 @@ import click
 from allranks import names
 from allranks.cli import options, status_view
 from allranks.cli.target import run_argument, target_options
-from allranks.cluster import cleanup, crds, paths, permissions, upgrade
+from allranks.cluster import cleanup, crds, paths, permissions, training_progress, upgrade
 from allranks.cluster.errors import namespace_missing
 from allranks.errors import EXIT_FAILED, EXIT_INTERRUPTED, ForbiddenError, InputError, NotFoundError
 from allranks.humanize import list_some
@@ -94,7 +94,8 @@ def _observe(name: str, cluster_target: ClusterTarget) -> tuple[Observation, Run
     observation = observe(cluster, name, cluster_target.namespace)
     status = follow.explain(cluster, observation, reduce(observation))
     status = with_node_faults(cluster, observation, status)
-    return observation, with_missing_code(cluster, observation, status)
+    status = with_missing_code(cluster, observation, status)
+    return observation, training_progress.of_run(cluster, observation, status)
 
 
 def with_node_faults(cluster: KubeClient, observation: Observation, status: RunStatus) -> RunStatus:
@@ -193,6 +194,7 @@ def runs(
     *,
     everywhere: bool,
     unread: Callable[[str], None],
+    with_progress: bool = False,
 ) -> list[RunStatus]:
     """Return the runs of a namespace, of all namespaces, or of this machine.
 
@@ -201,6 +203,7 @@ def runs(
         cluster_target: the cluster and namespace; None is this machine.
         everywhere: return the runs of all namespaces.
         unread: called with a message for each object that is nested too deep to be read.
+        with_progress: read how far the trainings are, of the first that run.
 
     Raises:
         NotFoundError: there is no such namespace.
@@ -224,7 +227,10 @@ def runs(
         and not namespace_there(cluster_target.cluster, cluster_target.namespace)
     ):
         raise namespace_missing(cluster_target.namespace)
-    return [reduce(observation) for observation in observations]
+    statuses = [reduce(observation) for observation in observations]
+    if not with_progress:
+        return statuses
+    return training_progress.with_each(cluster_target.cluster, observations, statuses)
 
 
 @click.command("delete", short_help="Stop a run and remove it.")
