@@ -167,7 +167,7 @@ cluster-status: $(VENV)/.installed ## what runs, and the kubeconfig of each
 	@$(BIN)/python -m tests.kube status
 
 ##@ measure
-.PHONY: bench bench-azure bench-convert bench-cluster bench-operator bench-scale bench-submit bench-workspace bench-sweep blame blame-mpi
+.PHONY: bench bench-azure bench-convert bench-cluster bench-operator bench-scale bench-spares bench-submit bench-workspace bench-sweep blame blame-mpi
 bench-azure: setup-test $(AZURITE) ## 100,000 small files into blobs, against Azurite
 	@$(BIN)/python -m tests.bench.azure_upload
 bench-scale: setup-test kube-programs ## a 10,000-pod job beside one of 1,000: requests, seconds, memory
@@ -182,6 +182,8 @@ bench-convert: setup-test ## 1,000 manifests into values files
 	@$(BIN)/python -m tests.bench.convert
 bench-workspace: setup-test ## a snapshot of 1,000 files and 5 MiB
 	@$(BIN)/python -m tests.bench.workspace
+bench-spares: setup-test ## seconds from a lost pod to the next step, with a spare and without (minutes)
+	@$(BIN)/python -m tests.bench.spares
 bench-sweep: setup-test kube-programs ## sweeps: a grid, 1,000 releases, memory, a search (ten minutes)
 	@$(BIN)/python -m tests.bench.sweep
 blame: setup-test ## is the rank that failed first the one that is named: 12 situations, 50 times each (half an hour)

@@ -35,7 +35,7 @@ Environment, set by the chart:
     ALLRANKS_LOGS_SPECS, ALLRANKS_NUMA_BINDING  torchrun options without a variable of their own
     ALLRANKS_WORKSPACE_SYNC  where newer code appears (sync.py); empty where none is taken
     ALLRANKS_WORKSPACE_GENERATION  of the newer code in place; empty where it is the job's own
-    ALLRANKS_SPARES          how many pods there are besides those that train (spare.py); not set is none
+    ALLRANKS_SPARES          how many pods stand by (spare.py); not set is none
     ALLRANKS_FINISHED_MARKER StatefulSet only: a file that says this pod's training has ended
     ALLRANKS_DIAGNOSE        0 where the ranks are not armed for `allranks why` (sitecustomize.py)
     ALLRANKS_STALL_SECONDS   after how long without progress a run stands still; empty is never
@@ -539,13 +539,16 @@ def train(settings, output, argv):
         return code, False
     except (RendezvousError, RuntimeError, OSError) as error:
         return conclude(settings, watch, {}) if watch.gave_up() else lose_peer(settings, error)
-    except Exception as error:
-        if settings.spares is None or not settings.spares.is_end(error):
-            raise
-        return settings.spares.conclude(error, lambda: lead_is_gone(settings))
-    if settings.spares:
-        settings.spares.dismiss()
     return 0, False
+
+
+def train_in_turn(settings, output, argv):
+    """Train, or stand by for as long as others do; as `train`."""
+    if settings.spares is None:
+        return train(settings, output, argv)
+    return settings.spares.attend(
+        lambda: train(settings, output, argv), lambda: lead_is_gone(settings)
+    )
 
 
 def rejoin(settings, argv):
@@ -574,7 +577,7 @@ def train_to_the_end(settings, output, argv):
     from torch.distributed.elastic.multiprocessing.api import SignalException
 
     try:
-        code, may_rejoin = train(settings, output, argv)
+        code, may_rejoin = train_in_turn(settings, output, argv)
         ignore_signal_of_newer_code(settings)
         take_newer_code(settings)  # the ranks may have ended with a node's that was told first
         if may_rejoin:

@@ -31,7 +31,7 @@ LOOK_SECONDS = 0.5  # between two looks at whether rank 0's pod has gone
 
 STANDING = "allranks/spares/standing"
 SUCCEEDED = "allranks/spares/succeeded"
-STORE_ERRORS = (RuntimeError, ValueError, OSError, LookupError)
+STORE_ERRORS = (AttributeError, RuntimeError, ValueError, OSError, LookupError)
 
 
 class TrainingEnded(Exception):  # noqa: N818 - named for what has happened
@@ -82,7 +82,7 @@ class Spares:
         actions = getattr(dynamic_rendezvous, "_Action", None)
         handler = getattr(dynamic_rendezvous, "DynamicRendezvousHandler", None)
         begin = getattr(handler, "next_rendezvous", None)
-        if not (hasattr(join, "__call__") and hasattr(actions, "REMOVE_FROM_WAIT_LIST") and begin):
+        if "__call__" not in vars(join or object) or not actions or not begin:
             self._say(
                 "this torch has another rendezvous than allranks knows: a spare may train before "
                 "one of the first %d pods does" % self._nodes
@@ -153,7 +153,7 @@ class Spares:
 
     def _count(self, number):
         """Let the store count this pod among those that stand by, or no more."""
-        if self._store is None or self._counted == bool(number):
+        if self._counted == bool(number):
             return
         try:
             self._store.add(STANDING, 1 if number else -1)
@@ -173,10 +173,30 @@ class Spares:
             pass
         return False
 
-    def dismiss(self):
-        """In rank 0's pod, when it has trained to the end: let those that stand by end, too."""
-        if not self._leads or self._store is None:
-            return
+    def attend(self, train, is_gone):
+        """Train when it is this pod's turn; (exit code, may_rejoin), as `train` returns it.
+
+        Args:
+            train: runs torchrun.
+            is_gone: whether rank 0's pod, with its store, has gone.
+        """
+        try:
+            code, may_rejoin = train()
+        except TrainingEnded as end:
+            if end.succeeded:
+                self._say("the training has ended well, and this pod was not needed")
+                return 0, False
+            # There is another attempt with another store, or Kubernetes stops this pod.
+            self._say("the training has ended without success: standing by for its next attempt")
+            while not is_gone():
+                time.sleep(LOOK_SECONDS)
+            return 1, True
+        if code == 0 and self._leads:
+            self._dismiss()
+        return code, may_rejoin
+
+    def _dismiss(self):
+        """In rank 0's pod, after a good end: let those that stand by know, and end before it."""
         try:
             self._store.set(SUCCEEDED, "1")
             deadline = time.monotonic() + DISMISS_SECONDS
@@ -184,22 +204,3 @@ class Spares:
                 time.sleep(0.05)
         except STORE_ERRORS:
             return
-
-    @staticmethod
-    def is_end(error):
-        """Whether what was raised is the end of the training, while this pod stood by."""
-        return isinstance(error, TrainingEnded)
-
-    def conclude(self, error, is_gone):
-        """(Exit code, may_rejoin) after such an end.
-
-        Where the training has not succeeded, there is another attempt, or Kubernetes stops this
-        pod: it waits until rank 0's pod has gone, and with it the store of what has ended.
-        """
-        if error.succeeded:
-            self._say("the training has ended well, and this pod was not needed")
-            return 0, False
-        self._say("the training has ended without success: standing by for its next attempt")
-        while not is_gone():
-            time.sleep(LOOK_SECONDS)
-        return 1, True

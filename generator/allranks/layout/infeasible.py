@@ -51,7 +51,9 @@ def refusal(screen: FeasibilityFilter, splits: list[Split]) -> CapacityError:
     scope = f" in one {spec.topology.level}" if spec.topology.required else ""
     facts = _facts(screen, split, candidates, reasons)
     alone = " without spares" if spec.spares else ""
-    answer = f"the largest that fits{scope} now is {_size(best)}{alone}" if best else "nothing fits now"
+    answer = (
+        f"the largest that fits{scope} now is {_size(best)}{alone}" if best else "nothing fits now"
+    )
     return CapacityError(
         f"{_ask(spec, split)} cannot be placed{scope}: {facts}; {answer}",
         path=path,

@@ -74,8 +74,9 @@ def fixed_nodes(env: Mapping[str, str], nodes: int) -> int:
 
     It is all of them where our launcher gives each node its rank (files/launch.py), or torchrun's
     static rendezvous does. Where the number of nodes is a range, or pods stand by, a node gets its
-    ranks when it joins, except for the first, which keeps the store and whose name sorts first. Where the nodes
-    meet in a store of the user's own, or are not started by our launcher, no order is known.
+    ranks when it joins, except for the first, which keeps the store and whose name sorts first.
+    Where the nodes meet in a store of the user's own, or are not started by our launcher, no order
+    is known.
 
     Args:
         env: the variables of a node's container; one of the downward API is there without a value.

@@ -177,7 +177,7 @@ RULES = (
     ),
     Rule(
         "spares",
-        "`torchrun.spares` is for an Indexed Job of two nodes or more, a fixed number of them, that "
+        "`torchrun.spares` is for an Indexed Job with a fixed number of nodes, two or more, that "
         "meet by c10d, without `compat` and `torchrun.localAddr`.",
         (*SIZE, "torchrun", "compat"),
         _spares,
