@@ -21,6 +21,7 @@ The pod template as YAML. Takes a dict:
   state                 true where entry.sh keeps a marker for the life of the pod
   volumes, mounts       what the workload mounts besides
   serviceAccount        the account, with a token, where the pods speak to the API server
+  uidLabel, trackedGroup, trials  see allranks.trackers.env
   keyed                 true where a file of a Secret must be readable for a user that is not root
 */}}
 {{- define "allranks.pod" -}}
@@ -208,6 +209,7 @@ The pod template as YAML. Takes a dict:
 {{- $env = append $env (dict "name" "ALLRANKS_TRIAL" "value" (int64 .number | toString)) -}}
 {{- $env = append $env (dict "name" "ALLRANKS_TRIAL_NAME" "value" (include "allranks.entry.literal" .name)) -}}
 {{- end -}}
+{{- $env = include "allranks.trackers.env" (merge (dict "given" $given) .) | fromJsonArray | concat $env -}}
 {{- concat $env (include "allranks.workspace.env" .ctx | fromJsonArray) .env (include "allranks.pod.env.list" $given | fromJsonArray) | toJson -}}
 {{- end -}}
 

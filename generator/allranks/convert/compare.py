@@ -29,6 +29,7 @@ _NONE = "nothing"
 _OUR_FOLDERS = ("/etc/allranks", "/var/run/allranks", "/etc/mpi", "/etc/ssh/allranks", "/run/sshd")
 _OUR_ENV = re.compile(
     r"ALLRANKS_.*|PET_.*|OMPI_.*|I_MPI_.*|HYDRA_.*|PRTE_.*|PMIX_.*|UCX_.*|TORCH_.*|PYTHONUNBUFFERED"
+    r"|WANDB_(?:RUN_ID|RESUME|RUN_GROUP|NAME)|MLFLOW_RUN_NAME"
     r"|K_MPI_JOB_ROLE|TF_CONFIG|DMLC_.*|MASTER_.*|RANK|WORLD_SIZE|NVIDIA_VISIBLE_DEVICES"
     r"|NVIDIA_DRIVER_CAPABILITIES|JOB_COMPLETION_INDEX|LOCAL_RANK|MPI_.*"
 )

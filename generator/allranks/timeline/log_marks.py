@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from allranks.model.rank_lines import LogWriters
 
-_LINE_MAX = 4096
+_LINE_MAX, _STEPS_MAX = 4096, 100_000
 # The words of our launchers (charts/*/files), and of torchrun where its log is asked for.
 _WORDS = (
     (RENDEZVOUS, re.compile(r"allranks: (?:generation \d+: rank |rendezvous\b)")),
@@ -74,6 +74,8 @@ def read(lines: Iterable[str], writers: LogWriters, pod: str, *, stamped: bool) 
             else:
                 epoch = float(counted.get("epoch", -1)) if unit == "step" else -1.0
                 steps.append((rank or 0, unit, Step(at, float(counted[unit]), epoch)))
+                if len(steps) > _STEPS_MAX:
+                    del steps[1::2]  # a log may have millions; the time between two stays told
         elif stamped and ("allranks: " in text[:10] or "Rendezvous complete" in text):
             word = next((name for name, pattern in _WORDS if pattern.match(text)), "")
             at = _seconds(stamp) if word else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from allranks.humanize import plural
 from allranks.model.status import timestamp
 
 if TYPE_CHECKING:
@@ -238,7 +239,7 @@ def gang(name: str, times: Sequence[float], count: int) -> Iterator[Moment]:
         count: how many pods there are.
     """
     if times and len(times) == count:
-        yield Moment(max(times), name, f"the last of {count:,} pods" if count > 1 else "")
+        yield Moment(max(times), name, f"the last of {plural(count, 'pod')}" if count > 1 else "")
 
 
 def in_order(moments: list[Moment]) -> tuple[Moment, ...]:
