@@ -70,9 +70,9 @@ def get(cluster: KubeClient, name: str, namespace: str) -> Manifest:
     except ForbiddenError as error:
         raise type(error)(
             f"queue {name} cannot be read: {error.problem.message}",
-            hint=f"queue {name} is the ConfigMap {names.QUEUE_PREFIX}{name}: ask for a Role with get on configmaps in namespace {namespace}, which the "
-            "queue's release gives to those in its value `team`; or name the queue's file "
-            "with --queue-file",
+            hint=f"queue {name} is the ConfigMap {names.QUEUE_PREFIX}{name}: ask for a Role with "
+            f"get on configmaps in namespace {namespace}, which the queue's release gives to those "
+            "in its value `team`; or name the queue's file with --queue-file",
             status=error.status,
             reason=error.reason,
             detail=error.detail,
