@@ -247,6 +247,25 @@ def test_commands_of_allranks_carry_the_place_of_kubectl_torchrun() -> None:
     )
 
 
+def test_kubectl_torchrun_names_its_own_commands(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """In fixes and in the lines behind what it has started; what it has not stays of allranks."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert 2 == kubectl_torchrun.main(["logs", "nope", "--on", "local"])
+    assert "fix: `kubectl torchrun get --on local` shows" in capsys.readouterr().err
+    root, console = kubectl_torchrun.torchrun, Console()
+    context = click.Context(root, obj=console)
+    root.resolve_command(context, ["submit", "-n", "lab"])
+    for command in ("attach demo", "delete demo", "show demo"):
+        console.command(f"allranks {command}")
+    assert [
+        "kubectl torchrun logs --follow demo -n lab",
+        "kubectl torchrun delete demo -n lab",
+        "allranks show demo -n lab",
+    ] == [line.strip() for line in capsys.readouterr().out.splitlines()]
+
+
 @pytest.mark.parametrize("words", ["x", "torchrunjob x", "tj/x", "TorchrunJobs.torchrun.ai/x"])
 @pytest.mark.parametrize("command", ["get", "logs", "delete"])
 def test_a_run_may_be_named_after_its_kind(

@@ -138,8 +138,8 @@ def with_missing_code(
     if status.finished or runs_already or code.via != "configMap":
         return status
     gone = config_maps.missing(cluster, observation.namespace, code.digest, code.parts)
-    if not gone:
-        return status
+    if not gone or all(part in status.waiting_for for part in gone):
+        return status  # nothing is gone, or the kubelet has said so
     words = (
         f"its code, which somebody has deleted: ConfigMap {list_some(gone)}; `{names.CLI} submit` "
         "of the same folder puts it there again"

@@ -367,6 +367,7 @@ def submit(
             # Somebody took the name that was free a moment ago.
             if name or number == _NAMES_TRIED:
                 raise
+            console.note(f"another run took the name {free} meanwhile")
             taken = (*taken, free)
     raise AssertionError  # the loop returns or raises
 
