@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import email.utils
 import json
 import os
 import signal
 import subprocess
 import sys
 import threading
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -255,6 +257,18 @@ def test_a_server_that_stays_busy_ends_the_upload(fake: FakeFiles, upload: Any) 
     assert code == 1
     assert "127.0.0.1 does not take the request: ServerBusy" in err
     assert "give the same command again" in err
+
+
+@pytest.mark.parametrize(("hours", "word"), [(3, "behind"), (-3, "ahead of")])
+def test_a_clock_that_is_wrong_is_named(
+    fake: FakeFiles, upload: Any, hours: int, word: str
+) -> None:
+    """A signature is not taken then, and no other key would be."""
+    date = email.utils.format_datetime(datetime.now(UTC) + timedelta(hours=hours), usegmt=True)
+    fake.fault = lambda *_: (403, "AuthenticationFailed", {"Date": date}, b"")
+    code, _, err = upload("data", "share:datasets")
+    assert code == 1
+    assert f"clock, which is 180 minutes {word} Azure's" in err
 
 
 def test_a_share_that_is_not_there_is_named(upload: Any) -> None:

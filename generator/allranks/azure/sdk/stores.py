@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _CONFLICT = 401, 403, 404, 409
 _OK, _GOOD = 200, range(200, 300)
 _FULL = re.compile(r"(share|file).*(size|quota|limit).*(limit|exceeded|reached)", re.IGNORECASE)
+_SKEW_MINUTES = 5
 _FULL_STATUS = frozenset({413, 507})
 _TYPE = "application/octet-stream"
 # From this version on a file is made with its content, of 4 MiB at most. Clouds of their own may be
@@ -60,12 +61,20 @@ class _Store:
         code, detail = answer.code, answer.detail
         role = _ROLES[place]
         if answer.status in (_UNAUTHORIZED, _FORBIDDEN) and self._wire.origin:
-            return ForbiddenError(
-                f"account {self._account} does not let you {what}: {detail}",
-                hint=f"the key or signature of {self._wire.origin} is not taken: "
+            hint = (
+                f"the key or signature of {self._wire.origin} is not taken: "
                 "`az storage account show-connection-string` prints the one that holds, where the "
-                f"account takes keys; or log in without it, with the role {role!r}",
-                **about,
+                f"account takes keys; or log in without it, with the role {role!r}"
+            )
+            minutes = round(answer.clock_ahead / 60)
+            if abs(minutes) >= _SKEW_MINUTES:
+                word = "behind" if minutes > 0 else "ahead of"
+                hint = (
+                    f"set this machine's clock, which is {abs(minutes)} minutes {word} Azure's: "
+                    "what is signed by it holds for an hour"
+                )
+            return ForbiddenError(
+                f"account {self._account} does not let you {what}: {detail}", hint=hint, **about
             )
         if answer.status in (_UNAUTHORIZED, _FORBIDDEN) and not _FULL.search(code):
             return ForbiddenError(
