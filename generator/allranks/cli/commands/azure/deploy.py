@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -194,7 +196,7 @@ def _install_operator(console: Console, target: Target) -> None:
 
 
 def _call(console: Console, group: str, words: list[str], target: Target) -> None:
-    """Call another command of ours, at the same target.
+    """Call another command of ours, at the same target; the output is the run's alone.
 
     Raises:
         AllranksError: as the command does.
@@ -210,7 +212,8 @@ def _call(console: Console, group: str, words: list[str], target: Target) -> Non
     arguments = [word for flag, value in flags.items() if value for word in (flag, value)]
     command = main.cli.get_command(click.get_current_context(), group)
     assert command is not None  # noqa: S101 - it is one of ours
-    command.main([*words, *arguments], standalone_mode=False, obj=console)
+    with contextlib.redirect_stdout(sys.stderr):
+        command.main([*words, *arguments], standalone_mode=False, obj=console)
 
 
 def _write_secret(cluster_target: ClusterTarget, settings: Settings) -> None:
