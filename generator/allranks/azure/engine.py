@@ -222,7 +222,7 @@ class Engine:
         """
         for number in range(self._pace.looks):
             observed = look()
-            if is_there(observed):
+            if is_there(observed) or time.monotonic() - self._start > self._timeout:
                 return observed
             if not number:
                 minutes = self._pace.looks * self._pace.poll / 60

@@ -191,7 +191,7 @@ def starter(name: str = "", subscription: str = "", region: str = "") -> str:
     for key, value in (("name", name), ("subscription", subscription), ("region", region)):
         if value:
             line = dump({key: value}).rstrip()  # in quotes where it would be no string
-            text = re.sub(rf"(?m)^{key}: .*$", lambda _, line=line: line, text, count=1)
+            text = re.sub(rf"(?m)^{key}: .*$", line.replace("\\", "\\\\"), text, count=1)
     return text
 
 
