@@ -130,11 +130,14 @@ class FakeArm:
     Args:
         looks: how many looks an operation takes.
         lag: how many looks answer 404 after something was made.
+        flicker: which looks at a group answer 404 though it is there: every so many; 0 for none.
     """
 
-    def __init__(self, looks: int = 2, lag: int = 0) -> None:
+    def __init__(self, looks: int = 2, lag: int = 0, flicker: int = 0) -> None:
         self.looks = looks
         self.lag = lag
+        self.flicker = flicker
+        self._looks_at_groups = 0
         self.now = START
         self.groups: dict[str, Thing] = {}
         self.things: dict[tuple[str, str, str], Thing] = {}  # by group, type and name
@@ -550,6 +553,9 @@ class FakeArm:
         if request.method == "GET" and thing.hidden:
             thing.hidden -= 1
             return True
+        if request.method == "GET" and thing in self.groups.values():
+            self._looks_at_groups += 1
+            return bool(self.flicker) and not self._looks_at_groups % self.flicker
         return False
 
     def _drop_group(self, name: str) -> None:

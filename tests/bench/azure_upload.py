@@ -97,12 +97,17 @@ def main() -> None:
         wall = time.monotonic() - started
         # Azurite goes on, so this is the upload alone.
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    columns = ("files", "seconds", "files a second", "of a bare client", "ours / bare")
-    columns += ("processor seconds of ours", "MiB at most")
     ours = used.ru_utime + used.ru_stime
-    figures = (f"{count:,}", f"{wall:.0f}", f"{count / wall:.0f}", f"{count / bare:.0f}")
-    figures += (f"{wall / bare:.2f}", f"{ours:.0f}", f"{used.ru_maxrss // 1024}")
-    for row in (columns, ["---"] * len(columns), figures):
+    figures = {
+        "files": f"{count:,}",
+        "seconds": f"{wall:.0f}",
+        "files a second": f"{count / wall:.0f}",
+        "of a bare client": f"{count / bare:.0f}",
+        "ours / bare": f"{wall / bare:.2f}",
+        "processor seconds of ours": f"{ours:.0f}",
+        "MiB at most": f"{used.ru_maxrss // 1024}",
+    }
+    for row in (figures, ["---"] * len(figures), figures.values()):
         print(f"| {' | '.join(row)} |")
 
 

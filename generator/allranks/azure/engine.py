@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 # More would be no failure but somebody else, who wants it otherwise.
 _REPETITIONS_MAX = 3
+# So many looks in a row do not show what has gone: Azure may forget for one what is there.
+_ABSENT_LOOKS = 3
 Key = tuple[Kind, str]
 
 
@@ -222,7 +224,7 @@ class Engine:
         """
         for number in range(self._pace.looks):
             observed = look()
-            if is_there(observed):
+            if is_there(observed) or time.monotonic() - self._start > self._timeout:
                 return observed
             if not number:
                 minutes = self._pace.looks * self._pace.poll / 60
@@ -241,14 +243,16 @@ class Engine:
         *,
         keep_storage: bool = False,
         wait: bool = True,
+        is_begun: bool = False,
     ) -> None:
-        """Remove what is ours, and wait until it is gone.
+        """Remove what is ours and was seen there, and wait until it is gone.
 
         Args:
             name: what the whole is called.
             look: gives what is there.
             keep_storage: whether the storage account stays.
             wait: whether to wait; else it goes on in Azure.
+            is_begun: whether its removal has begun already.
 
         Raises:
             InvalidValues: the group is not ours.
@@ -256,13 +260,21 @@ class Engine:
             AllranksError: Azure does not answer, or refuses.
         """
         rounds = _Rounds()
+        unseen = 0
         while True:
             observed = look()
             plan = diff.removal(name, observed, keep_storage=keep_storage)
             if plan.refusals:
                 raise InvalidValues(plan.refusals)
             if not plan.actions:
-                return
+                unseen += 1
+                is_going = is_begun or rounds.done or rounds.busy
+                is_known = is_going and not rounds.refused
+                if unseen >= (_ABSENT_LOOKS if is_known else self._pace.looks):
+                    return
+                self._pace.sleep(self._pace.poll)
+                continue
+            unseen = 0
             if not wait and not any(
                 action.verb is Verb.REMOVE and action.is_ready and action.key not in rounds.done
                 for action in plan.actions
@@ -289,8 +301,9 @@ class Engine:
         Raises:
             RunError: it stays, and what is in it is paid for.
         """
-        looks = 0
-        while self._arm.group(name) is not None:
+        looks = unseen = 0
+        while unseen < _ABSENT_LOOKS:
+            unseen = unseen + 1 if self._arm.group(name) is None else 0
             if looks > self._pace.conflicts:
                 raise RunError(
                     f"resource group {name}, which AKS has made for the machines, is still there, "
@@ -299,7 +312,8 @@ class Engine:
                 )
             looks += 1
             self._line = f"resource group {name}, of the cluster's machines, goes"
-            self._pace.sleep(self._pace.poll)
+            if unseen < _ABSENT_LOOKS:
+                self._pace.sleep(self._pace.poll)
 
 
 MARK = {Verb.MAKE: "makes", Verb.CHANGE: "changes", Verb.REMOVE: "removes"}

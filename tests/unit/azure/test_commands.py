@@ -419,6 +419,12 @@ def test_a_token_that_expires(azure: Azure) -> None:
             f"/subscriptions/{arm.SUBSCRIPTION}",
         ),
         (
+            f"DELETE .*{GROUP}$",
+            f"remove resource group {GROUP}",
+            "Contributor",
+            f"/subscriptions/{arm.SUBSCRIPTION}/resourcegroups/{GROUP}",
+        ),
+        (
             "GET .*skus",
             "list the sizes of machines",
             "Reader",
@@ -431,7 +437,7 @@ def test_a_token_that_expires(azure: Azure) -> None:
             f"/subscriptions/{arm.SUBSCRIPTION}",
         ),
     ],
-    ids=["cluster", "group", "sizes", "provider"],
+    ids=["cluster", "group", "removal", "sizes", "provider"],
 )
 def test_no_rights_name_the_role(
     azure: Azure, may_not: str, what: str, role: str, place: str
@@ -439,8 +445,10 @@ def test_no_rights_name_the_role(
     """What one may not do is told with the role that is missing, and the command that gives it."""
     azure.fake.may_not = may_not
     azure.fake.registered["Microsoft.Storage"] = "register" not in may_not
+    if "DELETE" in may_not:
+        azure.fake.add_group(GROUP, TAGS)
 
-    ended = azure.run("up", "--yes")
+    ended = azure.run("down" if "DELETE" in may_not else "up", "--yes")
 
     assert 1 == ended.code
     assert f"you may not {what}" in ended.err

@@ -189,16 +189,16 @@ def _role(detail: str) -> str:
     )
     group = _GROUP.match(scope)
     provider, _, rest = action.partition("/")
-    is_of_group = rest.startswith("subscriptions/resourceGroups/") and not rest.endswith("/read")
+    makes_group = rest == "subscriptions/resourceGroups/write"  # so there may be none yet
     role = "Contributor"
     if rest.endswith("/read"):
         role = "Reader"
-    elif group and not is_of_group:
+    elif group and not makes_group:
         role = _ROLES.get(provider, role)
     wanted = role if role == "Contributor" else f"{role}, or Contributor,"
     place = "/".join(scope.split("/")[:3]) or "/subscriptions/ID"
     words = "the subscription"
-    if group and not is_of_group:
+    if group and not makes_group:
         place, words = group[0], f"resource group {group[0].rpartition('/')[2]}"
     who = match[1] if (match := _OBJECT.search(detail)) else "WHO"
     return (

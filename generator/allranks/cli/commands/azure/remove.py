@@ -88,7 +88,8 @@ def down_command(
         raise click.exceptions.Exit(EXIT_FAILED)
     machines = node_group_of(observed, settings)
     with shared.working(console, engine, f"{shared.COMMAND} down"):
-        engine.down(settings.name, look, keep_storage=keep_storage)
+        if plan.actions:
+            engine.down(settings.name, look, keep_storage=keep_storage)
         _forget(settings, kubeconfig)
         engine.wait_for_node_group(machines)
     removed = [action.as_dict() for action in plan.actions]
@@ -195,7 +196,8 @@ def _reap(
     failed: list[AllranksError] = []
 
     def down(group: Group, *, wait: bool) -> None:
-        engine.down(group.tags[TAG_NAME], lambda: look_by_group(arm, group.name), wait=wait)
+        name = group.tags[TAG_NAME]
+        engine.down(name, lambda: look_by_group(arm, group.name), wait=wait, is_begun=wait)
 
     for group in groups:
         try:
