@@ -339,6 +339,7 @@ class Ranks(Setup):
             nodes = self._size_nested(main, program, nodes)
         elif self._is_mpi(main, program):
             self._as_mpi(per_node)
+            body.uses_slurm = True  # srun tells its tasks, and the program may read it
         else:
             is_spread = gpus is None and bool(self.size.gpus) and nodes is None
             body.procs_per_node = 0 if is_spread or (gpus and per_node == gpus) else per_node
