@@ -128,17 +128,13 @@ class PodSet:
 
     def program(self, entrypoint: Sequence[str] = ()) -> Program:
         """What a pod runs."""
-        command, args = (
-            [str(word) for word in self.main[key]] if isinstance(self.main.get(key), list) else []
-            for key in ("command", "args")
-        )
+        command, args = (k8s.texts(self.main.get(key)) for key in ("command", "args"))
         return commands.read(command or list(entrypoint), args, self.env)
 
 
 def _words(container: Mapping[str, Any]) -> list[str]:
     """The command and args of a container."""
-    lists = [container.get(key) for key in ("command", "args")]
-    return [str(word) for words in lists if isinstance(words, list) for word in words]
+    return [word for key in ("command", "args") for word in k8s.texts(container.get(key))]
 
 
 def main_container(template: Mapping[str, Any]) -> int:
