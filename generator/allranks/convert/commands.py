@@ -248,7 +248,7 @@ def _whole(words: tuple[str, ...], text: str) -> Program:
         return Program(Runner.MPIRUN, words)
     nested = any(runner is not Runner.PLAIN for runner in runners)
     if not parsed:
-        nested = bool(mentions((text,), ("torchrun", *_TORCH_MODULES, "accelerate", "deepspeed")))
+        nested = bool(mentions((text,), ("torchrun", "hyperpodrun", *_TORCH_MODULES, "accelerate", "deepspeed")))
     if nested:
         note = (
             "the script starts torchrun itself, between other commands: each pod runs the script "
@@ -380,7 +380,7 @@ def _runner(words: Sequence[str]) -> Runner:
     if not words:
         return Runner.PLAIN
     program, module = _base(words[0]), _module(words) or ""
-    if program in ("torchrun", "dlrover-run") or module in _TORCH_MODULES:
+    if program in ("torchrun", "dlrover-run", "hyperpodrun") or module in _TORCH_MODULES:
         return Runner.TORCHRUN
     if program == "accelerate" and "launch" not in words[1:2]:
         return Runner.PLAIN
@@ -456,6 +456,7 @@ def _torchrun(words: Sequence[str], python: str, env: Mapping[str, str]) -> tupl
     launch = torchrun_words.read(words, python)
     values, lost = torchrun_words.values_of(launch.options, env)
     unknown = (f"torchrun has no option {word} that is known here" for word in launch.unknown)
+    hooks = [name for name in launch.of_hyperpod if "-train-" in name]
     program = Program(
         Runner.TORCHRUN,
         launch.command,
@@ -464,7 +465,8 @@ def _torchrun(words: Sequence[str], python: str, env: Mapping[str, str]) -> tupl
         changes=(
             "torchrun and its rendezvous are the chart's",
             *(f"DLRover's --{name} is not done" for name in launch.of_dlrover),
+            *(f"HyperPod's --{name} is not done" for name in launch.of_hyperpod if name not in hooks),
         ),
-        lost=(*unknown, *lost),
+        lost=(*unknown, *lost, *(f"--{name}: run it in setup or in the program" for name in hooks)),
     )
     return program, launch.rest

@@ -47,6 +47,8 @@ KINDS: dict[tuple[str, str], str] = {
     ("mpba.fbk.eu", "MXJob"): "mxnet:convert_bare_list",
     ("mpba.fbk.eu", "TFJob"): "mxnet:convert_bare_list",
     ("batch.test.bdap.com", "MPIJob"): "mpi:convert",
+    ("sagemaker.amazonaws.com", "HyperPodPyTorchJob"): "hyperpod:convert",
+    ("sagemaker.amazonaws.com", "HyperPodPytorchJob"): "hyperpod:convert",
     ("torchrun.ai", "TorchrunJob"): "torchrun:convert",
     ("torchrun.ai", "TorchrunQueue"): "torchrun:convert_queue",
     ("torchrun.ai", "JobQueue"): "torchrun:convert_queue",
