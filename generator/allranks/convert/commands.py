@@ -248,7 +248,7 @@ def _whole(words: tuple[str, ...], text: str) -> Program:
         return Program(Runner.MPIRUN, words)
     nested = any(runner is not Runner.PLAIN for runner in runners)
     if not parsed:
-        nested = bool(mentions((text,), ("torchrun", *_TORCH_MODULES, "accelerate", "deepspeed")))
+        nested = bool(mentions((text,), ("torchrun", "hyperpodrun", *_TORCH_MODULES, "accelerate", "deepspeed")))
     if nested:
         note = (
             "the script starts torchrun itself, between other commands: each pod runs the script "
@@ -382,7 +382,7 @@ def _runner(words: Sequence[str]) -> Runner:
     program, module = _base(words[0]), _module(words) or ""
     if is_tune(words):
         return Runner.TORCHRUN
-    if program in ("torchrun", "dlrover-run") or module in _TORCH_MODULES:
+    if program in ("torchrun", "dlrover-run", "hyperpodrun") or module in _TORCH_MODULES:
         return Runner.TORCHRUN
     if program == "accelerate" and "launch" not in words[1:2]:
         return Runner.PLAIN
@@ -469,6 +469,7 @@ def _torchrun(
     launch = torchrun_words.read(words, before)
     values, lost = torchrun_words.values_of(launch.options, env)
     unknown = (f"torchrun has no option {word} that is known here" for word in launch.unknown)
+    hooks = [name for name in launch.of_hyperpod if "-train-" in name]
     program = Program(
         Runner.TORCHRUN,
         launch.command,
@@ -477,7 +478,8 @@ def _torchrun(
         changes=(
             "torchrun and its rendezvous are the chart's",
             *(f"DLRover's --{name} is not done" for name in launch.of_dlrover),
+            *(f"HyperPod's --{name} is not done" for name in launch.of_hyperpod if name not in hooks),
         ),
-        lost=(*unknown, *lost),
+        lost=(*unknown, *lost, *(f"--{name}: run it in setup or in the program" for name in hooks)),
     )
     return program, launch.rest

@@ -55,6 +55,21 @@ DLROVER_OPTIONS: dict[str, bool] = {
     "ucp-device-type": True,
     "precheck": True,
 }
+# What hyperpodrun has besides, of hyperpod-elastic-agent and its documentation; likewise.
+HYPERPOD_OPTIONS: dict[str, bool] = {
+    "pre-train-script": True,
+    "pre-train-args": True,
+    "post-train-script": True,
+    "post-train-args": True,
+    "server-host": True,
+    "server-port": True,
+    "server-log-level": True,
+    "server-shutdown-timeout": True,
+    "inprocess-restart": False,
+    "inprocess-timeout": True,
+    "shutdown-signal": True,
+    "start-process-timeout": True,
+}
 TORCHRUN_FLAGS = ("standalone", "module", "no-python", "run-path", "use-env", "virtual-local-rank")
 _SHORT = {"-r": "redirects", "-t": "tee", "-m": "module"}
 _NUMBERS = ("max-restarts", "shutdown-timeout")
@@ -70,6 +85,7 @@ class Launch:
         command: what each process runs.
         rest: how many words at the end of the command are the program's own.
         of_dlrover: the options of dlrover-run among its own.
+        of_hyperpod: those of hyperpodrun.
         unknown: the options that are none of these.
     """
 
@@ -77,6 +93,7 @@ class Launch:
     command: tuple[str, ...]
     rest: int
     of_dlrover: tuple[str, ...]
+    of_hyperpod: tuple[str, ...]
     unknown: tuple[str, ...]
 
 
@@ -89,6 +106,7 @@ def read(words: Sequence[str], before: Sequence[str]) -> Launch:
     """
     options: dict[str, str] = {}
     of_dlrover: list[str] = []
+    of_hyperpod: list[str] = []
     unknown: list[str] = []
     at = 0
     while at < len(words) and words[at].startswith("-") and words[at] not in ("-", "--"):
@@ -97,7 +115,8 @@ def read(words: Sequence[str], before: Sequence[str]) -> Launch:
         if name in TORCHRUN_FLAGS:
             options[name] = "true"
             continue
-        has_value = name in TORCHRUN_OPTIONS or DLROVER_OPTIONS.get(name, False)
+        foreign = DLROVER_OPTIONS | HYPERPOD_OPTIONS
+        has_value = name in TORCHRUN_OPTIONS or foreign.get(name, False)
         if has_value and value is None:
             value = words[at] if at < len(words) else ""
             at += 1
@@ -105,13 +124,16 @@ def read(words: Sequence[str], before: Sequence[str]) -> Launch:
             options[name] = value or ""
         elif name in DLROVER_OPTIONS:
             of_dlrover.append(name)
+        elif name in HYPERPOD_OPTIONS:
+            of_hyperpod.append(name)
         else:
             unknown.append(words[at - 1])
     if words[at : at + 1] in (["--"], ("--",)):
         at += 1
     rest = tuple(words[at:])
     command = _ranks_command(rest, options, before)
-    return Launch(options, command, len(rest), tuple(of_dlrover), tuple(unknown))
+    foreign_words = tuple(of_dlrover), tuple(of_hyperpod)
+    return Launch(options, command, len(rest), *foreign_words, tuple(unknown))
 
 
 def _option(word: str) -> tuple[str, str | None]:
@@ -180,5 +202,5 @@ def _rendezvous(values: dict[str, Any], options: Mapping[str, str]) -> None:
     if backend in ("etcd", "etcd-v2"):
         if endpoint and "$" not in endpoint:
             values["rdzvEndpoint"] = endpoint
-    elif backend == "static" or "standalone" in options:
+    elif backend in ("static", "hyperpod") or "standalone" in options:
         values.pop("rdzvBackend", None)

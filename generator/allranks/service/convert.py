@@ -265,7 +265,8 @@ def values_file(conversion: Conversion) -> str:
     Args:
         conversion: the conversion.
     """
-    head = [f"Values made of {conversion.kind} {conversion.name}"]
+    use = "" if "workload" in conversion.values else " for charts/queue,"
+    head = [f"Values{use} made of {conversion.kind} {conversion.name}"]
     if conversion.source:
         head[0] += f" ({conversion.source}:{conversion.line})" if conversion.line else ""
     head[0] += "."
