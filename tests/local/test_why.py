@@ -61,8 +61,10 @@ def _diagnosis(gang: str) -> verdict.Diagnosis:
         (
             "absent",
             "stalled",
-            r"rank 1 \(pod run-0, node b2\) has not entered all_reduce #4; it sleeps, "
-            r"hanging\.py:\d+ in load_batch; 2 ranks wait since .*",
+            (
+                r"rank 1 \(pod run-0, node b2\) has not entered all_reduce #4; it sleeps, "
+                r"hanging\.py:\d+ in load_batch; 2 ranks wait since .*"
+            ),
         ),
         (
             "mismatch",
@@ -76,8 +78,10 @@ def _diagnosis(gang: str) -> verdict.Diagnosis:
         (
             "deadlock",
             "stalled",
-            r"rank 1 .* waits for a lock or another thread, .* in deadlock; another thread of it "
-            r"is at .* in write_checkpoint; .*",
+            (
+                r"rank 1 .* waits for a lock or another thread, .* in deadlock; another thread of "
+                r"it is at .* in write_checkpoint; .*"
+            ),
         ),
         ("stuck", "stalled", r"rank 1 .* its Python is blocked, .* in stuck; rank 0 waits .*"),
         ("cycle", "stalled", r"the ranks wait for each other: .*rank 1 waits for rank 0 in .*"),

@@ -248,7 +248,10 @@ def test_status_says_what_a_pod_was_evicted_for(
 def test_status_says_that_a_service_of_the_release_does_not_come_up(
     lab: Lab, allranks: Allranks
 ) -> None:
-    """Whatever runs beside the training in a Deployment: who, which pod, and the exit code."""
+    """Whatever runs beside the training in a Deployment: who, which pod, and the exit code.
+
+    Of the training itself `why` says through the API server what its rank does.
+    """
     allranks("run", "beside", "--detach", nodes=1, script="import time\ntime.sleep(600)\n")
     labels = lab.pod("beside")["metadata"]["labels"]
     labels = {key: labels[key] for key in labels if key.startswith("app.kubernetes.io/")}
@@ -275,6 +278,8 @@ def test_status_says_that_a_service_of_the_release_does_not_come_up(
     (line,) = [line for line in output.splitlines() if "tensorboard is not up" in line]
     assert "pod beside-tensorboard-" in line
     assert "(exit code 3)" in line
+    answer = allranks("why", "beside")
+    assert "none waits in a collective: rank 0 sleeps, script:2 in <module>" in answer
 
 
 def test_logs_of_a_stateful_set_show_the_training_after_its_end(

@@ -496,9 +496,15 @@ def watch_for_standstill(settings, watch, output):
     if settings.stall_seconds:
         stall = beside("stall")
         eyes = stall.Eyes(beside("why"))
-        ends = os.environ.get("ALLRANKS_STALL_ENDS") == "1"
-        arguments = (settings.stall_seconds, ends, eyes, output, say, lambda text: record(settings, text))
-        stall.Watcher(*arguments).follow(watch)
+        watcher = stall.Watcher(
+            settings.stall_seconds,
+            ends=os.environ.get("ALLRANKS_STALL_ENDS") == "1",
+            eyes=eyes,
+            output=output,
+            say=say,
+            record=lambda text: record(settings, text),
+        )
+        watcher.follow(watch)
 
 
 def train(settings, output, argv):

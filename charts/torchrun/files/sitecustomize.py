@@ -177,7 +177,7 @@ class StartWithTorch:
         """Of an armed process."""
         self.armed = armed
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(self, name, _path=None, _target=None):
         """Look at a name that is imported."""
         if name == "torch.distributed":
             try:

@@ -1,4 +1,4 @@
-"""Notice that a run stands still, say why in the pods' logs, and end the attempt where that is asked.
+"""Notice that a run stands still, say why in the pods' logs, and end the attempt if asked.
 
 A pod's ranks stand still when for `runPolicy.stallSeconds` no rank of it has written a line, none
 has entered or ended a collective, and either one of them waits in a collective, or none of them
@@ -227,7 +227,7 @@ class StallBoard:
 class Watcher:
     """Looks at this pod's ranks for as long as they run."""
 
-    def __init__(self, seconds, ends, eyes, output, say, record):
+    def __init__(self, seconds, *, ends, eyes, output, say, record):
         """Begin, without a look.
 
         Args:

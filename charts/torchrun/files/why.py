@@ -34,7 +34,13 @@ RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
 WORLDS = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 TGKILL = {"x86_64": 234, "aarch64": 131}
 TICKS = os.sysconf("SC_CLK_TCK")
-SMI = ("index", "utilization.gpu", "memory.used", "memory.total", "ecc.errors.uncorrected.volatile.total")
+SMI = (
+    "index",
+    "utilization.gpu",
+    "memory.used",
+    "memory.total",
+    "ecc.errors.uncorrected.volatile.total",
+)
 
 
 class Process:
@@ -51,7 +57,7 @@ class Process:
         self.words = self._words()
 
     def stat(self):
-        """The fields of its stat file from the state on: letter, parent, …"""
+        """The fields of its stat file, from the letter of its state and its parent on."""
         return (self.path / "stat").read_text(errors="replace").rpartition(")")[2].split()
 
     def _env(self):
@@ -63,22 +69,21 @@ class Process:
         return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
 
     def _state(self):
-        """What it says of itself where it is armed, and the file; ({}, "") for others.
+        """What it says of itself where it is armed, and the file; ({}, None) for others.
 
         Between fork and exec a process has the files of its parent, and no handler.
         """
         try:
-            descriptors = os.listdir(str(self.path / "fd"))
+            paths = list((self.path / "fd").iterdir())
         except OSError:
-            return {}, ""
-        for descriptor in descriptors:
-            if NAME in self.link(descriptor):
-                path = str(self.path / "fd" / descriptor)
+            return {}, None
+        for path in paths:
+            if NAME in self.link(path.name):
                 lines = read(path, 1 << 14).splitlines()
                 state = dict(line.partition("=")[::2] for line in lines)
                 if state.get("pid") == str(self.pid):
                     return state, path
-        return {}, ""
+        return {}, None
 
     def _words(self):
         data = (self.path / "cmdline").read_bytes()
@@ -126,7 +131,7 @@ class Process:
 
     def _count_files(self):
         try:
-            return len(os.listdir(str(self.path / "fd")))
+            return len(list((self.path / "fd").iterdir()))
         except OSError:
             return -1
 
@@ -139,7 +144,7 @@ class Process:
     def link(self, descriptor):
         """What a descriptor of it leads to; "" where there is none."""
         try:
-            return os.readlink(str(self.path / "fd" / str(descriptor)))
+            return os.readlink(str(self.path / "fd" / str(descriptor)))  # noqa: PTH115 - from 3.9 on
         except OSError:
             return ""
 
@@ -154,12 +159,12 @@ class Armed:
 
     @classmethod
     def of(cls, process):
-        """Take the turn to ask it; None where it is not armed, or another holds the turn for long."""
-        if not process.state_path:
+        """Take the turn to ask it; None where it is not armed, or it is another's turn for long."""
+        if process.state_path is None:
             return None
         deadline = time.monotonic() + TURN_SECONDS
         try:
-            lock = open(process.state_path, "rb")  # noqa: SIM115 - held until this program ends
+            lock = process.state_path.open("rb")  # held for as long as this object lives
             while True:
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -182,7 +187,7 @@ class Armed:
         wanted = "pipe:" if name == "wake" else "allranks-why-" + name
         if descriptor < 0 or wanted not in link:
             return None
-        return str(self.process.path / "fd" / str(descriptor))
+        return self.process.path / "fd" / str(descriptor)
 
     @property
     def answers(self):
@@ -195,7 +200,7 @@ class Armed:
         caught = int(self._status("SigCgt") or "0", 16)
         if path is None or self.is_stopped or not caught >> (number - 1) & 1:
             return False
-        os.truncate(path, 0)
+        os.truncate(str(path), 0)
         thread = self._number("thread")
         send(self.process.pid, thread if thread > 0 else self.process.pid, number)
         return True
@@ -222,9 +227,9 @@ class Armed:
         path, wake = self._path("flight"), self._path("wake")
         if not self.answers or path is None or wake is None:
             return False
-        os.truncate(path, 0)
+        os.truncate(str(path), 0)
         try:
-            pipe = os.open(wake, os.O_WRONLY | os.O_NONBLOCK)
+            pipe = os.open(str(wake), os.O_WRONLY | os.O_NONBLOCK)
         except OSError:
             return False
         try:
@@ -251,7 +256,7 @@ class Armed:
 def file_size(path):
     """How much has been written; 0 where the process has ended."""
     try:
-        return os.stat(path).st_size
+        return path.stat().st_size
     except OSError:
         return 0
 
@@ -259,9 +264,9 @@ def file_size(path):
 def read(path, most):
     """The text of a file; "" where there is none."""
     try:
-        with open(path, "rb") as stream:
+        with path.open("rb") as stream:
             return stream.read(most).decode("utf-8", "replace").replace("\0", "")
-    except (OSError, TypeError):
+    except (OSError, AttributeError):
         return ""
 
 
@@ -283,9 +288,9 @@ def shortened(text):
     """What matters of a flight recorder.
 
     Returns:
-        ``{"problem": words}`` or ``{"groups": {name: group}}``, a group with `ranks` (as ``0-3,7``),
-        `enqueued` and `completed` (numbers of its collectives), `last` (the newest) and `times` (when the newest
-        began, in seconds by this node's clock).
+        ``{"problem": words}`` or ``{"groups": {name: group}}``, a group with `ranks` (as
+        ``0-3,7``), `enqueued` and `completed` (numbers of its collectives), `last` (the newest) and
+        `times` (when the newest began, in seconds by this node's clock).
     """
     try:
         flight = json.loads(text)
@@ -295,7 +300,13 @@ def shortened(text):
             return {"problem": str(problem)}
         groups = {}
         for name, ranks in flight["groups"].items():
-            groups[name] = {"ranks": ranges(ranks), "enqueued": 0, "completed": 0, "last": [], "times": []}
+            groups[name] = {
+                "ranks": ranges(ranks),
+                "enqueued": 0,
+                "completed": 0,
+                "last": [],
+                "times": [],
+            }
         for entry in trace.get("entries") or ():
             add(groups, entry)
         for group in groups.values():
@@ -376,7 +387,7 @@ def ranks(living):
         depth, parent = 0, living.get(process.parent)
         while parent is not None and parent.rank == process.rank:
             depth, parent = depth + 1, living.get(parent.parent)
-        is_python = "python" in os.path.basename((process.words or [""])[0])
+        is_python = "python" in Path((process.words or [""])[0]).name
         firsts.setdefault(process.rank, []).append((not is_python, depth, process.pid))
     return {rank: living[min(options)[2]] for rank, options in sorted(firsts.items())}
 
@@ -435,7 +446,9 @@ class Look:
         if self.rank is not None:
             env = self.process.env
             fields["rank"] = self.rank
-            fields["world"] = next((int(env[key]) for key in WORLDS if env.get(key, "").isdigit()), 0)
+            fields["world"] = next(
+                (int(env[key]) for key in WORLDS if env.get(key, "").isdigit()), 0
+            )
             fields["children"] = [child.report(deadline) for child in self.children]
         return fields
 
@@ -456,7 +469,9 @@ def spy(pid, deadline):
         return ""
     try:
         words = [program, "dump", "--pid", str(pid)]
-        result = subprocess.run(words, capture_output=True, check=False, timeout=left)
+        result = subprocess.run(  # noqa: S603 - a fixed program, and a number
+            words, capture_output=True, check=False, timeout=left
+        )
     except (OSError, subprocess.SubprocessError):
         return ""
     return result.stdout.decode("utf-8", "replace")[:STACKS_MAX] if not result.returncode else ""
@@ -486,11 +501,14 @@ def gpus(deadline):
     words = [program, "--query-gpu=" + ",".join(SMI), "--format=csv,noheader,nounits"]
     try:
         left = max(0.1, deadline - time.monotonic())
-        result = subprocess.run(words, capture_output=True, check=False, timeout=left)
+        result = subprocess.run(  # noqa: S603 - a fixed program, and a number
+            words, capture_output=True, check=False, timeout=left
+        )
     except (OSError, subprocess.SubprocessError):
         return []
     rows = [line.split(", ") for line in result.stdout.decode(errors="replace").splitlines()]
-    return [dict(zip(("index", "busy", "used", "total", "errors"), row)) for row in rows]
+    names = ("index", "busy", "used", "total", "errors")
+    return [dict(zip(names, row)) for row in rows]  # noqa: B905 - from 3.10 on
 
 
 def look(seconds):

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 from statistics import mean, median
 from typing import TYPE_CHECKING
 
@@ -113,8 +114,8 @@ def _group_waits(views: Mapping[int, Group], ranks: Mapping[int, Rank]) -> Itera
         match = _MESSAGE.search(entry.name)
         group = views[number]
         peers = {int(word) for word in match.groups()} if match is not None else set()
-        members = dict(enumerate(group.ranks))
-        absent = tuple(members.get(peer, peer) for peer in sorted(peers))
+        global_ranks = dict(enumerate(group.ranks))
+        absent = tuple(global_ranks.get(peer, peer) for peer in sorted(peers))
         absent = tuple(peer for peer in absent if peer != number)
         yield _wait(Kind.MESSAGE, entry, (number,), absent, views, ranks)
     if not entered:
@@ -124,9 +125,7 @@ def _group_waits(views: Mapping[int, Group], ranks: Mapping[int, Rank]) -> Itera
     waiting = tuple(sorted(n for n, entry in entered.items() if entry.number == lowest))
     collective = entered[waiting[0]]
     members = set(views[waiting[0]].ranks) or set(views)
-    absent = tuple(
-        sorted(n for n in members if n not in views or views[n].enqueued < lowest)
-    )
+    absent = tuple(sorted(n for n in members if n not in views or views[n].enqueued < lowest))
     if absent:
         yield _wait(Kind.ABSENT, collective, waiting, absent, views, ranks)
         return
@@ -162,7 +161,7 @@ def _differing(
     return _wait(Kind.UNDER_WAY, collective, waiting, (), views, ranks)
 
 
-def _wait(
+def _wait(  # noqa: PLR0917 - the same few at each call
     kind: Kind,
     collective: Collective,
     waiting: tuple[int, ...],
@@ -173,9 +172,7 @@ def _wait(
 ) -> Wait:
     group = views[waiting[0]]
     seconds = max(
-        ranks[n].time - entry.began
-        for n in waiting
-        if (entry := views[n].pending or collective) is not None
+        ranks[number].time - (views[number].pending or collective).began for number in waiting
     )
     usual = max((_longest(views[number]) for number in waiting), default=0.0)
     return Wait(kind, group, collective, waiting, absent, max(0.0, seconds), usual, other)
@@ -183,7 +180,7 @@ def _wait(
 
 def _longest(group: Group) -> float:
     times = [began for _, began in group.times]
-    gaps = [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+    gaps = [later - earlier for earlier, later in pairwise(times)]
     return max(gaps[:-1], default=0.0) if group.pending is not None else max(gaps, default=0.0)
 
 

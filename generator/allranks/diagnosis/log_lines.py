@@ -32,29 +32,39 @@ _MEANINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     for pattern, meaning in (
         (
             r"duplicate gpu detected|multiple ranks are using the same gpu",
-            "two ranks use one GPU: have each take cuda:$LOCAL_RANK, and ask for as many GPUs as "
-            "procsPerNode",
+            (
+                "two ranks use one GPU: have each take cuda:$LOCAL_RANK, and ask for as many "
+                "GPUs as procsPerNode"
+            ),
         ),
         (
             r"watchdog caught collective operation timeout|watchdog.{0,60}ran for \d+ milliseconds",
-            "a collective did not end within NCCL's timeout: a rank did not come to it, or the "
-            "network between two nodes is broken",
+            (
+                "a collective did not end within NCCL's timeout: a rank did not come to it, or the "
+                "network between two nodes is broken"
+            ),
         ),
         (
             r"received data size doesn't match expected size",
             "the ranks gave tensors of different sizes to one collective, or are in different ones",
         ),
         (
-            r"no space left on device.*?/dev/shm|/dev/shm.*?no space left"
-            r"|unable to (?:mmap|write to file).{0,60}(?:torch_|/dev/shm|nccl)"
-            r"|error while creating shared memory segment|dataloader worker.{0,40}bus error",
+            (
+                r"no space left on device.*?/dev/shm|/dev/shm.*?no space left"
+                r"|unable to (?:mmap|write to file).{0,60}(?:torch_|/dev/shm|nccl)"
+                r"|error while creating shared memory segment|dataloader worker.{0,40}bus error"
+            ),
             "shared memory is full: set shm.size",
         ),
         (
-            r"nccl warn.{0,80}(?:call to connect|connect to).{0,80}(?:failed|refused|timed out)"
-            r"|socketstartconnect|net/ib.{0,60}(?:error|timeout|got completion.{0,40}error)",
-            "NCCL cannot reach a peer: NCCL_SOCKET_IFNAME or NCCL_IB_HCA names the wrong "
-            "interface, or a network policy stands between the pods",
+            (
+                r"nccl warn.{0,80}(?:call to connect|connect to).{0,80}(?:failed|refused|timed out)"
+                r"|socketstartconnect|net/ib.{0,60}(?:error|timeout|got completion.{0,40}error)"
+            ),
+            (
+                "NCCL cannot reach a peer: NCCL_SOCKET_IFNAME or NCCL_IB_HCA names the wrong "
+                "interface, or a network policy stands between the pods"
+            ),
         ),
         (
             r"xid .{0,40}(?:79|fallen off the bus)|gpu has fallen off the bus",
@@ -70,8 +80,10 @@ _MEANINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             "a CUDA kernel failed on its rank: CUDA_LAUNCH_BLOCKING=1 shows which",
         ),
         (
-            r"remote process (?:has )?exited or there was a network error"
-            r"|connection (?:closed|reset) by (?:remote )?peer",
+            (
+                r"remote process (?:has )?exited or there was a network error"
+                r"|connection (?:closed|reset) by (?:remote )?peer"
+            ),
             "a peer is gone, or the network to it",
         ),
         (
@@ -82,7 +94,10 @@ _MEANINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             r"address already in use|eaddrinuse",
             "a port is taken on the node: set torchrun.port, above all with hostNetwork",
         ),
-        (r"too many open files", "a process has no descriptors left: close files, or raise the limit"),
+        (
+            r"too many open files",
+            "a process has no descriptors left: close files, or raise the limit",
+        ),
     )
 )
 

@@ -26,10 +26,11 @@ END = "allranks-why-done"  # the last line of a pod's answer
 _FILES = "/etc/allranks"
 _PROGRAM = "why.py"
 _STARTING_SECONDS = 15.0  # for a pod to start a Python, on a busy node
+_OLDER = "its charts are older than this command, or runPolicy.diagnose is off"
 _LINES = 200  # of a log that are read
 # In a container the image's own Python runs it, whatever it is called there.
 _SHELL = (
-    f"test -e {_FILES}/{_PROGRAM} || {{ echo its charts are older than this command >&2; exit 1; }}; "
+    f"test -e {_FILES}/{_PROGRAM} || {{ echo {_OLDER} >&2; exit 1; }}; "
     "for python in python3 python; do command -v $python >/dev/null && "
     f'exec $python -I -S -B -X utf8 {_FILES}/{_PROGRAM} "$@"; done; '
     "echo no python3 and no python is on PATH >&2; exit 127"
@@ -100,7 +101,7 @@ class LocalPods:
         attempt = self._attempt(pod)
         program = attempt / "mounts" / CONTAINER / "entry" / _PROGRAM
         if not program.exists():
-            raise RunError("its charts are older than this command")
+            raise RunError(_OLDER)
         command = [sys.executable, "-I", "-S", "-B", "-X", "utf8", str(program), f"{seconds:g}"]
         env = {names.ENV_POD_UID: attempt.name, "POD_NAME": pod, "PATH": "/usr/bin:/bin"}
         limit = seconds + _STARTING_SECONDS

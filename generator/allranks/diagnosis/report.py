@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from allranks.diagnosis import stacks
 from allranks.k8s.fields import count, items, mapping, number, text
-
 from allranks.k8s.ranges import read_pairs
 
 if TYPE_CHECKING:

@@ -19,9 +19,8 @@ from allranks.k8s.ranges import write_pairs
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from allranks.diagnosis.collectives import Collective
     from allranks.diagnosis.log_lines import LogFinding
-    from allranks.diagnosis.report import Pod, Process, Rank
+    from allranks.diagnosis.report import Collective, Pod, Process, Rank
 
 # A wait is no hang before it is longer than this, and than so many times the longest before it.
 _PATIENCE_SECONDS, _PATIENCE_FACTOR = 5.0, 3.0
@@ -320,8 +319,8 @@ def _different(wait: Wait, ranks: Mapping[int, Rank]) -> _Finding:
     if wait.kind is Kind.MISMATCH:
         words = (
             f"the ranks are in different collectives: #{wait.collective.number}"
-            f"{_of_group(wait)} is {other.name} for {_ranks(wait.absent)}{_home(odd[0])}{_from(odd[0])}"
-            f", and {wait.collective.name} for {_ranks(wait.waiting)}{_from(rest)}"
+            f"{_of_group(wait)} is {other.name} for {_ranks(wait.absent)}{_home(odd[0])}"
+            f"{_from(odd[0])}, and {wait.collective.name} for {_ranks(wait.waiting)}{_from(rest)}"
         )
     else:
         words = (
@@ -403,8 +402,10 @@ def _by_themselves(ranks: Sequence[Rank]) -> _Finding:
     stuck = [rank for rank in ranks if rank.is_stuck_in_c]
     if stuck:
         return _Finding(
-            State.STALLED, "stuckInC", f"rank {stuck[0].number}{_home(stuck[0])} "
-            f"{_does_at(stuck[0])}", _places(stuck)
+            State.STALLED,
+            "stuckInC",
+            f"rank {stuck[0].number}{_home(stuck[0])} {_does_at(stuck[0])}",
+            _places(stuck),
         )
     still = [rank for rank in ranks if rank.process.cpu < _STILL]
     if len(still) == len(ranks):
@@ -412,7 +413,8 @@ def _by_themselves(ranks: Sequence[Rank]) -> _Finding:
         words = f"no rank computes, and none waits in a collective: {_doing([first])}"
         return _Finding(State.UNKNOWN, "still", words, _places(still[:_SHOWN]))
     busy = [rank.number for rank in ranks if rank.process.cpu >= _STILL]
-    words = f"no rank waits in a collective; {_ranks(busy)} {number_of(len(busy), 'computes', 'compute')}"
+    verb = number_of(len(busy), "computes", "compute")
+    words = f"no rank waits in a collective; {_ranks(busy)} {verb}"
     if not any(rank.known for rank in ranks):
         words += ", and there is no flight recorder that says more"
     return _Finding(State.UNKNOWN, "computes", words)
@@ -420,12 +422,10 @@ def _by_themselves(ranks: Sequence[Rank]) -> _Finding:
 
 def _imports(rank: Rank) -> bool:
     main = rank.process.main
-    return main is not None and any(
-        "importlib._bootstrap" in frame.file for frame in main.frames
-    )
+    return main is not None and any("importlib._bootstrap" in frame.file for frame in main.frames)
 
 
-def does(process: Process, *, is_stuck_in_c: bool = False) -> str:
+def does(process: Process, *, is_stuck_in_c: bool = False) -> str:  # noqa: PLR0911 - a table
     """What a process does, in words."""
     if process.state in {"Z", "X"}:
         return "has ended"
@@ -509,7 +509,8 @@ def _remarks(
     for pod in pods:
         for gpu in pod.gpus:
             if gpu.get("errors", "").isdigit() and int(gpu["errors"]):
-                yield f"GPU {gpu.get('index')} of {pod.name} has {gpu['errors']} memory errors (ECC)"
+                count = plural(int(gpu["errors"]), "memory error")
+                yield f"GPU {gpu.get('index')} of {pod.name} has {count} (ECC)"
 
 
 def _recorded(rank: Rank) -> bool:

@@ -11,13 +11,15 @@ from allranks.diagnosis.log_lines import findings
     ("line", "words"),
     [
         (
-            "ncclInvalidUsage: Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1b000",
+            "ncclInvalidUsage: Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1b0",
             "two ranks use one GPU",
         ),
         ("Multiple Ranks are using the same GPU/Partition", "two ranks use one GPU"),
         (
-            "[rank0]: Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4711, "
-            "OpType=ALLREDUCE, NumelIn=1, Timeout(ms)=600000) ran for 600002 milliseconds",
+            (
+                "[rank0]: Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4711, "
+                "OpType=ALLREDUCE, NumelIn=1, Timeout(ms)=600000) ran for 600002 milliseconds"
+            ),
             "did not end within NCCL's timeout",
         ),
         (
@@ -25,8 +27,10 @@ from allranks.diagnosis.log_lines import findings
             "shared memory is full",
         ),
         (
-            "op.preamble.length <= op.nbytes. 33336 vs 4. Received data size doesn't match expected "
-            "size. Is there a distributed collective mismatch in your code?",
+            (
+                "op.preamble.length <= op.nbytes. 33336 vs 4. Received data size doesn't match "
+                "expected size. Is there a distributed collective mismatch in your code?"
+            ),
             "tensors of different sizes",
         ),
         ("RuntimeError: CUDA error: uncorrectable ECC error encountered", "memory error (ECC)"),

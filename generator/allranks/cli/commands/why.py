@@ -126,9 +126,7 @@ def _without_pods(status: RunStatus) -> Diagnosis:
     return Diagnosis(State.UNKNOWN, "noPods", words)
 
 
-def _homes(
-    pods: Sequence[PodStatus], silent: Mapping[str, str]
-) -> dict[int, tuple[str, str]]:
+def _homes(pods: Sequence[PodStatus], silent: Mapping[str, str]) -> dict[int, tuple[str, str]]:
     """The pod of each rank, and why it has no process there."""
     homes = {}
     for pod in pods:
