@@ -182,7 +182,7 @@ def test_azure_deploy_installs_it_first(allranks: Program) -> None:
         assert list(KINDS) == defined(allranks.cluster)
         refusal, notes = deploy(allranks, arm, values, "--operator", code=2)
     assert "there is an operator already" in notes
-    assert "demo" in refusal["problems"][0]["message"]
+    assert "a release of this name is already there" == refusal["problems"][0]["message"]
 
 
 def test_definitions_go_only_where_that_is_meant(allranks: Program) -> None:
