@@ -59,24 +59,55 @@ def test_a_node_tells_its_bad_conditions_its_cordon_and_taints_that_pods_do_not_
 class _Nodes:
     """A cluster of which nodes alone are asked; None forbids it."""
 
-    def __init__(self, answer: list[dict[str, Any]] | None) -> None:
+    def __init__(self, *answer: dict[str, Any] | None) -> None:
         self.answer = answer
-        self.asked: list[tuple[str, str]] = []
+        self.asked: list[str] = []
 
-    def list(self, path: str, *, field_selector: str = "", **_: Any) -> list[dict[str, Any]]:
-        """The answer."""
-        self.asked.append((path, field_selector))
-        if self.answer is None:
+    def list(
+        self, path: str, *, field_selector: str = "", label_selector: str = "", **_: Any
+    ) -> Any:
+        """Those that a selector chooses."""
+        assert paths.NODES == path
+        self.asked.append(field_selector or label_selector)
+        if None in self.answer:
             raise ForbiddenError("context lab forbids to list nodes")
-        return self.answer
+        return [node for node in self.answer if node and _chooses(node, *self.asked[-1:])]
 
 
-def test_nodes_are_listed_once_and_not_at_all_for_pods_without() -> None:
-    """The only node of a run is asked for alone; who may list none is told so, and no more."""
-    lab = _Nodes([])
+def _chooses(node: dict[str, Any], selector: str) -> bool:
+    """Whether a selector chooses a node."""
+    name, label = node["metadata"]["name"], node["metadata"]["labels"]["kubernetes.io/hostname"]
+    if selector.startswith("metadata.name="):
+        return selector == f"metadata.name={name}"
+    return not selector or label in selector.partition("(")[2].rstrip(")").split(",")
+
+
+def labelled(name: str, label: str = "") -> dict[str, Any]:
+    """A node with its label."""
+    return {"metadata": {"name": name, "labels": {"kubernetes.io/hostname": label or name}}}
+
+
+def test_the_nodes_of_a_run_are_asked_for_and_no_others() -> None:
+    """Together by their label, alone where it is another; who may list none is told so, no more."""
+    b1, b2, b3 = labelled("b1"), labelled("b2"), labelled("b3", "b3.lab")
+    lab = _Nodes(b1, b2, b3, labelled("other"))
     assert ([], "") == nodes.of_pods(lab, [{"spec": {}}])
-    assert ([], "") == nodes.of_pods(lab, [pod("a", "b1"), pod("b", "b1")])
-    assert ([], "") == nodes.of_pods(lab, [pod("a", "b1"), pod("b", "b2")])
-    assert [(paths.NODES, "metadata.name=b1"), (paths.NODES, "")] == lab.asked
+    assert ([b1], "") == nodes.of_pods(lab, [pod("a", "b1"), pod("b", "b1")])
+    assert ([b1, b2, b3], "") == nodes.of_pods(
+        lab, [pod(name, name) for name in ("b3", "b1", "b2")]
+    )
+    together = "kubernetes.io/hostname in (b1,b2,b3)"
+    assert ["metadata.name=b1", together, "metadata.name=b3"] == lab.asked
     note = "the state of its nodes is not shown: you may not list nodes"
     assert ([], note) == nodes.of_pods(_Nodes(None), [pod("a", "b1")])
+
+
+def test_of_a_large_run_all_nodes_are_listed_at_once() -> None:
+    """Also where no label is a node's name: the number of requests is bounded."""
+    many = [labelled(f"n{number}", f"x{number}") for number in range(201)]
+    for count in (201, 9):
+        lab = _Nodes(*many)
+        listed, _ = nodes.of_pods(lab, [pod("a", f"n{number}") for number in range(count)])
+        assert many == listed
+        assert "" == lab.asked[-1]
+        assert len(lab.asked) <= 2
