@@ -50,8 +50,8 @@ class Steps(Script):
         """The step that a command is; None where it starts nothing."""
         inner = words.unwrapped(self._expanded_words([token.text for token in command.words]))
         if len(inner) > 1 and words.base(inner[0]) == "eval":
-            text = scanner.unquote(" ".join(inner[1:]))
-            inner = words.unwrapped(self._expanded_words([text]))
+            text = self._expanded(scanner.unquote(" ".join(inner[1:])))
+            inner = words.unwrapped(self._split(text) or [text])
         program = words.base(inner[0]) if inner else ""
         self._check_ray(command, inner)
         if program in words.FOREIGN_STARTERS and program != "parallel":
