@@ -143,7 +143,11 @@ class Steps(Script):
             step
             for step in steps
             if step.is_srun
-            and (step.command.after == "&" or self.statements[step.statement].in_background)
+            and (
+                step.command.after == "&"
+                or self.statements[step.statement].in_background
+                or any(call.after == "&" for call in self._calls_of(step))
+            )
             and step.words
             and not words.any_of(step.words, words.IDLE)
         ]
@@ -156,6 +160,11 @@ class Steps(Script):
                 "make them the tasks of an array (`#SBATCH --array`), which is a sweep here, or "
                 "take srun off, where they may share the GPUs of one pod",
             )
+
+    def _calls_of(self, step: Step) -> list[Command]:
+        """The calls of the function that a step stands in; [] where it stands in none."""
+        function = self.statements[step.statement].function
+        return self._calls(function) if function else []
 
     def _check_programs(self, steps: list[Step]) -> None:
         """Refuse a step of several programs."""

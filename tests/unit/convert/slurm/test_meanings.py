@@ -86,6 +86,7 @@ def test_other_encodings_are_read_in_comments_alone() -> None:
             "wait",
         ),
         ("srun -n1 python a.py &", "srun -n1 python b.py &", "wait"),
+        ("go() { srun -n1 python a.py $1; }", "go 1 &", "go 2 &", "wait"),
     ],
 )
 def test_steps_beside_each_other_are_refused(rows: tuple[str, ...]) -> None:
