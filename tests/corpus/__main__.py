@@ -132,6 +132,8 @@ def _needs_search(conversion: Conversion) -> bool:
     if "goal" in sweep.get("objective", {}) or sweep.get("earlyStopping"):
         return True
     workload = sweep.get("trial", {}).get("workload")
+    if workload == "torchrun" and "parallel" in sweep:
+        return True  # trials with objects of their own
     return sweep.get("search", "grid") != "grid" or workload in ("mpi", "elastic")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from allranks import names
 from allranks.convert.slurm import amounts
 from allranks.convert.slurm.draft import key_of
 from allranks.convert.verdicts import Outcome
@@ -54,6 +55,11 @@ def put_array(job: Draft) -> None:
     if len(array.indexes) > _LARGE_GRID:
         job.put("array", ("sweep", "trials"), len(array.indexes))
     if ranks:
+        if array.parallel:
+            fields.note(
+                f"start it with `{names.CLI} sweep run NAME -f FILE`: plain Helm starts all trials "
+                "at once"
+            )
         fields.put(("sweep", "trial", "workload"), "torchrun")
         if torchrun:
             fields.put(("sweep", "trial", "values"), {"torchrun": torchrun})

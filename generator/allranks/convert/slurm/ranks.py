@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from allranks import names
@@ -214,7 +215,8 @@ class Ranks(Setup):
         for command in statement.commands[:at]:
             text = self.text[command.start : command.end]
             if command.after in ("&&", ";"):
-                lead.append(text)
+                edits = self._inner_edits(replace(statement, commands=[command]))
+                lead.append(shell_text.edited(self.text, edits, command.start, command.end))
                 self.say(command.line, text, Outcome.CARRIED, "setup")
             elif not words.any_of([token.text for token in command.words], words.IDLE):
                 why = "it feeds the step, which has no standard input"

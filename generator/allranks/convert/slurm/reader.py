@@ -29,6 +29,8 @@ _RESERVED = frozenset(names.RESERVED_ENV)
 _WITHOUT = "the script goes on without it; write it into env to give it"
 # Lines that print, and do nothing else.
 _PRINTING = re.compile(r"^\s*(?:echo|printf)\b[^|>;&`\n]*$", re.MULTILINE)
+# An srun that is left where a command may stand: in $(…), behind xargs, timeout or parallel.
+_SRUN = re.compile(r"(?:^|[\s;&|(`])srun\s")
 # Beginnings of the names of variables that somebody sets in the pod.
 _TOLD = ("PET_", "OMPI_", "PMI", "ALLRANKS_", "BASH_", "CONDA_", "SLURM_ARRAY_")
 # Slurm's variables whose text is that of an option.
@@ -221,6 +223,11 @@ class Reader(Ranks):
         if "SLURM_TMPDIR" in whole and "SLURM_TMPDIR" not in self.set_names:
             body.env.setdefault("SLURM_TMPDIR", "/tmp")  # noqa: S108 - the pod's own
             self.say(0, "$SLURM_TMPDIR", Outcome.CHANGED, "env.SLURM_TMPDIR", "the pod's own /tmp")
+        code = _PRINTING.sub("", re.sub(r"^\s*#.*$", "", whole, flags=re.MULTILINE))
+        if _SRUN.search(code):
+            why = "a pod has no srun: take it off, or write the step as a command of its own"
+            line = self._line_with(_SRUN.search)
+            self.say(line, "srun", Outcome.NOT_CARRIED, "", why)
         body.uses_slurm = body.uses_slurm or bool(re.search(r"\bSLURM_", whole))
         self._say_unset(re.sub(r"^\s*#.*$", "", whole, flags=re.MULTILINE))
 

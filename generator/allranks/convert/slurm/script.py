@@ -246,10 +246,15 @@ class Script:
         expanded = self._expanded(line)
         if expanded == line:
             return texts
+        return self._split(expanded) or texts
+
+    @staticmethod
+    def _split(text: str) -> list[str]:
+        """The words of a text; [] where it is no shell text."""
         try:
-            return [token.text for token in scanner.tokens(expanded) if token.kind == "word"]
+            return [token.text for token in scanner.tokens(text) if token.kind == "word"]
         except scanner.ScriptError:
-            return texts
+            return []
 
     def _expanded(self, text: str) -> str:
         for _ in range(_DEEPEST):

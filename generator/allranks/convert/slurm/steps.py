@@ -50,8 +50,8 @@ class Steps(Script):
         """The step that a command is; None where it starts nothing."""
         inner = words.unwrapped(self._expanded_words([token.text for token in command.words]))
         if len(inner) > 1 and words.base(inner[0]) == "eval":
-            text = scanner.unquote(" ".join(inner[1:]))
-            inner = words.unwrapped(self._expanded_words([text]))
+            text = self._expanded(scanner.unquote(" ".join(inner[1:])))
+            inner = words.unwrapped(self._split(text) or [text])
         program = words.base(inner[0]) if inner else ""
         self._check_ray(command, inner)
         if program in words.FOREIGN_STARTERS and program != "parallel":
@@ -143,7 +143,11 @@ class Steps(Script):
             step
             for step in steps
             if step.is_srun
-            and (step.command.after == "&" or self.statements[step.statement].in_background)
+            and (
+                step.command.after == "&"
+                or self.statements[step.statement].in_background
+                or any(call.after == "&" for call in self._calls_of(step))
+            )
             and step.words
             and not words.any_of(step.words, words.IDLE)
         ]
@@ -156,6 +160,11 @@ class Steps(Script):
                 "make them the tasks of an array (`#SBATCH --array`), which is a sweep here, or "
                 "take srun off, where they may share the GPUs of one pod",
             )
+
+    def _calls_of(self, step: Step) -> list[Command]:
+        """The calls of the function that a step stands in; [] where it stands in none."""
+        function = self.statements[step.statement].function
+        return self._calls(function) if function else []
 
     def _check_programs(self, steps: list[Step]) -> None:
         """Refuse a step of several programs."""

@@ -86,6 +86,7 @@ def test_other_encodings_are_read_in_comments_alone() -> None:
             "wait",
         ),
         ("srun -n1 python a.py &", "srun -n1 python b.py &", "wait"),
+        ("go() { srun -n1 python a.py $1; }", "go 1 &", "go 2 &", "wait"),
     ],
 )
 def test_steps_beside_each_other_are_refused(rows: tuple[str, ...]) -> None:
@@ -257,3 +258,29 @@ def test_names_of_nodes_in_a_script_of_one_node_are_this_one() -> None:
     script = _convert("#SBATCH -N 1", *rows, "python a.py $RDZV_FILE").values["script"]
     assert "NODES=(localhost)" in script
     assert "RDZV_FILE=/data/r" in script
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "OUT=$(srun python a.py)",
+        "seq 4 | xargs -P4 -I{} srun -n1 python a.py --seed {}",
+        "timeout 3h srun python a.py",
+    ],
+)
+def test_an_srun_that_is_left_is_said(row: str) -> None:
+    """A pod has none: what cannot be read as a step is a loss with its line."""
+    made = _convert(_TASKS, row)
+    assert (3, Outcome.NOT_CARRIED) == (
+        _verdict(made, "srun").line,
+        _verdict(made, "srun").outcome,
+    )
+
+
+def test_srun_is_taken_off_what_stands_before_the_step() -> None:
+    """On the line of the step, and in the text of an eval."""
+    made = _convert(_TASKS, "srun -N1 -n1 pip install a && srun python a.py")
+    assert "pip install a" in made.values["setup"]
+    assert "srun" not in made.values["setup"]
+    evaluated = _convert(_TASKS, "CMD='python a.py'", 'eval "srun $CMD"')
+    assert (2, ["python", "a.py"]) == (evaluated.values["nodes"], evaluated.values["command"])
