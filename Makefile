@@ -167,9 +167,11 @@ cluster-status: $(VENV)/.installed ## what runs, and the kubeconfig of each
 	@$(BIN)/python -m tests.kube status
 
 ##@ measure
-.PHONY: bench bench-azure bench-convert bench-cluster bench-operator bench-submit bench-why bench-workspace bench-sweep blame blame-mpi
+.PHONY: bench bench-azure bench-convert bench-cluster bench-operator bench-scale bench-spares bench-submit bench-why bench-workspace bench-sweep blame blame-mpi
 bench-azure: setup-test $(AZURITE) ## 100,000 small files into blobs, against Azurite
 	@$(BIN)/python -m tests.bench.azure_upload
+bench-scale: setup-test kube-programs ## a 10,000-pod job beside one of 1,000: requests, seconds, memory
+	@$(BIN)/python -m tests.bench.scale
 bench-cluster: setup-test kube-programs ## a 1,000-pod job beside a bare one: time and API requests
 	@$(BIN)/python -m tests.bench.cluster
 bench-operator: setup-test kube-programs ## the operator: plan to pods, reaction, memory, idle load
@@ -182,6 +184,8 @@ bench-why: setup-test ## what `allranks why` costs a healthy run: start, steps, 
 	@$(BIN)/python -m tests.bench.why
 bench-workspace: setup-test ## a snapshot of 1,000 files and 5 MiB
 	@$(BIN)/python -m tests.bench.workspace
+bench-spares: setup-test ## seconds from a lost pod to the next step, with a spare and without (minutes)
+	@$(BIN)/python -m tests.bench.spares
 bench-sweep: setup-test kube-programs ## sweeps: a grid, 1,000 releases, memory, a search (ten minutes)
 	@$(BIN)/python -m tests.bench.sweep
 blame: setup-test ## is the rank that failed first the one that is named: 12 situations, 50 times each (half an hour)
@@ -207,13 +211,13 @@ format: $(VENV)/.installed ## ruff's formatter and safe fixes
 	@$(BIN)/ruff format .
 
 ##@ derived files: gen-X writes, check-X fails when X is stale
-GENERATED := schemas docs convert cli architecture adr
+GENERATED := schemas docs convert cli architecture adr dashboards
 
 .PHONY: gen check
 gen: $(GENERATED:%=gen-%) ## write every derived file
 check: $(GENERATED:%=check-%) ## fail when a derived file is stale
 
-.PHONY: gen-schemas check-schemas gen-docs check-docs gen-convert check-convert gen-cli check-cli gen-architecture check-architecture gen-adr check-adr gen-pins gen-images
+.PHONY: gen-schemas check-schemas gen-docs check-docs gen-convert check-convert gen-cli check-cli gen-architecture check-architecture gen-adr check-adr gen-dashboards check-dashboards gen-pins gen-images
 gen-schemas: $(VENV)/.installed ## charts/*/values.schema.json from schemas/
 	@$(BIN)/python tools/gen/schemas.py
 check-schemas: $(VENV)/.installed
@@ -238,6 +242,10 @@ gen-adr: $(VENV)/.installed ## docs/adr/README.md, the index of the decisions
 	@$(BIN)/python tools/gen/adr_index.py
 check-adr: $(VENV)/.installed
 	@$(BIN)/python tools/gen/adr_index.py --check
+gen-dashboards: $(VENV)/.installed ## charts/operator/files: Grafana's dashboard and Prometheus' alerts
+	@$(BIN)/python tools/gen/dashboards.py
+check-dashboards: $(VENV)/.installed
+	@$(BIN)/python tools/gen/dashboards.py --check
 gen-pins: $(VENV)/.installed ## requirements/*.txt: newest versions and their hashes, no addresses
 	@$(BIN)/uv pip compile -q -U --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header --no-annotate pyproject.toml --group dev --extra azure --extra operator --extra plot --extra postgres --extra regex --extra registry --extra search --extra watch -o requirements/dev.txt

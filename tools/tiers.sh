@@ -1,30 +1,56 @@
 #!/usr/bin/env bash
 # Run make targets one after the other, also after one that fails: tiers.sh TARGET...
-# At the end: the time of each, which failed, and exit code 1 where any did.
+# Targets that wait more than they compute can share the cores: A+B runs at once, and the output of B
+# comes whole after that of A. At the end: the time of each, which failed, and exit code 1 where any did.
 set -uo pipefail
-log=$(mktemp)
-export ALLRANKS_TIER_LOG=$log
+export ALLRANKS_TIER_LOG
+ALLRANKS_TIER_LOG=$(mktemp)
+outputs=$(mktemp -d) # of what runs beside another target
 started=$SECONDS
 failed=()
-summary() {
+pids=()
+end() {
+  # What still runs after Ctrl-C; make ends what it has started.
+  [ "${#pids[@]}" -eq 0 ] || kill "${pids[@]}" 2>/dev/null
+  wait
+  cat "$outputs"/* 2>/dev/null
   echo
   echo "time per tier:"
-  cat "$log"
-  rm -f "$log"
+  cat "$ALLRANKS_TIER_LOG"
+  rm -rf "$ALLRANKS_TIER_LOG" "$outputs"
   echo "all: $((SECONDS - started)) s"
   [ "${#failed[@]}" -eq 0 ] || echo "failed: ${failed[*]}"
 }
-trap summary EXIT
+trap end EXIT
 # Ctrl-C ends all of it, and not only the tier that runs.
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-for target in "$@"; do
-  name=${target#test-}
-  begun=$SECONDS
-  verdict=passed
-  "${MAKE:-make}" "$target" || { verdict=failed; failed+=("$target"); }
+# Whether a target passed: note TARGET CODE BEGUN.
+note() {
+  local verdict=passed
+  [ "$2" -eq 0 ] || { verdict=failed; failed+=("$1"); }
   # A target that is no tier, or whose tier was never reached, has left no line.
-  grep -q "^tier $name: " "$log" || echo "tier $name: $verdict in $((SECONDS - begun)) s" >>"$log"
+  grep -q "^tier ${1#test-}: " "$ALLRANKS_TIER_LOG" ||
+    echo "tier ${1#test-}: $verdict in $((SECONDS - $3)) s" >>"$ALLRANKS_TIER_LOG"
+}
+
+for group in "$@"; do
+  IFS=+ read -ra targets <<<"$group"
+  begun=$SECONDS
+  pids=()
+  for target in "${targets[@]:1}"; do
+    "${MAKE:-make}" "$target" >"$outputs/$target" 2>&1 &
+    pids+=("$!")
+  done
+  "${MAKE:-make}" "${targets[0]}"
+  note "${targets[0]}" "$?" "$begun"
+  for target in "${targets[@]:1}"; do
+    wait "${pids[0]}"
+    note "$target" "$?" "$begun"
+    pids=("${pids[@]:1}")
+    cat "$outputs/$target"
+    rm "$outputs/$target"
+  done
 done
 [ "${#failed[@]}" -eq 0 ]

@@ -27,6 +27,11 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
+try:
+    import allranks_progress  # in every pod of a job of allranks
+except ImportError:  # under plain torchrun
+    allranks_progress = None
+
 TEST_SHARE = 0.2
 PIXEL_MAX = 16.0  # load_digits gives grey values from 0 to 16
 
@@ -175,6 +180,8 @@ def train(args: argparse.Namespace, device: torch.device) -> float:
             accuracy=round(score, 4),
             seconds=round(time.monotonic() - started, 2),
         )
+        if allranks_progress is not None:
+            allranks_progress.report(epoch=epoch + 1, epochs=args.epochs, loss=loss)
     return score
 
 

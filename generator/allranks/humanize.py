@@ -53,6 +53,21 @@ def flow(value: object) -> str:
     return text if len(text) <= _FLOW_MAX else f"{text[: _FLOW_MAX - 1]}…"
 
 
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+
+
+def span(seconds: float) -> str:
+    """A length of time: ``42s``, ``3m10s``, ``2h05m``, ``1d03h``."""
+    whole = max(0, round(seconds))
+    if whole < _MINUTE:
+        return f"{whole}s"
+    if whole < _HOUR:
+        return f"{whole // _MINUTE}m{whole % _MINUTE:02d}s"
+    if whole < _DAY:
+        return f"{whole // _HOUR}h{whole % _HOUR // _MINUTE:02d}m"
+    return f"{whole // _DAY}d{whole % _DAY // _HOUR:02d}h"
+
+
 def list_some(items: Sequence[str], most: int = 3, joint: str = _COMMA) -> str:
     """The first of many, and how many more there are: ``a, b and 7 more``.
 

@@ -141,6 +141,7 @@ ENV_MPI_LOCAL_MAP = "ALLRANKS_MPI_LOCAL_MAP"  # for local: the file that says wh
 ENV_MPI_ADDRESS = "ALLRANKS_MPI_ADDRESS"  # what sshd listens on, where not on all addresses
 ENV_MPI_CLEAN = "ALLRANKS_MPI_CLEAN"  # cleanPodPolicy: None | Running | All
 ENV_MPI_WRAP = "ALLRANKS_MPI_WRAP"  # 1 where the launcher puts mpirun before the command
+ENV_PROGRESS = "ALLRANKS_PROGRESS"  # a folder that a launcher and its ranks share; log: without one
 # Seconds of back-off per second of Kubernetes' own, for retries on this machine.
 ENV_BACKOFF_SCALE = "ALLRANKS_BACKOFF_SCALE"
 
@@ -156,6 +157,7 @@ KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
 ENV_NODES = "PET_NNODES"
 # How many processes each of them has, and what else decides which ranks a pod gets.
 ENV_PROCESSES = "PET_NPROC_PER_NODE"
+ENV_SPARES = "ALLRANKS_SPARES"
 ENV_NODE_RANK = "ALLRANKS_NODE_RANK"
 ENV_STATIC_RANK = "PET_NODE_RANK"
 ENV_LOCAL_ADDRESS = "PET_LOCAL_ADDR"
@@ -201,6 +203,7 @@ TRIAL = f"{DOMAIN}/trial"  # on helm's record of a trial: its number; a label, a
 SWEEP_ID = f"{DOMAIN}/sweep-id"
 SWEEP_BY = f"{DOMAIN}/begun-by"
 PROGRESS = f"{DOMAIN}/progress"  # on pods: how far the training is
+PROGRESS_LINE = "allranks: progress "  # in the log of rank 0's pod: JSON follows
 
 # A workspace's snapshot: the label by which its objects are told from others, and which of them
 # belong together; what a controller and its pods were started with; what else is on the objects.

@@ -25,6 +25,7 @@ from allranks_operator.kube.informer import InformerTimeouts, Reflector
 from allranks_operator.kube.resources import WATCHED
 from allranks_operator.leader_election import Election, Terms
 from allranks_operator.metrics import Metrics
+from allranks_operator.progress_log import ProgressLog
 from allranks_operator.reconcilers.elastic_job import ElasticJobReconciler
 from allranks_operator.reconcilers.training_run import TrainingRunReconciler
 from allranks_operator.unreadable import UnreadObjects
@@ -133,6 +134,7 @@ class Operator:
             recorder=recorder,
             explainer=Explainer(self._api, self._record_result),
             logs=FailureLog(self._api, self._record_result) if settings.pod_logs else None,
+            progress_log=ProgressLog(self._api, self._record_result) if settings.pod_logs else None,
         )
         unread = UnreadObjects(self._cache, executor, recorder, self._log)
         jobs = ElasticJobReconciler(

@@ -130,11 +130,14 @@ class FakeArm:
     Args:
         looks: how many looks an operation takes.
         lag: how many looks answer 404 after something was made.
+        flicker: which looks at a group answer 404 though it is there: every so many; 0 for none.
     """
 
-    def __init__(self, looks: int = 2, lag: int = 0) -> None:
+    def __init__(self, looks: int = 2, lag: int = 0, flicker: int = 0) -> None:
         self.looks = looks
         self.lag = lag
+        self.flicker = flicker
+        self._looks_at_groups = 0
         self.now = START
         self.groups: dict[str, Thing] = {}
         self.things: dict[tuple[str, str, str], Thing] = {}  # by group, type and name
@@ -146,6 +149,7 @@ class FakeArm:
             "Microsoft.Storage": True,
             "Microsoft.Compute": True,
         }
+        self.list_lags = False  # the list of what is in a group does not show it yet
         self.taken: set[str] = set()  # names of accounts that others have
         self.keys: dict[str, str] = {}  # of accounts, by their names
         self.limits = {"cores": 100, "standardDSv5Family": 100, "StandardNCADSA100v4Family": 48}
@@ -225,7 +229,7 @@ class FakeArm:
         return [
             f"{request.method} {request.path.rsplit('/', 1)[-1]}"
             for request in self.requests
-            if request.method not in _READS
+            if request.method not in READS
         ]
 
     def there(self) -> dict[str, Any]:
@@ -276,7 +280,7 @@ class FakeArm:
             self.requests.append(request)
             number = len(self.requests)
             dies = self.kill_at == number or (
-                request.method not in _READS and self.kill_at_write == len(self.writes())
+                request.method not in READS and self.kill_at_write == len(self.writes())
             )
             if dies and not self.kill_after:
                 self._kill()
@@ -319,8 +323,9 @@ class FakeArm:
             return error(
                 403,
                 "AuthorizationFailed",
-                "The client 'someone' does not have authorization to perform action "
-                f"'Microsoft.ContainerService/managedClusters/write' over scope '{request.path}'.",
+                f"The client 'someone' with object id '{SUBSCRIPTION}' does not have authorization "
+                f"to perform action '{_action(request)}' over scope '{request.path}' or the scope "
+                "is invalid.",
             )
         for fault in self.faults:
             fits = fault.method == request.method and re.search(fault.path, request.path)
@@ -548,6 +553,9 @@ class FakeArm:
         if request.method == "GET" and thing.hidden:
             thing.hidden -= 1
             return True
+        if request.method == "GET" and thing in self.groups.values():
+            self._looks_at_groups += 1
+            return bool(self.flicker) and not self._looks_at_groups % self.flicker
         return False
 
     def _drop_group(self, name: str) -> None:
@@ -592,7 +600,7 @@ class FakeArm:
                         "provisioningState": thing.body["properties"]["provisioningState"],
                     }
                     for (home, _, _), thing in self.things.items()
-                    if home == group
+                    if home == group and not thing.hidden and not self.list_lags
                 ]
             }
         )
@@ -735,6 +743,8 @@ class FakeArm:
         return self._accepted(name)
 
     def _credential(self, request: Request, group: str, name: str) -> Answer:
+        if (group, AKS, name) not in self.things:
+            return error(404, "ResourceNotFound", f"The Resource '{AKS}/{name}' was not found.")
         user = f"clusterUser_{group}_{name}"
         config = {
             "apiVersion": "v1",
@@ -900,7 +910,7 @@ class FakeArm:
         self.now += timedelta(hours=hours)
 
 
-_READS = ("GET", "HEAD", "POST")
+READS = ("GET", "HEAD", "POST")
 _CORES = {"Standard_D4s_v5": 4, "Standard_D8s_v5": 8, "Standard_NC24ads_A100_v4": 24}
 _FAMILIES = {
     "Standard_D4s_v5": "standardDSv5Family",
@@ -951,6 +961,19 @@ _SHAPES: list[tuple[str, Any, Any]] = [
     (".*/containers/[^/]+", storage_models.BlobContainer, storage_models.BlobContainer),
     (".*/containers", None, storage_models.ListContainerItem),
 ]
+
+
+def _action(request: Request) -> str:
+    """The action of a request, as roles name it."""
+    verb = {"GET": "read", "HEAD": "read", "DELETE": "delete", "POST": "action"}
+    word = verb.get(request.method, "write")
+    _, _, rest = request.path.rpartition("/providers/")
+    parts = rest.split("/") if "/providers/" in request.path else []
+    if len(parts) == 1:
+        return f"Microsoft.Resources/subscriptions/providers/{word}"
+    if not parts:
+        return f"Microsoft.Resources/subscriptions/resourceGroups/{word}"
+    return f"{parts[0]}/{'/'.join(parts[1::2])}/{word}"
 
 
 def _in_progress(name: str) -> Answer:

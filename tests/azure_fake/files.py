@@ -78,6 +78,7 @@ class FakeFiles:
     Attributes:
         shares: by their names.
         counts: how often each operation was asked.
+        version: the newest version of the API that it knows.
         is_signed: whether the last request was let in by a signature.
         fault: called before each operation with its name and path; what it returns is the answer.
     """
@@ -85,6 +86,7 @@ class FakeFiles:
     def __init__(self, shares: dict[str, Share]) -> None:
         self.shares = shares
         self.counts: Counter[str] = Counter()
+        self.version = "2026-10-06"
         self.is_signed = False
         self.fault: Callable[[str, str], Reply | None] = lambda _operation, _path: None
         self._lock = threading.RLock()
@@ -168,8 +170,14 @@ class FakeFiles:
         return 201, "", {}, b""
 
     def _create(
-        self, share: Share, path: str, _query: Any, headers: dict[str, str], _body: bytes
+        self, share: Share, path: str, _query: Any, headers: dict[str, str], body: bytes
     ) -> Reply:
+        if headers["x-ms-version"] > self.version:
+            return _error(400, "InvalidHeaderValue", "The value for one of the headers is invalid.")
+        if body and headers["x-ms-version"] < "2026-02-06":
+            return _error(400, "InvalidHeaderValue", "Content-Length must be zero.")
+        if body and md5_of(body) != headers["content-md5"]:
+            return _error(400, "Md5Mismatch", "The MD5 value specified did not match.")
         if not _has_parent(share, path):
             return _error(404, "ParentNotFound", "The specified parent path does not exist.")
         size = int(headers["x-ms-content-length"])
@@ -177,7 +185,9 @@ class FakeFiles:
         if share.taken + size - old > share.quota * _GIB:
             return _error(413, "ShareSizeLimitReached", "The share size limit has been reached.")
         meta = {key: value for key, value in headers.items() if key.startswith("x-ms-meta-")}
-        share.files[path] = File(bytearray(size), headers.get("x-ms-content-md5", ""), meta)
+        content = bytearray(body or size)
+        assert len(content) == size
+        share.files[path] = File(content, headers.get("x-ms-content-md5", ""), meta)
         return 201, "", {}, b""
 
     def _put_range(

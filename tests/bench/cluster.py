@@ -176,6 +176,7 @@ class Bench:
             creation of the last new one.
         """
         self.namespace(namespace)
+        command: Sequence[str | Path]
         if way == SHARED:
             job = self.bare(OF, namespace)
             text = job.read_text(encoding="utf-8")

@@ -43,14 +43,8 @@ def main() -> int:
         seconds = []
         for run in range(runs):
             began = time.perf_counter()
-            words = [
-                PROGRAM,
-                "convert",
-                folder / "jobs.yaml",
-                "-o",
-                folder / f"out-{run}",
-                "--lossy",
-            ]
+            output = folder / f"out-{run}"
+            words = (PROGRAM, "convert", folder / "jobs.yaml", "-o", output, "--lossy")
             subprocess.run(words, check=True, capture_output=True)
             seconds.append(time.perf_counter() - began)
         written = len(list((folder / "out-0").iterdir()))

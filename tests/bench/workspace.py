@@ -33,7 +33,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         make_tree(folder, seed=0)
-        git = ["git", "-C", folder, "-c", "user.name=a", "-c", "user.email=a@b.c"]
+        git = ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b.c"]
         for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "x"]):
             subprocess.run([*git, *words], check=True)
         for _ in range(runs):

@@ -12,8 +12,11 @@ from PIL import Image
 from allranks.sweep.model import FAILED, STOPPED, SUCCEEDED, Choice
 from allranks.sweep.reporting import report
 from allranks.sweep.reporting.results import Results, collect
+from allranks.timeline import goodput
+from allranks.timeline import page as timeline_page
 from tests.browser.chromium import Browser, Page, chromium
 from tests.unit.sweep.sweeps import digits, spec_of, trial_of
+from tests.unit.timeline.stories import LENGTH, trained
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -222,3 +225,19 @@ def test_a_large_sweep_answers_at_once(page: Page, tmp_path: Path) -> None:
         " document.body.offsetHeight; return performance.now() - before; })()"
     )
     assert spent < 1000
+
+
+def test_a_timeline_fits_its_window(page: Page, tmp_path: Path) -> None:
+    """Wide and narrow; text of users is text, and each pod has a bar with its states."""
+    run = replace(trained(), name=HOSTILE, notes=(HOSTILE,))
+    path = tmp_path / "timeline.html"
+    path.write_text(timeline_page.html(run, goodput.of(run), LENGTH), encoding="utf-8")
+    for width in (WIDE, NARROW):
+        page.open(path, width, dark=width == NARROW)
+        assert width == page.run("document.documentElement.scrollWidth")
+    assert HOSTILE == page.run("document.querySelector('h1').textContent")
+    assert 0 == page.run("document.querySelectorAll('script, img').length")
+    bars = "[...document.querySelectorAll('svg.bar')].map((bar) => bar.childElementCount)"
+    assert [3, 4, 3] == page.run(bars)
+    fills = "[...document.querySelectorAll('svg.bar rect')].map((r) => getComputedStyle(r).fill)"
+    assert 4 == page.run(f"new Set({fills}).size")

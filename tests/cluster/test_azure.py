@@ -52,8 +52,10 @@ def arm() -> Iterator[FakeArm]:
         yield fake
 
 
-def deploy(allranks: Program, arm: FakeArm, values: dict[str, Any], *words: str) -> str:
-    """Deploy the run demo; what the program prints."""
+def deploy(
+    allranks: Program, arm: FakeArm, values: dict[str, Any], *words: str | Path
+) -> tuple[dict[str, Any], str]:
+    """Deploy the run demo; what the program prints, and what it says of it."""
     azure, file = allranks.home / "azure.yaml", allranks.home / "values.yaml"
     azure.write_text(_AZURE)
     file.write_text(json.dumps(values))
@@ -61,7 +63,8 @@ def deploy(allranks: Program, arm: FakeArm, values: dict[str, Any], *words: str)
     process = subprocess.run(
         [
             *(SCRIPTS / names.CLI, "azure", "deploy", "demo", "-f", file, "--azure-file", azure),
-            *("-n", allranks.namespace, "--context", kubeconfig["current-context"], *words),
+            *("-n", allranks.namespace, "--context", kubeconfig["current-context"]),
+            *("--detach", "-o", "json", *words),
         ],
         env=allranks.environment() | {login.ENV_ENDPOINT: arm.url, login.ENV_TOKEN: TOKEN},
         capture_output=True,
@@ -72,7 +75,7 @@ def deploy(allranks: Program, arm: FakeArm, values: dict[str, Any], *words: str)
     output = process.stdout + process.stderr
     assert process.returncode == 0, output
     assert KEY not in output
-    return output
+    return json.loads(process.stdout), process.stderr
 
 
 def test_shares_are_volumes_of_a_run_and_outlive_it(
@@ -80,13 +83,19 @@ def test_shares_are_volumes_of_a_run_and_outlive_it(
 ) -> None:
     """A share is bound to the claim of the run, and a class is made for a new volume.
 
+    The queue of --queue-values is installed first, and its revision is the run's.
     The key is in the Secret alone. With the run its objects of the whole cluster go, and who may
     not make such is told before anything is sent.
     """
     make_nodes(2)
     space = allranks.namespace
     values = job(storage={"checkpoints": _NEW})
-    output = deploy(allranks, arm, values, "--detach")
+    queue = allranks.home / "queue.yaml"
+    queue.write_text(json.dumps({"rules": {"maxNodesPerJob": 2}, "policy": {"enabled": False}}))
+    _, output = deploy(allranks, arm, values, "-q", "h100", "--queue-values", queue)
+    assert "installed queue h100" in output
+    annotations = allranks.get("batch/v1/jobs", "demo")["metadata"]["annotations"]
+    assert annotations[names.QUEUE_REVISION] in output
     assert f"storage.datasets is share datasets of account {ACCOUNT}" in output
     secret = allranks.get("v1/secrets", f"allranks-azure-{ACCOUNT}")
     assert base64.b64decode(secret["data"]["azurestorageaccountkey"]).decode() == KEY
@@ -110,7 +119,7 @@ def test_shares_are_volumes_of_a_run_and_outlive_it(
     # A share that is another one later is named, and nothing is changed.
     other = {"shareName": "other", "storageAccount": ACCOUNT, "secretName": "azure"}
     changed = job(storage={"checkpoints": _NEW, "datasets": {"azureFile": other}})
-    message = allranks("upgrade", "demo", values=changed, code=2)
+    message = allranks("upgrade", "demo", "-q", "h100", values=changed, code=2)
     assert f"PersistentVolume/{space}.demo-datasets" in message
     allranks("delete", "demo")
     until(

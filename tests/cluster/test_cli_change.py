@@ -247,3 +247,40 @@ def test_an_upgrade_that_would_take_running_pods_away(allranks: Program) -> None
     assert allranks.get(JOBS, "demo")["metadata"]["name"] == "demo"
     allranks("upgrade", "demo", "--recreate", values=stateful)
     assert 2 == allranks.get(SETS, "demo")["spec"]["replicas"]
+
+
+def test_a_run_keeps_off_a_node(allranks: Program) -> None:
+    """Status tells of a bad node; a Job that runs takes other nodes with another attempt only."""
+    allranks("run", "demo", "--detach", values=job())
+
+    def placed() -> list[str]:
+        pods = [item for item in allranks.items("v1/pods") if item["spec"].get("nodeName")]
+        return sorted(item["spec"]["nodeName"] for item in pods) if len(pods) == 2 else []
+
+    until(lambda: len(set(placed())) == 1 or len(placed()) == 2, "the pods to be placed")
+    bad, path = placed()[0], "/api/v1/nodes/"
+    allranks.cluster.api("PATCH", path + bad, {"spec": {"unschedulable": True}})
+    output = allranks("status", "demo")
+    assert f"node {bad} (demo-" in output
+    assert ": cordoned\n" in output
+    assert f"allranks avoid demo {bad}" in output
+    refused = allranks("avoid", "demo", bad, code=2)
+    assert "Job/demo spec.template.spec.affinity" in refused
+    assert f"`allranks avoid demo {bad} --recreate" in refused
+    assert "there is no node 'nowhere'" in allranks("avoid", "demo", "nowhere", code=2)
+    allranks("suspend", "demo")
+    until(lambda: not allranks.items("v1/pods"), "the pods to go")
+    output = allranks("avoid", "demo", bad, "--recreate")
+    assert f"demo avoids {bad}\n" in output
+    assert allranks.get(JOBS, "demo")["spec"]["suspend"]
+    allranks("resume", "demo")
+    until(lambda: len(placed()) == 2, "the pods to come back")
+    assert bad not in placed()
+    # New values do not bring the run back to it, and --remove does.
+    assert "it still avoids" in allranks("upgrade", "demo", "--dry-run", values=job())
+    assert "demo avoids no node\n  replaced Job/demo" in allranks(
+        "avoid", "demo", bad, "--remove", "--recreate"
+    )
+    affinity = allranks.get(JOBS, "demo")["spec"]["template"]["spec"].get("affinity")
+    assert not affinity
+    allranks.cluster.api("PATCH", path + bad, {"spec": {"unschedulable": False}})

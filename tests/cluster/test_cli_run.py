@@ -52,6 +52,11 @@ def test_a_run_from_its_start_to_its_removal(allranks: Program) -> None:
     assert any(
         event["involvedObject"]["kind"] == "Pod" for event in allranks.json("events", "demo")
     )
+    names = [moment["name"] for moment in allranks.json("timeline", "demo")["moments"]]
+    assert ["created", "scheduled", "started", "ended"] == [
+        name for name in names if name in {"created", "scheduled", "started", "ended"}
+    ]
+    assert "nothing says when steps were made" in allranks("goodput", "demo")
     assert "secrets/sh.helm.release.v1.demo.v1" in allranks.left("demo")
     assert "deleted demo\n" == allranks("delete", "demo")
     assert [] == allranks.left("demo")

@@ -10,6 +10,7 @@ import pytest
 
 from allranks import names
 from tests.kube import kwok
+from tests.unit.operator import dashboards
 
 from .waiting import until
 from .watching import Lab, release_job, replicas
@@ -212,6 +213,7 @@ def test_probes_and_metrics(lab: Lab) -> None:
     assert (200, "ok\n") == answer(operator.port, "/readyz")
     assert 404 == answer(operator.port, "/")[0]
     text = answer(operator.port, "/metrics")[1]
+    assert set() == dashboards.unknown_metrics(text)
     assert 'allranks_actions_total{action="create_pod",result="done"} 2.0' in text
     until(
         lambda: (

@@ -17,11 +17,13 @@ import pytest
 import yaml
 
 from allranks import names
+from tests.azure_fake.arm import FakeArm
 from tests.kube import cluster as kube
 from tests.kube import kwok
 
 from . import deep
 from .program import Program, job, program
+from .test_azure import deploy
 from .waiting import until
 
 if TYPE_CHECKING:
@@ -164,6 +166,24 @@ def test_from_install_to_uninstall(with_each_helm: Program) -> None:
     assert [] == allranks.items("coordination.k8s.io/v1/leases")
     assert "there is no release 'allranks'" in operate(allranks, "uninstall", code=2)
     assert "there is no release 'allranks'" in operate(allranks, "status", code=2)
+
+
+def test_azure_deploy_installs_it_first(allranks: Program) -> None:
+    """`azure deploy --operator` installs it and then runs the job; where there is one, it stays."""
+    allranks.cluster.api("POST", _SPACES, {"metadata": {"name": allranks.namespace}})
+    for node in allranks.cluster.items("/api/v1/nodes"):  # it tolerates no taint of fake nodes
+        path = f"/api/v1/nodes/{node['metadata']['name']}"
+        allranks.cluster.api("PATCH", path, {"spec": {"taints": []}})
+    values = job(storage={"datasets": {"existingClaim": "mine"}})
+    with FakeArm() as arm:
+        status, notes = deploy(allranks, arm, values, "--operator")
+        assert "2 of 2 replicas ready" in notes
+        assert "demo" == status["name"]
+        assert list(KINDS) == defined(allranks.cluster)
+        _, notes = deploy(allranks, arm, values, "--operator", "--replace")
+    assert "there is an operator already" in notes
+    allranks("delete", "demo")
+    operate(allranks, "uninstall")
 
 
 def test_definitions_go_only_where_that_is_meant(allranks: Program) -> None:

@@ -22,6 +22,7 @@ from allranks.yamlio.dump import dump
 from allranks.yamlio.load import load_all
 from tests.kube.api import ApiError
 
+from .program import program
 from .queueing import (
     CHART,
     GPU,
@@ -40,6 +41,7 @@ from .waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.kube.cluster import Cluster
 
@@ -186,6 +188,23 @@ def test_the_size_of_a_job(sized: Team, plural: str, spec: dict[str, Any], expec
     message = sized.refusal(plural, manifest(plural, spec))
     assert expected in message
     assert bool(expected) == bool(message)
+
+
+def test_a_submit_that_names_no_queue_is_told_the_rule(
+    sized: Team, helm4: Any, tmp_path: Path
+) -> None:
+    """The server's refusal, with the value to change; nothing is left of it, its code neither."""
+    allranks = program(sized.cluster, sized.namespace, helm4, tmp_path)
+    (tmp_path / "train.py").write_text("print('training')\n", encoding="utf-8")
+    flags = ("--nodes", "5", "--image", "my/trainer:1", "--workspace", tmp_path)
+    output = allranks("submit", "big", *flags, "--", "python", "train.py", code=2)
+    assert f"error: {_NODES.format(5)}" in output
+    assert "`allranks queue show h100" in output
+    assert [] == allranks.left("big")
+    secrets = [item["metadata"]["name"] for item in allranks.items("v1/secrets")]
+    assert not any("release.v1.big" in name for name in secrets)
+    maps = allranks.items("v1/configmaps")
+    assert not any(names.WORKSPACE in (item["metadata"].get("labels") or {}) for item in maps)
 
 
 def test_a_request_without_a_limit_counts(sized: Team) -> None:

@@ -1,22 +1,26 @@
-"""`python -m tests.corpus FOLDER`: convert every manifest below a folder, and render the values.
+"""`python -m tests.corpus FOLDER`: convert every job below a folder, and render the values.
 
-The folder is one of public projects' manifests, which are fetched for this and never kept in the
-repository. A manifest is converted, converted with something lost, or refused with a reason; it is
-wrong where the converter raises anything else, or where helm does not take the values. Helm
-templates, and YAML that is none, are left out.
+The folder is one of public projects' manifests and batch scripts, which are fetched for this and
+never kept in the repository. A job is converted, converted with something lost, or refused with a
+reason; it is wrong where the converter raises anything else, or where helm does not take the
+values. Helm templates, YAML that is none, and scripts without a directive are left out.
 """
 
 from __future__ import annotations
 
 import argparse
+import random
+import re
 import sys
 import traceback
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from allranks.convert import registry
+from allranks.convert.slurm import job as sbatch
 from allranks.errors import AllranksError, InputError, InvalidValues
 from allranks.helm.binary import inspect
 from allranks.service import prepare, render
@@ -25,7 +29,7 @@ from allranks.yamlio import dump, load
 from tests.conftest import find_helm
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from allranks.convert.verdicts import Conversion
     from allranks.helm.binary import HelmBinary
@@ -33,7 +37,8 @@ if TYPE_CHECKING:
 CONVERTED, LOST, REFUSED, WRONG = "converted", "with loss", "refused", "wrong"
 COLUMNS = (CONVERTED, LOST, REFUSED, WRONG)
 _SUFFIXES = (".yaml", ".yml", ".json")
-_SHARE = 0.95
+_DIRECTIVE = re.compile(rb"^#SBATCH\s", re.MULTILINE)
+_TEMPLATE = re.compile(rb"\{\{|\{%|<%")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,29 +73,39 @@ def judge(path: Path, helm: HelmBinary | None) -> Iterator[Judgement]:
         path: the file.
         helm: the helm that renders; None renders nothing.
     """
-    objects = documents(path)
-    context = registry.Context(tuple(objects))
-    for document in objects:
-        if not registry.is_job(document):
-            continue
-        kind = f"{document.group}/{document.kind}"
+    for place, kind, convert in _jobs(path):
         try:
-            conversion = registry.convert_document(document, context)
+            conversion = convert()
         except InvalidValues as error:
             text = "; ".join(
-                f"{problem.path}: {problem.message} [{problem.hint}]" for problem in error.problems
+                f"{problem.path}: {problem.message} ({problem.source}) [{problem.hint}]"
+                for problem in error.problems
             )
-            yield Judgement(document.where, kind, REFUSED, text)
+            yield Judgement(place, kind, REFUSED, text)
         except InputError as error:
             problem = error.problem
             text = f"{problem.path}: {problem.message} [{problem.hint}]"
-            yield Judgement(document.where, kind, REFUSED, text)
+            yield Judgement(place, kind, REFUSED, text)
         except Exception:  # noqa: BLE001 - what else it raises is what is looked for
-            yield Judgement(document.where, kind, WRONG, traceback.format_exc())
+            yield Judgement(place, kind, WRONG, traceback.format_exc())
         else:
             fault = _fault(conversion, helm)
             outcome = WRONG if fault else LOST if conversion.lost else CONVERTED
-            yield Judgement(document.where, kind, outcome, f"{_text(conversion)}{fault}")
+            yield Judgement(place, kind, outcome, f"{_text(conversion)}{fault}")
+
+
+def _jobs(path: Path) -> Iterator[tuple[str, str, Callable[[], Conversion]]]:
+    """The place and the kind of each job of a file, and what converts it."""
+    if path.suffix not in _SUFFIXES:
+        data = path.read_bytes()
+        if _DIRECTIVE.search(data) and not _TEMPLATE.search(data):
+            yield str(path), sbatch.KIND, partial(sbatch.convert, data, path.name)
+        return
+    objects = documents(path)
+    context = registry.Context(tuple(objects))
+    for document in filter(registry.is_job, objects):
+        convert = partial(registry.convert_document, document, context)
+        yield document.where, f"{document.group}/{document.kind}", convert
 
 
 def _fault(conversion: Conversion, helm: HelmBinary | None) -> str:
@@ -133,19 +148,24 @@ def main() -> int:
     parser.add_argument("--report", type=Path, help="a file for what became of each")
     parser.add_argument("--no-render", action="store_true", help="only validate the values")
     parser.add_argument("--only", default="", help="files whose path has this in it")
+    parser.add_argument("--sample", type=int, help="report on so many of them, drawn by a seed")
     arguments = parser.parse_args()
     helm = None if arguments.no_render else inspect(find_helm(4).path)
     judgements: list[Judgement] = []
     for path in sorted(arguments.folder.rglob("*")):
-        if path.suffix in _SUFFIXES and path.is_file() and arguments.only in str(path):
+        if path.is_file() and arguments.only in str(path):
             judgements += judge(path, helm)
     _table(judgements)
+    is_wrong = any(item.outcome == WRONG for item in judgements)
     if arguments.report is not None:
+        if arguments.sample is not None:
+            count = min(arguments.sample, len(judgements))
+            judgements = random.Random(count).sample(judgements, count)  # noqa: S311 - no secret
         text = "\n".join(
             f"===== {item.outcome}: {item.kind} {item.place}\n{item.text}" for item in judgements
         )
         arguments.report.write_text(text)
-    return 1 if any(item.outcome == WRONG for item in judgements) else 0
+    return 1 if is_wrong else 0
 
 
 def _table(judgements: list[Judgement]) -> None:

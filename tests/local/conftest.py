@@ -270,8 +270,9 @@ def status_of_failed_run(
 
 
 def metrics(log: str) -> list[dict[str, Any]]:
-    """The JSON lines of a log whose lines may have a rank before them."""
-    return [json.loads(line[line.index("{") :]) for line in log.splitlines() if '{"' in line]
+    """The JSON lines of a log whose lines may have a rank before them; those of its program."""
+    lines = [line for line in log.splitlines() if '{"' in line and names.PROGRESS_LINE not in line]
+    return [json.loads(line[line.index("{") :]) for line in lines]
 
 
 # For tests of one worker: TensorFlow's servers listen on all addresses of the machine, on the port

@@ -91,6 +91,9 @@ def test_a_run_ends_with_the_code_of_the_rank_that_failed_first(
         1 == status_text.count("disk of rank 3 is full") == status_text.count("rank 3 ended with")
     )
     assert "[2]" not in status_text
+    printed = command_line("timeline", "ex", "--on", "local").stdout
+    assert "failed      ex-1 Error, exit code 37" in printed
+    assert 2 == sum(line.startswith("node ") for line in printed.splitlines())
 
 
 @pytest.mark.parametrize("backend", ["static", "c10d"])

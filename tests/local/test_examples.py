@@ -59,6 +59,7 @@ def test_digits_train_resume_and_leave_nothing_but_the_checkpoint(
 
     status = json.loads(allranks("status", "digits", "--on", "local", "-o", "json").stdout)
     assert "Succeeded" == status["phase"]
+    assert "epoch 18 of 18 (100%)" == status["progress"]["text"]
     logs = allranks("logs", "digits", "--on", "local", "--rank", "0").stdout
     assert final in metrics(logs)
 

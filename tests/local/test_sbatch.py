@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from .conftest import metrics
+from .conftest import metrics, one_by_one
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,3 +63,45 @@ def test_a_batch_script_trains(command_line: CommandLine, tmp_path: Path) -> Non
     assert f"{name}-[0-1].{name}" == hosts
     assert {("1", "2", "--job", name, "x y")} == {tuple(line["words"]) for line in lines}
     assert "setup changed: where the image has modules" in ended.stderr
+
+
+MPI = """#!/bin/bash
+#SBATCH --job-name=sum --nodes=2 --ntasks-per-node=2 --cpus-per-task=1
+module load openmpi
+export SCALE=10
+srun --mpi=pmix {python} sum.py
+"""
+SUM = """
+import json, os, sys
+from mpi4py import MPI
+
+world = MPI.COMM_WORLD
+total = world.allreduce(float(os.environ["SCALE"]) * (world.rank + 1))
+names = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_NTASKS", "SLURM_NNODES")
+line = {"rank": world.rank, "total": total, "told": [int(os.environ[name]) for name in names]}
+sys.stdout.write(json.dumps(line) + "\\n")
+"""
+
+
+@one_by_one
+def test_a_batch_script_of_mpis_trains(command_line: CommandLine, tmp_path: Path) -> None:
+    """Real mpirun starts its tasks, and Slurm's numbers are the ranks' in each of them."""
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "job.sbatch").write_text(MPI.format(python=sys.executable), encoding="utf-8")
+    (code / "sum.py").write_text(SUM, encoding="utf-8")
+    ended = command_line("sbatch", "--workspace", code, "--on", "local", code / "job.sbatch")
+    lines = sorted(metrics(ended.stdout), key=lambda line: line["rank"])
+    expected = [(rank, 100.0, [rank, rank % 2, rank // 2, 4, 2]) for rank in range(4)]
+    assert expected == [(line["rank"], line["total"], line["told"]) for line in lines]
+
+
+def test_an_array_is_a_sweep(command_line: CommandLine, tmp_path: Path) -> None:
+    """Its tasks are trials, each with its number and what Slurm says of the array."""
+    script, values, told = (tmp_path / name for name in ("job.sbatch", "values.yaml", "told"))
+    words = "$SLURM_ARRAY_TASK_ID of $SLURM_ARRAY_TASK_COUNT up to $SLURM_ARRAY_TASK_MAX"
+    line = f"echo {words} >>{told}"
+    script.write_text(f"#!/bin/bash\n#SBATCH --array=1-3:2%1\n{line}\n", encoding="utf-8")
+    command_line("convert", script, "-o", values)
+    command_line("sweep", "run", "job", "-f", values, "--on", "local")
+    assert ["1 of 2 up to 3", "3 of 2 up to 3"] == told.read_text().splitlines()

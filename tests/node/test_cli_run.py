@@ -28,6 +28,11 @@ def test_run_follows_a_job_and_delete_keeps_its_checkpoints(lab: Lab, allranks: 
     assert final["accuracy"] >= 0.95
     status = json.loads(allranks("status", "digits", "-o", "json"))
     assert "Succeeded" == status["phase"]
+    moments = json.loads(allranks("timeline", "digits", "-o", "json"))["moments"]
+    known = ["created", "scheduled", "pulled", "started", "first step", "ended"]
+    assert known == [moment["name"] for moment in moments if moment["name"] in known]
+    spent = json.loads(allranks("goodput", "digits", "-o", "json"))
+    assert 0 < spent["goodput"] < 1
     assert "digits-checkpoints" in allranks("delete", "digits")
     assert [] == lab.pods("digits")
     claim = lab.get("persistentvolumeclaims", "digits-checkpoints")

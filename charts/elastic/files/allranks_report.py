@@ -30,6 +30,11 @@ import os
 import threading
 import time
 
+try:
+    import allranks_progress as _progress  # what `allranks status` shows, of the same words
+except ImportError:
+    _progress = None
+
 INTERVAL_SECONDS = 2.0
 TIMEOUT_SECONDS = 5.0
 
@@ -57,7 +62,7 @@ class Reporter:
         self.active = bool(self._host and self._port and self._pod and first)
         self._interval = interval
         self._lock = threading.Lock()
-        self._steps = 0
+        self._steps = self._steps_said = 0
         self._samples = 0.0
         self._work = 0.0
         self._worked = False
@@ -74,6 +79,9 @@ class Reporter:
             step: the number of the step, where the training counts on after a restart; None counts
                 the calls.
         """
+        self._steps_said = self._steps_said + 1 if step is None else int(step)
+        if _progress is not None:
+            _progress.report(step=self._steps_said)
         if not self.active:
             return
         now = time.monotonic()
@@ -96,9 +104,12 @@ class Reporter:
         try:
             yield
         finally:
+            seconds = time.monotonic() - started
             with self._lock:
-                self._work += time.monotonic() - started
+                self._work += seconds
                 self._worked = True
+            if _progress is not None:
+                _progress.worked(seconds)
 
     def close(self):
         """Send what is left, once, and stop; a training that just ends need not call it."""

@@ -18,6 +18,7 @@ Environment:
     PET_NPROC_PER_NODE       processes of this pod; further PET_* as torchrun reads them
     ALLRANKS_GRACE_SECONDS   between SIGTERM and SIGKILL (20)
     ALLRANKS_MASTER_LOST_SECONDS  without a master, before a pod that needs one gives up (600)
+    ALLRANKS_PROGRESS        a folder for what the ranks say of their progress (progress.py)
     ALLRANKS_TERMINATION_LOG where the reason of a failure goes
 
 The ranks get torchrun's environment, ALLRANKS_GENERATION, and this folder at the end of PYTHONPATH,
@@ -36,6 +37,7 @@ import time
 from pathlib import Path
 from urllib.parse import quote
 
+import progress
 from elastic_training import POLL_SECONDS, Run, say
 
 EXIT_TERMINATED = 128 + signal.SIGTERM
@@ -205,10 +207,13 @@ class Worker:
         self.address = settings.address
         self.training = False
         self.terminated = False
+        self.heard = None
 
     def terminate(self, *_):
         """SIGTERM: at once where nothing runs that has to be ended first."""
         self.terminated = True
+        if self.heard is not None:
+            self.heard.ask_to_save(os.environ, say)
         if not self.training:
             raise Terminated
 
@@ -345,9 +350,13 @@ def main(argv):
         say("error: ALLRANKS_MASTER_ADDR names no master (host:port)")
         return 2
     worker = Worker(settings, argv)
+    worker.heard = progress.start(os.environ, say)
     signal.signal(signal.SIGTERM, worker.terminate)
     signal.signal(signal.SIGINT, worker.terminate)
-    return worker.run()
+    code = worker.run()
+    if worker.heard is not None:
+        worker.heard.finish()
+    return code
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ Environment, set by the chart:
     ALLRANKS_LOST_SECONDS     how long to go on without a lead
     ALLRANKS_FAILURES, ALLRANKS_BACKOFF_LIMIT  how often this pod has failed, and may
     ALLRANKS_FATAL_EXIT_CODES comma separated
+    ALLRANKS_PROGRESS         a folder for what the program says of its progress (progress.py)
     ALLRANKS_TERMINATION_LOG  where the reason of a failure goes
 """
 
@@ -44,6 +45,7 @@ import time
 from pathlib import Path
 
 import meeting
+import progress
 import roles
 
 EXIT_STOPPED = 128 + signal.SIGTERM
@@ -77,6 +79,10 @@ class Settings:
         self.termination_log = env.get("ALLRANKS_TERMINATION_LOG", "")
         self.plan = env["ALLRANKS_PLAN"]
         self.grace = float(env.get("ALLRANKS_GRACE_SECONDS") or STOP_SECONDS)
+        # What the program gets as its pod ends.
+        self.last_signal = getattr(
+            signal, env.get("ALLRANKS_CHECKPOINT_SIGNAL", ""), signal.SIGTERM
+        )
 
     @property
     def last_if_killed(self):
@@ -176,6 +182,7 @@ class Role:
         self.state = meeting.State()
         self.program = None
         self.stopped = False
+        self.heard = None  # of the program's progress
         self.meeting = self.attendance = None
         if place.is_meeting:
             self.meeting = meeting.Meeting(
@@ -201,8 +208,10 @@ class Role:
         """The kubelet wants this pod to end: so does its program."""
         self.stopped = True
         (self.meeting or self.attendance).will_be_replaced()
+        if self.heard is not None:
+            self.heard.ask_to_save(os.environ, say)
         if self.program is not None:
-            self.program.signal(signal.SIGTERM)
+            self.program.signal(self.settings.last_signal)
 
     def run(self, argv):
         """Run the program to the end of the training; returns the exit code."""
@@ -251,7 +260,7 @@ class Role:
             code = 127 if isinstance(error, FileNotFoundError) else 126
             return self._fail(code, "cannot run %s: %s" % (argv[0], error.strerror))
         if self.stopped:
-            self.program.signal(signal.SIGTERM)
+            self.program.signal(self.settings.last_signal)
         return None
 
     def _follow(self):
@@ -418,8 +427,12 @@ def main(argv):
             % (settings.ip, settings.port, error.strerror),
         )
         return 1
+    role.heard = progress.start(os.environ, say)
     signal.signal(signal.SIGTERM, role.stop)
-    return role.run(argv)
+    code = role.run(argv)
+    if role.heard is not None:
+        role.heard.finish()
+    return code
 
 
 if __name__ == "__main__":

@@ -184,6 +184,7 @@ true
 {{- define "elastic.pod.static" -}}
 {{- include "elastic.pod" (merge (dict
       "how" "follow"
+      "uidLabel" "batch.kubernetes.io/controller-uid"
       "env" (include "elastic.env.static" . | fromJsonArray)
       "restartPolicy" "Never"
       "subdomain" (include "allranks.names.release" .ctx)

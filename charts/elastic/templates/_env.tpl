@@ -50,9 +50,10 @@ the pod's index is known; in mode auto the operator adds what it knows.
 
 {{/* What both have. JSON {name: text or {fieldRef}}; takes the root context. */}}
 {{- define "elastic.env.shared" -}}
-{{- dict
+{{- merge (include "allranks.entry.checkpointSignal" . | fromJson) (dict
+      "ALLRANKS_PROGRESS" (include "allranks.entry.progress" .)
       "ALLRANKS_WAIT_SECONDS" (int .Values.network.waitSeconds | toString)
-      "ALLRANKS_TERMINATION_LOG" "/dev/termination-log"
+      "ALLRANKS_TERMINATION_LOG" "/dev/termination-log")
     | toJson -}}
 {{- end -}}
 

@@ -94,6 +94,7 @@ The master of mode auto: whose it is, what it may, and its pod.
 {{- with .Values.annotations -}}{{- $_ := set $metadata "annotations" (deepCopy .) -}}{{- end -}}
 {{- $pod := dict "metadata" $metadata "spec" $spec -}}
 {{- include "allranks.merge" (dict "into" $pod "patch" $master.podTemplate) -}}
+{{- include "allranks.pod.avoid" (dict "spec" $pod.spec "nodes" .Values.scheduling.avoidNodes) -}}
 {{- toJson $pod -}}
 {{- end -}}
 

@@ -61,7 +61,7 @@ controller's own metadata, absent when nothing is asked; they stay as the record
 {{- if and $queued (or $.idle (kindIs "bool" $.gang)) -}}
 {{- $_ := set $asked "gang" false -}}
 {{- else if $queued -}}
-{{- $members := deepCopy ($.gang | default (dict "minMember" (int $.layout.minNodes))) -}}
+{{- $members := deepCopy ($.gang | default (dict "minMember" (add $.layout.minNodes $.layout.spares | int))) -}}
 {{- with int64 .gangTimeoutSeconds -}}
 {{- $_ := set $members "timeoutSeconds" . -}}
 {{- end -}}

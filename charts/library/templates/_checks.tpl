@@ -217,8 +217,11 @@ stand for who uses plain Helm.
 {{- $path := .ctx.Values.workspace.mountPath -}}
 {{- $folder := clean $path -}}
 {{- $fixed := list (include "allranks.names.mount" .) (include "allranks.names.state" .) (include "allranks.workspace.archive" .) (include "allranks.workspace.state" .) "/dev" "/proc" "/sys" -}}
-{{- range $taken := concat $fixed (keys (.paths | default dict) | sortAlpha) -}}
-{{- if or (eq $folder "/") (hasPrefix (printf "%s/" $folder) (printf "%s/" $taken)) (hasPrefix (printf "%s/" $taken) $folder) -}}
+{{- if eq $folder "/" -}}
+{{- $problems = append $problems (printf "workspace.mountPath: %s is the root of the image, all of which would be hidden; use /app" $path) -}}
+{{- end -}}
+{{- range $taken := ternary list (concat $fixed (keys (.paths | default dict) | sortAlpha)) (eq $folder "/") -}}
+{{- if or (hasPrefix (printf "%s/" $folder) (printf "%s/" $taken)) (hasPrefix (printf "%s/" $taken) $folder) -}}
 {{- $problems = append $problems (printf "workspace.mountPath: %s would hide %s, which the pod needs; use /app" $path $taken) -}}
 {{- end -}}
 {{- end -}}

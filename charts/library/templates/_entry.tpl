@@ -26,8 +26,11 @@ doubled, and arrives as it was typed. ConfigMap contents are not expanded.
      workload's chart. JSON {name: text}. */}}
 {{- define "allranks.entry.files" -}}
 {{- $files := dict -}}
+{{- $spares := int64 (get (index .Values .Values.workload) "spares") -}}
 {{- range $path, $_ := .Files.Glob "files/*" -}}
+{{- if or (gt $spares 0) (ne (base $path) "spare.py") -}}
 {{- $_ := set $files (base $path) ($.Files.Get $path) -}}
+{{- end -}}
 {{- end -}}
 {{- $library := (index .Subcharts "allranks-library").Files -}}
 {{- $shared := $library.Get "files/entry.sh" -}}
@@ -44,6 +47,16 @@ doubled, and arrives as it was typed. ConfigMap contents are not expanded.
 {{- if include "allranks.slurm.on" . -}}{{- $_ := set $files "slurm.sh" ($library.Get "files/slurm.sh") -}}{{- end -}}
 {{- $_ := set $files "entry.sh" (printf "%s%s" $shared (get $files "entry.sh")) -}}
 {{- toJson $files -}}
+{{- end -}}
+
+{{/* The folder of what ranks say of their progress, and of what they are told (files/progress.py). */}}
+{{- define "allranks.entry.progress" -}}/dev/shm/allranks{{- end -}}
+
+{{/* The signal that asks a rank for a checkpoint. JSON {name: text}; takes the root context. */}}
+{{- define "allranks.entry.checkpointSignal" -}}
+{{- $vars := dict -}}
+{{- with .Values.runPolicy.checkpointSignal -}}{{- $_ := set $vars "ALLRANKS_CHECKPOINT_SIGNAL" . -}}{{- end -}}
+{{- toJson $vars -}}
 {{- end -}}
 
 {{/* The container's args: the user's command or script, then the user's args. JSON list. */}}

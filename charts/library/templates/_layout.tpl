@@ -17,7 +17,7 @@ nodes of an elastic job are its workers, which it also says with their role; one
 but where torchrun does.
 */}}
 
-{{/* JSON {nodes, procsPerNode, gpusPerNode, worldSize, minNodes, maxNodes, hash, placement,
+{{/* JSON {nodes, procsPerNode, gpusPerNode, worldSize, minNodes, maxNodes, spares, hash, placement,
      problems}, and {lastGpusPerNode, lastProcsPerNode} where the last node is smaller; with problems
      the numbers are not to be used. Takes the root context. */}}
 {{- define "allranks.layout" -}}
@@ -25,7 +25,7 @@ but where torchrun does.
 {{- $min := int64 $asked.min -}}
 {{- $max := int64 $asked.max -}}
 {{- $given := .Values.layout -}}
-{{- $layout := dict "problems" list -}}
+{{- $layout := dict "problems" list "spares" (int64 (get (index .Values .Values.workload) "spares")) -}}
 {{- if $given -}}
 {{- range $key := list "nodes" "procsPerNode" "gpusPerNode" "worldSize" "minNodes" "maxNodes" -}}
 {{- $_ := set $layout $key (get $given $key | int64) -}}

@@ -10,11 +10,13 @@ What `helm install` prints, as far as all workloads share it. Nothing here shows
 {{- $gpus := include "allranks.layout.gpus" (dict "layout" .layout "nodes" $nodes) | int64 -}}
 {{- $last := "" -}}
 {{- with get .layout "lastProcsPerNode" -}}{{- $last = printf ", the last %d" (int .) -}}{{- end -}}
+{{- $spares := "" -}}
+{{- with int .layout.spares -}}{{- $spares = printf ", and %s" (include "allranks.words.count" (list . "spare")) -}}{{- end -}}
 {{- printf "%s x %s%s = %s" (include "allranks.words.count" (list $nodes "node")) (include "allranks.words.count" (list $procs "process")) $last (include "allranks.words.count" (list .layout.worldSize "rank")) -}}
 {{- if gt $gpus 0 -}}
-{{- printf ", %s (%s)" (include "allranks.words.count" (list $gpus "GPU")) .ctx.Values.gpuResource -}}
+{{- printf ", %s (%s)%s" (include "allranks.words.count" (list $gpus "GPU")) .ctx.Values.gpuResource $spares -}}
 {{- else -}}
-, on CPUs
+{{- printf ", on CPUs%s" $spares -}}
 {{- end -}}
 {{- end -}}
 

@@ -21,6 +21,7 @@ The pod template as YAML. Takes a dict:
   state                 true where entry.sh keeps a marker for the life of the pod
   volumes, mounts       what the workload mounts besides
   serviceAccount        the account, with a token, where the pods speak to the API server
+  uidLabel, trackedGroup, trials  see allranks.trackers.env
   keyed                 true where a file of a Secret must be readable for a user that is not root
 */}}
 {{- define "allranks.pod" -}}
@@ -74,8 +75,30 @@ The pod template as YAML. Takes a dict:
 {{- with .own -}}
 {{- include "allranks.merge" (dict "into" $pod "patch" .podTemplate) -}}
 {{- end -}}
+{{- include "allranks.pod.avoid" (dict "spec" $pod.spec "nodes" $values.scheduling.avoidNodes) -}}
 {{- include "allranks.pod.asStored" $pod.spec -}}
 {{- include "allranks.yaml" (dict "value" $pod) -}}
+{{- end -}}
+
+{{/* Keeps a PodSpec off nodes, whatever else its affinity asks: of several terms one has to hold, so
+     each of them is given the rule. An empty term selects no node, and would begin to select some.
+     Prints nothing. Takes (dict "spec" $spec "nodes" $names). */}}
+{{- define "allranks.pod.avoid" -}}
+{{- if .nodes -}}
+{{- $rule := dict "key" "kubernetes.io/hostname" "operator" "NotIn" "values" .nodes -}}
+{{- $key := "requiredDuringSchedulingIgnoredDuringExecution" -}}
+{{- $affinity := deepCopy (.spec.affinity | default dict) -}}
+{{- $near := $affinity.nodeAffinity | default dict -}}
+{{- $terms := list -}}
+{{- range (get $near $key | default dict).nodeSelectorTerms | default (list (dict "matchExpressions" list)) -}}
+{{- $term := . -}}
+{{- if $term -}}{{- $_ := set $term "matchExpressions" (append ($term.matchExpressions | default list) $rule) -}}{{- end -}}
+{{- $terms = append $terms $term -}}
+{{- end -}}
+{{- $_ := set $near $key (dict "nodeSelectorTerms" $terms) -}}
+{{- $_ := set $affinity "nodeAffinity" $near -}}
+{{- $_ := set .spec "affinity" $affinity -}}
+{{- end -}}
 {{- end -}}
 
 {{/* Writes a PodSpec's containers as the API server stores them, so that what is applied again is
@@ -186,6 +209,7 @@ The pod template as YAML. Takes a dict:
 {{- $env = append $env (dict "name" "ALLRANKS_TRIAL" "value" (int64 .number | toString)) -}}
 {{- $env = append $env (dict "name" "ALLRANKS_TRIAL_NAME" "value" (include "allranks.entry.literal" .name)) -}}
 {{- end -}}
+{{- $env = include "allranks.trackers.env" (merge (dict "given" $given) .) | fromJsonArray | concat $env -}}
 {{- concat $env (include "allranks.workspace.env" .ctx | fromJsonArray) .env (include "allranks.pod.env.list" $given | fromJsonArray) | toJson -}}
 {{- end -}}
 

@@ -242,6 +242,13 @@ allranks_count_answers() {
   [ -e "$1" ] || allranks_answered=0
 }
 
+# Have ranks find what says how far they are: `from allranks_progress import report`.
+allranks_give_helper() {
+  rm -f "$ALLRANKS_STATE/save" # asked of ranks that have ended
+  mkdir -p "$ALLRANKS_STATE/python" &&
+    cp "$ALLRANKS_FILES/allranks_progress.py" "$ALLRANKS_STATE/python/" || :
+} 2>/dev/null
+
 # --- ssh ------------------------------------------------------------------------------------------
 
 # Copy the job's key to where only this user reads it (ssh insists), and derive its public half.

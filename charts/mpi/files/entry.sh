@@ -13,6 +13,7 @@
 #   rsh.sh             the agent that every MPI starts its daemons with (and `ssh` on PATH)
 #   remote.sh          the other end of it, on the worker
 #   exec.py            the agent's way through the Kubernetes API
+#   allranks_progress.py  how a rank says how far the training is
 #   discover_hosts.sh  the hosts that answer now, for elastic Horovod
 #
 # Files under $ALLRANKS_STATE, a volume that lives as long as the pod:

@@ -25,6 +25,7 @@ allranks_launcher() {
   rm -rf "$ALLRANKS_STATE/lost"
   echo $$ >"$ALLRANKS_STATE/pid" || allranks_fail 1 "cannot write to $ALLRANKS_STATE: disk full?"
   allranks_setup
+  allranks_give_helper
   allranks_prepare
   allranks_hosts >"$ALLRANKS_STATE/hostlist"
   allranks_wait_for_workers

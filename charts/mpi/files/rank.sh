@@ -49,6 +49,13 @@ if [ "${ALLRANKS_COMPAT:-}" = slurm ] && [ -r "${ALLRANKS_FILES:=${0%/*}}/slurm.
   allranks_slurm_rank
 fi
 
+ALLRANKS_SAVE_FILE=${ALLRANKS_STATE:=/var/run/allranks}/save
+export ALLRANKS_SAVE_FILE
+if [ -d "$ALLRANKS_STATE/python" ]; then
+  PYTHONPATH=${PYTHONPATH:+$PYTHONPATH:}$ALLRANKS_STATE/python
+  export PYTHONPATH
+fi
+
 # `exec` takes no builtin for the program, and a group of its own would not be signalled.
 if [ -z "$allranks_fd" ]; then
   (exec "$@")

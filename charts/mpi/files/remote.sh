@@ -65,8 +65,16 @@ allranks_end_ranks() {
     ! allranks_is_rank "$allranks_process" ||
       allranks_ranks="$allranks_ranks ${allranks_process#/proc/}"
   done
-  # shellcheck disable=SC2086 # process ids
-  [ -z "$allranks_first" ] || [ -z "$allranks_ranks" ] || kill -s TERM $allranks_ranks 2>/dev/null
+  if [ -n "$allranks_first" ] && [ -n "$allranks_ranks" ]; then
+    # Those that look at the file save by that (save.sh).
+    printf '%s000000000 stop\n' "$(date +%s)" >"$ALLRANKS_STATE/save.new" &&
+      mv -f "$ALLRANKS_STATE/save.new" "$ALLRANKS_STATE/save"
+    # shellcheck source=/dev/null
+    allranks_last=$(. "$ALLRANKS_STATE/env" 2>/dev/null && printf %s "${ALLRANKS_CHECKPOINT_SIGNAL:-}")
+    allranks_last=${allranks_last#SIG}
+    # shellcheck disable=SC2086 # process ids
+    kill -s "${allranks_last:-TERM}" $allranks_ranks 2>/dev/null
+  fi
   allranks_waited=0
   for allranks_rank in $allranks_ranks; do
     while kill -0 "$allranks_rank" 2>/dev/null && [ "$allranks_waited" -lt "$1" ]; do

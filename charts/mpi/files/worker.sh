@@ -18,6 +18,7 @@ allranks_worker() {
     while :; do allranks_nap 3600; done
   fi
   allranks_setup
+  allranks_give_helper
   allranks_save
   if [ "$(allranks_transport)" = ssh ]; then
     allranks_sshd
@@ -32,7 +33,8 @@ allranks_worker() {
 allranks_save() {
   (
     umask 077
-    export -p >"$ALLRANKS_STATE/env.new" && mv -f "$ALLRANKS_STATE/env.new" "$ALLRANKS_STATE/env"
+    # In the words of the shell that reads it: this one may be bash, for a setup that asks for it.
+    /bin/sh -c 'export -p' >"$ALLRANKS_STATE/env.new" && mv -f "$ALLRANKS_STATE/env.new" "$ALLRANKS_STATE/env"
     pwd -P >"$ALLRANKS_STATE/folder"
     cat /proc/sys/kernel/random/uuid >"$ALLRANKS_STATE/instance" 2>/dev/null ||
       echo "$(uname -n)-$$-$(allranks_now)" >"$ALLRANKS_STATE/instance"

@@ -10,6 +10,7 @@ file. The commands of `mpirun` run on the workers with the environment that thei
       "ALLRANKS_ROLE" .role
       "K_MPI_JOB_ROLE" .role
       "ALLRANKS_STATE" (include "allranks.names.state" .ctx)
+      "ALLRANKS_PROGRESS" "log"
       "ALLRANKS_RELEASE" (include "allranks.names.release" .ctx)
       "ALLRANKS_NAMESPACE" (dict "fieldRef" (dict "fieldPath" "metadata.namespace"))
       "ALLRANKS_TERMINATION_LOG" "/dev/termination-log"
@@ -24,6 +25,7 @@ file. The commands of `mpirun` run on the workers with the environment that thei
       "ALLRANKS_GRACE_SECONDS" (include "allranks.pod.grace" (dict "ctx" .ctx "own" (get $mpi .role)))
       "ALLRANKS_MPI_CONTROLLER" (include "mpi.controller" .ctx)
       "ALLRANKS_MPI_WAIT_FOR_PODS" (ternary "bounded" "scheduler" (eq .ctx.Values.scheduling.dialect "none")) -}}
+{{- $vars = merge $vars (include "allranks.entry.checkpointSignal" .ctx | fromJson) -}}
 {{- toJson $vars -}}
 {{- end -}}
 

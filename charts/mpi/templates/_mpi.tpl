@@ -195,6 +195,7 @@ true
 {{- $secret := include "mpi.secret" .ctx -}}
 {{- $arguments := merge (dict
       "state" true
+      "uidLabel" (ternary "" "batch.kubernetes.io/controller-uid" (eq .restartPolicy "Always"))
       "keyed" (ne $secret "")
       "portName" "ssh"
       "hosts" (include "mpi.hosts" .)

@@ -192,6 +192,9 @@ sets
       "env" $env
       "args" $args
       "restartPolicy" "Never"
+      "uidLabel" "batch.kubernetes.io/controller-uid"
+      "trackedGroup" (include "allranks.names.release" .root)
+      "trials" $alone
       "subdomain" (ternary (include "allranks.names.release" .ctx) "" (and (not $alone) (ne $named "")))
       "portName" "rendezvous"
       "port" (ternary .ctx.Values.torchrun.port 0 (and (eq $how "torchrun") (ne (include "torchrun.rendezvous" .) "standalone")))

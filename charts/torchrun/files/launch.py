@@ -26,6 +26,8 @@ Environment, set by the chart:
     ALLRANKS_RANK0_PORT      port of the rendezvous there
     ALLRANKS_WAIT_SECONDS    how long to wait for rank 0
     ALLRANKS_FATAL_EXIT_CODES  comma separated
+    ALLRANKS_PROGRESS        a folder for what the ranks say of their progress (progress.py)
+    ALLRANKS_CHECKPOINT_SIGNAL  what asks a rank for a checkpoint, instead of SIGTERM, as its pod ends
     ALLRANKS_TERMINATION_LOG where the reason of a failure goes
     ALLRANKS_GRACE_SECONDS   the pod's terminationGracePeriodSeconds
     ALLRANKS_RANK_PREFIX     1 where each line gets the rank that wrote it
@@ -33,6 +35,7 @@ Environment, set by the chart:
     ALLRANKS_LOGS_SPECS, ALLRANKS_NUMA_BINDING  torchrun options without a variable of their own
     ALLRANKS_WORKSPACE_SYNC  where newer code appears (sync.py); empty where none is taken
     ALLRANKS_WORKSPACE_GENERATION  of the newer code in place; empty where it is the job's own
+    ALLRANKS_SPARES          how many pods stand by (spare.py); not set is none
     ALLRANKS_FINISHED_MARKER StatefulSet only: a file that says this pod's training has ended
     ALLRANKS_DIAGNOSE        0 where the ranks are not armed for `allranks why` (sitecustomize.py)
     ALLRANKS_STALL_SECONDS   after how long without progress a run stands still; empty is never
@@ -84,9 +87,21 @@ class Settings:
         self.prefixed = env.get("ALLRANKS_RANK_PREFIX") == "1"
         self.code_when_told = EXIT_TERMINATED  # until it is known how the job ends
         self.argv, self.output, self.follower, self.rank0 = [], None, None, None
+        self.spares = None
+        if env.get("ALLRANKS_SPARES"):
+            nodes = int(env["PET_NNODES"])
+            self.spares = beside("spare").Spares(self.node_rank, nodes, self.host, say)
+        self.progress = None
         if env.get("ALLRANKS_WORKSPACE_SYNC"):
             signals = env.get("PET_SIGNALS_TO_HANDLE") or "SIGTERM,SIGINT,SIGHUP,SIGQUIT"
             self.follower = beside("sync").Follower(env, say, signals)
+
+    def finish(self):
+        """Pass on what the ranks have said last; they have ended."""
+        if self.output:
+            self.output.finish()
+        if self.progress:
+            self.progress.finish()
 
 
 def time_to_end(grace):
@@ -296,15 +311,16 @@ def as_typed(argv, env):
     return argv[:verbatim] + [word.replace("$", "$$") for word in argv[verbatim:]]
 
 
-def give_time_to_end(seconds, follower):
+def give_time_to_end(seconds, follower, last_save=None):
     """Let torch wait so long between SIGTERM and SIGKILL to a rank, whatever makes it end them.
 
     From 2.10 on an option of torchrun's holds where the pod is told to stop; before, and where the
     ranks are started again, it is 30 s. All ways go through this one method, internal to torch and
     the same since 1.9; where it is missing, torch's own time holds. Ranks that end for newer code
-    get the signal of a pod's end, whichever told this launcher.
+    get the signal of a pod's end, whichever told this launcher; where a checkpoint is asked for by
+    `last_save`, they get that instead.
     """
-    from torch.distributed.elastic.multiprocessing.api import PContext
+    from torch.distributed.elastic.multiprocessing.api import PContext, SignalException
 
     close = getattr(PContext, "close", None)
     if close is None:
@@ -313,6 +329,10 @@ def give_time_to_end(seconds, follower):
     def close_in_time(context, death_sig=None, *_, **__):
         if follower is not None and follower.pending and death_sig == follower.signal:
             death_sig = signal.SIGTERM
+        # Not where ranks are ended because one of them has failed: there is nothing good to save.
+        is_told = isinstance(sys.exc_info()[1], SignalException)
+        if is_told and death_sig == signal.SIGTERM and last_save is not None:
+            death_sig = last_save
         close(context, death_sig, seconds)
 
     PContext.close = close_in_time
@@ -458,8 +478,7 @@ def take_newer_code(settings):
 def start_over(settings):
     """Start this launcher over with the newer code; does not return."""
     settings.follower.hold()
-    if settings.output:
-        settings.output.finish()
+    settings.finish()
     settings.follower.restart(settings.argv)
 
 
@@ -529,6 +548,15 @@ def train(settings, output, argv):
     return 0, False
 
 
+def train_in_turn(settings, output, argv):
+    """Train, or stand by for as long as others do; as `train`."""
+    if settings.spares is None:
+        return train(settings, output, argv)
+    return settings.spares.attend(
+        lambda: train(settings, output, argv), lambda: lead_is_gone(settings)
+    )
+
+
 def rejoin(settings, argv):
     """Start over when this node failed only because rank 0 was lost; else return."""
     if settings.backend != "c10d" or not settings.host or settings.node_rank == 0:
@@ -536,11 +564,10 @@ def rejoin(settings, argv):
     where = "%s:%d" % (settings.host, settings.port)
     is_gone = lead_is_gone(settings)
     take_newer_code(settings)
-    if not is_gone:
+    if not is_gone and not (settings.spares and settings.spares.stands_by):
         return
     say("rank 0 at %s is gone; waiting for it to come back and joining again" % where)
-    if settings.output:
-        settings.output.finish()
+    settings.finish()
     if settings.follower:
         settings.follower.fork_again()
     # A new process image: torch keeps threads and signal handlers of the failed attempt.
@@ -556,7 +583,7 @@ def train_to_the_end(settings, output, argv):
     from torch.distributed.elastic.multiprocessing.api import SignalException
 
     try:
-        code, may_rejoin = train(settings, output, argv)
+        code, may_rejoin = train_in_turn(settings, output, argv)
         ignore_signal_of_newer_code(settings)
         take_newer_code(settings)  # the ranks may have ended with a node's that was told first
         if may_rejoin:
@@ -566,8 +593,7 @@ def train_to_the_end(settings, output, argv):
         if settings.follower and settings.follower.is_told_by(number):
             start_over(settings)
         code = 128 + number
-    if output:
-        output.finish()
+    settings.finish()
     if code == 0 and settings.marker:
         Path(settings.marker).touch()
     return code
@@ -588,7 +614,7 @@ def has_children():
         return True
 
 
-def end_when_told(settings, output):
+def end_when_told(settings):
     """Let a SIGTERM end this process even where Python cannot handle it.
 
     When its own ranks are done, torchrun waits for the other nodes inside C++ for up to five
@@ -606,14 +632,15 @@ def end_when_told(settings, output):
             received = os.read(signals, 64)
             if follower and any(map(follower.is_told_by, received)):
                 break
+        if settings.progress:
+            settings.progress.ask_to_save(os.environ, say)
         quiet = 0
         while quiet < QUIET_CHECKS:
             time.sleep(0.5)
             quiet = 0 if has_children() else quiet + 1
         if follower and follower.pending and signal.SIGTERM not in received:
             start_over(settings)
-        if output:
-            output.finish()
+        settings.finish()
         os._exit(settings.code_when_told)
 
     threading.Thread(target=watch, daemon=True).start()
@@ -649,6 +676,8 @@ def main(argv):
         follower.fork(argv)
         signal.signal(follower.signal, lambda *_: follower.end_or_restart(argv, EXIT_TERMINATED))
         follower.start()
+    if os.environ.get("ALLRANKS_PROGRESS"):
+        settings.progress = beside("progress").start(os.environ, say)
     reason = wait_for_rank0(settings)
     if reason:
         say("error: " + reason)
@@ -658,9 +687,12 @@ def main(argv):
         settings.rank0 = Rank0(settings.host, settings.port)
     options = node_options(settings, os.environ)
     output = settings.output = own_output(settings)
-    give_time_to_end(settings.shutdown, settings.follower)
+    last_save = getattr(signal, os.environ.get("ALLRANKS_CHECKPOINT_SIGNAL", ""), None)
+    give_time_to_end(settings.shutdown, settings.follower, last_save)
     look_sooner(os.environ)
-    end_when_told(settings, output)
+    if settings.spares:
+        settings.spares.hook()
+    end_when_told(settings)
     words = as_typed(as_task(argv, os.environ), os.environ)
     if settings.rank0 is not None and not settings.rank0.is_connected():
         settings.rank0 = None

@@ -19,6 +19,7 @@ What this chart refuses, besides the rules that all workloads share (allranks.ch
 {{- range $rule := list "program" "rendezvous" "controller" -}}
 {{- $problems = concat $problems (include (printf "torchrun.checks.%s" $rule) $ | fromJsonArray) -}}
 {{- end -}}
+{{- $problems = concat $problems (include "torchrun.checks.spares" (dict "ctx" . "layout" $layout) | fromJsonArray) -}}
 {{- include "allranks.checks.report" (dict "problems" $problems) -}}
 {{- end -}}
 
@@ -74,6 +75,33 @@ What this chart refuses, besides the rules that all workloads share (allranks.ch
 {{- if get $.Values.runPolicy $key -}}
 {{- $problems = append $problems (printf "runPolicy.%s: a StatefulSet never ends by itself; use torchrun.controller Job, or leave it out" $key) -}}
 {{- end -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $problems -}}
+{{- end -}}
+
+{{/* A pod that stands by joins a rendezvous of torch's, in the place of any but rank 0's:
+     (dict "ctx" $ "layout" $layout). */}}
+{{- define "torchrun.checks.spares" -}}
+{{- $problems := list -}}
+{{- $torchrun := .ctx.Values.torchrun -}}
+{{- if gt (int $torchrun.spares) 0 -}}
+{{- if gt (int $torchrun.elastic.maxNodes) 0 -}}
+{{- $problems = append $problems "torchrun.spares: torchrun.elastic is set too, and goes on without a pod that is lost; leave one of the two out" -}}
+{{- else if eq (int .layout.nodes) 1 -}}
+{{- $problems = append $problems "torchrun.spares: the job has one node, and rank 0's pod is the one that no spare replaces; use nodes: 2 or more, or remove it" -}}
+{{- end -}}
+{{- if not (has $torchrun.rdzvBackend (list "" "c10d")) -}}
+{{- $problems = append $problems (printf "torchrun.spares: with the rendezvous %s no pod can stand by; set torchrun.rdzvBackend to c10d, or remove it" $torchrun.rdzvBackend) -}}
+{{- end -}}
+{{- if eq $torchrun.controller "StatefulSet" -}}
+{{- $problems = append $problems "torchrun.spares: each pod of a StatefulSet has a rank of its own; set torchrun.controller to Job, or remove it" -}}
+{{- end -}}
+{{- if .ctx.Values.compat -}}
+{{- $problems = append $problems "torchrun.spares: compat is set too, and which pods train is no list of hosts that Slurm's variables could name; leave one of the two out" -}}
+{{- end -}}
+{{- if $torchrun.localAddr -}}
+{{- $problems = append $problems "torchrun.localAddr: gives all pods one name, and of a job with torchrun.spares nothing could tell which of them train; remove it" -}}
 {{- end -}}
 {{- end -}}
 {{- toJson $problems -}}

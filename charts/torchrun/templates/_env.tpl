@@ -70,10 +70,11 @@ standalone
 {{- if gt (int .ctx.Values.torchrun.elastic.maxNodes) 0 -}}
 {{- $nodes = printf "%d:%d" (int .layout.minNodes) (int .layout.maxNodes) -}}
 {{- end -}}
-{{- dict
+{{- $vars := dict
       "PET_NNODES" $nodes
-      "PET_NPROC_PER_NODE" (int .layout.procsPerNode | toString)
-    | toJson -}}
+      "PET_NPROC_PER_NODE" (int .layout.procsPerNode | toString) -}}
+{{- with int .layout.spares -}}{{- $_ := set $vars "ALLRANKS_SPARES" (toString .) -}}{{- end -}}
+{{- toJson $vars -}}
 {{- end -}}
 
 {{/* How the nodes meet. A map is a value from the downward API. */}}
@@ -115,6 +116,11 @@ standalone
 {{- end -}}
 {{- end -}}
 {{- $pairs := list -}}
+{{- if and (gt (int .layout.spares) 0) (le (int .layout.nodes) 64) (not (hasKey $torchrun.rdzvConf "keep_alive_interval")) -}}
+{{- /* A node is lost after three intervals without a sign of it, and the spare stands ready. torch's
+       own interval is 5 s; each sign rewrites the state of all nodes, which many of them feel. */ -}}
+{{- $pairs = append $pairs "keep_alive_interval=2" -}}
+{{- end -}}
 {{- range $key, $value := $torchrun.rdzvConf -}}
 {{- $pairs = append $pairs (printf "%s=%s" $key $value) -}}
 {{- end -}}
@@ -128,7 +134,9 @@ standalone
 {{- $torchrun := .Values.torchrun -}}
 {{- $vars := dict
       "PET_MAX_RESTARTS" (int $torchrun.maxRestarts | toString)
+      "ALLRANKS_PROGRESS" (include "allranks.entry.progress" .)
       "ALLRANKS_TERMINATION_LOG" "/dev/termination-log" -}}
+{{- $vars = merge $vars (include "allranks.entry.checkpointSignal" . | fromJson) -}}
 {{- if $torchrun.module -}}
 {{- $_ := set $vars "PET_MODULE" "1" -}}
 {{- else if $torchrun.runPath -}}

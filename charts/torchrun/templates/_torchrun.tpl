@@ -56,6 +56,7 @@ true
       "hosts" (include "torchrun.hosts" .)
       "args" (include "allranks.entry.args" .ctx | fromJsonArray)
       "restartPolicy" (ternary "Always" "Never" $stateful)
+      "uidLabel" (ternary "" "batch.kubernetes.io/controller-uid" $stateful)
       "subdomain" (ternary (include "allranks.names.release" .ctx) "" (and (not $stateful) (ne (include "torchrun.named" .) "")))
       "portName" "rendezvous"
       "port" (ternary 0 .ctx.Values.torchrun.port (eq (include "torchrun.rendezvous" .) "standalone"))

@@ -1,39 +1,71 @@
 """The same cluster without allranks: the commands of `az`, and a file of Bicep.
 
-They are written from the same data as the requests, and know nothing of what is there.
+They are written from the same data as the requests, and know nothing of what is there. When it was
+made and until when it may live is worked out when they are run, which may be long after.
 """
 
 from __future__ import annotations
 
 import json
 import shlex
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from allranks.azure import roles
 from allranks.azure.bodies import account_body, cluster_body, pool_body
+from allranks.azure.desired import TAG_EXPIRES, TAG_MADE, desired
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from allranks.azure.desired import Desired, DesiredPool
+    from allranks.azure.settings import Settings
 
 Tags = tuple[tuple[str, str], ...]
+_CLOUDS = {"usGovernment": "AzureUSGovernment", "china": "AzureChinaCloud"}
+# Times as our tags have them, when the commands are run.
+_FORMAT = "+%Y-%m-%dT%H:%M:%SZ"
+_TIMES = {TAG_MADE: '"$made"', TAG_EXPIRES: '"$expires"'}
 
 
-def az(desired: Desired, subscription: str) -> str:
+def _wanted(settings: Settings) -> Desired:
+    """What is to be there; its times are stood in for."""
+    return desired(settings, None, datetime.fromtimestamp(0, UTC))
+
+
+def _where(settings: Settings) -> tuple[str, str]:
+    return "--subscription", settings.subscription
+
+
+def _times(settings: Settings) -> Iterator[str]:
+    yield f"made=$(date -u {_FORMAT})"
+    if settings.max_hours:
+        end = f"$(($(date +%s) + {settings.max_hours} * 3600))"
+        yield f'expires=$(date -u -d "@{end}" {_FORMAT})'
+
+
+def az(settings: Settings) -> str:
     """The commands that make all of it.
 
     Args:
-        desired: what is to be there.
-        subscription: the id of the subscription.
+        settings: the azure.yaml.
     """
+    desired = _wanted(settings)
     group, cluster, account = desired.group, desired.cluster, desired.account
     system = cluster.system
     lines = [
         "#!/bin/sh",
         "# What `allranks azure up` asks for, by hand. To take it away again:",
-        f"#   az group delete --name {shlex.quote(group.name)}",
+        "#   az group delete " + " ".join((*_where(settings), "--name", shlex.quote(group.name))),
+        "# Beginning with ROLES=yes it also gives the roles that stand at its end.",
         "set -eu",
-        _line("az account set", ("--subscription", subscription)),
+        *_times(settings),
+        *(
+            [_line("az cloud set", ("--name", _CLOUDS[settings.cloud]))]
+            if settings.cloud in _CLOUDS
+            else []
+        ),
+        _line("az account set", ("--subscription", settings.subscription)),
         *(
             _line("az provider register --wait", ("--namespace", name))
             for name in ("Microsoft.ContainerService", "Microsoft.Storage", "Microsoft.Compute")
@@ -57,6 +89,7 @@ def az(desired: Desired, subscription: str) -> str:
             ("--nodepool-name", system.name),
             ("--node-vm-size", system.vm_size),
             ("--node-count", str(system.nodes)),
+            ("--nodepool-tags", *(f"{name}={value}" for name, value in system.tags)),
             tags=cluster.tags,
         ),
         *(_az_pool(desired, pool) for pool in desired.pools),
@@ -88,6 +121,7 @@ def az(desired: Desired, subscription: str) -> str:
             for name, quota in desired.shares
         ),
         _line("az aks get-credentials", ("--resource-group", group.name), ("--name", cluster.name)),
+        *_az_roles(settings),
     ]
     return "\n".join(lines) + "\n"
 
@@ -133,11 +167,23 @@ def _az_containers(desired: Desired) -> Iterator[str]:
         )
 
 
+def _az_roles(settings: Settings) -> Iterator[str]:
+    """The roles, which only an owner may give: each for who needs it."""
+    yield 'if [ "${ROLES:-}" = yes ]; then'
+    for grant in roles.grants(settings):
+        yield f"  # {grant.purpose}"
+        yield from (f"  {command}" for command in grant.commands)
+    yield "fi"
+
+
 def _line(command: str, *options: tuple[str, ...], tags: Tags = ()) -> str:
     """A command on lines of its own, quoted for a shell."""
     parts = [command, *(" ".join(map(shlex.quote, option)) for option in options)]
     if tags:
-        words = " ".join(shlex.quote(f"{name}={value}") for name, value in tags)
+        words = " ".join(
+            f"{name}={_TIMES[name]}" if name in _TIMES else shlex.quote(f"{name}={value}")
+            for name, value in tags
+        )
         parts.append(f"--tags {words}")
     return " \\\n  ".join(parts)
 
@@ -147,25 +193,55 @@ def _line(command: str, *options: tuple[str, ...], tags: Tags = ()) -> str:
 # The API versions that the SDKs of the tests speak.
 AKS_API = "2026-08-01"
 STORAGE_API = "2026-09-01"
+ROLES_API = "2022-04-01"
 
 
-def bicep(desired: Desired) -> str:
+class _Expression(str):
+    """What stands in a file of Bicep as it is."""
+
+    __slots__ = ()
+
+
+# Those of the group: so all has the time at which the group was made, also when deployed again.
+_GROUP_TAGS = _Expression("resourceGroup().tags")
+
+
+def bicep(settings: Settings) -> str:
     """A file that deploys all of it into the resource group.
 
     Args:
-        desired: what is to be there.
+        settings: the azure.yaml.
     """
+    desired = _wanted(settings)
     group = desired.group
-    make = _line(
-        "az group create", ("--name", group.name), ("--location", group.region), tags=group.tags
-    ).replace(" \\\n ", "")
+    where = _where(settings)
+    commands = [
+        *_times(settings),
+        _line(
+            "az group create",
+            where,
+            ("--name", group.name),
+            ("--location", group.region),
+            tags=group.tags,
+        ),
+        _line(
+            "az deployment group create",
+            where,
+            ("-g", group.name),
+            ("--template-file", "main.bicep"),
+        ),
+    ]
     return "\n".join(
         [
             "// What `allranks azure up` asks for, but for the resource group itself:",
-            f"//   {make}",
-            f"//   az deployment group create -g {group.name} --template-file main.bicep",
+            *(f"//   {command}".replace(" \\\n ", "") for command in commands),
             "",
-            "\n\n".join(_resources(desired)),
+            "@description('Give the roles, too: only an owner may.')",
+            "param giveRoles bool = false",
+            "@description('The object id of who sends data by their login; empty for nobody.')",
+            "param sender string = ''",
+            "",
+            "\n\n".join([*_resources(desired), *_bicep_roles(desired)]),
             "",
         ]
     )
@@ -177,17 +253,23 @@ def _resources(desired: Desired) -> Iterator[str]:
     clusters = "Microsoft.ContainerService/managedClusters"
     accounts = "Microsoft.Storage/storageAccounts"
     yield _resource(
-        "cluster", f"{clusters}@{AKS_API}", {"name": cluster.name, **cluster_body(cluster)}
+        "cluster",
+        f"{clusters}@{AKS_API}",
+        {"name": cluster.name, **cluster_body(cluster), "tags": _GROUP_TAGS},
     )
     for at, pool in enumerate(desired.pools):
+        # AKS refuses to make two pools at once.
+        after = {"dependsOn": [_Expression(f"pool{at - 1}")]} if at else {}
         yield _resource(
             f"pool{at}",
             f"{clusters}/agentPools@{AKS_API}",
-            {"name": pool.name, "properties": pool_body(pool)},
+            {"name": pool.name, "properties": pool_body(pool), **after},
             parent="cluster",
         )
     yield _resource(
-        "account", f"{accounts}@{STORAGE_API}", {"name": account.name, **account_body(account)}
+        "account",
+        f"{accounts}@{STORAGE_API}",
+        {"name": account.name, **account_body(account), "tags": _GROUP_TAGS},
     )
     yield _resource(
         "files",
@@ -219,11 +301,52 @@ def _resources(desired: Desired) -> Iterator[str]:
         )
 
 
-def _resource(symbol: str, kind: str, body: dict[str, Any], parent: str = "") -> str:
+def _bicep_roles(desired: Desired) -> Iterator[str]:
+    """The roles on the account: of the cluster, of its nodes, and of who sends data."""
+    ours = "giveRoles"
+    theirs = "giveRoles && !empty(sender)"
+    own, nodes = "cluster.identity.principalId", "cluster.properties.identityProfile"
+    wanted = [
+        ("roleOfCluster", roles.ACCOUNT, own, "ServicePrincipal", ours),
+        (
+            "roleOfNodes",
+            roles.ACCOUNT,
+            f"{nodes}.kubeletidentity.objectId",
+            "ServicePrincipal",
+            ours,
+        ),
+    ]
+    if desired.shares:
+        wanted.append(("roleForShares", roles.FILE_DATA, "sender", "User", theirs))
+    if desired.containers:
+        wanted.append(("roleForBlobs", roles.BLOB_DATA, "sender", "User", theirs))
+    for symbol, role, principal, kind, condition in wanted:
+        whose = "sender" if principal == "sender" else f"cluster.id, {_text(symbol)}"
+        definition = _text(roles.IDS[role])
+        of_roles = _text("Microsoft.Authorization/roleDefinitions")
+        body = {
+            "name": _Expression(f"guid(account.id, {whose}, {definition})"),
+            "scope": _Expression("account"),
+            "properties": {
+                "principalId": _Expression(principal),
+                "principalType": kind,
+                "roleDefinitionId": _Expression(
+                    f"subscriptionResourceId({of_roles}, {definition})"
+                ),
+            },
+        }
+        kind_of_all = f"Microsoft.Authorization/roleAssignments@{ROLES_API}"
+        yield f"// {role}\n" + _resource(symbol, kind_of_all, body, condition=condition)
+
+
+def _resource(
+    symbol: str, kind: str, body: dict[str, Any], parent: str = "", condition: str = ""
+) -> str:
     text = _value(body)
     if parent:
         text = f"{{\n  parent: {parent}{text[1:]}"
-    return f"resource {symbol} '{kind}' = {text}"
+    when = f"if ({condition}) " if condition else ""
+    return f"resource {symbol} '{kind}' = {when}{text}"
 
 
 def _value(data: Any, indent: str = "") -> str:
@@ -240,7 +363,7 @@ def _value(data: Any, indent: str = "") -> str:
         rows = [f"{inner}{_value(value, inner)}" for value in data]
         return "[\n" + "\n".join(rows) + f"\n{indent}]"
     if isinstance(data, str):
-        return _text(data)
+        return str(data) if isinstance(data, _Expression) else _text(data)
     return json.dumps(data)
 
 

@@ -63,7 +63,7 @@ def _sizes(settings: Settings, catalog: Catalog) -> Iterator[Problem]:
         size = catalog.size(name)
         place = f"{path}.vmSize"
         if size is None:
-            sizes = [item.name for item in catalog.sizes]
+            sizes = [item.name for item in catalog.sizes if not item.refusal]
             yield Problem(
                 place,
                 f"there are no machines of the size {name!r} in {settings.region}",

@@ -36,22 +36,26 @@ def manifests(
 
 def _head(settings: Settings, issuer: str, namespace: str) -> str:
     issuer = issuer or (
-        f"$(az aks show -g {settings.group} -n {settings.cluster} "
+        f"$(az aks show {_where(settings)} -n {settings.cluster} "
         "--query oidcIssuerProfile.issuerUrl -o tsv)"
     )
     return f"""\
 # Removes resource group {settings.group} when its time is over, asked every 15 minutes. It needs an
 # identity that may do so, made once by somebody who may give roles (Owner of the group):
-#   az identity create -g {settings.group} -n {_NAME} --tags allranks-name={settings.name}
+#   az identity create {_where(settings)} -n {_NAME} --tags allranks-name={settings.name}
 #   az role assignment create --role Contributor --assignee-object-id \\
-#     $(az identity show -g {settings.group} -n {_NAME} --query principalId -o tsv) \\
+#     "$(az identity show {_where(settings)} -n {_NAME} --query principalId -o tsv)" \\
 #     --assignee-principal-type ServicePrincipal \\
-#     --scope /subscriptions/{settings.subscription}/resourceGroups/{settings.group}
-#   az identity federated-credential create -g {settings.group} --identity-name {_NAME} \\
-#     -n reap --issuer {issuer} \\
+#     --scope '/subscriptions/{settings.subscription}/resourceGroups/{settings.group}'
+#   az identity federated-credential create {_where(settings)} \\
+#     --identity-name {_NAME} -n reap --issuer "{issuer}" \\
 #     --subject system:serviceaccount:{namespace}:{_NAME} --audiences api://AzureADTokenExchange
-# The client id: az identity show -g {settings.group} -n {_NAME} --query clientId -o tsv
+# The client id: az identity show {_where(settings)} -n {_NAME} --query clientId -o tsv
 """
+
+
+def _where(settings: Settings) -> str:
+    return f"--subscription {settings.subscription} -g '{settings.group}'"
 
 
 def _labels() -> dict[str, str]:

@@ -21,7 +21,7 @@ from allranks.azure.desired import (
     DesiredPool,
     desired,
 )
-from allranks.azure.observed import PROVIDERS, Observed, observe
+from allranks.azure.observed import PROVIDERS, Observed, observe, with_named
 from allranks.errors import (
     ConflictError,
     InvalidValues,
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 # More would be no failure but somebody else, who wants it otherwise.
 _REPETITIONS_MAX = 3
+# So many looks in a row do not show what has gone: Azure may forget for one what is there.
+_ABSENT_LOOKS = 3
 Key = tuple[Kind, str]
 
 
@@ -204,6 +206,36 @@ class Engine:
 
     # --- down -------------------------------------------------------------------------------------
 
+    def find(self, look: Callable[[], Observed], is_there: Callable[[Observed], bool]) -> Observed:
+        """Look until something is there, as long as Azure may not show yet what was made.
+
+        Resource Manager is copied from region to region, and answers 404 for a while after
+        something was made, also after it was once shown: one look proves nothing.
+
+        Args:
+            look: gives what is there.
+            is_there: whether that is something.
+
+        Returns:
+            What is there; nothing, where none of the looks has shown something.
+
+        Raises:
+            AllranksError: Azure does not answer, or refuses.
+        """
+        for number in range(self._pace.looks):
+            observed = look()
+            if is_there(observed) or time.monotonic() - self._start > self._timeout:
+                return observed
+            if not number:
+                minutes = self._pace.looks * self._pace.poll / 60
+                self._tell(
+                    "Azure shows nothing to remove; it may not show yet what an `up` has begun a "
+                    f"moment ago, so it is asked again for {minutes:.0f} minutes"
+                )
+                self._line = "asks again, as Azure may not show yet what was begun a moment ago"
+            self._pace.sleep(self._pace.poll)
+        return look()
+
     def down(
         self,
         name: str,
@@ -211,14 +243,16 @@ class Engine:
         *,
         keep_storage: bool = False,
         wait: bool = True,
+        is_begun: bool = False,
     ) -> None:
-        """Remove what is ours, and wait until it is gone.
+        """Remove what is ours and was seen there, and wait until it is gone.
 
         Args:
             name: what the whole is called.
             look: gives what is there.
             keep_storage: whether the storage account stays.
             wait: whether to wait; else it goes on in Azure.
+            is_begun: whether its removal has begun already.
 
         Raises:
             InvalidValues: the group is not ours.
@@ -226,13 +260,21 @@ class Engine:
             AllranksError: Azure does not answer, or refuses.
         """
         rounds = _Rounds()
+        unseen = 0
         while True:
             observed = look()
             plan = diff.removal(name, observed, keep_storage=keep_storage)
             if plan.refusals:
                 raise InvalidValues(plan.refusals)
             if not plan.actions:
-                return
+                unseen += 1
+                is_going = is_begun or rounds.done or rounds.busy
+                is_known = is_going and not rounds.refused
+                if unseen >= (_ABSENT_LOOKS if is_known else self._pace.looks):
+                    return
+                self._pace.sleep(self._pace.poll)
+                continue
+            unseen = 0
             if not wait and not any(
                 action.verb is Verb.REMOVE and action.is_ready and action.key not in rounds.done
                 for action in plan.actions
@@ -250,20 +292,28 @@ class Engine:
         else:
             self._arm.delete_account(group, action.name)
 
-    def wait_for_node_group(self, name: str) -> bool:
-        """Wait until the group that AKS made for the machines has gone; return whether it has.
+    def wait_for_node_group(self, name: str) -> None:
+        """Wait until the group that AKS made for the machines has gone.
 
         Args:
             name: the group.
+
+        Raises:
+            RunError: it stays, and what is in it is paid for.
         """
-        looks = 0
-        while self._arm.group(name) is not None:
+        looks = unseen = 0
+        while unseen < _ABSENT_LOOKS:
+            unseen = unseen + 1 if self._arm.group(name) is None else 0
             if looks > self._pace.conflicts:
-                return False
+                raise RunError(
+                    f"resource group {name}, which AKS has made for the machines, is still there, "
+                    "and what is in it is paid for",
+                    hint=f"look at it in the portal, or `az group delete --name {name}`",
+                )
             looks += 1
             self._line = f"resource group {name}, of the cluster's machines, goes"
-            self._pace.sleep(self._pace.poll)
-        return True
+            if unseen < _ABSENT_LOOKS:
+                self._pace.sleep(self._pace.poll)
 
 
 MARK = {Verb.MAKE: "makes", Verb.CHANGE: "changes", Verb.REMOVE: "removes"}
@@ -334,7 +384,7 @@ def look_by_group(arm: Arm, name: str) -> Observed:
     if group is None:
         return Observed(arm.now())
     clusters = arm.clusters(name)
-    resources = arm.resources(name)
+    resources = with_named(arm.resources(name), clusters)
     return Observed(arm.now(), group, clusters[0] if clusters else None, resources=resources)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from allranks.azure.ports import Arm
@@ -280,11 +280,26 @@ def observe(
     group = arm.group(settings.group)
     if group is None:
         return Observed(arm.now(), unregistered=unregistered)
-    return Observed(
-        arm.now(),
-        group,
-        arm.cluster(settings.group, settings.cluster),
-        arm.account(settings.group, settings.account),
-        arm.resources(settings.group) if resources else (),
-        unregistered,
-    )
+    cluster = arm.cluster(settings.group, settings.cluster)
+    account = arm.account(settings.group, settings.account)
+    listed = arm.resources(settings.group) if resources else ()
+    own = (cluster, account) if resources else ()
+    return Observed(arm.now(), group, cluster, account, with_named(listed, own), unregistered)
+
+
+def with_named(
+    listed: Sequence[Resource], named: Sequence[Resource | None]
+) -> tuple[Resource, ...]:
+    """All that is in a group: what was asked for by name counts where the list lags behind.
+
+    Args:
+        listed: what Azure lists.
+        named: what it gives when asked for by name.
+    """
+    names = {(item.type.lower(), item.name.lower()) for item in listed}
+    missing = [
+        Resource(item.id, item.name, item.type, item.tags, item.state)
+        for item in named
+        if item is not None and (item.type.lower(), item.name.lower()) not in names
+    ]
+    return (*listed, *missing)

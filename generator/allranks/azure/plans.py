@@ -34,6 +34,12 @@ def up(arm: Arm, settings: Settings) -> Plan:
     refusals = (*plan.refusals, *checks.check(settings, catalog, observed))
     refusals = (*refusals, *_account(arm, settings, observed))
     notes = (*plan.notes, *checks.quota_notes(settings, catalog, observed))
+    if observed.account is None:
+        note = (
+            f"no role on {settings.account} is given: an owner does, where data is sent by a login "
+            "or mounted without its key; `allranks azure plan -o az` ends with the commands"
+        )
+        notes = (*notes, note)
     return replace(plan, refusals=refusals, notes=notes)
 
 
@@ -44,5 +50,11 @@ def _account(arm: Arm, settings: Settings, observed: Observed) -> tuple[Problem,
     reason = arm.account_refusal(settings.account)
     if not reason:
         return ()
-    hint = f"write another name, such as {settings.account[:20]}2"
+    # Or the group was made a moment ago, and is not shown each time: then the account may be ours.
+    if arm.account(settings.group, settings.account) or arm.group(settings.group):
+        return ()
+    hint = (
+        f"write another name, such as {settings.account[:20]}2; or ask again, if an `up` has made "
+        "it a moment ago"
+    )
     return (Problem("storage.account", f"{settings.account!r} cannot be made: {reason}", hint),)

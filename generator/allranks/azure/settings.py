@@ -19,6 +19,7 @@ from allranks.schema.validate import find_with, in_file_order
 from allranks.schema.validator import engine_of_file
 from allranks.values import files
 from allranks.values.merge import overlay
+from allranks.yamlio.dump import dump
 from allranks.yamlio.load import load as load_yaml
 
 if TYPE_CHECKING:
@@ -174,11 +175,7 @@ def subscription(explicit: str, cloud: str, login: str) -> Subscription:
             hint=f"name it with --subscription, set {ENV_SUBSCRIPTION}, or name a file with -f",
         )
     if not _ID.fullmatch(text):
-        raise InputError(
-            f"{text!r} is not the id of a subscription",
-            path="--subscription",
-            hint="`az account list` shows the ids: 00000000-0000-0000-0000-000000000000",
-        )
+        raise InvalidValues([_no_id(text)])
     return Subscription(text, cloud, login)
 
 
@@ -193,9 +190,38 @@ def starter(name: str = "", subscription: str = "", region: str = "") -> str:
     text = _STARTER.read_text("utf-8")
     for key, value in (("name", name), ("subscription", subscription), ("region", region)):
         if value:
-            line = f"{key}: {value}".replace("\\", "\\\\")
-            text = re.sub(rf"(?m)^{key}: .*$", line, text, count=1)
+            line = dump({key: value}).rstrip()  # in quotes where it would be no string
+            text = re.sub(rf"(?m)^{key}: .*$", line.replace("\\", "\\\\"), text, count=1)
     return text
+
+
+def check_starter(name: str, subscription: str, region: str) -> None:
+    """Refuse what cannot stand in an azure.yaml, before one is printed.
+
+    Args:
+        name: as of `starter`; so are the others.
+        subscription: see there.
+        region: see there.
+
+    Raises:
+        InvalidValues: Azure forbids the name, the id is none, or the region cannot be one.
+    """
+    problems = [*naming.CLUSTER.check(name, "--name")] if name else []
+    if subscription and not _ID.fullmatch(subscription.lower()):
+        problems.append(_no_id(subscription))
+    if region and not re.fullmatch("[a-z0-9]+", normal_region(region)):
+        message = f"{region!r} is no region, which has letters and digits"
+        problems.append(Problem("--region", message, "write westeurope, eastus, …"))
+    if problems:
+        raise InvalidValues(problems)
+
+
+def _no_id(text: str) -> Problem:
+    return Problem(
+        "--subscription",
+        f"{text!r} is not the id of a subscription",
+        "`az account list` shows the ids: 00000000-0000-0000-0000-000000000000",
+    )
 
 
 def load(name: str) -> Settings:

@@ -21,7 +21,7 @@ from allranks.cli import workspace as workspace_flags
 from allranks.cli.commands import submit
 from allranks.cli.console import Console
 from allranks.cli.target import target_options
-from allranks.errors import AllranksError, InputError
+from allranks.errors import InputError
 
 if TYPE_CHECKING:
     from allranks.cli.target import Target
@@ -35,6 +35,15 @@ _QUOTED = re.compile(r"'[^']*'|\\.", re.DOTALL)
 _ASSIGNMENT = re.compile(r"\s*[A-Za-z_][A-Za-z0-9_]*=")
 # Commands of `allranks` that are the same here, by the module of each.
 _SAME = {"logs": "logs", "delete": "runs"}
+# What `allranks` calls commands that are here, as messages have them.
+_OWN_WORDS = {
+    "attach": f"{_NAME} logs --follow",
+    "logs": f"{_NAME} logs",
+    "status": f"{_NAME} get",
+    "list": f"{_NAME} get",
+    "delete": f"{_NAME} delete",
+}
+_OF_ALLRANKS = re.compile(rf"`{names.CLI} ({'|'.join(_OWN_WORDS)})(?=[ `])")
 # Commands that name a run, maybe after its kind as kubectl has it.
 _ABOUT_RUNS = frozenset({"get", *_SAME})
 _KINDS = frozenset({"torchrunjob", "torchrunjobs", "tj", "trj"})
@@ -94,8 +103,8 @@ class _Group(click.Group):
         console = ctx.find_object(Console)
         if console is not None:
             typed = (name, *rest)
-            console.pasteable = lambda text: cli_main.pasteable(
-                self, typed, text, commands=cli_main.cli
+            console.pasteable = lambda text: _in_own_words(
+                cli_main.pasteable(self, typed, text, commands=cli_main.cli)
             )
         return super().resolve_command(ctx, [name, *rest])
 
@@ -109,12 +118,6 @@ class _Group(click.Group):
             return super().invoke(ctx)
         except click.NoSuchOption as error:
             raise _refusal(error) from error
-        except AllranksError as error:
-            console = ctx.find_object(Console)
-            hint = error.problem.hint if console is None else console.pasteable(error.problem.hint)
-            hint = hint.replace(f"`{names.CLI} list", f"`{_NAME} get")
-            error.problem = error.problem.at(hint=hint)
-            raise
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Return all commands, in the order of use."""
@@ -127,6 +130,11 @@ class _Group(click.Group):
         module = importlib.import_module(f"allranks.cli.commands.{_SAME[cmd_name]}")
         command: click.Command = getattr(module, f"{cmd_name}_command")
         return command
+
+
+def _in_own_words(text: str) -> str:
+    """A text in which commands on runs are those that are here, with the same flags."""
+    return _OF_ALLRANKS.sub(lambda match: f"`{_OWN_WORDS[match[1]]}", text)
 
 
 def _elsewhere(name: str) -> str:
@@ -255,7 +263,7 @@ def submit_command(
       kubectl torchrun submit --queue h100 --gpus 16 "python train.py"
       kubectl torchrun submit --queue h100 --num-nodes 2 --follow "python train.py --lr 1e-5"
     """
-    from allranks.cli.commands.run import Plan
+    from allranks.cli.run_options import Plan
 
     words = words_of(command[0]) if len(command) == 1 else command
     if command and not any(word.strip() for word in words):

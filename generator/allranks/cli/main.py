@@ -68,14 +68,18 @@ COMMANDS = {
     "attach": Entry("attach", _RUN, "Follow a run that goes on."),
     "show": Entry("show", _RUN, "Show the code that a run runs."),
     "events": Entry("events", _RUN, "Show what happened to a run."),
+    "timeline": Entry("timeline", _RUN, "Show what happened to a run, and when."),
+    "goodput": Entry("timeline", _RUN, "Show how much of a run's time made steps."),
     "why": Entry("why", _RUN, "Say why a run stands still."),
     "exec": Entry("exec", _RUN, "Run a program in a pod of a run."),
     "wait": Entry("runs", _RUN, "Wait for a run to succeed or to fail."),
     "sync": Entry("sync", _CHANGE, "Bring newer code into the pods of a run."),
+    "checkpoint": Entry("checkpoint", _CHANGE, "Have the ranks of a run save now, and go on."),
     "suspend": Entry("scale", _CHANGE, "Stop a run's pods and keep the run."),
     "resume": Entry("scale", _CHANGE, "Let a suspended run go on."),
     "scale": Entry("scale", _CHANGE, "Give an elastic run another size."),
     "upgrade": Entry("upgrade", _CHANGE, "Bring a run to new values."),
+    "avoid": Entry("avoid", _CHANGE, "Keep a run off nodes, from its next attempt on."),
     "delete": Entry("runs", _CHANGE, "Stop a run and remove it."),
     "queue": Entry("queue", _SETUP, "Give a team shared settings and rules, and look at them."),
     "doctor": Entry("doctor", _SETUP, "Check helm, kubectl, plugin, cluster and Python."),
@@ -258,10 +262,19 @@ def _as_allranks_error(error: AllranksError | click.ClickException | OSError) ->
     message = message[:1].lower() + message[1:]
     hint = f"`{ctx.command_path} --help` shows what it takes" if ctx else ""
     if isinstance(error, click.BadParameter) and isinstance(error.param, click.Option):
-        flag, kind = error.param.opts[-1], error.param.type
+        flag, kind = max(error.param.opts, key=len), error.param.type
         if isinstance(kind, click.Choice):
             hint = f"write {' or '.join(f'{flag} {choice}' for choice in kind.choices)}"
         elif isinstance(kind, click.IntRange | click.types.IntParamType):
-            message = message.replace("a valid integer range", "a whole number")
-            hint = f"write a whole number, as in {flag} 8; {hint}"
+            least = kind.min if isinstance(kind, click.IntRange) and kind.max is None else None
+            number, is_outside, _ = message.rpartition(": ")[2].partition(" is not in the range")
+            if least is not None and is_outside:
+                message = f"{flag}: {number} is less than {least}"
+                hint = f"write {least} or more; {hint}"
+            else:
+                message = message.replace("a valid integer range", "a whole number")
+                hint = f"write a whole number, as in {flag} 8; {hint}"
+    if isinstance(error, click.BadOptionUsage) and not isinstance(error, click.NoSuchOption):
+        name = error.option_name
+        hint = f"write what it is to be behind {name}, or leave it out" if name else hint
     return InputError(message, hint=hint)

@@ -2,8 +2,8 @@
 
 A layer that names a command in a fix, such as ```allranks status demo```, knows the run and not the
 flags that the user typed for it: the place (``-n``, ``--context``, ``--kubeconfig``, …), the name,
-and, if a command reads values, ``-f`` and ``--set``. They are added here, in one place, to each
-command between backticks that takes them and lacks them.
+if a command reads values, ``-f`` and ``--set``, and if it sends a folder, ``--workspace``. They are
+added here, in one place, to each command between backticks that takes them and lacks them.
 """
 
 from __future__ import annotations
@@ -43,6 +43,17 @@ _VALUES = {
     "queue": "-q",
     "queue_file": "--queue-file",
 }
+# What is said of a job besides its values. Not its environment: a value may be a secret.
+_JOB = {
+    "image": "--image",
+    "gpus": "--gpus",
+    "nodes": "--nodes",
+    "workspace": "--workspace",
+    "include": "--include",
+}
+_HELP = frozenset({"-h", "--help"})
+# What stands behind it is the command line of another program.
+_END_OF_OPTIONS = " -- "
 _ON_A_CLUSTER = frozenset({"context", "kubeconfig", "helm"})
 # Groups whose names and namespaces are not those of runs.
 _OF_THEIR_OWN = ("operator", "sweep")
@@ -108,6 +119,14 @@ def _complete(
     line: str, invocation: CommandLineParts, signature: Callable[[Sequence[str]], Signature | None]
 ) -> str:
     """Return a command with the typed flags that it takes; see `pasteable`."""
+    line, end, program = line.partition(_END_OF_OPTIONS)
+    return f"{_with_flags(line, invocation, signature)}{end}{program}"
+
+
+def _with_flags(
+    line: str, invocation: CommandLineParts, signature: Callable[[Sequence[str]], Signature | None]
+) -> str:
+    """The same for a command without what follows ``--``."""
     try:
         words = shlex.split(line)[1:]
     except ValueError:
@@ -116,6 +135,8 @@ def _complete(
     if options is None:
         return line
     own = words[len(options.command) :]
+    if _HELP.intersection(own):
+        return line
     if sum(not word.startswith("-") for word in own) < options.arguments:
         return line
     of_runs = not invocation.group and not _group(options.command)
@@ -127,6 +148,7 @@ def _complete(
     more = [
         *_place(own, invocation, options),
         *(_values(invocation, options) if of_runs and not _has(own, options, "values") else ()),
+        *(_job(own, invocation, options) if of_runs else ()),
     ]
     return f"{line} {shlex.join(more)}" if more else line
 
@@ -156,6 +178,17 @@ def _values(invocation: CommandLineParts, options: Signature) -> list[str]:
         word
         for key, flag in _VALUES.items()
         if key in options.options
+        for value in invocation.options.get(key, ())
+        for word in (flag, value)
+    ]
+
+
+def _job(own: Sequence[str], invocation: CommandLineParts, options: Signature) -> list[str]:
+    """Return the flags for the same job, and the same folder of code."""
+    return [
+        word
+        for key, flag in _JOB.items()
+        if key in options.options and not _has(own, options, key)
         for value in invocation.options.get(key, ())
         for word in (flag, value)
     ]

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from allranks import names
 from allranks.cli.console import clean
 from allranks.errors import EXIT_FAILED, EXIT_OK
+from allranks.humanize import list_some, plural, span
 from allranks.model import processes
 from allranks.model.rank_lines import LogWriters
 from allranks.model.status import STOPPED, Phase, PodPhase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from allranks.cli.console import Console
-    from allranks.model.status import ContainerStatus, Failure, PodStatus, RunStatus
+    from allranks.model.status import ContainerStatus, Failure, NodeFaults, PodStatus, RunStatus
 
 _ROWS = 40
+_NODES = 5  # of which faults are told
+_CELL = 20  # characters of a progress that is no percent
 _LAST_WORDS = 20  # lines of a message
 # The order of pods in a long table.
 _FIRST = (PodPhase.FAILED, PodPhase.PENDING, PodPhase.RUNNING, PodPhase.SUCCEEDED)
 _PENDING, _RUNNING = PodPhase.PENDING, PodPhase.RUNNING
-_MINUTE = 60
-_HOUR = 3600
-_DAY = 86400
 
 
 def show(console: Console, status: RunStatus, now: float) -> None:
@@ -38,6 +39,8 @@ def show(console: Console, status: RunStatus, now: float) -> None:
         now: seconds since the epoch.
     """
     console.text(console.pasteable(headline(status, now)))
+    if status.progress is not None:
+        console.text(clean(f"  progress: {'; '.join(progress_words(status.progress))}"))
     if status.pods:
         _pods(console, status, now)
     if status.services:
@@ -48,9 +51,23 @@ def show(console: Console, status: RunStatus, now: float) -> None:
         )
     for remark in status.remarks:
         console.text(clean(console.pasteable(remark)))
+    for fault in status.node_faults[:_NODES]:
+        console.text(clean(_node_line(fault)))
+    if len(status.node_faults) > _NODES:
+        console.text(
+            f"… {plural(len(status.node_faults) - _NODES, 'more node')}; -o json shows all"
+        )
+    if status.node_faults and not status.unreleased:
+        avoid = shlex.quote(status.node_faults[0].name)
+        console.command(f"{names.CLI} avoid {status.name} {avoid}")
     if status.failure is not None and status.phase is not Phase.SUCCEEDED:
         for line in _failed_first(status, status.failure):
             console.text(clean(line))
+
+
+def _node_line(node: NodeFaults) -> str:
+    """Return a line on a node: its faults, and the run's pods on it."""
+    return f"node {node.name} ({list_some(node.pods)}): {'; '.join(node.faults)}"
 
 
 def _pods(console: Console, status: RunStatus, now: float) -> None:
@@ -164,6 +181,30 @@ def _sentence(status: RunStatus) -> str:
     return f"\n  {status.reason}: {status.message}" if status.reason else f"\n  {status.message}"
 
 
+def progress_words(progress: Mapping[str, Any]) -> list[str]:
+    """Return how far the training is, its metrics, and its last checkpoint, in that order."""
+    words = [str(progress["text"])] if progress.get("text") else []
+    metrics = progress.get("metrics") or {}
+    if metrics:
+        words.append(", ".join(f"{name} {value:.4g}" for name, value in metrics.items()))
+    saved, stopping = progress.get("saved"), progress.get("stopping")
+    if saved is not None:
+        words.append(f"saved at step {saved}" + (" before it was told to stop" if stopping else ""))
+    elif stopping:
+        words.append("told to stop before it had saved")
+    return words
+
+
+def progress_cell(run: RunStatus) -> str:
+    """Return how far a run is for a column of a table; "" where it is not said."""
+    progress = run.progress or {}
+    percent, eta = progress.get("percent"), progress.get("eta")
+    if percent is None:
+        return str(progress.get("text") or "")[:_CELL]
+    left = f" {span(eta)}" if eta and not run.finished else ""
+    return f"{percent:g}%{left}"
+
+
 def counts(status: RunStatus) -> str:
     """Return how many pods run and are done, per role if there are several.
 
@@ -252,14 +293,7 @@ def duration(start: float | None, end: float | None, now: float) -> str:
 
 def length(time: float) -> str:
     """Return seconds in the format of `duration`."""
-    seconds = max(0, round(time))
-    if seconds < _MINUTE:
-        return f"{seconds}s"
-    if seconds < _HOUR:
-        return f"{seconds // _MINUTE}m{seconds % _MINUTE:02d}s"
-    if seconds < _DAY:
-        return f"{seconds // _HOUR}h{seconds % _HOUR // _MINUTE:02d}m"
-    return f"{seconds // _DAY}d{seconds % _DAY // _HOUR:02d}h"
+    return span(time)
 
 
 class TrainingProgress:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from allranks.errors import InputError
+from allranks.errors import InputError, InvalidValues
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from allranks.cli.console import Console
+    from allranks.schema.paths import ValuesPath
     from allranks.service.workspace import PackedWorkspace
 
 
@@ -36,13 +37,15 @@ class WorkspaceFlags:
         self,
         values: Mapping[str, Any],
         *,
+        where: Callable[[ValuesPath], str] | None = None,
         is_local: bool = False,
         console: Console | None = None,
     ) -> PackedWorkspace | None:
         """Take and pack the snapshot; None where there is no workspace.
 
         Args:
-            values: the values of the job, with its chart's defaults.
+            values: the values of the job, with its chart's defaults; they are valid.
+            where: gives the place that a value came from; None where nobody knows.
             is_local: it is for a run on this machine.
             console: where somebody at a terminal is told that it takes a while; None for nowhere.
 
@@ -58,7 +61,11 @@ class WorkspaceFlags:
                 )
             return None
         from allranks.service import workspace
+        from allranks.values import check
 
+        problems = check.mount_problems(values, where or (lambda _: ""))
+        if problems:
+            raise InvalidValues(problems)
         with _patience(console, f"packing {self.folder} …"):
             return workspace.pack(self.folder, self.include, values, is_local=is_local)
 
@@ -160,6 +167,14 @@ def show(console: Console, packed: PackedWorkspace) -> None:
         [(size(file.size), file.path) for file in report.largest_files],
         right=["SIZE"],
     )
+    if report.largest_folders:
+        console.text("")
+        console.text("the largest folders")
+        console.table(
+            ["SIZE", "FILES", "PATH"],
+            [(size(item.size), str(item.files), item.path) for item in report.largest_folders],
+            right=["SIZE", "FILES"],
+        )
     if not report.excluded:
         return
     console.text("")

@@ -1,6 +1,6 @@
 """The client of a live cluster: reads and changes its objects.
 
-Lists over the whole cluster come in pages, so that one of any size is asked gently. Nothing is
+Lists come in pages, so that one of any size is asked gently and read in little memory. Nothing is
 cached and nothing is asked twice: how many requests a command costs can be read off its code.
 """
 
@@ -14,6 +14,7 @@ from allranks.cluster.errors import ApiRequest, too_deep
 from allranks.cluster.interface import KubeClient
 from allranks.cluster.streams import Lines, Watch
 from allranks.errors import BusyError, ExpiredError, NotFoundError, TooDeepError, ToolError
+from allranks.k8s.parts import PartTable, compact, without_collection
 from allranks.layout.inventory_objects import from_objects
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 
 _PAGE = 500
+# A look at a run costs the same number of requests up to so many pods.
+_PAGE_OF_NAMESPACE = 1000
 # A continue token lives about five minutes; a list that outlives two of them will not end well.
 _LIST_ATTEMPTS = 2
 _LIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"
@@ -76,7 +79,7 @@ class KubeCluster(KubeClient):
     # --- questions about the cluster --------------------------------------------------------------
 
     def inventory(self, gpu_resource: str) -> Inventory:
-        nodes = self.list("api/v1/nodes")
+        nodes = self.list(paths.NODES)
         pods = self.list(paths.PODS, field_selector=_LIVE_PODS)
         return from_objects(nodes, pods, gpu_resource, source=self.where)
 
@@ -116,7 +119,8 @@ class KubeCluster(KubeClient):
         accept = _METADATA_ONLY if metadata_only else JSON
         for _ in range(_LIST_ATTEMPTS):
             try:
-                return list(self._pages(request, query, accept, unread))
+                with without_collection():
+                    return list(self._pages(request, query, accept, unread))
             except ExpiredError:
                 continue
         raise ToolError(
@@ -147,8 +151,8 @@ class KubeCluster(KubeClient):
             unread(_too_deep(request, head))
             return None
 
-        # Of a namespace all in one answer: a look at a run costs the same whatever its size.
-        limit = "" if request.namespace else str(_PAGE)
+        limit = str(_PAGE_OF_NAMESPACE if request.namespace else _PAGE)
+        shared = PartTable()
         token = ""
         while True:
             place = [*query, *paths.pairs(limit=limit, **{"continue": token})]
@@ -159,7 +163,7 @@ class KubeCluster(KubeClient):
                 # The server leaves them out of a list, where each is the same.
                 item.setdefault("kind", kind)
                 item.setdefault("apiVersion", page.get("apiVersion"))
-                yield item
+                yield compact(item, shared) if kind == "Pod" else item
             token = str((page.get("metadata") or {}).get("continue") or "")
             if not token:
                 return

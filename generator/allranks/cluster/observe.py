@@ -1,9 +1,10 @@
 """Observe the objects of a release on a cluster, with few requests.
 
-A look at a run costs as many lists whether it has one pod or ten thousand, and no request about a
-single pod. Three lists are always made: Jobs, StatefulSets, pods; and ElasticJobs, where the run is
-an elastic one, or nothing of it is there yet, or all runs are looked at. What explains a run that
-does not get on (its events, its place in a queue, its claims) is asked for only where it does not.
+A look at a run costs as many lists whether it has one pod or ten thousand, each in pages of a
+thousand objects, and no request about a single pod. Three lists are always made: Jobs,
+StatefulSets, pods; and ElasticJobs, where the run is an elastic one, or nothing of it is there yet,
+or all runs are looked at. What explains a run that does not get on (its events, its place in a
+queue, its claims) is asked for only where it does not.
 """
 
 from __future__ import annotations
@@ -151,6 +152,23 @@ def explain(
     return objects, events, tuple(lookup.notes)
 
 
+def workloads(
+    cluster: ObjectLister, namespace: str, controllers: Sequence[Manifest]
+) -> tuple[Manifests, tuple[str, ...]]:
+    """Kueue's Workloads of controllers, of those that have ended too, and notes.
+
+    Args:
+        cluster: the cluster.
+        namespace: their namespace.
+        controllers: Jobs and StatefulSets.
+
+    Raises:
+        ToolError: the cluster does not answer.
+    """
+    lookup = _Lookup(cluster, namespace)
+    return lookup.workloads(controllers), tuple(lookup.notes)
+
+
 def ends(cluster: ObjectLister, namespace: str) -> tuple[Manifests, tuple[str, ...]]:
     """The events of Jobs, for a caller who has nothing else of a run.
 
@@ -276,7 +294,7 @@ class _Lookup:
         live = [controller for controller in controllers if not _is_finished(controller)]
         running = {_release(controller) for controller in live}
         mine = [pod for pod in pods if _release(pod) in running]
-        objects = self._workloads(live)
+        objects = self.workloads(live)
         messages = [message for pod in mine if (message := _unplaced_reason(pod)) is not None]
         if messages:
             objects += self._pod_groups(live)
@@ -289,7 +307,7 @@ class _Lookup:
             events += self.optional(paths.EVENTS, fields=_ENDS)
         return objects, events
 
-    def _workloads(self, controllers: Sequence[Manifest]) -> Manifests:
+    def workloads(self, controllers: Sequence[Manifest]) -> Manifests:
         """Kueue's Workloads of the Jobs that it holds back."""
         suspended = [
             controller

@@ -23,6 +23,7 @@ CLAIMS = "api/v1/persistentvolumeclaims"
 SERVICE_ACCOUNTS = "api/v1/serviceaccounts"
 QUOTAS = "api/v1/resourcequotas"
 NAMESPACES = "api/v1/namespaces"
+NODES = "api/v1/nodes"
 JOBS = "apis/batch/v1/jobs"
 STATEFUL_SETS = "apis/apps/v1/statefulsets"
 POD_GROUPS = (

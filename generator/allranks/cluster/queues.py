@@ -69,10 +69,10 @@ def get(cluster: KubeClient, name: str, namespace: str) -> Manifest:
         raise missing(cluster, name, namespace) from None
     except ForbiddenError as error:
         raise type(error)(
-            f"{error.problem.message}: queue {name} is the ConfigMap {names.QUEUE_PREFIX}{name}",
-            hint=f"ask for a Role with get on configmaps in namespace {namespace}, which the "
-            "queue's release gives to those in its value `team`; or name the queue's file "
-            "with --queue-file",
+            f"queue {name} cannot be read: {error.problem.message}",
+            hint=f"queue {name} is the ConfigMap {names.QUEUE_PREFIX}{name}: ask for a Role with "
+            f"get on configmaps in namespace {namespace}, which the queue's release gives to those "
+            "in its value `team`; or name the queue's file with --queue-file",
             status=error.status,
             reason=error.reason,
             detail=error.detail,

@@ -248,7 +248,7 @@ def _whole(words: tuple[str, ...], text: str) -> Program:
         return Program(Runner.MPIRUN, words)
     nested = any(runner is not Runner.PLAIN for runner in runners)
     if not parsed:
-        nested = bool(mentions((text,), ("torchrun", *_TORCH_MODULES, "accelerate", "deepspeed")))
+        nested = bool(mentions((text,), ("torchrun", "hyperpodrun", *_TORCH_MODULES, "accelerate", "deepspeed")))
     if nested:
         note = (
             "the script starts torchrun itself, between other commands: each pod runs the script "
@@ -380,13 +380,22 @@ def _runner(words: Sequence[str]) -> Runner:
     if not words:
         return Runner.PLAIN
     program, module = _base(words[0]), _module(words) or ""
-    if program in ("torchrun", "dlrover-run") or module in _TORCH_MODULES:
+    if is_tune(words):
+        return Runner.TORCHRUN
+    if program in ("torchrun", "dlrover-run", "hyperpodrun") or module in _TORCH_MODULES:
         return Runner.TORCHRUN
     if program == "accelerate" and "launch" not in words[1:2]:
         return Runner.PLAIN
     if module.startswith("accelerate.commands.launch"):
         return Runner.ACCELERATE
     return _RUNNERS.get(program, Runner.PLAIN)
+
+
+def is_tune(words: Sequence[str]) -> bool:
+    """Whether words are ``tune run --nproc_per_node 8 RECIPE``: torchtune's torchrun."""
+    if len(words) < 3 or _base(words[0]) != "tune":  # noqa: PLR2004 - tune, run and a flag
+        return False
+    return words[1] == "run" and words[2].startswith("-")
 
 
 def _module(words: Sequence[str]) -> str | None:
@@ -415,8 +424,10 @@ def _of_words(
     if runner is Runner.TORCHRUN:
         place = _module_place(inner)
         start = 1 if place is None else place + 1
-        python = inner[0] if place is not None else "python3"
-        program, count = _torchrun(inner[start:], python, env)
+        before: tuple[str, ...] = (inner[0] if place is not None else "python3", "-u")
+        if is_tune(inner):
+            start, before = 2, tuple(inner[:2])  # without flags, it runs its recipe itself
+        program, count = _torchrun(inner[start:], before, env)
         if _module(inner) == "torch.distributed.launch" and "use-env" not in program.options:
             note = (
                 "torch.distributed.launch gave each script --local-rank; torchrun sets LOCAL_RANK, "
@@ -451,11 +462,14 @@ def arriving(
     return (*words[:at], text, *words[at + 1 :]), text != script[1]
 
 
-def _torchrun(words: Sequence[str], python: str, env: Mapping[str, str]) -> tuple[Program, int]:
+def _torchrun(
+    words: Sequence[str], before: Sequence[str], env: Mapping[str, str]
+) -> tuple[Program, int]:
     """Torchrun taken off what it runs, and how many words that is."""
-    launch = torchrun_words.read(words, python)
+    launch = torchrun_words.read(words, before)
     values, lost = torchrun_words.values_of(launch.options, env)
     unknown = (f"torchrun has no option {word} that is known here" for word in launch.unknown)
+    hooks = [name for name in launch.of_hyperpod if "-train-" in name]
     program = Program(
         Runner.TORCHRUN,
         launch.command,
@@ -464,7 +478,8 @@ def _torchrun(words: Sequence[str], python: str, env: Mapping[str, str]) -> tupl
         changes=(
             "torchrun and its rendezvous are the chart's",
             *(f"DLRover's --{name} is not done" for name in launch.of_dlrover),
+            *(f"HyperPod's --{name} is not done" for name in launch.of_hyperpod if name not in hooks),
         ),
-        lost=(*unknown, *lost),
+        lost=(*unknown, *lost, *(f"--{name}: run it in setup or in the program" for name in hooks)),
     )
     return program, launch.rest

@@ -16,7 +16,7 @@ from allranks.convert import commands, shell
 from allranks.convert.pods import TRAINER, is_set_by_job
 from allranks.errors import InputError
 from allranks.k8s import quantity
-from allranks.k8s.fields import count, items, mapping, text
+from allranks.k8s.fields import count, items, mapping, text, texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,6 +29,7 @@ _NONE = "nothing"
 _OUR_FOLDERS = ("/etc/allranks", "/var/run/allranks", "/etc/mpi", "/etc/ssh/allranks", "/run/sshd")
 _OUR_ENV = re.compile(
     r"ALLRANKS_.*|PET_.*|OMPI_.*|I_MPI_.*|HYDRA_.*|PRTE_.*|PMIX_.*|UCX_.*|TORCH_.*|PYTHONUNBUFFERED"
+    r"|WANDB_(?:RUN_ID|RESUME|RUN_GROUP|NAME)|MLFLOW_RUN_NAME"
     r"|K_MPI_JOB_ROLE|TF_CONFIG|DMLC_.*|MASTER_.*|RANK|WORLD_SIZE|NVIDIA_VISIBLE_DEVICES"
     r"|NVIDIA_DRIVER_CAPABILITIES|JOB_COMPLETION_INDEX|LOCAL_RANK|MPI_.*"
 )
@@ -183,7 +184,7 @@ def _command(
     words = tuple(_expanded(word, variables) for word in _words(theirs))
     program = commands.read(words, (), variables)
     expected = program.command if program.runner is commands.Runner.TORCHRUN else words
-    args = [str(word) for word in ours.get("args") or ()]
+    args = texts(ours.get("args"))
     if role == names.ROLE_LAUNCHER and args and args[0].isdigit():
         args = args[1 + int(args[0]) :]
     if args and args[0] in _STARTERS:
@@ -228,12 +229,7 @@ def _expanded(word: str, variables: Mapping[str, str]) -> str:
 
 
 def _words(container: Mapping[str, Any]) -> tuple[str, ...]:
-    command, args = container.get("command"), container.get("args")
-    words = [
-        *(command if isinstance(command, list) else ()),
-        *(args if isinstance(args, list) else ()),
-    ]
-    return tuple(str(word) for word in words)
+    return (*texts(container.get("command")), *texts(container.get("args")))
 
 
 def _container(spec: Mapping[str, Any], name: str) -> Mapping[str, Any]:

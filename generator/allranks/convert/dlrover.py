@@ -38,7 +38,7 @@ FIELDS: tuple[Rule, ...] = (
     changed("spec.optimizeMode", "elastic.auto", "allranks' own master decides for its job alone"),
     changed("spec.brainService", "", "allranks' own master decides without one"),
     carried("spec.enableElasticScheduling", "elastic.auto"),
-    carried("spec.enableDynamicSharding", ""),
+    lost("spec.enableDynamicSharding", "the run's master hands out no shards: the sampler does"),
     carried("spec.resourceLimits.*", "elastic.auto.limits"),
     carried("spec.envs.**", "env"),
     carried("spec.suspend", "runPolicy.suspend"),
@@ -101,6 +101,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         _processes(fields, templates[roles.WORKER], context)
     for role in own_roles:
         _replicas(fields, role)
+    _switches(fields, own_roles)
     _limits(fields)
     _envs(fields)
     if isinstance(fields.get("spec", "suspend"), bool):
@@ -191,6 +192,19 @@ def _restarts(fields: Fields, here: FieldPath, *, is_worker: bool) -> None:
         )
     else:
         fields.change((*here, "restartTimeout"), "there is no limit", "elastic.auto.policy")
+
+
+def _switches(fields: Fields, own_roles: list[roles.Role]) -> None:
+    """What the job as a whole switches on and off."""
+    if fields.get("spec", "enableDynamicSharding") is False:
+        fields.change(("spec", "enableDynamicSharding"), "it is false")
+    here: FieldPath = ("spec", "enableElasticScheduling")
+    if fields.get(*here) is False:
+        count = next(role.count for role in own_roles if role.name == roles.WORKER)
+        for to in ("minWorkers", "maxWorkers"):
+            fields.put(("elastic", "auto", to), count, here)
+    if isinstance(fields.get(*here), bool):
+        fields.say(here, Outcome.CARRIED, "elastic.auto")
 
 
 def _limits(fields: Fields) -> None:

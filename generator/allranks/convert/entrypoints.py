@@ -1,7 +1,8 @@
 """What a container without a command runs: the image decides, and a few images are known.
 
-Each line of `KNOWN` is the ENTRYPOINT of a public Dockerfile: of kubeflow/training-operator's
-examples (examples/*/Dockerfile at release 1.9) and of kubeflow/katib's trial images.
+`KNOWN` has the ENTRYPOINTs of the Dockerfiles of kubeflow/training-operator's examples and of
+kubeflow/katib's trial images, as far as they were looked up; an image of the same name may have been
+built of another version. So what is taken from here is said, and --entrypoint wins.
 """
 
 from __future__ import annotations

@@ -72,7 +72,9 @@ def settle(fields: Fields, chart: str, name: str) -> None:
         problems = problems_of(fields.values, chart, name)
         if not problems:
             return
-        for path, problem in problems:
+        # A limit goes first: what is more than it allows may be right without it.
+        limits = [item for item in problems if item[0][:3] == ("elastic", "auto", "limits")]
+        for path, problem in limits or problems:
             _take_out(fields, path, problem)
     problems = problems_of(fields.values, chart, name)
     if problems:

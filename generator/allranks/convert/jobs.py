@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 
@@ -39,10 +40,13 @@ def command_of(fields: Fields, pod: Pod, context: Context) -> tuple[str, ...]:
         raise InputError(
             "there is no container to run", path=dotted(pod.path), hint="write the whole object"
         )
+    for key in ("command", "args"):
+        _check_words(fields, (*pod.container, key))
     image = fields.text(*pod.container, "image")
     if not image or _NO_IMAGE.search(image):
+        given = fields.get(*pod.container, "image")
         raise InputError(
-            f"{image!r} is no name of an image",
+            f"{'' if given is None else given!r} is no name of an image",
             path=dotted((*pod.container, "image")),
             hint="fill in what stands in its place first, as with envsubst"
             if "$" in image or "{" in image
@@ -56,9 +60,24 @@ def command_of(fields: Fields, pod: Pod, context: Context) -> tuple[str, ...]:
             raise _unknown(image or "the image", (*pod.container, "command"))
         return (*command, *pod.args)
     fields.note(
-        f"the entry point of {image} is {' '.join(entrypoint)}, as its public Dockerfile says"
+        f"the entry point of {image} is taken to be {' '.join(entrypoint)}, as in a public Dockerfile "
+        "of its name: give --entrypoint where the image has another"
     )
     return (*entrypoint, *pod.args)
+
+
+def _check_words(fields: Fields, path: FieldPath) -> None:
+    """Refuse a command that is no list: Kubernetes takes no other, and each shell splits its own way."""
+    words = fields.get(*path)
+    if words is None or isinstance(words, list):
+        return
+    kind = "a text" if isinstance(words, str) else "a mapping" if isinstance(words, dict) else words
+    parsed = shell.split(words) if isinstance(words, str) else None
+    raise InputError(
+        f"it is {kind}, and Kubernetes takes a list of words",
+        path=dotted(path),
+        hint=f"write {json.dumps(list(parsed or ('python', 'train.py')))}",
+    )
 
 
 # What stands for an image in a template that is not filled in.

@@ -60,7 +60,11 @@ def run_policy(fields: Fields, path: FieldPath) -> None:
     if isinstance(fields.get(*path, "suspend"), bool):
         fields.carry((*path, "suspend"), ("runPolicy", "suspend"))
     scheduling: FieldPath = (*path, "schedulingPolicy")
-    if fields.text(*scheduling, "queue"):
+    queue = fields.values.get("queue")
+    if queue and fields.text(*scheduling, "queue") not in ("", queue):
+        dialect = fields.values.get("scheduling", {}).get("dialect", "none")
+        fields.leave((*scheduling, "queue"), f"the label's queue {queue}, of {dialect}, is the run's")
+    elif fields.text(*scheduling, "queue"):
         if fields.values.get("scheduling", {}).get("dialect", "none") == "none":
             fields.put(("scheduling", "dialect"), "volcano")
         fields.carry((*scheduling, "queue"), ("queue",))

@@ -257,10 +257,7 @@ class _Reader:
         return (*self._spec, "containers", containers[0][0]) if containers else ()
 
     def _words(self, key: str) -> tuple[str, ...]:
-        words = self._fields.get(*self._container, key) if self._container else None
-        if isinstance(words, str):
-            return (words,)
-        return tuple(_text(word) for word in words) if isinstance(words, list) else ()
+        return tuple(self._fields.words(*self._container, key)) if self._container else ()
 
     # --- the pod ---
 
@@ -615,6 +612,8 @@ def _quantity(amount: Any) -> str:
 def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if value is None:
+        return ""
     return value if isinstance(value, str) else str(value)
 
 

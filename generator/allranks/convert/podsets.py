@@ -128,17 +128,13 @@ class PodSet:
 
     def program(self, entrypoint: Sequence[str] = ()) -> Program:
         """What a pod runs."""
-        command, args = (
-            [str(word) for word in self.main[key]] if isinstance(self.main.get(key), list) else []
-            for key in ("command", "args")
-        )
+        command, args = (k8s.texts(self.main.get(key)) for key in ("command", "args"))
         return commands.read(command or list(entrypoint), args, self.env)
 
 
 def _words(container: Mapping[str, Any]) -> list[str]:
     """The command and args of a container."""
-    lists = [container.get(key) for key in ("command", "args")]
-    return [str(word) for words in lists if isinstance(words, list) for word in words]
+    return [word for key in ("command", "args") for word in k8s.texts(container.get(key))]
 
 
 def main_container(template: Mapping[str, Any]) -> int:
@@ -216,7 +212,7 @@ def shape(sets: Sequence[PodSet], kind: str, entrypoint: Sequence[str] = ()) -> 
     if launchers:
         return _mpi(sets, launchers, kind)
     if any(_is_rank(podset, program) for podset, program in zip(sets, programs, strict=True)):
-        return _pytorch(sets, kind)
+        return Shape(PYTORCH, ranks(sets, kind))
     if any("DMLC_ROLE" in podset.variables for podset in sets):
         return Shape(MXNET, _by_role(sets, _MXNET_ROLES, kind))
     if any(_mentions(podset, _TENSORFLOW_WORDS) for podset in sets):
@@ -292,17 +288,25 @@ def _mpi(sets: Sequence[PodSet], launchers: list[PodSet], kind: str) -> Shape:
     return Shape(MPI, {**roles, "Worker": tuple(workers)} if workers else roles)
 
 
-def _pytorch(sets: Sequence[PodSet], kind: str) -> Shape:
-    """Pods with ranks: all alike, or a first one beside the others."""
+def ranks(sets: Sequence[PodSet], kind: str) -> dict[str, tuple[PodSet, ...]]:
+    """Pods with ranks, by role: all alike, or a first one beside the others.
+
+    Args:
+        sets: the sets.
+        kind: the kind of their object, for messages.
+
+    Raises:
+        InputError: they differ.
+    """
     first = sets[0]
     if all(alike(podset, first) for podset in sets):
-        return Shape(PYTORCH, {"Worker": tuple(sets)})
+        return {"Worker": tuple(sets)}
     if len(sets) == _FIRST_AND_OTHERS:
         single = [podset for podset in sets if podset.replicas == 1]
         if single:
             master = single[0]
             workers = next(podset for podset in sets if podset is not master)
-            return Shape(PYTORCH, {"Master": (master,), "Worker": (workers,)})
+            return {"Master": (master,), "Worker": (workers,)}
     raise InputError(
         f"the pods of {', '.join(podset.name for podset in sets)} differ, and all pods of a "
         "torchrun job are of one template",

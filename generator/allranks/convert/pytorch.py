@@ -49,6 +49,10 @@ FIELDS: tuple[Rule, ...] = (
     lost(f"{_ELASTIC}.metrics.**", "no autoscaler resizes a run; `allranks scale` does"),
 )
 _RULES = Rules(FIELDS)
+_NESTED = (
+    "the command starts torchrun itself, which is told of a fixed number of nodes here: call "
+    "torchrun as the container's command for a run that changes its size"
+)
 _UNLIKE = "all pods of a run have the template of the workers, which differs"
 
 
@@ -69,13 +73,14 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         role: ("spec", "pytorchReplicaSpecs", role, "template") for role in roles
     }
     templates = {role: pods.read(fields, path, ("pytorch",)) for role, path in paths.items()}
+    _refuse_mpirun(fields, templates)
     role = "Worker" if "Worker" in templates else next(iter(templates))
     pod = templates[role]
     program = jobs.program(fields, pod, context)
     processes = fields.get("spec", "nprocPerNode")
     jobs.put(fields, pod, program, "auto" if processes is None else str(processes))
     _same(fields, {name: other for name, other in templates.items() if name != role}, pod)
-    _size(fields, roles, pod)
+    _size(fields, roles, pod, program)
     jobs.processes(fields, pod, program, _processes(fields, pod, program), ("spec", "nprocPerNode"))
     kubeflow.run_policy(fields, ("spec", "runPolicy"))
     for name in roles:
@@ -125,7 +130,7 @@ def _same_words(fields: Fields, other: Pod, pod: Pod) -> None:
         path: FieldPath = (*other.container, key)
         if not other.container:
             continue
-        if getattr(other, key) == getattr(pod, key):
+        if getattr(other, key) == getattr(pod, key) or _runs_alike(other, pod):
             fields.say(path, Outcome.CHANGED, "command", "as the workers'")
         else:
             fields.leave(
@@ -141,11 +146,46 @@ def _same_words(fields: Fields, other: Pod, pod: Pod) -> None:
                     )
 
 
-def _size(fields: Fields, roles: list[str], pod: Pod) -> None:
+# What torchrun is told by each pod in its own way, and which the chart tells it itself.
+_OF_POD = ("node-rank", "master-addr", "master-port", "rdzv-endpoint", "rdzv-id")
+
+
+def _runs_alike(other: Pod, pod: Pod) -> bool:
+    """Whether two commands differ in nothing but where torchrun meets the others."""
+    programs = [commands.read(item.words, (), item.variables) for item in (other, pod)]
+    if any(program.runner is not commands.Runner.TORCHRUN for program in programs):
+        return False
+    left, right = (
+        {key: value for key, value in program.options.items() if key not in _OF_POD}
+        for program in programs
+    )
+    first, second = programs
+    return (first.command, first.setup, left) == (second.command, second.setup, right)
+
+
+def _refuse_mpirun(fields: Fields, templates: dict[str, Pod]) -> None:
+    """Refuse a master that starts its workers by mpirun: nothing would tell it of them."""
+    runners = {
+        role: commands.read(pod.words, (), pod.variables).workload
+        for role, pod in templates.items()
+        if pod.words
+    }
+    if runners.get("Master") == "mpi" and runners.get("Worker") != "mpi":
+        raise InputError(
+            f"the master calls mpirun, and a {KIND} has no list of hosts for it",
+            path=f"{_SPECS}.Master",
+            hint="write it as an MPIJob, the master as its Launcher, and convert that",
+        )
+
+
+def _size(fields: Fields, roles: list[str], pod: Pod, program: commands.Program) -> None:
     nodes = sum(_replicas(fields, role) for role in roles)
     most = fields.number("spec", "elasticPolicy", "maxReplicas")
     least = fields.number("spec", "elasticPolicy", "minReplicas")
-    if most and least and least < most:
+    if program.is_nested and most and least and least < most:
+        for key in ("minReplicas", "maxReplicas"):
+            fields.leave(("spec", "elasticPolicy", key), _NESTED)
+    elif most and least and least < most:
         fields.carry(
             ("spec", "elasticPolicy", "minReplicas"), ("torchrun", "elastic", "minNodes"), least
         )
@@ -191,6 +231,10 @@ def _processes(fields: Fields, pod: Pod, program: commands.Program) -> int | Non
 
 def _elastic(fields: Fields, program: commands.Program) -> None:
     path: FieldPath = ("spec", "elasticPolicy")
+    if program.is_nested:
+        for key in ("rdzvBackend", "rdzvHost", "rdzvPort", "rdzvConf", "maxRestarts"):
+            fields.leave((*path, key), _NESTED)
+        return
     backend = fields.text(*path, "rdzvBackend")
     if backend in ("c10d", *_ETCD):
         fields.carry((*path, "rdzvBackend"), ("torchrun", "rdzvBackend"))
@@ -228,6 +272,19 @@ def _environment(fields: Fields, pod: Pod, program: commands.Program) -> None:
     """Say what leans on the operator's own variables and names."""
     job = re.escape(fields.text("metadata", "name") or "job")
     names = ("PET_*",) if not program.is_nested else ()
+    if program.is_nested and (
+        read := commands.mentions((*program.command, program.setup), ("PET_RDZV_*",))
+    ):
+        for key in ("command", "args"):
+            fields.leave((*pod.container, key), f"it reads {', '.join(read)}, which is not there")
+    per_pod = fields.values.get("procsPerNode", pod.gpus or 1)
+    if program.runner is commands.Runner.TORCHRUN and per_pod > 1:
+        for name in commands.mentions(program.command, ("RANK",)):
+            fields.note(
+                f"the command reads {name}, which was the pod's number there; here it is that of "
+                f"each of its {per_pod} processes, and GROUP_RANK is the pod's"
+            )
+    _references(fields, pod)
     jobs.environment(fields, pod, program, names, rf"{job}-(?:master|worker)-\d+")
     factor = fields.number("spec", "nprocPerNode")
     if program.runner is not commands.Runner.TORCHRUN and factor and factor > 1:
@@ -236,3 +293,18 @@ def _environment(fields: Fields, pod: Pod, program: commands.Program) -> None:
                 f"the command reads {name}, which counted {factor} processes in each pod there; "
                 "here it counts the pods, because each runs the command once"
             )
+
+
+def _references(fields: Fields, pod: Pod) -> None:
+    """Say of a variable that takes up one of the operator's, which no container has here."""
+    for index, entry in fields.items(*pod.container, "env"):
+        read = [name for name in _TOLD if f"$({name})" in str(entry.get("value") or "")]
+        if read:
+            fields.leave(
+                (*pod.container, "env", index, "value"),
+                f"{', '.join(read)} is known to each process, and not to the container: read it in "
+                "the program",
+            )
+
+
+_TOLD = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")

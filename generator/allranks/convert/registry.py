@@ -47,6 +47,8 @@ KINDS: dict[tuple[str, str], str] = {
     ("mpba.fbk.eu", "MXJob"): "mxnet:convert_bare_list",
     ("mpba.fbk.eu", "TFJob"): "mxnet:convert_bare_list",
     ("batch.test.bdap.com", "MPIJob"): "mpi:convert",
+    ("sagemaker.amazonaws.com", "HyperPodPyTorchJob"): "hyperpod:convert",
+    ("sagemaker.amazonaws.com", "HyperPodPytorchJob"): "hyperpod:convert",
     ("torchrun.ai", "TorchrunJob"): "torchrun:convert",
     ("torchrun.ai", "TorchrunQueue"): "torchrun:convert_queue",
     ("torchrun.ai", "JobQueue"): "torchrun:convert_queue",
@@ -138,6 +140,18 @@ class Document:
     def where(self) -> str:
         """The file, and the line where it is known."""
         return f"{self.source}:{self.line}" if self.line else self.source
+
+    def repeated(self) -> Iterator[str]:
+        """Of each key that one of its mappings has twice, which of the two counts."""
+        if self.lines is None:
+            return
+        after = self.lines.line((*self.prefix[:-1], self.prefix[-1] + 1)) if self.prefix else None
+        for key, first, last in self.lines.repeated:
+            if self.line <= last and (after is None or last < after):
+                yield (
+                    f"{key} is given twice, on line {first} and on line {last}, and the last counts "
+                    f"({self.source}:{last})"
+                )
 
     def line_of(self, path: FieldPath) -> int:
         """The line of a field, or of the nearest one above it; 0 where it is not known."""
@@ -306,6 +320,7 @@ def convert_document(document: Document, context: Context) -> Conversion:
     return replace(
         conversion,
         verdicts=verdicts,
+        notes=(*document.repeated(), *conversion.notes),
         source=document.source,
         line=document.line,
         namespace=context.namespace or conversion.namespace,

@@ -59,6 +59,8 @@ def of_specs(
     lower = {key.lower(): value for key, value in names.items()}
     for key in fields.mapping(*path):
         role = lower.get(str(key).lower())
+        if role is None and fields.mapping(*path, key):
+            fields.leave((*path, key), f"{key} is no role of a {fields.text('kind')}")
         if role is None or not fields.mapping(*path, key):
             continue
         count = fields.number(*path, key, "replicas")

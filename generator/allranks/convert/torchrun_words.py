@@ -55,6 +55,21 @@ DLROVER_OPTIONS: dict[str, bool] = {
     "ucp-device-type": True,
     "precheck": True,
 }
+# What hyperpodrun has besides, of hyperpod-elastic-agent and its documentation; likewise.
+HYPERPOD_OPTIONS: dict[str, bool] = {
+    "pre-train-script": True,
+    "pre-train-args": True,
+    "post-train-script": True,
+    "post-train-args": True,
+    "server-host": True,
+    "server-port": True,
+    "server-log-level": True,
+    "server-shutdown-timeout": True,
+    "inprocess-restart": False,
+    "inprocess-timeout": True,
+    "shutdown-signal": True,
+    "start-process-timeout": True,
+}
 TORCHRUN_FLAGS = ("standalone", "module", "no-python", "run-path", "use-env", "virtual-local-rank")
 _SHORT = {"-r": "redirects", "-t": "tee", "-m": "module"}
 _NUMBERS = ("max-restarts", "shutdown-timeout")
@@ -70,6 +85,7 @@ class Launch:
         command: what each process runs.
         rest: how many words at the end of the command are the program's own.
         of_dlrover: the options of dlrover-run among its own.
+        of_hyperpod: those of hyperpodrun.
         unknown: the options that are none of these.
     """
 
@@ -77,18 +93,20 @@ class Launch:
     command: tuple[str, ...]
     rest: int
     of_dlrover: tuple[str, ...]
+    of_hyperpod: tuple[str, ...]
     unknown: tuple[str, ...]
 
 
-def read(words: Sequence[str], python: str) -> Launch:
+def read(words: Sequence[str], before: Sequence[str]) -> Launch:
     """Torchrun's options taken off what it runs.
 
     Args:
         words: what follows torchrun.
-        python: the Python that torchrun puts before a script.
+        before: what torchrun puts before a script: ``python3 -u``.
     """
     options: dict[str, str] = {}
     of_dlrover: list[str] = []
+    of_hyperpod: list[str] = []
     unknown: list[str] = []
     at = 0
     while at < len(words) and words[at].startswith("-") and words[at] not in ("-", "--"):
@@ -97,7 +115,8 @@ def read(words: Sequence[str], python: str) -> Launch:
         if name in TORCHRUN_FLAGS:
             options[name] = "true"
             continue
-        has_value = name in TORCHRUN_OPTIONS or DLROVER_OPTIONS.get(name, False)
+        foreign = DLROVER_OPTIONS | HYPERPOD_OPTIONS
+        has_value = name in TORCHRUN_OPTIONS or foreign.get(name, False)
         if has_value and value is None:
             value = words[at] if at < len(words) else ""
             at += 1
@@ -105,13 +124,16 @@ def read(words: Sequence[str], python: str) -> Launch:
             options[name] = value or ""
         elif name in DLROVER_OPTIONS:
             of_dlrover.append(name)
+        elif name in HYPERPOD_OPTIONS:
+            of_hyperpod.append(name)
         else:
             unknown.append(words[at - 1])
     if words[at : at + 1] in (["--"], ("--",)):
         at += 1
     rest = tuple(words[at:])
-    command = _ranks_command(rest, options, python)
-    return Launch(options, command, len(rest), tuple(of_dlrover), tuple(unknown))
+    command = _ranks_command(rest, options, before)
+    foreign_words = tuple(of_dlrover), tuple(of_hyperpod)
+    return Launch(options, command, len(rest), *foreign_words, tuple(unknown))
 
 
 def _option(word: str) -> tuple[str, str | None]:
@@ -124,12 +146,12 @@ def _option(word: str) -> tuple[str, str | None]:
 
 
 def _ranks_command(
-    rest: tuple[str, ...], options: Mapping[str, str], python: str
+    rest: tuple[str, ...], options: Mapping[str, str], before: Sequence[str]
 ) -> tuple[str, ...]:
     """What each process runs: torchrun puts Python before a script."""
     if not rest or "no-python" in options or "run-path" in options:
         return rest
-    return (python, "-u", "-m", *rest) if "module" in options else (python, "-u", *rest)
+    return (*before, "-m", *rest) if "module" in options else (*before, *rest)
 
 
 def values_of(
@@ -171,7 +193,7 @@ def _value(name: str, text: str, env: Mapping[str, str]) -> Any:
             return None
     if name == "rdzv-conf":
         return dict(pair.split("=", 1) for pair in text.split(",") if "=" in pair)
-    return None if "$" in text else text
+    return None if "$" in text or "`" in text else text
 
 
 def _rendezvous(values: dict[str, Any], options: Mapping[str, str]) -> None:
@@ -180,5 +202,5 @@ def _rendezvous(values: dict[str, Any], options: Mapping[str, str]) -> None:
     if backend in ("etcd", "etcd-v2"):
         if endpoint and "$" not in endpoint:
             values["rdzvEndpoint"] = endpoint
-    elif backend == "static" or "standalone" in options:
+    elif backend in ("static", "hyperpod") or "standalone" in options:
         values.pop("rdzvBackend", None)

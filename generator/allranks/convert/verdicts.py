@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from allranks.humanize import plural
-from allranks.k8s.fields import digits
+from allranks.k8s.fields import digits, texts
 from allranks.values.merge import copy, overlay
 
 if TYPE_CHECKING:
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 FieldPath = tuple[str | int, ...]
 
 _UNKNOWN = "no dialect has such a field"
-NOT_UNDERSTOOD = "it is not what this field has"
+NOT_UNDERSTOOD = "its value is none that this field may have"
+_NO_NUMBER = "it is no whole number"
+# Numbers that may be words as well.
+_OR_WORDS = ("nprocPerNode", "nProcPerNode", "numProcPerNode")
 
 
 class Outcome(StrEnum):
@@ -299,6 +302,7 @@ class Fields:
     beside: list[Beside] = field(default_factory=list)
     origins: dict[FieldPath, FieldPath] = field(default_factory=dict)
     _verdicts: dict[FieldPath, Verdict] = field(default_factory=dict)
+    _no_numbers: set[FieldPath] = field(default_factory=set)
 
     def get(self, *path: str | int) -> Any:
         """What stands at a path; None for nothing. It counts as taken once a verdict is given."""
@@ -326,7 +330,13 @@ class Fields:
         value = self.get(*path)
         if isinstance(value, str) and (read := digits(value)) is not None:
             return read
-        return value if isinstance(value, int) and not isinstance(value, bool) else None
+        if isinstance(value, float) and value.is_integer():
+            return int(value)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        if value is not None and path[-1] not in _OR_WORDS:
+            self._no_numbers.add(path)
+        return None
 
     def mapping(self, *path: str | int) -> dict[str, Any]:
         """The mapping at a path; an empty one where there is none."""
@@ -343,7 +353,7 @@ class Fields:
     def words(self, *path: str | int) -> list[str]:
         """The items of the list at a path, as texts; none where there is no list."""
         value = self.get(*path)
-        return [str(item) for item in value] if isinstance(value, list) else []
+        return texts(value)
 
     def carry(self, path: FieldPath, to: FieldPath, value: Any = None, why: str = "") -> None:
         """Carry a field, if it is there.
@@ -407,6 +417,13 @@ class Fields:
 
     def verdicts(self) -> tuple[Verdict, ...]:
         """A verdict for every field, in the order of the object."""
+        for path in self._no_numbers:
+            if all(
+                self._verdicts[leaf].outcome is not Outcome.NOT_CARRIED
+                for leaf in _leaves(self.get(*path), path)
+                if leaf in self._verdicts
+            ):
+                self.leave(path, _NO_NUMBER)
         return tuple(
             self._verdicts.get(leaf) or self._untaken(leaf) for leaf in _leaves(self.source, ())
         )

@@ -204,14 +204,33 @@ def _of_api_server(kind: str, name: str, field: str, reason: str) -> AllranksErr
     )
 
 
+# Which value makes an object of a kind that not every cluster has: of a queue, and of a job.
+_VALUE_OF_KIND = {
+    ("scheduling.run.ai", "Queue"): "set kai.enabled: false",
+    ("scheduling.volcano.sh", "Queue"): "set volcano.enabled: false",
+    **{
+        ("kueue.x-k8s.io", kind): "set kueue.enabled: false"
+        for kind in ("LocalQueue", "ClusterQueue", "ResourceFlavor", "Topology")
+    },
+    **{
+        ("admissionregistration.k8s.io", kind): "set policy.enabled: auto"
+        for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+    },
+    ("scheduling.volcano.sh", "PodGroup"): "set another scheduling.dialect",
+    ("scheduling.run.ai", "PodGroup"): "set another scheduling.dialect",
+    ("scheduling.x-k8s.io", "PodGroup"): "set another scheduling.dialect",
+}
+
+
 def _unknown_kind(kind: str, version: str) -> AllranksError:
     ours = version in (names.API_VERSION, names.ELASTIC_API_VERSION)
+    value = _VALUE_OF_KIND.get((version.partition("/")[0], kind), "")
     return UnknownKindError(
         f"the cluster does not know the kind {kind} ({version})",
         hint=f"`{names.CLI} operator install --crds-only` gives it that kind; "
         f"`{names.CLI} delete NAME` removes a run without it"
         if ours
-        else "install what brings that kind, or leave out the values that need it",
+        else f"install what brings that kind, or {value or 'leave out the values that need it'}",
     )
 
 

@@ -69,6 +69,16 @@ def numbers(value: Any, *path: str) -> list[int]:
     return [item for item in field if number(item) is not None] if isinstance(field, list) else []
 
 
+def texts(value: Any) -> list[str]:
+    """Return the items of a list of texts, where null is an empty one; [] where there is none."""
+    if not isinstance(value, list):
+        return []
+    return [
+        "" if item is None else str(item).lower() if isinstance(item, bool) else str(item)
+        for item in value
+    ]
+
+
 def count(value: Any, *path: str) -> int:
     """Return a number of things; 0 where there is none."""
     return max(0, number(value, *path) or 0)

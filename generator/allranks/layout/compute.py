@@ -12,6 +12,7 @@ with one, the job is fitted into what is free now:
   one with the fewest nodes, because GPUs of one machine are closer than those of any rack; among
   the nodes for it, one domain is taken where one carries them, else the fewest domains.
 - Ranks follow the machines' places: neighbours share a host, then a rack, then a block.
+- Pods that stand by (spares) need a node like those that train, and come last.
 - An elastic job keeps the number of nodes it was given, and needs only its smallest number now.
 - A last node with fewer GPUs has the last ranks, as near to the others as there is room.
 - A launcher without ranks is no part of the gang: where no node has room for it, that is a note.
@@ -96,7 +97,8 @@ def _choose(spec: JobSpec, inventory: Inventory) -> _Choice:
             return _Choice(demanded, nodes, [])
         raise infeasible.refusal(screen, splits)
     for split in splits:
-        count = _largest_part(pools, split, spec.min_nodes if spec.elastic else split.nodes)
+        pods = split.nodes + spec.spares
+        count = _largest_part(pools, split, spec.min_nodes if spec.elastic else pods, pods)
         if count:
             level = topology.level if topology.asked else ""
             nodes = layout_placement.choose(candidates, count, split.gpus, level)
@@ -104,15 +106,17 @@ def _choose(spec: JobSpec, inventory: Inventory) -> _Choice:
     raise infeasible.refusal(screen, splits)
 
 
-def _largest_part(pools: list[list[CandidateNode]], split: Split, least: int) -> int:
-    """The most pods of the split that one pool has room for; 0 where fewer than `least`."""
+def _largest_part(
+    pools: list[list[CandidateNode]], split: Split, least: int, most: int | None = None
+) -> int:
+    """The most pods of the split, up to `most`, that one pool has room for; 0 below `least`."""
     best = 0
     for pool in pools:
         if len(pool) < max(least, best):
             break  # they come largest first
         if pool and pool[least - 1].most >= split.gpus:
             best = max(best, bisect_right(pool, -split.gpus, key=lambda candidate: -candidate.most))
-    return min(best, split.nodes)
+    return min(best, split.nodes if most is None else most)
 
 
 def _awkward(split: Split, pools: list[list[CandidateNode]]) -> list[str]:
@@ -143,6 +147,7 @@ def _layout(
     by_role, total = roles.shares(spec, split)
     return Layout(
         nodes=split.nodes,
+        spares=spec.spares,
         procs_per_node=procs,
         gpus_per_node=split.gpus,
         last_gpus_per_node=split.last,

@@ -142,8 +142,9 @@ def _pods(layout: Layout) -> list[Box]:
             "",
             Usage(job=layout.gpus_of(rank) or layout.procs(rank)),
             ranks=layout.ranks(rank),
+            remark=layout.standing(rank),
         )
-        for rank in range(layout.nodes)
+        for rank in range(layout.nodes + layout.spares)
     ]
 
 
@@ -167,7 +168,7 @@ def _nodes(layout: Layout, inventory: Inventory) -> list[Box]:
                 node.domain(RACK, layout.topology),
                 usage,
                 ranks=layout.ranks(share.rank) if share else range(0),
-                remark=node.blocked,
+                remark=node.blocked or (layout.standing(share.rank) if share else ""),
             )
         )
     boxes.sort(key=lambda box: (_place(box.block), _place(box.rack), natural(box.name), box.name))

@@ -22,7 +22,7 @@ from allranks.model.inventory import BLOCK, RACK
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from allranks.model.inventory import Inventory, Node, Taint
+    from allranks.model.inventory import Inventory, Node
     from allranks.model.job_spec import JobSpec
 
 DomainId = tuple[str, str, str]
@@ -187,7 +187,7 @@ def rejection(spec: JobSpec, node: Node) -> str:
         return node.blocked
     for taint in node.taints:
         if taint.blocks and not any(
-            _tolerates(toleration, taint) for toleration in spec.tolerations
+            taint.tolerated_by(toleration) for toleration in spec.tolerations
         ):
             return f"taint {taint} is not tolerated"
     label, value = spec.gpu_type
@@ -209,15 +209,6 @@ def natural(text: str) -> tuple[str | int, ...]:
     """A sort key that puts node-2 before node-10."""
     parts = _DIGITS.split(text)  # words and numbers take turns
     return tuple(int(part) if place % 2 else part for place, part in enumerate(parts))
-
-
-def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:
-    effect, key = toleration.get("effect") or "", toleration.get("key") or ""
-    if effect and effect != taint.effect:
-        return False
-    if toleration.get("operator") == "Exists":
-        return not key or key == taint.key
-    return key == taint.key and str(toleration.get("value") or "") == taint.value
 
 
 def _matches(term: Mapping[str, Any], node: Node) -> bool:

@@ -50,7 +50,10 @@ def refusal(screen: FeasibilityFilter, splits: list[Split]) -> CapacityError:
     best = largest(spec, split, pools)
     scope = f" in one {spec.topology.level}" if spec.topology.required else ""
     facts = _facts(screen, split, candidates, reasons)
-    answer = f"the largest that fits{scope} now is {_size(best)}" if best else "nothing fits now"
+    alone = " without spares" if spec.spares else ""
+    answer = (
+        f"the largest that fits{scope} now is {_size(best)}{alone}" if best else "nothing fits now"
+    )
     return CapacityError(
         f"{_ask(spec, split)} cannot be placed{scope}: {facts}; {answer}",
         path=path,
@@ -137,9 +140,10 @@ def _ask(spec: JobSpec, split: Split) -> str:
     if spec.elastic:
         per_node = f" with {_gpus(split.gpus)} each" if split.gpus else ""
         return f"an elastic job of at least {_nodes(spec.min_nodes)}{per_node}"
+    spares = f" with {plural(spec.spares, 'spare')}" if spec.spares else ""
     if not split.gpus:
-        return f"a job of {_nodes(split.nodes)}"
-    return f"a job of {_gpus(split.total)} as {split}"
+        return f"a job of {_nodes(split.nodes)}{spares}"
+    return f"a job of {_gpus(split.total)} as {split}{spares}"
 
 
 def _size(split: Split) -> str:
@@ -164,7 +168,7 @@ def _facts(
     spec, inventory = screen.spec, screen.inventory
     able = [candidate for candidate in candidates if candidate.most >= split.gpus]
     pod = f"a pod with {_gpus(split.gpus)}" if split.gpus else "a pod"
-    needed = spec.min_nodes if spec.elastic else split.nodes
+    needed = spec.min_nodes if spec.elastic else split.nodes + spec.spares
     facts = f"{needed} needed, {len(able)} of {_nodes(len(inventory.nodes))} can take {pod}"
     if spec.topology.required:
         level = spec.topology.level
@@ -195,7 +199,10 @@ def _hint(
             )
             if requested and requested != now
         ]
-        ways.append(f"ask for {_size(best)}" + (f" ({', '.join(changes)})" if changes else ""))
+        size = f"ask for {_size(best)}" + (f" ({', '.join(changes)})" if changes else "")
+        if spec.spares:
+            size = "ask for fewer spares (torchrun.spares)" + (f" or {size[8:]}" if changes else "")
+        ways.append(size)
         bound = spec.gpus_per_node or spec.nodes or spec.elastic
         above = (
             None if bound or not split.gpus else next_above(spec, split, _pools(spec, candidates))
@@ -203,7 +210,7 @@ def _hint(
         if above:
             ways.append(f"for {_size(above)}, which fits too")
     able = sum(1 for candidate in candidates if candidate.most >= split.gpus)
-    if spec.topology.required and able >= (spec.min_nodes or split.nodes):
+    if spec.topology.required and able >= (spec.min_nodes or split.nodes + spec.spares):
         ways.append("set scheduling.topology.mode: preferred, which fits now")
     if any(reason.startswith("taint ") for reason, _ in reasons):
         ways.append("add the taint to scheduling.tolerations")

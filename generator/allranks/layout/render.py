@@ -28,11 +28,11 @@ def rows(layout: Layout) -> list[dict[str, Any]]:
         where they are known, ``procs``, and what else the pod has.
     """
     rows = []
-    for rank in range(layout.nodes):
+    for rank in range(layout.nodes + layout.spares):
         place, share = diagram.share_of(layout, rank), layout.share_of(rank)
         rows.append(
             {
-                "ranks": diagram.rank_text(layout.ranks(rank)),
+                "ranks": diagram.rank_text(layout.ranks(rank)) or layout.standing(rank),
                 "pod": layout.pod(rank) if layout.hosts else rank,
                 "node": place.node if place else _WAITING if layout.assignment else "",
                 "rack": place.rack if place else "",

@@ -194,7 +194,7 @@ def _cells(canvas: Canvas, box: Box, style: _Style, x: float, y: float) -> None:
             edge = x + column * _CELL
             stroke = {"free": "edge", "off": "line"}.get(kind, "")
             canvas.box(edge, y + 1, _CELL - 3, _ROW - 5, fill=kind, stroke=stroke, radius=3)
-            if kind == "job" and style.numbered:
+            if kind == "job" and style.numbered and box.ranks:
                 rank = str(box.ranks.start + column)
                 size = min(10, (_CELL - 4) / (0.6 * len(rank)))
                 center = edge + (_CELL - 3) / 2
@@ -251,6 +251,8 @@ def _facts(layout: Layout, picture: Diagram) -> list[str]:
     if layout.max_nodes > layout.min_nodes:
         nodes += f" ({layout.min_nodes} to {layout.max_nodes})"
     size = nodes
+    if layout.spares:
+        size += f" and {plural(layout.spares, 'spare')}"
     if layout.gpus_per_node:
         last = f" ({layout.last_gpus_per_node} on the last)" if layout.last_gpus_per_node else ""
         size += f" {times} {_gpus(layout.gpus_per_node)}{last} = {_gpus(layout.gpus)}"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Self
 from allranks import names
 from allranks.errors import EXIT_INTERRUPTED, InputError, NameTakenError, RunError
 from allranks.humanize import list_some, plural
-from allranks.local import controller, mpi, preflight
+from allranks.local import controller, mpi, preflight, saves
 from allranks.local.elastic import shared_folder
 from allranks.local.elastic.requests import check_changes, plan_answer, resume, scale, suspend
 from allranks.local.host import addresses, process_tree
@@ -26,7 +26,7 @@ from allranks.local.host.poll import AT_ONCE, SAY_AT_ONCE, SAY_INTERRUPT, SAY_TE
 from allranks.local.plan.expand import expand, refuse_malformed
 from allranks.local.state import events as run_events
 from allranks.local.state import logs as log_files
-from allranks.local.state import records, store
+from allranks.local.state import records, store, training_progress
 from allranks.local.state import status as run_status
 from allranks.local.state.logs import LogLine
 from allranks.model.processes import no_rank, not_fixed
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from allranks.k8s.manifest import Manifest
     from allranks.local.plan.model import ReleasePlan
+    from allranks.local.saves import LocalSavingPod
     from allranks.model.status import PodStatus
 
 
@@ -59,6 +60,7 @@ __all__ = [
     "manifests",
     "plan_answer",
     "resume",
+    "saving_pods",
     "scale",
     "start",
     "status",
@@ -395,7 +397,17 @@ def status(name: str, namespace: str) -> RunStatus:
     Raises:
         InputError: there is no such run.
     """
-    return records.read_status(records.existing(name, namespace))
+    folder = records.existing(name, namespace)
+    return training_progress.of_run(folder, records.read_status(folder))
+
+
+def saving_pods(name: str, namespace: str) -> list[LocalSavingPod]:
+    """The pods of a run whose ranks can be asked to save.
+
+    Raises:
+        InputError: there is no such run.
+    """
+    return saves.saving_pods(records.existing(name, namespace).path)
 
 
 def goes_on(name: str, namespace: str) -> bool:
@@ -414,7 +426,7 @@ def list_runs() -> list[RunStatus]:
     runs = []
     for folder in store.run_folders():
         with suppress(FileNotFoundError):  # deleted between the two looks
-            runs.append(records.read_status(folder))
+            runs.append(training_progress.of_run(folder, records.read_status(folder)))
     return runs
 
 

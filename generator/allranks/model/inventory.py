@@ -8,7 +8,7 @@ name GPUs alone.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from allranks.errors import InputError
 
@@ -44,6 +44,15 @@ class Taint:
     def blocks(self) -> bool:
         """Whether a pod that does not tolerate it stays away."""
         return self.effect in ("NoSchedule", "NoExecute")
+
+    def tolerated_by(self, toleration: Mapping[str, Any]) -> bool:
+        """Whether a toleration, as it stands in a pod, matches the taint."""
+        effect, key = toleration.get("effect") or "", toleration.get("key") or ""
+        if effect and effect != self.effect:
+            return False
+        if toleration.get("operator") == "Exists":
+            return not key or key == self.key
+        return key == self.key and str(toleration.get("value") or "") == self.value
 
     def __str__(self) -> str:
         """Return the taint as kubectl writes it."""

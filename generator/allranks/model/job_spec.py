@@ -8,10 +8,11 @@ removed with `null` counts as not set too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from allranks import names
 from allranks.k8s import pod_requests, quantity
 from allranks.model.elastic_size import Numbers, rings
 from allranks.model.layout import Share
@@ -28,6 +29,7 @@ CHART_ONLY = frozenset(
     {"preset", "image", "imagePullSecrets", "command", "args", "script", "setup", "workingDir"}
     | {"env", "envFrom", "storage", "queue", "queueRef", "runPolicy", "security", "serviceAccount"}
     | {"status", "labels", "annotations", "layout", "networkPolicy", "workspace", "compat"}
+    | {"trackers"}
 )
 
 Values = Mapping[str, Any]
@@ -99,6 +101,7 @@ class JobSpec:
         procs_per_node: processes of each node; 0 is one per GPU, and 1 on CPUs.
         min_nodes: the fewest nodes of an elastic job; 0 otherwise.
         max_nodes: the most nodes of an elastic job; 0 otherwise.
+        spares: pods like those of the nodes that stand by for one that is lost.
         node_shape: what one node has, where the user knows it.
         gpu_resource: the extended resource of a GPU.
         gpu_type: (label, value) the nodes must have; value "" is any.
@@ -124,6 +127,7 @@ class JobSpec:
     procs_per_node: int = 0
     min_nodes: int = 0
     max_nodes: int = 0
+    spares: int = 0
     node_shape: NodeShape = NodeShape()
     gpu_resource: str = ""
     gpu_type: tuple[str, str] = ("", "")
@@ -173,6 +177,7 @@ class JobSpec:
             procs_per_node=_count(values, "procsPerNode") or _count(own, "slotsPerWorker"),
             min_nodes=_count(elastic, "minNodes"),
             max_nodes=_count(elastic, "maxNodes"),
+            spares=_count(own, "spares"),
             pod=_pod(values, template),
             started=_count(own, "np"),
             launcher_first=bool(own.get("runLauncherAsWorker")),
@@ -324,7 +329,7 @@ def _where(values: Values, template: Values) -> dict[str, Any]:
     affinity = _merged(_map(scheduling, "affinity"), _map(template, "affinity"))
     return {
         "node_selector": _merged(_map(scheduling, "nodeSelector"), _map(template, "nodeSelector")),
-        "node_terms": _node_terms(affinity),
+        "node_terms": _node_terms(affinity, scheduling.get("avoidNodes") or ()),
         "tolerations": tuple(template.get("tolerations") or scheduling.get("tolerations") or ()),
         "unplanned": _unplanned(scheduling, template, affinity),
     }
@@ -362,9 +367,16 @@ def _topology(topology: Values) -> Topology:
     )
 
 
-def _node_terms(affinity: Values) -> tuple[Mapping[str, Any], ...]:
+def _node_terms(affinity: Values, avoided: Sequence[str]) -> tuple[Mapping[str, Any], ...]:
     node = _map(affinity, "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
-    return tuple(node.get("nodeSelectorTerms") or ())
+    terms = tuple(node.get("nodeSelectorTerms") or ())
+    if not avoided:
+        return terms
+    off = {"key": names.HOSTNAME, "operator": "NotIn", "values": list(avoided)}
+    return tuple(
+        {**term, "matchExpressions": [*(term.get("matchExpressions") or ()), off]} if term else term
+        for term in terms or ({"matchFields": []},)
+    )
 
 
 def _unplanned(scheduling: Values, template: Values, affinity: Values) -> tuple[str, ...]:

@@ -94,11 +94,12 @@ class Layout:
         world_size: processes in all.
         min_nodes: the fewest pods the job runs with; `nodes` unless it is elastic.
         max_nodes: the most pods the job runs with; `nodes` unless it is elastic.
+        spares: pods besides them that stand by, of the same size; they come after the last node.
         share: CPU, memory and shared memory of each pod.
         last_share: the same of the last pod, where it has fewer GPUs.
         gpu_resource: the resource the GPUs are asked by.
         hosts: how the pods are called, where not by their rank: "workers", or "launcher first".
-        assignment: the planned node of each rank, in rank order; empty without an inventory, and
+        assignment: the planned node of each pod, in rank order; empty without an inventory, and
             shorter than `nodes` where an elastic job starts with fewer.
         placement: what to ask of the scheduler; None where nothing is to be asked.
         topology: the node label of each level, for who draws the inventory.
@@ -113,6 +114,7 @@ class Layout:
     min_nodes: int
     max_nodes: int
     share: Share = Share()
+    spares: int = 0
     last_gpus_per_node: int = 0
     last_procs_per_node: int = 0
     started: int = 0
@@ -163,6 +165,10 @@ class Layout:
             return f"worker-{node_rank - 1}" if node_rank else "launcher-0"
         return f"worker-{node_rank}"
 
+    def standing(self, node_rank: int) -> str:
+        """Return "spare" for a pod that stands by as the job starts; "" for others."""
+        return "spare" if node_rank >= self.nodes else ""
+
     def ranks(self, node_rank: int) -> range:
         """Return the ranks of one pod, while the job has its planned number of nodes."""
         last = self.procs(self.nodes - 1)
@@ -191,6 +197,7 @@ class Layout:
             "gpus": self.gpus,
             "gpuResource": self.gpu_resource,
             "perPod": _amounts(self.share),
+            **({"spares": self.spares} if self.spares else {}),
             **({"lastPod": _amounts(self.last_share)} if self.last_gpus_per_node else {}),
             **(self.of_roles() if self.roles else {}),
             "assignment": [

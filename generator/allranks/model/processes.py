@@ -73,15 +73,16 @@ def fixed_nodes(env: Mapping[str, str], nodes: int) -> int:
     """Return how many nodes of a torchrun job, from the first, always have the same ranks.
 
     It is all of them where our launcher gives each node its rank (files/launch.py), or torchrun's
-    static rendezvous does. Where the number of nodes is a range, a node gets its ranks when it
-    joins, except for the first, which keeps the store and whose name sorts first. Where the nodes
-    meet in a store of the user's own, or are not started by our launcher, no order is known.
+    static rendezvous does. Where the number of nodes is a range, or pods stand by, a node gets its
+    ranks when it joins, except for the first, which keeps the store and whose name sorts first.
+    Where the nodes meet in a store of the user's own, or are not started by our launcher, no order
+    is known.
 
     Args:
         env: the variables of a node's container; one of the downward API is there without a value.
         nodes: how many nodes there are.
     """
-    ranged = ":" in env.get(names.ENV_NODES, "")
+    ranged = ":" in env.get(names.ENV_NODES, "") or names.ENV_SPARES in env
     if names.ENV_STATIC_RANK in env or (nodes == 1 and not ranged):
         return nodes
     if names.ENV_NODE_RANK not in env or names.ENV_LOCAL_ADDRESS in env:

@@ -287,6 +287,37 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeFaults:
+    """A node with pods of a run, and what is wrong with it.
+
+    Attributes:
+        name: the node.
+        faults: a clause for each bad condition, cordon or taint that its pods do not tolerate.
+        pods: the run's pods on it.
+        hostname: its label ``kubernetes.io/hostname``, by which `scheduling.avoidNodes` knows it.
+    """
+
+    name: str
+    faults: tuple[str, ...]
+    pods: tuple[str, ...]
+    hostname: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {
+            "name": self.name,
+            "faults": list(self.faults),
+            "pods": list(self.pods),
+            "hostname": self.hostname,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> NodeFaults:
+        """Read `as_dict` back."""
+        return cls(data["name"], tuple(data["faults"]), tuple(data["pods"]), data["hostname"])
+
+
+@dataclass(frozen=True, slots=True)
 class RunStatus:
     """A whole run.
 
@@ -311,6 +342,9 @@ class RunStatus:
         remarks: what else went wrong, one sentence each: a service, an eviction.
         unreleased: whether it is of no Helm release: an ElasticJob that was applied by hand.
         ending: whether its end is certain, and only its last pods have not ended yet.
+        node_faults: its nodes that something is wrong with; () where nodes were not looked at.
+        progress: how far the training is, as `allranks.status.progress` reads it; None where it is
+            not said.
     """
 
     name: str
@@ -333,6 +367,8 @@ class RunStatus:
     remarks: tuple[str, ...] = ()
     ending: bool = False
     unreleased: bool = False
+    node_faults: tuple[NodeFaults, ...] = ()
+    progress: Mapping[str, Any] | None = None
 
     @property
     def finished(self) -> bool:
@@ -362,6 +398,8 @@ class RunStatus:
             "remarks": list(self.remarks),
             "ending": self.ending,
             "unreleased": self.unreleased,
+            "nodeFaults": [fault.as_dict() for fault in self.node_faults],
+            "progress": None if self.progress is None else dict(self.progress),
         }
 
     @classmethod
@@ -389,6 +427,8 @@ class RunStatus:
             remarks=tuple(data.get("remarks", ())),
             ending=data.get("ending", False),
             unreleased=data.get("unreleased", False),
+            node_faults=tuple(NodeFaults.from_dict(item) for item in data.get("nodeFaults", ())),
+            progress=data.get("progress"),
         )
 
 

@@ -187,7 +187,26 @@ ELSEWHERE_OF = {
         "searchspace": "sweep.parameters",
     },
 }
+
+# What is a job's own, in a part of values that a queue gives.
+_OF_A_JOB = {
+    **dict.fromkeys(
+        ("queueref", "layout", "workspace.snapshot"),
+        "remove it; the command line writes it for each job",
+    ),
+    "workload": "remove it; each job names its own, and rules.workloads says which are allowed",
+    **dict.fromkeys(
+        names.WORKLOADS, "remove it; a queue gives what all workloads share, and this is one's own"
+    ),
+}
+
 REMARKS_OF = {
+    # Of the charts whose values name no workload: here a queue's.
+    names.OPERATOR: {
+        f"{block}.{key}": remark
+        for block in ("defaults", "imposed")
+        for key, remark in _OF_A_JOB.items()
+    },
     "torchrun": {
         "restartpolicy": (
             "remove it; a failed pod counts against runPolicy.backoffLimit, and "

@@ -14,6 +14,7 @@ from allranks.convert.slurm import job as slurm
 from allranks.convert.verdicts import Outcome, dotted
 from allranks.errors import InputError
 from allranks.humanize import plural
+from allranks.service import queue_import
 from allranks.service import queues as queues_service
 from allranks.values import files, merge, strvals
 from allranks.values.rules.names import nearest_name
@@ -52,7 +53,7 @@ def queues(paths: tuple[str, ...]) -> list[Conversion]:
                 else f"give a file with an object of {torchrun.GROUP} and kind TorchrunQueue",
             )
         for item in made:
-            conversion = _located(lambda item=item: _queue(item), source)
+            conversion = queue_import.fit(_located(lambda item=item: _queue(item), source), source)
             if conversion.name in conversions:
                 raise InputError(
                     f"{source} has a second queue {conversion.name}",
@@ -264,7 +265,8 @@ def values_file(conversion: Conversion) -> str:
     Args:
         conversion: the conversion.
     """
-    head = [f"Values made of {conversion.kind} {conversion.name}"]
+    use = "" if "workload" in conversion.values else " for charts/queue,"
+    head = [f"Values{use} made of {conversion.kind} {conversion.name}"]
     if conversion.source:
         head[0] += f" ({conversion.source}:{conversion.line})" if conversion.line else ""
     head[0] += "."

@@ -145,7 +145,7 @@ def prepare(
         job = sweep_trial.of(loaded.values, defaults)
     spec = JobSpec.from_values(job, frameworks.fewest(job))
     inventory = _inventory(fit or FitTarget(), spec.gpu_resource)
-    warnings += check.warnings(loaded.values, loaded.where)
+    warnings += check.warnings(loaded.values, loaded.where, is_local=is_local)
     layout = compute(spec, inventory)
     of_target: tuple[str, ...] = ()
     if is_local and loaded.queue is not None:
@@ -230,6 +230,8 @@ def summary(prepared: PreparedJob) -> str:
     most = ""
     if layout.max_nodes > layout.min_nodes:
         nodes, most = f"{layout.min_nodes} to {layout.max_nodes} nodes", "up to "
+    if layout.spares:
+        nodes += f" and {plural(layout.spares, 'spare')}"
     gpus = f" x {layout.gpus_per_node} {layout.gpu_resource}" if layout.gpus_per_node else ""
     if layout.last_gpus_per_node:
         gpus += f" ({layout.last_gpus_per_node} on the last)"

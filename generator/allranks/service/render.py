@@ -70,7 +70,21 @@ def for_cluster(prepared: PreparedJob, home: ReleaseRef) -> Rendered:
     Raises:
         AllranksError: helm or the post-renderer refused.
     """
-    values, chart = chart_values(prepared), _chart(prepared)
+    return of_values(chart_values(prepared), prepared.loaded.workload, home)
+
+
+def of_values(values: dict[str, Any], workload: str, home: ReleaseRef) -> Rendered:
+    """Render a release of values that a release has already.
+
+    Args:
+        values: the values for helm.
+        workload: the workload, which names the chart.
+        home: the release.
+
+    Raises:
+        AllranksError: helm or the post-renderer refused.
+    """
+    chart = resources.folder("charts") / workload
     text = driver.template(home.binary, home.name, home.namespace, chart, values)
     needed = f"\nkind: {names.SENTINEL_KIND}\n" in text
     if needed:

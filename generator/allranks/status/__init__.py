@@ -19,6 +19,7 @@ an equal status.
     queues           the place in a queue, or with a gang scheduler
     pending          why a run waits, in one sentence, out of many a `cause`
     deletion         releases that are being deleted, or are gone
+    node_faults      what is wrong with the nodes of a run
     remarks          services and evictions
     reduce           all of it together: the status
     progress         the progress that pods report

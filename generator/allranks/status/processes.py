@@ -12,7 +12,7 @@ from allranks.model import processes
 from allranks.model.processes import Processes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
     from allranks.model.status import Failure, PodStatus
@@ -30,15 +30,35 @@ def torchrun(spec: Mapping[str, Any], nodes: int) -> Processes | None:
         spec: of the pods.
         nodes: how many there are.
     """
-    for container in items(spec, "containers"):
-        env = {
-            text(variable, "name"): text(variable, "value") for variable in items(container, "env")
-        }
+    for env in _environments(spec):
         per_node = digits(env.get(names.ENV_PROCESSES))
         if per_node:
+            nodes = max(1, nodes - spares(spec))
             fixed = processes.fixed_nodes(env, nodes)
             return Processes.even(nodes, per_node, fixed=fixed)
     return None
+
+
+def spares(spec: Mapping[str, Any]) -> int:
+    """Return how many pods of a torchrun job stand by, by the spec of its pods."""
+    return sum(digits(env.get(names.ENV_SPARES)) or 0 for env in _environments(spec))
+
+
+def _environments(spec: Mapping[str, Any]) -> Iterator[Mapping[str, str]]:
+    """Yield the variables of each container that have a plain value."""
+    for container in items(spec, "containers"):
+        yield {
+            text(variable, "name"): text(variable, "value") for variable in items(container, "env")
+        }
+
+
+def standing(pods: int, spares: int) -> str:
+    """Return the sentence on pods that stand by, of so many in all."""
+    stand = "stands" if spares == 1 else "stand"
+    return (
+        f"{pods - spares} of {pods} pods train and {spares} {stand} by for one that is lost; the "
+        "log of a pod that stands by says so"
+    )
 
 
 def failed_rank(failure: Failure, pods: Iterable[PodStatus]) -> int | None:

@@ -1,8 +1,10 @@
 """The progress of a training, where its pods report it.
 
-A pod says it in the annotation ``allranks.dev/progress`` while it runs (``37%``, or a JSON object),
-or with its last words: a termination message that is a JSON object with ``progress`` in it. What it
-says is passed on as it is, bounded, with a ``percent`` and a ``text`` for people.
+A launcher writes it as a line of its log (charts/library/files/progress.py), which whoever reads
+logs finds: `of_lines`. A pod may also say it in the annotation ``allranks.dev/progress`` while it
+runs (``37%``, or a JSON object), or with its last words: a termination message that is a JSON
+object with ``progress`` in it. What it says is passed on as it is, bounded, with a ``percent`` and
+a ``text`` for people.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import math
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from allranks import names
+from allranks.humanize import span
 from allranks.k8s.fields import digits, items, mapping, string, text
 
 if TYPE_CHECKING:
@@ -21,8 +24,11 @@ if TYPE_CHECKING:
 
 _KEYS_MAX, _TEXT_MAX = 16, 200
 _ALL = 100
+# The roles whose pods report, the likeliest first.
+_REPORTING = (names.ROLE_LAUNCHER, names.ROLE_NODE, "chief", "master", "worker")
 # What is counted, and by which words its total is known; the first that is there is told.
 _UNITS = {"step": ("total", "steps"), "epoch": ("epochs", "total")}
+_LINE_MAX = 8192  # characters of JSON in a line of progress
 _MESSAGE_MAX = 4096  # as long as Kubernetes keeps a termination message
 
 
@@ -45,6 +51,25 @@ def read(pods: Iterable[Manifest]) -> dict[str, Any] | None:
     return min(last, key=lambda report_of: _rank(report_of[0]))[1]
 
 
+def speakers(pods: Iterable[Manifest]) -> list[Manifest]:
+    """Return the pods of a run by how likely the progress stands in their log.
+
+    It is the launcher's, or rank 0's: the newest of that place, where it was replaced.
+    """
+    newest = sorted(pods, key=lambda pod: text(pod, "metadata", "creationTimestamp"), reverse=True)
+    places: dict[tuple[str, int], Manifest] = {}
+    for pod in newest:
+        role = text(pod, "metadata", "labels", names.ROLE)
+        places.setdefault((role, _rank(pod)[0]), pod)
+    return [pod for _, pod in sorted(places.items(), key=lambda place: role_order(*place[0]))]
+
+
+def role_order(role: str, rank: int | None) -> tuple[int, int, str]:
+    """Return the key that sorts a pod by how likely it reports the progress of its run."""
+    order = _REPORTING.index(role) if role in _REPORTING else len(_REPORTING)
+    return order, rank or 0, role
+
+
 def form(value: Any) -> dict[str, Any] | None:
     """Return a report as a TrainingRun holds it; None for nothing.
 
@@ -58,6 +83,17 @@ def form(value: Any) -> dict[str, Any] | None:
         return _of_object(value)
     percent = _percent(value)
     return None if percent is None else {"percent": percent, "text": _percent_text(percent)}
+
+
+def of_lines(lines: Iterable[str]) -> dict[str, Any] | None:
+    """Return the last progress among the lines of a log; None where there is none."""
+    for line in reversed(list(lines)):
+        _, marker, content = line.partition(names.PROGRESS_LINE)
+        data = _parse(content) if marker and len(content) <= _LINE_MAX else None
+        report = _of_object(data) if isinstance(data, dict) else None
+        if report is not None:
+            return report
+    return None
 
 
 def _report(pod: Manifest) -> dict[str, Any] | None:
@@ -104,6 +140,9 @@ def _of_text(content: str) -> dict[str, Any] | None:
 def _of_object(report: Mapping[Any, Any]) -> dict[str, Any] | None:
     plain = {str(key)[:_TEXT_MAX]: _plain(value) for key, value in list(report.items())[:_KEYS_MAX]}
     fields = {key: value for key, value in plain.items() if value is not None}
+    metrics = _numbers(report.get("metrics"))
+    if metrics:
+        fields["metrics"] = metrics
     unit, completed, total = _count(fields)
     percent = _percent(fields.pop("percent", None))
     if percent is None and _is_number(completed) and _is_number(total) and total > 0:
@@ -117,6 +156,9 @@ def _of_object(report: Mapping[Any, Any]) -> dict[str, Any] | None:
         )
         if percent is not None:
             words = f"{words} ({_percent_text(percent)})" if words else _percent_text(percent)
+        eta = fields.get("eta")
+        if words and _is_number(eta) and eta >= 0:
+            words += f", {span(eta)} left"
     return {**fields, "text": words} if words else (fields or None)
 
 
@@ -134,6 +176,14 @@ def _plain(value: Any) -> Any:
     if isinstance(value, str):
         return value[:_TEXT_MAX]
     return value if isinstance(value, bool) or _is_number(value) else None
+
+
+def _numbers(values: Any) -> dict[str, float]:
+    """Return the numbers of a mapping, as many as are kept."""
+    if not isinstance(values, dict):
+        return {}
+    pairs = list(values.items())[:_KEYS_MAX]
+    return {str(key)[:_TEXT_MAX]: value for key, value in pairs if _is_number(value)}
 
 
 def _is_number(value: Any) -> TypeGuard[float]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from allranks.humanize import plural
 from allranks.k8s.fields import clause
 from allranks.model.status import PodStatus
+from allranks.status import processes
 from allranks.status.cause import Priority
 from allranks.status.pod_json import EVICTED
 
@@ -72,7 +73,17 @@ def sentences(
         serving: the pods of its services.
         failure: the failure of the run, which is reported elsewhere; None for none.
     """
-    return (*_of_services(serving), *_of_evictions(pod_sets, failure))
+    return (*_of_services(serving), *_of_evictions(pod_sets, failure), *_of_spares(pod_sets))
+
+
+def _of_spares(pod_sets: Sequence[ControllerPods]) -> Iterator[str]:
+    """Yield how many pods of a torchrun job stand by; which they are only their logs say."""
+    for controller in (pod_set.controller for pod_set in pod_sets):
+        if controller.processes is None or controller.verdict is not None:
+            continue
+        spares = controller.expected - len(controller.processes.slots)
+        if spares > 0:
+            yield processes.standing(controller.expected, spares)
 
 
 def _of_services(serving: Iterable[PodFacts]) -> Iterator[str]:

@@ -1,9 +1,10 @@
 r"""Parse measures from the output of a trial: its termination message, and the lines it prints.
 
-There are three forms; the first two can be replaced by the user's own pattern:
+There are four forms; the first two can be replaced by the user's own pattern:
 
     accuracy=0.93 step=4              anywhere in a line, several to a line
     {"accuracy": 0.93, "step": 4}     a line, or a whole termination message
+    allranks: progress {…}            the metrics of a progress that the trial reports
     epoch 4: acc 0.93                 with regex: 'epoch (?P<step>\d+): acc (?P<accuracy>\S+)'
 
 A value may be infinite or NaN, if the trial reports it so. A step is a whole number from 0;
@@ -19,6 +20,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
+from allranks import names
 from allranks.errors import InputError, MissingToolError
 from allranks.sweep.model import STDOUT, TERMINATION, Measure
 
@@ -66,7 +68,9 @@ def parse(lines: Iterable[str], spec: MetricsSpec, at: float = 0.0) -> Iterator[
         return
     for line in lines:
         text = _ESCAPES.sub("", line[:LINE_MAX]).strip()
-        if spec.regex:
+        if names.PROGRESS_LINE in text:
+            yield from _progress(text.partition(names.PROGRESS_LINE)[2], at)
+        elif spec.regex:
             yield from _by_pattern(spec.regex, text, at)
         else:
             yield from _line(text, spec.step, at)
@@ -152,6 +156,18 @@ def _line(text: str, step: str, at: float) -> Iterator[Measure]:
     for name, value in pairs:
         if name != step:
             yield Measure(name, float(value), own, at)
+
+
+def _progress(text: str, at: float) -> Iterator[Measure]:
+    """Yield the metrics of a line of progress, which a launcher has written."""
+    fields = _object(text) or {}
+    metrics = fields.get("metrics")
+    if isinstance(metrics, dict):
+        own = _step(fields.get("step"))
+        for name, content in islice(metrics.items(), MEASURES_MAX):
+            value = _value(content)
+            if value is not None:
+                yield Measure(name, value, own, at)
 
 
 def _by_pattern(regex: str, text: str, at: float) -> Iterator[Measure]:

@@ -62,10 +62,14 @@ def check(
 
 
 def warnings(
-    loaded_values: Mapping[str, Any], locate: Callable[[ValuesPath], str]
+    loaded_values: Mapping[str, Any],
+    locate: Callable[[ValuesPath], str],
+    *,
+    is_local: bool = False,
 ) -> list[Problem]:
-    """Warnings about valid values."""
-    problems = _run([rule for rule in rules() if rule.warning], View(loaded_values, ()), locate, ())
+    """Warnings about valid values; of a run on this machine, none about a cluster."""
+    selected = [rule for rule in rules() if rule.warning and not (is_local and rule.cluster)]
+    problems = _run(selected, View(loaded_values, ()), locate, ())
     return [problem for _, problem in in_file_order(loaded_values, problems)]
 
 
@@ -98,6 +102,18 @@ def find_problems(
         if not rule.warning and not (is_local and rule.cluster)
     ]
     return _run(selected_rules, view, locate, tuple(unreadable))
+
+
+def mount_problems(values: Mapping[str, Any], locate: Callable[[ValuesPath], str]) -> list[Problem]:
+    """What is wrong with where pods would have a folder of code that is not packed yet.
+
+    Args:
+        values: as of `find_problems`.
+        locate: as there.
+    """
+    own = [rule for rule in workspace.RULES if rule.id == workspace.PATH]
+    found = _run(own, View(workspace.with_code(values), ()), locate, ())
+    return [problem for _, problem in found]
 
 
 def verdicts(

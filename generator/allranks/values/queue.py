@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 DEFAULTS, RULES, IMPOSED = "defaults", "rules", "imposed"
 BLOCKS = (DEFAULTS, RULES, IMPOSED)
+# What else makes a file that of a queue: keys that no job has. A release may say nothing but these.
+OWN_KEYS = frozenset({"policy", "quota", "limits", "team", "kueue", "kai", "volcano"})
 _ABOUT = "queue"
 _REVISION_LENGTH = 12
 _CUT = 4  # letters of a rule's name that was cut short
@@ -238,7 +240,7 @@ def from_file(
     if manifest is not None:
         return from_config_map(manifest)
     document = load_yaml(text, source)
-    if not any(block in document.data for block in BLOCKS):
+    if not (OWN_KEYS | set(BLOCKS)).intersection(document.data):
         raise InputError(
             "is no queue's file: it has none of defaults, rules and imposed",
             path="--queue-file",
@@ -391,13 +393,22 @@ def _config_map(text: bytes, source: str) -> Manifest | None:
     """The queue's ConfigMap in a stream of manifests; None where the text is no manifest.
 
     Raises:
-        InputError: there are several, or none among other manifests.
+        InputError: there are several, or none among other manifests, or nothing at all.
     """
     try:
-        documents = [item for item in load_all(text, source) if isinstance(item, dict)]
+        documents = [item for item in load_all(text, source) if item is not None]
     except InputError:
         return None  # the loader of values says what is wrong
-    manifests = [item for item in documents if item.get("kind") and item.get("apiVersion")]
+    if not documents:
+        raise InputError(
+            "is empty, and a queue's file has defaults, rules or imposed",
+            path="--queue-file",
+            hint="write what the team's jobs share, such as `rules: {maxGpusPerJob: 16}`, or leave "
+            "the flag out for no queue",
+            source=source,
+        )
+    mappings = [item for item in documents if isinstance(item, dict)]
+    manifests = [item for item in mappings if item.get("kind") and item.get("apiVersion")]
     if not manifests:
         return None
     maps = [item for item in manifests if item["kind"] == "ConfigMap" and _is_queue(item)]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, get_args
 from allranks.errors import InputError
 from allranks.humanize import list_some, plural
 from allranks.workspace import archive as archives
+from allranks.workspace import sizes
 from allranks.workspace.model import Transport
-from allranks.workspace.report import LARGEST, largest_files
 
 if TYPE_CHECKING:
     from allranks.workspace.model import Archive, Route, Snapshot
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 AUTO = "auto"
 CONFIG_MAPS_BYTES = archives.PART_BYTES * archives.PARTS_MAX
 _WAYS: tuple[Transport, ...] = get_args(Transport)
-_EXCLUDE = "exclude in .allranksignore what is no code"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,13 +144,12 @@ def too_large(words: str, via: str, snapshot: Snapshot | None) -> InputError:
         via: as of `check`.
         snapshot: what was packed, for the largest files.
     """
-    largest = largest_files(snapshot.entries) if snapshot is not None else ()
-    listed = [f"{file.path} ({file.size:,} bytes)" for file in largest]
-    files = f"; the largest: {list_some(listed, LARGEST)}" if listed else ""
+    files = sizes.files_of(snapshot.entries) if snapshot is not None else []
+    largest = sizes.words(files) if files else ""
     other = "workspace.via: image or pvc" if via == "configMap" else "workspace.claim"
     return InputError(
         f"{words}; {plural(archives.PARTS_MAX, 'ConfigMap')} hold at most "
-        f"{CONFIG_MAPS_BYTES:,}{files}",
+        f"{CONFIG_MAPS_BYTES:,}{largest}",
         path="workspace",
-        hint=f"{_EXCLUDE}, or set workspace.registry or {other}",
+        hint=f"{sizes.exclusion(files)}, or set workspace.registry or {other}",
     )

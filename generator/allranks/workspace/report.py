@@ -8,30 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from allranks.workspace import sizes
 from allranks.workspace import snapshot as snapshots
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from allranks.workspace.choice import Way
-    from allranks.workspace.model import Archive, Excluded, GitRevision, Snapshot, SnapshotEntry
-
-LARGEST = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Sized:
-    """A file or a folder, and what it takes.
-
-    Attributes:
-        path: below the workspace; with a slash at its end where it is a folder.
-        size: bytes before they are packed; of a folder, of all that is below it.
-        files: how many files that is.
-    """
-
-    path: str
-    size: int
-    files: int = 1
+    from allranks.workspace.model import Archive, Excluded, GitRevision, Snapshot
+    from allranks.workspace.sizes import Sized
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +72,7 @@ def report(
         way: how it goes.
     """
     kinds = [entry.kind for entry in snapshot.entries]
+    files = sizes.files_of(snapshot.entries)
     return Report(
         folder=str(snapshot.folder),
         digest=snapshot.digest,
@@ -97,37 +83,13 @@ def report(
         size=snapshot.size,
         packed=len(archive.data),
         compression=archive.compression,
-        largest_files=largest_files(snapshot.entries),
-        largest_folders=largest_folders(snapshot.entries),
+        largest_files=sizes.largest_files(files),
+        largest_folders=sizes.largest_folders(files),
         look_alikes=snapshots.look_alikes(entry.path for entry in snapshot.entries),
         excluded=by_rule(snapshot.excluded),
         revision=snapshot.revision,
         way=way,
     )
-
-
-def largest_files(entries: Sequence[SnapshotEntry], most: int = LARGEST) -> tuple[Sized, ...]:
-    """The largest files, the largest first."""
-    files = sorted(
-        (entry for entry in entries if entry.kind == "file"),
-        key=lambda entry: (-entry.size, entry.path),
-    )
-    return tuple(Sized(entry.path, entry.size) for entry in files[:most])
-
-
-def largest_folders(entries: Sequence[SnapshotEntry], most: int = LARGEST) -> tuple[Sized, ...]:
-    """The folders with most in them, at any depth, the fullest first."""
-    sizes: dict[str, list[int]] = {}
-    for entry in entries:
-        if entry.kind != "file":
-            continue
-        for end, char in enumerate(entry.path):
-            if char == "/":
-                total = sizes.setdefault(entry.path[: end + 1], [0, 0])
-                total[0] += entry.size
-                total[1] += 1
-    ordered = sorted(sizes.items(), key=lambda item: (-item[1][0], item[0]))
-    return tuple(Sized(path, size, files) for path, (size, files) in ordered[:most])
 
 
 def by_rule(excluded: Sequence[Excluded]) -> dict[str, tuple[str, ...]]:

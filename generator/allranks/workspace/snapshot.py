@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from allranks.errors import InputError, InvalidValues, Problem
 from allranks.humanize import list_some, plural
-from allranks.workspace import ignore, secrets
+from allranks.workspace import ignore, secrets, sizes
 from allranks.workspace.model import GitRevision, Snapshot, SnapshotEntry
 
 if TYPE_CHECKING:
@@ -340,13 +340,11 @@ def _refuse_size(root: Path, paths: Sequence[Item]) -> None:
     size = sum(item.status.st_size for item in files)
     if size <= BYTES_MAX:
         return
-    largest = sorted(files, key=lambda item: (-item.status.st_size, item.path))
-    words = [f"{shown_path(item.path)} ({item.status.st_size:,} bytes)" for item in largest]
+    sized = [sizes.Sized(shown_path(item.path), item.status.st_size) for item in files]
     raise InputError(
-        f"holds {size:,} bytes that would go, of at most {BYTES_MAX:,}; the largest: "
-        f"{list_some(words, 10)}",
+        f"holds {size:,} bytes that would go, of at most {BYTES_MAX:,}{sizes.words(sized)}",
         path=str(root),
-        hint=f"exclude what is no code in {ignore.IGNORE_FILE}, and mount data from storage",
+        hint=f"{sizes.exclusion(sized)}, and mount data from storage",
     )
 
 

@@ -22,8 +22,8 @@ from allranks.errors import AllranksError, InputError, NotFoundError, RunError
 from allranks.humanize import list_some, plural
 from allranks.k8s.fields import items, mapping, text
 from allranks.workspace import archive as archives
-from allranks.workspace import record
-from allranks.workspace.model import Archive
+from allranks.workspace import record, sizes
+from allranks.workspace.model import Archive, Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -217,19 +217,29 @@ class SyncTarget(Protocol):
         """
 
 
-def check_size(archive: Archive) -> None:
-    """Refuse an archive that no ConfigMap holds.
+def pack(snapshot: Snapshot) -> Archive:
+    """Pack a snapshot for a sync.
 
     Raises:
-        InputError: it is too large.
+        InputError: no ConfigMap holds it, or a file has changed meanwhile.
     """
+    try:
+        archive = archives.pack(snapshot, archives.PART_BYTES)
+    except archives.TooLargeError as error:
+        raise _too_large(f"more than {error.size:,}", snapshot) from error
     if len(archive.data) > archives.PART_BYTES:
-        raise InputError(
-            f"the workspace has {len(archive.data):,} bytes when packed; a sync brings at most "
-            f"{archives.PART_BYTES:,}",
-            path="--workspace",
-            hint="leave data out with .allranksignore, or submit it anew",
-        )
+        raise _too_large(f"{len(archive.data):,}", snapshot)
+    return archive
+
+
+def _too_large(size: str, snapshot: Snapshot) -> InputError:
+    files = sizes.files_of(snapshot.entries)
+    return InputError(
+        f"the workspace has {size} bytes when packed; a sync brings at most "
+        f"{archives.PART_BYTES:,}{sizes.words(files)}",
+        path="--workspace",
+        hint=f"{sizes.exclusion(files)}, or submit it anew",
+    )
 
 
 def running_pods(target: SyncTarget) -> Mapping[str, SyncPod]:

@@ -19,12 +19,14 @@ class ValuesDocument:
     Attributes:
         data: the mapping, typed as Helm types it.
         source: the name the file was given by, for messages.
+        repeated: keys that a mapping has twice, each with both of its lines; the later one counts.
     """
 
     data: dict[str, Any]
     source: str
     _lines: dict[int, Lines] = field(default_factory=dict, repr=False, compare=False)
     _tokens: dict[int, Tokens] = field(default_factory=dict, repr=False, compare=False)
+    repeated: tuple[tuple[str, int, int], ...] = field(default=(), repr=False, compare=False)
 
     def line(self, path: Sequence[str | int]) -> int | None:
         """The line of a key or list item, from 1; None where the file has none."""

@@ -99,10 +99,13 @@ def load_list(text: str | bytes, source: str, key: str) -> ValuesDocument:
     return _document(data, source, reader)
 
 
-def _document(data: dict[str, Any], source: str, reader: _ValueBuilder) -> ValuesDocument:
+def _document(
+    data: dict[str, Any], source: str, reader: _ValueBuilder, line: int = 0
+) -> ValuesDocument:
     from allranks.yamlio.document import ValuesDocument
 
-    return ValuesDocument(data, source, reader.lines, reader.tokens)
+    repeated = tuple(item for item in reader.repeated if item[2] >= line)
+    return ValuesDocument(data, source, reader.lines, reader.tokens, repeated)
 
 
 def _single(text: str | bytes, source: str) -> tuple[_ValueBuilder, Any, int]:
@@ -165,7 +168,7 @@ def load_objects(text: str | bytes, source: str) -> list[tuple[ValuesDocument, i
     """
     reader = _ValueBuilder(_decode(text, source), source, strict=False, lines=True)
     return [
-        (_document(data, source, reader), line)
+        (_document(data, source, reader, line), line)
         for data, line in reader.documents()
         if isinstance(data, dict)
     ]
@@ -187,6 +190,8 @@ class _ValueBuilder:
         self._strict = strict
         self._keeps_lines = strict or lines
         self._next: Any = CParser(text).get_event
+        # Keys that a mapping has twice, with both lines; empty where that is refused.
+        self.repeated: list[tuple[str, int, int]] = []
         # By anchor, a list of two: the value, or _OPEN while it is being read; and its token.
         self._anchors: dict[str, list[Any]] = {}
         self._aliased = 0
@@ -313,15 +318,10 @@ class _ValueBuilder:
                 self._merge(out, lines, tokens, depth)
                 continue
             key = self._key(event, depth)
-            if strict:
-                if key in own:
-                    self._fail(
-                        event,
-                        f"the key {key!r} is given twice, first on line {lines[key]}",
-                        "keep one of the two",
-                    )
-                own.add(key)
             if keeps:
+                if key in own:
+                    self._repeat(key, lines[key], event)
+                own.add(key)
                 lines[key] = event.start_mark.line + 1
             out[key] = self._value(read(), depth)
             if self._token is not None:
@@ -332,6 +332,16 @@ class _ValueBuilder:
             self.lines[id(out)] = lines
             self.tokens[id(out)] = tokens
         return out
+
+    def _repeat(self, key: str, first: int, event: Any) -> None:
+        """A key that its mapping has already: the later one counts, where both are allowed."""
+        if self._strict:
+            self._fail(
+                event,
+                f"the key {key!r} is given twice, first on line {first}",
+                "keep one of the two",
+            )
+        self.repeated.append((key, first, event.start_mark.line + 1))
 
     def _key(self, event: Any, depth: int) -> str:
         if type(event) is ScalarEvent and event.tag is None and event.anchor is None:

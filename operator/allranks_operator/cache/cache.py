@@ -12,8 +12,9 @@ import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
+from allranks.k8s.parts import PartTable
 from allranks_operator.cache import owner_keys
-from allranks_operator.cache.trim import PartTable, trim
+from allranks_operator.cache.trim import trim
 from allranks_operator.kube import bounds
 
 if TYPE_CHECKING:

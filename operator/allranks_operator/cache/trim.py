@@ -10,12 +10,14 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
+from allranks.k8s.parts import intern_strings
 from allranks_operator.kube import bounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from allranks.k8s.manifest import Manifest
+    from allranks.k8s.parts import PartTable
 
 
 _METADATA = (
@@ -195,38 +197,3 @@ _BY_KIND: dict[str, Callable[[Manifest, PartTable], Manifest]] = {
     "StatefulSet": _controller,
     "Service": _service,
 }
-
-
-# Enough for the parts of a thousand runs; beyond, sharing begins anew and nothing else is lost.
-_MOST = 65_536
-
-
-class PartTable:
-    """A table of shared parts, for any thread; a race keeps a part twice, and no worse."""
-
-    def __init__(self) -> None:
-        """Create an empty table."""
-        self._parts: dict[str, Any] = {}
-
-    def part(self, value: Any) -> Any:
-        """The shared copy of a part of an object (a JSON list or object)."""
-        if not value:
-            return value
-        key = repr(value)
-        shared = self._parts.get(key)
-        if shared is None:
-            if len(self._parts) >= _MOST:
-                self._parts.clear()
-            shared = self._parts[key] = intern_strings(value)
-        return shared
-
-
-def intern_strings(value: Any) -> Any:
-    """The same value with each string interned; unused strings are freed."""
-    if isinstance(value, str):
-        return sys.intern(value)
-    if isinstance(value, dict):
-        return {sys.intern(key): intern_strings(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [intern_strings(item) for item in value]
-    return value

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from allranks_operator.failure_log import FailureLog
     from allranks_operator.kube.client import Api
     from allranks_operator.metrics import Metrics
+    from allranks_operator.progress_log import ProgressLog
     from allranks_operator.workqueue import WorkItem, WorkQueue
 
 
@@ -90,6 +91,7 @@ class TrainingRunReconciler:
         recorder: EventRecorder,
         explainer: Explainer,
         logs: FailureLog | None,
+        progress_log: ProgressLog | None = None,
     ) -> None:
         """Create it; nothing is reconciled yet.
 
@@ -102,6 +104,7 @@ class TrainingRunReconciler:
             recorder: writes Events.
             explainer: lists the objects that explain a run.
             logs: reads the end of a failed rank's log; None where it may not.
+            progress_log: reads how far a training is; None likewise.
         """
         self._api = api
         self._cache = cache
@@ -111,6 +114,7 @@ class TrainingRunReconciler:
         self._recorder = recorder
         self._explainer = explainer
         self._logs = logs
+        self._progress_log = progress_log
         self._rate_limiter = RateLimiter(1.0)
         self._backoff = Backoff()
         self._memory: dict[Key, _Memory] = {}
@@ -178,7 +182,7 @@ class TrainingRunReconciler:
             status,
             previous,
             int(run["metadata"].get("generation") or 0),
-            progress.read(observation.pods),
+            self._progress(key, observation, status),
             time.time(),
         )
         new_status: Manifest = plain(built)
@@ -195,6 +199,18 @@ class TrainingRunReconciler:
         self._record_end(run, previous, new_status, status)
         if item.since is not None:
             self._metrics.reaction_seconds.observe(time.monotonic() - item.since)
+
+    def _progress(
+        self, key: Key, observation: Observation, status: RunStatus
+    ) -> Mapping[str, Any] | None:
+        """How far the training is; None where it is not said now."""
+        report = progress.read(observation.pods)
+        if report is not None or self._progress_log is None:
+            return report
+        report, again = self._progress_log.of(observation, status)
+        if again is not None:
+            self._queue.add(key, after=again)
+        return report
 
     def _record_end(
         self,
@@ -262,12 +278,13 @@ class TrainingRunReconciler:
         objects, events, notes = self._explainer.explain(
             key.namespace, observation.objects, observation.pods
         )
-        if not (objects or events or notes):
-            return status
-        more = replace(
-            observation, objects=(*observation.objects, *objects), events=events, notes=notes
-        )
-        return reduce.reduce(more)
+        faults = self._explainer.node_faults(observation.pods)
+        if objects or events or notes:
+            more = replace(
+                observation, objects=(*observation.objects, *objects), events=events, notes=notes
+            )
+            status = reduce.reduce(more)
+        return replace(status, node_faults=faults)
 
     def _deleted_status(
         self, key: Key, observation: Observation, status: RunStatus, previous: Mapping[str, Any]

@@ -162,7 +162,7 @@ def test_what_cannot_be_swept_is_refused(cli: Any, section: str, message: str) -
             TOO_MUCH,
         ),
         (["--set-range", "torchrun.prot=1,2"], NO_PATH),
-        (["--trials", "0"], "invalid value for '--trials': 0 is not in the range x>=1"),
+        (["--trials", "0"], "--trials: 0 is less than 1"),
     ],
 )
 def test_flags_that_cannot_be_are_refused(cli: Any, flags: list[str], message: str) -> None:
@@ -343,7 +343,7 @@ def test_there_are_no_sweeps_at_first(cli: Any) -> None:
         (["-o", "yaml"], "-o yaml is of one trial"),
         (["--best", "-o", "csv"], "-o csv is of all trials"),
         (["--best", "--top", "3"], "--top: is for the table of all trials"),
-        (["--top", "0"], "invalid value for '--top': 0 is not in the range x>=1"),
+        (["--top", "0"], "--top: 0 is less than 1"),
     ],
 )
 def test_flags_of_results_that_do_not_fit(cli: Any, flags: list[str], message: str) -> None:

@@ -249,10 +249,11 @@ def test_a_typo_in_a_fragment_names_the_nearest_key() -> None:
         assert "backoffLimit" in hints
 
 
-@pytest.mark.parametrize("key", ["workload", "layout", "queueRef", "torchrun"])
+@pytest.mark.parametrize("key", ["workload", "layout", "queueRef", "torchrun", "snapshot"])
 def test_what_is_a_jobs_own_is_in_no_fragment(key: str, helm: Any) -> None:
     """Which chart, and what the command line writes."""
-    assert key in helm.refusal(CHART, values={"defaults": {key: {}}})
+    block = {"workspace": {key: {}}} if key == "snapshot" else {key: {}}
+    assert key in helm.refusal(CHART, values={"defaults": block})
 
 
 @pytest.mark.parametrize(

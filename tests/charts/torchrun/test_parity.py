@@ -34,7 +34,8 @@ TORCHRUN = Parity(
             "torchrun": {"rdzvEndpoint": "etcd.infra:2379", "rdzvBackend": "etcd"}
         },
     },
-    other=OTHER | {"torchrun.controller": "StatefulSet", "torchrun.module": True},
+    other=OTHER
+    | {"torchrun.controller": "StatefulSet", "torchrun.module": True, "torchrun.spares": 1},
     elsewhere=ELSEWHERE,
 )
 

@@ -95,7 +95,34 @@ def test_nothing_is_said_for_torchrun_by_default(render: Render, env: Env) -> No
         "PET_MAX_RESTARTS",
         "PET_NO_PYTHON",
         "PET_STANDALONE",
-    } == set(env(render()))
+    } == set(env(render(trackers={"mode": "none"})))
+
+
+def test_trackers_are_told_the_run_and_the_users_own_variables_win(
+    render: Render, env: Env, pod: Any
+) -> None:
+    """All attempts of a Job have its uid, pods of no Job a name of the release; env is never lost."""
+
+    def told(**values: Any) -> dict[str, Any]:
+        names = ("WANDB_", "MLFLOW_", "ALLRANKS_RUN_UID")
+        return {key: text for key, text in env(render(**values)).items() if key.startswith(names)}
+
+    variables = pod(render())["spec"]["containers"][0]["env"]
+    (uid,) = (item["valueFrom"] for item in variables if item["name"] == "ALLRANKS_RUN_UID")
+    path = "metadata.labels['batch.kubernetes.io/controller-uid']"
+    assert path == uid["fieldRef"]["fieldPath"]
+    assert "$(ALLRANKS_RUN_UID)" == told()["WANDB_RUN_ID"]
+    assert "allow" == told()["WANDB_RESUME"]
+    own = told(env={"WANDB_RUN_ID": "mine", "MLFLOW_RUN_NAME": "other"})
+    assert ("mine", "other") == (own["WANDB_RUN_ID"], own["MLFLOW_RUN_NAME"])
+    assert "WANDB_RESUME" not in own
+    assert "seven" == told(trackers={"id": "seven"})["WANDB_RUN_ID"]
+    assert {"WANDB_RUN_GROUP", "WANDB_NAME", "MLFLOW_RUN_NAME"} == set(
+        told(trackers={"mode": "names"})
+    )
+    in_set = told(torchrun={"controller": "StatefulSet"})["WANDB_RUN_ID"]
+    assert in_set.rpartition("-")[0]
+    assert "$" not in in_set
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,9 @@ def _rank(order: socket.socket) -> int:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     os.environ.clear()
     os.environ.update(env)
+    # What the launcher has set since this process began.
+    paths = filter(None, env.get("PYTHONPATH", "").split(os.pathsep))
+    sys.path += [path for path in paths if path not in sys.path]
     for name, number, file in zip(("stdout", "stderr"), (1, 2), files, strict=True):
         os.dup2(file, number)
         os.close(file)

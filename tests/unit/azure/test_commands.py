@@ -7,8 +7,6 @@ import stat
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from tests.azure_fake import arm
 from tests.azure_fake.arm import Answer, Fault, error
@@ -46,6 +44,8 @@ def test_up_makes_all_and_up_again_nothing(azure: Azure) -> None:
     assert (0, 0, 2) == tuple(pools["gpu"][key] for key in ("count", "minCount", "maxCount"))
     retention = there["retention"]["demodata"]
     assert {"enabled": True, "days": 7} == retention["fileServices"]["shareDeleteRetentionPolicy"]
+    assert "roles are given by an owner" in first.out
+    assert "--role 'Storage Account Contributor'" in first.out
     writes = azure.fake.writes()
     second = azure.run("up", "--yes", "-o", "json")
     assert 0 == second.code, second.err
@@ -201,18 +201,20 @@ def _finish(azure: Azure, *words: str) -> None:
 
 @pytest.fixture(scope="module")
 def whole() -> dict[str, object]:
-    """What is there after an `up` that nobody has stopped."""
+    """What is there after an `up` that nobody has stopped, from the first that asks."""
     return {}
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("step", range(1, 9))
 def test_up_goes_on_where_it_was_killed(
-    make_azure: Callable[..., Azure], step: int, after: bool
+    make_azure: Callable[..., Azure], whole: dict[str, object], step: int, after: bool
 ) -> None:
     """Killed at any of its steps, before or after Azure took it, `up` given again ends the same."""
-    other = make_azure()
-    other.up()
+    if not whole:
+        other = make_azure()
+        other.up()
+        whole |= {"there": other.fake.there(), "kubeconfig": other.kubeconfig()}
     azure = make_azure()
     azure.fake.kill_at_write, azure.fake.kill_after = step, after
 
@@ -220,33 +222,7 @@ def test_up_goes_on_where_it_was_killed(
 
     assert -signal.SIGKILL == killed.code, killed.err
     _finish(azure, "up", "--yes")
-    assert other.fake.there() == azure.fake.there()
-    assert other.kubeconfig() == azure.kubeconfig()
-
-
-@given(
-    kills=st.lists(st.tuples(st.integers(10, 45), st.booleans()), min_size=1, max_size=3),
-    lag=st.integers(0, 3),
-    looks=st.integers(1, 4),
-)
-@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_up_and_down_killed_again_and_again(
-    make_azure: Callable[..., Azure], kills: list[tuple[int, bool]], lag: int, looks: int
-) -> None:
-    """Killed at any request, also one that reads, and again: up and down end as without it.
-
-    Azure may be slow, and may not show at once what was made.
-    """
-    azure = make_azure(lag=lag, looks=looks)
-    for words, expected in ((("up", "--yes"), [GROUP, MACHINES]), (("down", "--yes"), [])):
-        for number, is_after in kills:
-            azure.fake.kill_after = is_after
-            azure.fake.kill_at = len(azure.fake.requests) + number
-            azure.run(*words)
-        _finish(azure, *words)
-        assert expected == list(azure.fake.there()["groups"])
-        if expected:
-            assert {"demodata": {"datasets": 100}} == azure.fake.there()["shares"]
+    assert whole == {"there": azure.fake.there(), "kubeconfig": azure.kubeconfig()}
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
@@ -261,6 +237,43 @@ def test_down_goes_on_where_it_was_killed(azure: Azure, words: list[str], after:
     there = azure.fake.there()
     assert (["storageAccounts/demodata"] if words else []) == list(there["things"])
     assert ([GROUP] if words else []) == list(there["groups"])
+
+
+def test_down_right_after_an_up_that_was_killed(make_azure: Callable[..., Azure]) -> None:
+    """What Azure does not show yet is waited for, and said so; then it is removed as any other."""
+    azure = make_azure(lag=5)
+    azure.fake.kill_at_write, azure.fake.kill_after = 1, True
+    assert -signal.SIGKILL == azure.run("up", "--yes").code
+    azure.fake.kill_at_write = None
+
+    ended = azure.run("down", "--yes")
+
+    assert (0, "demo is gone") == (ended.code, ended.out.splitlines()[-1])
+    assert "it is asked again for 2 minutes" in ended.err
+    assert {} == azure.fake.there()["groups"]
+
+
+def test_what_the_list_of_the_group_lacks_goes_too(azure: Azure) -> None:
+    """What Azure gives by name is removed, also where the list of what is there is behind."""
+    azure.up()
+    azure.fake.list_lags = True
+
+    ended = azure.run("down", "--keep-storage", "--yes")
+
+    assert 0 == ended.code, ended.err
+    assert ["storageAccounts/demodata"] == list(azure.fake.there()["things"])
+
+
+def test_machines_that_stay_are_no_success(azure: Azure) -> None:
+    """Where the group of the machines does not go, `down` names it and fails: it is paid for."""
+    azure.up()
+    body = azure.fake.groups[MACHINES].body
+    azure.fake.faults = [Fault("GET", f"{MACHINES}$", Answer(200, body), times=1000)]
+
+    ended = azure.run("down", "--yes")
+
+    assert 1 == ended.code
+    assert f"`az group delete --name {MACHINES}`" in ended.err
 
 
 def test_twice_at_once(make_azure: Callable[..., Azure]) -> None:
@@ -390,15 +403,96 @@ def test_a_token_that_expires(azure: Azure) -> None:
     assert "az login" in never.err
 
 
-def test_no_rights_name_the_role(azure: Azure) -> None:
-    """What one may not do is told with the action, and the role that is missing."""
-    azure.fake.may_not = "PUT .*managedClusters"
+@pytest.mark.parametrize(
+    ("may_not", "what", "role", "place"),
+    [
+        (
+            "PUT .*managedClusters",
+            "make cluster demo",
+            "Azure Kubernetes Service Contributor Role",
+            f"/subscriptions/{arm.SUBSCRIPTION}/resourceGroups/{GROUP}",
+        ),
+        (
+            f"PUT .*{GROUP}$",
+            f"make resource group {GROUP}",
+            "Contributor",
+            f"/subscriptions/{arm.SUBSCRIPTION}",
+        ),
+        (
+            f"DELETE .*{GROUP}$",
+            f"remove resource group {GROUP}",
+            "Contributor",
+            f"/subscriptions/{arm.SUBSCRIPTION}/resourcegroups/{GROUP}",
+        ),
+        (
+            "GET .*skus",
+            "list the sizes of machines",
+            "Reader",
+            f"/subscriptions/{arm.SUBSCRIPTION}",
+        ),
+        (
+            "POST .*register",
+            "register the resource provider Microsoft.Storage",
+            "Contributor",
+            f"/subscriptions/{arm.SUBSCRIPTION}",
+        ),
+    ],
+    ids=["cluster", "group", "removal", "sizes", "provider"],
+)
+def test_no_rights_name_the_role(
+    azure: Azure, may_not: str, what: str, role: str, place: str
+) -> None:
+    """What one may not do is told with the role that is missing, and the command that gives it."""
+    azure.fake.may_not = may_not
+    azure.fake.registered["Microsoft.Storage"] = "register" not in may_not
+    if "DELETE" in may_not:
+        azure.fake.add_group(GROUP, TAGS)
 
-    ended = azure.run("up", "--yes")
+    ended = azure.run("down" if "DELETE" in may_not else "up", "--yes")
 
     assert 1 == ended.code
-    assert "you may not make cluster demo" in ended.err
-    assert "Azure Kubernetes Service Contributor Role, or Contributor" in ended.err
+    assert f"you may not {what}" in ended.err
+    command = f"--role '{role}' --assignee {arm.SUBSCRIPTION} --scope {place}`"
+    assert f"az role assignment create {command}" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "message", "fix"),
+    [
+        (409, "ScopeLocked", "The scope cannot perform delete operation.", "az lock delete"),
+        (409, "ReadOnlyDisabledSubscription", "It is disabled.", "have the subscription enabled"),
+        (403, "RequestDisallowedByPolicy", "Resource was disallowed.", "who owns the policy"),
+        (
+            401,
+            "InvalidAuthenticationTokenTenant",
+            f"It must match the tenant 'https://sts.windows.net/{arm.SUBSCRIPTION}/'.",
+            f"az login --tenant {arm.SUBSCRIPTION}",
+        ),
+    ],
+    ids=["lock", "disabled", "policy", "tenant"],
+)
+def test_what_stays_refused_is_asked_once(
+    azure: Azure, status: int, code: str, message: str, fix: str
+) -> None:
+    """Locks, policies and the like are told at once with their own fix, and not waited out."""
+    azure.fake.add_group(GROUP, TAGS)
+    azure.fake.faults = [Fault("DELETE", "", error(status, code, message), times=1000)]
+
+    ended = azure.run("down", "--yes")
+
+    assert 1 == ended.code
+    assert fix in ended.err
+    assert [f"DELETE {GROUP}"] == azure.fake.writes()
+
+
+def test_no_login(azure: Azure) -> None:
+    """Without a login it is one error with its fix, and nothing of the SDK's own log."""
+    azure.write(FILE + "login: environment\n")
+
+    ended = azure.run("plan", ALLRANKS_AZURE_ENDPOINT="")
+
+    assert (2, 2) == (ended.code, len(ended.err.splitlines())), ended.err
+    assert ended.err.startswith("error: there is no login to Azure: EnvironmentCredential")
 
 
 def test_a_subscription_that_is_not_there(azure: Azure) -> None:
@@ -507,6 +601,30 @@ def test_reap_goes_by_azures_clock(azure: Azure) -> None:
     assert ["theirs"] == list(azure.fake.there()["groups"])
 
 
+def test_reap_goes_on_where_one_cannot_go(azure: Azure) -> None:
+    """What cannot be removed does not keep the rest; what was given more time meanwhile stays."""
+    azure.up()
+    azure.fake.add_group("second", {**TAGS, "allranks-name": "second"})
+    azure.fake.add_group("third", {**TAGS, "allranks-name": "third"})
+    azure.fake.pass_time(24)
+    more = {**TAGS, "allranks-name": "third", "allranks-expires": "2027-01-01T00:00:00Z"}
+    given = {**azure.fake.groups["third"].body, "tags": more}
+    azure.fake.faults = [
+        Fault("DELETE", GROUP, error(409, "ScopeLocked", "It is locked."), times=1000),
+        Fault("GET", "third$", Answer(200, given), times=1000),
+    ]
+
+    ended = azure.run("reap", "--yes", "-o", "json")
+
+    assert 1 == ended.code
+    assert [{"name": "second", "resourceGroup": "second"}] == ended.data["removed"]
+    assert ["Azure does not remove resource group allranks-demo: It is locked"] == [
+        problem["message"] for problem in ended.data["problems"]
+    ]
+    assert [GROUP, MACHINES, "third"] == list(azure.fake.there()["groups"])
+    assert "third has been given more time" in ended.err
+
+
 def test_reap_from_inside_begins_and_ends(azure: Azure) -> None:
     """With --no-wait it ends when Azure has begun: the pod that asks goes with the cluster."""
     azure.up()
@@ -594,6 +712,8 @@ current-context: demo
     assert 0 == azure.run("kubeconfig", "--overwrite", "--no-switch").code
     users = [item["name"] for item in azure.kubeconfig()["users"]]
     assert ["me", f"clusterUser_{GROUP}_demo"] == users
+    again = azure.run("kubeconfig", "-o", "json")
+    assert {"ok": True, "context": "demo", "isCurrent": True} == again.data
 
 
 def test_errors_are_json_with_o_json(azure: Azure) -> None:

@@ -42,6 +42,28 @@ def test_the_starter_is_the_defaults(tmp_path: Path) -> None:
     assert [0] == [pool.min_nodes for pool in short.pools]
 
 
+@pytest.mark.parametrize("name", ["12", "on", "1e3"])
+def test_a_starter_can_be_read(tmp_path: Path, name: str) -> None:
+    """A name that YAML would read as no text is written as one."""
+    assert name == _load(tmp_path, settings.starter(name, ID, "West Europe")).name
+
+
+@pytest.mark.parametrize(
+    ("words", "path"),
+    [
+        ({"name": "a: b"}, "--name"),
+        ({"subscription": "5"}, "--subscription"),
+        ({"region": "x\ny: z"}, "--region"),
+    ],
+)
+def test_a_starter_that_nobody_can_use_is_refused(words: dict[str, str], path: str) -> None:
+    """What Azure forbids is told before an azure.yaml with it is printed."""
+    with pytest.raises(InvalidValues) as caught:
+        settings.check_starter(**{"name": "", "subscription": "", "region": "", **words})
+
+    assert {path} == {problem.path for problem in caught.value.problems}
+
+
 def test_the_subscription_of_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

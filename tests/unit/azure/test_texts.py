@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
-import shlex
 import subprocess
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allranks.azure import bodies, by_hand, cron, kubeconfig, settings
-from allranks.azure.desired import Desired, desired
+from allranks.azure.desired import TAG_EXPIRES, TAG_MADE, desired, expires_at, made_at
 from allranks.errors import InputError, RunError
 from allranks.yamlio.load import load_all
 
@@ -44,21 +45,40 @@ def file(tmp_path: Path) -> settings.Settings:
     return settings.load(str(tmp_path / "azure.yaml"))
 
 
-@pytest.fixture
-def wanted(file: settings.Settings) -> Desired:
-    """What it wants."""
-    return desired(file, None, NOW)
+_AZ = """\
+#!/bin/sh
+for word in "$@"; do printf '%s\\t' "$word"; done >> az.log
+echo >> az.log
+echo ID
+"""
 
 
-def test_az_is_a_program_of_a_shell(wanted: Desired) -> None:
-    """A shell takes the commands as they are, with every name of the file in them."""
-    text = by_hand.az(wanted, ID)
+def _run_az(text: str, folder: Path, **env: str) -> list[list[str]]:
+    """Give the commands to a shell, with an `az` that only takes note; the words of each call."""
+    program, log = folder / "az", folder / "az.log"
+    program.write_text(_AZ)
+    program.chmod(0o755)
+    log.unlink(missing_ok=True)
+    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["sh"],
+        input=text,
+        cwd=folder,
+        env={"PATH": path, **env},
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+    assert (0, "") == (done.returncode, done.stderr)
+    return [line.split("\t")[:-1] for line in log.read_text().splitlines()]
 
-    checked = subprocess.run(["sh", "-n"], input=text, text=True, capture_output=True, check=False)
-    assert (0, "") == (checked.returncode, checked.stderr)
-    lines = [
-        shlex.split(line) for line in text.replace("\\\n", " ").splitlines() if line[:3] == "az "
-    ]
+
+def test_az_is_a_program_of_a_shell(file: settings.Settings, tmp_path: Path) -> None:
+    """A shell runs the commands with every name of the file; their expiry begins when they run."""
+    text = by_hand.az(file)
+
+    lines = _run_az(text, tmp_path)
+    assert text == by_hand.az(file)
     assert [
         "account set",
         "provider register",
@@ -74,27 +94,64 @@ def test_az_is_a_program_of_a_shell(wanted: Desired) -> None:
         "storage share-rm",
         "storage share-rm",
         "aks get-credentials",
-    ] == [" ".join(line[1:3]) for line in lines]
-    assert "team=a 'b' ${c}" in lines[4]
+    ] == [" ".join(line[:2]) for line in lines]
+    tags = dict(word.split("=", 1) for word in lines[4][lines[4].index("--tags") + 1 :])
+    assert ("demo", "a 'b' ${c}") == (tags["allranks-name"], tags["team"])
+    made, expires = made_at(tags), expires_at(tags)
+    assert made is not None
+    assert abs((datetime.now(UTC) - made).total_seconds()) < 3600
+    assert expires is not None
+    assert timedelta(hours=12) - (expires - made) < timedelta(minutes=1)
     pool = lines[6]
     assert ("0", "2") == (pool[pool.index("--min-count") + 1], pool[pool.index("--max-count") + 1])
 
 
-def test_bicep_has_what_the_requests_have(wanted: Desired) -> None:
-    """Every key and text of the requests stands in the file, and each brace is closed."""
-    text = by_hand.bicep(wanted)
+def test_roles_are_given_where_they_are_asked_for(file: settings.Settings, tmp_path: Path) -> None:
+    """With ROLES=yes each identity gets its role on the account, and pods a workload identity."""
+    lines = _run_az(by_hand.az(file), tmp_path, ROLES="yes", NAMESPACE="team")
+
+    given_roles = [line for line in lines if line[:3] == ["role", "assignment", "create"]]
+    assert [
+        "Storage File Data Privileged Contributor",
+        "Storage Blob Data Contributor",
+        "Storage Account Contributor",
+        "Storage Account Contributor",
+        "Storage Account Contributor",
+    ] == [line[line.index("--role") + 1] for line in given_roles]
+    account = f"/providers/Microsoft.Storage/storageAccounts/{file.account}"
+    assert [] == [line for line in given_roles if not line[-1].endswith(account)]
+    assert [] == [line for line in given_roles if "ID" not in line]
+    assert [1] == [1 for line in lines if "system:serviceaccount:team:default" in line]
+    plain = replace(file, cloud="usGovernment", shares=(), max_hours=0)
+    lines = _run_az(by_hand.az(plain), tmp_path)
+    assert ["cloud", "set", "--name", "AzureUSGovernment"] == lines[0]
+    assert "allranks-expires" not in by_hand.az(plain) + by_hand.bicep(plain)
+
+
+def test_bicep_has_what_the_requests_have(file: settings.Settings) -> None:
+    """Every key and text of the requests stands in the file, and each brace is closed.
+
+    Its tags are those of the group, so that all has one expiry; pools are made one after the other.
+    """
+    two = replace(file, pools=(*file.pools, replace(file.pools[0], name="more")))
+    text, wanted = by_hand.bicep(two), desired(two, None, NOW)
 
     assert "team: 'a \\'b\\' \\${c}'" in text
+    assert text == by_hand.bicep(two)
+    assert 2 == text.count("tags: resourceGroup().tags")
+    assert "  dependsOn: [\n    pool0\n  ]\n" in text
     body = re.sub(r"'(\\.|[^'\\])*'", "''", text)
     assert body.count("{") == body.count("}")
     assert body.count("[") == body.count("]")
-    symbols = re.findall(r"(?m)^resource (\w+) '([^']+)@\d{4}-\d\d-\d\d' = \{$", text)
-    assert ["cluster", "pool0", "account", "files", "share0", "share1", "blobs", "container0"] == [
-        symbol for symbol, _ in symbols
-    ]
-    for key in _keys(bodies.cluster_body(wanted.cluster)) | _keys(
-        bodies.pool_body(wanted.pools[0])
-    ):
+    symbols = re.findall(r"(?m)^resource (\w+) '[^']+@\d{4}-\d\d-\d\d' = .*\{$", text)
+    assert [
+        *("cluster", "pool0", "pool1"),
+        *("account", "files", "share0", "share1", "blobs", "container0"),
+        *("roleOfCluster", "roleOfNodes", "roleForShares", "roleForBlobs"),
+    ] == symbols
+    assert 4 == text.count(" = if (giveRoles")
+    keys = _keys(bodies.cluster_body(wanted.cluster)) | _keys(bodies.pool_body(wanted.pools[0]))
+    for key in keys - {TAG_EXPIRES, TAG_MADE}:  # the group has them
         assert re.search(rf"(?m)^ *'?{re.escape(key)}'?: ", text), key
 
 

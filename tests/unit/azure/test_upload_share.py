@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import email.utils
 import json
 import os
 import signal
 import subprocess
 import sys
 import threading
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,6 +93,22 @@ def test_a_folder_arrives_as_it_is(fake: FakeFiles, data: Path, upload: Any) -> 
     assert share.folders == {"mnist", "mnist/v1", "mnist/v1/train", "mnist/v1/empty"}
 
 
+@pytest.mark.parametrize(
+    ("version", "requests"),
+    [("2026-10-06", (2, 0, 0)), ("2025-11-05", (1 + 2, 2, 2))],
+    ids=["new", "old"],
+)
+def test_a_small_file_is_one_request_where_azure_takes_it_so(
+    fake: FakeFiles, upload: Any, version: str, requests: tuple[int, ...]
+) -> None:
+    """A cloud that does not know it yet is asked in the old way, from its first refusal on."""
+    fake.version = version
+    assert upload("data", "share:datasets", "--parallel", "1")[0] == 0
+    assert len(content(fake.shares["datasets"])) == 2
+    operations = ("create", "put_range", "set_properties")
+    assert requests == tuple(fake.counts[name] for name in operations)
+
+
 def test_what_is_there_is_not_sent_again(fake: FakeFiles, data: Path, upload: Any) -> None:
     """A file that was changed is, also where it is as long as before."""
     upload("data", "share:datasets")
@@ -168,7 +186,7 @@ def test_a_file_that_changes_meanwhile_is_named(fake: FakeFiles, data: Path, upl
     """With exit code 1, after all others were sent."""
 
     def change(operation: str, path: str) -> None:
-        if operation == "put_range" and path == "labels.txt":
+        if operation == "create" and path == "labels.txt":
             (data / "labels.txt").write_text("cat dog bird")
 
     fake.fault = change
@@ -234,11 +252,23 @@ def test_a_server_that_is_busy_is_asked_again(fake: FakeFiles, upload: Any) -> N
 
 def test_a_server_that_stays_busy_ends_the_upload(fake: FakeFiles, upload: Any) -> None:
     """After some tries, with what to do."""
-    fake.fault = lambda operation, _: _BUSY if operation == "put_range" else None
+    fake.fault = lambda operation, _: _BUSY if operation == "create" else None
     code, _, err = upload("data", "share:datasets")
     assert code == 1
     assert "127.0.0.1 does not take the request: ServerBusy" in err
     assert "give the same command again" in err
+
+
+@pytest.mark.parametrize(("hours", "word"), [(3, "behind"), (-3, "ahead of")])
+def test_a_clock_that_is_wrong_is_named(
+    fake: FakeFiles, upload: Any, hours: int, word: str
+) -> None:
+    """A signature is not taken then, and no other key would be."""
+    date = email.utils.format_datetime(datetime.now(UTC) + timedelta(hours=hours), usegmt=True)
+    fake.fault = lambda *_: (403, "AuthenticationFailed", {"Date": date}, b"")
+    code, _, err = upload("data", "share:datasets")
+    assert code == 1
+    assert f"clock, which is 180 minutes {word} Azure's" in err
 
 
 def test_a_share_that_is_not_there_is_named(upload: Any) -> None:
@@ -351,7 +381,7 @@ def test_an_upload_that_was_killed_goes_on_where_it_was(
     code, out, _ = upload("data", "share:datasets")
     assert code == 0
     assert fake.counts["create"] == 1  # train/0.bin, which comes after
-    assert fake.counts["put_range"] == 2 + 1
+    assert fake.counts["put_range"] == 2
     assert "1 were there already" in out
     assert content(fake.shares["datasets"])["large.bin"] == large
 
@@ -363,7 +393,7 @@ def test_ctrl_c_ends_it_with_the_exit_code_of_an_interruption(fake: FakeFiles, d
     reached, gate = threading.Event(), threading.Event()
 
     def hold(operation: str, _: str) -> None:
-        if operation == "put_range":
+        if operation == "create":
             reached.set()
             gate.wait(_SECONDS)
 

@@ -74,6 +74,19 @@ from allranks.cli import main, typed_command
             "`allranks upgrade big --recreate -f big.yaml -q h100` replaces it",
         ),
         (
+            "submit --workspace code --image a --nodes 2 --env A=b -n team",
+            "as in `allranks submit -- python train.py -n 1`",
+            (
+                "as in `allranks submit -n team --image a --nodes 2 --workspace code -- "
+                "python train.py -n 1`"
+            ),
+        ),
+        (
+            "sync big --workspace 'my code' --include .env",
+            "`allranks submit big --replace` removes it",
+            "`allranks submit big --replace --workspace 'my code' --include .env` removes it",
+        ),
+        (
             "submit big --on local -q nope",
             "`allranks queue list -A` shows them",
             "`allranks queue list -A` shows them",

@@ -18,6 +18,7 @@ from allranks.cli.console import Console
 from allranks.cli.main import main
 from allranks.cli.workspace import WorkspaceFlags
 from allranks.errors import InputError, NameTakenError
+from allranks.service import workspace
 from allranks.values.sources import Sources, load_sources
 
 
@@ -99,8 +100,8 @@ def test_values_may_name_another_workload() -> None:
     [
         ("1A=b", "begins with a digit"),
         ("A", "'A' has no value"),
-        ("=b", "has no name"),
-        ("", "has no name"),
+        ("=b", "nothing stands before the ="),
+        ("", "nothing stands before the ="),
     ],
 )
 def test_a_variable_has_a_name_and_a_value(text: str, words: str) -> None:
@@ -246,6 +247,25 @@ def test_commands_of_allranks_carry_the_place_of_kubectl_torchrun() -> None:
     )
 
 
+def test_kubectl_torchrun_names_its_own_commands(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """In fixes and in the lines behind what it has started; what it has not stays of allranks."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert 2 == kubectl_torchrun.main(["logs", "nope", "--on", "local"])
+    assert "fix: `kubectl torchrun get --on local` shows" in capsys.readouterr().err
+    root, console = kubectl_torchrun.torchrun, Console()
+    context = click.Context(root, obj=console)
+    root.resolve_command(context, ["submit", "-n", "lab"])
+    for command in ("attach demo", "delete demo", "show demo"):
+        console.command(f"allranks {command}")
+    assert [
+        "kubectl torchrun logs --follow demo -n lab",
+        "kubectl torchrun delete demo -n lab",
+        "allranks show demo -n lab",
+    ] == [line.strip() for line in capsys.readouterr().out.splitlines()]
+
+
 @pytest.mark.parametrize("words", ["x", "torchrunjob x", "tj/x", "TorchrunJobs.torchrun.ai/x"])
 @pytest.mark.parametrize("command", ["get", "logs", "delete"])
 def test_a_run_may_be_named_after_its_kind(
@@ -375,10 +395,55 @@ def test_a_dry_run_shows_the_way_that_the_values_ask_for(
 
 @pytest.mark.usefixtures("_no_kubeconfig")
 @pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ("submit {} --gpus 12 --set gpusPerNode=8 -- python train.py", "12 GPUs are no multiple"),
+        ("sweep run s torchrun {} --set-range gpus=1,2 --set nodes=-1", "nodes: -1 is"),
+    ],
+    ids=["submit", "sweep"],
+)
+def test_values_are_checked_before_a_folder_is_packed(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: str,
+    error: str,
+) -> None:
+    """Packing may take long, and a wrong value is known at once."""
+    monkeypatch.setattr(workspace, "pack", lambda *_, **__: pytest.fail("it was packed"))
+    assert 2 == main(shlex.split(words.format(f"--on local --workspace {tmp_path}")))
+    assert error in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("_no_kubeconfig")
+def test_a_queue_says_how_the_code_of_its_jobs_goes(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Where to, and where pods have it; a job's own word still counts, as for every default."""
+    queue = tmp_path / "h100.yaml"
+    workspace = "{via: image, registry: registry.example/team, claim: code, mountPath: /code}"
+    queue.write_text(f"defaults: {{workspace: {workspace}}}\n")
+    words = ("--queue-file", queue, "--image", "a", "--nodes", 1)
+    assert 0 == dry_run(tmp_path, *words)
+    assert "registry.example/team: it would be pushed there" in capsys.readouterr().out
+    (tmp_path / "code").rename(tmp_path / "before")
+    assert 0 == dry_run(tmp_path, *words, "--set", "workspace.via=pvc")
+    assert "code: it would be written there" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("_no_kubeconfig")
+@pytest.mark.parametrize(
     ("words", "fix"),
     [
         ("status x --on nowhere", "write --on local or --on cluster"),
         ("submit --gpus abc", "write a whole number, as in --gpus 8"),
+        ("submit --nodes 0", "write 1 or more; `allranks submit --help` shows"),
+        ("submit --gpus -- true", "write what it is to be behind --gpus"),
+        ("submit --env =3 -- true", "write --env NAME=value"),
+        (
+            "submit --image a --nodes 1 --set workspace.mountPath=// --dry-run -- true",
+            "use /app",
+        ),
         ("submit --image 'x y' --nodes 1 --dry-run -- true", "such as ghcr.io/my/trainer"),
         (
             "submit --set workspace.registry=http://x/y:1 --image a --nodes 1 --dry-run -- true",

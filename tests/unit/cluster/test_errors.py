@@ -21,6 +21,12 @@ from allranks.errors import (
 CREATE = ApiRequest("create", paths.JOBS, "lab")
 
 
+LACKING = (
+    'jobs.batch is forbidden: User "eve" cannot create resource "jobs" in API group "batch" in the '
+    'namespace "lab": no RBAC policy matched'
+)
+
+
 def api_error(status: int, message: str, **details: Any) -> Exception:
     """The error for an answer of the server's."""
     body = json.dumps({"message": message, "details": details})
@@ -32,6 +38,7 @@ def api_error(status: int, message: str, **details: Any) -> Exception:
     [
         (api_error(403, "no"), ForbiddenError, "forbids to create jobs.batch in namespace lab: no"),
         (api_error(403, "no"), ForbiddenError, "Role with create on jobs.batch in namespace lab"),
+        (api_error(403, LACKING), ForbiddenError, 'lab: user "eve" has no such right: no RBAC'),
         (api_error(403, "exceeded quota: q, requested: x=1"), RunError, "quota of namespace lab"),
         (api_error(404, "x", kind="namespaces", name="lab"), NotFoundError, "no namespace 'lab'"),
         (

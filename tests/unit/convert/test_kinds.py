@@ -11,6 +11,7 @@ from allranks.convert import registry
 from allranks.convert.registry import Context, Document
 from allranks.errors import InputError
 from allranks.yamlio.load import load_objects
+from tests import converted
 
 if TYPE_CHECKING:
     from allranks.convert.verdicts import Conversion
@@ -231,3 +232,21 @@ def test_a_list_is_its_items() -> None:
     documents = list(registry.documents_of(load_objects(text, "x.yaml")))
     assert [("A", "x.yaml:3"), ("B", "x.yaml:4")] == [(item.kind, item.where) for item in documents]
     assert 5 == documents[1].line_of(("metadata", "name"))
+
+
+def test_a_job_of_hyperpod_is_a_torchrun() -> None:
+    """Its launcher is taken off; what its agent did besides is said, and hooks are lost."""
+    conversion = convert("pod")
+    values = conversion.values
+    assert ("torchrun", 4, 8, 10, "research") == (
+        values["workload"],
+        values["nodes"],
+        values["gpusPerNode"],
+        values["runPolicy"]["backoffLimit"],
+        values["queue"],
+    )
+    assert ["python3", "-u", "train.py", "--epochs", "3"] == values["command"]
+    assert not conversion.lost
+    text = (DATA / "hyperpod.yaml").read_text(encoding="utf-8")
+    hooked = converted.text_as_jobs(text.replace("train.py", "--pre-train-script=pre.sh, train.py"))
+    assert any("command" in path for path in converted.lost(hooked.conversions[0]))

@@ -353,7 +353,8 @@ def test_a_cluster_in_trouble_is_not_the_chart_s_fault(why: str, words: str, hin
     ("kind", "version", "hint"),
     [
         ("TrainingRun", "allranks.dev/v1alpha1", "allranks operator install --crds-only"),
-        ("PodGroup", "scheduling.x-k8s.io/v1alpha1", "install what brings that kind"),
+        ("Queue", "scheduling.run.ai/v2", "brings that kind, or set kai.enabled: false"),
+        ("PodGroup", "scheduling.x-k8s.io/v1alpha1", "or set another scheduling.dialect"),
     ],
 )
 def test_a_kind_that_the_cluster_does_not_know(kind: str, version: str, hint: str) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from allranks.errors import CapacityError
+from allranks.layout import render
 from allranks.layout.compute import compute
 from allranks.model.inventory import Amount, Inventory, Node, Taint
 from allranks.model.job_spec import JobSpec, Pod, Topology
@@ -266,6 +267,23 @@ def test_an_elastic_job_starts_with_what_fits() -> None:
     error = refusal(job(gpus_per_node=8, min_nodes=4, max_nodes=6), inventory)
     assert "at least 4 nodes with 8 GPUs each" in str(error)
     assert "is 24 GPUs = 3" in str(error)
+
+
+def test_spares_need_nodes_like_those_that_train() -> None:
+    """They come last in the plan, count for the room and not for the size, and are named as such."""
+    layout = compute(
+        job(nodes=2, gpus_per_node=8, spares=1), cluster(node("a"), node("b"), node("c"), node("d"))
+    )
+    assert (layout.nodes, layout.gpus, layout.world_size) == (2, 16, 16)
+    assert [row["ranks"] for row in render.rows(layout)] == ["0-7", "8-15", "spare"]
+    assert [row["node"] for row in render.rows(layout)] == ["a", "b", "c"]
+    assert layout.as_dict()["spares"] == 1
+    assert "c; spare; " in render.svg(layout, None, "x").replace("pod 2", "c")
+    error = str(refusal(job(nodes=2, gpus_per_node=8, spares=1), cluster(node("a"), node("b"))))
+    assert "with 1 spare cannot be placed: 3 needed, 2 of 2 nodes" in error
+    assert "the largest that fits now is 16 GPUs" in error
+    assert "without spares" in error
+    assert "ask for fewer spares (torchrun.spares)" in error
 
 
 def test_an_elastic_job_stays_in_its_required_rack() -> None:

@@ -25,6 +25,7 @@ OURS = (
     "failures",
     "rank_output",
     "elastic_training",
+    "progress",
     "elastic_worker",
     "elastic_agent",
     "allranks_report",
@@ -42,7 +43,7 @@ def load(name: str) -> ModuleType:
     return module
 
 
-FAILURES, _, _, WORKER, AGENT, REPORT = (load(name) for name in OURS)
+FAILURES, _, _, _, WORKER, AGENT, REPORT = (load(name) for name in OURS)
 
 
 class Calls:

@@ -10,9 +10,10 @@ import pytest
 from allranks import names
 from allranks.elastic import observed_pods
 from allranks.elastic.api.job import read as read_job
+from allranks.k8s.parts import PartTable
 from allranks.status import progress, reduce
 from allranks.status.observation import Observation
-from allranks_operator.cache.trim import PartTable, trim
+from allranks_operator.cache.trim import trim
 
 if TYPE_CHECKING:
     from allranks.k8s.manifest import Manifest

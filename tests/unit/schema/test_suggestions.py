@@ -213,6 +213,14 @@ def test_an_operators_keys_have_hints_of_their_own() -> None:
     assert "write watch.namespaces" == fix
 
 
+def test_what_is_a_job_s_own_is_said_of_a_queue_s_values() -> None:
+    """No like key is offered for it."""
+    queue = engine(names.QUEUE_CHART)
+    fixes = [suggestions.nearest_fix(queue, ("imposed", key)) for key in ("queueRef", "sweep")]
+    assert "remove it; the command line writes it for each job" == fixes[0]
+    assert fixes[1].startswith("remove it; a queue gives what all workloads share")
+
+
 @pytest.mark.parametrize("workload", names.WORKLOADS)
 def test_no_hint_speaks_of_another_workload(workload: str) -> None:
     """What is said to all, or to one, names keys that the one has."""

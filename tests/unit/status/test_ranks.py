@@ -24,6 +24,8 @@ ENV = {"PET_NNODES": "2", "PET_NPROC_PER_NODE": "2", "ALLRANKS_NODE_RANK": ""}
         (ENV, [range(2), range(2, 4)]),
         # An elastic range: only the first node always has the same ranks.
         ({**ENV, "PET_NNODES": "1:2"}, [range(2), None]),
+        # One of the two stands by, and may take the place of any but the first.
+        ({**ENV, "PET_NNODES": "1", "ALLRANKS_SPARES": "1"}, [range(2), None]),
         # A rendezvous of the user's own: nodes are ordered by their addresses.
         ({**ENV, "PET_LOCAL_ADDR": ""}, [None, None]),
         ({**ENV, "PET_LOCAL_ADDR": "", "PET_NODE_RANK": ""}, [range(2), range(2, 4)]),
@@ -44,6 +46,8 @@ def test_each_node_says_the_ranks_of_its_processes(
         pod["ranks"] for pod in rows
     ]
     assert [(0, 0), (1, 1)] == [(pod["index"], pod["rank"]) for pod in rows]
+    said = any("1 of 2 pods train and 1 stands by" in remark for remark in status.remarks)
+    assert said == ("ALLRANKS_SPARES" in env)
 
 
 @pytest.mark.parametrize(

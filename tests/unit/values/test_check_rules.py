@@ -297,6 +297,17 @@ REFUSED = [
         'torchrun: {rdzvBackend: static, rdzvEndpoint: "a:1"}',
         "torchrun.rdzvEndpoint",
     ),
+    *(
+        ("spares", f"nodes: {nodes}\n{more}torchrun: {{spares: 1{own}}}", where)
+        for nodes, more, own, where in [
+            (1, "", "", "torchrun.spares"),
+            (0, "", ", elastic: {minNodes: 2, maxNodes: 3}", "torchrun.spares"),
+            (2, "", ", rdzvBackend: static", "torchrun.spares"),
+            (2, "", ", controller: StatefulSet", "torchrun.spares"),
+            (2, "compat: slurm\n", "", "torchrun.spares"),
+            (2, "", ", localAddr: 10.0.0.1", "torchrun.localAddr"),
+        ]
+    ),
     ("rdzv-conf", 'torchrun: {rdzvConf: {rank: "0"}}', "torchrun.rdzvConf.rank"),
     *(
         (
@@ -584,6 +595,36 @@ def test_a_warning_stops_nothing() -> None:
     assert ["torchrun.localAddr"] == [p.path for p in check.warnings(same, lambda _: "")]
     assert [] == check.warnings(values("{torchrun: {localAddr: 10.0.0.1}}"), lambda _: "")
     assert [] == check.warnings(values("{}"), lambda _: "")
+
+
+@pytest.mark.parametrize(
+    ("variable", "warned"),
+    [
+        ("PASSWORD: hunter2", True),
+        ("DB_PASSWD: hunter2", True),
+        ("WANDB_API_KEY: x1", True),
+        ("apiKey: x1", True),
+        ("HF_TOKEN: x1", True),
+        ("CLIENT_SECRET: x1", True),
+        ("PASSWORD: {valueFrom: {secretKeyRef: {name: a, key: b}}}", False),
+        ("HF_TOKEN: ''", False),
+        ("HF_TOKEN_PATH: x", False),
+        ("TOKEN: /run/token", False),
+        ("EOS_TOKEN: </s>", False),
+        ("TOKENIZERS_PARALLELISM: 'true'", False),
+        ("MAX_TOKENS: '8'", False),
+        ("MONKEY: x", False),
+        ("USE_TOKEN: 'true'", False),
+    ],
+)
+def test_a_secret_in_the_environment_is_worth_a_word(variable: str, *, warned: bool) -> None:
+    """By its name, and not on this machine, where nobody else reads it; it stops nothing."""
+    given_values = values(f"env: {{{variable}}}")
+    name = variable.partition(":")[0]
+    assert [] == check.check(given_values, lambda _: "")
+    paths = [problem.path for problem in check.warnings(given_values, lambda _: "")]
+    assert [f"env.{name}"] * warned == paths
+    assert [] == check.warnings(given_values, lambda _: "", is_local=True)
 
 
 DISCOVERED = (

@@ -285,6 +285,7 @@ REFUSED = [
     ("imposed: {preset: x}\nname: q\n", "imposed.preset", "a queue may not impose"),
     ("defaults: {gpus: 1}\n", "name", "does not say how the queue is called"),
     ("workload: torchrun\n", "--queue-file", "is no queue's file"),
+    ("# nothing\n", "--queue-file", "is empty, and a queue's file has"),
     ("name: q\ndefaults: [a]\n", "defaults", "is no mapping"),
     ("kind: Pod\napiVersion: v1\n", "--queue-file", "holds no queue"),
     ("name: q\nrules: {images: hub}\n", "rules.images", "not a list of texts"),
@@ -302,6 +303,15 @@ def test_what_is_no_queue_is_refused(text: str, path: str, words: str) -> None:
     assert path == problem.path
     assert words in problem.message
     assert problem.hint
+
+
+def test_a_file_may_have_what_is_a_queue_s_alone() -> None:
+    """A release may say no more than who is in the team; a key of jobs tells nothing."""
+    keys = {chart: set(defaults(chart)) for chart in (names.QUEUE_CHART, *names.WORKLOADS)}
+    own = keys.pop(names.QUEUE_CHART) - set.union(*keys.values()) - {*queue.BLOCKS, "name"}
+    assert own == queue.OWN_KEYS
+    team = queue.from_file(b"team: {groups: [research]}\n", "q.yaml", chart_rules, "h100")
+    assert ("h100", {}, {}) == (team.name, team.defaults.data, team.imposed.data)
 
 
 def test_an_unknown_rule_names_the_nearest() -> None:

@@ -74,6 +74,18 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]] = [
     ({"maxGpusInAll": 8}, {"gpus": 8}, {"gpus": 9}, "gpus"),
     ({"maxNodesPerJob": 2}, {"nodes": 2}, {"nodes": 3}, "nodes"),
     (
+        {"maxNodesPerJob": 3},
+        {"nodes": 2, "torchrun": {"spares": 1}},
+        {"nodes": 2, "torchrun": {"spares": 2}},
+        "nodes",
+    ),
+    (
+        {"maxGpusPerJob": 24},
+        {"nodes": 2, "gpusPerNode": 8, "torchrun": {"spares": 1}},
+        {"nodes": 2, "gpusPerNode": 8, "torchrun": {"spares": 2}},
+        "gpusPerNode",
+    ),
+    (
         {"maxNodesPerJob": 2},
         {"gpus": 16, "nodeShape": {"gpus": 8}},
         {"gpus": 24, "nodeShape": {"gpus": 8}},

@@ -147,15 +147,22 @@ def test_what_no_way_holds_is_refused(size: int, settings: dict[str, str], words
 
 def test_the_ten_largest_are_named_where_it_is_too_large(tmp_path: Path) -> None:
     """Largest first, so that a person sees what to exclude."""
+    (tmp_path / "src/data").mkdir(parents=True)
+    (tmp_path / "src/a.py").touch()
     for number in range(12):
-        (tmp_path / f"{number:02}.bin").write_bytes(bytes(100 + number))
+        folder = "src/data" if number > 1 else "."
+        (tmp_path / f"{folder}/{number:02}.bin").write_bytes(bytes(100 + number))
     taken = snapshots.take(tmp_path)
     with pytest.raises(InputError) as error:
         choice.choose(_archive(_ALL + 1), via="", registry="", snapshot=taken)
     message = error.value.problem.message
-    assert "11.bin (111 bytes), 10.bin (110 bytes)" in message
+    assert "files: src/data/11.bin (111 bytes), src/data/10.bin (110 bytes)" in message
     assert "02.bin (102 bytes)" in message
     assert "01.bin" not in message
+    assert message.endswith(
+        "folders: src/ (1,065 bytes in 11 files), src/data/ (1,065 bytes in 10 files)"
+    )
+    assert "no code, as with the line `/src/data/`" in error.value.problem.hint
 
 
 def test_the_report_lists_what_goes_and_what_stays_out(tmp_path: Path) -> None:

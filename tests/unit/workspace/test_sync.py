@@ -6,6 +6,7 @@ import importlib.util
 import io
 import json
 import os
+import random
 import shutil
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 
 from allranks.errors import InputError, NotFoundError, RunError
 from allranks.workspace import archive as archives
+from allranks.workspace import snapshot as snapshots
 from allranks.workspace import sync
 from allranks.workspace.model import Archive
 from allranks.workspace.sync import Offer, Published
@@ -297,11 +299,16 @@ def test_what_is_unpacked_can_be_read_by_other_users(program: Any, fake_run: _Fa
     assert ("0o755", "0o644") == (modes["sub"], modes["number.txt"])
 
 
-def test_an_archive_that_no_config_map_holds_is_refused() -> None:
-    """The largest archive of a sync is what one ConfigMap holds."""
-    data = b"x" * (archives.PART_BYTES + 1)
-    with pytest.raises(InputError, match="a sync brings at most"):
-        sync.check_size(Archive(data, "gzip", workspaces.sha256(data)))
+@pytest.mark.parametrize("parts", [1, archives.PARTS_MAX])
+def test_an_archive_that_no_config_map_holds_is_refused(tmp_path: Path, parts: int) -> None:
+    """A sync brings what one ConfigMap holds; what takes most of a larger one is named."""
+    noise = random.Random(3)  # noqa: S311 - contents that do not compress
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/x.bin").write_bytes(noise.randbytes(parts * archives.PART_BYTES + 1))
+    with pytest.raises(InputError, match="a sync brings at most") as caught:
+        sync.pack(snapshots.take(tmp_path))
+    assert "the largest folders: data/ (" in caught.value.problem.message
+    assert "the line `/data/`" in caught.value.problem.hint
 
 
 @pytest.mark.parametrize(

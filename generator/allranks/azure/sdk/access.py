@@ -62,7 +62,7 @@ class TokenAccess:
                 try:
                     token = self._credential.get_token(_SCOPE)
                 except AzureError as error:
-                    raise errors.login_error(" ".join(str(error.message).split())) from error
+                    raise errors.login_error(str(error.message)) from error
                 self._headers = {"Authorization": f"Bearer {token.token}", **self._more}
                 self._until = token.expires_on - _EARLY
             return self._headers
@@ -163,12 +163,6 @@ def _of_connection(place: Place, account: str, text: str) -> Entrance:
     pairs = dict(part.partition("=")[::2] for part in text.split(";") if part)
     endpoint = pairs.get(_ENDPOINTS[place], "").rstrip("/")
     name = pairs.get("AccountName") or urllib.parse.urlsplit(endpoint).netloc.partition(".")[0]
-    if account and name != account:
-        raise InputError(
-            f"{ENV_CONNECTION} is of account {name!r}, and {account!r} is asked for",
-            path=ENV_CONNECTION,
-            hint=f"unset it to log in as azure.yaml says, or name {name} with --account",
-        )
     if not endpoint:
         suffix = pairs.get("EndpointSuffix", login.CLOUDS["public"][2])
         scheme = pairs.get("DefaultEndpointsProtocol", "https")
@@ -180,6 +174,12 @@ def _of_connection(place: Place, account: str, text: str) -> Entrance:
             "SharedAccessSignature",
             path=ENV_CONNECTION,
             hint="`az storage account show-connection-string` prints one; or unset it",
+        )
+    if account and name != account:
+        raise InputError(
+            f"is of account {name!r}, and {account!r} is asked for",
+            path=ENV_CONNECTION,
+            hint=f"unset it to log in as azure.yaml says, or name {name} with --account",
         )
     if signature:
         return Entrance(name, endpoint, SignedAccess(lambda: signature, ENV_CONNECTION))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email.utils
+import re
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -32,15 +33,46 @@ if TYPE_CHECKING:
 _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND = 401, 403, 404
 _TIMEOUT, _CONFLICT, _PRECONDITION, _BUSY, _SERVER = 408, 409, 412, 429, 500
 _QUOTA = ("quota", "QuotaExceeded", "Insufficient", "SkuNotAvailable", "ZonalAllocationFailed")
-# Conflicts that asking again does not mend.
-_TAKEN = ("StorageAccountAlreadyTaken", "AccountNameInvalid")
-_SCOPES = {
+_MEND = "mend azure.yaml, and ask again"
+# What asking again does not mend, whatever its status, and what does.
+_PERMANENT = {
+    "StorageAccountAlreadyTaken": _MEND,
+    "AccountNameInvalid": _MEND,
+    "InvalidResourceGroupLocation": "write the region of the group that is there, or name another",
+    "ScopeLocked": (
+        "somebody has locked it: `az lock list` shows the locks and `az lock delete` removes one; "
+        "then give the same command again"
+    ),
+    "ReadOnlyDisabledSubscription": (
+        "have the subscription enabled by its owner, in the portal under Subscriptions; or name "
+        "another"
+    ),
+    "RequestDisallowedByPolicy": (
+        "ask who owns the policy for an exemption, or write what it asks for into azure.yaml"
+    ),
+}
+# The role for a provider's own things, where it is less than Contributor.
+_ROLES = {
     "Microsoft.ContainerService": "Azure Kubernetes Service Contributor Role",
     "Microsoft.Storage": "Storage Account Contributor",
-    "Microsoft.Resources": "Contributor",
-    "Microsoft.Compute": "Reader",
 }
+_ACTION = re.compile(r"perform action '([^']+)'")
+_OBJECT = re.compile(r"object id '([^']+)'")
+_SCOPE = re.compile(r"over scope '([^']+)'")
+_GROUP = re.compile(r"/subscriptions/[^/']+/resourceGroups/[^/']+", re.IGNORECASE)
+_WRONG_TENANT = "InvalidAuthenticationTokenTenant"
+_TENANT = re.compile(r"match the tenant '[^']*?([0-9a-f-]{36})")
 _LOGIN = "log in with `az login`, or write login: deviceCode, which needs no other program"
+_NO_LOGIN = (
+    "no variables of a service principal are set, there is no workload or managed identity, and "
+    "nobody has logged in with `az login`"
+)
+# A line of azure-identity's about a way to log in, and those that are merely not there.
+_WAY = re.compile(r"(?m)^\s*(\w+)Credential: (.+)$")
+_ABSENT = re.compile(
+    r"unavailable|not (fully )?configured|not installed|not found|could not be found|requires the",
+    re.IGNORECASE,
+)
 _DETAIL_MAX = 600
 
 
@@ -75,7 +107,10 @@ def of_response(what: str, error: HttpResponseError) -> AllranksError:  # noqa: 
     code, detail = parts(error)
     about: dict[str, Any] = {"status": status, "reason": code, "detail": detail}
     if isinstance(error, ClientAuthenticationError) and status != _UNAUTHORIZED:
-        return login_error(_line(error.message))
+        return login_error(str(error.message))
+    if code == _WRONG_TENANT or code in _PERMANENT:
+        hint = _PERMANENT.get(code) or _other_tenant(detail)
+        return RefusedError(f"Azure does not {what}: {detail}", hint=hint, **about)
     if status == _UNAUTHORIZED:
         return BusyError(
             f"Azure does not take the login when asked to {what}: {detail}", hint=_LOGIN, **about
@@ -97,24 +132,33 @@ def of_response(what: str, error: HttpResponseError) -> AllranksError:  # noqa: 
             hint="ask for more in the portal under Quotas, or choose another size or region",
             **about,
         )
-    if status in (_CONFLICT, _PRECONDITION) and code not in _TAKEN:
+    if status in (_CONFLICT, _PRECONDITION):
         return ConflictError(
             f"Azure does not {what} now: {detail}",
             hint="something else goes on with it; ask again when that is over",
             **about,
         )
-    return RefusedError(
-        f"Azure does not {what}: {detail}", hint="mend azure.yaml, and ask again", **about
-    )
+    return RefusedError(f"Azure does not {what}: {detail}", hint=_MEND, **about)
 
 
 def login_error(detail: str) -> InputError:
     """The error of somebody who is not logged in.
 
     Args:
-        detail: why.
+        detail: why, as azure-identity says it: a line for each way that it has tried.
     """
-    return InputError(f"there is no login to Azure: {detail}", hint=_LOGIN)
+    ways = _WAY.findall(detail)
+    if ways:
+        tried = [f"{name}: {_line(why)}" for name, why in ways if not _ABSENT.search(why)]
+        reason = "; ".join(tried) or _NO_LOGIN
+    else:
+        reason = _line(detail.partition("Visit https://")[0])
+    return InputError(f"there is no login to Azure: {reason}", hint=_LOGIN)
+
+
+def _other_tenant(detail: str) -> str:
+    tenant = _TENANT.search(detail)
+    return f"`az login --tenant {tenant[1] if tenant else 'ID'}`: the subscription is of that one"
 
 
 def parts(error: HttpResponseError) -> tuple[str, str]:
@@ -139,12 +183,27 @@ def _is_quota(code: str, detail: str) -> bool:
 
 
 def _role(detail: str) -> str:
-    """Which role is missing, from the action that the sentence names."""
-    role = next((name for scope, name in _SCOPES.items() if scope.lower() in detail.lower()), "")
-    wanted = f"{role}, or Contributor," if role and role != "Contributor" else "Contributor"
+    """Which role is missing and where, from the action and the scope that the sentence names."""
+    action, scope = (
+        match[1] if (match := pattern.search(detail)) else "" for pattern in (_ACTION, _SCOPE)
+    )
+    group = _GROUP.match(scope)
+    provider, _, rest = action.partition("/")
+    makes_group = rest == "subscriptions/resourceGroups/write"  # so there may be none yet
+    role = "Contributor"
+    if rest.endswith("/read"):
+        role = "Reader"
+    elif group and not makes_group:
+        role = _ROLES.get(provider, role)
+    wanted = role if role == "Contributor" else f"{role}, or Contributor,"
+    place = "/".join(scope.split("/")[:3]) or "/subscriptions/ID"
+    words = "the subscription"
+    if group and not makes_group:
+        place, words = group[0], f"resource group {group[0].rpartition('/')[2]}"
+    who = match[1] if (match := _OBJECT.search(detail)) else "WHO"
     return (
-        f"ask an owner of the subscription for the role {wanted} on the resource group, or on the "
-        "subscription where the group is not made yet"
+        f"ask an owner of the subscription for the role {wanted} on {words}: "
+        f"`az role assignment create --role '{role}' --assignee {who} --scope {place}`"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 ENV_ENDPOINT = "ALLRANKS_AZURE_ENDPOINT"
 ENV_TOKEN = "ALLRANKS_AZURE_TOKEN"  # noqa: S105 - the name of a variable
 _LIFE = 3600
+# azure-identity logs each way to log in that fails; all of it is in the error that we show.
+logging.getLogger("azure").addHandler(logging.NullHandler())
 
 # Azure's clouds: where ARM is, where one logs in, and how the names of stores end.
 CLOUDS = {

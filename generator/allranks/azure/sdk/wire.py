@@ -14,6 +14,7 @@ import http.client
 import socket
 import ssl
 import threading
+import time
 import urllib.parse
 import urllib.request
 from dataclasses import dataclass
@@ -78,6 +79,12 @@ class Answer:
         """Azure's sentence about an error."""
         lines = self._in_body("Message").splitlines()
         return lines[0].rstrip(".") if lines else self.code or f"status {self.status}"
+
+    @property
+    def clock_ahead(self) -> float:
+        """By how many seconds the store's clock is ahead of this machine's."""
+        moment = email.utils.parsedate_tz(self.headers.get("date", ""))
+        return email.utils.mktime_tz(moment) - time.time() if moment is not None else 0.0
 
     def _in_body(self, tag: str) -> str:
         try:

@@ -99,6 +99,8 @@ def _head(prepared: prepare.PreparedJob) -> dict[str, str]:
     nodes = str(layout.nodes)
     if layout.max_nodes > layout.min_nodes:
         nodes += f" (elastic, {layout.min_nodes} to {layout.max_nodes})"
+    if layout.spares:
+        nodes += f", and {plural(layout.spares, 'spare')} of the same size"
     head = {
         "job": f"{prepared.loaded.workload}: {prepare.command(prepared.loaded.values)}",
         "nodes": nodes,

@@ -73,7 +73,7 @@ def render_command(
     binary = helm_binary.find(helm)
     loaded = prepared.loaded
     values = gitops.without_private_key(loaded.values, loaded.user, name, namespace)
-    packed = workspace.pack(prepared.loaded.values, console=console)
+    packed = workspace.pack(loaded.values, where=loaded.where, console=console)
     if packed is not None:
         if packed.report.way.place:
             raise InputError(

@@ -18,8 +18,8 @@ import click
 from allranks import names
 from allranks.cli import options, status_view
 from allranks.cli.commands import runs
+from allranks.cli.run_options import Plan, job_options
 from allranks.cli.target import target_options
-from allranks.cli.workspace import workspace_options
 from allranks.cluster import crds, paths, permissions
 from allranks.cluster.pod_selection import RankIdentity
 from allranks.errors import (
@@ -55,12 +55,7 @@ if TYPE_CHECKING:
 
 
 @click.command("run", short_help="Run a job and follow it to its end.")
-@options.release_argument
-@options.values_options
-@workspace_options()
-@target_options
-@options.helm_option
-@options.run_options
+@job_options(target_options)
 @click.option("--nodes-from-cluster", is_flag=True, help="Fit the job to the cluster's free nodes.")
 @click.option(
     "--workdir",
@@ -68,7 +63,6 @@ if TYPE_CHECKING:
     type=click.Path(),
     help="Where the programs start, with --on local. Default: the first values file's folder.",
 )
-@options.output_option("text", "json")
 @options.queue_options
 @options.pass_console
 def run_command(
@@ -78,14 +72,10 @@ def run_command(
     sources: Sources,
     workspace: WorkspaceFlags,
     target: Target,
-    detach: bool,
-    replace: bool,
-    logs: str,
-    timeout: float | None,
+    plan: Plan,
     nodes_from_cluster: bool,
     workdir: str | None,
     dry_run: bool,
-    output: str,
 ) -> None:
     """Run the job NAME and follow it to its end.
 
@@ -109,7 +99,6 @@ def run_command(
       allranks run demo -f values.yaml --workspace .
     """
     cluster_target = target.cluster_target(console)
-    plan = Plan(detach=detach, replace=replace, logs=logs, timeout=timeout, output=output)
     if cluster_target is None:
         if nodes_from_cluster:
             raise InputError("is for a cluster", path="--nodes-from-cluster", hint="leave it out")
@@ -117,7 +106,9 @@ def run_command(
         prepared = prepare.prepare(
             sources, release=name, namespace=target.local_namespace, is_local=True
         )
-        packed = workspace.pack(prepared.loaded.values, is_local=True, console=console)
+        packed = workspace.pack(
+            prepared.loaded.values, where=prepared.loaded.where, is_local=True, console=console
+        )
         if dry_run:
             show_dry_run(
                 console,
@@ -125,7 +116,7 @@ def run_command(
                 packed,
                 name=name,
                 namespace=target.local_namespace,
-                output=output,
+                output=plan.output,
             )
             return
         raise click.exceptions.Exit(
@@ -140,7 +131,8 @@ def run_command(
         )
     fit = prepare.FitTarget("", nodes_from_cluster, target.context, target.kubeconfig)
     prepared = prepare.prepare(sources, release=name, namespace=cluster_target.namespace, fit=fit)
-    packed = workspace.pack(prepared.loaded.values, console=console)
+    loaded = prepared.loaded
+    packed = workspace.pack(loaded.values, where=loaded.where, console=console)
     if dry_run:
         show_dry_run(
             console,
@@ -148,7 +140,7 @@ def run_command(
             packed,
             name=name,
             namespace=cluster_target.namespace,
-            output=output,
+            output=plan.output,
         )
         return
     raise click.exceptions.Exit(
@@ -338,25 +330,6 @@ def _stopping(console: Console) -> Iterator[_Interrupted]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """How to run a job.
-
-    Attributes:
-        detach: return when it has started.
-        replace: remove a run of the same name first.
-        logs: lead, all or none.
-        timeout: seconds to follow it; None is to its end.
-        output: text or json.
-    """
-
-    detach: bool = False
-    replace: bool = False
-    logs: str = "lead"
-    timeout: float | None = None
-    output: str = "text"
 
 
 def run_on_cluster(

@@ -12,10 +12,9 @@ import click
 from allranks import names
 from allranks.cli import options, status_view
 from allranks.cli.target import run_argument, target_options
-from allranks.cluster import cleanup, crds, paths, permissions, upgrade
+from allranks.cluster import cleanup, crds, paths, permissions, training_progress, upgrade
 from allranks.cluster.errors import namespace_missing
 from allranks.errors import EXIT_FAILED, EXIT_INTERRUPTED, ForbiddenError, InputError, NotFoundError
-from allranks.helm import releases
 from allranks.humanize import list_some
 from allranks.k8s.fields import text
 from allranks.model.status import Phase, PodPhase
@@ -94,7 +93,30 @@ def _observe(name: str, cluster_target: ClusterTarget) -> tuple[Observation, Run
     cluster = cluster_target.cluster
     observation = observe(cluster, name, cluster_target.namespace)
     status = follow.explain(cluster, observation, reduce(observation))
-    return observation, with_missing_code(cluster, observation, status)
+    status = with_node_faults(cluster, observation, status)
+    status = with_missing_code(cluster, observation, status)
+    return observation, training_progress.of_run(cluster, observation, status)
+
+
+def with_node_faults(cluster: KubeClient, observation: Observation, status: RunStatus) -> RunStatus:
+    """The status of a run that has not succeeded, with what is wrong with the nodes of its pods.
+
+    Nodes are of the whole cluster, and few users may list them: who may not is told so in a note,
+    and misses nothing else.
+
+    Args:
+        cluster: where it is.
+        observation: its objects.
+        status: what they say.
+    """
+    from allranks.cluster import nodes
+    from allranks.status import node_faults
+
+    if status.phase is Phase.SUCCEEDED:
+        return status
+    listed, note = nodes.of_pods(cluster, observation.pods)
+    faults = node_faults.find(observation.pods, listed)
+    return replace(status, node_faults=faults, notes=(*status.notes, *filter(None, [note])))
 
 
 def with_missing_code(
@@ -116,8 +138,8 @@ def with_missing_code(
     if status.finished or runs_already or code.via != "configMap":
         return status
     gone = config_maps.missing(cluster, observation.namespace, code.digest, code.parts)
-    if not gone:
-        return status
+    if not gone or all(part in status.waiting_for for part in gone):
+        return status  # nothing is gone, or the kubelet has said so
     words = (
         f"its code, which somebody has deleted: ConfigMap {list_some(gone)}; `{names.CLI} submit` "
         "of the same folder puts it there again"
@@ -172,6 +194,7 @@ def runs(
     *,
     everywhere: bool,
     unread: Callable[[str], None],
+    with_progress: bool = False,
 ) -> list[RunStatus]:
     """Return the runs of a namespace, of all namespaces, or of this machine.
 
@@ -180,6 +203,7 @@ def runs(
         cluster_target: the cluster and namespace; None is this machine.
         everywhere: return the runs of all namespaces.
         unread: called with a message for each object that is nested too deep to be read.
+        with_progress: read how far the trainings are, of the first that run.
 
     Raises:
         NotFoundError: there is no such namespace.
@@ -203,7 +227,10 @@ def runs(
         and not namespace_there(cluster_target.cluster, cluster_target.namespace)
     ):
         raise namespace_missing(cluster_target.namespace)
-    return [reduce(observation) for observation in observations]
+    statuses = [reduce(observation) for observation in observations]
+    if not with_progress:
+        return statuses
+    return training_progress.with_each(cluster_target.cluster, observations, statuses)
 
 
 @click.command("delete", short_help="Stop a run and remove it.")
@@ -363,6 +390,8 @@ def delete(cluster: KubeClient, home: ReleaseRef, *, timeout: float) -> DeletedR
         RunError: pods are still there after the time.
         AllranksError: the cluster does not answer, or forbids it.
     """
+    from allranks.helm import releases
+
     before = cleanup.leftovers(cluster, home.name, home.namespace)
     release = releases.find(home)
     if release is None and not before:

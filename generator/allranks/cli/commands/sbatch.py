@@ -121,8 +121,8 @@ def sbatch_command(
     """
     from dataclasses import replace as replaced
 
-    from allranks.cli.commands.run import Plan
     from allranks.cli.commands.submit import Job, submit
+    from allranks.cli.run_options import Plan
     from allranks.convert import reports
     from allranks.convert.registry import Result
     from allranks.service import convert

@@ -26,8 +26,8 @@ from allranks.values.sources import ValueOption
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from allranks.cli.commands.run import Plan
     from allranks.cli.console import Console
+    from allranks.cli.run_options import Plan
     from allranks.cli.target import ClusterTarget, Target
     from allranks.cli.workspace import WorkspaceFlags
     from allranks.service.workspace import PackedWorkspace
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 END_OF_OPTIONS = "--"
 _WORKLOAD = "torchrun"
-_EXAMPLE = f"{names.CLI} submit --gpus 8 {END_OF_OPTIONS} python train.py"
+_EXAMPLE = f"{names.CLI} submit {END_OF_OPTIONS} python train.py"
+_EXAMPLE_OF_SIZE = _EXAMPLE.replace("submit", "submit --gpus 8")
 _STEM_LENGTH = 30
 _SUFFIX_DIGITS = 4
 # So many names are tried where others take them at the same moment.
@@ -144,7 +145,7 @@ def _variable(text: str) -> ValueOption:
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise InputError(
-            f"{name!r} has no value" if name else "has no name",
+            f"{name!r} has no value" if name else "nothing stands before the =, where the name is",
             path="--env",
             hint=f"write --env {name or 'NAME'}=value",
         )
@@ -255,7 +256,7 @@ def submit_command(
       allranks submit --dry-run -f team.yaml -- python train.py
       allranks submit --on local --nodes 2 -- python train.py
     """
-    from allranks.cli.commands.run import Plan
+    from allranks.cli.run_options import Plan
 
     if name and named and name != named:
         raise InputError(
@@ -288,7 +289,7 @@ def submit(
     name: str = "",
     stem: str = "",
     dry_run: bool = False,
-    example: str = _EXAMPLE,
+    example: str = "",
 ) -> int:
     """Submit a job; return the exit code.
 
@@ -302,7 +303,7 @@ def submit(
         name: the run's name; "" finds one.
         stem: what a name that is found begins with; "" for the program's.
         dry_run: show what would be sent and run; start nothing.
-        example: a command line of the caller's that has a command.
+        example: a command line of the caller's that has a command; "" for one of `submit`.
 
     Raises:
         InputError: the values or the folder are wrong, or the name is taken.
@@ -310,6 +311,7 @@ def submit(
     """
     from allranks.cli.commands import run
     from allranks.service import prepare
+    from allranks.values import resolve
     from allranks.values.sources import load_sources, read_once
 
     sources = replace(sources, options=(*sources.options, *job.value_options()), workload=_WORKLOAD)
@@ -326,8 +328,13 @@ def submit(
         )
     elif dry_run and is_local:
         target.local(console)  # says why
+    if not example:
+        has_size = any(loaded.values.get(key) for key in ("gpus", "nodes"))
+        example = _EXAMPLE if has_size else _EXAMPLE_OF_SIZE
     _check_job(loaded.values, example, is_local=is_local)
-    packed = workspace.pack(loaded.values, is_local=is_local, console=console)
+    # Before the folder is packed, which may take long; a name that is found is right by itself.
+    resolve.refuse(loaded, name, namespace, is_local=is_local)
+    packed = workspace.pack(loaded.values, where=loaded.where, is_local=is_local, console=console)
     assert packed is not None  # noqa: S101 - submit has a folder always
     wanted = name or _name_of(loaded.values, loaded.user, packed, stem)
     taken = () if name or dry_run else _taken(namespace, cluster_target)
@@ -360,6 +367,7 @@ def submit(
             # Somebody took the name that was free a moment ago.
             if name or number == _NAMES_TRIED:
                 raise
+            console.note(f"another run took the name {free} meanwhile")
             taken = (*taken, free)
     raise AssertionError  # the loop returns or raises
 

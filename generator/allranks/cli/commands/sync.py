@@ -97,20 +97,18 @@ def _sync(
 ) -> None:
     """Bring what a folder has now; nothing where the pods have it, silently while watched."""
     from allranks.humanize import plural
-    from allranks.workspace import archive as archives
     from allranks.workspace import snapshot as snapshots
     from allranks.workspace import sync
 
     began = time.monotonic()
     snapshot = snapshots.take(code.folder, include=code.include)
     published = run.published()
-    archive = None if snapshot.digest == published.digest else archives.pack(snapshot)
+    archive = None if snapshot.digest == published.digest else sync.pack(snapshot)
     if archive is None or published.delivers(archive):
         sync.running_pods(run)  # else it is no news that they have this code
         if not is_watching:
             _unchanged(console, published, output)
         return
-    sync.check_size(archive)
     offer = sync.Offer(published.generation + 1, snapshot.digest, archive)
     with console.progress(lambda _: state[-1]):
         state = ["packing"]

@@ -72,7 +72,13 @@ def top_command(
     unread: dict[str, None] = {}
 
     def read() -> list[RunStatus]:
-        statuses = runs(target, cluster_target, everywhere=all_namespaces, unread=unread.setdefault)
+        statuses = runs(
+            target,
+            cluster_target,
+            everywhere=all_namespaces,
+            unread=unread.setdefault,
+            with_progress=True,
+        )
         return sorted(statuses, key=_place)
 
     statuses = read()
@@ -90,7 +96,7 @@ def top_command(
 
 
 _RIGHT = ("RESTARTS", "TIME")
-_WHOLE = ("PHASE", "READY")
+_WHOLE = ("PHASE", "READY", "PROGRESS")
 # Columns that a narrow terminal leaves out.
 _SPARE = ("WORKLOAD", "TIME", "RESTARTS")
 
@@ -107,6 +113,10 @@ def table(
     """
     columns = ["NAME", "NAMESPACE", "WORKLOAD", "PHASE", "READY", "RESTARTS", "TIME", "WHY"]
     rows = [_row(run, now) for run in statuses]
+    if any(run.progress for run in statuses):
+        columns.insert(-1, "PROGRESS")
+        cells = [status_view.progress_cell(run) for run in statuses]
+        rows = [(*row[:-1], cell, row[-1]) for row, cell in zip(rows, cells, strict=True)]
     if not wide:
         columns.remove("NAMESPACE")
         rows = [(row[0], *row[2:]) for row in rows]

@@ -12,6 +12,7 @@ from allranks import names
 from allranks.cli import options
 from allranks.cli.target import run_argument, target_options
 from allranks.errors import PROBLEMS_MAX, InputError, InvalidValues, Problem, RunError
+from allranks.humanize import list_some
 from allranks.k8s.fields import mapping
 from allranks.service import prepare
 from allranks.values import queue
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
     from allranks.cli.target import Target
     from allranks.cluster.interface import KubeClient
     from allranks.cluster.upgrade import Obstacle
+    from allranks.helm.releases import ReleaseRef
     from allranks.k8s.manifest import Manifest
+    from allranks.service.prepare import PreparedJob
+    from allranks.service.render import Rendered
     from allranks.values.sources import Sources
 
 _RECREATE_SECONDS = 300.0
@@ -94,6 +98,7 @@ def upgrade_command(
     snapshot = mapping(release.values, "workspace", "snapshot")
     if snapshot and not mapping(prepared.loaded.user, "workspace", "snapshot"):
         prepared = replace(prepared, snapshot=snapshot)
+    prepared = _keep_off(console, prepared, release.values)
     rendered = render.for_cluster(prepared, home)
     _check_kinds(name, crds.unserved(cluster_target.cluster, release.manifests))
     outlook = upgrade.preview(
@@ -110,25 +115,47 @@ def upgrade_command(
         doomed = [f"{obstacle.kind}/{obstacle.name}" for obstacle in outlook.obstacles]
         _report(console, name, doomed, output, would=True)
         return
-    code = _code(cluster_target.cluster, snapshot, home.namespace)
+    replaced = apply(cluster_target.cluster, home, rendered, outlook.obstacles, timeout=timeout)
+    _report(console, name, replaced, output, would=False)
+
+
+def apply(
+    cluster: KubeClient,
+    home: ReleaseRef,
+    rendered: Rendered,
+    obstacles: Sequence[Obstacle],
+    *,
+    timeout: float,
+) -> list[str]:
+    """Bring a release to what was rendered; return what was replaced for it.
+
+    Args:
+        cluster: the cluster.
+        home: the release.
+        rendered: its new state.
+        obstacles: what is deleted first, with all that runs.
+        timeout: seconds to wait until it is gone.
+
+    Raises:
+        NotFoundError: the code of its workspace is no longer there.
+        AllranksError: helm or the cluster refused.
+    """
+    from allranks.cluster import upgrade
+    from allranks.helm import releases
+
+    snapshot = mapping(rendered.values, "workspace", "snapshot")
+    code = _code(cluster, snapshot, home.namespace)
     replaced: list[str] = []
-    if outlook.obstacles:
+    if obstacles:
         upgrade.recreate(
-            cluster_target.cluster,
-            name,
-            cluster_target.namespace,
-            outlook.obstacles,
-            timeout=timeout,
-            tell=replaced.append,
+            cluster, home.name, home.namespace, obstacles, timeout=timeout, tell=replaced.append
         )
     releases.upgrade(home, rendered.chart, rendered.values, post_render=rendered.post_render)
     if code:
         # It goes with the objects that were replaced, and is sent again for the new ones.
-        controllers = config_maps.controllers(
-            cluster_target.cluster, rendered.objects, home.namespace
-        )
-        config_maps.own(cluster_target.cluster, code, home.namespace, controllers)
-    _report(console, name, replaced, output, would=False)
+        controllers = config_maps.controllers(cluster, rendered.objects, home.namespace)
+        config_maps.own(cluster, code, home.namespace, controllers)
+    return replaced
 
 
 def _code(cluster: KubeClient, snapshot: Mapping[str, Any], namespace: str) -> list[Manifest]:
@@ -152,6 +179,17 @@ def _of_record(console: Console, sources: Sources, values: Mapping[str, Any]) ->
             f"-q {record.name} takes its present state"
         )
     return replace(sources, queue=record)
+
+
+def _keep_off(console: Console, prepared: PreparedJob, recorded: Mapping[str, Any]) -> PreparedJob:
+    """Return the job with the nodes that the run avoids already, where its values name none."""
+    avoided = mapping(recorded, "scheduling").get("avoidNodes")
+    scheduling = mapping(prepared.loaded.user, "scheduling")
+    if not avoided or "avoidNodes" in scheduling:
+        return prepared
+    console.note(f"it still avoids {list_some(list(map(str, avoided)))}, as before")
+    user = {**prepared.loaded.user, "scheduling": {**scheduling, "avoidNodes": avoided}}
+    return replace(prepared, loaded=replace(prepared.loaded, user=user))
 
 
 def _check_kinds(name: str, kinds: Sequence[str]) -> None:
@@ -191,12 +229,19 @@ def _not_here(name: str, target: Target, sources: Sources) -> InputError:
     )
 
 
-def refusal(name: str, obstacles: Sequence[Obstacle]) -> InvalidValues:
-    """Return the error for fields that cannot change, with their old and new values."""
+def refusal(name: str, obstacles: Sequence[Obstacle], again: str = "") -> InvalidValues:
+    """Return the error for fields that cannot change, with their old and new values.
+
+    Args:
+        name: the run.
+        obstacles: what cannot change.
+        again: the command that replaces it; "" for `upgrade --recreate`.
+    """
+    again = again or f"{names.CLI} upgrade {name} --recreate"
     problems: list[Problem] = []
     for obstacle in obstacles:
         hint = (
-            f"`{names.CLI} upgrade {name} --recreate` replaces it"
+            f"`{again}` replaces it"
             if obstacle.replaceable
             else "leave it as it is, or use a claim of your own (existingClaim): it is never "
             "replaced, because its data would be lost"

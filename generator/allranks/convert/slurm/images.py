@@ -175,7 +175,7 @@ def of_command(texts: Sequence[str]) -> Container | None:
         why = "the image is one of your site: name one"
         made.verdicts.append(Verdict(" ".join(texts[:2]), Outcome.CHANGED, "image", why))
         return made
-    parts = image(named.removeprefix("docker:"))
+    parts = image(named if "://" in named else named.removeprefix("docker:"))
     if parts is None:
         made.verdicts.append(Verdict(named, Outcome.NOT_CARRIED, "image", OF_FILE))
     else:

@@ -1,8 +1,9 @@
 """What `sbatch`, `srun` and Pyxis can be asked, and what becomes of it: rules as data.
 
 The names are those of the manuals of Slurm 26.11 (sbatch, srun; and older names that scripts still
-have) and of Pyxis 0.21. An option that `sizes` or `job` reads has the value that it ends in; what
-only has a reason is not read by anything.
+have) and of Pyxis 0.21. An option that `sizes` or `directives` reads has the value that it ends in;
+what only has a reason is not read by anything. The table is the most of this module: a row for each
+option, which is why it is long.
 """
 
 from __future__ import annotations

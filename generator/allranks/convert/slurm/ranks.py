@@ -6,15 +6,15 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.convert import commands
+from allranks.convert import commands, scanner
 from allranks.convert.commands import Runner
-from allranks.convert.slurm import pieces, scanner, sizes, words
+from allranks.convert.slurm import mpirun, shell_text, sizes, words
 from allranks.convert.slurm.setup import Setup
 from allranks.convert.verdicts import Outcome
 from allranks.humanize import plural
 
 if TYPE_CHECKING:
-    from allranks.convert.slurm.scanner import Statement
+    from allranks.convert.scanner import Statement
     from allranks.convert.slurm.script import Step
 
 _MEETS = re.compile(
@@ -52,6 +52,7 @@ class Ranks(Setup):
         steps = [step for step in steps if id(step.command) not in self.side]
         self._check_others(main, steps)
         merged = {step.statement for step in steps if step.is_multi} - {main.statement}
+        self.used = {name for step in steps if step.is_multi for name in step.used}
         program = self._read_program(main)
         self._check_program(main, program)
         setup = []
@@ -94,10 +95,11 @@ class Ranks(Setup):
 
     def _check_program(self, main: Step, program: commands.Program) -> None:
         """Refuse a step whose program is known in the pod alone."""
-        word = pieces.first_word(program.command).strip('"') if program.command else ""
-        name = pieces.variable_alone(word)
+        word = shell_text.first_word(program.command).strip('"') if program.command else ""
+        name = shell_text.variable_alone(word)
         is_options = name in self.maybe or program.runner is not Runner.TORCHRUN
-        if not program.command or (name and is_options):
+        is_unknown = bool(name) and is_options and name not in self.constants
+        if not program.command or is_unknown:
             raise self.refuse(
                 main.command.line,
                 "what the step runs stands in a variable whose text is known in the pod alone",
@@ -122,7 +124,11 @@ class Ranks(Setup):
 
     def _changes(self, main: Step, program: commands.Program) -> list[str]:
         reasons = list(program.changes)
-        if main.is_srun:
+        if program.runner in (Runner.MPIRUN, Runner.HOROVODRUN):
+            reasons.insert(0, f"{program.runner} starts the ranks, from the launcher")
+        elif program.is_nested:
+            reasons.insert(0, "each pod runs it once")
+        elif main.is_srun:
             reasons.insert(0, "the launcher starts the ranks in place of srun")
         return list(dict.fromkeys(reasons))
 
@@ -131,7 +137,7 @@ class Ranks(Setup):
         for step in steps:
             if step.is_multi or step is main or not step.words:
                 continue
-            if words.base(step.words[0]) in words.IDLE:
+            if words.any_of(step.words, words.IDLE):
                 continue
             is_before = step.command.start < main.command.start and not self._repeats(step)
             if is_before and not self.statements[step.statement].in_background:
@@ -155,8 +161,10 @@ class Ranks(Setup):
             rest = rest[len(rest) - inside :] if inside else rest
             wrapped = []
         inner = self._inner_text(rest)
+        if inner is None:
+            rest = self._without_hosts(rest, main.command.line)
         line = " ".join(rest) if inner is None else inner
-        assignments = [token.text for token in main.command.assignments]
+        assignments = self._assignments(main)
         kept_wrapped = [
             word for word in wrapped if words.base(word) not in ("time", "nohup", "exec", "command")
         ]
@@ -164,10 +172,34 @@ class Ranks(Setup):
         self._note_launched(rest, inner)
         return commands.read(("bash", "-c", line), (), self.constants)
 
+    def _without_hosts(self, texts: list[str], line: int) -> list[str]:
+        """Words without an mpirun's lists of hosts, which are said."""
+        program = words.base(texts[0]) if texts else ""
+        kept, taken, other = mpirun.without_hosts(texts)
+        if taken:
+            why = (
+                "mpirun is given the chart's list of hosts: those of the script are other machines"
+            )
+            self.say(line, f"{program} {' '.join(taken)}", Outcome.CHANGED, "", why)
+        if other:
+            why = "it may name hosts of the old cluster: take it out"
+            self.say(line, f"{program} {other}", Outcome.NOT_CARRIED, "", why)
+        return kept
+
+    def _assignments(self, main: Step) -> list[str]:
+        """The variables before a step's command that are no variables of the run, as typed."""
+        pairs = [(token.text, self._pair(token.text)) for token in main.command.assignments]
+        if main.command.within or self.statements[main.statement].function:
+            return [text for text, _ in pairs]
+        for _, pair in pairs:
+            if pair is not None:
+                self._put_env(main.command.line, *pair)
+        return [text for text, pair in pairs if pair is None]
+
     def _note_launched(self, rest: list[str], inner: str | None) -> None:
         """Say of a script of the user's own that nobody has looked into it."""
         texts = [scanner.unquote(text) for text in rest[:2]]
-        if inner is None and len(texts) > 1 and words.base(texts[0]) in pieces.SHELLS:
+        if inner is None and len(texts) > 1 and words.base(texts[0]) in shell_text.SHELLS:
             texts = texts[1:]
         if inner is None and texts and texts[0].endswith((".sh", ".bash")):
             self.body.notes.append(
@@ -189,7 +221,10 @@ class Ranks(Setup):
                 self.say(command.line, text, Outcome.NOT_CARRIED, "", why)
         for command in statement.commands[at + 1 :]:
             text = self.text[command.start : command.end]
-            if words.any_of([token.text for token in command.words], _FILTERS):
+            if words.any_of([token.text for token in command.words], words.ENDING):
+                why = "the run is over when its ranks are"
+                self.say(command.line, text, Outcome.CHANGED, "", why)
+            elif words.any_of([token.text for token in command.words], _FILTERS):
                 self.say(command.line, text, Outcome.CHANGED, "", _LOG)
             else:
                 why = "it stands behind the step: make it a run of its own"
@@ -221,11 +256,13 @@ class Ranks(Setup):
         for step in steps:
             if step.is_multi and step.statement == main.statement:
                 own = program if step is main else self._read_program(step)
-                edits.append((step.command.start, step.command.end, pieces.as_text(own.command)))
+                edits.append(
+                    (step.command.start, step.command.end, shell_text.as_text(own.command))
+                )
         loop = main.command.in_loop or statement.in_background
         if loop or any(command.in_loop for command in statement.commands):
             return None  # a loop over the nodes: each pod is one
-        whole = pieces.edited(self.text, edits, statement.start, statement.end)
+        whole = shell_text.edited(self.text, edits, statement.start, statement.end)
         if place != main.statement:
             whole += "\n" + self.slice(self.statements[place])
         return whole
@@ -251,26 +288,44 @@ class Ranks(Setup):
         """A command's shell with what it reads and no setup can export."""
         prefix = []
         reads = [name for name, _ in words.variables(line)]
-        for statement in self.statements:
+        for number, statement in enumerate(self.statements):
+            if number == self.place:
+                continue  # it is in the command already
             is_array = any(
-                pieces.is_array(command, name) for command in statement.commands for name in reads
+                shell_text.is_array(command, name)
+                for command in statement.commands
+                for name in reads
             )
             name = statement.function
             is_called = bool(name) and re.search(rf"\b{re.escape(name)}\b", line) is not None
-            is_dropped = any(pieces.assigns(statement, name) for name in {*reads} & self.dropped)
+            is_dropped = any(
+                shell_text.assigns(statement, name) for name in {*reads} & self.dropped
+            )
             if (is_array or is_called) and not is_dropped:
                 prefix.append(self.slice(statement))
-        heads = [name for name in reads if name in self.dropped - self.used - _RESERVED]
+        late = [other for other in self.late if self._set_by(other) & {*reads}]
+        reads += [name for other in late for name, _ in words.variables(self.slice(other))]
+        heads = [name for name in reads if name in self.meeting - self.used - _RESERVED]
         prefix += [f"{name}=$MASTER_ADDR" for name in heads]
+        prefix += [self.slice(other) for other in late]
         if program.is_nested and "MASTER_PORT" in reads:
             prefix.append(f"export MASTER_PORT={_PORT}")
         if self.args and words.positional(line):
             prefix.append(f"set -- {commands.as_shell(self.args)}")
         return "\n".join([*dict.fromkeys(prefix), line])
 
+    @staticmethod
+    def _set_by(statement: Statement) -> set[str]:
+        """The variables that a statement sets."""
+        return {
+            name for command in statement.commands for name, _ in shell_text.assigned_by(command)
+        }
+
     def _size_of(self, main: Step, program: commands.Program) -> None:
         """How many nodes and ranks the step has."""
         body = self.body
+        if main.is_srun:
+            sizes.fill(self.size, main.size)
         size = main.size if main.is_srun and not self._over_nodes(main) else self.size
         nodes = size.nodes or self.size.nodes
         per_node, gpus = size.per_node, self.size.gpus_per_node
@@ -284,6 +339,7 @@ class Ranks(Setup):
             nodes = self._size_nested(main, program, nodes)
         elif self._is_mpi(main, program):
             self._as_mpi(per_node)
+            body.uses_slurm = True  # srun tells its tasks, and the program may read it
         else:
             is_spread = gpus is None and bool(self.size.gpus) and nodes is None
             body.procs_per_node = 0 if is_spread or (gpus and per_node == gpus) else per_node
@@ -374,7 +430,7 @@ class Ranks(Setup):
             return (has_mpi or _MPI.search(self.text) is not None) and not meets
         is_text = program.command[1:2] == ("-c",)
         name = words.base(words.unwrapped(main.words if is_text else program.command)[0])
-        if name in pieces.SHELLS or name.endswith((".sh", ".bash", ".py")) or name in _RUNNERS:
+        if name in shell_text.SHELLS or name.endswith((".sh", ".bash", ".py")) or name in _RUNNERS:
             return has_mpi and not meets
         return True
 

@@ -6,15 +6,16 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert.slurm import options, pieces, scanner, words
+from allranks.convert import scanner
+from allranks.convert.slurm import options, shell_text, words
 from allranks.convert.verdicts import Outcome, Verdict
 from allranks.errors import InvalidValues, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from allranks.convert.scanner import Command, Statement
     from allranks.convert.slurm.options import Setting
-    from allranks.convert.slurm.scanner import Command, Statement
     from allranks.convert.slurm.sizes import Size
 
 _DEEPEST, _LONGEST = (
@@ -48,6 +49,7 @@ class Body:
         notes: what a person should know besides.
         settings: the options of the srun that starts it.
         uses_slurm: whether it reads SLURM_ variables.
+        goes_back: whether it goes to the folder that it is submitted from.
     """
 
     workload: str = "torchrun"
@@ -63,6 +65,7 @@ class Body:
     notes: list[str] = field(default_factory=list)
     settings: list[Setting] = field(default_factory=list)
     uses_slurm: bool = False
+    goes_back: bool = False
 
 
 @dataclass(slots=True)
@@ -77,6 +80,7 @@ class Step:
         is_srun: whether srun starts it.
         size: the size that srun has.
         is_multi: whether it starts several ranks that belong together.
+        used: the variables whose text stands in its words.
     """
 
     statement: int
@@ -86,6 +90,7 @@ class Step:
     is_srun: bool
     size: Size
     is_multi: bool
+    used: frozenset[str] = frozenset()
 
 
 class Script:
@@ -103,6 +108,8 @@ class Script:
         self.constants = self._slurm_constants()
         self.statements: list[Statement] = []
         self.dropped: set[str] = set()  # variables that the launcher sets, or nobody needs
+        self.meeting: set[str] = set()  # those of them that say where the ranks meet
+        self.late: list[Statement] = []  # what reads these, and each process runs for itself
         self.set_names: set[str] = set()
         self.lines = text.split("\n")
         self.parts: dict[str, str] = {}  # variables that are parts of a command, as shell text
@@ -122,7 +129,7 @@ class Script:
             to: the value that has it; "" for none.
             why: the reason, where it is not carried as it is.
         """
-        self.body.verdicts.append(Verdict(pieces.short(path), outcome, to, why, line))
+        self.body.verdicts.append(Verdict(shell_text.short(path), outcome, to, why, line))
 
     def refuse(self, line: int, message: str, hint: str) -> InvalidValues:
         """An error with one problem."""
@@ -157,7 +164,7 @@ class Script:
         counts: dict[str, int] = {}
         for statement in self.statements:
             for command in statement.commands:
-                for name, _ in pieces.assigned_by(command):
+                for name, _ in shell_text.assigned_by(command):
                     counts[name] = counts.get(name, 0) + 1
                     self.set_names.add(name)
                 if command.name in ("read", "mapfile", "readarray", "getopts", "for", "select"):
@@ -172,7 +179,7 @@ class Script:
             for command in statement.commands:
                 if command.within or statement.function:
                     continue
-                for name, value in pieces.assigned_by(command):
+                for name, value in shell_text.assigned_by(command):
                     if counts[name] > 1 and name != "MASTER_PORT":
                         continue
                     resolved = words.resolve(value, self.constants)
@@ -187,8 +194,8 @@ class Script:
         contents: dict[str, list[str]] = {}
         for statement in self.statements:
             for command in statement.commands:
-                for name, value in pieces.assigned_by(command):
-                    contents.setdefault(name, []).append(pieces.content_of(value).strip())
+                for name, value in shell_text.assigned_by(command):
+                    contents.setdefault(name, []).append(shell_text.content_of(value).strip())
                     if command.within or statement.function:
                         unsure.add(name)
                         continue
@@ -196,7 +203,7 @@ class Script:
                         word.text.startswith(f"{name}+=")
                         for word in (*command.assignments, *command.words)
                     )
-                    content = pieces.content_of(value)
+                    content = shell_text.content_of(value)
                     own = self.parts.get(name, "")
                     if is_added:
                         content = (
@@ -204,7 +211,7 @@ class Script:
                         )
                     elif name in {other for other, _ in words.variables(value)}:
                         pattern = rf"\$\{{?{name}(?:\[[@*]\])?\}}?"
-                        content = pieces.put(pattern, own, content)
+                        content = shell_text.put(pattern, own, content)
                     self.parts[name] = content
         self.maybe = {
             name for name, texts in contents.items() if all(text[:1] in ("", "-") for text in texts)
@@ -216,7 +223,7 @@ class Script:
     def _srun(self, texts: Sequence[str], line: int) -> tuple[list[Setting], list[str]]:
         """Srun's options, and the words behind them without their quotes."""
         settings, rest = options.parse([scanner.unquote(text) for text in texts], "srun", line)
-        while rest and (name := pieces.variable_alone(rest[0])) in self.maybe:
+        while rest and (name := shell_text.variable_alone(rest[0])) in self.maybe:
             self.conditional.setdefault(name, line)
             more, rest = options.parse(rest[1:], "srun", line)
             settings += more
@@ -230,7 +237,7 @@ class Script:
 
     def _inner_text(self, texts: Sequence[str]) -> str | None:
         """The text of ``bash -c "…"`` with the variables in it that are parts of a command."""
-        text = pieces.shell_text(texts)
+        text = shell_text.shell_text(texts)
         return None if text is None else self._expanded(text)
 
     def _expanded_words(self, texts: list[str]) -> list[str]:
@@ -247,7 +254,7 @@ class Script:
     def _expanded(self, text: str) -> str:
         for _ in range(_DEEPEST):
             before = text
-            text, used = pieces.expanded(text, self.parts)
+            text, used = shell_text.expanded(text, self.parts)
             self.used |= used
             if text == before or len(text) > _LONGEST:
                 break

@@ -6,21 +6,22 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.convert import commands
-from allranks.convert.slurm import images, pieces, scanner, words
+from allranks.convert import commands, scanner
+from allranks.convert.slurm import images, mpirun, shell_text, words
 from allranks.convert.slurm.steps import Steps
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from allranks.convert.slurm.scanner import Command, Statement
+    from allranks.convert.scanner import Command, Statement
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ACTIVATING = frozenset(
     {"module", "ml", "conda", "mamba", "micromamba", "source", ".", "eval", "spack", "pyenv"}
 )
 _MODULES = ("module", "ml")
+_SUBMIT_DIR = re.compile(r'"?\$\{?SLURM_SUBMIT_DIR\}?"?/?')
 _CONTAINERS = ("docker", "podman", "enroot")
 _RESERVED = frozenset(names.RESERVED_ENV)
 _SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|CREDENTIAL", re.IGNORECASE)
@@ -88,22 +89,25 @@ class Setup(Steps):
             return True
         return any(
             command.name in ("set", "shopt", "declare", "ulimit")
-            or any(pieces.is_array(command, name) for name, _ in pieces.assigned_by(command))
+            or any(
+                shell_text.is_array(command, name) for name, _ in shell_text.assigned_by(command)
+            )
             for command in statement.commands
         )
 
-    def _kept(self, statement: Statement, *, is_one: bool) -> str | None:
+    def _kept(self, statement: Statement, *, is_one: bool, is_setup: bool = True) -> str | None:
         """A statement as setup or part of a script, and say what becomes of it.
 
         Args:
             statement: the statement.
             is_one: whether the script is run as it is, as one process.
+            is_setup: whether it becomes a part of setup.
 
         Returns:
             Its text; None where it is left out.
         """
         text = self.slice(statement)
-        to = "script" if is_one else "setup"
+        to = "setup" if is_setup else "script"
         command = statement.commands[0] if statement.is_simple else None
         program = words.base(command.name) if command is not None and command.words else ""
         local = self._with_local_host(statement, command) if is_one else None
@@ -128,7 +132,7 @@ class Setup(Steps):
             self.say(statement.line, text, verdict[0], to, verdict[1])
         if any(id(command) in self.side for command in statement.commands):
             edits = self._inner_edits(statement)
-            return pieces.edited(self.text, edits, statement.start, statement.end)
+            return shell_text.edited(self.text, edits, statement.start, statement.end)
         return text if is_one else self._with_args(text)
 
     def _verdict_of(
@@ -144,7 +148,7 @@ class Setup(Steps):
         if not is_one and any(id(command) in self.side for command in statement.commands):
             why = "srun started it on the nodes before the training; each pod runs it once"
             return Outcome.CHANGED, why
-        if not is_one and self.size.node_count > 1 and pieces.differs_by_pod(text):
+        if not is_one and self.size.node_count > 1 and shell_text.differs_by_pod(text):
             return Outcome.CHANGED, "each pod runs it, and what it gives may differ between pods"
         first = [token.text for token in statement.commands[0].words] if statement.commands else []
         if not is_one and words.is_python(first):
@@ -167,7 +171,7 @@ class Setup(Steps):
             for command in statement.commands
         )
 
-    def _left_out(
+    def _left_out(  # noqa: PLR0911 - a return for each reason
         self, statement: Statement, command: Command | None, program: str, *, is_one: bool
     ) -> tuple[Outcome, str] | None:
         """Why a statement is left out; None where it is not."""
@@ -176,21 +180,54 @@ class Setup(Steps):
         if statement.function:
             return None
         text = self.slice(statement)
-        reads_dropped = any(name in self.dropped for name, _ in words.variables(text))
-        assigned = [name for c in statement.commands for name, _ in pieces.assigned_by(c)]
+        reads_dropped = any(name in self.meeting for name, _ in words.variables(text))
+        assigned = [name for c in statement.commands for name, _ in shell_text.assigned_by(c)]
         only_assigns = bool(assigned) and all(
-            pieces.assigned_by(command) for command in statement.commands
+            shell_text.assigned_by(command) for command in statement.commands
         )
         if assigned and not is_one and {*assigned} <= self.used:
             if not self._is_read_elsewhere(assigned):
                 self.dropped.update(assigned)
                 return Outcome.CHANGED, "it is a part of the command, and stands there"
         elif only_assigns and self._is_rendezvous(assigned, text, reads_dropped and not is_one):
-            self.dropped.update(assigned)
-            return Outcome.CHANGED, _RENDEZVOUS
+            is_late = not is_one and self._has_more(statement)
+            if not is_late:
+                self.dropped.update(assigned)
+                self.meeting.update(assigned)
+                return Outcome.CHANGED, _RENDEZVOUS
+            return self._left_for_ranks(statement, reads_dropped=reads_dropped)
         if is_one:
             return None
         return self._left_out_of_setup(statement, command, program, reads_dropped=reads_dropped)
+
+    def _is_look(self, command: Command, program: str) -> bool:
+        """Whether a step looks at the nodes, and does nothing to them."""
+        if program == "srun":
+            return id(command) not in self.side
+        texts = [token.text for token in command.words]
+        return program in words.MPIRUN and self._only_prints(mpirun.program(texts))
+
+    def _has_more(self, statement: Statement) -> bool:
+        """Whether a statement sets a variable to more than where the ranks meet: to some words."""
+        for command in statement.commands:
+            for name, value in shell_text.assigned_by(command):
+                if name in words.RENDEZVOUS or shell_text.looks_like_master(name):
+                    continue
+                content = shell_text.content_of(value)
+                if re.search(r"\s", re.sub(r"\$\(.*\)|`[^`]*`", "x", content).strip()):
+                    return True
+        return False
+
+    def _left_for_ranks(
+        self, statement: Statement, *, reads_dropped: bool
+    ) -> tuple[Outcome, str] | None:
+        """What becomes of words of the command that tell of the nodes; None for a line of setup."""
+        if "scontrol" in self.slice(statement):
+            return Outcome.NOT_CARRIED, "it asks Slurm for its nodes, and a pod has none"
+        if not reads_dropped:
+            return None
+        self.late.append(statement)
+        return Outcome.CHANGED, "each process sets it, as it reads where the ranks meet"
 
     def _left_out_of_setup(
         self, statement: Statement, command: Command | None, program: str, *, reads_dropped: bool
@@ -200,14 +237,14 @@ class Setup(Steps):
         reason: tuple[Outcome, str] | None = None
         if command is None:
             pass
-        elif program == "srun" and id(command) not in self.side:
+        elif self._is_look(command, program):
             reason = Outcome.CHANGED, "it only prints"
         elif program in words.IDLE and (reads_dropped or words.names_nodes(text)):
             reason = Outcome.CHANGED, "it prints what the launcher prints"
         elif program == "trap":
             why = "a pod's ranks get SIGTERM themselves: let the program handle it"
             reason = Outcome.NOT_CARRIED, why
-        elif program == "set" and not pieces.keeps_going(text):
+        elif program == "set" and not shell_text.keeps_going(text):
             reason = Outcome.CHANGED, "setup ends with the first command that fails anyway"
         elif program in ("wait", "exit", "set", "exec"):
             reason = Outcome.CHANGED, "setup goes on to the command"
@@ -218,16 +255,28 @@ class Setup(Steps):
 
     def _with_local_host(self, statement: Statement, command: Command | None) -> str | None:
         """A variable with the head node's name, in a script that starts the ranks of one node."""
-        if command is None or not self._is_nested_launch():
+        assigned = shell_text.assigned_by(command) if command is not None else []
+        if command is None or len(assigned) != 1 or not words.names_nodes(self.slice(statement)):
             return None
-        assigned = pieces.assigned_by(command)
-        names_nodes = words.names_nodes(self.slice(statement))
-        if len(assigned) != 1 or not names_nodes or assigned[0][1].startswith("("):
+        name, value = assigned[0]
+        is_array = value.startswith("(")
+        if not (name in words.RENDEZVOUS or shell_text.looks_like_master(name)):
             return None
-        name = assigned[0][0]
-        if not (name in words.RENDEZVOUS or pieces.looks_like_master(name)):
+        is_launcher = self._is_nested_launch() and not is_array
+        is_read = name not in words.RENDEZVOUS and self._is_read_by_programs(name)
+        if not (is_launcher or is_read):
             return None
-        return f"export {name}=localhost" if command.words else f"{name}=localhost"
+        host = "(localhost)" if is_array else "localhost"
+        return f"export {name}={host}" if command.words else f"{name}={host}"
+
+    def _is_read_by_programs(self, name: str) -> bool:
+        """Whether a command that does more than print reads a variable."""
+        return any(
+            name in {other for other, _ in words.variables(self.slice(statement))}
+            and not self._is_harmless(statement, words.IDLE | words.SLURM_TOOLS)
+            for statement in self.statements
+            if not words.names_nodes(self.slice(statement))
+        )
 
     def _is_read_elsewhere(self, assigned: list[str]) -> bool:
         """Whether a statement that does more than print reads one of some variables."""
@@ -244,7 +293,12 @@ class Setup(Steps):
             reads = {name for name, _ in words.variables(self.slice(statement))}
             if reads & {*assigned}:
                 return True
-        return False
+        return any(
+            {name for name, _ in words.variables(self.slice(statement))} & {*assigned}
+            for statement in self.statements
+            if not {n for c in statement.commands for n, _ in shell_text.assigned_by(c)}
+            <= self.used
+        )
 
     def _is_nested_launch(self) -> bool:
         return any(
@@ -257,27 +311,32 @@ class Setup(Steps):
         """Whether a statement sets what lets the ranks meet."""
         if self.body.procs_per_node == 1 and self._is_nested_launch() and self.body.nodes == 1:
             return False
+        is_path = re.search(r"=\"?[^\s=:]*/", text) is not None
         return any(
-            name in words.RENDEZVOUS or pieces.looks_like_master(name) for name in assigned
+            name in words.RENDEZVOUS or (shell_text.looks_like_master(name) and not is_path)
+            for name in assigned
         ) or (words.names_nodes(text) or reads_dropped)
 
     def _to_env(self, statement: Statement, command: Command) -> bool:
         """Carry ``export NAME=text`` as a variable."""
-        if command.name != "export" or not pieces.assigned_by(command) or command.redirections:
+        if command.name != "export" or not shell_text.assigned_by(command) or command.redirections:
             return False
         pairs = [self._pair(word.text) for word in command.words[1:]]
         if None in pairs:
             return False
         for name, text in filter(None, pairs):
-            self.body.env[name] = text
-            self.say(statement.line, f"export {name}", Outcome.CARRIED, f"env.{name}")
-            if _SECRET.search(name):
-                self.body.notes.append(
-                    f"env.{name} looks like a secret, and all who may read the run's objects "
-                    "can read "
-                    "it: put it into a Secret, and name that"
-                )
+            self._put_env(statement.line, name, text)
         return bool(pairs)
+
+    def _put_env(self, line: int, name: str, text: str) -> None:
+        """Make a variable one of the run."""
+        self.body.env[name] = text
+        self.say(line, name, Outcome.CARRIED, f"env.{name}")
+        if _SECRET.search(name):
+            self.body.notes.append(
+                f"env.{name} looks like a secret, and all who may read the run's objects can read "
+                "it: put it into a Secret, and name that"
+            )
 
     def _pair(self, word: str) -> tuple[str, str] | None:
         """The name and text of ``NAME=text``; None where a value may not say it, or not so."""
@@ -296,9 +355,22 @@ class Setup(Steps):
                 other == name
                 for s in self.statements
                 for c in s.commands
-                for other, _ in pieces.assigned_by(c)
+                for other, _ in shell_text.assigned_by(c)
             )
             > 1
+        )
+
+    @staticmethod
+    def _goes_back(statement: Statement) -> bool:
+        """Whether a statement goes to the folder that the script is submitted from."""
+        words_of = (
+            [token.text for token in statement.commands[0].words] if statement.commands else []
+        )
+        return (
+            statement.is_simple
+            and words_of[:1] == ["cd"]
+            and len(words_of) == 2  # noqa: PLR2004 - cd and the folder
+            and _SUBMIT_DIR.fullmatch(words_of[1]) is not None
         )
 
     def _to_working_dir(self, command: Command) -> bool:
@@ -308,7 +380,7 @@ class Setup(Steps):
             return False
         target = targets[0].text
         path = words.resolve(target, self.constants)
-        if path is None and re.fullmatch(r'"?\$\{?SLURM_SUBMIT_DIR\}?"?', target):
+        if _SUBMIT_DIR.fullmatch(target):
             why = f"the command starts in the folder that `{names.CLI} sbatch` and `submit` send"
             self.say(command.line, f"cd {target}", Outcome.CHANGED, "", why)
             return True
@@ -377,8 +449,7 @@ class Setup(Steps):
             return 0
         for verdict in parsed.verdicts:
             self.say(line, verdict.path, verdict.outcome, verdict.to, verdict.why)
-        for key, value in parsed.values.items():
-            self.body.values.setdefault("", {})[key] = value
+        self.body.values.setdefault("", {}).update(parsed.values, line=line)
         return parsed.inside
 
     def _with_args(self, text: str) -> str:
@@ -433,7 +504,7 @@ class Setup(Steps):
         text = "\n".join(parts)
         head = []
         ends = any(
-            command.name == "set" and not pieces.keeps_going(self.slice(statement))
+            command.name == "set" and not shell_text.keeps_going(self.slice(statement))
             for statement in self.statements
             for command in statement.commands
             if not command.within and not statement.function

@@ -126,6 +126,16 @@ class Size:
         return self.tasks or self.node_count * self.per_node
 
 
+def fill(size: Size, step: Size) -> None:
+    """Put what a step asks for into the size of its job, where the job does not say it."""
+    if size.gpus_per_node is None and size.gpus is None:
+        size.gpus_per_node, size.gpu_types = step.gpus_per_node, step.gpu_types
+    if size.cpus_per_task is None and step.cpus_per_task is not None:
+        size.cpus_per_task, size.cpus_per_node = step.cpus_per_task, step.cpus_per_node
+    if size.memory is None:
+        size.memory = step.memory
+
+
 class _Reader:
     def __init__(self, settings: Iterable[Setting]) -> None:
         self.texts = {setting.name: setting.value for setting in settings if setting.option}
@@ -282,7 +292,13 @@ def _read_tasks_of_gpus(reader: _Reader) -> None:
     per_gpu = reader.number("ntasks-per-gpu", most=MOST_PER_NODE)
     if per_gpu and size.tasks_per_node is None and size.gpus_per_node:
         size.tasks_per_node = min(MOST_PER_NODE, per_gpu * size.gpus_per_node)
-    if size.tasks and size.tasks_per_node is None and size.gpus is None:
+    gpus = size.gpus_per_node or 1
+    is_large = size.tasks is not None and size.tasks > gpus > 1 and not size.tasks % gpus
+    if size.tasks and size.tasks_per_node is None and size.gpus is None and is_large:
+        size.nodes, size.tasks_per_node = size.tasks // gpus, gpus
+        why = "a task for each GPU of a node: the script names no nodes; set nodes for others"
+        reader.say("ntasks", Outcome.CHANGED, "nodes, procsPerNode", why)
+    elif size.tasks and size.tasks_per_node is None and size.gpus is None:
         # Tasks without a number of nodes: all on one node, which is what Slurm does where they fit.
         size.nodes, size.tasks_per_node = 1, size.tasks
         if size.tasks > 1:
@@ -302,9 +318,11 @@ def _read_cpus(reader: _Reader) -> None:
     per_gpu = reader.number("cpus-per-gpu")
     gpus = size.gpus_per_node or size.gpus
     if size.cpus_per_task:
-        size.cpus_per_node = size.cpus_per_task * size.per_node
+        size.cpus_per_node = size.cpus_per_task * _tasks_of_pod(size)
+        _say_whole(reader, "cpus-per-task")
     elif per_gpu and gpus:
         size.cpus_per_node = per_gpu * gpus
+        _say_whole(reader, "cpus-per-gpu")
     elif per_gpu:
         reader.say("cpus-per-gpu", Outcome.CHANGED, "", "the job has no GPUs")
     elif size.tasks_per_node and size.tasks_per_node > 1:
@@ -314,12 +332,27 @@ def _read_cpus(reader: _Reader) -> None:
         size.cpus_per_node = max(least, size.cpus_per_node or 0)
 
 
+def _tasks_of_pod(size: Size) -> int:
+    """The tasks of a pod; all of them where the GPUs are on as many nodes as it takes."""
+    return (size.tasks or 1) if size.gpus else size.per_node
+
+
+def _say_whole(reader: _Reader, name: str) -> None:
+    """Say of an amount of a pod that it is for all GPUs of the job."""
+    if reader.size.gpus:
+        why = (
+            f"for one pod with all {reader.size.gpus} GPUs, as the script names no nodes: write "
+            "that of a pod's where gpusPerNode (or a preset) has fewer"
+        )
+        reader.say(name, Outcome.CHANGED, "resources.perPod", why)
+
+
 def _read_memory(reader: _Reader) -> None:
     size, texts = reader.size, reader.texts
     form = "an amount of memory such as 64G"
     for name, factor in (
         ("mem", 1),
-        ("mem-per-cpu", size.cpus_per_node or size.per_node),
+        ("mem-per-cpu", size.cpus_per_node or _tasks_of_pod(size)),
         ("mem-per-gpu", size.gpus_per_node or size.gpus or 1),
     ):
         if name not in texts:
@@ -335,6 +368,8 @@ def _read_memory(reader: _Reader) -> None:
             reader.say(name, Outcome.CHANGED, "", why)
         elif size.memory is None:
             size.memory = amount * factor
+            if name != "mem":
+                _say_whole(reader, name)
     if "tmp" in texts:
         size.disk = amounts.mebibytes(texts["tmp"])
         if size.disk is None or size.disk > 2**40:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.convert import commands
+from allranks.convert import commands, scanner
 from allranks.convert.commands import Runner
-from allranks.convert.slurm import images, options, pieces, scanner, sizes, words
+from allranks.convert.slurm import images, mpirun, options, shell_text, sizes, words
 from allranks.convert.slurm.script import Script, Step
 from allranks.humanize import list_some, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from allranks.convert.scanner import Command
     from allranks.convert.slurm.options import Setting
-    from allranks.convert.slurm.scanner import Command
     from allranks.convert.slurm.sizes import Size
     from allranks.errors import InvalidValues
 
@@ -29,6 +30,9 @@ _SIZES = frozenset(
 )
 
 
+_LINES = ("line", "lines")
+
+
 class Steps(Script):
     """A script whose steps are looked for."""
 
@@ -36,9 +40,10 @@ class Steps(Script):
         steps = []
         for number, statement in enumerate(self.statements):
             for command in statement.commands:
+                self.used = set()
                 step = self._step(number, command)
                 if step is not None:
-                    steps.append(step)
+                    steps.append(replace(step, used=frozenset(self.used)))
         return steps
 
     def _step(self, number: int, command: Command) -> Step | None:
@@ -48,6 +53,7 @@ class Steps(Script):
             text = scanner.unquote(" ".join(inner[1:]))
             inner = words.unwrapped(self._expanded_words([text]))
         program = words.base(inner[0]) if inner else ""
+        self._check_ray(command, inner)
         if program in words.FOREIGN_STARTERS and program != "parallel":
             raise self.refuse(
                 command.line,
@@ -58,9 +64,36 @@ class Steps(Script):
             return self._ibrun(number, command, inner)
         if program == "srun":
             return self._srun_step(number, command, inner)
-        if words.starts_ranks(inner):
+        if words.starts_ranks(inner) and not self._only_prints(mpirun.program(inner)):
             return Step(number, command, [], inner, is_srun=False, size=self.size, is_multi=True)
         return None
+
+    def _only_prints(self, texts: Sequence[str]) -> bool:
+        """Whether words only print, themselves or in the text of ``bash -c "…"``."""
+        if words.any_of(texts, words.IDLE):
+            return True
+        inner = shell_text.shell_text(list(texts))
+        if inner is None:
+            return False
+        try:
+            statements = scanner.parse(inner)
+        except scanner.ScriptError:
+            return False
+        return bool(statements) and all(
+            not command.redirections
+            and words.any_of([token.text for token in command.words], words.IDLE)
+            for statement in statements
+            for command in statement.commands
+        )
+
+    def _check_ray(self, command: Command, texts: list[str]) -> None:
+        """Refuse a cluster of Ray's: a head, workers, and a program that they do not run."""
+        if [words.base(text) for text in texts[:2]] == ["ray", "start"]:
+            raise self.refuse(
+                command.line,
+                "the script starts a cluster of Ray's, and allranks starts ranks",
+                "keep KubeRay for it (a RayJob), or run its training script with torchrun",
+            )
 
     def _ibrun(self, number: int, command: Command, inner: list[str]) -> Step:
         """A site's mpirun, which takes the ranks from the job: as srun, for a program of MPI's."""
@@ -73,7 +106,7 @@ class Steps(Script):
     def _srun_step(self, number: int, command: Command, inner: list[str]) -> Step:
         settings, rest = self._srun(inner[1:], command.line)
         started = inner[len(inner) - len(rest) :] if rest else []
-        if not started or words.base(started[0]) in words.IDLE:
+        if not started or self._only_prints(started):
             size, is_multi = self.size, False
         else:
             size = self._step_size(settings)
@@ -81,6 +114,7 @@ class Steps(Script):
             if words.base(started[0]) in words.CONTAINERS:
                 container = images.of_command([scanner.unquote(text) for text in started])
                 inside = started[len(started) - container.inside :] if container else started
+            self._check_ray(command, words.unwrapped(inside))
             starts = words.starts_ranks(inside) or self._inner_starts(inside)
             is_multi = starts or size.task_count > 1
         return Step(number, command, settings, started, is_srun=True, size=size, is_multi=is_multi)
@@ -92,18 +126,39 @@ class Steps(Script):
         if not own:
             return self.size
         texts = {setting.name for setting in own}
+        is_about_tasks = any(map(shell_text.is_about_tasks, texts))
         kept = [
             setting
             for setting in self.job_settings
             if setting.name in _SIZES
-            and not (pieces.is_about_tasks(setting.name) and any(map(pieces.is_about_tasks, texts)))
+            and not (is_about_tasks and shell_text.is_about_tasks(setting.name))
         ]
         if "nodes" not in texts and "ntasks" in texts and self.size.nodes:
             kept.append(options.Setting("nodes", str(self.size.nodes), 0, options.of("sbatch")[0]))
         return sizes.read([*kept, *own])
 
-    def _check_background(self, steps: list[Step]) -> None:
-        """Refuse what starts processes beside each other that are several jobs."""
+    def _check_beside(self, steps: list[Step]) -> None:
+        """Refuse steps of one process beside each other: each had GPUs and CPUs of its own."""
+        beside = [
+            step
+            for step in steps
+            if step.is_srun
+            and (step.command.after == "&" or self.statements[step.statement].in_background)
+            and step.words
+            and not words.any_of(step.words, words.IDLE)
+        ]
+        if len(beside) > 1 or any(map(self._repeats, beside)):
+            lines = list_some([str(step.command.line) for step in beside], 8)
+            raise self.refuse(
+                beside[0].command.line,
+                f"the script starts steps beside each other with `&` ({_LINES[len(beside) > 1]} "
+                f"{lines}), and a run has one",
+                "make them the tasks of an array (`#SBATCH --array`), which is a sweep here, or "
+                "take srun off, where they may share the GPUs of one pod",
+            )
+
+    def _check_programs(self, steps: list[Step]) -> None:
+        """Refuse a step of several programs."""
         for step in steps:
             parsed = {setting.name for setting in step.settings}
             if "multi-prog" in parsed or "het-group" in parsed or "pack-group" in parsed:
@@ -138,6 +193,8 @@ class Steps(Script):
         if self._is_torch_launcher(step) or not step.is_srun or step.size.per_node > 1:
             return 1
         inner = self._inner_text(texts)
+        if re.match(r"(?:\S*/)?python[0-9.]* (?:-\w )*-c\s", inner or " ".join(texts)):
+            return 0  # a line of Python that looks at the nodes
         return (
             1
             if words.is_python(texts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert.slurm import scanner
+from allranks.convert import commands, scanner
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ TORCHRUN = frozenset({"torchrun", "torchrun-hpc"})
 TORCH_MODULES = ("torch.distributed.run", "torch.distributed.launch")
 # Programs that start the ranks of a node, or of all nodes.
 STARTERS = frozenset({*MPIRUN, *TORCHRUN, "horovodrun", "deepspeed", "accelerate-launch"})
-FOREIGN_STARTERS = frozenset({"aprun", "jsrun", "lrun", "pdsh", "clush", "ray", "parallel", "prun"})
+FOREIGN_STARTERS = frozenset({"aprun", "jsrun", "lrun", "pdsh", "clush", "parallel", "prun"})
 # What only prints, or changes nothing about what is trained.
 IDLE = frozenset(
     {
@@ -85,6 +85,18 @@ RENDEZVOUS = frozenset(
             "GROUP_RANK",
         ),
         *("LOCAL_WORLD_SIZE", "MASTER_IP", "MASTER_HOST"),
+    }
+)
+# What `compat: slurm` sets, where the job has it; SLURM_ARRAY_* are those of an array.
+OF_COMPAT = frozenset(
+    {
+        *("SLURM_JOB_ID", "SLURM_JOBID", "SLURM_JOB_NAME", "SLURM_NNODES", "SLURM_JOB_NUM_NODES"),
+        *("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE"),
+        *("SLURM_JOB_NODELIST", "SLURM_NODELIST", "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE"),
+        *("SLURM_CPUS_ON_NODE", "SLURM_CPUS_PER_TASK", "SLURM_JOB_CPUS_PER_NODE"),
+        *("SLURM_SUBMIT_DIR", "SLURMD_NODENAME", "SLURM_PROCID"),
+        *("SLURM_LOCALID", "SLURM_NODEID", "SLURM_STEP_ID", "SLURM_STEPID", "SLURM_TASK_PID"),
+        *("SLURM_STEP_NUM_TASKS", "SLURM_STEP_NUM_NODES", "SLURM_STEP_NODELIST"),
     }
 )
 # Variables that a container has, or a shell, or a rank.
@@ -159,6 +171,9 @@ _PYTHON = re.compile(r"(?:.*/)?(?:python|pypy)[0-9.]*")
 _VARIABLE = re.compile(
     r"\$(?:\{[#!]?([A-Za-z_][A-Za-z0-9_]*)([^A-Za-z0-9_}][^}]*)?\}|([A-Za-z_][A-Za-z0-9_]*))"
 )
+_POSITIONAL = re.compile(r"\$(?:[1-9@*#]|\{[1-9@*#][^}]*\})")
+# What is outside of single quotes, and each text in double quotes as a whole.
+_QUOTED = re.compile(r"""([^'"]+|"[^"]*"?)|'[^']*'?""")
 _DIGITS = re.compile(r"[0-9]{1,9}", re.ASCII)
 _ARITHMETIC = re.compile(r"\$\(\((.*)\)\)", re.DOTALL)
 
@@ -189,6 +204,8 @@ def starts_ranks(words: Sequence[str]) -> bool:
     texts = [scanner.unquote(word) for word in rest]
     if program == "accelerate":
         return "launch" in texts[1:2]
+    if program == "tune":
+        return commands.is_tune(texts)
     module = _module(texts)
     return module in TORCH_MODULES or module.startswith("accelerate.commands.launch")
 
@@ -229,25 +246,31 @@ def variables(text: str) -> list[tuple[str, bool]]:
     return list(names.items())
 
 
+def optional(text: str) -> set[str]:
+    """The variables that a text somewhere reads with a text in their place: ``${NAME:-}``."""
+    return {
+        match[1]
+        for match in _VARIABLE.finditer(_without_single_quotes(text))
+        if (match[2] or "").removeprefix(":")[:1] in ("-", "+", "=", "?")
+    }
+
+
 def _without_single_quotes(text: str) -> str:
     """A text without what stands in single quotes, but for those within double quotes."""
-    out, at, in_double = [], 0, False
-    while at < len(text):
-        char = text[at]
-        if char == '"':
-            in_double = not in_double
-        elif char == "'" and not in_double:
-            end = text.find("'", at + 1)
-            at = len(text) if end < 0 else end + 1
-            continue
-        out.append(char)
-        at += 1
-    return "".join(out)
+    if "'" not in text:
+        return text
+    return "".join(_QUOTED.findall(text))
 
 
 def positional(text: str) -> bool:
     """Whether a text reads the words behind the script's name: ``$1``, ``"$@"``."""
-    return re.search(r"\$(?:[1-9@*#]|\{[1-9@*#][^}]*\})", _without_single_quotes(text)) is not None
+    return _POSITIONAL.search(_without_single_quotes(text)) is not None
+
+
+def wants_words(text: str) -> bool:
+    """Whether a text reads such a word and has no text in its place, as ``${1:-small}`` has."""
+    matches = _POSITIONAL.finditer(_without_single_quotes(text))
+    return any(not re.match(r"\$\{[1-9@*]:?[-+=]", match[0]) for match in matches)
 
 
 def resolve(word: str, constants: Mapping[str, str]) -> str | None:

@@ -386,6 +386,9 @@ class PodRun:
             names.ENV_CONTAINER_ID: container_process.id,
         }
         env |= marks
+        if env.get(names.ENV_PROGRESS, "").startswith("/"):
+            # Pods of this machine have one /dev/shm in common.
+            env[names.ENV_PROGRESS] = str(self._folders().pod / "progress")
         host = None
         if way := self.context.way:
             host = Host(way, self.plan.hostname, self.context.hosts, marks)

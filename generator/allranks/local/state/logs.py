@@ -115,12 +115,12 @@ def files(folder: Path) -> list[LogFile]:
     return [LogFile.from_dict(json.loads(line)) for line in lines]
 
 
-def tail(path: Path, count: int) -> tuple[str, ...]:
-    """The last lines of a file without empty ones."""
+def tail(path: Path, count: int, *, size: int = _TAIL_BYTES) -> tuple[str, ...]:
+    """The last lines of a file without empty ones, among its last `size` bytes."""
     if not path.exists():
         return ()
     with path.open("rb") as stream:
-        stream.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+        stream.seek(max(0, path.stat().st_size - size))
         text = stream.read().decode("utf-8", "replace")
     return tuple([final_text(line) for line in text.split("\n") if line.strip()][-count:])
 

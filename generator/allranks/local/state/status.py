@@ -121,8 +121,21 @@ def report(progress: RunProgress) -> RunStatus:
         pods=pods,
         failure=failure,
         notes=progress.notes,
+        remarks=_remarks(progress),
         ending=progress.finished_at is None and _is_ending(progress),
     )
+
+
+def _remarks(progress: RunProgress) -> tuple[str, ...]:
+    """What a person should know besides: how many pods stand by, while the run goes on."""
+    if progress.finished_at is not None:
+        return ()
+    nodes = [
+        [pod for pod in controller.pods if pod.role == names.ROLE_NODE]
+        for controller in progress.release.controllers
+    ]
+    sizes = [(len(pods), processes.spares(pods[0].spec)) for pods in nodes if pods]
+    return tuple(processes.standing(pods, spares) for pods, spares in sizes if spares)
 
 
 def _ranks(release: ReleasePlan) -> Mapping[str, range | None]:

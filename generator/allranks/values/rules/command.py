@@ -16,12 +16,22 @@ if TYPE_CHECKING:
 
 # A ConfigMap holds 1 MiB of data; the entry scripts share it with the user's.
 CONFIG_MAP_MAX = 1024 * 1024
-ENTRY_RESERVE = 144 * 1024
+ENTRY_RESERVE = 192 * 1024
 
 # Where the settings of single roles are, whatever the workload.
 ROLES = ("own.launcher", "own.worker", "own.roles", "own.mode", "own.framework")
 
 _PYTHON = re.compile(r"(.*/)?python[0-9.]*")
+# Names of variables that nobody else should read, and tokens of a tokenizer, which all may.
+_SECRET = re.compile(
+    r"(?:PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|CREDENTIALS?"
+    r"|(?:API|ACCESS|ACCOUNT|PRIVATE|SECRET|SIGNING|SSH)_?KEY)$",
+    re.IGNORECASE,
+)
+_NO_SECRET = re.compile(
+    r"(?:^|_)(?:BOS|EOS|PAD|UNK|SEP|CLS|MASK|START|STOP|END|SPECIAL|IMAGE)_?TOKEN$", re.IGNORECASE
+)
+_FLAGS = frozenset({"true", "false", "yes", "no", "on", "off"})
 _INSTEAD = {
     "PET_NNODES": "nodes, or torchrun.elastic",
     "PET_NPROC_PER_NODE": "procsPerNode",
@@ -165,6 +175,28 @@ def _env(view: View) -> Iterator[Finding]:
                 )
 
 
+def _secret_env(view: View) -> Iterator[Finding]:
+    for section in ("env", *(f"{role}.env" for role in roles(view))):
+        for name, value in view.get(section, {}).items():
+            if isinstance(value, str) and is_secret_env(name, value):
+                yield Finding(
+                    view.path(section, name),
+                    "has the name of a secret, and its value stands in the job's objects, which "
+                    "all who may look at the job can read",
+                    f"put it into a Secret, and write env: {{{name}: {{valueFrom: "
+                    "{secretKeyRef: {name: SECRET, key: KEY}}}}",
+                )
+
+
+def is_secret_env(name: str, value: str) -> bool:
+    """Whether a variable is one whose value nobody else should read, by its name.
+
+    Tokens of a tokenizer have such names as well, and so do the places of files.
+    """
+    is_plain = not value or value.isdigit() or value.lower() in _FLAGS or value.startswith("/")
+    return not is_plain and bool(_SECRET.search(name)) and not _NO_SECRET.search(name)
+
+
 def _clean_text(view: View) -> Iterator[Finding]:
     for location, text in _texts(view.values, ()):
         if "\0" in text:
@@ -241,6 +273,15 @@ RULES = (
         "`DMLC_*`, `MASTER_ADDR`, …).",
         ("env", *ROLES),
         _env,
+    ),
+    Rule(
+        "secret-env",
+        "`env` holds no passwords, tokens and keys as text, by their names: those belong in a "
+        "Secret, and `env` takes them from there by `valueFrom`.",
+        ("env", *ROLES),
+        _secret_env,
+        warning=True,
+        cluster=True,
     ),
     Rule(
         "clean-text",

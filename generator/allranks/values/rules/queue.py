@@ -31,7 +31,7 @@ _CONTAINERS = ("containers", "initContainers")
 _WORKER = "worker"
 _MASTER = "own.auto"
 # What `total_gpus` and `total_pods` read.
-TOTAL = (*SIZE, *ROLES)
+TOTAL = (*SIZE, *ROLES, "torchrun.spares")
 # Which Kubernetes object makes the pods.
 _CONTROLLER = ("own.controller", "own.transport")
 # Where whole pods may be described: for all, and for single roles.
@@ -388,6 +388,8 @@ def total_gpus(view: View) -> tuple[int, ValuesPath]:
     """
     first = size(view)
     gpus, where = _gpus_of(view, first), path("gpus" if view["gpus"] else "gpusPerNode")
+    if first is not None:
+        gpus += _spares(view) * first.gpus
     for name, role in _further_roles(view):
         of_role = int(role.get("replicas") or 0) * int(role.get("gpusPerPod") or 0)
         gpus += of_role
@@ -412,7 +414,13 @@ def total_pods(view: View) -> int:
     first = size(view)
     if first is None:
         return 0
-    return first.nodes + sum(int(role.get("replicas") or 0) for _, role in _further_roles(view))
+    of_roles = sum(int(role.get("replicas") or 0) for _, role in _further_roles(view))
+    return first.nodes + _spares(view) + of_roles
+
+
+def _spares(view: View) -> int:
+    """The pods of a torchrun job that stand by, with the GPUs of the others."""
+    return int(view["torchrun.spares"]) if view.workload == "torchrun" else 0
 
 
 def _further_roles(view: View) -> Iterator[tuple[str, Mapping[str, Any]]]:

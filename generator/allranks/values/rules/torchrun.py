@@ -83,6 +83,50 @@ def _etcd(view: View) -> Iterator[Finding]:
         )
 
 
+def _spares(view: View) -> Iterator[Finding]:
+    if not view["torchrun.spares"]:
+        return
+    where, requested = path("torchrun.spares"), size(view)
+    if view["torchrun.elastic.maxNodes"]:
+        yield Finding(
+            where,
+            "torchrun.elastic is set too, and goes on without a pod that is lost",
+            "leave one of the two out",
+        )
+    elif requested is not None and requested.nodes == 1:
+        yield Finding(
+            where,
+            "the job has one node, and rank 0's pod is the one that no spare replaces",
+            "use nodes: 2 or more, or remove it",
+        )
+    if (backend := view["torchrun.rdzvBackend"]) not in {"", "c10d"}:
+        yield Finding(
+            where,
+            f"with the rendezvous {backend} no pod can stand by",
+            "set torchrun.rdzvBackend: c10d, or remove it",
+        )
+    if view["torchrun.controller"] == "StatefulSet":
+        yield Finding(
+            where,
+            "each pod of a StatefulSet has a rank of its own",
+            "set torchrun.controller: Job, or remove it",
+        )
+    if view["compat"]:
+        yield Finding(
+            where,
+            "compat is set too, and which pods train is no list of hosts that Slurm's variables "
+            "could name",
+            "leave one of the two out",
+        )
+    if view["torchrun.localAddr"]:
+        yield Finding(
+            path("torchrun.localAddr"),
+            "gives all pods one name, and of a job with torchrun.spares nothing could tell which "
+            "of them train",
+            "remove it",
+        )
+
+
 def _local_addr(view: View) -> Iterator[Finding]:
     requested = size(view)
     if view["torchrun.localAddr"] and requested is not None and requested.nodes > 1:
@@ -129,6 +173,14 @@ RULES = (
         "`torchrun.controller: Job`.",
         ("torchrun.controller", "runPolicy"),
         _stateful,
+        workload="torchrun",
+    ),
+    Rule(
+        "spares",
+        "`torchrun.spares` is for an Indexed Job with a fixed number of nodes, two or more, that "
+        "meet by c10d, without `compat` and `torchrun.localAddr`.",
+        (*SIZE, "torchrun", "compat"),
+        _spares,
         workload="torchrun",
     ),
     Rule(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING, Any
 
+from allranks.values.merge import merge
 from allranks.values.rules.base import Finding, Rule, View, path
 from allranks.values.rules.size import SIZE, most_nodes, size
 from allranks.values.rules.storage import ONE_NODE, clash, is_on, taken_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 # What every snapshot says, and what it says besides by the way it was sent.
 _NEEDED = ("archiveDigest", "compression", "digest", "via")
@@ -64,6 +65,10 @@ def _mount_path(view: View) -> Iterator[Finding]:
         return
     location, mount = path("workspace.mountPath"), view["workspace.mountPath"]
     folder = posixpath.normpath("/" + mount.lstrip("/"))
+    if folder == "/":
+        root = f"{mount} is the root of the image, all of which would be hidden"
+        yield Finding(location, root, "use /app")
+        return
     hidden = next((fixed for fixed in taken_paths(view.workload) if clash(folder, fixed)), "")
     if hidden:
         yield Finding(location, f"{mount} would hide {hidden}, which the pod needs", "use /app")
@@ -101,6 +106,12 @@ def _for_one_node(volume: dict[str, Any]) -> bool:
     return ONE_NODE.issuperset(volume["accessModes"])
 
 
+def with_code(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of a job that gets a folder of code, before anybody knows what is in it."""
+    return merge(values, {"workspace": {"snapshot": {"digest": "sha256:"}}})
+
+
+PATH = "workspace-path"
 RULES = (
     Rule(
         "workspace-transport",
@@ -115,7 +126,7 @@ RULES = (
         _snapshot,
     ),
     Rule(
-        "workspace-path",
+        PATH,
         "`workspace.mountPath` hides nothing that the pod needs, and no volume is mounted there.",
         ("workspace", "storage"),
         _mount_path,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from allranks.convert import finish
-from allranks.convert.slurm import job, options, scanner
+from allranks.convert import finish, scanner
+from allranks.convert.slurm import job, options
 from allranks.errors import InputError
 
 if TYPE_CHECKING:

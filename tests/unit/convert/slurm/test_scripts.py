@@ -136,7 +136,12 @@ def test_an_array_is_a_sweep_over_its_indexes() -> None:
         },
         "parallel": 2,
     }
-    assert values["env"] == {"SLURM_ARRAY_TASK_COUNT": "4"}
+    assert values["env"] == {
+        "SLURM_ARRAY_TASK_COUNT": "4",
+        "SLURM_ARRAY_TASK_MIN": "0",
+        "SLURM_ARRAY_TASK_MAX": "30",
+        "SLURM_ARRAY_TASK_STEP": "10",
+    }
     assert values["resources"]["perPod"]["limits"] == {"memory": "32Gi"}
     assert values["script"] == (
         "#!/bin/bash\n# one seed for each task\n"

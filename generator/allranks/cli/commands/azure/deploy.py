@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +13,15 @@ import click
 from allranks import names
 from allranks.cli import options
 from allranks.cli.commands.azure.upload import needing_sdks
+from allranks.cli.run_options import job_options
 from allranks.cli.target import only_cluster_options
-from allranks.cli.workspace import workspace_options
 from allranks.errors import AllranksError, InputError
 from allranks.k8s import fields
 
 if TYPE_CHECKING:
     from allranks.azure.settings import Settings
     from allranks.cli.console import Console
+    from allranks.cli.run_options import Plan
     from allranks.cli.target import ClusterTarget, Target
     from allranks.cli.workspace import WorkspaceFlags
     from allranks.values.queue import Queue
@@ -30,12 +33,7 @@ _SECRET = "allranks-azure-"  # noqa: S105 - the beginning of a name
 
 
 @click.command("deploy", short_help="Run a job on the cluster, with the shares as volumes.")
-@options.release_argument
-@options.values_options
-@workspace_options()
-@only_cluster_options
-@options.helm_option
-@options.run_options
+@job_options(only_cluster_options)
 @click.option(
     "--azure-file",
     default="azure.yaml",
@@ -59,7 +57,6 @@ _SECRET = "allranks-azure-"  # noqa: S105 - the beginning of a name
     type=click.Path(),
     help="Install queue -q with these values first, or bring it to them.",
 )
-@options.output_option("text", "json")
 @options.pass_console
 def deploy_command(
     console: Console,
@@ -69,16 +66,12 @@ def deploy_command(
     sources: Sources,
     workspace: WorkspaceFlags,
     target: Target,
-    detach: bool,
-    replace: bool,
-    logs: str,
-    timeout: float | None,
+    plan: Plan,
     dry_run: bool,
     azure_file: str,
     operator: bool,
     queue: str,
     queue_values: str,
-    output: str,
 ) -> None:
     """Run the job NAME on the cluster that `up` made, as `allranks run` does.
 
@@ -109,7 +102,7 @@ def deploy_command(
     for volume in volumes:
         console.note(f"storage.{volume} is share {volume} of account {settings.account}")
     if dry_run:
-        run.show_dry_run(console, prepared, packed, name=name, namespace=space, output=output)
+        run.show_dry_run(console, prepared, packed, name=name, namespace=space, output=plan.output)
         return
     if operator:
         _install_operator(console, target)
@@ -117,7 +110,6 @@ def deploy_command(
         _call(console, "queue", ["install", queue, "-f", queue_values], target)
     if volumes:
         _write_secret(cluster_target, settings)
-    plan = run.Plan(detach=detach, replace=replace, logs=logs, timeout=timeout, output=output)
     raise click.exceptions.Exit(
         run.run_on_cluster(
             console, prepared, cluster_target.home(name), cluster_target, plan, workspace=packed
@@ -204,7 +196,7 @@ def _install_operator(console: Console, target: Target) -> None:
 
 
 def _call(console: Console, group: str, words: list[str], target: Target) -> None:
-    """Call another command of ours, at the same target.
+    """Call another command of ours, at the same target; the output is the run's alone.
 
     Raises:
         AllranksError: as the command does.
@@ -220,7 +212,8 @@ def _call(console: Console, group: str, words: list[str], target: Target) -> Non
     arguments = [word for flag, value in flags.items() if value for word in (flag, value)]
     command = main.cli.get_command(click.get_current_context(), group)
     assert command is not None  # noqa: S101 - it is one of ours
-    command.main([*words, *arguments], standalone_mode=False, obj=console)
+    with contextlib.redirect_stdout(sys.stderr):
+        command.main([*words, *arguments], standalone_mode=False, obj=console)
 
 
 def _write_secret(cluster_target: ClusterTarget, settings: Settings) -> None:

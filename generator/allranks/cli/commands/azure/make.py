@@ -30,6 +30,7 @@ def init_command(console: Console, /, *, name: str, subscription: str, region: s
     """
     from allranks.azure import settings
 
+    settings.check_starter(name, subscription, region)
     console.raw(settings.starter(name, subscription, region))
 
 
@@ -42,7 +43,8 @@ def plan_command(console: Console, /, *, settings: Settings, output: str) -> Non
 
     Region, sizes of machines, version, quota of vCPUs and names are asked for, so that what Azure
     would refuse in ten minutes is refused now, with exit code 2. -o az prints the commands that do
-    the same by hand, and -o bicep a file that deploys it; neither asks Azure anything.
+    the same by hand, and -o bicep a file that deploys it; neither asks Azure anything. Both can
+    give the roles on the storage account, too, which `up` does not.
 
     \b
     Example:
@@ -56,7 +58,7 @@ def plan_command(console: Console, /, *, settings: Settings, output: str) -> Non
 
     plan = plans.up(shared.connect(settings.where, console)[0], settings)
     if output == "json":
-        console.json({"ok": not plan.refusals, **plan.as_dict()})
+        console.json({"ok": not plan.refusals, **plan.as_dict(), "roles": _roles(settings)})
     else:
         shared.show(console, plan)
         if plan.refusals:
@@ -65,14 +67,28 @@ def plan_command(console: Console, /, *, settings: Settings, output: str) -> Non
         raise click.exceptions.Exit(EXIT_INPUT)
 
 
+def _roles(settings: Settings) -> list[dict[str, object]]:
+    """The roles that `up` does not give, as JSON-ready data."""
+    from allranks.azure import roles
+
+    return [grant.as_dict() for grant in roles.grants(settings)]
+
+
+def _show_roles(console: Console, settings: Settings) -> None:
+    """Write the commands that give the roles, for who needs them."""
+    from allranks.azure import roles
+
+    console.text("roles are given by an owner of the subscription, where they are needed:")
+    for grant in roles.grants(settings):
+        console.text(f"  {grant.purpose}: {grant.role}")
+        for command in grant.commands:
+            console.text(f"    {command}")
+
+
 def _by_hand(settings: Settings, output: str) -> str:
-    from datetime import UTC, datetime
-
     from allranks.azure import by_hand
-    from allranks.azure.desired import desired
 
-    wanted = desired(settings, None, datetime.now(UTC).replace(microsecond=0))
-    return by_hand.bicep(wanted) if output == "bicep" else by_hand.az(wanted, settings.subscription)
+    return by_hand.bicep(settings) if output == "bicep" else by_hand.az(settings)
 
 
 @click.command("up", short_help="Make what is not there, and wait until it is.")
@@ -99,7 +115,8 @@ def up_command(
     The plan is shown and asked for first. Given again, it changes what differs; after a Ctrl-C or a
     kill it goes on where Azure is. The time after which `reap` removes it (maxHours) counts from
     when the group was made, by Azure's clock. At the end the cluster's context is in the
-    kubeconfig.
+    kubeconfig. Roles are given by an owner: those that somebody may need are shown with their
+    commands.
 
     \b
     Example:
@@ -107,6 +124,7 @@ def up_command(
       allranks azure up -f azure.yaml --yes -o json
     """
     from allranks.azure import plans
+    from allranks.azure.actions import Kind, Verb
     from allranks.azure.engine import Engine
 
     arm, waits = shared.connect(settings.where, console)
@@ -121,7 +139,8 @@ def up_command(
         observed = engine.up(settings)
     context = _merge(arm, settings, kubeconfig, overwrite=overwrite, switch=True)
     if output == "json":
-        console.json({"ok": True, **view.status(settings, observed), "context": context})
+        status = view.status(settings, observed)
+        console.json({"ok": True, **status, "context": context, "roles": _roles(settings)})
         return
     console.text(f"{settings.name} is there; the context is {context}")
     for line in (
@@ -130,6 +149,8 @@ def up_command(
         f"{shared.COMMAND} down",
     ):
         console.command(line)
+    if any(action.kind is Kind.ACCOUNT and action.verb is Verb.MAKE for action in plan.entries):
+        _show_roles(console, settings)
 
 
 def _merge(arm: Arm, settings: Settings, file: str | None, *, overwrite: bool, switch: bool) -> str:
@@ -150,6 +171,7 @@ def _merge(arm: Arm, settings: Settings, file: str | None, *, overwrite: bool, s
 @click.option("--overwrite", is_flag=True, help="Replace a context of another cluster.")
 @click.option("--no-switch", is_flag=True, help="Leave the current context as it is.")
 @click.option("--print", "to_print", is_flag=True, help="Print it, and change no file.")
+@options.output_option("text", "json")
 @options.pass_console
 def kubeconfig_command(
     console: Console,
@@ -160,6 +182,7 @@ def kubeconfig_command(
     overwrite: bool,
     no_switch: bool,
     to_print: bool,
+    output: str,
 ) -> None:
     """Put the cluster's context into the kubeconfig, as `up` does at its end.
 
@@ -176,4 +199,7 @@ def kubeconfig_command(
         console.raw(arm.kubeconfig(settings.group, settings.cluster).decode())
         return
     context = _merge(arm, settings, kubeconfig, overwrite=overwrite, switch=not no_switch)
+    if output == "json":
+        console.json({"ok": True, "context": context, "isCurrent": not no_switch})
+        return
     console.text(f"context {context}{'' if no_switch else ', which is the current one now'}")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING
 
 import click
 
 from allranks.cli import options
 from allranks.cli.commands.azure import shared
-from allranks.errors import EXIT_FAILED
+from allranks.errors import EXIT_FAILED, AllranksError, InputError
 
 if TYPE_CHECKING:
+    from allranks.azure.actions import Plan
     from allranks.azure.engine import Engine
     from allranks.azure.observed import Group, Observed
     from allranks.azure.ports import Arm
@@ -44,6 +46,9 @@ def down_command(
     this program; where something else stands in it, that and the group stay. The second group,
     MC_…, which AKS has made for the machines and disks, goes with the cluster and is waited for.
 
+    Azure may not show at once what an `up` has made that was stopped a moment ago. So where there
+    is nothing to remove, Azure is asked again for two minutes before that is said.
+
     \b
     Example:
       allranks azure down
@@ -58,10 +63,19 @@ def down_command(
     def look() -> Observed:
         return observe(arm, settings, (), resources=True)
 
-    observed = look()
-    plan = diff.removal(
-        settings.name, observed, keep_storage=keep_storage, group_name=settings.group
-    )
+    def removal(observed: Observed) -> Plan:
+        return diff.removal(
+            settings.name, observed, keep_storage=keep_storage, group_name=settings.group
+        )
+
+    def is_something(observed: Observed) -> bool:
+        plan = removal(observed)
+        return bool(plan.actions or plan.refusals)
+
+    engine = Engine(arm, waits, console.note, timeout or shared.TIMEOUT)
+    with shared.working(console, engine, f"{shared.COMMAND} down"):
+        observed = engine.find(look, is_something)
+    plan = removal(observed)
     if output == "text" and plan.entries:
         shared.show(console, plan)
     elif output == "text":
@@ -72,16 +86,12 @@ def down_command(
         console, f"remove this from {settings.group}?", yes=yes
     ):
         raise click.exceptions.Exit(EXIT_FAILED)
-    engine = Engine(arm, waits, console.note, timeout or shared.TIMEOUT)
     machines = node_group_of(observed, settings)
     with shared.working(console, engine, f"{shared.COMMAND} down"):
-        engine.down(settings.name, look, keep_storage=keep_storage)
-        if not engine.wait_for_node_group(machines):
-            console.note(
-                f"resource group {machines}, which AKS has made, is still there: look at it in "
-                "the portal"
-            )
-    _forget(settings, kubeconfig)
+        if plan.actions:
+            engine.down(settings.name, look, keep_storage=keep_storage)
+        _forget(settings, kubeconfig)
+        engine.wait_for_node_group(machines)
     removed = [action.as_dict() for action in plan.actions]
     if output == "json":
         console.json({"ok": True, "name": settings.name, "removed": removed})
@@ -154,24 +164,73 @@ def reap_command(
         raise click.exceptions.Exit(EXIT_FAILED)
     engine = Engine(arm, waits, console.note, timeout or shared.TIMEOUT)
     with shared.working(console, engine, f"{shared.COMMAND} reap"):
-        for group in groups:
-            _reap(engine, arm, group, wait=not no_wait)
-    gone = [{"name": group.tags[TAG_NAME], "resourceGroup": group.name} for group in groups]
+        gone, failed = _reap(console, engine, arm, groups, wait=not no_wait)
+    removed = [{"name": group.tags[TAG_NAME], "resourceGroup": group.name} for group in gone]
+    problems = [problem for error in failed for problem in error.problems]
     if output == "json":
-        console.json({"ok": True, "removed": gone})
-        return
-    for item in gone:
-        console.text(f"{item['name']} {'goes' if no_wait else 'is gone'}")
+        failures = [problem.as_dict() for problem in problems]
+        more = {"problems": failures} if failures else {}
+        console.json({"ok": not failures, "removed": removed, **more})
+    else:
+        for item in removed:
+            console.text(f"{item['name']} {'goes' if no_wait else 'is gone'}")
+        for problem in problems:
+            console.problem(problem)
+    if failed:
+        raise click.exceptions.Exit(EXIT_FAILED)
 
 
-def _reap(engine: Engine, arm: Arm, group: Group, *, wait: bool) -> None:
+def _reap(
+    console: Console, engine: Engine, arm: Arm, groups: list[Group], *, wait: bool
+) -> tuple[list[Group], list[AllranksError]]:
+    """Remove what has expired: all is begun before any of it is waited for.
+
+    Returns:
+        What goes or is gone, and why the others are not.
+    """
     from allranks.azure.desired import TAG_NAME
     from allranks.azure.engine import look_by_group
 
-    cluster = look_by_group(arm, group.name).cluster
-    engine.down(group.tags[TAG_NAME], lambda: look_by_group(arm, group.name), wait=wait)
-    if wait and cluster is not None and cluster.node_group:
-        engine.wait_for_node_group(cluster.node_group)
+    going: list[tuple[Group, str]] = []
+    gone: list[Group] = []
+    failed: list[AllranksError] = []
+
+    def down(group: Group, *, wait: bool) -> None:
+        name = group.tags[TAG_NAME]
+        engine.down(name, lambda: look_by_group(arm, group.name), wait=wait, is_begun=wait)
+
+    for group in groups:
+        try:
+            observed = look_by_group(arm, group.name)
+            if not _is_still_expired(observed):
+                console.note(f"{group.tags[TAG_NAME]} has been given more time, and stays")
+                continue
+            down(group, wait=False)
+        except AllranksError as error:
+            failed.append(error)
+        else:
+            cluster = observed.cluster
+            going.append((group, cluster.node_group if cluster is not None else ""))
+    for group, machines in going:
+        try:
+            if wait:
+                down(group, wait=True)
+            if wait and machines:
+                engine.wait_for_node_group(machines)
+        except AllranksError as error:
+            failed.append(error)
+        else:
+            gone.append(group)
+    return gone, failed
+
+
+def _is_still_expired(observed: Observed) -> bool:
+    """Whether a group's time is over now: `up` may have given it more since it was asked for."""
+    from allranks.azure.cost_guard import is_expired
+    from allranks.azure.observed import DELETING
+
+    group = observed.group
+    return group is None or group.state == DELETING or is_expired(group, observed.now)
 
 
 @click.command("cron", short_help="Print a CronJob that reaps inside the cluster.")
@@ -196,4 +255,13 @@ def cron_command(
     """
     from allranks.azure import cron
 
+    try:
+        client_id = str(uuid.UUID(client_id)) if client_id else ""
+    except ValueError as error:
+        raise InputError(
+            f"{client_id!r} is not the client id of an identity",
+            path="--client-id",
+            hint="`az identity show --query clientId` prints it; without the flag the head of what "
+            "is printed says how the identity is made",
+        ) from error
     console.raw(cron.manifests(settings, None, image, client_id, namespace))

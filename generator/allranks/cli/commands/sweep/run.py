@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from allranks.cli.workspace import WorkspaceFlags
     from allranks.service.workspace import PackedWorkspace
     from allranks.sweep.spec.prepare import PreparedSweep
+    from allranks.sweep.spec.request import SweepFlags
     from allranks.sweep.state import SweepState
     from allranks.sweep.storage.base import Backend
     from allranks.sweep.storage.journal import Journal
@@ -124,7 +125,6 @@ def run_command(
     first = next((file for file in sources.files if file != "-"), "")
     place = from_flags(target, console, workdir, first)
     sweep_in_cluster.check(in_cluster=in_cluster, flags=flags | {"journal": journal}, place=place)
-    packed, sources = _with_workspace(workspace, sources, chart, place)
     request = prepare.SweepFlags(
         name=name,
         sources=sources,
@@ -139,6 +139,7 @@ def run_command(
         parallel=cores.usable() if place.on == LOCAL else 0,
         is_local=place.on == LOCAL,
     )
+    packed, request = _with_workspace(workspace, request, place)
     prepared = prepare.prepare(request)
     for note in prepared.notes:
         console.note(note)
@@ -181,33 +182,38 @@ def run_command(
 
 
 def _with_workspace(
-    workspace: WorkspaceFlags, sources: Sources, chart: str, place: SweepTarget
-) -> tuple[PackedWorkspace | None, Sources]:
-    """Return the packed workspace of all trials, and the sources with where it will be.
+    workspace: WorkspaceFlags, request: SweepFlags, place: SweepTarget
+) -> tuple[PackedWorkspace | None, SweepFlags]:
+    """Return the packed workspace of all trials, and the request with where it will be.
 
     Raises:
-        InputError: the folder cannot be sent, or the chart is not ours.
+        InputError: the folder cannot be sent, the chart is not ours, or the values are wrong.
     """
     if not workspace.folder:
         workspace.pack({})  # refuses --include alone
-        return None, sources
+        return None, request
     from dataclasses import replace
 
+    from allranks.sweep.spec import prepare
     from allranks.values import sources as gathering
 
+    chart = request.chart
     if chart and chart not in names.WORKLOADS:
         raise InputError(
             f"{chart} is a chart of your own, and mounts no workspace",
             path="--workspace",
             hint="leave it out, or use one of our charts",
         )
-    sources = gathering.read_once(sources)
+    sources = gathering.read_once(request.sources)
+    request = replace(request, sources=sources)
+    prepare.prepare(request)  # before the folder is packed, which may take long
     values = gathering.load_sources(sources, chart or None).values
     packed = workspace.pack(values, is_local=place.on == LOCAL)
     assert packed is not None  # noqa: S101 - there is a folder
     path = ("workspace", "snapshot")
     option = gathering.ValueOption("workspace", workspace.folder, path, packed.transport.values())
-    return packed, replace(sources, options=(*sources.options, option))
+    sources = replace(sources, options=(*sources.options, option))
+    return packed, replace(request, sources=sources)
 
 
 def _send(console: Console, packed: PackedWorkspace, place: SweepTarget, *, nodes: int) -> None:

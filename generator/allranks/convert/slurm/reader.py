@@ -13,18 +13,35 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.convert.slurm import pieces, scanner, words
+from allranks.convert import scanner
+from allranks.convert.slurm import amounts, shell_text, words
 from allranks.convert.slurm.ranks import Ranks
-from allranks.convert.verdicts import Outcome, Verdict
+from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from allranks.convert.slurm.options import Setting
     from allranks.convert.slurm.script import Body, Step
     from allranks.convert.slurm.sizes import Size
 
 _RESERVED = frozenset(names.RESERVED_ENV)
+_WITHOUT = "the script goes on without it; write it into env to give it"
+# Lines that print, and do nothing else.
+_PRINTING = re.compile(r"^\s*(?:echo|printf)\b[^|>;&`\n]*$", re.MULTILINE)
+# Beginnings of the names of variables that somebody sets in the pod.
+_TOLD = ("PET_", "OMPI_", "PMI", "ALLRANKS_", "BASH_", "CONDA_", "SLURM_ARRAY_")
+# Slurm's variables whose text is that of an option.
+_OPTIONS_OF = {
+    "SLURM_JOB_ACCOUNT": "account",
+    "SLURM_JOB_QOS": "qos",
+    "SLURM_JOB_PARTITION": "partition",
+    "SLURM_GPUS_PER_TASK": "gpus-per-task",
+    "SLURM_CPUS_PER_GPU": "cpus-per-gpu",
+    "SLURM_MEM_PER_NODE": "mem",
+    "SLURM_MEM_PER_CPU": "mem-per-cpu",
+    "SLURM_MEM_PER_GPU": "mem-per-gpu",
+}
 
 
 def read(
@@ -61,7 +78,7 @@ class Reader(Ranks):
                 word for word in program[1:] if not word.startswith("-") and "=" not in word
             ] or program
         interpreter = words.base(program[0])
-        if interpreter not in pieces.SHELLS:
+        if interpreter not in shell_text.SHELLS:
             return self._foreign(interpreter)
         try:
             self.statements = scanner.parse(self.text)
@@ -73,8 +90,9 @@ class Reader(Ranks):
             raise self.refuse(1, "the script runs nothing", "write the command that is to run")
         self._collect_constants()
         self._collect_parts()
+        self.body.goes_back = any(map(self._goes_back, self.statements))
         steps = self._steps()
-        self._check_background(steps)
+        self._check_programs(steps)
         multi = self._without_side([step for step in steps if step.is_multi])
         main = self._main(multi)
         if main is None:
@@ -96,7 +114,7 @@ class Reader(Ranks):
                 "write it for bash, or write the command into a values file",
             )
         body = self.body
-        body.script = pieces.without_directives(self.text)
+        body.script = shell_text.without_directives(self.text)
         body.nodes, body.procs_per_node = 1, 1
         self.say(1, self.lines[0], Outcome.CARRIED, "script")
         self._finish()
@@ -107,11 +125,15 @@ class Reader(Ranks):
         body = self.body
         body.nodes, body.procs_per_node = 1, 1
         self._check_submits()
+        self._check_beside(steps)
         if self.size.node_count > 1:
             self._check_remote()
             why = "the script starts nothing on the other nodes"
-            line = self._line_of("nodes")
-            body.verdicts.append(Verdict("--nodes", Outcome.CHANGED, "nodes: 1", why, line))
+            self.size.outcomes["nodes"] = (Outcome.CHANGED, "nodes: 1", why)
+        if self.size.task_count > self.size.node_count:
+            why = "the script starts one process"
+            for name in ("ntasks", "ntasks-per-node", "tasks-per-node"):
+                self.size.outcomes[name] = (Outcome.CHANGED, "procsPerNode", why)
         if nested:
             body.notes.append(
                 "the script starts the ranks of its node itself, so that the pod runs it as "
@@ -127,7 +149,7 @@ class Reader(Ranks):
         setup: list[str] = []
         again: list[str] = []
         for number, statement in enumerate(self.statements):
-            text = self._kept(statement, is_one=True)
+            text = self._kept(statement, is_one=True, is_setup=number <= last)
             if number <= last:
                 edits.append((self._comment_start(number), statement.end, ""))
                 setup += [] if text is None else [self._with_comments(number, text)]
@@ -138,7 +160,7 @@ class Reader(Ranks):
                 edits += self._inner_edits(statement)
         self._write_setup(setup)
         shebang = self.lines[0] if self.lines[0].startswith("#!") else "#!/bin/bash"
-        rest = pieces.without_directives(pieces.edited(self.text, edits))
+        rest = shell_text.without_directives(shell_text.edited(self.text, edits))
         rest = re.sub(r"\A#![^\n]*\n?", "", rest)
         rest = re.sub(r"\n{3,}", "\n\n", rest).strip("\n")
         body.script = "\n".join([shebang.strip(), *again, rest]) + "\n"
@@ -207,19 +229,9 @@ class Reader(Ranks):
         self.set_names.update(re.findall(r"\$\{([A-Za-z_]\w*):?=", self.text))
         self.set_names.update(re.findall(r"(?:^|[\s;&|(])([A-Za-z_]\w*)\+?=", whole, re.MULTILINE))
         self.set_names.update(re.findall(r"\bfor\s+([A-Za-z_]\w*)", whole))
-        if (
-            words.positional(whole)
-            and not self.args
-            and not re.search(r"\w+\s*\(\)|\bfunction\b", self.text)
-        ):
-            line = next(
-                (
-                    n
-                    for n, row in enumerate(self.lines, 1)
-                    if words.positional(row) and not row.startswith("#")
-                ),
-                0,
-            )
+        has_functions = re.search(r"\w+\s*\(\)|\bfunction\b", self.text) is not None
+        if words.wants_words(whole) and not self.args and not has_functions:
+            line = self._line_with(words.wants_words)
             self.say(
                 line,
                 "$1 …",
@@ -228,33 +240,65 @@ class Reader(Ranks):
                 f"no words were given behind the script's name: `{names.CLI} sbatch SCRIPT "
                 "WORD...`",
             )
+        optional = words.optional(whole)
+        read_by_more = {name for name, _ in words.variables(_PRINTING.sub("", whole))}
         for name, has_default in words.variables(whole):
-            if (
-                has_default
-                or name in self.set_names
-                or name in words.ALWAYS
-                or name in self.body.env
-            ):
+            is_known = name in self.set_names or name in words.ALWAYS or name in self.body.env
+            if has_default or is_known or self._is_told(name):
                 continue
-            if name in _RESERVED or name.startswith(
-                ("SLURM_", "PET_", "SLURMD_", "OMPI_", "PMI", "ALLRANKS_", "BASH_", "CONDA_")
-            ):
-                continue
-            line = next(
-                (
-                    n
-                    for n, row in enumerate(self.lines, 1)
-                    if re.search(rf"\$\{{?{name}\b", row) and not row.startswith("#")
-                ),
-                0,
+            line = self._line_with(re.compile(rf"\$\{{?{name}\b").search)
+            if line:
+                reason = "" if name in read_by_more else "it is only printed"
+                reason = _WITHOUT if name in optional else reason
+                self._say_variable(name, line, reason)
+
+    def _line_with(self, matches: Callable[[str], object]) -> int:
+        """The first line that is no comment and of which something is true; 0 for none."""
+        rows = enumerate(self.lines, 1)
+        return next((n for n, row in rows if not row.startswith("#") and matches(row)), 0)
+
+    @staticmethod
+    def _is_told(name: str) -> bool:
+        """Whether the launcher, an MPI, or an array sets a variable where Slurm would."""
+        return name in _RESERVED or name in words.OF_COMPAT or name.startswith(_TOLD)
+
+    def _say_variable(self, name: str, line: int, harmless: str) -> None:
+        """Say of a variable that nobody sets what becomes of it.
+
+        Args:
+            name: its name.
+            line: the first line that reads it.
+            harmless: why the script does the same without it; "" where it does not.
+        """
+        to = f"env.{name}"
+        value = self._slurm_value(name)
+        if value:
+            self.body.env[name] = value
+            why = "it follows from what the script asks for"
+            self.say(line, f"${name}", Outcome.CHANGED, to, why)
+        elif harmless:
+            self.say(line, f"${name}", Outcome.CHANGED, to, harmless)
+        elif name.startswith("SLURM_"):
+            why = "`compat: slurm` does not set it: write it into env"
+            self.say(line, f"${name}", Outcome.NOT_CARRIED, to, why)
+        else:
+            why = (
+                "the script does not set it, and a pod has not the environment of who submits: "
+                "write it into env"
             )
-            if not line:
-                continue
-            self.say(
-                line,
-                f"${name}",
-                Outcome.NOT_CARRIED,
-                f"env.{name}",
-                "the script does not set it, and a pod has not the environment of who "
-                "submits: write it into env",
-            )
+            self.say(line, f"${name}", Outcome.NOT_CARRIED, to, why)
+
+    def _slurm_value(self, name: str) -> str:
+        """What Slurm sets a variable to, by the job's options; "" where they do not say it."""
+        size, nodes = self.size, self.body.nodes or 1
+        if name == "SLURM_GPUS":
+            gpus = size.gpus or (size.gpus_per_node or 0) * nodes
+            return str(gpus) if gpus else ""
+        option = _OPTIONS_OF.get(name, "")
+        text = next(
+            (setting.value for setting in reversed(self.job_settings) if setting.name == option), ""
+        )
+        if not name.startswith("SLURM_MEM_"):
+            return text
+        amount = amounts.mebibytes(text)
+        return "" if amount is None else str(round(amount))

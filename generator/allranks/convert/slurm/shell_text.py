@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands
-from allranks.convert.slurm import scanner, words
+from allranks.convert import commands, scanner
+from allranks.convert.slurm import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from allranks.convert.slurm.scanner import Command, Statement
+    from allranks.convert.scanner import Command, Statement
 
 SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh"})
 _SHOWN = 60  # characters of a line in a verdict
@@ -114,8 +114,10 @@ def expanded(text: str, parts: Mapping[str, str]) -> tuple[str, set[str]]:
         text: shell; what stands in single quotes stays.
         parts: the contents, as words of a shell.
     """
-    out: list[str] = []
     used: set[str] = set()
+    if "$" not in text or not parts:
+        return text, used
+    out: list[str] = []
     at, in_double = 0, False
     while at < len(text):
         char = text[at]

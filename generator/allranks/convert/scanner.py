@@ -23,9 +23,15 @@ _BREAKS = frozenset({"\n", ";", "&", "&&", "||", "|", "|&", "(", ")", ";;", ";&"
 _OPENING = {"if": "fi", "for": "done", "while": "done", "until": "done", "select": "done"}
 _OPENING |= {"case": "esac", "{": "}", "[[": "]]"}
 _MIDDLE = frozenset({"then", "else", "elif", "do", "!", "time", "coproc"})
+_CLOSING = frozenset({"fi", "done", "esac", "}"})
+RESERVED = frozenset({*_OPENING, *_CLOSING, *_MIDDLE, "function"})
 _LOOPS = frozenset({"for", "while", "until", "select"})
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?\+?=")
 _DEEPEST = 200
+# Characters that stand for themselves: in a word, in double quotes, in brackets.
+_IN_WORD = re.compile(r"[A-Za-z0-9_./:=,+%@~^\[\]{}*?!#-]+")
+_IN_DOUBLE = re.compile(r"[^\"\\`$\n]+")
+_IN_BRACKET = re.compile(r"[A-Za-z0-9_./:=,+%@~^*?! \t|;&\[\]-]+")
 
 
 class ScriptError(Exception):
@@ -207,6 +213,10 @@ class _Lexer:
     def _word(self) -> Token:
         start, line, text = self.at, self.line, self.text
         while self.at < len(text):
+            plain = _IN_WORD.match(text, self.at)
+            if plain is not None:
+                self.at = plain.end()
+                continue
             char = text[self.at]
             if char in " \t\n\r;&|" or (char in "<>" and not text.startswith("(", self.at + 1)):
                 break
@@ -271,6 +281,10 @@ class _Lexer:
         line, text = self.line, self.text
         self.at += 1
         while self.at < len(text):
+            plain = _IN_DOUBLE.match(text, self.at)
+            if plain is not None:
+                self.at = plain.end()
+                continue
             char = text[self.at]
             if char == '"':
                 self.at += 1
@@ -289,6 +303,10 @@ class _Lexer:
         self.at += 1
         level = 1
         while self.at < len(text):
+            plain = _IN_BRACKET.match(text, self.at)
+            if plain is not None:
+                self.at = plain.end()
+                continue
             char = text[self.at]
             if char == end:
                 level -= 1
@@ -402,6 +420,8 @@ class _Parser:
         if text == "function":
             self.awaits_name = True
             return True
+        if text in _CLOSING:
+            raise ScriptError(token.line, f"{text} closes nothing")
         return text in _MIDDLE
 
     def _take_operator(self, token: Token, previous: Token) -> None:
@@ -453,6 +473,8 @@ class _Parser:
             self.stack.append(("case pattern", "esac", token.line))
         elif text == ")" and kind == "(":
             self.stack.pop()
+        elif text == ")":
+            raise ScriptError(token.line, "the bracket ) closes nothing")
         elif text in ("\n", ";", "&") and not self.stack:
             is_function_head = self.function and not self.commands
             if self.before not in ("&&", "||", "|", "|&") and not is_function_head:
@@ -519,7 +541,7 @@ class _Parser:
 
 # --- words ----------------------------------------------------------------------------------------
 
-_PLAIN = re.compile(r"[^\\'\"$`*?\[{~<>(]*")
+_QUOTES = re.compile(r"[\\'\"]")
 
 
 def is_static(word: str) -> bool:
@@ -540,15 +562,26 @@ def is_static(word: str) -> bool:
                     return False
                 end += 2 if word[end] == "\\" else 1
             at = end + 1
-        elif char in "$`*?[{<>(" or (char == "~" and at == 0):
+        elif (
+            char in "$`*?[<>(" or (char == "~" and at == 0) or (char == "{" and _is_brace(word, at))
+        ):
             return False
         else:
             at += 1
     return True
 
 
+def _is_brace(word: str, at: int) -> bool:
+    """Whether a brace is expanded: a comma or two dots stand in it, as in ``{a,b}``."""
+    end = word.find("}", at)
+    inner = word[at:end] if end > 0 else ""
+    return "," in inner or ".." in inner
+
+
 def unquote(word: str) -> str:
     """A word without its quotes; expansions stay as they are typed."""
+    if _QUOTES.search(word) is None:
+        return word
     text, at = "", 0
     while at < len(word):
         char = word[at]

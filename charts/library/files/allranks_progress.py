@@ -1,0 +1,391 @@
+"""Say how far a training is, from any loop: two lines.
+
+    from allranks_progress import report
+
+    for step, batch in enumerate(loader, 1):
+        ...
+        report(step=step, total=len(loader), loss=loss)
+
+`allranks status`, `top` and sweeps then show the percent, the time that is left and the metrics.
+Every rank calls it; what rank 0 says is shown, and of the others how long their steps take. Nothing
+here slows or stops a training: a call stores a few numbers, one background thread sends them every
+two seconds, and nobody who is away is waited for. Outside of a job of allranks it does nothing.
+
+In synchronous training all ranks finish a step together, however slow one of them is. To have the
+slow one named, put what a rank does by itself (loading, the forward pass) under `work`:
+
+    with work():
+        output = model(batch)
+
+To save when `allranks checkpoint` asks, and before the pod ends:
+
+    if should_save():
+        if rank == 0:
+            torch.save(...)
+        saved(step)
+
+A training with transformers' Trainer reports without any of this; `callback()` adds the saves.
+
+Standard library; Python 3.8 or newer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+INTERVAL_SECONDS = 2.0
+LINE_SECONDS = 10.0
+TIMEOUT_SECONDS = 5.0
+_RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "JOB_COMPLETION_INDEX")
+SAME_NANOSECONDS = 10 * 10**9  # requests so near are one: each pod of a job is told by itself
+_WINDOW_SECONDS = 60.0  # a pause that is longer is no step: an evaluation, a checkpoint
+
+
+class Reporter:
+    """What one process says; `report` and the others speak through one of these."""
+
+    def __init__(self, env=None):
+        """Read who this is; the first word starts the thread."""
+        env = os.environ if env is None else env
+        texts = [env[name] for name in _RANKS if env.get(name, "").isdigit()]
+        self.rank = int(texts[0]) if texts else 0
+        self._url = urlsplit(env.get("ALLRANKS_PROGRESS_URL", ""))
+        self._token = env.get("ALLRANKS_PROGRESS_TOKEN", "")
+        # Where no launcher listens, rank 0 writes the line by itself.
+        self._writes = env.get("ALLRANKS_PROGRESS") == "log" and self.rank == 0
+        self.active = bool(self._url.port) or self._writes
+        self._lock = threading.Lock()
+        self._said, self._metrics = {}, {}
+        self._last_step = self._last_at = None
+        self._seconds, self._work, self._steps, self._worked = 0.0, 0.0, 0, False
+        self._thread, self._wakes, self._is_new = None, threading.Event(), False
+        self._written_at = 0.0
+
+    def say(self, words, metrics):
+        """Remember words and metrics; they are sent soon."""
+        now = time.monotonic()
+        with self._lock:
+            self._said.update(words)
+            self._metrics.update(metrics)
+            step = words.get("step")
+            if step is not None and step != self._last_step:
+                if self._last_at is not None and now - self._last_at < _WINDOW_SECONDS:
+                    self._seconds += now - self._last_at
+                    self._steps += 1
+                self._last_step, self._last_at = step, now
+            self._is_new = True
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, daemon=True)
+                self._thread.start()
+
+    def worked(self, seconds):
+        """Count what this process did by itself."""
+        with self._lock:
+            self._work += seconds
+            self._worked = True
+
+    def flush(self):
+        """Send what is new, now; True where it arrived."""
+        with self._lock:
+            if not self._is_new:
+                return True
+            body = {"rank": self.rank, **self._said}
+            metrics = {name: _plain(value) for name, value in self._metrics.items()}
+            body["metrics"] = {name: value for name, value in metrics.items() if value is not None}
+            if self._steps:
+                body["seconds"] = self._seconds / self._steps
+                if self._worked:
+                    body["work"] = self._work / self._steps
+            self._seconds, self._work, self._steps = 0.0, 0.0, 0
+            self._is_new = False
+        arrived = self._send(body) if self._url.port else self._write(body)
+        if not arrived:
+            with self._lock:
+                self._is_new = True
+        return arrived
+
+    def close(self):
+        """Send what is left, as the process ends."""
+        self._written_at = 0.0
+        with contextlib.suppress(Exception):
+            self.flush()
+
+    def _run(self):
+        import atexit
+
+        with contextlib.suppress(RuntimeError):  # the interpreter is already ending
+            atexit.register(self.close)
+        while True:
+            with contextlib.suppress(Exception):  # a training never ends for a report
+                self.flush()
+            time.sleep(INTERVAL_SECONDS)
+
+    def _send(self, body):
+        try:
+            token = Path(self._token).read_text(encoding="utf-8").strip()
+            connection = http.client.HTTPConnection(
+                self._url.hostname, self._url.port, timeout=TIMEOUT_SECONDS
+            )
+        except OSError:
+            return False
+        try:
+            headers = {"Authorization": "Bearer " + token, "Content-Type": "application/json"}
+            connection.request("POST", self._url.path, json.dumps(body), headers)
+            return connection.getresponse().status == http.client.OK
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+    def _write(self, body):
+        now = time.monotonic()
+        if not self._writes:
+            return True
+        if self._written_at and now - self._written_at < LINE_SECONDS:
+            return False
+        self._written_at = now
+        told = {key: value for key, value in body.items() if key not in ("rank", "seconds", "work")}
+        line = json.dumps({**told, "at": int(time.time())})
+        sys.stderr.write("allranks: progress " + line + "\n")
+        sys.stderr.flush()
+        return True
+
+
+def _plain(value):
+    """A metric as a number, also of a tensor's; None where it is none."""
+    try:
+        return float(value)
+    except Exception:  # noqa: BLE001 - whatever a value of the user's raises
+        return None
+
+
+_reporter = None
+_making = threading.Lock()
+
+
+def reporter():
+    """The reporter of this process; a forked one has its own."""
+    global _reporter  # noqa: PLW0603 - one for each process
+    if _reporter is None or _reporter.pid != os.getpid():
+        with _making:
+            if _reporter is None or _reporter.pid != os.getpid():
+                fresh = Reporter()
+                fresh.pid = os.getpid()
+                _reporter = fresh
+    return _reporter
+
+
+def report(step=None, total=None, *, percent=None, epoch=None, epochs=None, eta=None, **metrics):
+    """Say how far the training is.
+
+    Args:
+        step: how many steps are done.
+        total: of how many.
+        percent: instead of them, from 0 to 100.
+        epoch: how many epochs are done.
+        epochs: of how many.
+        eta: the seconds that are left; where it is not said, it is computed of the steps' times.
+        metrics: numbers to show, such as loss=0.3. A tensor on a GPU is read by the background
+            thread, not here.
+    """
+    speaker = reporter()
+    if not speaker.active:
+        return
+    words = {
+        "step": step,
+        "total": total,
+        "percent": percent,
+        "epoch": epoch,
+        "epochs": epochs,
+        "eta": eta,
+    }
+    # What a loss was computed of must not be kept for it.
+    metrics = {
+        name: value.detach() if hasattr(value, "detach") else value
+        for name, value in metrics.items()
+    }
+    speaker.say({key: value for key, value in words.items() if value is not None}, metrics)
+    if (step is not None and step == total) or (epoch is not None and epoch == epochs):
+        speaker.flush()  # a training may end at once, without a word
+
+
+@contextlib.contextmanager
+def work():
+    """Measure what this rank does by itself, without waiting for others."""
+    began = time.monotonic()
+    try:
+        yield
+    finally:
+        worked(time.monotonic() - began)
+
+
+def worked(seconds):
+    """Count seconds that this rank has worked by itself, as `work` does."""
+    speaker = reporter()
+    if speaker.active:
+        speaker.worked(seconds)
+
+
+class Saves:
+    """What this process is asked to save: by a file, or by the end of its pod."""
+
+    def __init__(self, env=None):
+        """Look at the file as it is; what was asked before this process began is no news."""
+        env = os.environ if env is None else env
+        self._path = env.get("ALLRANKS_SAVE_FILE", "")
+        self._mark, self._asked, self.stopping = None, 0, False
+        self._look()
+        # By whether the pod ends: a last save is no repetition of one that was asked for before.
+        self._done = {0: self._asked >> 1, 1: 0}
+        self._pending = None
+        self._holds = False
+
+    def should(self):
+        """Whether to save now; in a group of ranks the same for all of them."""
+        if not self._path:
+            return False
+        if not self._holds:
+            self._holds = True
+            self._hold()
+        self._look()
+        asked = self._agree(self._asked)
+        at, is_last = asked >> 1, asked & 1
+        if at <= self._done[is_last] + SAME_NANOSECONDS:
+            return False
+        self._done[is_last] = at
+        return True
+
+    def _look(self):
+        try:
+            status = os.stat(self._path)  # noqa: PTH116 - a microsecond, in the loop of the user
+        except (OSError, ValueError):
+            return
+        mark = (status.st_mtime_ns, status.st_ino)
+        if mark == self._mark:
+            return
+        try:
+            number, _, stop = Path(self._path).read_text(encoding="utf-8")[:100].partition(" ")
+            at = int(number)
+        except (OSError, ValueError):
+            return
+        self._mark = mark
+        self._ask(at, is_last=stop.strip() == "stop")
+
+    def _ask(self, at, *, is_last):
+        self.stopping = self.stopping or is_last
+        # The time of the request, and whether it is the last one, as one number.
+        self._asked = max(self._asked, at << 1 | is_last)
+
+    def _hold(self):
+        """Let SIGTERM, which would end this process at once, be a wish to save; once."""
+        try:
+            if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+                signal.signal(signal.SIGTERM, self._told)
+        except ValueError:
+            return  # not the main thread: whoever has it decides
+
+    def _told(self, *_):
+        self._ask(time.time_ns(), is_last=True)
+
+    def _agree(self, asked):
+        """The newest request that any rank knew of at the last call; all ranks get the same.
+
+        The ranks' numbers are exchanged while the step goes on: nobody waits for an answer.
+        """
+        distributed = sys.modules.get("torch.distributed")
+        try:
+            if distributed is None or not distributed.is_available():
+                return asked
+            if not distributed.is_initialized() or distributed.get_world_size() == 1:
+                return asked
+            torch = sys.modules["torch"]
+            newest = 0
+            if self._pending is not None:
+                work, tensor = self._pending
+                self._pending = None
+                work.wait()
+                newest = int(tensor.item())
+            device = "cuda" if distributed.get_backend() == "nccl" else "cpu"
+            tensor = torch.tensor([asked], dtype=torch.int64, device=device)
+            work = distributed.all_reduce(tensor, op=distributed.ReduceOp.MAX, async_op=True)
+            self._pending = work, tensor
+        except AttributeError:  # a torch without these
+            return asked
+        return newest
+
+
+_saves = None
+
+
+def saves():
+    """What this process is asked to save."""
+    global _saves  # noqa: PLW0603 - one for each process
+    if _saves is None:
+        _saves = Saves()
+    return _saves
+
+
+def should_save():
+    """Whether to save a checkpoint now: somebody asks for one, or this pod is about to end.
+
+    Every rank calls it at the same step. Where torch.distributed is in use, all of them get the
+    same answer at the same step: one number is exchanged in the background from call to call.
+    Call it at each step, or at every tenth where steps take milliseconds.
+    """
+    return saves().should()
+
+
+def stopping():
+    """Whether this pod is about to end: there is no use in training on."""
+    return saves().stopping
+
+
+def saved(step):
+    """Say that a checkpoint of a step is complete; `status` shows it.
+
+    As the pod ends, that is the last word: the process ends with exit code 143.
+
+    Args:
+        step: the last step that the checkpoint holds.
+    """
+    speaker = reporter()
+    if speaker.active:
+        speaker.say({"saved": step}, {})
+        speaker.flush()
+    if stopping():
+        sys.exit(128 + signal.SIGTERM)
+
+
+def callback():
+    """A callback for transformers' Trainer that saves where it is asked, and says what was saved.
+
+    Trainer(..., callbacks=[allranks_progress.callback()])
+    """
+    from transformers import TrainerCallback
+
+    class SaveCallback(TrainerCallback):
+        """Saves on demand and as the pod ends; Trainer itself decides how."""
+
+        def on_step_end(self, args, state, control, **_):
+            """Ask Trainer to save, and to stop where the pod does."""
+            if should_save():
+                control.should_save = True
+                control.should_training_stop = control.should_training_stop or stopping()
+
+        def on_save(self, args, state, control, **_):
+            """Say it, once for the job."""
+            if state.is_world_process_zero:
+                speaker = reporter()
+                speaker.say({"saved": state.global_step}, {})
+                speaker.flush()
+
+    return SaveCallback()

@@ -1,0 +1,353 @@
+"""Hear from the ranks of a pod how far they are, and say it in the pod's log.
+
+A launcher calls `start` before its ranks begin. From then on a thread listens on loopback, at a
+port that the kernel chooses, for two kinds of words:
+
+* Kubeflow Trainer's progress (its proposal 2779), which transformers sends of itself once
+  KUBEFLOW_TRAINER_SERVER_URL is set: a training with its Trainer needs no change.
+* Those of allranks_progress.py, which is put on PYTHONPATH in a folder of its own.
+
+What comes in is written as one line to the pod's log, at most every ten seconds, where whoever may
+read logs finds it (``allranks: progress {...}``): it needs no right, no sidecar and no port of the
+pod's. Nothing that a rank sends can do harm: a body has a bound, what is no report is refused, and
+the thread ends with its process.
+
+Standard library; Python 3.8 or newer.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import math
+import os
+import secrets
+import shutil
+import socketserver
+import tempfile
+import threading
+import time
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+
+LINE = "progress "  # what stands before the JSON, after "allranks: " (names.py has the whole)
+EVERY_SECONDS = 10.0
+SOON_SECONDS = 1.0  # between two lines where a checkpoint was saved
+BODY_MAX = 64 << 10  # bytes
+DIGITS_MAX = 15  # of a length
+DRAIN_MAX = 1 << 20  # bytes of a body that is too long, read so that its sender hears the answer
+REQUEST_SECONDS = 5.0
+CONNECTIONS_MAX = 64
+METRICS_MAX, NAME_MAX = 16, 64
+URL, TOKEN = "KUBEFLOW_TRAINER_SERVER_URL", "KUBEFLOW_TRAINER_SERVER_TOKEN"
+TRAINER, RANKS = "/v1/trainer", "/v1/ranks"
+# What transformers counts, under the names that it has here.
+COUNTS = {"current_step": "step", "total_steps": "total", "current_epoch": "epoch"}
+
+
+def number(value):
+    """A number of a report, also of one in quotes; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    if isinstance(value, str) and len(value) > NAME_MAX:
+        return None
+    try:
+        result = float(value)
+    except (ValueError, OverflowError):
+        return None
+    if not math.isfinite(result) or abs(result) >= 2**53:
+        return None
+    return int(result) if result.is_integer() else result
+
+
+def numbers(pairs):
+    """The numbers among named values, as many as are told."""
+    kept = {}
+    for name, value in pairs:
+        measured = number(value)
+        if isinstance(name, str) and measured is not None and len(kept) < METRICS_MAX:
+            kept[name[:NAME_MAX]] = measured
+    return kept
+
+
+def of_trainer(body):
+    """The report in a body of Kubeflow Trainer's protocol.
+
+    Raises:
+        ValueError: it is none.
+    """
+    status = body.get("trainerStatus") if isinstance(body, dict) else None
+    if not isinstance(status, dict):
+        raise ValueError("trainerStatus is missing")  # noqa: TRY004 - what the sender reads
+    entries = status.get("metrics") or []
+    if not isinstance(entries, list):
+        raise ValueError("metrics is no list")  # noqa: TRY004 - likewise
+    pairs = [(each.get("name"), each.get("value")) for each in entries if isinstance(each, dict)]
+    found = numbers(
+        [(COUNTS[name], value) for name, value in pairs if isinstance(name, str) and name in COUNTS]
+    )
+    found["metrics"] = numbers(
+        [(name, value) for name, value in pairs if isinstance(name, str) and name not in COUNTS]
+    )
+    found["percent"] = number(status.get("progressPercentage"))
+    found["eta"] = number(status.get("estimatedRemainingSeconds"))
+    return {key: value for key, value in found.items() if value not in (None, {})}
+
+
+def of_rank(body):
+    """The rank and the report in a body of allranks_progress.py.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not isinstance(body, dict) or not isinstance(body.get("rank"), int) or body["rank"] < 0:
+        raise ValueError("rank is missing")
+    keys = ("step", "total", "percent", "epoch", "epochs", "eta", "saved", "seconds", "work")
+    found = numbers([(key, body.get(key)) for key in keys])
+    metrics = body.get("metrics")
+    if isinstance(metrics, dict):
+        found["metrics"] = numbers(metrics.items())
+    return body["rank"], {key: value for key, value in found.items() if value != {}}
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection of a rank's."""
+
+    protocol_version = "HTTP/1.0"  # one request for each connection: none is held open
+    timeout = REQUEST_SECONDS
+
+    def log_message(self, *_):
+        """Say nothing: the log is the training's."""
+
+    def do_POST(self):
+        """Take a report."""
+        length = self.headers.get("Content-Length", "")
+        size = (
+            int(length)
+            if length.isascii() and length.isdigit() and len(length) <= DIGITS_MAX
+            else -1
+        )
+        if not 0 <= size <= BODY_MAX:
+            self._drain(size)
+            self._answer(411 if size < 0 else 413)
+            return
+        token = self.headers.get("Authorization", "")
+        if not hmac.compare_digest(token.encode(), b"Bearer " + self.server.token.encode()):
+            self._answer(401)
+            return
+        try:
+            body = json.loads(self.rfile.read(size))
+            if self.path == TRAINER:
+                self.server.take(of_trainer(body))
+            elif self.path == RANKS:
+                self.server.take_of_rank(*of_rank(body))
+            else:
+                self._answer(404)
+                return
+        except (ValueError, RecursionError):
+            self._answer(400)
+            return
+        self._answer(200)
+
+    def _drain(self, size):
+        left = min(size, DRAIN_MAX)
+        while left > 0:
+            data = self.rfile.read(min(left, BODY_MAX))
+            left -= len(data) or left
+
+    def _answer(self, code):
+        self.send_response(code)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+
+class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
+    """Listens on loopback; knows what was reported last."""
+
+    daemon_threads = True
+    block_on_close = False
+    allow_reuse_address = False
+    request_queue_size = CONNECTIONS_MAX
+
+    def __init__(self, token, say, every=EVERY_SECONDS):
+        """Listen, at a port that nobody has."""
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.token = token
+        self._say, self._every = say, every
+        self._changed = threading.Condition()
+        self._report, self._ranks = {}, {}
+        self._is_new, self._at_once, self._told_at = False, False, -math.inf
+        self._places = threading.BoundedSemaphore(CONNECTIONS_MAX)
+
+    def process_request(self, request, client_address):
+        """Serve a connection in a thread of its own; one too many is closed."""
+        if not self._places.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request, client_address):
+        """Serve a connection, and give its place back."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+    def handle_error(self, *_):
+        """A rank that goes in the middle of a request is no error of this pod's."""
+
+    def take(self, report):
+        """Take what rank 0 says of the training."""
+        with self._changed:
+            saved = report.get("saved")
+            self._at_once |= saved is not None and saved != self._report.get("saved")
+            self._report = {**self._report, **report}
+            self._is_new = True
+            self._changed.notify()
+
+    def take_of_rank(self, rank, report):
+        """Take what a rank says; the training's is rank 0's, and any rank's save is the training's.
+
+        A rank that began anew counts from an earlier step: what it says now holds.
+        """
+        seconds, work = report.pop("seconds", None), report.pop("work", None)
+        with self._changed:
+            if seconds is not None:
+                self._ranks[rank] = (seconds, work, time.monotonic())
+        if rank == 0:
+            left = report.get("total", 0) - report.get("step", 0)
+            if seconds and "eta" not in report and left >= 0 and "total" in report:
+                report["eta"] = round(left * seconds)
+            self.take(report)
+        elif "saved" in report:
+            self.take({"saved": report["saved"]})
+
+    def rank_times(self, newer_than=60.0):
+        """Seconds per step of this pod's ranks: {rank: (seconds, own seconds or None)}."""
+        now = time.monotonic()
+        with self._changed:
+            items = list(self._ranks.items())
+        return {rank: times[:2] for rank, times in items if now - times[2] < newer_than}
+
+    def tell_always(self):
+        """Write a line for what is new, not too often; never returns."""
+        while True:
+            with self._changed:
+                while not self._is_new:
+                    self._changed.wait()
+                every = min(self._every, SOON_SECONDS) if self._at_once else self._every
+                pause = self._told_at + every - time.monotonic()
+                if pause > 0:
+                    self._changed.wait(pause)
+                    continue
+            self.tell()
+
+    def tell(self, **more):
+        """Write a line now, if anything is new or `more` is to be said."""
+        with self._changed:
+            if not (self._is_new or (more and self._report)):
+                return
+            self._report.update(more)
+            self._is_new = self._at_once = False
+            self._told_at = time.monotonic()
+            report = dict(self._report, at=int(time.time()))
+        self._say(LINE + json.dumps(report))
+
+
+class Progress:
+    """The progress of this pod's ranks, from here to the end of the launcher."""
+
+    def __init__(self, server, folder):
+        """With a server that listens already, and the folder of what the ranks are given."""
+        self.server, self.folder = server, folder
+
+    def ask_to_save(self, env, say):
+        """Have the ranks save by the file that they look at: this pod is about to end.
+
+        In a thread of its own, as a handler of a signal may have stopped who writes a line.
+        """
+        threading.Thread(target=self._ask_to_save, args=(env, say), daemon=True).start()
+
+    def _ask_to_save(self, env, say):
+        self.server.tell(stopping=True)
+        file = Path(env["ALLRANKS_SAVE_FILE"])
+        new = file.with_name("save.launcher")
+        try:
+            new.write_text("%d stop\n" % time.time_ns(), encoding="utf-8")
+            new.replace(file)
+        except OSError as error:
+            say("the ranks are not told to save: %s" % error)
+
+    def finish(self):
+        """Say what is left; the ranks have ended."""
+        self.server.tell()
+
+    def remove(self):
+        """Take the folder away."""
+        shutil.rmtree(str(self.folder), ignore_errors=True)
+
+
+def first_folder(wanted):
+    """The first of some folders that this user can write to, made; None where there is none."""
+    for path in wanted:
+        try:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=str(path)):
+                return path
+        except OSError:
+            continue
+    return None
+
+
+def start(env, say, every=EVERY_SECONDS):
+    """Listen, and tell the ranks where, by `env`; what the user has set there stays.
+
+    Args:
+        env: what the ranks inherit. Without ALLRANKS_PROGRESS, which the chart sets, nothing is
+            done, nor where the user has set it to `off`.
+        say: writes one line to the pod's log.
+        every: seconds between two lines.
+
+    Returns:
+        The progress; None where there is none. A training never fails for want of it.
+    """
+    wanted = env.get("ALLRANKS_PROGRESS", "")
+    if wanted in ("", "off"):
+        return None
+    other = Path(tempfile.gettempdir()) / "allranks"
+    folder = first_folder([Path(wanted), other])
+    if folder is None:
+        say("progress is not shown: neither %s nor %s can be written" % (wanted, other))
+        return None
+    try:
+        server = Server(secrets.token_hex(16), say, every)
+        port = server.server_address[1]
+        token = folder / ("token-%d" % port)
+        with open(str(token), "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+            file.write(server.token)
+        if (folder / "save").exists():
+            (folder / "save").unlink()  # asked of ranks that have ended
+        modules = folder / "python"
+        modules.mkdir(exist_ok=True)
+        helper = modules / "allranks_progress.py"
+        if not helper.exists():
+            shutil.copyfile(str(Path(__file__).with_name("allranks_progress.py")), str(helper))
+    except OSError as error:
+        say("progress is not shown: %s" % error)
+        return None
+    threading.Thread(target=server.serve_forever, args=(60.0,), daemon=True).start()
+    threading.Thread(target=server.tell_always, daemon=True).start()
+    base = "http://127.0.0.1:%d" % port
+    paths = env.get("PYTHONPATH", "").split(os.pathsep)
+    if str(modules) not in paths:
+        env["PYTHONPATH"] = os.pathsep.join(filter(None, [*paths, str(modules)]))
+    # A launcher that starts over finds what it has set itself, and no word of the user's.
+    own = env.get("ALLRANKS_PROGRESS_URL", "")
+    is_own = bool(own) and env.get(URL) == own[: -len(RANKS)] + TRAINER
+    is_off = env.get("DISABLE_KUBEFLOW_INTEGRATION", "").upper() == "TRUE"
+    if not is_off and (URL not in env or is_own):
+        env[URL], env[TOKEN] = base + TRAINER, str(token)
+    env["ALLRANKS_SAVE_FILE"] = str(folder / "save")
+    env["ALLRANKS_PROGRESS_URL"], env["ALLRANKS_PROGRESS_TOKEN"] = base + RANKS, str(token)
+    return Progress(server, folder)

@@ -1,0 +1,1 @@
+../../library/files/save.sh

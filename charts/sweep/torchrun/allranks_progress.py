@@ -1,0 +1,1 @@
+../../torchrun/files/allranks_progress.py

@@ -1,0 +1,1 @@
+../../library/files/allranks_progress.py

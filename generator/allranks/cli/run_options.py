@@ -1,0 +1,71 @@
+"""What `allranks run` and `allranks azure deploy` take alike: a job, where it runs, and how."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from allranks.cli import options
+from allranks.cli.workspace import workspace_options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How to run a job.
+
+    Attributes:
+        detach: return when it has started.
+        replace: remove a run of the same name first.
+        logs: lead, all or none.
+        timeout: seconds to follow it; None is to its end.
+        output: text or json.
+    """
+
+    detach: bool = False
+    replace: bool = False
+    logs: str = "lead"
+    timeout: float | None = None
+    output: str = "text"
+
+
+def job_options(
+    target: Callable[[Callable[..., Any]], Callable[..., Any]],
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add NAME, and the options of values, workspace, target, helm, run and output.
+
+    The command gets them as `name`, `sources`, `workspace`, `target`, `plan` and `dry_run`.
+
+    Args:
+        target: adds the options that say where the job may run.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def with_plan(*args: Any, **given: Any) -> Any:
+            plan = Plan(
+                detach=given.pop("detach"),
+                replace=given.pop("replace"),
+                logs=given.pop("logs"),
+                timeout=given.pop("timeout"),
+                output=given.pop("output"),
+            )
+            return function(*args, plan=plan, **given)
+
+        command: Callable[..., Any] = with_plan
+        for add in (
+            options.output_option("text", "json"),
+            options.run_options,
+            options.helm_option,
+            target,
+            workspace_options(),
+            options.values_options,
+            options.release_argument,
+        ):
+            command = add(command)
+        return command
+
+    return decorate

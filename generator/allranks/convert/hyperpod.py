@@ -1,0 +1,99 @@
+"""A HyperPodPyTorchJob of SageMaker's training operator as values.
+
+It is a PyTorchJob whose replicas are a list. Its fields are those of HyperPodPytorchJob in
+https://github.com/aws/sagemaker-hyperpod-cli,
+src/sagemaker/hyperpod/training/config/hyperpod_pytorch_job_unified_config.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from allranks.convert import finish, job, pod_jobs, pods, podsets
+from allranks.convert.podsets import PodSet
+from allranks.convert.verdicts import METADATA, Fields, Rule, Rules, carried, changed, lost
+from allranks.errors import InputError
+
+if TYPE_CHECKING:
+    from allranks.convert.registry import Context, Manifest
+    from allranks.convert.verdicts import Conversion, FieldPath
+
+KIND = "HyperPodPyTorchJob"
+_SPECS: FieldPath = ("spec", "replicaSpecs")
+_S = "spec.replicaSpecs[]"
+_R = "spec.runPolicy"
+_RETRIES: FieldPath = ("spec", "runPolicy", "jobMaxRetryCount")
+_TTL: FieldPath = ("spec", "runPolicy", "ttlSecondsAfterFinished")
+_FULL = "a pod that fails is replaced, and the ranks of all start anew"
+FIELDS: tuple[Rule, ...] = (
+    *METADATA,
+    carried("spec.nprocPerNode", "procsPerNode"),
+    changed(f"{_S}.name", "", "a job's pods have the roles of their workload"),
+    carried(f"{_S}.replicas", "nodes"),
+    lost(f"{_S}.spares", "no pods wait for one that fails: it is replaced"),
+    *pods.fields_at(f"{_S}.template"),
+    carried(f"{_R}.activeDeadlineSeconds", "runPolicy.activeDeadlineSeconds"),
+    carried(f"{_R}.suspend", "runPolicy.suspend"),
+    carried(f"{_R}.ttlSecondsAfterFinished", "runPolicy.ttlSecondsAfterFinished"),
+    changed(f"{_R}.cleanPodPolicy", "", "what has finished stays with its Job, and holds nothing"),
+    changed(f"{_R}.jobMaxRetryCount", "runPolicy.backoffLimit", "it counts for each pod"),
+    changed(f"{_R}.restartPolicy.**", "runPolicy.backoffLimit", _FULL),
+    lost(f"{_R}.logMonitoringConfiguration[].**", "nothing reads the log for a job that hangs"),
+    lost(f"{_R}.faultDeadlineSeconds", "runPolicy.activeDeadlineSeconds is the only deadline"),
+    lost(f"{_R}.startupDeadlineSeconds", "runPolicy.activeDeadlineSeconds is the only deadline"),
+)
+_RULES = Rules(FIELDS)
+
+
+def convert(manifest: Manifest, context: Context) -> Conversion:
+    """A HyperPodPyTorchJob as values.
+
+    Args:
+        manifest: the object.
+        context: what else is known.
+
+    Raises:
+        InputError: it has no pods, or they are of no form here.
+    """
+    fields = Fields(manifest, rules=_RULES, unknown=f"a {KIND} has no such field")
+    shape = podsets.Shape(podsets.PYTORCH, podsets.ranks(_sets(fields), KIND))
+    target = pod_jobs.rewrite(fields, shape)
+    target.copy(("spec", "nprocPerNode"), ("spec", "nprocPerNode"))
+    for key in ("activeDeadlineSeconds", "suspend"):
+        target.copy(("spec", "runPolicy", key), ("spec", "runPolicy", key))
+    if (fields.number(*_TTL) or 0) < 0:
+        fields.change(_TTL, "it is for ever")
+    else:
+        target.copy(_TTL, ("spec", "runPolicy", "ttlSecondsAfterFinished"))
+    queue = target.convert(podsets.PYTORCH, context).queue
+    retries = fields.number(*_RETRIES)
+    if retries is not None:
+        job.retry(fields, retries, _RETRIES)
+    for index, _ in fields.items(*_SPECS):
+        if fields.get(*_SPECS, index, "spares") == 0:
+            fields.change((*_SPECS, index, "spares"), "there are none")
+    return finish.conversion(fields, queue=queue)
+
+
+def _sets(fields: Fields) -> list[PodSet]:
+    sets = []
+    for index, _ in fields.items(*_SPECS):
+        here: FieldPath = (*_SPECS, index)
+        path: FieldPath = (*here, "template")
+        job.check_containers(fields, path)
+        replicas = fields.number(*here, "replicas")
+        name = fields.text(*here, "name") or f"number {index + 1}"
+        sets.append(
+            PodSet(
+                name=name,
+                replicas=1 if replicas is None else replicas,
+                path=path,
+                template=fields.mapping(*path),
+                sizes=((*here, "replicas"),),
+            )
+        )
+    if not sets:
+        raise InputError(
+            "there are no replicas", path="spec.replicaSpecs", hint="write the whole object"
+        )
+    return sets

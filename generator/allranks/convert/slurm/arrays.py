@@ -1,0 +1,70 @@
+"""A job array as a sweep: a task is a trial."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from allranks.convert.slurm import amounts
+from allranks.convert.slurm.draft import key_of
+from allranks.convert.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from allranks.convert.slurm.draft import Draft
+
+_LARGE_GRID = 10_000  # trials of a grid that has to say how many it wants
+_ARRAY = "SLURM_ARRAY_TASK_ID"
+
+
+def put_array(job: Draft) -> None:
+    """Make the job a sweep, where it is an array.
+
+    Raises:
+        InvalidValues: its tasks are MPI jobs.
+    """
+    setting = job.settings.get("array")
+    if setting is None:
+        return
+    array = amounts.array(setting.value)
+    if array is None or not array.indexes:
+        job.say(
+            "array",
+            Outcome.NOT_CARRIED,
+            "sweep.parameters",
+            f"{setting.value!r} is no list such as 0-15 or 0,6,16-32%4 of up to "
+            f"{amounts.MOST_TASKS:,} tasks",
+        )
+        return
+    if job.body.workload != "torchrun":
+        raise job.refuse(
+            setting.line,
+            "each task of the array is an MPI job, and the trials of a sweep are none",
+            "leave --array out and convert the script; start the run once for each task, with "
+            f"--set-string env.{_ARRAY}=0",
+        )
+    fields, made = job.fields, job.body
+    ranks = bool(made.command) or (made.nodes or 1) > 1
+    torchrun = fields.values.pop("torchrun", None)
+    fields.values["workload"] = "sweep"
+    space: dict[str, Any] = {"values": list(array.indexes)}
+    if array.step:
+        space = {"range": {"min": array.indexes[0], "max": array.indexes[-1], "step": array.step}}
+    job.put("array", ("sweep", "parameters", _ARRAY), {**space, "env": _ARRAY})
+    if array.parallel:
+        job.put("array", ("sweep", "parallel"), array.parallel)
+    if len(array.indexes) > _LARGE_GRID:
+        job.put("array", ("sweep", "trials"), len(array.indexes))
+    if ranks:
+        fields.put(("sweep", "trial", "workload"), "torchrun")
+        if torchrun:
+            fields.put(("sweep", "trial", "values"), {"torchrun": torchrun})
+    elif fields.values.get("procsPerNode"):
+        fields.values.pop("procsPerNode")
+    # The program may read them, and nobody has looked into it.
+    fields.put(("compat",), "slurm")
+    for name, value in (
+        ("SLURM_ARRAY_TASK_COUNT", len(array.indexes)),
+        ("SLURM_ARRAY_TASK_MIN", min(array.indexes)),
+        ("SLURM_ARRAY_TASK_MAX", max(array.indexes)),
+        ("SLURM_ARRAY_TASK_STEP", array.step or 1),
+    ):
+        fields.put(("env", name), str(value), (key_of("array"),))

@@ -1,0 +1,234 @@
+"""The directives that are carried where they belong, and the function of each: `CARRIED`."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks import names
+from allranks.convert.slurm import amounts, images, placement
+from allranks.convert.slurm.draft import OF_STEP, key_of
+from allranks.convert.verdicts import Named, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from allranks.convert.slurm.draft import Draft
+    from allranks.convert.slurm.options import Setting
+
+_TRAINER = "trainer"
+
+
+# --- how long, and what then ----------------------------------------------------------------------
+
+
+def _time(job: Draft, setting: Setting) -> None:
+    seconds = amounts.seconds(setting.value)
+    if seconds is None:
+        job.say(
+            "time",
+            Outcome.NOT_CARRIED,
+            "",
+            f"{setting.value!r} is no time such as 90, 12:00:00 or 2-12",
+        )
+    elif seconds:
+        job.put("time", ("runPolicy", "activeDeadlineSeconds"), seconds)
+    else:
+        job.say("time", Outcome.CARRIED, "", "a run has no limit unless it is given one")
+
+
+def _hold(job: Draft, setting: Setting) -> None:
+    job.put(setting.name, ("runPolicy", "suspend"), True)
+
+
+def _signal(job: Draft, setting: Setting) -> None:
+    wanted = amounts.signal(setting.value)
+    if wanted is None:
+        job.say(
+            "signal", Outcome.NOT_CARRIED, "", f"{setting.value!r} is no signal such as USR1@120"
+        )
+        return
+    to = "runPolicy.terminationGracePeriodSeconds"
+    job.put("signal", ("runPolicy", "terminationGracePeriodSeconds"), max(wanted.seconds, 1))
+    if wanted.name == "TERM":
+        job.say("signal", Outcome.CHANGED, to, "a pod is told to end so long before it is killed")
+    else:
+        job.say(
+            "signal",
+            Outcome.NOT_CARRIED,
+            to,
+            f"the time is carried, and the signal is SIGTERM, not SIG{wanted.name}: let the "
+            "program handle "
+            "SIGTERM as well",
+        )
+
+
+def put_policy(job: Draft) -> None:
+    """Say whether a run that fails starts again."""
+    if "requeue" not in job.settings:
+        job.fields.put(("runPolicy", "backoffLimit"), 0)
+        job.fields.note(
+            "a run that fails does not start again, as in Slurm (runPolicy.backoffLimit is "
+            "0); a pod that its node "
+            "has lost does"
+        )
+    else:
+        why = "a run that fails starts again, as often as runPolicy.backoffLimit says"
+        job.say("requeue", Outcome.CHANGED, "runPolicy.backoffLimit", why)
+
+
+# --- words about it -------------------------------------------------------------------------------
+
+
+def _label(job: Draft, setting: Setting) -> None:
+    value = re.sub(r"[^A-Za-z0-9_.-]+", "-", setting.value)[:63].strip("-_.")
+    if value:
+        job.put(setting.name, ("labels", setting.name), value)
+        why = setting.option.why if setting.option else ""
+        job.say(setting.name, Outcome.CHANGED, f"labels.{setting.name}", why)
+    else:
+        job.say(setting.name, Outcome.CHANGED, "", "it is empty")
+
+
+def _annotation(job: Draft, setting: Setting) -> None:
+    job.put(setting.name, ("annotations", setting.name), setting.value)
+    job.say(
+        setting.name,
+        Outcome.CHANGED,
+        f"annotations.{setting.name}",
+        setting.option.why if setting.option else "",
+    )
+
+
+def chdir(job: Draft, setting: Setting) -> None:
+    """Carry the folder that the job, or its step, starts in."""
+    if not setting.value.startswith("/") or "%" in setting.value:
+        job.say(setting.name, Outcome.NOT_CARRIED, "workingDir", "it is no absolute path")
+    elif job.body.goes_back and setting.name in ("chdir", "workdir"):
+        why = f"the script goes back to the folder that `{names.CLI} sbatch` and `submit` send"
+        job.say(setting.name, Outcome.CHANGED, "", why)
+    elif "workingDir" in job.fields.values and not setting.name.startswith(OF_STEP):
+        job.say(setting.name, Outcome.CHANGED, "workingDir", "the script goes to another folder")
+    else:
+        job.put(setting.name, ("workingDir",), setting.value)
+
+
+def export(job: Draft, setting: Setting) -> None:
+    """Carry the variables that an option gives a text."""
+    parts = [part.strip() for part in setting.value.split(",") if part.strip()]
+    lost = []
+    for part in parts:
+        name, equals, value = part.partition("=")
+        if equals and re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) and "$" not in value:
+            job.put(setting.name, ("env", name), value)
+        elif equals or part.upper() not in ("ALL", "NONE", "NIL"):
+            lost.append(name)
+    if lost:
+        job.say(
+            setting.name,
+            Outcome.NOT_CARRIED,
+            "env",
+            f"a pod has not the environment of who submits: write {', '.join(lost)} into env",
+        )
+    elif [part.upper() for part in parts] in (["NONE"], ["NIL"]):
+        job.say(setting.name, Outcome.CARRIED, "", "a pod has not the environment of who submits")
+    elif any("=" in part for part in parts):
+        job.say(
+            setting.name, Outcome.CHANGED, "env", "a pod has these, and no other of who submits"
+        )
+
+
+def _dependency(job: Draft, setting: Setting) -> None:
+    if setting.value.strip() == "singleton":
+        job.say("dependency", Outcome.CARRIED, "", "two runs of one name are never there at once")
+
+
+# --- Pyxis ----------------------------------------------------------------------------------------
+
+
+def _container_image(job: Draft, setting: Setting) -> None:
+    parts = images.image(setting.value)
+    if parts is None:
+        is_unknown = "$" in setting.value
+        why = f"{setting.value} is known on the old cluster alone" if is_unknown else images.OF_FILE
+        job.say(setting.name, Outcome.NOT_CARRIED, "image", why)
+        return
+    for key, value in parts.items():
+        job.put(setting.name, ("image", key), value)
+    why = "the # behind the registry is Pyxis'" if "#" in setting.value else ""
+    job.say(setting.name, Outcome.CHANGED if why else Outcome.CARRIED, "image", why)
+
+
+def _container_mounts(job: Draft, setting: Setting) -> None:
+    mount(job, key_of(setting.name), setting.value)
+
+
+def mount(job: Draft, key: str, text: str) -> None:
+    """Carry folders of the nodes as volumes, and say it of a field of the report."""
+    made = images.mounts(text)
+    base = ("podTemplate", "spec")
+    if made.mounts:
+        job.fields.put((*base, "volumes"), made.volumes, (key,))
+        job.fields.put(
+            (*base, "containers", Named(_TRAINER)), {"volumeMounts": made.mounts}, (key,)
+        )
+    if made.workspace:
+        job.fields.put(("workspace", "mountPath"), made.workspace, (key,))
+    if made.wrong:
+        job.fields.say(
+            (key,),
+            Outcome.NOT_CARRIED,
+            "podTemplate.spec.volumes",
+            f"{', '.join(made.wrong)} is known on the old cluster alone: give a claim in storage",
+        )
+    elif made.workspace and not made.mounts:
+        job.fields.say(
+            (key,),
+            Outcome.CHANGED,
+            "workspace.mountPath",
+            f"the folder that `{names.CLI} sbatch` and `submit` send is there",
+        )
+    else:
+        job.fields.say(
+            (key,),
+            Outcome.CHANGED,
+            "podTemplate.spec.volumes",
+            "a folder of the node is a volume of kind hostPath: give it a claim where nodes "
+            "do not share it",
+        )
+
+
+def _container_workdir(job: Draft, setting: Setting) -> None:
+    chdir(job, setting)
+
+
+def _container_readonly(job: Draft, setting: Setting) -> None:
+    job.put(setting.name, ("security", "containerSecurityContext", "readOnlyRootFilesystem"), True)
+
+
+CARRIED: dict[str, Callable[[Draft, Setting], None]] = {
+    "time": _time,
+    "hold": _hold,
+    "signal": _signal,
+    "account": _label,
+    "qos": _label,
+    "wckey": _label,
+    "comment": _annotation,
+    "extra": _annotation,
+    "nodelist": placement.nodelist,
+    "exclude": placement.nodelist,
+    "constraint": placement.constraint,
+    "prefer": placement.constraint,
+    "contiguous": placement.topology,
+    "switches": placement.topology,
+    "segment": placement.topology,
+    "consolidate-segments": placement.topology,
+    "chdir": chdir,
+    "workdir": chdir,
+    "export": export,
+    "dependency": _dependency,
+    "container-image": _container_image,
+    "container-mounts": _container_mounts,
+    "container-workdir": _container_workdir,
+    "container-readonly": _container_readonly,
+}

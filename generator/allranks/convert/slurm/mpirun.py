@@ -1,0 +1,86 @@
+"""The words of an mpirun in a batch script: its lists of hosts, which the mpi chart makes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from allranks.convert import scanner
+from allranks.convert.slurm import words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_HOSTFILE = "/etc/mpi/hostfile"  # the mpi chart's
+_HOSTS = frozenset({"host", "H", "hosts", "hostfile", "machinefile", "f", "default-hostfile"})
+# How many words belong to an option of any MPI, as charts/mpi/files/mpirun.sh knows them.
+_ONE = frozenset(
+    {
+        *("n", "np", "c", "N", "npernode", "ppn", "perhost", "x", "wd", "wdir", "path", "bind-to"),
+        *(
+            "map-by",
+            "rank-by",
+            "membind",
+            "envlist",
+            "genvlist",
+            "output-filename",
+            "prefix",
+            "rmk",
+        ),
+        *("launcher", "bootstrap", "timeout", "cpu-set", "p", "network-interface", "start-timeout"),
+    }
+)
+_TWO = frozenset({"mca", "gmca", "omca", "prtemca", "pmixmca", "env", "genv"})
+
+
+def without_hosts(texts: Sequence[str]) -> tuple[list[str], list[str], str]:
+    """The words of an mpirun without its lists of hosts.
+
+    Args:
+        texts: as typed: mpirun, its options, the program.
+
+    Returns:
+        The words that are left; those that were taken out; and an option that may name hosts and
+        stands behind one that is not known, "" for none.
+    """
+    if not _is_mpirun(texts):
+        return list(texts), [], ""
+    kept, taken = [texts[0]], list[str]()
+    at = 1
+    while at < len(texts) and texts[at].startswith("-"):
+        name, count = _option(texts[at])
+        (taken if name in _HOSTS else kept).extend(texts[at : at + count])
+        at += count
+    if taken and words.base(texts[0]) == "horovodrun":
+        kept += ["--hostfile", _HOSTFILE]  # mpirun finds it by itself
+    rest = list(texts[at:])
+    return [*kept, *rest], taken, _behind_unknown(rest)
+
+
+def program(texts: Sequence[str]) -> list[str]:
+    """What an mpirun runs, as far as its options are known; the words themselves for others."""
+    at = 1 if _is_mpirun(texts) else 0
+    while at and at < len(texts) and texts[at].startswith("-"):
+        at += _option(texts[at])[1]
+    return list(texts[at:])
+
+
+def _is_mpirun(texts: Sequence[str]) -> bool:
+    return bool(texts) and words.base(texts[0]) in words.MPIRUN | {"horovodrun"}
+
+
+def _option(text: str) -> tuple[str, int]:
+    """The name of an option, and how many words it has with itself."""
+    name, equals, _ = scanner.unquote(text).lstrip("-").partition("=")
+    if equals:
+        return name, 1
+    return name, 2 if name in _ONE | _HOSTS else 3 if name in _TWO else 1
+
+
+def _behind_unknown(rest: Sequence[str]) -> str:
+    """An option that names hosts, where the first word is the argument of an unknown option."""
+    for at, text in enumerate(rest):
+        if words.is_python(rest[at:]) or "/" in text:
+            return ""
+        if at and text.lstrip("-").partition("=")[0] in _HOSTS - {"f"} and text.startswith("-"):
+            return text
+    return ""

@@ -1,0 +1,128 @@
+"""Which nodes a job runs on: hosts, features, types of GPUs, and how near they are, as values."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from allranks import names
+from allranks.convert.slurm import hostlist, sizes
+from allranks.convert.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from allranks.convert.slurm.draft import Draft
+    from allranks.convert.slurm.options import Setting
+
+_HOSTS_SHOWN = 1_000
+
+
+def put_gpu_type(job: Draft, option: str) -> None:
+    """Carry the type of the GPUs that an option asks for."""
+    types = job.size.gpu_types
+    if not types:
+        return
+    if any(kind in sizes.AMD for kind in types):
+        job.put(option, ("gpuResource",), "amd.com/gpu")
+        job.say(
+            option,
+            Outcome.CHANGED,
+            "gpusPerNode, gpuResource",
+            "the GPU is AMD's; its type is a label of your nodes",
+        )
+        return
+    products = sizes.products(types)
+    if not products:
+        shown = ", ".join(types)
+        job.say(
+            option,
+            Outcome.NOT_CARRIED,
+            "gpuType.value",
+            f"{shown} is what your site calls a GPU: write the value of the label "
+            "nvidia.com/gpu.product",
+        )
+        return
+    if len(products) == 1:
+        job.put(option, ("gpuType", "value"), products[0])
+        to = "gpusPerNode, gpuType.value"
+    else:
+        _affinity(job, option, "nvidia.com/gpu.product", "In", products)
+        to = "gpusPerNode, scheduling.affinity"
+    job.say(option, Outcome.CHANGED, to, "the type is the label nvidia.com/gpu.product")
+
+
+def _affinity(job: Draft, option: str, key: str, operator: str, values: Sequence[str]) -> None:
+    """Add a demand on nodes."""
+    base = (
+        "scheduling",
+        "affinity",
+        "nodeAffinity",
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        "nodeSelectorTerms",
+    )
+    node: Any = job.fields.values
+    for step in base:
+        node = node.get(step, {}) if isinstance(node, dict) else {}
+    terms = node if isinstance(node, list) else []
+    expressions = [*terms[0]["matchExpressions"]] if terms else []
+    expressions.append({"key": key, "operator": operator, "values": list(values)})
+    job.put(option, base, [{"matchExpressions": expressions}])
+
+
+def nodelist(job: Draft, setting: Setting) -> None:
+    """Carry the hosts that a job wants, or wants not."""
+    try:
+        hosts = hostlist.expand(setting.value)
+    except ValueError as error:
+        job.say(setting.name, Outcome.NOT_CARRIED, "", f"it is no list of hosts: {error}")
+        return
+    if not hosts or len(hosts) > _HOSTS_SHOWN or "/" in setting.value:
+        job.say(
+            setting.name,
+            Outcome.NOT_CARRIED,
+            "scheduling.affinity",
+            "write the nodes by a label of theirs",
+        )
+        return
+    operator = "In" if setting.name == "nodelist" else "NotIn"
+    _affinity(job, setting.name, names.HOSTNAME, operator, hosts)
+    job.say(
+        setting.name,
+        Outcome.CHANGED,
+        "scheduling.affinity",
+        f"by the label {names.HOSTNAME}: write other names where the nodes have others",
+    )
+
+
+def constraint(job: Draft, setting: Setting) -> None:
+    """Carry features that are types of GPUs."""
+    features = re.split(r"[|]", setting.value.strip("()[]\"' "))
+    products = sizes.products([feature.strip().lower() for feature in features])
+    is_whole = all(sizes.products([feature.strip().lower()]) for feature in features)
+    if products and is_whole:
+        _affinity(job, setting.name, "nvidia.com/gpu.product", "In", products)
+        job.say(
+            setting.name,
+            Outcome.CHANGED,
+            "scheduling.affinity",
+            "the type is the label nvidia.com/gpu.product",
+        )
+        return
+    job.say(
+        setting.name,
+        Outcome.NOT_CARRIED,
+        "scheduling.nodeSelector",
+        "a feature of a node is a label here: write that which your nodes have",
+    )
+
+
+def topology(job: Draft, setting: Setting) -> None:
+    """Prefer nodes that are near each other."""
+    job.put(setting.name, ("scheduling", "topology", "mode"), "preferred")
+    job.say(
+        setting.name,
+        Outcome.CHANGED,
+        "scheduling.topology.mode",
+        "nodes that are near each other are preferred",
+    )

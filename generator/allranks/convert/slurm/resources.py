@@ -1,0 +1,97 @@
+"""How many nodes, ranks and GPUs a job has, and what a pod is promised, as values."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks.convert.slurm import amounts, placement, sizes
+from allranks.convert.verdicts import Outcome
+from allranks.humanize import plural
+
+if TYPE_CHECKING:
+    from allranks.convert.slurm.draft import Draft
+
+_MOST_GPUS = 16  # of a node, as far as processes say how many it has
+_OF_NODES = ("nodes", "ntasks")
+_OF_GPUS = (
+    *("gpus-per-node", "gres", "gpus", "gpus-per-task", "gpus-per-socket"),
+    *("tres-per-task", "tres-per-job"),
+)
+_OF_CPUS = ("cpus-per-task", "cpus-per-gpu", "mincpus", "ntasks-per-node", "ntasks")
+_OF_MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
+FAMILIES = (_OF_GPUS, ("cpus-per-task", "cpus-per-gpu"), _OF_MEMORY)
+# What a step may ask of its job, which it has as a whole.
+OF_JOB = (
+    *("exclusive", "nodelist", "exclude", "constraint", "partition", "account", "time", "signal"),
+    "reservation",
+)
+
+
+def put_size(job: Draft) -> None:
+    """Put the nodes, the ranks of each, its GPUs, and what a pod asks for."""
+    size, made, fields = job.size, job.body, job.fields
+    of_nodes, of_gpus = job.origin(_OF_NODES), job.origin(_OF_GPUS)
+    gpus = size.gpus_per_node
+    if size.gpus and gpus is None and (made.script or made.nodes == 1):
+        gpus = min(size.gpus, sizes.MOST_PER_NODE)
+    if size.gpus and gpus is None and made.nodes is None:
+        fields.put(("gpus",), size.gpus, of_gpus)
+    else:
+        nodes = made.nodes or 1
+        fields.put(("nodes",), nodes, of_nodes)
+        gpus = gpus or (max(1, size.gpus // nodes) if size.gpus else None)
+        if gpus:
+            fields.put(("gpusPerNode",), gpus, of_gpus)
+    procs = made.procs_per_node
+    if procs and procs != (gpus or 1):
+        fields.put(("procsPerNode",), procs)
+    if not of_gpus and not gpus:
+        _guess_gpus(job)
+    if of_gpus:
+        placement.put_gpu_type(job, of_gpus[0].removeprefix("--"))
+    _put_resources(job)
+
+
+def _put_resources(job: Draft) -> None:
+    """What a pod is promised; of memory it may use no more either, as in Slurm."""
+    size = job.size
+    memory = amounts.memory(size.memory) if size.memory else ""
+    amounts_of = (
+        ("requests", "cpu", str(size.cpus_per_node or ""), _OF_CPUS),
+        ("requests", "memory", memory, _OF_MEMORY),
+        ("limits", "memory", memory, _OF_MEMORY),
+        ("requests", "ephemeral-storage", amounts.memory(size.disk) if size.disk else "", ("tmp",)),
+    )
+    for kind, key, amount, options_of in amounts_of:
+        if amount:
+            to = ("resources", "perPod", kind, key)
+            job.fields.put(to, amount, job.origin(options_of))
+
+
+_ON_GPUS = re.compile(
+    r"nccl|cuda|gpu|torchrun|torch\.distributed|deepspeed|accelerate", re.IGNORECASE
+)
+_ON_CPUS = re.compile(r"\bgloo\b|--?(?:use_)?cpu\b|no[-_]cuda|\bccl\b|device[= ]cpu", re.IGNORECASE)
+
+
+def _guess_gpus(job: Draft) -> None:
+    """GPUs of a script that asks for none: sites give whole nodes, and scripts count on them."""
+    made, values = job.body, job.fields.values
+    if not _ON_GPUS.search(job.text) or _ON_CPUS.search(job.text):
+        return
+    count = values.get("procsPerNode", 1)
+    if made.workload == "mpi" or made.script or count == 1 or count > _MOST_GPUS:
+        job.fields.note(
+            "the script asks for no GPUs: set gpusPerNode where the nodes of its partition "
+            "gave it some"
+        )
+        return
+    key = job.key("the GPUs", 0)
+    values.pop("procsPerNode")
+    job.fields.put(("gpusPerNode",), count, (key,))
+    why = (
+        f"the script asks for none, and starts {plural(count, 'process')} on each node, as on one "
+        "with so many"
+    )
+    job.fields.say((key,), Outcome.CHANGED, "gpusPerNode", why)

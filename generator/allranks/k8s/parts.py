@@ -1,0 +1,140 @@
+"""Objects that share their equal parts, so that ten thousand pods of a run fit into memory.
+
+The pods of a run are the same but for a name, a node and some times. What the parser makes of each
+takes 50 kB; with what is equal kept once it is three.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from allranks.k8s.manifest import Manifest
+
+# Enough for the parts of a thousand runs; beyond, sharing begins anew and nothing else is lost.
+_MOST = 65_536
+
+
+class PartTable:
+    """A table of shared parts, for any thread; a race keeps a part twice, and no worse."""
+
+    def __init__(self) -> None:
+        """Create an empty table."""
+        self._parts: dict[str, Any] = {}
+        self._latest: dict[str, Any] = {}
+
+    def like_latest(self, field: str, value: Any) -> Any:
+        """As `part`; ten times as fast where the last value of a field was the same.
+
+        Values of a field are of one type, as the API server's are: 1 and true are taken for each
+        other.
+        """
+        latest = self._latest.get(field)
+        if latest is None or latest != value:
+            latest = self._latest[field] = self.part(value)
+        return latest
+
+    def part(self, value: Any) -> Any:
+        """The shared copy of a part of an object (a JSON list or object)."""
+        if not value:
+            return value
+        key = repr(value)
+        shared = self._parts.get(key)
+        if shared is None:
+            if len(self._parts) >= _MOST:
+                self._parts.clear()
+            shared = self._parts[key] = intern_strings(value)
+        return shared
+
+
+def intern_strings(value: Any) -> Any:
+    """The same value with each string interned; unused strings are freed."""
+    if isinstance(value, str):
+        return sys.intern(value)
+    if isinstance(value, dict):
+        return {sys.intern(key): intern_strings(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [intern_strings(item) for item in value]
+    return value
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Hold Python's search for cycles back: parsed JSON has none.
+
+    It runs through all that was parsed again and again, which takes four times as long as parsing
+    10,000 pods.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+# What differs from pod to pod of a run, beside the part that is the same.
+_OWN_SPEC = ("nodeName", "hostname")
+_TEXTS = ("labels", "annotations")
+
+
+def compact(pod: Manifest, shared: PartTable) -> Manifest:
+    """The same pod with its equal parts shared, and without the record of who wrote which field.
+
+    Args:
+        pod: the pod as the API server gives it; it is not changed.
+        shared: stores equal parts once; what comes of it must not be changed.
+    """
+    compacted = dict(pod)
+    for key, value in pod.items():
+        if isinstance(value, dict):
+            compacted[key] = _BY_SECTION.get(key, _section)(value, shared)
+    return compacted
+
+
+def _section(section: dict[str, Any], shared: PartTable) -> dict[str, Any]:
+    return {
+        key: shared.like_latest(key, value) if value and isinstance(value, dict | list) else value
+        for key, value in section.items()
+    }
+
+
+def _metadata(metadata: dict[str, Any], shared: PartTable) -> dict[str, Any]:
+    kept = {key: value for key, value in metadata.items() if key != "managedFields"}
+    texts = {key: _interned(kept[key]) for key in _TEXTS if isinstance(kept.get(key), dict)}
+    rest = {key: value for key, value in kept.items() if key not in texts}
+    return {**_section(rest, shared), **texts}
+
+
+def _interned(texts: dict[str, Any]) -> dict[str, Any]:
+    """Labels or annotations: alike from pod to pod but for the pod's index."""
+    return {
+        sys.intern(key): sys.intern(value) if type(value) is str else value
+        for key, value in texts.items()
+    }
+
+
+def _spec(spec: dict[str, Any], shared: PartTable) -> dict[str, Any]:
+    same = {key: value for key, value in spec.items() if key not in _OWN_SPEC}
+    own = {key: spec[key] for key in _OWN_SPEC if key in spec}
+    return {**shared.like_latest("spec", same), **own}
+
+
+def _status(status: dict[str, Any], shared: PartTable) -> dict[str, Any]:
+    compacted = _section(status, shared)
+    for key in ("containerStatuses", "initContainerStatuses"):
+        if isinstance(status.get(key), list):
+            compacted[key] = [
+                _section(entry, shared) if isinstance(entry, dict) else entry
+                for entry in status[key]
+            ]
+    return compacted
+
+
+_BY_SECTION = {"metadata": _metadata, "spec": _spec, "status": _status}

@@ -1,0 +1,115 @@
+"""Lines of a log that tell of a moment: our launchers' own, and steps that a training prints.
+
+Steps are those of lines with an object in it (JSON, or a Python dict as Hugging Face's Trainer
+prints it) that has a `global_step`, a `step` or an `epoch`. When a line was written the cluster
+tells; of a line without such a time the object's own `time` counts.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from allranks.timeline.model import PREFLIGHT, RENDEZVOUS, RESTART, SAVED, Moment, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from allranks.model.rank_lines import LogWriters
+
+_LINE_MAX, _STEPS_MAX = 4096, 100_000
+# The words of our launchers (charts/*/files), and of torchrun where its log is asked for.
+_WORDS = (
+    (RENDEZVOUS, re.compile(r"allranks: (?:generation \d+: rank |rendezvous\b)")),
+    (RENDEZVOUS, re.compile(r"allranks: .* answers?; starting$")),
+    (RENDEZVOUS, re.compile(r".*\bRendezvous complete for workers\b")),
+    (PREFLIGHT, re.compile(r"allranks: preflight\b")),
+    (SAVED, re.compile(r"allranks: (?:saved|checkpoint saved)\b")),
+    (RESTART, re.compile(r"allranks: rank 0 at \S+ is gone")),
+)
+_STEP = re.compile(r"""["'](global_step|step|epoch)["']: ?["']?(\d+(?:\.\d+)?)""")
+_SAVE = re.compile(r"""["'](?:saved|checkpoint)["']: ?(?!false|False|null|None|0[,}])""")
+_TIME = re.compile(r"""["'](?:time|timestamp)["']: ?["']?([-0-9T:.+Z]+)""")
+_UNITS = ("global_step", "step", "epoch")
+
+
+class LogMarks(NamedTuple):
+    """What a log tells.
+
+    Attributes:
+        moments: rendezvous, preflight, saves, and what the launcher says of a restart.
+        steps: the steps.
+    """
+
+    moments: tuple[Moment, ...] = ()
+    steps: tuple[Step, ...] = ()
+
+
+def read(lines: Iterable[str], writers: LogWriters, pod: str, *, stamped: bool) -> LogMarks:
+    """Return what the lines of a pod's log tell.
+
+    Args:
+        lines: the lines.
+        writers: the processes that write it; of several ranks the lowest counts.
+        pod: the pod.
+        stamped: whether each line begins with the time at which it was written.
+    """
+    moments: list[Moment] = []
+    steps: list[tuple[int, str, Step]] = []
+    for line in lines:
+        stamp, _, written = line.partition(" ") if stamped else ("", "", line)
+        rank, text = writers.split(written[:_LINE_MAX])
+        if text.startswith("{"):
+            counted = {match[1]: match[2] for match in _STEP.finditer(text)}
+            is_save = _SAVE.search(text) is not None
+            at = _seconds(stamp) if stamped else _own_time(text)
+            if at is None or not (counted or is_save):
+                continue
+            unit = next((unit for unit in _UNITS if unit in counted), "")
+            if is_save:
+                number = f"{unit} {counted[unit]}" if unit else ""
+                moments.append(Moment(at, SAVED, number, pod))
+            else:
+                epoch = float(counted.get("epoch", -1)) if unit == "step" else -1.0
+                steps.append((rank or 0, unit, Step(at, float(counted[unit]), epoch)))
+                if len(steps) > _STEPS_MAX:
+                    del steps[1::2]  # a log may have millions; the time between two stays told
+        elif stamped and ("allranks: " in text[:10] or "Rendezvous complete" in text):
+            word = next((name for name, pattern in _WORDS if pattern.match(text)), "")
+            at = _seconds(stamp) if word else None
+            if at is not None:
+                moments.append(Moment(at, word, text.partition("allranks: ")[2][:200], pod))
+    return LogMarks(tuple(moments), _of_lowest(steps))
+
+
+def _of_lowest(steps: list[tuple[int, str, Step]]) -> tuple[Step, ...]:
+    """Return the steps of the lowest rank, in one unit: steps, where it counts these at all."""
+    if not steps:
+        return ()
+    lowest = min(rank for rank, _, _ in steps)
+    units = {unit for rank, unit, _ in steps if rank == lowest}
+    wanted = next(unit for unit in _UNITS if unit in units)
+    chosen = [step for rank, unit, step in steps if rank == lowest and unit == wanted]
+    # Steps are counted anew in each epoch only where each line says which epoch it is.
+    counted_through = any(step.epoch < 0 for step in chosen)
+    return tuple(replace(step, epoch=0.0) if counted_through else step for step in chosen)
+
+
+def _own_time(text: str) -> float | None:
+    match = _TIME.search(text)
+    if match is None:
+        return None
+    try:
+        return float(match[1])
+    except ValueError:
+        return _seconds(match[1])
+
+
+def _seconds(stamp: str) -> float | None:
+    try:
+        time = datetime.fromisoformat(stamp)
+    except ValueError:
+        return None
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()

@@ -1,0 +1,185 @@
+"""What a torchrun job of 10,000 pods costs, beside one of 1,000.
+
+    make bench-scale    or    .venv/bin/python -m tests.bench.scale [--pods N] [--nodes N]
+
+A real control plane and fake nodes, kube-controller-manager's limiter raised. Each job is created,
+looked at, suspended, resumed and deleted by the command line, and each step is timed to the moment
+in which the cluster shows it done. Then each command that looks at a run is timed as a whole
+process, with the most memory that it had. The bounds are the project's own: a look takes at most
+2 s and 200 MiB, and what a pod costs may not grow with the number of pods.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.bench.cluster import HELM, NAME, PROGRAM, RAISED, Bench
+from tests.kube import cluster as kube
+from tests.kube import kwok
+
+LOOKS = (
+    ("status",),
+    ("status", "-o", "json"),
+    ("list",),
+    ("top", "--once"),
+    ("events",),
+)
+LOOK_SECONDS, LOOK_MIB = 2.0, 200
+# What a pod of the large job may cost, against one of the small job: the API server's lists, and
+# what it writes for each of them, are of one size for each pod.
+GROWTH_BOUND = 1.5
+_PATIENCE = 1800.0
+
+
+@dataclass(slots=True)
+class Job:
+    """What a job has cost.
+
+    Attributes:
+        pods: how many it has.
+        seconds: step -> seconds.
+        requests: step -> what the API server was asked.
+        looks: command -> (seconds, MiB).
+    """
+
+    pods: int
+    seconds: dict[str, float] = field(default_factory=dict)
+    requests: dict[str, int] = field(default_factory=dict)
+    looks: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+
+def environment(bench: Bench) -> dict[str, str]:
+    """The variables of a program of the user's."""
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(bench.folder),
+        "KUBECONFIG": str(bench.cluster.kubeconfig),
+        "ALLRANKS_HELM": str(HELM),
+    }
+
+
+def look(bench: Bench, command: tuple[str, ...], namespace: str) -> tuple[float, float]:
+    """Seconds and MiB of a command, as a process of its own."""
+    words = [str(PROGRAM), *command, "--on", "cluster", "--namespace", namespace]
+    if command[0] not in ("list", "top"):
+        words.insert(2, NAME)
+    with (bench.folder / "output").open("wb") as output:
+        began = time.monotonic()
+        process = os.posix_spawn(
+            words[0],
+            words,
+            environment(bench),
+            file_actions=[(os.POSIX_SPAWN_DUP2, output.fileno(), number) for number in (1, 2)],
+        )
+        _, wait_status, usage = os.wait4(process, 0)
+        seconds = time.monotonic() - began
+    if os.waitstatus_to_exitcode(wait_status):
+        sys.exit(f"{' '.join(words)} failed:\n{(bench.folder / 'output').read_text()}")
+    return seconds, usage.ru_maxrss / 1024
+
+
+def until(bench: Bench, namespace: str, pods: int, *, ready: int) -> None:
+    """Wait until the job has so many ready pods, and no other."""
+    job = f"/apis/batch/v1/namespaces/{namespace}/jobs/{NAME}"
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        status = bench.cluster.api("GET", job).get("status") or {}
+        left = 0 if ready else (status.get("active") or 0) + (status.get("terminating") or 0)
+        if (status.get("ready") or 0) == ready and not left:
+            return
+        if time.monotonic() > deadline:
+            sys.exit(f"{ready} of {pods} pods did not come: {status}")
+        time.sleep(0.2)
+
+
+def gone(bench: Bench, namespace: str) -> None:
+    """Wait until no pod is left."""
+    pods = f"/api/v1/namespaces/{namespace}/pods?limit=1"
+    deadline = time.monotonic() + _PATIENCE
+    while bench.cluster.api("GET", pods)["items"]:
+        if time.monotonic() > deadline:
+            sys.exit("the pods are not gone")
+        time.sleep(0.2)
+
+
+def measure(bench: Bench, pods: int) -> Job:
+    """Take a job through its life."""
+    namespace = bench.namespace(f"pods-{pods}")
+    job = Job(pods)
+
+    def step(name: str, command: tuple[str | Path, ...], ready: int | None) -> None:
+        bench.settle(namespace)
+        before, began = bench.asked(namespace), time.monotonic()
+        bench.run(PROGRAM, *command, namespace=namespace)
+        if ready is None:
+            gone(bench, namespace)
+        else:
+            until(bench, namespace, pods, ready=ready)
+        job.seconds[name] = time.monotonic() - began
+        bench.settle(namespace)
+        job.requests[name] = (bench.asked(namespace) - before).total()
+        print(f"  {pods:,} pods, {name}: {job.seconds[name]:.1f} s", flush=True)
+
+    values = bench.values(pods)
+    step("create", ("run", NAME, "-f", values, "--on", "cluster", "--detach"), pods)
+    for command in LOOKS:
+        seconds, mib = job.looks[" ".join(command)] = look(bench, command, namespace)
+        print(f"  {pods:,} pods, {' '.join(command)}: {seconds:.2f} s, {mib:.0f} MiB", flush=True)
+    step("suspend", ("suspend", NAME, "--on", "cluster"), 0)
+    step("resume", ("resume", NAME, "--on", "cluster"), pods)
+    step("delete", ("delete", NAME, "--on", "cluster"), None)
+    return job
+
+
+def report(small: Job, large: Job) -> bool:
+    """Print the tables; whether all bounds hold."""
+    in_bounds = True
+    print(f"\n{'step':<10}{'seconds':>20}{'requests':>22}{'for a pod':>12}")
+    print(f"{'':<10}{small.pods:>10,}{large.pods:>10,}{small.pods:>11,}{large.pods:>11,}")
+    for step in small.seconds:
+        ratio = large.requests[step] / large.pods * small.pods / max(1, small.requests[step])
+        over = ratio > GROWTH_BOUND
+        in_bounds = in_bounds and not over
+        print(
+            f"{step:<10}{small.seconds[step]:>10.1f}{large.seconds[step]:>10.1f}"
+            f"{small.requests[step]:>11,}{large.requests[step]:>11,}"
+            f"{ratio:>11.2f} x{'  over' if over else ''}"
+        )
+    print(f"\n{'command':<18}{'seconds':>20}{'MiB':>16}")
+    print(f"{'':<18}{small.pods:>10,}{large.pods:>10,}{small.pods:>8,}{large.pods:>8,}")
+    for command, (seconds, mib) in large.looks.items():
+        over = seconds > LOOK_SECONDS or mib > LOOK_MIB
+        in_bounds = in_bounds and not over
+        before = small.looks[command]
+        print(
+            f"{command:<18}{before[0]:>10.2f}{seconds:>10.2f}{before[1]:>8.0f}{mib:>8.0f}"
+            f"{'  over' if over else ''}"
+        )
+    return in_bounds
+
+
+def main() -> int:
+    """Measure and print; 1 where a bound is passed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--pods", type=int, default=10_000)
+    parser.add_argument("--nodes", type=int, default=200)
+    arguments = parser.parse_args()
+    shape = kwok.Shape(gpus=0, cpus=10_000, pods=100_000)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        kube.start(name="scale", kwok=True, controller_qps=RAISED) as cluster,
+    ):
+        kwok.create(cluster.admin, arguments.nodes, shape=shape)
+        bench = Bench(cluster, Path(folder))
+        jobs = [measure(bench, pods) for pods in (arguments.pods // 10, arguments.pods)]
+    return 0 if report(*jobs) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,259 @@
+"""What Slurm would have run is what the values run, or the report has its line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from allranks.convert.slurm import job
+from allranks.convert.verdicts import Outcome
+from allranks.errors import InputError, InvalidValues
+
+if TYPE_CHECKING:
+    from allranks.convert.verdicts import Conversion, Verdict
+
+_NODES = "#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=8"
+_TASKS = "#SBATCH -N 2 --ntasks-per-node=8 --gpus-per-node=8"
+
+
+def _convert(*rows: str, **options: Any) -> Conversion:
+    return job.convert("\n".join(("#!/bin/bash", *rows, "")).encode(), "job.sbatch", **options)
+
+
+def _verdict(conversion: Conversion, path: str) -> Verdict:
+    return next(verdict for verdict in conversion.verdicts if verdict.path.startswith(path))
+
+
+def test_a_step_behind_env_has_ranks() -> None:
+    """`srun env NAME=text torchrun` is a step of all nodes: env prints only on its own."""
+    made = _convert("#SBATCH -N 2 --gpus-per-node=8", "srun env A=1 torchrun --nnodes 2 train.py")
+    assert made.values["nodes"] == 2
+    assert made.values["command"][-1] == "exec env A=1 python3 -u train.py"
+
+
+def test_a_steps_own_options_are_carried() -> None:
+    """What srun says of folders, variables and amounts counts where the job is silent."""
+    step = "srun --gres=gpu:8 -c 4 --mem=100G --chdir=/code --export=ALL,A=1,B"
+    made = _convert("#SBATCH -N 2", f"{step} torchrun --nproc_per_node 8 --nnodes 2 train.py")
+    assert made.values["gpusPerNode"] == 8
+    assert made.values["resources"]["perPod"]["requests"] == {"cpu": "4", "memory": "100Gi"}
+    assert made.values["workingDir"] == "/code"
+    assert made.values["env"] == {"A": "1"}
+    assert _verdict(made, "srun --export").outcome == Outcome.NOT_CARRIED
+    assert "write B into env" in _verdict(made, "srun --export").why
+
+
+def test_a_step_that_is_smaller_than_its_job_says_so() -> None:
+    """The pods are those of the step, and the option of the job says how many it had."""
+    made = _convert("#SBATCH -N 4 --ntasks-per-node=8 --gpus-per-node=8", "srun -N 2 python a.py")
+    assert made.values["nodes"] == 2
+    assert "2 of its 4 nodes" in _verdict(made, "--nodes").why
+
+
+def test_an_image_of_singularity_is_carried() -> None:
+    """`docker://` names a registry's image."""
+    made = _convert(_NODES, "srun singularity exec -B /d docker://a.io/b/c:1 python train.py")
+    assert made.values["image"] == {"repository": "a.io/b/c", "tag": "1"}
+    assert _verdict(made, "--bind").line == 3
+
+
+def test_a_mark_of_the_byte_order_is_taken_off() -> None:
+    """A script of an editor of Windows has its directives read, and is told of it."""
+    made = job.convert(f"\ufeff#!/bin/bash\r\n{_TASKS}\r\nsrun python a.py\r\n".encode(), "job")
+    assert made.values["nodes"] == 2
+    assert "\ufeff" not in str(made.values)
+    assert any("byte order" in note for note in made.notes)
+
+
+def test_other_encodings_are_read_in_comments_alone() -> None:
+    """A letter that is lost would be another value: the line is named."""
+    comment = f"#!/bin/bash\n{_TASKS}\n# J\xf6rg\nsrun python a.py\n".encode("latin-1")
+    assert job.convert(comment, "job").values["nodes"] == 2
+    with pytest.raises(InputError) as refused:
+        job.convert(f"#!/bin/bash\n{_TASKS}\nexport A=J\xf6rg\n".encode("latin-1"), "job")
+    assert "UTF-8" in str(refused.value)
+    assert "job:3" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        (
+            "for i in 0 1; do",
+            "srun -n1 --gpus=1 --exclusive python a.py --seed $i &",
+            "done",
+            "wait",
+        ),
+        ("srun -n1 python a.py &", "srun -n1 python b.py &", "wait"),
+    ],
+)
+def test_steps_beside_each_other_are_refused(rows: tuple[str, ...]) -> None:
+    """Each had GPUs of its own, and as processes of one pod they would share the first."""
+    with pytest.raises(InvalidValues, match="beside each other") as refused:
+        _convert("#SBATCH -n 4 -N 1 --gpus-per-task=1", *rows)
+    assert "job.sbatch:" in str(refused.value)
+
+
+def test_a_cluster_of_ray_is_refused() -> None:
+    """Its head and workers are several programs; the line and what to use are named."""
+    head = 'srun -N1 -n1 -w "$head" ray start --head --block &'
+    with pytest.raises(InvalidValues, match="Ray") as refused:
+        _convert(_NODES, head, "python -u train.py")
+    assert "KubeRay" in str(refused.value)
+
+
+def test_the_folder_of_the_submission_wins_over_chdir_where_the_script_goes_there() -> None:
+    """`cd $SLURM_SUBMIT_DIR` leaves the folder that --chdir names."""
+    made = _convert(_TASKS, "#SBATCH --chdir=/work", "cd $SLURM_SUBMIT_DIR", "srun python a.py")
+    assert "workingDir" not in made.values
+    assert _verdict(made, "--chdir").outcome == Outcome.CHANGED
+
+
+def test_a_variable_of_slurms_that_a_run_has_not_is_said() -> None:
+    """Those that follow from the script are set; the others are named with their line."""
+    words = "$SLURM_RESTART_COUNT $SLURM_MEM_PER_NODE $SLURM_GPUS $SLURM_JOB_ACCOUNT $SLURM_PROCID"
+    made = _convert(_TASKS, "#SBATCH --mem=2G -A ours", f"srun python a.py {words}")
+    assert made.values["env"] == {
+        "SLURM_MEM_PER_NODE": "2048",
+        "SLURM_GPUS": "16",
+        "SLURM_JOB_ACCOUNT": "ours",
+    }
+    lost = [verdict for verdict in made.verdicts if verdict.path.startswith("$SLURM")]
+    assert [("$SLURM_RESTART_COUNT", 4)] == [
+        (verdict.path, verdict.line) for verdict in lost if verdict.outcome == Outcome.NOT_CARRIED
+    ]
+
+
+def test_words_and_variables_with_a_text_of_their_own_are_not_lost() -> None:
+    """`${1:-small}` and `[ -n "${RESUME:-}" ]` say what the script does without."""
+    test = 'if [ -n "${RESUME:-}" ]; then A="--resume $RESUME"; fi'
+    made = _convert(_TASKS, "MODEL=${1:-small}", test, "srun python a.py $MODEL $A")
+    assert not made.lost
+    assert "without it" in _verdict(made, "$RESUME").why
+    printed = _convert(_TASKS, 'echo "on $SLURM_CLUSTER_NAME"', "srun python a.py")
+    assert "only printed" in _verdict(printed, "$SLURM_CLUSTER_NAME").why
+
+
+def test_a_function_that_starts_the_step_stands_once_in_its_command() -> None:
+    """With the program in place of srun."""
+    made = _convert(_NODES, "go() {", '  srun torchrun --nnodes 2 a.py "$@"', "}", "go --x 1")
+    text = made.values["command"][2]
+    assert text.count("go()") == 1
+    assert "srun" not in text
+
+
+@pytest.mark.parametrize("flag", ["--hostfile hosts", "-hostfile=hosts", "-H $HOSTS", "-f hosts"])
+def test_mpirun_gets_its_hosts_from_the_chart(flag: str) -> None:
+    """A list of hosts of the script's own names nodes that are not there."""
+    rows = ("scontrol show hostnames > hosts", f"mpirun {flag} -np 8 python a.py")
+    made = _convert("#SBATCH -N 2 --ntasks-per-node=4", *rows)
+    assert made.values["command"] == ["mpirun", "-np", "8", "python", "a.py"]
+    assert "the chart's list of hosts" in _verdict(made, f"mpirun {flag.split(maxsplit=1)[0]}").why
+
+
+def test_a_large_array_is_a_sweep_that_is_valid() -> None:
+    """Every task is a trial, and the number of trials is said where a grid needs it."""
+    made = _convert("#SBATCH -a 0-19999%10 --gpus=1", "python a.py")
+    assert made.values["sweep"]["trials"] == 20_000
+    assert made.values["compat"] == "slurm"
+    assert made.values["env"]["SLURM_ARRAY_TASK_MAX"] == "19999"
+
+
+def test_tune_run_is_torchrun() -> None:
+    """Torchtune's launcher is torchrun, whose flags are the chart's; ranks run the recipe."""
+    flags = "--nnodes 2 --nproc_per_node 8 --rdzv_endpoint $head:29500"
+    made = _convert(_NODES, f"srun tune run {flags} full_finetune_distributed --config a.yaml")
+    assert made.values["workload"] == "torchrun"
+    assert (2, 8) == (made.values["nodes"], made.values["gpusPerNode"])
+    assert "procsPerNode" not in made.values
+    assert made.values["command"] == [
+        *("tune", "run", "full_finetune_distributed", "--config", "a.yaml")
+    ]
+
+
+def test_variables_before_the_step_are_those_of_the_run() -> None:
+    """They stand in env, and a secret among them is said."""
+    made = _convert(_TASKS, "WANDB_API_KEY=abc srun python a.py")
+    assert made.values["env"] == {"WANDB_API_KEY": "abc"}
+    assert made.values["command"] == ["python", "a.py"]
+    assert any("WANDB_API_KEY looks like a secret" in note for note in made.notes)
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        ("mpirun -np 8 python a.py", "mpirun starts the ranks"),
+        ("accelerate launch a.py", "each pod runs it once"),
+    ],
+)
+def test_the_report_says_who_starts_the_ranks(row: str, why: str) -> None:
+    """A launcher of the script's own is no program that each rank runs."""
+    made = _convert("#SBATCH -N 1 --ntasks-per-node=8 --gpus-per-node=8", row)
+    assert why in _verdict(made, row).why
+
+
+def test_amounts_for_each_gpu_say_for_how_many_they_are() -> None:
+    """Where the nodes are not said, one pod has all GPUs, and a preset's may have fewer."""
+    made = _convert("#SBATCH -G 16 -n 16 --cpus-per-gpu=6", "srun python a.py")
+    assert made.values["resources"]["perPod"]["requests"]["cpu"] == "96"
+    assert "all 16 GPUs" in _verdict(made, "--cpus-per-gpu").why
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        "srun bash -c 'python -c \"import torch; print(torch.cuda.is_available())\"'",
+        "mpirun -N 1 bash -c 'echo $(hostname)'",
+        "srun -l bash -c 'hostname; nvidia-smi'",
+    ],
+)
+def test_a_look_at_the_nodes_is_no_step(look: str) -> None:
+    """What prints before the training leaves one step."""
+    made = _convert(_NODES, look, "srun torchrun --nnodes 2 --nproc_per_node 8 train.py")
+    assert made.values["command"] == ["python3", "-u", "train.py"]
+    assert made.values["nodes"] == 2
+    assert "mpirun" not in made.values.get("setup", "")
+
+
+def test_a_program_in_a_variable_of_the_script_is_known() -> None:
+    """`PROGRAM=train.py` is a line of setup, and the command reads it."""
+    rows = ("LAUNCHER='python -u'", "PROGRAM=train.py", 'CMD="$LAUNCHER $PROGRAM"')
+    made = _convert(_TASKS, *rows, 'srun bash -c "$CMD"')
+    assert made.values["command"][-1] == "exec python -u $PROGRAM"
+    assert "PROGRAM=train.py" in made.values["setup"]
+
+
+def test_tasks_without_nodes_are_a_task_for_each_gpu() -> None:
+    """More tasks than a node has GPUs are on more nodes, and that is said."""
+    made = _convert("#SBATCH -n 32 --gpus-per-node=8", "srun python a.py")
+    assert (4, 8) == (made.values["nodes"], made.values["gpusPerNode"])
+    assert "a task for each GPU" in _verdict(made, "--ntasks").why
+
+
+def test_a_variable_with_the_command_is_no_address() -> None:
+    """Parts of a command that another variable reads stay; what reads the address is set later."""
+    made = _convert(
+        _NODES,
+        "GPT_ARGS=' --layers 2 '",
+        "MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)",
+        'LAUNCHER="python -u -m torch.distributed.run --nproc_per_node 8 --nnodes 2"',
+        'export CMD=" `pwd`/train.py $GPT_ARGS --split 1 "',
+        'WHERE="--head $MASTER_ADDR --port 1"',
+        'srun bash -c "$LAUNCHER --node_rank \\$SLURM_PROCID $CMD $WHERE"',
+    )
+    setup, text = made.values["setup"], made.values["command"][2]
+    assert "GPT_ARGS=' --layers 2 '" in setup
+    assert 'export CMD=" `pwd`/train.py $GPT_ARGS --split 1 "' in setup
+    assert "LAUNCHER" not in setup + text
+    assert text.endswith("exec python -u $CMD $WHERE") or "$CMD" in text
+    assert "CMD=$MASTER_ADDR" not in text
+    assert "--head $MASTER_ADDR --port 1" in text
+
+
+def test_names_of_nodes_in_a_script_of_one_node_are_this_one() -> None:
+    """What a program reads of the nodes is not empty; a path is no address, whatever its name."""
+    rows = ("NODES=( $(scontrol show hostnames) )", "RDZV_FILE=/data/r", "b --hosts ${NODES[@]}")
+    script = _convert("#SBATCH -N 1", *rows, "python a.py $RDZV_FILE").values["script"]
+    assert "NODES=(localhost)" in script
+    assert "RDZV_FILE=/data/r" in script

@@ -1,0 +1,153 @@
+"""Manifests that are not as their kind has them, and what is lost on the way: nothing in silence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests import converted
+
+WORKERS = """\
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: big, labels: {kueue.x-k8s.io/queue-name: team}}
+spec:
+  runPolicy: {}
+  elasticPolicy: {}
+  pytorchReplicaSpecs:
+    Worker:
+      replicas: 2
+      template: {spec: {containers: [{name: pytorch, image: "x:1", command: [python, t.py]}]}}
+"""
+
+
+def convert(*changes: tuple[str, str]) -> Any:
+    """The job with some of its text changed, converted."""
+    text = WORKERS
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return converted.text_as_jobs(text).conversions[0]
+
+
+@pytest.mark.parametrize("replicas", ["true", "2.5", "two", "[2]"])
+def test_what_is_no_number_is_said(replicas: str) -> None:
+    """A number of pods that is none is not carried; 2.0 is two."""
+    assert any("Worker.replicas" in path for path in converted.lost(convert(("s: 2", f"s: {replicas}"))))
+    assert not convert(("s: 2", "s: 2.0")).lost
+
+
+def test_null_among_words_is_an_empty_word() -> None:
+    """As Kubernetes reads it."""
+    assert ["python", "", "true"] == convert(("[python, t.py]", "[python, null, true]")).values["command"]
+
+
+@pytest.mark.parametrize("words", ["python t.py", "{a: b}"])
+def test_a_command_is_a_list(words: str) -> None:
+    """A text or a mapping is refused, with the list to write."""
+    problem = converted.refusal(WORKERS.replace("[python, t.py]", words))
+    assert "takes a list of words" in problem.message
+    assert problem.path.endswith("containers[0].command")
+
+
+def test_the_queue_of_a_label_is_the_one_that_admits() -> None:
+    """Another queue of the run policy is Volcano's, which has no say in it."""
+    conversion = convert(("runPolicy: {}", "runPolicy: {schedulingPolicy: {queue: other}}"))
+    assert ("team", "kueue") == (
+        conversion.values["queue"],
+        conversion.values["scheduling"]["dialect"],
+    )
+    assert {"spec.runPolicy.schedulingPolicy.queue"} == converted.lost(conversion)
+
+
+def test_a_script_that_starts_torchrun_has_a_fixed_size() -> None:
+    """What the operator told torchrun of a range is said to be missing."""
+    script = 'bash, -c, "pip list; torchrun --rdzv-endpoint $PET_RDZV_ENDPOINT t.py; cp out /data"'
+    conversion = convert(
+        ("elasticPolicy: {}", "elasticPolicy: {minReplicas: 1, maxReplicas: 4, maxRestarts: 9}"),
+        ("python, t.py", script),
+    )
+    assert "elastic" not in conversion.values["torchrun"]
+    lost = converted.lost(conversion)
+    assert {f"spec.elasticPolicy.{key}" for key in ("minReplicas", "maxReplicas", "maxRestarts")} < lost
+    assert any("command" in path for path in lost)
+
+
+def test_a_key_that_is_given_twice_is_said() -> None:
+    """The last one counts, as for Helm."""
+    conversion = convert(("      replicas: 2\n", "      replicas: 2\n      replicas: 3\n"))
+    assert 3 == conversion.values["nodes"]  # noqa: PLR2004
+    assert any("replicas is given twice" in note and ":10" in note for note in conversion.notes)
+
+
+def test_a_master_that_calls_mpirun_is_refused() -> None:
+    """Its workers only wait, and no operator has told it of them."""
+    text = WORKERS.replace(
+        "    Worker:",
+        "    Master: {template: {spec: {containers: [{name: pytorch, image: x, command: [mpirun, t]}]}}}\n"
+        "    Worker:",
+    ).replace("[python, t.py]", "[sleep, infinity]")
+    assert "calls mpirun" in converted.refusal(text).message
+
+
+def test_commands_that_differ_by_the_rank_of_their_node_are_alike() -> None:
+    """The chart tells torchrun of its rank, so that nothing is lost."""
+    run = "[torchrun, --nnodes=3, --node-rank={}, --master-addr=m, t.py]"
+    text = WORKERS.replace(
+        "    Worker:",
+        "    Master: {template: {spec: {containers: [{name: pytorch, image: 'x:1', command: "
+        + run.format(0)
+        + "}]}}}\n    Worker:",
+    ).replace("[python, t.py]", run.format("$(RANK)"))
+    assert not converted.text_as_jobs(text).conversions[0].lost
+
+
+def test_a_variable_made_of_the_rank_is_said() -> None:
+    """No container has RANK here; each process has."""
+    conversion = convert(("name: pytorch,", "name: pytorch, env: [{name: ME, value: r$(RANK)}],"))
+    assert any(path.endswith("env[0].value") for path in converted.lost(conversion))
+
+
+ROLES = """\
+apiVersion: kubeflow.org/v1
+kind: TFJob
+metadata: {name: roles}
+spec:
+  tfReplicaSpecs:
+    Worker: {template: {spec: {containers: [{name: tensorflow, image: x, command: [a]}]}}}
+    Board: {template: {spec: {containers: [{name: tensorflow, image: x, command: [b]}]}}}
+"""
+
+
+def test_a_role_that_a_kind_has_not_is_named() -> None:
+    """In words of its own."""
+    conversion = converted.text_as_jobs(ROLES).conversions[0]
+    assert {"Board is no role of a TFJob"} == {verdict.why for verdict in conversion.lost}
+
+
+ELASTIC = """\
+apiVersion: elastic.iml.github.io/v1alpha1
+kind: ElasticJob
+metadata: {name: ej}
+spec:
+  enableElasticScheduling: true
+  enableDynamicSharding: false
+  resourceLimits: {gpu: "4"}
+  replicaSpecs:
+    worker:
+      replicas: 3
+      minReplicas: 2
+      maxReplicas: 4
+      template:
+        spec:
+          containers:
+          - {name: main, image: i, command: [python, t.py], resources: {limits: {nvidia.com/gpu: 2}}}
+"""
+
+
+def test_a_limit_that_its_pods_exceed_is_left_out_alone() -> None:
+    """The size of the job stays."""
+    conversion = converted.text_as_jobs(ELASTIC).conversions[0]
+    assert {"spec.resourceLimits.gpu"} == converted.lost(conversion)
+    assert 3 == conversion.values["nodes"]  # noqa: PLR2004

@@ -1,0 +1,32 @@
+"""Dashboard and alerts ask for metrics, and labels of these, that the operator has."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from allranks_operator.metrics import TABLE, Metrics
+from tests.unit.operator.dashboards import expressions, unknown_metrics
+
+# What Prometheus' own discovery adds to what it scrapes, and a histogram has.
+_ADDED = {"pod", "le"}
+
+
+def test_each_metric_of_a_panel_or_an_alert_exists_in_a_scrape() -> None:
+    """Also before anything has happened: an alert on nothing would never come."""
+    assert len(expressions()) > 15
+    assert set() == unknown_metrics(Metrics().text().decode())
+    assert {"allranks_runs"} <= unknown_metrics("# TYPE allranks_leader gauge\n")
+
+
+@pytest.mark.parametrize("name", expressions())
+def test_each_label_is_one_of_its_metrics(name: str) -> None:
+    """What a sum is by, and what is selected by; brackets are closed."""
+    text = expressions()[name]
+    assert text.count("(") == text.count(")")
+    asked = {word.strip() for by in re.findall(r"by \(([^)]*)\)", text) for word in by.split(",")}
+    asked |= set(re.findall(r"[{,](\w+)=", text))
+    metrics = [metric for metric in TABLE if re.search(rf"\b{metric}(_bucket)?\b", text)]
+    known = {label for metric in metrics for label in TABLE[metric][0]}
+    assert asked <= known | _ADDED

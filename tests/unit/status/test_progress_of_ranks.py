@@ -1,0 +1,270 @@
+"""What ranks say of a training, from their words to a run's status."""
+
+from __future__ import annotations
+
+import http.client
+import importlib.util
+import json
+import os
+import socket
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from allranks.cli import status_view
+from allranks.model.status import Phase, RunStatus
+from allranks.status import progress
+from allranks.sweep import metrics
+from allranks.sweep.model import MetricsSpec
+
+FILES = Path(__file__).parents[3] / "charts/library/files"
+
+
+def _load(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(f"pod_{name}", FILES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+LAUNCHER, RANK = _load("progress"), _load("allranks_progress")
+
+
+class Pod:
+    """A launcher with its log, and the environment of its ranks."""
+
+    def __init__(self, folder: Path, **env: str) -> None:
+        self.env = {"ALLRANKS_PROGRESS": str(folder / "progress"), **env}
+        self.log: list[str] = []
+        self.channel = LAUNCHER.start(self.env, self._say, every=0.0)
+
+    def _say(self, text: str) -> None:
+        self.log.append(f"allranks: {text}")
+
+    def report(self) -> dict[str, Any] | None:
+        """What a status reads of the log."""
+        if self.channel is not None:
+            self.channel.finish()
+        return progress.of_lines(self.log)
+
+    def post(self, body: bytes, path: str = "", **headers: str) -> int:
+        """Send a body to the launcher; return the code of its answer."""
+        url = urlsplit(self.env["KUBEFLOW_TRAINER_SERVER_URL"])
+        token = Path(self.env["KUBEFLOW_TRAINER_SERVER_TOKEN"]).read_text("utf-8")
+        connection = http.client.HTTPConnection(url.hostname or "", url.port, timeout=30)
+        fields = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        connection.request("POST", path or url.path, body, fields | headers)
+        status = connection.getresponse().status
+        connection.close()
+        return status
+
+
+@pytest.fixture
+def pod(tmp_path: Path) -> Pod:
+    """A pod whose user has set nothing."""
+    return Pod(tmp_path)
+
+
+# As transformers 5.24 sends it, in the middle of a training.
+OF_TRANSFORMERS = {
+    "trainerStatus": {
+        "lastUpdatedTime": "2026-11-25T13:21:05.117342+00:00",
+        "progressPercentage": 60,
+        "estimatedRemainingSeconds": 500,
+        "metrics": [
+            {"name": "loss", "value": "1.169"},
+            {"name": "grad_norm", "value": "2.569"},
+            {"name": "current_step", "value": "12"},
+            {"name": "total_steps", "value": "20"},
+            {"name": "current_epoch", "value": "0.94"},
+        ],
+    }
+}
+
+
+def test_a_training_with_transformers_says_how_far_it_is_by_itself(pod: Pod) -> None:
+    """Its callback's request becomes percent, time left and metrics, in `status`, `top`, sweeps."""
+    assert pod.post(json.dumps(OF_TRANSFORMERS).encode()) == 200
+    report = pod.report()
+    assert report is not None
+    assert (report["percent"], report["step"], report["total"]) == (60.0, 12, 20)
+    assert report["text"] == "step 12 of 20 (60%), 8m20s left"
+    assert status_view.progress_words(report) == [report["text"], "loss 1.169, grad_norm 2.569"]
+    run = RunStatus("demo", "research", Phase.RUNNING, progress=report)
+    assert status_view.progress_cell(run) == "60% 8m20s"
+    assert RunStatus.from_dict(json.loads(json.dumps(run.as_dict()))) == run
+    measures = list(metrics.parse(pod.log, MetricsSpec()))
+    assert [(each.name, each.value, each.step) for each in measures] == [
+        ("loss", 1.169, 12),
+        ("grad_norm", 2.569, 12),
+    ]
+
+
+def test_any_loop_says_it_in_two_lines(pod: Pod) -> None:
+    """Rank 0's word is shown, that of others is not; a save is any rank's."""
+    first = RANK.Reporter({**pod.env, "RANK": "0"})
+    other = RANK.Reporter({**pod.env, "RANK": "3"})
+    first.say({"step": 5, "total": 50}, {"loss": 0.25, "odd": object()})
+    other.say({"step": 4, "total": 50}, {"loss": 9.0})
+    assert first.flush()
+    assert other.flush()
+    report = pod.report()
+    assert report is not None
+    assert (report["text"], report["metrics"]) == ("step 5 of 50 (10%)", {"loss": 0.25})
+    other.say({"saved": 4}, {})
+    assert other.flush()
+    assert status_view.progress_words(pod.report() or {})[-1] == "saved at step 4"
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "code"),
+    [
+        (b"rubbish", {}, 400),
+        (b"[" * 60_000, {}, 400),
+        (b"[]", {}, 400),
+        (b'{"trainerStatus": []}', {}, 400),
+        (b'{"trainerStatus": {"metrics": 7}}', {}, 400),
+        (b"\xff\xfe", {}, 400),
+        (b"x" * 100_000, {}, 413),
+        (b"", {"Content-Length": str(1 << 30)}, 413),
+        (b"", {"Content-Length": "many"}, 411),
+        (b"", {"Content-Length": "9" * 5000}, 411),
+        (b"{}", {"Authorization": "Bearer guess"}, 401),
+        (b"{}", {"Authorization": "Bearer \xe9"}, 401),
+    ],
+)
+def test_rubbish_and_gigabytes_are_refused_without_harm(
+    pod: Pod, body: bytes, headers: dict[str, str], code: int
+) -> None:
+    """Each is answered, nothing of it is shown, and the next report is heard."""
+    if headers.get("Content-Length") == str(1 << 30):
+        # The sender goes in the middle of it, as one that hangs up.
+        url = urlsplit(pod.env["KUBEFLOW_TRAINER_SERVER_URL"])
+        with socket.create_connection((url.hostname, url.port)) as connection:
+            head = f"POST {url.path} HTTP/1.1\r\nContent-Length: {1 << 30}\r\n\r\n"
+            connection.sendall(head.encode() + b"x" * 70_000)
+    else:
+        assert pod.post(body, **headers) == code
+    assert pod.report() is None
+    assert pod.post(json.dumps(OF_TRANSFORMERS).encode()) == 200
+    assert pod.report() is not None
+
+
+def test_numbers_that_no_status_takes_are_left_out(pod: Pod) -> None:
+    """No NaN, no text of a megabyte, no thousand metrics: the API server takes what is told."""
+    status = OF_TRANSFORMERS["trainerStatus"]
+    entries: list[Any] = [{"name": f"m{number}", "value": number} for number in range(100)]
+    entries[:0] = [{"name": "loss", "value": "nan"}, {"name": "x" * 900, "value": True}, 7, {}]
+    assert pod.post(json.dumps({"trainerStatus": {**status, "metrics": entries}}).encode()) == 200
+    report = pod.report()
+    assert report is not None
+    json.dumps(report, allow_nan=False)
+    assert len(report["metrics"]) == 16
+
+
+def test_what_the_user_has_set_stays(tmp_path: Path) -> None:
+    """A Kubeflow of the user's own is told, and who switched the integration off is not asked."""
+    own = Pod(tmp_path / "own", KUBEFLOW_TRAINER_SERVER_URL="https://trainer/status")
+    assert own.env["KUBEFLOW_TRAINER_SERVER_URL"] == "https://trainer/status"
+    off = Pod(tmp_path / "off", DISABLE_KUBEFLOW_INTEGRATION="true", PYTHONPATH="/mine")
+    assert "KUBEFLOW_TRAINER_SERVER_URL" not in off.env
+    python = tmp_path / "off/progress/python"
+    assert off.env["PYTHONPATH"].split(os.pathsep) == ["/mine", str(python)]
+    assert [path.name for path in python.iterdir()] == ["allranks_progress.py"]
+    # A launcher that starts over in the same process listens at another port.
+    again = Pod(tmp_path / "again")
+    before = again.env["KUBEFLOW_TRAINER_SERVER_URL"]
+    assert LAUNCHER.start(again.env, again._say) is not None
+    assert again.env["KUBEFLOW_TRAINER_SERVER_URL"] != before
+    assert again.env["PYTHONPATH"].count("python") == Pod(tmp_path / "x").env["PYTHONPATH"].count(
+        "python"
+    )
+
+
+def test_a_pod_that_can_write_nowhere_trains_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A read-only /dev/shm is told once, and the folder for temporary files is tried before."""
+    (tmp_path / "file").write_text("")
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(LAUNCHER.tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
+    pod = Pod(tmp_path / "file")
+    assert pod.env["PYTHONPATH"] == str(tmp_path / "tmp/allranks/python")
+    monkeypatch.setattr(LAUNCHER.tempfile, "gettempdir", lambda: str(tmp_path / "file"))
+    pod = Pod(tmp_path / "file")
+    assert len(pod.log) == 1
+    assert "progress is not shown" in pod.log[0]
+    assert "KUBEFLOW_TRAINER_SERVER_URL" not in pod.env
+
+
+def test_lines_come_now_and_then_and_a_save_at_once() -> None:
+    """However often a rank reports, the log gets the first word, and the last."""
+    log: list[str] = []
+    server = LAUNCHER.Server("token", log.append, every=3600.0)
+    thread = threading.Thread(target=server.tell_always, daemon=True)
+    for step in range(500):
+        server.take({"step": step})
+    thread.start()
+    server.tell()
+    server.take({"step": 500})
+    server.tell()
+    server.server_close()
+    assert len(log) <= 2
+    assert '"step": 500' in log[-1]
+
+
+def test_outside_of_a_job_the_helper_does_nothing() -> None:
+    """No thread, no line, no error: the same script runs on a laptop."""
+    reporter = RANK.Reporter({})
+    assert not reporter.active
+    before = threading.active_count()
+    RANK.report(step=1, total=2, loss=0.5)
+    RANK.saved(1)
+    with RANK.work():
+        pass
+    assert threading.active_count() == before
+
+
+def test_a_rank_saves_once_for_each_request_and_once_more_as_its_pod_ends(tmp_path: Path) -> None:
+    """What was asked before it began is no news; pods that are told one after the other are one."""
+    file = tmp_path / "save"
+    second = 10**9
+
+    def ask(at: int, word: str = "") -> None:
+        (tmp_path / "new").write_text(f"{at * second} {word}\n")
+        (tmp_path / "new").replace(file)
+
+    ask(100)
+    saves = RANK.Saves({"ALLRANKS_SAVE_FILE": str(file)})
+    assert [saves.should(), saves.should()] == [False, False]
+    ask(200)
+    assert [saves.should(), saves.should()] == [True, False]
+    ask(205)
+    assert not saves.should()
+    file.write_text("rubbish")
+    assert not saves.should()
+    ask(206, "stop")
+    assert [saves.should(), saves.should(), saves.stopping] == [True, False, True]
+    assert not RANK.Saves({}).should()
+
+
+def test_where_no_launcher_listens_rank_0_writes_the_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Ranks of mpirun: the line is the same, and whatever mpirun puts before it is read over."""
+    for rank in ("0", "1"):
+        reporter = RANK.Reporter({"ALLRANKS_PROGRESS": "log", "OMPI_COMM_WORLD_RANK": rank})
+        reporter.say({"step": 2, "total": 4}, {})
+        reporter.close()
+    lines = [f"[1,0]<stderr>: {line}" for line in capsys.readouterr().err.splitlines()]
+    assert len(lines) == 1
+    report = progress.of_lines(lines)
+    assert report is not None
+    assert report["percent"] == 50.0

@@ -1,0 +1,132 @@
+"""The timeline of a run: what its objects, events and logs tell, and what nothing tells."""
+
+from __future__ import annotations
+
+import json
+
+from allranks.model.rank_lines import ONE
+from allranks.model.status import Phase, PodPhase, PodStatus, RunStatus
+from allranks.status.reduce import reduce
+from allranks.timeline import goodput, log_marks, of_local_run, of_objects, otlp, rows, text
+from tests.unit.status import samples
+from tests.unit.timeline.stories import LENGTH, trained
+
+
+def test_each_moment_is_told_by_an_object_an_event_or_a_line_of_a_log() -> None:
+    """From the creation to the end; a save has its step, a restart its pod and its cause."""
+    run = trained()
+    assert [
+        (0.0, "created", ""),
+        (20.0, "admitted", "by Kueue"),
+        (27.0, "scheduled", "the last of 2 pods"),
+        (29.0, "pulled", "the last of 2 pods"),
+        (30.0, "started", "the last of 2 pods"),
+        (36.0, "rendezvous", "rendezvous complete"),
+        (40.0, "first step", "1"),
+        (62.0, "restart", "Error, exit code 137"),
+        (91.0, "saved", "step 4"),
+        (100.0, "ended", "Succeeded"),
+    ] == [(moment.at - samples.START, moment.name, moment.detail) for moment in run.moments]
+    assert ["demo-0-aaaaa", "demo-1-bbbbb", "demo-1-ccccc"] == [pod.name for pod in run.pods]
+    lost = run.pods[1]
+    assert ["scheduling", "preparing", "running"] == [span.name for span in lost.spans]
+    assert "Error, exit code 137" == lost.failure
+
+
+def test_what_nothing_tells_is_left_out() -> None:
+    """A run that waits has no moment but its creation; there is no step without a line."""
+    seen = samples.observe(samples.job(pods=2), pods=[samples.unscheduled("no room")])
+    run = of_objects.build(seen, reduce(seen), {}, frozenset())
+    assert ["created", "admitted"] == [moment.name for moment in run.moments]
+    (bar,) = run.pods
+    assert [("scheduling", None)] == [(span.name, span.end) for span in bar.spans]
+    assert None is goodput.of(run).share
+    assert ((), ()) == log_marks.read(['{"step": 1}', "{step"], ONE, "a", stamped=False)
+
+
+def test_goodput_counts_each_step_once_and_names_what_the_rest_was_lost_to() -> None:
+    """Ten seconds for each of two steps, and one of these was done again."""
+    spent = goodput.of(trained())
+    assert (100.0, 20.0, 0.2) == (spent.seconds, spent.steps, spent.share)
+    assert {
+        "waiting in the queue": 20.0,
+        "waiting for nodes": 7.0,
+        "starting pods": 3.0,
+        "starting the training": 10.0,
+        "restart after Error, exit code 137": 20.0,
+        "steps done again": 10.0,
+        "after the last step": 10.0,
+    } == dict(spent.lost)
+    assert spent.seconds == spent.steps + sum(dict(spent.lost).values())
+    assert "20.0% of 100s made steps" == next(text.goodput_lines(spent, LENGTH))
+
+
+def test_a_timeline_fits_a_terminal_and_groups_the_pods_of_a_large_run() -> None:
+    """The lead and pods that ended badly have rows of their own; each line is short enough."""
+    printed = list(text.lines(trained(), 80, LENGTH))
+    assert "  +62s      restart     demo-1-bbbbb Error, exit code 137" in printed
+    bars = [line for line in printed if line.startswith("node ")]
+    assert 3 == len(bars)
+    assert "x" in bars[1]
+    assert all(len(line) <= 80 for line in printed)
+    pods = [samples.ready(index) for index in range(500)] + [samples.failed(500, 1)]
+    seen = samples.observe(samples.job(pods=501), pods=pods)
+    run = of_objects.build(seen, reduce(seen), {}, frozenset({"demo-0-x7k2p"}))
+    chosen = rows.choose(run, text.MOST_ROWS)
+    assert ["node 0", "node 500", "499 more nodes"] == [row.label for row in chosen]
+    assert all(len(line) <= 60 for line in text.lines(run, 60, LENGTH))
+
+
+def test_spans_have_the_same_ids_each_time_and_form_one_tree() -> None:
+    """A run that is sent twice is one trace: its pods are below it, and their states below them."""
+    first, again = (otlp.document(trained(), "1") for _ in range(2))
+    assert json.dumps(first) == json.dumps(again)
+    (scope,) = first["resourceSpans"][0]["scopeSpans"]
+    run, *others = scope["spans"]
+    ids = {span["spanId"] for span in scope["spans"]}
+    assert (32, 16) == (len(run["traceId"]), len(run["spanId"]))
+    assert len(scope["spans"]) == len(ids) == 1 + 3 + 9
+    assert {run["traceId"]} == {span["traceId"] for span in others}
+    assert {span["parentSpanId"] for span in others} <= ids
+    assert 10 == len(run["events"])
+    lost = next(span for span in others if span["name"] == "pod demo-1-bbbbb")
+    assert {"code": 2, "message": "Error, exit code 137"} == lost["status"]
+
+
+def test_a_run_of_this_machine_is_told_by_its_supervisors_events() -> None:
+    """Each start of a container, each end; a step where the line itself says when."""
+
+    def event(pod: str, reason: str, at: float, message: str, kind: str = "Normal") -> dict:
+        about = {"kind": "Pod", "name": pod, "uid": f"{pod}-{at < 5}"}
+        return {
+            "involvedObject": about,
+            "type": kind,
+            "reason": reason,
+            "message": message,
+            "eventTime": samples.stamp(at),
+        }
+
+    end = "container trainer ended with exit code "
+    events = [
+        event("demo-0", "Started", 1, "container trainer was started"),
+        event("demo-0", "Error", 4, f"{end}3: out of luck", "Warning"),
+        event("demo-0", "Started", 6, "container trainer was started"),
+        event("demo-0", "Completed", 9, f"{end}0"),
+    ]
+    status = RunStatus(
+        *("demo", "default", Phase.SUCCEEDED),
+        started_at=samples.START,
+        finished_at=samples.START + 9,
+        pods=(PodStatus("demo-0", "node", 0, PodPhase.SUCCEEDED),),
+    )
+    lines = [f'{{"epoch": 1, "time": {samples.START + 3}}}', '{"epoch": 2}', "other"]
+    marks = [log_marks.read(lines, ONE, "demo-0", stamped=False)]
+    run = of_local_run.build(status, events, marks, samples.START + 60)
+    assert [
+        (0.0, "created"),
+        (1.0, "started"),
+        (3.0, "first step"),
+        (4.0, "restart"),
+        (9.0, "ended"),
+    ] == [(moment.at - samples.START, moment.name) for moment in run.moments]
+    assert ["Error, exit code 3", ""] == [pod.failure for pod in run.pods]
