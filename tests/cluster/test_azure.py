@@ -53,7 +53,7 @@ def arm() -> Iterator[FakeArm]:
 
 
 def deploy(
-    allranks: Program, arm: FakeArm, values: dict[str, Any], *words: str | Path
+    allranks: Program, arm: FakeArm, values: dict[str, Any], *words: str | Path, code: int = 0
 ) -> tuple[dict[str, Any], str]:
     """Deploy the run demo; what the program prints, and what it says of it."""
     azure, file = allranks.home / "azure.yaml", allranks.home / "values.yaml"
@@ -73,7 +73,7 @@ def deploy(
         timeout=90,
     )
     output = process.stdout + process.stderr
-    assert process.returncode == 0, output
+    assert process.returncode == code, output
     assert KEY not in output
     return json.loads(process.stdout), process.stderr
 

@@ -180,10 +180,9 @@ def test_azure_deploy_installs_it_first(allranks: Program) -> None:
         assert "2 of 2 replicas ready" in notes
         assert "demo" == status["name"]
         assert list(KINDS) == defined(allranks.cluster)
-        _, notes = deploy(allranks, arm, values, "--operator", "--replace")
+        refusal, notes = deploy(allranks, arm, values, "--operator", code=2)
     assert "there is an operator already" in notes
-    allranks("delete", "demo")
-    operate(allranks, "uninstall")
+    assert "a release of this name is already there" == refusal["problems"][0]["message"]
 
 
 def test_definitions_go_only_where_that_is_meant(allranks: Program) -> None:

@@ -120,3 +120,21 @@ def test_a_submitted_folder_trains_and_is_given_back(
     for path in (tmp_path / "ran").iterdir():
         assert (folder / path.name).read_bytes() == path.read_bytes()
     command_line("delete", "spirals", "--on", "local")
+
+
+def test_a_sharded_checkpoint_serves_another_number_of_ranks(
+    allranks: CommandLine,
+) -> None:
+    """What two ranks have saved, each its part, three go on from; `timeline` knows of the save."""
+    values = REPO / "examples/torchrun-dcp/values.yaml"
+    words = ("run", "dcp", "-f", values, "--on", "local", "--set-literal")
+    first = metrics(allranks(*words, "args[1]=12").stdout)
+    assert (12, 2) == (first[-1]["step"], first[-1]["world_size"])
+    timeline = json.loads(allranks("timeline", "dcp", "--on", "local", "-o", "json").stdout)
+    saves = [moment for moment in timeline["moments"] if moment["name"] == "saved"]
+    assert "step 12" == saves[-1]["detail"]
+
+    ranks = ("--set", "nodes=1", "--set", "procsPerNode=3")
+    second = metrics(allranks(*words, "args[1]=14", "--replace", *ranks).stdout)
+    assert {"resumed": True, "step": 12, "world_size": 3} == second[0]
+    assert (14, 3) == (second[-1]["step"], second[-1]["world_size"])

@@ -243,7 +243,11 @@ def load(name: str) -> Settings:
                 hint=f"allranks azure init > {FILE}, or name a file with -f",
             ) from error
         raise
-    document = load_yaml(data, "stdin" if name.strip() == files.STDIN else name)
+    source = "stdin" if name.strip() == files.STDIN else name
+    if not data.strip():
+        hint = f"allranks azure init > {FILE} prints one to start from"
+        raise InputError("the file is empty", hint=hint, source=source)
+    document = load_yaml(data, source)
     values = overlay(_defaults(), document.data)
 
     def token(path: ValuesPath, _: Any) -> str:

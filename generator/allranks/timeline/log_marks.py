@@ -1,8 +1,9 @@
 """Lines of a log that tell of a moment: our launchers' own, and steps that a training prints.
 
-Steps are those of lines with an object in it (JSON, or a Python dict as Hugging Face's Trainer
-prints it) that has a `global_step`, a `step` or an `epoch`. When a line was written the cluster
-tells; of a line without such a time the object's own `time` counts.
+Steps are those of our launchers' lines of progress, and of lines with an object in it (JSON, or a
+Python dict as Hugging Face's Trainer prints it) that has a `global_step`, a `step` or an `epoch`.
+When a line was written the cluster tells; of a line without such a time the object's own `time`
+counts, and a line of progress bears the time of what it tells.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from allranks import names
 from allranks.timeline.model import PREFLIGHT, RENDEZVOUS, RESTART, SAVED, Moment, Step
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ _WORDS = (
 _STEP = re.compile(r"""["'](global_step|step|epoch)["']: ?["']?(\d+(?:\.\d+)?)""")
 _SAVE = re.compile(r"""["'](?:saved|checkpoint)["']: ?(?!false|False|null|None|0[,}])""")
 _TIME = re.compile(r"""["'](?:time|timestamp)["']: ?["']?([-0-9T:.+Z]+)""")
+_SAVED_STEP = re.compile(r'"saved": ?(\d+)')
+_TIME_OF_PROGRESS = re.compile(r'"at": ?(\d+(?:\.\d+)?)')
 _UNITS = ("global_step", "step", "epoch")
 
 
@@ -58,20 +62,27 @@ def read(lines: Iterable[str], writers: LogWriters, pod: str, *, stamped: bool) 
     """
     moments: list[Moment] = []
     steps: list[tuple[int, str, Step]] = []
+    last_save: str | None = None
     for line in lines:
         stamp, _, written = line.partition(" ") if stamped else ("", "", line)
         rank, text = writers.split(written[:_LINE_MAX])
-        if text.startswith("{"):
+        is_progress = text.startswith(names.PROGRESS_LINE)
+        if is_progress or text.startswith("{"):
             counted = {match[1]: match[2] for match in _STEP.finditer(text)}
-            is_save = _SAVE.search(text) is not None
-            at = _seconds(stamp) if stamped else _own_time(text)
+            if is_progress:
+                at, save = _time_of_progress(text), _SAVED_STEP.search(text)
+                # Each line tells of the last save again.
+                is_save, last_save = save is not None and save[1] != last_save, save and save[1]
+            else:
+                at = _seconds(stamp) if stamped else _own_time(text)
+                is_save = _SAVE.search(text) is not None
             if at is None or not (counted or is_save):
                 continue
             unit = next((unit for unit in _UNITS if unit in counted), "")
             if is_save:
-                number = f"{unit} {counted[unit]}" if unit else ""
+                number = f"{unit} {last_save if is_progress else counted[unit]}" if unit else ""
                 moments.append(Moment(at, SAVED, number, pod))
-            else:
+            if counted and (is_progress or not is_save):
                 epoch = float(counted.get("epoch", -1)) if unit == "step" else -1.0
                 steps.append((rank or 0, unit, Step(at, float(counted[unit]), epoch)))
                 if len(steps) > _STEPS_MAX:
@@ -95,6 +106,11 @@ def _of_lowest(steps: list[tuple[int, str, Step]]) -> tuple[Step, ...]:
     # Steps are counted anew in each epoch only where each line says which epoch it is.
     counted_through = any(step.epoch < 0 for step in chosen)
     return tuple(replace(step, epoch=0.0) if counted_through else step for step in chosen)
+
+
+def _time_of_progress(text: str) -> float | None:
+    times = _TIME_OF_PROGRESS.findall(text)
+    return float(times[-1]) if times else None  # a metric may have the same name
 
 
 def _own_time(text: str) -> float | None:

@@ -101,7 +101,7 @@ def test_nothing_is_said_for_torchrun_by_default(render: Render, env: Env) -> No
 def test_trackers_are_told_the_run_and_the_users_own_variables_win(
     render: Render, env: Env, pod: Any
 ) -> None:
-    """All attempts of a Job have its uid, pods of no Job a name of the release; env is never lost."""
+    """Attempts of a Job have its uid, other pods a name of the release; env is never lost."""
 
     def told(**values: Any) -> dict[str, Any]:
         names = ("WANDB_", "MLFLOW_", "ALLRANKS_RUN_UID")

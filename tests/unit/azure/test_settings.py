@@ -116,6 +116,14 @@ def test_what_is_wrong_is_told(tmp_path: Path, text: str, path: str, words: str)
     assert words in problems[path]
 
 
+def test_an_empty_file_is_told_how_to_begin(tmp_path: Path) -> None:
+    """As after `azure init > azure.yaml` was stopped."""
+    with pytest.raises(InputError, match="is empty") as caught:
+        _load(tmp_path, "\n")
+
+    assert "allranks azure init" in caught.value.problem.hint
+
+
 def test_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a file, the message says how to begin one."""
     monkeypatch.chdir(tmp_path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from allranks.model.rank_lines import ONE
+from allranks.model.rank_lines import ONE, LogWriters
 from allranks.model.status import Phase, PodPhase, PodStatus, RunStatus
 from allranks.status.reduce import reduce
 from allranks.timeline import goodput, log_marks, of_local_run, of_objects, otlp, rows, text
@@ -42,6 +42,21 @@ def test_what_nothing_tells_is_left_out() -> None:
     assert [("scheduling", None)] == [(span.name, span.end) for span in bar.spans]
     assert None is goodput.of(run).share
     assert ((), ()) == log_marks.read(['{"step": 1}', "{step"], ONE, "a", stamped=False)
+
+
+def test_lines_of_progress_tell_of_steps_and_of_each_save_once() -> None:
+    """They bear their own time, also in a log whose lines have none, whatever the metrics say."""
+    lines = [
+        '[0] allranks: progress {"step": 2, "metrics": {"at": 5.0}, "at": 100}',
+        '[0] allranks: progress {"step": 3, "saved": 3, "at": 110}',
+        '[0] allranks: progress {"step": 4, "saved": 3, "at": 120.5}',
+        '[0] allranks: progress {"saved": 5, "step": 5}',
+    ]
+    marks = log_marks.read(lines, LogWriters(2, prefixed=True), "demo-0", stamped=False)
+    assert [(100.0, 2), (110.0, 3), (120.5, 4)] == [(step.at, step.number) for step in marks.steps]
+    assert [("saved", 110.0, "step 3")] == [
+        (moment.name, moment.at, moment.detail) for moment in marks.moments
+    ]
 
 
 def test_goodput_counts_each_step_once_and_names_what_the_rest_was_lost_to() -> None:
