@@ -167,7 +167,7 @@ cluster-status: $(VENV)/.installed ## what runs, and the kubeconfig of each
 	@$(BIN)/python -m tests.kube status
 
 ##@ measure
-.PHONY: bench bench-azure bench-convert bench-cluster bench-operator bench-scale bench-spares bench-submit bench-workspace bench-sweep blame blame-mpi
+.PHONY: bench bench-azure bench-convert bench-cluster bench-operator bench-scale bench-spares bench-submit bench-why bench-workspace bench-sweep blame blame-mpi
 bench-azure: setup-test $(AZURITE) ## 100,000 small files into blobs, against Azurite
 	@$(BIN)/python -m tests.bench.azure_upload
 bench-scale: setup-test kube-programs ## a 10,000-pod job beside one of 1,000: requests, seconds, memory
@@ -180,6 +180,8 @@ bench-submit: setup-test kube-image ## seconds to the first step of a submitted 
 	@$(BIN)/python -m tests.bench.submit
 bench-convert: setup-test ## 1,000 manifests into values files
 	@$(BIN)/python -m tests.bench.convert
+bench-why: setup-test ## what `allranks why` costs a healthy run: start, steps, memory
+	@$(BIN)/python -m tests.bench.why
 bench-workspace: setup-test ## a snapshot of 1,000 files and 5 MiB
 	@$(BIN)/python -m tests.bench.workspace
 bench-spares: setup-test ## seconds from a lost pod to the next step, with a spare and without (minutes)

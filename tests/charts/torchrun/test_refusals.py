@@ -61,5 +61,5 @@ def test_more_than_a_config_map_holds_is_refused(key: str, refusal: Refusal) -> 
 
 def test_longest_script_is_taken(render: Any) -> None:
     """A script just under the limit renders, and the ConfigMap stays within 1 MiB."""
-    data = render(script="x" * 940_000)["ConfigMap/demo"]["data"]
+    data = render(script="x" * 900_000)["ConfigMap/demo"]["data"]
     assert sum(len(text.encode()) for text in data.values()) <= 1_048_576
