@@ -18,7 +18,7 @@ from allranks.service import queues as queues_service
 from allranks.values import files, merge, strvals
 from allranks.values.rules.names import nearest_name
 from allranks.values.sources import CONVERTED, STDIN_NAME, Sources
-from allranks.yamlio import dump, load
+from allranks.yamlio import comments, dump, load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -171,6 +171,7 @@ def convert(
     chart = chart or ChartInput()
     scripts: list[Conversion] = []
     documents: list[registry.Document] = []
+    remarks: dict[str, dict[int, tuple[tuple[str, ...], str]]] = {}
     for path in paths:
         source = STDIN_NAME if path.strip() == files.STDIN else path
         if _is_chart(Path(path)):
@@ -183,6 +184,7 @@ def convert(
             scripts.append(slurm.convert(data, source, namespace=namespace))
         else:
             documents += registry.documents_of(load.load_objects(data, source))
+            remarks[source] = comments.comments_of(data.decode("utf-8-sig"))
     context = registry.Context(
         runtimes=tuple(document for path in runtimes for document in _documents(path)),
         namespace=namespace,
@@ -191,7 +193,11 @@ def convert(
     if scripts and not documents:
         return registry.Result(tuple(scripts))
     result = registry.convert_all(documents, context)
-    return replace(result, conversions=(*scripts, *result.conversions))
+    conversions = [
+        replace(conversion, comments=remarks.get(conversion.source, {}))
+        for conversion in result.conversions
+    ]
+    return replace(result, conversions=(*scripts, *conversions))
 
 
 def script(
@@ -303,11 +309,12 @@ _KEY = re.compile(r"( *)(- )?([A-Za-z][A-Za-z0-9_]*):(?= |$)")
 def _with_origins(text: str, conversion: Conversion) -> str:
     """The text of values, with a comment behind each key that was made of one field."""
     lines = _first_lines(conversion)
-    comments = {
-        to: _comment(f"{conversion.source}:{number}: {dotted(source)}")
+    places = {
+        to: (number, _comment(f"{conversion.source}:{number}: {dotted(source)}"))
         for to, source in conversion.origins.items()
         if (number := lines.get(source, 0)) and all(isinstance(step, str) for step in to)
     }
+    kept = dict(conversion.comments)  # each is kept once
     out: list[str] = []
     above: list[tuple[int, str]] = []
     block = -1
@@ -327,8 +334,11 @@ def _with_origins(text: str, conversion: Conversion) -> str:
         is_block = line.endswith(("|", "|-", "|+"))
         if is_block:
             block = indent
-        comment = comments.get(path)
-        out.append(f"{line} # {comment}" if comment else line)
+        number, comment = places.get(path, (0, ""))
+        remarks, behind = kept.pop(number, ((), ""))
+        out += [f"{' ' * indent}# {_comment(remark)}" for remark in remarks]
+        own = f" # {_comment(behind)}" if behind else ""
+        out.append(f"{line}{own} # {comment}" if comment else line)
     return "".join(f"{line}\n" for line in out)
 
 
@@ -376,9 +386,8 @@ def check(
     Raises:
         InputError: there is no such job, or nobody knows its controller's pods.
     """
-    candidates = [
-        document for path in paths for document in _documents(path) if registry.is_job(document)
-    ]
+    documents = [document for path in paths for document in _documents(path)]
+    candidates = [document for document in documents if registry.is_job(document)]
     if len(candidates) != 1:
         count = plural(len(candidates), "job") if candidates else "no job"
         raise InputError(
@@ -386,7 +395,7 @@ def check(
             hint="give the manifest of the job that the values were made of",
         )
     document = candidates[0]
-    theirs = original.pods(document.data)
+    theirs = original.pods(document.data, [item.data for item in documents])
     if theirs is None:
         raise InputError(
             f"nobody here knows the pods that the controller of a {document.kind} makes",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from allranks.service import convert as service
 from tests import converted
 
 WORKERS = """\
@@ -29,6 +31,19 @@ def convert(*changes: tuple[str, str]) -> Any:
         assert old in text
         text = text.replace(old, new)
     return converted.text_as_jobs(text).conversions[0]
+
+
+def test_comments_stay_with_their_values(tmp_path: Path) -> None:
+    """Above a value and behind it; a # inside of a value is none."""
+    text = WORKERS.replace(
+        "      replicas: 2\n", "      # All of the lab's nodes.\n      replicas: 2 # ask Ada\n"
+    ).replace("[python, t.py]", "[python, 'a # b']")
+    (tmp_path / "job.yaml").write_text(text, encoding="utf-8")
+    result = service.convert((str(tmp_path / "job.yaml"),))
+    values = service.values_file(result.conversions[0]).splitlines()
+    at = next(number for number, line in enumerate(values) if line.startswith("nodes: 2 # ask Ada # "))
+    assert "# All of the lab's nodes." == values[at - 1]
+    assert not any(line.endswith("# b']") and line.startswith("#") for line in values)
 
 
 @pytest.mark.parametrize("replicas", ["true", "2.5", "two", "[2]"])
