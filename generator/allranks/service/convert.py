@@ -15,14 +15,16 @@ from allranks.convert.verdicts import Outcome, dotted
 from allranks.errors import InputError
 from allranks.humanize import plural
 from allranks.service import queues as queues_service
+from allranks.service import trainer_runtimes
 from allranks.values import files, merge, strvals
 from allranks.values.rules.names import nearest_name
 from allranks.values.sources import CONVERTED, STDIN_NAME, Sources
 from allranks.yamlio import comments, dump, load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from allranks.cluster.interface import KubeClient
     from allranks.convert.verdicts import Conversion
     from allranks.k8s.manifest import Manifest
 
@@ -151,6 +153,8 @@ def convert(
     namespace: str = "",
     entrypoint: tuple[str, ...] = (),
     chart: ChartInput | None = None,
+    *,
+    cluster: Callable[[], KubeClient | None] = lambda: None,
 ) -> registry.Result:
     """The jobs of files, as values.
 
@@ -161,6 +165,8 @@ def convert(
         namespace: the namespace to put them into; "" for their own.
         entrypoint: what an image runs whose container has no command.
         chart: with what charts are rendered; None for their defaults.
+        cluster: makes the cluster that is asked for runtimes which are in no file; None for none.
+            It is called where such a runtime is missing alone.
 
     Raises:
         AllranksError: a file cannot be read, or has no job that can be converted, and all problems
@@ -185,8 +191,12 @@ def convert(
         else:
             documents += registry.documents_of(load.load_objects(data, source))
             remarks[source] = comments.comments_of(data.decode("utf-8-sig"))
+    given = [document for path in runtimes for document in _documents(path)]
+    wanted = trainer_runtimes.missing((*documents, *given))
+    if wanted and (asked := cluster()) is not None:
+        given += trainer_runtimes.read(asked, wanted, namespace)
     context = registry.Context(
-        runtimes=tuple(document for path in runtimes for document in _documents(path)),
+        runtimes=tuple(given),
         namespace=namespace,
         entrypoint=entrypoint,
     )

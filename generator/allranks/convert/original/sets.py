@@ -189,7 +189,9 @@ def _ranked(pods: list[Pod]) -> list[Pod]:
 
 def _runs_mpi(pod: Pod) -> bool:
     containers = [item for item in items(pod.spec, "containers") if item["name"] == pod.container]
-    words = [word for item in containers for key in ("command", "args") for word in texts(at(item, key))]
+    words = [
+        word for item in containers for key in ("command", "args") for word in texts(at(item, key))
+    ]
     return commands.read(words).workload == "mpi"
 
 

@@ -1,4 +1,4 @@
-"""The pods of Kubeflow Trainer for a TrainJob: its runtime's, with what the TrainJob lays over them.
+"""The pods of Kubeflow Trainer for a TrainJob: its runtime's, with what the job lays over them.
 
 What is relied on, read in kubeflow/trainer on GitHub: pkg/runtime/framework/plugins/torch/torch.go,
 for the number of nodes, the container that is changed and the variables. How patches are laid over
