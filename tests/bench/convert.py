@@ -34,7 +34,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         jobs = [base for base in manifests.bases() if "Queue" not in base["kind"]]
-        documents = []
+        documents = [json.dumps(runtime.data) for runtime in manifests.runtimes()]
         for number, base in zip(range(COUNT), itertools.cycle(jobs), strict=False):
             manifest = copy.deepcopy(base)
             manifest["metadata"]["name"] = f"job-{number}"

@@ -248,7 +248,11 @@ def _whole(words: tuple[str, ...], text: str) -> Program:
         return Program(Runner.MPIRUN, words)
     nested = any(runner is not Runner.PLAIN for runner in runners)
     if not parsed:
-        nested = bool(mentions((text,), ("torchrun", "hyperpodrun", *_TORCH_MODULES, "accelerate", "deepspeed")))
+        nested = bool(
+            mentions(
+                (text,), ("torchrun", "hyperpodrun", *_TORCH_MODULES, "accelerate", "deepspeed")
+            )
+        )
     if nested:
         note = (
             "the script starts torchrun itself, between other commands: each pod runs the script "
@@ -478,7 +482,11 @@ def _torchrun(
         changes=(
             "torchrun and its rendezvous are the chart's",
             *(f"DLRover's --{name} is not done" for name in launch.of_dlrover),
-            *(f"HyperPod's --{name} is not done" for name in launch.of_hyperpod if name not in hooks),
+            *(
+                f"HyperPod's --{name} is not done"
+                for name in launch.of_hyperpod
+                if name not in hooks
+            ),
         ),
         lost=(*unknown, *lost, *(f"--{name}: run it in setup or in the program" for name in hooks)),
     )

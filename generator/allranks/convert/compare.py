@@ -35,6 +35,7 @@ _OUR_ENV = re.compile(
 )
 # The first word of a pod of the elastic chart: how it is started.
 _STARTERS = ("follow", "exec", "elastic_worker")
+_ALIKE = {names.ROLE_NODE, names.ROLE_TRIAL}
 _GRACE = 30  # seconds; Kubernetes' own
 _OF_POD = (
     *("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "hostIPC", "hostPID"),
@@ -81,9 +82,10 @@ def differences(originals: Sequence[original.Pod], objects: Iterable[Manifest]) 
     """
     ours = _by_role(objects)
     theirs: dict[str, list[original.Pod]] = {}
-    alike = set(ours) == {names.ROLE_NODE}
+    # Where all pods of the release are alike, so are these, whatever they were called.
+    own = next(iter(ours)) if len(ours) == 1 and set(ours) <= _ALIKE else ""
     for pod in originals:
-        theirs.setdefault(names.ROLE_NODE if alike else pod.role, []).append(pod)
+        theirs.setdefault(own or pod.role, []).append(pod)
     result: list[Difference] = []
     for role in (*theirs, *(role for role in ours if role not in theirs)):
         number, spec, world = ours.get(role, (0, {}, 0))

@@ -1,8 +1,8 @@
 """What a container without a command runs: the image decides, and a few images are known.
 
 `KNOWN` has the ENTRYPOINTs of the Dockerfiles of kubeflow/training-operator's examples and of
-kubeflow/katib's trial images, as far as they were looked up; an image of the same name may have been
-built of another version. So what is taken from here is said, and --entrypoint wins.
+kubeflow/katib's trial images, as far as they were looked up; an image of the same name may have
+been built of another version. So what is taken from here is said, and --entrypoint wins.
 """
 
 from __future__ import annotations

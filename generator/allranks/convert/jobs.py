@@ -60,14 +60,14 @@ def command_of(fields: Fields, pod: Pod, context: Context) -> tuple[str, ...]:
             raise _unknown(image or "the image", (*pod.container, "command"))
         return (*command, *pod.args)
     fields.note(
-        f"the entry point of {image} is taken to be {' '.join(entrypoint)}, as in a public Dockerfile "
-        "of its name: give --entrypoint where the image has another"
+        f"the entry point of {image} is taken to be {' '.join(entrypoint)}, as in a public "
+        "Dockerfile of its name: give --entrypoint where the image has another"
     )
     return (*entrypoint, *pod.args)
 
 
 def _check_words(fields: Fields, path: FieldPath) -> None:
-    """Refuse a command that is no list: Kubernetes takes no other, and each shell splits its own way."""
+    """Refuse a command that is no list: Kubernetes takes no other."""
     words = fields.get(*path)
     if words is None or isinstance(words, list):
         return

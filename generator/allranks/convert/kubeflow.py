@@ -63,7 +63,9 @@ def run_policy(fields: Fields, path: FieldPath) -> None:
     queue = fields.values.get("queue")
     if queue and fields.text(*scheduling, "queue") not in ("", queue):
         dialect = fields.values.get("scheduling", {}).get("dialect", "none")
-        fields.leave((*scheduling, "queue"), f"the label's queue {queue}, of {dialect}, is the run's")
+        fields.leave(
+            (*scheduling, "queue"), f"the label's queue {queue}, of {dialect}, is the run's"
+        )
     elif fields.text(*scheduling, "queue"):
         if fields.values.get("scheduling", {}).get("dialect", "none") == "none":
             fields.put(("scheduling", "dialect"), "volcano")

@@ -73,7 +73,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         role: ("spec", "pytorchReplicaSpecs", role, "template") for role in roles
     }
     templates = {role: pods.read(fields, path, ("pytorch",)) for role, path in paths.items()}
-    _refuse_mpirun(fields, templates)
+    _refuse_mpirun(templates)
     role = "Worker" if "Worker" in templates else next(iter(templates))
     pod = templates[role]
     program = jobs.program(fields, pod, context)
@@ -163,7 +163,7 @@ def _runs_alike(other: Pod, pod: Pod) -> bool:
     return (first.command, first.setup, left) == (second.command, second.setup, right)
 
 
-def _refuse_mpirun(fields: Fields, templates: dict[str, Pod]) -> None:
+def _refuse_mpirun(templates: dict[str, Pod]) -> None:
     """Refuse a master that starts its workers by mpirun: nothing would tell it of them."""
     runners = {
         role: commands.read(pod.words, (), pod.variables).workload

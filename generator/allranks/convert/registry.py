@@ -145,12 +145,14 @@ class Document:
         """Of each key that one of its mappings has twice, which of the two counts."""
         if self.lines is None:
             return
-        after = self.lines.line((*self.prefix[:-1], self.prefix[-1] + 1)) if self.prefix else None
+        after = None
+        if self.prefix and isinstance(place := self.prefix[-1], int):
+            after = self.lines.line((*self.prefix[:-1], place + 1))
         for key, first, last in self.lines.repeated:
             if self.line <= last and (after is None or last < after):
                 yield (
-                    f"{key} is given twice, on line {first} and on line {last}, and the last counts "
-                    f"({self.source}:{last})"
+                    f"{key} is given twice, on line {first} and on line {last}, and the last "
+                    f"counts ({self.source}:{last})"
                 )
 
     def line_of(self, path: FieldPath) -> int:

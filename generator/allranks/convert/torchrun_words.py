@@ -70,6 +70,7 @@ HYPERPOD_OPTIONS: dict[str, bool] = {
     "shutdown-signal": True,
     "start-process-timeout": True,
 }
+_FOREIGN_OPTIONS = DLROVER_OPTIONS | HYPERPOD_OPTIONS
 TORCHRUN_FLAGS = ("standalone", "module", "no-python", "run-path", "use-env", "virtual-local-rank")
 _SHORT = {"-r": "redirects", "-t": "tee", "-m": "module"}
 _NUMBERS = ("max-restarts", "shutdown-timeout")
@@ -115,8 +116,7 @@ def read(words: Sequence[str], before: Sequence[str]) -> Launch:
         if name in TORCHRUN_FLAGS:
             options[name] = "true"
             continue
-        foreign = DLROVER_OPTIONS | HYPERPOD_OPTIONS
-        has_value = name in TORCHRUN_OPTIONS or foreign.get(name, False)
+        has_value = name in TORCHRUN_OPTIONS or _FOREIGN_OPTIONS.get(name, False)
         if has_value and value is None:
             value = words[at] if at < len(words) else ""
             at += 1

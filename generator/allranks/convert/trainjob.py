@@ -205,6 +205,8 @@ def _runtime(fields: Fields, context: Context) -> _Runtime:
     title = f"{kind} {name}"
     if document is not None:
         why = "the runtime is part of the values"
+        if " of context " in document.source:
+            fields.note(f"its runtime is {document.source}, as it is there now")
         fields.beside.append(Beside(kind, name, False, why))
         return _Runtime(title, k8s.mapping(document.data, "spec"), False)
     if name in runtimes.BUILT_IN:

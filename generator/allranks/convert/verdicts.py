@@ -229,6 +229,7 @@ class Conversion:
         notes: what a person should know besides, as sentences.
         beside: objects of the input that the converter has looked at.
         origins: by the path of a value, the path of the field that it was made of.
+        comments: by line of its file, the comments above that line, and the one behind it.
     """
 
     kind: str
@@ -242,6 +243,7 @@ class Conversion:
     notes: tuple[str, ...] = ()
     beside: tuple[Beside, ...] = ()
     origins: Mapping[FieldPath, FieldPath] = field(default_factory=dict)
+    comments: Mapping[int, tuple[tuple[str, ...], str]] = field(default_factory=dict, repr=False)
 
     def of(self, *outcomes: Outcome) -> tuple[Verdict, ...]:
         """The verdicts with one of these outcomes."""

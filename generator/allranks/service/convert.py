@@ -16,14 +16,16 @@ from allranks.errors import InputError
 from allranks.humanize import plural
 from allranks.service import queue_import
 from allranks.service import queues as queues_service
+from allranks.service import trainer_runtimes
 from allranks.values import files, merge, strvals
 from allranks.values.rules.names import nearest_name
 from allranks.values.sources import CONVERTED, STDIN_NAME, Sources
-from allranks.yamlio import dump, load
+from allranks.yamlio import comments, dump, load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from allranks.cluster.interface import KubeClient
     from allranks.convert.verdicts import Conversion
     from allranks.k8s.manifest import Manifest
 
@@ -152,6 +154,8 @@ def convert(
     namespace: str = "",
     entrypoint: tuple[str, ...] = (),
     chart: ChartInput | None = None,
+    *,
+    cluster: Callable[[], KubeClient | None] = lambda: None,
 ) -> registry.Result:
     """The jobs of files, as values.
 
@@ -162,6 +166,8 @@ def convert(
         namespace: the namespace to put them into; "" for their own.
         entrypoint: what an image runs whose container has no command.
         chart: with what charts are rendered; None for their defaults.
+        cluster: makes the cluster that is asked for runtimes which are in no file; None for none.
+            It is called where such a runtime is missing alone.
 
     Raises:
         AllranksError: a file cannot be read, or has no job that can be converted, and all problems
@@ -172,6 +178,7 @@ def convert(
     chart = chart or ChartInput()
     scripts: list[Conversion] = []
     documents: list[registry.Document] = []
+    remarks: dict[str, dict[int, tuple[tuple[str, ...], str]]] = {}
     for path in paths:
         source = STDIN_NAME if path.strip() == files.STDIN else path
         if _is_chart(Path(path)):
@@ -184,15 +191,24 @@ def convert(
             scripts.append(slurm.convert(data, source, namespace=namespace))
         else:
             documents += registry.documents_of(load.load_objects(data, source))
+            remarks[source] = comments.comments_of(data.decode("utf-8-sig"))
+    given = [document for path in runtimes for document in _documents(path)]
+    wanted = trainer_runtimes.missing((*documents, *given))
+    if wanted and (asked := cluster()) is not None:
+        given += trainer_runtimes.read(asked, wanted, namespace)
     context = registry.Context(
-        runtimes=tuple(document for path in runtimes for document in _documents(path)),
+        runtimes=tuple(given),
         namespace=namespace,
         entrypoint=entrypoint,
     )
     if scripts and not documents:
         return registry.Result(tuple(scripts))
     result = registry.convert_all(documents, context)
-    return replace(result, conversions=(*scripts, *result.conversions))
+    conversions = [
+        replace(conversion, comments=remarks.get(conversion.source, {}))
+        for conversion in result.conversions
+    ]
+    return replace(result, conversions=(*scripts, *conversions))
 
 
 def script(
@@ -304,11 +320,12 @@ _KEY = re.compile(r"( *)(- )?([A-Za-z][A-Za-z0-9_]*):(?= |$)")
 def _with_origins(text: str, conversion: Conversion) -> str:
     """The text of values, with a comment behind each key that was made of one field."""
     lines = _first_lines(conversion)
-    comments = {
-        to: _comment(f"{conversion.source}:{number}: {dotted(source)}")
+    places = {
+        to: (number, _comment(f"{conversion.source}:{number}: {dotted(source)}"))
         for to, source in conversion.origins.items()
         if (number := lines.get(source, 0)) and all(isinstance(step, str) for step in to)
     }
+    kept = dict(conversion.comments)  # each is kept once
     out: list[str] = []
     above: list[tuple[int, str]] = []
     block = -1
@@ -328,8 +345,11 @@ def _with_origins(text: str, conversion: Conversion) -> str:
         is_block = line.endswith(("|", "|-", "|+"))
         if is_block:
             block = indent
-        comment = comments.get(path)
-        out.append(f"{line} # {comment}" if comment else line)
+        number, comment = places.get(path, (0, ""))
+        remarks, behind = kept.pop(number, ((), ""))
+        out += [f"{' ' * indent}# {_comment(remark)}" for remark in remarks]
+        own = f" # {_comment(behind)}" if behind else ""
+        out.append(f"{line}{own} # {comment}" if comment else line)
     return "".join(f"{line}\n" for line in out)
 
 
@@ -377,9 +397,8 @@ def check(
     Raises:
         InputError: there is no such job, or nobody knows its controller's pods.
     """
-    candidates = [
-        document for path in paths for document in _documents(path) if registry.is_job(document)
-    ]
+    documents = [document for path in paths for document in _documents(path)]
+    candidates = [document for document in documents if registry.is_job(document)]
     if len(candidates) != 1:
         count = plural(len(candidates), "job") if candidates else "no job"
         raise InputError(
@@ -387,7 +406,7 @@ def check(
             hint="give the manifest of the job that the values were made of",
         )
     document = candidates[0]
-    theirs = original.pods(document.data)
+    theirs = original.pods(document.data, [item.data for item in documents])
     if theirs is None:
         raise InputError(
             f"nobody here knows the pods that the controller of a {document.kind} makes",

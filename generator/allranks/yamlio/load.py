@@ -312,7 +312,7 @@ class _ValueBuilder:
         lines: dict[str, int] = {}
         tokens: Tokens = {}
         own: set[str] = set()
-        read, strict, keeps = self._next, self._strict, self._keeps_lines
+        read, keeps = self._next, self._keeps_lines
         while type(event := read()) is not MappingEndEvent:
             if type(event) is ScalarEvent and event.value == "<<" and _is_merge(event):
                 self._merge(out, lines, tokens, depth)

@@ -133,22 +133,46 @@ DIFFERENCES = {
     "pi": ["launcher: request nvidia.com/gpu", "launcher: limit nvidia.com/gpu"],
     # Its master has another image, which is said not to be carried.
     "plain": ["node: image"],
+    # A trial has its index as a parameter, which a shell puts in.
+    "shards": ["trial: env SHARD", "trial: command"],
+    # MASTER_ADDR has the first pod's name, and the set's label is not there; claims are storage.
+    "pretrain": ["node: env FIRST", "node: env SET", "node: mount /ckpt"],
+    # Volcano gives the priority to the gang, and a claim of the job's own a name of its own.
+    "gang": ["node: priorityClassName", "node: mount /ckpt"],
+    # The chart lists the hosts, and starts sshd.
+    "hosts": ["launcher: command"],
+    # A shell makes JAX's variables of ours.
+    "spmd": ["worker: command"],
 }
 
 
-def jobs() -> list[registry.Document]:
-    """The jobs of our samples whose pods are known."""
+RUNTIMES = ("TrainingRuntime", "ClusterTrainingRuntime")
+
+
+def jobs() -> list[tuple[registry.Document, list[dict[str, Any]]]]:
+    """The jobs of our samples whose pods are known, with the runtimes beside them."""
     samples = []
     for path in sorted(DATA.glob("*.yaml")):
         documents = registry.documents_of(load_objects(path.read_bytes(), path.name))
-        samples += [item for item in documents if original.pods(item.data) is not None]
+        documents = list(documents)
+        others = [item.data for item in documents]
+        samples += [
+            (item, [other for other in others if other.get("kind") in RUNTIMES])
+            for item in documents
+            if original.pods(item.data, others) is not None
+        ]
     return samples
 
 
-@pytest.mark.parametrize("job", jobs(), ids=lambda job: f"{job.kind}-{job.name}")
-def test_a_converted_job_runs_the_same_pods(cli: Any, job: registry.Document) -> None:
+@pytest.mark.parametrize(
+    ("job", "others"), [pytest.param(*item, id=f"{item[0].kind}-{item[0].name}") for item in jobs()]
+)
+def test_a_converted_job_runs_the_same_pods(
+    cli: Any, job: registry.Document, others: list[dict[str, Any]]
+) -> None:
     """What the chart renders of a sample is what the sample's own controller makes of it."""
-    (cli.cwd / "job.json").write_text(json.dumps(job.data), encoding="utf-8")
+    items = {"apiVersion": "v1", "kind": "List", "items": [job.data, *others]}
+    (cli.cwd / "job.json").write_text(json.dumps(items if others else job.data), encoding="utf-8")
     process = cli("convert", "job.json", "-o", "values.yaml", "--lossy", "--report", "json")
     assert 0 == process.returncode, process.stderr
     report = json.loads(

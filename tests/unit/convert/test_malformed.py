@@ -1,12 +1,16 @@
-"""Manifests that are not as their kind has them, and what is lost on the way: nothing in silence."""
+"""Manifests that are not as their kind has them: nothing is lost in silence."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from allranks.service import convert as service
 from tests import converted
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 WORKERS = """\
 apiVersion: kubeflow.org/v1
@@ -31,16 +35,35 @@ def convert(*changes: tuple[str, str]) -> Any:
     return converted.text_as_jobs(text).conversions[0]
 
 
+def test_comments_stay_with_their_values(tmp_path: Path) -> None:
+    """Above a value and behind it; a # inside of a value is none."""
+    text = WORKERS.replace(
+        "      replicas: 2\n", "      # All of the lab's nodes.\n      replicas: 2 # ask Ada\n"
+    ).replace("[python, t.py]", "[python, 'a # b']")
+    (tmp_path / "job.yaml").write_text(text, encoding="utf-8")
+    result = service.convert((str(tmp_path / "job.yaml"),))
+    values = service.values_file(result.conversions[0]).splitlines()
+    at = next(
+        number for number, line in enumerate(values) if line.startswith("nodes: 2 # ask Ada # ")
+    )
+    assert "# All of the lab's nodes." == values[at - 1]
+    assert not any(line.endswith("# b']") and line.startswith("#") for line in values)
+
+
 @pytest.mark.parametrize("replicas", ["true", "2.5", "two", "[2]"])
 def test_what_is_no_number_is_said(replicas: str) -> None:
     """A number of pods that is none is not carried; 2.0 is two."""
-    assert any("Worker.replicas" in path for path in converted.lost(convert(("s: 2", f"s: {replicas}"))))
+    assert any(
+        "Worker.replicas" in path for path in converted.lost(convert(("s: 2", f"s: {replicas}")))
+    )
     assert not convert(("s: 2", "s: 2.0")).lost
 
 
 def test_null_among_words_is_an_empty_word() -> None:
     """As Kubernetes reads it."""
-    assert ["python", "", "true"] == convert(("[python, t.py]", "[python, null, true]")).values["command"]
+    assert ["python", "", "true"] == convert(("[python, t.py]", "[python, null, true]")).values[
+        "command"
+    ]
 
 
 @pytest.mark.parametrize("words", ["python t.py", "{a: b}"])
@@ -70,14 +93,16 @@ def test_a_script_that_starts_torchrun_has_a_fixed_size() -> None:
     )
     assert "elastic" not in conversion.values["torchrun"]
     lost = converted.lost(conversion)
-    assert {f"spec.elasticPolicy.{key}" for key in ("minReplicas", "maxReplicas", "maxRestarts")} < lost
+    assert {
+        f"spec.elasticPolicy.{key}" for key in ("minReplicas", "maxReplicas", "maxRestarts")
+    } < lost
     assert any("command" in path for path in lost)
 
 
 def test_a_key_that_is_given_twice_is_said() -> None:
     """The last one counts, as for Helm."""
     conversion = convert(("      replicas: 2\n", "      replicas: 2\n      replicas: 3\n"))
-    assert 3 == conversion.values["nodes"]  # noqa: PLR2004
+    assert 3 == conversion.values["nodes"]
     assert any("replicas is given twice" in note and ":10" in note for note in conversion.notes)
 
 
@@ -85,7 +110,8 @@ def test_a_master_that_calls_mpirun_is_refused() -> None:
     """Its workers only wait, and no operator has told it of them."""
     text = WORKERS.replace(
         "    Worker:",
-        "    Master: {template: {spec: {containers: [{name: pytorch, image: x, command: [mpirun, t]}]}}}\n"
+        "    Master: {template: {spec: {containers: [{name: pytorch, image: x, "
+        "command: [mpirun, t]}]}}}\n"
         "    Worker:",
     ).replace("[python, t.py]", "[sleep, infinity]")
     assert "calls mpirun" in converted.refusal(text).message
@@ -142,7 +168,10 @@ spec:
       template:
         spec:
           containers:
-          - {name: main, image: i, command: [python, t.py], resources: {limits: {nvidia.com/gpu: 2}}}
+          - name: main
+            image: i
+            command: [python, t.py]
+            resources: {limits: {nvidia.com/gpu: 2}}
 """
 
 
@@ -150,4 +179,4 @@ def test_a_limit_that_its_pods_exceed_is_left_out_alone() -> None:
     """The size of the job stays."""
     conversion = converted.text_as_jobs(ELASTIC).conversions[0]
     assert {"spec.resourceLimits.gpu"} == converted.lost(conversion)
-    assert 3 == conversion.values["nodes"]  # noqa: PLR2004
+    assert 3 == conversion.values["nodes"]

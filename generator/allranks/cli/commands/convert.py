@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from allranks.cli import files as writing
-from allranks.cli.options import helm_option, pass_console
+from allranks.cli.options import context_option, helm_option, pass_console
 from allranks.errors import EXIT_LOST, InputError
 from allranks.humanize import plural
 
 if TYPE_CHECKING:
     from allranks.cli.console import Console
+    from allranks.cluster.interface import KubeClient
     from allranks.convert.registry import Result
     from allranks.convert.verdicts import Conversion
     from allranks.service.convert import Check
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
 @click.option(
     "-n", "--namespace", default="", help="The namespace of the runs; the objects' own without it."
 )
+@context_option
 @click.option(
     "--chart-values",
     "chart_values",
@@ -94,13 +96,15 @@ def convert_command(
     checked: str,
     helm: str | None,
     namespace: str,
+    context: str,
     chart_values: tuple[str, ...],
     chart_set: tuple[str, ...],
 ) -> int:
     """Make values files of the jobs in FILEs, and say what became of each of their fields.
 
     '-' is standard input. A FILE may be a chart (a folder with Chart.yaml, or its archive), whose
-    jobs helm renders. A field is carried, changed (and why), or not carried (and why). Exit
+    jobs helm renders. A TrainJob's runtime that no file has is read from the cluster, where there
+    is a kubeconfig. A field is carried, changed (and why), or not carried (and why). Exit
     code 3 means that something is not carried; --lossy turns it into 0. Exit code 2 means that
     there is no job, or one that cannot be converted: then nothing is written.
 
@@ -125,10 +129,24 @@ def convert_command(
         namespace,
         _words(entrypoint),
         convert.ChartInput(chart_values, chart_set, helm or ""),
+        cluster=lambda: _cluster(context),
     )
     written = _write(console, result, target, report)
     _report(console, result, report, written)
     return EXIT_LOST if not result.is_whole and not lossy else 0
+
+
+def _cluster(context: str) -> KubeClient | None:
+    """The cluster that has what no file has; None where there is no kubeconfig."""
+    from allranks.cluster import kubeconfig
+    from allranks.cluster.client import KubeCluster
+
+    try:
+        if not context and not kubeconfig.has_context():
+            return None
+    except InputError:
+        return None  # a broken kubeconfig is no reason to refuse what files may say
+    return KubeCluster(None, context or None)
 
 
 def _refuse_with_check(target: str, runtimes: tuple[str, ...], entrypoint: str) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from allranks.convert.registry import Manifest
 
@@ -58,14 +58,27 @@ ORIGINALS: dict[tuple[str, str], str] = {
     ("kubeflow.org", "JAXJob"): "ranked:pods",
     ("elastic.iml.github.io", "ElasticJob"): "dlrover:pods",
     ("torchrun.ai", "TorchrunJob"): "torchrun:pods",
+    ("sagemaker.amazonaws.com", "HyperPodPyTorchJob"): "sets:pods_of_hyperpod",
+    ("sagemaker.amazonaws.com", "HyperPodPytorchJob"): "sets:pods_of_hyperpod",
+    ("jobset.x-k8s.io", "JobSet"): "sets:pods_of_jobset",
+    ("batch", "Job"): "sets:pods_of_job",
+    ("apps", "StatefulSet"): "sets:pods_of_statefulset",
+    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): "sets:pods_of_leaderworkerset",
+    ("batch.volcano.sh", "Job"): "sets:pods_of_volcano",
+    ("trainer.kubeflow.org", "TrainJob"): "trainjob:pods",
 }
 
 
-def pods(manifest: Manifest) -> list[Pod] | None:
+# Kinds whose pods are described by another object as well.
+_WITH_OTHERS = ("TrainJob",)
+
+
+def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[Pod] | None:
     """The pods of an object.
 
     Args:
         manifest: the object.
+        others: the objects beside it.
 
     Returns:
         None where nobody here knows what its controller makes.
@@ -76,5 +89,6 @@ def pods(manifest: Manifest) -> list[Pod] | None:
         return None
     module, _, function = name.partition(":")
     make = getattr(importlib.import_module(f"{__name__}.{module}"), function)
-    result: list[Pod] = make(manifest)
+    is_described = manifest.get("kind") in _WITH_OTHERS
+    result: list[Pod] | None = make(manifest, others) if is_described else make(manifest)
     return result

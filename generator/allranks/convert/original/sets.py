@@ -1,0 +1,211 @@
+"""The pods of kinds that know nothing of training: sets of pods of one template each.
+
+What is relied on, each read in its project's repository on GitHub:
+
+- kubernetes-sigs/jobset, pkg/util/placement/placement.go: the names of a JobSet's pods
+- volcano-sh/volcano, pkg/controllers/job/job_controller_util.go (createJobPod),
+  pkg/controllers/job/plugins/env/env.go and
+  pkg/controllers/job/plugins/distributed-framework/pytorch/pytorch.go: a Volcano Job's variables
+- kubernetes-sigs/lws, pkg/utils/pod/pod_utils.go: a LeaderWorkerSet's variables
+- the documentation of Kubernetes (kubernetes.io/docs/concepts/workloads/controllers/job and
+  .../statefulset): the names of pods, and JOB_COMPLETION_INDEX
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from allranks import names
+from allranks.convert import commands, podsets
+from allranks.convert.original import Pod
+from allranks.convert.original.templates import main, name_of, namespace_of, pod_spec
+from allranks.k8s.fields import at, items, mapping, number, text, texts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from allranks.convert.registry import Manifest
+
+_INDEX = "JOB_COMPLETION_INDEX"
+_ROLES = ("chief", "ps", "worker", "evaluator", "scheduler", "server")
+_PYTORCH_PORT = "23456"
+
+
+def pods_of_jobset(manifest: Manifest) -> list[Pod]:
+    """The pods of a JobSet that run from its start to its end.
+
+    Args:
+        manifest: the object.
+    """
+    name = name_of(manifest)
+    jobs = items(manifest, "spec", "replicatedJobs")
+    before = {
+        text(entry, "name")
+        for job in jobs
+        for entry in items(job, "dependsOn")
+        if entry.get("status") == "Complete"
+    }
+    result: list[Pod] = []
+    for job in jobs:
+        if text(job, "name") in before:
+            continue
+        spec = mapping(job, "template", "spec")
+        for replica in range(_number(job, 1, "replicas")):
+            stem = f"{name}-{text(job, 'name')}-{replica}"
+            result += _of_job(spec, stem, text(job, "name"))
+    return _ranked(result)
+
+
+def pods_of_job(manifest: Manifest) -> list[Pod]:
+    """The pods of a Job.
+
+    Args:
+        manifest: the object.
+    """
+    return _ranked(_of_job(mapping(manifest, "spec"), name_of(manifest), ""))
+
+
+def pods_of_statefulset(manifest: Manifest) -> list[Pod]:
+    """The pods of a StatefulSet; each has a volume of each claim's name.
+
+    Args:
+        manifest: the object.
+    """
+    spec = pod_spec(mapping(manifest, "spec"))
+    for claim in items(manifest, "spec", "volumeClaimTemplates"):
+        volume = {
+            "name": text(claim, "metadata", "name"),
+            "ephemeral": {"volumeClaimTemplate": {"spec": mapping(claim, "spec")}},
+        }
+        spec["volumes"] = [*items(spec, "volumes"), volume]
+    replicas = _number(manifest, 1, "spec", "replicas")
+    name = name_of(manifest)
+    return _ranked([_pod(f"{name}-{index}", "", index, spec, {}) for index in range(replicas)])
+
+
+def pods_of_leaderworkerset(manifest: Manifest) -> list[Pod]:
+    """The pods of the first group of a LeaderWorkerSet.
+
+    Args:
+        manifest: the object.
+    """
+    name, namespace = name_of(manifest), namespace_of(manifest)
+    group = mapping(manifest, "spec", "leaderWorkerTemplate")
+    size = _number(group, 1, "size")
+    worker = pod_spec(group, "workerTemplate")
+    leader = pod_spec(group, "leaderTemplate") or worker
+    result = []
+    for index in range(size):
+        env = {
+            "LWS_LEADER_ADDRESS": f"{name}-0.{name}.{namespace}",
+            "LWS_GROUP_SIZE": str(size),
+            "LWS_WORKER_INDEX": str(index),
+        }
+        stem = f"{name}-0-{index}" if index else f"{name}-0"
+        result.append(_pod(stem, "", index, worker if index else leader, env))
+    return _ranked(result)
+
+
+def pods_of_volcano(manifest: Manifest) -> list[Pod]:
+    """The pods of a Volcano Job.
+
+    Args:
+        manifest: the object.
+    """
+    name, plugins = name_of(manifest), mapping(manifest, "spec", "plugins")
+    scheduler = text(manifest, "spec", "schedulerName") or "volcano"
+    tasks = items(manifest, "spec", "tasks")
+    total = sum(_number(task, 1, "replicas") for task in tasks)
+    claims = [
+        (text(volume, "mountPath"), text(volume, "volumeClaimName"))
+        for volume in items(manifest, "spec", "volumes")
+        if volume.get("volumeClaimName") and not volume.get("volumeClaim")
+    ]
+    flags = (str(word).lstrip("-").partition("=") for word in plugins.get("tensorflow") or ())
+    called = {task: role for role, _, task in flags}
+    result: list[Pod] = []
+    for task in tasks:
+        spec = pod_spec(task)
+        spec.setdefault("schedulerName", scheduler)
+        _mount(spec, claims)
+        for index in range(_number(task, 1, "replicas")):
+            env: dict[str, str] = {}
+            if "env" in plugins:
+                env |= {"VK_TASK_INDEX": str(index), "VC_TASK_INDEX": str(index)}
+            if "pytorch" in plugins:
+                first = f"{name}-{text(tasks[0], 'name')}-0.{name}"
+                env |= {"MASTER_ADDR": first, "MASTER_PORT": _PYTORCH_PORT}
+                env |= {"WORLD_SIZE": str(total), "RANK": str(len(result))}
+            task_name = called.get(text(task, "name"), text(task, "name"))
+            result.append(_pod(f"{name}-{task_name}-{index}", task_name, index, spec, env))
+    return _ranked(result)
+
+
+def pods_of_hyperpod(manifest: Manifest) -> list[Pod]:
+    """The pods of a HyperPodPyTorchJob.
+
+    Args:
+        manifest: the object.
+    """
+    result: list[Pod] = []
+    for replica in items(manifest, "spec", "replicaSpecs"):
+        spec = pod_spec(replica)
+        for index in range(_number(replica, 1, "replicas")):
+            stem = f"{name_of(manifest)}-{text(replica, 'name')}-{index}"
+            result.append(_pod(stem, "", index, spec, {}))
+    return _ranked(result)
+
+
+def _of_job(spec: Mapping[str, Any], stem: str, role: str) -> list[Pod]:
+    """The pods of a Job: as many as have to be complete."""
+    count = _number(spec, _number(spec, 1, "parallelism"), "completions")
+    indexed = spec.get("completionMode") == "Indexed"
+    template = pod_spec(spec)
+    return [
+        _pod(f"{stem}-{index}", role, index, template, {_INDEX: str(index)} if indexed else {})
+        for index in range(count)
+    ]
+
+
+def _pod(name: str, role: str, index: int, spec: Mapping[str, Any], env: dict[str, str]) -> Pod:
+    template = {"spec": spec}
+    containers = items(template, "spec", "containers")
+    own = containers[podsets.main_container(template)] if containers else {}
+    container = main(spec, text(own, "name"))
+    return Pod(name, role, index, spec, container, env=env)
+
+
+def _ranked(pods: list[Pod]) -> list[Pod]:
+    """Pods with the role that each has here: by what runs, or by what their set is called."""
+    starts = [_runs_mpi(pod) for pod in pods]
+    result = []
+    for pod, starts_others in zip(pods, starts, strict=True):
+        named = next((role for role in _ROLES if pod.role.endswith(role)), names.ROLE_NODE)
+        role = "launcher" if starts_others else "worker" if any(starts) else named
+        result.append(replace(pod, role=role, world=len(pods)))
+    return result
+
+
+def _runs_mpi(pod: Pod) -> bool:
+    containers = [item for item in items(pod.spec, "containers") if item["name"] == pod.container]
+    words = [
+        word for item in containers for key in ("command", "args") for word in texts(at(item, key))
+    ]
+    return commands.read(words).workload == "mpi"
+
+
+def _mount(spec: dict[str, Any], claims: list[tuple[str, str]]) -> None:
+    """Have every container mount some claims, as Volcano does for a job's volumes."""
+    for number_of_claim, (path, claim) in enumerate(claims):
+        name = f"claim-{number_of_claim}"
+        volume = {"name": name, "persistentVolumeClaim": {"claimName": claim}}
+        spec["volumes"] = [*items(spec, "volumes"), volume]
+        for container in items(spec, "containers"):
+            mounts = [*items(container, "volumeMounts"), {"name": name, "mountPath": path}]
+            container["volumeMounts"] = mounts
+
+
+def _number(value: Any, default: int, *path: str) -> int:
+    given = number(value, *path)
+    return default if given is None else given

@@ -1,0 +1,120 @@
+"""The pods of Kubeflow Trainer for a TrainJob: its runtime's, with what the job lays over them.
+
+What is relied on, read in kubeflow/trainer on GitHub: pkg/runtime/framework/plugins/torch/torch.go,
+for the number of nodes, the container that is changed and the variables. How patches are laid over
+templates, and that an MPI launcher may be a node, is as the TrainJob's own schema describes it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from allranks.convert import runtimes
+from allranks.convert.original import Pod
+from allranks.convert.original.templates import name_of, pod_spec
+from allranks.k8s.fields import items, mapping, number, text
+from allranks.values.merge import copy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from allranks.convert.registry import Manifest
+
+_PORT = "29500"
+_BY_NAME = ("volumes", "initContainers", "containers", "env", "volumeMounts", "imagePullSecrets")
+
+
+def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[Pod] | None:
+    """The pods of a TrainJob.
+
+    Args:
+        manifest: the object.
+        others: objects beside it, among which its runtime may be.
+
+    Returns:
+        None where its runtime is not known.
+    """
+    runtime = _runtime(manifest, others)
+    if runtime is None:
+        return None
+    name, trainer = name_of(manifest), mapping(manifest, "spec", "trainer")
+    policy = mapping(runtime, "mlPolicy")
+    nodes = number(trainer, "numNodes") or number(policy, "numNodes") or 1
+    processes = str(trainer.get("numProcPerNode") or "auto")
+    is_mpi = "mpi" in policy
+    worker = _spec(manifest, runtime, runtimes.NODE, runs=not is_mpi)
+    env = {}
+    if "torch" in policy:
+        first = f"{name}-{runtimes.NODE}-0-0.{name}"
+        env = {"PET_NNODES": str(nodes), "PET_NPROC_PER_NODE": processes}
+        env |= {"PET_MASTER_ADDR": first, "PET_MASTER_PORT": _PORT}
+    as_node = mapping(policy, "mpi").get("runLauncherAsNode") is True
+    ranks = int(processes) if processes.isdigit() else 0
+    result = [
+        Pod(
+            f"{name}-{runtimes.NODE}-0-{index}",
+            "worker",
+            index,
+            worker,
+            runtimes.NODE,
+            env={**env, "PET_NODE_RANK": str(index)} if env else {},
+            world=nodes * (ranks or 1),
+            ranks=ranks,
+        )
+        for index in range(max(nodes - 1, 1) if as_node else nodes)
+    ]
+    if is_mpi:
+        launcher = _spec(manifest, runtime, runtimes.LAUNCHER, runs=True)
+        result.append(Pod(f"{name}-launcher-0-0", "launcher", 0, launcher, runtimes.NODE))
+    return result
+
+
+def _runtime(manifest: Manifest, others: Iterable[Manifest]) -> Mapping[str, Any] | None:
+    reference = mapping(manifest, "spec", "runtimeRef")
+    name, kind = text(reference, "name"), text(reference, "kind") or runtimes.CLUSTER
+    for other in others:
+        if (other.get("kind"), name_of(other)) == (kind, name):
+            return mapping(other, "spec")
+    built_in = runtimes.BUILT_IN.get(name)
+    return None if built_in is None else mapping(built_in, "spec")
+
+
+def _spec(
+    manifest: Manifest, runtime: Mapping[str, Any], name: str, *, runs: bool
+) -> dict[str, Any]:
+    """The PodSpec of a replicated job, with the trainer and the patches laid over it."""
+    jobs = items(runtime, "template", "spec", "replicatedJobs")
+    job = next((job for job in jobs if job.get("name") == name), {})
+    spec = pod_spec(mapping(job, "template", "spec"))
+    trainer = mapping(manifest, "spec", "trainer")
+    own = {key: trainer[key] for key in ("image", "env") if key in trainer}
+    own |= {key: trainer[key] for key in ("command", "args") if runs and key in trainer}
+    if "resourcesPerNode" in trainer:
+        own["resources"] = trainer["resourcesPerNode"]
+    laid: dict[str, Any] = _over(spec, {"containers": [{"name": runtimes.NODE, **own}]})
+    for item in items(manifest, "spec", "podTemplateOverrides"):
+        if name in [entry.get("name") for entry in items(item, "targetJobs")]:
+            laid = _over(laid, mapping(item, "spec"))
+    for item in items(manifest, "spec", "runtimePatches"):
+        jobs = items(item, "trainingRuntimeSpec", "template", "spec", "replicatedJobs")
+        for job in jobs:
+            if job.get("name") == name:
+                laid = _over(laid, pod_spec(mapping(job, "template", "spec")))
+    return laid
+
+
+def _over(base: Any, patch: Any, key: str = "") -> Any:
+    """A strategic merge: mappings and lists of named things by their names, all else replaced."""
+    if isinstance(base, dict) and isinstance(patch, dict):
+        merged = dict(base)
+        for step, value in patch.items():
+            merged[step] = _over(base[step], value, step) if step in base else copy(value)
+        return merged
+    if key in _BY_NAME and isinstance(base, list) and isinstance(patch, list):
+        named = {item["name"]: item for item in patch}
+        own = [item["name"] for item in base]
+        return [
+            *(_over(item, named.get(item["name"], {})) for item in base),
+            *(item for item in patch if item["name"] not in own),
+        ]
+    return copy(patch)
