@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 # Values that only other tests give, for branches that no job needs in CI.
 _TORCHRUN: list[dict[str, Any]] = [
+    {"runPolicy": {"checkpointSignal": "SIGUSR1"}},
     {"nodes": 2, "storage": {"datasets": {"size": "1Gi", "accessModes": ["ReadWriteOnce"]}}},
     {"queueRef": {"revision": "0123456789ab"}},
     {"compat": "slurm", "resources": {"perPod": {"requests": {"cpu": "4000m"}}}},
@@ -57,8 +58,9 @@ _TORCHRUN: list[dict[str, Any]] = [
 ]
 
 
-_MPI: list[dict[str, Any]] = [{"nodes": 30000}]
+_MPI: list[dict[str, Any]] = [{"nodes": 30000}, {"runPolicy": {"checkpointSignal": "SIGUSR1"}}]
 _ELASTIC: list[dict[str, Any]] = [
+    {"runPolicy": {"checkpointSignal": "SIGUSR1"}},
     {"nodes": 9000},
     {"nodes": 2000, "script": "x" * 950_000, "command": []},
     {"nodeShape": {"gpus": 8}, "elastic": {"mode": "auto", "auto": {"limits": {"gpu": 12}}}},
@@ -66,6 +68,7 @@ _ELASTIC: list[dict[str, Any]] = [
 ]
 _LONG = {"a": {"values": ["x" * 9000, *"abcdefghij"], "env": "A"}}
 _SWEEP: list[dict[str, Any]] = [
+    {"runPolicy": {"checkpointSignal": "SIGUSR1"}},
     {
         "nodes": 2,
         "sweep": {

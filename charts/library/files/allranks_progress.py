@@ -63,7 +63,7 @@ class Reporter:
         # Where no launcher listens, rank 0 writes the line by itself.
         self._writes = env.get("ALLRANKS_PROGRESS") == "log" and self.rank == 0
         self.active = bool(self._url.port) or self._writes
-        self._lock = threading.Lock()
+        self._lock, self._sending = threading.Lock(), threading.Lock()
         self._said, self._metrics = {}, {}
         self._last_step = self._last_at = None
         self._seconds, self._work, self._steps, self._worked = 0.0, 0.0, 0, False
@@ -95,6 +95,10 @@ class Reporter:
 
     def flush(self):
         """Send what is new, now; True where it arrived."""
+        with self._sending:  # and what another thread is sending has been sent, too
+            return self._flush()
+
+    def _flush(self):
         with self._lock:
             if not self._is_new:
                 return True
@@ -375,13 +379,13 @@ def callback():
     class SaveCallback(TrainerCallback):
         """Saves on demand and as the pod ends; Trainer itself decides how."""
 
-        def on_step_end(self, args, state, control, **_):
+        def on_step_end(self, args, state, control, **_):  # noqa: ARG002 - Trainer's
             """Ask Trainer to save, and to stop where the pod does."""
             if should_save():
                 control.should_save = True
                 control.should_training_stop = control.should_training_stop or stopping()
 
-        def on_save(self, args, state, control, **_):
+        def on_save(self, args, state, control, **_):  # noqa: ARG002 - Trainer's
             """Say it, once for the job."""
             if state.is_world_process_zero:
                 speaker = reporter()

@@ -37,6 +37,9 @@ BODY_MAX = 64 << 10  # bytes
 DIGITS_MAX = 15  # of a length
 DRAIN_MAX = 1 << 20  # bytes of a body that is too long, read so that its sender hears the answer
 REQUEST_SECONDS = 5.0
+SHARE_SECONDS = 30.0  # between two looks at how long steps take elsewhere
+RECENT_SECONDS = 120.0
+SLOW_FACTOR, SLOW_MAX, SLOW_OF = 1.2, 3, 2  # of the median; told at most; among so many at least
 CONNECTIONS_MAX = 64
 METRICS_MAX, NAME_MAX = 16, 64
 URL, TOKEN = "KUBEFLOW_TRAINER_SERVER_URL", "KUBEFLOW_TRAINER_SERVER_TOKEN"
@@ -176,6 +179,7 @@ class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
         self.token = token
         self._say, self._every = say, every
         self._changed = threading.Condition()
+        self._telling = threading.Lock()
         self._report, self._ranks = {}, {}
         self._is_new, self._at_once, self._told_at = False, False, -math.inf
         self._places = threading.BoundedSemaphore(CONNECTIONS_MAX)
@@ -245,14 +249,81 @@ class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
 
     def tell(self, **more):
         """Write a line now, if anything is new or `more` is to be said."""
-        with self._changed:
-            if not (self._is_new or (more and self._report)):
-                return
-            self._report.update(more)
-            self._is_new = self._at_once = False
-            self._told_at = time.monotonic()
-            report = dict(self._report, at=int(time.time()))
-        self._say(LINE + json.dumps(report))
+        with self._telling:  # so that the last line has the last word
+            with self._changed:
+                if not (self._is_new or (more and self._report)):
+                    return
+                self._report.update(more)
+                self._is_new = self._at_once = False
+                self._told_at = time.monotonic()
+                report = dict(self._report, at=int(time.time()))
+            self._say(LINE + json.dumps(report))
+
+
+def own_seconds(times):
+    """Seconds of each rank's own part of a step, of (step, own part or None) by rank.
+
+    Where no rank says its own part, it is the whole step: the same for all in synchronous training.
+    """
+    own = {rank: pair[1] for rank, pair in times.items() if pair[1] is not None}
+    return own or {rank: pair[0] for rank, pair in times.items()}
+
+
+def slowest(nodes):
+    """The slowest ranks of a job, with how many times as long as the median each takes.
+
+    Args:
+        nodes: of each node its pod, and the seconds by rank.
+
+    Returns:
+        The slowest few that are slower than most, the slowest first.
+    """
+    ranks = [(own, int(rank), pod) for pod, seconds in nodes for rank, own in seconds.items()]
+    if len(ranks) < SLOW_OF:
+        return []
+    ranks.sort(key=lambda entry: (-entry[0], entry[1]))
+    # Of an even number the slower one, so that no half of the ranks is slow; of two the faster one.
+    median = ranks[1 if len(ranks) == SLOW_OF else (len(ranks) - 1) // 2][0]
+    if median <= 0:
+        return []
+    return [
+        {"rank": rank, "pod": pod, "factor": round(own / median, 2), "seconds": round(own, 4)}
+        for own, rank, pod in ranks[:SLOW_MAX]
+        if own >= SLOW_FACTOR * median
+    ]
+
+
+class Sharing:
+    """How long the steps of each node's ranks take, in the store of the rendezvous."""
+
+    def __init__(self, server, attempt, pod):
+        """Of this pod; `attempt` gives the present attempt of failures.py, or None."""
+        self._server, self._attempt, self._pod = server, attempt, pod
+        self._has_said = False
+
+    def run(self, seconds=SHARE_SECONDS):
+        """Share for ever; a store that is gone is tried again."""
+        while True:
+            time.sleep(seconds)
+            try:
+                self.share()
+            except Exception:  # noqa: BLE001 S112 - a training never fails for want of this
+                continue
+
+    def share(self):
+        """Write this node's; on node 0, read all and say who is slow."""
+        attempt = self._attempt()
+        if attempt is None:
+            return
+        seconds = own_seconds(self._server.rank_times(RECENT_SECONDS))
+        if seconds:
+            attempt.board.tell_steps(attempt.node, json.dumps([self._pod, seconds]))
+        if attempt.node != 0 or not seconds:
+            return
+        slow = slowest([json.loads(text) for text in attempt.board.steps(attempt.nodes)])
+        if slow or self._has_said:
+            self._has_said = bool(slow)
+            self._server.take({"slow": slow})
 
 
 class Progress:
@@ -278,6 +349,11 @@ class Progress:
             new.replace(file)
         except OSError as error:
             say("the ranks are not told to save: %s" % error)
+
+    def share(self, attempt, pod):
+        """Tell the other nodes how long steps take here, from now on; see `Sharing`."""
+        sharing = Sharing(self.server, attempt, pod)
+        threading.Thread(target=sharing.run, daemon=True).start()
 
     def finish(self):
         """Say what is left; the ranks have ended."""

@@ -144,6 +144,15 @@ class Board:
         if number <= ENTRIES_MAX:
             self._store.set("allranks/failure/%d" % number, _packed(make()))
 
+    def tell_steps(self, node, text):
+        """Write how long the steps of a node take (progress.py)."""
+        self._store.set("allranks/steps/%d" % node, text)
+
+    def steps(self, nodes):
+        """What the nodes have written of their steps, as far as they have."""
+        keys = ["allranks/steps/%d" % node for node in range(nodes)]
+        return [self._store.get(key) for key in keys if self._store.check([key])]
+
     def entries(self):
         """The verdict of each entry, in the order of their numbers."""
         count = min(self._store.add("allranks/failures", 0), ENTRIES_MAX)

@@ -27,7 +27,7 @@ Environment, set by the chart:
     ALLRANKS_WAIT_SECONDS    how long to wait for rank 0
     ALLRANKS_FATAL_EXIT_CODES  comma separated
     ALLRANKS_PROGRESS        a folder for what the ranks say of their progress (progress.py)
-    ALLRANKS_CHECKPOINT_SIGNAL  what asks a rank for a checkpoint, instead of SIGTERM, as its pod ends
+    ALLRANKS_CHECKPOINT_SIGNAL  what ranks get in place of SIGTERM as their pod ends
     ALLRANKS_TERMINATION_LOG where the reason of a failure goes
     ALLRANKS_GRACE_SECONDS   the pod's terminationGracePeriodSeconds
     ALLRANKS_RANK_PREFIX     1 where each line gets the rank that wrote it
@@ -521,6 +521,8 @@ def train(settings, output, argv):
     watch = failures.Watch(settings.pod, settings.fatal, lines=output and output.last_lines)
     watch.hook()
     watch_for_standstill(settings, watch, output)
+    if settings.progress:
+        settings.progress.share(lambda: watch.attempt, settings.pod)
     args = run.parse_args(argv)
     try:
         run.run(args)

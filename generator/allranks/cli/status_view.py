@@ -14,6 +14,7 @@ from allranks.humanize import list_some, plural, span
 from allranks.model import processes
 from allranks.model.rank_lines import LogWriters
 from allranks.model.status import STOPPED, Phase, PodPhase
+from allranks.status import progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,6 +42,9 @@ def show(console: Console, status: RunStatus, now: float) -> None:
     console.text(console.pasteable(headline(status, now)))
     if status.progress is not None:
         console.text(clean(f"  progress: {'; '.join(progress_words(status.progress))}"))
+        nodes = {pod.name: pod.node for pod in status.pods}
+        for sentence in [] if status.finished else progress.stragglers(status.progress, nodes):
+            console.text(clean(f"  slow: {sentence}"))
     if status.pods:
         _pods(console, status, now)
     if status.services:
@@ -181,13 +185,13 @@ def _sentence(status: RunStatus) -> str:
     return f"\n  {status.reason}: {status.message}" if status.reason else f"\n  {status.message}"
 
 
-def progress_words(progress: Mapping[str, Any]) -> list[str]:
+def progress_words(report: Mapping[str, Any]) -> list[str]:
     """Return how far the training is, its metrics, and its last checkpoint, in that order."""
-    words = [str(progress["text"])] if progress.get("text") else []
-    metrics = progress.get("metrics") or {}
+    words = [str(report["text"])] if report.get("text") else []
+    metrics = report.get("metrics") or {}
     if metrics:
         words.append(", ".join(f"{name} {value:.4g}" for name, value in metrics.items()))
-    saved, stopping = progress.get("saved"), progress.get("stopping")
+    saved, stopping = report.get("saved"), report.get("stopping")
     if saved is not None:
         words.append(f"saved at step {saved}" + (" before it was told to stop" if stopping else ""))
     elif stopping:
@@ -197,10 +201,10 @@ def progress_words(progress: Mapping[str, Any]) -> list[str]:
 
 def progress_cell(run: RunStatus) -> str:
     """Return how far a run is for a column of a table; "" where it is not said."""
-    progress = run.progress or {}
-    percent, eta = progress.get("percent"), progress.get("eta")
+    report = run.progress or {}
+    percent, eta = report.get("percent"), report.get("eta")
     if percent is None:
-        return str(progress.get("text") or "")[:_CELL]
+        return str(report.get("text") or "")[:_CELL]
     left = f" {span(eta)}" if eta and not run.finished else ""
     return f"{percent:g}%{left}"
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _KEYS_MAX, _TEXT_MAX = 16, 200
 _ALL = 100
+_SLOW_MAX = 3
+STRAGGLER = 1.5  # times the median, from which a rank is said to hold up the others
 # The roles whose pods report, the likeliest first.
 _REPORTING = (names.ROLE_LAUNCHER, names.ROLE_NODE, "chief", "master", "worker")
 # What is counted, and by which words its total is known; the first that is there is told.
@@ -140,9 +142,13 @@ def _of_text(content: str) -> dict[str, Any] | None:
 def _of_object(report: Mapping[Any, Any]) -> dict[str, Any] | None:
     plain = {str(key)[:_TEXT_MAX]: _plain(value) for key, value in list(report.items())[:_KEYS_MAX]}
     fields = {key: value for key, value in plain.items() if value is not None}
-    metrics = _numbers(report.get("metrics"))
-    if metrics:
-        fields["metrics"] = metrics
+    for key, value in (
+        ("slow", _slow(report.get("slow"))),
+        ("metrics", _numbers(report.get("metrics"))),
+    ):
+        fields.pop(key, None)
+        if value:
+            fields[key] = value
     unit, completed, total = _count(fields)
     percent = _percent(fields.pop("percent", None))
     if percent is None and _is_number(completed) and _is_number(total) and total > 0:
@@ -176,6 +182,40 @@ def _plain(value: Any) -> Any:
     if isinstance(value, str):
         return value[:_TEXT_MAX]
     return value if isinstance(value, bool) or _is_number(value) else None
+
+
+def stragglers(report: Mapping[str, Any], nodes: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each rank that holds up the others, the slowest first.
+
+    Args:
+        report: a progress, as `form` returns it.
+        nodes: the node of each pod, by the pod's name.
+    """
+    return [
+        f"rank {rank['rank']} (pod {rank['pod']}"
+        + (f", node {nodes[rank['pod']]}" if nodes.get(rank["pod"]) else "")
+        + f") takes {rank['factor']:g} times as long as the others for a step: "
+        + f"{rank['seconds']:.3g} s"
+        for rank in report.get("slow", ())
+        if rank["factor"] >= STRAGGLER
+    ]
+
+
+def _slow(ranks: Any) -> list[dict[str, Any]]:
+    """Return what is said of slow ranks, where it has the form."""
+    if not isinstance(ranks, list):
+        return []
+    return [
+        {
+            "rank": rank["rank"],
+            "pod": str(rank.get("pod", ""))[:_TEXT_MAX],
+            "factor": rank["factor"],
+            "seconds": rank["seconds"],
+        }
+        for rank in ranks[:_SLOW_MAX]
+        if isinstance(rank, dict)
+        and all(_is_number(rank.get(key)) for key in ("rank", "factor", "seconds"))
+    ]
 
 
 def _numbers(values: Any) -> dict[str, float]:

@@ -211,6 +211,7 @@ OTHER: dict[str, Any] = {
     "storage.workspace.accessModes": ["ReadOnlyMany"],
     **{f"storage.{name}.azureFile": {"protocol": "smb"} for name in _VOLUMES},
     **{f"storage.{name}.azureBlob": {"protocol": "fuse2"} for name in _VOLUMES},
+    "runPolicy.checkpointSignal": "SIGUSR2",
     "storage.workspace.keep": True,
     "storage.datasets.existingClaim": "data",
     "storage.datasets.sizePerGpu": "1Gi",

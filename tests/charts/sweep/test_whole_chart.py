@@ -145,7 +145,7 @@ def test_torchrun_is_the_charts_own(sweep: Path) -> None:
     torchrun = sweep.parent / "torchrun"
     links = {path.resolve() for path in sweep.glob("t*/*") if path.is_symlink()}
     unused = {torchrun / "values.yaml", torchrun / "values.schema.json"}
-    files = {*unused, *torchrun.glob("files/*.*")}
+    files = {*unused, *(path.resolve() for path in torchrun.glob("files/*.*"))}
     assert files | set(torchrun.glob("templates/_*.tpl")) == links
     assert not [path for path in sweep.glob("templates/_torchrun*") if not path.is_symlink()]
 

@@ -88,6 +88,7 @@ def test_nothing_is_said_for_torchrun_by_default(render: Render, env: Env) -> No
     assert {
         "PYTHONUNBUFFERED",
         "ALLRANKS_GRACE_SECONDS",
+        "ALLRANKS_PROGRESS",
         "ALLRANKS_NODE_RANK",
         "ALLRANKS_TERMINATION_LOG",
         "PET_NNODES",

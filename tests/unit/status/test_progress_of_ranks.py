@@ -10,6 +10,7 @@ import socket
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -253,6 +254,72 @@ def test_a_rank_saves_once_for_each_request_and_once_more_as_its_pod_ends(tmp_pa
     ask(206, "stop")
     assert [saves.should(), saves.should(), saves.stopping] == [True, False, True]
     assert not RANK.Saves({}).should()
+
+
+class Board:
+    """The store of a rendezvous, as far as steps are written there."""
+
+    def __init__(self) -> None:
+        self.texts: dict[int, str] = {}
+
+    def tell_steps(self, node: int, text: str) -> None:
+        """Write a node's."""
+        self.texts[node] = text
+
+    def steps(self, nodes: int) -> list[bytes]:
+        """Read those of all nodes."""
+        return [self.texts[node].encode() for node in range(nodes) if node in self.texts]
+
+
+def test_a_slow_rank_is_named_with_its_node_and_factor(tmp_path: Path) -> None:
+    """Each node's launcher shares the times of its ranks, and rank 0's says who is slow."""
+    board = Board()
+    pods = [Pod(tmp_path / str(node)) for node in range(4)]
+    for node, pod in reversed(list(enumerate(pods))):
+        for local in range(2):
+            rank = 2 * node + local
+            body = {"rank": rank, "step": 9, "seconds": 1.0, "work": 0.9 if rank == 5 else 0.5}
+            path = urlsplit(pod.env["ALLRANKS_PROGRESS_URL"]).path
+            assert pod.post(json.dumps(body).encode(), path) == 200
+        attempt = SimpleNamespace(node=node, nodes=4, board=board)
+        LAUNCHER.Sharing(pod.channel.server, lambda attempt=attempt: attempt, f"big-{node}").share()
+    report = pods[0].report()
+    assert report is not None
+    assert progress.stragglers(report, {"big-2": "b2"}) == [
+        "rank 5 (pod big-2, node b2) takes 1.8 times as long as the others for a step: 0.9 s"
+    ]
+    assert pods[1].report() is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "slow"),
+    [
+        ([], []),
+        ([0.5], []),
+        ([0.5, 0.5], []),
+        ([0.5, 1.0], [1]),
+        ([0.5, 0.55, 0.5, 0.5], []),
+        ([0.0, 0.0, 1.0], []),
+        ([0.5, 0.5, 2.0, 0.5, 1.0, 0.5, 0.5, 3.0], [7, 2, 4]),
+        ([1.0, 1.0, 0.1, 0.1], []),
+    ],
+)
+def test_ranks_are_slow_against_the_median(seconds: list[float], slow: list[int]) -> None:
+    """Few slow ones are named, the slowest first; where half of all are, none is."""
+    found = LAUNCHER.slowest([("pod", {str(rank): own for rank, own in enumerate(seconds)})])
+    assert [entry["rank"] for entry in found] == slow
+
+
+def test_what_is_said_of_slow_ranks_is_bounded() -> None:
+    """A program may write any line to its log: what is no rank is left out."""
+    said = {
+        "step": 1,
+        "slow": [7, {"rank": "x"}, {"rank": 1, "pod": "p" * 900, "factor": 2, "seconds": 1}],
+    }
+    report = progress.form(said)
+    assert report is not None
+    assert [len(entry["pod"]) for entry in report["slow"]] == [200]
+    assert "slow" not in (progress.form({"step": 1, "slow": "all"}) or {})
 
 
 def test_where_no_launcher_listens_rank_0_writes_the_line(

@@ -14,8 +14,11 @@ from allranks.errors import InputError, RunError
 from allranks.humanize import list_some, plural
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from allranks.cli.console import Console
     from allranks.cli.target import Target
+    from allranks.workspace.saves import SavingPod
 
 _SECONDS = 30.0
 
@@ -31,9 +34,9 @@ def checkpoint_command(
 ) -> None:
     """Ask every rank of run NAME to save a checkpoint now; the training goes on.
 
-    A training hears of it by `should_save()` of allranks_progress, by the file that ALLRANKS_SAVE_FILE
-    names, or by the signal of runPolicy.checkpointSignal. When it has saved, and says so,
-    `allranks status` shows the step.
+    A training hears of it by `should_save()` of allranks_progress, by the file that
+    ALLRANKS_SAVE_FILE names, or by the signal of runPolicy.checkpointSignal. When it has saved, and
+    says so, `allranks status` shows the step.
 
     \b
     Example:
@@ -43,6 +46,7 @@ def checkpoint_command(
     from allranks.workspace.saves import ask_all
 
     cluster_target = target.cluster_target(console)
+    pods: Sequence[SavingPod]
     if cluster_target is None:
         from allranks.local import runs as local_runs
 
@@ -71,7 +75,8 @@ def checkpoint_command(
         raise RunError(
             f"{plural(len(problems), 'pod')} of {len(answers)} could not be asked: "
             f"{list_some(problems, joint='; ')}",
-            hint="where it is a right that is missing, ask for a Role with get and create on pods/exec",
+            hint="where it is a right that is missing, ask for a Role with get and create on "
+            "pods/exec",
         )
     if not ranks:
         raise RunError(

@@ -14,6 +14,7 @@ from allranks.cli.commands.runs import runs
 from allranks.cli.target import target_options
 from allranks.errors import AllranksError, InputError
 from allranks.model.status import Phase
+from allranks.status import progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -134,8 +135,16 @@ def _row(run: RunStatus, now: float) -> tuple[Any, ...]:
         f"{ready}/{sum(role.expected for role in run.roles)}",
         run.restarts,
         status_view.duration(run.started_at, run.finished_at, now) or "-",
-        "" if run.phase is Phase.SUCCEEDED else wait or run.message,
+        "" if run.phase is Phase.SUCCEEDED else wait or _slow(run) or run.message,
     )
+
+
+def _slow(run: RunStatus) -> str:
+    """Return which rank holds up the others; "" where none does."""
+    if run.progress is None or run.finished:
+        return ""
+    sentences = progress.stragglers(run.progress, {pod.name: pod.node for pod in run.pods})
+    return sentences[0] if sentences else ""
 
 
 def _place(run: RunStatus) -> tuple[object, ...]:
