@@ -270,7 +270,7 @@ def test_an_elastic_job_starts_with_what_fits() -> None:
 
 
 def test_spares_need_nodes_like_those_that_train() -> None:
-    """They come last in the plan, count for the room and not for the size, and are named as such."""
+    """They come last in the plan, count for the room and not for the size, and are named so."""
     layout = compute(
         job(nodes=2, gpus_per_node=8, spares=1), cluster(node("a"), node("b"), node("c"), node("d"))
     )

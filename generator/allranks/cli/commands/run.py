@@ -379,7 +379,7 @@ def run_on_cluster(
     if workspace is None:
         install(console, rendered, home)
     else:
-        nodes = prepared.layout.max_nodes
+        nodes = prepared.layout.max_nodes + prepared.layout.spares
         _send_and_install(console, rendered, home, cluster_target.cluster, workspace, nodes=nodes)
     if not detach:
         kinds = tuple({str(manifest.get("kind")) for manifest in rendered.objects})
