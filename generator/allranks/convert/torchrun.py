@@ -579,14 +579,14 @@ def _allow(fields: Fields, spec: FieldPath) -> None:
     )
     if fields.get(*spec, "hostNetwork") is True:
         fields.put(("rules", "allowHostNetwork"), True)
-    for index, container in enumerate(fields.get(*spec, "containers") or ()):
+    for index, _ in fields.items(*spec, "containers"):
         own: FieldPath = (*spec, "containers", index, "securityContext", "privileged")
-        if isinstance(container, dict) and fields.get(*own) is True:
+        if fields.get(*own) is True:
             fields.put(("rules", "allowPrivileged"), True)
             rule = "rules.allowPrivileged"
             fields.say(own, Outcome.CHANGED, rule, why.format("allowPrivileged"))
-    for index, volume in enumerate(fields.get(*spec, "volumes") or ()):
-        if isinstance(volume, dict) and volume.get("hostPath"):
+    for index, volume in fields.items(*spec, "volumes"):
+        if volume.get("hostPath"):
             fields.put(("rules", "allowHostPath"), True)
             path: FieldPath = (*spec, "volumes", index, "hostPath")
             fields.say(path, Outcome.CHANGED, "rules.allowHostPath", why.format("allowHostPath"))
