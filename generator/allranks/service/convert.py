@@ -14,9 +14,8 @@ from allranks.convert.slurm import job as slurm
 from allranks.convert.verdicts import Outcome, dotted
 from allranks.errors import InputError
 from allranks.humanize import plural
-from allranks.service import queue_import
+from allranks.service import queue_import, trainer_runtimes
 from allranks.service import queues as queues_service
-from allranks.service import trainer_runtimes
 from allranks.values import files, merge, strvals
 from allranks.values.rules.names import nearest_name
 from allranks.values.sources import CONVERTED, STDIN_NAME, Sources
