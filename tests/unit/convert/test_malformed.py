@@ -185,5 +185,5 @@ def test_a_limit_that_its_pods_exceed_is_left_out_alone() -> None:
 def test_a_queue_whose_containers_are_no_list() -> None:
     """What cannot be read is lost, and nothing breaks."""
     text = "apiVersion: torchrun.ai/v1alpha1\nkind: TorchrunQueue\nmetadata: {name: q}\n"
-    text += "spec: {podTemplateSpec: {spec: {containers: 1.5, volumes: true}}}\n"
+    text += "spec: {podTemplate: {spec: {containers: 1.5, volumes: true}}}\n"
     assert converted.text_as_jobs(text).conversions[0].lost
