@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 
-# Two ranks that step in turns and save at one and the same step; each handles the signal.
+# Two ranks that step in turns and save at one and the same step; each has a handler for the signal.
 LOOP = """
 import os, signal, time
 import torch.distributed as dist
