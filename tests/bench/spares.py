@@ -47,7 +47,7 @@ _WAYS: dict[str, dict[str, Any]] = {
     },
     "no spare, made again": {},
 }
-_PATIENCE = 180.0
+_PATIENCE = 120.0
 
 
 def _manifests(torchrun: dict[str, Any], port: int) -> list[dict[str, Any]]:
