@@ -47,7 +47,7 @@ _WAYS: dict[str, dict[str, Any]] = {
     },
     "no spare, made again": {},
 }
-_PATIENCE = 180.0
+_PATIENCE = 120.0
 
 
 def _manifests(torchrun: dict[str, Any], port: int) -> list[dict[str, Any]]:
@@ -87,7 +87,7 @@ def _kill(index: str) -> None:
         try:
             is_of_pod = (
                 process.environ().get("ALLRANKS_NODE_RANK") == index
-                and process.environ().get("ALLRANKS_RANK0_HOST") == "bench-0.bench"
+                and process.environ().get("PET_RDZV_ID") == "bench"
             )
         except psutil.Error:
             continue

@@ -84,8 +84,8 @@ class Spares:
         begin = getattr(handler, "next_rendezvous", None)
         if "__call__" not in vars(join or object) or not actions or not begin:
             self._say(
-                "this torch has another rendezvous than allranks knows: a spare may train before "
-                "one of the first %d pods does" % self._nodes
+                "this torch has another rendezvous than allranks knows: a spare trains if it comes "
+                "before a pod that should"
             )
             return
         original = join.__call__
