@@ -14,7 +14,8 @@ allranks_ranks='' allranks_files='' allranks_signalled=0 allranks_count=0
 
 for allranks_folder in /proc/[0-9]*; do
   allranks_file=$(tr '\0' '\n' <"$allranks_folder/environ" | sed -n 's/^ALLRANKS_SAVE_FILE=//p')
-  [ -n "$allranks_file" ] && [ "${ALLRANKS_SAVE_ONLY:-$allranks_file}" = "$allranks_file" ] || continue
+  [ -n "$allranks_file" ] || continue
+  [ "${ALLRANKS_SAVE_ONLY:-$allranks_file}" = "$allranks_file" ] || continue
   allranks_pid=${allranks_folder#/proc/}
   [ "$allranks_pid" != $$ ] || continue
   allranks_ranks="$allranks_ranks $allranks_pid"
@@ -56,6 +57,7 @@ if [ -n "${ALLRANKS_CHECKPOINT_SIGNAL:-}" ]; then
   esac
   allranks_got=' '
   # A parent has a smaller number than its children, but where numbers have begun anew.
+  # shellcheck disable=SC2086 # process ids
   for allranks_pid in ${allranks_number:+$(printf '%s\n' $allranks_ranks | sort -n)}; do
     allranks_parent=$(sed -n 's/^PPid:[[:space:]]*//p' "/proc/$allranks_pid/status" 2>/dev/null)
     case "$allranks_got" in *" $allranks_parent "*)

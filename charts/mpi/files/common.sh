@@ -245,8 +245,9 @@ allranks_count_answers() {
 # Have ranks find what says how far they are: `from allranks_progress import report`.
 allranks_give_helper() {
   rm -f "$ALLRANKS_STATE/save" # asked of ranks that have ended
-  mkdir -p "$ALLRANKS_STATE/python" &&
-    cp "$ALLRANKS_FILES/allranks_progress.py" "$ALLRANKS_STATE/python/" || :
+  mkdir -p "$ALLRANKS_STATE/python"
+  cp "$ALLRANKS_FILES/allranks_progress.py" "$ALLRANKS_STATE/python/"
+  return 0
 } 2>/dev/null
 
 # --- ssh ------------------------------------------------------------------------------------------
