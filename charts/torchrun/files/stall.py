@@ -188,7 +188,7 @@ def verdict(reports, seconds):
     rank, pod = absent[0]
     more = " (and %d more)" % (len(absent) - 1) if len(absent) > 1 else ""
     where = "it is at %s" % rank["at"] if rank["at"] else "where it is, is not known"
-    count = "1 rank waits" if len(waiting) == 1 else "%d ranks wait" % len(waiting)
+    count = "1 rank waits" if len(waiting) == 1 else str(len(waiting)) + " ranks wait"
     words = "rank %d%s (pod %s) has not entered %s; %s; %s"
     words = words % (rank["rank"], more, pod["pod"], what, where, count)
     return rank["rank"], pod["pod"], pod["node"], said + words

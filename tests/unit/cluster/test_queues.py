@@ -128,7 +128,7 @@ def test_a_missing_right_is_said_in_words(
     api.routes[f"{MAPS}/allranks-queue-h100"] = lambda _: fake_api.Answer(403, status)
     with pytest.raises(ForbiddenError) as caught:
         queues.get(cluster, "h100", "research")
-    assert "queue h100 is the ConfigMap allranks-queue-h100" in caught.value.problem.message
+    assert "queue h100 is the ConfigMap allranks-queue-h100" in caught.value.problem.hint
     assert "get on configmaps in namespace research" in caught.value.problem.hint
     assert "--queue-file" in caught.value.problem.hint
 

@@ -11,7 +11,7 @@ import click
 from allranks import atomic, names
 from allranks.cli import options
 from allranks.cli.target import run_argument, target_options
-from allranks.humanize import list_some
+from allranks.humanize import list_some, plural
 from allranks.k8s.ranges import write_pairs
 from allranks.model.status import PodPhase
 
@@ -103,7 +103,7 @@ def examine(
     if not running:
         return _without_pods(status), pods.Answers({}, {}, {})
     logs = running if len(running) <= _LOGS else running[:1]
-    with console.progress(lambda _: f"asking {len(running)} pods"):
+    with console.progress(lambda _: f"asking {plural(len(running), 'pod')}"):
         answers = pods.ask(source, running, seconds=_SECONDS, limit=limit, logs=logs)
     nodes = {pod.name: pod.node for pod in status.pods}
     silent = dict(answers.silent)
@@ -169,7 +169,7 @@ def _show(console: Console, diagnosis: Diagnosis, *, stacks: bool) -> None:
     more = diagnosis.groups[_ROWS:]
     if more:
         count = sum(len(group.ranks) for group in more)
-        console.note(f"{count} more ranks elsewhere; `{names.CLI} why NAME -o json` has all")
+        console.note(f"{plural(count, 'more rank')} elsewhere; `{names.CLI} why NAME -o json` has all")
 
 
 def _ranks(numbers: Sequence[int]) -> str:
