@@ -261,7 +261,7 @@ def test_finished_rank_idles_until_it_is_told_to_stop(nodes: Nodes) -> None:
 
 
 _WAITING = """
-import json, sys, threading, time
+import json, os, sys, threading, time
 sys.path.insert(0, sys.argv[1])
 import launch
 from torch.distributed.elastic.rendezvous import RendezvousParameters, dynamic_rendezvous
@@ -288,7 +288,8 @@ handler = dynamic_rendezvous.DynamicRendezvousHandler.from_backend(
 )
 threading.Thread(target=handler.next_rendezvous, daemon=True).start()
 assert looked.wait(60), (reads, pauses)
-print(json.dumps([pauses, reads]))
+print(json.dumps([pauses, reads]), flush=True)
+os._exit(0)  # the thread is in torch's C++, where Python's own end may abort
 """
 
 
