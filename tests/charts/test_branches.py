@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 # Values that only other tests give, for branches that no job needs in CI.
 _TORCHRUN: list[dict[str, Any]] = [
     {"runPolicy": {"checkpointSignal": "SIGUSR1"}},
+    {"runPolicy": {"diagnose": False, "stallSeconds": 0}},
     {"nodes": 2, "storage": {"datasets": {"size": "1Gi", "accessModes": ["ReadWriteOnce"]}}},
     {"queueRef": {"revision": "0123456789ab"}},
     {"compat": "slurm", "resources": {"perPod": {"requests": {"cpu": "4000m"}}}},

@@ -53,7 +53,7 @@ def size_probe(helm4: Any, elastic: Path, tmp_path: Path) -> Probe:
             library = chart / "charts/allranks-library"
             library.unlink()
             library.symlink_to(elastic.parent / "library")
-            for link in chart.glob("files/*.py"):
+            for link in chart.glob("files/*"):
                 if link.is_symlink():
                     link.unlink()
                     shutil.copy(elastic / "files" / link.name, link)
