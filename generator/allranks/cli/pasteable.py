@@ -43,14 +43,10 @@ _VALUES = {
     "queue": "-q",
     "queue_file": "--queue-file",
 }
-# What is said of a job besides its values. Not its environment: a value may be a secret.
-_JOB = {
-    "image": "--image",
-    "gpus": "--gpus",
-    "nodes": "--nodes",
-    "workspace": "--workspace",
-    "include": "--include",
-}
+# What is said of a job besides its values, to commands that start one. Not its environment: a value
+# may be a secret.
+_JOB = {"image": "--image", "gpus": "--gpus", "nodes": "--nodes"}
+_CODE = {"workspace": "--workspace", "include": "--include"}
 _HELP = frozenset({"-h", "--help"})
 # What stands behind it is the command line of another program.
 _END_OF_OPTIONS = " -- "
@@ -185,9 +181,10 @@ def _values(invocation: CommandLineParts, options: Signature) -> list[str]:
 
 def _job(own: Sequence[str], invocation: CommandLineParts, options: Signature) -> list[str]:
     """Return the flags for the same job, and the same folder of code."""
+    starts_job = "values" in options.options  # `scale` has the same words for a change
     return [
         word
-        for key, flag in _JOB.items()
+        for key, flag in ((_JOB if starts_job else {}) | _CODE).items()
         if key in options.options and not _has(own, options, key)
         for value in invocation.options.get(key, ())
         for word in (flag, value)

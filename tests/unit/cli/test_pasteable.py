@@ -73,6 +73,11 @@ from allranks.cli import main, typed_command
             "`allranks upgrade big --recreate` replaces it",
             "`allranks upgrade big --recreate -f big.yaml -q h100` replaces it",
         ),
+        (  # what a run is to become is no part of another command
+            "scale big --nodes 3 --on local",
+            "`allranks scale big --worker 3`",
+            "`allranks scale big --worker 3 --on local`",
+        ),
         (
             "submit --workspace code --image a --nodes 2 --env A=b -n team",
             "as in `allranks submit -- python train.py -n 1`",

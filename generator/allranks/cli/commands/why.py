@@ -169,7 +169,9 @@ def _show(console: Console, diagnosis: Diagnosis, *, stacks: bool) -> None:
     more = diagnosis.groups[_ROWS:]
     if more:
         count = sum(len(group.ranks) for group in more)
-        console.note(f"{plural(count, 'more rank')} elsewhere; `{names.CLI} why NAME -o json` has all")
+        console.note(
+            f"{plural(count, 'more rank')} elsewhere; `{names.CLI} why NAME -o json` has all"
+        )
 
 
 def _ranks(numbers: Sequence[int]) -> str:
