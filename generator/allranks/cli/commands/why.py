@@ -168,10 +168,8 @@ def _show(console: Console, diagnosis: Diagnosis, *, stacks: bool) -> None:
     console.table(["RANKS", "WHAT THEY DO", "WHERE"], rows, wrap="WHERE")
     more = diagnosis.groups[_ROWS:]
     if more:
-        count = sum(len(group.ranks) for group in more)
-        console.note(
-            f"{plural(count, 'more rank')} elsewhere; `{names.CLI} why NAME -o json` has all"
-        )
+        ranks = plural(sum(len(group.ranks) for group in more), "more rank")
+        console.note(f"{ranks} elsewhere; `{names.CLI} why NAME -o json` has all")
 
 
 def _ranks(numbers: Sequence[int]) -> str:
