@@ -71,7 +71,7 @@ def find(cluster: KubeClient, name: str) -> Manifest | None:
         return None
 
 
-def known(cluster: ObjectLister) -> list[str]:
+def all_names(cluster: ObjectLister) -> list[str]:
     """The names of all nodes; [] where they may not be listed."""
     try:
         nodes = cluster.list(paths.NODES, metadata_only=True)

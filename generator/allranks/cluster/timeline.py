@@ -31,10 +31,12 @@ def observation(cluster: KubeClient, name: str, namespace: str) -> Observation:
     controllers = [item for item in seen.objects if item.get("kind") != "Workload"]
     queued, notes = observe.workloads(cluster, namespace, controllers)
     try:
-        told = tuple(events.of_run(cluster, seen))
+        run_events = tuple(events.of_run(cluster, seen))
     except ForbiddenError:
-        told, notes = (), (*notes, _NO_EVENTS)
-    return replace(seen, objects=(*controllers, *queued), events=told, notes=(*seen.notes, *notes))
+        run_events, notes = (), (*notes, _NO_EVENTS)
+    return replace(
+        seen, objects=(*controllers, *queued), events=run_events, notes=(*seen.notes, *notes)
+    )
 
 
 def leads(seen: Observation) -> list[Manifest]:
@@ -50,19 +52,19 @@ def marks(
     Raises:
         ToolError: the cluster does not answer.
     """
-    told: dict[str, LogMarks] = {}
+    run_events: dict[str, LogMarks] = {}
     notes: list[str] = []
     for pod in pods:
         if not pod_selection.has_started(pod):
             continue
         name = str(pod["metadata"]["name"])
         try:
-            told[name] = log_marks.read(
+            run_events[name] = log_marks.read(
                 _lines(cluster, namespace, pod), pod_selection.writers(pod), name, stamped=True
             )
         except (RunError, NotFoundError) as error:
             notes.append(f"steps of pod {name} are not shown: {error.problem.message}")
-    return told, tuple(notes)
+    return run_events, tuple(notes)
 
 
 def _lines(cluster: KubeClient, namespace: str, pod: Manifest) -> Iterator[str]:

@@ -88,7 +88,7 @@ def waits(ranks: Sequence[Rank]) -> tuple[Wait, ...]:
     """What the ranks wait for in their groups, the default group first."""
     views: dict[str, dict[int, Group]] = {}
     for rank in ranks:
-        flight = rank.known
+        flight = rank.newest_flight
         for name, group in flight.groups.items() if flight is not None else ():
             views.setdefault(_key(name, group), {})[rank.number] = group
     by_number = {rank.number: rank for rank in ranks}
@@ -191,7 +191,7 @@ def straggler(ranks: Sequence[Rank]) -> Straggler | None:
     """
     times: dict[int, dict[int, float]] = {}
     for rank in ranks:
-        groups = rank.known.groups.values() if rank.known is not None else ()
+        groups = rank.newest_flight.groups.values() if rank.newest_flight is not None else ()
         largest = max(groups, key=lambda group: len(group.ranks), default=None)
         if largest is not None and len(largest.ranks) == rank.world > 1:
             times[rank.number] = dict(largest.times)
@@ -220,7 +220,7 @@ def pace(ranks: Sequence[Rank]) -> float:
     """Collectives in a second, by the newest of the rank that has most; 0 where there are none."""
     best = 0.0
     for rank in ranks:
-        for group in rank.known.groups.values() if rank.known is not None else ():
+        for group in rank.newest_flight.groups.values() if rank.newest_flight is not None else ():
             if len(group.times) > 1 and group.times[-1][1] > group.times[0][1]:
                 count, seconds = len(group.times) - 1, group.times[-1][1] - group.times[0][1]
                 best = max(best, count / seconds)

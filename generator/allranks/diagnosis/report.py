@@ -180,7 +180,7 @@ class Rank:
     time: float
 
     @property
-    def known(self) -> Flight | None:
+    def newest_flight(self) -> Flight | None:
         """The newest recorder that it gave; None for none, or one without groups."""
         flight = self.flight or self.before
         return None if flight is None or flight.problem else flight

@@ -415,7 +415,7 @@ def _by_themselves(ranks: Sequence[Rank]) -> _Finding:
     busy = [rank.number for rank in ranks if rank.process.cpu >= _STILL]
     verb = number_of(len(busy), "computes", "compute")
     words = f"no rank waits in a collective; {_ranks(busy)} {verb}"
-    if not any(rank.known for rank in ranks):
+    if not any(rank.newest_flight for rank in ranks):
         words += ", and there is no flight recorder that says more"
     return _Finding(State.UNKNOWN, "computes", words)
 
@@ -498,7 +498,7 @@ def _remarks(
     problems.pop("", None)
     for problem, number in problems.items():
         yield f"rank {number}: {problem}"
-    if not problems and ranks and all(rank.known and not _recorded(rank) for rank in ranks):
+    if not problems and ranks and all(rank.newest_flight and not _recorded(rank) for rank in ranks):
         yield (
             "the flight recorder is empty: no collective was started, or "
             "TORCH_FR_BUFFER_SIZE=0 turns it off"
@@ -514,7 +514,9 @@ def _remarks(
 
 
 def _recorded(rank: Rank) -> bool:
-    return rank.known is not None and any(group.last for group in rank.known.groups.values())
+    return rank.newest_flight is not None and any(
+        group.last for group in rank.newest_flight.groups.values()
+    )
 
 
 def _places(ranks: Iterable[Rank]) -> tuple[Place, ...]:

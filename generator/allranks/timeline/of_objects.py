@@ -64,12 +64,12 @@ def build(
     bars.sort(key=lambda bar: (bar.role, -1 if bar.index is None else bar.index, bar.start))
     moments = list(failures(bars))
     created = [at for item in controllers if (at := when(item, "metadata", "creationTimestamp"))]
-    known = (
+    starts = (
         created
         or [bar.start for bar in bars if bar.spans]
         or [status.started_at or observation.now]
     )
-    start = min(known)
+    start = min(starts)
     moments += _of_run(controllers, observation.objects, status, start if created else None)
     moments += _of_gang(bars, pulls)
     steps = sorted((step for mark in marks.values() for step in mark.steps), key=lambda s: s.at)
@@ -109,9 +109,13 @@ def _of_run(
     admitted = [_time_of(conditions, "Admitted") for conditions in queued]
     started = [when(item, "status", "startTime") for item in controllers]
     times, word = (admitted, "by Kueue") if queued else (started, "")
-    known = [at for at in times if at is not None]
-    if known and len(known) == len(times) and (created is None or queued or max(known) > created):
-        yield Moment(max(known), ADMITTED, word)
+    admissions = [at for at in times if at is not None]
+    if (
+        admissions
+        and len(admissions) == len(times)
+        and (created is None or queued or max(admissions) > created)
+    ):
+        yield Moment(max(admissions), ADMITTED, word)
     if status.finished_at is not None:
         yield Moment(status.finished_at, ENDED, str(status.phase))
 

@@ -112,8 +112,8 @@ def mount_problems(values: Mapping[str, Any], locate: Callable[[ValuesPath], str
         locate: as there.
     """
     own = [rule for rule in workspace.RULES if rule.id == workspace.PATH]
-    found = _run(own, View(workspace.with_code(values), ()), locate, ())
-    return [problem for _, problem in found]
+    problems = _run(own, View(workspace.with_code(values), ()), locate, ())
+    return [problem for _, problem in problems]
 
 
 def verdicts(

@@ -130,8 +130,9 @@ def _hostname(cluster: KubeClient, node: str, avoided: Sequence[str]) -> str:
     try:
         manifest = nodes.find(cluster, node)
     except NotFoundError as error:
-        near = difflib.get_close_matches(node, known := nodes.known(cluster), 1)
-        shown = f"there are {list_some(known)}" if known else "`kubectl get nodes` lists them"
+        there = nodes.all_names(cluster)
+        near = difflib.get_close_matches(node, there, 1)
+        shown = f"there are {list_some(there)}" if there else "`kubectl get nodes` lists them"
         raise InputError(
             f"there is no node {node!r}",
             path="NODE",

@@ -133,7 +133,7 @@ def goodput_command(console: Console, *, name: str, target: Target, output: str)
     if spent.share is None:
         console.note(
             'a line such as {"step": 12} in the log of rank 0 says when a step was made; '
-            f"`{names.CLI} timeline {name}` shows what is known"
+            f"`{names.CLI} timeline {name}` shows what is lead_names"
         )
     for note in run.notes:
         console.note(note)
@@ -160,8 +160,8 @@ def _read(
     seen = observing.observation(cluster, name, namespace)
     leads = observing.leads(seen)
     marks, notes = observing.marks(cluster, namespace, leads) if logs else ({}, ())
-    known = frozenset(str(pod["metadata"]["name"]) for pod in leads)
-    built = of_objects.build(seen, reduce(seen), marks, known)
+    lead_names = frozenset(str(pod["metadata"]["name"]) for pod in leads)
+    built = of_objects.build(seen, reduce(seen), marks, lead_names)
     return replace(built, notes=(*built.notes, *notes))
 
 
