@@ -10,10 +10,9 @@ import threading
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from allranks.cluster import nodes, observe, paths
+from allranks.cluster import observe, paths
 from allranks.cluster.paths import pairs
 from allranks.errors import ExpiredError, ForbiddenError, NotFoundError, RefusedError, RunError
-from allranks.status import node_faults
 from allranks_operator.kube.client import metadata
 from allranks_operator.missing_permissions import ignore_result
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
     from allranks.cluster.interface import Manifests
     from allranks.k8s.manifest import Manifest
-    from allranks.model.status import NodeFaults
     from allranks_operator.kube.client import Api
     from allranks_operator.missing_permissions import ResultCallback
 
@@ -74,18 +72,6 @@ class Explainer:
         except RunError:
             return (), (), ()  # the cluster does not answer: a later look will tell
         return tuple(objects), tuple(events), notes
-
-    def node_faults(self, pods: Sequence[Manifest]) -> tuple[NodeFaults, ...]:
-        """What is wrong with the nodes of pods; () where nodes may not be listed.
-
-        Args:
-            pods: a run's pods.
-        """
-        try:
-            listed, _ = nodes.of_pods(self, pods)
-        except RunError:
-            return ()
-        return node_faults.find(pods, listed)
 
     def ends(self, namespace: str) -> tuple[tuple[Manifest, ...], tuple[str, ...]] | None:
         """The events about Jobs, deleted ones too, and notes on what could not be read.
@@ -157,9 +143,7 @@ class Explainer:
         except NotFoundError as error:
             return error
         except RefusedError as error:
-            # Its chart does not ask for the right to list nodes: without it nothing is missing.
-            if question.path != paths.NODES:
-                self._on_result(question.namespace, action, error)
+            self._on_result(question.namespace, action, error)
             return ForbiddenError(error.problem.message)
         self._on_result(question.namespace, action, None)
         return objects

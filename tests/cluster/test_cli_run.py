@@ -194,7 +194,7 @@ def test_what_needs_the_post_renderer_gets_it(
 
 
 def test_a_look_costs_the_same_for_two_pods_and_for_twenty(allranks: Program) -> None:
-    """`status` makes lists, and never asks for one pod."""
+    """`status` makes three lists and looks into two logs at most, and never asks for one pod."""
 
     def cost(nodes: int, name: str) -> int:
         allranks("run", name, "--detach", values=job(nodes=nodes))
@@ -203,7 +203,7 @@ def test_a_look_costs_the_same_for_two_pods_and_for_twenty(allranks: Program) ->
         allranks("status", name)
         return allranks.cluster.requests(user="admin", namespace=allranks.namespace) - before
 
-    assert 3 == cost(2, "two") == cost(20, "twenty")
+    assert 5 == cost(2, "two") == cost(20, "twenty")
 
 
 def test_kubectl_calls_it_as_its_plugin(allranks: Program) -> None:

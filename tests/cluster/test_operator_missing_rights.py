@@ -163,9 +163,9 @@ class Case:
     def is_named(self) -> bool:
         """Whether the log says which right it is."""
         group = f".{self.right.group}" if self.right.group else ""
-        cannot = f'cannot {self.right.verb} resource "{self.right.resource}"'
+        forbids = f"forbids to {self.right.verb} {self.right.resource}{group}"
         withheld = f"does not have: {self.right.verb} {self.right.resource}{group}"
-        return cannot in self.log or withheld in self.log
+        return forbids in self.log or withheld in self.log
 
 
 def _account(lab: Lab) -> None:

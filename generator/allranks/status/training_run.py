@@ -104,7 +104,6 @@ def _message(status: RunStatus) -> str:
     if status.waiting_for:
         parts.append(f"waiting for {status.waiting_for}")
     parts += status.remarks
-    parts += [f"node {node.name}: {', '.join(node.faults)}" for node in status.node_faults]
     message = "; ".join(part for part in parts if part)
     return message if len(message) <= _MESSAGE_MAX else message[: _MESSAGE_MAX - 1] + "…"
 

@@ -278,13 +278,12 @@ class TrainingRunReconciler:
         objects, events, notes = self._explainer.explain(
             key.namespace, observation.objects, observation.pods
         )
-        faults = self._explainer.node_faults(observation.pods)
-        if objects or events or notes:
-            more = replace(
-                observation, objects=(*observation.objects, *objects), events=events, notes=notes
-            )
-            status = reduce.reduce(more)
-        return replace(status, node_faults=faults)
+        if not (objects or events or notes):
+            return status
+        more = replace(
+            observation, objects=(*observation.objects, *objects), events=events, notes=notes
+        )
+        return reduce.reduce(more)
 
     def _deleted_status(
         self, key: Key, observation: Observation, status: RunStatus, previous: Mapping[str, Any]

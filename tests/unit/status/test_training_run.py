@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from allranks.model.status import Failure, NodeFaults, Phase, RoleStatus, RunStatus
+from allranks.model.status import Failure, Phase, RoleStatus, RunStatus
 from allranks.status import training_run
 from allranks.status.reduce import reduce
 from tests.unit.status.elasticsamples import elastic_job
@@ -275,10 +275,3 @@ def test_from_a_run_to_its_status() -> None:
     gave_up = [condition("Failed", reason="BackoffLimitExceeded")]
     failure = reduce(observe(job(conditions=gave_up), pods=[failed(1, 3), succeeded(0)]))
     assert "demo-1-x7k2p ended with exit code 3" in build(failure)["message"]
-
-
-def test_its_message_names_the_nodes_that_something_is_wrong_with() -> None:
-    """As `allranks status` does, with what is wrong."""
-    fault = NodeFaults("gpu-b2", ("Ready is Unknown", "cordoned"), ("demo-0",))
-    message = build(run(message="1 of 2 pods running", node_faults=(fault,)))["message"]
-    assert "1 of 2 pods running; node gpu-b2: Ready is Unknown, cordoned" == message
