@@ -162,7 +162,7 @@ def _forbidden(server: str, request: ApiRequest, message: str, about: dict[str, 
             hint="ask for less, end another run, or have the quota raised",
             **about,
         )
-    sentence = f"{server} forbids to {request}: {_LACKING.sub(_without_request, message)}"
+    sentence = f"{server} forbids to {request}: {_without_request(message, request)}"
     if _TERMINATING in message:
         return TerminatingError(
             sentence, hint="wait until the namespace is gone, or pass another with -n", **about
@@ -178,14 +178,18 @@ def _forbidden(server: str, request: ApiRequest, message: str, about: dict[str, 
 
 # What the server's authorizer says, which repeats the request.
 _LACKING = re.compile(
-    r"\S+(?: \S+)? is forbidden: User (?P<user>\"[^\"]*\") cannot \S+ resource \S+ in API "
-    r"group \"[^\"]*\""
+    r"\S+(?: \S+)? is forbidden: User (?P<user>\"[^\"]*\") cannot (?P<verb>\S+) resource \S+"
+    r" in API group \"[^\"]*\""
     r"(?: in the namespace \"[^\"]*\"| at the cluster scope)(?P<why>: .+)?"
 )
 
 
-def _without_request(match: re.Match[str]) -> str:
-    return f"user {match['user']} has no such right{match['why'] or ''}"
+def _without_request(message: str, request: ApiRequest) -> str:
+    match = _LACKING.search(message)
+    if match is None or match["verb"] != request.verb:  # the connection of `exec` is a get as well
+        return message
+    lacking = f"user {match['user']} has no such right{match['why'] or ''}"
+    return message[: match.start()] + lacking + message[match.end() :]
 
 
 def right(request: ApiRequest) -> str:

@@ -39,6 +39,7 @@ def api_error(status: int, message: str, **details: Any) -> Exception:
         (api_error(403, "no"), ForbiddenError, "forbids to create jobs.batch in namespace lab: no"),
         (api_error(403, "no"), ForbiddenError, "Role with create on jobs.batch in namespace lab"),
         (api_error(403, LACKING), ForbiddenError, 'lab: user "eve" has no such right: no RBAC'),
+        (api_error(403, LACKING.replace("create", "get")), ForbiddenError, "cannot get resource"),
         (api_error(403, "exceeded quota: q, requested: x=1"), RunError, "quota of namespace lab"),
         (api_error(404, "x", kind="namespaces", name="lab"), NotFoundError, "no namespace 'lab'"),
         (
