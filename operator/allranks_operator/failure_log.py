@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.cluster.paths import pairs
-from allranks.errors import ApiError
 from allranks.status import reduce
 from allranks_operator.missing_permissions import ignore_result
+from allranks_operator.pod_log import PodLog
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,8 +30,7 @@ class FailureLog:
             api: the API server.
             on_result: called with the result of each request.
         """
-        self._api = api
-        self._on_result = on_result
+        self._log = PodLog(api, on_result)
         self._known: dict[tuple[str, str, str], tuple[str, ...]] = {}
 
     def of(self, observation: Observation) -> Mapping[str, tuple[str, ...]]:
@@ -50,13 +48,5 @@ class FailureLog:
         return {pod: lines} if lines else {}
 
     def _read(self, namespace: str, pod: str, container: str, *, previous: bool) -> tuple[str, ...]:
-        query = pairs(
-            container=container, tailLines=str(_LINES), previous="true" if previous else ""
-        )
-        try:
-            text = self._api.log(namespace, pod, query)
-        except ApiError as error:
-            self._on_result(namespace, "read_log", error)
-            return ()  # the pod or its node is gone, or it may not be read
-        self._on_result(namespace, "read_log", None)
-        return tuple(line[:_LINE_MAX] for line in text.splitlines()[-_LINES:])
+        lines = self._log.tail(namespace, pod, container, _LINES, previous=previous)
+        return tuple(line[:_LINE_MAX] for line in lines[-_LINES:])

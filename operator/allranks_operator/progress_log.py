@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from allranks.cluster.paths import pairs
 from allranks.cluster.pod_selection import has_started, main_container
-from allranks.errors import ApiError
 from allranks.k8s.fields import text
 from allranks.model.status import FINAL
 from allranks.status import progress
 from allranks_operator.missing_permissions import ignore_result
+from allranks_operator.pod_log import PodLog
 
 if TYPE_CHECKING:
     from allranks.model.status import RunStatus
@@ -36,8 +35,7 @@ class ProgressLog:
             api: the API server.
             on_result: called with the result of each request.
         """
-        self._api = api
-        self._on_result = on_result
+        self._log = PodLog(api, on_result)
         self._pauses: dict[str, tuple[float, float]] = {}  # by pod: until when, and how long
 
     def of(
@@ -55,25 +53,16 @@ class ProgressLog:
         speakers = progress.speakers([pod for pod in observation.pods if has_started(pod)])
         if not speakers:
             return None, None
-        pod, now = speakers[0], time.monotonic()
-        uid = f"{text(pod, 'metadata', 'uid')}/{status.phase in FINAL}"
+        pod, now, over = speakers[0], time.monotonic(), status.phase in FINAL
+        uid = f"{text(pod, 'metadata', 'uid')}/{over}"
         until, pause = self._pauses.get(uid, (0.0, _EVERY_SECONDS))
-        over = status.phase in FINAL
         if now < until:
             return None, None if over else until - now
-        report = self._read(observation.namespace, text(pod, "metadata", "name"), pod)
+        name, container = text(pod, "metadata", "name"), main_container(pod)
+        lines = self._log.tail(observation.namespace, name, container, _LINES)
+        report = progress.of_lines(lines)
         pause = _EVERY_SECONDS if report else min(2 * pause, _QUIET_SECONDS)
         if len(self._pauses) >= _KEPT:
             self._pauses.clear()
         self._pauses[uid] = (now + (_QUIET_SECONDS if over else pause), pause)
         return report, None if over else pause
-
-    def _read(self, namespace: str, name: str, pod: Any) -> dict[str, Any] | None:
-        query = pairs(container=main_container(pod), tailLines=str(_LINES))
-        try:
-            content = self._api.log(namespace, name, query)
-        except ApiError as error:
-            self._on_result(namespace, "read_log", error)
-            return None  # the pod or its node is gone, or it may not be read
-        self._on_result(namespace, "read_log", None)
-        return progress.of_lines(content.splitlines())

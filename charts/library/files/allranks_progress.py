@@ -157,8 +157,9 @@ class Reporter:
         if self._written_at and now - self._written_at < LINE_SECONDS:
             return False
         self._written_at = now
-        told = {key: value for key, value in body.items() if key not in ("rank", "seconds", "work")}
-        line = json.dumps({**told, "at": int(time.time())})
+        own = ("rank", "seconds", "work")
+        words = {key: value for key, value in body.items() if key not in own}
+        line = json.dumps({**words, "at": int(time.time())})
         sys.stderr.write("allranks: progress " + line + "\n")
         sys.stderr.flush()
         return True

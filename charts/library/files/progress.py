@@ -85,16 +85,17 @@ def of_trainer(body):
     entries = status.get("metrics") or []
     if not isinstance(entries, list):
         raise ValueError("metrics is no list")  # noqa: TRY004 - likewise
-    pairs = [(each.get("name"), each.get("value")) for each in entries if isinstance(each, dict)]
-    found = numbers(
+    metrics = [entry for entry in entries if isinstance(entry, dict)]
+    pairs = [(metric.get("name"), metric.get("value")) for metric in metrics]
+    report = numbers(
         [(COUNTS[name], value) for name, value in pairs if isinstance(name, str) and name in COUNTS]
     )
-    found["metrics"] = numbers(
+    report["metrics"] = numbers(
         [(name, value) for name, value in pairs if isinstance(name, str) and name not in COUNTS]
     )
-    found["percent"] = number(status.get("progressPercentage"))
-    found["eta"] = number(status.get("estimatedRemainingSeconds"))
-    return {key: value for key, value in found.items() if value not in (None, {})}
+    report["percent"] = number(status.get("progressPercentage"))
+    report["eta"] = number(status.get("estimatedRemainingSeconds"))
+    return {key: value for key, value in report.items() if value not in (None, {})}
 
 
 def of_rank(body):
@@ -106,11 +107,11 @@ def of_rank(body):
     if not isinstance(body, dict) or not isinstance(body.get("rank"), int) or body["rank"] < 0:
         raise ValueError("rank is missing")
     keys = ("step", "total", "percent", "epoch", "epochs", "eta", "saved", "seconds", "work")
-    found = numbers([(key, body.get(key)) for key in keys])
+    report = numbers([(key, body.get(key)) for key in keys])
     metrics = body.get("metrics")
     if isinstance(metrics, dict):
-        found["metrics"] = numbers(metrics.items())
-    return body["rank"], {key: value for key, value in found.items() if value != {}}
+        report["metrics"] = numbers(metrics.items())
+    return body["rank"], {key: value for key, value in report.items() if value != {}}
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -20,6 +20,9 @@ alone; what this adds around it:
 * The ranks' lines are passed on whole, with the rank before each where a pod has several, and the
   last ones are kept (rank_output.py).
 
+It is long because it is one story, from the pod's start to its exit code; what can be told apart
+lies in the modules beside it.
+
 Environment, set by the chart:
     ALLRANKS_NODE_RANK       index of this pod, from 0
     ALLRANKS_RANK0_HOST      name of rank 0's pod; empty on a single node or with etcd

@@ -126,11 +126,11 @@ class Quiet:
             now: the time.
         """
         numbers = {view.rank: (view.pid, view.numbers) for view in views if view.groups is not None}
-        known = {} if self._numbers is None else self._numbers
+        before = {} if self._numbers is None else self._numbers
         # A rank that has not answered this time has not moved.
-        if any(known.get(rank) != number for rank, number in numbers.items()) or not views:
+        if any(before.get(rank) != number for rank, number in numbers.items()) or not views:
             self.since = now
-        self._numbers = {**known, **numbers}
+        self._numbers = {**before, **numbers}
         self.since = max(self.since, wrote_at)
         passed = max(now - self._looked_at, 0.001)
         used = [view.used - self._used.get(view.pid, 0.0) for view in views]
@@ -169,11 +169,11 @@ def verdict(reports, seconds):
     ranks = [(rank, pod) for pod in reports for rank in pod["ranks"]]
     first, home = min(ranks, key=lambda pair: pair[0]["rank"])
     waiting = [(rank, pod) for rank, pod in ranks if rank["pending"]]
-    said = "no progress for %d s: " % seconds
+    beginning = "no progress for %d s: " % seconds
     if not waiting:
         where = first["at"] or "a place that is not known"
         words = "no rank computes, and none waits in a collective; rank %d is at %s"
-        return first["rank"], home["pod"], home["node"], said + words % (first["rank"], where)
+        return first["rank"], home["pod"], home["node"], beginning + words % (first["rank"], where)
     group, number, name = min((rank["pending"] for rank, _ in waiting), key=lambda entry: entry[1])
     absent = []
     for rank, pod in ranks:
@@ -184,14 +184,14 @@ def verdict(reports, seconds):
     if not absent:
         words = "all ranks that answer have entered %s (%s)" % (what, waiting[0][0]["at"])
         rank, pod = waiting[0]
-        return rank["rank"], pod["pod"], pod["node"], said + words
+        return rank["rank"], pod["pod"], pod["node"], beginning + words
     rank, pod = absent[0]
     more = " (and %d more)" % (len(absent) - 1) if len(absent) > 1 else ""
     where = "it is at %s" % rank["at"] if rank["at"] else "where it is, is not known"
     count = "1 rank waits" if len(waiting) == 1 else str(len(waiting)) + " ranks wait"
     words = "rank %d%s (pod %s) has not entered %s; %s; %s"
     words = words % (rank["rank"], more, pod["pod"], what, where, count)
-    return rank["rank"], pod["pod"], pod["node"], said + words
+    return rank["rank"], pod["pod"], pod["node"], beginning + words
 
 
 class StallBoard:

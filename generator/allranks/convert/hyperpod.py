@@ -30,7 +30,7 @@ FIELDS: tuple[Rule, ...] = (
     carried("spec.nprocPerNode", "procsPerNode"),
     changed(f"{_S}.name", "", "a job's pods have the roles of their workload"),
     carried(f"{_S}.replicas", "nodes"),
-    lost(f"{_S}.spares", "no pods wait for one that fails: it is replaced"),
+    lost(f"{_S}.spares", "torchrun.spares are pods that stand by: set it where you want them"),
     *pods.fields_at(f"{_S}.template"),
     carried(f"{_R}.activeDeadlineSeconds", "runPolicy.activeDeadlineSeconds"),
     carried(f"{_R}.suspend", "runPolicy.suspend"),
@@ -38,7 +38,10 @@ FIELDS: tuple[Rule, ...] = (
     changed(f"{_R}.cleanPodPolicy", "", "what has finished stays with its Job, and holds nothing"),
     changed(f"{_R}.jobMaxRetryCount", "runPolicy.backoffLimit", "it counts for each pod"),
     changed(f"{_R}.restartPolicy.**", "runPolicy.backoffLimit", _FULL),
-    lost(f"{_R}.logMonitoringConfiguration[].**", "nothing reads the log for a job that hangs"),
+    lost(
+        f"{_R}.logMonitoringConfiguration[].**",
+        "no pattern is looked for in the log: runPolicy.stallSeconds notices a job that hangs",
+    ),
     lost(f"{_R}.faultDeadlineSeconds", "runPolicy.activeDeadlineSeconds is the only deadline"),
     lost(f"{_R}.startupDeadlineSeconds", "runPolicy.activeDeadlineSeconds is the only deadline"),
 )
