@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from allranks import names
-from allranks.timeline.model import PREFLIGHT, RENDEZVOUS, RESTART, SAVED, Moment, Step
+from allranks.timeline.model import FIRST_STEP, PREFLIGHT, RENDEZVOUS, RESTART, SAVED, Moment, Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -93,6 +93,16 @@ def read(lines: Iterable[str], writers: LogWriters, pod: str, *, stamped: bool) 
             if at is not None:
                 moments.append(Moment(at, word, text.partition("allranks: ")[2][:200], pod))
     return LogMarks(tuple(moments), _of_lowest(steps))
+
+
+def merge(marks: Iterable[LogMarks]) -> tuple[tuple[Step, ...], list[Moment]]:
+    """Return the steps that several logs tell, in order, and their moments, with the first step."""
+    logs = list(marks)
+    steps = sorted((step for log in logs for step in log.steps), key=lambda step: step.at)
+    moments = [moment for log in logs for moment in log.moments]
+    if steps:
+        moments.append(Moment(steps[0].at, FIRST_STEP, f"{steps[0].number:g}"))
+    return tuple(steps), moments
 
 
 def _of_lowest(steps: list[tuple[int, str, Step]]) -> tuple[Step, ...]:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.k8s.fields import text
 from allranks.status import events as reading
+from allranks.timeline import log_marks
 from allranks.timeline.model import (
     CREATED,
     ENDED,
-    FIRST_STEP,
     RUNNING,
     STARTED,
     Moment,
@@ -59,13 +59,11 @@ def build(
             bars.append(_bar(name, uid or name, pods.get(name), spans))
     bars.sort(key=lambda bar: (bar.role, bar.index or 0, bar.start))
     start = status.started_at or min((bar.start for bar in bars), default=now)
-    steps = sorted((step for mark in marks for step in mark.steps), key=lambda step: step.at)
     moments = [Moment(start, CREATED)] if status.started_at is not None else []
     moments += gang(STARTED, [bar.start for bar in firsts(bars)], len(pods))
     moments += failures(bars)
-    moments += [moment for mark in marks for moment in mark.moments]
-    if steps:
-        moments.append(Moment(steps[0].at, FIRST_STEP, f"{steps[0].number:g}"))
+    steps, of_logs = log_marks.merge(marks)
+    moments += of_logs
     if status.finished_at is not None:
         moments.append(Moment(status.finished_at, ENDED, str(status.phase)))
     return Timeline(
@@ -79,7 +77,7 @@ def build(
         now=now,
         moments=in_order(moments),
         pods=tuple(bars),
-        steps=tuple(steps),
+        steps=steps,
         notes=status.notes,
     )
 

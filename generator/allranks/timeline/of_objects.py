@@ -9,11 +9,11 @@ from allranks import names
 from allranks.k8s.fields import condition, digits, holds, items, mapping, string, text, when
 from allranks.status import events as reading
 from allranks.status import pod_json
+from allranks.timeline import log_marks
 from allranks.timeline.model import (
     ADMITTED,
     CREATED,
     ENDED,
-    FIRST_STEP,
     PREPARING,
     PULLED,
     RUNNING,
@@ -72,10 +72,8 @@ def build(
     start = min(starts)
     moments += _of_run(controllers, observation.objects, status, start if created else None)
     moments += _of_gang(bars, pulls)
-    steps = sorted((step for mark in marks.values() for step in mark.steps), key=lambda s: s.at)
-    moments += [moment for mark in marks.values() for moment in mark.moments]
-    if steps:
-        moments.append(Moment(steps[0].at, FIRST_STEP, f"{steps[0].number:g}"))
+    steps, of_logs = log_marks.merge(marks.values())
+    moments += of_logs
     return Timeline(
         name=observation.release,
         namespace=observation.namespace,
@@ -87,7 +85,7 @@ def build(
         now=observation.now,
         moments=in_order(moments),
         pods=tuple(bars),
-        steps=tuple(steps),
+        steps=steps,
         notes=observation.notes,
     )
 
