@@ -104,9 +104,9 @@ test-mpi: setup-test ## what MPI pods run, with each MPI, in namespaces of this 
 azure-live: setup-test ## the commands for Azure against a real subscription (AZURE_SUBSCRIPTION_ID); it costs money
 	@if [ -z "$${AZURE_SUBSCRIPTION_ID:-}" ]; then \
 	  echo "error: no subscription is given, so nothing was tried against Azure itself" >&2; \
-	  echo "  fix: log in, then AZURE_SUBSCRIPTION_ID=ID make azure-live; it makes a group, a cluster of one" >&2; \
-	  echo "  machine and a storage account, and removes them" >&2; exit 1; fi
-	@$(BIN)/pytest -q -n 0 --timeout 7200 tests/azure_live
+	  echo "  fix: log in, then AZURE_SUBSCRIPTION_ID=ID make azure-live; it makes a group, a cluster of two" >&2; \
+	  echo "  machines and a storage account for half an hour, and removes them" >&2; exit 1; fi
+	@$(BIN)/pytest -q -n 0 --timeout 10800 tests/azure_live
 
 .PHONY: test-browser
 test-browser: setup-test ## a sweep's report in a headless Chromium
