@@ -53,7 +53,7 @@ class Cloud(Protocol):
     def call(self, *words: str) -> Ended:
         """Run `allranks azure …` to its end."""
 
-    def at_once(self, *words: str) -> list[Ended]:
+    def at_once(self, *words: str) -> Sequence[Ended]:
         """Run the same command twice at once."""
 
     def kill(self, number: int, *words: str) -> None:
