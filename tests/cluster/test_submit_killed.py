@@ -1,4 +1,4 @@
-"""A submit that is killed at any of its requests: nothing half starts, and the next one works.
+"""A submit that is cut off at any of its requests: nothing half starts, and the next one works.
 
 The program is the real one with the real helm; both are killed at once, as with their machine. What
 becomes of the cluster changes with the requests that write alone, so of the requests between two of
@@ -49,18 +49,25 @@ class Sender:
     proxy: Front
     code: Path
 
-    def submit(self, *flags: str, kill_at: int = 0) -> tuple[int | None, str]:
+    def submit(
+        self, *flags: str, kill_at: int = 0, dropped: range = range(0)
+    ) -> tuple[int | None, str]:
         """Submit the folder as `demo`; the exit code, and what was printed.
 
         Args:
             flags: more of the command line.
             kill_at: the number of the request before which all is killed; 0 is none.
+            dropped: the numbers of the requests that get no answer.
         """
         words = ("submit", "demo", "--detach", "--workspace", self.code, *flags, *COMMAND)
-        return self.call(*words, kill_at=kill_at, values=job())
+        return self.call(*words, kill_at=kill_at, dropped=dropped, values=job())
 
     def call(
-        self, *words: str | Path, kill_at: int = 0, values: dict[str, Any] | None = None
+        self,
+        *words: str | Path,
+        kill_at: int = 0,
+        dropped: range = range(0),
+        values: dict[str, Any] | None = None,
     ) -> tuple[int | None, str]:
         """Run a command; see `submit`."""
         log = self.program.home / "log"
@@ -70,7 +77,7 @@ class Sender:
 
         def before(number: int) -> bool:
             if not kill_at or number < kill_at:
-                return True
+                return number not in dropped
             started.wait(_SECONDS)
             if number == kill_at:
                 os.killpg(pids[0], signal.SIGKILL)
@@ -142,3 +149,36 @@ def test_a_submit_that_is_killed_before_any_request(sender: Sender, make_nodes: 
         assert len(parts(sender.program)) == 1, place
         assert 0 == sender.call("delete", "demo")[0]
         assert [] == sender.left(), place
+
+
+def test_a_server_that_is_away_in_the_middle(sender: Sender, make_nodes: MakeNodes) -> None:
+    """As while it is restarted: it is waited for, or said; nothing half starts, and again works."""
+    make_nodes(2)
+    assert 0 == sender.submit()[0]
+    requests = list(sender.proxy.requests)
+    assert 0 == sender.call("delete", "demo")[0]
+    kinds = ("/configmaps", "/secrets", "/jobs")
+    for point in [1, *(_first_write(requests, kind) for kind in kinds)]:
+        place = f"at {point} of {len(requests)}: {requests[point - 1]}"
+        code, text = sender.submit(dropped=range(point, point + 2))
+        left = sender.program.left("demo")
+        jobs = [item for item in left if item.startswith("jobs/")]
+        assert bool(jobs) <= bool(parts(sender.program)), place
+        if code:
+            assert (code, True) == (1, "error: " in text), (place, text)
+            assert "fix: " in text, (place, text)
+            records = [item for item in left if item.startswith("secrets/")]
+            code, text = sender.submit(*(("--replace",) if records else ()))
+            assert code == 0, (place, text)
+        assert len(parts(sender.program)) == 1, place
+        assert 0 == sender.call("delete", "demo")[0]
+        assert [] == sender.left(), place
+
+
+def _first_write(requests: list[tuple[str, str]], kind: str) -> int:
+    """The number of the first request that makes such an object."""
+    return next(
+        number
+        for number, (method, path) in enumerate(requests, start=1)
+        if method not in _READING and kind in path
+    )
