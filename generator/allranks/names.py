@@ -175,6 +175,7 @@ KUEUE_JOB_UID = "kueue.x-k8s.io/job-uid"
 API_VERSION = f"{DOMAIN}/v1alpha1"
 TRAINING_RUN, TRAINING_RUNS = "TrainingRun", "trainingruns"
 ELASTIC_GROUP = "elastic.iml.github.io"
+TORCHRUN_GROUP = "torchrun.ai"  # of TorchrunJob and TorchrunQueue, which are read as values
 ELASTIC_API_VERSION = f"{ELASTIC_GROUP}/v1alpha1"
 ELASTIC_JOB, ELASTIC_JOBS = "ElasticJob", "elasticjobs"
 SCALE_PLAN, SCALE_PLANS = "ScalePlan", "scaleplans"

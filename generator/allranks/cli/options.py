@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from allranks import names
 from allranks.cli.console import Console
 from allranks.errors import InputError
 
@@ -91,9 +92,13 @@ def _sources(
 
 def _converted(sources: Sources) -> Sources:
     """Read TorchrunJob objects as values; what is not carried as it is is said in notes."""
-    from allranks.service import convert
+    sources = sources.with_contents()
+    # What reads such objects takes a good part of a command's start, and hardly a file has one.
+    if not any(names.TORCHRUN_GROUP.encode() in data for data in sources.contents.values()):
+        return sources
+    from allranks.service import torchrun_objects
 
-    sources, conversions = convert.jobs(sources)
+    sources, conversions = torchrun_objects.jobs(sources)
     if conversions:
         from allranks.convert.verdicts import Outcome
 

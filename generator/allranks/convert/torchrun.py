@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from allranks.convert.registry import Context
     from allranks.convert.verdicts import FieldPath
 
-GROUP = "torchrun.ai"
+GROUP = names.TORCHRUN_GROUP
 JOB_KINDS = ("TorchrunJob",)
 QUEUE_KINDS = ("TorchrunQueue", "JobQueue")
 TRAINER = "trainer"

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import compare, original, registry, torchrun
+from allranks.convert import compare, original, registry
 from allranks.convert.slurm import job as slurm
-from allranks.convert.verdicts import Outcome, dotted
+from allranks.convert.verdicts import dotted
 from allranks.errors import InputError
 from allranks.humanize import plural
-from allranks.service import queue_import, trainer_runtimes
-from allranks.service import queues as queues_service
+from allranks.service import trainer_runtimes
 from allranks.values import files, merge, strvals
 from allranks.values.rules.names import nearest_name
 from allranks.values.sources import CONVERTED, STDIN_NAME, Sources
@@ -26,125 +25,8 @@ if TYPE_CHECKING:
 
     from allranks.cluster.interface import KubeClient
     from allranks.convert.verdicts import Conversion
-    from allranks.k8s.manifest import Manifest
 
-_MARK = f"{torchrun.GROUP}/".encode()
 _CHART = "Chart.yaml"
-
-
-def queues(paths: tuple[str, ...]) -> list[Conversion]:
-    """The TorchrunQueue objects of files, as values of charts/queue.
-
-    Raises:
-        InputError: a file cannot be read or has none, or two queues have one name.
-    """
-    conversions: dict[str, Conversion] = {}
-    for path in paths:
-        source = STDIN_NAME if path.strip() == files.STDIN else path
-        objects = [
-            item for item in _objects(files.read(path), source) if torchrun.is_torchrun(item)
-        ]
-        made = [item for item in objects if item["kind"] in torchrun.QUEUE_KINDS]
-        if not made:
-            is_job = bool(objects)
-            raise InputError(
-                f"{source} has a TorchrunJob, and no queue" if is_job else f"{source} has no queue",
-                hint=f"`{names.CLI} run NAME -f {path}` runs a job"
-                if is_job
-                else f"give a file with an object of {torchrun.GROUP} and kind TorchrunQueue",
-            )
-        for item in made:
-            conversion = queue_import.fit(_located(lambda item=item: _queue(item), source), source)
-            if conversion.name in conversions:
-                raise InputError(
-                    f"{source} has a second queue {conversion.name}",
-                    hint="import the queues of each namespace apart",
-                )
-            conversions[conversion.name] = conversion
-    return list(conversions.values())
-
-
-def _queue(manifest: Manifest) -> Conversion:
-    conversion = torchrun.queue(manifest)
-    queues_service.check_name(conversion.name, "metadata.name")
-    return conversion
-
-
-def jobs(sources: Sources) -> tuple[Sources, tuple[Conversion, ...]]:
-    """The sources with values in place of TorchrunJob objects, and how these were converted.
-
-    Raises:
-        InputError: a file has several of them, or a queue.
-    """
-    paths, contents = [], dict(sources.contents)
-    conversions: list[Conversion] = []
-    for path in sources.files:
-        try:
-            data = contents[path] if path in contents else files.read(path)
-        except InputError:
-            paths.append(path)  # who reads the values says it
-            continue
-        contents[path] = data  # standard input and a pipe can be read once only
-        conversion = _job(data, path) if _MARK in data else None
-        if conversion is None:
-            paths.append(path)
-            continue
-        conversions.append(conversion)
-        source = STDIN_NAME if path.strip() == files.STDIN else path
-        name = f"{source}{CONVERTED}"
-        paths.append(name)
-        contents[name] = dump.dump(conversion.values).encode()
-    if not conversions:
-        return replace(sources, contents=contents), ()
-    return replace(sources, files=tuple(paths), contents=contents), tuple(conversions)
-
-
-def _job(data: bytes, path: str) -> Conversion | None:
-    try:
-        objects = [item for item in _objects(data, path) if torchrun.is_torchrun(item)]
-    except InputError:
-        return None  # who reads the values says it
-    if not objects:
-        return None
-    if len(objects) > 1:
-        raise InputError(
-            f"{path} has {len(objects)} objects of {torchrun.GROUP}, and one is run at a time",
-            hint="give each job a file of its own; "
-            f"`{names.CLI} queue import {path}` takes the queues",
-        )
-    if objects[0]["kind"] in torchrun.QUEUE_KINDS:
-        raise InputError(
-            f"{path} has a queue, and no job",
-            hint=f"`{names.CLI} queue import {path}` makes values for charts/queue of it",
-        )
-    return _located(lambda: torchrun.job(objects[0]), path)
-
-
-def _objects(data: bytes, source: str) -> Iterator[Manifest]:
-    for document in load.load_all(data, source):
-        if isinstance(document, dict) and document.get("kind") == "List":
-            yield from (item for item in document.get("items") or () if isinstance(item, dict))
-        elif isinstance(document, dict):
-            yield document
-
-
-def _located(convert: Any, source: str) -> Conversion:
-    try:
-        conversion: Conversion = convert()
-    except InputError as error:
-        problem = error.problem
-        raise InputError(
-            problem.message, path=problem.path, hint=problem.hint, source=source
-        ) from error
-    return conversion
-
-
-def as_file(conversion: Conversion) -> str:
-    """A conversion as a values file, which says in its head what became of each field."""
-    head = [f"Values for charts/queue, made of {conversion.summary()}."]
-    head += [str(item) for item in conversion.of(Outcome.CHANGED, Outcome.NOT_CARRIED)]
-    comments = "".join(f"# {' '.join(line.split())}\n" for line in head)
-    return comments + dump.dump(conversion.values)
 
 
 def convert(

@@ -8,6 +8,7 @@ the command line, then what the queue imposes, then the marks that a queue leave
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +67,18 @@ class Sources:
     options: tuple[ValueOption, ...] = ()
     workload: str = ""
     queue: Queue | None = field(default=None, repr=False)
+
+    def with_contents(self) -> Sources:
+        """The same with the content of each file, which standard input and a pipe give once.
+
+        A file that cannot be read stays without; who reads the values says it.
+        """
+        contents = dict(self.contents)
+        for path in self.files:
+            if path not in contents:
+                with suppress(InputError):
+                    contents[path] = files.read(path)
+        return replace(self, contents=contents)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from allranks.errors import InputError, InvalidValues
-from allranks.service import convert
+from allranks.service import torchrun_objects
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +19,7 @@ def imported(folder: Path, metadata: dict[str, Any], spec: dict[str, Any]) -> di
     path = folder / "queue.yaml"
     about = {"apiVersion": "torchrun.ai/v1alpha1", "kind": "TorchrunQueue"}
     path.write_text(json.dumps({**about, "metadata": {"name": "h100", **metadata}, "spec": spec}))
-    (conversion,) = convert.queues((str(path),))
+    (conversion,) = torchrun_objects.queues((str(path),))
     return conversion.values
 
 

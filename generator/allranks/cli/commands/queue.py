@@ -621,9 +621,9 @@ def import_command(
       kubectl get torchrunqueues -o yaml | allranks queue import - -O queues
     """
     from allranks.cli import files as writing
-    from allranks.service import convert
+    from allranks.service import torchrun_objects
 
-    conversions = convert.queues(files)
+    conversions = torchrun_objects.queues(files)
     if output == "json":
         console.json([conversion.as_dict() for conversion in conversions])
         return
@@ -635,7 +635,7 @@ def import_command(
             hint="name a folder with -O, for a file of each",
         )
     for conversion in conversions:
-        text = convert.as_file(conversion)
+        text = torchrun_objects.as_file(conversion)
         if output_dir is None:
             console.raw(text)
         else:
