@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import compare, original, registry, torchrun
+from allranks.convert import compare, original, registry, torchrun, trials
 from allranks.convert.slurm import job as slurm
 from allranks.convert.verdicts import Outcome, dotted
-from allranks.errors import InputError
+from allranks.errors import InputError, InvalidValues, Problem
 from allranks.humanize import plural
 from allranks.service import queue_import, trainer_runtimes
 from allranks.service import queues as queues_service
@@ -22,7 +22,7 @@ from allranks.values.sources import CONVERTED, STDIN_NAME, Sources
 from allranks.yamlio import comments, dump, load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from allranks.cluster.interface import KubeClient
     from allranks.convert.verdicts import Conversion
@@ -202,12 +202,58 @@ def convert(
     )
     if scripts and not documents:
         return registry.Result(tuple(scripts))
-    result = registry.convert_all(documents, context)
+    result = values_of(documents, context)
     conversions = [
         replace(conversion, comments=remarks.get(conversion.source, {}))
         for conversion in result.conversions
     ]
     return replace(result, conversions=(*scripts, *conversions))
+
+
+def values_of(documents: Iterable[registry.Document], context: registry.Context) -> registry.Result:
+    """The jobs among objects as values that `validate` takes.
+
+    Args:
+        documents: the objects.
+        context: what else is known.
+
+    Raises:
+        InputError: one of them cannot be converted; all problems are in it.
+    """
+    result = registry.convert_all(documents, context)
+    problems = [problem for made in result.conversions for problem in _problems(made)]
+    if problems:
+        raise InvalidValues(problems)
+    return result
+
+
+def _problems(conversion: Conversion) -> tuple[Problem, ...]:
+    """What `validate` says of a sweep's values once its parameters are put in.
+
+    All other values are settled by their converters, with the rules that `validate` has.
+    """
+    if not trials.reached(conversion.values):
+        return ()
+    from allranks.service import prepare
+
+    line = f":{conversion.line}" if conversion.line else ""
+    try:
+        prepare.prepare(as_sources(conversion), release=conversion.name, by_helm=False)
+    except InvalidValues as error:
+        problems = error.problems
+    except InputError as error:
+        problems = (error.problem,)
+    else:
+        return ()
+    return tuple(
+        Problem(
+            f"{conversion.kind} {conversion.name}",
+            f"no sweep has the values that are made of it: {problem.path}: {problem.message}",
+            problem.hint,
+            f"{conversion.source}{line}",
+        )
+        for problem in problems
+    )
 
 
 def script(

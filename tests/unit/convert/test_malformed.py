@@ -50,6 +50,15 @@ def test_comments_stay_with_their_values(tmp_path: Path) -> None:
     assert not any(line.endswith("# b']") and line.startswith("#") for line in values)
 
 
+def test_labels_that_are_a_text_are_said() -> None:
+    """A TorchrunJob whose labels are no mapping is converted without them."""
+    text = (
+        "apiVersion: torchrun.ai/v1\nkind: TorchrunJob\nmetadata: {name: a}\n"
+        "spec: {numGPUs: 1, image: x, command: python a.py, labels: Never}\n"
+    )
+    assert "spec.labels" in converted.lost(converted.text_as_jobs(text).conversions[0])
+
+
 @pytest.mark.parametrize("replicas", ["true", "2.5", "two", "[2]"])
 def test_what_is_no_number_is_said(replicas: str) -> None:
     """A number of pods that is none is not carried; 2.0 is two."""
