@@ -84,9 +84,9 @@ def bounded(
             return dict(section)
         if total > model.TRIALS_MAX:
             raise InputError(
-                f"the grid has more than {model.TRIALS_MAX:,} trials, which is the most of a sweep",
+                f"it has {total:,} trials, and a sweep has at most {model.TRIALS_MAX:,}",
                 path=dotted(path),
-                hint="write how many of them there may be",
+                hint="ask for fewer of them",
             )
         return {**section, "trials": total}
     most = model.TRIALS_MAX if total is None else min(total, model.TRIALS_MAX)
