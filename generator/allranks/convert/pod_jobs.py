@@ -169,7 +169,8 @@ def _check_ranks(fields: Fields, context: Context, shape: Shape) -> None:
                 "nothing in it calls torchrun, and the chart does: the image must have torch. Each "
                 "pod has one process, as before"
             )
-        if program.runner is not Runner.TORCHRUN or "PET_NNODES" in podset.variables:
+        is_said = program.is_alone or "PET_NNODES" in podset.variables
+        if program.runner is not Runner.TORCHRUN or is_said:
             continue
         here: FieldPath = (*podset.path, "spec", "containers", podset.index)
         nnodes = program.options.get("nnodes", "1")

@@ -63,6 +63,14 @@ def test_a_script_calls_mpirun_itself() -> None:
     assert "bash" == values["command"][0]
 
 
+def test_a_launcher_that_calls_deepspeed_is_refused() -> None:
+    """It would look for a file of hosts that only the old image or controller made."""
+    text = (DATA / "mpijob.yaml").read_text(encoding="utf-8").partition("\n---\n")[0]
+    problem = converted.refusal(text.replace("[mpirun, -n, ", "[deepspeed, --num_nodes, "))
+    assert "its launcher calls deepspeed" in problem.message
+    assert "PyTorchJob" in problem.hint
+
+
 def test_the_oldest_gives_each_worker_a_slot() -> None:
     """What stands beside spec has never had an effect, and is said."""
     conversion = convert("old")

@@ -335,6 +335,25 @@ def test_a_signal_of_the_steps_asks_the_ranks(signal: str, policy: dict[str, Any
     assert outcome == _verdict(conversion, "--signal").outcome
 
 
+@pytest.mark.parametrize(
+    ("nodes", "row"),
+    [
+        (1, "deepspeed --num_gpus 8 train.py"),
+        (2, "srun deepspeed --no_ssh --node_rank=$SLURM_NODEID --no_local_rank train.py"),
+        (2, "scontrol show hostnames > hosts\ndeepspeed --hostfile hosts train.py"),
+    ],
+)
+def test_deepspeed_is_torchrun(nodes: int, row: str) -> None:
+    """Ranks of all nodes that it reached, by ssh or by srun; without either it was on the first."""
+    alone = _script("#SBATCH -N 2 --gpus-per-node=8", "srun deepspeed train.py")
+    assert ["deepspeed"] == [verdict.path for verdict in alone.lost]
+    conversion = _script("#SBATCH -N 2 --gpus-per-node=8 --ntasks-per-node=1", row)
+    values = conversion.values
+    assert ("torchrun", nodes, 8) == (values["workload"], values["nodes"], values["gpusPerNode"])
+    assert not conversion.lost
+    assert "train.py" in values["command"]
+
+
 def test_nodes_by_name_are_wanted_or_avoided() -> None:
     """--nodelist and --exclude, as host lists."""
     conversion = _script("#SBATCH -w gpu[1-2] -x gpu7,gpu[08-09]", "python train.py")
