@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from allranks.convert import finish, job, pod_jobs, pods, podsets
-from allranks.convert.podsets import PodSet
 from allranks.convert.verdicts import METADATA, Fields, Rule, Rules, carried, changed, lost
 from allranks.errors import InputError
 
 if TYPE_CHECKING:
+    from allranks.convert.podsets import PodSet
     from allranks.convert.registry import Context, Manifest
     from allranks.convert.verdicts import Conversion, FieldPath
 
@@ -118,19 +118,8 @@ def _sets(fields: Fields) -> list[PodSet]:
     sets = []
     for index, _ in fields.items(*_SPECS):
         here: FieldPath = (*_SPECS, index)
-        path: FieldPath = (*here, "template")
-        job.check_containers(fields, path)
-        replicas = fields.number(*here, "replicas")
         name = fields.text(*here, "name") or f"number {index + 1}"
-        sets.append(
-            PodSet(
-                name=name,
-                replicas=1 if replicas is None else replicas,
-                path=path,
-                template=fields.mapping(*path),
-                sizes=((*here, "replicas"),),
-            )
-        )
+        sets.append(job.replicas_of(fields, here, name))
     if not sets:
         raise InputError(
             "there are no replicas", path="spec.replicaSpecs", hint="write the whole object"
