@@ -200,6 +200,7 @@ def convert(
         namespace=namespace,
         entrypoint=entrypoint,
     )
+    _check_sweeps(scripts)
     if scripts and not documents:
         return registry.Result(tuple(scripts))
     result = values_of(documents, context)
@@ -221,10 +222,18 @@ def values_of(documents: Iterable[registry.Document], context: registry.Context)
         InputError: one of them cannot be converted; all problems are in it.
     """
     result = registry.convert_all(documents, context)
-    problems = [problem for made in result.conversions for problem in _problems(made)]
-    if problems:
-        raise InvalidValues(problems)
+    _check_sweeps(result.conversions)
     return result
+
+
+def _check_sweeps(conversions: Iterable[Conversion]) -> None:
+    """Refuse what `validate` would not take, with all problems.
+
+    Raises:
+        InvalidValues: there are some.
+    """
+    if problems := [problem for made in conversions for problem in _problems(made)]:
+        raise InvalidValues(problems)
 
 
 def _problems(conversion: Conversion) -> tuple[Problem, ...]:
@@ -232,7 +241,8 @@ def _problems(conversion: Conversion) -> tuple[Problem, ...]:
 
     All other values are settled by their converters, with the rules that `validate` has.
     """
-    if not trials.reached(conversion.values):
+    is_sweep = conversion.values.get("workload") == trials.SWEEP
+    if not is_sweep or not trials.reached(conversion.values):
         return ()
     from allranks.service import prepare
 
@@ -271,7 +281,9 @@ def script(
         InputError: it cannot be read or be a run; every problem is in it.
     """
     source = STDIN_NAME if path.strip() == files.STDIN else path
-    return slurm.convert(files.read(path), source, words=words, args=args, namespace=namespace)
+    made = slurm.convert(files.read(path), source, words=words, args=args, namespace=namespace)
+    _check_sweeps((made,))
+    return made
 
 
 def as_sources(conversion: Conversion) -> Sources:
