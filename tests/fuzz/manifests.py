@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 from allranks.convert import registry
 from allranks.convert.verdicts import Outcome, leaves
-from allranks.errors import AllranksError
-from allranks.service import convert
-from allranks.values.resolve import find_problems
-from allranks.values.sources import Sources, load_sources
+from allranks.errors import AllranksError, InputError
+from allranks.service import convert, prepare
+from allranks.values.sources import Sources
 from allranks.yamlio.load import load, load_objects
 
 if TYPE_CHECKING:
@@ -134,7 +133,7 @@ def judge(manifest: dict[str, Any]) -> tuple[str, str]:
     document = registry.Document(manifest, "job.yaml", 1)
     try:
         context = registry.Context(runtimes=runtimes(), entrypoint=("python", "a.py"))
-        result = registry.convert_all([document], context)
+        result = convert.values_of([document], context)
         wrong = [_wrong(conversion, source) for conversion in result.conversions]
     except AllranksError as error:
         return "refused", "" if str(error).strip() else "an error without words"
@@ -171,8 +170,11 @@ def _problems(conversion: Conversion, text: str, data: Any, *, is_queue: bool) -
     if is_queue:
         return ""
     sources = Sources(("values.yaml",), contents={"values.yaml": text.encode()})
-    problems = find_problems(load_sources(sources), conversion.name)
-    return f"invalid: {[str(problem) for _, problem in problems]}" if problems else ""
+    try:
+        prepare.prepare(sources, release=conversion.name, by_helm=False)
+    except InputError as error:
+        return f"invalid: {error}"
+    return ""
 
 
 def _judge(seed: int, number: int) -> tuple[int, str, str]:

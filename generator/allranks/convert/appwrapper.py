@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from allranks.convert import finish, pods, registry
 from allranks.convert.rewrite import Rewrite
 from allranks.convert.verdicts import (
+    MANAGED_BY,
     METADATA,
     Beside,
     Fields,
@@ -37,7 +38,7 @@ FIELDS: tuple[Rule, ...] = (
     *METADATA,
     lost(f"metadata.annotations.{_SETTINGS}*", "runPolicy says what becomes of a job that fails"),
     carried("spec.suspend", "runPolicy.suspend"),
-    lost("spec.managedBy", "another controller carried it out: that of another cluster"),
+    MANAGED_BY.below("spec"),
     changed(
         "spec.components[].podSets[].**", "", "Kueue reads the pods of the chart's own objects"
     ),

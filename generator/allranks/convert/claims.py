@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 _VOLUMES = ("workspace", "datasets", "checkpoints")
 _SIGNS = {"checkpoints": ("checkpoint", "ckpt"), "datasets": ("data",)}
+_OF_EACH = (
+    "each pod has such a volume, which goes with the pod, and the claim stayed: mount one that all "
+    "share, by storage"
+)
 _FULL = "a run has three volumes of its own: make this claim yourself, and mount it by podTemplate"
 
 
@@ -51,6 +55,21 @@ def rules(template: str) -> tuple[Rule, ...]:
         changed(f"{template}.kind", "storage", "the chart makes the claim"),
         changed(f"{template}.status.**", "", "the cluster writes it itself"),
         *(rule.below(f"{template}.spec") for rule in SPEC),
+    )
+
+
+def rules_of_each_pod(prefix: str) -> tuple[Rule, ...]:
+    """What becomes of claims that each pod has one of, in the object at a path."""
+    return (
+        *(
+            lost(f"{prefix}.volumeClaimTemplates[].{key}", _OF_EACH)
+            for key in ("apiVersion", "kind", "metadata.**", "spec.**", "status.**")
+        ),
+        changed(
+            f"{prefix}.persistentVolumeClaimRetentionPolicy.**",
+            "storage.*.keep",
+            "it is the volume's own",
+        ),
     )
 
 

@@ -2,9 +2,10 @@
 
 `workload` follows from what is run, and not from the kind of the object that runs it. Where
 torchrun starts the program, torchrun and its flags are taken off, because the chart's launcher is
-torchrun itself; mpirun stays, because the mpi chart calls it as it is typed. A launcher of another
-kind (accelerate, deepspeed), and a torchrun inside of a script that cannot be taken apart, is run
-as it is by one process in each pod, as the old controller ran it.
+torchrun itself; mpirun stays, because the mpi chart calls it as it is typed. deepspeed starts ranks
+as torchrun does, and is taken off likewise, unless it does more than that. A launcher of another
+kind (accelerate), and a torchrun inside of a script that cannot be taken apart, is run as it is by
+one process in each pod, as the old controller ran it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import shell, torchrun_words
+from allranks.convert import deepspeed_words, shell, torchrun_words
 from allranks.convert.references import expanded, has_reference, in_shell, number
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ __all__ = [
     "mentions",
     "number",
     "read",
+    "starters",
 ]
 
 
@@ -61,6 +63,7 @@ class Program:
         changes: what is other than it was typed, as reasons.
         lost: what is not carried, as reasons.
         notes: what a person should know, as sentences.
+        is_alone: whether the launcher that is taken off knew of no other pod.
     """
 
     runner: Runner
@@ -72,6 +75,7 @@ class Program:
     changes: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    is_alone: bool = False
 
     @property
     def workload(self) -> str:
@@ -138,6 +142,14 @@ def read(
         why = "Kubernetes put $(NAME) in; a shell does it here, in each process"
         program = replace(program, command=command, changes=(*program.changes, why))
     return program
+
+
+def starters(words: Sequence[str]) -> set[Runner]:
+    """What starts the processes of the commands in a container's words."""
+    script = _script_of(words)
+    if script is None:
+        return {_runner(_unwrapped(words)[1])}
+    return {_runner(_unwrapped(_texts(command))[1]) for command in shell.parse(script[1]) or ()}
 
 
 def mentions(words: Sequence[str], names: Sequence[str]) -> list[str]:
@@ -442,8 +454,41 @@ def _of_words(
         if assignments and not is_shell:
             program = replace(program, command=("env", *assignments, *program.command))
         return program, count
+    if runner is Runner.DEEPSPEED and (launch := deepspeed_words.read(inner[1:])) is not None:
+        return _deepspeed(launch, () if is_shell else tuple(wrappers), env)
     kept = tuple(inner if is_shell else words)
     return Program(runner, kept), len(kept)
+
+
+_LOCAL_RANK = (
+    "deepspeed gives a script --local_rank, and so does the command here; with a script that reads "
+    "LOCAL_RANK it may be python3 and the script alone"
+)
+
+
+def _deepspeed(
+    launch: deepspeed_words.Launch, wrappers: tuple[str, ...], env: Mapping[str, str]
+) -> tuple[Program, int]:
+    """Deepspeed taken off what it runs, and how many words of that are the program's own."""
+    values, lost = torchrun_words.values_of(launch.options, env)
+    assignments = tuple(word for word in wrappers if "=" in word)
+    program = Program(
+        Runner.TORCHRUN,
+        ("env", *assignments, *launch.command) if assignments else launch.command,
+        options=launch.options,
+        values=values,
+        changes=(
+            "torchrun starts the ranks, as deepspeed did",
+            *(("ranks are not bound to cores",) if launch.unbound else ()),
+        ),
+        lost=(
+            *(f"deepspeed has no option {word} that is known here" for word in launch.unknown),
+            *lost,
+        ),
+        notes=(_LOCAL_RANK,) if launch.gives_local_rank else (),
+        is_alone=launch.is_alone,
+    )
+    return program, launch.rest
 
 
 def arriving(

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 _TEMPLATE: FieldPath = ("spec", "trialTemplate")
 _SPEC: FieldPath = (*_TEMPLATE, "trialSpec")
+_PARAMETERS: FieldPath = ("spec", "parameters")
 _JUDGED = "a trial is judged by the last value that it reports"
 _PRINT = "a sweep reads what a trial prints, or its termination message: print NAME=VALUE there"
 
@@ -139,6 +140,11 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     _primary(target, fields)
     inner = target.convert(_key(template, path), context)
     section = {"parameters": _parameters(fields, search, inner.values), **_section(fields, search)}
+    spaces: dict[str, FieldPath] = {
+        trials.parameter_name(str(item.get("name") or "")): (*_PARAMETERS, index, "feasibleSpace")
+        for index, item in fields.items(*_PARAMETERS)
+    }
+    section = trials.bounded(fields, section, spaces, ("spec", "maxTrialCount"))
     fields.values = trials.values(inner.values, section)
     pods.labels(fields, ("metadata",), ())
     _metrics(fields)
@@ -335,7 +341,10 @@ def _space(fields: Fields, here: FieldPath, search: str) -> dict[str, Any]:
     fields.keep(space, "sweep.parameters")
     kind, choices = fields.text(*here, "parameterType"), fields.words(*space, "list")
     if choices:
-        return {"values": choices}
+        for index, choice in enumerate(choices):
+            if choice in choices[:index]:
+                fields.change((*space, "list", index), "it is given twice, and is tried once")
+        return {"values": list(dict.fromkeys(choices))}
     if kind in ("discrete", "categorical"):
         raise InputError(
             "its feasibleSpace has no list", path=place, hint="write list: [...] with its choices"
@@ -423,7 +432,7 @@ def _section(fields: Fields, search: str) -> dict[str, Any]:
     if parallel is not None:
         fields.keep(("spec", "parallelTrialCount"), "sweep.parallel")
     most = fields.number("spec", "maxTrialCount")
-    if most is not None:
+    if most is not None and most > 0:
         section["trials"] = most
         fields.keep(("spec", "maxTrialCount"), "sweep.trials")
     elif search != "grid":

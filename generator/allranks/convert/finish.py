@@ -91,30 +91,33 @@ def problems_of(
         chart: the chart.
         name: the release's name; "" where it is not to be judged.
     """
-    unreadable_numbers = list(_numbers(values, ()))
-    if unreadable_numbers:
-        return unreadable_numbers
+    if unheld := unheld_numbers(values):
+        return unheld
     merged = merge(_defaults(chart), values)
-    # The chart's defaults are of the right shape: what is missing here and is among them is there.
-    findings = [
-        (path, problem)
-        for path, problem in schema_problems(chart, values, _nowhere)
-        if _existing(values, path) == path or _existing(merged, path) != path
-    ]
+
+    def counts(path: FieldPath) -> bool:
+        # The defaults are of the right shape: what is missing here and is among them is there.
+        return _existing(values, path) == path or _existing(merged, path) != path
+
+    findings = schema_problems(chart, values, _nowhere, counts=counts)
     if chart in names.WORKLOADS:
         unreadable = tuple(path for path, _ in findings)
         findings = [*findings, *check.find_problems(merged, _nowhere, name, "", unreadable)]
     return findings
 
 
-def _numbers(node: Any, path: FieldPath) -> Iterator[tuple[FieldPath, Problem]]:
+def unheld_numbers(values: Mapping[str, Any]) -> list[tuple[FieldPath, Problem]]:
     """The numbers that Helm does not hold as they are written."""
+    return list(_unheld_numbers(values, ()))
+
+
+def _unheld_numbers(node: Any, path: FieldPath) -> Iterator[tuple[FieldPath, Problem]]:
     if isinstance(node, dict):
         for key, value in node.items():
-            yield from _numbers(value, (*path, key))
+            yield from _unheld_numbers(value, (*path, key))
     elif isinstance(node, list):
         for index, value in enumerate(node):
-            yield from _numbers(value, (*path, index))
+            yield from _unheld_numbers(value, (*path, index))
     elif isinstance(node, int | float) and not isinstance(node, bool):
         is_held = abs(node) <= MAX_EXACT_INT if isinstance(node, int) else math.isfinite(node)
         if not is_held:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from allranks.convert import finish, job, pod_jobs, pods, podsets
-from allranks.convert.podsets import PodSet
 from allranks.convert.verdicts import METADATA, Fields, Rule, Rules, carried, changed, lost
 from allranks.errors import InputError
 
 if TYPE_CHECKING:
+    from allranks.convert.podsets import PodSet
     from allranks.convert.registry import Context, Manifest
     from allranks.convert.verdicts import Conversion, FieldPath
 
@@ -24,13 +24,16 @@ _S = "spec.replicaSpecs[]"
 _R = "spec.runPolicy"
 _RETRIES: FieldPath = ("spec", "runPolicy", "jobMaxRetryCount")
 _TTL: FieldPath = ("spec", "runPolicy", "ttlSecondsAfterFinished")
+_LOG = f"{_R}.logMonitoringConfiguration"
+_WAITS = ("expectedRecurringFrequencyInSeconds", "expectedStartCutOffInSeconds")
+_PROGRESS = "any line of output and any collective is progress, and no pattern is looked for"
 _FULL = "a pod that fails is replaced, and the ranks of all start anew"
 FIELDS: tuple[Rule, ...] = (
     *METADATA,
     carried("spec.nprocPerNode", "procsPerNode"),
     changed(f"{_S}.name", "", "a job's pods have the roles of their workload"),
     carried(f"{_S}.replicas", "nodes"),
-    lost(f"{_S}.spares", "torchrun.spares are pods that stand by: set it where you want them"),
+    carried(f"{_S}.spares", "torchrun.spares"),
     *pods.fields_at(f"{_S}.template"),
     carried(f"{_R}.activeDeadlineSeconds", "runPolicy.activeDeadlineSeconds"),
     carried(f"{_R}.suspend", "runPolicy.suspend"),
@@ -38,10 +41,11 @@ FIELDS: tuple[Rule, ...] = (
     changed(f"{_R}.cleanPodPolicy", "", "what has finished stays with its Job, and holds nothing"),
     changed(f"{_R}.jobMaxRetryCount", "runPolicy.backoffLimit", "it counts for each pod"),
     changed(f"{_R}.restartPolicy.**", "runPolicy.backoffLimit", _FULL),
-    lost(
-        f"{_R}.logMonitoringConfiguration[].**",
-        "no pattern is looked for in the log: runPolicy.stallSeconds notices a job that hangs",
+    *(
+        changed(f"{_LOG}[].{key}", "runPolicy.stallSeconds", _PROGRESS)
+        for key in ("name", "logPattern", *_WAITS)
     ),
+    lost(f"{_LOG}[].**", "nothing looks for numbers in the log"),
     lost(f"{_R}.faultDeadlineSeconds", "runPolicy.activeDeadlineSeconds is the only deadline"),
     lost(f"{_R}.startupDeadlineSeconds", "runPolicy.activeDeadlineSeconds is the only deadline"),
 )
@@ -72,29 +76,50 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     retries = fields.number(*_RETRIES)
     if retries is not None:
         job.retry(fields, retries, _RETRIES)
-    for index, _ in fields.items(*_SPECS):
-        if fields.get(*_SPECS, index, "spares") == 0:
-            fields.change((*_SPECS, index, "spares"), "there are none")
+    _spares(fields)
+    _stall(fields)
     return finish.conversion(fields, queue=queue)
+
+
+def _spares(fields: Fields) -> None:
+    """Carry how many pods stand by."""
+    spares = 0
+    for index, _ in fields.items(*_SPECS):
+        here: FieldPath = (*_SPECS, index, "spares")
+        count = fields.number(*here)
+        if count is not None and count >= 0:
+            spares += count
+            fields.keep(here, "torchrun.spares")
+            if count:
+                fields.put(("torchrun", "spares"), spares, here)
+
+
+def _stall(fields: Fields) -> None:
+    """Carry how long a log may be without a line that is expected again and again.
+
+    A rule that expects its line once says nothing of a job that stands still.
+    """
+    here: FieldPath = ("spec", "runPolicy", "logMonitoringConfiguration")
+    waits: list[tuple[int, FieldPath]] = []
+    for index, _ in fields.items(*here):
+        again, start = (fields.number(*here, index, key) for key in _WAITS)
+        if again is None or again <= 0:
+            fields.leave((*here, index), "no line is expected in the log at a time")
+            continue
+        # Until its start a rule waits for longer than afterwards, and the ranks start here as well.
+        waits.append((max(again, start or 0), (*here, index, _WAITS[0])))
+    if waits:
+        seconds, source = min(waits)
+        fields.put(("runPolicy", "stallSeconds"), seconds, source)
+        fields.put(("runPolicy", "onStall"), "end", source)
 
 
 def _sets(fields: Fields) -> list[PodSet]:
     sets = []
     for index, _ in fields.items(*_SPECS):
         here: FieldPath = (*_SPECS, index)
-        path: FieldPath = (*here, "template")
-        job.check_containers(fields, path)
-        replicas = fields.number(*here, "replicas")
         name = fields.text(*here, "name") or f"number {index + 1}"
-        sets.append(
-            PodSet(
-                name=name,
-                replicas=1 if replicas is None else replicas,
-                path=path,
-                template=fields.mapping(*path),
-                sizes=((*here, "replicas"),),
-            )
-        )
+        sets.append(job.replicas_of(fields, here, name))
     if not sets:
         raise InputError(
             "there are no replicas", path="spec.replicaSpecs", hint="write the whole object"

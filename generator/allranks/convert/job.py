@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from allranks.convert import finish, pod_jobs, pod_names, pods, podsets
 from allranks.convert.podsets import PodSet
 from allranks.convert.verdicts import (
+    MANAGED_BY,
     METADATA,
     Fields,
     Outcome,
@@ -54,7 +55,7 @@ SPEC = (
     lost("backoffLimitPerIndex", "runPolicy.backoffLimit counts for each pod"),
     lost("maxFailedIndexes", "a job fails with the first pod that has no retry left"),
     lost("successPolicy.**", "a job is done when all of its ranks are"),
-    lost("managedBy", "another controller carried it out: that of another cluster"),
+    MANAGED_BY,
     changed("podFailurePolicy.rules[].onPodConditions[].**", "", "disruptions do not count here"),
     lost(
         "podFailurePolicy.rules[].**",
@@ -125,6 +126,29 @@ def pods_of(fields: Fields, spec: FieldPath, name: str) -> PodSet:
         parallel=min(replicas, parallel),
         sizes=((*spec, "parallelism" if completions is None else "completions"),),
         parallelism=(*spec, "parallelism"),
+    )
+
+
+def replicas_of(fields: Fields, here: FieldPath, name: str) -> PodSet:
+    """The pods of what has replicas of one template: a StatefulSet, a task, a replica spec.
+
+    Args:
+        fields: the object.
+        here: where its `replicas` and its `template` stand.
+        name: what the pods are called.
+
+    Raises:
+        InputError: it has no template with a container.
+    """
+    path: FieldPath = (*here, "template")
+    check_containers(fields, path)
+    replicas = fields.number(*here, "replicas")
+    return PodSet(
+        name=name,
+        replicas=1 if replicas is None else replicas,
+        path=path,
+        template=fields.mapping(*path),
+        sizes=((*here, "replicas"),),
     )
 
 

@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING
 
 from allranks.convert import claims, finish, job, pod_jobs, pod_names, pods, podsets
 from allranks.convert.claims import Claim
-from allranks.convert.verdicts import METADATA, Fields, Outcome, Rule, Rules, carried, changed, lost
+from allranks.convert.verdicts import (
+    MANAGED_BY,
+    METADATA,
+    Fields,
+    Outcome,
+    Rule,
+    Rules,
+    carried,
+    changed,
+    lost,
+)
 from allranks.errors import InputError
 from allranks.k8s import fields as k8s
 
@@ -59,7 +69,7 @@ FIELDS: tuple[Rule, ...] = (
     changed("spec.startupPolicy.**", "", "each pod waits for the names that it must know"),
     carried("spec.suspend", "runPolicy.suspend"),
     changed("spec.coordinator.**", "", "rank 0 is found by the chart's own Service"),
-    lost("spec.managedBy", "another controller carried it out: that of another cluster"),
+    MANAGED_BY.below("spec"),
     carried("spec.ttlSecondsAfterFinished", "runPolicy.ttlSecondsAfterFinished"),
     *claims.rules("spec.volumeClaimPolicies[].templates[]"),
     carried("spec.volumeClaimPolicies[].retentionPolicy.whenDeleted", "storage.*.keep"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands, finish, job, pod_jobs, pods, podsets
+from allranks.convert import claims, commands, finish, job, pod_jobs, pods, podsets
 from allranks.convert.podsets import PodSet
 from allranks.convert.verdicts import METADATA, Fields, Rule, Rules, carried, changed, lost
 from allranks.errors import InputError
@@ -20,21 +20,13 @@ if TYPE_CHECKING:
 KIND = "LeaderWorkerSet"
 _GROUP: FieldPath = ("spec", "leaderWorkerTemplate")
 _L = "spec.leaderWorkerTemplate"
-_EACH = (
-    "each pod has such a volume, which goes with the pod, and the claim stayed: mount one that all "
-    "share, by storage"
-)
 FIELDS: tuple[Rule, ...] = (
     *METADATA,
     lost("spec.replicas", "each group is a job of its own: start the values once for each"),
     carried(f"{_L}.size", "nodes"),
     changed(f"{_L}.restartPolicy", "runPolicy.backoffLimit", "the ranks of all pods start anew"),
     lost(f"{_L}.subGroupPolicy.**", "scheduling.topology keeps all pods together"),
-    *(
-        lost(f"{_L}.volumeClaimTemplates[].{key}", _EACH)
-        for key in ("apiVersion", "kind", "metadata.**", "spec.**", "status.**")
-    ),
-    changed(f"{_L}.persistentVolumeClaimRetentionPolicy.**", "storage.*.keep", "the volume's own"),
+    *claims.rules_of_each_pod(_L),
     *pods.fields_at(f"{_L}.leaderTemplate"),
     *pods.fields_at(f"{_L}.workerTemplate"),
     changed("spec.rolloutStrategy.**", "", "a job is not rolled out"),

@@ -113,7 +113,7 @@ def convert(manifest: Manifest, _context: Context) -> Conversion:
         )
     worker = pods.read(fields, dialect.worker, (dialect.main,))
     _templates(fields, launcher, worker)
-    _command(fields, launcher, _context)
+    _command(fields, launcher, _context, has_workers=bool(worker.container))
     _worker_command(fields, worker)
     _size(fields, dialect, launcher, worker, is_seed=is_seed)
     _settings(fields, dialect)
@@ -155,8 +155,25 @@ def _templates(fields: Fields, launcher: Pod, worker: Pod) -> None:
         pods.put(fields, launcher, "mpi")
 
 
-def _command(fields: Fields, launcher: Pod, context: Context) -> None:
+def _refuse_deepspeed(own: tuple[str, ...], launcher: Pod, *, has_workers: bool) -> None:
+    """Refuse a launcher that does not start its ranks by MPI: it would find none of the workers."""
+    runners = commands.starters(own)
+    if has_workers and commands.Runner.DEEPSPEED in runners and not runners & _OF_MPI:
+        raise InputError(
+            "its launcher calls deepspeed, which reaches the workers by pdsh and a file of hosts, "
+            "and not by MPI",
+            path=dotted((*launcher.container, "command" if launcher.command else "args")),
+            hint="write it as a PyTorchJob whose workers run the same line, and convert that: "
+            "torchrun starts the ranks then",
+        )
+
+
+_OF_MPI = {commands.Runner.MPIRUN, commands.Runner.HOROVODRUN}
+
+
+def _command(fields: Fields, launcher: Pod, context: Context, *, has_workers: bool) -> None:
     own = jobs.command_of(fields, launcher, context)
+    _refuse_deepspeed(own, launcher, has_workers=has_workers)
     words, is_changed = commands.arriving(own, launcher.variables)
     source: FieldPath = (*launcher.container, "command" if launcher.command else "args")
     fields.put(("command",), list(words), source)

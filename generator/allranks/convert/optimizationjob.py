@@ -83,7 +83,13 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
             path="spec.parameters",
             hint="use them in trainJobTemplate, as {{.NAME}}",
         )
-    fields.values = trials.values(inner.values, {"parameters": own, **_section(fields)})
+    spaces: dict[str, FieldPath] = {
+        trials.parameter_name(name): ("spec", "parameters", index, "searchSpace")
+        for name, (index, _) in parameters.items()
+    }
+    section = {"parameters": own, **_section(fields)}
+    section = trials.bounded(fields, section, spaces, ("spec", "numTrials"))
+    fields.values = trials.values(inner.values, section)
     pods.labels(fields, ("metadata",), ())
     fields.note(
         f"start it with `{names.CLI} sweep run NAME -f FILE`: plain Helm has no search but a grid"
@@ -103,7 +109,7 @@ def _parameters(fields: Fields) -> dict[str, tuple[int, dict[str, Any]]]:
             ("spec", "parameters", index), f"sweep.parameters.{trials.parameter_name(name)}"
         )
         if isinstance(choices, list) and choices:
-            parameters[name] = (index, {"values": [str(choice) for choice in choices]})
+            parameters[name] = (index, {"values": list(dict.fromkeys(map(str, choices)))})
             continue
         kind = "logUniform" if fields.has(*here, "logUniform") else "uniform"
         ends = {key: trials.number(fields.get(*here, kind, key)) for key in ("min", "max")}

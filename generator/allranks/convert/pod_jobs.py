@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import claims, commands, jobs, mpi_hosts, pods
+from allranks.convert import claims, commands, jobs, mpi_hosts, pods, trials
 from allranks.convert.commands import Runner
 from allranks.convert.podsets import MPI, MXNET, PYTORCH, TENSORFLOW, PodSet, Shape
 from allranks.convert.rewrite import Rewrite, drop_dangling
@@ -169,7 +169,8 @@ def _check_ranks(fields: Fields, context: Context, shape: Shape) -> None:
                 "nothing in it calls torchrun, and the chart does: the image must have torch. Each "
                 "pod has one process, as before"
             )
-        if program.runner is not Runner.TORCHRUN or "PET_NNODES" in podset.variables:
+        is_said = program.is_alone or "PET_NNODES" in podset.variables
+        if program.runner is not Runner.TORCHRUN or is_said:
             continue
         here: FieldPath = (*podset.path, "spec", "containers", podset.index)
         nnodes = program.options.get("nnodes", "1")
@@ -240,7 +241,8 @@ def _array(
         "parallel": parallel,
         "maxFailedTrials": 0,
     }
-    fields.put(("sweep",), sweep)
+    size = podset.sizes[0] if podset.sizes else podset.path
+    fields.put(("sweep",), trials.bounded(fields, sweep, {"index": size}, size))
     if podset.parallelism and fields.number(*podset.parallelism) == parallel:
         fields.keep(podset.parallelism, "sweep.parallel")
     for size in podset.sizes:

@@ -18,6 +18,7 @@ from allranks.convert.verdicts import (
     lost,
 )
 from allranks.errors import InputError
+from allranks.humanize import plural
 
 if TYPE_CHECKING:
     from allranks.convert.pods import Pod
@@ -81,6 +82,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     jobs.put(fields, pod, program, "auto" if processes is None else str(processes))
     _same(fields, {name: other for name, other in templates.items() if name != role}, pod)
     _size(fields, roles, pod, program)
+    _alone(fields, pod, program)
     jobs.processes(fields, pod, program, _processes(fields, pod, program), ("spec", "nprocPerNode"))
     kubeflow.run_policy(fields, ("spec", "runPolicy"))
     for name in roles:
@@ -205,6 +207,19 @@ def _size(fields: Fields, roles: list[str], pod: Pod, program: commands.Program)
         fields.say((*_path(role), "replicas"), outcome, "nodes", why)
     if pod.gpus:
         fields.put(("gpusPerNode",), pod.gpus, (*pod.container, "resources"))
+
+
+def _alone(fields: Fields, pod: Pod, program: commands.Program) -> None:
+    """Say where pods that were told nothing of each other train together here."""
+    nodes = fields.values["nodes"]
+    if not program.is_alone or nodes == 1:
+        return
+    for key in ("command", "args"):
+        fields.leave(
+            (*pod.container, key),
+            f"its deepspeed names no hosts: each of {plural(nodes, 'pod')} trained by itself; here "
+            "all of them train together",
+        )
 
 
 def _processes(fields: Fields, pod: Pod, program: commands.Program) -> int | None:

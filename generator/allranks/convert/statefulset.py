@@ -8,20 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.convert import finish, job, pod_jobs, pod_names, pods, podsets
-from allranks.convert.podsets import PodSet
-from allranks.convert.verdicts import METADATA, Beside, Fields, Rule, Rules, carried, changed, lost
+from allranks.convert import claims, finish, job, pod_jobs, pod_names, pods, podsets
+from allranks.convert.verdicts import METADATA, Beside, Fields, Rule, Rules, carried, changed
 from allranks.errors import InputError
 
 if TYPE_CHECKING:
     from allranks.convert.registry import Context, Manifest
-    from allranks.convert.verdicts import Conversion, FieldPath
+    from allranks.convert.verdicts import Conversion
 
 KIND = "StatefulSet"
-_EACH = (
-    "each pod has such a volume, which goes with the pod, and the claim stayed: mount one that all "
-    "share, by storage"
-)
 FIELDS: tuple[Rule, ...] = (
     *METADATA,
     carried("spec.replicas", "nodes"),
@@ -32,13 +27,7 @@ FIELDS: tuple[Rule, ...] = (
     changed("spec.revisionHistoryLimit", "", "Helm keeps the revisions of a release"),
     changed("spec.minReadySeconds", "", "no pod of a job waits for another's readiness"),
     changed("spec.ordinals.**", "", "ranks are counted from 0"),
-    *(
-        lost(f"spec.volumeClaimTemplates[].{key}", _EACH)
-        for key in ("apiVersion", "kind", "metadata.**", "spec.**", "status.**")
-    ),
-    changed(
-        "spec.persistentVolumeClaimRetentionPolicy.**", "storage.*.keep", "it is the volume's own"
-    ),
+    *claims.rules_of_each_pod("spec"),
     *pods.fields_at("spec.template"),
 )
 _RULES = Rules(FIELDS)
@@ -55,16 +44,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         InputError: its pods are no job.
     """
     fields = Fields(manifest, rules=_RULES, unknown=f"a {KIND} has no such field")
-    path: FieldPath = ("spec", "template")
-    job.check_containers(fields, path)
-    replicas = fields.number("spec", "replicas")
-    podset = PodSet(
-        name="its pods",
-        replicas=1 if replicas is None else replicas,
-        path=path,
-        template=fields.mapping(*path),
-        sizes=(("spec", "replicas"),),
-    )
+    podset = job.replicas_of(fields, ("spec",), "its pods")
     shape = podsets.shape([podset], KIND, context.entrypoint)
     if shape.key is None:
         raise InputError(

@@ -235,7 +235,7 @@ def _about(fields: Fields) -> None:
 def _labels(fields: Fields, prefix: FieldPath) -> None:
     for above in ("metadata", "spec"):
         for key in ("labels", "annotations"):
-            for name, value in (fields.get(above, key) or {}).items():
+            for name, value in fields.mapping(above, key).items():
                 path: FieldPath = (above, key, name)
                 if str(name).startswith(
                     (f"{GROUP}/", f"{names.DOMAIN}/", "kubectl.kubernetes.io/")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from allranks.convert import finish, pods, podsets, roles, runtimes
 from allranks.convert.rewrite import Rewrite, drop_dangling
 from allranks.convert.verdicts import (
+    MANAGED_BY,
     METADATA,
     Beside,
     Fields,
@@ -73,7 +74,7 @@ FIELDS: tuple[Rule, ...] = (
     carried("spec.annotations.*", "annotations"),
     carried("spec.suspend", "runPolicy.suspend"),
     carried("spec.activeDeadlineSeconds", "runPolicy.activeDeadlineSeconds"),
-    lost("spec.managedBy", "another controller carried it out: that of another cluster"),
+    MANAGED_BY.below("spec"),
 )
 _RULES = Rules(FIELDS)
 _OWN_MANAGER = "trainer.kubeflow.org/trainjob-controller"

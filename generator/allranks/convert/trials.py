@@ -1,14 +1,23 @@
-"""The trials of a sweep, made of the job that another project runs for each of them."""
+"""The trials of a sweep, made of the job that another project runs for each of them.
+
+The parameters are read as a sweep reads them, so that what it has no form for is refused at the
+field of the old object, and not at the values that were made of it.
+"""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any
 
+from allranks.convert import finish
+from allranks.convert.verdicts import dotted
 from allranks.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+    from allranks.convert.verdicts import FieldPath, Fields
+    from allranks.sweep.model import Parameter
 
 SWEEP = "sweep"
 TRIAL = "trial"
@@ -46,6 +55,64 @@ def values(job: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
             trial["values"] = {workload: job[workload]}
         section["trial"] = trial
     return {"workload": SWEEP, **shared, SWEEP: section}
+
+
+def bounded(
+    fields: Fields,
+    section: Mapping[str, Any],
+    sources: Mapping[str, FieldPath],
+    path: FieldPath,
+) -> dict[str, Any]:
+    """A sweep's section with as many trials as it may have: a combination is tried once.
+
+    Args:
+        fields: the object, which gets a verdict where there are fewer trials than it says.
+        section: the sweep's section, with its parameters and its search.
+        sources: by the name of a parameter, the field that it was made of.
+        path: the field that says how many trials there are.
+
+    Raises:
+        InputError: a sweep has no such parameter, or there are too many combinations for a grid.
+    """
+    from allranks.sweep import model
+    from allranks.sweep.spec import parse
+
+    total = _combinations(section["parameters"], sources)
+    given = section.get("trials")
+    if given is None:
+        if total is None or total <= parse.UNBOUNDED_MAX:
+            return dict(section)
+        if total > model.TRIALS_MAX:
+            raise InputError(
+                f"it has {total:,} trials, and a sweep has at most {model.TRIALS_MAX:,}",
+                path=dotted(path),
+                hint="ask for fewer of them",
+            )
+        return {**section, "trials": total}
+    most = model.TRIALS_MAX if total is None else min(total, model.TRIALS_MAX)
+    if given > most:
+        why = f"{most:,} are the most of a sweep"
+        if most == total:
+            why = f"there are {total:,} combinations, and each is tried once"
+        fields.change(path, why if total != 1 else "there is one combination", "sweep.trials")
+    return {**section, "trials": min(given, most)}
+
+
+def _combinations(
+    parameters: Mapping[str, Mapping[str, Any]], sources: Mapping[str, FieldPath]
+) -> int | None:
+    """How many combinations there are; None where they cannot be counted."""
+    from allranks.sweep.search import space
+    from allranks.sweep.spec import parameters as spec_parameters
+
+    spaces: list[Parameter] = []
+    for name, form in parameters.items():
+        reading = spec_parameters.ParameterReader()
+        spaces += spec_parameters.parameters(reading, (SWEEP, "parameters"), {name: form})
+        unheld = [problem for _, problem in finish.unheld_numbers(form)]
+        for problem in (*unheld, *reading.problems):
+            raise InputError(problem.message, path=dotted(sources[name]), hint=problem.hint)
+    return space.combinations(spaces)
 
 
 def holder(name: str) -> str:

@@ -106,6 +106,8 @@ METADATA = (
     ),
     changed("status.**", "", "it is the state of the old run"),
 )
+# What says who carries an object out, of the kinds that may be carried out by another cluster.
+MANAGED_BY = lost("managedBy", "another controller carried it out: that of another cluster")
 
 
 class Rules:

@@ -128,20 +128,11 @@ def _tasks(fields: Fields) -> list[PodSet]:
     sets = []
     for index, _ in fields.items(*_TASKS):
         here: FieldPath = (*_TASKS, index)
-        path: FieldPath = (*here, "template")
-        job.check_containers(fields, path)
-        replicas = fields.number(*here, "replicas")
-        if replicas == 0:
+        podset = job.replicas_of(fields, here, fields.text(*here, "name") or f"default{index}")
+        if podset.replicas == 0:
             fields.change(here, "it has no pods")
-            continue
-        podset = PodSet(
-            name=fields.text(*here, "name") or f"default{index}",
-            replicas=1 if replicas is None else replicas,
-            path=path,
-            template=fields.mapping(*path),
-            sizes=((*here, "replicas"),),
-        )
-        sets.append(podset)
+        else:
+            sets.append(podset)
     if not sets:
         raise InputError("there are no tasks", path="spec.tasks", hint="write the whole object")
     return sets

@@ -47,9 +47,10 @@ def find_problems(
     values: Mapping[str, Any],
     locate: Callable[[ValuesPath], str],
     token_of: TypedText = lambda *_: "",
+    counts: Callable[[ValuesPath], bool] = lambda _: True,
 ) -> list[tuple[ValuesPath, Problem]]:
-    """The problems of `validate`, each with its path as keys."""
-    return find_with(engine(workload), values, locate, token_of)
+    """The problems of `validate`, each with its path as keys; only of paths that count."""
+    return find_with(engine(workload), values, locate, token_of, counts)
 
 
 def find_with(
@@ -57,6 +58,7 @@ def find_with(
     values: Mapping[str, Any],
     locate: Callable[[ValuesPath], str],
     token_of: TypedText = lambda *_: "",
+    counts: Callable[[ValuesPath], bool] = lambda _: True,
 ) -> list[tuple[ValuesPath, Problem]]:
     """The problems that a schema finds, each with its path as keys.
 
@@ -65,8 +67,9 @@ def find_with(
         values: as of `validate`; so are the others.
         locate: see there.
         token_of: see there.
+        counts: says whether a problem at a path is one.
     """
-    violations = _one_per_path(judge.violations(values))
+    violations = [item for item in _one_per_path(judge.violations(values)) if counts(item.path)]
     rest = [violation for violation in violations if violation.keyword == MORE]
     violations = [violation for violation in violations if violation.keyword != MORE]
     if len(violations) > _WORDED_MAX:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import compare, original, registry
+from allranks.convert import compare, original, registry, trials
 from allranks.convert.slurm import job as slurm
 from allranks.convert.verdicts import dotted
-from allranks.errors import InputError
+from allranks.errors import InputError, InvalidValues, Problem
 from allranks.humanize import plural
 from allranks.service import trainer_runtimes
 from allranks.values import files, merge, strvals
@@ -21,7 +21,7 @@ from allranks.values.sources import CONVERTED, STDIN_NAME, Sources
 from allranks.yamlio import comments, dump, load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from allranks.cluster.interface import KubeClient
     from allranks.convert.verdicts import Conversion
@@ -82,14 +82,70 @@ def convert(
         namespace=namespace,
         entrypoint=entrypoint,
     )
+    _check_sweeps(scripts)
     if scripts and not documents:
         return registry.Result(tuple(scripts))
-    result = registry.convert_all(documents, context)
+    result = values_of(documents, context)
     conversions = [
         replace(conversion, comments=remarks.get(conversion.source, {}))
         for conversion in result.conversions
     ]
     return replace(result, conversions=(*scripts, *conversions))
+
+
+def values_of(documents: Iterable[registry.Document], context: registry.Context) -> registry.Result:
+    """The jobs among objects as values that `validate` takes.
+
+    Args:
+        documents: the objects.
+        context: what else is known.
+
+    Raises:
+        InputError: one of them cannot be converted; all problems are in it.
+    """
+    result = registry.convert_all(documents, context)
+    _check_sweeps(result.conversions)
+    return result
+
+
+def _check_sweeps(conversions: Iterable[Conversion]) -> None:
+    """Refuse what `validate` would not take, with all problems.
+
+    Raises:
+        InvalidValues: there are some.
+    """
+    if problems := [problem for made in conversions for problem in _problems(made)]:
+        raise InvalidValues(problems)
+
+
+def _problems(conversion: Conversion) -> tuple[Problem, ...]:
+    """What `validate` says of a sweep's values once its parameters are put in.
+
+    All other values are settled by their converters, with the rules that `validate` has.
+    """
+    is_sweep = conversion.values.get("workload") == trials.SWEEP
+    if not is_sweep or not trials.reached(conversion.values):
+        return ()
+    from allranks.service import prepare
+
+    line = f":{conversion.line}" if conversion.line else ""
+    try:
+        prepare.prepare(as_sources(conversion), release=conversion.name, by_helm=False)
+    except InvalidValues as error:
+        problems = error.problems
+    except InputError as error:
+        problems = (error.problem,)
+    else:
+        return ()
+    return tuple(
+        Problem(
+            f"{conversion.kind} {conversion.name}",
+            f"no sweep has the values that are made of it: {problem.path}: {problem.message}",
+            problem.hint,
+            f"{conversion.source}{line}",
+        )
+        for problem in problems
+    )
 
 
 def script(
@@ -107,7 +163,9 @@ def script(
         InputError: it cannot be read or be a run; every problem is in it.
     """
     source = STDIN_NAME if path.strip() == files.STDIN else path
-    return slurm.convert(files.read(path), source, words=words, args=args, namespace=namespace)
+    made = slurm.convert(files.read(path), source, words=words, args=args, namespace=namespace)
+    _check_sweeps((made,))
+    return made
 
 
 def as_sources(conversion: Conversion) -> Sources:

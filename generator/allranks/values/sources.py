@@ -8,6 +8,7 @@ the command line, then what the queue imposes, then the marks that a queue leave
 
 from __future__ import annotations
 
+import functools
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from allranks import names, resources
 from allranks.errors import InputError
 from allranks.values import files, presets, strvals
-from allranks.values.merge import merge, overlay
+from allranks.values.merge import copy, merge, overlay
 from allranks.values.queue import Overridden, QueueBlock, overridden
 from allranks.yamlio.document import ValuesDocument
 from allranks.yamlio.load import load as load_yaml
@@ -223,7 +224,14 @@ def defaults(workload: str) -> dict[str, Any]:
         workload: one of `names.WORKLOADS`.
     """
     path = resources.folder("charts") / workload / "values.yaml"
-    return load_yaml(files.read(str(path)), f"charts/{workload}/values.yaml").data
+    data = _parsed(files.read(str(path)), f"charts/{workload}/values.yaml")
+    return {key: copy(value) for key, value in data.items()}
+
+
+@functools.lru_cache(maxsize=16)
+def _parsed(data: bytes, name: str) -> dict[str, Any]:
+    """A chart's values file; a sweep asks for that of its trials again and again."""
+    return load_yaml(data, name).data
 
 
 def find(layers: Sequence[ValuesDocument | Flag], path: Sequence[str | int]) -> str:

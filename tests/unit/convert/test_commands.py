@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from typing import Any
+import os
+import subprocess
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -8,6 +10,9 @@ from hypothesis import strategies as st
 
 from allranks.convert import commands
 from allranks.convert.commands import Runner
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TORCHRUN = [
     (["torchrun", "train.py", "a"], ["python3", "-u", "train.py", "a"], {"maxRestarts": 0}),
@@ -54,6 +59,67 @@ def test_torchrun_is_taken_off(words: list[str], command: list[str], values: Any
         list(program.command),
         dict(program.values),
     )
+
+
+RANK = '"$0" --local_rank="$LOCAL_RANK" "$@"'
+DEEPSPEED: list[tuple[list[str], list[str], dict[str, str], bool]] = [
+    (
+        ["--num_gpus", "8", "train.py", "--num_gpus", "2"],
+        ["sh", "-c", f"exec python3 -u {RANK}", "train.py", "--num_gpus", "2"],
+        {"nproc-per-node": "8"},
+        True,
+    ),
+    (
+        ["--no_local_rank", "--module", "app.train"],
+        ["python3", "-u", "-m", "app.train"],
+        {"nproc-per-node": "gpu"},
+        True,
+    ),
+    (
+        ["--no_python", "--enable_each_rank_log=/l", "-H", "/dev/null", "./run"],
+        ["sh", "-c", f"exec {RANK}", "./run"],
+        {"nproc-per-node": "gpu", "log-dir": "/l", "redirects": "3"},
+        True,
+    ),
+    (
+        ["--hostfile=/job/hosts", "--no_local_rank", "--num_nodes=2", "t.py"],
+        ["python3", "-u", "t.py"],
+        {"nproc-per-node": "gpu", "nnodes": "2", "master-addr": ""},
+        False,
+    ),
+    (
+        ["-i", "a:0,1@b:2,3", "--no_local_rank", "--master_addr", "a", "t.py"],
+        ["python3", "-u", "t.py"],
+        {"nproc-per-node": "2", "nnodes": "2", "master-addr": "a"},
+        False,
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "command", "options", "is_alone"), DEEPSPEED)
+def test_deepspeed_is_taken_off(
+    words: list[str], command: list[str], options: Any, is_alone: bool
+) -> None:
+    """Each process runs what deepspeed gave it, and torchrun starts as many of them."""
+    program = commands.read(["deepspeed", *words])
+    assert (Runner.TORCHRUN, command, options, is_alone) == (
+        program.runner,
+        list(program.command),
+        dict(program.options),
+        program.is_alone,
+    )
+
+
+def test_a_script_gets_the_words_that_deepspeed_gave_it(tmp_path: Path) -> None:
+    """Its own words as they were typed, or as its shell made them, behind --local_rank."""
+    script = tmp_path / "a b.sh"
+    script.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n', encoding="utf-8")
+    script.chmod(0o755)
+    line = f"deepspeed --no_python '{script}' --x '$HOME it' \"$NAME\""
+    program = commands.read(["sh", "-c", line])
+    env = {"PATH": os.environ["PATH"], "LOCAL_RANK": "3", "NAME": "n m"}
+    run = subprocess.run(program.command, env=env, capture_output=True, text=True, check=True)
+    assert ["--local_rank=3", "--x", "$HOME it", "n m"] == run.stdout.splitlines()
 
 
 SCRIPTS = [
@@ -108,7 +174,9 @@ RUNNERS = [
     (["horovodrun", "-np", "2", "a"], Runner.HOROVODRUN),
     (["accelerate", "launch", "t.py"], Runner.ACCELERATE),
     (["python", "-m", "accelerate.commands.launch", "t.py"], Runner.ACCELERATE),
-    (["deepspeed", "t.py"], Runner.DEEPSPEED),
+    (["deepspeed", "t.py"], Runner.TORCHRUN),
+    (["deepspeed", "--autotuning", "run", "t.py"], Runner.DEEPSPEED),
+    (["deepspeed", "--exclude", "localhost:3", "t.py"], Runner.DEEPSPEED),
     (["bash", "-c", "if true; then torchrun t.py; fi"], Runner.NESTED),
     (["bash", "-c", "torchrun a.py; torchrun b.py"], Runner.NESTED),
     (["bash", "-c", "torchrun a.py | tee log"], Runner.NESTED),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.converted import lost, refusal, sample
+from tests.converted import lost, refusal, sample, text_as_jobs
 
 
 def test_an_experiment_is_a_sweep() -> None:
@@ -64,6 +64,57 @@ def test_a_trial_of_ranks_runs_under_torchrun() -> None:
     assert {"range": {"min": 0.01, "max": 0.03, "step": 0.01}} == values["sweep"]["parameters"][
         "lr"
     ]
+
+
+def _grid(spaces: str, most: int, kind: str = "grid") -> str:
+    """An Experiment whose trials read a and b."""
+    return (
+        "apiVersion: kubeflow.org/v1beta1\nkind: Experiment\nmetadata: {name: grid}\nspec:\n"
+        f"  algorithm: {{algorithmName: {kind}}}\n  maxTrialCount: {most}\n"
+        "  objective: {type: minimize, objectiveMetricName: loss}\n"
+        f"  parameters: {spaces}\n"
+        "  trialTemplate:\n"
+        "    trialParameters: [{name: a, reference: a}, {name: b, reference: b}]\n"
+        "    trialSpec:\n"
+        "      apiVersion: batch/v1\n      kind: Job\n"
+        "      spec: {template: {spec: {restartPolicy: Never, containers: [{name: x, image: i:1,\n"
+        "        command: [python, a.py, '${trialParameters.a}', '${trialParameters.b}']}]}}}\n"
+    )
+
+
+A = "{name: a, parameterType: categorical, feasibleSpace: {list: [u, v, u]}}"
+B = "{name: b, parameterType: int, feasibleSpace: {min: '1', max: '3'}}"
+
+
+@pytest.mark.parametrize("kind", ["grid", "random", "tpe"])
+def test_no_more_trials_than_there_are_combinations(kind: str) -> None:
+    """A maxTrialCount above the number of combinations is that number, and a twin is left out."""
+    conversion = text_as_jobs(_grid(f"[{A}, {B}]", 12, kind)).conversions[0]
+    sweep = conversion.values["sweep"]
+    assert (["u", "v"], 6) == (sweep["parameters"]["a"]["values"], sweep["trials"])
+    assert {
+        "spec.parameters[0].feasibleSpace.list[2]": "it is given twice, and is tried once",
+        "spec.maxTrialCount": "there are 6 combinations, and each is tried once",
+    } == {
+        verdict.path: verdict.why for verdict in conversion.verdicts if "tried once" in verdict.why
+    }
+
+
+def test_trials_that_there_may_be_stay_as_many() -> None:
+    """A maxTrialCount of fewer trials than combinations is carried as it is."""
+    assert 5 == text_as_jobs(_grid(f"[{A}, {B}]", 5)).conversions[0].values["sweep"]["trials"]
+
+
+@pytest.mark.parametrize(
+    "space",
+    ["min: '3', max: '1'", "min: '1', max: '1e300'", "min: '1', max: '3', step: '-1'"],
+)
+def test_a_space_that_no_sweep_has_is_refused_at_its_field(space: str) -> None:
+    """What `validate` would say of a parameter is said of the field that it is made of."""
+    given = f"{{name: b, parameterType: int, feasibleSpace: {{{space}}}}}"
+    problem = refusal(_grid(f"[{A}, {given}]", 5))
+    assert problem.path == "spec.parameters[1].feasibleSpace"
+    assert problem.hint
 
 
 def test_an_optimization_job_is_a_sweep_too() -> None:

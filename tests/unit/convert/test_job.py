@@ -39,6 +39,23 @@ def test_a_pod_alone_is_a_sweep_of_one_trial() -> None:
     )
 
 
+INDEXED = (
+    "apiVersion: batch/v1\nkind: Job\nmetadata: {name: many}\nspec:\n  completions: %s\n"
+    "  template: {spec: {containers: [{name: a, image: x, command: [python, a.py]}]}}\n"
+)
+
+
+def test_many_pods_are_as_many_trials() -> None:
+    """A sweep of many trials says how many there are, and there are no more than it may have."""
+    many = text_as_jobs(INDEXED % 50_000).conversions[0].values
+    assert (50_000, 49_999) == (
+        many["sweep"]["trials"],
+        many["sweep"]["parameters"]["index"]["range"]["max"],
+    )
+    for count in (200_000, 2**63):
+        assert "spec.completions" == refusal(INDEXED % count).path
+
+
 def test_the_service_of_the_pods_is_not_needed() -> None:
     """A headless Service that only names the job's pods is made by the chart."""
     result = text_as_jobs((DATA / "job.yaml").read_text())

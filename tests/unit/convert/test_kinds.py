@@ -63,6 +63,14 @@ def test_a_script_calls_mpirun_itself() -> None:
     assert "bash" == values["command"][0]
 
 
+def test_a_launcher_that_calls_deepspeed_is_refused() -> None:
+    """It would look for a file of hosts that only the old image or controller made."""
+    text = (DATA / "mpijob.yaml").read_text(encoding="utf-8").partition("\n---\n")[0]
+    problem = converted.refusal(text.replace("[mpirun, -n, ", "[deepspeed, --num_nodes, "))
+    assert "its launcher calls deepspeed" in problem.message
+    assert "PyTorchJob" in problem.hint
+
+
 def test_the_oldest_gives_each_worker_a_slot() -> None:
     """What stands beside spec has never had an effect, and is said."""
     conversion = convert("old")
@@ -234,6 +242,39 @@ def test_a_list_is_its_items() -> None:
     assert 5 == documents[1].line_of(("metadata", "name"))
 
 
+HYPERPOD = (DATA / "hyperpod.yaml").read_text(encoding="utf-8")
+
+
+def test_spares_of_hyperpod_are_spares() -> None:
+    """Pods that stand by there stand by here; a job of one pod cannot have any, and says so."""
+    spared = HYPERPOD.replace("spares: 0", "spares: 2")
+    conversion = converted.text_as_jobs(spared).conversions[0]
+    assert (4, 2) == (conversion.values["nodes"], conversion.values["torchrun"]["spares"])
+    assert not conversion.lost
+    single = converted.text_as_jobs(spared.replace("replicas: 4", "replicas: 1")).conversions[0]
+    assert {"spec.replicaSpecs[0].spares"} == converted.lost(single)
+
+
+def test_a_log_that_stands_still_is_a_run_that_does() -> None:
+    """The shortest time that a pattern may be missing, after its start, ends an attempt."""
+    rules = (
+        "logMonitoringConfiguration: ["
+        "{name: Start, logPattern: a, expectedStartCutOffInSeconds: 9}, "
+        "{name: Hang, logPattern: b, expectedRecurringFrequencyInSeconds: 300,"
+        " expectedStartCutOffInSeconds: 600}, "
+        "{name: Save, logPattern: c, expectedRecurringFrequencyInSeconds: 900, metricThreshold: 1}]"
+    )
+    text = HYPERPOD.replace("runPolicy: {", f"runPolicy: {{{rules}, ")
+    conversion = converted.text_as_jobs(text).conversions[0]
+    policy = conversion.values["runPolicy"]
+    assert (600, "end") == (policy["stallSeconds"], policy["onStall"])
+    here = "spec.runPolicy.logMonitoringConfiguration"
+    assert {
+        *(f"{here}[0].{key}" for key in ("name", "logPattern", "expectedStartCutOffInSeconds")),
+        f"{here}[2].metricThreshold",
+    } == converted.lost(conversion)
+
+
 def test_a_job_of_hyperpod_is_a_torchrun() -> None:
     """Its launcher is taken off; what its agent did besides is said, and hooks are lost."""
     conversion = convert("pod")
@@ -247,6 +288,7 @@ def test_a_job_of_hyperpod_is_a_torchrun() -> None:
     )
     assert ["python3", "-u", "train.py", "--epochs", "3"] == values["command"]
     assert not conversion.lost
-    text = (DATA / "hyperpod.yaml").read_text(encoding="utf-8")
-    hooked = converted.text_as_jobs(text.replace("train.py", "--pre-train-script=pre.sh, train.py"))
+    hooked = converted.text_as_jobs(
+        HYPERPOD.replace("train.py", "--pre-train-script=pre.sh, train.py")
+    )
     assert any("command" in path for path in converted.lost(hooked.conversions[0]))

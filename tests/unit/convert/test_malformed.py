@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from allranks.errors import InvalidValues
 from allranks.service import convert as service
 from tests import converted
 
@@ -48,6 +49,24 @@ def test_comments_stay_with_their_values(tmp_path: Path) -> None:
     )
     assert "# All of the lab's nodes." == values[at - 1]
     assert not any(line.endswith("# b']") and line.startswith("#") for line in values)
+
+
+def test_what_validate_refuses_is_refused(tmp_path: Path) -> None:
+    """A script's own text that a sweep would take for a parameter, with the script's line."""
+    script = tmp_path / "job.sbatch"
+    script.write_text("#!/bin/bash\n#SBATCH -a 0-3\npython t.py '${sweep.lr}'\n", encoding="utf-8")
+    with pytest.raises(InvalidValues, match="names no parameter") as error:
+        service.convert((str(script),))
+    assert error.value.problems[0].source == f"{script}:1"
+
+
+def test_labels_that_are_a_text_are_said() -> None:
+    """A TorchrunJob whose labels are no mapping is converted without them."""
+    text = (
+        "apiVersion: torchrun.ai/v1\nkind: TorchrunJob\nmetadata: {name: a}\n"
+        "spec: {numGPUs: 1, image: x, command: python a.py, labels: Never}\n"
+    )
+    assert "spec.labels" in converted.lost(converted.text_as_jobs(text).conversions[0])
 
 
 @pytest.mark.parametrize("replicas", ["true", "2.5", "two", "[2]"])

@@ -41,6 +41,10 @@ def _hold(job: Draft, setting: Setting) -> None:
     job.put(setting.name, ("runPolicy", "suspend"), True)
 
 
+# What a rank may be asked for a checkpoint by.
+_ASKING = ("USR1", "USR2", "WINCH", "URG", "CONT", "IO")
+
+
 def _signal(job: Draft, setting: Setting) -> None:
     wanted = amounts.signal(setting.value)
     if wanted is None:
@@ -50,7 +54,11 @@ def _signal(job: Draft, setting: Setting) -> None:
         return
     to = "runPolicy.terminationGracePeriodSeconds"
     job.put("signal", ("runPolicy", "terminationGracePeriodSeconds"), max(wanted.seconds, 1))
-    if wanted.name == "TERM":
+    if wanted.name in _ASKING and not wanted.to_script:
+        job.put("signal", ("runPolicy", "checkpointSignal"), f"SIG{wanted.name}")
+        why = "ranks with a handler get it as their pod ends, so long before it is killed"
+        job.say("signal", Outcome.CHANGED, f"runPolicy.checkpointSignal, {to}", why)
+    elif wanted.name == "TERM":
         job.say("signal", Outcome.CHANGED, to, "a pod is told to end so long before it is killed")
     else:
         job.say(

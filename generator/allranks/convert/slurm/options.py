@@ -215,7 +215,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("nodelist", "w", _V, _X, "scheduling.affinity", "by the label kubernetes.io/hostname"),
     Option("nodefile", "F", _V, _N, "", "write the nodes of the file into scheduling.affinity"),
-    Option("exclude", "x", _V, _X, "scheduling.affinity", "by the label kubernetes.io/hostname"),
+    Option("exclude", "x", _V, _X, "scheduling.avoidNodes", "by the label kubernetes.io/hostname"),
     Option("contiguous", "", _0, _X, "scheduling.topology", "nodes that are near each other"),
     Option("switches", "", _V, _X, "scheduling.topology", "nodes that are near each other"),
     Option("segment", "", _V, _X, "scheduling.topology", "nodes that are near each other"),
@@ -289,8 +289,8 @@ OPTIONS: tuple[Option, ...] = (
         "",
         _V,
         _X,
-        "runPolicy.terminationGracePeriodSeconds",
-        "a pod is told to end by SIGTERM, so long before it is killed",
+        "runPolicy.checkpointSignal, runPolicy.terminationGracePeriodSeconds",
+        "ranks get it as their pod ends, so long before it is killed",
     ),
     Option(
         "requeue", "", _0, _X, "runPolicy.backoffLimit", "a run that fails starts again, that often"

@@ -47,12 +47,12 @@ def put_gpu_type(job: Draft, option: str) -> None:
         job.put(option, ("gpuType", "value"), products[0])
         to = "gpusPerNode, gpuType.value"
     else:
-        _affinity(job, option, "nvidia.com/gpu.product", "In", products)
+        _affinity(job, option, "nvidia.com/gpu.product", products)
         to = "gpusPerNode, scheduling.affinity"
     job.say(option, Outcome.CHANGED, to, "the type is the label nvidia.com/gpu.product")
 
 
-def _affinity(job: Draft, option: str, key: str, operator: str, values: Sequence[str]) -> None:
+def _affinity(job: Draft, option: str, key: str, values: Sequence[str]) -> None:
     """Add a demand on nodes."""
     base = (
         "scheduling",
@@ -66,7 +66,7 @@ def _affinity(job: Draft, option: str, key: str, operator: str, values: Sequence
         node = node.get(step, {}) if isinstance(node, dict) else {}
     terms = node if isinstance(node, list) else []
     expressions = [*terms[0]["matchExpressions"]] if terms else []
-    expressions.append({"key": key, "operator": operator, "values": list(values)})
+    expressions.append({"key": key, "operator": "In", "values": list(values)})
     job.put(option, base, [{"matchExpressions": expressions}])
 
 
@@ -85,12 +85,16 @@ def nodelist(job: Draft, setting: Setting) -> None:
             "write the nodes by a label of theirs",
         )
         return
-    operator = "In" if setting.name == "nodelist" else "NotIn"
-    _affinity(job, setting.name, names.HOSTNAME, operator, hosts)
+    to = "scheduling.affinity"
+    if setting.name == "exclude":
+        to = "scheduling.avoidNodes"
+        job.put(setting.name, ("scheduling", "avoidNodes"), list(dict.fromkeys(hosts)))
+    else:
+        _affinity(job, setting.name, names.HOSTNAME, hosts)
     job.say(
         setting.name,
         Outcome.CHANGED,
-        "scheduling.affinity",
+        to,
         f"by the label {names.HOSTNAME}: write other names where the nodes have others",
     )
 
@@ -101,7 +105,7 @@ def constraint(job: Draft, setting: Setting) -> None:
     products = sizes.products([feature.strip().lower() for feature in features])
     is_whole = all(sizes.products([feature.strip().lower()]) for feature in features)
     if products and is_whole:
-        _affinity(job, setting.name, "nvidia.com/gpu.product", "In", products)
+        _affinity(job, setting.name, "nvidia.com/gpu.product", products)
         job.say(
             setting.name,
             Outcome.CHANGED,

@@ -372,6 +372,9 @@ class Ranks(Setup):
         elif nnodes and nodes and nnodes != nodes and main.is_srun:
             why = f"the job has {plural(nodes, 'node')}"
             self.say(line, f"--nnodes {nnodes}", Outcome.CHANGED, "nodes", why)
+        if program.is_alone and main.is_srun and (nodes or 1) > 1:
+            why = "it names no hosts: each node trained by itself; here all of them train together"
+            self.say(line, "deepspeed", Outcome.NOT_CARRIED, "", why)
         if main.is_srun and per_node > 1:
             why = (
                 f"torchrun starts the ranks of a node, and so runs once on each, not {per_node} "

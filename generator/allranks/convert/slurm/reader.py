@@ -237,7 +237,8 @@ class Reader(Ranks):
         self.set_names.update(re.findall(r"(?:^|[\s;&|(])([A-Za-z_]\w*)\+?=", whole, re.MULTILINE))
         self.set_names.update(re.findall(r"\bfor\s+([A-Za-z_]\w*)", whole))
         has_functions = re.search(r"\w+\s*\(\)|\bfunction\b", self.text) is not None
-        if words.wants_words(whole) and not self.args and not has_functions:
+        wants_words = words.wants_words(whole) and words.wants_words(self.text)
+        if wants_words and not self.args and not has_functions:
             line = self._line_with(words.wants_words)
             self.say(
                 line,

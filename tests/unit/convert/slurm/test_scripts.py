@@ -317,9 +317,47 @@ def test_what_runs_otherwise_is_not_carried() -> None:
     assert conversion.values["runPolicy"]["terminationGracePeriodSeconds"] == 120
 
 
-def test_nodes_by_name_are_affinity() -> None:
+@pytest.mark.parametrize(
+    ("signal", "policy"),
+    [
+        ("USR1@120", {"terminationGracePeriodSeconds": 120, "checkpointSignal": "SIGUSR1"}),
+        ("SIGUSR2", {"terminationGracePeriodSeconds": 60, "checkpointSignal": "SIGUSR2"}),
+        ("12@90", {"terminationGracePeriodSeconds": 90, "checkpointSignal": "SIGUSR2"}),
+        ("INT@90", {"terminationGracePeriodSeconds": 90}),
+    ],
+)
+def test_a_signal_of_the_steps_asks_the_ranks(signal: str, policy: dict[str, Any]) -> None:
+    """--signal without B: is what ranks with a handler get as their pod ends."""
+    conversion = _script(f"#SBATCH -N 2 --requeue --signal={signal}", "srun torchrun train.py")
+    assert policy == conversion.values["runPolicy"]
+    is_asked = "checkpointSignal" in policy
+    outcome = Outcome.CHANGED if is_asked else Outcome.NOT_CARRIED
+    assert outcome == _verdict(conversion, "--signal").outcome
+
+
+@pytest.mark.parametrize(
+    ("nodes", "row"),
+    [
+        (1, "deepspeed --num_gpus 8 train.py"),
+        (2, "srun deepspeed --no_ssh --node_rank=$SLURM_NODEID --no_local_rank train.py"),
+        (2, "scontrol show hostnames > hosts\ndeepspeed --hostfile hosts train.py"),
+    ],
+)
+def test_deepspeed_is_torchrun(nodes: int, row: str) -> None:
+    """Ranks of all nodes that it reached, by ssh or by srun; without either it was on the first."""
+    alone = _script("#SBATCH -N 2 --gpus-per-node=8", "srun deepspeed train.py")
+    assert ["deepspeed"] == [verdict.path for verdict in alone.lost]
+    conversion = _script("#SBATCH -N 2 --gpus-per-node=8 --ntasks-per-node=1", row)
+    values = conversion.values
+    assert ("torchrun", nodes, 8) == (values["workload"], values["nodes"], values["gpusPerNode"])
+    assert not conversion.lost
+    assert "train.py" in values["command"]
+
+
+def test_nodes_by_name_are_wanted_or_avoided() -> None:
     """--nodelist and --exclude, as host lists."""
-    conversion = _script("#SBATCH -w gpu[1-2] -x gpu7", "python train.py")
+    conversion = _script("#SBATCH -w gpu[1-2] -x gpu7,gpu[08-09]", "python train.py")
+    assert ["gpu7", "gpu08", "gpu09"] == conversion.values["scheduling"]["avoidNodes"]
     terms = conversion.values["scheduling"]["affinity"]["nodeAffinity"][
         "requiredDuringSchedulingIgnoredDuringExecution"
     ]["nodeSelectorTerms"]
@@ -327,7 +365,6 @@ def test_nodes_by_name_are_affinity() -> None:
         {
             "matchExpressions": [
                 {"key": "kubernetes.io/hostname", "operator": "In", "values": ["gpu1", "gpu2"]},
-                {"key": "kubernetes.io/hostname", "operator": "NotIn", "values": ["gpu7"]},
             ]
         }
     ]

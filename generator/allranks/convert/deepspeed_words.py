@@ -1,0 +1,126 @@
+"""deepspeed's own words: its options, and what each of its processes runs.
+
+The launcher starts a process for each GPU, tells it RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and
+MASTER_PORT as torchrun does, and gives its script ``--local_rank=N`` besides. So a job that it
+starts is torchrun's. Its options are those of deepspeed/launcher/runner.py in
+https://github.com/deepspeedai/DeepSpeed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+# Its options with a value.
+_OPTIONS = (
+    *("hostfile", "include", "exclude", "num-nodes", "num-gpus", "num-accelerators"),
+    *("master-port", "master-addr", "node-rank", "launcher", "launcher-args", "ssh-port"),
+    *("comment", "account", "enable-each-rank-log", "bind-core-list", "venv-script"),
+    *("min-elastic-nodes", "max-elastic-nodes", "autotuning"),
+)
+_FLAGS = ("module", "no-python", "no-local-rank", "no-ssh", "no-ssh-check", "force-multi")
+_MORE_FLAGS = ("save-pid", "elastic-training", "bind-cores-to-rank")
+_SHORT = {"-H": "hostfile", "-i": "include", "-e": "exclude"}
+# With these it does more than to start ranks, or starts others than all of a pod's GPUs have.
+_OTHERWISE = ("autotuning", "elastic-training", "exclude", "venv-script")
+_BINDING = ("bind-cores-to-rank", "bind-core-list")
+_NODE = re.compile(r"[A-Za-z0-9_.-]+(?::[0-9]+(?:,[0-9]+)*)?")
+# A shell's $0 is the word behind its text: the script, which its own words follow.
+_WITH_LOCAL_RANK = ' "$0" --local_rank="$LOCAL_RANK" "$@"'
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A deepspeed.
+
+    Attributes:
+        options: torchrun's options that say the same, by name, with dashes.
+        command: what each process runs.
+        rest: how many words at the end of the command are the program's own.
+        is_alone: whether it starts ranks on its own machine alone.
+        gives_local_rank: whether the command gives its script --local_rank.
+        unbound: whether it bound its ranks to cores.
+        unknown: its options that are not known here.
+    """
+
+    options: Mapping[str, str]
+    command: tuple[str, ...]
+    rest: int
+    is_alone: bool
+    gives_local_rank: bool
+    unbound: bool
+    unknown: tuple[str, ...]
+
+
+def read(words: Sequence[str]) -> Launch | None:
+    """What a deepspeed starts; None where that is more than ranks.
+
+    Args:
+        words: what follows deepspeed.
+    """
+    given: dict[str, str] = {}
+    unknown: list[str] = []
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        word, sign, value = words[at].partition("=")
+        name = _SHORT.get(word, word.lstrip("-").replace("_", "-"))
+        at += 1
+        if name in _OPTIONS:
+            given[name] = value if sign else words[at] if at < len(words) else ""
+            at += not sign
+        elif name in (*_FLAGS, *_MORE_FLAGS):
+            given[name] = "true"
+        else:
+            unknown.append(words[at - 1])
+    rest = tuple(words[at:])
+    options = _options(given)
+    if not rest or options is None:
+        return None
+    return Launch(
+        options=options,
+        command=(*_before(given), *rest),
+        rest=len(rest),
+        is_alone="master-addr" not in options,
+        gives_local_rank="no-local-rank" not in given,
+        unbound=any(name in given for name in _BINDING),
+        unknown=tuple(unknown),
+    )
+
+
+def _options(given: Mapping[str, str]) -> dict[str, str] | None:
+    """The options of torchrun in place of deepspeed's; None where torchrun has none like them."""
+    if any(name in given for name in _OTHERWISE):
+        return None
+    count = given.get("num-gpus", given.get("num-accelerators", "-1"))
+    options = {"nproc-per-node": "gpu" if count == "-1" else count}
+    nodes = given.get("num-nodes", "")
+    if "include" in given:
+        hosts = given["include"].split("@")
+        slots = {len(host.partition(":")[2].split(",")) * (":" in host) for host in hosts}
+        if len(slots) > 1 or not all(map(_NODE.fullmatch, hosts)):
+            return None
+        nodes = nodes or str(len(hosts))
+        if 0 not in slots:
+            options["nproc-per-node"] = str(slots.pop())
+    if nodes not in ("", "-1"):
+        options["nnodes"] = nodes
+    # Rank 0 is on the first host, wherever that is said; an empty file of hosts is this one alone.
+    has_hosts = given.get("hostfile", "/dev/null") != "/dev/null"
+    if has_hosts or "no-ssh" in given or nodes not in ("", "-1", "1"):
+        options["master-addr"] = given.get("master-addr", "")
+    log = given.get("enable-each-rank-log", "None")
+    return options if log == "None" else {**options, "log-dir": log, "redirects": "3"}
+
+
+def _before(given: Mapping[str, str]) -> tuple[str, ...]:
+    """The words in front of a script and its arguments."""
+    python = () if "no-python" in given else ("python3", "-u")
+    if "module" in given:
+        python = (*python, "-m")
+    if "no-local-rank" in given:
+        return python
+    return ("sh", "-c", " ".join(("exec", *python)) + _WITH_LOCAL_RANK)
