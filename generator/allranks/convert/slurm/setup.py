@@ -25,6 +25,12 @@ _SUBMIT_DIR = re.compile(r'"?\$\{?SLURM_SUBMIT_DIR\}?"?/?')
 _CONTAINERS = ("docker", "podman", "enroot")
 _RESERVED = frozenset(names.RESERVED_ENV)
 _SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|CREDENTIAL", re.IGNORECASE)
+_REQUEUING = re.compile(r"\b(?:scontrol|sbatch)\b")
+_REQUEUES = (
+    "a pod has no programs of Slurm's: let the program handle SIGTERM, and "
+    "runPolicy.backoffLimit start it again"
+)
+_TOKENIZER = re.compile(r"TOKENIZERS?_|_TOKENIZERS?$", re.IGNORECASE)
 _RENDEZVOUS = "the launcher lets the ranks meet, and tells each its rank and where rank 0 is"
 # What becomes of a line that calls one of Slurm's programs; the others only ask.
 _TOOLS = {
@@ -180,6 +186,8 @@ class Setup(Steps):
         if statement.function:
             return None
         text = self.slice(statement)
+        if program == "trap" and _REQUEUING.search(text):
+            return Outcome.NOT_CARRIED, _REQUEUES
         reads_dropped = any(name in self.meeting for name, _ in words.variables(text))
         assigned = [name for c in statement.commands for name, _ in shell_text.assigned_by(c)]
         only_assigns = bool(assigned) and all(
@@ -332,7 +340,7 @@ class Setup(Steps):
         """Make a variable one of the run."""
         self.body.env[name] = text
         self.say(line, name, Outcome.CARRIED, f"env.{name}")
-        if _SECRET.search(name):
+        if _SECRET.search(name) and not _TOKENIZER.search(name):
             self.body.notes.append(
                 f"env.{name} looks like a secret, and all who may read the run's objects can read "
                 "it: put it into a Secret, and name that"
