@@ -56,6 +56,7 @@ def test_torchrun_is_taken_off(words: list[str], command: list[str], values: Any
     )
 
 
+_GOES_ON = "# the script went on where a command failed"
 SCRIPTS = [
     ("torchrun t.py --a 'b c'", ["python3", "-u", "t.py", "--a", "b c"], "", ""),
     ("cd /app && torchrun t.py", ["python3", "-u", "t.py"], "", "/app"),
@@ -77,11 +78,22 @@ SCRIPTS = [
         "",
         "",
     ),
-    ("source /e/activate\ntorchrun t.py", ["python3", "-u", "t.py"], ". /e/activate\n", ""),
+    (
+        "source /e/activate\ntorchrun t.py",
+        ["python3", "-u", "t.py"],
+        f"set +e  {_GOES_ON}\n. /e/activate\n",
+        "",
+    ),
+    (
+        "mkdir a; cd b && pip install c && torchrun t.py",
+        ["python3", "-u", "t.py"],
+        f"set +e  {_GOES_ON}\nmkdir a\nset -e\ncd b && pip install c\n",
+        "",
+    ),
     (
         "[[ -d x ]] || mkdir x\ntorchrun t.py",
         ["python3", "-u", "t.py"],
-        "#!/bin/bash\n[[ -d x ]] || mkdir x\n",
+        f"#!/bin/bash\n[[ -d x ]] || mkdir x\ntrue  {_GOES_ON}\n",
         "",
     ),
 ]
