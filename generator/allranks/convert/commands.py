@@ -369,10 +369,12 @@ def _going_on(setup: str, *, is_chained: bool) -> str:
         return setup
     head, tail = (setup[: ends[-1].end], setup[ends[-1].end :]) if is_chained else (setup, "")
     tail = tail.lstrip(" ;&\n")
-    return f"set +e  {_GOES_ON}\n{head.strip()}" + (f"\nset -e\n{tail}" if tail else "")
+    return f"{GOES_ON}{head.strip()}" + (f"\nset -e\n{tail}" if tail else "")
 
 
 _GOES_ON = "# the script went on where a command failed"
+# The first line of a setup that goes on where a command of it fails.
+GOES_ON = f"set +e  {_GOES_ON}\n"
 _NEVER_FAILS = frozenset({"export", "echo", "printf", "true", ":", "unset", "set", "umask"})
 
 

@@ -226,7 +226,8 @@ class Ranks(Setup):
         self._note_launched(rest, inner)
         program = commands.read(("bash", "-c", line), (), self.constants)
         if inner is not None and _SOURCING.search(program.setup) and program.runner is Runner.PLAIN:
-            text = f"{program.setup.rstrip()}\n{shell_text.as_text(program.command)}"
+            setup = program.setup.removeprefix(commands.GOES_ON).rstrip()
+            text = f"{setup}\n{shell_text.as_text(program.command)}"
             return replace(program, setup="", command=("bash", "-c", text), changes=())
         return program
 

@@ -197,6 +197,8 @@ class Setup(Steps):
             if not self._is_read_elsewhere(assigned):
                 self.dropped.update(assigned)
                 return Outcome.CHANGED, "it is a part of the command, and stands there"
+        elif is_one and self._is_of_the_script(assigned, text):
+            return None
         elif only_assigns and self._is_rendezvous(assigned, text, reads_dropped and not is_one):
             is_late = not is_one and self._has_more(statement)
             if not is_late:
@@ -207,6 +209,10 @@ class Setup(Steps):
         if is_one:
             return None
         return self._left_out_of_setup(statement, command, program, reads_dropped=reads_dropped)
+
+    def _is_of_the_script(self, assigned: list[str], text: str) -> bool:
+        """Whether a script that starts its ranks itself sets for them where they meet."""
+        return not words.names_nodes(text) and any(map(self._is_read_by_programs, assigned))
 
     def _is_look(self, command: Command, program: str) -> bool:
         """Whether a step looks at the nodes, and does nothing to them."""

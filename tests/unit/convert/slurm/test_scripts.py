@@ -398,6 +398,14 @@ def test_a_file_that_each_task_reads_is_read_by_each_rank() -> None:
     assert "setup" not in conversion.values
 
 
+def test_a_script_s_own_launcher_is_told_what_the_script_says() -> None:
+    """Where a script starts its ranks itself, what it reads of them is set as it was."""
+    rows = ("WORLD_SIZE=$((2 * 4))", "RDZV_PORT=29400", "run() {", "ft --n $WORLD_SIZE", "}")
+    script = _script(*rows, "run --port $RDZV_PORT").values["script"]
+    assert "WORLD_SIZE=$((2 * 4))" in script
+    assert "RDZV_PORT=29400" in script
+
+
 def test_a_requeue_by_slurm_is_not_carried() -> None:
     """A trap that has Slurm start the script again has no Slurm to call."""
     trap = "trap 'scontrol requeue ${SLURM_JOB_ID}; exit 15' SIGUSR1"
