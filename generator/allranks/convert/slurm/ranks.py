@@ -17,6 +17,7 @@ from allranks.humanize import plural
 
 if TYPE_CHECKING:
     from allranks.convert.scanner import Statement
+    from allranks.convert.slurm.options import Setting
     from allranks.convert.slurm.script import Step
 
 _MEETS = re.compile(
@@ -109,7 +110,21 @@ class Ranks(Setup):
             else:
                 self._behind(other)
         self.body.notes += program.notes
-        self.body.settings = main.settings
+        self.body.settings = [*self._image_of_another(main, steps), *main.settings]
+
+    def _image_of_another(self, main: Step, steps: list[Step]) -> list[Setting]:
+        """The image that an earlier step has, where Pyxis keeps its container for the main one."""
+        if any(setting.name == "container-image" for setting in main.settings):
+            return []
+        if not any(setting.name == "container-name" for setting in main.settings):
+            return []
+        images = [
+            setting
+            for step in (*self.side.values(), *steps)
+            for setting in step.settings
+            if setting.name == "container-image" and step is not main
+        ]
+        return images[:1]
 
     def _place_of(self, main: Step) -> int:
         """The statement that runs the step: its own, or the call of its function."""
@@ -226,8 +241,9 @@ class Ranks(Setup):
         self._note_launched(rest, inner)
         program = commands.read(("bash", "-c", line), (), self.constants)
         if inner is not None and _SOURCING.search(program.setup) and program.runner is Runner.PLAIN:
+            lead = " ".join([*assignments, *kept_wrapped])
             setup = program.setup.removeprefix(commands.GOES_ON).rstrip()
-            text = f"{setup}\n{shell_text.as_text(program.command)}"
+            text = f"{setup}\n{shell_text.as_text(program.command)}" if lead else inner.strip()
             return replace(program, setup="", command=("bash", "-c", text), changes=())
         return program
 
@@ -520,6 +536,8 @@ class Ranks(Setup):
             return (has_mpi or _MPI.search(self.text) is not None) and not meets
         is_text = program.command[1:2] == ("-c",)
         name = words.base(words.unwrapped(main.words if is_text else program.command)[0])
+        if is_text and name in shell_text.SHELLS:
+            name = words.base(shell_text.first_word(program.command)) or name
         if name in shell_text.SHELLS or name.endswith((".sh", ".bash", ".py")) or name in _RUNNERS:
             return has_mpi and not meets
         return True

@@ -394,7 +394,7 @@ def test_a_file_that_each_task_reads_is_read_by_each_rank() -> None:
     """It may say of each task its rank, which a line of setup, once in a pod, could not."""
     rows = ("#SBATCH -N 2 --ntasks-per-node=4 --gpus-per-node=4", 'CMD="python a.py"')
     conversion = _script(*rows, 'srun bash -c "', "source ranks.sh", "$CMD", '"')
-    assert ["bash", "-c", ". ranks.sh\npython a.py"] == conversion.values["command"]
+    assert ["bash", "-c", "source ranks.sh\npython a.py"] == conversion.values["command"]
     assert "setup" not in conversion.values
 
 
@@ -404,6 +404,31 @@ def test_a_script_s_own_launcher_is_told_what_the_script_says() -> None:
     script = _script(*rows, "run --port $RDZV_PORT").values["script"]
     assert "WORLD_SIZE=$((2 * 4))" in script
     assert "RDZV_PORT=29400" in script
+
+
+def test_a_container_that_an_earlier_step_has_made() -> None:
+    """Its image is the run's, and a program of MPI's is one behind a shell, too."""
+    conversion = _script(
+        "#SBATCH --ntasks-per-node=8 --gpus-per-node=8",
+        'srun --ntasks-per-node=1 --container-name=a --container-image=nvcr.io/nvidia/pytorch:21.09-py3 '
+        'bash -c "',
+        'apt update"',
+        'srun --container-name=a bash -c "',
+        "source /opt/hpcx/hpcx-init.sh &&",
+        'all_reduce_perf -i $((2*3))"',
+    )
+    values = conversion.values
+    assert {"repository": "nvcr.io/nvidia/pytorch", "tag": "21.09-py3"} == values["image"]
+    assert ("mpi", "source /opt/hpcx/hpcx-init.sh &&\nall_reduce_perf -i $((2*3))") == (
+        values["workload"],
+        values["command"][2],
+    )
+
+
+def test_a_variable_in_the_default_of_another_one() -> None:
+    """It is read too, and a pod does not have it."""
+    conversion = _script("python a.py ${SCRATCH:-/scratch/$USER}")
+    assert ["$USER"] == [verdict.path for verdict in conversion.lost]
 
 
 def test_a_requeue_by_slurm_is_not_carried() -> None:
