@@ -63,7 +63,7 @@ class _Kind(StrEnum):
 
 
 def _kind_of(name: str, text: str, of_read: set[_Kind]) -> _Kind:
-    """What a statement makes of a variable, by what the variables of the nodes are that it reads."""
+    """What a statement makes of a variable, by what those of the nodes are that it reads."""
     if _COUNTING.search(text):
         return _Kind.COUNT
     if not words.names_nodes(text) and of_read <= {_Kind.TYPED, _Kind.COUNT}:
@@ -168,15 +168,18 @@ class Ranks(Setup):
     def _say_conditional(self) -> None:
         """Say what becomes of options of srun's that stand in a variable."""
         for name, place in self.conditional.items():
-            outcome, why = Outcome.NOT_CARRIED, (
-                "options of srun's that the script decides on as it runs: write those that you want"
+            outcome, why = (
+                Outcome.NOT_CARRIED,
+                (
+                    "options of srun's that the script decides on as it runs: write those that you want"
+                ),
             )
             if reasons := self._reasons_of(name, place):
                 outcome, why = Outcome.CHANGED, "; ".join(reasons)
             self.say(place, f"srun ${name}", outcome, "", why)
 
     def _reasons_of(self, name: str, line: int) -> list[str]:
-        """Why none of the options that a variable may have is needed; [] where one is, or may be."""
+        """Why none of the options in a variable is needed; [] where one is, or may be."""
         reasons: list[str] = []
         for text in self.contents.get(name, []):
             settings, rest = options.parse(self._split(text), "srun", line)
