@@ -364,12 +364,11 @@ def _going_on(setup: str, *, is_chained: bool) -> str:
     """
     parsed = shell.parse(setup) or []
     ends = [command for command in parsed[:-1] if not command.depth and command.after != "&&"]
-    free = [
-        command for command in parsed if not is_chained or (ends and command.end <= ends[-1].end)
-    ]
+    last = ends[-1].end if ends else 0
+    free = [command for command in parsed if not is_chained or command.end <= last]
     if all(command.program in _NEVER_FAILS or not command.words for command in free):
         return setup
-    head, tail = (setup[: ends[-1].end], setup[ends[-1].end :]) if is_chained else (setup, "")
+    head, tail = (setup[:last], setup[last:]) if is_chained else (setup, "")
     tail = tail.lstrip(" ;&\n")
     return f"{GOES_ON}{head.strip()}" + (f"\nset -e\n{tail}" if tail else "")
 

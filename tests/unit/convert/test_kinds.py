@@ -80,7 +80,7 @@ spec:
 
 
 def test_what_one_role_alone_has() -> None:
-    """Another role has none of it: neither its place nor its rights; what all must share is said."""
+    """No other role gets it, neither its place nor its rights; what all must share is said."""
     conversion = converted.text_as_jobs(PLACED).conversions[0]
     values = conversion.values
     spec = values["mpi"]["worker"]["podTemplate"]["spec"]

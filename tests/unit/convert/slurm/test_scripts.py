@@ -372,7 +372,7 @@ def test_what_a_launcher_in_the_pods_is_told_of_the_nodes() -> None:
 
 
 def test_options_that_say_nothing_here_are_no_loss() -> None:
-    """HyperPod's auto-resume, decided on as the script runs; srun's old spelling; a folder's dot."""
+    """HyperPod's auto-resume, decided on in the script; srun's old spelling; a folder's dot."""
     conversion = _script(
         "#SBATCH -N 2 --gpus-per-node=8 --chdir=.",
         'AUTO_RESUME=""',
