@@ -50,6 +50,7 @@ _LISTING = re.compile(r"scontrol\s+show\s+hostnames?")
 _FIRST = re.compile(r"\bhead\b|\[0\]|\bsed\b[^|]*\b1p|NR\s*==\s*1|\bhostname\b|--ip-address|read\b")
 # A file that a shell of each rank reads may say of each its rank.
 _SOURCING = re.compile(r"^(?:\.|source)\s", re.MULTILINE)
+_DECIDED = "options of srun's that the script decides on as it runs: write those that you want"
 _ONCE = "every node starts the same, so that it is said once"
 
 
@@ -168,12 +169,7 @@ class Ranks(Setup):
     def _say_conditional(self) -> None:
         """Say what becomes of options of srun's that stand in a variable."""
         for name, place in self.conditional.items():
-            outcome, why = (
-                Outcome.NOT_CARRIED,
-                (
-                    "options of srun's that the script decides on as it runs: write those that you want"
-                ),
-            )
+            outcome, why = Outcome.NOT_CARRIED, _DECIDED
             if reasons := self._reasons_of(name, place):
                 outcome, why = Outcome.CHANGED, "; ".join(reasons)
             self.say(place, f"srun ${name}", outcome, "", why)

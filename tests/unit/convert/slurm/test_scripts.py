@@ -410,8 +410,8 @@ def test_a_container_that_an_earlier_step_has_made() -> None:
     """Its image is the run's, and a program of MPI's is one behind a shell, too."""
     conversion = _script(
         "#SBATCH --ntasks-per-node=8 --gpus-per-node=8",
-        "srun --ntasks-per-node=1 --container-name=a --container-image=nvcr.io/nvidia/pytorch:21.09-py3 "
-        'bash -c "',
+        "srun --ntasks-per-node=1 --container-name=a "
+        '--container-image=nvcr.io/nvidia/pytorch:21.09-py3 bash -c "',
         'apt update"',
         'srun --container-name=a bash -c "',
         "source /opt/hpcx/hpcx-init.sh &&",
