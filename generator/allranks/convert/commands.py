@@ -310,6 +310,7 @@ def _with_setup(
     whole: tuple[str, ...],
 ) -> Program:
     """A program with the shell that stood before it in its script."""
+    goes_on = not _stops(whole, commands)
     before, commands = _without_set(before, commands)
     setup = before.strip().rstrip(";&").strip()
     if not setup or not commands:
@@ -343,9 +344,51 @@ def _with_setup(
             command = (program, "-c", f"{setup}\n{body}")
             return replace(result, command=command, changes=(*result.changes, why))
         return replace(result, command=whole)
+    is_chained = commands[-1].after == "&&"
+    if goes_on and is_bash:  # a shell of its own, whose last command says whether it failed
+        setup += "" if is_chained else f"\ntrue  {_GOES_ON}"
+    elif goes_on:
+        setup = _going_on(setup, is_chained=is_chained)
     shebang = f"#!{program if program.startswith('/') else '/bin/' + program}\n" if is_bash else ""
     why = "what stands before the program is setup, once in each pod"
     return replace(result, setup=f"{shebang}{setup}\n", changes=(*result.changes, why))
+
+
+def _stops(words: Sequence[str], commands: Sequence[shell.Command]) -> bool:
+    """Whether a script ends with the first command that fails: by `bash -e`, or `set -e`."""
+    place = next((at for at, word in enumerate(words) if re.fullmatch(r"-[a-z]*c", word)), 0)
+    flags = [word for word in words[1 : place + 1] if word.startswith("-")]
+    flags += [
+        word.text
+        for command in commands
+        if command.program == "set" and not command.depth
+        for word in command.words[1:]
+    ]
+    return any(re.fullmatch(r"-[a-z]*e[a-z]*|errexit", flag) for flag in (*flags, *words[1:place]))
+
+
+def _going_on(setup: str, *, is_chained: bool) -> str:
+    """Shell that goes on where a command fails, as its script did, up to what is chained by &&.
+
+    Args:
+        setup: what stood before the program.
+        is_chained: whether the program runs only where the command before it did not fail.
+    """
+    parsed = shell.parse(setup) or []
+    ends = [command for command in parsed[:-1] if not command.depth and command.after != "&&"]
+    last = ends[-1].end if ends else 0
+    free = [command for command in parsed if not is_chained or command.end <= last]
+    if all(command.program in _NEVER_FAILS or not command.words for command in free):
+        return setup
+    head, tail = (setup[:last], setup[last:]) if is_chained else (setup, "")
+    tail = tail.lstrip(" ;&\n")
+    return f"{GOES_ON}{head.strip()}" + (f"\nset -e\n{tail}" if tail else "")
+
+
+_GOES_ON = "# the script went on where a command failed"
+# The first line of a setup that goes on where a command of it fails.
+GOES_ON = f"set +e  {_GOES_ON}\n"
+_NEVER_FAILS = frozenset({"export", "echo", "printf", "true", ":", "unset", "set", "umask"})
 
 
 def _without_set(before: str, commands: list[shell.Command]) -> tuple[str, list[shell.Command]]:

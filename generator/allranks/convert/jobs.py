@@ -142,18 +142,23 @@ def words(fields: Fields, pod: Pod, runs: Program, processes: str = "auto") -> N
         fields.put(("workingDir",), runs.working_dir, source)
     for key, value in runs.values.items():
         fields.put(("torchrun", key), value, source)
-    why = "; ".join(runs.changes)
+    lost = [reason for reason in runs.lost if not reason.startswith(_ONLY_NAMES)]
+    why = "; ".join((*runs.changes, *(reason for reason in runs.lost if reason not in lost)))
     if runs.is_nested:
         why = "each pod runs it once, with the variables that the old controller gave it"
     outcome = Outcome.CHANGED if why else Outcome.CARRIED
     for key in ("command", "args"):
         path: FieldPath = (*pod.container, key)
-        if runs.lost:
-            fields.leave(path, "; ".join(runs.lost))
+        if lost:
+            fields.leave(path, "; ".join(lost))
         else:
             fields.say(path, outcome, "command", why)
     for note in runs.notes:
         fields.note(note)
+
+
+# Flags of torchrun's that name lines of its log, and change nothing about what runs.
+_ONLY_NAMES = ("--role", "--log-dir")
 
 
 def processes(

@@ -249,8 +249,7 @@ def _array(
         fields.keep(size, "sweep.parameters.index")
     for key in _POLICY:
         if key in policy:
-            seconds = fields.number(*policy[key])
-            is_zero = key == "ttlSecondsAfterFinished" and seconds == 0
+            is_zero = key == "ttlSecondsAfterFinished" and fields.number(*policy[key]) == 0
             why = "0 keeps a job here; after one second is the least" if is_zero else ""
             fields.carry(policy[key], ("runPolicy", key), 1 if is_zero else None, why)
     claims.put(fields, moved)

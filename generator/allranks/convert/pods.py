@@ -148,6 +148,8 @@ def share(fields: Fields, pods: Mapping[FieldPath, Pod], workload: str) -> None:
                 _say(fields, piece, piece.to)
             elif is_shared or (prefix == first and not _has_own(piece.to)):
                 _put(fields, piece, piece.to)
+                if not is_shared:
+                    _note_heirs(fields, piece, pods)
             else:
                 _put_at_role(fields, piece, prefix)
     if not all(pod.is_restricted for pod in pods.values()):
@@ -168,8 +170,24 @@ def _is_for_ranks(to: FieldPath) -> bool:
 
 
 def _has_own(to: FieldPath) -> bool:
-    """Whether each role has such a value of its own."""
-    return to[0] in ("env", "podTemplate")
+    """Whether each role has such a value of its own, which no other role's pods inherit."""
+    return to[0] in ("env", "podTemplate") or any(to[:depth] in _OWN for depth in (1, 2))
+
+
+def _note_heirs(fields: Fields, piece: Piece, pods: Mapping[FieldPath, Pod]) -> None:
+    """Say which roles have a value besides the one whose it was: all pods share it."""
+    if piece.to[0] not in ("scheduling", "network", "imagePullSecrets"):
+        return
+    heirs = [
+        prefix[-1]
+        for prefix, pod in pods.items()
+        if all(other.to != piece.to for other in pod.pieces)
+    ]
+    if heirs:
+        fields.note(
+            f"all pods of a job share {dotted(piece.to)}, so those of "
+            f"{', '.join(map(str, heirs))} have it too"
+        )
 
 
 def _put_at_role(fields: Fields, piece: Piece, prefix: FieldPath) -> None:
@@ -215,6 +233,13 @@ _OF_ROLES: dict[FieldPath, FieldPath] = {
     ("serviceAccount", "automountToken"): (*SPEC, "automountServiceAccountToken"),
     ("runPolicy", "terminationGracePeriodSeconds"): (*SPEC, "terminationGracePeriodSeconds"),
     ("workingDir",): (*OF_TRAINER, "workingDir"),
+    ("envFrom",): (*OF_TRAINER, "envFrom"),
+}
+# Those of which a role's pods would inherit another role's: where they run, and what they may.
+# A scheduler is the whole job's, and so is the priority, which the gang has.
+_OWN = frozenset(_OF_ROLES) - {
+    ("scheduling", "priorityClassName"),
+    ("scheduling", "schedulerName"),
 }
 
 

@@ -283,13 +283,18 @@ def _restarts(fields: Fields, path: FieldPath, program: commands.Program) -> Non
         fields.carry(path, ("torchrun", "maxRestarts"), restarts)
 
 
+def _sets(texts: tuple[str, ...], name: str) -> bool:
+    """Whether a script gives a variable a text itself."""
+    return any(re.search(rf"(?<![\w$]){name}=", text) for text in texts)
+
+
 def _environment(fields: Fields, pod: Pod, program: commands.Program) -> None:
     """Say what leans on the operator's own variables and names."""
     job = re.escape(fields.text("metadata", "name") or "job")
     names = ("PET_*",) if not program.is_nested else ()
-    if program.is_nested and (
-        read := commands.mentions((*program.command, program.setup), ("PET_RDZV_*",))
-    ):
+    texts = (*program.command, program.setup)
+    read = [name for name in commands.mentions(texts, ("PET_RDZV_*",)) if not _sets(texts, name)]
+    if program.is_nested and read:
         for key in ("command", "args"):
             fields.leave((*pod.container, key), f"it reads {', '.join(read)}, which is not there")
     per_pod = fields.values.get("procsPerNode", pod.gpus or 1)

@@ -239,6 +239,9 @@ def _check_files(fields: Fields, sets: Sequence[PodSet], shape: Shape) -> None:
         for key in ("command", "args"):
             here: FieldPath = (*podset.path, "spec", "containers", podset.index, key)
             text = "\n".join(fields.words(*here))
+            if shape.key == podsets.PYTORCH:  # what torchrun was told is taken off
+                values = fields.values
+                text = "\n".join((*values.get("command", ()), values.get("setup", "")))
             if _HOSTS.search(text) and shape.key is not None and shape.key != podsets.MPI:
                 fields.leave(
                     here,

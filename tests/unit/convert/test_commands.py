@@ -122,6 +122,7 @@ def test_a_script_gets_the_words_that_deepspeed_gave_it(tmp_path: Path) -> None:
     assert ["--local_rank=3", "--x", "$HOME it", "n m"] == run.stdout.splitlines()
 
 
+_GOES_ON = "# the script went on where a command failed"
 SCRIPTS = [
     ("torchrun t.py --a 'b c'", ["python3", "-u", "t.py", "--a", "b c"], "", ""),
     ("cd /app && torchrun t.py", ["python3", "-u", "t.py"], "", "/app"),
@@ -143,11 +144,22 @@ SCRIPTS = [
         "",
         "",
     ),
-    ("source /e/activate\ntorchrun t.py", ["python3", "-u", "t.py"], ". /e/activate\n", ""),
+    (
+        "source /e/activate\ntorchrun t.py",
+        ["python3", "-u", "t.py"],
+        f"set +e  {_GOES_ON}\n. /e/activate\n",
+        "",
+    ),
+    (
+        "mkdir a; cd b && pip install c && torchrun t.py",
+        ["python3", "-u", "t.py"],
+        f"set +e  {_GOES_ON}\nmkdir a\nset -e\ncd b && pip install c\n",
+        "",
+    ),
     (
         "[[ -d x ]] || mkdir x\ntorchrun t.py",
         ["python3", "-u", "t.py"],
-        "#!/bin/bash\n[[ -d x ]] || mkdir x\n",
+        f"#!/bin/bash\n[[ -d x ]] || mkdir x\ntrue  {_GOES_ON}\n",
         "",
     ),
 ]

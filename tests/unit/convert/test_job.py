@@ -56,6 +56,23 @@ def test_many_pods_are_as_many_trials() -> None:
         assert "spec.completions" == refusal(INDEXED % count).path
 
 
+def test_a_pod_alone_that_waits_in_a_queue() -> None:
+    """A Job that Kueue starts is created suspended, and nothing of that is lost."""
+    conversion = text_as_jobs(
+        "apiVersion: batch/v1\nkind: Job\n"
+        "metadata: {name: a, labels: {kueue.x-k8s.io/queue-name: lab}}\n"
+        "spec: {suspend: true, template: {spec: {containers: "
+        "[{name: c, image: i, command: [sh, -c, 'mkdir -p /a; work']}]}}}\n"
+    ).conversions[0]
+    values = conversion.values
+    assert (True, "lab", set()) == (
+        values["runPolicy"]["suspend"],
+        values["queue"],
+        lost(conversion),
+    )
+    assert values["setup"].startswith("set +e")
+
+
 def test_the_service_of_the_pods_is_not_needed() -> None:
     """A headless Service that only names the job's pods is made by the chart."""
     result = text_as_jobs((DATA / "job.yaml").read_text())

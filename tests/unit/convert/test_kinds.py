@@ -52,6 +52,58 @@ def test_a_launcher_and_workers() -> None:
     } == values["mpi"]["launcher"]
 
 
+PLACED = """\
+apiVersion: kubeflow.org/v2beta1
+kind: MPIJob
+metadata: {name: placed}
+spec:
+  slotsPerWorker: 8
+  mpiReplicaSpecs:
+    Launcher:
+      template:
+        spec: {containers: [{name: launcher, image: "x:1", command: [mpirun, /opt/pi]}]}
+    Worker:
+      replicas: 2
+      template:
+        spec:
+          nodeSelector: {pool: h100}
+          tolerations: [{operator: Exists}]
+          serviceAccountName: reader
+          hostNetwork: true
+          containers:
+          - name: worker
+            image: "x:1"
+            envFrom: [{secretRef: {name: key}}]
+            securityContext: {privileged: true}
+            resources: {limits: {nvidia.com/gpu: 8}}
+"""
+
+
+def test_what_one_role_alone_has() -> None:
+    """No other role gets it, neither its place nor its rights; what all must share is said."""
+    conversion = converted.text_as_jobs(PLACED).conversions[0]
+    values = conversion.values
+    spec = values["mpi"]["worker"]["podTemplate"]["spec"]
+    assert ({"pool": "h100"}, [{"operator": "Exists"}], "reader") == (
+        spec["nodeSelector"],
+        spec["tolerations"],
+        spec["serviceAccountName"],
+    )
+    assert {
+        "name": "trainer",
+        "envFrom": [{"secretRef": {"name": "key"}}],
+        "securityContext": {"privileged": True},
+    } == spec["containers"][0]
+    assert {"workload", "image", "command", "gpusPerNode", "network", "security", "mpi"} == set(
+        values
+    )
+    assert {"restricted": False} == values["security"]
+    assert not conversion.lost
+    assert "all pods of a job share network.hostNetwork, so those of launcher have it too" in (
+        conversion.notes
+    )
+
+
 def test_a_script_calls_mpirun_itself() -> None:
     """It is run as it is; the first version reached its workers through the Kubernetes API."""
     values = convert("horovod").values

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.converted import lost, refusal, sample
+from tests.converted import lost, refusal, sample, text_as_jobs
 
 
 def test_the_plugin_pytorch_makes_ranks() -> None:
@@ -49,6 +49,19 @@ def test_the_plugin_tensorflow_makes_roles() -> None:
         values["nodes"],
         values["elastic"]["roles"]["ps"]["replicas"],
     )
+
+
+def test_where_torchrun_met_is_taken_off_with_its_flags() -> None:
+    """What only torchrun's flags read of the plugin svc is no loss, nor is a name in its log."""
+    text = (
+        "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: a}\nspec:\n"
+        "  plugins: {svc: [], env: []}\n  tasks:\n  - {name: worker, replicas: 2, template: "
+        "{spec: {containers: [{name: c, image: i, command: [bash, -c, 'torchrun --nnodes=2 "
+        "--rdzv-endpoint=$VC_WORKER_HOSTS --role `hostname`: a.py']}]}}}\n"
+    )
+    assert set() == lost(text_as_jobs(text).conversions[0])
+    text = text.replace("a.py", "a.py --hosts $VC_WORKER_HOSTS")
+    assert lost(text_as_jobs(text).conversions[0])
 
 
 def test_ray_is_refused() -> None:

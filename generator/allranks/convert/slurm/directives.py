@@ -110,7 +110,9 @@ def _annotation(job: Draft, setting: Setting) -> None:
 
 def chdir(job: Draft, setting: Setting) -> None:
     """Carry the folder that the job, or its step, starts in."""
-    if not setting.value.startswith("/") or "%" in setting.value:
+    if setting.value in (".", "./"):
+        job.say(setting.name, Outcome.CHANGED, "", "it starts there anyway")
+    elif not setting.value.startswith("/") or "%" in setting.value:
         job.say(setting.name, Outcome.NOT_CARRIED, "workingDir", "it is no absolute path")
     elif job.body.goes_back and setting.name in ("chdir", "workdir"):
         why = f"the script goes back to the folder that `{names.CLI} sbatch` and `submit` send"

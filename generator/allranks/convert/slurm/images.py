@@ -68,6 +68,7 @@ def image(text: str) -> dict[str, str] | None:
     if _FILE.search(text) or "$" in text:
         return None
     text = text.replace("#", "/", 1)
+    text = re.sub(r":(sha256:[0-9a-f]{64})\Z", r"@\1", text)  # enroot's form of a digest
     rest, _, digest = text.partition("@")
     head, slash, last = rest.rpartition("/")
     name, _, tag = last.partition(":")

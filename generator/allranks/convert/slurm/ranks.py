@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.convert import commands, scanner
 from allranks.convert.commands import Runner
-from allranks.convert.slurm import mpirun, shell_text, sizes, words
+from allranks.convert.slurm import mpirun, options, shell_text, sizes, words
 from allranks.convert.slurm.setup import Setup
 from allranks.convert.verdicts import Outcome
 from allranks.humanize import plural
 
 if TYPE_CHECKING:
     from allranks.convert.scanner import Statement
+    from allranks.convert.slurm.options import Setting
     from allranks.convert.slurm.script import Step
 
 _MEETS = re.compile(
@@ -39,7 +41,38 @@ _SPANNING = ("machine_rank", "machine-rank", "main_process_ip", "hostfile", "nod
 _OTHER_PORT = 29409
 _PORT = "29510"  # of a launcher inside the chart's own, which has the one before it
 _RESERVED = frozenset(names.RESERVED_ENV)
+_ADDRESS = frozenset({"MASTER_ADDR", "MASTER_PORT"})
+# Numbers of ranks and nodes, which are no address.
+_COUNTS = words.RENDEZVOUS - _ADDRESS - {"MASTER_IP", "MASTER_HOST"}
+# How scripts count the nodes, list them, and take the first.
+_COUNTING = re.compile(r"\bwc\s+-l|\$\{#\w+\[")
+_LISTING = re.compile(r"scontrol\s+show\s+hostnames?")
+_FIRST = re.compile(r"\bhead\b|\[0\]|\bsed\b[^|]*\b1p|NR\s*==\s*1|\bhostname\b|--ip-address|read\b")
+# A file that a shell of each rank reads may say of each its rank.
+_SOURCING = re.compile(r"^(?:\.|source)\s", re.MULTILINE)
+_DECIDED = "options of srun's that the script decides on as it runs: write those that you want"
 _ONCE = "every node starts the same, so that it is said once"
+
+
+class _Kind(StrEnum):
+    """What a variable of the nodes is, with the text that a pod has for it."""
+
+    TYPED = ""  # what the script says, as it is
+    COUNT = "$SLURM_NNODES"
+    ADDRESS = "$MASTER_ADDR"
+    UNKNOWN = "?"
+
+
+def _kind_of(name: str, text: str, of_read: set[_Kind]) -> _Kind:
+    """What a statement makes of a variable, by what those of the nodes are that it reads."""
+    if _COUNTING.search(text):
+        return _Kind.COUNT
+    if not words.names_nodes(text) and of_read <= {_Kind.TYPED, _Kind.COUNT}:
+        return _Kind.TYPED
+    is_list = _LISTING.search(text) is not None or _Kind.UNKNOWN in of_read
+    if name in _COUNTS or (is_list and not _FIRST.search(text)):
+        return _Kind.UNKNOWN
+    return _Kind.ADDRESS
 
 
 class Ranks(Setup):
@@ -78,7 +111,21 @@ class Ranks(Setup):
             else:
                 self._behind(other)
         self.body.notes += program.notes
-        self.body.settings = main.settings
+        self.body.settings = [*self._image_of_another(main, steps), *main.settings]
+
+    def _image_of_another(self, main: Step, steps: list[Step]) -> list[Setting]:
+        """The image that an earlier step has, where Pyxis keeps its container for the main one."""
+        if any(setting.name == "container-image" for setting in main.settings):
+            return []
+        if not any(setting.name == "container-name" for setting in main.settings):
+            return []
+        images = [
+            setting
+            for step in (*self.side.values(), *steps)
+            for setting in step.settings
+            if setting.name == "container-image" and step is not main
+        ]
+        return images[:1]
 
     def _place_of(self, main: Step) -> int:
         """The statement that runs the step: its own, or the call of its function."""
@@ -113,15 +160,35 @@ class Ranks(Setup):
         text = self.text[main.command.start : main.command.end]
         why = "; ".join(self._changes(main, program)) or "each rank runs it"
         self.say(line, text, Outcome.CHANGED, "command", why)
-        for name, place in self.conditional.items():
-            why = (
-                "options of srun's that the script decides on as it runs: write those that you want"
-            )
-            self.say(place, f"srun ${name}", Outcome.NOT_CARRIED, "", why)
+        self._say_conditional()
         for reason in program.lost:
             is_name = reason.startswith(("--role", "--log-dir"))
             outcome = Outcome.CHANGED if is_name else Outcome.NOT_CARRIED
             self.say(line, text, outcome, "", reason)
+
+    def _say_conditional(self) -> None:
+        """Say what becomes of options of srun's that stand in a variable."""
+        for name, place in self.conditional.items():
+            outcome, why = Outcome.NOT_CARRIED, _DECIDED
+            if reasons := self._reasons_of(name, place):
+                outcome, why = Outcome.CHANGED, "; ".join(reasons)
+            self.say(place, f"srun ${name}", outcome, "", why)
+
+    def _reasons_of(self, name: str, line: int) -> list[str]:
+        """Why none of the options in a variable is needed; [] where one is, or may be."""
+        reasons: list[str] = []
+        for text in self.contents.get(name, []):
+            settings, rest = options.parse(self._split(text), "srun", line)
+            for setting in settings:
+                option = setting.option
+                if option is None or option.of != ("srun",) or option.to or "$" in text:
+                    return []
+                if option.outcome == Outcome.NOT_CARRIED:
+                    return []
+                reasons.append(f"--{setting.name}: {option.why}")
+            if rest:
+                return []
+        return list(dict.fromkeys(reasons))
 
     def _changes(self, main: Step, program: commands.Program) -> list[str]:
         reasons = list(program.changes)
@@ -171,7 +238,13 @@ class Ranks(Setup):
         ]
         line = " ".join([*assignments, *kept_wrapped, line])
         self._note_launched(rest, inner)
-        return commands.read(("bash", "-c", line), (), self.constants)
+        program = commands.read(("bash", "-c", line), (), self.constants)
+        if inner is not None and _SOURCING.search(program.setup) and program.runner is Runner.PLAIN:
+            lead = " ".join([*assignments, *kept_wrapped])
+            setup = program.setup.removeprefix(commands.GOES_ON).rstrip()
+            text = f"{setup}\n{shell_text.as_text(program.command)}" if lead else inner.strip()
+            return replace(program, setup="", command=("bash", "-c", text), changes=())
+        return program
 
     def _without_hosts(self, texts: list[str], line: int) -> list[str]:
         """Words without an mpirun's lists of hosts, which are said."""
@@ -307,14 +380,44 @@ class Ranks(Setup):
                 prefix.append(self.slice(statement))
         late = [other for other in self.late if self._set_by(other) & {*reads}]
         reads += [name for other in late for name, _ in words.variables(self.slice(other))]
-        heads = [name for name in reads if name in self.meeting - self.used - _RESERVED]
-        prefix += [f"{name}=$MASTER_ADDR" for name in heads]
+        prefix += self._meeting_texts(reads, program)
         prefix += [self.slice(other) for other in late]
         if program.is_nested and "MASTER_PORT" in reads:
             prefix.append(f"export MASTER_PORT={_PORT}")
         if self.args and words.positional(line):
             prefix.append(f"set -- {commands.as_shell(self.args)}")
         return "\n".join([*dict.fromkeys(prefix), line])
+
+    def _meeting_texts(self, reads: list[str], program: commands.Program) -> list[str]:
+        """What a command reads of the nodes, in the words of a pod and in the script's order.
+
+        A launcher in the pods counts ranks otherwise than the chart's, whose variables it has.
+        """
+        own = _ADDRESS if program.is_nested else _RESERVED
+        lines: dict[str, tuple[int, str, set[str]]] = {}
+        kinds: dict[str, _Kind] = {}
+        for statement in self.statements:
+            text = self.slice(statement)
+            read_here = {name for name, _ in words.variables(text)} & self.meeting
+            for name in sorted(self._set_by(statement) & self.meeting):
+                of_read = {kinds.get(other, _Kind.ADDRESS) for other in read_here - {name}}
+                kinds[name] = kind = _kind_of(name, text, of_read)
+                line = f"{name}={kind}" if kind in (_Kind.COUNT, _Kind.ADDRESS) else text
+                lines[name] = (statement.line, line, read_here if kind is _Kind.TYPED else set())
+        wanted = [name for name in reads if name in lines.keys() - self.used - own]
+        for name in wanted:  # grows
+            wanted += (lines[name][2] & lines.keys()) - {*wanted} - own
+        for name in wanted:
+            if kinds[name] is _Kind.UNKNOWN:
+                why = "it tells of the old cluster's nodes: write what a pod is to read"
+                self.say(lines[name][0], f"${name}", Outcome.NOT_CARRIED, "", why)
+        texts = [
+            line
+            for name, (_, line, _) in lines.items()
+            if name in wanted and kinds[name] is not _Kind.UNKNOWN
+        ]
+        self.body.uses_slurm |= any("SLURM_" in text for text in texts)
+        return texts
 
     @staticmethod
     def _set_by(statement: Statement) -> set[str]:
@@ -435,6 +538,8 @@ class Ranks(Setup):
             return (has_mpi or _MPI.search(self.text) is not None) and not meets
         is_text = program.command[1:2] == ("-c",)
         name = words.base(words.unwrapped(main.words if is_text else program.command)[0])
+        if is_text and name in shell_text.SHELLS:
+            name = words.base(shell_text.first_word(program.command)) or name
         if name in shell_text.SHELLS or name.endswith((".sh", ".bash", ".py")) or name in _RUNNERS:
             return has_mpi and not meets
         return True

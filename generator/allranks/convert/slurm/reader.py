@@ -169,6 +169,7 @@ class Reader(Ranks):
         for step in steps:
             if step.is_srun and step.words:
                 body.settings += step.settings
+        self._say_conditional()
 
     def _all_words(self) -> list[list[str]]:
         """Each word of each command, with those behind it."""

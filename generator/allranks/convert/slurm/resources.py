@@ -72,13 +72,15 @@ def _put_resources(job: Draft) -> None:
 _ON_GPUS = re.compile(
     r"nccl|cuda|gpu|torchrun|torch\.distributed|deepspeed|accelerate", re.IGNORECASE
 )
+_COMMENT = re.compile(r"(?:^|\s)#(?!SBATCH).*", re.MULTILINE)
 _ON_CPUS = re.compile(r"\bgloo\b|--?(?:use_)?cpu\b|no[-_]cuda|\bccl\b|device[= ]cpu", re.IGNORECASE)
 
 
 def _guess_gpus(job: Draft) -> None:
     """GPUs of a script that asks for none: sites give whole nodes, and scripts count on them."""
     made, values = job.body, job.fields.values
-    if not _ON_GPUS.search(job.text) or _ON_CPUS.search(job.text):
+    text = _COMMENT.sub("", job.text)
+    if not _ON_GPUS.search(text) or _ON_CPUS.search(text):
         return
     count = values.get("procsPerNode", 1)
     if made.workload == "mpi" or made.script or count == 1 or count > _MOST_GPUS:

@@ -113,6 +113,7 @@ class Script:
         self.set_names: set[str] = set()
         self.lines = text.split("\n")
         self.parts: dict[str, str] = {}  # variables that are parts of a command, as shell text
+        self.contents: dict[str, list[str]] = {}  # what each variable is set to, as shell text
         self.conditional: dict[str, int] = {}  # those before a program, with their lines
         self.place = -1  # the statement of the step
         self.maybe: set[str] = set()  # variables with options, or with nothing
@@ -191,7 +192,7 @@ class Script:
     def _collect_parts(self) -> None:
         """Find the variables that have words of a command: ``LAUNCHER="torchrun --nnodes 2"``."""
         unsure: set[str] = set()
-        contents: dict[str, list[str]] = {}
+        contents = self.contents
         for statement in self.statements:
             for command in statement.commands:
                 for name, value in shell_text.assigned_by(command):

@@ -25,6 +25,12 @@ _SUBMIT_DIR = re.compile(r'"?\$\{?SLURM_SUBMIT_DIR\}?"?/?')
 _CONTAINERS = ("docker", "podman", "enroot")
 _RESERVED = frozenset(names.RESERVED_ENV)
 _SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|CREDENTIAL", re.IGNORECASE)
+_REQUEUING = re.compile(r"\b(?:scontrol|sbatch)\b")
+_REQUEUES = (
+    "a pod has no programs of Slurm's: let the program handle SIGTERM, and "
+    "runPolicy.backoffLimit start it again"
+)
+_TOKENIZER = re.compile(r"TOKENIZERS?_|_TOKENIZERS?$", re.IGNORECASE)
 _RENDEZVOUS = "the launcher lets the ranks meet, and tells each its rank and where rank 0 is"
 # What becomes of a line that calls one of Slurm's programs; the others only ask.
 _TOOLS = {
@@ -180,6 +186,8 @@ class Setup(Steps):
         if statement.function:
             return None
         text = self.slice(statement)
+        if program == "trap" and _REQUEUING.search(text):
+            return Outcome.NOT_CARRIED, _REQUEUES
         reads_dropped = any(name in self.meeting for name, _ in words.variables(text))
         assigned = [name for c in statement.commands for name, _ in shell_text.assigned_by(c)]
         only_assigns = bool(assigned) and all(
@@ -189,6 +197,8 @@ class Setup(Steps):
             if not self._is_read_elsewhere(assigned):
                 self.dropped.update(assigned)
                 return Outcome.CHANGED, "it is a part of the command, and stands there"
+        elif is_one and self._is_of_the_script(assigned, text):
+            return None
         elif only_assigns and self._is_rendezvous(assigned, text, reads_dropped and not is_one):
             is_late = not is_one and self._has_more(statement)
             if not is_late:
@@ -199,6 +209,10 @@ class Setup(Steps):
         if is_one:
             return None
         return self._left_out_of_setup(statement, command, program, reads_dropped=reads_dropped)
+
+    def _is_of_the_script(self, assigned: list[str], text: str) -> bool:
+        """Whether a script that starts its ranks itself sets for them where they meet."""
+        return not words.names_nodes(text) and any(map(self._is_read_by_programs, assigned))
 
     def _is_look(self, command: Command, program: str) -> bool:
         """Whether a step looks at the nodes, and does nothing to them."""
@@ -332,7 +346,7 @@ class Setup(Steps):
         """Make a variable one of the run."""
         self.body.env[name] = text
         self.say(line, name, Outcome.CARRIED, f"env.{name}")
-        if _SECRET.search(name):
+        if _SECRET.search(name) and not _TOKENIZER.search(name):
             self.body.notes.append(
                 f"env.{name} looks like a secret, and all who may read the run's objects can read "
                 "it: put it into a Secret, and name that"

@@ -243,6 +243,8 @@ def variables(text: str) -> list[tuple[str, bool]]:
         name, rest = match[1] or match[3], match[2] or ""
         has_default = rest[:2] in (":-", ":+", ":=") or rest[:1] in ("-", "+", "=")
         names[name] = names.get(name, True) and has_default
+        for inner, is_safe in variables(f"{rest}}}") if "$" in rest else ():
+            names[inner] = names.get(inner, True) and is_safe
     return list(names.items())
 
 

@@ -382,3 +382,102 @@ def test_a_script_of_python_is_run_as_it_is() -> None:
     text = "#!/usr/bin/env python3\n#SBATCH -N 1\nprint('hello')\n"
     values = job.convert(text.encode(), "a.py").values
     assert values["script"] == "#!/usr/bin/env python3\nprint('hello')\n"
+
+
+def test_what_a_launcher_in_the_pods_is_told_of_the_nodes() -> None:
+    """Numbers and ranks are as typed, or of the job; the head node alone is where rank 0 is."""
+    conversion = _script(
+        "#SBATCH --nodes=2 --ntasks-per-node=1 --gres=gpu:8",
+        "head_node_ip=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)",
+        "COUNT_NODE=`scontrol show hostnames $SLURM_JOB_NODELIST | wc -l`",
+        "HOSTS=$(scontrol show hostnames $SLURM_JOB_NODELIST | paste -sd,)",
+        "NODE_RANK=$SLURM_PROCID",
+        "WORLD_SIZE=$((8 * $COUNT_NODE))",
+        "srun accelerate launch --num_processes $WORLD_SIZE --num_machines $COUNT_NODE "
+        "--machine_rank $NODE_RANK --main_process_ip $head_node_ip a.py --hosts $HOSTS",
+    )
+    text = conversion.values["command"][2]
+    for row in (
+        "head_node_ip=$MASTER_ADDR",
+        "COUNT_NODE=$SLURM_NNODES",
+        "NODE_RANK=$SLURM_PROCID",
+        "WORLD_SIZE=$((8 * $COUNT_NODE))",
+    ):
+        assert f"{row}\n" in text
+    assert text.index("COUNT_NODE=") < text.index("WORLD_SIZE=")
+    assert ["$HOSTS"] == [verdict.path for verdict in conversion.lost]
+
+
+def test_options_that_say_nothing_here_are_no_loss() -> None:
+    """HyperPod's auto-resume, decided on in the script; srun's old spelling; a folder's dot."""
+    conversion = _script(
+        "#SBATCH -N 2 --gpus-per-node=8 --chdir=.",
+        'AUTO_RESUME=""',
+        'if [ -d "/opt/sagemaker_cluster" ]; then',
+        '  AUTO_RESUME="--auto-resume=1"',
+        "fi",
+        "export TOKENIZERS_PARALLELISM=false",
+        "srun ${AUTO_RESUME} --cpu_bind v -l torchrun --nproc_per_node=8 --nnodes=2 train.py",
+    )
+    assert not conversion.lost
+    assert ["python3", "-u", "train.py"] == conversion.values["command"]
+    assert "a pod that its node has lost" in _verdict(conversion, "srun $AUTO_RESUME").why
+    assert not any("secret" in note for note in conversion.notes)
+    lossy = _script('A=""', "if x; then A=--container-image=a.sqsh; fi", "srun $A python a.py")
+    assert ["srun $A"] == [verdict.path for verdict in lossy.lost]
+
+
+def test_a_file_that_each_task_reads_is_read_by_each_rank() -> None:
+    """It may say of each task its rank, which a line of setup, once in a pod, could not."""
+    rows = ("#SBATCH -N 2 --ntasks-per-node=4 --gpus-per-node=4", 'CMD="python a.py"')
+    conversion = _script(*rows, 'srun bash -c "', "source ranks.sh", "$CMD", '"')
+    assert ["bash", "-c", "source ranks.sh\npython a.py"] == conversion.values["command"]
+    assert "setup" not in conversion.values
+
+
+def test_a_script_s_own_launcher_is_told_what_the_script_says() -> None:
+    """Where a script starts its ranks itself, what it reads of them is set as it was."""
+    rows = ("WORLD_SIZE=$((2 * 4))", "RDZV_PORT=29400", "run() {", "ft --n $WORLD_SIZE", "}")
+    script = _script(*rows, "run --port $RDZV_PORT").values["script"]
+    assert "WORLD_SIZE=$((2 * 4))" in script
+    assert "RDZV_PORT=29400" in script
+
+
+def test_a_container_that_an_earlier_step_has_made() -> None:
+    """Its image is the run's, and a program of MPI's is one behind a shell, too."""
+    conversion = _script(
+        "#SBATCH --ntasks-per-node=8 --gpus-per-node=8",
+        "srun --ntasks-per-node=1 --container-name=a "
+        '--container-image=nvcr.io/nvidia/pytorch:21.09-py3 bash -c "',
+        'apt update"',
+        'srun --container-name=a bash -c "',
+        "source /opt/hpcx/hpcx-init.sh &&",
+        'all_reduce_perf -i $((2*3))"',
+    )
+    values = conversion.values
+    assert {"repository": "nvcr.io/nvidia/pytorch", "tag": "21.09-py3"} == values["image"]
+    assert ("mpi", "source /opt/hpcx/hpcx-init.sh &&\nall_reduce_perf -i $((2*3))") == (
+        values["workload"],
+        values["command"][2],
+    )
+
+
+def test_a_variable_in_the_default_of_another_one() -> None:
+    """It is read too, and a pod does not have it."""
+    conversion = _script("python a.py ${SCRATCH:-/scratch/$USER}")
+    assert ["$USER"] == [verdict.path for verdict in conversion.lost]
+
+
+def test_a_requeue_by_slurm_is_not_carried() -> None:
+    """A trap that has Slurm start the script again has no Slurm to call."""
+    trap = "trap 'scontrol requeue ${SLURM_JOB_ID}; exit 15' SIGUSR1"
+    conversion = _script(trap, "python a.py")
+    assert [trap] == [verdict.path for verdict in conversion.lost]
+    assert "scontrol" not in conversion.values["script"]
+
+
+def test_gpus_that_a_site_gives_with_a_whole_node() -> None:
+    """A script that speaks of GPUs and asks for none is told so, whatever its comments say."""
+    rows = ("#SBATCH -N 2 --exclusive", "export NCCL_DEBUG=INFO  # for Gloo collectives")
+    conversion = _script(*rows, "srun torchrun --nproc_per_node=1 --nnodes=2 a.py")
+    assert any("asks for no GPUs" in note for note in conversion.notes)
