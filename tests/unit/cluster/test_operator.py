@@ -181,6 +181,7 @@ def test_a_lease_that_may_not_be_seen_says_nothing(fake: Any) -> None:
     ("pods", "message"),
     [
         ([], "it has no pods yet"),
+        ([{}], "scheduler default-scheduler has not looked at it yet"),
         (
             [{"conditions": [{"type": "PodScheduled", "status": "False", "message": "no room"}]}],
             "no room",
