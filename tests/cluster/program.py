@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from tests.kube.cluster import Cluster
 
 SCRIPTS = Path(sysconfig.get_path("scripts"))
+# Of a test whose outcome our own program and the API server decide: it is the same whichever helm
+# installed the release, and the tests beside it have each helm do its part.
+helm4_alone = pytest.mark.parametrize("helm", [4], ids=["helm4"], indirect=True)
 _SECONDS = 90
 KINDS = (
     "batch/v1/jobs",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .program import Program, job, program
+from .program import Program, helm4_alone, job, program
 from .waiting import until
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def test_what_may_change_is_applied_to_a_running_job(allranks: Program) -> None:
     assert (before, 700) == (after["metadata"]["uid"], after["spec"]["activeDeadlineSeconds"])
 
 
+@helm4_alone
 def test_what_kubernetes_forbids_is_named_and_nothing_is_sent(allranks: Program) -> None:
     """Each field with its old and its new value, and what replaces the object."""
     allranks("run", "demo", "--detach", values=job())
@@ -80,6 +81,7 @@ def test_what_kubernetes_forbids_is_named_and_nothing_is_sent(allranks: Program)
     assert secrets == len(allranks.items("v1/secrets"))
 
 
+@helm4_alone
 def test_retries_of_a_running_job_are_named(allranks: Program) -> None:
     """Each pod has its retries, and Kubernetes never changes them; a job made anew has others."""
     allranks("run", "demo", "--detach", values=job(runPolicy={"backoffLimit": 3}))
@@ -93,6 +95,7 @@ def test_retries_of_a_running_job_are_named(allranks: Program) -> None:
     assert 7 == allranks.get(JOBS, "demo")["spec"]["backoffLimitPerIndex"]
 
 
+@helm4_alone
 def test_a_job_of_one_limit_for_all_pods_is_named(allranks: Program) -> None:
     """A Job as earlier releases made it cannot get retries for each pod while it is there."""
     allranks("run", "demo", "--detach", values=job())
@@ -138,6 +141,7 @@ def test_recreate_replaces_the_job_and_keeps_its_volume(allranks: Program) -> No
     assert "its data would be lost" in output
 
 
+@helm4_alone
 def test_an_upgrade_without_a_run(allranks: Program) -> None:
     """A mistyped name is told, with where the runs are."""
     output = allranks("upgrade", "demo", code=2, values=job())
@@ -186,6 +190,7 @@ def test_an_elastic_run_is_scaled_within_its_range(allranks: Program, repo: Path
     assert 500 == allranks.get(JOBS, "demo")["spec"]["activeDeadlineSeconds"]
 
 
+@helm4_alone
 def test_a_fixed_run_is_not_scaled(allranks: Program) -> None:
     """With what would make it elastic."""
     allranks("run", "demo", "--detach", values=job())
@@ -249,7 +254,8 @@ def test_an_upgrade_that_would_take_running_pods_away(allranks: Program) -> None
     assert 2 == allranks.get(SETS, "demo")["spec"]["replicas"]
 
 
-def test_a_run_keeps_off_a_node(allranks: Program) -> None:
+@helm4_alone
+def test_a_run_keeps_off_a_node(allranks: Program, request: pytest.FixtureRequest) -> None:
     """Status tells of a bad node; a Job that runs takes other nodes with another attempt only."""
     allranks("run", "demo", "--detach", values=job())
 
@@ -260,6 +266,9 @@ def test_a_run_keeps_off_a_node(allranks: Program) -> None:
     until(lambda: len(set(placed())) == 1 or len(placed()) == 2, "the pods to be placed")
     bad, path = placed()[0], "/api/v1/nodes/"
     allranks.cluster.api("PATCH", path + bad, {"spec": {"unschedulable": True}})
+    # The nodes are those of other tests too.
+    again = {"spec": {"unschedulable": False}}
+    request.addfinalizer(lambda: allranks.cluster.api("PATCH", path + bad, again))
     output = allranks("status", "demo")
     assert f"node {bad} (demo-" in output
     assert ": cordoned\n" in output
@@ -283,4 +292,3 @@ def test_a_run_keeps_off_a_node(allranks: Program) -> None:
     )
     affinity = allranks.get(JOBS, "demo")["spec"]["template"]["spec"].get("affinity")
     assert not affinity
-    allranks.cluster.api("PATCH", path + bad, {"spec": {"unschedulable": False}})

@@ -33,7 +33,8 @@ def answer(port: int, path: str) -> tuple[int, str]:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as response:
             return response.status, response.read().decode()
     except HTTPError as error:
-        return error.code, error.read().decode()
+        with error:  # it holds the connection
+            return error.code, error.read().decode()
 
 
 def test_plans_become_pods(lab: Lab) -> None:

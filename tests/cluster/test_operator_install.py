@@ -11,6 +11,7 @@ import subprocess
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -168,12 +169,15 @@ def test_from_install_to_uninstall(with_each_helm: Program) -> None:
     assert "there is no release 'allranks'" in operate(allranks, "status", code=2)
 
 
-def test_azure_deploy_installs_it_first(allranks: Program) -> None:
+def test_azure_deploy_installs_it_first(allranks: Program, request: pytest.FixtureRequest) -> None:
     """`azure deploy --operator` installs it and then runs the job; where there is one, it stays."""
     allranks.cluster.api("POST", _SPACES, {"metadata": {"name": allranks.namespace}})
     for node in allranks.cluster.items("/api/v1/nodes"):  # it tolerates no taint of fake nodes
         path = f"/api/v1/nodes/{node['metadata']['name']}"
         allranks.cluster.api("PATCH", path, {"spec": {"taints": []}})
+        # The nodes are those of the tests that come after it, in whatever order.
+        tainted = {"spec": {"taints": node["spec"].get("taints", [])}}
+        request.addfinalizer(partial(allranks.cluster.api, "PATCH", path, tainted))
     values = job(storage={"datasets": {"existingClaim": "mine"}})
     with FakeArm() as arm:
         status, notes = deploy(allranks, arm, values, "--operator")
@@ -206,9 +210,8 @@ def test_definitions_go_only_where_that_is_meant(allranks: Program) -> None:
     until(lambda: not defined(allranks.cluster), "the end of the definitions")
 
 
-def test_old_definitions_are_brought_up_to_date(with_each_helm: Program, repo: Path) -> None:
+def test_old_definitions_are_brought_up_to_date(allranks: Program, repo: Path) -> None:
     """Helm leaves the definitions of an older chart; `upgrade` does not."""
-    allranks = with_each_helm
     allranks.cluster.api("POST", _SPACES, {"metadata": {"name": allranks.namespace}})
     subprocess.run(
         [
@@ -390,10 +393,24 @@ def test_runs_outlive_their_kinds_and_still_go(with_each_helm: Program) -> None:
     assert [] == fresh.left("demo")
 
 
+def _refused(allranks: Program) -> int:
+    """How many pods the scheduler has refused."""
+    return sum(
+        condition["type"] == "PodScheduled" and condition["status"] == "False"
+        for pod in allranks.items("v1/pods")
+        for condition in pod["status"].get("conditions", ())
+    )
+
+
 def test_operators_that_do_not_start_are_told(allranks: Program) -> None:
     """No node takes them: the scheduler's words, and what to do."""
-    output = operate(allranks, "install", "--create-namespace", "--timeout", "2s", code=1)
-    assert "0 of 2 replicas ready after 2 s: 0/2 nodes are available" in output
+    nowhere = ("--set", "scheduling.nodeSelector.of=nobody")
+    operate(allranks, "install", "--create-namespace", "--no-wait", *nowhere)
+    # The scheduler looks when it comes to it; what is told before that, unit tests hold.
+    until(lambda: _refused(allranks) == 2, "the scheduler's refusals")
+    output = operate(allranks, "upgrade", "--timeout", "1s", code=1)
+    assert "0 of 2 replicas ready after 1 s: 0/" in output
+    assert " nodes are available: " in output
     assert (
         f"kubectl -n {allranks.namespace} describe pods -l app.kubernetes.io/name=operator"
         in output

@@ -12,7 +12,7 @@ import pytest
 from allranks import names
 from allranks.helm import releases
 
-from .program import Program, job, program
+from .program import Program, helm4_alone, job, program
 from .waiting import until
 
 if TYPE_CHECKING:
@@ -130,6 +130,7 @@ def test_a_job_keeps_the_queue_that_it_was_made_with(allranks: Program) -> None:
     )
 
 
+@helm4_alone
 def test_a_queue_that_runs_use_stays(allranks: Program) -> None:
     """Its removal is refused with the names of the runs; --force leaves them as they are."""
     allranks("queue", "install", "h100", values=queue())
@@ -190,6 +191,7 @@ def test_a_member_deletes_no_queue_and_an_administrator_what_is_left(allranks: P
     assert [] == allranks.items(ROLES)
 
 
+@helm4_alone
 def test_a_job_that_breaks_a_rule_is_not_sent(allranks: Program) -> None:
     """The rule, the value and the fix; an unknown queue names the nearest."""
     allranks("queue", "install", "h100", values=queue())
@@ -205,6 +207,7 @@ def test_a_job_that_breaks_a_rule_is_not_sent(allranks: Program) -> None:
     assert "takes the job" in allranks("queue", "check", "-q", "h100", values=job())
 
 
+@helm4_alone
 def test_who_may_not_read_the_queue_is_told_the_right(allranks: Program) -> None:
     """The ConfigMap, the right to ask for, and --queue-file."""
     allranks("queue", "install", "h100", values=queue())

@@ -101,6 +101,9 @@ class Store(Protocol):
     Each raises an `AllranksError` that says what Azure does not do, and why.
     """
 
+    def close(self) -> None:
+        """Close its connections, once no thread needs them."""
+
     def check(self) -> Room | None:
         """Whether it is there and may be written to; its room, where it is bounded."""
 

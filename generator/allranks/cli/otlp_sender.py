@@ -65,6 +65,7 @@ def send(url: str, bodies: Iterable[dict[str, Any]]) -> int:
             with opener.open(request, timeout=_SECONDS) as answer:
                 answer.read()
         except urllib.error.HTTPError as error:
+            error.close()  # it holds the connection
             raise RunError(
                 f"the collector at {url} answers {error.code} {error.reason}",
                 hint="it has to take OTLP over HTTP as JSON, usually on port 4318; a key goes into "

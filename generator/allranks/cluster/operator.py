@@ -304,9 +304,16 @@ def _lease(cluster: KubeClient, release: str, namespace: str) -> Manifest | None
 
 def _waits(pod: Manifest) -> Iterable[str]:
     scheduled = condition(items(pod, "status", "conditions"), "PodScheduled")
+    containers = items(pod, "status", "containerStatuses")
+    node = text(pod, "spec", "nodeName")
     if scheduled.get("status") == "False":
         yield text(scheduled, "message")
-    for container in items(pod, "status", "containerStatuses"):
+    elif not containers and node:
+        yield f"node {node} has not begun to start it"
+    elif not containers:
+        scheduler = text(pod, "spec", "schedulerName") or "default-scheduler"
+        yield f"scheduler {scheduler} has not looked at it yet"
+    for container in containers:
         waiting = mapping(container, "state", "waiting")
         termination = mapping(container, "lastState", "terminated") or mapping(
             container, "state", "terminated"

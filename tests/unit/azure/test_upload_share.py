@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -283,11 +284,11 @@ def test_a_right_that_is_missing_is_named(fake: FakeFiles) -> None:
     entrance = access.TokenAccess(login.StaticCredential("token"), Place.SHARE)
     destination = Destination(Place.SHARE, "datasets")
     service = wire.Wire(fake.endpoint, entrance, threading.Event())
-    store = stores.ShareStore(service, destination, ACCOUNT)
-    assert store.check() == Room(100 * _GIB, 0)
-    fake.fault = lambda *_: (403, "AuthorizationPermissionMismatch", {}, b"")
-    with pytest.raises(ForbiddenError) as refusal:
-        store.check()
+    with closing(stores.ShareStore(service, destination, ACCOUNT)) as store:
+        assert store.check() == Room(100 * _GIB, 0)
+        fake.fault = lambda *_: (403, "AuthorizationPermissionMismatch", {}, b"")
+        with pytest.raises(ForbiddenError) as refusal:
+            store.check()
     problem = refusal.value.problem
     assert "you may not look at share datasets in account training" in problem.message
     assert "'Storage File Data Privileged Contributor'" in problem.hint

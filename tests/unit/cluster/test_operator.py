@@ -42,13 +42,14 @@ def lease(holder: str, renewed: str = RENEWED) -> dict[str, Any]:
     }
 
 
-def pod(**status: Any) -> dict[str, Any]:
+def pod(node: str = "", **status: Any) -> dict[str, Any]:
     """An operator's pod."""
     labels = {"app.kubernetes.io/name": "operator", "app.kubernetes.io/instance": "allranks"}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": "allranks-watcher-x", "labels": labels},
+        "spec": {"nodeName": node} if node else {},
         "status": status,
     }
 
@@ -181,6 +182,8 @@ def test_a_lease_that_may_not_be_seen_says_nothing(fake: Any) -> None:
     ("pods", "message"),
     [
         ([], "it has no pods yet"),
+        ([{}], "scheduler default-scheduler has not looked at it yet"),
+        ([{"node": "cpu-1"}], "node cpu-1 has not begun to start it"),
         (
             [{"conditions": [{"type": "PodScheduled", "status": "False", "message": "no room"}]}],
             "no room",
@@ -205,7 +208,7 @@ def test_a_lease_that_may_not_be_seen_says_nothing(fake: Any) -> None:
     ],
 )
 def test_what_holds_it_back_is_told(fake: Any, pods: list[dict[str, Any]], message: str) -> None:
-    """The scheduler's words, the kubelet's, or its own last ones."""
+    """The scheduler's words, the kubelet's, or its own last ones; that neither has a word yet."""
     cluster = fake.FakeCluster(deployment(), *(pod(**status) for status in pods))
     with pytest.raises(RunError) as excinfo:
         operator.wait(cluster, "allranks", "lab", timeout=0)

@@ -38,7 +38,8 @@ def ask(port: int, path: str) -> tuple[int, str]:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}") as response:
             return response.status, response.read().decode()
     except HTTPError as error:
-        return error.code, error.read().decode()
+        with error:  # it holds the connection
+            return error.code, error.read().decode()
 
 
 def test_probes_say_what_is_wrong() -> None:

@@ -15,7 +15,8 @@ from allranks.sweep.reporting.plot import FORMATS, KINDS, pictures
 from allranks.sweep.reporting.results import collect
 from tests.unit.sweep.sweeps import digits, spec_of, trial_of
 
-pytestmark = pytest.mark.filterwarnings("error")
+# What drawing warns of; garbage that is collected meanwhile may be another test's.
+pytestmark = pytest.mark.filterwarnings("error", "ignore::ResourceWarning")
 
 
 def test_every_picture_in_every_format_is_the_same_each_time() -> None:

@@ -51,6 +51,10 @@ class _Store:
         self._wire, self._destination, self._account = wire, destination, account
         self._root = f"/{destination.name}"
 
+    def close(self) -> None:
+        """See `Store`."""
+        self._wire.close()
+
     def _path(self, name: str) -> str:
         return f"{self._root}/{quote(name)}" if name else self._root
 

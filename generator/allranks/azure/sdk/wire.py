@@ -94,7 +94,7 @@ class Answer:
 
 
 class Wire:
-    """Requests to one endpoint; each thread has a connection of its own.
+    """Requests to one endpoint; each thread has a connection of its own, until `close`.
 
     Args:
         endpoint: such as https://account.blob.core.windows.net.
@@ -113,6 +113,8 @@ class Wire:
         self._host = parts.hostname or ""
         self._port = parts.port or _BASIC_PORTS[parts.scheme]
         self._local = threading.local()
+        self._open: set[http.client.HTTPConnection] = set()
+        self._lock = threading.Lock()
         self._tls = ssl.create_default_context() if parts.scheme == "https" else None
         self.endpoint = endpoint
 
@@ -120,6 +122,14 @@ class Wire:
     def origin(self) -> str:
         """Where the key or the signature of the requests comes from; "" for a login."""
         return self._access.origin
+
+    def close(self) -> None:
+        """Close the connections of all threads, none of which asks any more."""
+        with self._lock:
+            connections, self._open = self._open, set()
+        for connection in connections:
+            with contextlib.suppress(OSError):
+                connection.close()
 
     def ask(
         self,
@@ -197,6 +207,8 @@ class Wire:
         connection = getattr(self._local, "connection", None)
         if connection is None:
             connection = self._local.connection = self._connect()
+            with self._lock:
+                self._open.add(connection)
         return connection
 
     def _connect(self) -> http.client.HTTPConnection:
@@ -222,6 +234,8 @@ class Wire:
         connection = getattr(self._local, "connection", None)
         self._local.connection = None
         if connection is not None:
+            with self._lock:
+                self._open.discard(connection)
             with contextlib.suppress(OSError):
                 connection.close()
 

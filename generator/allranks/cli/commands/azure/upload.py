@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -91,14 +91,14 @@ def upload_command(
     tree = Tree(source)
     extent = tree.check(target)
     stop = threading.Event()
-    store, room = _connect(console, target, account, settings, stop)
-    transfer.check_room(room, extent.size, target)
     progress = upload.Progress()
-    started = time.monotonic()
-    with console.progress(lambda room: _line(progress, extent, time.monotonic() - started, room)):
-        failures = transfer.Transfer(
-            store, tree, target, progress, workers=parallel, stop=stop
-        ).run()
+    with _connected(console, target, account, settings, stop) as (store, room):
+        transfer.check_room(room, extent.size, target)
+        started = time.monotonic()
+        with console.progress(lambda row: _line(progress, extent, time.monotonic() - started, row)):
+            failures = transfer.Transfer(
+                store, tree, target, progress, workers=parallel, stop=stop
+            ).run()
     _tell(console, target, extent, progress, failures, output=output)
     if failures:
         raise click.exceptions.Exit(EXIT_FAILED)
@@ -135,14 +135,15 @@ def needing_sdks() -> Iterator[None]:
         ) from error
 
 
-def _connect(
+@contextmanager
+def _connected(
     console: Console,
     destination: Destination,
     account: str,
     settings: Settings | None,
     stop: threading.Event,
-) -> tuple[Store, Room | None]:
-    """The store, which is there and may be written to, with its room.
+) -> Iterator[tuple[Store, Room | None]]:
+    """Within the block, the store, which is there and may be written to, with its room.
 
     Raises:
         ForbiddenError: neither the role is there nor the right to read the account's key.
@@ -157,21 +158,25 @@ def _connect(
         way=settings.login if settings else "auto",
         stop=stop,
     )
-    try:
-        return store, store.check()
-    except ForbiddenError as error:
-        if settings is None or account not in ("", own) or error.reason != _NO_ROLE:
-            raise
+    with ExitStack() as connected:
+        connected.callback(store.close)
         try:
-            store = uploads.connect_by_key(
-                destination, own, group=settings.group, where=settings.where, stop=stop
+            room = store.check()
+        except ForbiddenError as error:
+            if settings is None or account not in ("", own) or error.reason != _NO_ROLE:
+                raise
+            try:
+                store = uploads.connect_by_key(
+                    destination, own, group=settings.group, where=settings.where, stop=stop
+                )
+            except AllranksError:
+                raise error from None
+            connected.callback(store.close)
+            console.note(
+                f"no role of yours is about the data of {own}: its key, which you may read, is used"
             )
-        except AllranksError:
-            raise error from None
-    console.note(
-        f"no role of yours is about the data of {own}: its key, which you may read, is used"
-    )
-    return store, store.check()
+            room = store.check()
+        yield store, room
 
 
 def _line(progress: Progress, extent: Extent, seconds: float, room: int) -> str:
