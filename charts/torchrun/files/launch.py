@@ -242,7 +242,7 @@ def preflight_code(settings, preflight):
     lead = Rank0(settings.host, settings.port) if follows else None
     code, reason = preflight.finish()
     if code:
-        say("error: " + reason.split("\n", 1)[0])
+        say("error: " + reason.replace("\n", "; "))
         record(settings, reason)
         return code
     if lead is None or preflight.skipped:

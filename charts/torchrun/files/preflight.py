@@ -262,6 +262,7 @@ class Process:
         self.rank = plan.node * plan.per_node + local
         self.size = plan.nodes * plan.per_node
         self.began = time.monotonic()
+        self.present = self.size  # how many have come, as rank 0's process knows
         self.report = {"node": plan.node, "rank": self.rank, "pairs": []}
 
     def run(self):
@@ -346,7 +347,7 @@ class Process:
         """In rank 0's process: wait for all, and say how they go on; a verdict where they do not."""
         self.places = {}
         here = self._gather("here", self.plan.arrive_seconds)
-        self.here_seconds = time.monotonic() - self.began
+        self.present = len(here)
         for rank, place in here.items():
             node = rank // self.plan.per_node
             self.places[node] = (place["host"], place["pod"])
@@ -465,7 +466,7 @@ class Process:
             verdict = json.loads(self.store.get(OPEN + "/verdict"))
         count = self.store.add(OPEN + "/read", 1)
         deadline = time.monotonic() + READ_SECONDS
-        while self.rank == 0 and count < self.size and time.monotonic() < deadline:
+        while self.rank == 0 and count < self.present and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
             count = self.store.add(OPEN + "/read", 0)
         measured = self.report.get("measured", {})
@@ -555,6 +556,7 @@ class Preflight:
             return 1, words + "; their log says why"
         if "skipped" in answer:
             self.skipped = True
+            self._say("no preflight: " + answer["skipped"])
             return 0, ""
         for words in answer["not"]:
             self._say("before the training, not measured: " + words)
@@ -576,7 +578,7 @@ class Preflight:
                 verdict["hosts"]
             )
         at_fault = self.plan.node in verdict["nodes"]
-        if verdict["pod"] and not at_fault:
+        if verdict["pod"] and not at_fault and not verdict["retry"]:
             time.sleep(YIELD_SECONDS)
             head = "failed first: rank %d in pod %s ended with exit code %d\n"
             reason = head % (verdict["rank"], verdict["pod"], code) + reason
