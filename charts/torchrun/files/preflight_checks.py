@@ -50,7 +50,7 @@ class Fault:
 
 def number(value):
     """A number as a person writes it."""
-    return "%d" % value if value >= 100 or value == int(value) else "%.2g" % value
+    return "%d" % value if value >= 100 or value == int(value) else "%.3g" % value
 
 
 def compare(value, threshold, check):
@@ -60,11 +60,12 @@ def compare(value, threshold, check):
         return ""
     if value >= threshold if is_least else value <= threshold:
         return ""
-    unit = " " + unit if unit and unit != "%" else unit
+    percent = "%" if unit == "%" else ""
+    unit = percent or (" " + unit if unit else "")
     source = " (%s)" % key if key else ""
     bound = "at least" if is_least else "at most"
-    pattern = "%s %s%s, %s %s%s"
-    return pattern % (name, number(value), unit, bound, number(threshold), source)
+    words = (name, number(value), unit, bound, number(threshold), percent, source)
+    return "%s %s%s, %s %s%s%s" % words
 
 
 def local_faults(reports, thresholds):
