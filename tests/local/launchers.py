@@ -18,7 +18,6 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-import torch.distributed.run  # loaded once for all
 from torch.distributed import TCPStore
 
 LAUNCH = Path(__file__).parents[2] / "charts/torchrun/files/launch.py"

@@ -1,4 +1,4 @@
-"""A preflight in real gangs: the chart's launchers, with their store, gloo and torchrun's agents."""
+"""A preflight in real gangs: the chart's launchers, with store, gloo and torchrun's agents."""
 
 from __future__ import annotations
 

@@ -17,12 +17,29 @@ checks = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(checks)
 
 LIMITS = {
-    **{"gpus": 8, "gpuErrors": 0, "gpuRemapFailures": 0, "gpuFree": 80, "matmul": 300},
-    **{"memory": 1600, "shm": 16, "disk": 64, "clock": 5, "pair": 10, "all": 5, "slowPercent": 60},
+    "gpus": 8,
+    "gpuErrors": 0,
+    "gpuRemapFailures": 0,
+    "gpuFree": 80,
+    "matmul": 300,
+    "memory": 1600,
+    "shm": 16,
+    "disk": 64,
+    "clock": 5,
+    "pair": 10,
+    "all": 5,
+    "slowPercent": 60,
 }
 HEALTHY = {
-    **{"gpus": 8, "gpuErrors": 0, "gpuRemapFailures": 0, "gpuFree": 99, "matmul": 640},
-    **{"memory": 2600, "shm": 4096, "disk": 9000, "clock": 0.01},
+    "gpus": 8,
+    "gpuErrors": 0,
+    "gpuRemapFailures": 0,
+    "gpuFree": 99,
+    "matmul": 640,
+    "memory": 2600,
+    "shm": 4096,
+    "disk": 9000,
+    "clock": 0.01,
 }
 
 
@@ -55,7 +72,10 @@ def _words(reports: list[dict[str, Any]], missing: Any = (), **limits: float) ->
         ({"gpus": 7}, "GPUs that torch sees 7, at least 8 (gpusPerNode)"),
         ({"gpuErrors": 2}, "uncorrected memory errors of a GPU 2, at most 0"),
         ({"gpuRemapFailures": 1}, "GPUs whose memory rows cannot be remapped 1, at most 0"),
-        ({"gpuFree": 12.5}, "GPU 3: free GPU memory 12.5%, at least 80% (preflight.gpuFreePercent)"),
+        (
+            {"gpuFree": 12.5},
+            "GPU 3: free GPU memory 12.5%, at least 80% (preflight.gpuFreePercent)",
+        ),
         ({"shm": 0}, "free /dev/shm 0 MiB, at least 16 (preflight.shmMiB)"),
         ({"disk": 63}, "free disk 63 MiB, at least 64 (preflight.diskMiB)"),
         ({"clock": 61}, "clock off rank 0's by 61 s, at most 5 (preflight.clockSeconds)"),
@@ -79,7 +99,9 @@ def test_a_gpu_is_compared_with_those_of_the_run() -> None:
     """Without a preset's numbers a GPU that is far slower than the median is named."""
     reports = [_report(node) for node in range(4)]
     reports[2]["measured"]["matmul"] = 200
-    sentence = "preflight: node b2 (pod big-2): GPU 3: matmul 200 TFLOP/s, and the median of the run"
+    sentence = (
+        "preflight: node b2 (pod big-2): GPU 3: matmul 200 TFLOP/s, and the median of the run"
+    )
     assert _words(reports, matmul=0).startswith(sentence)
     assert not _words(reports, matmul=0, slowPercent=0)
     assert not _words(reports[1:3], matmul=0), "of two nobody knows which is slow"
@@ -98,7 +120,9 @@ def test_who_is_slow_with_its_partners_is_named_and_they_are_not() -> None:
     """A node is named that is slow with two others; its partners are well with each other."""
     words = "all-reduce with one other node 2 GB/s, at least 10 (preflight.pairGBps)"
     assert not _words(_met(4, set()))
-    assert _words(_met(4, {3})) == f"preflight: node b3 (pod big-3): {words} with 3 of 3 other nodes"
+    assert (
+        _words(_met(4, {3})) == f"preflight: node b3 (pod big-3): {words} with 3 of 3 other nodes"
+    )
     both = _words(_met(6, {1, 4}))
     assert both.count("node b") == 2
     assert "node b1 (pod big-1)" in both

@@ -241,6 +241,8 @@ def preflight_code(settings, preflight):
     follows = settings.host and settings.node_rank > 0
     lead = Rank0(settings.host, settings.port) if follows else None
     code, reason = preflight.finish()
+    if preflight.lost and lead is not None and not lead.is_connected():
+        rejoin(settings, settings.argv)
     if code:
         say("error: " + reason.replace("\n", "; "))
         record(settings, reason)

@@ -1,7 +1,7 @@
 """Look at the nodes of a job, and at the network between them, before the training starts.
 
-A process for each GPU of the pod (one, where there is none) measures what the training will use; the
-launcher forks them, so that nothing is loaded twice, and they are gone with all that they held
+A process for each GPU of the pod (one, where there is none) measures what the training will use.
+The launcher forks them, so that nothing is loaded twice, and they are gone with all that they held
 before the first rank starts. They meet in a store at the address of the rendezvous, which the
 process of rank 0's pod keeps for as long as this takes:
 
@@ -42,9 +42,10 @@ YIELD_SECONDS = 1.0  # a pod that is at fault ends before those that follow it
 KILL_ON_PARENT_DEATH = 1  # PR_SET_PDEATHSIG
 STORE_ERRORS = (RuntimeError, ValueError, OSError, LookupError)
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # also by a quota, or a limit of the pod's
+SHM = "/dev/shm"  # noqa: S108 - it is what is looked at
 MIB, GB = 1 << 20, 1e9
 
-# Per level: rounds of pairs, repetitions of a collective, seconds of a matmul, MiB of a disk's test.
+# Of a level: rounds of pairs, repetitions of a collective, seconds of a matmul, MiB for the disk.
 LEVELS = {"quick": (3, 3, 0.3, 4), "full": (7, 20, 3.0, 256)}
 REDUCED = {"cuda": 64 * MIB, "cpu": 4 * MIB}  # bytes
 MATRIX = {"cuda": 8192, "cpu": 512}
@@ -60,8 +61,8 @@ class Plan:
         arrive_seconds, seconds: for all to come, and for what is measured then.
     """
 
-    def __init__(self, env, node, host, port, wait_seconds, pod):
-        """Read the chart's settings."""
+    def __init__(self, env, settings):
+        """Read what the chart asks, in the environment and in the launcher's settings."""
         asked = json.loads(env["ALLRANKS_PREFLIGHT"])
         self.level = LEVELS[asked["level"]]
         self.seconds = float(asked["seconds"])
@@ -70,18 +71,19 @@ class Plan:
             del self.limits["clock"]  # the one threshold that is a most
         self.gpus = int(asked["gpus"])
         self.per_node = max(self.gpus, 1)
-        self.arrive_seconds = wait_seconds
-        self.node, self.host, self.port, self.pod = node, host, port, pod
+        self.arrive_seconds = settings.wait_seconds
+        self.node, self.pod = settings.node_rank, settings.pod
+        self.host, self.port = settings.host, settings.port
         self.kube_node = env.get("ALLRANKS_NODE_NAME", "")
         nodes = env.get("PET_NNODES") or "1"
         self.alone = ""
         if ":" in nodes:
             self.alone = "the number of nodes is a range, so each pod looks at itself only"
-        elif not host and nodes != "1":
+        elif not self.host and nodes != "1":
             self.alone = "the pods meet at an etcd, so each pod looks at itself only"
         self.nodes = 1 if self.alone else int(nodes) + int(env.get("ALLRANKS_SPARES") or 0)
         if self.nodes == 1:
-            self.node, self.host = 0, ""
+            self.node, self.host = 0, ""  # a gang of its own
         self.training_key = "torch.rendezvous." + rendezvous_id(env)
         self.is_newer_code = bool(env.get("ALLRANKS_WORKSPACE_GENERATION"))
 
@@ -170,14 +172,14 @@ class Local:
 
     def _shm(self):
         try:
-            with tempfile.TemporaryFile(dir="/dev/shm") as file:  # noqa: S108 - it is what is tested
+            with tempfile.TemporaryFile(dir="/dev/shm") as file:
                 file.write(b"0" * MIB)
-            self.measured["shm"] = free_mib("/dev/shm")  # noqa: S108
+            self.measured["shm"] = free_mib(SHM)
         except OSError as error:
             if error.errno in FULL:
                 self.measured["shm"] = 0
             else:
-                self.skipped.append("/dev/shm cannot be written (%s)" % error.strerror)
+                self.skipped.append(SHM + " cannot be written (%s)" % error.strerror)
 
     def _disk(self):
         try:
@@ -284,6 +286,10 @@ class Process:
                 return {"skipped": "the training goes on already, and waits for this pod"}
         else:
             self.store = distributed.HashStore()
+        if self.store.add("%s/comes/%d" % (OPEN, self.rank), 1) > 1:
+            # Whom the others met before is gone; nobody is at fault.
+            self.store.set(OPEN + "/again", str(self.plan.node))
+            return self._end(None, [])
         place = {"pod": self.plan.pod, "host": self.plan.kube_node}
         self._tell("here", place)
         device = Device(torch, self.plan, self.local)
@@ -344,7 +350,7 @@ class Process:
         return told
 
     def _lead(self):
-        """In rank 0's process: wait for all, and say how they go on; a verdict where they do not."""
+        """In rank 0's process: wait for all, say how they go on; a verdict where they do not."""
         self.places = {}
         here = self._gather("here", self.plan.arrive_seconds)
         self.present = len(here)
@@ -380,6 +386,10 @@ class Process:
 
     def _verdict(self, reports, missing, *, arrived=True):
         reports = list(reports)
+        if self.store.check([OPEN + "/again"]):
+            node = int(self.store.get(OPEN + "/again"))
+            missing = [(node, node * self.plan.per_node, "was lost meanwhile, and came again")]
+            reports, arrived = [], False
         for node in {node for node, _, _ in missing} - set(self.places):
             self.places[node] = ("", self.plan.pod_of(node))
         faults = checks().judge(reports, missing, self.plan.limits)
@@ -489,13 +499,18 @@ def is_open(host, port):
 
 
 class Preflight:
-    """The processes of this pod, from their start to the verdict."""
+    """The processes of this pod, from their start to the verdict.
+
+    Attributes:
+        skipped: whether there was nothing to look at.
+        lost: whether they have ended without a verdict.
+    """
 
     def __init__(self, plan, say):
         """Nothing is started."""
         self.plan, self._say = plan, say
         self._pids, self._answers = [], None
-        self.skipped = False
+        self.skipped = self.lost = False
 
     def start(self):
         """Fork the processes, while this one has no threads."""
@@ -552,6 +567,7 @@ class Preflight:
         finally:
             self.stop()
         if answer is None:
+            self.lost = True
             words = "preflight: this pod's processes have ended without a verdict"
             return 1, words + "; their log says why"
         if "skipped" in answer:
@@ -627,8 +643,6 @@ def begin(env, settings, say, beside):
         beside: loads a module of this folder.
     """
     beside("preflight_checks")
-    wait = settings.wait_seconds
-    plan = Plan(env, settings.node_rank, settings.host, settings.port, wait, settings.pod)
-    preflight = Preflight(plan, say)
+    preflight = Preflight(Plan(env, settings), say)
     preflight.start()
     return preflight

@@ -32,6 +32,8 @@ COMPARED = ("matmul", "memory")
 COMPARED_LEAST = 3  # GPUs that a median is taken of
 PARTNERS_LEAST = 2  # that a node has to be slow with, before it is named
 WORDS_MAX = 700
+WHOLE = 100  # from here on no fraction is written
+SHOWN = 2  # faults of a node
 
 
 class Fault:
@@ -50,7 +52,7 @@ class Fault:
 
 def number(value):
     """A number as a person writes it."""
-    return "%d" % value if value >= 100 or value == int(value) else "%.3g" % value
+    return "%d" % value if value >= WHOLE or value == int(value) else "%.3g" % value
 
 
 def compare(value, threshold, check):
@@ -83,9 +85,11 @@ def local_faults(reports, thresholds):
             if key in thresholds:
                 words = compare(measured.get(key), thresholds[key], check)
                 if words:
-                    faults.append(Fault(report["node"], report["rank"], _of_gpu(report, key, words)))
-        for words in report.get("errors", ()):
-            faults.append(Fault(report["node"], report["rank"], words))
+                    faults.append(
+                        Fault(report["node"], report["rank"], _of_gpu(report, key, words))
+                    )
+        errors = report.get("errors", ())
+        faults += [Fault(report["node"], report["rank"], words) for words in errors]
     return faults
 
 
@@ -222,8 +226,8 @@ def sentence(faults, places):
     words = []
     for node in dict.fromkeys(fault.node for fault in faults):
         own = [fault.words for fault in faults if fault.node == node]
-        more = " (and %d more)" % (len(own) - 2) if len(own) > 2 else ""
-        text = ", ".join(own[:2]) + more
+        more = " (and %d more)" % (len(own) - SHOWN) if len(own) > SHOWN else ""
+        text = ", ".join(own[:SHOWN]) + more
         if node < 0:
             names = {str(index): place(index, places) for index in places}
             for index, name in names.items():
@@ -252,7 +256,7 @@ def rounds(nodes, most):
         nodes: how many there are.
         most: rounds at most.
     """
-    if nodes < 2:
+    if nodes == 1:
         return []
     circle = list(range(nodes + nodes % 2))
     last = len(circle) - 1
@@ -279,7 +283,9 @@ def gpu_faults(errors, failures):
     """
     counts = [int(line) for line in map(str.strip, errors.splitlines()) if line.isdigit()]
     answers = [line.strip().lower() for line in failures.splitlines()]
-    answers = [line not in ("0", "no") for line in answers if line.isdigit() or line in ("yes", "no")]
+    answers = [
+        line not in ("0", "no") for line in answers if line.isdigit() or line in ("yes", "no")
+    ]
     result = {}
     if counts:
         result["gpuErrors"] = max(counts)
