@@ -250,6 +250,10 @@ EXIT_TRAINING_LOST = 216
 EXIT_WORKSPACE = 217
 # A rank is blamed with it for a standstill that `runPolicy.onStall` ends (files/stall.py).
 EXIT_STALLED = 218
+# How the launcher begins its line on a preflight, which is JSON (files/preflight.py).
+PREFLIGHT_LINE = "allranks: preflight "
+# A preflight has found something wrong with a node, or between nodes (files/preflight.py).
+EXIT_PREFLIGHT = 219
 
 # Our master's verdict begins with it, wherever it is left: in its own termination message, and in
 # those of the workers that end because of it. So whoever replaces pods knows that all is over.

@@ -15,7 +15,7 @@ The master of mode auto: whose it is, what it may, and its pod.
 {{- define "elastic.master.options" -}}
 {{- $options := deepCopy .Values.elastic.auto.policy -}}
 {{- $shape := dict -}}
-{{- range $name, $amount := .Values.nodeShape -}}
+{{- range $name, $amount := pick .Values.nodeShape "gpus" "cpu" "memory" -}}
 {{- if $amount -}}{{- $_ := set $shape $name $amount -}}{{- end -}}
 {{- end -}}
 {{- with $shape -}}{{- $_ := set $options "nodeShape" . -}}{{- end -}}

@@ -44,9 +44,16 @@ doubled, and arrives as it was typed. ConfigMap contents are not expanded.
 {{- if not $policy.diagnose -}}{{- $_ := unset $files "sitecustomize.py" -}}{{- end -}}
 {{- if not $policy.stallSeconds -}}{{- $_ := unset $files "stall.py" -}}{{- end -}}
 {{- if not (or $policy.diagnose $policy.stallSeconds) -}}{{- $_ := unset $files "why.py" -}}{{- end -}}
+{{- if not (include "allranks.entry.preflight" .) -}}{{- $files = omit $files "preflight.py" "preflight_checks.py" -}}{{- end -}}
 {{- if include "allranks.slurm.on" . -}}{{- $_ := set $files "slurm.sh" ($library.Get "files/slurm.sh") -}}{{- end -}}
 {{- $_ := set $files "entry.sh" (printf "%s%s" $shared (get $files "entry.sh")) -}}
 {{- toJson $files -}}
+{{- end -}}
+
+{{/* "true" where the nodes are looked at before the training; only torchrun's launcher does. Takes the
+     root context. */}}
+{{- define "allranks.entry.preflight" -}}
+{{- if ne (get (.Values.preflight | default dict) "level" | default "none") "none" -}}true{{- end -}}
 {{- end -}}
 
 {{/* The folder of what ranks say of their progress, and of what they are told (files/progress.py). */}}

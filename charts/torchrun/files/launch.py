@@ -38,6 +38,8 @@ Environment, set by the chart:
     ALLRANKS_LOGS_SPECS, ALLRANKS_NUMA_BINDING  torchrun options without a variable of their own
     ALLRANKS_WORKSPACE_SYNC  where newer code appears (sync.py); empty where none is taken
     ALLRANKS_WORKSPACE_GENERATION  of the newer code in place; empty where it is the job's own
+    ALLRANKS_PREFLIGHT       what is looked at before the training, as JSON (preflight.py)
+    ALLRANKS_NODE_NAME       name of the Kubernetes node, for that
     ALLRANKS_SPARES          how many pods stand by (spare.py); not set is none
     ALLRANKS_FINISHED_MARKER StatefulSet only: a file that says this pod's training has ended
     ALLRANKS_DIAGNOSE        0 where the ranks are not armed for `allranks why` (sitecustomize.py)
@@ -222,13 +224,49 @@ def wait_for_rank0(settings):
     return ""
 
 
+def begin_preflight(settings):
+    """Start to look at the nodes of the job (preflight.py); None where that is not asked."""
+    if not os.environ.get("ALLRANKS_PREFLIGHT"):
+        return None
+    return beside("preflight").begin(os.environ, settings, say, beside)
+
+
+def preflight_code(settings, preflight):
+    """The exit code of what is wrong with the nodes; 0 where the training may start.
+
+    The other nodes then wait until rank 0's processes have gone, whose store is not torchrun's.
+    """
+    if preflight is None:
+        return 0
+    follows = settings.host and settings.node_rank > 0
+    lead = Rank0(settings.host, settings.port) if follows else None
+    code, reason = preflight.finish()
+    if preflight.lost and lead is not None and not lead.is_connected():
+        rejoin(settings, settings.argv)
+    if code:
+        say("error: " + reason.replace("\n", "; "))
+        record(settings, reason)
+        return code
+    if lead is None or preflight.skipped:
+        return 0
+    if wait_until(lambda: not lead.is_connected(), "rank 0 to begin", settings.wait_seconds):
+        reason = wait_for_rank0(settings)
+    else:
+        reason = "rank 0 has not begun to train within %.0f s" % settings.wait_seconds
+    if reason:
+        say("error: " + reason)
+        record(settings, reason)
+    return 1 if reason else 0
+
+
 def load_torch(settings):
     """Import torch, while rank 0's pod may still be on its way.
 
     Returns:
         "" where it is there, else the reason in one sentence.
     """
-    alone = settings.follower is not None and "OPENBLAS_NUM_THREADS" not in os.environ
+    forks = settings.follower is not None or os.environ.get("ALLRANKS_PREFLIGHT")
+    alone = forks and "OPENBLAS_NUM_THREADS" not in os.environ
     if alone:  # numpy starts threads as it is imported, and a process with threads cannot fork
         os.environ["OPENBLAS_NUM_THREADS"] = "1"
     try:
@@ -679,6 +717,8 @@ def main(argv):
     if settings.follower:
         follower = settings.follower
         follower.fork(argv)
+    preflight = begin_preflight(settings)
+    if settings.follower:
         signal.signal(follower.signal, lambda *_: follower.end_or_restart(argv, EXIT_TERMINATED))
         follower.start()
     if os.environ.get("ALLRANKS_PROGRESS"):
@@ -688,6 +728,9 @@ def main(argv):
         say("error: " + reason)
         record(settings, reason)
         return 1
+    code = preflight_code(settings, preflight)
+    if code:
+        return code
     if settings.follower and settings.backend == "c10d" and settings.node_rank > 0:
         settings.rank0 = Rank0(settings.host, settings.port)
     options = node_options(settings, os.environ)

@@ -43,6 +43,7 @@ standalone
 {{- $vars := include "torchrun.env.size" . | fromJson -}}
 {{- $vars = merge $vars (include "torchrun.env.rendezvous" . | fromJson) -}}
 {{- $vars = merge $vars (include "torchrun.env.options" .ctx | fromJson) -}}
+{{- $vars = merge $vars (include "torchrun.env.preflight" . | fromJson) -}}
 {{- if eq (include "torchrun.rendezvous" .) "static" -}}
 {{- /* Agents restart their processes each for itself here, and the restarted ones would wait for
        the others for ever: a failed process fails its pod instead. */ -}}
@@ -126,6 +127,31 @@ standalone
 {{- end -}}
 {{- with $pairs -}}{{- $_ := set $vars "PET_RDZV_CONF" (join "," .) -}}{{- end -}}
 {{- with $torchrun.localAddr -}}{{- $_ := set $vars "PET_LOCAL_ADDR" . -}}{{- end -}}
+{{- toJson $vars -}}
+{{- end -}}
+
+{{/* What is looked at before the training, by the keys of files/preflight_checks.py. */}}
+{{- define "torchrun.env.preflight" -}}
+{{- $vars := dict -}}
+{{- if include "allranks.entry.preflight" .ctx -}}
+{{- $preflight := .ctx.Values.preflight -}}
+{{- $shape := .ctx.Values.nodeShape -}}
+{{- /* A process sees one MIG device at most, whatever its pod has. */ -}}
+{{- $gpus := ternary (min 1 (int .layout.gpusPerNode)) (int .layout.gpusPerNode) (contains "/mig-" .ctx.Values.gpuResource) -}}
+{{- $limits := dict
+      "all" $preflight.allReduceGBps
+      "clock" $preflight.clockSeconds
+      "disk" $preflight.diskMiB
+      "gpuFree" $preflight.gpuFreePercent
+      "gpus" $gpus
+      "matmul" $shape.gpuTflops
+      "memory" $shape.gpuMemoryGBps
+      "pair" $preflight.pairGBps
+      "shm" $preflight.shmMiB
+      "slowPercent" $preflight.slowPercent -}}
+{{- $_ := set $vars "ALLRANKS_NODE_NAME" (dict "fieldRef" (dict "fieldPath" "spec.nodeName")) -}}
+{{- $_ := set $vars "ALLRANKS_PREFLIGHT" (dict "gpus" $gpus "level" $preflight.level "limits" $limits "seconds" $preflight.timeoutSeconds | toJson) -}}
+{{- end -}}
 {{- toJson $vars -}}
 {{- end -}}
 

@@ -15,6 +15,7 @@ from allranks.model import processes
 from allranks.model.rank_lines import LogWriters
 from allranks.model.status import STOPPED, Phase, PodPhase
 from allranks.status import progress
+from allranks.status.failures import unfit_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -67,6 +68,10 @@ def show(console: Console, status: RunStatus, now: float) -> None:
     if status.failure is not None and status.phase is not Phase.SUCCEEDED:
         for line in _failed_first(status, status.failure):
             console.text(clean(line))
+        unfit = unfit_nodes(status.failure)
+        if unfit and not status.unreleased:
+            words = shlex.join((names.CLI, "avoid", status.name, *unfit, "--recreate"))
+            console.command(words)
 
 
 def _node_line(node: NodeFaults) -> str:

@@ -200,6 +200,8 @@ _OF_A_JOB = {
     ),
 }
 
+_PREFLIGHT = "remove it; only a torchrun job looks at its nodes before the training"
+
 REMARKS_OF = {
     # Of the charts whose values name no workload: here a queue's.
     names.OPERATOR: {
@@ -220,6 +222,7 @@ REMARKS_OF = {
         "nopython": "remove it; `command` names its own interpreter",
     },
     "mpi": {
+        "preflight": _PREFLIGHT,
         "restartpolicy": (
             "remove it; a failed pod is replaced, and counts against runPolicy.backoffLimit"
         ),
@@ -237,6 +240,7 @@ REMARKS_OF = {
         "masteraddr": "remove it; the first host of /etc/mpi/hostfile has rank 0",
     },
     "elastic": {
+        "preflight": _PREFLIGHT,
         "tfreplicaspecs": (
             "use elastic.roles, with replicas, resources and podTemplate of each role"
         ),
@@ -257,6 +261,7 @@ REMARKS_OF = {
         "tfconfig": "remove it; each pod is given its own TF_CONFIG",
     },
     "sweep": {
+        "preflight": _PREFLIGHT,
         "trialtemplate": "use sweep.trial, and ${sweep.NAME} for ${trialParameters.NAME}",
         "trialparameters": "remove it; ${sweep.NAME} names a parameter wherever it stands",
         "metricscollectorspec": "use sweep.metrics",

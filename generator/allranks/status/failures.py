@@ -45,6 +45,7 @@ _REASONS = {
 _CODES = {
     126: "the command cannot be executed",
     127: "the command was not found",
+    names.EXIT_PREFLIGHT: "the preflight found a node that is not fit to train",
     names.EXIT_STALLED: "the run stood still for runPolicy.stallSeconds",
     _KILLED: "it was killed (SIGKILL), mostly because memory ran out",
     _TERMINATED: "it was told to stop (SIGTERM)",
@@ -209,6 +210,9 @@ def _signal(code: int) -> str:
 
 
 _ENDED_BY_SIGTERM = 128 + signal.SIGTERM
+PREFLIGHT_FAILED = "PreflightFailed"
+# How a preflight names the nodes to keep off (files/preflight.py).
+_AVOID = re.compile(r"scheduling\.avoidNodes: \[(?P<nodes>[^\]]*)\]")
 # A rank may be replaced before its peers, or the master, have died of its loss.
 _AFTERSHOCK_SECONDS = 5.0
 # What the master of an elastic job tells all workers, of one that had said this of its end.
@@ -323,17 +327,28 @@ def culprit(failure: Failure) -> Failure:
     """Return the failure of the pod that a message names, in place of the pod with the message."""
     end = _named_end(failure.message, failure.pod)
     if end is None:
-        return failure
+        is_preflight = failure.exit_code == names.EXIT_PREFLIGHT
+        return replace(failure, reason=PREFLIGHT_FAILED, log=()) if is_preflight else failure
     number = end.pod.rpartition("-")[2]
+    is_preflight = end.code == names.EXIT_PREFLIGHT
+    words = f"{end.rank} ended with exit code {end.code}{end.rest}"
     return replace(
         failure,
         pod=end.pod,
         rank=int(number) if number.isdecimal() else None,
         exit_code=end.code,
-        reason="Error",
-        message=f"{end.rank} ended with exit code {end.code}{end.rest}",
+        reason=PREFLIGHT_FAILED if is_preflight else "Error",
+        message=end.rest.strip() if is_preflight else words,
         log=(),
     )
+
+
+def unfit_nodes(failure: Failure | None) -> tuple[str, ...]:
+    """Return the nodes that a preflight has named, for `scheduling.avoidNodes`; () for none."""
+    if failure is None or failure.exit_code != names.EXIT_PREFLIGHT:
+        return ()
+    match = _AVOID.search(failure.message)
+    return tuple(filter(None, match["nodes"].split(", "))) if match else ()
 
 
 def first_suspect(suspects: Iterable[Suspect], ended_at: float | None) -> Suspect | None:

@@ -8,6 +8,7 @@ counts, and a line of progress bears the time of what it tells.
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -91,8 +92,21 @@ def read(lines: Iterable[str], writers: LogWriters, pod: str, *, stamped: bool) 
             word = next((name for name, pattern in _WORDS if pattern.match(text)), "")
             at = _seconds(stamp) if word else None
             if at is not None:
-                moments.append(Moment(at, word, text.partition("allranks: ")[2][:200], pod))
+                detail = text.partition("allranks: ")[2]
+                if word == PREFLIGHT:
+                    detail = _preflight_words(detail)
+                moments.append(Moment(at, word, detail[:200], pod))
     return LogMarks(tuple(moments), _of_lowest(steps))
+
+
+def _preflight_words(detail: str) -> str:
+    """Return what the JSON of a preflight's line says, in a clause."""
+    try:
+        report = json.loads(detail.partition("{")[1] + detail.partition("{")[2])
+        ended = "passed" if report["passed"] is True else "failed"
+        return f"{ended} in {float(report['seconds']):g} s"
+    except (ValueError, KeyError, TypeError):
+        return detail
 
 
 def merge(marks: Iterable[LogMarks]) -> tuple[tuple[Step, ...], list[Moment]]:

@@ -225,6 +225,8 @@ ELSEWHERE = {
     "preset": "resolved by the command line; the chart refuses it",
     "nodeShape.cpu": "a bound that the command line checks requests against",
     "nodeShape.memory": "a bound that the command line checks requests against",
+    "nodeShape.gpuTflops": "what a preflight of torchrun expects",
+    "nodeShape.gpuMemoryGBps": "what a preflight of torchrun expects",
     "workspace.via": "how the command line sends a workspace; what it sent is the snapshot",
     "workspace.registry": "where the command line pushes a workspace",
     "workspace.claim": "where the command line puts a workspace",

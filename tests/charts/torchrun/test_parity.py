@@ -12,6 +12,7 @@ from allranks.values.sources import Sources
 from tests.charts.shared.parity import ELSEWHERE, FITTING, GPUS, OTHER, Parity
 
 ELASTIC = {"nodes": 0, "torchrun": {"elastic": {"minNodes": 3, "maxNodes": 3}}}
+PREFLIGHT = {"preflight": {"level": "quick"}}
 TORCHRUN = Parity(
     chart=Path(__file__).parents[3] / "charts/torchrun",
     base={
@@ -23,6 +24,9 @@ TORCHRUN = Parity(
     | {
         "layout": GPUS
         | {"procsPerNode": 4, "torchrun": {"elastic": {"minNodes": 2, "maxNodes": 4}}},
+        "preflight": PREFLIGHT,
+        "nodeShape.gpuTflops": PREFLIGHT,
+        "nodeShape.gpuMemoryGBps": PREFLIGHT,
         "runPolicy.onStall": {"runPolicy": {"stallSeconds": 600}},
         "torchrun.rankPrefix": {"procsPerNode": 2},
         "torchrun.elastic.minNodes": ELASTIC,
@@ -36,7 +40,7 @@ TORCHRUN = Parity(
     },
     other=OTHER
     | {"torchrun.controller": "StatefulSet", "torchrun.module": True, "torchrun.spares": 1},
-    elsewhere=ELSEWHERE,
+    elsewhere={key: why for key, why in ELSEWHERE.items() if not key.startswith("nodeShape.gpu")},
 )
 
 

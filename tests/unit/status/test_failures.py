@@ -15,6 +15,7 @@ from allranks.status.failures import (
     first_suspect,
     names_another,
     only_reports_another,
+    unfit_nodes,
 )
 
 _END = 100.0
@@ -113,6 +114,19 @@ def test_a_pod_that_names_the_culprit_stands_for_it() -> None:
         "ex-1", 1, "trainer", 37, 1.0, message="rank 3 ended with exit code 37\nValueError: no"
     )
     assert expected == culprit(failure)
+
+
+def test_a_preflight_that_failed_names_its_node() -> None:
+    """The pod on the node, the number, and what to avoid, whichever pod's message says it."""
+    words = "preflight: node b2 (pod big-5): matmul 41 TFLOP/s, at least 300\n"
+    words += "keep the job off it: scheduling.avoidNodes: [b2]"
+    message = f"{names.FAILED_FIRST}rank 40 in pod big-5 ended with exit code 219\n{words}"
+    other = culprit(Failure("big-0-abcde", 0, "trainer", 219, 1.0, message=message))
+    own = culprit(Failure("big-5-fghij", 5, "trainer", 219, 1.0, message=words))
+    assert {("PreflightFailed", words)} == {(end.reason, end.message) for end in (own, other)}
+    assert ("big-5", 5) == (other.pod, other.rank)
+    assert ("b2",) == unfit_nodes(other)
+    assert () == unfit_nodes(None) == unfit_nodes(Failure("p", 0, "c", 219, 1.0))
 
 
 @pytest.mark.parametrize(

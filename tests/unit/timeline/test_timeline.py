@@ -59,6 +59,16 @@ def test_lines_of_progress_tell_of_steps_and_of_each_save_once() -> None:
     ]
 
 
+def test_a_preflight_is_told_in_words() -> None:
+    """How it ended, and how long it took; of a line that is cut off, what is there."""
+    reports = ['{"passed": true, "seconds": 2.5}', '{"passed": false, "seconds": 60}', '{"pas']
+    lines = [f"{samples.stamp(7)} allranks: preflight {report}" for report in reports]
+    marks = log_marks.read(lines, ONE, "demo-0", stamped=True)
+    assert ["passed in 2.5 s", "failed in 60 s", 'preflight {"pas'] == [
+        moment.detail for moment in marks.moments if moment.name == "preflight"
+    ]
+
+
 def test_goodput_counts_each_step_once_and_names_what_the_rest_was_lost_to() -> None:
     """Ten seconds for each of two steps, and one of these was done again."""
     spent = goodput.of(trained())

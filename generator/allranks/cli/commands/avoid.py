@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from allranks.cli.console import Console
-    from allranks.cli.target import Target
+    from allranks.cli.target import ClusterTarget, Target
     from allranks.cluster.interface import KubeClient
     from allranks.cluster.scale import Controllers
     from allranks.cluster.upgrade import Obstacle
@@ -69,13 +69,64 @@ def avoid_command(
       allranks avoid demo gpu-b2 --recreate
       allranks avoid demo gpu-b2 --remove
     """
+    after, is_changed, replaced = keep_off(
+        console,
+        target.on_cluster(),
+        name,
+        nodes,
+        remove=remove,
+        recreate=recreate,
+        timeout=timeout,
+        dry_run=dry_run,
+    )
+    if output == "json":
+        changes = {"avoids": after, "changed": is_changed, "replaced": replaced}
+        console.json({"name": name, **changes, "dryRun": dry_run})
+        return
+    already = "" if is_changed else " already"
+    avoids = f"avoids {list_some(after)}{already}" if after else f"avoids no node{already}"
+    console.text(f"{name} {avoids}" if not dry_run else f"would change: {name} {avoids}")
+    for item in replaced:
+        console.text(f"  {'would replace' if dry_run else 'replaced'} {item}")
+
+
+def keep_off(
+    console: Console,
+    cluster_target: ClusterTarget,
+    name: str,
+    nodes: Sequence[str],
+    *,
+    remove: bool = False,
+    recreate: bool = True,
+    timeout: float = _RECREATE_SECONDS,
+    dry_run: bool = False,
+) -> tuple[list[str], bool, list[str]]:
+    """Keep the pods of a run off nodes, or let them use these again.
+
+    Args:
+        console: gets notes.
+        cluster_target: the run's cluster and namespace.
+        name: the run.
+        nodes: the nodes.
+        remove: whether they may be used again.
+        recreate: whether what cannot be changed is made anew.
+        timeout: seconds to wait until the old pods are gone.
+        dry_run: whether nothing is changed.
+
+    Returns:
+        All nodes that it avoids from now on; whether they are others than before; what was
+        replaced for it.
+
+    Raises:
+        InputError: there is no such run or node, or it would have to be made anew.
+        AllranksError: helm or the cluster refused.
+    """
     from allranks.cli.commands import runs
     from allranks.cli.commands import upgrade as upgrade_command
     from allranks.cluster import scale, upgrade
     from allranks.helm import releases
     from allranks.service import render
 
-    cluster_target = target.on_cluster()
     cluster, namespace = cluster_target.cluster, cluster_target.namespace
     home = cluster_target.home(name)
     release = releases.find(home)
@@ -105,15 +156,7 @@ def avoid_command(
             replaced = [f"{obstacle.kind}/{obstacle.name}" for obstacle in obstacles]
         else:
             replaced = upgrade_command.apply(cluster, home, rendered, obstacles, timeout=timeout)
-    if output == "json":
-        changes = {"avoids": after, "changed": after != before, "replaced": replaced}
-        console.json({"name": name, **changes, "dryRun": dry_run})
-        return
-    already = " already" if after == before else ""
-    avoids = f"avoids {list_some(after)}{already}" if after else f"avoids no node{already}"
-    console.text(f"{name} {avoids}" if not dry_run else f"would change: {name} {avoids}")
-    for item in replaced:
-        console.text(f"  {'would replace' if dry_run else 'replaced'} {item}")
+    return after, after != before, replaced
 
 
 def _hostname(cluster: KubeClient, node: str, avoided: Sequence[str]) -> str:

@@ -33,10 +33,12 @@ from allranks.errors import (
 )
 from allranks.helm import binary as helm_binary
 from allranks.helm import releases
+from allranks.humanize import list_some
 from allranks.local import runs as local_runs
 from allranks.local import values as local_values
 from allranks.model import rank_lines
 from allranks.service import prepare, render
+from allranks.status.failures import unfit_nodes
 from allranks.yamlio import load
 
 if TYPE_CHECKING:
@@ -156,6 +158,7 @@ def run_command(
 
 
 _STATUS_SECONDS = 1.0
+_UNFIT_NODES = 3  # how often a run is started anew because a preflight has named nodes
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -536,6 +539,11 @@ def _follow_on_cluster(
     )
     try:
         status = follow.follow(console, cluster_target.cluster, home.name, home.namespace, how)
+        for _ in range(_UNFIT_NODES):
+            unfit = unfit_nodes(status.failure)
+            if not unfit or not _start_off(console, cluster_target, status, unfit):
+                break
+            status = follow.follow(console, cluster_target.cluster, home.name, home.namespace, how)
     except KeyboardInterrupt:
         where = _where(home)
         console.note(
@@ -549,6 +557,24 @@ def _follow_on_cluster(
         console.text("")
         status_view.show(console, status, time.time())
     return status_view.exit_code(status)
+
+
+def _start_off(
+    console: Console, cluster_target: ClusterTarget, status: RunStatus, unfit: tuple[str, ...]
+) -> bool:
+    """Start a run anew that a preflight has ended, off the nodes that it named; whether it is."""
+    from allranks.cli.commands import avoid
+
+    words = status.failure.message.split("\n", 1)[0] if status.failure is not None else ""
+    console.note(f"{words}; starting {status.name} anew without {list_some(unfit)}")
+    try:
+        _, is_changed, _ = avoid.keep_off(console, cluster_target, status.name, unfit)
+    except AllranksError as error:
+        console.note(f"{status.name} is not started anew: {error.problem.message}")
+        return False
+    if not is_changed:
+        console.note(f"{status.name} is not started anew: it avoids {list_some(unfit)} already")
+    return is_changed
 
 
 def _where(home: ReleaseRef) -> str:
