@@ -155,3 +155,23 @@ def test_a_standstill_is_explained_reported_and_ended(
         "no progress for 5 s: no rank computes, and none waits in a collective; rank 0 is at "
         "script:5 in <module>" in output
     )
+
+
+def test_the_ranks_of_an_elastic_worker_are_armed_and_find_the_reporter() -> None:
+    """Its folder goes off the front of their path, and stays at the end, for `allranks_report`."""
+    folder = Path(__file__).parents[2] / "charts/elastic/files"
+    rank = (
+        "import os, sys, allranks_report\n"
+        "files = map(os.path.realpath, map('/proc/self/fd/'.__add__, os.listdir('/proc/self/fd')))\n"
+        "print(any('allranks-why-state' in file for file in files), sys.path[-1])"
+    )
+    agent = (
+        "import os, subprocess, sys, elastic_agent\n"
+        "env = {'RANK': '3', 'PYTHONPATH': os.getcwd()}\n"
+        "elastic_agent.arm_ranks(env)\n"
+        "subprocess.run([sys.executable, '-c', sys.argv[1]], env=env, cwd='/', check=True)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", agent, rank], cwd=folder, capture_output=True, text=True, check=True
+    )
+    assert f"True {folder}\n" == result.stdout

@@ -63,6 +63,17 @@ def describe(watch, torch_failures):
     return code, verdict.message()
 
 
+def arm_ranks(env):
+    """Let `allranks why` ask the ranks, where sitecustomize.py lies here (runPolicy.diagnose).
+
+    Their Python imports it from the front of the path, and takes this folder off there. It stands
+    at the end as well, for `allranks_report`.
+    """
+    here = os.path.dirname(os.path.abspath(__file__))
+    if os.path.exists(os.path.join(here, "sitecustomize.py")):
+        env["PYTHONPATH"] = os.pathsep.join(filter(None, [here, env.get("PYTHONPATH")]))
+
+
 def unstartable(error):
     """The exit code of a program that cannot be started, as a shell gives it, and a sentence."""
     code = EXIT_NOT_FOUND if isinstance(error, FileNotFoundError) else EXIT_NOT_STARTED
@@ -86,6 +97,7 @@ def agent(result, words):
     watch.hook()
     say_when_done(SimpleElasticAgent, result)
     give_time_to_end(float(os.environ.get("ALLRANKS_GRACE_SECONDS") or 20))
+    arm_ranks(os.environ)
     args = run.parse_args(["--", *as_typed(words, os.environ)])
     try:
         run.run(args)

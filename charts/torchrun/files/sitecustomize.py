@@ -1,6 +1,6 @@
 """Let `allranks why` see what a rank does, without a word in its program.
 
-The launcher puts this folder first on the ranks' PYTHONPATH, so that Python imports this module as
+What starts the ranks puts this folder first on their PYTHONPATH, so that Python imports this module as
 it starts. It takes the folder off the path again, arms the process, and goes on with the
 `sitecustomize` that would have been imported without it.
 
@@ -31,9 +31,14 @@ DESCRIPTORS_FROM = 200  # above those that programs close or expect by their num
 
 
 def take_off_path():
-    """Remove this folder from the path: what else lies in it is no module of the program's."""
+    """Remove this folder from the path: what else lies in it is no module of the program's.
+
+    Where PYTHONPATH has it twice, the program is to find what lies here after all else.
+    """
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [path for path in sys.path if os.path.abspath(path or ".") != here]
+    if os.environ.get("PYTHONPATH", "").split(os.pathsep).count(here) > 1:
+        sys.path.append(here)
 
 
 def unnamed_file(name):

@@ -69,7 +69,7 @@ ELASTIC = Parity(
     | {"elastic.roles.scheduler.replicas": "MXNet has always one"}
     | {"compat": "an elastic job has roles, and no ranks of Slurm's"}
     | dict.fromkeys(
-        ("runPolicy.diagnose", "runPolicy.stallSeconds", "runPolicy.onStall"),
+        ("runPolicy.stallSeconds", "runPolicy.onStall"),
         "only torchrun's launcher has it",
     ),
 )

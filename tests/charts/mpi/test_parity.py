@@ -37,7 +37,6 @@ MPI = Parity(
     | {"mpi.numWorkers": 3, "mpi.ownMpirun": True},
     elsewhere=ELSEWHERE
     | {
-        "runPolicy.diagnose": "only torchrun's launcher has it; the chart refuses it",
         "runPolicy.stallSeconds": "only torchrun's launcher has it; the chart refuses it",
         "runPolicy.onStall": "only torchrun's launcher has it; the chart refuses it",
     },

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
+from allranks.diagnosis import pods, report, verdict
 from allranks.local import mpi
 from allranks.local import runs as local_runs
 from allranks.local.host import addresses, namespaces
@@ -229,9 +230,13 @@ def test_a_rank_that_ends_while_others_wait_in_init(
 
 
 def test_a_lost_worker_costs_a_try(machine: Machine, chart: Chart) -> None:
-    """The launcher ends within seconds, both are replaced, and the second try ends well."""
+    """The launcher ends within seconds, both are replaced, and the second try ends well.
+
+    While its ranks sleep `why` says where, in all pods: mpirun's ranks are armed as torchrun's are.
+    """
     handle = machine.start(*chart(_WAIT, runPolicy={"backoffLimit": 2}))
     machine.line("up")
+    assert {rank: ("sleeps", "script:11 in <module>") for rank in range(4)} == _whereabouts(handle)
     _main_process(machine, "run-worker-1").kill()
     texts = [line.text for line in handle.follow()]
     status = handle.wait()
@@ -239,6 +244,22 @@ def test_a_lost_worker_costs_a_try(machine: Machine, chart: Chart) -> None:
     assert "again" in texts
     restarts = {pod.name: pod.restarts for pod in status.pods}
     assert {"run-launcher-0": 1, "run-worker-0": 0, "run-worker-1": 1} == restarts
+
+
+def _whereabouts(handle: local_runs.Handle) -> dict[int, tuple[str, str]]:
+    """What each rank does, and where, once all have come there."""
+
+    def look() -> dict[int, tuple[str, str]] | None:
+        names = [pod.name for pod in handle.status().pods]
+        answers = pods.ask(pods.LocalPods("run", "lab"), names, seconds=3, limit=60, logs=())
+        assert {} == answers.silent
+        reports = [report.read(name, "", text) for name, text in answers.texts.items()]
+        groups = verdict.diagnose([pod for pod in reports if pod], {}, {}).groups
+        ranks = {rank: (group.does, group.where) for group in groups for rank in group.ranks}
+        return ranks if len(set(ranks.values())) == 1 else None
+
+    whereabouts: dict[int, tuple[str, str]] = until(look, "all ranks to be at one line", 60)
+    return whereabouts
 
 
 def _main_process(machine: Machine, pod: str) -> psutil.Process:
