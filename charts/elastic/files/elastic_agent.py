@@ -74,6 +74,26 @@ def arm_ranks(env):
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [here, env.get("PYTHONPATH")]))
 
 
+def watch_for_standstill(env, watch, output):
+    """Say in the pods' logs why no rank goes on, where that is asked (stall.py).
+
+    What is done about it is the master's to say, who ends a training without steps.
+    """
+    seconds = int(env.get("ALLRANKS_STALL_SECONDS") or 0)
+    if seconds:
+        import stall
+        import why
+
+        def say(text):
+            print("allranks: " + text, file=sys.stderr, flush=True)
+
+        eyes = stall.Eyes(why)
+        watcher = stall.Watcher(
+            seconds, ends=False, eyes=eyes, output=output, say=say, record=lambda _: None
+        )
+        watcher.follow(watch)
+
+
 def unstartable(error):
     """The exit code of a program that cannot be started, as a shell gives it, and a sentence."""
     code = EXIT_NOT_FOUND if isinstance(error, FileNotFoundError) else EXIT_NOT_STARTED
@@ -91,10 +111,12 @@ def agent(result, words):
         text = "this image's Python (%s) cannot load torch: %s" % (sys.executable, error)
         return leave_word(result, EXIT_NO_TORCH, text)
     output = rank_output.RankOutput(prefixed=False)
-    lines = output.last_lines if output.install() else None
+    is_heard = output.install()
+    lines = output.last_lines if is_heard else None
     pod = os.environ.get("POD_NAME") or socket.gethostname()
     watch = failures.Watch(pod, lines=lines, ends_together=False)
     watch.hook()
+    watch_for_standstill(os.environ, watch, output if is_heard else None)
     say_when_done(SimpleElasticAgent, result)
     give_time_to_end(float(os.environ.get("ALLRANKS_GRACE_SECONDS") or 20))
     arm_ranks(os.environ)

@@ -29,6 +29,7 @@ MPI = Parity(
         "mpi.elastic.minNodes": ELASTIC,
         "mpi.elastic.maxNodes": ELASTIC,
         "mpi.numWorkers": {"nodes": 0},
+        "runPolicy.onStall": {"runPolicy": {"stallSeconds": 600}},
         "mpi.np": {"procsPerNode": 4},
         "mpi.transport": {"mpi": {"ssh": {"existingSecret": ""}}},
     },
@@ -37,8 +38,6 @@ MPI = Parity(
     | {"mpi.numWorkers": 3, "mpi.ownMpirun": True},
     elsewhere=ELSEWHERE
     | {
-        "runPolicy.stallSeconds": "only torchrun's launcher has it; the chart refuses it",
-        "runPolicy.onStall": "only torchrun's launcher has it; the chart refuses it",
     },
 )
 
