@@ -110,7 +110,8 @@ def test_a_standstill_is_explained_reported_and_ended(
 ) -> None:
     """`why` says what the ranks do; once they write no more, the launcher ends the attempt.
 
-    Ranks are armed by the launcher alone, and import the image's own sitecustomize as ever.
+    Ranks are armed by the launcher alone, and import the image's own sitecustomize as ever. What
+    was seen is kept beside the checkpoints.
     """
     own, go_on = tmp_path / "own", tmp_path / "go-on"
     own.mkdir()
@@ -130,6 +131,7 @@ def test_a_standstill_is_explained_reported_and_ended(
         "procsPerNode": 2,
         "env": {"PYTHONPATH": str(own)},
         "runPolicy": {"stallSeconds": 5, "onStall": "end", "backoffLimit": 0},
+        "storage": {"checkpoints": {"size": "1Mi"}},
         "torchrun": {"port": local_runs.free_port(port_base()), "maxRestarts": 0},
     }
     file = tmp_path / "values.json"
@@ -155,6 +157,11 @@ def test_a_standstill_is_explained_reported_and_ended(
         "no progress for 5 s: no rank computes, and none waits in a collective; rank 0 is at "
         "script:5 in <module>" in output
     )
+    (kept,) = tmp_path.rglob("allranks-standstills/ex-0-*.txt")
+    page = kept.read_text()
+    assert "no progress for 5 s: no rank computes" in page
+    assert 2 == len(re.findall(r"rank \d: \S+ script, state \w, waits in \w+, \d+ MiB", page))
+    assert 'script", line 5 in <module>' in page
 
 
 def test_the_ranks_of_an_elastic_worker_are_armed_and_find_the_reporter() -> None:
@@ -162,7 +169,8 @@ def test_the_ranks_of_an_elastic_worker_are_armed_and_find_the_reporter() -> Non
     folder = Path(__file__).parents[2] / "charts/elastic/files"
     rank = (
         "import os, sys, allranks_report\n"
-        "files = map(os.path.realpath, map('/proc/self/fd/'.__add__, os.listdir('/proc/self/fd')))\n"
+        "folder = '/proc/self/fd/'\n"
+        "files = [os.path.realpath(folder + name) for name in os.listdir(folder)]\n"
         "print(any('allranks-why-state' in file for file in files), sys.path[-1])"
     )
     agent = (

@@ -11,6 +11,7 @@ import json
 import os
 import socket
 import sys
+from pathlib import Path
 
 sys.dont_write_bytecode = True  # the files beside this one are mounted, or a chart's source
 import failures  # noqa: E402
@@ -69,9 +70,9 @@ def arm_ranks(env):
     Their Python imports it from the front of the path, and takes this folder off there. It stands
     at the end as well, for `allranks_report`.
     """
-    here = os.path.dirname(os.path.abspath(__file__))
-    if os.path.exists(os.path.join(here, "sitecustomize.py")):
-        env["PYTHONPATH"] = os.pathsep.join(filter(None, [here, env.get("PYTHONPATH")]))
+    here = Path(__file__).absolute().parent
+    if (here / "sitecustomize.py").exists():
+        env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(here), env.get("PYTHONPATH")]))
 
 
 def watch_for_standstill(env, watch, output):
@@ -87,9 +88,14 @@ def watch_for_standstill(env, watch, output):
         def say(text):
             print("allranks: " + text, file=sys.stderr, flush=True)
 
-        eyes = stall.Eyes(why)
         watcher = stall.Watcher(
-            seconds, ends=False, eyes=eyes, output=output, say=say, record=lambda _: None
+            seconds,
+            ends=False,
+            eyes=stall.Eyes(why),
+            output=output,
+            say=say,
+            record=lambda _: None,
+            reports=stall.Reports(env, env.get("POD_NAME") or socket.gethostname(), say),
         )
         watcher.follow(watch)
 

@@ -65,6 +65,9 @@ doubled, and arrives as it was typed. ConfigMap contents are not expanded.
 {{- with int64 .Values.runPolicy.stallSeconds -}}
 {{- $_ := set $vars "ALLRANKS_STALL_SECONDS" (toString .) -}}
 {{- if eq $.Values.runPolicy.onStall "end" -}}{{- $_ := set $vars "ALLRANKS_STALL_ENDS" "1" -}}{{- end -}}
+{{- with get (include "allranks.storage.enabled" $ | fromJson) "checkpoints" -}}
+{{- $_ := set $vars "ALLRANKS_STALL_REPORTS" .mountPath -}}
+{{- end -}}
 {{- end -}}
 {{- toJson $vars -}}
 {{- end -}}

@@ -44,8 +44,11 @@ class View:
 def own_ranks(with_places):
     """What the ranks of this host have done so far."""
     eyes = stall.Eyes(why)
-    views = eyes.look()
-    places = eyes.places() if with_places else {}
+    views, pod = eyes.look(), os.environ.get("POD_NAME") or os.environ.get("HOSTNAME", "")
+    places = {}
+    if with_places:
+        places = eyes.places()
+        stall.Reports(os.environ, pod, say).keep("", eyes.seen)
     ranks = [
         {
             "rank": view.rank,
@@ -56,7 +59,7 @@ def own_ranks(with_places):
         }
         for view in views
     ]
-    return {"pod": os.environ.get("POD_NAME") or os.environ.get("HOSTNAME", ""), "ranks": ranks}
+    return {"pod": pod, "ranks": ranks}
 
 
 class Hosts:
@@ -92,7 +95,7 @@ class Hosts:
 
 
 def last_output(state, began):
-    """When the command wrote last, by the pipes that it writes into; `began` where that is unknown."""
+    """When the command wrote last, by the pipes that it writes into; else `began`."""
     times = [began]
     for pipe in [*(state / "said").glob("*.in"), state / "left.in"]:
         with contextlib.suppress(OSError):
@@ -148,6 +151,9 @@ def main(argv):
         say("nobody looks for a standstill any more: %r" % error)
         return 1
     say(words)
+    say(stall.progress_line(words))
+    pod = os.environ.get("POD_NAME") or os.environ.get("HOSTNAME", "")
+    stall.Reports(os.environ, pod, say).keep(words, [])
     (state / "stalled").write_text(words + "\n", encoding="utf-8")
     return 0
 

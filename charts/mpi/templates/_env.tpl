@@ -26,6 +26,7 @@ file. The commands of `mpirun` run on the workers with the environment that thei
       "ALLRANKS_MPI_CONTROLLER" (include "mpi.controller" .ctx)
       "ALLRANKS_MPI_WAIT_FOR_PODS" (ternary "bounded" "scheduler" (eq .ctx.Values.scheduling.dialect "none")) -}}
 {{- $vars = merge $vars (include "allranks.entry.checkpointSignal" .ctx | fromJson) -}}
+{{- $vars = merge $vars (include "allranks.entry.stall" .ctx | fromJson) -}}
 {{- toJson $vars -}}
 {{- end -}}
 
@@ -41,7 +42,6 @@ file. The commands of `mpirun` run on the workers with the environment that thei
 {{- $_ := set $vars "ALLRANKS_MPI_MIN_HOSTS" (int .layout.minNodes | toString) -}}
 {{- $_ := set $vars "ALLRANKS_MPI_BACKOFF_LIMIT" (int .ctx.Values.runPolicy.backoffLimit | toString) -}}
 {{- $_ := set $vars "ALLRANKS_MPI_FAILURES" (dict "fieldRef" (dict "fieldPath" "metadata.annotations['batch.kubernetes.io/job-index-failure-count']")) -}}
-{{- $vars = merge $vars (include "allranks.entry.stall" .ctx | fromJson) -}}
 {{- if include "mpi.wraps" .ctx -}}
 {{- $_ := set $vars "ALLRANKS_MPI_WRAP" "1" -}}
 {{- end -}}

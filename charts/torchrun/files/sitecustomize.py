@@ -1,7 +1,7 @@
 """Let `allranks why` see what a rank does, without a word in its program.
 
-What starts the ranks puts this folder first on their PYTHONPATH, so that Python imports this module as
-it starts. It takes the folder off the path again, arms the process, and goes on with the
+What starts the ranks puts this folder first on their PYTHONPATH, so that Python imports this module
+as it starts. It takes the folder off the path again, arms the process, and goes on with the
 `sitecustomize` that would have been imported without it.
 
 An armed process has three files without a name, which whoever may look into /proc/PID/fd can open

@@ -44,7 +44,10 @@ def show(console: Console, status: RunStatus, now: float) -> None:
     console.text(console.pasteable(headline(status, now)))
     if status.progress is not None:
         words = progress_words(status.progress, killed=was_killed(status))
-        console.text(clean(f"  progress: {'; '.join(words)}"))
+        if words:
+            console.text(clean(f"  progress: {'; '.join(words)}"))
+        if status.progress.get("standstill") and not status.finished:
+            console.text(clean(f"  stands still: {status.progress['standstill']}"))
         nodes = {pod.name: pod.node for pod in status.pods}
         for sentence in [] if status.finished else progress.stragglers(status.progress, nodes):
             console.text(clean(f"  slow: {sentence}"))
@@ -225,7 +228,7 @@ def progress_words(report: Mapping[str, Any], *, killed: bool = False) -> list[s
     saved, stopping, step = report.get("saved"), report.get("stopping"), report.get("step")
     if killed and (saved is None or (isinstance(step, int) and saved < step)):
         words += [] if saved is None else [f"saved at step {saved}"]
-        words.append(_killed_words(saved is not None, stopping))
+        words.append(_killed_words(has_saved=saved is not None, stopping=stopping))
     elif saved is not None:
         words.append(f"saved at step {saved}" + (" before it was told to stop" if stopping else ""))
     elif stopping:
@@ -233,7 +236,7 @@ def progress_words(report: Mapping[str, Any], *, killed: bool = False) -> list[s
     return words
 
 
-def _killed_words(has_saved: bool, stopping: Any) -> str:
+def _killed_words(*, has_saved: bool, stopping: Any) -> str:
     """Return the words for a training that was killed before it had saved its last steps."""
     told = "told to stop, and killed" if stopping else "killed"
     if has_saved:

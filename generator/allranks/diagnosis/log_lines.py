@@ -27,8 +27,8 @@ class LogFinding:
     pods: tuple[str, ...]
 
 
-# The words are those of NCCL 2.30, PyTorch 2.15, gloo, the CUDA runtime and the kernel, and of those
-# before them where they were others. The first that fits a line is taken: what says more stands first.
+# The words are those of NCCL 2.30, PyTorch 2.15, gloo, the CUDA runtime and the kernel, and of
+# earlier releases where they were others. The first that fits a line is taken.
 _MEANINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), meaning)
     for pattern, meaning in (
@@ -88,8 +88,8 @@ _MEANINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (
             r"no socket interface found|unable to find (?:interface|address) for",
             (
-                "the pod has no interface of the name that NCCL_SOCKET_IFNAME or GLOO_SOCKET_IFNAME "
-                "gives: leave it out, or name one that `ip link` shows in the pod"
+                "the pod has no interface of the name in NCCL_SOCKET_IFNAME or GLOO_SOCKET_IFNAME"
+                ": leave it out, or name one that `ip link` shows in the pod"
             ),
         ),
         (

@@ -36,9 +36,7 @@ MPI = Parity(
     other=OTHER
     | {"mpi.transport": "exec", "mpi.mpirunArgs": ["--bind-to", "none"]}
     | {"mpi.numWorkers": 3, "mpi.ownMpirun": True},
-    elsewhere=ELSEWHERE
-    | {
-    },
+    elsewhere=ELSEWHERE | {},
 )
 
 

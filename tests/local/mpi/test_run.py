@@ -237,7 +237,8 @@ def test_a_lost_worker_costs_a_try(machine: Machine, chart: Chart) -> None:
     """
     handle = machine.start(*chart(_WAIT, runPolicy={"backoffLimit": 2}))
     machine.line("up")
-    assert {rank: ("sleeps", "script:11 in <module>") for rank in range(4)} == _whereabouts(handle)
+    asleep = ("sleeps", "script:11 in <module>")
+    assert dict.fromkeys(range(4), asleep) == _whereabouts(handle)
     _main_process(machine, "run-worker-1").kill()
     texts = [line.text for line in handle.follow()]
     status = handle.wait()

@@ -45,8 +45,8 @@ from allranks.diagnosis.log_lines import findings
         ),
         (
             (
-                "ncclRemoteError: A call failed possibly due to a network error or a remote process "
-                "exiting prematurely."
+                "ncclRemoteError: A call failed possibly due to a network error or a remote "
+                "process exiting prematurely."
             ),
             "a peer is gone",
         ),
@@ -109,13 +109,13 @@ from allranks.diagnosis.log_lines import findings
             "did not end within its timeout",
         ),
         (
-            "RuntimeError: Gloo connectFullMesh failed with [gloo/transport/tcp/pair.cc:144] timeout",
+            "RuntimeError: Gloo connectFullMesh failed with [gloo/transport/tcp/pair.cc:144] out",
             "cannot reach a peer",
         ),
         (
             (
-                "torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. "
-                "1/4 clients joined."
+                "torch.distributed.DistStoreError: Timed out after 601 seconds waiting for "
+                "clients. 1/4 clients joined."
             ),
             "did not all meet",
         ),

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from allranks import names
 from allranks.cli import status_view
 from allranks.model.status import ContainerStatus, Phase, PodPhase, PodStatus, RunStatus
 from allranks.status import progress
@@ -124,6 +125,20 @@ def test_any_loop_says_it_in_two_lines(pod: Pod) -> None:
     assert status_view.progress_words(pod.report() or {})[-1] == "saved at step 4"
     killed = status_view.progress_words(pod.report() or {}, killed=True)
     assert killed[-2:] == ["saved at step 4", "killed before it had saved again"]
+
+
+def test_a_standstill_is_part_of_the_progress_until_the_next_line() -> None:
+    """A launcher that sees no rank go on says so in a line of its own, and that they go on."""
+    line = names.PROGRESS_LINE + '{"step": 7, "total": 9, "at": 1}'
+    stalls = names.PROGRESS_LINE + '{"standstill": "rank 1 sleeps", "at": 2}'
+    goes_on = names.PROGRESS_LINE + '{"standstill": "", "at": 3}'
+    report = progress.of_lines([line, stalls])
+    assert report is not None
+    assert (7, "rank 1 sleeps") == (report["step"], report["standstill"])
+    assert progress.of_lines([line, stalls, goes_on]) == progress.of_lines([line])
+    assert "standstill" not in (progress.of_lines([stalls, line]) or {})
+    assert {"standstill": "rank 1 sleeps"} == progress.of_lines([stalls])
+    assert None is progress.of_lines([stalls, goes_on])
 
 
 @pytest.mark.parametrize(

@@ -263,10 +263,13 @@ RULES = (
     ),
     Rule(
         "stall",
-        "`runPolicy.onStall: end` needs `stallSeconds`; of elastic jobs those of torchrun's workers "
-        "alone have `stallSeconds`, and their master does what is to be done.",
-        ("runPolicy.stallSeconds", "runPolicy.onStall", "elastic.mode", "elastic.strategy")
-        + ("elastic.framework", "elastic.auto.master.command"),
+        "`runPolicy.onStall: end` needs `stallSeconds`; of elastic jobs only workers of torchrun "
+        "have `stallSeconds`, and their master does what is to be done.",
+        (
+            *("runPolicy.stallSeconds", "runPolicy.onStall"),
+            *("elastic.mode", "elastic.strategy", "elastic.framework"),
+            "elastic.auto.master.command",
+        ),
         _stall,
     ),
     Rule(
