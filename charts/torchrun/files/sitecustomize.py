@@ -31,12 +31,14 @@ DESCRIPTORS_FROM = 200  # above those that programs close or expect by their num
 
 
 def take_off_path():
-    """Remove this folder from the path: what else lies in it is no module of the program's.
-
-    Where PYTHONPATH has it twice, the program is to find what lies here after all else.
-    """
+    """Remove this folder from the path: what else lies in it is no module of the program's."""
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [path for path in sys.path if os.path.abspath(path or ".") != here]
+
+
+def put_at_end():
+    """Put this folder last on the path where PYTHONPATH has it twice: once is for this module."""
+    here = os.path.dirname(os.path.abspath(__file__))
     if os.environ.get("PYTHONPATH", "").split(os.pathsep).count(here) > 1:
         sys.path.append(here)
 
@@ -224,4 +226,7 @@ if __name__ == "sitecustomize":
         arm()
     except Exception:  # noqa: BLE001, S110 - whatever it is, the program goes on
         pass
-    go_on()
+    try:
+        go_on()
+    finally:
+        put_at_end()
