@@ -15,15 +15,27 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 
 
+# Says which rank it is, and whether `allranks why` could ask it.
+_SCRIPT = """
+import os
+files = [os.path.realpath(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd")]
+armed = any("allranks-why-state" in file for file in files)
+print("rank", os.environ["RANK"], "armed" if armed else files, flush=True)
+"""
+
+
 def test_the_log_of_a_rank_is_that_of_the_pod_which_has_it(
     command_line: CommandLine, tmp_path: Path
 ) -> None:
-    """PyTorch's ranks begin with the servers; one beyond the last is refused with the last."""
+    """PyTorch's ranks begin with the servers; one beyond the last is refused with the last.
+
+    Each of them can be asked what it does (`why`).
+    """
     roles = {"ps": {"replicas": 1}, "worker": {"replicas": 2}}
     values = {
         "workload": "elastic",
         "image": {"repository": "any"},
-        "script": "import os\nprint('rank', os.environ['RANK'], flush=True)",
+        "script": _SCRIPT,
         "elastic": {"framework": "pytorch", "mode": "static", "roles": roles},
     }
     path = tmp_path / "values.json"
@@ -31,7 +43,7 @@ def test_the_log_of_a_rank_is_that_of_the_pod_which_has_it(
     command_line("run", "ex", "--on", "local", "-f", path)
     for rank, pod in enumerate(("ps-0", "worker-0", "worker-1")):
         lines = command_line("logs", "ex", "--on", "local", "--rank", str(rank)).stdout
-        assert f"[{pod}] rank {rank}\n" in lines
+        assert f"[{pod}] rank {rank} armed\n" in lines
         assert 1 == lines.count(" rank ")
     process = command_line("logs", "ex", "--on", "local", "--rank", "3", code=2)
     assert "its ranks are 0 to 2" in process.stderr

@@ -110,7 +110,8 @@ def test_a_standstill_is_explained_reported_and_ended(
 ) -> None:
     """`why` says what the ranks do; once they write no more, the launcher ends the attempt.
 
-    Ranks are armed by the launcher alone, and import the image's own sitecustomize as ever.
+    Ranks are armed by the launcher alone, and import the image's own sitecustomize as ever. What
+    was seen is kept beside the checkpoints.
     """
     own, go_on = tmp_path / "own", tmp_path / "go-on"
     own.mkdir()
@@ -130,6 +131,7 @@ def test_a_standstill_is_explained_reported_and_ended(
         "procsPerNode": 2,
         "env": {"PYTHONPATH": str(own)},
         "runPolicy": {"stallSeconds": 5, "onStall": "end", "backoffLimit": 0},
+        "storage": {"checkpoints": {"size": "1Mi"}},
         "torchrun": {"port": local_runs.free_port(port_base()), "maxRestarts": 0},
     }
     file = tmp_path / "values.json"
@@ -154,4 +156,63 @@ def test_a_standstill_is_explained_reported_and_ended(
     assert (
         "no progress for 5 s: no rank computes, and none waits in a collective; rank 0 is at "
         "script:5 in <module>" in output
+    )
+    (kept,) = tmp_path.rglob("allranks-standstills/ex-0-*.txt")
+    page = kept.read_text()
+    assert "no progress for 5 s: no rank computes" in page
+    assert 2 == len(re.findall(r"rank \d: \S+ script, state \w, waits in \w+, \d+ MiB", page))
+    assert 'script", line 5 in <module>' in page
+
+
+# An agent of an elastic worker, in place of whose torchrun a rank is started here.
+_AGENT = """
+import os, subprocess, sys, time, types
+import elastic_agent
+class Store(dict):
+    set = dict.__setitem__
+    get = dict.__getitem__
+    def check(self, keys): return all(key in self for key in keys)
+    def add(self, key, more): self[key] = dict.get(self, key, 0) + more; return self[key]
+env = {**os.environ, "RANK": "3", "PYTHONPATH": os.getcwd()}
+elastic_agent.arm_ranks(env)
+rank = subprocess.Popen([sys.executable, "-c", sys.argv[1]], env=env, cwd="/")
+board = types.SimpleNamespace(store=Store())
+attempt = types.SimpleNamespace(pod="w-0", node=0, nodes=1, board=board)
+elastic_agent.watch_for_standstill(os.environ, types.SimpleNamespace(attempt=attempt), None)
+rank.wait()
+"""
+_SLEEPING_RANK = """
+import os, sys, time, allranks_report
+folder = "/proc/self/fd/"
+files = [os.path.realpath(folder + name) for name in os.listdir(folder)]
+print(any("allranks-why-state" in file for file in files), sys.path[-1], flush=True)
+time.sleep(600)
+"""
+
+
+def test_an_elastic_worker_arms_its_ranks_and_says_that_they_stand_still(tmp_path: Path) -> None:
+    """Our folder goes off the front of their path, and stays at the end, for `allranks_report`."""
+    folder = Path(__file__).parents[2] / "charts/elastic/files"
+    env = {
+        **os.environ,
+        names.ENV_POD_UID: str(tmp_path),
+        "POD_NAME": "w-0",
+        "ALLRANKS_STALL_SECONDS": "2",
+        "ALLRANKS_STALL_REPORTS": str(tmp_path),
+    }
+    words = [sys.executable, "-B", "-c", _AGENT, _SLEEPING_RANK]
+    with subprocess.Popen(
+        words, cwd=folder, env=env, stdout=-1, stderr=subprocess.STDOUT, text=True, process_group=0
+    ) as agent:
+        try:
+            assert agent.stdout is not None
+            assert f"True {folder}\n" == agent.stdout.readline()
+            lines = iter(agent.stdout.readline, "")
+            assert any(line.startswith("allranks: this is kept in") for line in lines)
+        finally:
+            os.killpg(agent.pid, signal.SIGKILL)
+    (kept,) = tmp_path.rglob("w-0-*.txt")
+    assert (
+        "no progress for 2 s: no rank computes, and none waits in a collective; rank 3 is at"
+        in (kept.read_text())
     )

@@ -11,6 +11,7 @@ import json
 import os
 import socket
 import sys
+from pathlib import Path
 
 sys.dont_write_bytecode = True  # the files beside this one are mounted, or a chart's source
 import failures  # noqa: E402
@@ -63,6 +64,42 @@ def describe(watch, torch_failures):
     return code, verdict.message()
 
 
+def arm_ranks(env):
+    """Let `allranks why` ask the ranks, where sitecustomize.py lies here (runPolicy.diagnose).
+
+    Their Python imports it from the front of the path, and takes this folder off there. It stands
+    at the end as well, for `allranks_report`.
+    """
+    here = Path(__file__).absolute().parent
+    if (here / "sitecustomize.py").exists():
+        env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(here), env.get("PYTHONPATH")]))
+
+
+def watch_for_standstill(env, watch, output):
+    """Say in the pods' logs why no rank goes on, where that is asked (stall.py).
+
+    What is done about it is the master's to say, who ends a training without steps.
+    """
+    seconds = int(env.get("ALLRANKS_STALL_SECONDS") or 0)
+    if seconds:
+        import stall
+        import why
+
+        def say(text):
+            print("allranks: " + text, file=sys.stderr, flush=True)
+
+        watcher = stall.Watcher(
+            seconds,
+            ends=False,
+            eyes=stall.Eyes(why),
+            output=output,
+            say=say,
+            record=lambda _: None,
+            reports=stall.Reports(env, env.get("POD_NAME") or socket.gethostname(), say),
+        )
+        watcher.follow(watch)
+
+
 def unstartable(error):
     """The exit code of a program that cannot be started, as a shell gives it, and a sentence."""
     code = EXIT_NOT_FOUND if isinstance(error, FileNotFoundError) else EXIT_NOT_STARTED
@@ -80,12 +117,15 @@ def agent(result, words):
         text = "this image's Python (%s) cannot load torch: %s" % (sys.executable, error)
         return leave_word(result, EXIT_NO_TORCH, text)
     output = rank_output.RankOutput(prefixed=False)
-    lines = output.last_lines if output.install() else None
+    is_heard = output.install()
+    lines = output.last_lines if is_heard else None
     pod = os.environ.get("POD_NAME") or socket.gethostname()
     watch = failures.Watch(pod, lines=lines, ends_together=False)
     watch.hook()
+    watch_for_standstill(os.environ, watch, output if is_heard else None)
     say_when_done(SimpleElasticAgent, result)
     give_time_to_end(float(os.environ.get("ALLRANKS_GRACE_SECONDS") or 20))
+    arm_ranks(os.environ)
     args = run.parse_args(["--", *as_typed(words, os.environ)])
     try:
         run.run(args)

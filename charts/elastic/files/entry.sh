@@ -19,7 +19,10 @@ allranks_how=$1
 shift
 if [ "$allranks_how" = exec ]; then
   # A worker that is not torchrun's reports its speed, too: allranks_report.py is there.
-  PYTHONPATH=${PYTHONPATH:+$PYTHONPATH:}$(cd "$allranks_here" && pwd)
+  allranks_folder=$(cd "$allranks_here" && pwd)
+  PYTHONPATH=${PYTHONPATH:+$PYTHONPATH:}$allranks_folder
+  # What arms ranks takes the folder off the front again, and leaves it at the end where it is twice.
+  [ ! -e "$allranks_folder/sitecustomize.py" ] || PYTHONPATH=$allranks_folder:$PYTHONPATH
   export PYTHONPATH
   exec "$@"
 fi

@@ -32,6 +32,7 @@ the pod's index is known; in mode auto the operator adds what it knows.
 {{- $_ := set $vars "PET_NPROC_PER_NODE" (int .layout.procsPerNode | toString) -}}
 {{- $_ := set $vars "ALLRANKS_MASTER_LOST_SECONDS" (int .ctx.Values.elastic.leadLostSeconds | toString) -}}
 {{- $_ := set $vars "ALLRANKS_GRACE_SECONDS" (include "elastic.grace" .) -}}
+{{- if include "elastic.rings" .ctx -}}{{- $vars = merge $vars (include "allranks.entry.stall" .ctx | fromJson) -}}{{- end -}}
 {{- if and (include "elastic.rings" .ctx) (include "allranks.entry.ownInterpreter" .ctx) -}}
 {{- $_ := set $vars "PET_NO_PYTHON" "1" -}}
 {{- end -}}

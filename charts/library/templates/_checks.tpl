@@ -87,15 +87,16 @@ stand for who uses plain Helm.
 {{- toJson $problems -}}
 {{- end -}}
 
-{{/* Only the launcher of torchrun's ranks arms them, and looks whether they go on. */}}
+{{/* Of an elastic job only the ranks of a ring share a store, and what is to be done is its master's. */}}
 {{- define "allranks.checks.stall" -}}
 {{- $problems := list -}}
 {{- $policy := .ctx.Values.runPolicy -}}
-{{- if has .ctx.Chart.Name (list "mpi" "elastic") -}}
-{{- range $key, $default := dict "diagnose" "true" "stallSeconds" "0" "onStall" "report" -}}
-{{- if ne (toString (get $policy $key)) $default -}}
-{{- $problems = append $problems (printf "runPolicy.%s: only torchrun's launcher has it, and this is %s; leave it out" $key $.ctx.Chart.Name) -}}
+{{- if eq .ctx.Chart.Name "elastic" -}}
+{{- if and $policy.stallSeconds (not (include "elastic.rings" .ctx)) -}}
+{{- $problems = append $problems "runPolicy.stallSeconds: only workers that train in a ring notice it together (elastic.mode: auto, elastic.framework: pytorch); leave it out" -}}
 {{- end -}}
+{{- if ne (toString $policy.onStall) "report" -}}
+{{- $problems = append $problems (printf "runPolicy.onStall: %s is the master's to do, after elastic.auto.policy.stallSeconds; leave it out" $policy.onStall) -}}
 {{- end -}}
 {{- else if and (ne (toString $policy.onStall) "report") (not $policy.stallSeconds) -}}
 {{- $problems = append $problems (printf "runPolicy.onStall: %s needs runPolicy.stallSeconds, which is 0; set both" $policy.onStall) -}}

@@ -42,7 +42,7 @@ doubled, and arrives as it was typed. ConfigMap contents are not expanded.
 {{- /* What nobody asks for takes no room from a script. */ -}}
 {{- $policy := .Values.runPolicy -}}
 {{- if not $policy.diagnose -}}{{- $_ := unset $files "sitecustomize.py" -}}{{- end -}}
-{{- if not $policy.stallSeconds -}}{{- $_ := unset $files "stall.py" -}}{{- end -}}
+{{- if not $policy.stallSeconds -}}{{- $files = omit $files "stall.py" "standstill.py" -}}{{- end -}}
 {{- if not (or $policy.diagnose $policy.stallSeconds) -}}{{- $_ := unset $files "why.py" -}}{{- end -}}
 {{- if not (include "allranks.entry.preflight" .) -}}{{- $files = omit $files "preflight.py" "preflight_checks.py" -}}{{- end -}}
 {{- if include "allranks.slurm.on" . -}}{{- $_ := set $files "slurm.sh" ($library.Get "files/slurm.sh") -}}{{- end -}}
@@ -63,6 +63,19 @@ doubled, and arrives as it was typed. ConfigMap contents are not expanded.
 {{- define "allranks.entry.checkpointSignal" -}}
 {{- $vars := dict -}}
 {{- with .Values.runPolicy.checkpointSignal -}}{{- $_ := set $vars "ALLRANKS_CHECKPOINT_SIGNAL" . -}}{{- end -}}
+{{- toJson $vars -}}
+{{- end -}}
+
+{{/* What tells a launcher to look for a standstill. JSON {name: text}; takes the root context. */}}
+{{- define "allranks.entry.stall" -}}
+{{- $vars := dict -}}
+{{- with int64 .Values.runPolicy.stallSeconds -}}
+{{- $_ := set $vars "ALLRANKS_STALL_SECONDS" (toString .) -}}
+{{- if eq $.Values.runPolicy.onStall "end" -}}{{- $_ := set $vars "ALLRANKS_STALL_ENDS" "1" -}}{{- end -}}
+{{- with get (include "allranks.storage.enabled" $ | fromJson) "checkpoints" -}}
+{{- $_ := set $vars "ALLRANKS_STALL_REPORTS" .mountPath -}}
+{{- end -}}
+{{- end -}}
 {{- toJson $vars -}}
 {{- end -}}
 

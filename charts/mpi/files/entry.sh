@@ -14,6 +14,8 @@
 #   remote.sh          the other end of it, on the worker
 #   exec.py            the agent's way through the Kubernetes API
 #   allranks_progress.py  how a rank says how far the training is
+#   sitecustomize.py why.py  let `allranks why` see what a rank does
+#   standstill.py stall.py   notice that no rank goes on, where that is asked
 #   discover_hosts.sh  the hosts that answer now, for elastic Horovod
 #
 # Files under $ALLRANKS_STATE, a volume that lives as long as the pod:

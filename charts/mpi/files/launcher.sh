@@ -11,6 +11,7 @@
 . "$ALLRANKS_FILES/mpirun.sh"
 
 allranks_lost_code=214
+allranks_stalled_code=218 # see names.py
 allranks_aftermath=5 # seconds that mpirun has to end the others when a rank has failed
 allranks_denied_seconds=15 # how long a host may refuse our key
 
@@ -173,7 +174,7 @@ allranks_end_lanes() {
 allranks_run() {
   mkdir -p "$ALLRANKS_STATE/lost"
   # Hydra hands the launcher's environment to the ranks: what is true of this pod alone stays here.
-  case ${ALLRANKS_MPI_IMPLEMENTATION:-} in MPICH | Intel) unset HOSTNAME ;; esac
+  case ${ALLRANKS_MPI_IMPLEMENTATION:-} in MPICH | Intel) unset HOSTNAME ALLRANKS_POD_UID ;; esac
   grep -qxF "${ALLRANKS_MPI_LAUNCHER:-}" "$ALLRANKS_STATE/hostlist" ||
     unset NVIDIA_VISIBLE_DEVICES NVIDIA_DRIVER_CAPABILITIES
   allranks_killer='' allranks_ender='' allranks_patience=''
@@ -184,6 +185,12 @@ allranks_run() {
     "$@" &
   fi
   allranks_child=$!
+  allranks_watcher=''
+  rm -f "$ALLRANKS_STATE/stalled"
+  if [ "${ALLRANKS_STALL_SECONDS:-0}" -gt 0 ]; then
+    allranks_watch_ranks &
+    allranks_watcher=$!
+  fi
   # A trap ends `wait` early, and may have waited for others: then it is asked again, and knows
   # nothing (127) where it had given the code already.
   allranks_code=''
@@ -198,10 +205,25 @@ allranks_run() {
   allranks_child=''
   trap '' USR1 USR2 TERM # what is left to do is short, and must not be told otherwise
   # shellcheck disable=SC2086 # process ids
-  [ -z "$allranks_killer$allranks_ender$allranks_patience" ] ||
-    kill $allranks_killer $allranks_ender $allranks_patience 2>/dev/null
+  [ -z "$allranks_killer$allranks_ender$allranks_patience$allranks_watcher" ] ||
+    kill $allranks_killer $allranks_ender $allranks_patience $allranks_watcher 2>/dev/null
   allranks_hush
   rm -rf "$ALLRANKS_STATE/lost.seen" && mv "$ALLRANKS_STATE/lost" "$ALLRANKS_STATE/lost.seen"
+}
+
+# Look whether the ranks go on (standstill.py), and end the command where they do not and that is asked.
+allranks_watch_ranks() {
+  trap 'kill "$!" 2>/dev/null; exit 0' TERM
+  allranks_find_python
+  "${ALLRANKS_MPI_PYTHON:-python3}" -I -S -B "$ALLRANKS_FILES/standstill.py" watch "$ALLRANKS_STALL_SECONDS" &
+  wait $!
+  [ -s "$ALLRANKS_STATE/stalled" ] || return 0
+  allranks_record "$(cat "$ALLRANKS_STATE/stalled")"
+  [ "${ALLRANKS_STALL_ENDS:-}" = 1 ] || return 0
+  allranks_say "ending this attempt with exit code $allranks_stalled_code (runPolicy.onStall)"
+  allranks_end_command
+  allranks_nap 10
+  allranks_signal KILL "$allranks_child"
 }
 
 allranks_on_term() {
@@ -320,6 +342,11 @@ allranks_find_lost() {
 # Decide what the command's end means for the job.
 allranks_judge() {
   [ -z "$allranks_told" ] || exit "$allranks_code" # the pod is to go, not the job
+  if [ -s "$ALLRANKS_STATE/stalled" ] && [ "${ALLRANKS_STALL_ENDS:-}" = 1 ]; then
+    # How a command ends that was told to says nothing of the job.
+    read -r allranks_what <"$ALLRANKS_STATE/stalled"
+    allranks_finish "$allranks_stalled_code" "$allranks_what"
+  fi
   allranks_what="${1##*/} ended with exit code $allranks_code" allranks_lines=''
   [ "$allranks_code" -eq 0 ] || allranks_name_rank "${1##*/}"
   if allranks_listed "$allranks_code" "${ALLRANKS_FATAL_EXIT_CODES:-}"; then

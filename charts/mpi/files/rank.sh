@@ -55,6 +55,11 @@ if [ -d "$ALLRANKS_STATE/python" ]; then
   PYTHONPATH=${PYTHONPATH:+$PYTHONPATH:}$ALLRANKS_STATE/python
   export PYTHONPATH
 fi
+# `allranks why` may ask the rank then: its Python imports what lies here, and takes this folder off again.
+if [ -e "${0%/*}/sitecustomize.py" ]; then
+  PYTHONPATH=${0%/*}${PYTHONPATH:+:$PYTHONPATH}
+  export PYTHONPATH
+fi
 
 # `exec` takes no builtin for the program, and a group of its own would not be signalled.
 if [ -z "$allranks_fd" ]; then

@@ -120,6 +120,15 @@ case $allranks_command in
     allranks_end_leftovers
     exec cat "$ALLRANKS_STATE/instance"
     ;;
+  allranks:look | allranks:where)
+    # shellcheck source=/dev/null
+    [ ! -r "$ALLRANKS_STATE/env" ] || . "$ALLRANKS_STATE/env"
+    for allranks_python in python3 python; do
+      ! command -v "$allranks_python" >/dev/null ||
+        exec "$allranks_python" -I -S -B "${0%/*}/standstill.py" "${allranks_command#*:}"
+    done
+    exit 127
+    ;;
   allranks:stop)
     : >"$ALLRANKS_STATE/stop" || exit 1
     exec cat "$ALLRANKS_STATE/instance"

@@ -26,6 +26,7 @@ file. The commands of `mpirun` run on the workers with the environment that thei
       "ALLRANKS_MPI_CONTROLLER" (include "mpi.controller" .ctx)
       "ALLRANKS_MPI_WAIT_FOR_PODS" (ternary "bounded" "scheduler" (eq .ctx.Values.scheduling.dialect "none")) -}}
 {{- $vars = merge $vars (include "allranks.entry.checkpointSignal" .ctx | fromJson) -}}
+{{- $vars = merge $vars (include "allranks.entry.stall" .ctx | fromJson) -}}
 {{- toJson $vars -}}
 {{- end -}}
 

@@ -544,6 +544,7 @@ def watch_for_standstill(settings, watch, output):
             output=output,
             say=say,
             record=lambda text: record(settings, text),
+            reports=stall.Reports(os.environ, settings.pod, say),
         )
         watcher.follow(watch)
 

@@ -1,7 +1,7 @@
 """Let `allranks why` see what a rank does, without a word in its program.
 
-The launcher puts this folder first on the ranks' PYTHONPATH, so that Python imports this module as
-it starts. It takes the folder off the path again, arms the process, and goes on with the
+What starts the ranks puts this folder first on their PYTHONPATH, so that Python imports this module
+as it starts. It takes the folder off the path again, arms the process, and goes on with the
 `sitecustomize` that would have been imported without it.
 
 An armed process has three files without a name, which whoever may look into /proc/PID/fd can open
@@ -34,6 +34,13 @@ def take_off_path():
     """Remove this folder from the path: what else lies in it is no module of the program's."""
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [path for path in sys.path if os.path.abspath(path or ".") != here]
+
+
+def put_at_end():
+    """Put this folder last on the path where PYTHONPATH has it twice: once is for this module."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    if os.environ.get("PYTHONPATH", "").split(os.pathsep).count(here) > 1:
+        sys.path.append(here)
 
 
 def unnamed_file(name):
@@ -219,4 +226,7 @@ if __name__ == "sitecustomize":
         arm()
     except Exception:  # noqa: BLE001, S110 - whatever it is, the program goes on
         pass
-    go_on()
+    try:
+        go_on()
+    finally:
+        put_at_end()

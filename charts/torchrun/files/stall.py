@@ -7,6 +7,10 @@ rendezvous; rank 0's launcher decides. So a rank that computes alone for long is
 long as it writes a line now and then, or nobody waits for it: a limit that is shorter than the
 longest evaluation without a line is one that alarms too early.
 
+The pod's log has what it saw, and a file beside the run's checkpoints the stacks as well
+(`Reports`). Rank 0's log has the sentence as a line of progress, too: whoever reads that (`status`,
+the operator, which writes an Event) knows that the run stands still, until the next such line.
+
 The look costs a rank what it takes to write its flight recorder (sitecustomize.py), some
 milliseconds, and is taken 20 times within the limit, at most once in a second. Standard library;
 Python 3.8 or newer.
@@ -19,6 +23,7 @@ import re
 import signal
 import threading
 import time
+from pathlib import Path
 
 EXIT_STALLED = 218  # see names.py
 LOOKS = 20  # within the limit
@@ -27,6 +32,8 @@ ANSWER_SECONDS = 2.0  # for a rank to give its recorder
 GATHER_SECONDS = 10.0  # for the other pods to say what they see
 IDLE_CORES = 0.02
 NODES_MAX = 4096
+KEEP_SECONDS = 10.0  # for storage to take a report
+SENTENCE_MAX = 200  # characters of a line of progress
 STORE_ERRORS = (RuntimeError, ValueError, OSError, LookupError)
 
 _FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)')
@@ -69,6 +76,7 @@ class Eyes:
     def __init__(self, why):
         """`why` is the module why.py."""
         self._why = why
+        self.seen = []  # what `places` saw last
 
     def look(self):
         """The ranks now."""
@@ -88,8 +96,10 @@ class Eyes:
 
     def places(self):
         """Where each rank is: the innermost call of its program."""
-        seen = self._why.look(ANSWER_SECONDS)["ranks"]
-        return {rank["rank"]: place(rank.get("stacks", ""), rank.get("main", 0)) for rank in seen}
+        self.seen = self._why.look(ANSWER_SECONDS)["ranks"]
+        return {
+            rank["rank"]: place(rank.get("stacks", ""), rank.get("main", 0)) for rank in self.seen
+        }
 
 
 def place(stacks, main):
@@ -194,6 +204,59 @@ def verdict(reports, seconds):
     return rank["rank"], pod["pod"], pod["node"], beginning + words
 
 
+class Reports:
+    """Files beside the checkpoints, where the run has some: one for each pod and standstill.
+
+    They outlive the pods, whose logs go with them. Storage that is full, read-only or gone is told
+    once, and holds up nothing.
+    """
+
+    FOLDER = "allranks-standstills"
+
+    def __init__(self, env, pod, say):
+        """By the environment; `say` writes a line to the pod's log."""
+        self._folder, self._pod, self._say = env.get("ALLRANKS_STALL_REPORTS", ""), pod, say
+
+    def keep(self, sentence, seen):
+        """Write what was seen of the ranks (`why.look`), with the verdict if it is known here."""
+        if self._folder and self._say is not None:
+            args = (page(self._pod, sentence, seen),)
+            thread = threading.Thread(target=self._write, args=args, daemon=True)
+            thread.start()
+            thread.join(KEEP_SECONDS)  # a network file system may never answer
+
+    def _write(self, text):
+        name = "%s-%s.txt" % (self._pod, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
+        file = Path(self._folder) / self.FOLDER / name
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        except OSError as error:
+            self._say("this is not kept beside the checkpoints: %s" % error)
+            self._say = None
+            return
+        self._say("this is kept in %s" % file)
+
+
+def page(pod, sentence, seen):
+    """A report: the verdict, and of each rank what the kernel says and its stacks."""
+    lines = ["pod %s, %s" % (pod, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))]
+    lines += [sentence] if sentence else []
+    for rank in seen:
+        words = "rank %d: %s, state %s, waits in %s, %d MiB, %.2f cores"
+        waits, used = rank.get("waits", "0"), rank.get("cpu", 0.0)
+        waits = "nothing" if waits in ("", "0") else waits
+        facts = (rank["rank"], rank["program"], rank["state"], waits, rank["memory"] >> 20, used)
+        lines += ["", words % facts, rank.get("stacks", "")]
+    return "\n".join(lines) + "\n"
+
+
+def progress_line(sentence):
+    """What tells whoever reads the progress of the run that it stands still; "" that it goes on."""
+    content = {"standstill": sentence[:SENTENCE_MAX], "at": int(time.time())}
+    return "progress " + json.dumps(content)
+
+
 class StallBoard:
     """What the pods say of a standstill, in the store of an attempt."""
 
@@ -227,7 +290,7 @@ class StallBoard:
 class Watcher:
     """Looks at this pod's ranks for as long as they run."""
 
-    def __init__(self, seconds, *, ends, eyes, output, say, record):
+    def __init__(self, seconds, *, ends, eyes, output, say, record, reports):
         """Begin, without a look.
 
         Args:
@@ -237,9 +300,11 @@ class Watcher:
             output: has `wrote_at`, when the last line came; None where that is not known.
             say: writes a line to the pod's log.
             record: leaves the reason where Kubernetes shows it when the pod has ended.
+            reports: keeps what was seen beside the checkpoints.
         """
         self.seconds, self.ends, self.eyes, self.output = seconds, ends, eyes, output
-        self.say, self.record = say, record
+        self.say, self.record, self.reports = say, record, reports
+        self._is_said = False  # in the progress
 
     def follow(self, watch):
         """Look at each attempt of a launcher, in a thread."""
@@ -259,10 +324,15 @@ class Watcher:
             now = time.monotonic()
             if watch.attempt is not attempt:
                 attempt, quiet, is_told = watch.attempt, Quiet(now), False
-            if attempt is None or is_told:
+            if attempt is None or (is_told and not self._is_said):
                 continue
             views = self.eyes.look()
             quiet.update(views, self.output.wrote_at if self.output else 0.0, now)
+            if self._is_said and not quiet.lasts(self.seconds, now):
+                self._is_said = False
+                self.say(progress_line(""))
+            if is_told:
+                continue
             try:
                 is_told = self._judge(attempt, quiet, views, now)
             except STORE_ERRORS:
@@ -285,16 +355,21 @@ class Watcher:
             what = "in %s #%d" % rank["pending"][:0:-1] if rank["pending"] else "in no collective"
             self.say("no progress: rank %d is at %s, %s" % (rank["rank"], rank["at"] or "?", what))
         if attempt.node == 0:
-            self._end(attempt, board, own)
+            self._conclude(attempt, board, own)
+        else:
+            self.reports.keep("", self.eyes.seen)
         return True
 
-    def _end(self, attempt, board, own):
+    def _conclude(self, attempt, board, own):
         deadline = time.monotonic() + GATHER_SECONDS + min(self.seconds / LOOKS, LOOK_MOST)
         while board.count() < attempt.nodes and time.monotonic() < deadline:
             time.sleep(0.2)
         rank, pod, node, sentence = verdict(board.reports(attempt.nodes) or [own], self.seconds)
         self.say(sentence)
+        self.say(progress_line(sentence))
+        self._is_said = True
         self.record(sentence)
+        self.reports.keep(sentence, self.eyes.seen)
         if not self.ends:
             return
         self.say("ending this attempt with exit code %d (runPolicy.onStall)" % EXIT_STALLED)

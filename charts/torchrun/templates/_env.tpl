@@ -175,10 +175,7 @@ standalone
 {{- with int $torchrun.shutdownTimeout -}}{{- $_ := set $vars "PET_SHUTDOWN_TIMEOUT" (toString .) -}}{{- end -}}
 {{- $policy := .Values.runPolicy -}}
 {{- if not $policy.diagnose -}}{{- $_ := set $vars "ALLRANKS_DIAGNOSE" "0" -}}{{- end -}}
-{{- with int64 $policy.stallSeconds -}}
-{{- $_ := set $vars "ALLRANKS_STALL_SECONDS" (toString .) -}}
-{{- if eq $policy.onStall "end" -}}{{- $_ := set $vars "ALLRANKS_STALL_ENDS" "1" -}}{{- end -}}
-{{- end -}}
+{{- $vars = merge $vars (include "allranks.entry.stall" . | fromJson) -}}
 {{- range $name, $value := dict
       "PET_START_METHOD" $torchrun.startMethod
       "PET_ROLE" $torchrun.role

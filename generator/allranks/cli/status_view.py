@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks import names
 from allranks.cli.console import clean
+from allranks.diagnosis import log_lines
 from allranks.errors import EXIT_FAILED, EXIT_OK
 from allranks.humanize import list_some, plural, span
 from allranks.model import processes
@@ -27,6 +28,7 @@ _ROWS = 40
 _NODES = 5  # of which faults are told
 _CELL = 20  # characters of a progress that is no percent
 _LAST_WORDS = 20  # lines of a message
+_KILLED = 137  # 128 + SIGKILL
 # The order of pods in a long table.
 _FIRST = (PodPhase.FAILED, PodPhase.PENDING, PodPhase.RUNNING, PodPhase.SUCCEEDED)
 _PENDING, _RUNNING = PodPhase.PENDING, PodPhase.RUNNING
@@ -42,7 +44,11 @@ def show(console: Console, status: RunStatus, now: float) -> None:
     """
     console.text(console.pasteable(headline(status, now)))
     if status.progress is not None:
-        console.text(clean(f"  progress: {'; '.join(progress_words(status.progress))}"))
+        words = progress_words(status.progress, killed=was_killed(status))
+        if words:
+            console.text(clean(f"  progress: {'; '.join(words)}"))
+        if status.progress.get("standstill") and not status.finished:
+            console.text(clean(f"  stands still: {status.progress['standstill']}"))
         nodes = {pod.name: pod.node for pod in status.pods}
         for sentence in [] if status.finished else progress.stragglers(status.progress, nodes):
             console.text(clean(f"  slow: {sentence}"))
@@ -122,7 +128,22 @@ def _failed_first(status: RunStatus, failure: Failure) -> list[str]:
     log = list(_unreported_lines(log, message, ranks, failure.process))
     if len(message) == 1:
         first, message = f"{first}: {message[0].strip()}", []
-    return [first, *(f"  | {line}" for line in (*message, *log))]
+    words = [f"  in words: {meaning}" for meaning in meanings(failure)]
+    return [first, *(f"  | {line}" for line in (*message, *log)), *words]
+
+
+def form(status: RunStatus) -> dict[str, Any]:
+    """Return the status for `-o json`: with the meanings of what the failure's last lines have."""
+    content = status.as_dict()
+    if status.failure is not None:
+        content["failure"]["meanings"] = meanings(status.failure)
+    return content
+
+
+def meanings(failure: Failure) -> list[str]:
+    """What the errors of NCCL, CUDA, the rendezvous and the kernel in its last lines mean."""
+    lines = [*failure.message.splitlines(), *failure.log]
+    return [finding.meaning for finding in log_lines.findings([(failure.pod, lines)])]
 
 
 def _unreported_lines(
@@ -190,18 +211,43 @@ def _sentence(status: RunStatus) -> str:
     return f"\n  {status.reason}: {status.message}" if status.reason else f"\n  {status.message}"
 
 
-def progress_words(report: Mapping[str, Any]) -> list[str]:
-    """Return how far the training is, its metrics, and its last checkpoint, in that order."""
+def was_killed(status: RunStatus) -> bool:
+    """Whether the run ended with a process that was killed, which can save nothing any more."""
+    codes = [container.exit_code for pod in status.pods for container in pod.containers]
+    if status.failure is not None:
+        codes.append(status.failure.exit_code)
+    return status.finished and _KILLED in codes
+
+
+def progress_words(report: Mapping[str, Any], *, killed: bool = False) -> list[str]:
+    """Return how far the training is, its metrics, and its last checkpoint, in that order.
+
+    Args:
+        report: what it said last.
+        killed: whether it was killed after that.
+    """
     words = [str(report["text"])] if report.get("text") else []
     metrics = report.get("metrics") or {}
     if metrics:
         words.append(", ".join(f"{name} {value:.4g}" for name, value in metrics.items()))
-    saved, stopping = report.get("saved"), report.get("stopping")
-    if saved is not None:
+    saved, stopping, step = report.get("saved"), report.get("stopping"), report.get("step")
+    if killed and (saved is None or (isinstance(step, int) and saved < step)):
+        words += [] if saved is None else [f"saved at step {saved}"]
+        words.append(_killed_words(has_saved=saved is not None, stopping=stopping))
+    elif saved is not None:
         words.append(f"saved at step {saved}" + (" before it was told to stop" if stopping else ""))
     elif stopping:
         words.append("told to stop before it had saved")
     return words
+
+
+def _killed_words(*, has_saved: bool, stopping: Any) -> str:
+    """Return the words for a training that was killed before it had saved its last steps."""
+    told = "told to stop, and killed" if stopping else "killed"
+    if has_saved:
+        return f"{told} before it had saved again"
+    # Who never says that it saves may have done so.
+    return f"{told} before it had {'saved' if stopping else 'reported a save'}"
 
 
 def progress_cell(run: RunStatus) -> str:

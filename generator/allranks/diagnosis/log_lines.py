@@ -27,6 +27,8 @@ class LogFinding:
     pods: tuple[str, ...]
 
 
+# The words are those of NCCL 2.30, PyTorch 2.15, gloo, the CUDA runtime and the kernel, and of
+# earlier releases where they were others. The first that fits a line is taken.
 _MEANINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), meaning)
     for pattern, meaning in (
@@ -38,33 +40,82 @@ _MEANINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             ),
         ),
         (
-            r"watchdog caught collective operation timeout|watchdog.{0,60}ran for \d+ milliseconds",
+            r"cuda error: invalid device ordinal|cuda failure .{0,8}'invalid device ordinal'",
+            "a rank asks for a GPU that its pod has not: procsPerNode is more than its GPUs",
+        ),
+        (
             (
-                "a collective did not end within NCCL's timeout: a rank did not come to it, or the "
+                r"watchdog caught collective operation timeout"
+                r"|watchdog.{0,60}ran for \d+ milliseconds"
+                r"|some nccl operations have failed or timed out"
+                r"|timed out in monitoredbarrier|timed out waiting \d+ms for (?:send|recv)"
+            ),
+            (
+                "a collective did not end within its timeout: a rank did not come to it, or the "
                 "network between two nodes is broken"
             ),
         ),
         (
-            r"received data size doesn't match expected size",
+            r"watchdog got stuck for",
+            (
+                "a call of CUDA or NCCL does not return on its rank: look at that node's GPU, or "
+                "raise TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC where the wait is meant"
+            ),
+        ),
+        (
+            r"received data size doesn't match expected size|message truncated : receiv",
             "the ranks gave tensors of different sizes to one collective, or are in different ones",
         ),
         (
             (
                 r"no space left on device.*?/dev/shm|/dev/shm.*?no space left"
                 r"|unable to (?:mmap|write to file).{0,60}(?:torch_|/dev/shm|nccl)"
-                r"|error while creating shared memory segment|dataloader worker.{0,40}bus error"
+                r"|error while \w+ shared memory segment|dataloader worker.{0,40}bus error"
+                r"|workers are out of shared memory"
             ),
             "shared memory is full: set shm.size",
         ),
         (
             (
-                r"nccl warn.{0,80}(?:call to connect|connect to).{0,80}(?:failed|refused|timed out)"
-                r"|socketstartconnect|net/ib.{0,60}(?:error|timeout|got completion.{0,40}error)"
+                r"oom-kill:|out of memory: killed process|dataloader worker.{0,40}killed by signal"
+                r"|signal 9 \(sigkill\) received by pid"
             ),
             (
-                "NCCL cannot reach a peer: NCCL_SOCKET_IFNAME or NCCL_IB_HCA names the wrong "
-                "interface, or a network policy stands between the pods"
+                "a process was killed, mostly by the kernel for lack of memory: give the pods more "
+                "(resources.perPod), or load less at once"
             ),
+        ),
+        (
+            r"no socket interface found|unable to find (?:interface|address) for",
+            (
+                "the pod has no interface of the name in NCCL_SOCKET_IFNAME or GLOO_SOCKET_IFNAME"
+                ": leave it out, or name one that `ip link` shows in the pod"
+            ),
+        ),
+        (
+            (
+                r"net/ib.{0,80}(?:got completion .{0,60}(?:error|status)|async fatal event|timeout)"
+                r"|call to ibv_\w+ failed|net/ib.{0,60}error"
+            ),
+            (
+                "InfiniBand or RoCE has failed on a node: a port is down, a peer does not answer "
+                "(status 12), or NCCL_IB_HCA or NCCL_IB_GID_INDEX names another than works"
+            ),
+        ),
+        (
+            (
+                r"nccl warn.{0,80}(?:call to connect|connect to).{0,80}(?:failed|refused|timed out)"
+                r"|socketstartconnect|pollconnect to .{0,60}failed|gloo connectfullmesh failed"
+                r"|connection attempt timed out after"
+            ),
+            (
+                "a rank cannot reach a peer: NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME or NCCL_IB_HCA "
+                "names the wrong interface, or a network policy stands between the pods"
+            ),
+        ),
+        (
+            r"nccl version mismatch with remote peer",
+            "the pods have different versions of NCCL: give all of them one image",
         ),
         (
             r"xid .{0,40}(?:79|fallen off the bus)|gpu has fallen off the bus",
@@ -74,20 +125,56 @@ _MEANINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             r"uncorrectable ecc|cudaerrorecc|ecc error",
             "a GPU has a memory error (ECC): leave its node out",
         ),
-        (r"cuda (?:error: )?out of memory|cudaerrormemoryallocation", "a GPU's memory is full"),
+        (
+            r"configuration error in the fabric manager|cuda error: system not yet initialized",
+            "the fabric manager of a node does not run, or is of another version than its driver",
+        ),
+        (
+            (
+                r"cuda (?:error: )?out of memory|cudaerrormemoryallocation"
+                r"|cuda failure .{0,8}'out of memory'"
+            ),
+            "a GPU's memory is full",
+        ),
         (
             r"cuda error: (?:an illegal memory access|device-side assert)",
             "a CUDA kernel failed on its rank: CUDA_LAUNCH_BLOCKING=1 shows which",
         ),
         (
+            r"no kernel image is available for execution",
+            "the image's torch is not built for this type of GPU",
+        ),
+        (
+            r"cuda driver version is insufficient",
+            "the node's driver is older than the image's CUDA asks for",
+        ),
+        (
+            r"no cuda-capable device is detected|found no nvidia driver on your system",
+            "the pod has no GPU: ask for some (gpusPerNode)",
+        ),
+        (
             (
-                r"remote process (?:has )?exited or there was a network error"
+                r"remote process (?:has )?exited or there was a network error|ncclremoteerror"
                 r"|connection (?:closed|reset) by (?:remote )?peer"
             ),
             "a peer is gone, or the network to it",
         ),
         (
-            r"rendezvous(?:timeout|connection|closed)error|rdzv.{0,60}timed? ?out",
+            r"ncclsystemerror|unhandled system error",
+            "a system call of NCCL failed: with env NCCL_DEBUG=WARN its log names it",
+        ),
+        (
+            r"ncclunhandledcudaerror|unhandled cuda error|ncclinternalerror",
+            "CUDA failed within NCCL: with env NCCL_DEBUG=WARN its log names the call",
+        ),
+        (
+            (
+                r"rendezvous(?:timeout|connection|closed)error|rdzv.{0,60}timed? ?out"
+                r"|seconds waiting for clients\. \d+/\d+ clients joined"
+                r"|client socket has timed out after"
+                r"|tcp client failed to connect.{0,80} - timed out"
+                r"|wait timeout after \d+ms, keys:"
+            ),
             "the nodes did not all meet in time: `status` says which pods do not run",
         ),
         (

@@ -197,6 +197,7 @@ class TrainingRunReconciler:
         self._cache.learn(TRAINING_RUNS, answer)
         memory.last_write = (new_status, mapping(answer, "status"))
         self._record_end(run, previous, new_status, status)
+        self._record_standstill(run, previous, new_status)
         if item.since is not None:
             self._metrics.reaction_seconds.observe(time.monotonic() - item.since)
 
@@ -226,15 +227,16 @@ class TrainingRunReconciler:
         kind, reason = _ENDS[phase]
         log = status.failure.log if status.failure is not None else ()
         message = "\n".join((text(new_status, "message"), *log[-_LOG_LINES:]))
-        metadata = run["metadata"]
-        about = ObjectReference(
-            names.API_VERSION,
-            names.TRAINING_RUN,
-            metadata["namespace"],
-            metadata["name"],
-            metadata["uid"],
-        )
-        self._recorder.record(Event(about, kind, reason, message))
+        self._recorder.record(Event(_reference(run), kind, reason, message))
+
+    def _record_standstill(
+        self, run: Manifest, previous: Mapping[str, Any], new_status: Mapping[str, Any]
+    ) -> None:
+        """Record an Event where the launcher says that the run stands still, and why."""
+        words = text(new_status, "progress", "standstill")
+        if words and words != text(previous, "progress", "standstill"):
+            reason = allranks_operator_events.RUN_STALLED
+            self._recorder.record(Event(_reference(run), "Warning", reason, words))
 
     def _write(self, run: Manifest, status: Mapping[str, Any]) -> Manifest:
         metadata = run["metadata"]
@@ -347,6 +349,18 @@ class TrainingRunReconciler:
             self._metrics.runs.labels(memory.phase).dec()
         self._rate_limiter.forget(key)
         self._backoff.forget(key)
+
+
+def _reference(run: Manifest) -> ObjectReference:
+    """Return a TrainingRun as what an Event is about."""
+    metadata = run["metadata"]
+    return ObjectReference(
+        names.API_VERSION,
+        names.TRAINING_RUN,
+        metadata["namespace"],
+        metadata["name"],
+        metadata["uid"],
+    )
 
 
 def _is_stuck(status: RunStatus) -> bool:

@@ -48,6 +48,7 @@ ELASTIC = Parity(
         },
         "elastic.framework": {},
         "elastic.strategy": RING,
+        "runPolicy.stallSeconds": RING,
         "elastic.roles.worker.replicas": {"nodes": 0},
         **{
             f"elastic.roles.{role}": {
@@ -64,14 +65,11 @@ ELASTIC = Parity(
     | {"elastic.mode": "auto", "elastic.framework": "pytorch"}
     | {"elastic.strategy": "ParameterServerStrategy", "elastic.roles.server.replicas": 2}
     | {"elastic.auto.minWorkers": 2, "elastic.auto.relaunch": "master"}
-    | {"elastic.roles.worker.replicas": 4},
+    | {"elastic.roles.worker.replicas": 4, "runPolicy.stallSeconds": 600},
     elsewhere={key: reason for key, reason in ELSEWHERE.items() if not key.startswith("nodeShape")}
     | {"elastic.roles.scheduler.replicas": "MXNet has always one"}
     | {"compat": "an elastic job has roles, and no ranks of Slurm's"}
-    | dict.fromkeys(
-        ("runPolicy.diagnose", "runPolicy.stallSeconds", "runPolicy.onStall"),
-        "only torchrun's launcher has it",
-    ),
+    | {"runPolicy.onStall": "what is done about a standstill is the master's to say"},
 )
 
 
@@ -81,7 +79,7 @@ def test_every_value_changes_the_render(key: str, helm4: Any) -> None:
     ELASTIC.check_change(key, helm4)
 
 
-@pytest.mark.parametrize("key", sorted({"workload", "preset", "compat", "runPolicy.stallSeconds"}))
+@pytest.mark.parametrize("key", sorted({"workload", "preset", "compat", "runPolicy.onStall"}))
 def test_what_changes_nothing_is_refused(key: str, helm4: Any) -> None:
     """A key that changes no manifest is refused."""
     ELASTIC.check_elsewhere(key, helm4, value="torchrun")

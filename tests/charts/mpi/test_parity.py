@@ -29,18 +29,14 @@ MPI = Parity(
         "mpi.elastic.minNodes": ELASTIC,
         "mpi.elastic.maxNodes": ELASTIC,
         "mpi.numWorkers": {"nodes": 0},
+        "runPolicy.onStall": {"runPolicy": {"stallSeconds": 600}},
         "mpi.np": {"procsPerNode": 4},
         "mpi.transport": {"mpi": {"ssh": {"existingSecret": ""}}},
     },
     other=OTHER
     | {"mpi.transport": "exec", "mpi.mpirunArgs": ["--bind-to", "none"]}
     | {"mpi.numWorkers": 3, "mpi.ownMpirun": True},
-    elsewhere=ELSEWHERE
-    | {
-        "runPolicy.diagnose": "only torchrun's launcher has it; the chart refuses it",
-        "runPolicy.stallSeconds": "only torchrun's launcher has it; the chart refuses it",
-        "runPolicy.onStall": "only torchrun's launcher has it; the chart refuses it",
-    },
+    elsewhere=ELSEWHERE | {},
 )
 
 

@@ -47,12 +47,15 @@ def test_setup_comes_first_and_words_arrive_as_typed(shell: str, entry: Path) ->
 
 
 def test_a_plain_program_finds_the_reporter(entry: Path) -> None:
-    """It is looked for after all that the image and its setup name."""
+    """It is looked for after all that the image and its setup name, with and without `why`."""
     (entry.parent / "allranks_report.py").write_text("print('found')\n")
     (entry.parent / "setup.sh").write_text("export PYTHONPATH=/own\n")
-    words = ("-c", "import allranks_report, os; print(os.environ['PYTHONPATH'])")
-    process = start("/bin/sh", entry, "exec", sys.executable, *words)
-    assert f"found\n/own:{entry.parent}\n" == process.stdout, process.stderr
+    words = ("-c", "import sys, allranks_report; print(sys.path.index('/own'))")
+    for _ in range(2):
+        process = start("/bin/sh", entry, "exec", sys.executable, *words)
+        said = process.stderr.replace("allranks: running setup\n", "")
+        assert ("found\n1\n", "") == (process.stdout, said)
+        (entry.parent / "sitecustomize.py").unlink(missing_ok=True)  # runPolicy.diagnose: false
 
 
 def test_setup_that_fails_ends_the_pod(entry: Path) -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
+from allranks import names
+from allranks.diagnosis import pods, report, verdict
 from allranks.local import mpi
 from allranks.local import runs as local_runs
 from allranks.local.host import addresses, namespaces
@@ -97,8 +99,8 @@ def _expected(outcome: Outcome, *hosts: str) -> list[str]:
     own = way is namespaces.IsolationMethod.ROOT or (
         way is namespaces.IsolationMethod.USER and has_ssh
     )
-    names = hosts if own else (os.uname().nodename,) * size
-    return [f"rank {i} of {size} on {name} sum {total}" for i, name in enumerate(names)]
+    seen = hosts if own else (os.uname().nodename,) * size
+    return [f"rank {i} of {size} on {name} sum {total}" for i, name in enumerate(seen)]
 
 
 def _codes(outcome: Outcome, role: str) -> list[int | None]:
@@ -229,9 +231,14 @@ def test_a_rank_that_ends_while_others_wait_in_init(
 
 
 def test_a_lost_worker_costs_a_try(machine: Machine, chart: Chart) -> None:
-    """The launcher ends within seconds, both are replaced, and the second try ends well."""
+    """The launcher ends within seconds, both are replaced, and the second try ends well.
+
+    While its ranks sleep `why` says where, in all pods: mpirun's ranks are armed as torchrun's are.
+    """
     handle = machine.start(*chart(_WAIT, runPolicy={"backoffLimit": 2}))
     machine.line("up")
+    asleep = ("sleeps", "script:11 in <module>")
+    assert dict.fromkeys(range(4), asleep) == _whereabouts(handle)
     _main_process(machine, "run-worker-1").kill()
     texts = [line.text for line in handle.follow()]
     status = handle.wait()
@@ -239,6 +246,22 @@ def test_a_lost_worker_costs_a_try(machine: Machine, chart: Chart) -> None:
     assert "again" in texts
     restarts = {pod.name: pod.restarts for pod in status.pods}
     assert {"run-launcher-0": 1, "run-worker-0": 0, "run-worker-1": 1} == restarts
+
+
+def _whereabouts(handle: local_runs.Handle) -> dict[int, tuple[str, str]]:
+    """What each rank does, and where, once all have come there."""
+
+    def look() -> dict[int, tuple[str, str]] | None:
+        of_run = [pod.name for pod in handle.status().pods]
+        answers = pods.ask(pods.LocalPods("run", "lab"), of_run, seconds=3, limit=60, logs=())
+        assert {} == answers.silent
+        reports = [report.read(name, "", text) for name, text in answers.texts.items()]
+        groups = verdict.diagnose([pod for pod in reports if pod], {}, {}).groups
+        ranks = {rank: (group.does, group.where) for group in groups for rank in group.ranks}
+        return ranks if len(set(ranks.values())) == 1 else None
+
+    whereabouts: dict[int, tuple[str, str]] = until(look, "all ranks to be at one line", 60)
+    return whereabouts
 
 
 def _main_process(machine: Machine, pod: str) -> psutil.Process:
@@ -267,6 +290,18 @@ def test_the_deadline_ends_all(machine: Machine, chart: Chart) -> None:
     assert (Phase.FAILED, "DeadlineExceeded") == (outcome.status.phase, outcome.status.reason)
     assert "up" in outcome.texts
     assert [] == machine.processes()
+
+
+def test_a_standstill_is_told_and_ended(machine: Machine, chart: Chart) -> None:
+    """The launcher asks its hosts once mpirun is silent, says where all ranks are, and ends it."""
+    policy = {"stallSeconds": 2, "onStall": "end"}
+    outcome = machine.run(*chart(_WAIT, mpi={"numWorkers": 1}, runPolicy=policy))
+    assert (Phase.FAILED, names.EXIT_STALLED) == (outcome.status.phase, outcome.status.exit_code)
+    told = [text for text in outcome.texts if "no progress: rank" in text]
+    where = "is at script:11 in <module>, in no collective"
+    assert [f"allranks: no progress: rank {rank} {where}" for rank in range(2)] == sorted(told)
+    assert outcome.status.failure is not None
+    assert outcome.status.failure.message.startswith("no progress for 2 s: no rank computes")
 
 
 def test_after_everything_was_killed(machine: Machine, chart: Chart) -> None:

@@ -80,6 +80,18 @@ def test_a_failed_run_says_why(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
+def test_a_known_error_in_the_last_lines_is_put_into_words(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Below the lines, and in `-o json`."""
+    line = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
+    failed = run(failure=Failure("demo-1", 1, "trainer", 1, 130.0, log=("step 3", line)))
+    status_view.show(Console(), failed, 999.0)
+    meaning = "a GPU has a memory error (ECC): leave its node out"
+    assert capsys.readouterr().out.endswith(f"  | {line}\n  in words: {meaning}\n")
+    assert [meaning] == status_view.form(failed)["failure"]["meanings"]
+
+
 @pytest.mark.parametrize(
     ("message", "log", "last_words"),
     [

@@ -20,7 +20,7 @@ from allranks.diagnosis.log_lines import findings
                 "[rank0]: Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4711, "
                 "OpType=ALLREDUCE, NumelIn=1, Timeout(ms)=600000) ran for 600002 milliseconds"
             ),
-            "did not end within NCCL's timeout",
+            "did not end within its timeout",
         ),
         (
             "Error while creating shared memory segment /dev/shm/nccl-UY1k (size 9637888)",
@@ -36,6 +36,106 @@ from allranks.diagnosis.log_lines import findings
         ("RuntimeError: CUDA error: uncorrectable ECC error encountered", "memory error (ECC)"),
         ("torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError", "did not all meet"),
         ("OSError: [Errno 98] Address already in use", "a port is taken"),
+        (
+            (
+                "a100-22:183006:183181 [1] misc/socket.cc:49 NCCL WARN socketProgress: Connection "
+                "closed by remote peer gpu004.ds-a4-r02.example.com<55693>"
+            ),
+            "a peer is gone",
+        ),
+        (
+            (
+                "ncclRemoteError: A call failed possibly due to a network error or a remote "
+                "process exiting prematurely."
+            ),
+            "a peer is gone",
+        ),
+        (
+            (
+                "NET/IB : Got completion from peer 10.0.35.1<49189> with error 4, opcode 5327, "
+                "len 5327, vendor err 81 (Send)"
+            ),
+            "InfiniBand or RoCE has failed",
+        ),
+        (
+            (
+                "NCCL WARN NET/IB: Got completion from peer 10.0.35.1<49189> with status="
+                "IBV_WC_RETRY_EXC_ERR(12) opcode=IBV_WC_SEND(0) vendor_err=129 hca mlx5_0"
+            ),
+            "InfiniBand or RoCE has failed",
+        ),
+        ("NET/IB : mlx5_0:1 async fatal event: port error", "InfiniBand or RoCE has failed"),
+        (
+            (
+                "misc/ibvwrap.cc:284 NCCL WARN Call to ibv_modify_qp failed with 110 Connection "
+                "timed out, on dev mlx5_0:1, local GID ::, remote GID ::"
+            ),
+            "InfiniBand or RoCE has failed",
+        ),
+        (
+            (
+                "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:2251, "
+                "unhandled system error (run with NCCL_DEBUG=INFO for details), NCCL version 2.27.5"
+            ),
+            "a system call of NCCL failed",
+        ),
+        (
+            (
+                "node0:13571:13571 [0] bootstrap.cc:45 NCCL WARN Bootstrap : no socket interface "
+                "found"
+            ),
+            "no interface of the name",
+        ),
+        ("NCCL WARN Cuda failure 2 'out of memory'", "a GPU's memory is full"),
+        (
+            (
+                "[PG ID 0 PG GUID 0(default_pg) Rank 1] ProcessGroupNCCL's watchdog got stuck for "
+                "480 seconds without making progress in monitoring enqueued collectives."
+            ),
+            "does not return on its rank",
+        ),
+        (
+            (
+                "[rank3]: Some NCCL operations have failed or timed out. Due to the asynchronous "
+                "nature of CUDA kernels, subsequent GPU operations might run on corrupted data."
+            ),
+            "did not end within its timeout",
+        ),
+        (
+            (
+                "RuntimeError: [gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting "
+                "1800000ms for recv operation to complete"
+            ),
+            "did not end within its timeout",
+        ),
+        (
+            "RuntimeError: Gloo connectFullMesh failed with [gloo/transport/tcp/pair.cc:144] out",
+            "cannot reach a peer",
+        ),
+        (
+            (
+                "torch.distributed.DistStoreError: Timed out after 601 seconds waiting for "
+                "clients. 1/4 clients joined."
+            ),
+            "did not all meet",
+        ),
+        (
+            (
+                "torch.distributed.DistNetworkError: The client socket has timed out after 60000ms "
+                "while trying to connect to (big-0.big, 29500)."
+            ),
+            "did not all meet",
+        ),
+        (
+            (
+                "[12.3] Memory cgroup out of memory: Killed process 4711 (python3) "
+                "total-vm:123kB, anon-rss:45kB"
+            ),
+            "killed, mostly by the kernel for lack of memory",
+        ),
+        ("traceback : Signal 9 (SIGKILL) received by PID 71", "killed, mostly by the kernel"),
+        ("RuntimeError: DataLoader worker (pid 9) is killed by signal: Killed.", "killed, mostly"),
+        ("RuntimeError: CUDA error: invalid device ordinal", "a GPU that its pod has not"),
     ],
 )
 def test_a_known_error_is_put_into_words(line: str, words: str) -> None:

@@ -85,6 +85,19 @@ def test_the_rank_that_keeps_the_others_is_blamed(stall: Any) -> None:
     assert "none waits in a collective; rank 0 is at train.py:0 in step" in nobody
 
 
+def test_a_report_that_cannot_be_kept_is_told_once(stall: Any, tmp_path: Path) -> None:
+    """Storage that takes no file costs a line; without checkpoints there is nothing to say."""
+    lines: list[str] = []
+    (tmp_path / stall.Reports.FOLDER).write_text("a file in its place")
+    reports = stall.Reports({"ALLRANKS_STALL_REPORTS": str(tmp_path)}, "big-0", lines.append)
+    reports.keep("no progress for 600 s", [])
+    reports.keep("no progress for 600 s", [])
+    assert 1 == len(lines)
+    assert lines[0].startswith("this is not kept beside the checkpoints: ")
+    stall.Reports({}, "big-0", lines.append).keep("no progress for 600 s", [])
+    assert 1 == len(lines)
+
+
 def test_the_place_is_the_programs_own(stall: Any) -> None:
     """The innermost call of the main thread that is not of a library."""
     text = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -421,6 +422,35 @@ def test_the_end_of_a_failed_ranks_log_is_told(stage: Stage) -> None:
     (event,) = stage.parts.bodies("POST", EVENTS_PATH)
     assert ("RunFailed", "Warning") == (event["reason"], event["type"])
     assert event["message"].endswith('last words"')
+
+
+def test_a_standstill_is_told_once_as_an_event(stage: Stage) -> None:
+    """Its launcher says in its progress why no rank goes on; the pods have no right to Events."""
+    words = "no progress for 900 s: rank 1 (pod j-1) has not entered all_reduce #4"
+    report = json.dumps({"step": 7, "standstill": words})
+    pod = {
+        "kind": "Pod",
+        "metadata": {
+            "name": "j-0",
+            "namespace": "lab",
+            "uid": "p",
+            "resourceVersion": "3",
+            "labels": {names.APP_INSTANCE: "j", names.APP_PART_OF: names.PART_OF},
+            "annotations": {names.PROGRESS: report},
+            "ownerReferences": [{"kind": "Job", "name": "j", "uid": "u", "controller": True}],
+        },
+        "spec": {"containers": [{"name": "main"}]},
+        "status": {"phase": "Running"},
+    }
+    stage.parts.give(pod)
+    stage.give(job(active=1))
+    stage.give(run())
+    assert words == stage.look()[-1]["progress"]["standstill"]
+    (event,) = stage.parts.bodies("POST", EVENTS_PATH)
+    assert ("RunStalled", "Warning", words) == (event["reason"], event["type"], event["message"])
+    stage.give(run(3, progress={"step": 7, "standstill": words}))
+    stage.look()
+    assert ["RunStalled"] == stage.parts.events()
 
 
 def test_a_stuck_run_is_explained_by_events(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

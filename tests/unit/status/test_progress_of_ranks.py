@@ -16,8 +16,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from allranks import names
 from allranks.cli import status_view
-from allranks.model.status import Phase, RunStatus
+from allranks.model.status import ContainerStatus, Phase, PodPhase, PodStatus, RunStatus
 from allranks.status import progress
 from allranks.sweep import metrics
 from allranks.sweep.model import MetricsSpec
@@ -122,6 +123,45 @@ def test_any_loop_says_it_in_two_lines(pod: Pod) -> None:
     other.say({"saved": 4}, {})
     assert other.flush()
     assert status_view.progress_words(pod.report() or {})[-1] == "saved at step 4"
+    killed = status_view.progress_words(pod.report() or {}, killed=True)
+    assert killed[-2:] == ["saved at step 4", "killed before it had saved again"]
+
+
+def test_a_standstill_is_part_of_the_progress_until_the_next_line() -> None:
+    """A launcher that sees no rank go on says so in a line of its own, and that they go on."""
+    line = names.PROGRESS_LINE + '{"step": 7, "total": 9, "at": 1}'
+    stalls = names.PROGRESS_LINE + '{"standstill": "rank 1 sleeps", "at": 2}'
+    goes_on = names.PROGRESS_LINE + '{"standstill": "", "at": 3}'
+    report = progress.of_lines([line, stalls])
+    assert report is not None
+    assert (7, "rank 1 sleeps") == (report["step"], report["standstill"])
+    assert progress.of_lines([line, stalls, goes_on]) == progress.of_lines([line])
+    assert "standstill" not in (progress.of_lines([stalls, line]) or {})
+    assert {"standstill": "rank 1 sleeps"} == progress.of_lines([stalls])
+    assert None is progress.of_lines([stalls, goes_on])
+
+
+@pytest.mark.parametrize(
+    ("report", "words"),
+    [
+        ({"step": 7}, ["killed before it had reported a save"]),
+        ({"step": 7, "stopping": True}, ["told to stop, and killed before it had saved"]),
+        ({"step": 7, "saved": 7, "stopping": True}, ["saved at step 7 before it was told to stop"]),
+        (
+            {"step": 7, "saved": 5, "stopping": True},
+            ["saved at step 5", "told to stop, and killed before it had saved again"],
+        ),
+    ],
+)
+def test_what_was_killed_is_said_to_be_saved_or_not(
+    report: dict[str, Any], words: list[str]
+) -> None:
+    """SIGKILL at the end of a run, for memory or because its time was over, saves nothing."""
+    assert words == status_view.progress_words(report, killed=True)
+    ended = ContainerStatus("trainer", "terminated", exit_code=137)
+    pod = PodStatus("demo-0", "node", 0, PodPhase.FAILED, containers=(ended,))
+    assert status_view.was_killed(RunStatus("demo", "lab", Phase.FAILED, pods=(pod,)))
+    assert not status_view.was_killed(RunStatus("demo", "lab", Phase.RUNNING, pods=(pod,)))
 
 
 @pytest.mark.parametrize(

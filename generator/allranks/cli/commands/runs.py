@@ -53,7 +53,7 @@ def status_command(console: Console, *, name: str, target: Target, output: str) 
     cluster_target = target.cluster_target(console)
     status = status_of(name, target, cluster_target)
     if output == "json":
-        console.json(status.as_dict())
+        console.json(status_view.form(status))
     else:
         status_view.show(console, status, time.time())
 

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
+from allranks.model.elastic_size import rings
 from allranks.values import frameworks
 from allranks.values.rules.base import EVERYTHING, Finding, Rule, View, path
 
@@ -142,12 +143,21 @@ def _compat(view: View) -> Iterator[Finding]:
 
 
 def _stall(view: View) -> Iterator[Finding]:
-    keys = {"diagnose": True, "stallSeconds": 0, "onStall": "report"}
-    if view.workload in {"mpi", names.ELASTIC}:
-        for key, default in keys.items():
-            if view[f"runPolicy.{key}"] != default:
-                message = f"only torchrun's launcher has it, and this is {view.workload}"
-                yield Finding(path(f"runPolicy.{key}"), message, "leave it out")
+    if view.workload == names.ELASTIC:
+        choice = {key: view[f"elastic.{key}"] for key in ("mode", "strategy", "framework")}
+        has_ring = rings(choice) and not view["elastic.auto.master.command"]
+        if view["runPolicy.stallSeconds"] and not has_ring:
+            message = (
+                "only workers that train in a ring notice it together "
+                "(elastic.mode: auto, elastic.framework: pytorch)"
+            )
+            yield Finding(path("runPolicy.stallSeconds"), message, "leave it out")
+        if view["runPolicy.onStall"] != "report":
+            message = (
+                f"{view['runPolicy.onStall']} is the master's to do, after "
+                "elastic.auto.policy.stallSeconds"
+            )
+            yield Finding(path("runPolicy.onStall"), message, "leave it out")
     elif view["runPolicy.onStall"] != "report" and not view["runPolicy.stallSeconds"]:
         message = f"{view['runPolicy.onStall']} needs runPolicy.stallSeconds, which is 0"
         yield Finding(path("runPolicy.onStall"), message, "set both")
@@ -258,9 +268,13 @@ RULES = (
     ),
     Rule(
         "stall",
-        "`runPolicy.diagnose`, `stallSeconds` and `onStall` are for ranks that torchrun's launcher "
-        "starts, and `onStall: end` needs `stallSeconds`.",
-        ("runPolicy.diagnose", "runPolicy.stallSeconds", "runPolicy.onStall"),
+        "`runPolicy.onStall: end` needs `stallSeconds`; of elastic jobs only workers of torchrun "
+        "have `stallSeconds`, and their master does what is to be done.",
+        (
+            *("runPolicy.stallSeconds", "runPolicy.onStall"),
+            *("elastic.mode", "elastic.strategy", "elastic.framework"),
+            "elastic.auto.master.command",
+        ),
         _stall,
     ),
     Rule(

@@ -1,0 +1,162 @@
+"""Notice that the ranks of an MPI job stand still, and say why (runPolicy.stallSeconds).
+
+    standstill.py look           on a host: what its ranks have done so far, as a line of JSON
+    standstill.py where          the same, with where each of them is
+    standstill.py watch SECONDS  in the launcher: ends once they have stood still for so long
+
+mpirun's ranks share no store, as torchrun's do; but the launcher can ask each host (rsh.sh,
+remote.sh). It does so only while the command writes nothing, 20 times within the limit at most.
+What counts as a standstill, and whose fault it is, is decided by stall.py. So ranks that spin while
+MPI waits are taken for ranks that compute. `watch` leaves the sentence in the file `stalled` of
+$ALLRANKS_STATE. Standard library; Python 3.8 or newer.
+"""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+HERE = Path(__file__).absolute().parent
+sys.path.insert(0, str(HERE))
+import stall  # noqa: E402
+import why  # noqa: E402
+
+HOSTS_AT_ONCE = 64
+ANSWER_SECONDS = 30.0  # for a host
+SILENT_SHARE = 0.1  # of the limit that the command is silent before hosts are asked
+
+
+class View:
+    """A rank as its host has seen it; in the form of `stall.RankView`."""
+
+    def __init__(self, content):
+        """Of what a host said."""
+        self.rank, self.pid = content["rank"], content["rank"]  # no two hosts share that
+        self.groups, self.numbers = content["numbers"], content["numbers"] or {}
+        self.pending = content["pending"] and tuple(content["pending"])
+        self.used, self.at = content["used"], content["at"]
+
+
+def own_ranks(with_places):
+    """What the ranks of this host have done so far."""
+    eyes = stall.Eyes(why)
+    views, pod = eyes.look(), os.environ.get("POD_NAME") or os.environ.get("HOSTNAME", "")
+    places = {}
+    if with_places:
+        places = eyes.places()
+        stall.Reports(os.environ, pod, say).keep("", eyes.seen)
+    ranks = [
+        {
+            "rank": view.rank,
+            "numbers": None if view.groups is None else view.numbers,
+            "pending": view.pending,
+            "used": view.used,
+            "at": places.get(view.rank, ""),
+        }
+        for view in views
+    ]
+    return {"pod": pod, "ranks": ranks}
+
+
+class Hosts:
+    """The hosts of the job."""
+
+    def __init__(self, names, env):
+        """By their names in the hostfile; the environment is the launcher's."""
+        self._names, self._launcher = names, env.get("ALLRANKS_MPI_LAUNCHER", "")
+
+    def ask(self, word):
+        """What they say, as (its pod, its ranks); those that do not answer are left out."""
+        with ThreadPoolExecutor(HOSTS_AT_ONCE) as threads:
+            answers = list(threads.map(lambda name: self._ask(name, word), self._names))
+        return [answer for answer in answers if answer is not None]
+
+    def _ask(self, name, word):
+        words = [str(HERE / "rsh.sh"), "-n", name]
+        if name == self._launcher:
+            words = ["/bin/sh", str(HERE / "remote.sh")]
+        with contextlib.suppress(OSError, subprocess.SubprocessError, ValueError, LookupError):
+            result = subprocess.run(  # noqa: S603 - our own agent, and a host of our list
+                [*words, "allranks:" + word],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                timeout=ANSWER_SECONDS,
+                check=True,
+            )
+            content = json.loads(result.stdout)
+            pod = content["pod"] or name.partition(".")[0]
+            return pod, [View(rank) for rank in content["ranks"]]
+        return None
+
+
+def last_output(state, began):
+    """When the command wrote last, by the pipes that it writes into; else `began`."""
+    times = [began]
+    for pipe in [*(state / "said").glob("*.in"), state / "left.in"]:
+        with contextlib.suppress(OSError):
+            times.append(pipe.stat().st_mtime)
+    return max(times)
+
+
+def watch(seconds, hosts, state, say):
+    """Look until the ranks stand still; the sentence on it."""
+    pause = min(max(seconds / stall.LOOKS, 1.0), stall.LOOK_MOST)
+    began, quiet = time.time(), stall.Quiet(time.time())
+    while True:
+        time.sleep(pause)
+        now, wrote_at = time.time(), last_output(state, began)
+        if now - wrote_at < seconds * SILENT_SHARE:
+            continue
+        views = [view for _, views in hosts.ask("look") for view in views]
+        quiet.update(views, wrote_at, now)
+        if not quiet.lasts(seconds, now) or not (quiet.waits or quiet.idles):
+            continue
+        answers = hosts.ask("where")
+        if any(views for _, views in answers):
+            return sentence(answers, seconds, now - quiet.since, say)
+
+
+def sentence(answers, seconds, lasted, say):
+    """Say where each rank is, and return who keeps the others."""
+    reports = []
+    for node, (pod, views) in enumerate(answers):
+        places = {view.rank: view.at for view in views}
+        reports.append(stall.report(pod, node, views, places, lasted))
+        for view in views:
+            what = "in %s #%d" % view.pending[:0:-1] if view.pending else "in no collective"
+            say("no progress: rank %d is at %s, %s" % (view.rank, view.at or "?", what))
+    return stall.verdict(reports, seconds)[3]
+
+
+def say(text):
+    """One line to the pod's log, at once."""
+    print("allranks: " + text, file=sys.stderr, flush=True)
+
+
+def main(argv):
+    """Look, or watch; the exit code."""
+    if argv[0] in ("look", "where"):
+        print(json.dumps(own_ranks(argv[0] == "where")), flush=True)
+        return 0
+    state = Path(os.environ["ALLRANKS_STATE"])
+    names = (state / "hostlist").read_text(encoding="utf-8").split()
+    try:
+        words = watch(int(argv[1]), Hosts(names, os.environ), state, say)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the training goes on
+        say("nobody looks for a standstill any more: %r" % error)
+        return 1
+    say(words)
+    say(stall.progress_line(words))
+    pod = os.environ.get("POD_NAME") or os.environ.get("HOSTNAME", "")
+    stall.Reports(os.environ, pod, say).keep(words, [])
+    (state / "stalled").write_text(words + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
