@@ -1,4 +1,4 @@
-"""How the bench of faults reads what rank 0 has written down: when training went on, and what was lost."""
+"""How the bench of faults reads what rank 0 has written down: when it went on, what was lost."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ BEFORE = [{"start": 0, "size": 2, "at": 90.0}, *_steps(1, 36, 96.5)]
 def test_the_next_step_is_the_first_after_the_pause_or_the_restart(
     after: list[dict[str, Any]], seconds: float | None, lost: int | None
 ) -> None:
-    """A step that the fault did not delay is no answer, and none is given while there is no other."""
+    """A step that the fault did not delay is no answer; without another there is none yet."""
     cell = verdict([*BEFORE, *after], BEGAN, "killed", "fixed")
     expected = None if seconds is None else Cell("killed", "fixed", seconds, lost)
     assert expected == cell
