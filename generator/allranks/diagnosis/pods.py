@@ -131,11 +131,24 @@ class Answers:
         texts: the JSON of each pod that answered.
         silent: why each of the others did not.
         logs: the last lines of logs that were read.
+        left_out: the pods that were not asked, because the time was over.
     """
 
     texts: Mapping[str, bytes]
     silent: Mapping[str, str]
     logs: Mapping[str, tuple[str, ...]]
+    left_out: frozenset[str] = frozenset()
+
+
+def spread(pods: Sequence[str]) -> list[str]:
+    """Order pods so that however few of them are asked are from all over the run.
+
+    The first stays the first: it is rank 0's, or the launcher's.
+    """
+    numbered = sorted(
+        enumerate(pods), key=lambda pod: -(pod[0] & -pod[0]) if pod[0] else -len(pods)
+    )
+    return [pod for _, pod in numbered]
 
 
 def ask(
@@ -147,16 +160,17 @@ def ask(
         source: where they are.
         pods: the pods.
         seconds: how long each may look at its ranks.
-        limit: how long all of it may take; pods that are not asked by then are silent.
+        limit: after how many seconds no further pod is asked.
         logs: the pods whose logs are read as well.
     """
     deadline = time.monotonic() + limit
     texts: dict[str, bytes] = {}
     silent: dict[str, str] = {}
+    left_out: set[str] = set()
 
     def question(pod: str) -> None:
         if time.monotonic() > deadline:
-            silent[pod] = f"it was not asked within {limit:g} s"
+            left_out.add(pod)
             return
         try:
             texts[pod] = source.ask(pod, seconds)
@@ -174,4 +188,4 @@ def ask(
     with ThreadPoolExecutor(MOST) as threads:
         read = threads.map(lines, logs)
         list(threads.map(question, pods))
-        return Answers(texts, dict(sorted(silent.items())), dict(read))
+        return Answers(texts, dict(sorted(silent.items())), dict(read), frozenset(left_out))
