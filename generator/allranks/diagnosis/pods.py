@@ -28,6 +28,7 @@ _PROGRAM = "why.py"
 _STARTING_SECONDS = 15.0  # for a pod to start a Python, on a busy node
 _OLDER = "its charts are older than this command, or runPolicy.diagnose is off"
 _LINES = 200  # of a log that are read
+_PER_SECOND = 16  # pods that can be asked, where each takes as long as it may look at its ranks
 # In a container the image's own Python runs it, whatever it is called there.
 _SHELL = (
     f"test -e {_FILES}/{_PROGRAM} || {{ echo {_OLDER} >&2; exit 1; }}; "
@@ -158,15 +159,17 @@ def ask(
 
     Args:
         source: where they are.
-        pods: the pods.
+        pods: the pods, in the order in which they are asked.
         seconds: how long each may look at its ranks.
-        limit: after how many seconds no further pod is asked.
+        limit: after how many seconds no further pod is asked; nor are more pods asked than that
+            time is enough for, where they refuse at once.
         logs: the pods whose logs are read as well.
     """
     deadline = time.monotonic() + limit
     texts: dict[str, bytes] = {}
     silent: dict[str, str] = {}
-    left_out: set[str] = set()
+    most = max(MOST, int(_PER_SECOND * limit))
+    left_out = set(pods[most:])
 
     def question(pod: str) -> None:
         if time.monotonic() > deadline:
@@ -187,5 +190,5 @@ def ask(
 
     with ThreadPoolExecutor(MOST) as threads:
         read = threads.map(lines, logs)
-        list(threads.map(question, pods))
+        list(threads.map(question, pods[:most]))
         return Answers(texts, dict(sorted(silent.items())), dict(read), frozenset(left_out))
