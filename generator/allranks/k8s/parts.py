@@ -144,9 +144,9 @@ def _section(section: dict[str, Any], shared: PartTable) -> dict[str, Any]:
 
 
 def _metadata(metadata: dict[str, Any], shared: PartTable) -> dict[str, Any]:
-    kept = {key: value for key, value in metadata.items() if key != "managedFields"}
-    texts = {key: _interned(kept[key]) for key in _TEXTS if isinstance(kept.get(key), dict)}
-    rest = {key: value for key, value in kept.items() if key not in texts}
+    rest = metadata.copy()
+    rest.pop("managedFields", None)
+    texts = {key: _interned(rest.pop(key)) for key in _TEXTS if isinstance(rest.get(key), dict)}
     return {**_section(rest, shared), **texts}
 
 
@@ -159,8 +159,8 @@ def _interned(texts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _spec(spec: dict[str, Any], shared: PartTable) -> dict[str, Any]:
-    same = {key: value for key, value in spec.items() if key not in _OWN_SPEC}
-    own = {key: spec[key] for key in _OWN_SPEC if key in spec}
+    same = spec.copy()
+    own = {key: same.pop(key) for key in _OWN_SPEC if key in same}
     return {**shared.like_latest("spec", same), **own}
 
 
