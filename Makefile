@@ -170,8 +170,8 @@ cluster-status: $(VENV)/.installed ## what runs, and the kubeconfig of each
 .PHONY: bench bench-azure bench-convert bench-cluster bench-faults bench-operator bench-overhead bench-scale bench-spares bench-submit bench-why bench-workspace bench-sweep blame blame-mpi
 bench-azure: setup-test $(AZURITE) ## 100,000 small files into blobs, against Azurite
 	@$(BIN)/python -m tests.bench.azure_upload
-bench-scale: setup-test kube-programs ## a 10,000-pod job beside one of 1,000: requests, seconds, memory
-	@$(BIN)/python -m tests.bench.scale
+bench-scale: setup-test kube-programs ## a 10,000-pod job beside one of 1,000 (PODS=N: of N beside N/10): requests, seconds, memory
+	@$(BIN)/python -m tests.bench.scale $(if $(PODS),--pods $(PODS))
 bench-cluster: setup-test kube-programs ## a 1,000-pod job beside a bare one: time and API requests
 	@$(BIN)/python -m tests.bench.cluster
 bench-operator: setup-test kube-programs ## the operator: plan to pods, reaction, memory, idle load

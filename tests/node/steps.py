@@ -2,6 +2,7 @@
 
 Each step takes $PACE seconds; there are $STEPS of them; after each, rank 0 saves to $CHECKPOINTS
 and says so in a line of JSON. A line tells how many ranks there are, and where this start began.
+A pod whose index is $SLOW takes three times as long by itself.
 Gradients are averaged by hand: to load DistributedDataParallel takes longer than all the steps.
 """
 
@@ -13,9 +14,11 @@ import time
 
 import torch
 import torch.distributed as dist
+from allranks_progress import report, work
 
 STEPS = int(os.environ["STEPS"])
 PACE = float(os.environ["PACE"])
+OWN = 3 * PACE if os.environ.get("SLOW") == os.environ["ALLRANKS_NODE_RANK"] else PACE
 CHECKPOINT = pathlib.Path(os.environ["CHECKPOINTS"]) / "state.pt"
 
 
@@ -54,7 +57,9 @@ for step in range(began + 1, STEPS + 1):
         torch.save({"step": step, "network": network.state_dict()}, partial)
         partial.replace(CHECKPOINT)
     say(step=step, world=world, began=began)
-    time.sleep(PACE)
+    with work():
+        time.sleep(OWN)
+    report(step=step, total=STEPS)
 say(final=True, world=world, began=began, loss=loss.item())
 dist.barrier()
 dist.destroy_process_group()

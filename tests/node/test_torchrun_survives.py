@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import pytest
 from .conftest import rank_of, until
 
 if TYPE_CHECKING:
-    from .conftest import Lab
+    from .conftest import Allranks, Lab
 
 pytestmark = [pytest.mark.timeout(900)]
 
@@ -64,17 +65,47 @@ def test_elastic_goes_on_when_a_pod_is_lost(lab: Lab, rank: int, nodes: int) -> 
     assert len(repeated) <= 3
 
 
-@pytest.mark.parametrize("rank", [0, 1])
-def test_an_evicted_pod_burns_no_retry(lab: Lab, rank: int) -> None:
-    """A job that may not retry at all survives the eviction of a pod, as in a drain."""
-    lab.install("drained", **_training(40, nodes=2, runPolicy={"backoffLimit": 0}))
+def test_an_evicted_pod_burns_no_retry(lab: Lab) -> None:
+    """A job that may not retry at all survives the eviction of rank 0's pod, as in a drain.
+
+    No spare takes its place, as it keeps the store where all meet: the others wait for it, the one
+    that stands by too, and the job ends well with it.
+    """
+    values = _training(40, nodes=2, runPolicy={"backoffLimit": 0}, torchrun={"spares": 1})
+    lab.install("drained", **values)
     lab.line("drained", '"step": 5', seconds=120)
-    first = lab.pod("drained", rank)["metadata"]
+    first = lab.pod("drained", 0)["metadata"]
     lab.evict(first["name"])
-    until(lambda: lab.pod("drained", rank)["metadata"]["uid"] != first["uid"], "its replacement")
+    until(lambda: lab.pod("drained", 0)["metadata"]["uid"] != first["uid"], "its replacement")
     lab.completes("drained", seconds=180)
     assert _final(lab, "drained")["began"] >= 5
     assert 0 == lab.job("drained")["status"].get("failed", 0)
+
+
+def test_a_slow_rank_is_named_and_a_spare_takes_the_place_of_its_pod(
+    lab: Lab, allranks: Allranks
+) -> None:
+    """`status` and `top` name it by rank, pod, node and factor; its pod is evicted for that.
+
+    The spare has its place before the pod is made again, and no retry is spent.
+    """
+    spares = {"spares": 1}
+    values = _training(10_000, 0.1, nodes=2, runPolicy={"backoffLimit": 0}, torchrun=spares)
+    values["env"]["SLOW"] = "1"
+    lab.install("slow", **values)
+    lab.line("slow", "standing by: all 2 places are taken", 2, seconds=120)
+    pod = lab.pod("slow", 1)
+    words = re.compile(
+        rf"rank 1 \(pod {pod['metadata']['name']}, node {pod['spec']['nodeName']}\) takes "
+        r"[23]\S* times as long as the others for a step: \S+ s"
+    )
+    for look in (("status", "slow"), ("top", "--once")):
+        until(lambda look=look: words.search(allranks(*look)), lambda: lab.logs("slow"), 120)
+    step = _lines(lab, "slow")[-1]["step"]
+    lab.evict(pod["metadata"]["name"])
+    lab.line("slow", "a place is free: this pod trains now", 2)
+    until(lambda: _lines(lab, "slow")[-1]["began"] >= step, lambda: lab.logs("slow"), 120)
+    assert 0 == lab.job("slow")["status"].get("failed", 0)
 
 
 # Ends at once when it is told to, and needs no framework.

@@ -104,7 +104,7 @@ def follow(
 
 def explain(cluster: KubeClient, observation: Observation, status: RunStatus) -> RunStatus:
     """Return the status with the last log lines of the container that failed first, if any."""
-    failed = first_failed(observation) if status.phase is not Phase.SUCCEEDED else None
+    failed = first_failed(observation) if status.failure is not None else None
     if failed is None:
         return status
     pod, container, previous = failed

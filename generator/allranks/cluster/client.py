@@ -6,6 +6,9 @@ cached and nothing is asked twice: how many requests a command costs can be read
 
 from __future__ import annotations
 
+import re
+from functools import partial
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from allranks.cluster import outline, paths
@@ -14,11 +17,18 @@ from allranks.cluster.errors import ApiRequest, too_deep
 from allranks.cluster.interface import KubeClient
 from allranks.cluster.streams import Lines, Watch
 from allranks.errors import BusyError, ExpiredError, NotFoundError, TooDeepError, ToolError
-from allranks.k8s.parts import PartTable, compact, without_collection
+from allranks.k8s.parts import (
+    PartTable,
+    compact,
+    without_collection,
+    without_images,
+    without_writers,
+)
 from allranks.layout.inventory_objects import from_objects
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from concurrent.futures import Future
 
     from allranks.cluster.interface import Manifests, PatchKind, Rules
     from allranks.k8s.manifest import Manifest
@@ -31,6 +41,15 @@ _PAGE_OF_NAMESPACE = 1000
 # A continue token lives about five minutes; a list that outlives two of them will not end well.
 _LIST_ATTEMPTS = 2
 _LIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"
+# Where the token of the next page stands, as the API server writes a list: before its items.
+_HEAD, _CONTINUE = 8192, re.compile(rb'"continue": ?"([^"\\]+)"')
+# What a run or a cluster has thousands of, and whose record of writers nobody asks for.
+_MANY = frozenset({paths.PODS, paths.EVENTS, paths.NODES})
+_COMPACTED: Mapping[str, Callable[[Manifest, PartTable], Manifest]] = {
+    "Pod": compact,
+    "Event": compact,
+    "Node": lambda node, _: without_images(node),
+}
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _REVIEWS = "apis/authorization.k8s.io/v1"
@@ -152,21 +171,30 @@ class KubeCluster(KubeClient):
             return None
 
         limit = str(_PAGE_OF_NAMESPACE if request.namespace else _PAGE)
-        shared = PartTable()
-        token = ""
-        while True:
+
+        def read(token: str) -> bytes:
             place = [*query, *paths.pairs(limit=limit, **{"continue": token})]
-            data = self._connection.read(request, query=place, accept=accept)
+            return self._connection.read(request, query=place, accept=accept)
+
+        shared = PartTable()
+        data = read("")
+        while True:
+            # The server makes the next page while this one is parsed.
+            next_token = _next_token(data)
+            ahead = _in_background(partial(read, next_token)) if next_token else None
+            if request.resource_path in _MANY:
+                data = without_writers(data)
             page = page_of(self._connection, request, data, outline_of)
             kind = str(page.get("kind") or "").removesuffix("List")
             for item in page.get("items") or ():
                 # The server leaves them out of a list, where each is the same.
                 item.setdefault("kind", kind)
                 item.setdefault("apiVersion", page.get("apiVersion"))
-                yield compact(item, shared) if kind == "Pod" else item
+                yield _COMPACTED[kind](item, shared) if kind in _COMPACTED else item
             token = str((page.get("metadata") or {}).get("continue") or "")
             if not token:
                 return
+            data = ahead.result() if ahead and token == next_token else read(token)
 
     def get(
         self, resource_path: str, name: str, *, namespace: str = "", metadata_only: bool = False
@@ -298,6 +326,29 @@ class KubeCluster(KubeClient):
 
         place = cluster_exec.ExecTarget(namespace, pod, container)
         return cluster_exec.ask(self._connection, place, command, data, end=end, seconds=seconds)
+
+
+def _next_token(data: bytes) -> str:
+    """The token of the next page, from the head of a page; "" where it is not seen there."""
+    head, _, _ = data[:_HEAD].partition(b'"items"')
+    token = _CONTINUE.search(head)
+    return token[1].decode() if token else ""
+
+
+def _in_background(request: Callable[[], bytes]) -> Future[bytes]:
+    """Start a request in a thread that does not outlive the program."""
+    from concurrent.futures import Future
+
+    answer: Future[bytes] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(request())
+        except BaseException as error:  # noqa: BLE001 - raised where the answer is asked for
+            answer.set_exception(error)
+
+    Thread(target=run, daemon=True).start()
+    return answer
 
 
 def page_of(

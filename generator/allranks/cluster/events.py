@@ -20,12 +20,13 @@ _POD = "-[0-9]+(-[a-z0-9]{5})?"
 _ELASTIC = "{0}-edljob-[-a-z]+-[0-9]+|elasticjob-{0}-dlrover-master(-[0-9]+)?"
 
 
-def of_run(cluster: ObjectLister, observation: Observation) -> Manifests:
+def of_run(cluster: ObjectLister, observation: Observation, *, fields: str = "") -> Manifests:
     """The events about a run's controllers, pods and claims.
 
     Args:
         cluster: the cluster.
         observation: the run.
+        fields: only those that this field selector selects; "" is all.
 
     Raises:
         ForbiddenError: events may not be listed.
@@ -58,7 +59,9 @@ def of_run(cluster: ObjectLister, observation: Observation) -> Manifests:
     plans = _Plans(cluster, observation.namespace, elastic)
     return [
         event
-        for event in cluster.list(paths.EVENTS, namespace=observation.namespace)
+        for event in cluster.list(
+            paths.EVENTS, namespace=observation.namespace, field_selector=fields
+        )
         if _about(event) in exact
         or (_about(event)[0] == "Pod" and deleted_names.fullmatch(_about(event)[1]))
         or (_about(event)[0] == names.SCALE_PLAN and _about(event)[1] in plans)

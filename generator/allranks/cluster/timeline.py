@@ -1,4 +1,4 @@
-"""What the timeline of a run is made of: objects, all their events, the marks of its logs."""
+"""What the timeline of a run is made of: objects, the pulls of images, the marks of its logs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NO_EVENTS = "when images were pulled is not shown: you may not list events"
 
 
 def observation(cluster: KubeClient, name: str, namespace: str) -> Observation:
-    """The objects of a run, with all their events and Kueue's Workloads.
+    """The objects of a run, with Kueue's Workloads, and when each image was pulled.
 
     Raises:
         NotFoundError: there is no such run.
@@ -31,11 +31,14 @@ def observation(cluster: KubeClient, name: str, namespace: str) -> Observation:
     controllers = [item for item in seen.objects if item.get("kind") != "Workload"]
     queued, notes = observe.workloads(cluster, namespace, controllers)
     try:
-        run_events = tuple(events.of_run(cluster, seen))
+        pulls = events.of_run(cluster, seen, fields="reason=Pulled")
     except ForbiddenError:
-        run_events, notes = (), (*notes, _NO_EVENTS)
+        pulls, notes = [], (*notes, _NO_EVENTS)
     return replace(
-        seen, objects=(*controllers, *queued), events=run_events, notes=(*seen.notes, *notes)
+        seen,
+        objects=(*controllers, *queued),
+        events=(*seen.events, *pulls),
+        notes=(*seen.notes, *notes),
     )
 
 

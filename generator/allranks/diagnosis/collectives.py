@@ -37,6 +37,7 @@ class Kind(StrEnum):
     SHAPES = "shapes"  # they are in the same, with other shapes or types
     MESSAGE = "message"  # one rank waits for another
     UNDER_WAY = "underWay"  # all are in it
+    NOT_ASKED = "notAsked"  # whoever has not entered it is among those that were not asked
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ _PROGRAM = "why.py"
 _STARTING_SECONDS = 15.0  # for a pod to start a Python, on a busy node
 _OLDER = "its charts are older than this command, or runPolicy.diagnose is off"
 _LINES = 200  # of a log that are read
+_PER_SECOND = 16  # pods that can be asked, where each takes as long as it may look at its ranks
 # In a container the image's own Python runs it, whatever it is called there.
 _SHELL = (
     f"test -e {_FILES}/{_PROGRAM} || {{ echo {_OLDER} >&2; exit 1; }}; "
@@ -131,11 +132,24 @@ class Answers:
         texts: the JSON of each pod that answered.
         silent: why each of the others did not.
         logs: the last lines of logs that were read.
+        left_out: the pods that were not asked, because the time was over.
     """
 
     texts: Mapping[str, bytes]
     silent: Mapping[str, str]
     logs: Mapping[str, tuple[str, ...]]
+    left_out: frozenset[str] = frozenset()
+
+
+def spread(pods: Sequence[str]) -> list[str]:
+    """Order pods so that however few of them are asked are from all over the run.
+
+    The first stays the first: it is rank 0's, or the launcher's.
+    """
+    numbered = sorted(
+        enumerate(pods), key=lambda pod: -(pod[0] & -pod[0]) if pod[0] else -len(pods)
+    )
+    return [pod for _, pod in numbered]
 
 
 def ask(
@@ -145,18 +159,21 @@ def ask(
 
     Args:
         source: where they are.
-        pods: the pods.
+        pods: the pods, in the order in which they are asked.
         seconds: how long each may look at its ranks.
-        limit: how long all of it may take; pods that are not asked by then are silent.
+        limit: after how many seconds no further pod is asked; nor are more pods asked than that
+            time is enough for, where they refuse at once.
         logs: the pods whose logs are read as well.
     """
     deadline = time.monotonic() + limit
     texts: dict[str, bytes] = {}
     silent: dict[str, str] = {}
+    most = max(MOST, int(_PER_SECOND * limit))
+    left_out = set(pods[most:])
 
     def question(pod: str) -> None:
         if time.monotonic() > deadline:
-            silent[pod] = f"it was not asked within {limit:g} s"
+            left_out.add(pod)
             return
         try:
             texts[pod] = source.ask(pod, seconds)
@@ -173,5 +190,5 @@ def ask(
 
     with ThreadPoolExecutor(MOST) as threads:
         read = threads.map(lines, logs)
-        list(threads.map(question, pods))
-        return Answers(texts, dict(sorted(silent.items())), dict(read))
+        list(threads.map(question, pods[:most]))
+        return Answers(texts, dict(sorted(silent.items())), dict(read), frozenset(left_out))

@@ -7,7 +7,7 @@ the ranks do by themselves. A run that has moved between two looks is never call
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -164,6 +164,7 @@ def diagnose(
     silent: Mapping[str, str],
     homes: Mapping[int, tuple[str, str]],
     logs: Iterable[LogFinding] = (),
+    left_out: frozenset[str] = frozenset(),
 ) -> Diagnosis:
     """The verdict on a run.
 
@@ -172,16 +173,18 @@ def diagnose(
         silent: the other pods of it, with why they gave none.
         homes: the (pod, why it has no process) of ranks, as far as the run's status tells.
         logs: known errors in its logs.
+        left_out: the pods that were not asked; nothing is claimed of their ranks.
     """
     ranks = sorted((rank for pod in pods for rank in pod.ranks), key=lambda rank: rank.number)
-    waits = collectives.waits(ranks)
-    finding = _find(ranks, waits, silent, homes)
+    unknown = _unknown(ranks, homes, left_out)
+    waits = tuple(_without(wait, unknown) for wait in collectives.waits(ranks))
+    finding = _find(ranks, waits, silent, homes, unknown)
     return Diagnosis(
         finding.state,
         finding.reason,
         finding.sentence,
         finding.blamed,
-        tuple(_remarks(pods, ranks, silent)),
+        (*_remarks(pods, ranks, silent), *_remark_left_out(pods, silent, left_out)),
         _groups(ranks, waits),
         tuple(logs),
     )
@@ -192,13 +195,14 @@ def _find(
     waits: Sequence[Wait],
     silent: Mapping[str, str],
     homes: Mapping[int, tuple[str, str]],
+    unknown: frozenset[int],
 ) -> _Finding:
     if not ranks:
         reason = list_some([f"{pod}: {why}" for pod, why in silent.items()], _SHOWN, "; ")
         words = "no rank runs in its pods" + (f" ({reason})" if reason else "")
         return _Finding(State.UNKNOWN, "noRanks", words)
     by_number = {rank.number: rank for rank in ranks}
-    finding = _lost(ranks, waits, homes) or _frozen(ranks, waits)
+    finding = _lost(ranks, waits, homes, unknown) or _frozen(ranks, waits)
     if finding is not None:
         return finding
     if any(rank.has_moved for rank in ranks):
@@ -207,16 +211,47 @@ def _find(
         _waited_for(waits, by_number)
         or _in_a_step(ranks, waits)
         or _under_way(waits, by_number)
+        or _not_asked(waits)
         or _by_themselves(ranks)
     )
 
 
+def _unknown(
+    ranks: Sequence[Rank], homes: Mapping[int, tuple[str, str]], left_out: frozenset[str]
+) -> frozenset[int]:
+    """The ranks of pods that were not asked, or that may be in one of them."""
+    if not left_out:
+        return frozenset()
+    there = {rank.number for rank in ranks}
+    world = max((rank.world for rank in ranks), default=0)
+    return frozenset(
+        number
+        for number in range(world)
+        if number not in there and (number not in homes or homes[number][0] in left_out)
+    )
+
+
+def _without(wait: Wait, unknown: frozenset[int]) -> Wait:
+    """A wait that blames no rank of which nothing is known."""
+    absent = tuple(number for number in wait.absent if number not in unknown)
+    if wait.kind is Kind.UNDER_WAY:  # of a group whose ranks are not told, all may not be here
+        is_open = bool(unknown) and not wait.group.ranks
+    else:
+        is_open = bool(wait.absent) and not absent
+    return (
+        replace(wait, kind=Kind.NOT_ASKED, absent=()) if is_open else replace(wait, absent=absent)
+    )
+
+
 def _lost(
-    ranks: Sequence[Rank], waits: Sequence[Wait], homes: Mapping[int, tuple[str, str]]
+    ranks: Sequence[Rank],
+    waits: Sequence[Wait],
+    homes: Mapping[int, tuple[str, str]],
+    unknown: frozenset[int],
 ) -> _Finding | None:
     """Ranks without a process, where others wait."""
     world = max(rank.world for rank in ranks)
-    there = {rank.number for rank in ranks if rank.process.state not in {"Z", "X"}}
+    there = {rank.number for rank in ranks if rank.process.state not in {"Z", "X"}} | unknown
     lost = [number for number in range(world) if number not in there]
     if not lost or not waits:
         return None
@@ -391,6 +426,17 @@ def _under_way(waits: Sequence[Wait], ranks: Mapping[int, Rank]) -> _Finding | N
     return None
 
 
+def _not_asked(waits: Sequence[Wait]) -> _Finding | None:
+    for wait in waits:
+        if wait.kind is Kind.NOT_ASKED and _is_long(wait):
+            words = (
+                f"{_waiting(wait.waiting)} in {_named(wait.collective, wait)} since "
+                f"{_span(wait.seconds)}, and who has not entered it is in a pod that was not asked"
+            )
+            return _Finding(State.STALLED, str(wait.kind), words)
+    return None
+
+
 def _by_themselves(ranks: Sequence[Rank]) -> _Finding:
     """No collective is waited in."""
     importing = [rank for rank in ranks if _imports(rank)]
@@ -511,6 +557,17 @@ def _remarks(
             if gpu.get("errors", "").isdigit() and int(gpu["errors"]):
                 count = plural(int(gpu["errors"]), "memory error")
                 yield f"GPU {gpu.get('index')} of {pod.name} has {count} (ECC)"
+
+
+def _remark_left_out(
+    pods: Sequence[Pod], silent: Mapping[str, str], left_out: frozenset[str]
+) -> Iterable[str]:
+    if left_out:
+        asked = len(pods) + len(silent)
+        yield (
+            f"{asked} of {plural(asked + len(left_out), 'pod')} were asked before the time was "
+            "over; a longer --timeout asks more"
+        )
 
 
 def _recorded(rank: Rank) -> bool:

@@ -79,6 +79,44 @@ def without_collection() -> Iterator[None]:
             gc.enable()
 
 
+_WRITERS = b'"managedFields":['
+
+
+def without_writers(data: bytes) -> bytes:
+    """The JSON of a list without the record of who wrote which field: half of what a pod takes.
+
+    It is cut out before the parser makes objects of it. The record is an array without arrays in
+    it, so it ends at the first bracket that is in no string; where a string makes that hard to see,
+    the record stays. No string holds what it begins with: a quote in a string is escaped.
+
+    Args:
+        data: the answer of the API server.
+    """
+    parts, at = [], 0
+    while (place := data.find(_WRITERS, at)) >= 0:
+        start = place + len(_WRITERS)
+        end = data.find(b"}]", start) + 1
+        record = data[start:end]
+        quotes = record.count(b'"') - record.count(b'\\"')
+        is_whole = end > 0 and quotes % 2 == 0
+        is_plain = not any(mark in record for mark in (b"[", b"]", b"\\\\"))
+        parts.append(data[at:start])
+        at = end if is_whole and is_plain else start
+    return b"".join((*parts, data[at:])) if parts else data
+
+
+def without_images(node: Manifest) -> Manifest:
+    """A node without the list of the images that it has, which is most of it.
+
+    Args:
+        node: the node as the API server gives it; it is not changed.
+    """
+    status = node.get("status")
+    if not isinstance(status, dict) or "images" not in status:
+        return node
+    return {**node, "status": {key: value for key, value in status.items() if key != "images"}}
+
+
 # What differs from pod to pod of a run, beside the part that is the same.
 _OWN_SPEC = ("nodeName", "hostname")
 _TEXTS = ("labels", "annotations")
@@ -106,9 +144,9 @@ def _section(section: dict[str, Any], shared: PartTable) -> dict[str, Any]:
 
 
 def _metadata(metadata: dict[str, Any], shared: PartTable) -> dict[str, Any]:
-    kept = {key: value for key, value in metadata.items() if key != "managedFields"}
-    texts = {key: _interned(kept[key]) for key in _TEXTS if isinstance(kept.get(key), dict)}
-    rest = {key: value for key, value in kept.items() if key not in texts}
+    rest = metadata.copy()
+    rest.pop("managedFields", None)
+    texts = {key: _interned(rest.pop(key)) for key in _TEXTS if isinstance(rest.get(key), dict)}
     return {**_section(rest, shared), **texts}
 
 
@@ -121,8 +159,8 @@ def _interned(texts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _spec(spec: dict[str, Any], shared: PartTable) -> dict[str, Any]:
-    same = {key: value for key, value in spec.items() if key not in _OWN_SPEC}
-    own = {key: spec[key] for key in _OWN_SPEC if key in spec}
+    same = spec.copy()
+    own = {key: same.pop(key) for key in _OWN_SPEC if key in same}
     return {**shared.like_latest("spec", same), **own}
 
 

@@ -199,14 +199,24 @@ def stragglers(report: Mapping[str, Any], nodes: Mapping[str, str]) -> list[str]
         report: a progress, as `form` returns it.
         nodes: the node of each pod, by the pod's name.
     """
-    return [
-        f"rank {rank['rank']} (pod {rank['pod']}"
-        + (f", node {nodes[rank['pod']]}" if nodes.get(rank["pod"]) else "")
-        + f") takes {rank['factor']:g} times as long as the others for a step: "
-        + f"{rank['seconds']:.3g} s"
-        for rank in report.get("slow", ())
-        if rank["factor"] >= STRAGGLER
-    ]
+    sentences = []
+    for rank in report.get("slow", ()):
+        if rank["factor"] < STRAGGLER:
+            continue
+        pod = _pod_of_host(rank["pod"], nodes)
+        place = f"pod {pod}, node {nodes[pod]}" if nodes.get(pod) else f"pod {pod}"
+        sentences.append(
+            f"rank {rank['rank']} ({place}) takes {rank['factor']:g} times as long as the others "
+            f"for a step: {rank['seconds']:.3g} s"
+        )
+    return sentences
+
+
+def _pod_of_host(host: str, pods: Iterable[str]) -> str:
+    """Return the pod of a host name: its own, or in an Indexed Job that with five letters more."""
+    if host in pods:
+        return host
+    return next((pod for pod in pods if pod.rpartition("-")[0] == host), host)
 
 
 def _slow(ranks: Any) -> list[dict[str, Any]]:

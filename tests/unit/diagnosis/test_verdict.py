@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from allranks.diagnosis import report
+from allranks.diagnosis.pods import spread
 from allranks.diagnosis.verdict import Diagnosis, State, diagnose
 
 if TYPE_CHECKING:
@@ -154,7 +155,28 @@ def test_the_rank_of_two_thousand_is_named() -> None:
         text = text.replace('"world": 3', '"world": 2000').replace('"0-2"', '"0-1999"')
         text = text.replace(f'"rank": {int(number == 471)},', f'"rank": {number},')
         pods.append(report.read(f"big-{number}", "", text.encode()))
-    diagnosis = diagnose([pod for pod in pods if pod is not None], {}, {})
+    answers = [pod for pod in pods if pod is not None]
+    diagnosis = diagnose(answers, {}, {})
     assert "rank 471 (pod big-471) has not entered all_reduce #4" in diagnosis.sentence
     assert "1999 ranks wait" in diagnosis.sentence
     assert [1, 1999] == [len(group.ranks) for group in diagnosis.groups]
+    # Nothing is claimed of a rank whose pod was not asked.
+    left_out = frozenset(f"big-{number}" for number in range(100, 2000))
+    homes = {number: (f"big-{number}", "") for number in range(2000)}
+    diagnosis = diagnose(answers[:100], {}, homes, left_out=left_out)
+    assert ("notAsked", ()) == (diagnosis.reason, diagnosis.blamed)
+    assert "who has not entered it is in a pod that was not asked" in diagnosis.sentence
+    assert "100 of 2000 pods were asked" in diagnosis.remarks[-1]
+    diagnosis = diagnose([*answers[:100], answers[471]], {}, {}, left_out=left_out)
+    assert "rank 471 (pod big-471) has not entered all_reduce #4" in diagnosis.sentence
+    # One that was asked, or that the cluster shows to have ended, is lost none the less.
+    homes[7] = ("big-7", "its process has ended")
+    diagnosis = diagnose(answers[:7] + answers[8:100], {}, homes, left_out=left_out)
+    assert "rank 7 has no process that answers (pod big-7: its process" in diagnosis.sentence
+
+
+def test_few_pods_of_many_are_from_all_over_the_run() -> None:
+    """The first is asked first, and all are asked where there is time."""
+    order = spread(list(map(str, range(10))))
+    assert ["0", "8", "4", "2", "6", "1", "3", "5", "7", "9"] == order
+    assert [] == spread([])

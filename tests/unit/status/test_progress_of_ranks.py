@@ -325,6 +325,11 @@ def test_a_slow_rank_is_named_with_its_node_and_factor(tmp_path: Path) -> None:
         LAUNCHER.Sharing(pod.channel.server, lambda attempt=attempt: attempt, f"big-{node}").share()
     report = pods[0].report()
     assert report is not None
+    for name in ("big-2", "big-2-x7k2p"):  # a pod of a Job knows its host's name, not its own
+        nodes = {"big-1-abcde": "b1", name: "b2", "big-2-1-abcde": "b3"}
+        assert progress.stragglers(report, nodes) == [
+            f"rank 5 (pod {name}, node b2) takes 1.8 times as long as the others for a step: 0.9 s"
+        ]
     assert progress.stragglers(report, {"big-2": "b2"}) == [
         "rank 5 (pod big-2, node b2) takes 1.8 times as long as the others for a step: 0.9 s"
     ]

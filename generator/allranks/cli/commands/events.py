@@ -9,11 +9,15 @@ import click
 
 from allranks.cli import options, status_view
 from allranks.cli.target import run_argument, target_options
+from allranks.humanize import number_of, plural
 
 if TYPE_CHECKING:
     from allranks.cli.console import Console
     from allranks.cli.target import ClusterTarget, Target
     from allranks.k8s.manifest import Manifest
+
+
+_ROWS = 1000  # of the table: a run of ten thousand pods has tens of thousands of events
 
 
 @click.command("events", short_help="Show what happened to a run.")
@@ -53,13 +57,16 @@ def events_command(console: Console, *, name: str, target: Target, output: str) 
         )
         console.note(f"there are no events; {reason}")
         return
-    now = time.time()
+    now, older = time.time(), len(events) - _ROWS
     console.table(
         ["LAST SEEN", "TYPE", "REASON", "OBJECT", "COUNT", "MESSAGE"],
-        [_event_row(event, reading.time(event), now) for event in events],
+        [_event_row(event, reading.time(event), now) for event in events[-_ROWS:]],
         right=["COUNT"],
         wrap="MESSAGE",
     )
+    if older > 0:
+        verb = number_of(older, "is", "are")
+        console.note(f"{plural(older, 'older event')} {verb} not shown; -o json has all")
 
 
 def _cluster_events(name: str, cluster_target: ClusterTarget) -> list[Manifest]:

@@ -17,6 +17,7 @@ from allranks.cluster.errors import namespace_missing
 from allranks.errors import EXIT_FAILED, EXIT_INTERRUPTED, ForbiddenError, InputError, NotFoundError
 from allranks.humanize import list_some
 from allranks.k8s.fields import text
+from allranks.k8s.parts import without_collection
 from allranks.model.status import Phase, PodPhase
 from allranks.workspace import config_maps
 
@@ -91,11 +92,12 @@ def _observe(name: str, cluster_target: ClusterTarget) -> tuple[Observation, Run
     from allranks.status.reduce import reduce
 
     cluster = cluster_target.cluster
-    observation = observe(cluster, name, cluster_target.namespace)
-    status = follow.explain(cluster, observation, reduce(observation))
-    status = with_node_faults(cluster, observation, status)
-    status = with_missing_code(cluster, observation, status)
-    return observation, training_progress.of_run(cluster, observation, status)
+    with without_collection():
+        observation = observe(cluster, name, cluster_target.namespace)
+        status = follow.explain(cluster, observation, reduce(observation))
+        status = with_node_faults(cluster, observation, status)
+        status = with_missing_code(cluster, observation, status)
+        return observation, training_progress.of_run(cluster, observation, status)
 
 
 def with_node_faults(cluster: KubeClient, observation: Observation, status: RunStatus) -> RunStatus:
@@ -218,19 +220,20 @@ def runs(
     from allranks.cluster.observe import observe_all
     from allranks.status.reduce import reduce
 
-    observations = observe_all(
-        cluster_target.cluster, None if everywhere else cluster_target.namespace, unread=unread
-    )
-    if (
-        not observations
-        and not everywhere
-        and not namespace_there(cluster_target.cluster, cluster_target.namespace)
-    ):
-        raise namespace_missing(cluster_target.namespace)
-    statuses = [reduce(observation) for observation in observations]
-    if not with_progress:
-        return statuses
-    return training_progress.with_each(cluster_target.cluster, observations, statuses)
+    with without_collection():
+        observations = observe_all(
+            cluster_target.cluster, None if everywhere else cluster_target.namespace, unread=unread
+        )
+        if (
+            not observations
+            and not everywhere
+            and not namespace_there(cluster_target.cluster, cluster_target.namespace)
+        ):
+            raise namespace_missing(cluster_target.namespace)
+        statuses = [reduce(observation) for observation in observations]
+        if not with_progress:
+            return statuses
+        return training_progress.with_each(cluster_target.cluster, observations, statuses)
 
 
 @click.command("delete", short_help="Stop a run and remove it.")

@@ -16,6 +16,7 @@ from allranks.cli import options, otlp_sender, status_view
 from allranks.cli.console import clean
 from allranks.cli.target import run_argument, target_options
 from allranks.errors import InputError
+from allranks.k8s.parts import without_collection
 from allranks.timeline import goodput, otlp, page, text
 
 if TYPE_CHECKING:
@@ -157,12 +158,13 @@ def _read(
     from allranks.timeline import of_objects
 
     cluster, namespace = cluster_target.cluster, cluster_target.namespace
-    seen = observing.observation(cluster, name, namespace)
-    leads = observing.leads(seen)
-    marks, notes = observing.marks(cluster, namespace, leads) if logs else ({}, ())
-    lead_names = frozenset(str(pod["metadata"]["name"]) for pod in leads)
-    built = of_objects.build(seen, reduce(seen), marks, lead_names)
-    return replace(built, notes=(*built.notes, *notes))
+    with without_collection():
+        seen = observing.observation(cluster, name, namespace)
+        leads = observing.leads(seen)
+        marks, notes = observing.marks(cluster, namespace, leads) if logs else ({}, ())
+        lead_names = frozenset(str(pod["metadata"]["name"]) for pod in leads)
+        built = of_objects.build(seen, reduce(seen), marks, lead_names)
+        return replace(built, notes=(*built.notes, *notes))
 
 
 def _local(name: str, target: Target, *, logs: bool) -> Timeline:

@@ -57,7 +57,9 @@ def why_command(
     """Say why run NAME stands still, or that it does not.
 
     Each pod is asked what its ranks do: their stacks, the collectives that they have entered, what
-    the kernel has them wait for. Nothing is stopped, and no program needs a change for it.
+    the kernel has them wait for. Nothing is stopped, and no program needs a change for it. Of a run
+    that is too large for the time, those that stand out are asked first, and then pods from all
+    over it; --timeout gives more time.
 
     \b
     Example:
@@ -104,7 +106,7 @@ def examine(
         return _without_pods(status), pods.Answers({}, {}, {})
     logs = running if len(running) <= _LOGS else running[:1]
     with console.progress(lambda _: f"asking {plural(len(running), 'pod')}"):
-        answers = pods.ask(source, running, seconds=_SECONDS, limit=limit, logs=logs)
+        answers = pods.ask(source, _in_turn(status.pods), seconds=_SECONDS, limit=limit, logs=logs)
     nodes = {pod.name: pod.node for pod in status.pods}
     silent = dict(answers.silent)
     reports: list[Pod] = []
@@ -115,7 +117,17 @@ def examine(
         else:
             reports.append(answer)
     findings = log_lines.findings(answers.logs.items())
-    return verdict.diagnose(reports, silent, _homes(status.pods, silent), findings), answers
+    homes = _homes(status.pods, silent)
+    return verdict.diagnose(reports, silent, homes, findings, answers.left_out), answers
+
+
+def _in_turn(statuses: Sequence[PodStatus]) -> list[str]:
+    """The pods that run, as they are asked where there is no time for all of them."""
+    from allranks.diagnosis.pods import spread
+
+    running = [pod for pod in statuses if pod.phase is PodPhase.RUNNING]
+    telling = {pod.name for pod in running if pod.restarts or pod.message or not pod.ready}
+    return sorted(spread([pod.name for pod in running]), key=lambda name: name not in telling)
 
 
 def _without_pods(status: RunStatus) -> Diagnosis:
