@@ -43,15 +43,8 @@ def show(console: Console, status: RunStatus, now: float) -> None:
         now: seconds since the epoch.
     """
     console.text(console.pasteable(headline(status, now)))
-    if status.progress is not None:
-        words = progress_words(status.progress, killed=was_killed(status))
-        if words:
-            console.text(clean(f"  progress: {'; '.join(words)}"))
-        if status.progress.get("standstill") and not status.finished:
-            console.text(clean(f"  stands still: {status.progress['standstill']}"))
-        nodes = {pod.name: pod.node for pod in status.pods}
-        for sentence in [] if status.finished else progress.stragglers(status.progress, nodes):
-            console.text(clean(f"  slow: {sentence}"))
+    for line in _training(status):
+        console.text(clean(line))
     if status.pods:
         _pods(console, status, now)
     if status.services:
@@ -62,22 +55,40 @@ def show(console: Console, status: RunStatus, now: float) -> None:
         )
     for remark in status.remarks:
         console.text(clean(console.pasteable(remark)))
-    for fault in status.node_faults[:_NODES]:
-        console.text(clean(_node_line(fault)))
-    if len(status.node_faults) > _NODES:
-        console.text(
-            f"… {plural(len(status.node_faults) - _NODES, 'more node')}; -o json shows all"
-        )
-    if status.node_faults and not status.unreleased:
-        avoid = shlex.quote(status.node_faults[0].name)
-        console.command(f"{names.CLI} avoid {status.name} {avoid}")
+    _node_faults(console, status)
     if status.failure is not None and status.phase is not Phase.SUCCEEDED:
         for line in _failed_first(status, status.failure):
             console.text(clean(line))
         unfit = unfit_nodes(status.failure)
         if unfit and not status.unreleased:
-            words = shlex.join((names.CLI, "avoid", status.name, *unfit, "--recreate"))
-            console.command(words)
+            console.command(shlex.join((names.CLI, "avoid", status.name, *unfit, "--recreate")))
+
+
+def _training(status: RunStatus) -> Iterator[str]:
+    """The lines about the training itself: how far it is, a standstill, and slow ranks."""
+    if status.progress is None:
+        return
+    words = progress_words(status.progress, killed=was_killed(status))
+    if words:
+        yield f"  progress: {'; '.join(words)}"
+    if status.finished:
+        return
+    if status.progress.get("standstill"):
+        yield f"  stands still: {status.progress['standstill']}"
+    nodes = {pod.name: pod.node for pod in status.pods}
+    for sentence in progress.stragglers(status.progress, nodes):
+        yield f"  slow: {sentence}"
+
+
+def _node_faults(console: Console, status: RunStatus) -> None:
+    """Show the nodes that have a fault, and how to avoid the first of them."""
+    faults = status.node_faults
+    for fault in faults[:_NODES]:
+        console.text(clean(_node_line(fault)))
+    if len(faults) > _NODES:
+        console.text(f"… {plural(len(faults) - _NODES, 'more node')}; -o json shows all")
+    if faults and not status.unreleased:
+        console.command(f"{names.CLI} avoid {status.name} {shlex.quote(faults[0].name)}")
 
 
 def _node_line(node: NodeFaults) -> str:
