@@ -162,7 +162,13 @@ def with_rank(
             return RankIdentity(fact.role, node)
         if fact.processes.fixed == len(fact.processes.slots):
             raise no_rank(rank, run, fact.processes.total)
-        raise not_fixed(rank, run, "its nodes get their ranks when they join", "--node N")
+        groups = any(processes.is_group(_pod_spec(manifest)) for manifest in manifests)
+        reason = (
+            "each of its replica groups counts its ranks from 0"
+            if groups
+            else "its nodes get their ranks when they join"
+        )
+        raise not_fixed(rank, run, reason, "--node N")
     launcher = next(
         (manifest for manifest in manifests if _role(manifest) == names.ROLE_LAUNCHER), None
     )
@@ -176,7 +182,7 @@ def with_rank(
             raise no_rank(rank, run, len(places))
         roles = sorted({fact.role for fact in facts} - {NODE}) or [NODE]
         raise not_fixed(rank, run, "nothing says how many processes its pods have", _fix(roles))
-    spec = mapping(launcher, "spec", "template", "spec")
+    spec = _pod_spec(launcher)
     table = processes.mpi(spec, hostfile)
     for pod, ranks in table.items():
         identity = Ranks(manifests).identify(pod) if rank in ranks else None
@@ -185,6 +191,10 @@ def with_rank(
     if table:
         raise no_rank(rank, run, max(ranks.stop for ranks in table.values()))
     raise not_fixed(rank, run, "its mpirun decides over the hosts", _fix([names.ROLE_WORKER]))
+
+
+def _pod_spec(controller: Manifest) -> Manifest:
+    return mapping(controller, "spec", "template", "spec")
 
 
 def _fix(roles: list[str]) -> str:

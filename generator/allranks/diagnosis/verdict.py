@@ -7,7 +7,7 @@ the ranks do by themselves. A run that has moved between two looks is never call
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -167,6 +167,9 @@ def diagnose(
 ) -> Diagnosis:
     """The verdict on a run.
 
+    Replica groups count their ranks from 0 in each pod; where one rank answers from several pods,
+    each pod is compared by itself.
+
     Args:
         pods: the answers of its pods.
         silent: the other pods of it, with why they gave none.
@@ -174,6 +177,8 @@ def diagnose(
         logs: known errors in its logs.
     """
     ranks = sorted((rank for pod in pods for rank in pod.ranks), key=lambda rank: rank.number)
+    if len({rank.number for rank in ranks}) < len(ranks) and len(pods) > 1:
+        return _of_groups(pods, silent, logs)
     waits = collectives.waits(ranks)
     finding = _find(ranks, waits, silent, homes)
     return Diagnosis(
@@ -184,6 +189,24 @@ def diagnose(
         tuple(_remarks(pods, ranks, silent)),
         _groups(ranks, waits),
         tuple(logs),
+    )
+
+
+_WORST_FIRST = (State.STALLED, State.SLOW, State.UNKNOWN, State.STARTING, State.STEPS)
+
+
+def _of_groups(
+    pods: Sequence[Pod], silent: Mapping[str, str], logs: Iterable[LogFinding]
+) -> Diagnosis:
+    """The verdict on the replica group that stands worst; the other groups go on without it."""
+    verdicts = {pod.name: diagnose([pod], {}, {}) for pod in pods}
+    name = min(verdicts, key=lambda name: _WORST_FIRST.index(verdicts[name].state))
+    remarks = tuple(f"{pod}: {why}" for pod, why in silent.items())
+    return replace(
+        verdicts[name],
+        sentence=f"in the replica group {name}: {verdicts[name].sentence}",
+        remarks=(*verdicts[name].remarks, *remarks),
+        logs=tuple(logs),
     )
 
 

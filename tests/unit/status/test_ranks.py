@@ -26,6 +26,8 @@ ENV = {"PET_NNODES": "2", "PET_NPROC_PER_NODE": "2", "ALLRANKS_NODE_RANK": ""}
         ({**ENV, "PET_NNODES": "1:2"}, [range(2), None]),
         # One of the two stands by, and may take the place of any but the first.
         ({**ENV, "PET_NNODES": "1", "ALLRANKS_SPARES": "1"}, [range(2), None]),
+        # Replica groups of torchft: the ranks of each count from 0.
+        ({**ENV, "PET_NNODES": "1", "NUM_REPLICA_GROUPS": "2"}, [None, None]),
         # A rendezvous of the user's own: nodes are ordered by their addresses.
         ({**ENV, "PET_LOCAL_ADDR": ""}, [None, None]),
         ({**ENV, "PET_LOCAL_ADDR": "", "PET_NODE_RANK": ""}, [range(2), range(2, 4)]),
