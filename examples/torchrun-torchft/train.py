@@ -1,15 +1,15 @@
 """Train in replica groups that go on without one that is lost, and give it their weights back.
 
-Each group is a torchrun of one rank with the whole model. At each step the groups that are there meet
-at the lighthouse and take the mean of their gradients (torchft). A group that comes back, or comes
-late, gets weights, optimizer and step from one that is ahead, before it takes part: it needs no
-checkpoint.
+Each group is a torchrun of one rank with the whole model. At each step the groups that are there
+meet at the lighthouse and take the mean of their gradients (torchft). A group that comes back, or
+comes late, gets weights, optimizer and step from one that is ahead, before it takes part: it needs
+no checkpoint.
 
 All groups end at the same step: the last, or the one at which a file `stop` lies in the folder of
 checkpoints. One of them saves the weights, and none ends before that is done.
 
-Output: one JSON object per ten steps of each group, and where the number of groups has changed, and a
-last one with ``"final": true``.
+Output: one JSON object per ten steps of each group, and where the number of groups has changed, and
+a last one with ``"final": true``.
 """
 
 from __future__ import annotations

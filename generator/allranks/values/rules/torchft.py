@@ -58,8 +58,8 @@ RULES = (
     Rule(
         "torchft",
         "Replica groups (`torchrun.torchft.lighthouse`) are the pods of an Indexed Job that meet "
-        "at the lighthouse alone, without spares, `compat` and `torchrun.localAddr`; `env` does not "
-        "say which group a pod is.",
+        "at the lighthouse alone, without spares, `compat` and `torchrun.localAddr`; `env` does "
+        "not say which group a pod is.",
         ("torchrun", "compat", "env"),
         _groups,
         workload="torchrun",
