@@ -95,14 +95,17 @@ def main() -> None:
     told, stops = 0, False
     while manager.current_step() < args.steps and not stops:
         optimizer.zero_grad()  # the groups meet: from here on it is known who takes part
-        inputs, targets = batch(manager.current_step(), device)
+        before = manager.current_step()
+        inputs, targets = batch(before, device)
         loss = nn.functional.mse_loss(replicated(inputs), targets)
         stop = torch.tensor([float((args.checkpoint_dir / "stop").exists())], device=device)
         manager.allreduce(stop).wait()
         loss.backward()
-        if not optimizer.step():  # a group was lost meanwhile: the step is made again without it
+        optimizer.step()
+        step, there = manager.current_step(), manager.num_participants()
+        if step == before:  # a group was lost meanwhile: the step is made again without it
             continue
-        stops, step, there = bool(stop.item()), manager.current_step(), manager.num_participants()
+        stops = bool(stop.item())
         if there != told or step % 10 == 0:
             tell(step=step, groups=there, loss=round(loss.item(), 4))
         told = there

@@ -1,8 +1,7 @@
-"""examples/torchrun-torchft, run as its README says: real torchft, a real lighthouse, a real kill."""
+"""examples/torchrun-torchft, run as its README says: a real lighthouse, and a real kill."""
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -12,13 +11,17 @@ import psutil
 import pytest
 
 from allranks import names
+from allranks.local import runs as local_runs
 from allranks.local.host import addresses, process_tree
 from allranks.local.state import store
+from allranks.model.status import Phase
 
 from .conftest import CommandLine, metrics, port_base, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from allranks.model.status import RunStatus
 
 # The environment of torchft is built where this is the first test to ask for it.
 pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
@@ -58,6 +61,12 @@ def _runs_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
         process_tree.kill(names.ENV_RUN, [str(folder.path)])
 
 
+def _end(run: str) -> RunStatus | None:
+    """The status of a run that is over."""
+    status = local_runs.status(run, "default")
+    return status if status.phase in {Phase.SUCCEEDED, Phase.FAILED} else None
+
+
 def test_a_lost_group_heals_from_the_one_that_goes_on(
     command_line: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,8 +102,8 @@ def test_a_lost_group_heals_from_the_one_that_goes_on(
     )
 
     def lines(group: int) -> list[dict[str, Any]]:
-        told = metrics(command_line("logs", "groups", *here).stdout)
-        return [line for line in told if line.get("group") == group]
+        texts = [line.text for line in local_runs.logs("groups", "default")]
+        return [line for line in metrics("\n".join(texts)) if line.get("group") == group]
 
     until(lambda: any(line.get("groups") == 2 for line in lines(1)), "two groups", 240)
     before = len(lines(1))
@@ -105,15 +114,8 @@ def test_a_lost_group_heals_from_the_one_that_goes_on(
     assert healed["step"] > lines(1)[before - 1]["step"]
     checkpoints.mkdir()
     (checkpoints / "stop").touch()
-
-    def status() -> dict[str, Any]:
-        text = command_line("status", "groups", *here, "-o", "json").stdout
-        content: dict[str, Any] = json.loads(text)
-        return content
-
-    until(lambda: status()["phase"] not in {"Pending", "Running"}, "the run to end", 240)
-    assert "Succeeded" == status()["phase"]
-    assert [None, None] == [pod["ranks"] for pod in status()["pods"]]
+    final = until(lambda: _end("groups"), "the run to end", 240)
+    assert (Phase.SUCCEEDED, [None, None]) == (final.phase, [pod.ranks for pod in final.pods])
     first, second = lines(0)[-1], lines(1)[-1]
     assert first["final"]
     assert {**first, "group": 1} == second

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from allranks import names
 from allranks.k8s.fields import mapping, text
@@ -13,7 +13,7 @@ from allranks.model.rank_lines import ALL, ONE, LineSelection, LogWriters
 from allranks.status import controllers, processes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from allranks.k8s.manifest import Manifest
 
@@ -193,7 +193,7 @@ def with_rank(
     raise not_fixed(rank, run, "its mpirun decides over the hosts", _fix([names.ROLE_WORKER]))
 
 
-def _pod_spec(controller: Manifest) -> Manifest:
+def _pod_spec(controller: Manifest) -> Mapping[str, Any]:
     return mapping(controller, "spec", "template", "spec")
 
 

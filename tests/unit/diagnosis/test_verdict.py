@@ -65,7 +65,7 @@ def test_ranks_in_several_pods_are_compared() -> None:
 
 
 def test_replica_groups_are_compared_by_themselves() -> None:
-    """Where each pod counts its ranks from 0, a group that stands still is named, and no mixture."""
+    """Where each pod counts its ranks from 0, the group that stands still is named."""
     answer = _recorded("absent")
     diagnosis = _verdict(answer, deepcopy(answer), silent={"big-2": "it has ended"})
     assert diagnosis.sentence.startswith("in the replica group big-0: rank 1 (pod big-0, ")
