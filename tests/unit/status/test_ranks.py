@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from allranks.status import controllers
 from allranks.status.reduce import reduce
 from tests.unit.status.samples import (
     condition,
@@ -50,6 +51,16 @@ def test_each_node_says_the_ranks_of_its_processes(
     assert [(0, 0), (1, 1)] == [(pod["index"], pod["rank"]) for pod in rows]
     said = any("1 of 2 pods train and 1 stands by" in remark for remark in status.remarks)
     assert said == ("ALLRANKS_SPARES" in env)
+
+
+def test_a_run_of_replica_groups_needs_as_many_as_have_to_succeed() -> None:
+    """torchrun in each of them is told of one node; a Job of plain nodes says no such number."""
+    env = {**ENV, "PET_NNODES": "1", "NUM_REPLICA_GROUPS": "2"}
+    enough = {"successPolicy": {"rules": [{"succeededCount": 1}]}}
+    (fact,) = controllers.owners([job(env=env, **enough)])
+    assert (1, 2) == (fact.least, fact.expected)
+    (fact,) = controllers.owners([job(env=ENV, **enough)])
+    assert fact.least is None
 
 
 @pytest.mark.parametrize(
