@@ -54,7 +54,7 @@ def test_each_node_says_the_ranks_of_its_processes(
 
 
 def test_a_run_of_replica_groups_needs_as_many_as_have_to_succeed() -> None:
-    """torchrun in each of them is told of one node; a Job of plain nodes says no such number."""
+    """The torchrun in each is told of one node; a Job of plain nodes says no such number."""
     env = {**ENV, "PET_NNODES": "1", "NUM_REPLICA_GROUPS": "2"}
     enough = {"successPolicy": {"rules": [{"succeededCount": 1}]}}
     (fact,) = controllers.owners([job(env=env, **enough)])
