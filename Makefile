@@ -36,8 +36,8 @@ setup: $(VENV)/.installed $(VENV)/.examples helm-if-missing ## make .venv (the C
 setup-test: setup $(HELM4) $(HELM3) $(TEMPLATE4) $(TEMPLATE3) ## setup, and both helm majors for the tests
 
 .PHONY: envs
-envs: $(VENV)/.installed ## environments of their own for TensorFlow and MXNet (about 45 s, 1.9 GB)
-	@$(BIN)/python tools/env.py tensorflow mxnet >/dev/null
+envs: $(VENV)/.installed ## environments of their own for TensorFlow, MXNet and torchft (about 50 s, 1.9 GB)
+	@$(BIN)/python tools/env.py tensorflow mxnet torchft >/dev/null
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
@@ -265,6 +265,9 @@ gen-pins: $(VENV)/.installed ## requirements/*.txt: newest versions and their ha
 	@for name in dlrover mxnet tensorflow; do $(BIN)/uv pip compile -q -U --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-header --no-annotate requirements/$$name.in \
 	  -o requirements/$$name.txt; done
+	@$(BIN)/uv pip compile -q -U --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-header --no-annotate requirements/torchft.in -c requirements/dev.txt -c requirements/examples.txt \
+	  -o requirements/torchft.txt
 gen-images: $(VENV)/.installed ## the digests of the base images in all Containerfiles (needs skopeo and a network)
 	@$(BIN)/python tools/gen/images.py
 

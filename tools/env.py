@@ -4,7 +4,8 @@
 
 For each name, the folder of an environment with exactly what requirements/NAME.txt pins, built the
 first time it is asked for: `.tools/env/NAME-DIGEST`, where the digest is of the pins and of the
-Python, so that other pins make another environment. Several may ask at the same time.
+Python, so that other pins make another environment. One of `BESIDE` takes what it shares with the
+Python that makes it from there. Several may ask at the same time.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import hashlib
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 REPO = Path(__file__).resolve().parents[1]
@@ -23,6 +25,8 @@ CACHE = REPO / ".tools" / "env"
 DIGEST = 12  # hexadecimal digits
 # The newest Python that a retired framework's last wheels import on.
 NEWEST_PYTHON = {"mxnet": (3, 11)}
+# Those that take what they share with the Python that makes them from there: torch is large.
+BESIDE = frozenset({"torchft"})
 # What a wheel expects of the system and does not say.
 PACKAGES = {"mxnet": "libquadmath0"}
 
@@ -35,7 +39,8 @@ def known() -> list[str]:
 def folder(name: str) -> Path:
     """Where the environment of a name is, built or not."""
     version = "{}.{}".format(*sys.version_info)
-    content = version.encode() + (PINS / f"{name}.txt").read_bytes()
+    shared = sysconfig.get_path("purelib") if name in BESIDE else ""
+    content = (version + shared).encode() + (PINS / f"{name}.txt").read_bytes()
     return CACHE / f"{name}-{hashlib.sha256(content).hexdigest()[:DIGEST]}"
 
 
@@ -67,6 +72,10 @@ def build(name: str, target: Path) -> None:
     for left in CACHE.glob(f"{name}-*"):
         shutil.rmtree(left)
     subprocess.run([sys.executable, "-m", "venv", target], check=True)  # noqa: S603 (our own words)
+    if name in BESIDE:  # pip then finds there what is pinned alike
+        paths = {"base": str(target), "platbase": str(target)}
+        own = Path(sysconfig.get_path("purelib", scheme="venv", vars=paths))
+        (own / "shared.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
     # It says what it downloads, with a bar on a terminal; our own output is the folder alone.
     pip = [target / "bin" / "python", "-m", "pip", "install", "--disable-pip-version-check"]
     pins = ["--no-deps", "--require-hashes", "-r", PINS / f"{name}.txt"]

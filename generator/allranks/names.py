@@ -159,6 +159,11 @@ ENV_NODES = "PET_NNODES"
 ENV_PROCESSES = "PET_NPROC_PER_NODE"
 ENV_SPARES = "ALLRANKS_SPARES"
 ENV_NODE_RANK = "ALLRANKS_NODE_RANK"
+# What torchft's own programs read, on pods that are replica groups: which lighthouse they meet at,
+# which group a pod is, and of how many.
+ENV_LIGHTHOUSE = "TORCHFT_LIGHTHOUSE"
+ENV_REPLICA_GROUP = "REPLICA_GROUP_ID"
+ENV_REPLICA_GROUPS = "NUM_REPLICA_GROUPS"
 ENV_STATIC_RANK = "PET_NODE_RANK"
 ENV_LOCAL_ADDRESS = "PET_LOCAL_ADDR"
 # On containers whose lines bear the rank that wrote them, "[3] ", as `charts/torchrun` asks for it.

@@ -22,6 +22,11 @@ _TORCHRUN: list[dict[str, Any]] = [
     {"compat": "slurm", "resources": {"perPod": {"requests": {"cpu": "4000m"}}}},
     {"script": "x", "setup": "y" * 1_048_576, "command": []},
     {"torchrun": {"rdzvBackend": "static"}, "nodes": 2},
+    {
+        "torchrun": {"torchft": {"lighthouse": "l:1"}},
+        "network": {"hostNetwork": True},
+        "env": {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"},
+    },
     {"storage": {"workspace": {"size": "1Gi", "azureFile": {"protocol": "nfs"}}}},
     {"torchrun": {"rdzvBackend": "static", "controller": "StatefulSet"}, "nodes": 2},
     {"gpus": 1, "resources": {"perGpu": {"memory": "lots"}}},

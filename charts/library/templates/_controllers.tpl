@@ -21,6 +21,7 @@ An Indexed Job. Takes a dict:
   mayFail               how many indexes may fail before it has failed, an int64; "" is any number
   rankZeroEnds          true where it is over when rank 0 is
   firstEnds             true where it is over when any index has succeeded
+  enough                how many indexes have to succeed until it is over; not given is all
   gang, together, idle, aside, marks  see allranks.annotations.controller
 */}}
 {{- define "allranks.controllers.job" -}}
@@ -109,6 +110,12 @@ spec:
   successPolicy:
     rules:
       - succeededCount: 1
+  {{- end }}
+  {{- with int .enough }}
+  # So many replica groups are enough: all that are there have the same weights.
+  successPolicy:
+    rules:
+      - succeededCount: {{ . }}
   {{- end }}
   template:
     {{- .template | nindent 4 }}

@@ -6,12 +6,12 @@ before they are ready.
 
 {{/* The headless Service that gives pods their names, those of `selector`:
      (dict "ctx" $ "role" "node" "selector" $labels "port" 29500 "portName" "rendezvous"). Port 0 is
-     none. */}}
+     none, and without `name` it is the release's. */}}
 {{- define "allranks.service.headless" -}}
 apiVersion: v1
 kind: Service
 metadata:
-  {{- include "allranks.objects.metadata" (dict "ctx" .ctx "role" .role "name" (include "allranks.names.release" .ctx)) | nindent 2 }}
+  {{- include "allranks.objects.metadata" (dict "ctx" .ctx "role" .role "name" (.name | default (include "allranks.names.release" .ctx))) | nindent 2 }}
 spec:
   clusterIP: None
   publishNotReadyAddresses: true

@@ -20,6 +20,7 @@ What this chart refuses, besides the rules that all workloads share (allranks.ch
 {{- $problems = concat $problems (include (printf "torchrun.checks.%s" $rule) $ | fromJsonArray) -}}
 {{- end -}}
 {{- $problems = concat $problems (include "torchrun.checks.spares" (dict "ctx" . "layout" $layout) | fromJsonArray) -}}
+{{- $problems = concat $problems (include "torchrun.torchft.checks" . | fromJsonArray) -}}
 {{- include "allranks.checks.report" (dict "problems" $problems) -}}
 {{- end -}}
 

@@ -3,11 +3,11 @@ torchrun's options, as the PET_* variables it reads them from. What torchrun has
 what only a running pod knows, the launcher (files/launch.py) adds; ALLRANKS_* tells it what.
 */}}
 
-{{/* c10d | static | etcd | etcd-v2 | standalone (one node, no rendezvous to speak of).
+{{/* c10d | static | etcd | etcd-v2 | standalone (one node, or each by itself: no rendezvous to speak of).
      (dict "ctx" $ "layout" $layout). */}}
 {{- define "torchrun.rendezvous" -}}
 {{- $torchrun := .ctx.Values.torchrun -}}
-{{- if and (eq (int .layout.nodes) 1) (eq (int $torchrun.elastic.maxNodes) 0) -}}
+{{- if or (include "torchrun.torchft.on" .ctx) (and (eq (int .layout.nodes) 1) (eq (int $torchrun.elastic.maxNodes) 0)) -}}
 standalone
 {{- else -}}
 {{- $torchrun.rdzvBackend | default "c10d" -}}
@@ -44,6 +44,7 @@ standalone
 {{- $vars = merge $vars (include "torchrun.env.rendezvous" . | fromJson) -}}
 {{- $vars = merge $vars (include "torchrun.env.options" .ctx | fromJson) -}}
 {{- $vars = merge $vars (include "torchrun.env.preflight" . | fromJson) -}}
+{{- $vars = mergeOverwrite $vars (include "torchrun.torchft.env" . | fromJson) -}}
 {{- if eq (include "torchrun.rendezvous" .) "static" -}}
 {{- /* Agents restart their processes each for itself here, and the restarted ones would wait for
        the others for ever: a failed process fails its pod instead. */ -}}

@@ -14,10 +14,10 @@ true
 {{/* Where newer code appears in a pod. */}}
 {{- define "torchrun.sync" -}}/etc/allranks-workspace-sync{{- end -}}
 
-{{/* "true" where the pods can take newer code while they run. With a static rendezvous nothing keeps
-     nodes with different code apart. (dict "ctx" $ "layout" $layout). */}}
+{{/* "true" where the pods can take newer code while they run. With a static rendezvous, and at a
+     lighthouse, nothing keeps nodes with different code apart. (dict "ctx" $ "layout" $layout). */}}
 {{- define "torchrun.syncs" -}}
-{{- if and (include "allranks.workspace.on" .ctx) (ne (include "torchrun.rendezvous" .) "static") -}}true{{- end -}}
+{{- if and (include "allranks.workspace.on" .ctx) (ne (include "torchrun.rendezvous" .) "static") (not (include "torchrun.torchft.on" .ctx)) -}}true{{- end -}}
 {{- end -}}
 
 {{/* The pods' names as a host list of Slurm's; "" for one alone. (dict "ctx" $ "layout" $layout). */}}

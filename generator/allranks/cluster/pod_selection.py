@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from allranks import names
 from allranks.k8s.fields import mapping, text
@@ -13,7 +13,7 @@ from allranks.model.rank_lines import ALL, ONE, LineSelection, LogWriters
 from allranks.status import controllers, processes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from allranks.k8s.manifest import Manifest
 
@@ -162,7 +162,13 @@ def with_rank(
             return RankIdentity(fact.role, node)
         if fact.processes.fixed == len(fact.processes.slots):
             raise no_rank(rank, run, fact.processes.total)
-        raise not_fixed(rank, run, "its nodes get their ranks when they join", "--node N")
+        groups = any(processes.is_group(_pod_spec(manifest)) for manifest in manifests)
+        reason = (
+            "each of its replica groups counts its ranks from 0"
+            if groups
+            else "its nodes get their ranks when they join"
+        )
+        raise not_fixed(rank, run, reason, "--node N")
     launcher = next(
         (manifest for manifest in manifests if _role(manifest) == names.ROLE_LAUNCHER), None
     )
@@ -176,7 +182,7 @@ def with_rank(
             raise no_rank(rank, run, len(places))
         roles = sorted({fact.role for fact in facts} - {NODE}) or [NODE]
         raise not_fixed(rank, run, "nothing says how many processes its pods have", _fix(roles))
-    spec = mapping(launcher, "spec", "template", "spec")
+    spec = _pod_spec(launcher)
     table = processes.mpi(spec, hostfile)
     for pod, ranks in table.items():
         identity = Ranks(manifests).identify(pod) if rank in ranks else None
@@ -185,6 +191,10 @@ def with_rank(
     if table:
         raise no_rank(rank, run, max(ranks.stop for ranks in table.values()))
     raise not_fixed(rank, run, "its mpirun decides over the hosts", _fix([names.ROLE_WORKER]))
+
+
+def _pod_spec(controller: Manifest) -> Mapping[str, Any]:
+    return mapping(controller, "spec", "template", "spec")
 
 
 def _fix(roles: list[str]) -> str:

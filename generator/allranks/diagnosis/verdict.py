@@ -168,6 +168,9 @@ def diagnose(
 ) -> Diagnosis:
     """The verdict on a run.
 
+    Replica groups count their ranks from 0 in each pod; where one rank answers from several pods,
+    each pod is compared by itself.
+
     Args:
         pods: the answers of its pods.
         silent: the other pods of it, with why they gave none.
@@ -176,6 +179,8 @@ def diagnose(
         left_out: the pods that were not asked; nothing is claimed of their ranks.
     """
     ranks = sorted((rank for pod in pods for rank in pod.ranks), key=lambda rank: rank.number)
+    if len({rank.number for rank in ranks}) < len(ranks) and len(pods) > 1:
+        return _of_groups(pods, silent, logs)
     unknown = _unknown(ranks, homes, left_out)
     waits = tuple(_without(wait, unknown) for wait in collectives.waits(ranks))
     finding = _find(ranks, waits, silent, homes, unknown)
@@ -187,6 +192,24 @@ def diagnose(
         (*_remarks(pods, ranks, silent), *_remark_left_out(pods, silent, left_out)),
         _groups(ranks, waits),
         tuple(logs),
+    )
+
+
+_WORST_FIRST = (State.STALLED, State.SLOW, State.UNKNOWN, State.STARTING, State.STEPS)
+
+
+def _of_groups(
+    pods: Sequence[Pod], silent: Mapping[str, str], logs: Iterable[LogFinding]
+) -> Diagnosis:
+    """The verdict on the replica group that stands worst; the other groups go on without it."""
+    verdicts = {pod.name: diagnose([pod], {}, {}) for pod in pods}
+    name = min(verdicts, key=lambda name: _WORST_FIRST.index(verdicts[name].state))
+    remarks = tuple(f"{pod}: {why}" for pod, why in silent.items())
+    return replace(
+        verdicts[name],
+        sentence=f"in the replica group {name}: {verdicts[name].sentence}",
+        remarks=(*verdicts[name].remarks, *remarks),
+        logs=tuple(logs),
     )
 
 

@@ -76,18 +76,25 @@ def fixed_nodes(env: Mapping[str, str], nodes: int) -> int:
     static rendezvous does. Where the number of nodes is a range, or pods stand by, a node gets its
     ranks when it joins, except for the first, which keeps the store and whose name sorts first.
     Where the nodes meet in a store of the user's own, or are not started by our launcher, no order
-    is known.
+    is known, and replica groups of torchft count their ranks from 0 in each node.
 
     Args:
         env: the variables of a node's container; one of the downward API is there without a value.
         nodes: how many nodes there are.
     """
+    if counts_by_itself(env):
+        return 0
     ranged = ":" in env.get(names.ENV_NODES, "") or names.ENV_SPARES in env
     if names.ENV_STATIC_RANK in env or (nodes == 1 and not ranged):
         return nodes
     if names.ENV_NODE_RANK not in env or names.ENV_LOCAL_ADDRESS in env:
         return 0
     return 1 if ranged else nodes
+
+
+def counts_by_itself(env: Mapping[str, str]) -> bool:
+    """Return whether a node is a replica group of torchft, whose ranks count from 0."""
+    return names.ENV_REPLICA_GROUPS in env and env.get(names.ENV_NODES) == "1"
 
 
 def hostfile(text: str) -> tuple[tuple[str, ...], Processes]:

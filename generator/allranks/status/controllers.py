@@ -206,9 +206,21 @@ def _exit_codes(spec: Mapping[str, Any], action: str) -> frozenset[int]:
 
 
 def _least(manifest: Manifest) -> int | None:
-    """Return the smallest size of an elastic torchrun job, from its pods' environment."""
+    """Return the smallest size of an elastic torchrun job, from its pods' environment.
+
+    That of replica groups is how many have to succeed: torchrun in each knows of no other.
+    """
+    groups, rules = digits(_variable(manifest, names.ENV_REPLICA_GROUPS)), _success_rules(manifest)
+    if groups and rules:
+        return min(groups, rules[0])
     least, between, _ = _variable(manifest, names.ENV_NODES).partition(":")
     return digits(least) if between else None
+
+
+def _success_rules(manifest: Manifest) -> list[int]:
+    """Return how many indexes each rule of a Job's success policy asks for, where it says so."""
+    rules = items(manifest, "spec", "successPolicy", "rules")
+    return [enough for rule in rules if (enough := number(rule, "succeededCount"))]
 
 
 def _variable(manifest: Manifest, name: str) -> str:

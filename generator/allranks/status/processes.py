@@ -44,6 +44,11 @@ def spares(spec: Mapping[str, Any]) -> int:
     return sum(digits(env.get(names.ENV_SPARES)) or 0 for env in _environments(spec))
 
 
+def is_group(spec: Mapping[str, Any]) -> bool:
+    """Return whether each of the pods is a replica group of torchft, by their spec."""
+    return any(processes.counts_by_itself(env) for env in _environments(spec))
+
+
 def _environments(spec: Mapping[str, Any]) -> Iterator[Mapping[str, str]]:
     """Yield the variables of each container that have a plain value."""
     for container in items(spec, "containers"):

@@ -25,6 +25,7 @@ from allranks.values.rules import (
     scheduling,
     size,
     storage,
+    torchft,
     torchrun,
     workspace,
 )
@@ -150,7 +151,7 @@ def rules() -> tuple[Rule, ...]:
     """All rules, in the order of the documentation."""
     shared = (names, command, size, elastic, resources, storage, azure, workspace, scheduling, pod)
     return tuple(
-        rule for module in (*shared, torchrun, mpi, roles, master) for rule in module.RULES
+        rule for module in (*shared, torchrun, torchft, mpi, roles, master) for rule in module.RULES
     )
 
 

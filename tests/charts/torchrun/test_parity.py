@@ -39,7 +39,12 @@ TORCHRUN = Parity(
         },
     },
     other=OTHER
-    | {"torchrun.controller": "StatefulSet", "torchrun.module": True, "torchrun.spares": 1},
+    | {
+        "torchrun.controller": "StatefulSet",
+        "torchrun.module": True,
+        "torchrun.spares": 1,
+        "torchrun.torchft.lighthouse": "lighthouse-master:29510",
+    },
     elsewhere={key: why for key, why in ELSEWHERE.items() if not key.startswith("nodeShape.gpu")},
 )
 

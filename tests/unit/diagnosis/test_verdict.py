@@ -65,6 +65,15 @@ def test_ranks_in_several_pods_are_compared() -> None:
     assert [("big-1", "node-1")] == [(place.pod, place.node) for place in diagnosis.blamed]
 
 
+def test_replica_groups_are_compared_by_themselves() -> None:
+    """Where each pod counts its ranks from 0, the group that stands still is named."""
+    answer = _recorded("absent")
+    diagnosis = _verdict(answer, deepcopy(answer), silent={"big-2": "it has ended"})
+    assert diagnosis.sentence.startswith("in the replica group big-0: rank 1 (pod big-0, ")
+    assert {("big-0", 1)} == {(place.pod, place.rank) for place in diagnosis.blamed}
+    assert "big-2: it has ended" in diagnosis.remarks
+
+
 def test_a_rank_without_a_process_is_blamed() -> None:
     """A pod that is gone has no stacks; the run's status says why."""
     answer = _recorded("absent")

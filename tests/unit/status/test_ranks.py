@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from allranks.status import controllers
 from allranks.status.reduce import reduce
 from tests.unit.status.samples import (
     condition,
@@ -26,6 +27,8 @@ ENV = {"PET_NNODES": "2", "PET_NPROC_PER_NODE": "2", "ALLRANKS_NODE_RANK": ""}
         ({**ENV, "PET_NNODES": "1:2"}, [range(2), None]),
         # One of the two stands by, and may take the place of any but the first.
         ({**ENV, "PET_NNODES": "1", "ALLRANKS_SPARES": "1"}, [range(2), None]),
+        # Replica groups of torchft: the ranks of each count from 0.
+        ({**ENV, "PET_NNODES": "1", "NUM_REPLICA_GROUPS": "2"}, [None, None]),
         # A rendezvous of the user's own: nodes are ordered by their addresses.
         ({**ENV, "PET_LOCAL_ADDR": ""}, [None, None]),
         ({**ENV, "PET_LOCAL_ADDR": "", "PET_NODE_RANK": ""}, [range(2), range(2, 4)]),
@@ -48,6 +51,16 @@ def test_each_node_says_the_ranks_of_its_processes(
     assert [(0, 0), (1, 1)] == [(pod["index"], pod["rank"]) for pod in rows]
     said = any("1 of 2 pods train and 1 stands by" in remark for remark in status.remarks)
     assert said == ("ALLRANKS_SPARES" in env)
+
+
+def test_a_run_of_replica_groups_needs_as_many_as_have_to_succeed() -> None:
+    """The torchrun in each is told of one node; a Job of plain nodes says no such number."""
+    env = {**ENV, "PET_NNODES": "1", "NUM_REPLICA_GROUPS": "2"}
+    enough = {"successPolicy": {"rules": [{"succeededCount": 1}]}}
+    (fact,) = controllers.owners([job(env=env, **enough)])
+    assert (1, 2) == (fact.least, fact.expected)
+    (fact,) = controllers.owners([job(env=ENV, **enough)])
+    assert fact.least is None
 
 
 @pytest.mark.parametrize(

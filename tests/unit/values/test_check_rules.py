@@ -308,6 +308,17 @@ REFUSED = [
             (2, "", ", localAddr: 10.0.0.1", "torchrun.localAddr"),
         ]
     ),
+    *(
+        ("torchft", f"nodes: 2\n{more}torchrun: {{torchft: {{lighthouse: 'l:1'}}{own}}}", where)
+        for more, own, where in [
+            ("", ", controller: StatefulSet", "torchrun.torchft.lighthouse"),
+            ("", ", rdzvBackend: static", "torchrun.torchft.lighthouse"),
+            ("", ", spares: 1", "torchrun.torchft.lighthouse"),
+            ("", ", localAddr: 10.0.0.1", "torchrun.torchft.lighthouse"),
+            ("compat: slurm\n", "", "torchrun.torchft.lighthouse"),
+            ('env: {REPLICA_GROUP_ID: "1"}\n', "", "env.REPLICA_GROUP_ID"),
+        ]
+    ),
     ("rdzv-conf", 'torchrun: {rdzvConf: {rank: "0"}}', "torchrun.rdzvConf.rank"),
     *(
         (

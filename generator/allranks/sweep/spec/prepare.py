@@ -392,6 +392,12 @@ def _of_a_trial(prepared: PreparedSweep, values: Mapping[str, Any]) -> Iterator[
             "a StatefulSet never ends, and a trial must",
             "write Job, or leave it out",
         )
+    if prepared.workload == _PLAIN and values[_PLAIN]["torchft"]["lighthouse"]:
+        yield (
+            (_PLAIN, "torchft", "lighthouse"),
+            "a lighthouse does not tell jobs apart, and the trials of a sweep would share it",
+            "remove it",
+        )
     if prepared.workload != SWEEP:
         return
     layout = compute(JobSpec.from_values(values))

@@ -1,0 +1,1 @@
+../../torchrun/templates/_torchft.tpl
