@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from allranks import names
 from allranks.convert import commands
 from allranks.convert.verdicts import FieldPath, Fields, Named, Outcome, dotted
+from allranks.k8s import fields as k8s
 from allranks.values.rules.names import is_reserved
 
 if TYPE_CHECKING:
@@ -516,8 +517,7 @@ class _Reader:
             mount.get("name") == name
             for kind in ("initContainers", "containers")
             for _, container in fields.items(*self._spec, kind)
-            for mount in (container.get("volumeMounts") or ())
-            if isinstance(mount, dict)
+            for mount in k8s.items(container, "volumeMounts")
         )
         for _, volume in fields.items(*self._spec, "volumes"):
             empty = volume.get("emptyDir")

@@ -84,7 +84,8 @@ def bounded(
             return dict(section)
         if total > model.TRIALS_MAX:
             raise InputError(
-                f"it has {total:,} trials, and a sweep has at most {model.TRIALS_MAX:,}",
+                f"a trial for each of {total:,} combinations is more than the {model.TRIALS_MAX:,} "
+                "that a sweep may have",
                 path=dotted(path),
                 hint="ask for fewer of them",
             )

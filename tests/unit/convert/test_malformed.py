@@ -51,6 +51,18 @@ def test_comments_stay_with_their_values(tmp_path: Path) -> None:
     assert not any(line.endswith("# b']") and line.startswith("#") for line in values)
 
 
+def test_mounts_that_are_no_list_are_said() -> None:
+    """Those of a container beside the program, where a volume is the shared memory of its pods."""
+    shm = "{name: shm, emptyDir: {medium: Memory, sizeLimit: 1Gi}}"
+    mounted = "command: [python, t.py], volumeMounts: [{name: shm, mountPath: /dev/shm}]}"
+    conversion = convert(
+        ("command: [python, t.py]}", f"{mounted}, {{name: side, image: y, volumeMounts: 7}}"),
+        ("{spec: {", f"{{spec: {{volumes: [{shm}], "),
+    )
+    assert "1Gi" == conversion.values["shm"]["size"]
+    assert any(path.endswith("containers[1].volumeMounts") for path in converted.lost(conversion))
+
+
 def test_what_validate_refuses_is_refused(tmp_path: Path) -> None:
     """A script's own text that a sweep would take for a parameter, with the script's line."""
     script = tmp_path / "job.sbatch"
