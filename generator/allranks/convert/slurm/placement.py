@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.options import Setting
 
 _HOSTS_SHOWN = 1_000
+# A slice of a GPU, at the end of what Slurm calls it: nvidia_h100_80gb_hbm3_3g.40gb.
+_SLICE = re.compile(r"(?:^|_)(\d+g\.\d+gb)$")
 
 
 def put_gpu_type(job: Draft, option: str) -> None:
@@ -31,6 +33,12 @@ def put_gpu_type(job: Draft, option: str) -> None:
             "gpusPerNode, gpuResource",
             "the GPU is AMD's; its type is a label of your nodes",
         )
+        return
+    slices = {match[1] for kind in types if (match := _SLICE.search(kind))}
+    if len(slices) == len(types) == 1:
+        job.put(option, ("gpuResource",), f"nvidia.com/mig-{slices.pop()}")
+        why = "a slice is a resource of that name with the GPU operator's MIG strategy `mixed`"
+        job.say(option, Outcome.CHANGED, "gpusPerNode, gpuResource", why)
         return
     products = sizes.products(types)
     if not products:

@@ -476,6 +476,15 @@ def test_a_requeue_by_slurm_is_not_carried() -> None:
     assert "scontrol" not in conversion.values["script"]
 
 
+@pytest.mark.parametrize("kind", ["nvidia_h100_80gb_hbm3_3g.40gb", "a100_3g.40gb", "3g.40gb"])
+def test_a_slice_of_a_gpu(kind: str) -> None:
+    """It is the resource that Kubernetes calls it."""
+    conversion = _script(f"#SBATCH --gres=gpu:{kind}:2", "python a.py")
+    values = conversion.values
+    assert ("nvidia.com/mig-3g.40gb", 2) == (values["gpuResource"], values["gpusPerNode"])
+    assert not conversion.lost
+
+
 def test_gpus_that_a_site_gives_with_a_whole_node() -> None:
     """A script that speaks of GPUs and asks for none is told so, whatever its comments say."""
     rows = ("#SBATCH -N 2 --exclusive", "export NCCL_DEBUG=INFO  # for Gloo collectives")
