@@ -62,23 +62,6 @@ def test_a_run_from_its_start_to_its_removal(allranks: Program) -> None:
     assert [] == allranks.left("demo")
 
 
-def test_a_run_starts_anew_off_a_node_that_its_preflight_names(allranks: Program) -> None:
-    """Once for each node; the exit code fails the Job at once, and is the run's."""
-    node = allranks.cluster.items("/api/v1/nodes")[0]["metadata"]["name"]
-    values = job(ends="1s", code=names.EXIT_PREFLIGHT, preflight={"level": "quick"})
-    values["runPolicy"]["backoffLimit"] = 3
-    values["podTemplate"]["metadata"]["annotations"][kwok.SAYS] = (
-        f"preflight: node {node} (pod demo-1): matmul 41 TFLOP/s, at least 300\n"
-        f"keep the job off it: scheduling.avoidNodes: [{node}]"
-    )
-    output = allranks("run", "demo", code=names.EXIT_PREFLIGHT, values=values)
-    assert f"at least 300; starting demo anew without {node}" in output
-    assert f"demo is not started anew: it avoids {node} already" in output
-    assert "PreflightFailed, exit code 219" in output
-    placed = {item["spec"].get("nodeName") for item in allranks.items("v1/pods")}
-    assert node not in placed
-
-
 def test_the_exit_code_is_the_jobs(allranks: Program) -> None:
     """A script can go on from it, and so it can from `wait`."""
     output = allranks("run", "demo", code=3, values=job(ends="1s", code=3))

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from torch.distributed import TCPStore
+import torch.distributed.run  # loaded once for all
 
 LAUNCH = Path(__file__).parents[2] / "charts/torchrun/files/launch.py"
 LIMITS = {
@@ -71,7 +71,9 @@ def main(folder: Path) -> None:
         if job.training:
             stores.append((host, port))
     for host, port in stores:  # of an agent of torchrun that has begun
-        store = TCPStore(host, port, is_master=True, wait_for_workers=False)
+        store = torch.distributed.TCPStore(  # type: ignore[attr-defined]
+            host, port, is_master=True, wait_for_workers=False
+        )
         store.set("torch.rendezvous.test", "a state")
         pid = pids.pop(("training", 1))
         log = folder / "training/log.1"

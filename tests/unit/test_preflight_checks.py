@@ -43,7 +43,9 @@ HEALTHY = {
 }
 
 
-def _report(node: int, speeds: dict[int, float] | None = None, **measured: float) -> dict[str, Any]:
+def _report(
+    node: int, speeds: dict[int, float] | None = None, /, **measured: float
+) -> dict[str, Any]:
     return {
         "node": node,
         "rank": node,
@@ -84,7 +86,7 @@ def _words(reports: list[dict[str, Any]], missing: Any = (), **limits: float) ->
 def test_a_node_is_held_against_thresholds(measured: dict[str, float], words: str) -> None:
     """What a node measures of itself is named with the number, the threshold and its value."""
     named = f"preflight: node b5 (pod big-5): {words}" if words else ""
-    assert named == _words([_report(5, **measured)])
+    assert named == _words([_report(5, None, **measured)])
 
 
 def test_no_threshold_and_no_number_are_no_fault() -> None:

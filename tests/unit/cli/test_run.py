@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from allranks.cli import status_view
+from allranks import names
+from allranks.cli import follow, status_view
+from allranks.cli.commands import avoid
+from allranks.cli.commands import run as run_command
+from allranks.cli.run_options import Plan
 from allranks.local import runs as local_runs
 from allranks.local import values as local_values
 from allranks.model.status import Failure, Phase, RunStatus
@@ -105,3 +112,38 @@ def test_the_exit_code_is_the_jobs_and_never_0_for_a_failure(
     first = None if failure is None else Failure("p", 0, "c", failure, 0.0)
     status = RunStatus("demo", "default", phase, exit_code=code, failure=first)
     assert expected == status_view.exit_code(status)
+
+
+def test_a_run_starts_anew_off_the_nodes_that_its_preflight_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As long as another node is named; one that it avoids already ends it with its exit code."""
+
+    def ended(node: str) -> RunStatus:
+        message = f"preflight: node {node} is slow\nset scheduling.avoidNodes: [{node}]"
+        failure = Failure("demo-1", 1, "trainer", names.EXIT_PREFLIGHT, 1.0, message=message)
+        return RunStatus("demo", "lab", Phase.FAILED, workload="torchrun", failure=failure)
+
+    ends = iter([ended("b2"), ended("b3"), ended("b3")])
+    avoided: list[str] = []
+    notes: list[str] = []
+
+    def keep_off(_console: Any, _target: Any, _name: str, nodes: tuple[str, ...]) -> Any:
+        is_changed = not set(nodes) <= set(avoided)
+        avoided.extend(set(nodes) - set(avoided))
+        return avoided, is_changed, []
+
+    monkeypatch.setattr(follow, "follow", lambda *_: next(ends))
+    monkeypatch.setattr(avoid, "keep_off", keep_off)
+    monkeypatch.setattr(status_view, "show", lambda *_: None)
+    console: Any = SimpleNamespace(note=notes.append, text=lambda _: None)
+    target: Any = SimpleNamespace(cluster=None)
+    home: Any = SimpleNamespace(name="demo", namespace="lab")
+    code = run_command._follow_on_cluster(console, home, target, Plan(), ("Job",))
+    assert (names.EXIT_PREFLIGHT, ["b2", "b3"]) == (code, avoided)
+    assert notes == [
+        "preflight: node b2 is slow; starting demo anew without b2",
+        "preflight: node b3 is slow; starting demo anew without b3",
+        "preflight: node b3 is slow; starting demo anew without b3",
+        "demo is not started anew: it avoids b3 already",
+    ]

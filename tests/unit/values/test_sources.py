@@ -90,7 +90,7 @@ WHERE = [
     (("env", "D", "valueFrom"), "--set-string env.D=4"),
     (("network", "rdma", "enabled"), '--set-json network={"rdma":{"enabled":true}}'),
     (("network",), '--set-json network={"rdma":{"enabled":true}}'),
-    (("shm", "sizePerGpu"), "preset h100-8x:19"),
+    (("shm", "sizePerGpu"), "preset h100-8x:22"),
     (("scheduling", "tolerations", 2, "key"), "preset sites/aks:18"),
     (("preset", 1), "a.yaml:2"),
     (("torchrun", "port"), "b.yaml"),

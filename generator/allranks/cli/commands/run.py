@@ -37,6 +37,7 @@ from allranks.humanize import list_some
 from allranks.local import runs as local_runs
 from allranks.local import values as local_values
 from allranks.model import rank_lines
+from allranks.model.status import Phase
 from allranks.service import prepare, render
 from allranks.status.failures import unfit_nodes
 from allranks.yamlio import load
@@ -540,7 +541,7 @@ def _follow_on_cluster(
     try:
         status = follow.follow(console, cluster_target.cluster, home.name, home.namespace, how)
         for _ in range(_UNFIT_NODES):
-            unfit = unfit_nodes(status.failure)
+            unfit = unfit_nodes(status.failure) if status.phase is Phase.FAILED else ()
             if not unfit or not _start_off(console, cluster_target, status, unfit):
                 break
             status = follow.follow(console, cluster_target.cluster, home.name, home.namespace, how)
