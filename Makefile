@@ -112,6 +112,11 @@ azure-live: setup-test ## the commands for Azure against a real subscription (AZ
 test-browser: setup-test ## a sweep's report in a headless Chromium
 	@tools/tier.sh browser $(PYTEST) -n 0 tests/browser
 
+.PHONY: test-transformers
+test-transformers: setup-test ## the real Trainer of transformers in a run (300 MB the first time; not in CI)
+	@$(BIN)/python tools/env.py transformers >/dev/null
+	@tools/tier.sh transformers $(PYTEST) -n 0 tests/transformers_trainer
+
 # The emulator of Azure's blobs, from its lock file; no script of a package is run.
 AZURITE := $(TOOLS)/azurite/node_modules/.package-lock.json
 $(AZURITE): tests/azurite/package.json tests/azurite/package-lock.json
@@ -268,6 +273,9 @@ gen-pins: $(VENV)/.installed ## requirements/*.txt: newest versions and their ha
 	@$(BIN)/uv pip compile -q -U --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header --no-annotate requirements/torchft.in -c requirements/dev.txt -c requirements/examples.txt \
 	  -o requirements/torchft.txt
+	@echo "torch ; sys_platform == 'none'" >$(VENV)/.no-torch # the tests' own is used
+	@$(BIN)/uv pip compile -q -U --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-header --no-annotate --override $(VENV)/.no-torch requirements/transformers.in -o requirements/transformers.txt
 gen-images: $(VENV)/.installed ## the digests of the base images in all Containerfiles (needs skopeo and a network)
 	@$(BIN)/python tools/gen/images.py
 

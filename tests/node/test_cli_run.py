@@ -245,14 +245,26 @@ def test_status_says_what_a_pod_was_evicted_for(
     assert "unable to retrieve container logs" not in output
 
 
+# Saves once it is asked to, and waits then.
+_SAVES = """import time
+from allranks_progress import saved, should_save
+print("up", flush=True)
+while not should_save():
+    time.sleep(0.1)
+saved(7)
+time.sleep(600)
+"""
+
+
 def test_status_says_that_a_service_of_the_release_does_not_come_up(
     lab: Lab, allranks: Allranks
 ) -> None:
     """Whatever runs beside the training in a Deployment: who, which pod, and the exit code.
 
-    Of the training itself `why` says through the API server what its rank does.
+    Of the training itself `why` says through the API server what its rank does, and `checkpoint`
+    has it save, which `status` then shows.
     """
-    allranks("run", "beside", "--detach", nodes=1, script="import time\ntime.sleep(600)\n")
+    allranks("run", "beside", "--detach", nodes=1, script=_SAVES)
     labels = lab.pod("beside")["metadata"]["labels"]
     labels = {key: labels[key] for key in labels if key.startswith("app.kubernetes.io/")}
     labels |= {"app.kubernetes.io/component": "tensorboard", names.ROLE: "tensorboard"}
@@ -278,8 +290,15 @@ def test_status_says_that_a_service_of_the_release_does_not_come_up(
     (line,) = [line for line in output.splitlines() if "tensorboard is not up" in line]
     assert "pod beside-tensorboard-" in line
     assert "(exit code 3)" in line
+    until(lambda: "up" in allranks("logs", "beside"), lambda: f"a rank\n{lab.logs('beside')}")
+    asked = json.loads(allranks("checkpoint", "beside", "-o", "json"))
+    assert (1, 1, []) == (asked["pods"], asked["ranks"], asked["problems"])
+    until(
+        lambda: "saved at step 7" in allranks("status", "beside"),
+        lambda: f"a save\n{lab.logs('beside')}",
+    )
     answer = allranks("why", "beside")
-    assert "none waits in a collective: rank 0 sleeps, script:2 in <module>" in answer
+    assert "none waits in a collective: rank 0 sleeps, script:7 in <module>" in answer
 
 
 def test_logs_of_a_stateful_set_show_the_training_after_its_end(

@@ -425,7 +425,7 @@ ACCEPTED = [
     ),
     'annotations: {helm.sh/resource-policy: keep, helm.shop/x: "y"}',
     "{command: [], script: x}",
-    f"setup: {'x' * 802816}",
+    f"setup: {'x' * 786432}",
     "{command: [train], torchrun: {module: true}}",
     'env: {RANKS: "1", PETS: "2", allranks_x: "3"}',
     "gpusPerNode: 8",

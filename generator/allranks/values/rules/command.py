@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # A ConfigMap holds 1 MiB of data; the entry scripts share it with the user's.
 CONFIG_MAP_MAX = 1024 * 1024
-ENTRY_RESERVE = 240 * 1024
+ENTRY_RESERVE = 256 * 1024
 
 # Where the settings of single roles are, whatever the workload.
 ROLES = ("own.launcher", "own.worker", "own.roles", "own.mode", "own.framework")
