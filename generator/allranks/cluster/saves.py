@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 from allranks.cluster import paths
 from allranks.cluster.observe import observe
 from allranks.cluster.pod_selection import is_running, main_container
-from allranks.k8s.fields import text
+from allranks.k8s.fields import items, text
 
 if TYPE_CHECKING:
     from allranks.cluster.interface import KubeClient
+    from allranks.k8s.manifest import Manifest
 
 _PROGRAM = "/etc/allranks/save.sh"
 _END = b"allranks-save-done"
+_REPLICA_SET = "ReplicaSet"  # of a Deployment
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,12 @@ class ClusterSavingPod:
         )
 
 
+def _trains(pod: Manifest) -> bool:
+    """Whether a pod of a release is one of its training, and none of a service beside it."""
+    owners = items(pod, "metadata", "ownerReferences")
+    return all(text(owner, "kind") != _REPLICA_SET for owner in owners)
+
+
 def saving_pods(cluster: KubeClient, namespace: str, name: str) -> list[ClusterSavingPod]:
     """The running pods of a run.
 
@@ -52,5 +60,5 @@ def saving_pods(cluster: KubeClient, namespace: str, name: str) -> list[ClusterS
     return [
         ClusterSavingPod(cluster, namespace, text(pod, "metadata", "name"), main_container(pod))
         for pod in pods
-        if is_running(pod) and not text(pod, "metadata", "deletionTimestamp")
+        if _trains(pod) and is_running(pod) and not text(pod, "metadata", "deletionTimestamp")
     ]
