@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 _TORCHRUN: list[dict[str, Any]] = [
     {"runPolicy": {"checkpointSignal": "SIGUSR1"}},
     {"runPolicy": {"diagnose": False, "stallSeconds": 0}},
-    {"preflight": {"level": "quick"}, "gpus": 2, "gpuResource": "nvidia.com/mig-3g.40gb"},
+    {
+        "torchrun": {"preflight": {"level": "quick"}},
+        "gpus": 2,
+        "gpuResource": "nvidia.com/mig-3g.40gb",
+    },
     {"nodes": 2, "storage": {"datasets": {"size": "1Gi", "accessModes": ["ReadWriteOnce"]}}},
     {"queueRef": {"revision": "0123456789ab"}},
     {"compat": "slurm", "resources": {"perPod": {"requests": {"cpu": "4000m"}}}},

@@ -53,7 +53,7 @@ doubled, and arrives as it was typed. ConfigMap contents are not expanded.
 {{/* "true" where the nodes are looked at before the training; only torchrun's launcher does. Takes the
      root context. */}}
 {{- define "allranks.entry.preflight" -}}
-{{- if ne (get (.Values.preflight | default dict) "level" | default "none") "none" -}}true{{- end -}}
+{{- if ne (get ((.Values.torchrun | default dict).preflight | default dict) "level" | default "none") "none" -}}true{{- end -}}
 {{- end -}}
 
 {{/* The folder of what ranks say of their progress, and of what they are told (files/progress.py). */}}

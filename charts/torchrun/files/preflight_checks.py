@@ -18,15 +18,15 @@ CHECKS = {
     "gpus": ("GPUs that torch sees", "", True, "gpusPerNode"),
     "gpuErrors": ("uncorrected memory errors of a GPU", "", False, ""),
     "gpuRemapFailures": ("GPUs whose memory rows cannot be remapped", "", False, ""),
-    "gpuFree": ("free GPU memory", "%", True, "preflight.gpuFreePercent"),
+    "gpuFree": ("free GPU memory", "%", True, "torchrun.preflight.gpuFreePercent"),
     "matmul": ("matmul", "TFLOP/s", True, "nodeShape.gpuTflops"),
     "memory": ("GPU memory bandwidth", "GB/s", True, "nodeShape.gpuMemoryGBps"),
-    "shm": ("free /dev/shm", "MiB", True, "preflight.shmMiB"),
-    "disk": ("free disk", "MiB", True, "preflight.diskMiB"),
-    "clock": ("clock off rank 0's by", "s", False, "preflight.clockSeconds"),
+    "shm": ("free /dev/shm", "MiB", True, "torchrun.preflight.shmMiB"),
+    "disk": ("free disk", "MiB", True, "torchrun.preflight.diskMiB"),
+    "clock": ("clock off rank 0's by", "s", False, "torchrun.preflight.clockSeconds"),
 }
-PAIR = ("all-reduce with one other node", "GB/s", True, "preflight.pairGBps")
-ALL = ("all-reduce of all ranks", "GB/s", True, "preflight.allReduceGBps")
+PAIR = ("all-reduce with one other node", "GB/s", True, "torchrun.preflight.pairGBps")
+ALL = ("all-reduce of all ranks", "GB/s", True, "torchrun.preflight.allReduceGBps")
 # What is compared with the other GPUs of the run as well.
 COMPARED = ("matmul", "memory")
 COMPARED_LEAST = 3  # GPUs that a median is taken of
@@ -119,7 +119,9 @@ def slow_gpus(reports, share):
         name, unit, _, _ = CHECKS[key]
         for report, value in values:
             if value < middle * share / 100:
-                words = "%s %s %s, and the median of the run is %s %s (preflight.slowPercent)"
+                words = (
+                    "%s %s %s, and the median of the run is %s %s (torchrun.preflight.slowPercent)"
+                )
                 words = words % (name, number(value), unit, number(middle), unit)
                 faults.append(Fault(report["node"], report["rank"], _of_gpu(report, key, words)))
     return faults

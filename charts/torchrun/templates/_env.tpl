@@ -135,7 +135,7 @@ standalone
 {{- define "torchrun.env.preflight" -}}
 {{- $vars := dict -}}
 {{- if include "allranks.entry.preflight" .ctx -}}
-{{- $preflight := .ctx.Values.preflight -}}
+{{- $preflight := .ctx.Values.torchrun.preflight -}}
 {{- $shape := .ctx.Values.nodeShape -}}
 {{- /* A process sees one MIG device at most, whatever its pod has. */ -}}
 {{- $gpus := ternary (min 1 (int .layout.gpusPerNode)) (int .layout.gpusPerNode) (contains "/mig-" .ctx.Values.gpuResource) -}}

@@ -229,7 +229,7 @@ _ORDER = (
     *("workingDir", "compat", "env", "envFrom", "gpus", "nodes", "gpusPerNode", "procsPerNode"),
     *("nodeShape", "gpuResource", "gpuType", "resources", "shm", "workspace", "storage", "queue"),
     *("scheduling", "runPolicy", "network", "networkPolicy", "security", "serviceAccount"),
-    *("status", "labels", "annotations", "podTemplate", "preflight"),
+    *("status", "labels", "annotations", "podTemplate"),
 )
 
 

@@ -12,7 +12,7 @@ from allranks.values.sources import Sources
 from tests.charts.shared.parity import ELSEWHERE, FITTING, GPUS, OTHER, Parity
 
 ELASTIC = {"nodes": 0, "torchrun": {"elastic": {"minNodes": 3, "maxNodes": 3}}}
-PREFLIGHT = {"preflight": {"level": "quick"}}
+PREFLIGHT = {"torchrun": {"preflight": {"level": "quick"}}}
 TORCHRUN = Parity(
     chart=Path(__file__).parents[3] / "charts/torchrun",
     base={
@@ -24,7 +24,7 @@ TORCHRUN = Parity(
     | {
         "layout": GPUS
         | {"procsPerNode": 4, "torchrun": {"elastic": {"minNodes": 2, "maxNodes": 4}}},
-        "preflight": PREFLIGHT,
+        "torchrun.preflight": PREFLIGHT,
         "nodeShape.gpuTflops": PREFLIGHT,
         "nodeShape.gpuMemoryGBps": PREFLIGHT,
         "runPolicy.onStall": {"runPolicy": {"stallSeconds": 600}},
