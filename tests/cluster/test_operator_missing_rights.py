@@ -165,7 +165,10 @@ class Case:
         group = f".{self.right.group}" if self.right.group else ""
         forbids = f"forbids to {self.right.verb} {self.right.resource}{group}"
         withheld = f"does not have: {self.right.verb} {self.right.resource}{group}"
-        return forbids in self.log or withheld in self.log
+        # Where the request's verb is another, the server's own words are kept.
+        cannot = f'cannot {self.right.verb} resource "{self.right.resource}" in API group'
+        log = self.log
+        return any(words in log for words in (forbids, withheld, cannot))
 
 
 def _account(lab: Lab) -> None:
