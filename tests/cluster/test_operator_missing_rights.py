@@ -164,7 +164,7 @@ class Case:
         """Whether the log says which right it is."""
         group = f".{self.right.group}" if self.right.group else ""
         resource, slash, part = self.right.resource.partition("/")
-        forbids = f"forbids to {self.right.verb} {resource}{group}{slash}{part} "
+        forbids = f"forbids to {self.right.verb} {resource}{group}{slash}{part}"
         withheld = f"does not have: {self.right.verb} {self.right.resource}{group}"
         # Where the request's verb is another, the server's own words are kept.
         cannot = f'cannot {self.right.verb} resource "{self.right.resource}" in API group'
