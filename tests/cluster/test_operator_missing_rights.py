@@ -163,9 +163,13 @@ class Case:
     def is_named(self) -> bool:
         """Whether the log says which right it is."""
         group = f".{self.right.group}" if self.right.group else ""
-        forbids = f"forbids to {self.right.verb} {self.right.resource}{group}"
+        resource, slash, part = self.right.resource.partition("/")
+        forbids = f"forbids to {self.right.verb} {resource}{group}{slash}{part}"
         withheld = f"does not have: {self.right.verb} {self.right.resource}{group}"
-        return forbids in self.log or withheld in self.log
+        # Where the request's verb is another, the server's own words are kept.
+        cannot = f'cannot {self.right.verb} resource "{self.right.resource}" in API group'
+        log = self.log
+        return any(words in log for words in (forbids, withheld, cannot))
 
 
 def _account(lab: Lab) -> None:
