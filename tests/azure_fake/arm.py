@@ -206,6 +206,10 @@ class FakeArm:
         trace: TracebackType | None,
     ) -> None:
         self._server.shutdown()
+        self.close()
+
+    def close(self) -> None:
+        """Leave the port, also of one that was called and never served."""
         self._server.server_close()
 
     # --- what a test asks -------------------------------------------------------------------------

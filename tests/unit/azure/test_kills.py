@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -77,11 +78,6 @@ def patch() -> Iterator[pytest.MonkeyPatch]:
         yield context
 
 
-def _life(patch: pytest.MonkeyPatch, folder: str, **options: int) -> Life:
-    patch.undo()
-    return Life(FakeArm(**options), Path(folder), patch)
-
-
 @settings(
     max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -120,8 +116,9 @@ def test_up_and_down_end_well_wherever_they_were_killed(
     Azure may be slow, may not show at once what was made, and not each time. `down` may be given
     right after an `up` that was killed: what Azure did not show then is not left to be paid for.
     """
-    with TemporaryDirectory() as folder:
-        life = _life(patch, folder, lag=lag, looks=looks, flicker=flicker)
+    with TemporaryDirectory() as folder, closing(FakeArm(looks, lag, flicker)) as fake:
+        patch.undo()
+        life = Life(fake, Path(folder), patch)
         for kill in ups:
             life.killed(kill, "up", "--yes")
         if is_made:
