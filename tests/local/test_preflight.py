@@ -43,7 +43,8 @@ def test_gangs(tmp_path: Path) -> None:
     assert dict.fromkeys("012", names.EXIT_PREFLIGHT) == codes["limited"], logs
     assert "trained" not in "".join(logs[f"limited/log.{node}"] for node in range(3))
     sentence = (
-        "preflight: node b2 (pod big-2): free /dev/shm 0 MiB, at least 1 (torchrun.preflight.shmMiB), "
+        "preflight: node b2 (pod big-2): "
+        "free /dev/shm 0 MiB, at least 1 (torchrun.preflight.shmMiB), "
         "free disk 0 MiB, at least 1 (torchrun.preflight.diskMiB)\n"
         "keep the job off it: scheduling.avoidNodes: [b2]"
     )

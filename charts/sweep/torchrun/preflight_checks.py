@@ -1,0 +1,1 @@
+../../torchrun/files/preflight_checks.py
