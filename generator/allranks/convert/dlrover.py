@@ -82,6 +82,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         replace(role, count=count_of_plan) if role.name == roles.WORKER and not role.count else role
         for role in own_roles
     ]
+    if strategy == "ParameterServerStrategy":
+        own_roles = _without_number(fields, own_roles)
     own_roles = [role if role.count else replace(role, why=_BY_MASTER) for role in own_roles]
     if strategy == "AllreduceStrategy":
         for role in own_roles:
@@ -109,6 +111,34 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     _master(fields)
     _plans(fields, context)
     return finish.conversion(fields)
+
+
+def _without_number(fields: Fields, own_roles: list[roles.Role]) -> list[roles.Role]:
+    """The roles of a job with parameter servers, with what DLRover makes of those without a number.
+
+    Its master makes one of the workers the chief, with the chief's template
+    (dlrover/python/master/resource/job.py, adjust_worker_for_estimator), and no evaluator.
+    """
+    result = []
+    takes_worker = False
+    for role in own_roles:
+        if role.name == names.ROLE_CHIEF and not role.count:
+            takes_worker = True
+            result.append(replace(role, count=1))
+            fields.note(
+                "the chief has no replicas, so that one of the workers is the chief, as DLRover's "
+                "master has it; it has a template of its own, and is counted apart from them here"
+            )
+        elif role.name == names.ROLE_EVALUATOR and not role.count:
+            fields.change(role.replicas[:-1], "without replicas there are none of them")
+        else:
+            result.append(role)
+    return [
+        replace(role, count=role.count - 1, why="one of them is the chief, which is counted apart")
+        if takes_worker and role.name == roles.WORKER and role.count > 1
+        else role
+        for role in result
+    ]
 
 
 def _strategy(fields: Fields) -> tuple[str, str]:

@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import claims, commands, jobs, mpi_hosts, pods, trials
+from allranks.convert import claims, commands, jobs, mpi_hosts, pods, roles, trials
 from allranks.convert.commands import Runner
 from allranks.convert.podsets import MPI, MXNET, PYTORCH, TENSORFLOW, PodSet, Shape
 from allranks.convert.rewrite import Rewrite, drop_dangling
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from allranks.convert.claims import Claim
+    from allranks.convert.commands import Program
     from allranks.convert.registry import Context
     from allranks.convert.verdicts import FieldPath, Fields
 
@@ -227,9 +228,7 @@ def _array(
         fields.put(("procsPerNode",), 1)
     if _JOB_INDEX in "\n".join((*program.command, program.setup)):
         exports.setdefault(_JOB_INDEX, pod.container)
-    if exports:
-        lines = [f'export {name}="${_INDEX}"' for name in exports]
-        fields.put(("setup",), "\n".join((*lines, program.setup)))
+    _export(fields, program, exports)
     for name, source in exports.items():
         if name != _JOB_INDEX:
             fields.change(source, "it is the number of the trial", f"setup: {name}")
@@ -260,7 +259,42 @@ def _array(
         )
     else:
         fields.note("nothing in it starts ranks, so it is a sweep of one trial: one pod, as it was")
+    _note_plain_helm(fields, podset.replicas)
     return ""
+
+
+def _export(fields: Fields, program: Program, variables: Collection[str]) -> None:
+    """Make variables for the setup and the program of a trial that are its number.
+
+    A setup with a first line of its own is another process: what it exports does not reach the
+    program, which a shell gives the variables then.
+
+    Args:
+        fields: the object, with its command and setup put.
+        program: what it runs.
+        variables: their names.
+    """
+    exports = [f'export {name}="${_INDEX}"' for name in variables]
+    shebang, rest = "", program.setup
+    if rest.startswith("#!"):
+        shebang, _, rest = rest.partition("\n")
+    lines = [shebang, *exports] if shebang else exports
+    if exports:
+        fields.put(("setup",), "\n".join((*lines, rest)))
+    if exports and shebang:
+        assignments = " ".join(line.removeprefix("export ") for line in exports)
+        fields.put(("command",), roles.wrapped(fields.values["command"], assignments))
+
+
+def _note_plain_helm(fields: Fields, count: int) -> None:
+    """Say where a sweep has more trials than a release of plain Helm."""
+    from allranks.sweep.spec import plain_helm
+
+    if count > plain_helm.TRIALS_MAX:
+        fields.note(
+            f"plain Helm has at most {plain_helm.TRIALS_MAX:,} trials, and here are {count:,}: run "
+            "it with `allranks sweep run`"
+        )
 
 
 def _exports(fields: Fields, podset: PodSet) -> dict[str, FieldPath]:

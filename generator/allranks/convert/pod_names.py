@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from allranks.convert.verdicts import FieldPath, Fields
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_JOB_NAME = re.compile(r"^metadata\.labels\['(?:batch\.kubernetes\.io/)?job-name'\]$")
 _OTHER_NAMES = (
     "it names pods of the old controller, and they have other names here: read MASTER_ADDR, or the "
     "names that `allranks render` shows"
@@ -52,14 +53,35 @@ def put_right(fields: Fields, sets: Sequence[PodSet], names: Sequence[str], firs
                 fields.change(path, "it is the address of rank 0", "command")
             elif name in (fields.values.get("env") or {}) and _names_pods(value, names):
                 fields.leave(path, _OTHER_NAMES)
+        of_job = _of_job(fields, (*here, "env"))
+
+        def is_old(text: str, of_job: tuple[str, ...] = of_job) -> bool:
+            return _names_pods(text, names) or _makes_names(text, of_job)
+
         for key in ("command", "args"):
             for index, word in enumerate(fields.words(*here, key)):
-                kept = [text for text in trials.texts(fields.values) if _names_pods(text, names)]
-                if kept and _names_pods(word, names):
+                if is_old(word) and any(map(is_old, trials.texts(fields.values))):
                     fields.leave((*here, key, index), _OTHER_NAMES)
     if exports and isinstance(fields.values.get("command"), list):
         text = " ".join(f"{name}={value}" for name, value in exports.items())
         fields.values["command"] = roles.wrapped(fields.values["command"], text)
+
+
+def _of_job(fields: Fields, path: FieldPath) -> tuple[str, ...]:
+    """The variables of a container that have the name of the Job that its pod is of."""
+    return tuple(
+        k8s.text(entry, "name")
+        for _, entry in fields.items(*path)
+        if _JOB_NAME.search(k8s.text(entry, "valueFrom", "fieldRef", "fieldPath"))
+    )
+
+
+def _makes_names(text: str, variables: Sequence[str]) -> bool:
+    """Whether a script makes names of pods, of variables that have their Job's name."""
+    return any(
+        re.search(rf"\$(?:{re.escape(name)}\b|\{{{re.escape(name)}\}})[\"']?-", text)
+        for name in variables
+    )
 
 
 def _world(fields: Fields) -> str | None:

@@ -8,6 +8,7 @@ are a PyTorchJob, or with the policy ``mpi`` an MPIJob.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert import finish, pods, podsets, roles, runtimes
@@ -346,11 +347,11 @@ def _torch(target: Rewrite, runtime: _Runtime) -> tuple[str, str]:
 def _cpus(container: Any) -> int:
     """How many ranks a pod without GPUs has: one for each CPU that it asks for; 0 with GPUs."""
     resources = k8s.mapping(container, "resources")
-    amounts = {**k8s.mapping(resources, "requests"), **k8s.mapping(resources, "limits")}
+    amounts = {**k8s.mapping(resources, "limits"), **k8s.mapping(resources, "requests")}
     if any(pods.is_gpu(str(name)) for name in amounts):
         return 0
     try:
-        return max(1, int(quantity.parse(str(amounts.get("cpu") or "1"))))
+        return max(1, ceil(quantity.parse(str(amounts.get("cpu") or "1"))))
     except InputError:
         return 1
 

@@ -56,6 +56,39 @@ def test_many_pods_are_as_many_trials() -> None:
         assert "spec.completions" == refusal(INDEXED % count).path
 
 
+INDEXED_BASH = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: shards}
+spec:
+  completions: 3
+  completionMode: Indexed
+  template:
+    spec:
+      containers:
+      - name: a
+        image: x
+        env:
+        - name: SHARD
+          valueFrom:
+            fieldRef: {fieldPath: "metadata.labels['batch.kubernetes.io/job-completion-index']"}
+        command:
+        - bash
+        - -c
+        - |
+          [[ -d /data ]] && mkdir -p /data/out
+          python a.py
+"""
+
+
+def test_a_setup_of_bash_that_knows_its_index() -> None:
+    """It stays bash's, and what is made of the index reaches the program that runs after it."""
+    values = text_as_jobs(INDEXED_BASH).conversions[0].values
+    assert ["#!/bin/bash", 'export SHARD="$COMPLETION_INDEX"'] == values["setup"].splitlines()[:2]
+    exports = 'export SHARD="$COMPLETION_INDEX"; exec "$@"'
+    assert ["sh", "-c", exports, "sh", "python", "a.py"] == values["command"]
+
+
 def test_a_pod_alone_that_waits_in_a_queue() -> None:
     """A Job that Kueue starts is created suspended, and nothing of that is lost."""
     conversion = text_as_jobs(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from allranks.convert import finish
 from tests.converted import lost, refusal, sample, text_as_jobs
 
 ANNOTATION = "metadata.annotations.alpha.jobset.sigs.k8s.io/exclusive-topology"
@@ -91,4 +92,56 @@ def test_a_torchrun_of_single_nodes_is_said() -> None:
     conversion = text_as_jobs(job).conversions[0]
     assert {f"{POD}.containers[0].command[0]", f"{POD}.containers[0].command[1]"} == lost(
         conversion
+    )
+
+
+def test_many_pods_are_trials_that_validate_takes() -> None:
+    """All pods of all jobs are trials; that plain Helm has fewer of them is said."""
+    text = (
+        "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: many}\nspec:\n"
+        "  replicatedJobs:\n  - name: workers\n    replicas: %s\n    template: {spec: "
+        "{parallelism: 3000, completions: 3000, template: {spec: {containers: "
+        "[{name: main, image: x, command: [python3 train.py]}]}}}}\n"
+    )
+    conversion = text_as_jobs(text % 5).conversions[0]
+    assert (15_000, []) == (
+        conversion.values["sweep"]["trials"],
+        finish.problems_of(conversion.values, "sweep", conversion.name),
+    )
+    assert any("plain Helm has at most 10,000 trials" in note for note in conversion.notes)
+    assert "spec.replicatedJobs[0].replicas" == refusal(text % 50).path
+
+
+MESH = """
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: mesh}
+spec:
+  replicatedJobs:
+  - name: worker
+    template:
+      spec:
+        template:
+          spec:
+            containers:
+            - name: main
+              image: x
+              env:
+              - name: JOB
+                valueFrom: {fieldRef: {fieldPath: "metadata.labels['job-name']"}}
+              command:
+              - bash
+              - -c
+              - |
+                for i in $(seq 0 1); do echo ${JOB}-${i}.mesh slots=4 >> /tmp/hosts; done
+                mpirun --hostfile /tmp/hosts all_gather_perf
+"""
+
+
+def test_hosts_that_a_launcher_names_by_its_job() -> None:
+    """A script that makes its pods' names of its Job's finds none of them, and that is said."""
+    conversion = text_as_jobs(MESH).conversions[0]
+    assert ("mpi", {f"{POD}.containers[0].command[2]"}) == (
+        conversion.values["workload"],
+        lost(conversion),
     )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from allranks.convert import registry
+from allranks.convert.original import dlrover
 from allranks.convert.registry import Context, Document
+from allranks.convert.verdicts import Outcome
 from allranks.errors import InputError
 from allranks.yamlio.load import load_objects
 from tests import converted
@@ -248,6 +251,36 @@ def test_a_plan_says_how_many_where_the_job_does_not() -> None:
     assert (4, [("ScalePlan", True)]) == (
         result.conversions[0].values["nodes"],
         [(item.kind, item.is_needed) for item in result.beside],
+    )
+
+
+def test_roles_of_an_elastic_job_without_a_number() -> None:
+    """DLRover's master makes a worker the chief, with the chief's own template; no evaluator."""
+    template = {"spec": {"containers": [{"name": "main", "image": "x", "command": ["train"]}]}}
+    lead = {"spec": {"containers": [{"name": "main", "image": "x", "command": ["lead"]}]}}
+    specs = {
+        "ps": {"replicas": 1, "template": template},
+        "worker": {"replicas": 4, "template": template},
+        "chief": {"template": lead},
+        "evaluator": {"template": template},
+    }
+    spec = {"distributionStrategy": "ParameterServerStrategy", "replicaSpecs": specs}
+    manifest = {**DOCUMENTS["gpt"].data, "spec": spec}
+    conversion = registry.convert_document(Document(manifest), Context())
+    assert Counter(ps=1, worker=3, chief=1) == Counter(pod.role for pod in dlrover.pods(manifest))
+    assert (3, {"chief": {"replicas": 1, "command": ["lead"]}, "ps": {"replicas": 1}}) == (
+        conversion.values["nodes"],
+        conversion.values["elastic"]["roles"],
+    )
+    why = {verdict.path: verdict.why for verdict in conversion.of(Outcome.CHANGED)}
+    assert (
+        "one of them is the chief, which is counted apart"
+        == (why["spec.replicaSpecs.worker.replicas"])
+    )
+    assert any("is the chief" in note for note in conversion.notes)
+    assert (
+        "without replicas there are none of them"
+        == (why["spec.replicaSpecs.evaluator.template.spec.containers[0].image"])
     )
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from tests.converted import lost, refusal, sample
+from allranks.convert.original import trainjob
+from tests.converted import documents, lost, refusal, sample, text_as_jobs
 
 
 def test_a_trainjob_is_laid_over_its_runtime() -> None:
@@ -68,3 +69,25 @@ def test_a_runtime_that_is_not_there_is_asked_for() -> None:
     )
     assert "the runtime ours is not in the input" == problem.message
     assert "kubectl get clustertrainingruntime ours -o yaml" in problem.hint
+
+
+ON_CPUS = """
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: a}
+spec:
+  runtimeRef: {name: torch-distributed}
+  trainer:
+    numNodes: 2
+    image: x
+    command: [torchrun, a.py]
+    resourcesPerNode: {requests: {cpu: 2500m}, limits: {cpu: 8}}
+"""
+
+
+def test_auto_is_a_process_for_each_cpu() -> None:
+    """Without GPUs Trainer counts the CPUs that are asked for; the comparison knows it, too."""
+    values = text_as_jobs(ON_CPUS).conversions[0].values
+    pods = trainjob.pods(dict(documents(ON_CPUS)[0].data))
+    assert pods is not None
+    assert (3, 3, 6) == (values["procsPerNode"], pods[0].ranks, pods[0].world)

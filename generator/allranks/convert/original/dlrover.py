@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from allranks import names
 from allranks.convert.original import Pod
 from allranks.convert.original.templates import main, name_of, replica_specs
-from allranks.k8s.fields import items, mapping
+from allranks.k8s.fields import items, mapping, text
 
 if TYPE_CHECKING:
     from allranks.convert.registry import Manifest
@@ -31,8 +31,26 @@ def pods(manifest: Manifest) -> list[Pod]:
         )
         for role, number, spec in replica_specs(manifest, "replicaSpecs")
         if role != names.EDL_MASTER
-        for index in range(number)
+        for index in range(_number(manifest, role, number))
     ]
+
+
+def _number(manifest: Manifest, role: str, number: int) -> int:
+    """How many pods of a role its master makes of the number that the job says.
+
+    With parameter servers a chief without a number is one of the workers, and there are no
+    evaluators without one (dlrover/python/master/resource/job.py, adjust_worker_for_estimator).
+    """
+    specs = mapping(manifest, "spec", "replicaSpecs")
+    strategy = text(manifest, "spec", "distributionStrategy")
+    if strategy != "ParameterServerStrategy":
+        return number
+    has_number = isinstance(mapping(specs, role).get("replicas"), int)
+    if role == names.ROLE_EVALUATOR and not has_number:
+        return 0
+    chief = specs.get(names.ROLE_CHIEF)
+    leads = isinstance(chief, dict) and not chief.get("replicas")
+    return number - 1 if leads and role == names.ROLE_WORKER and number > 1 else number
 
 
 def _with(spec: dict[str, Any], variables: list[dict[str, Any]]) -> dict[str, Any]:

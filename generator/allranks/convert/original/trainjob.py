@@ -7,11 +7,13 @@ templates, and that an MPI launcher may be a node, is as the TrainJob's own sche
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert import runtimes
 from allranks.convert.original import Pod
 from allranks.convert.original.templates import name_of, pod_spec
+from allranks.k8s import quantity
 from allranks.k8s.fields import items, mapping, number, text
 from allranks.values.merge import copy
 
@@ -45,6 +47,7 @@ def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[Pod] | Non
     worker = _spec(manifest, runtime, runtimes.NODE, runs=not is_mpi)
     env = {}
     if "torch" in policy:
+        processes = _processes(processes, worker)
         first = f"{name}-{runtimes.NODE}-0-0.{name}"
         env = {"PET_NNODES": str(nodes), "PET_NPROC_PER_NODE": processes}
         env |= {"PET_MASTER_ADDR": first, "PET_MASTER_PORT": _PORT}
@@ -67,6 +70,18 @@ def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[Pod] | Non
         launcher = _spec(manifest, runtime, runtimes.LAUNCHER, runs=True)
         result.append(Pod(f"{name}-launcher-0-0", "launcher", 0, launcher, runtimes.NODE))
     return result
+
+
+def _processes(given: str, spec: Mapping[str, Any]) -> str:
+    """What torchrun is told: for "auto" without GPUs, a process for each CPU that is asked for."""
+    container = next(
+        (own for own in items(spec, "containers") if own.get("name") == runtimes.NODE), {}
+    )
+    requests, limits = (mapping(container, "resources", key) for key in ("requests", "limits"))
+    if given != "auto" or any("gpu" in str(name).lower() for name in (*requests, *limits)):
+        return given
+    cpus = quantity.parse(str(requests.get("cpu") or limits.get("cpu") or 1))
+    return str(max(1, ceil(cpus)))
 
 
 def _runtime(manifest: Manifest, others: Iterable[Manifest]) -> Mapping[str, Any] | None:
