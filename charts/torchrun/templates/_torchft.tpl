@@ -1,7 +1,7 @@
 {{/*
 torchft: each node is a replica group, with a torchrun of its own in which its ranks count from 0. The
 groups meet at a lighthouse, at each step those that are there, so that a run goes on without one that
-is lost. torchrun.elastic says how many have to be left.
+is lost. torchrun.elastic says how many must remain.
 */}}
 
 {{/* "true" where the nodes are replica groups. Takes the root context. */}}

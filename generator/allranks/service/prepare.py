@@ -275,7 +275,7 @@ def preflight_words(job: Mapping[str, Any], pods: int) -> str:
     if not level:
         return ""
     torchrun = job["torchrun"]
-    # Who is to come, and where to meet, is known of a fixed number of pods alone (files/preflight.py).
+    # Pods of a fixed number alone know who is to come, and where to meet (files/preflight.py).
     apart = pods == 1 or lighthouse(job) or torchrun["elastic"]["maxNodes"]
     apart = apart or torchrun["rdzvBackend"].startswith("etcd")
     looked_at = "each pod by itself" if apart else "each pod, pairs of pods, and all together"

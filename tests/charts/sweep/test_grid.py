@@ -225,7 +225,7 @@ def test_one_node_of_torchrun_is_one_job(render: Render) -> None:
 
 @pytest.mark.parametrize(("nodes", "action"), [(1, "FailIndex"), (2, "FailJob")])
 def test_a_trial_has_a_preflight(render: Render, nodes: int, action: str) -> None:
-    """Its pods have the program that looks at their nodes, and an unfit node fails that trial alone."""
+    """Its pods have the program that looks at their nodes; an unfit one fails that trial alone."""
     trial = {"workload": "torchrun", "values": {"torchrun": {"preflight": {"level": "quick"}}}}
     manifests = render(nodes=nodes, sweep={"parameters": {"lr": LR}, "trial": trial})
     assert {"preflight.py", "preflight_checks.py"} <= manifests["ConfigMap/demo"]["data"].keys()

@@ -38,7 +38,9 @@ def _groups(view: View) -> Iterator[Finding]:
         )
     if view["torchrun.localAddr"]:
         yield Finding(
-            path(_WHERE), "torchrun.localAddr gives all groups one address", "remove torchrun.localAddr"
+            path(_WHERE),
+            "torchrun.localAddr gives all groups one address",
+            "remove torchrun.localAddr",
         )
     if view["compat"]:
         yield Finding(
