@@ -83,7 +83,10 @@ _SWEEP: list[dict[str, Any]] = [
     {
         "nodes": 2,
         "sweep": {
-            "trial": {"workload": "torchrun"},
+            "trial": {
+                "workload": "torchrun",
+                "values": {"torchrun": {"preflight": {"level": "quick"}}},
+            },
             "parameters": {"a": {"values": ["1"], "env": "A"}},
         },
     },

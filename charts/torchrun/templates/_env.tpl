@@ -156,6 +156,16 @@ standalone
 {{- toJson $vars -}}
 {{- end -}}
 
+{{/* Exit codes that no retry can mend, because a preflight has named a node. JSON list, for
+     allranks.controllers.job; takes the context of a job, or of a trial of a sweep. */}}
+{{- define "torchrun.unfit" -}}
+{{- $codes := list -}}
+{{- if include "allranks.entry.preflight" . -}}
+{{- $codes = list (dict "code" 219 "why" "A preflight has named a node: the next pod might be on the same one.") -}}
+{{- end -}}
+{{- toJson $codes -}}
+{{- end -}}
+
 {{/* Everything else; what is not set is left to torchrun. */}}
 {{- define "torchrun.env.options" -}}
 {{- $torchrun := .Values.torchrun -}}

@@ -1,7 +1,7 @@
 {{/*
 torchft: each node is a replica group, with a torchrun of its own in which its ranks count from 0. The
 groups meet at a lighthouse, at each step those that are there, so that a run goes on without one that
-is lost. torchrun.elastic says how many have to be left.
+is lost. torchrun.elastic says how many must remain.
 */}}
 
 {{/* "true" where the nodes are replica groups. Takes the root context. */}}
@@ -55,16 +55,16 @@ is lost. torchrun.elastic says how many have to be left.
 {{- $problems = append $problems (printf "%s: a lighthouse does not tell jobs apart, and the trials of a sweep would share it; remove it" $path) -}}
 {{- end -}}
 {{- if eq $torchrun.controller "StatefulSet" -}}
-{{- $problems = append $problems (printf "%s: a StatefulSet never ends, and groups do; set torchrun.controller to Job, or remove it" $path) -}}
+{{- $problems = append $problems (printf "%s: a StatefulSet never ends, and groups do; set torchrun.controller to Job, or remove torchrun.torchft" $path) -}}
 {{- end -}}
 {{- if not (has $torchrun.rdzvBackend (list "" "c10d")) -}}
 {{- $problems = append $problems (printf "%s: each group is one node, and meets nobody by %s; remove torchrun.rdzvBackend" $path $torchrun.rdzvBackend) -}}
 {{- end -}}
 {{- if gt (int $torchrun.spares) 0 -}}
-{{- $problems = append $problems (printf "%s: torchrun.spares is set too, and the groups that are left go on without the one that is lost; leave one of the two out" $path) -}}
+{{- $problems = append $problems (printf "%s: torchrun.spares is set too, and the groups that are left go on without the one that is lost; remove torchrun.spares" $path) -}}
 {{- end -}}
 {{- if $torchrun.localAddr -}}
-{{- $problems = append $problems (printf "%s: torchrun.localAddr gives all groups one address; remove that" $path) -}}
+{{- $problems = append $problems (printf "%s: torchrun.localAddr gives all groups one address; remove torchrun.localAddr" $path) -}}
 {{- end -}}
 {{- if .Values.compat -}}
 {{- $problems = append $problems (printf "%s: compat is set too, and each group counts its ranks from 0, which Slurm's variables could not say; leave one of the two out" $path) -}}

@@ -329,7 +329,8 @@ def value_fix(engine: Engine, node: Schema, value: Any) -> str:
     for repair, needed in _REPAIRS:
         if needed not in pattern or (is_reference and repair in _GLUING):
             continue
-        for guess in repair(value):
+        guesses = _host(value, _example_port(node)) if repair is _host else repair(value)
+        for guess in guesses:
             is_new = guess != value and any(char.isalnum() for char in guess)
             if is_new and engine.accepts(node, guess):
                 return write(guess, _plain(guess), is_safe=repair in _CERTAIN)
@@ -409,11 +410,17 @@ def _dots(text: str) -> Iterator[str]:
         yield re.sub(r"[.]+", ".", text.strip()).strip(".")
 
 
-def _host(text: str) -> Iterator[str]:
+def _example_port(node: Schema) -> int:
+    """The port in the example that a title ends with, or etcd's."""
+    match = re.search(r":(\d+)$", node.get("title", ""))
+    return int(match[1]) if match else _ETCD_PORT
+
+
+def _host(text: str, port: int = _ETCD_PORT) -> Iterator[str]:
     bare = re.sub(r"^[a-z0-9+]+://", "", text.strip()).split("/", 1)[0]
     yield bare
     if bare and ":" not in bare:
-        yield f"{bare}:{_ETCD_PORT}"
+        yield f"{bare}:{port}"
 
 
 def _digest(text: str) -> Iterator[str]:

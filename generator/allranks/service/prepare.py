@@ -226,10 +226,12 @@ def _in_file_order(loaded: Loaded, problems: list[Problem]) -> list[Problem]:
 def summary(prepared: PreparedJob) -> str:
     """Describe the job in one line."""
     layout = prepared.layout
-    nodes = plural(layout.nodes, "node")
+    job = trial_values(prepared)
+    node = "replica group" if lighthouse(job) else "node"
+    nodes = plural(layout.nodes, node)
     most = ""
     if layout.max_nodes > layout.min_nodes:
-        nodes, most = f"{layout.min_nodes} to {layout.max_nodes} nodes", "up to "
+        nodes, most = f"{layout.min_nodes} to {layout.max_nodes} {node}s", "up to "
     if layout.spares:
         nodes += f" and {plural(layout.spares, 'spare')}"
     gpus = f" x {layout.gpus_per_node} {layout.gpu_resource}" if layout.gpus_per_node else ""
@@ -237,12 +239,51 @@ def summary(prepared: PreparedJob) -> str:
         gpus += f" ({layout.last_gpus_per_node} on the last)"
     processes = f"{most}{plural(layout.processes, 'process')}"
     processes += "".join(f", {role.pods} {role.role}" for role in layout.roles[1:])
-    command_line = command(sweep_trial.of(prepared.loaded.values, defaults))
+    command_line = command(job)
     size = f"{nodes}{gpus}, {processes}"
     if prepared.trials is not None:
         joint = " with" if prepared.trials.number == 1 else ", each with"
         size = f"{prepared.trials}{joint} {size}"
     return f"{prepared.loaded.workload}: {size}: {command_line}"
+
+
+def trial_values(prepared: PreparedJob) -> Mapping[str, Any]:
+    """Return the values of the job, or of each trial of a sweep."""
+    return sweep_trial.of(prepared.loaded.values, defaults)
+
+
+def lighthouse(job: Mapping[str, Any]) -> str:
+    """Return where the nodes of a job meet as replica groups of torchft; "" where they are none."""
+    address: str = _of_torchrun(job, "torchft", "lighthouse")
+    return address
+
+
+def preflight(job: Mapping[str, Any]) -> str:
+    """Return how closely the nodes of a job are looked at before it trains; "" for not at all."""
+    level: str = _of_torchrun(job, "preflight", "level")
+    return "" if level == "none" else level
+
+
+def preflight_words(job: Mapping[str, Any], pods: int) -> str:
+    """Say what a preflight looks at; "" where there is none.
+
+    Args:
+        job: the values of a job, or of a trial.
+        pods: how many it has, spares among them.
+    """
+    level = preflight(job)
+    if not level:
+        return ""
+    torchrun = job["torchrun"]
+    # Pods of a fixed number alone know who is to come, and where to meet (files/preflight.py).
+    apart = pods == 1 or lighthouse(job) or torchrun["elastic"]["maxNodes"]
+    apart = apart or torchrun["rdzvBackend"].startswith("etcd")
+    looked_at = "each pod by itself" if apart else "each pod, pairs of pods, and all together"
+    return f"{level}: {looked_at}, before the training starts"
+
+
+def _of_torchrun(job: Mapping[str, Any], section: str, key: str) -> Any:
+    return job["torchrun"][section][key] if job["workload"] == "torchrun" else ""
 
 
 def command(values: Mapping[str, Any]) -> str:

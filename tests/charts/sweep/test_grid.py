@@ -223,6 +223,17 @@ def test_one_node_of_torchrun_is_one_job(render: Render) -> None:
     assert "launch.py" not in render(sweep={"parameters": {"lr": LR}})["ConfigMap/demo"]["data"]
 
 
+@pytest.mark.parametrize(("nodes", "action"), [(1, "FailIndex"), (2, "FailJob")])
+def test_a_trial_has_a_preflight(render: Render, nodes: int, action: str) -> None:
+    """Its pods have the program that looks at their nodes; an unfit one fails that trial alone."""
+    trial = {"workload": "torchrun", "values": {"torchrun": {"preflight": {"level": "quick"}}}}
+    manifests = render(nodes=nodes, sweep={"parameters": {"lr": LR}, "trial": trial})
+    assert {"preflight.py", "preflight_checks.py"} <= manifests["ConfigMap/demo"]["data"].keys()
+    for name in jobs(manifests):
+        rule = job(manifests, name)["podFailurePolicy"]["rules"][-1]
+        assert (action, [names.EXIT_PREFLIGHT]) == (rule["action"], rule["onExitCodes"]["values"])
+
+
 def test_a_value_of_the_chart_is_a_parameter(render: Render) -> None:
     """A path reaches any value of the trial: a number where there is one, else the text."""
     manifests = render(

@@ -192,6 +192,14 @@ def test_zero_is_not_set(render: Render) -> None:
     assert len(spec["podFailurePolicy"]["rules"]) == 1
 
 
+@pytest.mark.parametrize(("lighthouse", "action"), [("", "FailJob"), ("l:1", "FailIndex")])
+def test_an_unfit_node_is_not_tried_again(render: Render, lighthouse: str, action: str) -> None:
+    """A node that a preflight names fails the run; of replica groups, that group alone."""
+    torchrun = {"preflight": {"level": "quick"}, "torchft": {"lighthouse": lighthouse}}
+    rule = render(nodes=2, torchrun=torchrun)["Job/demo"]["spec"]["podFailurePolicy"]["rules"][-1]
+    assert (action, [219]) == (rule["action"], rule["onExitCodes"]["values"])
+
+
 def test_service_gives_rank_zero_its_name(render: Render, pod: Take) -> None:
     """The Service selects one pod unless every name is asked for; one node needs none."""
     (service,) = (

@@ -109,6 +109,12 @@ def test_one_value_has_one_problem() -> None:
         ("network: {waitSeconds: 5m}", "network.waitSeconds", "is a string", "write 300, in sec"),
         ("gpus: -1", "gpus", "-1 is less than the least allowed, 0", "write 0 or more"),
         ("torchrun: {port: 70000}", "torchrun.port", "most allowed, 65535", "write 65535 or less"),
+        (
+            "torchrun: {torchft: {lighthouse: l}}",
+            "torchrun.torchft.lighthouse",
+            "such as lighthouse-master:29510",
+            'write "l:29510"',
+        ),
         ("scheduling: {dialect: slurm}", "scheduling.dialect", "none, kueue", "write one of these"),
         ("labels: {'a b': c}", 'labels["a b"]', "is not a label key", "write a_b"),
         ("labels: {a: ~}", "labels.a", "is empty (null)", 'write "" for an empty string'),

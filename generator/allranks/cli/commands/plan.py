@@ -78,10 +78,15 @@ def plan_command(
 def _show(console: Console, prepared: prepare.PreparedJob, layout: Layout, output: str) -> None:
     if output == "json":
         trials = prepared.trials.as_dict() if prepared.trials is not None else {}
-        console.json({**layout.as_dict(), **trials})
+        job = prepare.trial_values(prepared)
+        asked = {"preflight": prepare.preflight(job), "lighthouse": prepare.lighthouse(job)}
+        of_torchrun = {key: value for key, value in asked.items() if value}
+        console.json({**layout.as_dict(), **of_torchrun, **trials})
         return
     console.text(facts(_head(prepared)))
     rows = render.rows(layout)
+    if prepare.lighthouse(prepare.trial_values(prepared)):
+        rows = [{**row, "ranks": rows[0]["ranks"]} for row in rows]
     for some in (render.role_rows(layout), rows[:_ROWS]):
         if some:
             console.text("")
@@ -96,8 +101,12 @@ def _show(console: Console, prepared: prepare.PreparedJob, layout: Layout, outpu
 
 def _head(prepared: prepare.PreparedJob) -> dict[str, str]:
     layout = prepared.layout
+    job = prepare.trial_values(prepared)
     nodes = str(layout.nodes)
-    if layout.max_nodes > layout.min_nodes:
+    lighthouse = prepare.lighthouse(job)
+    if lighthouse:
+        nodes += f", each a replica group of torchft; at least {layout.min_nodes} must remain"
+    elif layout.max_nodes > layout.min_nodes:
         nodes += f" (elastic, {layout.min_nodes} to {layout.max_nodes})"
     if layout.spares:
         nodes += f", and {plural(layout.spares, 'spare')} of the same size"
@@ -121,6 +130,10 @@ def _head(prepared: prepare.PreparedJob) -> dict[str, str]:
     if layout.placement is not None:
         where = ", ".join(layout.placement.values)
         head["placement"] = f"{layout.placement.mode}: {layout.placement.key} in {where}"
+    if lighthouse:
+        head["lighthouse"] = lighthouse
+    if words := prepare.preflight_words(job, layout.nodes + layout.spares):
+        head["preflight"] = words
     return head
 
 

@@ -91,6 +91,9 @@ def run_command(
     With --workspace the folder of code is sent along as it is now, and each pod starts in a copy of
     it; `allranks show` gives it back.
 
+    Where a preflight names a node that is not fit to train, the run is started anew without that
+    node, up to three times, while it is followed. On a cluster.
+
     Each line of the log starts with its rank. The exit code is the job's own: 0, or that of the
     rank that failed first; 130 after Ctrl-C.
 

@@ -21,7 +21,7 @@ def _groups(view: View) -> Iterator[Finding]:
         yield Finding(
             path(_WHERE),
             "a StatefulSet never ends, and groups do",
-            "set torchrun.controller: Job, or remove it",
+            "set torchrun.controller: Job, or remove torchrun.torchft",
         )
     if (backend := view["torchrun.rdzvBackend"]) not in {"", "c10d"}:
         yield Finding(
@@ -34,11 +34,13 @@ def _groups(view: View) -> Iterator[Finding]:
             path(_WHERE),
             "torchrun.spares is set too, and the groups that are left go on without the one that "
             "is lost",
-            "leave one of the two out",
+            "remove torchrun.spares",
         )
     if view["torchrun.localAddr"]:
         yield Finding(
-            path(_WHERE), "torchrun.localAddr gives all groups one address", "remove that"
+            path(_WHERE),
+            "torchrun.localAddr gives all groups one address",
+            "remove torchrun.localAddr",
         )
     if view["compat"]:
         yield Finding(
