@@ -293,6 +293,38 @@ os._exit(0)  # the thread is in torch's C++, where Python's own end may abort
 """
 
 
+_LOGGING = """
+import logging, os, signal, sys
+sys.path.insert(0, sys.argv[1])
+import failures
+from torch.distributed.elastic.multiprocessing import api
+
+class Handler(logging.StreamHandler):
+    def format(self, record):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return super().format(record)
+
+failures.Watch("big-0").hook()
+signal.signal(signal.SIGTERM, api._terminate_process_handler)
+logger = logging.Logger("agent")
+logger.addHandler(Handler())
+try:
+    logger.warning("a line")
+except api.SignalException as error:
+    print(int(error.sigval), flush=True)
+os._exit(0)
+"""
+
+
+def test_a_signal_that_comes_while_a_line_is_logged_is_not_lost(repo: Path, tmp_path: Path) -> None:
+    """A handler of torch's raises there, and `logging` would print the exception and go on."""
+    program = [sys.executable, "-B", "-c", _LOGGING, str(repo / "charts/torchrun/files")]
+    process = subprocess.run(
+        program, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=90
+    )
+    assert (str(int(signal.SIGTERM)), "") == (process.stdout.strip(), process.stderr)
+
+
 @pytest.mark.parametrize(("nodes", "least"), [("2", 0.1), ("1:100", 0.2)])
 def test_a_node_that_waits_for_its_peers_reads_anew_at_each_look(
     repo: Path, tmp_path: Path, nodes: str, least: float

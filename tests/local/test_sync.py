@@ -185,7 +185,8 @@ def test_newer_code_that_comes_while_pods_start_over_costs_no_retry(
     restarts = sum(pod.restarts for pod in status.pods)
     assert ("Succeeded", 0) == (status.phase.value, restarts), (status, _lines())
     assert {f"rank {rank} of 2 trains [{last}]" for rank in range(2)} <= _lines()
-    assert not {line for line in _lines() if "SignalException" in line}
+    log = [line.text for line in local_runs.logs("run", "lab")]
+    assert not [line for line in log if "SignalException" in line], "\n".join(log)
 
 
 def test_code_that_cannot_be_unpacked_changes_nothing(

@@ -22,6 +22,7 @@ rest works with less truth. Standard library; Python 3.8 or newer.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import sys
@@ -437,6 +438,7 @@ class Watch:
         from torch.distributed.elastic.multiprocessing.api import PContext, SignalException
 
         self._stopped = SignalException
+        pass_through_logs(SignalException)
         _wrap(LocalElasticAgent, "_start_workers", self._around_start)
         _wrap(LocalElasticAgent, "_monitor_workers", self._around_monitor)
         _wrap(PContext, "close", self._around_close)
@@ -487,6 +489,23 @@ class Watch:
                 attempt.leave()
             attempt.stop()
         return original(context, *args, **options)
+
+
+def pass_through_logs(kind):
+    """Let an exception of a kind leave a call to log something.
+
+    torch's signal handlers raise wherever Python is. Where that is in a handler of `logging`, which
+    may load half of torch to format a line, `logging` prints the exception and goes on: the signal
+    is lost, the ranks are not told to save, and the pod is killed at the end of its grace.
+    """
+    given = logging.Handler.handleError
+
+    def handle(handler, record):
+        if isinstance(sys.exc_info()[1], kind):
+            raise  # noqa: PLE0704 - it is called where an exception is handled
+        given(handler, record)
+
+    logging.Handler.handleError = handle
 
 
 def _wrap(kind, name, around):
