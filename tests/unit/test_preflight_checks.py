@@ -76,11 +76,11 @@ def _words(reports: list[dict[str, Any]], missing: Any = (), **limits: float) ->
         ({"gpuRemapFailures": 1}, "GPUs whose memory rows cannot be remapped 1, at most 0"),
         (
             {"gpuFree": 12.5},
-            "GPU 3: free GPU memory 12.5%, at least 80% (preflight.gpuFreePercent)",
+            "GPU 3: free GPU memory 12.5%, at least 80% (torchrun.preflight.gpuFreePercent)",
         ),
-        ({"shm": 0}, "free /dev/shm 0 MiB, at least 16 (preflight.shmMiB)"),
-        ({"disk": 63}, "free disk 63 MiB, at least 64 (preflight.diskMiB)"),
-        ({"clock": 61}, "clock off rank 0's by 61 s, at most 5 (preflight.clockSeconds)"),
+        ({"shm": 0}, "free /dev/shm 0 MiB, at least 16 (torchrun.preflight.shmMiB)"),
+        ({"disk": 63}, "free disk 63 MiB, at least 64 (torchrun.preflight.diskMiB)"),
+        ({"clock": 61}, "clock off rank 0's by 61 s, at most 5 (torchrun.preflight.clockSeconds)"),
     ],
 )
 def test_a_node_is_held_against_thresholds(measured: dict[str, float], words: str) -> None:
@@ -120,7 +120,7 @@ def _met(nodes: int, slow: set[int]) -> list[dict[str, Any]]:
 
 def test_who_is_slow_with_its_partners_is_named_and_they_are_not() -> None:
     """A node is named that is slow with two others; its partners are well with each other."""
-    words = "all-reduce with one other node 2 GB/s, at least 10 (preflight.pairGBps)"
+    words = "all-reduce with one other node 2 GB/s, at least 10 (torchrun.preflight.pairGBps)"
     assert not _words(_met(4, set()))
     assert (
         _words(_met(4, {3})) == f"preflight: node b3 (pod big-3): {words} with 3 of 3 other nodes"
@@ -154,7 +154,8 @@ def test_all_together_slow_names_no_node() -> None:
     """Where every pair is well and all ranks together are slow, no node is at fault by itself."""
     reports = _met(3, set())
     reports[1]["all"] = 0.5
-    end = "all-reduce of all ranks 0.5 GB/s, at least 5 (preflight.allReduceGBps); no node is slow"
+    limit = "at least 5 (torchrun.preflight.allReduceGBps)"
+    end = f"all-reduce of all ranks 0.5 GB/s, {limit}; no node is slow"
     assert end in _words(reports)
     assert not _words(reports, all=0)
 
