@@ -10,7 +10,7 @@ import pytest
 from tests.kube.errors import BenchError
 
 from . import watching
-from .conftest import small
+from .conftest import small, until
 from .watching import RUNS
 
 if TYPE_CHECKING:
@@ -49,13 +49,18 @@ def test_a_run_is_followed_to_its_success(lab: Lab, tmp_path: Path) -> None:
     watching.install(lab, replicas=1)
     values = small({"nodes": 2, "script": _TRAINS})
     with watching.phases(lab, tmp_path) as log:
+
+        def phases() -> list[str]:
+            return list(dict.fromkeys(log.read_text(encoding="utf-8").splitlines()))
+
         words = ("install", "ddp", lab.charts / "torchrun", "--wait", "--timeout", "120s")
         lab.run_helm(*words, "--values", "-", stdin=json.dumps(values))
         status = watching.status(lab, RUNS, "ddp")
         assert status["phase"] in {"Running", "Succeeded"}
         status = watching.reaches(lab, RUNS, "ddp", "Succeeded", 90)
-        lines = list(dict.fromkeys(log.read_text(encoding="utf-8").splitlines()))
-    assert lines[-3:] == ["ddp Pending", "ddp Running", "ddp Succeeded"]
+        # kubectl may write it a moment later than the API server gives it to others.
+        until(lambda: "ddp Succeeded" in phases(), lambda: str(phases()), 30)
+    assert phases()[-3:] == ["ddp Pending", "ddp Running", "ddp Succeeded"]
     assert {"completionTime", "startTime"} <= status.keys()
     assert lab.cluster.kubectl("get", "runs", namespace=lab.namespace).count("Succeeded") == 1
 
