@@ -92,7 +92,7 @@ def main() -> None:
     )
     replicated = DistributedDataParallel(manager, model)
     optimizer = Optimizer(manager, torch.optim.AdamW(model.parameters(), lr=args.lr))
-    told, stops = 0, False
+    groups, stops = 0, False
     while manager.current_step() < args.steps and not stops:
         optimizer.zero_grad()  # the groups meet: from here on it is known who takes part
         before = manager.current_step()
@@ -102,13 +102,13 @@ def main() -> None:
         manager.allreduce(stop).wait()
         loss.backward()
         optimizer.step()
-        step, there = manager.current_step(), manager.num_participants()
+        step, present = manager.current_step(), manager.num_participants()
         if step == before:  # a group was lost meanwhile: the step is made again without it
             continue
         stops = bool(stop.item())
-        if there != told or step % 10 == 0:
-            tell(step=step, groups=there, loss=round(loss.item(), 4))
-        told = there
+        if present != groups or step % 10 == 0:
+            tell(step=step, groups=present, loss=round(loss.item(), 4))
+        groups = present
     tell(final=True, step=manager.current_step(), weights=digest(model))
     if manager.participating_rank() == 0:
         args.checkpoint_dir.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from allranks.status import reduce
 from allranks_operator.missing_permissions import ignore_result
-from allranks_operator.pod_log import PodLog
+from allranks_operator.pod_logs import PodLogs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +30,7 @@ class FailureLog:
             api: the API server.
             on_result: called with the result of each request.
         """
-        self._log = PodLog(api, on_result)
+        self._log = PodLogs(api, on_result)
         self._known: dict[tuple[str, str, str], tuple[str, ...]] = {}
 
     def of(self, observation: Observation) -> Mapping[str, tuple[str, ...]]:

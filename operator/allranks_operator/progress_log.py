@@ -10,7 +10,7 @@ from allranks.k8s.fields import text
 from allranks.model.status import FINAL
 from allranks.status import progress
 from allranks_operator.missing_permissions import ignore_result
-from allranks_operator.pod_log import PodLog
+from allranks_operator.pod_logs import PodLogs
 
 if TYPE_CHECKING:
     from allranks.model.status import RunStatus
@@ -35,7 +35,7 @@ class ProgressLog:
             api: the API server.
             on_result: called with the result of each request.
         """
-        self._log = PodLog(api, on_result)
+        self._log = PodLogs(api, on_result)
         self._pauses: dict[str, tuple[float, float]] = {}  # by pod: until when, and how long
 
     def of(

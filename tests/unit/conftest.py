@@ -42,5 +42,5 @@ def _closed_sockets() -> Iterator[None]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ResourceWarning)
         gc.collect()
-    unclosed = [str(each.message) for each in caught if "socket" in str(each.message)]
+    unclosed = [text for text in (str(warning.message) for warning in caught) if "socket" in text]
     assert [] == unclosed, "a test of this file left them open"

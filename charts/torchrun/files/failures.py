@@ -498,12 +498,12 @@ def pass_through_logs(kind):
     may load half of torch to format a line, `logging` prints the exception and goes on: the signal
     is lost, the ranks are not told to save, and the pod is killed at the end of its grace.
     """
-    given = logging.Handler.handleError
+    original = logging.Handler.handleError
 
     def handle(handler, record):
         if isinstance(sys.exc_info()[1], kind):
             raise  # noqa: PLE0704 - it is called where an exception is handled
-        given(handler, record)
+        original(handler, record)
 
     logging.Handler.handleError = handle
 

@@ -83,6 +83,7 @@ class Settings:
         codes = env.get("ALLRANKS_FATAL_EXIT_CODES", "")
         self.fatal = frozenset(int(code) for code in codes.split(",") if code)
         self.backend = env.get("PET_RDZV_BACKEND", "static")
+        self.rendezvous_id = rendezvous_id(env)
         self.termination_log = env.get("ALLRANKS_TERMINATION_LOG", "")
         self.marker = env.get("ALLRANKS_FINISHED_MARKER", "")
         self.pod = env.get("POD_NAME") or env.get("HOSTNAME") or socket.gethostname()
@@ -107,6 +108,14 @@ class Settings:
             self.output.finish()
         if self.progress:
             self.progress.finish()
+
+
+def rendezvous_id(env):
+    """The id under which the nodes meet; those with different code never train together."""
+    name = env.get("PET_RDZV_ID", "")
+    if name and env.get("ALLRANKS_WORKSPACE_GENERATION"):
+        name += "-" + env["ALLRANKS_WORKSPACE_DIGEST"][len("sha256:") :][:12]
+    return name
 
 
 def time_to_end(grace):
@@ -228,7 +237,7 @@ def begin_preflight(settings):
     """Start to look at the nodes of the job (preflight.py); None where that is not asked."""
     if not os.environ.get("ALLRANKS_PREFLIGHT"):
         return None
-    return beside("preflight").begin(os.environ, settings, say, beside)
+    return beside("preflight").begin(os.environ, settings, say, beside, listens)
 
 
 def preflight_code(settings, preflight):
@@ -290,10 +299,8 @@ def node_options(settings, env):
         value = env.get("ALLRANKS_" + name.upper().replace("-", "_"))
         if value:
             options += ["--" + name, value]
-    if env.get("ALLRANKS_WORKSPACE_GENERATION") and env.get("PET_RDZV_ID"):
-        # Nodes with different code never train together.
-        code = env["ALLRANKS_WORKSPACE_DIGEST"][len("sha256:") :][:12]
-        options += ["--rdzv-id", "%s-%s" % (env["PET_RDZV_ID"], code)]
+    if settings.rendezvous_id != env.get("PET_RDZV_ID", ""):
+        options += ["--rdzv-id", settings.rendezvous_id]
     if settings.backend != "c10d" or not settings.host:
         return options
     conf = [env["PET_RDZV_CONF"]] if env.get("PET_RDZV_CONF") else []

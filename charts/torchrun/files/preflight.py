@@ -84,21 +84,13 @@ class Plan:
         self.nodes = 1 if self.alone else int(nodes) + int(env.get("ALLRANKS_SPARES") or 0)
         if self.nodes == 1:
             self.node, self.host = 0, ""  # a gang of its own
-        self.training_key = "torch.rendezvous." + rendezvous_id(env)
+        self.training_key = "torch.rendezvous." + settings.rendezvous_id
         self.is_newer_code = bool(env.get("ALLRANKS_WORKSPACE_GENERATION"))
 
     def pod_of(self, node):
         """The name of another pod, as far as this one's own tells."""
         own = "-%d" % self.node
         return self.pod[: -len(own)] + "-%d" % node if self.pod.endswith(own) else ""
-
-
-def rendezvous_id(env):
-    """The id under which torchrun's nodes meet, as the launcher gives it."""
-    name = env.get("PET_RDZV_ID", "")
-    if env.get("ALLRANKS_WORKSPACE_GENERATION") and name:
-        name += "-" + env["ALLRANKS_WORKSPACE_DIGEST"][len("sha256:") :][:12]
-    return name
 
 
 # ---------------------------------------------------------------- what a process measures
@@ -258,9 +250,9 @@ def checks():
 class Process:
     """One of the processes that measure; it lives in a fork of the launcher."""
 
-    def __init__(self, plan, local, reply):
+    def __init__(self, plan, local, reply, listens):
         """Of a local number; `reply` is the end of a pipe to the launcher, in the first one."""
-        self.plan, self.local, self.reply = plan, local, reply
+        self.plan, self.local, self.reply, self._listens = plan, local, reply, listens
         self.rank = plan.node * plan.per_node + local
         self.size = plan.nodes * plan.per_node
         self.began = time.monotonic()
@@ -314,7 +306,7 @@ class Process:
         host = self.plan.host if self.plan.node else "127.0.0.1"
         port = self.plan.port
         deadline = time.monotonic() + limit
-        while not leads and not is_open(host, port):
+        while not leads and not self._listens(host, port):
             if time.monotonic() > deadline:
                 raise TimeoutError("nothing listens at %s:%d" % (host, port))
             time.sleep(POLL_SECONDS)
@@ -340,14 +332,14 @@ class Process:
     def _gather(self, what, seconds):
         """What the processes have told: {rank: content} of those that did in time."""
         deadline = time.monotonic() + seconds
-        told = {}
+        contents = {}
         for rank in range(self.size):
             key = "%s/%s/%d" % (OPEN, what, rank)
             while not self.store.check([key]) and time.monotonic() < deadline:
                 time.sleep(POLL_SECONDS)
             if self.store.check([key]):
-                told[rank] = json.loads(self.store.get(key))
-        return told
+                contents[rank] = json.loads(self.store.get(key))
+        return contents
 
     def _lead(self):
         """In rank 0's process: wait for all, say how they go on; a verdict where they do not."""
@@ -486,15 +478,6 @@ class Process:
         return {"verdict": verdict, "own": own, "not": skipped}
 
 
-def is_open(host, port):
-    """Whether something accepts connections there."""
-    try:
-        socket.create_connection((host, port), timeout=3).close()
-    except OSError:
-        return False
-    return True
-
-
 # ---------------------------------------------------------------- the launcher's side
 
 
@@ -506,9 +489,9 @@ class Preflight:
         lost: whether they have ended without a verdict.
     """
 
-    def __init__(self, plan, say):
+    def __init__(self, plan, say, listens):
         """Nothing is started."""
-        self.plan, self._say = plan, say
+        self.plan, self._say, self._listens = plan, say, listens
         self._pids, self._answers = [], None
         self.skipped = self.lost = False
 
@@ -538,7 +521,7 @@ class Preflight:
             os.environ.update(TORCH_NCCL_BLOCKING_WAIT="1", NCCL_BLOCKING_WAIT="1")
             if local:
                 os.close(reply)
-            Process(self.plan, local, None if local else reply).run()
+            Process(self.plan, local, None if local else reply, self._listens).run()
             sys.stderr.flush()
             os._exit(0)
         except Exception as error:  # noqa: BLE001 - whatever it is, the launcher says it
@@ -633,7 +616,7 @@ def end_with(parent):
         os._exit(1)
 
 
-def begin(env, settings, say, beside):
+def begin(env, settings, say, beside, listens):
     """Start the preflight that the chart asks for.
 
     Args:
@@ -641,8 +624,9 @@ def begin(env, settings, say, beside):
         settings: of the launcher.
         say: writes a line to the pod's log.
         beside: loads a module of this folder.
+        listens: whether something accepts connections at a host and port.
     """
     beside("preflight_checks")
-    preflight = Preflight(Plan(env, settings), say)
+    preflight = Preflight(Plan(env, settings), say, listens)
     preflight.start()
     return preflight

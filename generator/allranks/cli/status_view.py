@@ -254,11 +254,11 @@ def progress_words(report: Mapping[str, Any], *, killed: bool = False) -> list[s
 
 def _killed_words(*, has_saved: bool, stopping: Any) -> str:
     """Return the words for a training that was killed before it had saved its last steps."""
-    told = "told to stop, and killed" if stopping else "killed"
+    ending = "told to stop, and killed" if stopping else "killed"
     if has_saved:
-        return f"{told} before it had saved again"
+        return f"{ending} before it had saved again"
     # Who never says that it saves may have done so.
-    return f"{told} before it had {'saved' if stopping else 'reported a save'}"
+    return f"{ending} before it had {'saved' if stopping else 'reported a save'}"
 
 
 def progress_cell(run: RunStatus) -> str:

@@ -78,8 +78,8 @@ def bounded(
     from allranks.sweep.spec import parse
 
     total = _combinations(section["parameters"], sources)
-    given = section.get("trials")
-    if given is None:
+    asked = section.get("trials")
+    if asked is None:
         if total is None or total <= parse.UNBOUNDED_MAX:
             return dict(section)
         if total > model.TRIALS_MAX:
@@ -91,12 +91,12 @@ def bounded(
             )
         return {**section, "trials": total}
     most = model.TRIALS_MAX if total is None else min(total, model.TRIALS_MAX)
-    if given > most:
+    if asked > most:
         why = f"{most:,} are the most of a sweep"
         if most == total:
             why = f"there are {total:,} combinations, and each is tried once"
         fields.change(path, why if total != 1 else "there is one combination", "sweep.trials")
-    return {**section, "trials": min(given, most)}
+    return {**section, "trials": min(asked, most)}
 
 
 def _combinations(

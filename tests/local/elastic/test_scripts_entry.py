@@ -53,8 +53,8 @@ def test_a_plain_program_finds_the_reporter(entry: Path) -> None:
     words = ("-c", "import sys, allranks_report; print(sys.path.index('/own'))")
     for _ in range(2):
         process = start("/bin/sh", entry, "exec", sys.executable, *words)
-        said = process.stderr.replace("allranks: running setup\n", "")
-        assert ("found\n1\n", "") == (process.stdout, said)
+        errors = process.stderr.replace("allranks: running setup\n", "")
+        assert ("found\n1\n", "") == (process.stdout, errors)
         (entry.parent / "sitecustomize.py").unlink(missing_ok=True)  # runPolicy.diagnose: false
 
 

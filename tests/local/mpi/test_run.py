@@ -297,9 +297,9 @@ def test_a_standstill_is_told_and_ended(machine: Machine, chart: Chart) -> None:
     policy = {"stallSeconds": 2, "onStall": "end"}
     outcome = machine.run(*chart(_WAIT, mpi={"numWorkers": 1}, runPolicy=policy))
     assert (Phase.FAILED, names.EXIT_STALLED) == (outcome.status.phase, outcome.status.exit_code)
-    told = [text for text in outcome.texts if "no progress: rank" in text]
+    places = [text for text in outcome.texts if "no progress: rank" in text]
     where = "is at script:11 in <module>, in no collective"
-    assert [f"allranks: no progress: rank {rank} {where}" for rank in range(2)] == sorted(told)
+    assert [f"allranks: no progress: rank {rank} {where}" for rank in range(2)] == sorted(places)
     assert outcome.status.failure is not None
     assert outcome.status.failure.message.startswith("no progress for 2 s: no rank computes")
 

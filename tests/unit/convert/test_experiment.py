@@ -111,8 +111,8 @@ def test_trials_that_there_may_be_stay_as_many() -> None:
 )
 def test_a_space_that_no_sweep_has_is_refused_at_its_field(space: str) -> None:
     """What `validate` would say of a parameter is said of the field that it is made of."""
-    given = f"{{name: b, parameterType: int, feasibleSpace: {{{space}}}}}"
-    problem = refusal(_grid(f"[{A}, {given}]", 5))
+    parameter = f"{{name: b, parameterType: int, feasibleSpace: {{{space}}}}}"
+    problem = refusal(_grid(f"[{A}, {parameter}]", 5))
     assert problem.path == "spec.parameters[1].feasibleSpace"
     assert problem.hint
 

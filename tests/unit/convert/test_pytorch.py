@@ -40,8 +40,8 @@ def lost(conversion: Conversion) -> dict[str, str]:
 def test_pods_whose_deepspeed_names_no_hosts_trained_alone() -> None:
     """They train together here, which is said; with a file of hosts, or as one pod, they did."""
     command = ["deepspeed", "--num_gpus=8", "t.py"]
-    said = lost(convert({"command": command, **GPUS}))
-    assert {True} == {"each of 2 pods trained by itself" in why for why in said.values()}
+    losses = lost(convert({"command": command, **GPUS}))
+    assert {True} == {"each of 2 pods trained by itself" in why for why in losses.values()}
     assert not lost(convert({"command": command, **GPUS}, Worker={"replicas": 1}))
     hosts = convert({"command": [*command[:2], "--hostfile=/h", "t.py"], **GPUS})
     assert (2, 8, {}) == (hosts.values["nodes"], hosts.values["gpusPerNode"], lost(hosts))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from allranks_operator.missing_permissions import ResultCallback
 
 
-class PodLog:
+class PodLogs:
     """Reads the ends of pods' logs."""
 
     def __init__(self, api: Api, on_result: ResultCallback = ignore_result) -> None:
