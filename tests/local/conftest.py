@@ -72,15 +72,23 @@ def job(name: str, *containers: dict[str, Any], nodes: int = 1, **spec: Any) -> 
     }
 
 
-def first_process(processes: Iterable[psutil.Process], pod: str) -> psutil.Process:
-    """The process that a pod consists of, which the others of the pod belong to."""
-    parents = {}
-    for process in processes:
-        with suppress(psutil.Error, OSError):  # it has ended since it was listed
-            if pod == process.environ().get("POD_NAME"):
-                parents[process] = process.ppid()
-    pids = {parent.pid for parent in parents}
-    (first,) = (process for process, parent in parents.items() if parent not in pids)
+def first_process(processes: Callable[[], Iterable[psutil.Process]], pod: str) -> psutil.Process:
+    """The process that a pod consists of, which the others of the pod belong to.
+
+    A process whose parent has ended since they were listed looks like one, until it ends too.
+    """
+
+    def firsts() -> list[psutil.Process]:
+        parents = {}
+        for process in processes():
+            with suppress(psutil.Error, OSError):  # it has ended since it was listed
+                if pod == process.environ().get("POD_NAME"):
+                    parents[process] = process.ppid()
+        pids = {parent.pid for parent in parents}
+        return [process for process, parent in parents.items() if parent not in pids]
+
+    first: psutil.Process
+    (first,) = until(lambda: len(listed := firsts()) == 1 and listed, f"one first process in {pod}")
     return first
 
 

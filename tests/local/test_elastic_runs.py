@@ -112,7 +112,7 @@ def plan(machine: Machine, name: str) -> dict[str, Any]:
 
 def kill(machine: Machine, name: str) -> None:
     """Send SIGKILL to the first process of a pod."""
-    first_process(machine.processes(), name).kill()
+    first_process(machine.processes, name).kill()
 
 
 def addresses(machine: Machine) -> dict[str, str]:

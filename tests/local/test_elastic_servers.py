@@ -102,7 +102,7 @@ def running() -> set[str]:
 def kill(pod: str) -> None:
     """End a pod's first process, unasked."""
     mark = [str(store.run_folder("servers", "default").path)]
-    first_process(process_tree.find_marked(names.ENV_RUN, mark), pod).kill()
+    first_process(lambda: process_tree.find_marked(names.ENV_RUN, mark), pod).kill()
 
 
 def pods(*numbers: str) -> set[str]:

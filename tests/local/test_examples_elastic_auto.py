@@ -48,10 +48,8 @@ def events() -> list[tuple[str, str]]:
 
 def process(pod: str) -> psutil.Process:
     """The first process of a pod."""
-    processes = process_tree.find_marked(
-        names.ENV_RUN, [str(store.run_folder("auto", "default").path)]
-    )
-    return first_process(processes, pod)
+    mark = [str(store.run_folder("auto", "default").path)]
+    return first_process(lambda: process_tree.find_marked(names.ENV_RUN, mark), pod)
 
 
 def specs() -> dict[str, Any]:

@@ -83,7 +83,6 @@ class Settings:
         codes = env.get("ALLRANKS_FATAL_EXIT_CODES", "")
         self.fatal = frozenset(int(code) for code in codes.split(",") if code)
         self.backend = env.get("PET_RDZV_BACKEND", "static")
-        self.rendezvous_id = rendezvous_id(env)
         self.termination_log = env.get("ALLRANKS_TERMINATION_LOG", "")
         self.marker = env.get("ALLRANKS_FINISHED_MARKER", "")
         self.pod = env.get("POD_NAME") or env.get("HOSTNAME") or socket.gethostname()
@@ -111,7 +110,10 @@ class Settings:
 
 
 def rendezvous_id(env):
-    """The id under which the nodes meet; those with different code never train together."""
+    """The id under which the nodes meet; those with different code never train together.
+
+    It is of the code in place now: newer code changes the variables while the launcher runs.
+    """
     name = env.get("PET_RDZV_ID", "")
     if name and env.get("ALLRANKS_WORKSPACE_GENERATION"):
         name += "-" + env["ALLRANKS_WORKSPACE_DIGEST"][len("sha256:") :][:12]
@@ -237,7 +239,9 @@ def begin_preflight(settings):
     """Start to look at the nodes of the job (preflight.py); None where that is not asked."""
     if not os.environ.get("ALLRANKS_PREFLIGHT"):
         return None
-    return beside("preflight").begin(os.environ, settings, say, beside, listens)
+    return beside("preflight").begin(
+        os.environ, settings, say, beside, listens=listens, rendezvous_id=rendezvous_id(os.environ)
+    )
 
 
 def preflight_code(settings, preflight):
@@ -299,8 +303,8 @@ def node_options(settings, env):
         value = env.get("ALLRANKS_" + name.upper().replace("-", "_"))
         if value:
             options += ["--" + name, value]
-    if settings.rendezvous_id != env.get("PET_RDZV_ID", ""):
-        options += ["--rdzv-id", settings.rendezvous_id]
+    if rendezvous_id(env) != env.get("PET_RDZV_ID", ""):
+        options += ["--rdzv-id", rendezvous_id(env)]
     if settings.backend != "c10d" or not settings.host:
         return options
     conf = [env["PET_RDZV_CONF"]] if env.get("PET_RDZV_CONF") else []

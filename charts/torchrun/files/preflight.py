@@ -61,7 +61,7 @@ class Plan:
         arrive_seconds, seconds: for all to come, and for what is measured then.
     """
 
-    def __init__(self, env, settings):
+    def __init__(self, env, settings, rendezvous_id):
         """Read what the chart asks, in the environment and in the launcher's settings."""
         asked = json.loads(env["ALLRANKS_PREFLIGHT"])
         self.level = LEVELS[asked["level"]]
@@ -84,7 +84,7 @@ class Plan:
         self.nodes = 1 if self.alone else int(nodes) + int(env.get("ALLRANKS_SPARES") or 0)
         if self.nodes == 1:
             self.node, self.host = 0, ""  # a gang of its own
-        self.training_key = "torch.rendezvous." + settings.rendezvous_id
+        self.training_key = "torch.rendezvous." + rendezvous_id
         self.is_newer_code = bool(env.get("ALLRANKS_WORKSPACE_GENERATION"))
 
     def pod_of(self, node):
@@ -616,7 +616,7 @@ def end_with(parent):
         os._exit(1)
 
 
-def begin(env, settings, say, beside, listens):
+def begin(env, settings, say, beside, *, listens, rendezvous_id):
     """Start the preflight that the chart asks for.
 
     Args:
@@ -625,8 +625,9 @@ def begin(env, settings, say, beside, listens):
         say: writes a line to the pod's log.
         beside: loads a module of this folder.
         listens: whether something accepts connections at a host and port.
+        rendezvous_id: under which the nodes meet to train.
     """
     beside("preflight_checks")
-    preflight = Preflight(Plan(env, settings), say, listens)
+    preflight = Preflight(Plan(env, settings, rendezvous_id), say, listens)
     preflight.start()
     return preflight

@@ -375,7 +375,10 @@ def test_pods_with_different_code_never_train_together(
 
 
 def test_the_id_of_the_rendezvous_has_the_digest_of_newer_code() -> None:
-    """Nodes with newer code meet under another id than those with the job's own."""
+    """Nodes with newer code meet under another id than those with the job's own.
+
+    The launcher has read its settings by the time newer code comes.
+    """
     path = CHARTS / "torchrun/files/launch.py"
     spec = importlib.util.spec_from_file_location("pod_launch", path)
     assert spec is not None
@@ -390,7 +393,8 @@ def test_the_id_of_the_rendezvous_has_the_digest_of_newer_code() -> None:
         "ALLRANKS_WORKSPACE_DIGEST": "sha256:" + "0123456789abcdef" * 4,
     }
     own = ["--rdzv-conf", "is_host=1"]
-    assert own == launch.node_options(launch.Settings(env), env)
+    settings = launch.Settings(env)
+    assert own == launch.node_options(settings, env)
     env["ALLRANKS_WORKSPACE_GENERATION"] = "3"
     newer = ["--rdzv-id", "big-0123456789ab"]
-    assert [*newer, *own] == launch.node_options(launch.Settings(env), env)
+    assert [*newer, *own] == launch.node_options(settings, env)
