@@ -1,4 +1,4 @@
-"""Ranks that hang, each gang in another way: one process loads torch, and forks the ranks of all.
+"""Gangs of ranks, most of which hang: one process loads torch, and forks the ranks of all.
 
     hanging.py FOLDER    prints "ready" when all ranks are started; FOLDER/GANG is of a gang
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import json
 import os
 import signal
 import sys
@@ -16,12 +17,14 @@ import threading
 import time
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
 
 HOOK = Path(__file__).parents[2] / "charts/torchrun/files/sitecustomize.py"
 SECONDS = 300.0
+CALLS, ASKED_AT = 600, 300
 
 
 def load_batch() -> None:
@@ -118,23 +121,49 @@ def cycle(rank: int, _: Path) -> None:
     dist.all_reduce(torch.ones(3), group=groups[rank])
 
 
+def asked(rank: int, folder: Path) -> None:
+    """Rank 1 is asked to save; each writes at which calls it should, and how many were exchanges.
+
+    It makes no collectives of its own.
+    """
+    file = folder / f"save-{rank}"
+    file.write_text("0 ")
+    os.environ["ALLRANKS_SAVE_FILE"] = str(file)
+    progress = load(HOOK.parents[2] / "library/files/allranks_progress.py")
+    calls = []
+    for call in range(CALLS):
+        if call == ASKED_AT and rank == 1:
+            file.write_text(f"{time.time_ns()} ")
+        if progress.should_save():
+            calls.append(call)
+    exchanges = dist.distributed_c10d._get_default_group()._get_sequence_number_for_group()
+    (folder / "new").with_suffix(f".{rank}").write_text(json.dumps([calls, exchanges]))
+    (folder / "new").with_suffix(f".{rank}").replace(folder / f"calls-{rank}")
+    load_batch()
+
+
 GANGS = {
     gang.__name__: gang
-    for gang in (absent, mismatch, slow, healthy, frozen, fifo, deadlock, stuck, cycle)
+    for gang in (absent, mismatch, slow, healthy, frozen, fifo, deadlock, stuck, cycle, asked)
 }
 WORLDS = {"absent": 3, "mismatch": 3}
+
+
+def load(path: Path) -> Any:
+    """A module of a chart's files."""
+    spec = importlib.util.spec_from_file_location(f"pod_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def run(name: str, rank: int, folder: Path) -> None:
     """Be a rank of a gang."""
     world = WORLDS.get(name, 2)
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(world), ALLRANKS_POD_UID=name)
-    spec = importlib.util.spec_from_file_location("hook", HOOK)
-    assert spec is not None
-    assert spec.loader is not None
-    hook = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(hook)
-    armed = hook.Armed(signal.SIGRTMAX - 7)
+    armed = load(HOOK).Armed(signal.SIGRTMAX - 7)
     armed.start_thread()
     torch.set_num_threads(1)
     store = dist.FileStore(str(folder / "store"), world)

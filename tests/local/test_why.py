@@ -31,8 +31,8 @@ _COLLECTOR = hanging.HOOK.with_name("why.py")
 
 
 @pytest.fixture(scope="module")
-def gangs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """All gangs, hanging side by side."""
+def gangs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of all gangs, which live side by side."""
     folder = tmp_path_factory.mktemp("gangs")
     words = [sys.executable, hanging.__file__, str(folder)]
     env = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"}
@@ -40,7 +40,7 @@ def gangs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         try:
             assert run.stdout is not None
             assert b"ready\n" == run.stdout.readline()
-            yield
+            yield folder
         finally:
             os.killpg(run.pid, signal.SIGKILL)
 
@@ -103,6 +103,42 @@ def test_a_hang_is_named(gang: str, state: str, sentence: str) -> None:
     )
     blamed = {"healthy": [], "cycle": [0, 1]}.get(gang, [1])
     assert blamed == [place.rank for place in diagnosis.blamed]
+
+
+@pytest.mark.usefixtures("gangs")
+def test_a_look_for_standstills_costs_ranks_that_make_steps_next_to_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only who has entered no collective since the last look writes its flight recorder."""
+    stall, why = (hanging.load(hanging.HOOK.with_name(f"{name}.py")) for name in ("stall", "why"))
+    eyes = stall.Eyes(why)
+    monkeypatch.setenv(names.ENV_POD_UID, "healthy")
+
+    def moving() -> list[Any]:
+        views = eyes.look()
+        return views if 2 == len(views) and all(view.moves for view in views) else []
+
+    assert [None, None] == [view.groups for view in until(moving, "steps", seconds=60)]
+
+    def groups() -> list[Any]:
+        return [view.groups for view in eyes.look(closely=True) if view.groups]
+
+    until(lambda: 2 == len(groups()), "the recorders of both ranks", seconds=60)
+    monkeypatch.setenv(names.ENV_POD_UID, "absent")
+    eyes = stall.Eyes(why)
+    until(lambda: any(view.pending for view in eyes.look()), "a rank that waits", seconds=60)
+    assert not [view.rank for _ in range(3) for view in eyes.look() if view.moves]
+
+
+def test_ranks_save_at_one_call_and_exchange_at_few(gangs: Path) -> None:
+    """One is asked, all save at the same call soon after; short steps do not exchange at each."""
+    files = [gangs / f"asked/calls-{rank}" for rank in range(2)]
+    until(lambda: all(file.exists() for file in files), "the calls of both ranks", seconds=120)
+    (first, exchanges), (second, _) = (json.loads(file.read_text()) for file in files)
+    (call,) = first
+    assert first == second
+    assert hanging.ASKED_AT < call < hanging.ASKED_AT + 70  # two exchanges, 32 calls apart
+    assert exchanges < hanging.CALLS / 2
 
 
 def test_a_standstill_is_explained_reported_and_ended(

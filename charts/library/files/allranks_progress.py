@@ -31,6 +31,7 @@ Standard library; Python 3.8 or newer.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import http.client
 import json
@@ -45,8 +46,11 @@ from urllib.parse import urlsplit
 INTERVAL_SECONDS = 2.0
 LINE_SECONDS = 10.0
 TIMEOUT_SECONDS = 5.0
+CALLS_MAX = 1 << 14  # in an interval; of more the oldest are forgotten
 _RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "JOB_COMPLETION_INDEX")
 SAME_NANOSECONDS = 10 * 10**9  # requests so near are one: each pod of a job is told by itself
+EXCHANGE_SECONDS = 0.5  # from one exchange of requests to save to the next, where steps are short
+EXCHANGE_CALLS = 32  # and in calls, at most: the next steps may take longer than the last
 _WINDOW_SECONDS = 60.0  # a pause that is longer is no step: an evaluation, a checkpoint
 
 
@@ -64,34 +68,48 @@ class Reporter:
         self._writes = env.get("ALLRANKS_PROGRESS") == "log" and self.rank == 0
         self.active = bool(self._url.port) or self._writes
         self._lock, self._sending = threading.Lock(), threading.Lock()
+        # An entry for each call in the loop: the time, words and metrics, or seconds of work.
+        self._calls = collections.deque(maxlen=CALLS_MAX)
         self._said, self._metrics = {}, {}
         self._last_step = self._last_at = None
         self._seconds, self._work, self._steps, self._worked = 0.0, 0.0, 0, False
-        self._thread, self._wakes, self._is_new = None, threading.Event(), False
+        self._thread, self._is_new = None, False
         self._written_at = 0.0
 
     def say(self, words, metrics):
         """Remember words and metrics; they are sent soon."""
-        now = time.monotonic()
+        self._calls.append((time.monotonic(), words, metrics))
+        if self._thread is None:
+            self._start()
+
+    def worked(self, seconds):
+        """Count what this process did by itself."""
+        self._calls.append(seconds)
+
+    def _start(self):
         with self._lock:
-            self._said.update(words)
-            self._metrics.update(metrics)
-            step = words.get("step")
-            if step is not None and step != self._last_step:
-                if self._last_at is not None and now - self._last_at < _WINDOW_SECONDS:
-                    self._seconds += now - self._last_at
-                    self._steps += 1
-                self._last_step, self._last_at = step, now
-            self._is_new = True
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, daemon=True)
                 self._thread.start()
 
-    def worked(self, seconds):
-        """Count what this process did by itself."""
-        with self._lock:
-            self._work += seconds
-            self._worked = True
+    def _take(self):
+        """Add up what was said since the last time; the caller has the lock."""
+        while self._calls:
+            call = self._calls.popleft()
+            if isinstance(call, float):
+                self._work += call
+                self._worked = True
+                continue
+            at, words, metrics = call
+            self._said.update(words)
+            self._metrics.update(metrics)
+            step = words.get("step")
+            if step is not None and step != self._last_step:
+                if self._last_at is not None and at - self._last_at < _WINDOW_SECONDS:
+                    self._seconds += at - self._last_at
+                    self._steps += 1
+                self._last_step, self._last_at = step, at
+            self._is_new = True
 
     def flush(self):
         """Send what is new, now; True where it arrived."""
@@ -100,6 +118,7 @@ class Reporter:
 
     def _flush(self):
         with self._lock:
+            self._take()
             if not self._is_new:
                 return True
             body = {"rank": self.rank, **self._said}
@@ -180,13 +199,20 @@ _making = threading.Lock()
 def reporter():
     """The reporter of this process; a forked one has its own."""
     global _reporter  # noqa: PLW0603 - one for each process
-    if _reporter is None or _reporter.pid != os.getpid():
+    if _reporter is None:
         with _making:
-            if _reporter is None or _reporter.pid != os.getpid():
-                fresh = Reporter()
-                fresh.pid = os.getpid()
-                _reporter = fresh
+            if _reporter is None:
+                _reporter = Reporter()
     return _reporter
+
+
+def _after_fork():
+    """Forget the parent's reporter: it has no thread here, and its lock may be held."""
+    global _reporter, _making
+    _reporter, _making = None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def report(step=None, total=None, *, percent=None, epoch=None, epochs=None, eta=None, **metrics):
@@ -202,35 +228,43 @@ def report(step=None, total=None, *, percent=None, epoch=None, epochs=None, eta=
         metrics: numbers to show, such as loss=0.3. A tensor on a GPU is read by the background
             thread, not here.
     """
-    speaker = reporter()
+    speaker = _reporter or reporter()
     if not speaker.active:
         return
-    words = {
-        "step": step,
-        "total": total,
-        "percent": percent,
-        "epoch": epoch,
-        "epochs": epochs,
-        "eta": eta,
-    }
-    # What a loss was computed of must not be kept for it.
-    metrics = {
-        name: value.detach() if hasattr(value, "detach") else value
-        for name, value in metrics.items()
-    }
-    speaker.say({key: value for key, value in words.items() if value is not None}, metrics)
+    words = {}
+    if step is not None:
+        words["step"] = step
+    if total is not None:
+        words["total"] = total
+    if percent is not None:
+        words["percent"] = percent
+    if epoch is not None:
+        words["epoch"] = epoch
+    if epochs is not None:
+        words["epochs"] = epochs
+    if eta is not None:
+        words["eta"] = eta
+    for name, value in metrics.items():
+        # What a loss was computed of must not be kept for it.
+        if type(value) is not float and hasattr(value, "detach"):
+            metrics[name] = value.detach()
+    speaker.say(words, metrics)
     if (step is not None and step == total) or (epoch is not None and epoch == epochs):
         speaker.flush()  # a training may end at once, without a word
 
 
-@contextlib.contextmanager
-def work():
+class work:  # noqa: N801 - it is used as a function is
     """Measure what this rank does by itself, without waiting for others."""
-    began = time.monotonic()
-    try:
-        yield
-    finally:
-        worked(time.monotonic() - began)
+
+    def __enter__(self):
+        """Begin."""
+        self._began = time.monotonic()
+
+    def __exit__(self, *_):
+        """Count it, whether it failed or not."""
+        speaker = _reporter or reporter()
+        if speaker.active:
+            speaker.worked(time.monotonic() - self._began)
 
 
 def worked(seconds):
@@ -251,7 +285,9 @@ class Saves:
         self._look()
         # By whether the pod ends: a last save is no repetition of one that was asked for before.
         self._done = {0: self._asked >> 1, 1: 0}
-        self._pending = None
+        self._group = self._pending = None
+        self._is_shared = False
+        self._stride, self._left, self._exchanged_at = 1, 0, None
         self._holds = False
 
     def should(self):
@@ -261,13 +297,28 @@ class Saves:
         if not self._holds:
             self._holds = True
             self._hold()
+        distributed = sys.modules.get("torch.distributed")
+        # None before there is a group; a torch that is built without groups has not even the class.
+        group = getattr(getattr(distributed, "group", None), "WORLD", None)
+        if group is not self._group:
+            self._enter(distributed, group)
+        if self._left:
+            self._left -= 1
+            return False
         self._look()
-        asked = self._agree(self._asked)
+        asked = self._agree(distributed, self._asked) if self._is_shared else self._asked
         at, is_last = asked >> 1, asked & 1
         if at <= self._done[is_last] + SAME_NANOSECONDS:
             return False
         self._done[is_last] = at
         return True
+
+    def _enter(self, distributed, group):
+        """Begin anew with a group: its ranks have made no calls yet."""
+        self._group, self._pending = group, None
+        self._stride, self._left, self._exchanged_at = 1, 0, None
+        is_there = group is not None and distributed.is_initialized()
+        self._is_shared = is_there and distributed.get_world_size() > 1
 
     def _look(self):
         try:
@@ -301,31 +352,35 @@ class Saves:
     def _told(self, *_):
         self._ask(time.time_ns(), is_last=True)
 
-    def _agree(self, asked):
+    def _agree(self, distributed, asked):
         """The newest request that any rank knew of at the last call; all ranks get the same.
 
-        The ranks' numbers are exchanged while the step goes on: nobody waits for an answer.
+        The ranks' numbers are exchanged while the step goes on: nobody waits for an answer. Where
+        steps are short not every call exchanges them, and all ranks leave out the same calls.
         """
-        distributed = sys.modules.get("torch.distributed")
-        try:
-            if distributed is None or not distributed.is_available():
-                return asked
-            if not distributed.is_initialized() or distributed.get_world_size() == 1:
-                return asked
-            torch = sys.modules["torch"]
-            newest = 0
-            if self._pending is not None:
-                work, tensor = self._pending
-                self._pending = None
-                work.wait()
-                newest = int(tensor.item())
-            device = "cuda" if distributed.get_backend() == "nccl" else "cpu"
-            tensor = torch.tensor([asked], dtype=torch.int64, device=device)
-            work = distributed.all_reduce(tensor, op=distributed.ReduceOp.MAX, async_op=True)
-            self._pending = work, tensor
-        except AttributeError:  # a torch without these
-            return asked
+        torch, pace, newest = sys.modules["torch"], self._pace(), 0
+        if self._pending is not None:
+            work, tensor = self._pending
+            self._pending = None
+            work.wait()
+            newest, stride = tensor.tolist()
+            self._stride = -stride
+            self._left = self._stride - 1
+        device = "cuda" if distributed.get_backend() == "nccl" else "cpu"
+        # The most of the negative: as many calls as the rank with the fewest would leave out.
+        tensor = torch.tensor([asked, -pace], dtype=torch.int64, device=device)
+        work = distributed.all_reduce(tensor, op=distributed.ReduceOp.MAX, async_op=True)
+        self._pending = work, tensor
         return newest
+
+    def _pace(self):
+        """After how many calls this rank would exchange again, by the time of the last ones."""
+        now, before = time.monotonic(), self._exchanged_at
+        self._exchanged_at = now
+        if before is None:
+            return 1
+        pace = int(self._stride * EXCHANGE_SECONDS / max(now - before, 1e-6))
+        return max(1, min(pace, 2 * self._stride, EXCHANGE_CALLS))
 
 
 _saves = None
@@ -343,8 +398,8 @@ def should_save():
     """Whether to save a checkpoint now: somebody asks for one, or this pod is about to end.
 
     Every rank calls it at the same step. Where torch.distributed is in use, all of them get the
-    same answer at the same step: one number is exchanged in the background from call to call.
-    Call it at each step, or at every tenth where steps take milliseconds.
+    same answer at the same step: numbers are exchanged in the background, twice a second where
+    steps are shorter than that. Call it at each step.
     """
     return saves().should()
 

@@ -10,8 +10,9 @@ An armed process has three files without a name, which whoever may look into /pr
     state    lines of NAME=VALUE: the process's ids and rank, the signal, the others' descriptors
     stacks   where faulthandler writes the stacks of all threads when the signal comes. It is C, and
              works where Python does not: in a call that never returns, and never gives the GIL back
-    flight   torch's flight recorder, as JSON, written by a thread that waits for a byte from the
-             pipe. It starts with the import of torch.distributed; what has no torch gets no thread
+    flight   torch's flight recorder, as JSON, or how many collectives have been entered: written by
+             a thread that waits for a byte from the pipe, which says what is asked. It starts with
+             the import of torch.distributed; what has no torch gets no thread
 
 The signal is one of the real-time ones: neither Python nor torch nor a user's checkpoint takes
 those. It is sent to the thread that waits, so that it interrupts no call of the program's.
@@ -128,19 +129,22 @@ class Armed:
             pass
 
     def start_thread(self):
-        """Wait in a thread to be asked for the flight recorder."""
+        """Wait in a thread to be asked what collectives there were."""
         self.flight = unnamed_file("flight")
         wait, wake = map(moved_up, os.pipe())
         self.wake = wake
         _thread.start_new_thread(self.answer, (wait,))
 
     def answer(self, wait):
-        """Write the flight recorder for each byte that comes."""
+        """Answer what comes: `n` is for the numbers, and any other byte for the flight recorder."""
         try:
             self.thread = _thread.get_native_id()
             self.tell()
-            while os.read(wait, 64):
-                text = flight().encode() + b"\n"
+            while True:
+                asked = os.read(wait, 64)
+                if not asked:
+                    return
+                text = (entered() if asked == b"n" else flight()).encode() + b"\n"
                 os.ftruncate(self.flight, 0)
                 os.pwrite(self.flight, text, 0)
         except Exception:  # noqa: BLE001, S110 - whatever it is, the program goes on
@@ -175,6 +179,22 @@ def groups():
     except Exception:  # noqa: BLE001 - internal to torch: without it, no members are known
         return {}
     return members
+
+
+def entered():
+    """How many collectives each process group has entered, by its name, as JSON; null if unknown.
+
+    It takes some microseconds; to write down the flight recorder takes some milliseconds.
+    """
+    import json
+
+    module = sys.modules.get("torch.distributed.distributed_c10d")
+    try:
+        names = dict(module._world.pg_names)
+        numbers = {name: group._get_sequence_number_for_group() for group, name in names.items()}
+        return json.dumps(numbers)
+    except Exception:  # noqa: BLE001 - internal to torch, and some backends do not count
+        return "null"
 
 
 class StartWithTorch:

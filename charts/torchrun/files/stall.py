@@ -11,9 +11,10 @@ The pod's log has what it saw, and a file beside the run's checkpoints the stack
 (`Reports`). Rank 0's log has the sentence as a line of progress, too: whoever reads that (`status`,
 the operator, which writes an Event) knows that the run stands still, until the next such line.
 
-The look costs a rank what it takes to write its flight recorder (sitecustomize.py), some
-milliseconds, and is taken 20 times within the limit, at most once in a second. Standard library;
-Python 3.8 or newer.
+A look is taken 20 times within the limit, at most once in a second. It asks a rank how many
+collectives it has entered, which costs nothing; only where that is the same as at the look before,
+the rank writes its flight recorder (sitecustomize.py), which costs it some milliseconds. Standard
+library; Python 3.8 or newer.
 """
 
 import contextlib
@@ -46,13 +47,14 @@ class RankView:
     Attributes:
         rank: its number.
         pid: its process.
-        groups: its process groups, as why.py gives them; None where it has not answered.
+        groups: its process groups, as why.py gives them; None where it has not answered, or moves.
         used: seconds of processor time so far.
+        moves: whether it has entered a collective since the look before.
     """
 
-    def __init__(self, rank, pid, groups, used):
+    def __init__(self, rank, pid, groups, used, *, moves=False):
         """Take what was seen."""
-        self.rank, self.pid, self.groups, self.used = rank, pid, groups, used
+        self.rank, self.pid, self.groups, self.used, self.moves = rank, pid, groups, used, moves
 
     @property
     def numbers(self):
@@ -77,22 +79,45 @@ class Eyes:
         """`why` is the module why.py."""
         self._why = why
         self.seen = []  # what `places` saw last
+        self._ranks = {}  # their processes, as they were found last
+        self._entered = {}  # by process: how many collectives of each group, at the last look
 
-    def look(self):
-        """The ranks now."""
+    def look(self, *, closely=False):
+        """The ranks now; `closely` has those that move say which collectives they are in, too."""
         deadline = time.monotonic() + ANSWER_SECONDS
+        moving = {} if closely else self._moving(deadline)
+        if moving and len(moving) == len(self._ranks):
+            return list(moving.values())
+        self._ranks = self._why.ranks(self._why.processes())
         asked = []
-        for rank, process in self._why.ranks(self._why.processes()).items():
+        for rank, process in self._ranks.items():
+            if rank in moving:
+                continue
             try:
                 armed = self._why.Armed.of(process)
                 is_asked = armed is not None and armed.ask_flight()
                 asked.append((rank, process.pid, armed if is_asked else None, process.seconds()))
             except (OSError, ValueError, IndexError):
                 continue  # it has just ended
-        return [
+        return list(moving.values()) + [
             RankView(rank, pid, ((armed and armed.flight(deadline)) or {}).get("groups"), used)
             for rank, pid, armed, used in asked
         ]
+
+    def _moving(self, deadline):
+        """The ranks that have entered a collective since the look before, of those known then."""
+        before, self._entered, moving = self._entered, {}, {}
+        for rank, process in self._ranks.items():
+            try:
+                armed, pid, used = self._why.Armed.of(process), process.pid, process.seconds()
+            except (OSError, ValueError, IndexError):
+                continue  # it has just ended
+            numbers = None if armed is None else armed.entered(deadline)
+            if numbers is not None:
+                self._entered[pid] = numbers
+                if before.get(pid, numbers) != numbers:
+                    moving[rank] = RankView(rank, pid, None, used, moves=True)
+        return moving
 
     def places(self):
         """Where each rank is: the innermost call of its program."""
@@ -136,11 +161,14 @@ class Quiet:
             now: the time.
         """
         numbers = {view.rank: (view.pid, view.numbers) for view in views if view.groups is not None}
+        moving = {view.rank: None for view in views if view.moves}
         before = {} if self._numbers is None else self._numbers
-        # A rank that has not answered this time has not moved.
-        if any(before.get(rank) != number for rank, number in numbers.items()) or not views:
+        # A rank that has not answered this time has not moved; and of one that moved at the look
+        # before, there are no numbers to compare these with.
+        moved = any(before.get(rank, ()) not in (None, number) for rank, number in numbers.items())
+        if moved or moving or not views:
             self.since = now
-        self._numbers = {**before, **numbers}
+        self._numbers = {**before, **numbers, **moving}
         self.since = max(self.since, wrote_at)
         passed = max(now - self._looked_at, 0.001)
         used = [view.used - self._used.get(view.pid, 0.0) for view in views]
@@ -349,6 +377,8 @@ class Watcher:
             board.ask()
         elif not board.is_asked() and not (stands and (quiet.waits or quiet.idles)):
             return False
+        if any(view.moves for view in views):  # another pod asked
+            views = self.eyes.look(closely=True)
         own = report(attempt.pod, attempt.node, views, self.eyes.places(), now - quiet.since)
         board.say(own)
         for rank in own["ranks"]:

@@ -224,6 +224,17 @@ class Armed:
 
     def ask_flight(self):
         """Have it write its flight recorder; whether it is there to do that."""
+        return self._ask(b"f")
+
+    def entered(self, deadline):
+        """How many collectives each of its process groups has entered; None if that is unknown."""
+        try:
+            text = self._answer(deadline) if self._ask(b"n") else "null"
+            return json.loads(text or "null") or None
+        except (OSError, ValueError):
+            return None
+
+    def _ask(self, what):
         path, wake = self._path("flight"), self._path("wake")
         if not self.answers or path is None or wake is None:
             return False
@@ -233,7 +244,7 @@ class Armed:
         except OSError:
             return False
         try:
-            os.write(pipe, b"f")
+            os.write(pipe, what)
         except BlockingIOError:  # it has not answered for long, and will be no sooner asked
             pass
         finally:
@@ -242,11 +253,16 @@ class Armed:
 
     def flight(self, deadline):
         """The flight recorder, shortened; None where it does not answer."""
+        text = self._answer(deadline)
+        return None if text is None else shortened(text)
+
+    def _answer(self, deadline):
+        """What it has written; None where it does not answer."""
         path = self._path("flight")
         while path is not None:
             text = read(path, FLIGHT_MAX)
             if text.endswith("\n"):
-                return shortened(text)
+                return text
             if time.monotonic() > deadline:
                 return None
             time.sleep(POLL)

@@ -47,6 +47,16 @@ def test_steps_and_lines_are_progress(stall: Any) -> None:
     assert not _quiet(stall, (10, _group(5, 4), 9, 0), (20, _group(5, 4), 18, 15)).lasts(10, 20)
 
 
+def test_a_rank_that_moved_and_then_waits_stands_still_since_it_moved(stall: Any) -> None:
+    """Of a rank that moves there are no numbers: the first ones after it are no news."""
+    quiet = _quiet(stall, (10, _group(4, 4), 9, 0))
+    quiet.update([stall.RankView(3, 7, None, 18, moves=True)], 0.0, 20)
+    assert not quiet.lasts(1, 20)
+    quiet.update([stall.RankView(3, 7, _group(9, 8), 27)], 0.0, 30)
+    assert quiet.lasts(10, 30)
+    assert quiet.waits
+
+
 def test_what_computes_without_a_recorder_goes_on(stall: Any) -> None:
     """Without torch only ranks that do nothing stand still."""
     assert not _quiet(stall, (10, None, 9, 0), (20, None, 18, 0)).lasts(5, 20)
