@@ -71,6 +71,31 @@ def test_the_exit_code_is_the_jobs(allranks: Program) -> None:
     assert "demo  Failed" in allranks("wait", "demo", "--for", "succeeded", code=1)
 
 
+def test_a_run_is_started_anew_off_the_node_that_its_preflight_names(
+    allranks: Program, make_nodes: MakeNodes
+) -> None:
+    """As long as a new node is named; the pods of the next start go elsewhere."""
+    selector = make_nodes(2)
+    (prefix,) = selector.values()
+    nodes = [f"{prefix}-{number:04}" for number in range(2)]
+    values = job(ends="1s", code=names.EXIT_PREFLIGHT)
+    values["scheduling"]["nodeSelector"] = selector
+    values["podTemplate"]["metadata"]["annotations"][kwok.SAYS] = (
+        f"preflight: node {nodes[0]} (pod demo-0): clock 9 s, at most 2\n"
+        f"keep the job off it: scheduling.avoidNodes: [{nodes[0]}]"
+    )
+    output = allranks("run", "demo", code=names.EXIT_PREFLIGHT, values=values)
+    assert f"clock 9 s, at most 2; starting demo anew without {nodes[0]}" in output
+    assert f"demo is not started anew: it avoids {nodes[0]} already" in output
+    assert {nodes[1]} == {
+        pod["spec"].get("nodeName")
+        for pod in allranks.items("v1/pods")
+        if "deletionTimestamp" not in pod["metadata"]
+    }
+    status = allranks.json("status", "demo")
+    assert ("Failed", "PreflightFailed") == (status["phase"], status["failure"]["reason"])
+
+
 def _ends(after: str, code: int) -> dict[str, Any]:
     """Of a role whose fake pods end so."""
     notes = {kwok.ENDS_AFTER: after, kwok.EXIT_CODE: str(code)}

@@ -34,13 +34,15 @@ class Job(NamedTuple):
     """A job of so many nodes.
 
     One of them may be `limited`: it can write no file of more than 64 KiB, as a pod whose quota is
-    used up. One may be `absent`. Where the `training` goes on, it has the store.
+    used up. One may be `absent`. Where the `training` goes on, it has the store. One may be
+    `replaced`, while the last node has not come yet.
     """
 
     nodes: int
     limited: int = -1
     absent: int = -1
     training: bool = False
+    replaced: int = -1
 
 
 JOBS = {
@@ -48,26 +50,33 @@ JOBS = {
     "limited": Job(3, limited=2),
     "absent": Job(2, absent=1),
     "training": Job(2, absent=0, training=True),
+    "replaced": Job(3, replaced=1),
 }
 
 
 def main(folder: Path) -> None:
     """Run all jobs to their ends."""
-    pids, stores = {}, []
+    pids, stores, addresses = {}, [], {}
+
+    def start(name: str, node: int) -> None:
+        pid = os.fork()
+        if not pid:
+            try:
+                launch(folder / name, JOBS[name], node, *addresses[name])
+            finally:
+                os._exit(99)
+        pids[name, node] = pid
+
     for index, (name, job) in enumerate(JOBS.items()):
         host = f"127.0.0.{11 + index}"
         with socket.socket() as probe:
             probe.bind((host, 0))
             port = probe.getsockname()[1]
         (folder / name).mkdir()
-        for node in set(range(job.nodes)) - {job.absent}:
-            pid = os.fork()
-            if not pid:
-                try:
-                    launch(folder / name, job, node, host, port)
-                finally:
-                    os._exit(99)
-            pids[name, node] = pid
+        addresses[name] = host, port
+        late = job.nodes - 1 if job.replaced > 0 else -1
+        for node in set(range(job.nodes)) - {job.absent, late}:
+            start(name, node)
         if job.training:
             stores.append((host, port))
     for host, port in stores:  # of an agent of torchrun that has begun
@@ -82,10 +91,25 @@ def main(folder: Path) -> None:
             time.sleep(0.05)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
+    for name, job in JOBS.items():
+        if job.replaced > 0:
+            replace(pids[name, job.replaced], job.replaced, *addresses[name])
+            start(name, job.replaced)
+            start(name, job.nodes - 1)
     codes: dict[str, dict[int, int]] = {name: {} for name in JOBS}
     for (name, node), pid in pids.items():
         codes[name][node] = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     sys.stdout.write(json.dumps(codes) + "\n")
+
+
+def replace(pid: int, node: int, host: str, port: int) -> None:
+    """Kill a launcher once the others know of its preflight."""
+    store = torch.distributed.TCPStore(host, port, wait_for_workers=False)  # type: ignore[attr-defined]
+    deadline = time.monotonic() + 60
+    while not store.check([f"allranks/preflight/comes/{node}"]) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
 
 
 def launch(folder: Path, job: Job, node: int, host: str, port: int) -> None:

@@ -22,8 +22,9 @@ pytestmark = [pytest.mark.local, pytest.mark.timeout(300)]
 def test_gangs(tmp_path: Path) -> None:
     """A node that is fit trains; one that is not is named by all pods, and nothing trains with it.
 
-    A pod that never comes is named as well, and may be tried again. A pod that comes to a training
-    that goes on already does not wait for a preflight.
+    A pod that never comes is named as well, and may be tried again; so may all where a pod was lost
+    meanwhile, whose node is not at fault. A pod that comes to a training that goes on already does
+    not wait for a preflight.
     """
     words = [sys.executable, launchers.__file__, str(tmp_path)]
     result = subprocess.run(words, stdout=subprocess.PIPE, check=True, timeout=240)
@@ -55,5 +56,9 @@ def test_gangs(tmp_path: Path) -> None:
     assert {"0": 1} == codes["absent"], logs
     absent = (tmp_path / "absent/message.0").read_text()
     assert absent == "preflight: pod big-1: did not come within 3 s"
+
+    assert dict.fromkeys("012", 1) == codes["replaced"], logs
+    replaced = (tmp_path / "replaced/message.0").read_text()
+    assert replaced == "preflight: node b1 (pod big-1): was lost meanwhile, and came again"
 
     assert "no preflight: the training goes on already" in logs["training/log.1"]
