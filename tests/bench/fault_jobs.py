@@ -211,8 +211,14 @@ class Job:
 
     @property
     def victim(self) -> str:
-        """The name of the pod that faults meet: rank 1's, or the server's."""
-        return self.pod(*self.way.victim[1:])
+        """The name of the pod that faults meet: rank 1's, or the server's.
+
+        Where there is a spare, rank 1 is not always in the pod with the index 1.
+        """
+        _, role, index = self.way.victim
+        data = Path(f"/proc/{self.process()}/environ").read_bytes()
+        environment = dict(entry.partition(b"=")[::2] for entry in data.split(b"\0"))
+        return self.pod(role, int(environment.get(b"JOB_COMPLETION_INDEX", index)))
 
     @property
     def lead(self) -> str:

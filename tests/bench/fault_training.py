@@ -40,6 +40,7 @@ PACE, EVERY = float(ENV["PACE"]), int(ENV["EVERY"])
 CHECKPOINT, STEPS = FOLDER / "checkpoint", FOLDER / "steps"
 PORT = 29400
 FULL = 64 * 2**20
+SERVER_SECONDS = 20.0  # without a word from the server: as long as gRPC's keepalive takes
 
 
 def record(**fields: int) -> None:
@@ -189,6 +190,7 @@ def work(host: str, port: int, index: int) -> None:
     name_process(index)
     while True:
         server = connected(host, port)
+        server.settimeout(SERVER_SECONDS)
         with contextlib.suppress(OSError):
             server.sendall(b"?")
             answer = server.recv(12)

@@ -309,6 +309,14 @@ class StallBoard:
         """Whether they are to."""
         return self._store.check(["allranks/stall-asked"])
 
+    def end(self):
+        """Have all pods end their ranks."""
+        self._store.set("allranks/stall-ended", "1")
+
+    def is_ended(self):
+        """Whether they are to."""
+        return self._store.check(["allranks/stall-ended"])
+
     def reports(self, nodes):
         """What they have said."""
         keys = ["allranks/stall/%d" % node for node in range(min(nodes, NODES_MAX))]
@@ -388,10 +396,29 @@ class Watcher:
             self._conclude(attempt, board, own)
         else:
             self.reports.keep("", self.eyes.seen)
+            if self.ends:
+                self._end_with_rank0(board)
         return True
 
+    def _patience(self):
+        """Until when it is waited for the other pods."""
+        return time.monotonic() + GATHER_SECONDS + min(self.seconds / LOOKS, LOOK_MOST)
+
+    def _end_with_rank0(self, board):
+        deadline = self._patience()
+        while not board.is_ended() and time.monotonic() < deadline:
+            time.sleep(0.2)
+        if board.is_ended():
+            self._kill()
+
+    def _kill(self):
+        """End the ranks of this pod: what stands still can save nothing, and may not hear."""
+        for view in self.eyes.look():
+            with contextlib.suppress(OSError):
+                os.kill(view.pid, signal.SIGKILL)
+
     def _conclude(self, attempt, board, own):
-        deadline = time.monotonic() + GATHER_SECONDS + min(self.seconds / LOOKS, LOOK_MOST)
+        deadline = self._patience()
         while board.count() < attempt.nodes and time.monotonic() < deadline:
             time.sleep(0.2)
         rank, pod, node, sentence = verdict(board.reports(attempt.nodes) or [own], self.seconds)
@@ -405,6 +432,5 @@ class Watcher:
         self.say("ending this attempt with exit code %d (runPolicy.onStall)" % EXIT_STALLED)
         entry = {"rank": rank, "code": EXIT_STALLED, "pod": pod, "node": node}
         attempt.board.enter(lambda: dict(entry, lines=sentence, follows=False))
-        for view in self.eyes.look():
-            with contextlib.suppress(OSError):
-                os.kill(view.pid, signal.SIGKILL)  # what stands still can save nothing
+        board.end()
+        self._kill()

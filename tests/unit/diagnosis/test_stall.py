@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
+import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -119,3 +122,38 @@ def test_the_place_is_the_programs_own(stall: Any) -> None:
     )
     assert "train.py:88 in load" == stall.place(text, 1)
     assert "" == stall.place("", 1)
+
+
+class _Store(dict[str, Any]):
+    """The store of a rendezvous, as far as standstills are written there."""
+
+    set = dict.__setitem__
+
+    def check(self, keys: list[str]) -> bool:
+        return all(key in self for key in keys)
+
+    def add(self, key: str, more: int) -> int:
+        self[key] = self.get(key, 0) + more
+        return int(self[key])
+
+
+def test_a_frozen_rank_is_ended_with_the_others(stall: Any) -> None:
+    """It hears no SIGTERM: torchrun's agent of its pod would wait for most of the grace."""
+    with subprocess.Popen(["sleep", "600"]) as rank:
+        rank.send_signal(signal.SIGSTOP)
+        view = stall.RankView(1, rank.pid, None, 0.0)
+        eyes = SimpleNamespace(look=lambda: [view], places=lambda: {1: ""}, seen=[])
+        store = _Store({"allranks/stall-asked": "1", "allranks/stall-ended": "1"})
+        attempt = SimpleNamespace(board=SimpleNamespace(store=store), node=1, nodes=2, pod="big-1")
+        watcher = stall.Watcher(
+            600,
+            ends=True,
+            eyes=eyes,
+            output=None,
+            say=lambda _: None,
+            record=lambda _: None,
+            reports=stall.Reports({}, "big-1", None),
+        )
+        assert watcher._judge(attempt, stall.Quiet(0.0), [view], 1.0)
+        assert -signal.SIGKILL == rank.wait(timeout=60)
+    assert 1 == store["allranks/stalls"]
