@@ -107,6 +107,14 @@ _RUNNERS = {
 _OF_RANKS = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK", "PET_*")
 # Words that run another command as it is.
 _WRAPPERS = ("exec", "nohup", "time", "command", "stdbuf", "unbuffer", "tini", "dumb-init", "env")
+# What a shell does itself: there is no program of that name that `exec` could start.
+_BUILTINS = frozenset(
+    {
+        *("exit", "return", "break", "continue", "shift", "wait", "trap", "eval", "source", "."),
+        *("cd", "pushd", "popd", "export", "declare", "local", "readonly", "set", "unset", ":"),
+        *("ulimit", "umask", "shopt", "alias", "builtin", "read", "[[", "let"),
+    }
+)
 # What a shell has that POSIX sh has not.
 _BASHISM = re.compile(
     r"\[\[|^\s*(?:source|declare|shopt|function)\b|<\(|<<<|\$\{[^}]*[/^,]|=\(", re.MULTILINE
@@ -224,6 +232,7 @@ def _of_script(words: Sequence[str], env: Mapping[str, str]) -> Program:
         and not main.redirections
         and all(command.after not in ("|", "|&", "||") for command in before[-1:])
         and bool(main.words)
+        and not _is_of_the_shell(main.program, text)
     )
     if not ok:
         return _whole(whole, text)
@@ -232,6 +241,13 @@ def _of_script(words: Sequence[str], env: Mapping[str, str]) -> Program:
         # A setup runs before there are ranks: it would read nothing.
         return _whole(whole, text)
     return _with_setup(result, text[: main.start], before, program, whole)
+
+
+def _is_of_the_shell(program: str, text: str) -> bool:
+    """Whether a name is one that `exec` finds no program for: a builtin, or a function of a text."""
+    name = re.escape(program)
+    function = rf"(?:^|[\s;&|])(?:function\s+{name}(?![\w-])|{name}\s*\(\s*\))"
+    return program in _BUILTINS or (bool(program) and re.search(function, text) is not None)
 
 
 def _exports(command: shell.Command) -> tuple[shell.Word, ...]:
@@ -349,6 +365,15 @@ def _with_setup(
         setup += "" if is_chained else f"\ntrue  {_GOES_ON}"
     elif goes_on:
         setup = _going_on(setup, is_chained=is_chained)
+    names = [
+        assignment.text.partition("=")[0].removesuffix("+")
+        for command in commands
+        if not command.words
+        for assignment in command.assignments
+    ]
+    text = "\n".join(result.command)
+    if any(re.search(rf"\$\{{?[#!]?{re.escape(name)}(?!\w)", text) for name in names):
+        setup = f"set -a  # the command reads these variables, too\n{setup}"
     shebang = f"#!{program if program.startswith('/') else '/bin/' + program}\n" if is_bash else ""
     why = "what stands before the program is setup, once in each pod"
     return replace(result, setup=f"{shebang}{setup}\n", changes=(*result.changes, why))
