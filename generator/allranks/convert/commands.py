@@ -107,14 +107,6 @@ _RUNNERS = {
 _OF_RANKS = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK", "PET_*")
 # Words that run another command as it is.
 _WRAPPERS = ("exec", "nohup", "time", "command", "stdbuf", "unbuffer", "tini", "dumb-init", "env")
-# What a shell does itself: there is no program of that name that `exec` could start.
-_BUILTINS = frozenset(
-    {
-        *("exit", "return", "break", "continue", "shift", "wait", "trap", "eval", "source", "."),
-        *("cd", "pushd", "popd", "export", "declare", "local", "readonly", "set", "unset", ":"),
-        *("ulimit", "umask", "shopt", "alias", "builtin", "read", "[[", "let"),
-    }
-)
 # What a shell has that POSIX sh has not.
 _BASHISM = re.compile(
     r"\[\[|^\s*(?:source|declare|shopt|function)\b|<\(|<<<|\$\{[^}]*[/^,]|=\(", re.MULTILINE
@@ -232,7 +224,7 @@ def _of_script(words: Sequence[str], env: Mapping[str, str]) -> Program:
         and not main.redirections
         and all(command.after not in ("|", "|&", "||") for command in before[-1:])
         and bool(main.words)
-        and not _is_of_the_shell(main.program, text)
+        and not shell.does_itself(main.program, text)
     )
     if not ok:
         return _whole(whole, text)
@@ -241,13 +233,6 @@ def _of_script(words: Sequence[str], env: Mapping[str, str]) -> Program:
         # A setup runs before there are ranks: it would read nothing.
         return _whole(whole, text)
     return _with_setup(result, text[: main.start], before, program, whole)
-
-
-def _is_of_the_shell(program: str, text: str) -> bool:
-    """Whether a name is one that `exec` finds no program for: a builtin, or a function of a text."""
-    name = re.escape(program)
-    function = rf"(?:^|[\s;&|])(?:function\s+{name}(?![\w-])|{name}\s*\(\s*\))"
-    return program in _BUILTINS or (bool(program) and re.search(function, text) is not None)
 
 
 def _exports(command: shell.Command) -> tuple[shell.Word, ...]:
