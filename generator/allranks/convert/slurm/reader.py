@@ -31,6 +31,8 @@ _WITHOUT = "the script goes on without it; write it into env to give it"
 _PRINTING = re.compile(r"^\s*(?:echo|printf)\b[^|>;&`\n]*$", re.MULTILINE)
 # An srun that is left where a command may stand: in $(…), behind xargs, timeout or parallel.
 _SRUN = re.compile(r"(?:^|[\s;&|(`])srun\s")
+# A question to Slurm about the state of nodes, whose answer the script reads.
+_OF_NODES = re.compile(r"(?:\$\(|`)\s*(scontrol\s+show\s+nodes?\b[^)`|]*)")
 # Beginnings of the names of variables that somebody sets in the pod.
 _TOLD = ("PET_", "OMPI_", "PMI", "ALLRANKS_", "BASH_", "CONDA_", "SLURM_ARRAY_")
 # Slurm's variables whose text is that of an option.
@@ -229,6 +231,11 @@ class Reader(Ranks):
             why = "a pod has no srun: take it off, or write the step as a command of its own"
             line = self._line_with(_SRUN.search)
             self.say(line, "srun", Outcome.NOT_CARRIED, "", why)
+        asked = _OF_NODES.search(code)
+        if asked is not None:
+            why = "a pod has no programs of Slurm's"
+            line = self._line_with(_OF_NODES.search)
+            self.say(line, asked[1].strip(), Outcome.NOT_CARRIED, "", why)
         body.uses_slurm = body.uses_slurm or bool(re.search(r"\bSLURM_", whole))
         self._say_unset(re.sub(r"^\s*#.*$", "", whole, flags=re.MULTILINE))
 

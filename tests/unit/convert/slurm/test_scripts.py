@@ -490,3 +490,25 @@ def test_gpus_that_a_site_gives_with_a_whole_node() -> None:
     rows = ("#SBATCH -N 2 --exclusive", "export NCCL_DEBUG=INFO  # for Gloo collectives")
     conversion = _script(*rows, "srun torchrun --nproc_per_node=1 --nnodes=2 a.py")
     assert any("asks for no GPUs" in note for note in conversion.notes)
+
+
+def test_a_backslash_at_the_end_of_a_script_is_no_word() -> None:
+    """A shell joins the line with nothing."""
+    conversion = job.convert(b"#!/bin/bash\n#SBATCH -n 8\nsrun python a.py --b \\", "job.sbatch")
+    assert conversion.values["command"] == ["python", "a.py", "--b"]
+
+
+def test_amounts_for_each_gpu_count_those_that_are_guessed() -> None:
+    """Where a script starts 8 processes on whole nodes, their CPUs and memory are those of 8."""
+    rows = ("#SBATCH -N 2 --ntasks-per-node 8 --cpus-per-gpu=6 --mem-per-gpu=2G", "export NCCL_A=1")
+    conversion = _script(*rows, "srun python a.py")
+    requests = conversion.values["resources"]["perPod"]["requests"]
+    assert (8, {"cpu": "48", "memory": "16Gi"}) == (conversion.values["gpusPerNode"], requests)
+    assert _verdict(conversion, "--cpus-per-gpu").to == "resources.perPod"
+
+
+def test_what_a_script_asks_slurm_of_its_nodes_is_not_where_ranks_meet() -> None:
+    """A line that reads their state is kept, and said to be lost."""
+    conversion = _script("s=$(scontrol show nodes --json)", 'test -z "$s"')
+    assert "scontrol show nodes" in conversion.values["script"]
+    assert ["scontrol show nodes --json"] == [verdict.path for verdict in conversion.lost]
