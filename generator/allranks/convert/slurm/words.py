@@ -70,7 +70,10 @@ SLURM_TOOLS = frozenset(
     }
 )
 CONTAINERS = frozenset(
-    {"singularity", "apptainer", "shifter", "singularity_wrapper", "apptainer_wrapper"}
+    {
+        *("singularity", "apptainer", "shifter", "singularity_wrapper", "apptainer_wrapper"),
+        *("docker", "podman"),
+    }
 )
 # What torchrun sets for each rank, and a batch script computes for it.
 RENDEZVOUS = frozenset(

@@ -512,3 +512,35 @@ def test_what_a_script_asks_slurm_of_its_nodes_is_not_where_ranks_meet() -> None
     conversion = _script("s=$(scontrol show nodes --json)", 'test -z "$s"')
     assert "scontrol show nodes" in conversion.values["script"]
     assert ["scontrol show nodes --json"] == [verdict.path for verdict in conversion.lost]
+
+
+@pytest.mark.parametrize(
+    ("directive", "line"),
+    [
+        ("--image=docker:a/b:1", "shifter -V /d:/data -e HOME"),
+        ("--image a/b:1 --volume=/d:/data --module=gpu", "shifter"),
+        ("-n 4", "docker run --rm --gpus all -v /d:/data --shm-size 8g $IMAGE"),
+        ("-n 4", "podman run -it --ipc=host --volume /d:/data a/b:1"),
+    ],
+)
+def test_containers_of_shifter_and_docker_are_the_pod(directive: str, line: str) -> None:
+    """Their image, their folders, and what runs inside are the run's."""
+    conversion = _script(
+        f"#SBATCH --ntasks-per-node=4 {directive}",
+        "IMAGE=a/b:1",
+        f"srun {line} python a.py",
+    )
+    values = conversion.values
+    assert ({"repository": "a/b", "tag": "1"}, ["python", "a.py"]) == (
+        values["image"],
+        values["command"],
+    )
+    assert not conversion.lost
+    mount = values["podTemplate"]["spec"]["containers"][0]["volumeMounts"][0]
+    assert mount["mountPath"] == "/data"
+
+
+def test_a_container_of_docker_without_a_known_image_is_not_carried() -> None:
+    """A pod starts no containers, and the image is to be named."""
+    conversion = _script("#SBATCH -n 4", 'srun docker run "$(cat image)" python a.py')
+    assert any(verdict.to == "image" for verdict in conversion.lost)
