@@ -544,3 +544,15 @@ def test_a_container_of_docker_without_a_known_image_is_not_carried() -> None:
     """A pod starts no containers, and the image is to be named."""
     conversion = _script("#SBATCH -n 4", 'srun docker run "$(cat image)" python a.py')
     assert any(verdict.to == "image" for verdict in conversion.lost)
+
+
+def test_a_profiler_in_a_variable_stands_before_python() -> None:
+    """It is set where the user wants it, and each rank starts with it; a launcher is unknown."""
+    rows = (
+        "#SBATCH -n 4",
+        'if test -n "$P"; then RUN="nsys profile -o out"; fi',
+        "srun ${RUN} python a.py",
+    )
+    assert _script(*rows).values["command"][-1].endswith("${RUN} python a.py")
+    with pytest.raises(InputError, match="known in the pod alone"):
+        _script(rows[0], rows[1].replace("nsys profile -o out", "$(launcher)"), rows[2])
