@@ -29,6 +29,8 @@ _RESERVED = frozenset(names.RESERVED_ENV)
 _WITHOUT = "the script goes on without it; write it into env to give it"
 # Lines that print, and do nothing else.
 _PRINTING = re.compile(r"^\s*(?:echo|printf)\b[^|>;&`\n]*$", re.MULTILINE)
+# A test that ends the script where a variable is not set.
+_REQUIRED = re.compile(r"-z\s+\"?\$\{\w+:?-\}\"?[^\n]*(?:\n(?!\s*(?:fi|el)\b)[^\n]*){0,6}?\bexit\b")
 # An srun that is left where a command may stand: in $(…), behind xargs, timeout or parallel.
 _SRUN = re.compile(r"(?:^|[\s;&|(`])srun\s")
 # A question to Slurm about the state of nodes, whose answer the script reads.
@@ -242,7 +244,8 @@ class Reader(Ranks):
     def _say_unset(self, whole: str) -> None:
         """Name the variables that the script reads and nobody sets."""
         self.set_names.update(re.findall(r"\$\{([A-Za-z_]\w*):?=", self.text))
-        self.set_names.update(re.findall(r"(?:^|[\s;&|(])([A-Za-z_]\w*)\+?=", whole, re.MULTILINE))
+        code = _PRINTING.sub("", whole)
+        self.set_names.update(re.findall(r"(?:^|[\s;&|(])([A-Za-z_]\w*)\+?=", code, re.MULTILINE))
         self.set_names.update(re.findall(r"\bfor\s+([A-Za-z_]\w*)", whole))
         has_functions = re.search(r"\w+\s*\(\)|\bfunction\b", self.text) is not None
         wants_words = words.wants_words(whole) and words.wants_words(self.text)
@@ -256,8 +259,8 @@ class Reader(Ranks):
                 f"no words were given behind the script's name: `{names.CLI} sbatch SCRIPT "
                 "WORD...`",
             )
-        optional = words.optional(whole)
-        read_by_more = {name for name, _ in words.variables(_PRINTING.sub("", whole))}
+        optional = words.optional(_REQUIRED.sub("", whole))
+        read_by_more = {name for name, _ in words.variables(code)}
         for name, has_default in words.variables(whole):
             is_known = name in self.set_names or name in words.ALWAYS or name in self.body.env
             if has_default or is_known or self._is_told(name):

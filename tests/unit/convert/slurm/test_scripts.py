@@ -556,3 +556,11 @@ def test_a_profiler_in_a_variable_stands_before_python() -> None:
     assert _script(*rows).values["command"][-1].endswith("${RUN} python a.py")
     with pytest.raises(InputError, match="known in the pod alone"):
         _script(rows[0], rows[1].replace("nsys profile -o out", "$(launcher)"), rows[2])
+
+
+def test_a_variable_without_which_a_script_ends_is_asked_for() -> None:
+    """Its test is no default, and words that are printed set nothing."""
+    rows = ('if [[ -z "${DATA:-}" ]]; then', 'echo "export DATA=/d"', "exit 1", "fi")
+    lost = _script(*rows, "python a.py $DATA").lost
+    assert [("$DATA", "env.DATA")] == [(verdict.path, verdict.to) for verdict in lost]
+    assert not _script('[ -n "${DATA:-}" ] && A="-d $DATA"', "python a.py $A").lost
