@@ -61,6 +61,19 @@ _WITH_VALUE = frozenset(
 _OF_SHIFTER = frozenset({"-V", "--volume", "-i", "--image", "-e", "--env", "-w", "--workdir", "-m"})
 _OF_SHIFTER |= {"--module", "--entrypoint"}
 _DOCKER = ("docker", "podman")
+# Options of `docker run` for what a pod of a run has anyway.
+_OF_EVERY_POD = (
+    "--gpus",
+    "--ipc",
+    "--name",
+    "--runtime",
+    "--hostname",
+    "-h",
+    "--shm-size",
+    "--pull",
+)
+_ENV = "its text is known where the script runs: write it into env"
+_OF_THE_DAEMON = "the pod is the container: say it in the values where it matters"
 # Options of `docker run` without a value; all others have one.
 _FLAGS_OF_DOCKER = re.compile(
     r"-[ditP]+|--(?:rm|interactive|tty|detach|init|privileged|read-only|publish-all|no-healthcheck"
@@ -243,8 +256,15 @@ def _read_options(
         elif name in ("--image", "-i"):
             named = value
         elif name in ("--env", "-e"):
-            for pair in value.split(","):
+            for pair in [value] if with_value is None else value.split(","):
                 key, sign, own = pair.partition("=")
                 if sign and "$" not in pair and re.fullmatch(r"[A-Za-z_]\w*", key):
                     made.values.setdefault("env", {})[key] = own
+                elif with_value is None:
+                    made.verdicts.append(
+                        Verdict(f"{name} {pair}", Outcome.NOT_CARRIED, "env", _ENV)
+                    )
+        elif with_value is None and not is_flag and name not in _OF_EVERY_POD:
+            what = f"{name} {value}".strip()
+            made.verdicts.append(Verdict(what, Outcome.NOT_CARRIED, "", _OF_THE_DAEMON))
     return named

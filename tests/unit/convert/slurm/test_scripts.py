@@ -540,6 +540,15 @@ def test_containers_of_shifter_and_docker_are_the_pod(directive: str, line: str)
     assert mount["mountPath"] == "/data"
 
 
+def test_options_of_docker_are_carried_or_said() -> None:
+    """A variable with its text is the run's; what only a daemon knows is lost with a word."""
+    line = "srun docker run -e A=1,2 -e HOME --user 7 --net=host a/b:1 python a.py"
+    conversion = _script("#SBATCH -n 4", line)
+    assert {"A": "1,2"} == conversion.values["env"]
+    lost = [verdict.path for verdict in conversion.lost]
+    assert ["--net host", "--user 7", "-e HOME"] == sorted(lost)
+
+
 def test_a_container_of_docker_without_a_known_image_is_not_carried() -> None:
     """A pod starts no containers, and the image is to be named."""
     conversion = _script("#SBATCH -n 4", 'srun docker run "$(cat image)" python a.py')
