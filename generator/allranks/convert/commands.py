@@ -224,6 +224,7 @@ def _of_script(words: Sequence[str], env: Mapping[str, str]) -> Program:
         and not main.redirections
         and all(command.after not in ("|", "|&", "||") for command in before[-1:])
         and bool(main.words)
+        and not shell.does_itself(main.program, text)
     )
     if not ok:
         return _whole(whole, text)
@@ -349,6 +350,15 @@ def _with_setup(
         setup += "" if is_chained else f"\ntrue  {_GOES_ON}"
     elif goes_on:
         setup = _going_on(setup, is_chained=is_chained)
+    names = [
+        assignment.text.partition("=")[0].removesuffix("+")
+        for command in commands
+        if not command.words
+        for assignment in command.assignments
+    ]
+    text = "\n".join(result.command)
+    if any(re.search(rf"\$\{{?[#!]?{re.escape(name)}(?!\w)", text) for name in names):
+        setup = f"set -a  # the command reads these variables, too\n{setup}"
     shebang = f"#!{program if program.startswith('/') else '/bin/' + program}\n" if is_bash else ""
     why = "what stands before the program is setup, once in each pod"
     return replace(result, setup=f"{shebang}{setup}\n", changes=(*result.changes, why))

@@ -171,8 +171,8 @@ class _Lexer:
                 yield Token("operator", "\n", start, start + 1, line)
             elif char in " \t\r":
                 self.at += 1
-            elif text.startswith("\\\n", self.at):
-                self.at += 2
+            elif text.startswith("\\\n", self.at) or (char == "\\" and self.at == size - 1):
+                self.at = min(size, self.at + 2)  # at the end of a text it joins nothing
                 self.line += 1
             elif char == "#":
                 start = self.at

@@ -15,6 +15,15 @@ from allranks.convert import scanner
 _SPECIAL = re.compile(r"[$`*?\[\]{}~<>()&|;!#\\\"'\n]")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 
+# What a shell does itself: there is no program of that name that `exec` could start.
+_BUILTINS = frozenset(
+    {
+        *("exit", "return", "break", "continue", "shift", "wait", "trap", "eval", "source", "."),
+        *("cd", "pushd", "popd", "export", "declare", "local", "readonly", "set", "unset", ":"),
+        *("ulimit", "umask", "shopt", "alias", "builtin", "read", "[[", "let"),
+    }
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Word:
@@ -116,3 +125,10 @@ def quote(text: str) -> str:
     if text and not is_syntax and not _SPECIAL.search(text) and not re.search(r"\s", text):
         return text
     return "'" + text.replace("'", "'\"'\"'") + "'"
+
+
+def does_itself(program: str, text: str) -> bool:
+    """Whether `exec` finds no such program: it is a builtin, or a function of a text."""
+    name = re.escape(program)
+    function = rf"(?:^|[\s;&|])(?:function\s+{name}(?![\w-])|{name}\s*\(\s*\))"
+    return program in _BUILTINS or (bool(program) and re.search(function, text) is not None)

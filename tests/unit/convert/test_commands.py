@@ -139,6 +139,12 @@ SCRIPTS = [
         "",
     ),
     (
+        "A=1\nB=2\ntorchrun t.py --a $A",
+        ["bash", "-c", "exec python3 -u t.py --a $A"],
+        "set -a  # the command reads these variables, too\nA=1\nB=2\n",
+        "",
+    ),
+    (
         "N=2 torchrun --nproc_per_node=2 t.py",
         ["bash", "-c", "export N=2; exec python3 -u t.py"],
         "",
@@ -208,6 +214,13 @@ def test_what_starts_the_processes(words: list[str], runner: Runner) -> None:
 def test_a_script_that_is_not_taken_apart_stays(words: list[str]) -> None:
     """Not a word of it is other than it was."""
     assert words == list(commands.read(words).command)
+
+
+@pytest.mark.parametrize("last", ["exit $x", 'eval "$RUN"', ". ./run.sh", "wait", "end"])
+def test_what_a_shell_does_itself_is_left_to_the_script(last: str) -> None:
+    """No program has that name: the script stays whole, with the variables that it reads."""
+    words = ["sh", "-c", f"end() {{ b; }}; python t.py; x=$?; curl -f http://a/quit && {last}"]
+    assert (words, "") == (list(commands.read(words).command), commands.read(words).setup)
 
 
 def test_variables_that_kubernetes_put_in() -> None:

@@ -170,7 +170,7 @@ def _container_image(job: Draft, setting: Setting) -> None:
 
 
 def _container_mounts(job: Draft, setting: Setting) -> None:
-    mount(job, key_of(setting.name), setting.value)
+    mount(job, key_of(setting.name), setting.value.replace(";", ","))
 
 
 def mount(job: Draft, key: str, text: str) -> None:
@@ -237,8 +237,8 @@ CARRIED: dict[str, Callable[[Draft, Setting], None]] = {
     "workdir": chdir,
     "export": export,
     "dependency": _dependency,
-    "container-image": _container_image,
-    "container-mounts": _container_mounts,
+    **dict.fromkeys(("container-image", "image"), _container_image),
+    **dict.fromkeys(("container-mounts", "volume"), _container_mounts),
     "container-workdir": _container_workdir,
     "container-readonly": _container_readonly,
 }

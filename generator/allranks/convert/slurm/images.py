@@ -57,13 +57,36 @@ _WITH_VALUE = frozenset(
     }
 )
 
+# Those of `shifter`, whose letters mean something else.
+_OF_SHIFTER = frozenset({"-V", "--volume", "-i", "--image", "-e", "--env", "-w", "--workdir", "-m"})
+_OF_SHIFTER |= {"--module", "--entrypoint"}
+_DOCKER = ("docker", "podman")
+# Options of `docker run` for what a pod of a run has anyway.
+_OF_EVERY_POD = (
+    "--gpus",
+    "--ipc",
+    "--name",
+    "--runtime",
+    "--hostname",
+    "-h",
+    "--shm-size",
+    "--pull",
+)
+_ENV = "its text is known where the script runs: write it into env"
+_OF_THE_DAEMON = "the pod is the container: say it in the values where it matters"
+# Options of `docker run` without a value; all others have one.
+_FLAGS_OF_DOCKER = re.compile(
+    r"-[ditP]+|--(?:rm|interactive|tty|detach|init|privileged|read-only|publish-all|no-healthcheck"
+    r"|oom-kill-disable|sig-proxy|quiet|replace|tls-verify)"
+)
+
 
 def image(text: str) -> dict[str, str] | None:
     """An image as values; None where it is a file, or has no form that a registry knows.
 
     Pyxis puts a ``#`` behind the registry: ``nvcr.io#nvidia/pytorch:24.05-py3``.
     """
-    text = text.strip().removeprefix("docker://").removeprefix("dockerd://").removeprefix("oras://")
+    text = re.sub(r"\A(?:docker://|dockerd://|oras://|docker:(?!//))", "", text.strip())
     text = text.rpartition("@")[2] if text.count("@") == 1 and "@sha256:" not in text else text
     if _FILE.search(text) or "$" in text:
         return None
@@ -158,6 +181,8 @@ def of_command(texts: Sequence[str]) -> Container | None:
     """What ``singularity exec --nv -B /data image.sif python a.py`` says; None for no such line."""
     program = texts[0].rpartition("/")[2]
     rest = list(texts[1:])
+    if program in _DOCKER:
+        return _of_docker(texts)
     if program != "shifter":
         while rest and rest[0].startswith("-"):
             rest.pop(0)
@@ -165,7 +190,8 @@ def of_command(texts: Sequence[str]) -> Container | None:
             return None
     made = Container(0)
     binds: list[str] = []
-    named = _read_options(rest, made, binds)
+    with_value = _OF_SHIFTER if program == "shifter" else _WITH_VALUE
+    named = _read_options(rest, made, binds, with_value)
     is_wrapper = program.endswith("_wrapper")  # of a site's: a module names the image
     if program != "shifter" and not is_wrapper and rest:
         named = rest.pop(0)
@@ -176,8 +202,10 @@ def of_command(texts: Sequence[str]) -> Container | None:
         why = "the image is one of your site: name one"
         made.verdicts.append(Verdict(" ".join(texts[:2]), Outcome.CHANGED, "image", why))
         return made
-    parts = image(named if "://" in named else named.removeprefix("docker:"))
-    if parts is None:
+    parts = image(named)
+    if program == "shifter" and not named:
+        pass  # a directive names it: `#SBATCH --image`
+    elif parts is None:
         made.verdicts.append(Verdict(named, Outcome.NOT_CARRIED, "image", OF_FILE))
     else:
         made.values["image"] = parts
@@ -189,22 +217,54 @@ def of_command(texts: Sequence[str]) -> Container | None:
     return made
 
 
-def _read_options(rest: list[str], made: Container, binds: list[str]) -> str:
+def _of_docker(texts: Sequence[str]) -> Container | None:
+    """What ``docker run --rm --gpus all -v /d:/data image python a.py`` says; None for others."""
+    rest = list(texts[1:])
+    if not rest or rest.pop(0) != "run" or any(text.startswith("--entrypoint") for text in rest):
+        return None
+    made = Container(0)
+    binds: list[str] = []
+    _read_options(rest, made, binds, None)
+    parts = image(rest[0]) if len(rest) > 1 else None
+    if parts is None:
+        return None
+    made.inside = len(rest) - 1
+    made.values["image"] = parts
+    made.verdicts.append(Verdict(rest[0], Outcome.CARRIED, "image"))
+    if binds:
+        made.values["mounts"] = ",".join(binds)
+    what = " ".join(texts[:2])
+    made.verdicts.append(Verdict(what, Outcome.CHANGED, "image", "the pod is the container"))
+    return made
+
+
+def _read_options(
+    rest: list[str], made: Container, binds: list[str], with_value: frozenset[str] | None
+) -> str:
     """Take the options off the words; gives the image where an option names it."""
     named = ""
+    letter = "-v" if with_value is None else "-V"
     while rest and rest[0].startswith("-"):
         name, equals, value = rest.pop(0).partition("=")
-        if name in _WITH_VALUE and not equals:
+        is_flag = _FLAGS_OF_DOCKER.fullmatch(name) if with_value is None else name not in with_value
+        if not is_flag and not equals:
             value = rest.pop(0) if rest else ""
-        if name in ("-B", "--bind", "--volume"):
-            binds.append(value)
-        elif name in ("--pwd", "--cwd", "-W", "--workdir") and value.startswith("/"):
+        if name in ("-B", "--bind", "--volume") or name == letter:
+            binds.append(value.replace(";", ","))
+        elif name in ("--pwd", "--cwd", "-W", "-w", "--workdir") and value.startswith("/"):
             made.values["working_dir"] = value
-        elif name == "--image":
+        elif name in ("--image", "-i"):
             named = value
-        elif name == "--env":
-            for pair in value.split(","):
+        elif name in ("--env", "-e"):
+            for pair in [value] if with_value is None else value.split(","):
                 key, sign, own = pair.partition("=")
                 if sign and "$" not in pair and re.fullmatch(r"[A-Za-z_]\w*", key):
                     made.values.setdefault("env", {})[key] = own
+                elif with_value is None:
+                    made.verdicts.append(
+                        Verdict(f"{name} {pair}", Outcome.NOT_CARRIED, "env", _ENV)
+                    )
+        elif with_value is None and not is_flag and name not in _OF_EVERY_POD:
+            what = f"{name} {value}".strip()
+            made.verdicts.append(Verdict(what, Outcome.NOT_CARRIED, "", _OF_THE_DAEMON))
     return named

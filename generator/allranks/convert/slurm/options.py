@@ -76,6 +76,7 @@ _C, _X, _N = Outcome.CARRIED, Outcome.CHANGED, Outcome.NOT_CARRIED
 _V, _O, _0 = Takes.VALUE, Takes.OPTIONAL, Takes.NOTHING
 _BOTH, _SBATCH, _SRUN = ("sbatch", "srun"), ("sbatch",), ("srun",)
 _PYXIS = ("sbatch", "srun", "pyxis")
+_SBATCH = ("sbatch",)
 
 _ACCOUNTING = "it is Slurm's own accounting, and changes nothing that runs"
 _PINNING = (
@@ -83,6 +84,10 @@ _PINNING = (
 )
 _MAIL = (
     f"no mail is sent: `{names.CLI} events NAME --follow` and `{names.CLI} attach` show the same"
+)
+_HOST_FOLDER = (
+    "a folder of the node is a volume of kind hostPath: give it a claim where the nodes do not "
+    "share it"
 )
 _TERMINAL = "it is about the terminal of who submits"
 _CORES = "a pod asks for CPUs, and not for sockets, cores and threads"
@@ -351,6 +356,12 @@ OPTIONS: tuple[Option, ...] = (
     Option("x11", "", _O, _N, "", "a pod has no display"),
     Option("container", "", _V, _N, "", "an OCI bundle of a path is an image here: image"),
     Option("container-id", "", _V, _X, "", "a pod has a name of its own"),
+    # --- Shifter ---
+    Option("image", "", _V, _C, "image", of=_SBATCH),
+    Option("volume", "", _V, _X, "podTemplate.spec.volumes", _HOST_FOLDER, of=_SBATCH),
+    Option(
+        "module", "", _V, _X, "", "what it adds to a container must be in the image", of=_SBATCH
+    ),
     # --- Pyxis ---
     Option("container-image", "", _V, _C, "image", of=_PYXIS),
     Option(
@@ -359,8 +370,7 @@ OPTIONS: tuple[Option, ...] = (
         _V,
         _X,
         "podTemplate.spec.volumes",
-        "a folder of the node is a volume "
-        "of kind hostPath: give it a claim where the nodes do not share it",
+        _HOST_FOLDER,
         of=_PYXIS,
     ),
     Option("container-workdir", "", _V, _C, "workingDir", of=_PYXIS),

@@ -46,6 +46,9 @@ _ADDRESS = frozenset({"MASTER_ADDR", "MASTER_PORT"})
 _COUNTS = words.RENDEZVOUS - _ADDRESS - {"MASTER_IP", "MASTER_HOST"}
 # How scripts count the nodes, list them, and take the first.
 _COUNTING = re.compile(r"\bwc\s+-l|\$\{#\w+\[")
+_STARTING = re.compile(
+    r"run\b|launch|deepspeed|singularity|apptainer|shifter|docker|podman|enroot|exec\b|\$\(|`"
+)
 _LISTING = re.compile(r"scontrol\s+show\s+hostnames?")
 _FIRST = re.compile(r"\bhead\b|\[0\]|\bsed\b[^|]*\b1p|NR\s*==\s*1|\bhostname\b|--ip-address|read\b")
 # A file that a shell of each rank reads may say of each its rank.
@@ -147,12 +150,19 @@ class Ranks(Setup):
         name = shell_text.variable_alone(word)
         is_options = name in self.maybe or program.runner is not Runner.TORCHRUN
         is_unknown = bool(name) and is_options and name not in self.constants
+        is_unknown = is_unknown and not self._is_profiler(name, program.command)
         if not program.command or is_unknown:
             raise self.refuse(
                 main.command.line,
                 "what the step runs stands in a variable whose text is known in the pod alone",
                 "write the command out behind srun, and convert that",
             )
+
+    def _is_profiler(self, name: str, command: tuple[str, ...]) -> bool:
+        """Whether a variable in front of python is one that the script may set to a profiler."""
+        is_before = re.search(rf"\$\{{?{name}\b\}}?\s+(?:\S*/)?python", command[-1]) is not None
+        values = re.findall(rf"\b{name}=(.+)", self.text)
+        return is_before and bool(values) and not any(map(_STARTING.search, values))
 
     def _say_step(self, main: Step, program: commands.Program) -> None:
         """Say what became of the step itself, and of what it asked for."""

@@ -29,8 +29,12 @@ _RESERVED = frozenset(names.RESERVED_ENV)
 _WITHOUT = "the script goes on without it; write it into env to give it"
 # Lines that print, and do nothing else.
 _PRINTING = re.compile(r"^\s*(?:echo|printf)\b[^|>;&`\n]*$", re.MULTILINE)
+# A test that ends the script where a variable is not set.
+_REQUIRED = re.compile(r"-z\s+\"?\$\{\w+:?-\}\"?[^\n]*(?:\n(?!\s*(?:fi|el)\b)[^\n]*){0,6}?\bexit\b")
 # An srun that is left where a command may stand: in $(…), behind xargs, timeout or parallel.
 _SRUN = re.compile(r"(?:^|[\s;&|(`])srun\s")
+# A question to Slurm about the state of nodes, whose answer the script reads.
+_OF_NODES = re.compile(r"(?:\$\(|`)\s*(scontrol\s+show\s+nodes?\b[^)`|]*)")
 # Beginnings of the names of variables that somebody sets in the pod.
 _TOLD = ("PET_", "OMPI_", "PMI", "ALLRANKS_", "BASH_", "CONDA_", "SLURM_ARRAY_")
 # Slurm's variables whose text is that of an option.
@@ -229,13 +233,19 @@ class Reader(Ranks):
             why = "a pod has no srun: take it off, or write the step as a command of its own"
             line = self._line_with(_SRUN.search)
             self.say(line, "srun", Outcome.NOT_CARRIED, "", why)
+        asked = _OF_NODES.search(code)
+        if asked is not None:
+            why = "a pod has no programs of Slurm's"
+            line = self._line_with(_OF_NODES.search)
+            self.say(line, asked[1].strip(), Outcome.NOT_CARRIED, "", why)
         body.uses_slurm = body.uses_slurm or bool(re.search(r"\bSLURM_", whole))
         self._say_unset(re.sub(r"^\s*#.*$", "", whole, flags=re.MULTILINE))
 
     def _say_unset(self, whole: str) -> None:
         """Name the variables that the script reads and nobody sets."""
         self.set_names.update(re.findall(r"\$\{([A-Za-z_]\w*):?=", self.text))
-        self.set_names.update(re.findall(r"(?:^|[\s;&|(])([A-Za-z_]\w*)\+?=", whole, re.MULTILINE))
+        code = _PRINTING.sub("", whole)
+        self.set_names.update(re.findall(r"(?:^|[\s;&|(])([A-Za-z_]\w*)\+?=", code, re.MULTILINE))
         self.set_names.update(re.findall(r"\bfor\s+([A-Za-z_]\w*)", whole))
         has_functions = re.search(r"\w+\s*\(\)|\bfunction\b", self.text) is not None
         wants_words = words.wants_words(whole) and words.wants_words(self.text)
@@ -249,8 +259,8 @@ class Reader(Ranks):
                 f"no words were given behind the script's name: `{names.CLI} sbatch SCRIPT "
                 "WORD...`",
             )
-        optional = words.optional(whole)
-        read_by_more = {name for name, _ in words.variables(_PRINTING.sub("", whole))}
+        optional = words.optional(_REQUIRED.sub("", whole))
+        read_by_more = {name for name, _ in words.variables(code)}
         for name, has_default in words.variables(whole):
             is_known = name in self.set_names or name in words.ALWAYS or name in self.body.env
             if has_default or is_known or self._is_told(name):

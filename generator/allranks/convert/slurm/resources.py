@@ -97,3 +97,17 @@ def _guess_gpus(job: Draft) -> None:
         "with so many"
     )
     job.fields.say((key,), Outcome.CHANGED, "gpusPerNode", why)
+    _count_for_guessed(job, count)
+
+
+def _count_for_guessed(job: Draft, count: int) -> None:
+    """Amounts for each GPU, which were read before anybody knew how many a pod has."""
+    size = job.size
+    cpus = job.settings.get("cpus-per-gpu")
+    if cpus is not None and size.cpus_per_task is None and cpus.value.isdecimal():
+        size.cpus_per_node = int(cpus.value) * count
+        why = "CPUs are asked for a whole pod"
+        size.outcomes["cpus-per-gpu"] = (Outcome.CHANGED, "resources.perPod", why)
+    is_of_all = "mem" in job.settings or "mem-per-cpu" in job.settings
+    if "mem-per-gpu" in job.settings and size.memory and not is_of_all:
+        size.memory *= count

@@ -23,6 +23,7 @@ _ACTIVATING = frozenset(
 _MODULES = ("module", "ml")
 _SUBMIT_DIR = re.compile(r'"?\$\{?SLURM_SUBMIT_DIR\}?"?/?')
 _CONTAINERS = ("docker", "podman", "enroot")
+_NO_CONTAINERS = "a pod starts no containers: name its image in image, and write what it runs"
 _RESERVED = frozenset(names.RESERVED_ENV)
 _SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|CREDENTIAL", re.IGNORECASE)
 _REQUEUING = re.compile(r"\b(?:scontrol|sbatch)\b")
@@ -149,8 +150,7 @@ class Setup(Steps):
             why = "what it activates must be in the image, or in a volume at that path"
             return Outcome.CHANGED, why
         if self._runs(statement, _CONTAINERS):
-            why = "a pod starts no containers: name its image in image, and write what it runs"
-            return Outcome.NOT_CARRIED, why
+            return Outcome.NOT_CARRIED, _NO_CONTAINERS
         if not is_one and any(id(command) in self.side for command in statement.commands):
             why = "srun started it on the nodes before the training; each pod runs it once"
             return Outcome.CHANGED, why
@@ -448,7 +448,7 @@ class Setup(Steps):
                     continue
                 own = own[len(own) - len(rest) :]
             program = words.base(own[0].text)
-            if program in words.CONTAINERS:
+            if program in words.CONTAINERS and program not in _CONTAINERS:
                 inside = self._container([token.text for token in own], command.line)
                 if inside:
                     own = own[len(own) - inside :]
@@ -458,8 +458,12 @@ class Setup(Steps):
 
     def _container(self, texts: list[str], line: int) -> int:
         """Read a container's command line; gives how many words at its end run inside."""
-        parsed = images.of_command([scanner.unquote(text) for text in texts])
+        known = [words.resolve(text, self.constants) or scanner.unquote(text) for text in texts]
+        parsed = images.of_command(known)
+        program = words.base(texts[0])
         if parsed is None:
+            if program in _CONTAINERS:
+                self.say(line, program, Outcome.NOT_CARRIED, "image", _NO_CONTAINERS)
             return 0
         for verdict in parsed.verdicts:
             self.say(line, verdict.path, verdict.outcome, verdict.to, verdict.why)

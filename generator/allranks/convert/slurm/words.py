@@ -70,7 +70,10 @@ SLURM_TOOLS = frozenset(
     }
 )
 CONTAINERS = frozenset(
-    {"singularity", "apptainer", "shifter", "singularity_wrapper", "apptainer_wrapper"}
+    {
+        *("singularity", "apptainer", "shifter", "singularity_wrapper", "apptainer_wrapper"),
+        *("docker", "podman"),
+    }
 )
 # What torchrun sets for each rank, and a batch script computes for it.
 RENDEZVOUS = frozenset(
@@ -165,7 +168,8 @@ _WRAPPERS = frozenset(
     {"exec", "nohup", "time", "command", "stdbuf", "unbuffer", "env", "numactl", "nice", "sudo"}
 )
 _NODELIST = re.compile(
-    r"SLURM_(?:JOB_|STEP_)?NODELIST|\bscontrol\b|SLURM_LAUNCH_NODE_IPADDR|SLURMD_NODENAME"
+    r"SLURM_(?:JOB_|STEP_)?NODELIST|\bscontrol\b(?!\s+show\s+nodes?\b)"
+    r"|SLURM_LAUNCH_NODE_IPADDR|SLURMD_NODENAME"
 )
 _PYTHON = re.compile(r"(?:.*/)?(?:python|pypy)[0-9.]*")
 _VARIABLE = re.compile(

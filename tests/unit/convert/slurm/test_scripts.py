@@ -490,3 +490,86 @@ def test_gpus_that_a_site_gives_with_a_whole_node() -> None:
     rows = ("#SBATCH -N 2 --exclusive", "export NCCL_DEBUG=INFO  # for Gloo collectives")
     conversion = _script(*rows, "srun torchrun --nproc_per_node=1 --nnodes=2 a.py")
     assert any("asks for no GPUs" in note for note in conversion.notes)
+
+
+def test_a_backslash_at_the_end_of_a_script_is_no_word() -> None:
+    """A shell joins the line with nothing."""
+    conversion = job.convert(b"#!/bin/bash\n#SBATCH -n 8\nsrun python a.py --b \\", "job.sbatch")
+    assert conversion.values["command"] == ["python", "a.py", "--b"]
+
+
+def test_amounts_for_each_gpu_count_those_that_are_guessed() -> None:
+    """Where a script starts 8 processes on whole nodes, their CPUs and memory are those of 8."""
+    rows = ("#SBATCH -N 2 --ntasks-per-node 8 --cpus-per-gpu=6 --mem-per-gpu=2G", "export NCCL_A=1")
+    conversion = _script(*rows, "srun python a.py")
+    requests = conversion.values["resources"]["perPod"]["requests"]
+    assert (8, {"cpu": "48", "memory": "16Gi"}) == (conversion.values["gpusPerNode"], requests)
+    assert _verdict(conversion, "--cpus-per-gpu").to == "resources.perPod"
+
+
+def test_what_a_script_asks_slurm_of_its_nodes_is_not_where_ranks_meet() -> None:
+    """A line that reads their state is kept, and said to be lost."""
+    conversion = _script("s=$(scontrol show nodes --json)", 'test -z "$s"')
+    assert "scontrol show nodes" in conversion.values["script"]
+    assert ["scontrol show nodes --json"] == [verdict.path for verdict in conversion.lost]
+
+
+@pytest.mark.parametrize(
+    ("directive", "line"),
+    [
+        ("--image=docker:a/b:1", "shifter -V /d:/data -e HOME"),
+        ("--image a/b:1 --volume=/d:/data --module=gpu", "shifter"),
+        ("-n 4", "docker run --rm --gpus all -v /d:/data --shm-size 8g $IMAGE"),
+        ("-n 4", "podman run -it --ipc=host --volume /d:/data a/b:1"),
+    ],
+)
+def test_containers_of_shifter_and_docker_are_the_pod(directive: str, line: str) -> None:
+    """Their image, their folders, and what runs inside are the run's."""
+    conversion = _script(
+        f"#SBATCH --ntasks-per-node=4 {directive}",
+        "IMAGE=a/b:1",
+        f"srun {line} python a.py",
+    )
+    values = conversion.values
+    assert ({"repository": "a/b", "tag": "1"}, ["python", "a.py"]) == (
+        values["image"],
+        values["command"],
+    )
+    assert not conversion.lost
+    mount = values["podTemplate"]["spec"]["containers"][0]["volumeMounts"][0]
+    assert mount["mountPath"] == "/data"
+
+
+def test_options_of_docker_are_carried_or_said() -> None:
+    """A variable with its text is the run's; what only a daemon knows is lost with a word."""
+    line = "srun docker run -e A=1,2 -e HOME --user 7 --net=host a/b:1 python a.py"
+    conversion = _script("#SBATCH -n 4", line)
+    assert {"A": "1,2"} == conversion.values["env"]
+    lost = [verdict.path for verdict in conversion.lost]
+    assert ["--net host", "--user 7", "-e HOME"] == sorted(lost)
+
+
+def test_a_container_of_docker_without_a_known_image_is_not_carried() -> None:
+    """A pod starts no containers, and the image is to be named."""
+    conversion = _script("#SBATCH -n 4", 'srun docker run "$(cat image)" python a.py')
+    assert any(verdict.to == "image" for verdict in conversion.lost)
+
+
+def test_a_profiler_in_a_variable_stands_before_python() -> None:
+    """It is set where the user wants it, and each rank starts with it; a launcher is unknown."""
+    rows = (
+        "#SBATCH -n 4",
+        'if test -n "$P"; then RUN="nsys profile -o out"; fi',
+        "srun ${RUN} python a.py",
+    )
+    assert _script(*rows).values["command"][-1].endswith("${RUN} python a.py")
+    with pytest.raises(InputError, match="known in the pod alone"):
+        _script(rows[0], rows[1].replace("nsys profile -o out", "$(launcher)"), rows[2])
+
+
+def test_a_variable_without_which_a_script_ends_is_asked_for() -> None:
+    """Its test is no default, and words that are printed set nothing."""
+    rows = ('if [[ -z "${DATA:-}" ]]; then', 'echo "export DATA=/d"', "exit 1", "fi")
+    lost = _script(*rows, "python a.py $DATA").lost
+    assert [("$DATA", "env.DATA")] == [(verdict.path, verdict.to) for verdict in lost]
+    assert not _script('[ -n "${DATA:-}" ] && A="-d $DATA"', "python a.py $A").lost
