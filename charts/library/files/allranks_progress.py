@@ -84,7 +84,7 @@ class Reporter:
 
     def worked(self, seconds):
         """Count what this process did by itself."""
-        self._calls.append(seconds)
+        self._calls.append(float(seconds))
 
     def _start(self):
         with self._lock:
