@@ -56,7 +56,7 @@ JOBS = {
 
 def main(folder: Path) -> None:
     """Run all jobs to their ends."""
-    pids, stores, addresses = {}, [], {}
+    pids, addresses = {}, {}
 
     def start(name: str, node: int) -> None:
         pid = os.fork()
@@ -77,9 +77,8 @@ def main(folder: Path) -> None:
         late = job.nodes - 1 if job.replaced > 0 else -1
         for node in set(range(job.nodes)) - {job.absent, late}:
             start(name, node)
-        if job.training:
-            stores.append((host, port))
-    for host, port in stores:  # of an agent of torchrun that has begun
+    for host, port in (addresses[name] for name, job in JOBS.items() if job.training):
+        # The store of an agent of torchrun that has begun.
         store = torch.distributed.TCPStore(  # type: ignore[attr-defined]
             host, port, is_master=True, wait_for_workers=False
         )

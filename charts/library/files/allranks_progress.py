@@ -101,7 +101,7 @@ class Reporter:
                 self._worked = True
                 continue
             at, words, metrics = call
-            self._said.update(words)
+            self._said.update((name, value) for name, value in words.items() if value is not None)
             self._metrics.update(metrics)
             step = words.get("step")
             if step is not None and step != self._last_step:
@@ -231,19 +231,14 @@ def report(step=None, total=None, *, percent=None, epoch=None, epochs=None, eta=
     speaker = _reporter or reporter()
     if not speaker.active:
         return
-    words = {}
-    if step is not None:
-        words["step"] = step
-    if total is not None:
-        words["total"] = total
-    if percent is not None:
-        words["percent"] = percent
-    if epoch is not None:
-        words["epoch"] = epoch
-    if epochs is not None:
-        words["epochs"] = epochs
-    if eta is not None:
-        words["eta"] = eta
+    words = {
+        "step": step,
+        "total": total,
+        "percent": percent,
+        "epoch": epoch,
+        "epochs": epochs,
+        "eta": eta,
+    }
     for name, value in metrics.items():
         # What a loss was computed of must not be kept for it.
         if type(value) is not float and hasattr(value, "detach"):
@@ -262,9 +257,7 @@ class work:  # noqa: N801 - it is used as a function is
 
     def __exit__(self, *_):
         """Count it, whether it failed or not."""
-        speaker = _reporter or reporter()
-        if speaker.active:
-            speaker.worked(time.monotonic() - self._began)
+        worked(time.monotonic() - self._began)
 
 
 def worked(seconds):

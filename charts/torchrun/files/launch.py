@@ -303,8 +303,9 @@ def node_options(settings, env):
         value = env.get("ALLRANKS_" + name.upper().replace("-", "_"))
         if value:
             options += ["--" + name, value]
-    if rendezvous_id(env) != env.get("PET_RDZV_ID", ""):
-        options += ["--rdzv-id", rendezvous_id(env)]
+    name = rendezvous_id(env)
+    if name != env.get("PET_RDZV_ID", ""):
+        options += ["--rdzv-id", name]
     if settings.backend != "c10d" or not settings.host:
         return options
     conf = [env["PET_RDZV_CONF"]] if env.get("PET_RDZV_CONF") else []

@@ -458,8 +458,10 @@ class Setup(Steps):
 
     def _container(self, texts: list[str], line: int) -> int:
         """Read a container's command line; gives how many words at its end run inside."""
-        known = [words.resolve(text, self.constants) or scanner.unquote(text) for text in texts]
-        parsed = images.of_command(known)
+        line_words = [
+            words.resolve(text, self.constants) or scanner.unquote(text) for text in texts
+        ]
+        parsed = images.of_command(line_words)
         program = words.base(texts[0])
         if parsed is None:
             if program in _CONTAINERS:
