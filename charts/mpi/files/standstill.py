@@ -30,15 +30,18 @@ ANSWER_SECONDS = 30.0  # for a host
 SILENT_SHARE = 0.1  # of the limit that the command is silent before hosts are asked
 
 
-class View:
-    """A rank as its host has seen it; in the form of `stall.RankView`."""
+class HostRank(stall.RankView):
+    """A rank as its host has seen it: what it has entered, and waits in, is already read."""
+
+    numbers = pending = None
 
     def __init__(self, content):
         """Of what a host said."""
-        self.rank, self.pid = content["rank"], content["rank"]  # no two hosts share that
-        self.groups, self.numbers = content["numbers"], content["numbers"] or {}
+        # No two hosts share a rank, as they may share the number of a process.
+        super().__init__(content["rank"], content["rank"], content["numbers"], content["used"])
+        self.numbers = content["numbers"] or {}
         self.pending = content["pending"] and tuple(content["pending"])
-        self.used, self.at = content["used"], content["at"]
+        self.at = content["at"]
 
 
 def own_ranks(with_places):
@@ -90,7 +93,7 @@ class Hosts:
             )
             content = json.loads(result.stdout)
             pod = content["pod"] or name.partition(".")[0]
-            return pod, [View(rank) for rank in content["ranks"]]
+            return pod, [HostRank(rank) for rank in content["ranks"]]
         return None
 
 

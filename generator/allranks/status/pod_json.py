@@ -193,6 +193,7 @@ def time_of_end(containers: Sequence[Container], *, before: bool = True) -> floa
 DELETED = "Deleted"
 ERROR = "Error"
 EVICTED = "Evicted"
+_UNKNOWN = "ContainerStatusUnknown"
 # Words of a pod's own status for an end that is nobody's failure. "Evicted" is not one of them: a
 # pod that outgrew its own limit is evicted too, and only a true disruption has the condition.
 _DISRUPTIONS = frozenset({"NodeLost", "NodeShutdown", "Preempting", "Shutdown", "Terminated"})
@@ -255,11 +256,27 @@ def ends(pod: RawPod) -> Iterator[ContainerEnd]:
 def _ends(container: Container, pod: RawPod) -> Iterator[ContainerEnd]:
     for terminated, previous in ((container.last, True), (container.ended, False)):
         code = number(terminated.get("exitCode")) if terminated else 0
-        if not code:
+        if not code or _is_unsettled(container, terminated, pod):
             continue
         at = when(terminated.get("finishedAt"))
         if pod.deleted_at is None or (at is not None and at < pod.deleted_at):
-            yield _end(container.name, code, at, terminated, pod, previous=previous)
+            is_restarted = previous and not _is_over(container, pod)
+            yield _end(container.name, code, at, terminated, pod, previous=is_restarted)
+
+
+def _is_over(container: Container, pod: RawPod) -> bool:
+    """Whether the pod ended before the container, which had ended, was started again."""
+    return container.word == WAITING and pod.phase is PodPhase.FAILED
+
+
+def _is_unsettled(container: Container, terminated: Mapping[str, Any], pod: RawPod) -> bool:
+    """Whether the kubelet has yet to say what a container ended of.
+
+    It holds back the reason of an eviction until the pod's phase is final, and makes up an end of
+    the containers that are gone meanwhile (kubernetes/kubernetes#95364).
+    """
+    is_made_up = string(terminated.get("reason")) == _UNKNOWN
+    return is_made_up and container.word != RUNNING and pod.active
 
 
 def _end(

@@ -11,6 +11,7 @@ from allranks.status import training_run
 from allranks.status.reduce import reduce
 from tests.unit.status.samples import (
     condition,
+    container,
     deleting,
     job,
     observe,
@@ -28,6 +29,7 @@ LOW = (
     "The node was low on resource: ephemeral-storage. Threshold quantity: 1Gi, available: 500Mi. "
     "Container trainer was using 3Gi, request is 0, has larger consumption of ephemeral-storage. "
 )
+UNKNOWN = "ContainerStatusUnknown"
 LIMIT = "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. "
 
 
@@ -103,6 +105,25 @@ def test_a_pod_evicted_for_its_own_limit_failed_of_that() -> None:
     assert status.failure is not None
     assert ("Evicted", LIMIT) == (status.failure.reason, status.failure.message)
     assert () == status.remarks
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        container({"waiting": {"reason": "PodInitializing"}}, last=terminated(137, reason=UNKNOWN)),
+        terminated_container(137, reason=UNKNOWN),
+    ],
+    ids=["waiting", "terminated"],
+)
+def test_a_container_that_is_gone_failed_of_what_its_pod_ends_of(gone: dict[str, Any]) -> None:
+    """The kubelet makes up an end of it before it says that it evicted the pod."""
+    status = reduce(observe(job(), pods=[ready(0), pod(1, "Running", gone)]))
+    assert status.failure is None
+    evicted = pod(1, "Failed", gone, reason="Evicted", message=LIMIT)
+    gave_up = [condition("Failed", reason="BackoffLimitExceeded")]
+    status = reduce(observe(job(conditions=gave_up), pods=[succeeded(0), evicted]))
+    assert status.failure is not None
+    assert ("Evicted", LIMIT) == (status.failure.reason, status.failure.message)
 
 
 def test_many_evictions_are_counted() -> None:
