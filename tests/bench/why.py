@@ -10,7 +10,6 @@ machine does not speak for the code. The exit code is 1 where a goal is missed.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 import resource
 import signal
@@ -22,6 +21,8 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+
+from tests.modules import load
 
 HOOK = Path(__file__).parents[2] / "charts/torchrun/files/sitecustomize.py"
 START_GOAL, STEP_GOAL, MEMORY_GOAL = 10.0, 0.5, 4.0  # ms, %, MiB
@@ -45,12 +46,7 @@ def rank(number: int, store: str, turns: int, answers: int, *, armed: bool) -> N
     """Take STEPS steps for each byte that comes; answer with the seconds that they took."""
     os.environ.update(RANK=str(number), WORLD_SIZE="2", ALLRANKS_POD_UID=f"bench-{armed}")
     if armed:
-        spec = importlib.util.spec_from_file_location("hook", HOOK)
-        assert spec is not None
-        assert spec.loader is not None
-        hook = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(hook)
-        hook.Armed(signal.SIGRTMAX - 7).start_thread()
+        load(HOOK).Armed(signal.SIGRTMAX - 7).start_thread()
     torch.set_num_threads(1)
     dist.init_process_group("gloo", store=dist.FileStore(store, 2), rank=number, world_size=2)
     weights, gradient = torch.rand(384, 384), torch.rand(100_000)

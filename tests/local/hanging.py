@@ -1,14 +1,14 @@
 """Gangs of ranks, most of which hang: one process loads torch, and forks the ranks of all.
 
-    hanging.py FOLDER    prints "ready" when all ranks are started; FOLDER/GANG is of a gang
+    python -m tests.local.hanging FOLDER
 
+It prints "ready" when all ranks are started; FOLDER/GANG is of a gang.
 Each gang is a pod of its own for whoever looks at it (ALLRANKS_POD_UID), with a group of gloo's.
 """
 
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import json
 import os
 import signal
@@ -17,12 +17,13 @@ import threading
 import time
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.distributed as dist
 
-HOOK = Path(__file__).parents[2] / "charts/torchrun/files/sitecustomize.py"
+from tests.modules import CHARTS, load
+
+HOOK = CHARTS / "torchrun/files/sitecustomize.py"
 SECONDS = 300.0
 CALLS, ASKED_AT = 600, 300
 
@@ -147,16 +148,6 @@ GANGS = {
     for gang in (absent, mismatch, slow, healthy, frozen, fifo, deadlock, stuck, cycle, asked)
 }
 WORLDS = {"absent": 3, "mismatch": 3}
-
-
-def load(path: Path) -> Any:
-    """A module of a chart's files."""
-    spec = importlib.util.spec_from_file_location(f"pod_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def run(name: str, rank: int, folder: Path) -> None:

@@ -15,12 +15,18 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 
 
-# Says which rank it is, and whether `allranks why` could ask it.
+# Says which rank it is, and whether `allranks why` could ask it; servers are ended when the workers
+# are done, so that none of these is done before all have said it.
 _SCRIPT = """
-import os
+import os, pathlib, time
 files = [os.path.realpath(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd")]
 armed = any("allranks-why-state" in file for file in files)
 print("rank", os.environ["RANK"], "armed" if armed else files, flush=True)
+folder = pathlib.Path(os.environ["MET"])
+(folder / ("rank" + os.environ["RANK"])).touch()
+deadline = time.monotonic() + 120
+while len(list(folder.glob("rank?"))) < 3 and time.monotonic() < deadline:
+    time.sleep(0.1)
 """
 
 
@@ -36,6 +42,7 @@ def test_the_log_of_a_rank_is_that_of_the_pod_which_has_it(
         "workload": "elastic",
         "image": {"repository": "any"},
         "script": _SCRIPT,
+        "env": {"MET": str(tmp_path)},
         "elastic": {"framework": "pytorch", "mode": "static", "roles": roles},
     }
     path = tmp_path / "values.json"

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
+
+from tests.modules import load
 
 from .conftest import until
 
@@ -49,15 +49,6 @@ def _run(folder: Path, script: str, procs: int = 2, **extra: str) -> bytes:
     process = _start(folder, script, procs, **extra)
     assert process.wait(240) == 0, (folder / "err").read_text()
     return (folder / "out").read_bytes()
-
-
-def _module() -> Any:
-    spec = importlib.util.spec_from_file_location("rank_output", FILES / "rank_output.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_lines_of_several_ranks_are_whole_and_bear_their_rank(tmp_path: Path) -> None:
@@ -177,7 +168,7 @@ def test_what_the_user_redirects_is_left_alone(tmp_path: Path) -> None:
 
 def test_the_last_lines_of_a_rank_are_kept() -> None:
     """Twenty of them, with the one that has no end, as a terminal leaves them."""
-    module = _module()
+    module = load(FILES / "rank_output.py")
     output = module.RankOutput(prefixed=True)
     output._thread.start()
     reader, write = os.pipe()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,6 +11,7 @@ import pytest
 from allranks.local import runs as local_runs
 from allranks.model.status import Phase, PodPhase
 from allranks.yamlio.load import load_all
+from tests.modules import load
 
 from .conftest import Machine, port_base, until
 
@@ -116,12 +116,7 @@ ACTIONS = SimpleNamespace(SYNC="look", REMOVE_FROM_WAIT_LIST="step out")
 @pytest.fixture
 def spare(repo: Path) -> Any:
     """The module of a pod that stands by, with no time to wait."""
-    path = repo / "charts/torchrun/files/spare.py"
-    spec = importlib.util.spec_from_file_location("allranks_spare", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load(repo / "charts/torchrun/files/spare.py")
     module.START_SECONDS, module.SETTLE_SECONDS, module.LEARN_SECONDS = 1000.0, 0.0, 0.0
     return module
 

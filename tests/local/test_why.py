@@ -16,6 +16,7 @@ import pytest
 from allranks import names
 from allranks.diagnosis import report, verdict
 from allranks.local import runs as local_runs
+from tests.modules import load
 
 from . import hanging
 from .conftest import port_base, until
@@ -31,12 +32,14 @@ _COLLECTOR = hanging.HOOK.with_name("why.py")
 
 
 @pytest.fixture(scope="module")
-def gangs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def gangs(tmp_path_factory: pytest.TempPathFactory, repo: Path) -> Iterator[Path]:
     """The folder of all gangs, which live side by side."""
     folder = tmp_path_factory.mktemp("gangs")
-    words = [sys.executable, hanging.__file__, str(folder)]
+    words = [sys.executable, "-m", "tests.local.hanging", str(folder)]
     env = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"}
-    with subprocess.Popen(words, stdout=subprocess.PIPE, env=env, start_new_session=True) as run:
+    with subprocess.Popen(
+        words, cwd=repo, stdout=subprocess.PIPE, env=env, start_new_session=True
+    ) as run:
         try:
             assert run.stdout is not None
             assert b"ready\n" == run.stdout.readline()
@@ -110,7 +113,7 @@ def test_a_look_for_standstills_costs_ranks_that_make_steps_next_to_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Only who has entered no collective since the last look writes its flight recorder."""
-    stall, why = (hanging.load(hanging.HOOK.with_name(f"{name}.py")) for name in ("stall", "why"))
+    stall, why = (load(hanging.HOOK.with_name(f"{name}.py")) for name in ("stall", "why"))
     eyes = stall.Eyes(why)
     monkeypatch.setenv(names.ENV_POD_UID, "healthy")
 

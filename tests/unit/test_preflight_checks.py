@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-_PATH = Path(__file__).parents[2] / "charts/torchrun/files/preflight_checks.py"
-_SPEC = importlib.util.spec_from_file_location("preflight_checks", _PATH)
-assert _SPEC is not None
-assert _SPEC.loader is not None
-checks = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(checks)
+from tests.modules import CHARTS, load
+
+checks = load(CHARTS / "torchrun/files/preflight_checks.py")
 
 LIMITS = {
     "gpus": 8,

@@ -245,7 +245,7 @@ def test_a_lost_worker_costs_a_try(machine: Machine, chart: Chart) -> None:
     assert (Phase.SUCCEEDED, 0) == (status.phase, status.exit_code), texts
     assert "again" in texts
     restarts = {pod.name: pod.restarts for pod in status.pods}
-    assert {"run-launcher-0": 1, "run-worker-0": 0, "run-worker-1": 1} == restarts
+    assert {"run-launcher-0": 1, "run-worker-0": 0, "run-worker-1": 1} == restarts, texts
 
 
 def _whereabouts(handle: local_runs.Handle) -> dict[int, tuple[str, str]]:

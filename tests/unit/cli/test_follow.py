@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +14,7 @@ from allranks.cli.follow import FollowOptions
 from allranks.cluster import paths
 from allranks.errors import RunError
 from allranks.model.status import Phase, PodPhase, PodStatus, RunStatus
+from tests.unit.cluster import fake_cluster
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -28,14 +26,7 @@ ENDED = {"exitCode": 0, "startedAt": NOW, "finishedAt": NOW, "reason": "Complete
 @pytest.fixture(scope="session")
 def fake() -> ModuleType:
     """The cluster that only pretends, of the tests beside these."""
-    path = Path(__file__).parents[1] / "cluster/fake_cluster.py"
-    spec = importlib.util.spec_from_file_location("allranks_tests_fake_cluster", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module: ModuleType = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return fake_cluster
 
 
 def job(fake: Any, kind: str = "ADDED", *, is_complete: bool = False) -> tuple[str, Any]:

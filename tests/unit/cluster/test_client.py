@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import os
 import re
 import socket
 import subprocess
 import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,28 +18,15 @@ from allranks.cluster.errors import ApiRequest
 from allranks.errors import AllranksError, BusyError, InputError, ToolError
 from allranks.model.inventory import Amount
 from allranks_operator.kube.client import Api, connect
+from tests.unit.cluster import fake_api
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import ModuleType
+    from pathlib import Path
 
     from allranks.cluster.interface import KubeClient
 
 GPU = "nvidia.com/gpu"
-
-
-def _sibling(name: str) -> ModuleType:
-    """A helper module beside this file; the tests are no package."""
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-fake_api = _sibling("fake_api")
 
 
 @pytest.fixture(autouse=True)

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import importlib.util
+import json
 import signal
 import subprocess
-import sys
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-_FILE = Path(__file__).parents[3] / "charts/torchrun/files/stall.py"
+from tests.modules import CHARTS, load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_FILE = CHARTS / "torchrun/files/stall.py"
 
 
 @pytest.fixture(scope="module")
 def stall() -> Any:
     """The module."""
-    spec = importlib.util.spec_from_file_location("allranks_stall", _FILE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load(_FILE)
+
+
+@pytest.fixture(scope="module")
+def standstill() -> Any:
+    """The module of MPI's launcher, which asks the hosts."""
+    return load(CHARTS / "mpi/files/standstill.py")
 
 
 def _group(entered: int, completed: int) -> dict[str, Any]:
@@ -157,3 +160,42 @@ def test_a_frozen_rank_is_ended_with_the_others(stall: Any) -> None:
         assert watcher._judge(attempt, stall.Quiet(0.0), [view], 1.0)
         assert -signal.SIGKILL == rank.wait(timeout=60)
     assert 1 == store["allranks/stalls"]
+
+
+class _Hosts:
+    """Hosts of an MPI job that answer what each tells of its ranks (standstill.Hosts)."""
+
+    def __init__(self, standstill: Any, answers: dict[str, list[dict[str, Any]]]) -> None:
+        """By their pods."""
+        self.asked: list[str] = []
+        self._standstill, self._answers = standstill, answers
+
+    def ask(self, word: str) -> list[tuple[str, list[Any]]]:
+        """Through JSON, as rsh.sh brings it."""
+        self.asked.append(word)
+        return [
+            (pod, [self._standstill.HostRank(json.loads(json.dumps(rank))) for rank in ranks])
+            for pod, ranks in self._answers.items()
+        ]
+
+
+def test_ranks_of_mpi_stand_still_where_their_hosts_say_so(standstill: Any, tmp_path: Path) -> None:
+    """What hosts tell is read as what a launcher of torchrun sees of its own ranks."""
+
+    def rank(number: int, entered: int) -> dict[str, Any]:
+        pending = ["0", 7, "all_reduce"] if entered == 7 else None
+        numbers = {"0": [entered, 6]}
+        content = {"rank": number, "numbers": numbers, "pending": pending, "used": 5.0}
+        return {**content, "at": f"train.py:{number} in step"}
+
+    hosts = _Hosts(standstill, {"run-worker-0": [rank(0, 7)], "run-worker-1": [rank(1, 6)]})
+    lines: list[str] = []
+    sentence = standstill.watch(1, hosts, tmp_path, lines.append)
+    assert sentence.startswith("no progress for 1 s: rank 1 (pod run-worker-1) has not entered")
+    assert "all_reduce #7; it is at train.py:1 in step; 1 rank waits" in sentence
+    assert [
+        "no progress: rank 0 is at train.py:0 in step, in all_reduce #7",
+        "no progress: rank 1 is at train.py:1 in step, in no collective",
+    ] == lines
+    assert "where" == hosts.asked[-1]
+    assert "look" in hosts.asked

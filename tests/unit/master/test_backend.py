@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,29 +10,14 @@ import pytest
 from allranks.cluster.client import KubeCluster
 from allranks.errors import ForbiddenError, NotFoundError, ToolError
 from allranks_operator.master.backend import Kubernetes
+from tests.unit.cluster import fake_api
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import ModuleType
+    from pathlib import Path
 
 ROOT = "/apis/elastic.iml.github.io/v1alpha1/namespaces/lab"
 HISTORY = "/api/v1/namespaces/lab/configmaps/demo-history"
-
-
-def _fake_api() -> ModuleType:
-    path = Path(__file__).parents[1] / "cluster/fake_api.py"
-    spec = importlib.util.spec_from_file_location("allranks_tests_fake_api_of_master", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    import sys  # noqa: PLC0415 - only dataclasses look the module up there
-
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-FAKE = _fake_api()
 
 
 @pytest.fixture
@@ -42,7 +25,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """An API server that only pretends."""
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.setenv(name, "*")
-    with FAKE.FakeApiServer() as server:
+    with fake_api.FakeApiServer() as server:
         yield server
 
 
@@ -64,13 +47,13 @@ def backend(api: Any, tmp_path: Path) -> Kubernetes:
 
 def answers(data: Any, status: int = 200) -> Any:
     """A route that always says the same."""
-    return lambda _: FAKE.Answer(status=status, data=data)
+    return lambda _: fake_api.Answer(status=status, data=data)
 
 
 def test_the_job_and_its_pods_are_read(api: Any, backend: Kubernetes) -> None:
     """By name, and by the job's label."""
     api.routes[f"{ROOT}/elasticjobs/demo"] = answers({"metadata": {"name": "demo"}})
-    api.routes["/api/v1/namespaces/lab/pods"] = FAKE.paged([{"metadata": {"name": "p"}}], "Pod")
+    api.routes["/api/v1/namespaces/lab/pods"] = fake_api.paged([{"metadata": {"name": "p"}}], "Pod")
     assert "demo" == backend.job()["metadata"]["name"]
     assert ["p"] == [pod["metadata"]["name"] for pod in backend.pods()]
     assert "elasticjob.dlrover/name=demo" == api.requests[-1].query["labelSelector"]
@@ -81,10 +64,10 @@ def test_a_job_that_is_gone_is_told_from_a_server_that_does_not_answer(
 ) -> None:
     """The one ends the master, the other is tried again."""
     path = f"{ROOT}/elasticjobs/demo"
-    api.routes[path] = FAKE.error_route(404, "NotFound", 'elasticjobs "demo" not found')
+    api.routes[path] = fake_api.error_route(404, "NotFound", 'elasticjobs "demo" not found')
     with pytest.raises(NotFoundError):
         backend.job()
-    api.routes[path] = FAKE.error_route(500, "InternalError", "etcd is away")
+    api.routes[path] = fake_api.error_route(500, "InternalError", "etcd is away")
     with pytest.raises(ToolError):
         backend.job()
 
@@ -97,14 +80,14 @@ def test_a_plan_whose_name_is_taken_is_told_from_one_that_failed(
     plans = f"{ROOT}/scaleplans"
     api.routes[plans] = answers(plan, 201)
     assert backend.create_plan(plan)
-    api.routes[plans] = FAKE.error_route(409, "AlreadyExists", "it is there")
+    api.routes[plans] = fake_api.error_route(409, "AlreadyExists", "it is there")
     api.routes[f"{plans}/demo-plan-0"] = answers(plan)
     assert not backend.create_plan(plan)
     del api.routes[f"{plans}/demo-plan-0"]
-    api.routes[plans] = FAKE.error_route(500, "InternalError", "no")
+    api.routes[plans] = fake_api.error_route(500, "InternalError", "no")
     with pytest.raises(ToolError):
         backend.create_plan(plan)
-    api.routes[plans] = FAKE.error_route(403, "Forbidden", "no right")
+    api.routes[plans] = fake_api.error_route(403, "Forbidden", "no right")
     with pytest.raises(ForbiddenError):
         backend.create_plan(plan)
 
@@ -124,7 +107,7 @@ def test_history_is_kept_in_a_config_map(api: Any, backend: Kubernetes) -> None:
 
 def test_history_that_may_not_be_read_is_none(api: Any, backend: Kubernetes) -> None:
     """A job does not fail for it."""
-    api.routes[HISTORY] = FAKE.error_route(403, "Forbidden", "no right")
+    api.routes[HISTORY] = fake_api.error_route(403, "Forbidden", "no right")
     assert not backend.history()
 
 
@@ -136,5 +119,5 @@ def test_events_and_plans_go_to_the_jobs_namespace(api: Any, backend: Kubernetes
         api.requests[-1].method,
         api.requests[-1].body["metadata"]["name"],
     )
-    api.routes[f"{ROOT}/scaleplans"] = FAKE.paged([{"metadata": {"name": "x"}}], "ScalePlan")
+    api.routes[f"{ROOT}/scaleplans"] = fake_api.paged([{"metadata": {"name": "x"}}], "ScalePlan")
     assert ["x"] == [plan["metadata"]["name"] for plan in backend.plans()]

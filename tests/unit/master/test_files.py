@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import json
 import socket
 import sys
@@ -15,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from allranks import names
+from tests.modules import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import ModuleType
 
 FILES = Path(__file__).parents[3] / "charts/elastic/files"
 OURS = (
@@ -32,18 +31,8 @@ OURS = (
 )
 
 
-def load(name: str) -> ModuleType:
-    """One of the files; the others find it by its name, as they do where the chart mounts them."""
-    spec = importlib.util.spec_from_file_location(name, FILES / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-FAILURES, _, _, _, WORKER, AGENT, REPORT = (load(name) for name in OURS)
+# The others find each by its name, as they do where the chart mounts them.
+FAILURES, _, _, _, WORKER, AGENT, REPORT = (load(FILES / f"{name}.py", name) for name in OURS)
 
 
 class Calls:

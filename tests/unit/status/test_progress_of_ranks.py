@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import http.client
-import importlib.util
 import json
 import os
 import socket
-import sys
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,21 +20,12 @@ from allranks.model.status import ContainerStatus, Phase, PodPhase, PodStatus, R
 from allranks.status import progress
 from allranks.sweep import metrics
 from allranks.sweep.model import MetricsSpec
+from tests.modules import load
 
 FILES = Path(__file__).parents[3] / "charts/library/files"
 
 
-def _load(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(f"pod_{name}", FILES / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-LAUNCHER, RANK = _load("progress"), _load("allranks_progress")
+LAUNCHER, RANK = load(FILES / "progress.py"), load(FILES / "allranks_progress.py")
 
 
 class Pod:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.modules import load
 
 REPO = Path(__file__).parents[3]
 
@@ -14,12 +15,7 @@ REPO = Path(__file__).parents[3]
 @pytest.fixture(scope="module")
 def release() -> Any:
     """The script, as a module."""
-    spec = importlib.util.spec_from_file_location("release", REPO / "tools/release_check.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load(REPO / "tools/release_check.py")
 
 
 def test_package_charts_and_plugins_say_one_version(release: Any) -> None:

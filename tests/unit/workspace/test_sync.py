@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import json
 import os
 import random
 import shutil
-import sys
 import tempfile
 import threading
 from dataclasses import dataclass, field
@@ -26,6 +24,7 @@ from allranks.workspace import sync
 from allranks.workspace.model import Archive
 from allranks.workspace.sync import Offer, Published
 from tests import workspaces
+from tests.modules import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,13 +39,7 @@ def program() -> Iterator[Any]:
         folder = Path(name)
         for source in ("sync.py", "workspace.py"):
             shutil.copy(CHARTS / "library/files" / source, folder)
-        spec = importlib.util.spec_from_file_location("pod_sync", folder / "sync.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = module
-        spec.loader.exec_module(module)
-        yield module
+        yield load(folder / "sync.py")
 
 
 def _archive(number: int) -> Archive:
@@ -379,12 +372,7 @@ def test_the_id_of_the_rendezvous_has_the_digest_of_newer_code() -> None:
 
     The launcher has read its settings by the time newer code comes.
     """
-    path = CHARTS / "torchrun/files/launch.py"
-    spec = importlib.util.spec_from_file_location("pod_launch", path)
-    assert spec is not None
-    assert spec.loader is not None
-    launch = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(launch)
+    launch = load(CHARTS / "torchrun/files/launch.py")
     env = {
         "PET_RDZV_BACKEND": "c10d",
         "PET_RDZV_ID": "big",

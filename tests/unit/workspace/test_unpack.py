@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import stat
-import sys
 import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import workspaces
+from tests.modules import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,20 +20,7 @@ if TYPE_CHECKING:
 SCRIPT = Path(__file__).parents[3] / "charts/library/files/workspace.py"
 
 
-def _load() -> Any:
-    spec = importlib.util.spec_from_file_location("allranks_files_workspace", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    written, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        sys.dont_write_bytecode = written
-    return module
-
-
-workspace = _load()
+workspace = load(SCRIPT)
 
 
 class Pod:
