@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from allranks import names
 
 if TYPE_CHECKING:
-    from .conftest import Lab
+    from .conftest import Allranks, Lab
 
 pytestmark = [pytest.mark.timeout(600)]
 
@@ -23,19 +24,21 @@ dist.all_reduce(torch.ones(1))
 _SLEEPS = "import time\ntime.sleep(600)\n"
 
 
-def test_a_job_that_stands_still_names_the_rank_and_ends(lab: Lab) -> None:
+def test_a_job_that_stands_still_names_the_rank_and_ends(lab: Lab, allranks: Allranks) -> None:
     """The launchers of torchrun agree on a rank; that of MPI asks its hosts. Both end with 218."""
     policy = {"backoffLimit": 0, "stallSeconds": 5, "onStall": "end"}
     lab.install("still", nodes=2, script=_RANK_1_STAYS_AWAY, runPolicy=policy)
     lab.install("quiet", "mpi", script=_SLEEPS, runPolicy=policy, mpi={"numWorkers": 2, "np": 2})
     for name, part in (("still", ""), ("quiet", "launcher")):
         assert "Failed" == lab.finished(name, part, seconds=240)["type"]
-    ends = [lab.ended("still"), lab.ended("quiet", role="launcher")]
-    assert [names.EXIT_STALLED] * 2 == [end["exitCode"] for end in ends], ends
-    away = "rank 1 (pod still-1"
-    assert away in ends[0]["message"], ends
-    assert "has not entered all_reduce #1; it is at script:5 in <module>" in ends[0]["message"]
-    assert ends[1]["message"].startswith("no progress for 5 s: no rank computes"), ends
+    still, quiet = (
+        json.loads(allranks("status", name, "-o", "json")) for name in ("still", "quiet")
+    )
+    assert [names.EXIT_STALLED] * 2 == [still["exitCode"], quiet["exitCode"]]
+    failure = still["failure"]
+    assert (1, "still-1") == (failure["rank"], failure["pod"][:7]), still
+    assert "has not entered all_reduce #1; it is at script:5 in <module>" in failure["message"]
+    assert quiet["failure"]["message"].startswith("no progress for 5 s: no rank computes"), quiet
     log = lab.log(lab.pod("quiet", role="launcher")["metadata"]["name"])
     for rank in range(2):
         assert f"no progress: rank {rank} is at script:2 in <module>, in no collective" in log
