@@ -17,13 +17,8 @@ from allranks.cluster.errors import ApiRequest, too_deep
 from allranks.cluster.interface import KubeClient
 from allranks.cluster.streams import Lines, Watch
 from allranks.errors import BusyError, ExpiredError, NotFoundError, TooDeepError, ToolError
-from allranks.k8s.parts import (
-    PartTable,
-    compact,
-    without_collection,
-    without_images,
-    without_writers,
-)
+from allranks.k8s.list_json import PodSpecs, without_writers
+from allranks.k8s.parts import PartTable, compact, without_collection, without_images
 from allranks.layout.inventory_objects import from_objects
 
 if TYPE_CHECKING:
@@ -176,7 +171,7 @@ class KubeCluster(KubeClient):
             place = [*query, *paths.pairs(limit=limit, **{"continue": token})]
             return self._connection.read(request, query=place, accept=accept)
 
-        shared = PartTable()
+        shared, specs = PartTable(), PodSpecs(self._connection.codec.loads)
         data = read("")
         while True:
             # The server makes the next page while this one is parsed.
@@ -184,13 +179,16 @@ class KubeCluster(KubeClient):
             ahead = _in_background(partial(read, next_token)) if next_token else None
             if request.resource_path in _MANY:
                 data = without_writers(data)
+            if request.resource_path == paths.PODS:
+                data = specs.cut(data)
             page = page_of(self._connection, request, data, outline_of)
             kind = str(page.get("kind") or "").removesuffix("List")
             for item in page.get("items") or ():
                 # The server leaves them out of a list, where each is the same.
                 item.setdefault("kind", kind)
                 item.setdefault("apiVersion", page.get("apiVersion"))
-                yield _COMPACTED[kind](item, shared) if kind in _COMPACTED else item
+                whole = specs.whole(item)
+                yield _COMPACTED[kind](whole, shared) if kind in _COMPACTED else whole
             token = str((page.get("metadata") or {}).get("continue") or "")
             if not token:
                 return

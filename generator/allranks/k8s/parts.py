@@ -79,32 +79,6 @@ def without_collection() -> Iterator[None]:
             gc.enable()
 
 
-_WRITERS = b'"managedFields":['
-
-
-def without_writers(data: bytes) -> bytes:
-    """The JSON of a list without the record of who wrote which field: half of what a pod takes.
-
-    It is cut out before the parser makes objects of it. The record is an array without arrays in
-    it, so it ends at the first bracket that is in no string; where a string makes that hard to see,
-    the record stays. No string holds what it begins with: a quote in a string is escaped.
-
-    Args:
-        data: the answer of the API server.
-    """
-    parts, at = [], 0
-    while (place := data.find(_WRITERS, at)) >= 0:
-        start = place + len(_WRITERS)
-        end = data.find(b"}]", start) + 1
-        record = data[start:end]
-        quotes = record.count(b'"') - record.count(b'\\"')
-        is_whole = end > 0 and quotes % 2 == 0
-        is_plain = not any(mark in record for mark in (b"[", b"]", b"\\\\"))
-        parts.append(data[at:start])
-        at = end if is_whole and is_plain else start
-    return b"".join((*parts, data[at:])) if parts else data
-
-
 def without_images(node: Manifest) -> Manifest:
     """A node without the list of the images that it has, which is most of it.
 

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allranks.k8s.parts import PartTable, compact, without_images, without_writers
+from allranks.k8s.parts import PartTable, compact, without_images
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(0, 2) | st.floats(0, 2) | st.text(max_size=3),
@@ -35,34 +35,6 @@ def test_who_wrote_which_field_is_left_out() -> None:
     """It is a third of a pod, and nobody asks for it."""
     pod = {"metadata": {"name": "a", "managedFields": [{"manager": "kubelet"}]}}
     assert {"metadata": {"name": "a"}} == compact(pod, PartTable())
-
-
-# What the server writes of who wrote which field: objects, and the keys of fields, which may hold
-# any character.
-WRITERS = st.recursive(
-    st.just({}),
-    lambda inner: st.dictionaries(st.text('a:}]["\\{', max_size=5), inner, max_size=3),
-    max_leaves=5,
-)
-
-
-@given(st.lists(st.tuples(st.lists(WRITERS, max_size=2), PODS), max_size=3))
-def test_who_wrote_which_field_is_left_out_before_it_is_parsed(
-    pods: list[tuple[list[Any], dict[str, Any]]],
-) -> None:
-    """All else is as it was; where a name makes the end of it hard to see, it stays as a whole."""
-    items = [
-        {"a": ']"managedFields":[', "metadata": {"managedFields": writers, "z": pod}}
-        for writers, pod in pods
-    ]
-    text = json.dumps({"items": items}, separators=(",", ":"))
-    results = json.loads(without_writers(text.encode()))["items"]
-    for result, item in zip(results, items, strict=True):
-        kept = result["metadata"].pop("managedFields")
-        assert kept in ([], item["metadata"].pop("managedFields"))
-        assert item == result
-    plain = b'{"managedFields":[{"f:env":{"k:{\\"name\\":\\"A\\"}":{}}}],"x":[{}]}'
-    assert b'{"managedFields":[],"x":[{}]}' == without_writers(plain)
 
 
 def test_a_nodes_images_are_left_out() -> None:
