@@ -64,9 +64,15 @@ class Way:
     lead: tuple[str, int] = ("node", 0)
 
 
+_ENDS_STANDSTILLS = {
+    "backoffLimit": _RESTARTS,
+    "stallSeconds": STALL_SECONDS,
+    "onStall": "end",
+}
+
+
 def _torchrun(**settings: Any) -> dict[str, Any]:
-    policy = {"backoffLimit": _RESTARTS, "stallSeconds": STALL_SECONDS, "onStall": "end"}
-    return {"runPolicy": policy, "torchrun": {"maxRestarts": _RESTARTS, **settings}}
+    return {"runPolicy": _ENDS_STANDSTILLS, "torchrun": {"maxRestarts": _RESTARTS, **settings}}
 
 
 WAYS = {
@@ -80,7 +86,7 @@ WAYS = {
     "mpi": Way(
         "MPI",
         "mpi",
-        {"mpi": {"numWorkers": NODES, "np": NODES}, "runPolicy": {"backoffLimit": _RESTARTS}},
+        {"mpi": {"numWorkers": NODES, "np": NODES}, "runPolicy": _ENDS_STANDSTILLS},
         "sockets",
         ("1", "worker", 1),
         ("worker", 0),

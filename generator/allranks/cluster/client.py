@@ -187,8 +187,8 @@ class KubeCluster(KubeClient):
                 # The server leaves them out of a list, where each is the same.
                 item.setdefault("kind", kind)
                 item.setdefault("apiVersion", page.get("apiVersion"))
-                whole = specs.whole(item)
-                yield _COMPACTED[kind](whole, shared) if kind in _COMPACTED else whole
+                compacted = _COMPACTED[kind](item, shared) if kind in _COMPACTED else item
+                yield specs.whole(compacted)
             token = str((page.get("metadata") or {}).get("continue") or "")
             if not token:
                 return

@@ -231,11 +231,12 @@ def test_a_rank_that_ends_while_others_wait_in_init(
 
 
 def test_a_lost_worker_costs_a_try(machine: Machine, chart: Chart) -> None:
-    """The launcher ends within seconds, both are replaced, and the second try ends well.
+    """The launcher ends within seconds, both are replaced, and a later try ends well.
 
     While its ranks sleep `why` says where, in all pods: mpirun's ranks are armed as torchrun's are.
     """
-    handle = machine.start(*chart(_WAIT, runPolicy={"backoffLimit": 2}))
+    values = {"runPolicy": {"backoffLimit": 2}, "network": {"waitSeconds": 120}}
+    handle = machine.start(*chart(_WAIT, **values))
     machine.line("up")
     asleep = ("sleeps", "script:11 in <module>")
     assert dict.fromkeys(range(4), asleep) == _whereabouts(handle)
@@ -245,7 +246,9 @@ def test_a_lost_worker_costs_a_try(machine: Machine, chart: Chart) -> None:
     assert (Phase.SUCCEEDED, 0) == (status.phase, status.exit_code), texts
     assert "again" in texts
     restarts = {pod.name: pod.restarts for pod in status.pods}
-    assert {"run-launcher-0": 1, "run-worker-0": 0, "run-worker-1": 1} == restarts, texts
+    # On a busy machine the second try may still meet the sshd of the pod that goes.
+    assert restarts.pop("run-launcher-0") in {1, 2}, texts
+    assert {"run-worker-0": 0, "run-worker-1": 1} == restarts, texts
 
 
 def _whereabouts(handle: local_runs.Handle) -> dict[int, tuple[str, str]]:
