@@ -82,7 +82,8 @@ def first_process(processes: Callable[[], Iterable[psutil.Process]], pod: str) -
         parents = {}
         for process in processes():
             with suppress(psutil.Error, OSError):  # it has ended since it was listed
-                if pod == process.environ().get("POD_NAME"):
+                environment = process.environ()
+                if pod in {environment.get("POD_NAME"), environment.get("HOSTNAME")}:
                     parents[process] = process.ppid()
         pids = {parent.pid for parent in parents}
         return [process for process, parent in parents.items() if parent not in pids]

@@ -13,12 +13,11 @@ from allranks.model.status import Phase, PodPhase
 from allranks.yamlio.load import load_all
 from tests.modules import load
 
-from .conftest import Machine, port_base, until
+from .conftest import Machine, first_process, port_base, until
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import psutil
 
 pytestmark = [
     pytest.mark.local,
@@ -80,7 +79,7 @@ def test_a_spare_takes_the_place_of_a_lost_pod(machine: Machine, helm4: Any, rep
         )
     remarks = local_runs.status("run", "lab").remarks
     assert "2 of 4 pods train and 2 stand by for one that is lost; " in "".join(remarks), remarks
-    _first_process(machine, "1").kill()
+    first_process(machine.processes, "run-1").kill()
     status = handle.wait()
     texts = [line.text for line in _lines()]
     assert (Phase.SUCCEEDED, 0) == (status.phase, status.exit_code), texts
@@ -88,17 +87,6 @@ def test_a_spare_takes_the_place_of_a_lost_pod(machine: Machine, helm4: Any, rep
     assert 0 < int(resumed.rpartition(" ")[2])
     phases = {pod.name: pod.phase for pod in status.pods}
     assert phases["run-2"] is phases["run-3"] is PodPhase.SUCCEEDED, phases
-
-
-def _first_process(machine: Machine, index: str) -> psutil.Process:
-    """The launcher of a pod, with which all else there ends."""
-    launchers = [
-        process
-        for process in machine.processes()
-        if "launch.py" in " ".join(process.cmdline())
-        and process.environ().get("ALLRANKS_NODE_RANK") == index
-    ]
-    return min(launchers, key=lambda process: process.create_time())
 
 
 def _lines() -> list[Any]:
