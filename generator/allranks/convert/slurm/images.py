@@ -74,6 +74,8 @@ _OF_EVERY_POD = (
 )
 _ENV = "its text is known where the script runs: write it into env"
 _OF_THE_DAEMON = "the pod is the container: say it in the values where it matters"
+_ENV_FILE = "what the file says is not known here: write it into env"
+_IN_SHELL = "its text is known where the script runs: write it into workingDir"
 # Options of `docker run` without a value; all others have one.
 _FLAGS_OF_DOCKER = re.compile(
     r"-[ditP]+|--(?:rm|interactive|tty|detach|init|privileged|read-only|publish-all|no-healthcheck"
@@ -253,6 +255,10 @@ def _read_options(
             binds.append(value.replace(";", ","))
         elif name in ("--pwd", "--cwd", "-W", "-w", "--workdir") and value.startswith("/"):
             made.values["working_dir"] = value
+        elif name in ("--pwd", "--cwd"):
+            made.verdicts.append(
+                Verdict(f"{name} {value}", Outcome.NOT_CARRIED, "workingDir", _IN_SHELL)
+            )
         elif name in ("--image", "-i"):
             named = value
         elif name in ("--env", "-e"):
@@ -260,11 +266,13 @@ def _read_options(
                 key, sign, own = pair.partition("=")
                 if sign and "$" not in pair and re.fullmatch(r"[A-Za-z_]\w*", key):
                     made.values.setdefault("env", {})[key] = own
-                elif with_value is None:
+                elif sign or with_value is None:
                     made.verdicts.append(
                         Verdict(f"{name} {pair}", Outcome.NOT_CARRIED, "env", _ENV)
                     )
-        elif with_value is None and not is_flag and name not in _OF_EVERY_POD:
+        elif name == "--env-file":
+            made.verdicts.append(Verdict(f"{name} {value}", Outcome.NOT_CARRIED, "env", _ENV_FILE))
+        elif not is_flag and name not in _OF_EVERY_POD:
             what = f"{name} {value}".strip()
             made.verdicts.append(Verdict(what, Outcome.NOT_CARRIED, "", _OF_THE_DAEMON))
     return named

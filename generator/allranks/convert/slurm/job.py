@@ -13,7 +13,15 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert import finish
-from allranks.convert.slurm import arrays, directives, options, reader, resources, sizes
+from allranks.convert.slurm import (
+    arrays,
+    directives,
+    options,
+    reader,
+    resources,
+    singularity_environment,
+    sizes,
+)
 from allranks.convert.slurm.draft import Draft, key_of
 from allranks.convert.verdicts import Conversion, Fields, Outcome, dotted
 from allranks.errors import InputError
@@ -81,9 +89,11 @@ def convert(
     if wrap is not None:
         text = f"#!/bin/sh\n{wrap.value}\n"
         job.say("wrap", Outcome.CARRIED, "command")
+    text, of_container = singularity_environment.carry(text)
     job.text = text
     job.size = sizes.read(settings)
     job.body = reader.read(text, source=source, size=job.size, settings=settings, args=args)
+    job.body.verdicts.extend(of_container)
     _put_body(job, args)
     for setting in job.body.settings:
         _declare_step(job, setting)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.convert import commands, scanner
-from allranks.convert.slurm import images, mpirun, shell_text, words
+from allranks.convert.slurm import images, mpirun, shell_text, singularity_environment, words
 from allranks.convert.slurm.steps import Steps
 from allranks.convert.verdicts import Outcome
 
@@ -344,6 +344,8 @@ class Setup(Steps):
 
     def _put_env(self, line: int, name: str, text: str) -> None:
         """Make a variable one of the run."""
+        if singularity_environment.is_of_program(name):
+            return  # said with the whole script (singularity_environment.carry)
         self.body.env[name] = text
         self.say(line, name, Outcome.CARRIED, f"env.{name}")
         if _SECRET.search(name) and not _TOKENIZER.search(name):

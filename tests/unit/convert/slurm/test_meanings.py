@@ -58,6 +58,46 @@ def test_an_image_of_singularity_is_carried() -> None:
     assert _verdict(made, "--bind").line == 3
 
 
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("--env-file .env", "write it into env"),
+        ("--env A=$HOME", "write it into env"),
+        ("--pwd $HOME/code", "write it into workingDir"),
+        ("--home /data/me", "the pod is the container"),
+        ("--overlay scratch.img", "the pod is the container"),
+        ("-S /fast", "the pod is the container"),
+    ],
+)
+def test_an_option_of_singularity_that_is_not_carried_is_said(option: str, words: str) -> None:
+    """None of those that have a value is dropped in silence; flags say nothing of the training."""
+    made = _convert(_NODES, f"srun apptainer exec --nv {option} docker://a.io/b:1 python train.py")
+    verdict = _verdict(made, option)
+    assert Outcome.NOT_CARRIED is verdict.outcome
+    assert words in verdict.why
+    assert _verdict(made, "docker://a.io").outcome is Outcome.CARRIED
+
+
+def test_variables_of_singularity_have_their_names_inside_the_container() -> None:
+    """Under the names that the program reads nothing in a pod would see them."""
+    made = _convert(
+        _NODES,
+        "export SINGULARITYENV_LEVEL=3",
+        'APPTAINERENV_PYTHONPATH="$(pwd)"; export APPTAINERENV_PYTHONPATH',
+        "export SINGULARITY_BIND=/scratch,/data:/in",
+        "export APPTAINERENV_PREPEND_PATH=/opt/bin",
+        "srun singularity exec --nv docker://a.io/b/c:1 python train.py",
+    )
+    assert {"LEVEL": "3"} == made.values["env"]
+    assert '\nPYTHONPATH="$(pwd)"\nexport PYTHONPATH\n' in made.values["setup"]
+    assert "env.LEVEL" == _verdict(made, "SINGULARITYENV_LEVEL").to
+    for name in ("SINGULARITY_BIND", "APPTAINERENV_PREPEND_PATH"):
+        assert Outcome.NOT_CARRIED is _verdict(made, name).outcome
+    assert 5 == _verdict(made, "SINGULARITY_BIND").line
+    without = _convert(_NODES, "export SINGULARITYENV_LEVEL=3", "srun python train.py")
+    assert {"SINGULARITYENV_LEVEL": "3"} == without.values["env"]
+
+
 def test_a_mark_of_the_byte_order_is_taken_off() -> None:
     """A script of an editor of Windows has its directives read, and is told of it."""
     made = job.convert(f"\ufeff#!/bin/bash\r\n{_TASKS}\r\nsrun python a.py\r\n".encode(), "job")
