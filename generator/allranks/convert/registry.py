@@ -401,11 +401,22 @@ def _kind(document: Document) -> str:
     return kind
 
 
+# What has become of kinds whose controllers are no longer kept.
+_SUCCESSORS = {
+    ("elastic.pytorch.org", "ElasticJob"): "TorchElastic's ElasticJob has become the elasticPolicy "
+    "of a PyTorchJob: write it as one, or start with `allranks init torchrun` and torchrun.elastic",
+}
+
+
 def _hint(others: list[Document]) -> str:
     for document in others:
+        successor = _SUCCESSORS.get((document.group, document.kind))
+        if successor:
+            return successor
         groups = sorted(group for group, kind in KINDS if kind == document.kind)
         if groups:
-            return f"a {document.kind} is of {' or '.join(groups)}: correct its apiVersion"
+            owners = " or ".join(groups)
+            return f"a {document.kind} of {owners} is known: correct its apiVersion"
     kinds = sorted({kind for _, kind in KINDS})
     return f"give a manifest with one of: {', '.join(kinds)}"
 

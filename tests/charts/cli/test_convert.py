@@ -55,6 +55,10 @@ WRONG = [
     ("a: [", "values.yaml:"),
     (PLAIN.replace("kubeflow.org/v1", "example.org/v1"), "correct its apiVersion"),
     ("apiVersion: ray.io/v1\nkind: RayJob\nmetadata: {name: x}\n", "no Ray cluster"),
+    (
+        "apiVersion: elastic.pytorch.org/v1alpha1\nkind: ElasticJob\nmetadata: {name: x}\n",
+        "elasticPolicy of a PyTorchJob",
+    ),
     (PLAIN.replace(", command: [python, t.py]", ""), "--entrypoint"),
 ]
 
