@@ -75,7 +75,7 @@ class FakeCluster:
         labels = dict(part.split("=") for part in how.get("label_selector", "").split(",") if part)
         return [
             copy.deepcopy(manifest)
-            for (path, _), manifest in self.objects.items()
+            for (path, _), manifest in list(self.objects.items())  # another thread adds some
             if path == resource_path
             and labels.items() <= (manifest["metadata"].get("labels") or {}).items()
         ]

@@ -16,6 +16,7 @@ from allranks.convert import finish
 from allranks.convert.slurm import (
     arrays,
     directives,
+    launcher_variables,
     options,
     reader,
     resources,
@@ -89,7 +90,7 @@ def convert(
     if wrap is not None:
         text = f"#!/bin/sh\n{wrap.value}\n"
         job.say("wrap", Outcome.CARRIED, "command")
-    text, of_container = singularity_environment.carry(text)
+    text, of_container = singularity_environment.carry(launcher_variables.inline(text))
     job.text = text
     job.size = sizes.read(settings)
     job.body = reader.read(text, source=source, size=job.size, settings=settings, args=args)

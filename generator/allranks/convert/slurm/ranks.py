@@ -505,7 +505,9 @@ class Ranks(Setup):
         """The processes of a node; None where it is not known before."""
         resolved = words.resolve(text, self.constants) or text
         if resolved in ("gpu", "auto"):
-            return self.size.gpus_per_node
+            # torchrun counts the GPUs that torch sees.
+            visible = re.fullmatch(r"\d+(?:,\d+)*", self.constants.get("CUDA_VISIBLE_DEVICES", ""))
+            return visible[0].count(",") + 1 if visible else self.size.gpus_per_node
         count = commands.number(resolved, self.constants)
         return count if count and count <= sizes.MOST_PER_NODE else None
 

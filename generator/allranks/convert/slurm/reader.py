@@ -31,8 +31,9 @@ _WITHOUT = "the script goes on without it; write it into env to give it"
 _PRINTING = re.compile(r"^\s*(?:echo|printf)\b[^|>;&`\n]*$", re.MULTILINE)
 # A test that ends the script where a variable is not set.
 _REQUIRED = re.compile(r"-z\s+\"?\$\{\w+:?-\}\"?[^\n]*(?:\n(?!\s*(?:fi|el)\b)[^\n]*){0,6}?\bexit\b")
-# An srun that is left where a command may stand: in $(…), behind xargs, timeout or parallel.
-_SRUN = re.compile(r"(?:^|[\s;&|(`])srun\s")
+# An srun that is left where a command may stand: in $(…), behind xargs, timeout or parallel, or in
+# a variable.
+_SRUN = re.compile(r"(?:^|[\s;&|(`]|=[\"']?)srun(?:\s|[\"'])")
 # A question to Slurm about the state of nodes, whose answer the script reads.
 _OF_NODES = re.compile(r"(?:\$\(|`)\s*(scontrol\s+show\s+nodes?\b[^)`|]*)")
 # Beginnings of the names of variables that somebody sets in the pod.

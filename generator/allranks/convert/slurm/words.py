@@ -175,7 +175,8 @@ _PYTHON = re.compile(r"(?:.*/)?(?:python|pypy)[0-9.]*")
 _VARIABLE = re.compile(
     r"\$(?:\{[#!]?([A-Za-z_][A-Za-z0-9_]*)([^A-Za-z0-9_}][^}]*)?\}|([A-Za-z_][A-Za-z0-9_]*))"
 )
-_POSITIONAL = re.compile(r"\$(?:[1-9@*#]|\{[1-9@*#][^}]*\})")
+# ``${#name}`` is the length of another.
+_POSITIONAL = re.compile(r"\$(?:[1-9@*#]|\{(?:[1-9@*][^}]*|#[@*]?)\})")
 # What is outside of single quotes, and each text in double quotes as a whole.
 _QUOTED = re.compile(r"""([^'"]+|"[^"]*"?)|'[^']*'?""")
 _DIGITS = re.compile(r"[0-9]{1,9}", re.ASCII)

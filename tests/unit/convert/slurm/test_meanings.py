@@ -78,6 +78,53 @@ def test_an_option_of_singularity_that_is_not_carried_is_said(option: str, words
     assert _verdict(made, "docker://a.io").outcome is Outcome.CARRIED
 
 
+@pytest.mark.parametrize("use", ["$RUN $IMAGE python a.py", "time ${RUN} $IMAGE python a.py"])
+def test_a_step_in_a_variable_is_read_where_it_stands(use: str) -> None:
+    """A pod has neither srun nor Singularity; the container is the pod, and its image the run's."""
+    made = _convert(
+        "#SBATCH -N 1 --gpus-per-node=1",
+        "IMAGE=docker://a.io/b:1",
+        'RUN="srun apptainer exec --nv"',
+        "$RUN $IMAGE pip install x",
+        "# $RUN $IMAGE python b.py",
+        use,
+    )
+    assert {"repository": "a.io/b", "tag": "1"} == made.values["image"]
+    text = str(made.values)
+    assert "srun" not in text
+    assert "apptainer" not in text
+    assert not made.lost
+    assert "\npip install x\n" in made.values["script"]
+    assert use.replace("${RUN}", "$RUN").replace("$RUN $IMAGE ", "") in made.values["script"]
+
+
+@pytest.mark.parametrize(("devices", "procs"), [("0,1", 2), ("0,1,2,3", None), ("$MY", None)])
+def test_processes_for_each_gpu_are_those_of_the_visible_ones(
+    devices: str, procs: int | None
+) -> None:
+    """Torchrun counts the GPUs that torch sees; not all of them is fewer ranks than GPUs."""
+    made = _convert(
+        "#SBATCH -N 1 --gpus-per-node=4",
+        f"export CUDA_VISIBLE_DEVICES={devices}",
+        "torchrun --standalone --nproc_per_node=gpu train.py",
+    )
+    assert procs == made.values.get("procsPerNode")
+
+
+def test_the_length_of_an_array_is_no_word_of_the_command_line() -> None:
+    """`${#name[@]}` is known in the script; `$#` is not."""
+    loop = ("A=(1 2)", "for ((i=0; i<${#A[@]}; i++)); do", "python a.py ${A[$i]}", "done")
+    assert not _convert(_NODES, *loop).lost
+    assert _convert(_NODES, "python a.py ${#}").lost
+
+
+def test_a_step_in_a_variable_that_is_set_twice_is_said() -> None:
+    """Which of the texts holds is known where the script runs."""
+    rows = ("if [ -n x ]; then", '  RUN="srun"', "else", '  RUN=""', "fi", "$RUN python a.py")
+    made = _convert("#SBATCH -N 1 --gpus-per-node=1", *rows)
+    assert Outcome.NOT_CARRIED is _verdict(made, "srun").outcome
+
+
 def test_variables_of_singularity_have_their_names_inside_the_container() -> None:
     """Under the names that the program reads nothing in a pod would see them."""
     made = _convert(

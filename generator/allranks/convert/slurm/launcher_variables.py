@@ -1,0 +1,40 @@
+"""Variables that hold how a command begins: ``RUN="srun singularity exec"``, ``$RUN python a.py``.
+
+What starts with srun or a container's program is read where a command begins, so such a variable is
+replaced by its text there. A variable that is set more than once, or not by a plain text in a line
+of its own, stays.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SET = re.compile(
+    r"^(?P<line>[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_]\w*)=(?P<quote>[\"']?)"
+    r"(?P<text>(?:srun|singularity|apptainer|shifter)(?:[ \t][^\"'`\\\n]*)?)(?P=quote)[ \t]*)$",
+    re.MULTILINE,
+)
+_COMMAND_BEGINS = r"(?P<before>(?:^|[;&|(]|\b(?:then|do|else|time|exec))[ \t]*)"
+
+
+def inline(text: str) -> str:
+    """The script with such variables replaced, line by line as before.
+
+    Args:
+        text: a script.
+    """
+    for match in list(_SET.finditer(text)):
+        name = match["name"]
+        is_plain = match["quote"] or " " not in match["text"].strip()
+        if not is_plain or len(re.findall(rf"\b{name}\+?=", text)) != 1:
+            continue
+        use = re.compile(
+            rf"{_COMMAND_BEGINS}(?:\$\{{{name}\}}|\${name}\b)(?=[ \t]|$)", re.MULTILINE
+        )
+        value = match["text"].strip()
+        replaced = use.sub(r"\g<before>" + value, text)  # it has no backslash
+        is_left = re.search(rf"^(?![ \t]*#).*\$\{{?{name}\b", replaced, re.MULTILINE)
+        if replaced != text and not is_left:
+            replaced = replaced.replace(match["line"], "", 1)
+        text = replaced
+    return text
