@@ -546,6 +546,8 @@ class Ranks(Setup):
         )
         meets = _MEETS.search(self.text) is not None
         words_of = " ".join(map(self._expanded, main.words))
+        if "mpi4py" in words_of:
+            return True
         if _PYTHON.search(words_of):
             return (has_mpi or _MPI.search(self.text) is not None) and not meets
         is_text = program.command[1:2] == ("-c",)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.convert import scanner
-from allranks.convert.slurm import amounts, shell_text, words
+from allranks.convert.slurm import amounts, shell_text, sizes, words
 from allranks.convert.slurm.ranks import Ranks
 from allranks.convert.verdicts import Outcome
 
@@ -174,6 +174,7 @@ class Reader(Ranks):
         for step in steps:
             if step.is_srun and step.words:
                 body.settings += step.settings
+                sizes.fill(self.size, step.size)
         self._say_conditional()
 
     def _all_words(self) -> list[list[str]]:

@@ -22,10 +22,11 @@ _ACTIVATING = frozenset(
 )
 _MODULES = ("module", "ml")
 _SUBMIT_DIR = re.compile(r'"?\$\{?SLURM_SUBMIT_DIR\}?"?/?')
-_CONTAINERS = ("docker", "podman", "enroot")
+_CONTAINERS = ("docker", "podman", "enroot", "podman-hpc", "nerdctl", "udocker", "ch-run")
 _NO_CONTAINERS = "a pod starts no containers: name its image in image, and write what it runs"
 _RESERVED = frozenset(names.RESERVED_ENV)
 _SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|CREDENTIAL", re.IGNORECASE)
+_WITH_PASSWORD = re.compile(r"://[^/\s:@]+:[^/\s@]+@")
 _REQUEUING = re.compile(r"\b(?:scontrol|sbatch)\b")
 _REQUEUES = (
     "a pod has no programs of Slurm's: let the program handle SIGTERM, and "
@@ -348,7 +349,8 @@ class Setup(Steps):
             return  # said with the whole script (singularity_environment.carry)
         self.body.env[name] = text
         self.say(line, name, Outcome.CARRIED, f"env.{name}")
-        if _SECRET.search(name) and not _TOKENIZER.search(name):
+        is_named_so = _SECRET.search(name) and not _TOKENIZER.search(name)
+        if is_named_so or _WITH_PASSWORD.search(text):
             self.body.notes.append(
                 f"env.{name} looks like a secret, and all who may read the run's objects can read "
                 "it: put it into a Secret, and name that"

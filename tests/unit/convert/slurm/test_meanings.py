@@ -111,6 +111,32 @@ def test_processes_for_each_gpu_are_those_of_the_visible_ones(
     assert procs == made.values.get("procsPerNode")
 
 
+def test_what_a_step_alone_asks_for_is_the_pods() -> None:
+    """Also where the script is one process: `srun --gres` has the GPU, and no directive."""
+    made = _convert("#SBATCH -N 1", "srun --gres=gpu:2 -c 4 --mem=8G python a.py")
+    assert 2 == made.values["gpusPerNode"]
+    assert {"cpu": "4", "memory": "8Gi"} == made.values["resources"]["perPod"]["requests"]
+
+
+def test_a_program_of_mpi_may_read_what_slurm_tells_its_tasks() -> None:
+    """`python -m mpi4py` meets by MPI, whatever variable of Slurm's names its files."""
+    step = "srun bash -c 'OUT=o$SLURM_PROCID python -m mpi4py a.py'"
+    assert "mpi" == _convert("#SBATCH -N 1 --ntasks-per-node=4", step).values["workload"]
+
+
+@pytest.mark.parametrize("program", ["podman-hpc run --rm --gpu", "nerdctl run", "ch-run"])
+def test_a_program_of_containers_that_is_not_known_is_said(program: str) -> None:
+    """A pod has none of them."""
+    made = _convert("#SBATCH -N 1 --gpus-per-node=4", f"{program} a.io/b:1 python a.py")
+    assert made.lost
+
+
+def test_a_password_in_an_address_is_told_to_be_a_secret() -> None:
+    """As a variable that is called a token is."""
+    made = _convert(_NODES, "export https_proxy=http://me:pw@proxy:8080", "srun python a.py")
+    assert any(note.startswith("env.https_proxy looks like a secret") for note in made.notes)
+
+
 def test_the_length_of_an_array_is_no_word_of_the_command_line() -> None:
     """`${#name[@]}` is known in the script; `$#` is not."""
     loop = ("A=(1 2)", "for ((i=0; i<${#A[@]}; i++)); do", "python a.py ${A[$i]}", "done")
