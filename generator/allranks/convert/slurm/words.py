@@ -258,7 +258,7 @@ def optional(text: str) -> set[str]:
     return {
         match[1]
         for match in _VARIABLE.finditer(_without_single_quotes(text))
-        if (match[2] or "").removeprefix(":")[:1] in ("-", "+", "=", "?")
+        if (match[2] or "").removeprefix(":")[:1] in ("-", "+", "=")
     }
 
 

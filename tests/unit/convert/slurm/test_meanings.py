@@ -131,6 +131,13 @@ def test_a_program_of_containers_that_is_not_known_is_said(program: str) -> None
     assert made.lost
 
 
+def test_a_variable_without_which_the_script_ends_is_not_carried() -> None:
+    """`${NAME:?text}` ends it; `${NAME:-text}` has a text in its place."""
+    rows = (': "${ROOT:?set it}"', "mkdir -p $ROOT ${OTHER:-/tmp}", "srun python a.py $ROOT")
+    lost = [verdict.path for verdict in _convert(_NODES, *rows).lost]
+    assert ["$ROOT"] == lost
+
+
 def test_a_password_in_an_address_is_told_to_be_a_secret() -> None:
     """As a variable that is called a token is."""
     made = _convert(_NODES, "export https_proxy=http://me:pw@proxy:8080", "srun python a.py")
