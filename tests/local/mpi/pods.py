@@ -223,7 +223,7 @@ class Lab:
             pytest.fail("these tests make pods out of namespaces, which needs root")
         self.folder.chmod(0o755)
         self.mount.mkdir()
-        for path in (REPO / "charts" / "mpi" / "files").iterdir():
+        for path in filter(Path.is_file, (REPO / "charts" / "mpi" / "files").iterdir()):
             shutil.copy(path, self.mount)
         library = REPO / "charts" / "library" / "files" / "entry.sh"
         entry = library.read_text() + (REPO / "charts" / "mpi" / "files" / "entry.sh").read_text()
