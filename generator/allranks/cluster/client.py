@@ -171,7 +171,9 @@ class KubeCluster(KubeClient):
             place = [*query, *paths.pairs(limit=limit, **{"continue": token})]
             return self._connection.read(request, query=place, accept=accept)
 
-        shared, specs = PartTable(), PodSpecs(self._connection.codec.loads)
+        shared = PartTable()
+        is_of_pods = request.resource_path == paths.PODS
+        specs = PodSpecs(self._connection.codec.loads)
         data = read("")
         while True:
             # The server makes the next page while this one is parsed.
@@ -179,7 +181,7 @@ class KubeCluster(KubeClient):
             ahead = _in_background(partial(read, next_token)) if next_token else None
             if request.resource_path in _MANY:
                 data = without_writers(data)
-            if request.resource_path == paths.PODS:
+            if is_of_pods:
                 data = specs.cut(data)
             page = page_of(self._connection, request, data, outline_of)
             kind = str(page.get("kind") or "").removesuffix("List")
@@ -188,7 +190,7 @@ class KubeCluster(KubeClient):
                 item.setdefault("kind", kind)
                 item.setdefault("apiVersion", page.get("apiVersion"))
                 compacted = _COMPACTED[kind](item, shared) if kind in _COMPACTED else item
-                yield specs.whole(compacted)
+                yield specs.whole(compacted) if is_of_pods else compacted
             token = str((page.get("metadata") or {}).get("continue") or "")
             if not token:
                 return

@@ -182,6 +182,14 @@ def test_a_server_that_puts_off_for_long_is_told(api: Any, tmp_path: Path) -> No
     assert 1 == len(api.requests)
 
 
+def test_only_pods_have_specs_that_were_cut_down(api: Any, tmp_path: Path) -> None:
+    """Another kind may have any key in its spec, the one that stands for a pod's as well."""
+    plans = [{"metadata": {"name": "odd"}, "spec": {"": 7, "a": 1}}]
+    api.routes["/apis/x.io/v1/plans"] = fake_api.paged(plans, "Plan")
+    (plan,) = cluster_at(tmp_path, api.url).list("apis/x.io/v1/plans")
+    assert {"": 7, "a": 1} == plan["spec"]
+
+
 def test_pods_that_may_not_be_listed_are_named(api: Any, tmp_path: Path) -> None:
     """A user who sees nodes but not all pods is told which of the two is missing."""
     api.routes["/api/v1/nodes"] = fake_api.paged([node("n")], "Node")
