@@ -444,7 +444,7 @@ def test_waiting_waits_for_the_status(allranks: Program, repo: Path, helm4: Any)
     waiting = subprocess.Popen(
         [
             *(helm4.path, "install", "demo", repo / "charts/torchrun", "-n", allranks.namespace),
-            *("-f", "-", "--wait", "--timeout", "60s"),
+            *("-f", "-", "--wait", "--timeout", "240s"),
         ],
         env=allranks.environment(),
         stdin=subprocess.PIPE,
@@ -460,6 +460,8 @@ def test_waiting_waits_for_the_status(allranks: Program, repo: Path, helm4: Any)
         lambda: ["Running"] * 2 == [item["status"].get("phase") for item in allranks.items(pods)],
         "the pods",
     )
+    # Helm sends what it does not know last: fake pods may run before the run is there.
+    until(lambda: allranks.items(RUNS), "the run")
     assert waiting.poll() is None
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     status = {"phase": "Running", "observedGeneration": 1, "conditions": [ready]}
@@ -467,7 +469,8 @@ def test_waiting_waits_for_the_status(allranks: Program, repo: Path, helm4: Any)
     allranks.cluster.admin.request(
         "PATCH", path, {"status": status}, content_type="application/merge-patch+json"
     )
-    assert 0 == waiting.wait(timeout=100)
+    assert waiting.stdout is not None
+    assert 0 == waiting.wait(timeout=300), waiting.stdout.read()
     allranks.cluster.kubectl(
         "wait", "--for=condition=Ready", "run/demo", namespace=allranks.namespace
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -34,12 +35,19 @@ REPO = Path(__file__).parents[2]
 EXAMPLE = REPO / "examples/torchrun-torchft"
 
 
-def _torchft() -> str:
-    """The option that gives each pod torchft, beside the torch that is here."""
+def _torchft(hold: Path) -> str:
+    """The option that gives each pod torchft, beside the torch that is here.
+
+    Group 1 does not start while `hold` is there.
+    """
     words = [sys.executable, str(REPO / "tools/env.py"), "torchft"]
     folder = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
     (packages,) = Path(folder).glob("lib/python*/site-packages")
-    return f"setup=export PATH={folder}/bin:$PATH PYTHONPATH={packages}:$PYTHONPATH"
+    held = f'[ "$REPLICA_GROUP_ID" = 1 ] && [ -e {shlex.quote(str(hold))} ]'
+    return (
+        f"setup=export PATH={folder}/bin:$PATH PYTHONPATH={packages}:$PYTHONPATH; "
+        f"while {held}; do sleep 0.1; done"
+    )
 
 
 def _launchers(state: Path, group: int) -> Iterator[psutil.Process]:
@@ -80,7 +88,8 @@ def test_a_lost_group_heals_from_the_one_that_goes_on(
     """
     monkeypatch.setenv(names.ENV_BACKOFF_SCALE, "0.3")
     port = addresses.free_port(port_base() + 600)
-    torchft, here = _torchft(), ("--on", "local")
+    hold = tmp_path / "hold"
+    torchft, here = _torchft(hold), ("--on", "local")
     lighthouse = ("--set", f"torchrun.port={port}", "--set-literal", f"args[1]=[::]:{port}")
     heartbeats = (
         "--set-literal",
@@ -110,12 +119,18 @@ def test_a_lost_group_heals_from_the_one_that_goes_on(
         return [line for line in metrics("\n".join(texts)) if line.get("group") == group]
 
     until(lambda: any(line.get("groups") == 2 for line in lines(1)), "two groups", 240)
+    # A group that is back before the other has looked for it is not missed.
+    hold.touch()
+    together = lines(1)[-1]["step"]
     next(_launchers(tmp_path, 1)).kill()
     alone = until(
-        lambda: [line["step"] for line in lines(0) if line.get("groups") == 1],
+        lambda: [
+            line["step"] for line in lines(0) if line.get("groups") == 1 and line["step"] > together
+        ],
         "one group alone",
         240,
     )
+    hold.unlink()
     until(
         lambda: any(line["step"] > alone[0] and line["groups"] == 2 for line in lines(1)),
         "the lost group to go on where the other is",
