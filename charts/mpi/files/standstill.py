@@ -33,7 +33,7 @@ SILENT_SHARE = 0.1  # of the limit that the command is silent before hosts are a
 class HostRank(stall.RankView):
     """A rank as its host has seen it: what it has entered, and waits in, is already read."""
 
-    numbers = pending = None
+    numbers = pending = begun = None
 
     def __init__(self, content):
         """Of what a host said."""
@@ -41,6 +41,7 @@ class HostRank(stall.RankView):
         super().__init__(content["rank"], content["rank"], content["numbers"], content["used"])
         self.numbers = content["numbers"] or {}
         self.pending = content["pending"] and tuple(content["pending"])
+        self.begun = content["begun"]
         self.at = content["at"]
 
 
@@ -57,6 +58,7 @@ def own_ranks(with_places):
             "rank": view.rank,
             "numbers": None if view.groups is None else view.numbers,
             "pending": view.pending,
+            "begun": view.begun,
             "used": view.used,
             "at": places.get(view.rank, ""),
         }
@@ -130,9 +132,8 @@ def sentence(answers, seconds, lasted, say):
     for node, (pod, views) in enumerate(answers):
         places = {view.rank: view.at for view in views}
         reports.append(stall.report(pod, node, views, places, lasted))
-        for view in views:
-            what = "in %s #%d" % view.pending[:0:-1] if view.pending else "in no collective"
-            say("no progress: rank %d is at %s, %s" % (view.rank, view.at or "?", what))
+        for line in stall.lines(reports[-1]):
+            say(line)
     return stall.verdict(reports, seconds)[3]
 
 

@@ -152,20 +152,51 @@ class Armed:
 
 
 def flight():
-    """The flight recorder of torch and the members of the process groups, as JSON."""
+    """The flight recorders of torch and the members of the process groups, as JSON."""
     import json
 
     c10d = sys.modules.get("torch._C._distributed_c10d")
     if c10d is None:
         return '{"problem": "torch.distributed is not imported"}'
-    dump = getattr(c10d, "_dump_fr_trace_json", None) or getattr(
-        c10d, "_dump_nccl_trace_json", None
-    )
-    trace = '{"problem": "this torch has no flight recorder that can be asked"}'
-    if dump is not None:
-        trace = dump()
-        trace = trace.decode("utf-8", "replace") if isinstance(trace, bytes) else trace
-    return '{"trace": %s, "groups": %s}' % (trace, json.dumps(groups()))
+    traces, problem = [], "this torch has no flight recorder that can be asked"
+    for dump in recorders(c10d):
+        try:
+            trace = dump()
+        except Exception as error:  # noqa: BLE001 - of one recorder; the others may answer
+            problem = "its flight recorder cannot be asked: %s" % str(error).split("\n")[0]
+            continue
+        traces.append(trace.decode("utf-8", "replace") if isinstance(trace, bytes) else trace)
+    if not traces:
+        return json.dumps({"problem": problem})
+    return '{"traces": [%s], "groups": %s}' % (", ".join(traces), json.dumps(groups()))
+
+
+def recorders(c10d):
+    """What dumps each of torch's recorders: NCCL has one of its own, and gloo another.
+
+    ProcessGroupNCCL.hpp has FlightRecorder<at::cuda::CUDAEvent>, and gloo FlightRecorder<c10::Event>.
+    From 2.15 on each other backend has one, too, by its name; before, no other name is taken.
+    """
+    import functools
+
+    nccl = getattr(c10d, "_dump_nccl_trace_json", None)  # of a build with CUDA, from 2.5 on
+    other = getattr(c10d, "_dump_fr_trace_json", None)  # from 2.8 on
+    dumps = [dump for dump in (nccl, other) if dump is not None]
+    if other is not None:
+        names = sorted(backends() - {"gloo", "nccl"})
+        dumps += [functools.partial(other, backend=name) for name in names]
+    return dumps
+
+
+def backends():
+    """The backends of all process groups: a group has one, or one for each kind of device."""
+    module = sys.modules.get("torch.distributed.distributed_c10d")
+    try:
+        texts = [str(backend) for backend, _ in dict(module._world.pg_map).values()]
+    except Exception:  # noqa: BLE001 - internal to torch: without it, only the usual ones are known
+        return set()
+    words = [word for text in texts for word in text.split(",")]
+    return {word.rpartition(":")[2] for word in words}
 
 
 def groups():

@@ -71,6 +71,18 @@ class RankView:
                     return name, entry["number"], entry["name"].rpartition(":")[2]
         return None
 
+    @property
+    def begun(self):
+        """Whether its GPU has begun what is pending; None where nothing is, or nobody tells.
+
+        NCCL tells it with TORCH_NCCL_ENABLE_TIMING=1: else all of them are `scheduled`.
+        """
+        pending = self.pending
+        for entry in (self.groups or {}).get(pending[0], {}).get("last", ()) if pending else ():
+            if entry["number"] == pending[1] and not entry["between"]:
+                return {"started": True, "scheduled": False}.get(entry.get("state"))
+        return None
+
 
 class Eyes:
     """Looks at the ranks of this pod."""
@@ -191,6 +203,7 @@ def report(pod, node, views, places, quiet):
             "rank": view.rank,
             "at": places.get(view.rank, "")[:200],
             "pending": view.pending,
+            "begun": view.begun,
             "numbers": view.numbers if view.groups is not None else None,
         }
         for view in views
@@ -219,17 +232,39 @@ def verdict(reports, seconds):
         if rank["numbers"] is None or (entered and entered[0] < number):
             absent.append((rank, pod))
     what = "%s #%d" % (name, number) + ("" if group == "0" else " of group %s" % group)
+    there = [(rank, pod) for rank, pod in waiting if tuple(rank["pending"][:2]) == (group, number)]
+    begun = [rank for rank, _ in there if rank.get("begun")]
+    behind = [(rank, pod) for rank, pod in there if rank.get("begun") is False] if begun else []
+    if not absent and behind:
+        rank, pod = behind[0]
+        words = "rank %d%s (pod %s) has given %s to its GPU, which is still at what came before it"
+        words = words % (rank["rank"], _more(behind), pod["pod"], what)
+        return rank["rank"], pod["pod"], pod["node"], beginning + words + _circumstances(rank, begun)
     if not absent:
         words = "all ranks that answer have entered %s (%s)" % (what, waiting[0][0]["at"])
         rank, pod = waiting[0]
         return rank["rank"], pod["pod"], pod["node"], beginning + words
     rank, pod = absent[0]
-    more = " (and %d more)" % (len(absent) - 1) if len(absent) > 1 else ""
+    words = "rank %d%s (pod %s) has not entered %s"
+    words = words % (rank["rank"], _more(absent), pod["pod"], what)
+    return rank["rank"], pod["pod"], pod["node"], beginning + words + _circumstances(rank, waiting)
+
+
+def _more(ranks):
+    return " (and %d more)" % (len(ranks) - 1) if len(ranks) > 1 else ""
+
+
+def _circumstances(rank, waiting):
     where = "it is at %s" % rank["at"] if rank["at"] else "where it is, is not known"
     count = "1 rank waits" if len(waiting) == 1 else str(len(waiting)) + " ranks wait"
-    words = "rank %d%s (pod %s) has not entered %s; %s; %s"
-    words = words % (rank["rank"], more, pod["pod"], what, where, count)
-    return rank["rank"], pod["pod"], pod["node"], beginning + words
+    return "; %s; %s" % (where, count)
+
+
+def lines(content):
+    """A line for each rank of what `report` gives: where it is, and the collective it waits in."""
+    for rank in content["ranks"]:
+        what = "in %s #%d" % rank["pending"][:0:-1] if rank["pending"] else "in no collective"
+        yield "no progress: rank %d is at %s, %s" % (rank["rank"], rank["at"] or "?", what)
 
 
 class Reports:
@@ -389,9 +424,8 @@ class Watcher:
             views = self.eyes.look(closely=True)
         own = report(attempt.pod, attempt.node, views, self.eyes.places(), now - quiet.since)
         board.say(own)
-        for rank in own["ranks"]:
-            what = "in %s #%d" % rank["pending"][:0:-1] if rank["pending"] else "in no collective"
-            self.say("no progress: rank %d is at %s, %s" % (rank["rank"], rank["at"] or "?", what))
+        for line in lines(own):
+            self.say(line)
         if attempt.node == 0:
             self._conclude(attempt, board, own)
         else:

@@ -310,10 +310,8 @@ def shortened(text):
     """
     try:
         flight = json.loads(text)
-        trace = flight.get("trace", {})
-        problem = flight.get("problem") or trace.get("problem")
-        if problem:
-            return {"problem": str(problem)}
+        if flight.get("problem"):
+            return {"problem": str(flight["problem"])}
         groups = {}
         for name, ranks in flight["groups"].items():
             groups[name] = {
@@ -323,11 +321,13 @@ def shortened(text):
                 "last": [],
                 "times": [],
             }
-        for entry in trace.get("entries") or ():
-            add(groups, entry)
+        for trace in flight["traces"]:
+            counted = {name for name, group in groups.items() if group["last"]}
+            for entry in trace.get("entries") or ():
+                add(groups, entry, counted)
         for group in groups.values():
             group["last"], group["times"] = group["last"][-TAIL:], group["times"][-TIMES:]
-        return {"groups": groups, "version": trace.get("version", "")}
+        return {"groups": groups}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         return {"problem": "its flight recorder cannot be read: %s" % error}
 
@@ -343,10 +343,20 @@ def ranges(numbers):
     return ",".join("%d" % a if a == b else "%d-%d" % (a, b) for a, b in parts)
 
 
-def add(groups, entry):
-    """Add an entry of the recorder to its group."""
+def add(groups, entry, counted):
+    """Add an entry of a recorder to its group.
+
+    Args:
+        groups: by their names.
+        entry: of the recorder.
+        counted: the groups that another recorder has entries of. A group of two backends numbers
+            the collectives of each from 1, and so becomes two: ``0`` and ``0 (gloo)``.
+    """
     name, words = str(entry["process_group"][0]), str(entry["process_group"][1])
-    fresh = {"ranks": "", "enqueued": 0, "completed": 0, "last": [], "times": []}
+    ranks = groups[name]["ranks"] if name in groups else ""
+    if name in counted:
+        name = "%s (%s)" % (name, str(entry.get("profiling_name", "")).partition(":")[0])
+    fresh = {"ranks": ranks, "enqueued": 0, "completed": 0, "last": [], "times": []}
     group = groups.setdefault(name, fresh)
     group["words"] = words
     is_done = bool(entry.get("retired")) or entry.get("state") == "completed"

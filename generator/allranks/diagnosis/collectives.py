@@ -36,6 +36,7 @@ class Kind(StrEnum):
     MISMATCH = "mismatch"  # the ranks are in different collectives
     SHAPES = "shapes"  # they are in the same, with other shapes or types
     MESSAGE = "message"  # one rank waits for another
+    BEHIND = "behind"  # all have entered it, and the GPUs of some have not begun it
     UNDER_WAY = "underWay"  # all are in it
     NOT_ASKED = "notAsked"  # whoever has not entered it is among those that were not asked
 
@@ -159,6 +160,11 @@ def _differing(
             )
             rest = tuple(sorted(entries.keys() - set(odd)))
             return _wait(Kind.SHAPES, entries[rest[0]], rest, odd, views, ranks, entries[odd[0]])
+    pending = {number: entry for number, entry in entries.items() if not entry.done}
+    begun = tuple(sorted(n for n, entry in pending.items() if entry.state == "started"))
+    behind = tuple(sorted(n for n, entry in pending.items() if entry.state == "scheduled"))
+    if begun and behind:
+        return _wait(Kind.BEHIND, collective, begun, behind, views, ranks)
     return _wait(Kind.UNDER_WAY, collective, waiting, (), views, ranks)
 
 

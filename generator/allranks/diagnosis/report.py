@@ -42,6 +42,9 @@ class Collective:
         done: whether it has ended on this rank.
         began: when this rank entered it, in seconds by its node's clock.
         is_message: whether it is a message between two ranks.
+        backend: whose it is: ``nccl``.
+        state: ``scheduled`` or ``started``. Who works for a GPU has it begun some time after its
+            rank has entered it; NCCL tells the two apart with TORCH_NCCL_ENABLE_TIMING=1 alone.
     """
 
     number: int
@@ -51,6 +54,8 @@ class Collective:
     done: bool
     began: float
     is_message: bool = False
+    backend: str = ""
+    state: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,9 +300,10 @@ def _is_pair(pair: Any) -> bool:
 
 def _collective(data: Mapping[str, Any]) -> Collective:
     shapes, types = data.get("in"), data.get("types")
+    backend, _, name = text(data, "name").rpartition(":")
     return Collective(
         number=count(data, "number"),
-        name=text(data, "name").partition(":")[2] or text(data, "name"),
+        name=name,
         shapes=tuple(
             tuple(size for size in shape if isinstance(size, int))
             for shape in (shapes if isinstance(shapes, list) else ())
@@ -307,6 +313,8 @@ def _collective(data: Mapping[str, Any]) -> Collective:
         done=data.get("done") is True,
         began=_float(data.get("began")),
         is_message=data.get("between") is True,
+        backend=backend,
+        state=text(data, "state"),
     )
 
 

@@ -27,6 +27,7 @@ _PATIENCE_SECONDS, _PATIENCE_FACTOR = 5.0, 3.0
 _STILL = 0.05  # cores, below which a rank does nothing
 _SHOWN = 3
 _DEFAULT_GROUP = "0"
+_NCCL, _TIMING = "nccl", "TORCH_NCCL_ENABLE_TIMING"
 # Functions of the kernel, by how their names begin, and what a thread that is in them does.
 _WAITS = (
     ("futex", "waits for a lock or another thread"),
@@ -233,6 +234,7 @@ def _find(
     return (
         _waited_for(waits, by_number)
         or _in_a_step(ranks, waits)
+        or _behind(waits, by_number)
         or _under_way(waits, by_number)
         or _not_asked(waits)
         or _by_themselves(ranks)
@@ -436,6 +438,21 @@ def _in_a_step(ranks: Sequence[Rank], waits: Sequence[Wait]) -> _Finding | None:
     return _Finding(State.STEPS, "", words)
 
 
+def _behind(waits: Sequence[Wait], ranks: Mapping[int, Rank]) -> _Finding | None:
+    for wait in waits:
+        if wait.kind is Kind.BEHIND and _is_long(wait):
+            there = [ranks[number] for number in wait.absent]
+            gpus, does = number_of(len(there), "its GPU", "their GPUs"), _doing(there)
+            words = (
+                f"{_ranks(wait.absent)}{_home(there[0])} {number_of(len(there), 'has', 'have')} "
+                f"given {_named(wait.collective, wait)} to {gpus}, which "
+                f"{number_of(len(there), 'is', 'are')} still at what came before it; {does}; "
+                f"{_waiting(wait.waiting)} since {_span(wait.seconds)}"
+            )
+            return _Finding(State.STALLED, str(wait.kind), words, _places(there))
+    return None
+
+
 def _under_way(waits: Sequence[Wait], ranks: Mapping[int, Rank]) -> _Finding | None:
     for wait in waits:
         if wait.kind is Kind.UNDER_WAY and _is_long(wait):
@@ -445,6 +462,8 @@ def _under_way(waits: Sequence[Wait], ranks: Mapping[int, Rank]) -> _Finding | N
                 f"{number_of(len(wait.waiting), 'is', 'are')} in it since {_span(wait.seconds)}: "
                 "the network between two of them, or a GPU, does not go on"
             )
+            if wait.collective.backend == _NCCL and wait.collective.state == "scheduled":
+                words += f" ({_TIMING}=1 in `env` tells which)"
             return _Finding(State.STALLED, "underWay", words, _places([ranks[wait.waiting[0]]]))
     return None
 

@@ -101,6 +101,27 @@ def test_the_rank_that_keeps_the_others_is_blamed(stall: Any) -> None:
     assert "none waits in a collective; rank 0 is at train.py:0 in step" in nobody
 
 
+def test_a_gpu_that_has_not_begun_what_the_others_are_in_is_blamed(stall: Any) -> None:
+    """All ranks have entered a collective; NCCL says, where it is asked to, which GPU has begun it."""
+
+    def pod(node: int, state: str) -> dict[str, Any]:
+        groups = _group(5, 4)
+        groups["0"]["last"][0]["state"] = state
+        view = stall.RankView(node, 1, groups, 0.0)
+        report = stall.report(f"big-{node}", node, [view], {node: f"train.py:{node} in step"}, 600)
+        sent: dict[str, Any] = json.loads(json.dumps(report))
+        return sent
+
+    reports = [pod(0, "started"), pod(1, "scheduled"), pod(2, "started")]
+    sentence = (
+        "no progress for 600 s: rank 1 (pod big-1) has given all_reduce #5 to its GPU, which is "
+        "still at what came before it; it is at train.py:1 in step; 2 ranks wait"
+    )
+    assert (1, "big-1", 1, sentence) == stall.verdict(reports, 600)
+    untold = stall.verdict([pod(node, "scheduled") for node in range(3)], 600)[3]
+    assert "all ranks that answer have entered all_reduce #5" in untold
+
+
 def test_a_report_that_cannot_be_kept_is_told_once(stall: Any, tmp_path: Path) -> None:
     """Storage that takes no file costs a line; without checkpoints there is nothing to say."""
     lines: list[str] = []
@@ -186,7 +207,7 @@ def test_ranks_of_mpi_stand_still_where_their_hosts_say_so(standstill: Any, tmp_
         pending = ["0", 7, "all_reduce"] if entered == 7 else None
         numbers = {"0": [entered, 6]}
         content = {"rank": number, "numbers": numbers, "pending": pending, "used": 5.0}
-        return {**content, "at": f"train.py:{number} in step"}
+        return {**content, "begun": None, "at": f"train.py:{number} in step"}
 
     hosts = _Hosts(standstill, {"run-worker-0": [rank(0, 7)], "run-worker-1": [rank(1, 6)]})
     lines: list[str] = []

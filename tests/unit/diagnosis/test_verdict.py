@@ -100,6 +100,36 @@ def test_other_shapes_are_named() -> None:
     )
 
 
+def _nccl(*states: str) -> dict[str, Any]:
+    """Three ranks in the same collective of NCCL, with its state at each."""
+    answer = _recorded("absent")
+    flight = answer["ranks"][0]["flight"]
+    for rank, state in zip(answer["ranks"], states, strict=True):
+        rank["flight"] = rank["before"] = deepcopy(flight)
+        for entry in rank["flight"]["groups"]["0"]["last"]:
+            entry["name"] = entry["name"].replace("gloo:", "nccl:")
+        rank["flight"]["groups"]["0"]["last"][-1]["state"] = state
+    return answer
+
+
+def test_a_gpu_that_has_not_begun_a_collective_is_named() -> None:
+    """Its rank has asked for it, as all others have, whose GPUs are in it."""
+    diagnosis = _verdict(_nccl("started", "scheduled", "started"))
+    assert (
+        "rank 1 (pod big-0, node node-0) has given all_reduce #4 to its GPU, which is still at "
+        "what came before it; rank 1 " in diagnosis.sentence
+    )
+    assert (State.STALLED, "behind") == (diagnosis.state, diagnosis.reason)
+    assert [1] == [place.rank for place in diagnosis.blamed]
+
+
+def test_nccl_may_not_tell_which_gpu_it_is() -> None:
+    """Without its timing all are only known to have entered the collective: the switch is said."""
+    sentence = _verdict(_nccl("scheduled", "scheduled", "scheduled")).sentence
+    assert "all ranks of the group have entered all_reduce #4" in sentence
+    assert sentence.endswith("(TORCH_NCCL_ENABLE_TIMING=1 in `env` tells which)")
+
+
 def test_all_ranks_in_one_collective_is_the_networks_fault() -> None:
     """Where nobody is missing, what carries the collective is."""
     answer = _recorded("absent")
