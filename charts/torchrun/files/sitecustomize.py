@@ -174,7 +174,7 @@ def flight():
 def recorders(c10d):
     """What dumps each of torch's recorders: NCCL has one of its own, and gloo another.
 
-    ProcessGroupNCCL.hpp has FlightRecorder<at::cuda::CUDAEvent>, and gloo FlightRecorder<c10::Event>.
+    ProcessGroupNCCL.hpp has FlightRecorder<at::cuda::CUDAEvent>, gloo FlightRecorder<c10::Event>.
     From 2.15 on each other backend has one, too, by its name; before, no other name is taken.
     """
     import functools

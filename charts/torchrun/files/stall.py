@@ -239,7 +239,12 @@ def verdict(reports, seconds):
         rank, pod = behind[0]
         words = "rank %d%s (pod %s) has given %s to its GPU, which is still at what came before it"
         words = words % (rank["rank"], _more(behind), pod["pod"], what)
-        return rank["rank"], pod["pod"], pod["node"], beginning + words + _circumstances(rank, begun)
+        return (
+            rank["rank"],
+            pod["pod"],
+            pod["node"],
+            beginning + words + _circumstances(rank, begun),
+        )
     if not absent:
         words = "all ranks that answer have entered %s (%s)" % (what, waiting[0][0]["at"])
         rank, pod = waiting[0]

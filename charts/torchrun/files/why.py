@@ -327,9 +327,9 @@ def shortened(text):
                 add(groups, entry, counted)
         for group in groups.values():
             group["last"], group["times"] = group["last"][-TAIL:], group["times"][-TIMES:]
-        return {"groups": groups}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         return {"problem": "its flight recorder cannot be read: %s" % error}
+    return {"groups": groups}
 
 
 def ranges(numbers):

@@ -91,7 +91,7 @@ def test_other_backends_have_their_own_where_torch_has_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The recorder of each backend that a process group has is asked for by its name."""
-    shortened = _groups(monkeypatch, lambda: _trace(), _newer, "cpu:gloo,xpu:xccl")
+    shortened = _groups(monkeypatch, _trace, _newer, "cpu:gloo,xpu:xccl")
     assert {"0": 0, "1": 4, "1 (xccl)": 6} == _enqueued(shortened)
 
 

@@ -102,7 +102,7 @@ def test_the_rank_that_keeps_the_others_is_blamed(stall: Any) -> None:
 
 
 def test_a_gpu_that_has_not_begun_what_the_others_are_in_is_blamed(stall: Any) -> None:
-    """All ranks have entered a collective; NCCL says, where it is asked to, which GPU has begun it."""
+    """All ranks have entered a collective, and NCCL tells which GPUs have begun it."""
 
     def pod(node: int, state: str) -> dict[str, Any]:
         groups = _group(5, 4)
