@@ -172,7 +172,7 @@ cluster-status: $(VENV)/.installed ## what runs, and the kubeconfig of each
 	@$(BIN)/python -m tests.kube status
 
 ##@ measure
-.PHONY: bench bench-azure bench-convert bench-cluster bench-faults bench-operator bench-overhead bench-scale bench-spares bench-submit bench-why bench-workspace bench-sweep blame blame-mpi
+.PHONY: bench bench-azure bench-convert bench-cluster bench-faults bench-gpu bench-operator bench-overhead bench-scale bench-spares bench-submit bench-why bench-workspace bench-sweep blame blame-mpi
 bench-azure: setup-test $(AZURITE) ## 100,000 small files into blobs, against Azurite
 	@$(BIN)/python -m tests.bench.azure_upload
 bench-scale: setup-test kube-programs ## a 10,000-pod job beside one of 1,000 (PODS=N: of N beside N/10): requests, seconds, memory
@@ -185,6 +185,8 @@ bench-faults: setup-test needs-node kube-image ## each fault to each way of trai
 	@$(BIN)/python -m tests.bench.faults $(FAULTS)
 bench-overhead: setup-test ## what all of it costs a healthy run, beside the launcher alone and bare torchrun
 	@$(BIN)/python -m tests.bench.overhead
+bench-gpu: setup-test ## what only a GPU shows: NCCL's hangs and faults, saves, a preflight, the cost of a step (needs a GPU)
+	@$(BIN)/python -m tests.bench.gpu
 bench-submit: setup-test kube-image ## seconds to the first step of a submitted folder, beside code in the image
 	@$(BIN)/python -m tests.bench.submit
 bench-convert: setup-test ## 1,000 manifests into values files

@@ -2,9 +2,10 @@
 
     make bench-overhead    or    .venv/bin/python -m tests.bench.overhead [--rounds N]
 
-Four jobs of two nodes with a rank each live at once and take turns of some seconds, in another
-order each round; who waits is stopped, so that nothing of it takes a core. In turns of a few steps
-what is done now and then would be done in each: its time has always come when a job goes on.
+Four jobs of two nodes with a rank each (with `--device cuda`: of one rank) live at once and take
+turns of some seconds, in another order each round; who waits is stopped, so that nothing of it
+takes a core. In turns of a few steps what is done now and then would be done in each: its time has
+always come when a job goes on.
 
 Two are bare torchrun, the same twice, which says how much of a difference is noise. One is the
 chart's launcher with nothing on: ranks that are not armed, no progress served. One has everything:
@@ -13,8 +14,8 @@ step, runPolicy.stallSeconds.
 A difference is the median over all rounds of the ratio of two jobs in one round. Two busy cores
 make that a noisy number, so the cost is told in a second way, too, which has next to no noise: how
 long a rank is in the calls that report and ask, and how much processor time all threads of a pod
-take that are neither a rank's main thread nor gloo's. Their sum is what a step loses at most, where
-no core is free for them. The exit code is 1 where everything costs more than 0.5 % of a step, in
+take that are neither a rank's main thread nor gloo's or NCCL's. Their sum is what a step loses at
+most, where no core is free for them. The exit code is 1 where everything costs more than 0.5 % of a step, in
 the first way beyond the noise, or 30 MiB of a pod.
 """
 
@@ -47,6 +48,9 @@ _REPO = Path(__file__).parents[2]
 _HELM = next((_REPO / ".tools/helm").glob("v4*/helm"))
 STEP_GOAL, MEMORY_GOAL = 0.5, 30.0  # %, MiB
 STEPS, NODES = 1000, 2
+DEVICE, GPU_STEPS = "cpu", 300
+# Threads of a rank that are the training's, by how their names begin: gloo's, NCCL's and torch's.
+_TRAINING_THREADS = ("gloo", "NCCL", "pt_", "cuda-")
 BARE, AGAIN, OFF, ON = "bare torchrun", "bare torchrun again", "launcher, all off", "all on"
 _PATIENCE = 240.0
 _TRAINING = """
@@ -57,10 +61,15 @@ else:
     report = should_save = lambda **_: None
     work = contextlib.nullcontext
 torch.set_num_threads(1)
-dist.init_process_group("gloo")
+device = os.environ["DEVICE"]
+dist.init_process_group("nccl" if device == "cuda" else "gloo")
 rank = dist.get_rank()
 # A step allocates nothing: a heap that grows by torch's own would hide what is measured.
-weights, product, gradient = torch.rand(512, 512), torch.empty(512, 512), torch.rand(200_000)
+size, times = (8192, 10) if device == "cuda" else (512, 4)
+kind = torch.bfloat16 if device == "cuda" else torch.float32
+weights = torch.rand(size, size, device=device, dtype=kind)
+product = torch.empty_like(weights)
+gradient = torch.rand(200_000, device=device)
 stem = os.path.join(os.environ["TURNS"], os.environ["JOB"])
 clock = time.perf_counter
 answers = os.open(stem + "-answers", os.O_WRONLY)
@@ -69,16 +78,17 @@ step = 0
 while os.read(turns, 1):
     dist.barrier()
     began, calls = clock(), 0.0
-    for _ in range(STEPS):
+    for _ in range(int(os.environ["STEPS"])):
         step += 1
         start = clock()
         with work():
             calls += clock() - start
-            for _ in range(4):
+            for _ in range(times):
                 torch.mm(weights, weights, out=product)
             start = clock()
         calls += clock() - start
         dist.all_reduce(gradient)
+        float(gradient[0])  # as a loss that is printed: it waits for the GPU
         start = clock()
         report(step=step, total=10**6, loss=0.5)
         if should_save():
@@ -86,7 +96,7 @@ while os.read(turns, 1):
         calls += clock() - start
     os.write(answers, b"%.6f %.6f\\n" % (clock() - began, calls))
 os._exit(0)
-""".replace("STEPS", str(STEPS))
+"""
 
 
 class Gang:
@@ -145,7 +155,8 @@ class Gang:
             is_rank = "LOCAL_RANK" in process.environ()
             for task in Path(f"/proc/{process.pid}/task").iterdir():
                 with contextlib.suppress(OSError):
-                    trains = task.name == str(process.pid) or "gloo" in (task / "comm").read_text()
+                    is_main = task.name == str(process.pid)
+                    trains = is_main or (task / "comm").read_text().startswith(_TRAINING_THREADS)
                     if not (is_rank and trains):
                         nanoseconds += int((task / "schedstat").read_text().split()[0])
         return nanoseconds / 1e9
@@ -217,8 +228,9 @@ def launched(folder: Path, key: str) -> Iterator[Gang]:
     on = key == "on"
     values = {
         "image": {"repository": "any"},
-        "command": ["python", "train.py"],
+        "command": [sys.executable, "train.py"],
         "nodes": NODES,
+        **({"gpusPerNode": 1} if DEVICE == "cuda" else {}),
         "env": {"JOB": key, "TURNS": os.environ["TURNS"]},
         "runPolicy": {"diagnose": on, "stallSeconds": 60 if on else 0},
         "torchrun": {"port": local_runs.free_port(25000)},
@@ -254,7 +266,13 @@ def main() -> int:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=6)
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    options = parser.parse_args()
+    rounds = options.rounds
+    if options.device == "cuda":  # one rank: a GPU is what all four share
+        global DEVICE, NODES, STEPS
+        DEVICE, NODES, STEPS = options.device, 1, GPU_STEPS
+    os.environ.update(DEVICE=DEVICE, STEPS=str(STEPS))
     load = os.getloadavg()[0]
     order = random.Random(1)  # noqa: S311 - the order of turns
     with contextlib.ExitStack() as stack:
