@@ -52,7 +52,7 @@ def until(check: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any
     return result
 
 
-class Job:
+class LocalTraining:
     """A training under the local runtime, that a person follows.
 
     Attributes:
@@ -210,7 +210,7 @@ def preflight(folder: Path) -> Iterator[str]:
     for level in ("quick", "full"):
         (folder / level).mkdir()
         values = {"nodes": 1, **gpus, "torchrun": {"preflight": {"level": level}}}
-        with Job(folder / level, plan, **values) as job:
+        with LocalTraining(folder / level, plan, **values) as job:
             code = job.wait()
             lines = [line for line in job.output().splitlines() if "preflight {" in line]
             yield f"{level}: exit code {code}: {' '.join(lines) or job.output()[-1500:]}"
@@ -221,7 +221,7 @@ def placement(folder: Path) -> Iterator[str]:
     for nodes in (1, 2):
         (folder / str(nodes)).mkdir()
         values = {"nodes": nodes, "gpusPerNode": 1}
-        with Job(folder / str(nodes), {"steps": 2, "placed": True}, **values) as job:
+        with LocalTraining(folder / str(nodes), {"steps": 2, "placed": True}, **values) as job:
             code = job.wait()
             lines = [line for line in job.output().splitlines() if "visible" in line]
             notes = [line for line in job.output().splitlines() if "GPU" in line]
@@ -231,7 +231,7 @@ def placement(folder: Path) -> Iterator[str]:
 def duplicate(folder: Path) -> Iterator[str]:
     """Two ranks of one host on one GPU: what the run says."""
     values = {"nodes": 1, "procsPerNode": 2}
-    with Job(folder, {"steps": 5, "shared": True}, **values) as job:
+    with LocalTraining(folder, {"steps": 5, "shared": True}, **values) as job:
         code = job.wait()
         yield f"exit code {code}"
         yield from job.call("status", NAME).splitlines()
@@ -242,7 +242,7 @@ def many_ranks(folder: Path) -> Iterator[str]:
     env = {"NCCL_MULTI_RANK_GPU_ENABLE": "1", "NCCL_NVLS_ENABLE": "0", "NCCL_MAX_CTAS": "2"}
     values = {"nodes": 1, "procsPerNode": 4, "env": env}
     before = psutil.disk_usage("/dev/shm").used
-    with Job(folder, {"shared": True}, **values) as job:
+    with LocalTraining(folder, {"shared": True}, **values) as job:
         try:
             job.until_step(20, 45)
         except BenchError:
@@ -254,7 +254,7 @@ def many_ranks(folder: Path) -> Iterator[str]:
 
 def healthy(folder: Path) -> Iterator[str]:
     """What `why` says of ranks that make steps."""
-    with Job(folder, {}) as job:
+    with LocalTraining(folder, {}) as job:
         job.until_step(40)
         for _ in range(3):
             began = time.monotonic()
@@ -270,7 +270,9 @@ def lost(folder: Path) -> Iterator[str]:
         place = folder / way
         place.mkdir()
         policy = {"backoffLimit": 6}
-        with Job(place, {}, torchrun={"maxRestarts": 3, **torchrun}, runPolicy=policy) as job:
+        with LocalTraining(
+            place, {}, torchrun={"maxRestarts": 3, **torchrun}, runPolicy=policy
+        ) as job:
             job.until_step(20)
             if torchrun:
                 until(lambda: "standing by" in job.output(), "a pod that stands by")
@@ -287,7 +289,7 @@ def hang(folder: Path, plan: dict[str, Any], **env: str) -> Iterator[str]:
     (step,) = (plan[key] for key in ("absent", "spin") if key in plan)
     policy = {"stallSeconds": 12, "onStall": "end", "backoffLimit": 0}
     values = {"runPolicy": policy, "env": env}
-    with Job(folder, plan, **values) as job:
+    with LocalTraining(folder, plan, **values) as job:
         job.until_step(step - 1)
         last = job.steps()[-1]["at"]
         time.sleep(max(0.0, last + 7 - time.time()))
@@ -301,7 +303,7 @@ def hang(folder: Path, plan: dict[str, Any], **env: str) -> Iterator[str]:
         yield from (line for line in job.output().splitlines() if "no progress" in line)
 
 
-def states(job: Job) -> Iterator[str]:
+def states(job: LocalTraining) -> Iterator[str]:
     """What the ranks' flight recorders say of the newest collectives."""
     job.call("why", NAME, "--save", str(job.folder / "report"))
     for file in sorted((job.folder / "report").glob("*.json")):
@@ -331,7 +333,7 @@ def spinning(folder: Path) -> Iterator[str]:
 def watchdog(folder: Path) -> Iterator[str]:
     """NCCL's own time-out: who is blamed, and how long the end takes."""
     policy = {"backoffLimit": 0, "terminationGracePeriodSeconds": 5}
-    with Job(folder, {"absent": 30, "timeout": 10}, runPolicy=policy) as job:
+    with LocalTraining(folder, {"absent": 30, "timeout": 10}, runPolicy=policy) as job:
         job.until_step(29)
         last = job.steps()[-1]["at"]
         code = job.wait(150)
@@ -344,7 +346,7 @@ def saves(folder: Path) -> Iterator[str]:
     """How long a state takes to be saved, when it is asked for and as the pod ends."""
     size = 8 if torch.cuda.is_available() else 0.1
     values = {"nodes": 1, "runPolicy": {"terminationGracePeriodSeconds": 120}}
-    with Job(folder, {"state": size}, **values) as job:
+    with LocalTraining(folder, {"state": size}, **values) as job:
         job.until_step(20)
         began = time.time()
         job.call("checkpoint", NAME)

@@ -15,8 +15,8 @@ A difference is the median over all rounds of the ratio of two jobs in one round
 make that a noisy number, so the cost is told in a second way, too, which has next to no noise: how
 long a rank is in the calls that report and ask, and how much processor time all threads of a pod
 take that are neither a rank's main thread nor gloo's or NCCL's. Their sum is what a step loses at
-most, where no core is free for them. The exit code is 1 where everything costs more than 0.5 % of a step, in
-the first way beyond the noise, or 30 MiB of a pod.
+most, where no core is free for them. The exit code is 1 where everything costs more than 0.5 % of a
+step, in the first way beyond the noise, or 30 MiB of a pod.
 """
 
 from __future__ import annotations
