@@ -171,10 +171,12 @@ class Reader(Ranks):
         rest = re.sub(r"\A#![^\n]*\n?", "", rest)
         rest = re.sub(r"\n{3,}", "\n\n", rest).strip("\n")
         body.script = "\n".join([shebang.strip(), *again, rest]) + "\n"
-        for step in steps:
-            if step.is_srun and step.words:
-                body.settings += step.settings
-                sizes.fill(self.size, step.size)
+        asked = [step for step in steps if step.is_srun and step.words]
+        asked.sort(key=lambda step: -(step.size.gpus_per_node or step.size.gpus or 0))
+        for step in asked:  # the first that sets something is the one whose line is shown
+            body.settings += step.settings
+        if asked:
+            sizes.fill(self.size, sizes.largest([step.size for step in asked]))
         self._say_conditional()
 
     def _all_words(self) -> list[list[str]]:

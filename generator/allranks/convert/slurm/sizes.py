@@ -11,7 +11,7 @@ from allranks.convert.verdicts import Outcome
 from allranks.humanize import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from allranks.convert.slurm.options import Setting
 
@@ -129,11 +129,26 @@ class Size:
 def fill(size: Size, step: Size) -> None:
     """Put what a step asks for into the size of its job, where the job does not say it."""
     if size.gpus_per_node is None and size.gpus is None:
-        size.gpus_per_node, size.gpu_types = step.gpus_per_node, step.gpu_types
+        size.gpus_per_node, size.gpus = step.gpus_per_node, step.gpus
+        size.gpu_types = step.gpu_types
     if size.cpus_per_task is None and step.cpus_per_task is not None:
         size.cpus_per_task, size.cpus_per_node = step.cpus_per_task, step.cpus_per_node
     if size.memory is None:
         size.memory = step.memory
+
+
+def largest(steps: Sequence[Size]) -> Size:
+    """What holds each of the steps that come one after the other."""
+    size = Size()
+    by_gpus = max(steps, key=lambda step: step.gpus_per_node or step.gpus or 0)
+    size.gpus_per_node, size.gpus = by_gpus.gpus_per_node, by_gpus.gpus
+    size.gpu_types = by_gpus.gpu_types
+    by_cpus = max(steps, key=lambda step: step.cpus_per_task or 0)
+    size.cpus_per_task, size.cpus_per_node = by_cpus.cpus_per_task, by_cpus.cpus_per_node
+    memory = [step.memory for step in steps if step.memory is not None]
+    # 0 is all that a node has.
+    size.memory = None if not memory else (0 if 0 in memory else max(memory))
+    return size
 
 
 class _Reader:

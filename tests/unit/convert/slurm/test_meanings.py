@@ -118,6 +118,34 @@ def test_what_a_step_alone_asks_for_is_the_pods() -> None:
     assert {"cpu": "4", "memory": "8Gi"} == made.values["resources"]["perPod"]["requests"]
 
 
+@pytest.mark.parametrize("flag", ["--gres=gpu:", "--gpus=", "--gpus "])
+def test_a_pod_has_what_the_largest_of_its_steps_asks_for(flag: str) -> None:
+    """The steps of a script that is one process come one after the other."""
+    made = _convert(
+        "#SBATCH -N 1",
+        f"srun {flag}1 --mem=64G python a.py",
+        f"srun {flag}4 -c 2 --mem=8G python b.py",
+        f"srun {flag}2 python c.py",
+    )
+    assert 4 == made.values["gpusPerNode"]
+    assert {"cpu": "2", "memory": "64Gi"} == made.values["resources"]["perPod"]["requests"]
+
+
+@pytest.mark.parametrize(
+    ("step", "size"),
+    [
+        ("srun --gpus=8 -n 8 python a.py", {"gpus": 8}),
+        ("srun -n 4 --gpus-per-task=1 python a.py", {"gpus": 4}),
+        ("srun -N 2 --gpus=8 -n 8 python a.py", {"nodes": 2, "gpusPerNode": 4}),
+    ],
+)
+def test_a_size_that_the_step_alone_has_is_the_jobs(step: str, size: dict[str, int]) -> None:
+    """No directive says how many GPUs or ranks there are."""
+    made = _convert("#SBATCH -t 10", step)
+    keys = ("gpus", "nodes", "gpusPerNode", "procsPerNode")
+    assert size == {key: made.values[key] for key in keys if key in made.values}
+
+
 def test_a_program_of_mpi_may_read_what_slurm_tells_its_tasks() -> None:
     """`python -m mpi4py` meets by MPI, whatever variable of Slurm's names its files."""
     step = "srun bash -c 'OUT=o$SLURM_PROCID python -m mpi4py a.py'"
