@@ -180,9 +180,12 @@ class Reader(Ranks):
         self._say_conditional()
 
     def _all_words(self) -> list[list[str]]:
-        """Each word of each command, with those behind it."""
+        """Each word of each command, with those behind it; variables have their values."""
         return [
-            [token.text for token in command.words[at:]]
+            [
+                words.resolve(token.text, self.constants) or token.text
+                for token in command.words[at:]
+            ]
             for statement in self.statements
             for command in statement.commands
             for at in range(len(command.words))
