@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from allranks.convert.slurm.words import DOCKER
 from allranks.convert.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
@@ -60,7 +61,6 @@ _WITH_VALUE = frozenset(
 # Those of `shifter`, whose letters mean something else.
 _OF_SHIFTER = frozenset({"-V", "--volume", "-i", "--image", "-e", "--env", "-w", "--workdir", "-m"})
 _OF_SHIFTER |= {"--module", "--entrypoint"}
-_DOCKER = ("docker", "podman")
 # Options of `docker run` for what a pod of a run has anyway.
 _OF_EVERY_POD = (
     "--gpus",
@@ -183,7 +183,7 @@ def of_command(texts: Sequence[str]) -> Container | None:
     """What ``singularity exec --nv -B /data image.sif python a.py`` says; None for no such line."""
     program = texts[0].rpartition("/")[2]
     rest = list(texts[1:])
-    if program in _DOCKER:
+    if program in DOCKER:
         return _of_docker(texts)
     if program != "shifter":
         while rest and rest[0].startswith("-"):

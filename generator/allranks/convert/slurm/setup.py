@@ -22,7 +22,6 @@ _ACTIVATING = frozenset(
 )
 _MODULES = ("module", "ml")
 _SUBMIT_DIR = re.compile(r'"?\$\{?SLURM_SUBMIT_DIR\}?"?/?')
-_CONTAINERS = ("docker", "podman", "enroot", "podman-hpc", "nerdctl", "udocker", "ch-run")
 _NO_CONTAINERS = "a pod starts no containers: name its image in image, and write what it runs"
 _RESERVED = frozenset(names.RESERVED_ENV)
 _SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|CREDENTIAL", re.IGNORECASE)
@@ -150,7 +149,7 @@ class Setup(Steps):
         if program in _ACTIVATING:
             why = "what it activates must be in the image, or in a volume at that path"
             return Outcome.CHANGED, why
-        if self._runs(statement, _CONTAINERS):
+        if self._runs(statement, words.UNREAD_CONTAINERS):
             return Outcome.NOT_CARRIED, _NO_CONTAINERS
         if not is_one and any(id(command) in self.side for command in statement.commands):
             why = "srun started it on the nodes before the training; each pod runs it once"
@@ -452,7 +451,7 @@ class Setup(Steps):
                     continue
                 own = own[len(own) - len(rest) :]
             program = words.base(own[0].text)
-            if program in words.CONTAINERS and program not in _CONTAINERS:
+            if program in words.CONTAINERS and program not in words.UNREAD_CONTAINERS:
                 inside = self._container([token.text for token in own], command.line)
                 if inside:
                     own = own[len(own) - inside :]
@@ -468,7 +467,7 @@ class Setup(Steps):
         parsed = images.of_command(line_words)
         program = words.base(texts[0])
         if parsed is None:
-            if program in _CONTAINERS:
+            if program in words.UNREAD_CONTAINERS:
                 self.say(line, program, Outcome.NOT_CARRIED, "image", _NO_CONTAINERS)
             return 0
         for verdict in parsed.verdicts:

@@ -69,12 +69,13 @@ SLURM_TOOLS = frozenset(
         ),
     }
 )
-CONTAINERS = frozenset(
-    {
-        *("singularity", "apptainer", "shifter", "singularity_wrapper", "apptainer_wrapper"),
-        *("docker", "podman"),
-    }
-)
+# Programs whose `run` starts a container of an image; those of CONTAINERS are read behind srun.
+DOCKER = frozenset({"docker", "podman"})
+CONTAINERS = DOCKER | {
+    *("singularity", "apptainer", "shifter", "singularity_wrapper", "apptainer_wrapper"),
+}
+# What starts containers where no srun is before it, which a pod cannot.
+UNREAD_CONTAINERS = DOCKER | {"enroot", "podman-hpc", "nerdctl", "udocker", "ch-run"}
 # What torchrun sets for each rank, and a batch script computes for it.
 RENDEZVOUS = frozenset(
     {
