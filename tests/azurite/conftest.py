@@ -29,7 +29,7 @@ def container(azurite: Azurite, request: pytest.FixtureRequest) -> str:
     name = re.sub("[^a-z0-9]+", "-", request.node.name.lower())[:60].strip("-")
     with BlobServiceClient(azurite.endpoint, credential=KEY) as client:
         client.create_container(name)
-    azurite.requests.clear()
+    azurite.forget()
     return name
 
 

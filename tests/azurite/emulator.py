@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import http.client
 import queue
 import re
 import subprocess
 import threading
-from contextlib import contextmanager
+import time
+import uuid
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,8 +45,29 @@ class Azurite:
         """What AZURE_STORAGE_CONNECTION_STRING is to say."""
         return f"AccountName={ACCOUNT};AccountKey={KEY};BlobEndpoint={self.endpoint}"
 
+    def settle(self) -> None:
+        """Wait until all that has been answered is in `requests`: its log is read meanwhile."""
+        marker = f"marker-{uuid.uuid4().hex}"
+        # Nobody is signed in: it is refused, and logged all the same.
+        client = http.client.HTTPConnection(urlsplit(self.endpoint).netloc, timeout=_SECONDS)
+        with closing(client):
+            client.request("GET", f"/{ACCOUNT}/{marker}")
+            client.getresponse().read()
+        deadline = time.monotonic() + _SECONDS
+        while not any(marker in line for line in self.requests):
+            assert time.monotonic() < deadline, "the emulator logs no request"
+            time.sleep(0.01)
+
+    def forget(self) -> None:
+        """Begin anew with what was asked."""
+        self.settle()
+        self.requests.clear()
+        while not self.seen.empty():
+            self.seen.get()
+
     def puts(self) -> list[str]:
         """The requests that wrote to a blob."""
+        self.settle()
         return [line for line in self.requests if '"PUT ' in line and "restype=" not in line]
 
 

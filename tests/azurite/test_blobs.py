@@ -82,7 +82,7 @@ def test_a_folder_arrives_as_it_is(
         "",
     )
     assert content(azurite, container) == {f"mnist/{name}": files[name] for name in files}
-    azurite.requests.clear()
+    azurite.forget()
     (data / "train/0/1/2/3").write_bytes(b"peed")
     assert upload("data", f"blob:{container}/mnist")[1].startswith("sent 1 file (4 bytes), 3 were")
     assert len(azurite.puts()) == 1
