@@ -26,6 +26,7 @@ import torch
 
 from allranks import names
 from allranks.local import runs as local_runs
+from tests.kube.errors import BenchError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,10 +37,6 @@ HELM = REPO / ".tools/helm"
 PATIENCE = 90.0
 GIB = 2**30
 NAME = "bench"
-
-
-class BenchError(Exception):
-    """Something did not happen."""
 
 
 def until(check: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:

@@ -65,11 +65,8 @@ class RankView:
     @property
     def pending(self):
         """The (group, number, name) of the first collective that it waits in; None for none."""
-        for name, group in (self.groups or {}).items():
-            for entry in group["last"]:
-                if not entry["done"] and not entry["between"]:
-                    return name, entry["number"], entry["name"].rpartition(":")[2]
-        return None
+        name, entry = self._waited_for()
+        return entry and (name, entry["number"], entry["name"].rpartition(":")[2])
 
     @property
     def begun(self):
@@ -77,11 +74,16 @@ class RankView:
 
         NCCL tells it with TORCH_NCCL_ENABLE_TIMING=1: else all of them are `scheduled`.
         """
-        pending = self.pending
-        for entry in (self.groups or {}).get(pending[0], {}).get("last", ()) if pending else ():
-            if entry["number"] == pending[1] and not entry["between"]:
-                return {"started": True, "scheduled": False}.get(entry.get("state"))
-        return None
+        _, entry = self._waited_for()
+        return {"started": True, "scheduled": False}.get((entry or {}).get("state"))
+
+    def _waited_for(self):
+        """The (group, entry) of the first collective that it waits in; (None, None) for none."""
+        for name, group in (self.groups or {}).items():
+            for entry in group["last"]:
+                if not entry["done"] and not entry["between"]:
+                    return name, entry
+        return None, None
 
 
 class Eyes:

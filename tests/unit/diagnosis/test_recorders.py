@@ -125,6 +125,6 @@ def test_a_recorder_that_fails_hides_no_other(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_torch_without_a_recorder_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before 2.4 there is none that can be asked."""
+    """Before 2.5 there is none that can be asked."""
     problem = _groups(monkeypatch, None, None)["problem"]
     assert "this torch has no flight recorder that can be asked" == problem

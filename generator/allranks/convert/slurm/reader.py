@@ -172,7 +172,7 @@ class Reader(Ranks):
         rest = re.sub(r"\n{3,}", "\n\n", rest).strip("\n")
         body.script = "\n".join([shebang.strip(), *again, rest]) + "\n"
         asked = [step for step in steps if step.is_srun and step.words]
-        asked.sort(key=lambda step: -(step.size.gpus_per_node or step.size.gpus or 0))
+        asked.sort(key=lambda step: -step.size.gpu_count)
         for step in asked:  # the first that sets something is the one whose line is shown
             body.settings += step.settings
         if asked:

@@ -116,6 +116,11 @@ class Size:
         return self.nodes or 1
 
     @property
+    def gpu_count(self) -> int:
+        """The GPUs that it names, of a node or else in all; 0 for none."""
+        return self.gpus_per_node or self.gpus or 0
+
+    @property
     def per_node(self) -> int:
         """Slurm's tasks on a node, 1 where nobody says it."""
         return self.tasks_per_node or 1
@@ -140,7 +145,7 @@ def fill(size: Size, step: Size) -> None:
 def largest(steps: Sequence[Size]) -> Size:
     """What holds each of the steps that come one after the other."""
     size = Size()
-    by_gpus = max(steps, key=lambda step: step.gpus_per_node or step.gpus or 0)
+    by_gpus = max(steps, key=lambda step: step.gpu_count)
     size.gpus_per_node, size.gpus = by_gpus.gpus_per_node, by_gpus.gpus
     size.gpu_types = by_gpus.gpu_types
     by_cpus = max(steps, key=lambda step: step.cpus_per_task or 0)

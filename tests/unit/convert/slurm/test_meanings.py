@@ -148,7 +148,7 @@ def test_a_size_that_the_step_alone_has_is_the_jobs(step: str, size: dict[str, i
 
 def test_python_may_be_named_by_a_variable() -> None:
     """No script is said to run no Python that runs it by the path of an environment."""
-    paths = ('PYTHON="/work/env/bin/python"', "PYTHON=python3")
+    paths = ('PYTHON="/opt/env/bin/python"', "PYTHON=python3")
     for path in paths:
         made = _convert("#SBATCH -N 1 --gres=gpu:1", path, '"${PYTHON}" -m a.b --x 1')
         assert not [note for note in made.notes if "runs no Python" in note]
