@@ -178,6 +178,7 @@ allranks_run() {
   grep -qxF "${ALLRANKS_MPI_LAUNCHER:-}" "$ALLRANKS_STATE/hostlist" ||
     unset NVIDIA_VISIBLE_DEVICES NVIDIA_DRIVER_CAPABILITIES
   allranks_killer='' allranks_ender='' allranks_patience=''
+  rm -f "$ALLRANKS_STATE/overdue"
   : >"$ALLRANKS_STATE/ends"
   if allranks_listen; then
     "$@" >"$ALLRANKS_STATE/said/out.in" 2>"$ALLRANKS_STATE/said/err.in" &
@@ -256,6 +257,7 @@ allranks_on_end() {
   (
     trap 'kill "$!" 2>/dev/null; exit 0' TERM
     allranks_nap "$allranks_aftermath"
+    : >"$ALLRANKS_STATE/overdue"
     allranks_say "a rank has failed, and mpirun has not ended the others for $allranks_aftermath s; \
 ending them"
     allranks_end_command
@@ -348,7 +350,7 @@ allranks_judge() {
     allranks_finish "$allranks_stalled_code" "$allranks_what"
   fi
   allranks_what="${1##*/} ended with exit code $allranks_code" allranks_lines=''
-  [ "$allranks_code" -eq 0 ] || allranks_name_rank "${1##*/}"
+  [ "$allranks_code" -eq 0 ] && [ ! -e "$ALLRANKS_STATE/overdue" ] || allranks_name_rank "${1##*/}"
   if allranks_listed "$allranks_code" "${ALLRANKS_FATAL_EXIT_CODES:-}"; then
     allranks_finish "$allranks_code" "$allranks_what, which is fatal: no retry"
   fi
@@ -366,14 +368,18 @@ allranks_judge() {
 }
 
 # Name the rank that failed first in $allranks_what, and give its exit code: mpirun has one of its own
-# now and then, and Intel's ends with 255 whatever the rank gave.
+# now and then, and Intel's ends with 255 whatever the rank gave. A command that was ended because a rank
+# had failed has not succeeded, though it may end with 0 then.
 allranks_name_rank() {
   allranks_find_rank
   [ -z "$allranks_tees" ] || allranks_lines=$(allranks_last_lines)
   [ -n "$allranks_rank" ] || return 0
   case $1 in
     mpirun | mpiexec | mpiexec.hydra | orterun | prterun) allranks_code=$allranks_rank_code ;;
-    *) [ "$allranks_code" = "$allranks_rank_code" ] || return 0 ;; # a script has decided otherwise
+    *)
+      [ "$allranks_code" -ne 0 ] || allranks_code=$allranks_rank_code
+      [ "$allranks_code" = "$allranks_rank_code" ] || return 0 # a script has decided otherwise
+      ;;
   esac
   if [ -n "$allranks_rank_host" ]; then
     allranks_what="failed first: rank $allranks_rank in pod $allranks_rank_host ended with exit code \

@@ -123,26 +123,38 @@ def test_an_image_without_named_pipes(lab: MakeLab) -> None:
     assert (37, "mpirun ended with exit code 37") == (launcher.end(), launcher.message)
 
 
-@pytest.mark.parametrize("option", ["-disable-auto-cleanup", "-v"])
-def test_a_job_that_goes_on_without_a_rank(lab: MakeLab, option: str) -> None:
-    """An mpirun that is told to go on is left to; else it has five seconds to end the others."""
+# An mpirun whose rank 1 fails at once, and which goes on for a while without it.
+_GOES_ON = """#!/bin/sh
+[ $# -gt 1 ] || exit 0
+shift 3
+trap 'kill $!; exit 0' TERM
+OMPI_COMM_WORLD_RANK=1 "$@" & wait
+sleep {seconds} & wait
+"""
+
+
+@pytest.mark.parametrize(
+    ("option", "seconds", "code"), [("-disable-auto-cleanup", 8, 0), ("-v", 120, 1)]
+)
+def test_a_job_that_goes_on_without_a_rank(
+    lab: MakeLab, option: str, seconds: int, code: int
+) -> None:
+    """An mpirun that is told to go on is left to; else it has five seconds to end the others.
+
+    One that is ended then has failed with its rank's code, also where it ends with 0.
+    """
     job = lab("openmpi4", workers=1, leads=True)
     job.all_workers()
     folder = job.folder / "bin"
     folder.mkdir()
     program = folder / "mpirun"
-    program.write_text(
-        f'#!/bin/sh\n[ $# -gt 1 ] || exit 0\nshift 3\n{program}-rank "$@" & wait\nsleep 8\n'
-    )
-    rank = folder / "mpirun-rank"
-    rank.write_text('#!/bin/sh\nOMPI_COMM_WORLD_RANK=1\nexport OMPI_COMM_WORLD_RANK\n"$@"\n')
-    for path in (program, rank):
-        path.chmod(0o755)
+    program.write_text(_GOES_ON.format(seconds=seconds))
+    program.chmod(0o755)
     path = f"{folder}:{job.mpi.path}"
     launcher = job.launcher("false", mpirun_args=(option,), PATH=path)
-    goes_on = option != "-v"
-    assert (0 if goes_on else 1) == launcher.end(), launcher.log
-    assert ("has not ended the others" in launcher.log) == (not goes_on)
+    assert code == launcher.end(), launcher.log
+    assert ("has not ended the others" in launcher.log) == (code != 0)
+    assert (launcher.message == "") == (code == 0)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
