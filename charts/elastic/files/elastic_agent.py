@@ -75,6 +75,21 @@ def arm_ranks(env):
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(here), env.get("PYTHONPATH")]))
 
 
+def say(text):
+    """One line to the pod's log."""
+    print("allranks: " + text, file=sys.stderr, flush=True)
+
+
+def stuck_ranks():
+    """What ends ranks that wait for a peer that is gone (stuck.py); None where none are armed."""
+    if not Path(__file__).with_name("sitecustomize.py").exists():
+        return None
+    import stuck
+    import why
+
+    return stuck.StuckRanks(why, say)
+
+
 def watch_for_standstill(env, watch, output):
     """Say in the pods' logs why no rank goes on, where that is asked (stall.py).
 
@@ -84,9 +99,6 @@ def watch_for_standstill(env, watch, output):
     if seconds:
         import stall
         import why
-
-        def say(text):
-            print("allranks: " + text, file=sys.stderr, flush=True)
 
         watcher = stall.Watcher(
             seconds,
@@ -120,7 +132,7 @@ def agent(result, words):
     is_heard = output.install()
     lines = output.last_lines if is_heard else None
     pod = os.environ.get("POD_NAME") or socket.gethostname()
-    watch = failures.Watch(pod, lines=lines, ends_together=False)
+    watch = failures.Watch(pod, lines=lines, ends_together=False, stuck=stuck_ranks())
     watch.hook()
     watch_for_standstill(os.environ, watch, output if is_heard else None)
     say_when_done(SimpleElasticAgent, result)

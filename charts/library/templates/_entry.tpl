@@ -41,7 +41,7 @@ doubled, and arrives as it was typed. ConfigMap contents are not expanded.
 {{- end -}}
 {{- /* What nobody asks for takes no room from a script. */ -}}
 {{- $policy := .Values.runPolicy -}}
-{{- if not $policy.diagnose -}}{{- $_ := unset $files "sitecustomize.py" -}}{{- end -}}
+{{- if not $policy.diagnose -}}{{- $files = omit $files "sitecustomize.py" "stuck.py" -}}{{- end -}}
 {{- if not $policy.stallSeconds -}}{{- $files = omit $files "stall.py" "standstill.py" -}}{{- end -}}
 {{- if not (or $policy.diagnose $policy.stallSeconds) -}}{{- $_ := unset $files "why.py" -}}{{- end -}}
 {{- if not (include "allranks.entry.preflight" .) -}}{{- $files = omit $files "preflight.py" "preflight_checks.py" -}}{{- end -}}

@@ -230,6 +230,7 @@ class Attempt:
         self.pod = pod
         self.node = node
         self.nodes = nodes
+        self.rendezvous = None
         self.board = Board(store)
         self.verdict = None
         self.board_lost = False
@@ -375,6 +376,17 @@ class Attempt:
             time.sleep(0.05)
         return self.verdict
 
+    def has_lost_a_peer(self):
+        """Whether a rank of the job has failed, or a node has left the rendezvous.
+
+        How many nodes are in it is internal to torch, and there since 1.9.
+        """
+        if self.board_lost or self.failures():
+            return True
+        state = getattr(getattr(self.rendezvous, "_state_holder", None), "state", None)
+        members = getattr(state, "participants", None)
+        return (members is not None and len(members) < self.nodes) or self._peek()
+
     def give_up(self):
         """This node ends for good: so does the job."""
         try:
@@ -416,7 +428,7 @@ class Attempt:
 class Watch:
     """What the hooks have seen: the newest attempt of this node."""
 
-    def __init__(self, pod, fatal=frozenset(), *, lines=None, ends_together=True):
+    def __init__(self, pod, fatal=frozenset(), *, lines=None, ends_together=True, stuck=None):
         """Of a pod.
 
         Args:
@@ -425,11 +437,13 @@ class Watch:
             lines: gives the last lines of a rank; None where they are not known.
             ends_together: whether this node ends when another one gives up; not where a master
                 decides.
+            stuck: looks at ranks that are told to end (stuck.py); None where nobody does.
         """
         self.pod = pod
         self.fatal = fatal
         self.ends_together = ends_together
         self.lines = lines
+        self.stuck = stuck
         self.attempt = None
 
     def hook(self):
@@ -459,6 +473,7 @@ class Watch:
         if context is None or group.store is None:
             return ranks
         attempt = Attempt(self.pod, group.store, group.group_rank, group.group_world_size)
+        attempt.rendezvous = getattr(group.spec, "rdzv_handler", None)
         for local, pid in context.pids().items():
             rank = group.workers[local].global_rank
             attempt.watch(rank, pid, self.lines, _returncode(context, local))
@@ -484,11 +499,16 @@ class Watch:
 
     def _around_close(self, original, context, *args, **options):
         attempt = self.attempt
-        if attempt is not None:
-            if isinstance(sys.exc_info()[1], self._stopped):
-                attempt.leave()
-            attempt.stop()
-        return original(context, *args, **options)
+        if attempt is None:
+            return original(context, *args, **options)
+        is_told = isinstance(sys.exc_info()[1], self._stopped)
+        if is_told:
+            attempt.leave()
+        attempt.stop()
+        if is_told or self.stuck is None:
+            return original(context, *args, **options)
+        with self.stuck.watched(attempt.has_lost_a_peer):
+            return original(context, *args, **options)
 
 
 def pass_through_logs(kind):

@@ -572,7 +572,10 @@ def train(settings, output, argv):
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.elastic.rendezvous.api import RendezvousError
 
-    watch = failures.Watch(settings.pod, settings.fatal, lines=output and output.last_lines)
+    lines = output and output.last_lines
+    armed = os.environ.get("ALLRANKS_DIAGNOSE") != "0"
+    stuck = beside("stuck").StuckRanks(beside("why"), say) if armed else None
+    watch = failures.Watch(settings.pod, settings.fatal, lines=lines, stuck=stuck)
     watch.hook()
     watch_for_standstill(settings, watch, output)
     if settings.progress:

@@ -20,7 +20,6 @@ library; Python 3.8 or newer.
 import contextlib
 import json
 import os
-import re
 import signal
 import threading
 import time
@@ -37,9 +36,6 @@ KEEP_SECONDS = 10.0  # for storage to take a report
 SENTENCE_MAX = 200  # characters of a line of progress
 STORE_ERRORS = (RuntimeError, ValueError, OSError, LookupError)
 
-_FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)')
-_FOREIGN = re.compile(r"<frozen |/site-packages/|/dist-packages/|/lib(?:64)?/python3?[.\d]*/")
-
 
 class RankView:
     """A rank at one moment.
@@ -49,12 +45,14 @@ class RankView:
         pid: its process.
         groups: its process groups, as why.py gives them; None where it has not answered, or moves.
         used: seconds of processor time so far.
+        waits_in: the (group, entry) of the first collective that it waits in (`why.waited_for`).
         moves: whether it has entered a collective since the look before.
     """
 
-    def __init__(self, rank, pid, groups, used, *, moves=False):
+    def __init__(self, rank, pid, groups, used, *, waits_in=(None, None), moves=False):
         """Take what was seen."""
         self.rank, self.pid, self.groups, self.used, self.moves = rank, pid, groups, used, moves
+        self.waits_in = waits_in
 
     @property
     def numbers(self):
@@ -65,7 +63,7 @@ class RankView:
     @property
     def pending(self):
         """The (group, number, name) of the first collective that it waits in; None for none."""
-        name, entry = self._waited_for()
+        name, entry = self.waits_in
         return entry and (name, entry["number"], entry["name"].rpartition(":")[2])
 
     @property
@@ -74,16 +72,8 @@ class RankView:
 
         NCCL tells it with TORCH_NCCL_ENABLE_TIMING=1: else all of them are `scheduled`.
         """
-        _, entry = self._waited_for()
+        _, entry = self.waits_in
         return {"started": True, "scheduled": False}.get((entry or {}).get("state"))
-
-    def _waited_for(self):
-        """The (group, entry) of the first collective that it waits in; (None, None) for none."""
-        for name, group in (self.groups or {}).items():
-            for entry in group["last"]:
-                if not entry["done"] and not entry["between"]:
-                    return name, entry
-        return None, None
 
 
 class Eyes:
@@ -113,10 +103,12 @@ class Eyes:
                 asked.append((rank, process.pid, armed if is_asked else None, process.seconds()))
             except (OSError, ValueError, IndexError):
                 continue  # it has just ended
-        return list(moving.values()) + [
-            RankView(rank, pid, ((armed and armed.flight(deadline)) or {}).get("groups"), used)
-            for rank, pid, armed, used in asked
-        ]
+        views = list(moving.values())
+        for rank, pid, armed, used in asked:
+            groups = ((armed and armed.flight(deadline)) or {}).get("groups")
+            waits_in = self._why.waited_for(groups)
+            views.append(RankView(rank, pid, groups, used, waits_in=waits_in))
+        return views
 
     def _moving(self, deadline):
         """The ranks that have entered a collective since the look before, of those known then."""
@@ -137,24 +129,9 @@ class Eyes:
         """Where each rank is: the innermost call of its program."""
         self.seen = self._why.look(ANSWER_SECONDS)["ranks"]
         return {
-            rank["rank"]: place(rank.get("stacks", ""), rank.get("main", 0)) for rank in self.seen
+            rank["rank"]: self._why.place(rank.get("stacks", ""), rank.get("main", 0))
+            for rank in self.seen
         }
-
-
-def place(stacks, main):
-    """The innermost call of a program's own in the main thread; "" where that is not known."""
-    frames, inside = [], False
-    for line in stacks.splitlines():
-        if "(most recent call first)" in line:
-            inside = "0x%016x" % main in line
-            continue
-        match = _FRAME.match(line)
-        if inside and match:
-            frames.append(match)
-    own = [frame for frame in frames if not _FOREIGN.search(frame["file"])] or frames
-    if not own:
-        return ""
-    return "%s:%s in %s" % (own[0]["file"].rpartition("/")[2], own[0]["line"], own[0]["function"])
 
 
 class Quiet:

@@ -14,6 +14,7 @@ It runs in the container as whoever `exec` is, with the image's own Python: stan
 import fcntl
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -41,6 +42,9 @@ SMI = (
     "memory.total",
     "ecc.errors.uncorrected.volatile.total",
 )
+
+_FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)')
+_FOREIGN = re.compile(r"<frozen |/site-packages/|/dist-packages/|/lib(?:64)?/python3?[.\d]*/")
 
 
 class Process:
@@ -380,6 +384,39 @@ def add(groups, entry, counted):
             "began": round(began, 4),
         }
     )
+
+
+def waited_for(groups):
+    """The (group, entry) of the first collective that a rank waits in; (None, None) for none.
+
+    Args:
+        groups: as `shortened` gives them; None where they are not known.
+    """
+    for name, group in (groups or {}).items():
+        for entry in group["last"]:
+            if not entry["done"] and not entry["between"]:
+                return name, entry
+    return None, None
+
+
+def frames_of(stacks, main):
+    """The lines of the main thread among the stacks of all, the innermost first."""
+    frames, inside = [], False
+    for line in stacks.splitlines():
+        if "(most recent call first)" in line:
+            inside = "0x%016x" % main in line
+        elif inside:
+            frames.append(line)
+    return frames
+
+
+def place(stacks, main):
+    """The innermost call of a program's own in the main thread; "" where that is not known."""
+    frames = list(filter(None, map(_FRAME.match, frames_of(stacks, main))))
+    own = [frame for frame in frames if not _FOREIGN.search(frame["file"])] or frames
+    if not own:
+        return ""
+    return "%s:%s in %s" % (own[0]["file"].rpartition("/")[2], own[0]["line"], own[0]["function"])
 
 
 def keep_numbers(flight):

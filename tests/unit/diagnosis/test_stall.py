@@ -24,6 +24,13 @@ def stall() -> Any:
     return load(_FILE)
 
 
+_WHY = load(CHARTS / "torchrun/files/why.py")
+
+
+def _view(stall: Any, rank: int, groups: Any, used: float = 0.0) -> Any:
+    return stall.RankView(rank, 7, groups, used, waits_in=_WHY.waited_for(groups))
+
+
 @pytest.fixture(scope="module")
 def standstill() -> Any:
     """The module of MPI's launcher, which asks the hosts."""
@@ -40,7 +47,7 @@ def _quiet(stall: Any, *looks: tuple[float, Any, float, float]) -> Any:
     """After looks at one rank: (time, its groups, seconds of processor time, last line)."""
     quiet = stall.Quiet(0.0)
     for now, groups, used, wrote_at in looks:
-        quiet.update([stall.RankView(3, 7, groups, used)], wrote_at, now)
+        quiet.update([_view(stall, 3, groups, used)], wrote_at, now)
     return quiet
 
 
@@ -58,7 +65,7 @@ def test_a_rank_that_moved_and_then_waits_stands_still_since_it_moved(stall: Any
     quiet = _quiet(stall, (10, _group(4, 4), 9, 0))
     quiet.update([stall.RankView(3, 7, None, 18, moves=True)], 0.0, 20)
     assert not quiet.lasts(1, 20)
-    quiet.update([stall.RankView(3, 7, _group(9, 8), 27)], 0.0, 30)
+    quiet.update([_view(stall, 3, _group(9, 8), 27)], 0.0, 30)
     assert quiet.lasts(10, 30)
     assert quiet.waits
 
@@ -82,7 +89,7 @@ def test_the_rank_that_keeps_the_others_is_blamed(stall: Any) -> None:
     """The sentence names the rank, its pod and its place; a rank that cannot answer is absent."""
 
     def pod(node: int, groups: Any) -> dict[str, Any]:
-        view = stall.RankView(node, 1, groups, 0.0)
+        view = _view(stall, node, groups)
         report: dict[str, Any] = stall.report(
             f"big-{node}", node, [view], {node: f"train.py:{node} in step"}, 600.0
         )
@@ -107,7 +114,7 @@ def test_a_gpu_that_has_not_begun_what_the_others_are_in_is_blamed(stall: Any) -
     def pod(node: int, state: str) -> dict[str, Any]:
         groups = _group(5, 4)
         groups["0"]["last"][0]["state"] = state
-        view = stall.RankView(node, 1, groups, 0.0)
+        view = _view(stall, node, groups)
         report = stall.report(f"big-{node}", node, [view], {node: f"train.py:{node} in step"}, 600)
         sent: dict[str, Any] = json.loads(json.dumps(report))
         return sent
@@ -133,19 +140,6 @@ def test_a_report_that_cannot_be_kept_is_told_once(stall: Any, tmp_path: Path) -
     assert lines[0].startswith("this is not kept beside the checkpoints: ")
     stall.Reports({}, "big-0", lines.append).keep("no progress for 600 s", [])
     assert 1 == len(lines)
-
-
-def test_the_place_is_the_programs_own(stall: Any) -> None:
-    """The innermost call of the main thread that is not of a library."""
-    text = (
-        "Thread 0x0000000000000002 (most recent call first):\n"
-        '  File "/app/other.py", line 1 in other\n\n'
-        "Thread 0x0000000000000001 (most recent call first):\n"
-        '  File "/usr/lib/python3.11/threading.py", line 5 in wait\n'
-        '  File "/app/train.py", line 88 in load\n'
-    )
-    assert "train.py:88 in load" == stall.place(text, 1)
-    assert "" == stall.place("", 1)
 
 
 class _Store(dict[str, Any]):

@@ -1,0 +1,1 @@
+../../torchrun/files/stuck.py

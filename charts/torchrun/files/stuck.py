@@ -1,0 +1,161 @@
+"""End ranks that wait for a peer that is gone, and so cannot end by themselves.
+
+torchrun ends the ranks of a node by SIGTERM where a peer is lost or has failed, and gives them the
+pod's grace period for a last checkpoint. A rank with a handler for that signal may not come to it:
+it sits in a collective of the lost peer, a call of C that never returns (NCCL does not notice that
+a peer is gone), and Python runs no handler meanwhile. All of the grace is waited for nothing then.
+
+A rank is killed where all of this holds:
+
+* A peer is gone: a rank of the job has failed, or a node has left the rendezvous.
+* It waits in a collective, the same as before it was told to end.
+* Its main thread has not come one line further since, has written nothing, and the disk does not
+  hold it up: it saves nothing.
+
+This must have been so for some seconds since the signal; a rank that has moved after it has more
+time. Where any of it cannot be seen (a rank that is not armed, a Python that answers nothing), the
+grace is the rank's. Standard library; Python 3.8 or newer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+
+STUCK_SECONDS = 5.0  # since the signal, for one that has not moved since before it
+SETTLED_SECONDS = 15.0  # for one that has: what it does may be a save that nobody here can see
+LOOK_SECONDS, ANSWER_SECONDS = 1.0, 1.0
+
+
+class Standing:
+    """Where a rank stands.
+
+    Attributes:
+        rank, pid: whose.
+        collective: the (group, number) that it waits in.
+        name: of that collective, such as all_reduce.
+        place: the innermost call of its program.
+    """
+
+    def __init__(self, rank, process, flight, stacks, why):
+        """Take what it has answered.
+
+        Raises:
+            ValueError: It waits in no collective, or something of it cannot be seen.
+            OSError: It has just ended.
+        """
+        self.rank, self.pid = rank, process.pid
+        group, entry = why.waited_for((flight or {}).get("groups"))
+        main = int(process.state.get("main", 0))
+        self._frames = why.frames_of(stacks, main)
+        if entry is None or not self._frames:
+            raise ValueError("it waits in no collective, or does not answer")
+        self.collective = group, entry["number"]
+        self.name = entry["name"].rpartition(":")[2]
+        self.place = why.place(stacks, main)
+        self._written = _written(process)
+
+    def is_as(self, before):
+        """Whether it has done nothing since another look."""
+        return (self.pid, self.collective, self._frames, self._written) == (
+            before.pid,
+            before.collective,
+            before._frames,
+            before._written,
+        )
+
+
+def _written(process):
+    """How many characters its main thread has written; a ValueError where the disk holds it up."""
+    task = process.path / "task" / str(process.pid)
+    if (task / "stat").read_text(errors="replace").rpartition(")")[2].split()[0] == "D":
+        raise ValueError("it waits for a disk")
+    lines = (task / "io").read_text().splitlines()
+    return next(line for line in lines if line.startswith("wchar:"))
+
+
+class Unmoved:
+    """Since when ranks have done nothing."""
+
+    def __init__(self, standing, now):
+        """Begin with where they stood before they were told to end."""
+        self._standing, self._began = standing, now
+        self._since = dict.fromkeys(standing, now)
+
+    def update(self, standing, now):
+        """Take another look; return where the ranks stand that have stood there for too long.
+
+        Args:
+            standing: by rank; one that is not there computes, saves, does not answer or has ended.
+            now: the time.
+        """
+        for rank, place in standing.items():
+            before = self._standing.get(rank)
+            if before is None or not place.is_as(before):
+                self._since[rank] = now
+        self._standing = standing
+        return [place for rank, place in standing.items() if self._is_over(self._since[rank], now)]
+
+    def _is_over(self, since, now):
+        return now - since >= (STUCK_SECONDS if since == self._began else SETTLED_SECONDS)
+
+
+class StuckRanks:
+    """Looks at ranks that are told to end, and kills those that cannot."""
+
+    def __init__(self, why, say):
+        """Take the module why.py, and what writes a line to the pod's log."""
+        self._why, self._say = why, say
+
+    @contextlib.contextmanager
+    def watched(self, is_peer_gone):
+        """Look at them meanwhile: from before they are told, until torchrun has waited for them.
+
+        Args:
+            is_peer_gone: whether a peer of theirs is.
+        """
+        over = threading.Event()
+        unmoved = Unmoved(self._look(), time.monotonic())
+        args = (unmoved, over, is_peer_gone)
+        threading.Thread(target=self._safely, args=args, daemon=True).start()
+        try:
+            yield
+        finally:
+            over.set()
+
+    def _safely(self, *args):
+        try:
+            self._follow(*args)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the grace ends
+            self._say("nobody looks whether the ranks can end any more: %r" % error)
+
+    def _follow(self, unmoved, over, is_peer_gone):
+        while not over.wait(LOOK_SECONDS):
+            stuck = unmoved.update(self._look(), time.monotonic())
+            if stuck and is_peer_gone() and not over.is_set():
+                for standing in stuck:
+                    self._kill(standing)
+
+    def _kill(self, standing):
+        words = "rank %d waits in %s #%d for a peer that is gone, and cannot end: killing it (%s)"
+        number = standing.collective[1]
+        self._say(words % (standing.rank, standing.name, number, standing.place))
+        with contextlib.suppress(OSError):
+            os.kill(standing.pid, signal.SIGKILL)
+
+    def _look(self):
+        """Where each rank of this pod stands; without those that do not stand in a collective."""
+        deadline, asked, standing = time.monotonic() + ANSWER_SECONDS, [], {}
+        for rank, process in self._why.ranks(self._why.processes()).items():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                armed = self._why.Armed.of(process)
+                if armed is not None and armed.ask_flight() and armed.ask_stacks():
+                    asked.append((rank, process, armed))
+        for rank, process, armed in asked:
+            with contextlib.suppress(OSError, ValueError, IndexError, StopIteration):
+                flight, stacks = armed.flight(deadline), armed.stacks(deadline)
+                standing[rank] = Standing(rank, process, flight, stacks, self._why)
+        return standing
