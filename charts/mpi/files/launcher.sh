@@ -350,7 +350,9 @@ allranks_judge() {
     allranks_finish "$allranks_stalled_code" "$allranks_what"
   fi
   allranks_what="${1##*/} ended with exit code $allranks_code" allranks_lines=''
-  [ "$allranks_code" -eq 0 ] && [ ! -e "$ALLRANKS_STATE/overdue" ] || allranks_name_rank "${1##*/}"
+  if [ "$allranks_code" -ne 0 ] || [ -e "$ALLRANKS_STATE/overdue" ]; then
+    allranks_name_rank "${1##*/}"
+  fi
   if allranks_listed "$allranks_code" "${ALLRANKS_FATAL_EXIT_CODES:-}"; then
     allranks_finish "$allranks_code" "$allranks_what, which is fatal: no retry"
   fi
