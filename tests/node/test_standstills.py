@@ -9,6 +9,8 @@ import pytest
 
 from allranks import names
 
+from .conftest import until
+
 if TYPE_CHECKING:
     from .conftest import Allranks, Lab
 
@@ -46,3 +48,23 @@ def test_a_job_that_stands_still_names_the_rank_and_ends(lab: Lab, allranks: All
     log = lab.log(lab.pod("quiet", role="launcher")["metadata"]["name"])
     for rank in range(2):
         assert f"no progress: rank {rank} is at script:2 in <module>, in no collective" in log
+
+
+def test_workers_of_an_elastic_job_say_why_they_stand_still(lab: Lab) -> None:
+    """Of ranks that torchrun starts the one that the others wait for is named, with its line."""
+    elastic = {
+        "mode": "auto",
+        "framework": "pytorch",
+        "auto": {"minWorkers": 2, "maxWorkers": 2},
+    }
+    policy = {"stallSeconds": _SECONDS}
+    lab.install("auto", "elastic", script=_RANK_1_STAYS_AWAY, elastic=elastic, runPolicy=policy)
+    beginning = f"allranks: no progress for {_SECONDS} s: rank 1 (pod auto-worker-"
+
+    def sentences() -> list[str]:
+        return [line for line in lab.logs("auto").splitlines() if line.startswith(beginning)]
+
+    until(sentences, lambda: lab.logs("auto"), 240)
+    (sentence,) = sentences()
+    reason = "has not entered all_reduce #1; it is at script:5 in <module>; 1 rank waits"
+    assert sentence.endswith(reason)

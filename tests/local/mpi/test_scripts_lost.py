@@ -171,7 +171,8 @@ def test_workers_wait_for_a_launcher_in_a_queue(lab: MakeLab) -> None:
     rounds = time.monotonic() + 5  # a worker that minded would have ended twice
     until(lambda: time.monotonic() > rounds, "some looks for the launcher")
     assert worker.outer.poll() is None
-    launcher = job.launcher("sh", "-c", "sleep 4; exit 5", ALLRANKS_MPI_BACKOFF_LIMIT="1")
+    # Its name is there for several of the worker's looks, also where they come late.
+    launcher = job.launcher("sh", "-c", "sleep 15; exit 5", ALLRANKS_MPI_BACKOFF_LIMIT="1")
     assert launcher.end() == 5, launcher.log
     job.forget("job-launcher-0")
     assert worker.end() == 1
