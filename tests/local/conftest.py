@@ -52,7 +52,7 @@ def job(name: str, *containers: dict[str, Any], nodes: int = 1, **spec: Any) -> 
     """An Indexed Job; `pod` is merged into its pods' spec."""
     pod = {
         "restartPolicy": "Never",
-        "terminationGracePeriodSeconds": 5,
+        "terminationGracePeriodSeconds": 30,
         "subdomain": name,
         "containers": list(containers),
         **spec.pop("pod", {}),

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 
 _FOR_EVER = "while :; do sleep 0.01; done"
 # A worker that says who it is and stays until it is told to go.
-_WORKER = f"echo rank $NODE_RANK at $POD_IP; trap 'echo bye; exit 0' TERM; {_FOR_EVER}"
+_WORKER = f"trap 'echo bye; exit 0' TERM; echo rank $NODE_RANK at $POD_IP; {_FOR_EVER}"
 # A master that makes one plan, waits until the test lets it go, and ends with the code it is given.
 _MASTER = """
 import json, os, pathlib, sys, time
@@ -52,7 +52,7 @@ sys.exit(int((folder / "end").read_text()))
 
 def pod(script: str, name: str) -> dict[str, Any]:
     """A pod template of one container."""
-    spec = {"containers": [container(script, name=name)], "terminationGracePeriodSeconds": 5}
+    spec = {"containers": [container(script, name=name)], "terminationGracePeriodSeconds": 30}
     return {"spec": spec}
 
 
@@ -126,12 +126,16 @@ def test_the_first_plan_makes_the_pods_and_the_masters_end_is_the_jobs(machine: 
     until(lambda: workers(0, 1) == running(), "two workers")
     until(lambda: "Succeeded" == plan(machine, "run-plan-0").get("status", {}).get("phase"), "plan")
     assert Phase.RUNNING is handle.status().phase
+
+    def lines() -> list[str]:
+        return [log.text for log in local_runs.logs("run", "lab", role="worker")]
+
+    until(lambda: 2 == len([line for line in lines() if line.startswith("rank ")]), "both workers")
     end(machine)
     status = handle.wait()
     assert (Phase.SUCCEEDED, 0) == (status.phase, status.exit_code)
-    lines = [log.text for log in local_runs.logs("run", "lab", role="worker")]
-    assert 2 == len([line for line in lines if line.startswith("rank ")])
-    assert 2 == lines.count("bye")
+    assert 2 == len([line for line in lines() if line.startswith("rank ")])
+    assert 2 == lines().count("bye")
 
 
 def test_a_killed_worker_is_replaced_at_its_address(machine: Machine) -> None:

@@ -54,10 +54,10 @@ def _launchers(state: Path, group: int) -> Iterator[psutil.Process]:
     """The launchers of a group, each of which all else in its pod ends with."""
     for process in psutil.process_iter():
         try:
-            env = process.environ()
+            env, words = process.environ(), " ".join(process.cmdline())
         except psutil.Error:
             continue
-        is_launcher = "launch.py" in " ".join(process.cmdline()) and "RANK" not in env
+        is_launcher = "launch.py" in words and "RANK" not in env
         group_of = env.get("REPLICA_GROUP_ID") if is_launcher else None
         if env.get(names.ENV_RUN, "").startswith(f"{state}/") and group_of == str(group):
             yield process
@@ -95,7 +95,7 @@ def test_a_lost_group_heals_from_the_one_that_goes_on(
         "--set-literal",
         "args[2]=--heartbeat_timeout_ms",
         "--set-literal",
-        "args[3]=1000",
+        "args[3]=5000",
     )
     command_line(
         *("run", "lighthouse", "-f", EXAMPLE / "lighthouse.yaml", *here, "--detach"),

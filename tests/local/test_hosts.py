@@ -126,7 +126,9 @@ def test_a_worker_without_retries_ends_the_run(machine: Machine) -> None:
 
 def test_lines_of_one_role(machine: Machine) -> None:
     """A reader may ask for a role; one that the run does not have is refused by name."""
-    machine.run(_workers("echo worker", nodes=1), _launcher("echo launcher; sleep 0.2"))
+    mark = machine.workdir / "said"
+    launcher = f"echo launcher; until [ -e {mark} ]; do sleep 0.02; done"
+    machine.run(_workers(f"echo worker; touch {mark}", nodes=1), _launcher(launcher))
     assert ["worker"] == [log.text for log in local_runs.logs("run", "lab", role="worker")]
     assert "launcher" == next(iter(local_runs.logs("run", "lab"))).role
     with pytest.raises(InputError, match="has no role 'node'"):

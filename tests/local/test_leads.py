@@ -102,7 +102,7 @@ def test_whoever_failed_first_is_told_though_the_leads_end_too(machine: Machine)
     pod = {"volumes": [volume]}
     script = "touch /notes/lost; echo no room; exit 5"
     server = job("run-ps", container(script, volumeMounts=[mount]), pod=pod)
-    script = "until test -f /notes/lost; do sleep 0.01; done; sleep 0.5; exit 9"
+    script = "until test -f /notes/lost; do sleep 0.01; done; sleep 6; exit 9"
     lead = job("run-worker", container(script, volumeMounts=[mount]), pod=pod)
     outcome = machine.run(following(server, "ps"), led(lead, "worker"))
     assert (Phase.FAILED, 5) == (outcome.status.phase, outcome.status.exit_code)

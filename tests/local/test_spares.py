@@ -62,7 +62,7 @@ def test_a_spare_takes_the_place_of_a_lost_pod(machine: Machine, helm4: Any, rep
         "nodes": 2,
         "torchrun": {
             "spares": 2,
-            "rdzvConf": {"keep_alive_interval": "1"},
+            "rdzvConf": {"keep_alive_interval": "3"},
             "port": local_runs.free_port(port_base()),
         },
     }

@@ -66,7 +66,7 @@ def test_a_rank_that_waits_for_a_lost_peer_is_ended_before_its_grace(
         "runPolicy": {"terminationGracePeriodSeconds": 100},
         "torchrun": {
             "spares": 1,
-            "rdzvConf": {"keep_alive_interval": "1"},
+            "rdzvConf": {"keep_alive_interval": "3"},
             "port": local_runs.free_port(port_base()),
         },
     }

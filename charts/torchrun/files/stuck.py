@@ -77,6 +77,14 @@ def _written(process):
     return next(line for line in lines if line.startswith("wchar:"))
 
 
+def _is_own(process, living):
+    """Whether this process has started it, or what did: a pod may see the processes of others."""
+    parent = process.parent
+    while parent in living:
+        parent = living[parent].parent
+    return parent == os.getpid()
+
+
 class Unmoved:
     """Since when ranks have done nothing."""
 
@@ -149,9 +157,10 @@ class StuckRanks:
     def _look(self):
         """Where each rank of this pod stands; without those that do not stand in a collective."""
         deadline, asked, standing = time.monotonic() + ANSWER_SECONDS, [], {}
-        for rank, process in self._why.ranks(self._why.processes()).items():
+        living = self._why.processes()
+        for rank, process in self._why.ranks(living).items():
             with contextlib.suppress(OSError, ValueError, IndexError):
-                armed = self._why.Armed.of(process)
+                armed = self._why.Armed.of(process) if _is_own(process, living) else None
                 if armed is not None and armed.ask_flight() and armed.ask_stacks():
                     asked.append((rank, process, armed))
         for rank, process, armed in asked:

@@ -53,7 +53,7 @@ _SHARED_HOST_SETTINGS = {"OMPI_MCA_btl": "^vader", "OMPI_MCA_coll": "^han"}
 
 _MAP = "map"
 # How long pods that their lead has told to end may take before they are stopped.
-_LEAVE_SECONDS = 5.0
+_LEAVE_SECONDS = 15.0
 _ALONE = "this machine gives a pod no host name of its own"
 
 

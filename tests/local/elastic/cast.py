@@ -51,7 +51,7 @@ class Pod:
         """Its termination message."""
         return (self.folder / "reason").read_text("utf-8")
 
-    def code(self, seconds: float = 30.0) -> int:
+    def code(self, seconds: float = 120.0) -> int:
         """Its exit code, when it has ended."""
         try:
             return self.process.wait(seconds)

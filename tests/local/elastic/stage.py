@@ -147,7 +147,7 @@ class Stage:
         self.turn()
         try:
             url = f"http://127.0.0.1:{self.port}/v1/status"
-            with build_opener(ProxyHandler({})).open(url, timeout=5) as answer:
+            with build_opener(ProxyHandler({})).open(url, timeout=30) as answer:
                 content: dict[str, Any] = json.load(answer)
                 return content
         except (URLError, OSError):

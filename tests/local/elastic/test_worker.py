@@ -183,13 +183,13 @@ def test_a_frozen_worker_is_replaced_whether_it_can_be_spared_or_not(
 
 def test_ranks_that_hang_are_started_anew(stage: Callable[..., Stage]) -> None:
     """The worker lives and its ranks do not come forward: the training is stopped and goes on."""
-    job = stage(workers={"replicas": 1}, script=STEADY, options={"stallSeconds": 3})
+    job = stage(workers={"replicas": 1}, script=STEADY, options={"stallSeconds": 10})
     until_trains(job, "0")
-    until(lambda: job.status()["step"] > 0, "a step")
+    until(lambda: job.status().get("step", 0) > 0, "a step")
     worker = psutil.Process(job.running[pod_metadata.pod_name("demo", "worker", 0)].pid)
     for rank in worker.children(recursive=True):
         rank.suspend()
-    until(lambda: job.status().get("generation") == 2, "another generation", PATIENCE)
+    until(lambda: job.status().get("generation", 0) >= 2, "another generation", PATIENCE)
     until_trains(job, "0")
     assert 0 == finish(job)
 

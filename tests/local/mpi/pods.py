@@ -37,6 +37,8 @@ if world.rank == 0:
     print("all ranks are up", flush=True)
 while not world.allreduce(len(signals)):
     time.sleep(0.05)
+while not signals:
+    time.sleep(0.05)
 time.sleep(5)
 open(sys.argv[1] + "/saved.%d.%d" % (world.rank, len(signals)), "w").close()
 """

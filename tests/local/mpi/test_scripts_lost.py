@@ -67,7 +67,7 @@ def test_silent_worker_is_noticed(lab: MakeLab, family: str) -> None:
     The connection is asked more often here than by default, which notices it in 20 s.
     """
     job = lab(family)
-    workers, launcher = _busy(job, ALLRANKS_MPI_ALIVE_SECONDS="1")
+    workers, launcher = _busy(job, ALLRANKS_MPI_ALIVE_SECONDS="3")
     job.unplug(workers[1])
     assert launcher.end() == 214, launcher.log
     assert "job-worker-1.job.lab.svc" in launcher.message
@@ -134,7 +134,7 @@ def test_next_try_finds_no_ranks_of_the_last(lab: MakeLab) -> None:
     launcher = job.launcher("ssh", worker.host, ignore, ALLRANKS_MPI_WRAP="")
     launcher.says("begun")
     launcher.kill()
-    assert "sleep" in worker.processes()
+    until(lambda: "sleep" in worker.processes(), "what it left running")
     launcher = job.launcher("ssh", worker.host, "ps ax", ALLRANKS_MPI_WRAP="")
     assert launcher.end() == 0, launcher.log
     assert "echo begun" not in launcher.log

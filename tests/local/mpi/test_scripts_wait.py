@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 
 # As short as it can be for every host to be asked, on a busy machine too.
-_BRIEF = {"ALLRANKS_WAIT_SECONDS": "10"}
+_BRIEF = {"ALLRANKS_WAIT_SECONDS": "20"}
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -71,8 +71,10 @@ def test_queue_is_waited_for_without_end(lab: MakeLab) -> None:
     workers = job.all_workers()
     for worker in workers:
         job.forget(worker.name)
-    launcher = job.launcher("echo", "it runs", ALLRANKS_WAIT_SECONDS="4")
-    launcher.says("waiting for 2 of 2 hosts (5 s): job-worker-0.job.lab.svc: its name has no")
+    launcher = job.launcher("echo", "it runs", ALLRANKS_WAIT_SECONDS="10")
+    # A word that comes after the bound.
+    word = r"waiting for 2 of 2 hosts \(\d\d+ s\): job-worker-0\.job\.lab\.svc: its name has no"
+    until(lambda: re.search(word, launcher.log), "the word of those that are waited for")
     for worker in workers:
         job.remember(worker)
     assert launcher.end() == 0, launcher.log
@@ -114,7 +116,9 @@ def test_host_list_is_kept_for_some_seconds(lab: MakeLab) -> None:
     job.all_workers()
     slow = {"ALLRANKS_MPI_DISCOVER_SECONDS": "600", "ALLRANKS_MPI_WRAP": ""}
     discover = f"{job.mount}/discover_hosts.sh"
-    script = f"{discover}; ssh job-worker-0 allranks:stop >/dev/null; sleep 3; {discover}"
+    first = f"until {discover} | grep -q job-worker-0; do rm $ALLRANKS_STATE/discovered; done"
+    stop = "ssh job-worker-0 allranks:stop >/dev/null; sleep 3"
+    script = f"{first}; {discover}; {stop}; {discover}"
     launcher = job.launcher("sh", "-c", script, ALLRANKS_MPI_MIN_HOSTS="1", **slow)
     launcher.end()
     lines = [line for line in launcher.log.splitlines() if line.startswith("job-worker-")]

@@ -94,7 +94,8 @@ def test_a_bad_trial_is_stopped_early(stand: Stand) -> None:
     early = {"kind": "successiveHalving", "minSteps": 2, "reductionFactor": 3, "warmupTrials": 0}
     grid = _grid(3, earlyStopping=early, parallel=1)
     grid["parameters"] = {"rate": {"values": [3, 2, 1], "arg": "--rate"}}
-    state = stand.run(stand.prepare(stand.values(script, grid)))
+    patient = {"backoffLimit": 0, "terminationGracePeriodSeconds": 30}
+    state = stand.run(stand.prepare(stand.values(script, grid, runPolicy=patient)))
     assert [model.SUCCEEDED, model.STOPPED, model.STOPPED] == [
         trial.state for trial in state.trials.values()
     ]
