@@ -161,6 +161,10 @@ def words(fields: Fields, pod: Pod, runs: Program, processes: str = "auto") -> N
 _ONLY_NAMES = ("--role", "--log-dir")
 
 
+# Numbers of processes that torchrun takes from the devices of a pod; "" is a flag that is not there.
+_BY_DEVICES = ("", "auto", "gpu")
+
+
 def processes(
     fields: Fields, pod: Pod, runs: Program, count: int | None, source: FieldPath = ()
 ) -> None:
@@ -178,7 +182,14 @@ def processes(
     if runs.runner is not Runner.TORCHRUN:
         fields.put(("torchrun", "maxRestarts"), 0)
         count = 1
-    if count is None and not pod.gpus:
+    asked = runs.options.get("nproc-per-node", "")
+    if count is None and asked not in _BY_DEVICES and (pod.gpus or asked != "cpu"):
+        fields.note(
+            f"the command's --nproc-per-node {asked} is not known here: each pod has "
+            + ("one process for each of its GPUs" if pod.gpus else "one process")
+            + "; set procsPerNode for another number"
+        )
+    elif count is None and not pod.gpus:
         fields.note(
             "without GPUs, torchrun's own `auto` is a process for each CPU of the node; here it is "
             "one: set procsPerNode for more"
