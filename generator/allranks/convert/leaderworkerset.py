@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from allranks.convert.verdicts import Conversion, FieldPath
 
 KIND = "LeaderWorkerSet"
+EXCLUSIVE = "leaderworkerset.sigs.k8s.io/exclusive-topology"
 _GROUP: FieldPath = ("spec", "leaderWorkerTemplate")
 _L = "spec.leaderWorkerTemplate"
 FIELDS: tuple[Rule, ...] = (
@@ -75,6 +76,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     queue = pod_jobs.convert(fields, context, shape, {}, of_each=(*_GROUP, "volumeClaimTemplates"))
     if fields.number("spec", "replicas") in (None, 1):
         fields.change(("spec", "replicas"), "a group is a job")
+    pod_jobs.exclusive_topology(fields, ("metadata", "annotations", EXCLUSIVE), is_alone=True)
     for podset in sets:
         names = commands.mentions([*fields.values.get("command", [])], ("LWS_*",))
         for key in ("command", "args") if names else ():

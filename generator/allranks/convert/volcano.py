@@ -115,6 +115,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     policy: dict[str, FieldPath] = {"ttlSecondsAfterFinished": ("spec", "ttlSecondsAfterFinished")}
     queue = pod_jobs.convert(fields, context, shape, policy, _claims(fields))
     _scheduling(fields)
+    if shape.key is None:
+        _without_gang(fields, sets)
     _policies(fields, sets)
     _check_files(fields, sets, shape)
     name = fields.text("metadata", "name")
@@ -202,6 +204,13 @@ def _scheduling(fields: Fields) -> None:
         fields.carry(("spec", "schedulerName"), ("scheduling", "schedulerName"))
     fields.carry(("spec", "queue"), ("queue",))
     fields.carry(("spec", "priorityClassName"), ("scheduling", "priorityClassName"))
+
+
+def _without_gang(fields: Fields, sets: Sequence[PodSet]) -> None:
+    """Say of the trials of a sweep that none waits until there is room for the others."""
+    for path in (("spec", "minAvailable"), *((*each.path[:-1], "minAvailable") for each in sets)):
+        if (fields.number(*path) or 0) > 1:
+            fields.leave(path, "the pods are trials of a sweep, and each starts where it has room")
 
 
 def _policies(fields: Fields, sets: Sequence[PodSet]) -> None:
