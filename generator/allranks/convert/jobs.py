@@ -43,13 +43,16 @@ def command_of(fields: Fields, pod: Pod, context: Context) -> tuple[str, ...]:
     for key in ("command", "args"):
         _check_words(fields, (*pod.container, key))
     image = fields.text(*pod.container, "image")
-    if not image or _NO_IMAGE.search(image):
+    repository = pods.image_parts(image).get("repository", "")
+    if _NO_IMAGE.search(image) or not _REPOSITORY.fullmatch(repository):
         given = fields.get(*pod.container, "image")
         raise InputError(
             f"{'' if given is None else given!r} is no name of an image",
             path=dotted((*pod.container, "image")),
             hint="fill in what stands in its place first, as with envsubst"
             if "$" in image or "{" in image
+            else "fill in what stands in its place first: an image's name has no capital letters"
+            if image.lower() != image
             else "name the image, as in image: ghcr.io/my/trainer:1",
         )
     command = pod.command or context.entrypoint
@@ -82,6 +85,11 @@ def _check_words(fields: Fields, path: FieldPath) -> None:
 
 # What stands for an image in a template that is not filled in.
 _NO_IMAGE = re.compile(r"[${}<>\s]")
+# The names of images without tag or digest, with a registry or without: ``gcr.io/team/trainer``.
+_PART = r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*"
+_REPOSITORY = re.compile(
+    rf"(?:[A-Za-z0-9](?:[-A-Za-z0-9.]*[A-Za-z0-9])?(?::[0-9]+)?/)?{_PART}(?:/{_PART})*"
+)
 
 
 def _unknown(image: str, path: FieldPath) -> InputError:
@@ -161,7 +169,7 @@ def words(fields: Fields, pod: Pod, runs: Program, processes: str = "auto") -> N
 _ONLY_NAMES = ("--role", "--log-dir")
 
 
-# Numbers of processes that torchrun takes from the devices of a pod; "" is a flag that is not there.
+# Numbers of processes that torchrun takes from the devices of a pod; "" is no flag at all.
 _BY_DEVICES = ("", "auto", "gpu")
 
 

@@ -16,7 +16,6 @@ from allranks.convert.verdicts import (
     MANAGED_BY,
     METADATA,
     Fields,
-    Outcome,
     Rule,
     Rules,
     carried,

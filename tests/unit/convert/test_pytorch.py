@@ -189,7 +189,10 @@ def test_entry_points_that_are_known(image: str, args: list[str], command: list[
     assert [True] == ["entry point" in note for note in conversion.notes if image in note]
 
 
-@pytest.mark.parametrize("image", ["${IMAGE_URI}", "<account>.example/x", "{{ image }}", ""])
+@pytest.mark.parametrize(
+    "image",
+    ["${IMAGE_URI}", "<account>.example/x", "{{ image }}", "", "V_IMAGE", "gcr.io/PROJECT_ID/x:1"],
+)
 def test_a_template_that_is_not_filled_in(image: str) -> None:
     """It is refused for what it is, and not for what it lacks."""
     with pytest.raises(InputError, match="is no name of an image"):
