@@ -10,12 +10,17 @@ from allranks.convert import commands, entrypoints, pods, shell
 from allranks.convert.commands import Program, Runner
 from allranks.convert.verdicts import Outcome, dotted
 from allranks.errors import InputError
+from allranks.values.sources import defaults as chart_defaults
 
 if TYPE_CHECKING:
     from allranks.convert.pods import Pod
     from allranks.convert.registry import Context
     from allranks.convert.verdicts import FieldPath, Fields
 
+NO_TORCHRUN = (
+    "nothing in it calls torchrun, and the chart does: the image must have torch. Each pod has one "
+    "process, as before"
+)
 # What a torchrun inside of a pod's only process reads, as the old controller told it to the pod:
 # the chart's own settings are taken away, and the rank's variables say the rest.
 _NESTED = (
@@ -142,6 +147,7 @@ def words(fields: Fields, pod: Pod, runs: Program, processes: str = "auto") -> N
     command = runs.command
     if runs.is_nested:
         command = ("sh", "-c", _NESTED.format(shell.quote(processes)), "sh", *runs.command)
+        _meet_elsewhere(fields, pod, runs)
     source: FieldPath = (*pod.container, "command" if pod.command else "args")
     fields.put(("command",), list(command), source)
     if runs.setup:
@@ -165,6 +171,24 @@ def words(fields: Fields, pod: Pod, runs: Program, processes: str = "auto") -> N
         fields.note(note)
 
 
+def _meet_elsewhere(fields: Fields, pod: Pod, runs: Program) -> None:
+    """Keep the chart's rendezvous off the port at which a command's own launcher meets.
+
+    Both listen in the pod of rank 0, as in `accelerate launch --main_process_port 29500`.
+    """
+    texts = [
+        *runs.command,
+        *(text for name, text in pod.variables.items() if not pods.is_set_by_job(name, "torchrun")),
+    ]
+    taken = {int(port) for text in texts for port in _PORT.findall(text)}
+    own = chart_defaults("torchrun")["torchrun"]["port"]
+    if own in taken:
+        free = next(port for port in range(own + 1, own + len(taken) + 1) if port not in taken)
+        fields.put(("torchrun", "port"), free)
+        fields.note(f"the command's own launcher has port {own}, so torchrun.port is {free}")
+
+
+_PORT = re.compile(r"(?<![\w.])[0-9]{4,5}(?![\w.])", re.ASCII)
 # Flags of torchrun's that name lines of its log, and change nothing about what runs.
 _ONLY_NAMES = ("--role", "--log-dir")
 

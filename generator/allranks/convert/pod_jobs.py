@@ -190,10 +190,7 @@ def _check_ranks(fields: Fields, context: Context, shape: Shape) -> None:
     for podset in sets:
         program = podset.program(context.entrypoint)
         if program.runner is Runner.PLAIN:
-            fields.note(
-                "nothing in it calls torchrun, and the chart does: the image must have torch. Each "
-                "pod has one process, as before"
-            )
+            fields.note(jobs.NO_TORCHRUN)
         is_said = program.is_alone or "PET_NNODES" in podset.variables
         if program.runner is not Runner.TORCHRUN or is_said:
             continue

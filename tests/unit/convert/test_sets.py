@@ -56,6 +56,20 @@ def test_a_domain_of_its_own_is_a_topology() -> None:
     )
 
 
+def test_a_program_of_a_group_has_its_variables() -> None:
+    """What reads them, or may do so unseen, is told of the group by the ranks' own."""
+    for words in (
+        "[./run.sh], env: [{name: WORLD_SIZE, value: '2'}]",
+        "[torchrun, --nnodes=2, a.py, --at, $(LWS_LEADER_ADDRESS)]",
+    ):
+        text = GROUP.replace("[torchrun, --nnodes=2, a.py]", words).replace(
+            "sigs.k8s.io/ex", "x/ex"
+        )
+        conversion = text_as_jobs(text).conversions[0]
+        assert 'LWS_LEADER_ADDRESS="$MASTER_ADDR"' in conversion.values["command"][2]
+        assert set() == lost(conversion)
+
+
 def test_what_serves_is_refused() -> None:
     """A StatefulSet that starts no ranks is no job."""
     problem = refusal(
