@@ -275,8 +275,8 @@ def _array(
     claims.put(fields, moved)
     if podset.replicas > 1:
         fields.note(
-            f"its {podset.replicas} pods are told nothing of each other, so they are the trials of "
-            "a sweep: each runs the program by itself"
+            f"nothing in it starts ranks, so its {podset.replicas} pods are the trials of a sweep: "
+            "each runs the program by itself"
         )
     else:
         fields.note(trials.ALONE)
