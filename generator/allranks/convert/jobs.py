@@ -195,6 +195,7 @@ _ONLY_NAMES = ("--role", "--log-dir")
 
 # Numbers of processes that torchrun takes from the devices of a pod; "" is no flag at all.
 _BY_DEVICES = ("", "auto", "gpu")
+_COUNTS_DEVICES = re.compile(r"nvidia-smi|rocm-smi|amd-smi|device_count")
 
 
 def processes(
@@ -215,9 +216,10 @@ def processes(
         fields.put(("torchrun", "maxRestarts"), 0)
         count = 1
     asked = runs.options.get("nproc-per-node", "")
-    if count is None and asked not in _BY_DEVICES and (pod.gpus or asked != "cpu"):
+    is_known = asked in _BY_DEVICES or (pod.gpus and _COUNTS_DEVICES.search(asked))
+    if count is None and not is_known and (pod.gpus or asked != "cpu"):
         fields.note(
-            f"the command's --nproc-per-node {asked} is not known here: each pod has "
+            f"how many --nproc-per-node {asked} is, is not known here: each pod has "
             + ("one process for each of its GPUs" if pod.gpus else "one process")
             + "; set procsPerNode for another number"
         )
