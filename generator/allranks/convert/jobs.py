@@ -182,7 +182,7 @@ def _meet_elsewhere(fields: Fields, pod: Pod, runs: Program) -> None:
     ]
     taken = {int(port) for text in texts for port in _PORT.findall(text)}
     own = chart_defaults("torchrun")["torchrun"]["port"]
-    if own in taken:
+    if own in taken and fields.values.get("workload") == "torchrun":
         free = next(port for port in range(own + 1, own + len(taken) + 1) if port not in taken)
         fields.put(("torchrun", "port"), free)
         fields.note(f"the command's own launcher has port {own}, so torchrun.port is {free}")
