@@ -192,7 +192,13 @@ def _command(
     if args and args[0] in _STARTERS:
         args = args[1:]
     args = [word.replace("$$", "$") for word in args]
-    if _run_words(expected, variables) != _run_words(args, _plain_env(ours) | dict(pod.env)):
+    # What the job sets for each process has no text before: MASTER_ADDR is where it is read.
+    workload = "mpi" if role == names.ROLE_LAUNCHER else "torchrun"
+    known, own = (
+        {name: value for name, value in env.items() if not is_set_by_job(name, workload)}
+        for env in (variables, _plain_env(ours) | dict(pod.env))
+    )
+    if _run_words(expected, known) != _run_words(args, own):
         yield Difference(role, "command", commands.as_shell(expected), commands.as_shell(args))
 
 
@@ -286,6 +292,8 @@ def _amounts(container: Mapping[str, Any]) -> dict[str, Any]:
     facets: dict[str, Any] = {}
     for kind, amounts in (("request", {**limits, **requests}), ("limit", limits)):
         for name, amount in amounts.items():
+            if amount is None:  # as if it were not there, to Kubernetes
+                continue
             try:
                 facets[f"{kind} {name}"] = float(quantity.parse(amount))
             except (InputError, TypeError):

@@ -145,7 +145,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         for index, item in fields.items(*_PARAMETERS)
     }
     section = trials.bounded(fields, section, spaces, ("spec", "maxTrialCount"))
-    fields.values = trials.values(inner.values, section)
+    trials.put(fields, inner.values, section)
     pods.labels(fields, ("metadata",), ())
     _metrics(fields)
     fields.note(
@@ -194,6 +194,13 @@ def _trial_spec(fields: Fields, context: Context) -> tuple[Manifest, FieldPath]:
         return spec, _SPEC
     here: FieldPath = (*_TEMPLATE, "configMap")
     name, key = (fields.text(*here, step) for step in ("configMapName", "templatePath"))
+    if fields.has(*_TEMPLATE, "goTemplate"):
+        raise InputError(
+            "the job of a trial is a template of Go, as it was up to v1alpha3 of Katib",
+            path="spec.trialTemplate.goTemplate",
+            hint="write the job as trialSpec, with ${trialParameters.NAME} and trialParameters, as "
+            "in v1beta1",
+        )
     if not name:
         raise InputError(
             "the Experiment has no trialSpec",

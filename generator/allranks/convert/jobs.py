@@ -10,12 +10,17 @@ from allranks.convert import commands, entrypoints, pods, shell
 from allranks.convert.commands import Program, Runner
 from allranks.convert.verdicts import Outcome, dotted
 from allranks.errors import InputError
+from allranks.values.sources import defaults as chart_defaults
 
 if TYPE_CHECKING:
     from allranks.convert.pods import Pod
     from allranks.convert.registry import Context
     from allranks.convert.verdicts import FieldPath, Fields
 
+NO_TORCHRUN = (
+    "nothing in it calls torchrun, and the chart does: the image must have torch. Each pod has one "
+    "process, as before"
+)
 # What a torchrun inside of a pod's only process reads, as the old controller told it to the pod:
 # the chart's own settings are taken away, and the rank's variables say the rest.
 _NESTED = (
@@ -43,13 +48,16 @@ def command_of(fields: Fields, pod: Pod, context: Context) -> tuple[str, ...]:
     for key in ("command", "args"):
         _check_words(fields, (*pod.container, key))
     image = fields.text(*pod.container, "image")
-    if not image or _NO_IMAGE.search(image):
+    repository = pods.image_parts(image).get("repository", "")
+    if _NO_IMAGE.search(image) or not _REPOSITORY.fullmatch(repository):
         given = fields.get(*pod.container, "image")
         raise InputError(
             f"{'' if given is None else given!r} is no name of an image",
             path=dotted((*pod.container, "image")),
             hint="fill in what stands in its place first, as with envsubst"
             if "$" in image or "{" in image
+            else "fill in what stands in its place first: an image's name has no capital letters"
+            if image.lower() != image
             else "name the image, as in image: ghcr.io/my/trainer:1",
         )
     command = pod.command or context.entrypoint
@@ -82,6 +90,11 @@ def _check_words(fields: Fields, path: FieldPath) -> None:
 
 # What stands for an image in a template that is not filled in.
 _NO_IMAGE = re.compile(r"[${}<>\s]")
+# The names of images without tag or digest, with a registry or without: ``gcr.io/team/trainer``.
+_PART = r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*"
+_REPOSITORY = re.compile(
+    rf"(?:[A-Za-z0-9](?:[-A-Za-z0-9.]*[A-Za-z0-9])?(?::[0-9]+)?/)?{_PART}(?:/{_PART})*"
+)
 
 
 def _unknown(image: str, path: FieldPath) -> InputError:
@@ -134,6 +147,7 @@ def words(fields: Fields, pod: Pod, runs: Program, processes: str = "auto") -> N
     command = runs.command
     if runs.is_nested:
         command = ("sh", "-c", _NESTED.format(shell.quote(processes)), "sh", *runs.command)
+        _meet_elsewhere(fields, pod, runs)
     source: FieldPath = (*pod.container, "command" if pod.command else "args")
     fields.put(("command",), list(command), source)
     if runs.setup:
@@ -157,8 +171,31 @@ def words(fields: Fields, pod: Pod, runs: Program, processes: str = "auto") -> N
         fields.note(note)
 
 
+def _meet_elsewhere(fields: Fields, pod: Pod, runs: Program) -> None:
+    """Keep the chart's rendezvous off the port at which a command's own launcher meets.
+
+    Both listen in the pod of rank 0, as in `accelerate launch --main_process_port 29500`.
+    """
+    texts = [
+        *runs.command,
+        *(text for name, text in pod.variables.items() if not pods.is_set_by_job(name, "torchrun")),
+    ]
+    taken = {int(port) for text in texts for port in _PORT.findall(text)}
+    own = chart_defaults("torchrun")["torchrun"]["port"]
+    if own in taken and fields.values.get("workload") == "torchrun":
+        free = next(port for port in range(own + 1, own + len(taken) + 1) if port not in taken)
+        fields.put(("torchrun", "port"), free)
+        fields.note(f"the command's own launcher has port {own}, so torchrun.port is {free}")
+
+
+_PORT = re.compile(r"(?<![\w.])[0-9]{4,5}(?![\w.])", re.ASCII)
 # Flags of torchrun's that name lines of its log, and change nothing about what runs.
 _ONLY_NAMES = ("--role", "--log-dir")
+
+
+# Numbers of processes that torchrun takes from the devices of a pod; "" is no flag at all.
+_BY_DEVICES = ("", "auto", "gpu")
+_COUNTS_DEVICES = re.compile(r"nvidia-smi|rocm-smi|amd-smi|device_count")
 
 
 def processes(
@@ -178,7 +215,15 @@ def processes(
     if runs.runner is not Runner.TORCHRUN:
         fields.put(("torchrun", "maxRestarts"), 0)
         count = 1
-    if count is None and not pod.gpus:
+    asked = runs.options.get("nproc-per-node", "")
+    is_known = asked in _BY_DEVICES or (pod.gpus and _COUNTS_DEVICES.search(asked))
+    if count is None and not is_known and (pod.gpus or asked != "cpu"):
+        fields.note(
+            f"how many --nproc-per-node {asked} is, is not known here: each pod has "
+            + ("one process for each of its GPUs" if pod.gpus else "one process")
+            + "; set procsPerNode for another number"
+        )
+    elif count is None and not pod.gpus:
         fields.note(
             "without GPUs, torchrun's own `auto` is a process for each CPU of the node; here it is "
             "one: set procsPerNode for more"

@@ -16,7 +16,6 @@ from allranks.convert.verdicts import (
     MANAGED_BY,
     METADATA,
     Fields,
-    Outcome,
     Rule,
     Rules,
     carried,
@@ -222,18 +221,8 @@ def _success(fields: Fields, sets: Sequence[PodSet], shape: podsets.Shape) -> No
 
 
 def _exclusive(fields: Fields, jobs: Sequence[_ReplicatedJob]) -> None:
-    """The domain that a replicated job has for itself."""
-    here: FieldPath = ("metadata", "annotations", EXCLUSIVE)
-    domain = fields.text(*here)
-    if not domain:
-        return
-    fields.values.get("annotations", {}).pop(EXCLUSIVE, None)
-    if len(jobs) == 1 and fields.number(*jobs[0].path, "replicas") in (None, 1):
-        topology = {"mode": "required", "level": "block", "labels": {"block": domain}}
-        fields.put(("scheduling", "topology"), topology, here)
-        why = "the pods are kept together, and others may be there as well"
-        fields.say(here, Outcome.NOT_CARRIED, "scheduling.topology", why)
-    else:
-        fields.leave(
-            here, "scheduling.topology keeps all pods together, and no groups of them apart"
-        )
+    """The domain that the JobSet, or one of its jobs, has for itself."""
+    is_alone = len(jobs) == 1 and fields.number(*jobs[0].path, "replicas") in (None, 1)
+    below: FieldPath = ("metadata", "annotations", EXCLUSIVE)
+    for above in ((), *((*item.path, "template") for item in jobs)):
+        pod_jobs.exclusive_topology(fields, (*above, *below), is_alone=is_alone)

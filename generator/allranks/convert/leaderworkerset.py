@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.convert import claims, commands, finish, job, pod_jobs, pods, podsets
+from allranks.convert import claims, commands, finish, job, pod_jobs, pods, podsets, roles
 from allranks.convert.podsets import PodSet
 from allranks.convert.verdicts import METADATA, Fields, Rule, Rules, carried, changed, lost
 from allranks.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from allranks.convert.registry import Context, Manifest
     from allranks.convert.verdicts import Conversion, FieldPath
 
 KIND = "LeaderWorkerSet"
+EXCLUSIVE = "leaderworkerset.sigs.k8s.io/exclusive-topology"
 _GROUP: FieldPath = ("spec", "leaderWorkerTemplate")
 _L = "spec.leaderWorkerTemplate"
 FIELDS: tuple[Rule, ...] = (
@@ -75,11 +78,45 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     queue = pod_jobs.convert(fields, context, shape, {}, of_each=(*_GROUP, "volumeClaimTemplates"))
     if fields.number("spec", "replicas") in (None, 1):
         fields.change(("spec", "replicas"), "a group is a job")
-    for podset in sets:
-        names = commands.mentions([*fields.values.get("command", [])], ("LWS_*",))
-        for key in ("command", "args") if names else ():
-            here: FieldPath = (*podset.path, "spec", "containers", podset.index, key)
-            fields.leave(
-                here, f"it reads {', '.join(names)}, which is not there: read MASTER_ADDR and RANK"
-            )
+    pod_jobs.exclusive_topology(fields, ("metadata", "annotations", EXCLUSIVE), is_alone=True)
+    runners = {podset.program(context.entrypoint).runner for podset in sets}
+    is_plain = commands.Runner.PLAIN in runners
+    _tell_of_group(fields, sets, is_torchrun=shape.key == podsets.PYTORCH, is_plain=is_plain)
     return finish.conversion(fields, queue=queue)
+
+
+# What the variables of a group are to each process of a torchrun.
+_VARIABLES = {
+    "LWS_LEADER_ADDRESS": "MASTER_ADDR",
+    "LWS_GROUP_SIZE": "GROUP_WORLD_SIZE",
+    "LWS_WORKER_INDEX": "GROUP_RANK",
+}
+
+
+def _tell_of_group(
+    fields: Fields, sets: Sequence[PodSet], *, is_torchrun: bool, is_plain: bool
+) -> None:
+    """Give programs the variables of their group, or say that they are not there.
+
+    Args:
+        fields: the object, converted.
+        sets: its pods.
+        is_torchrun: whether its processes are those of a torchrun.
+        is_plain: whether a program is started by itself, which may read the variables where no
+            manifest shows it.
+    """
+    command = fields.values.get("command", [])
+    read = commands.mentions(command, ("LWS_*",))
+    in_setup = commands.mentions([str(fields.values.get("setup", ""))], ("LWS_*",))
+    if is_torchrun and (read or is_plain):
+        exports = " ".join(f'{name}="${own}"' for name, own in _VARIABLES.items())
+        fields.values["command"] = roles.wrapped(command, exports)
+        read = [name for name in read if name not in _VARIABLES]
+    for podset in sets:
+        for key in ("command", "args"):
+            here: FieldPath = (*podset.path, "spec", "containers", podset.index, key)
+            names = ", ".join(dict.fromkeys((*read, *in_setup)))
+            if names:
+                fields.leave(
+                    here, f"it reads {names}, which is not there: read MASTER_ADDR and RANK"
+                )

@@ -89,7 +89,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     }
     section = {"parameters": own, **_section(fields)}
     section = trials.bounded(fields, section, spaces, ("spec", "numTrials"))
-    fields.values = trials.values(inner.values, section)
+    trials.put(fields, inner.values, section)
     pods.labels(fields, ("metadata",), ())
     fields.note(
         f"start it with `{names.CLI} sweep run NAME -f FILE`: plain Helm has no search but a grid"

@@ -15,6 +15,7 @@ from allranks.convert import claims, commands, jobs, mpi_hosts, pods, roles, tri
 from allranks.convert.commands import Runner
 from allranks.convert.podsets import MPI, MXNET, PYTORCH, TENSORFLOW, PodSet, Shape
 from allranks.convert.rewrite import Rewrite, drop_dangling
+from allranks.convert.verdicts import Outcome
 from allranks.humanize import plural
 from allranks.k8s import fields as k8s
 
@@ -159,6 +160,29 @@ def convert(
     return queue
 
 
+def exclusive_topology(fields: Fields, here: FieldPath, *, is_alone: bool) -> None:
+    """Carry an annotation by which pods have a domain of the cluster for themselves.
+
+    Args:
+        fields: the object, converted.
+        here: the annotation.
+        is_alone: whether all pods of the job are in one group, which has one domain.
+    """
+    domain = fields.text(*here)
+    if not domain:
+        return
+    fields.values.get("annotations", {}).pop(here[-1], None)
+    if is_alone:
+        topology = {"mode": "required", "level": "block", "labels": {"block": domain}}
+        fields.put(("scheduling", "topology"), topology, here)
+        why = "the pods are kept together, and others may be there as well"
+        fields.say(here, Outcome.NOT_CARRIED, "scheduling.topology", why)
+    else:
+        fields.leave(
+            here, "scheduling.topology keeps all pods together, and no groups of them apart"
+        )
+
+
 def _check_ranks(fields: Fields, context: Context, shape: Shape) -> None:
     """Say where the pods were no nodes of one torchrun, and what the image must have."""
     sets = [podset for own in shape.roles.values() for podset in own]
@@ -166,10 +190,7 @@ def _check_ranks(fields: Fields, context: Context, shape: Shape) -> None:
     for podset in sets:
         program = podset.program(context.entrypoint)
         if program.runner is Runner.PLAIN:
-            fields.note(
-                "nothing in it calls torchrun, and the chart does: the image must have torch. Each "
-                "pod has one process, as before"
-            )
+            fields.note(jobs.NO_TORCHRUN)
         is_said = program.is_alone or "PET_NNODES" in podset.variables
         if program.runner is not Runner.TORCHRUN or is_said:
             continue
@@ -254,11 +275,11 @@ def _array(
     claims.put(fields, moved)
     if podset.replicas > 1:
         fields.note(
-            f"its {podset.replicas} pods are told nothing of each other, so they are the trials of "
-            "a sweep: each runs the program by itself"
+            f"nothing in it starts ranks, so its {podset.replicas} pods are the trials of a sweep: "
+            "each runs the program by itself"
         )
     else:
-        fields.note("nothing in it starts ranks, so it is a sweep of one trial: one pod, as it was")
+        fields.note(trials.ALONE)
     _note_plain_helm(fields, podset.replicas)
     return ""
 

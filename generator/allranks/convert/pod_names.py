@@ -33,6 +33,7 @@ def put_right(fields: Fields, sets: Sequence[PodSet], names: Sequence[str], firs
     """
     exports: dict[str, str] = {}
     is_torchrun = fields.values.get("workload") == "torchrun"
+    is_put = is_torchrun and _put_address(fields, first)
     for podset in sets:
         here: FieldPath = (*podset.path, "spec", "containers", podset.index)
         for index, entry in fields.items(*here, "env"):
@@ -62,9 +63,38 @@ def put_right(fields: Fields, sets: Sequence[PodSet], names: Sequence[str], firs
             for index, word in enumerate(fields.words(*here, key)):
                 if is_old(word) and any(map(is_old, trials.texts(fields.values))):
                     fields.leave((*here, key, index), _OTHER_NAMES)
+                elif is_put and is_old(word):
+                    fields.change((*here, key, index), "MASTER_ADDR is rank 0's pod", "command")
     if exports and isinstance(fields.values.get("command"), list):
         text = " ".join(f"{name}={value}" for name, value in exports.items())
         fields.values["command"] = roles.wrapped(fields.values["command"], text)
+
+
+def _put_address(fields: Fields, first: str) -> bool:
+    """Put MASTER_ADDR in the place of rank 0's pod, where a shell runs it; whether there was any.
+
+    What stands between single quotes, or goes on in a way that is not known, stays as it is.
+    """
+    words = fields.values.get("command")
+    if not isinstance(words, list) or not first:
+        return False
+    name = re.compile(
+        rf"(?<![\w.$-]){re.escape(first)}(?:\.[A-Za-z0-9-]+)*(?![\w$-]|\.[\w$])", re.ASCII
+    )
+    put = [
+        name.sub("${MASTER_ADDR}", word)
+        if flag in _SCRIPT_FLAGS and isinstance(word, str) and "'" not in word
+        else word
+        for flag, word in zip(("", *words), words, strict=False)
+    ]
+    if put == words:
+        return False
+    fields.values["command"] = put
+    return True
+
+
+# What stands before the script that a shell runs.
+_SCRIPT_FLAGS = ("-c", "-ec", "-ce", "-lc", "-xc", "-exc")
 
 
 def _of_job(fields: Fields, path: FieldPath) -> tuple[str, ...]:

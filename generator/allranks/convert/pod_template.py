@@ -66,6 +66,14 @@ _WRITTEN = (
     *("trainer.kubeflow.org/", "volcano.sh/job", "volcano.sh/task", "apps.kubernetes.io/"),
     *("deployment.kubernetes.io/", "leaderworkerset.sigs.k8s.io/", "argocd.argoproj.io/"),
 )
+# What a person writes among them, and why it is not carried.
+_ASKED = {
+    "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology": "scheduling.topology keeps all pods "
+    "together, and no groups of them apart",
+    "volcano.sh/task-topology": "tasks are not kept together or apart; scheduling.affinity is for "
+    "all pods",
+    "helm.sh/hook": "a run is a release of its own, and no hook of another",
+}
 _WRITTEN_KEYS = (
     *("controller-uid", "job-name", "controller-revision-hash", "pod-template-hash"),
     *("pytorch-job-name", "pytorch-replica-type", "pytorch-replica-index", "mpi-job-name"),
@@ -197,6 +205,10 @@ def _labels(fields: Fields, path: FieldPath, to: FieldPath) -> Iterator[Piece]:
             if key in QUEUES and isinstance(value, str) and value:
                 yield Piece(here, ("queue",), value)
                 fields.put(("scheduling", "dialect"), QUEUES[key])
+            elif key.startswith(tuple(_ASKED)):
+                fields.leave(
+                    here, next(why for name, why in _ASKED.items() if key.startswith(name))
+                )
             elif key.startswith(_WRITTEN) or key in _WRITTEN_KEYS:
                 fields.change(here, "its controller or kubectl wrote it")
             elif is_reserved(key):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert import commands, finish, jobs, kubeflow, pods
@@ -54,6 +55,8 @@ _NESTED = (
     "the command starts torchrun itself, which is told of a fixed number of nodes here: call "
     "torchrun as the container's command for a run that changes its size"
 )
+# The operator's variable for the processes of a pod, which a command's own torchrun may be given.
+_PROCESSES = "PET_NPROC_PER_NODE"
 _UNLIKE = "all pods of a run have the template of the workers, which differs"
 
 
@@ -77,9 +80,10 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     _refuse_mpirun(templates)
     role = "Worker" if "Worker" in templates else next(iter(templates))
     pod = templates[role]
-    program = jobs.program(fields, pod, context)
     processes = fields.get("spec", "nprocPerNode")
-    jobs.put(fields, pod, program, "auto" if processes is None else str(processes))
+    processes = "auto" if processes is None else str(processes)
+    program = _told(jobs.program(fields, pod, context), processes)
+    jobs.put(fields, pod, program, processes)
     _same(fields, {name: other for name, other in templates.items() if name != role}, pod)
     _size(fields, roles, pod, program)
     _alone(fields, pod, program)
@@ -220,6 +224,14 @@ def _alone(fields: Fields, pod: Pod, program: commands.Program) -> None:
             f"its deepspeed names no hosts: each of {plural(nodes, 'pod')} trained by itself; here "
             "all of them train together",
         )
+
+
+def _told(program: commands.Program, processes: str) -> commands.Program:
+    """A program whose torchrun asks for as many processes as the operator tells the pod."""
+    asked = program.options.get("nproc-per-node", "")
+    if not commands.mentions((asked,), (_PROCESSES,)):
+        return program
+    return replace(program, options={**program.options, "nproc-per-node": processes})
 
 
 def _processes(fields: Fields, pod: Pod, program: commands.Program) -> int | None:

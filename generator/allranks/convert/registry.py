@@ -408,6 +408,10 @@ _SUCCESSORS = {
 }
 
 
+# Groups of other projects, whose objects have a kind that is known here, and other fields.
+_OTHER_FORMS = ("batch.paddlepaddle.org",)
+
+
 def _hint(others: list[Document]) -> str:
     for document in others:
         successor = _SUCCESSORS.get((document.group, document.kind))
@@ -416,6 +420,8 @@ def _hint(others: list[Document]) -> str:
         groups = sorted(group for group, kind in KINDS if kind == document.kind)
         if groups:
             owners = " or ".join(groups)
+            if document.group in _OTHER_FORMS:
+                return f"write it as a {document.kind} of {owners}, whose fields are others"
             return f"a {document.kind} of {owners} is known: correct its apiVersion"
     kinds = sorted({kind for _, kind in KINDS})
     return f"give a manifest with one of: {', '.join(kinds)}"

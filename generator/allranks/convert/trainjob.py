@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import finish, pods, podsets, roles, runtimes
+from allranks.convert import commands, finish, jobs, pods, podsets, roles, runtimes
 from allranks.convert.rewrite import Rewrite, drop_dangling
 from allranks.convert.verdicts import (
     MANAGED_BY,
@@ -187,6 +187,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     inner = target.convert(key, context)
     if exports:
         roles.wrap(fields, exports)
+    if key == podsets.PYTORCH and "torch" not in runtime.policy:
+        _of_plain(target, inner, runtime)
     drop_dangling(fields)
     _metadata(fields)
     _gang(fields, runtime)
@@ -332,6 +334,21 @@ def _workers(target: Rewrite, runtime: _Runtime, specs: str) -> FieldPath:
         target.put((*worker, "replicas"), k8s.number(runtime.policy, "numNodes") or 1)
     _initializers(target.fields, runtime, {name})
     return template
+
+
+def _of_plain(target: Rewrite, inner: Conversion, runtime: _Runtime) -> None:
+    """Say what the pods of a runtime that tells them nothing of each other are here."""
+    template: FieldPath = ("spec", "pytorchReplicaSpecs", "Worker", "template")
+    container = target.get(_container(target, template))
+    words = tuple(word for key in ("command", "args") for word in k8s.texts(k8s.at(container, key)))
+    if commands.read(words, (), {}).runner is not commands.Runner.PLAIN:
+        return
+    target.fields.note(jobs.NO_TORCHRUN)
+    if inner.values.get("nodes", 1) > 1:
+        target.fields.note(
+            f"{runtime.title} tells its pods nothing of each other; here they are the ranks of one "
+            "job"
+        )
 
 
 def _torch(target: Rewrite, runtime: _Runtime) -> tuple[str, str]:

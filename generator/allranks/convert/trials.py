@@ -21,12 +21,30 @@ if TYPE_CHECKING:
 
 SWEEP = "sweep"
 TRIAL = "trial"
+# What is said of a pod that is a job by itself, and what of one that is a trial already.
+ALONE = "nothing in it starts ranks, so it is a sweep of one trial: one pod, as it was"
+_EACH_ALONE = "nothing in a trial starts ranks: it is one pod, as it was"
 _HOLDER = re.compile(r"\$\{sweep\.([^}]*)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,62}", re.ASCII)
 _NUMBER = re.compile(r"[-+]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][-+]?[0-9]+)?", re.ASCII)
 
 
-def values(job: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+def put(fields: Fields, job: Mapping[str, Any], own: Mapping[str, Any]) -> None:
+    """Put the values of a sweep whose trials are a job, and say what a trial is.
+
+    Args:
+        fields: the object, with the notes of the job.
+        job: the values of the job.
+        own: the sweep's own section.
+
+    Raises:
+        InputError: the job is a sweep itself, with several trials.
+    """
+    fields.values = _values(job, own)
+    fields.notes[:] = [_EACH_ALONE if note == ALONE else note for note in fields.notes]
+
+
+def _values(job: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """The values of a sweep whose trials are a job.
 
     Args:

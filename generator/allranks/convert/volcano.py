@@ -89,6 +89,10 @@ _PLUGIN_ROLES = {
     "mpi": (podsets.MPI, _OF_MPI),
     "tensorflow": (podsets.TENSORFLOW, _OF_TENSORFLOW),
 }
+_UNTOLD = (
+    "the pods are trials of a sweep, and are not told of each other: VC_TASK_INDEX, VC_*_HOSTS and "
+    "/etc/volcano are not there for a program that reads them; start its ranks with torchrun"
+)
 _HOSTS = re.compile(r"/etc/volcano/|\bVC_\w+_(?:HOSTS|NUM)\b|\bMPI_HOST\b")
 _TASK_INDEX = re.compile(r"\bV[CK]_TASK_INDEX\b")
 
@@ -115,6 +119,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     policy: dict[str, FieldPath] = {"ttlSecondsAfterFinished": ("spec", "ttlSecondsAfterFinished")}
     queue = pod_jobs.convert(fields, context, shape, policy, _claims(fields))
     _scheduling(fields)
+    if shape.key is None and sum(podset.replicas for podset in sets) > 1:
+        _without_gang(fields, sets)
     _policies(fields, sets)
     _check_files(fields, sets, shape)
     name = fields.text("metadata", "name")
@@ -202,6 +208,15 @@ def _scheduling(fields: Fields) -> None:
         fields.carry(("spec", "schedulerName"), ("scheduling", "schedulerName"))
     fields.carry(("spec", "queue"), ("queue",))
     fields.carry(("spec", "priorityClassName"), ("scheduling", "priorityClassName"))
+
+
+def _without_gang(fields: Fields, sets: Sequence[PodSet]) -> None:
+    """Say of the trials of a sweep that none waits for the others, nor is told of them."""
+    for plugin in ("env", "ssh", "svc"):
+        fields.leave((*_PLUGINS, plugin), _UNTOLD)
+    for path in (("spec", "minAvailable"), *((*each.path[:-1], "minAvailable") for each in sets)):
+        if (fields.number(*path) or 0) > 1:
+            fields.leave(path, "the pods are trials of a sweep, and each starts where it has room")
 
 
 def _policies(fields: Fields, sets: Sequence[PodSet]) -> None:

@@ -90,6 +90,8 @@ B = "{name: b, parameterType: int, feasibleSpace: {min: '1', max: '3'}}"
 def test_no_more_trials_than_there_are_combinations(kind: str) -> None:
     """A maxTrialCount above the number of combinations is that number, and a twin is left out."""
     conversion = text_as_jobs(_grid(f"[{A}, {B}]", 12, kind)).conversions[0]
+    assert [True] == ["one pod" in note for note in conversion.notes if "starts ranks" in note]
+    assert not [note for note in conversion.notes if "sweep of one trial" in note]
     sweep = conversion.values["sweep"]
     assert (["u", "v"], 6) == (sweep["parameters"]["a"]["values"], sweep["trials"])
     assert {
@@ -115,6 +117,16 @@ def test_a_space_that_no_sweep_has_is_refused_at_its_field(space: str) -> None:
     problem = refusal(_grid(f"[{A}, {parameter}]", 5))
     assert problem.path == "spec.parameters[1].feasibleSpace"
     assert problem.hint
+
+
+def test_a_template_of_go_is_refused_by_its_name() -> None:
+    """Katib's form up to v1alpha3 is named, and the one to write instead."""
+    problem = refusal(
+        "apiVersion: kubeflow.org/v1alpha3\nkind: Experiment\nmetadata: {name: a}\nspec:\n"
+        "  algorithm: {algorithmName: random}\n"
+        "  trialTemplate: {goTemplate: {rawTemplate: 'kind: Job'}}\n"
+    )
+    assert "spec.trialTemplate.goTemplate" == problem.path
 
 
 def test_an_optimization_job_is_a_sweep_too() -> None:

@@ -16,6 +16,29 @@ def test_nodes_of_torchrun() -> None:
     assert (["python3", "-u", "train.py"], set()) == (values["command"], lost(conversion))
 
 
+ACCELERATE = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: ft}
+spec: {completionMode: Indexed, completions: 2, parallelism: 2, template: {spec: {subdomain: svc,
+  containers: [{name: c, image: i, command: [bash, -c, "accelerate launch --num_machines 2
+    --machine_rank $JOB_COMPLETION_INDEX --main_process_ip ft-0.svc --main_process_port 29500
+    a.py"]}]}}}
+"""
+
+
+def test_a_launcher_in_each_pod_meets_at_rank_0() -> None:
+    """It is given rank 0's address, and the chart's own rendezvous another port than it has."""
+    conversion = text_as_jobs(ACCELERATE).conversions[0]
+    assert "--main_process_ip ${MASTER_ADDR} --main" in conversion.values["command"][-1]
+    assert (29501, set()) == (conversion.values["torchrun"]["port"], lost(conversion))
+    for other in ("'ft-0.svc'", "ft-1.svc", "ft-0.$SVC"):
+        text = ACCELERATE.replace("ft-0.svc", other).replace("29500", "29600")
+        conversion = text_as_jobs(text).conversions[0]
+        assert "port" not in conversion.values["torchrun"]
+        assert lost(conversion)
+
+
 def test_pods_that_know_nothing_of_each_other_are_trials() -> None:
     """Each completion is a trial, with its index where the program reads it."""
     conversion = sample("job.yaml", "shards")

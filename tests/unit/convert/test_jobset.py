@@ -55,6 +55,19 @@ def test_what_a_jobset_alone_can_do_is_lost() -> None:
     assert expected == lost(sample("jobset.yaml", "pretrain"))
 
 
+def test_a_domain_that_one_of_its_jobs_has_is_lost_too() -> None:
+    """The annotation may stand on a replicated job; the pods of a single one are kept together."""
+    key = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+    conversion = text_as_jobs(
+        "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: a}\nspec:\n"
+        f"  replicatedJobs: [{{name: w, template: {{metadata: {{annotations: {{{key}: pool}}}},\n"
+        "    spec: {parallelism: 2, completions: 2, template: {spec: {containers: [\n"
+        "    {name: c, image: i, command: [torchrun, --nnodes=2, a.py]}]}}}}}]\n"
+    ).conversions[0]
+    assert {f"spec.replicatedJobs[0].template.metadata.annotations.{key}"} == lost(conversion)
+    assert {"block": "pool"} == conversion.values["scheduling"]["topology"]["labels"]
+
+
 def test_a_launcher_and_its_workers_are_an_mpi_job() -> None:
     """The replicated job that runs mpirun is the launcher, the other one the workers."""
     conversion = sample("jobset.yaml", "ring")

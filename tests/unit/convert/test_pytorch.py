@@ -53,6 +53,11 @@ PROCESSES = [
     ({"command": ["torchrun", "--nproc-per-node=4", "t.py"], **GPUS}, {}, 4),
     ({"command": ["torchrun", "t.py"], **GPUS}, {"nprocPerNode": "2"}, 2),
     ({"command": ["torchrun", "--nproc-per-node=8", "t.py"], **GPUS}, {"nprocPerNode": "2"}, None),
+    (
+        {"command": ["torchrun", "--nproc-per-node=${PET_NPROC_PER_NODE}", "t.py"], **GPUS},
+        {"nprocPerNode": "4"},
+        4,
+    ),
     ({"command": ["python", "t.py"], **GPUS}, {"nprocPerNode": "8"}, 1),
     ({"command": ["python", "t.py"]}, {}, None),
     (
@@ -70,6 +75,16 @@ PROCESSES = [
 def test_processes_of_a_pod(container: Any, spec: Any, expected: int | None) -> None:
     """They are the command's, then the object's; a plain program is one process in each pod."""
     assert expected == convert(container, spec).values.get("procsPerNode")
+
+
+def test_processes_of_an_unknown_number_are_said() -> None:
+    """A variable that is not in the manifest is named; what the operator says itself is known."""
+    command = ["torchrun", "--nproc-per-node=$N", "t.py"]
+    notes = convert({"command": command, **GPUS}).notes
+    assert [True] == ["procsPerNode" in note for note in notes if "--nproc-per-node $N" in note]
+    for known in ("$PET_NPROC_PER_NODE", "$(nvidia-smi -L | wc -l)"):
+        script = ["sh", "-c", f"torchrun --nproc-per-node={known} t.py"]
+        assert not [n for n in convert({"command": script, **GPUS}).notes if "nproc" in n]
 
 
 def test_a_master_is_a_node() -> None:
@@ -173,7 +188,10 @@ def test_entry_points_that_are_known(image: str, args: list[str], command: list[
     assert [True] == ["entry point" in note for note in conversion.notes if image in note]
 
 
-@pytest.mark.parametrize("image", ["${IMAGE_URI}", "<account>.example/x", "{{ image }}", ""])
+@pytest.mark.parametrize(
+    "image",
+    ["${IMAGE_URI}", "<account>.example/x", "{{ image }}", "", "V_IMAGE", "gcr.io/PROJECT_ID/x:1"],
+)
 def test_a_template_that_is_not_filled_in(image: str) -> None:
     """It is refused for what it is, and not for what it lacks."""
     with pytest.raises(InputError, match="is no name of an image"):

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.converted import lost, refusal, sample
+from tests.converted import lost, refusal, sample, text_as_jobs
 
 EACH = "spec.volumeClaimTemplates[0]"
 
@@ -31,6 +31,43 @@ def test_a_group_that_trains_is_a_job() -> None:
         conversion.values["nodes"],
     )
     assert set() == lost(conversion)
+
+
+GROUP = """\
+apiVersion: leaderworkerset.x-k8s.io/v1
+kind: LeaderWorkerSet
+metadata:
+  name: a
+  annotations: {leaderworkerset.sigs.k8s.io/exclusive-topology: example.org/rack}
+spec: {leaderWorkerTemplate: {size: 2, workerTemplate: {spec: {containers: [
+  {name: c, image: i, command: [torchrun, --nnodes=2, a.py]}]}}}}
+"""
+
+
+def test_a_domain_of_its_own_is_a_topology() -> None:
+    """The pods of a group are kept together; that no others are there is not carried."""
+    conversion = text_as_jobs(GROUP).conversions[0]
+    assert {"block": "example.org/rack"} == conversion.values["scheduling"]["topology"]["labels"]
+    key = "leaderworkerset.sigs.k8s.io/exclusive-topology"
+    assert {f"metadata.annotations.{key}"} == lost(conversion)
+    apart = GROUP.replace("sigs.k8s.io/exc", "sigs.k8s.io/subgroup-exc")
+    assert {f"metadata.annotations.{key.replace('/exc', '/subgroup-exc')}"} == lost(
+        text_as_jobs(apart).conversions[0]
+    )
+
+
+def test_a_program_of_a_group_has_its_variables() -> None:
+    """What reads them, or may do so unseen, is told of the group by the ranks' own."""
+    for words in (
+        "[./run.sh], env: [{name: WORLD_SIZE, value: '2'}]",
+        "[torchrun, --nnodes=2, a.py, --at, $(LWS_LEADER_ADDRESS)]",
+    ):
+        text = GROUP.replace("[torchrun, --nnodes=2, a.py]", words).replace(
+            "sigs.k8s.io/ex", "x/ex"
+        )
+        conversion = text_as_jobs(text).conversions[0]
+        assert 'LWS_LEADER_ADDRESS="$MASTER_ADDR"' in conversion.values["command"][2]
+        assert set() == lost(conversion)
 
 
 def test_what_serves_is_refused() -> None:

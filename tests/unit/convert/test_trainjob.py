@@ -91,3 +91,20 @@ def test_auto_is_a_process_for_each_cpu() -> None:
     pods = trainjob.pods(dict(documents(ON_CPUS)[0].data))
     assert pods is not None
     assert (3, 3, 6) == (values["procsPerNode"], pods[0].ranks, pods[0].world)
+
+
+def test_a_runtime_that_tells_nothing_is_said() -> None:
+    """A plain policy starts no torchrun, which the chart does, and joins no pods."""
+    text = (
+        "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainingRuntime\nmetadata: {name: r}\n"
+        "spec: {mlPolicy: {numNodes: 2}, template: {spec: {replicatedJobs: [\n"
+        "  {name: node, template: {spec: {template: {spec: {containers: [\n"
+        "    {name: node, image: i}]}}}}}]}}}\n"
+        "---\napiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata: {name: j}\n"
+        "spec: {runtimeRef: {name: r, kind: TrainingRuntime}, trainer: {command: [python, a.py]}}\n"
+    )
+    notes = " ".join(text_as_jobs(text).conversions[0].notes)
+    assert "the image must have torch" in notes
+    assert "tells its pods nothing of each other" in notes
+    alone = text.replace("python, a.py", "torchrun, --nnodes=2, a.py")
+    assert "must have torch" not in " ".join(text_as_jobs(alone).conversions[0].notes)

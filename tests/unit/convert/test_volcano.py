@@ -72,3 +72,15 @@ def test_ray_is_refused() -> None:
         "{containers: [{name: c, image: i}]}}}\n"
     )
     assert "its plugin is ray: allranks starts ranks, and no Ray cluster" == problem.message
+
+
+def test_trials_are_no_gang() -> None:
+    """Pods that start no ranks start one by one, and know nothing of each other, which is said."""
+    text = (
+        "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: a}\nspec:\n"
+        "  minAvailable: 2\n  plugins: {svc: []}\n  tasks:\n  - {name: worker, replicas: 2, "
+        "template: {spec: {containers: [{name: c, image: i, command: [sleep, '9']}]}}}\n"
+    )
+    assert {"spec.minAvailable", "spec.plugins.svc"} == lost(text_as_jobs(text).conversions[0])
+    ranks = text.replace("[sleep, '9']", "[torchrun, --nnodes=2, a.py]")
+    assert set() == lost(text_as_jobs(ranks).conversions[0])

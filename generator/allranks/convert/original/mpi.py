@@ -30,7 +30,7 @@ def pods(manifest: Manifest) -> list[Pod]:
     _, launcher = by_role.get("Launcher", (1, {}))
     slots_given = spec.get("slotsPerWorker")
     slots = 1 if slots_given is None else count(slots_given)
-    if str(manifest.get("apiVersion")).endswith("/v1"):
+    if not str(manifest.get("apiVersion")).endswith("/v2beta1"):  # it reaches pods by the API
         launcher["serviceAccountName"] = f"{name}-launcher"
     as_worker = spec.get("runLauncherAsWorker") is True
     hosts = [f"{name}-launcher"] if as_worker else []

@@ -1,0 +1,102 @@
+"""Terms that select a job's own pods by labels which its old controller gave them.
+
+A pod that must stand beside one with ``training.kubeflow.org/job-name: bert`` waits for ever where
+no pod has that label. Such terms of affinities and of spread constraints are left out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from allranks.k8s import fields as k8s
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from allranks.convert.verdicts import FieldPath, Fields
+
+# Keys of labels that the old controllers give to their pods, or how they begin.
+_GIVEN = (
+    *("training.kubeflow.org/", "trainer.kubeflow.org/", "jobset.sigs.k8s.io/", "volcano.sh/"),
+    *("leaderworkerset.sigs.k8s.io/", "elasticjob.dlrover/", "torchrun.ai/"),
+    *("statefulset.kubernetes.io/", "apps.kubernetes.io/", "pytorch-job-name", "tf-job-name"),
+    *("pytorch-replica-", "tf-replica-", "mpi-job-name", "mpi_job_name", "mpi_role_type"),
+)
+_LISTS = (
+    "requiredDuringSchedulingIgnoredDuringExecution",
+    "preferredDuringSchedulingIgnoredDuringExecution",
+)
+
+
+def take_out(fields: Fields) -> None:
+    """Take terms that select the job's own pods by such labels out of the values.
+
+    Args:
+        fields: the object, converted.
+    """
+    for to, terms in list(_lists(fields.values, ())):
+        name = fields.text("metadata", "name")
+        keys = [_key_of_own(term, name) for term in terms]
+        for index, key in enumerate(keys):
+            if key:
+                source = _source(fields, (*to, index))
+                why = f"it selects pods by {key}, which no pod has here"
+                fields.leave(source, f"{why}: select app.kubernetes.io/instance, the release")
+        if any(keys):
+            terms[:] = [term for term, key in zip(terms, keys, strict=True) if not key]
+            _prune(fields.values, to)
+
+
+def _prune(values: dict[str, Any], path: FieldPath) -> None:
+    """Take what is empty at a path out of the values, with what it leaves empty above it."""
+    for length in range(len(path), 0, -1):
+        above = k8s.at(values, *map(str, path[: length - 1]))
+        if not isinstance(above, dict) or above.get(path[length - 1]):
+            return
+        del above[path[length - 1]]
+
+
+def _lists(node: Any, path: FieldPath) -> Iterator[tuple[FieldPath, list[Any]]]:
+    """The lists of terms among values, with their paths."""
+    if not isinstance(node, dict):
+        return
+    for key, value in node.items():
+        here: FieldPath = (*path, key)
+        if key == "affinity":
+            for kind in ("podAffinity", "podAntiAffinity"):
+                for when in _LISTS:
+                    terms = k8s.at(value, kind, when)
+                    if isinstance(terms, list):
+                        yield (*here, kind, when), terms
+        elif key == "topologySpreadConstraints" and isinstance(value, list):
+            yield here, value
+        else:
+            yield from _lists(value, here)
+
+
+def _key_of_own(term: Any, name: str) -> str:
+    """The key by which a term selects pods of the job; "" where it selects others, or by others."""
+    selectors = [k8s.at(term, *above, "labelSelector") for above in ((), ("podAffinityTerm",))]
+    for selector in selectors:
+        for key, values in _requirements(selector):
+            is_of_other = key.endswith("name") and values and name not in values
+            if key.startswith(_GIVEN) and not is_of_other:
+                return key
+    return ""
+
+
+def _requirements(selector: Any) -> Iterator[tuple[str, list[str]]]:
+    """The keys that a selector reads, with the values that they must have; [] for no list."""
+    for key, value in k8s.mapping(selector, "matchLabels").items():
+        yield str(key), [str(value)]
+    for entry in k8s.items(selector, "matchExpressions"):
+        values = k8s.texts(entry.get("values")) if entry.get("operator") == "In" else []
+        yield k8s.text(entry, "key"), values
+
+
+def _source(fields: Fields, to: FieldPath) -> FieldPath:
+    """The field that a value was made of: where a whole above it was carried, within that."""
+    for length in range(len(to), 0, -1):
+        if to[:length] in fields.origins:
+            return (*fields.origins[to[:length]], *to[length:])
+    return to

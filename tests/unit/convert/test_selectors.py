@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from typing import Any
+
+from allranks.convert import pytorch, selectors
+from allranks.convert.registry import Context
+from allranks.convert.verdicts import Fields, Outcome
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def _selector(key: str, value: str) -> dict[str, Any]:
+    return {"topologyKey": "rack", "labelSelector": {"matchLabels": {key: value}}}
+
+
+OWN = _selector("training.kubeflow.org/job-name", "bert")
+
+
+def test_nothing_empty_stays() -> None:
+    """Where each term of an affinity was such a one, there is no affinity."""
+    values = {"scheduling": {"affinity": {"podAffinity": {REQUIRED: [OWN]}}}, "nodes": 2}
+    fields = Fields({"metadata": {"name": "bert"}}, values)
+    selectors.take_out(fields)
+    assert {"nodes": 2} == fields.values
+
+
+def test_terms_by_labels_of_the_old_controller_are_left_out() -> None:
+    """A pod that waits for one with such a label waits for ever; terms for other pods stay."""
+    name, role = "training.kubeflow.org/job-name", "training.kubeflow.org/replica-type"
+    own, other = _selector(name, "bert"), _selector(name, "gpt")
+    spec = {
+        "affinity": {
+            "podAffinity": {REQUIRED: [own, _selector("app", "db")]},
+            "podAntiAffinity": {PREFERRED: [{"weight": 1, "podAffinityTerm": other}]},
+        },
+        "topologySpreadConstraints": [{"maxSkew": 1, **_selector(role, "worker")}],
+        "containers": [{"name": "pytorch", "image": "x:1", "command": ["torchrun", "a.py"]}],
+    }
+    job = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "bert"},
+        "spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 2, "template": {"spec": spec}}}},
+    }
+    conversion = pytorch.convert(job, Context())
+    assert {
+        "affinity": {
+            "podAffinity": {REQUIRED: [_selector("app", "db")]},
+            "podAntiAffinity": {PREFERRED: [{"weight": 1, "podAffinityTerm": other}]},
+        }
+    } == conversion.values["scheduling"]
+    lost = {verdict.path for verdict in conversion.of(Outcome.NOT_CARRIED)}
+    pod = "spec.pytorchReplicaSpecs.Worker.template.spec"
+    assert {
+        f"{pod}.affinity.podAffinity.{REQUIRED}[0].topologyKey",
+        f"{pod}.affinity.podAffinity.{REQUIRED}[0].labelSelector.matchLabels.{name}",
+        *(f"{pod}.topologySpreadConstraints[0].{key}" for key in ("maxSkew", "topologyKey")),
+        f"{pod}.topologySpreadConstraints[0].labelSelector.matchLabels.{role}",
+    } == lost
