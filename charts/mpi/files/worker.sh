@@ -46,12 +46,15 @@ allranks_save() {
 # asks no PAM and no file of the system's. The job's key is also the host's, so that each end knows
 # the other. Where pods share one machine's network, ALLRANKS_MPI_ADDRESS is this one's own. Each
 # connection is a process of sshd's before it has shown a key: one address has some of them, not all.
+# There bash would also read a person's own .bashrc for each rank, as it does at the first level under
+# sshd: what that starts has ended in the middle, and held up all that came after.
 allranks_sshd_config() {
   # shellcheck disable=SC2154 # set by allranks_key
   printf '%s\n' "$allranks_public" >"$ALLRANKS_STATE/authorized_keys"
   cat >"$ALLRANKS_STATE/sshd_config" <<END
 Port $ALLRANKS_MPI_PORT
 ${ALLRANKS_MPI_ADDRESS:+ListenAddress $ALLRANKS_MPI_ADDRESS}
+${ALLRANKS_MPI_ADDRESS:+SetEnv SHLVL=1}
 HostKey "$ALLRANKS_STATE/ssh_key"
 AuthorizedKeysFile "$ALLRANKS_STATE/authorized_keys"
 PidFile none

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import pwd
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,8 +14,6 @@ from .implementations import FAMILIES
 from .pods import RANKS, SHELLS
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from .conftest import MakeLab
     from .pods import Lab
 
@@ -298,3 +298,14 @@ def test_command_that_is_missing(lab: MakeLab) -> None:
     launcher = job.launcher("true", **keep)
     assert launcher.end() == 127
     assert "no mpirun on PATH" in launcher.message
+
+
+def test_a_bashrc_of_this_machine_is_nothing_to_a_local_rank(lab: MakeLab) -> None:
+    """Where pods share a machine with a person, their bash does not read that person's settings."""
+    job = lab("openmpi4", workers=1)
+    mark = job.folder / "read"
+    job.lay_over(str(Path(pwd.getpwuid(0).pw_dir, ".bashrc")), f"echo >>{mark}\n")
+    job.all_workers(ALLRANKS_MPI_ADDRESS="0.0.0.0")  # noqa: S104 - of the pod's own network
+    launcher = job.launcher("true")
+    assert launcher.end() == 0, launcher.log
+    assert not mark.exists()
