@@ -72,6 +72,10 @@ _OF_EVERY_POD = (
     "--shm-size",
     "--pull",
 )
+# Options for the folder that the program starts in. Singularity's --workdir is where the container
+# has its /tmp.
+_FOLDERS_OF_SINGULARITY = ("--pwd", "--cwd")
+_FOLDERS = ("-w", "--workdir")
 _ENV = "its text is known where the script runs: write it into env"
 _OF_THE_DAEMON = "the pod is the container: say it in the values where it matters"
 _ENV_FILE = "what the file says is not known here: write it into env"
@@ -246,6 +250,7 @@ def _read_options(
     """Take the options off the words; gives the image where an option names it."""
     named = ""
     letter = "-v" if with_value is None else "-V"
+    folders = _FOLDERS_OF_SINGULARITY if with_value is _WITH_VALUE else _FOLDERS
     while rest and rest[0].startswith("-"):
         name, equals, value = rest.pop(0).partition("=")
         is_flag = _FLAGS_OF_DOCKER.fullmatch(name) if with_value is None else name not in with_value
@@ -253,9 +258,9 @@ def _read_options(
             value = rest.pop(0) if rest else ""
         if name in ("-B", "--bind", "--volume") or name == letter:
             binds.append(value.replace(";", ","))
-        elif name in ("--pwd", "--cwd", "-W", "-w", "--workdir") and value.startswith("/"):
+        elif name in folders and value.startswith("/") and "$" not in value:
             made.values["working_dir"] = value
-        elif name in ("--pwd", "--cwd"):
+        elif name in folders:
             made.verdicts.append(
                 Verdict(f"{name} {value}", Outcome.NOT_CARRIED, "workingDir", _IN_SHELL)
             )

@@ -54,6 +54,10 @@ _FIRST = re.compile(r"\bhead\b|\[0\]|\bsed\b[^|]*\b1p|NR\s*==\s*1|\bhostname\b|-
 # A file that a shell of each rank reads may say of each its rank.
 _SOURCING = re.compile(r"^(?:\.|source)\s", re.MULTILINE)
 _DECIDED = "options of srun's that the script decides on as it runs: write those that you want"
+_WITHOUT_MPI = (
+    "srun gave the ranks MPI, and torchrun does not: for a program that uses mpi4py write "
+    "`workload: mpi`, without torchrun"
+)
 _ONCE = "every node starts the same, so that it is said once"
 
 
@@ -234,10 +238,11 @@ class Ranks(Setup):
         texts = main.words
         rest = words.unwrapped(texts)
         wrapped = texts[: len(texts) - len(rest)]
-        if rest and words.base(rest[0]) in words.CONTAINERS:
-            inside = self._container(rest, main.command.line)
-            rest = rest[len(rest) - inside :] if inside else rest
-            wrapped = []
+        start = mpirun.container(rest)
+        if start is not None:
+            inside = self._container(rest[start:], main.command.line)
+            rest = rest[:start] + rest[len(rest) - inside :] if inside else rest
+            wrapped = wrapped if start else []
         inner = self._inner_text(rest)
         if inner is None:
             rest = self._without_hosts(rest, main.command.line)
@@ -297,7 +302,9 @@ class Ranks(Setup):
         at = statement.commands.index(main.command)
         for command in statement.commands[:at]:
             text = self.text[command.start : command.end]
-            if command.after in ("&&", ";"):
+            if words.any_of([token.text for token in command.words], words.OF_TERMINAL):
+                self.say(command.line, text, Outcome.CHANGED, "", "a pod has no terminal")
+            elif command.after in ("&&", ";"):
                 edits = self._inner_edits(replace(statement, commands=[command]))
                 lead.append(shell_text.edited(self.text, edits, command.start, command.end))
                 self.say(command.line, text, Outcome.CARRIED, "setup")
@@ -460,6 +467,8 @@ class Ranks(Setup):
             body.procs_per_node = 0 if is_spread or (gpus and per_node == gpus) else per_node
             body.values["torchrun"] = {"maxRestarts": 0}
             body.uses_slurm = True
+            if not (gpus or self.size.gpus or _MEETS.search(self.text)):
+                body.notes.append(_WITHOUT_MPI)
         body.nodes = nodes if nodes is not None else (None if self.size.gpus else 1)
 
     def _size_torchrun(

@@ -16,16 +16,20 @@ from allranks import names
 from allranks.convert import scanner
 from allranks.convert.slurm import amounts, shell_text, sizes, words
 from allranks.convert.slurm.ranks import Ranks
+from allranks.convert.slurm.setup import NO_CONTAINERS
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from allranks.convert.scanner import Statement
     from allranks.convert.slurm.options import Setting
     from allranks.convert.slurm.script import Body, Step
     from allranks.convert.slurm.sizes import Size
 
 _RESERVED = frozenset(names.RESERVED_ENV)
+_NOT_CONTINUED = re.compile(r"\\[ \t]+(?:#.*)?$")
+_SEPARATOR = re.compile(r"[ \t]*[;&](?![;&])[ \t]*")
 _WITHOUT = "the script goes on without it; write it into env to give it"
 # Lines that print, and do nothing else.
 _PRINTING = re.compile(r"^\s*(?:echo|printf)\b[^|>;&`\n]*$", re.MULTILINE)
@@ -34,10 +38,27 @@ _REQUIRED = re.compile(r"-z\s+\"?\$\{\w+:?-\}\"?[^\n]*(?:\n(?!\s*(?:fi|el)\b)[^\
 # An srun that is left where a command may stand: in $(…), behind xargs, timeout or parallel, or in
 # a variable.
 _SRUN = re.compile(r"(?:^|[\s;&|(`]|=[\"']?)srun(?:\s|[\"'])")
+# The path of the script itself.
+_OWN_PATH = re.compile(r"\$(?:0\b|\{0[^0-9}]*\}|\{?BASH_SOURCE\b)")
+# A container that is left where a command may stand, as an srun may be.
+_CONTAINER = re.compile(
+    r"(?:^|[\s;&|(`/]|=[\"']?)(?:singularity|apptainer)[ \t]+(?:-\S+[ \t]+)*(?:exec|run)\s"
+)
 # A question to Slurm about the state of nodes, whose answer the script reads.
 _OF_NODES = re.compile(r"(?:\$\(|`)\s*(scontrol\s+show\s+nodes?\b[^)`|]*)")
 # Beginnings of the names of variables that somebody sets in the pod.
-_TOLD = ("PET_", "OMPI_", "PMI", "ALLRANKS_", "BASH_", "CONDA_", "SLURM_ARRAY_")
+_TOLD = ("PET_", "OMPI_", "PMI", "ALLRANKS_", "BASH_", "CONDA_")
+_OF_ARRAY = "SLURM_ARRAY_"
+# Variables of a login, which no file of a project's sets.
+_OF_WHO_SUBMITS = frozenset({"USER", "LOGNAME", "SCRATCH", "WORK"})
+# What the variables that modules set are called.
+_OF_MODULES = re.compile(r"^EBROOT|^MKLROOT$|[A-Z0-9]_(?:HOME|ROOT|DIR|PATH|BIN|LIB\w*|INC\w*)$")
+# Files whose variables are known: they activate an environment, or define the command module.
+_ACTIVATES = re.compile(r"(?:\bactivate|/(?:conda|mamba|micromamba|modules?|lmod)\.sh|/profile)$")
+_NO_ARRAY = (
+    "a task of an array has it, and the script asks for no array: write `#SBATCH --array=…` "
+    "into it, or the variable into env"
+)
 # Slurm's variables whose text is that of an option.
 _OPTIONS_OF = {
     "SLURM_JOB_ACCOUNT": "account",
@@ -95,6 +116,9 @@ class Reader(Ranks):
             ) from error
         if not self.statements:
             raise self.refuse(1, "the script runs nothing", "write the command that is to run")
+        if interpreter in ("zsh", "ksh"):
+            self.body.notes.append(f"the script is {interpreter}'s: the image needs it")
+        self._check_continued()
         self._collect_constants()
         self._collect_parts()
         self.body.goes_back = any(map(self._goes_back, self.statements))
@@ -108,6 +132,18 @@ class Reader(Ranks):
             self._as_ranks(main, steps)
         self._finish()
         return self.body
+
+    def _check_continued(self) -> None:
+        """Refuse a command whose options are none: something stands behind the backslash."""
+        for statement in self.statements:
+            above = self.lines[statement.line - 2] if statement.line > 1 else ""
+            is_option = re.match(r"--?[A-Za-z]", self.slice(statement)) is not None
+            if is_option and _NOT_CONTINUED.search(above):
+                raise self.refuse(
+                    statement.line - 1,
+                    "something stands behind the backslash, so that the command ends there",
+                    "let the backslash be the last character of the line",
+                )
 
     def _foreign(self, interpreter: str) -> Body:
         """A script of another language: it is run as it is, as one process."""
@@ -146,7 +182,7 @@ class Reader(Ranks):
                 "the script starts the ranks of its node itself, so that the pod runs it as "
                 "one process"
             )
-        if not any(map(words.is_python, self._all_words())):
+        if not any(map(words.runs_python, self._all_words())):
             body.notes.append(
                 "the script runs no Python: the image needs PyTorch all the same, whose launcher "
                 "starts it"
@@ -158,11 +194,13 @@ class Reader(Ranks):
         for number, statement in enumerate(self.statements):
             text = self._kept(statement, is_one=True, is_setup=number <= last)
             if number <= last:
-                edits.append((self._comment_start(number), statement.end, ""))
+                edits.append((self._comment_start(number), self._end_of(statement), ""))
                 setup += [] if text is None else [self._with_comments(number, text)]
                 again += [text] if text is not None and self._lives_in_shell(statement) else []
-            elif text is None or text != self.slice(statement):
-                edits.append((statement.start, statement.end, text or ""))
+            elif text is None:
+                edits.append((statement.start, self._end_of(statement), ""))
+            elif text != self.slice(statement):
+                edits.append((statement.start, statement.end, text))
             else:
                 edits += self._inner_edits(statement)
         self._write_setup(setup)
@@ -178,6 +216,11 @@ class Reader(Ranks):
         if asked:
             sizes.fill(self.size, sizes.largest([step.size for step in asked]))
         self._say_conditional()
+
+    def _end_of(self, statement: Statement) -> int:
+        """Where a statement ends with what parts it from the next on its line: ``;`` or ``&``."""
+        match = _SEPARATOR.match(self.text, statement.end)
+        return statement.end if match is None else match.end()
 
     def _all_words(self) -> list[list[str]]:
         """Each word of each command, with those behind it; variables have their values."""
@@ -240,6 +283,10 @@ class Reader(Ranks):
             why = "a pod has no srun: take it off, or write the step as a command of its own"
             line = self._line_with(_SRUN.search)
             self.say(line, "srun", Outcome.NOT_CARRIED, "", why)
+        if _CONTAINER.search(code):
+            line = self._line_with(_CONTAINER.search)
+            self.say(line, "singularity", Outcome.NOT_CARRIED, "image", NO_CONTAINERS)
+        self._say_own_path()
         asked = _OF_NODES.search(code)
         if asked is not None:
             why = "a pod has no programs of Slurm's"
@@ -247,6 +294,15 @@ class Reader(Ranks):
             self.say(line, asked[1].strip(), Outcome.NOT_CARRIED, "", why)
         body.uses_slurm = body.uses_slurm or bool(re.search(r"\bSLURM_", whole))
         self._say_unset(re.sub(r"^\s*#.*$", "", whole, flags=re.MULTILINE))
+
+    def _say_own_path(self) -> None:
+        """Say that setup, and a command, have another path than the script."""
+        own = "\n".join([self.body.setup, *self.body.command])
+        if _OWN_PATH.search(words.expanded_part(_PRINTING.sub("", own))):
+            line = self._line_with(_OWN_PATH.search)
+            if line:
+                why = "the script is no file in a pod: write its path out, or take the line out"
+                self.say(line, "$0", Outcome.NOT_CARRIED, "", why)
 
     def _say_unset(self, whole: str) -> None:
         """Name the variables that the script reads and nobody sets."""
@@ -283,9 +339,10 @@ class Reader(Ranks):
         rows = enumerate(self.lines, 1)
         return next((n for n, row in rows if not row.startswith("#") and matches(row)), 0)
 
-    @staticmethod
-    def _is_told(name: str) -> bool:
+    def _is_told(self, name: str) -> bool:
         """Whether the launcher, an MPI, or an array sets a variable where Slurm would."""
+        if name.startswith(_OF_ARRAY):
+            return any(setting.name == "array" for setting in self.job_settings)
         return name in _RESERVED or name in words.OF_COMPAT or name.startswith(_TOLD)
 
     def _say_variable(self, name: str, line: int, harmless: str) -> None:
@@ -304,6 +361,8 @@ class Reader(Ranks):
             self.say(line, f"${name}", Outcome.CHANGED, to, why)
         elif harmless:
             self.say(line, f"${name}", Outcome.CHANGED, to, harmless)
+        elif name.startswith(_OF_ARRAY):
+            self.say(line, f"${name}", Outcome.NOT_CARRIED, to, _NO_ARRAY)
         elif name.startswith("SLURM_"):
             why = "`compat: slurm` does not set it: write it into env"
             self.say(line, f"${name}", Outcome.NOT_CARRIED, to, why)
@@ -312,7 +371,28 @@ class Reader(Ranks):
                 "the script does not set it, and a pod has not the environment of who submits: "
                 "write it into env"
             )
+            origin = "" if name in _OF_WHO_SUBMITS else self._origin_before(line, name)
+            if origin:
+                why = (
+                    f"{origin} may set it, which is not read here: write it into env where that "
+                    "does not set it in a pod"
+                )
             self.say(line, f"${name}", Outcome.NOT_CARRIED, to, why)
+
+    def _origin_before(self, line: int, name: str) -> str:
+        """What the script reads before a line, and may set a variable; "" for nothing."""
+        is_of_module = _OF_MODULES.search(name) is not None
+        origins = []
+        for statement in self.statements:
+            for command in statement.commands:
+                texts = [scanner.unquote(token.text) for token in command.words[:2]]
+                if command.line >= line or len(texts) < 2:  # noqa: PLR2004 - source and the file
+                    continue
+                if texts[0] in ("source", ".") and not _ACTIVATES.search(texts[1]):
+                    origins.append(f"the file {shell_text.short(texts[1])} (line {command.line})")
+                elif is_of_module and texts[0] in ("module", "ml") and texts[1] != "purge":
+                    origins.append(f"a module (line {command.line})")
+        return origins[-1] if origins else ""
 
     def _slurm_value(self, name: str) -> str:
         """What Slurm sets a variable to, by the job's options; "" where they do not say it."""

@@ -159,6 +159,14 @@ class Script:
             "SLURM_GPUS_PER_NODE": size.gpus_per_node or size.gpus,
             "SLURM_GPUS": (size.gpus_per_node or 0) * nodes or size.gpus,
         }
+        per_task = [
+            re.fullmatch(r"(?:[\w.-]+:)?([1-9][0-9]{0,3})", setting.value, re.ASCII)
+            for setting in self.job_settings
+            if setting.name == "gpus-per-task"
+        ]
+        constants["SLURM_GPUS_PER_TASK"] = (
+            int(per_task[-1][1]) if per_task and per_task[-1] else None
+        )
         return words.known_of(constants)
 
     def _collect_constants(self) -> None:

@@ -1,0 +1,149 @@
+"""Lines of real scripts that meant something else than they seemed to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from allranks.convert.slurm import job
+from allranks.convert.verdicts import Outcome
+from allranks.errors import InvalidValues
+
+if TYPE_CHECKING:
+    from allranks.convert.verdicts import Conversion, Verdict
+
+_NODES = "#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=8"
+_TASKS = "#SBATCH -N 2 --ntasks-per-node=8 --gpus-per-node=8"
+
+
+def _convert(*rows: str) -> Conversion:
+    return job.convert("\n".join(("#!/bin/bash", *rows, "")).encode(), "job.sbatch")
+
+
+def _verdict(conversion: Conversion, path: str) -> Verdict:
+    return next(verdict for verdict in conversion.verdicts if verdict.path.startswith(path))
+
+
+def test_lines_that_become_setup_leave_no_separators() -> None:
+    """`date;hostname` before what is activated goes with its semicolons, which are no commands."""
+    made = _convert("date;hostname & pwd", "source a/bin/activate; module load x", "python a.py")
+    assert made.values["script"] == "#!/bin/bash\npython a.py\n"
+    assert (
+        _convert("date; scontrol show job 1; python a.py")
+        .values["script"]
+        .endswith("date; python a.py\n")
+    )
+
+
+def test_a_quote_in_a_comment_is_no_quote() -> None:
+    """What is read behind it is said; an escaped dollar, and what awk reads, are not."""
+    rows = ("# It isn't read", "cat <<EOF\nit's $FROM\nEOF", "echo a # don't")
+    made = _convert(_TASKS, *rows, "awk '{print $2}' b", 'srun python a.py $1 "\\$2" $DATA')
+    assert "no words were given" in _verdict(made, "$1 …").why
+    assert _verdict(made, "$DATA").line == 9
+    assert _verdict(made, "$FROM").line == 5
+    plain = _convert(_TASKS, "awk '{print $2}' b", 'srun python a.py "\\$2"')
+    assert "$1 …" not in {verdict.path for verdict in plain.verdicts}
+
+
+def test_the_index_of_an_array_is_said_where_there_is_none() -> None:
+    """`sbatch --array` may stand on a command line that the script does not have."""
+    made = _convert("#SBATCH -n1", "python a.py $SLURM_ARRAY_TASK_ID")
+    assert "no array" in _verdict(made, "$SLURM_ARRAY_TASK_ID").why
+    array = _convert("#SBATCH -n1 --array=1-3", "python a.py $SLURM_ARRAY_TASK_ID")
+    assert not array.lost
+
+
+@pytest.mark.parametrize(
+    ("row", "lost"),
+    [
+        ("singularity exec --pwd /run-$$ docker://a/b:1 python a.py", "--pwd /run-$$"),
+        ("docker run -w /run-$JOB a/b:1 python a.py", "-w /run-$JOB"),
+        ("singularity exec -W /scratch docker://a/b:1 python a.py", "-W /scratch"),
+    ],
+)
+def test_a_folder_that_a_pod_cannot_have_is_said(row: str, lost: str) -> None:
+    """One with a variable, and Singularity's --workdir, which is where a container has its /tmp."""
+    made = _convert(_TASKS, f"srun {row}")
+    assert "workingDir" not in made.values
+    assert _verdict(made, lost).outcome is Outcome.NOT_CARRIED
+
+
+def test_a_container_behind_mpirun_is_the_pod() -> None:
+    """`mpirun singularity exec` is how programs of MPI's run in an image."""
+    made = _convert(_TASKS, "mpirun -np 16 --bind-to core singularity exec -B /d docker://a/b:1 x")
+    assert made.values["command"] == ["mpirun", "-np", "16", "--bind-to", "core", "x"]
+    assert made.values["image"] == {"repository": "a/b", "tag": "1"}
+    left = _convert(_TASKS, "ls | xargs singularity exec a.sif b", "srun python a.py")
+    assert _verdict(left, "singularity").outcome is Outcome.NOT_CARRIED
+
+
+def test_what_needs_a_terminal_is_left_out() -> None:
+    """`clear` fails in a pod, and would end setup where the script has `set -e`."""
+    for row in ("clear; srun python a.py", "clear && srun python a.py"):
+        made = _convert(_TASKS, "set -e", row)
+        assert "clear" not in made.values.get("setup", "")
+        assert "terminal" in _verdict(made, "clear").why
+
+
+def test_the_path_of_the_script_is_said_where_it_is_none() -> None:
+    """`cp $0 out` in setup copies another file; in a script that is run as it is, it does not."""
+    made = _convert(_TASKS, 'cp "$0" /out', "srun python a.py")
+    assert (3, Outcome.NOT_CARRIED) == (_verdict(made, "$0").line, _verdict(made, "$0").outcome)
+    assert not _convert("#SBATCH -n1", 'cp "$0" /out', "python a.py").lost
+
+
+def test_accelerate_is_python() -> None:
+    """A script that only launches with it has PyTorch in its image."""
+    made = _convert("for i in 1; do accelerate launch a.py $i; done")
+    assert not any("runs no Python" in note for note in made.notes)
+
+
+def test_what_stands_behind_a_backslash_is_refused() -> None:
+    """The shell ends the command there, and takes the options for another."""
+    with pytest.raises(InvalidValues, match="behind the backslash"):
+        _convert(_NODES, "srun torchrun \\", "  --nproc_per_node 8 \\  # GPUs", "  --nnodes 2 a.py")
+
+
+def test_a_sourced_file_may_set_a_variable() -> None:
+    """Nobody has read it, so that it is not said that nobody sets the variable."""
+    rows = ("source env.sh", "module load fftw", "source v/bin/activate", "srun a.py $DATA $USER")
+    made = _convert(_TASKS, *rows, "echo $FFTW_ROOT >> log")
+    assert "env.sh (line 3) may set it" in _verdict(made, "$DATA").why
+    assert "does not set it" in _verdict(made, "$USER").why
+    late = _convert(_TASKS, "srun python a.py $DATA", "source env.sh")
+    assert "the script does not set it" in _verdict(late, "$DATA").why
+
+
+def test_lines_that_change_files_are_said_to_run_in_each_pod() -> None:
+    """The script ran them once, and pods may share the files."""
+    rows = ("make", "mkdir out", "mkdir -p more", "srun --mpi=pmix ./a.out")
+    made = _convert(_TASKS, *rows)
+    assert "each pod runs it" in _verdict(made, "make").why
+    assert "each pod runs it" in _verdict(made, "mkdir out").why
+    assert _verdict(made, "mkdir -p more").outcome is Outcome.CARRIED
+    assert _verdict(_convert("#SBATCH -n2", *rows), "make").outcome is Outcome.CARRIED
+
+
+def test_what_a_module_sets_too_is_set_behind_it() -> None:
+    """The later one counts, as in the script; other variables are those of the run."""
+    rows = ("export MODULEPATH=/m", "export CC=gcc", "export NCCL_DEBUG=INFO")
+    made = _convert(_TASKS, rows[0], "module load cuda", *rows[1:], "srun python a.py")
+    assert made.values["env"] == {"MODULEPATH": "/m", "NCCL_DEBUG": "INFO"}
+    assert made.values["setup"].endswith("module load cuda\nexport CC=gcc\n")
+
+
+def test_a_variable_that_srun_passes_on_is_the_scripts() -> None:
+    """`--export=ALL,A=$A` gives the step what the script exports."""
+    rows = ("export A=$(nproc)", "srun --export=ALL,A=$A,B=$B python a.py")
+    reasons = [verdict.why for verdict in _convert(_TASKS, *rows).lost]
+    assert any(why.endswith("write B into env") for why in reasons)
+
+
+def test_ranks_without_a_sign_of_mpi_are_said_to_have_none() -> None:
+    """Srun gives a program MPI where it asks; torchrun does not."""
+    made = _convert("#SBATCH -N2 --ntasks-per-node=2", "srun python a.py")
+    assert any("mpi4py" in note for note in made.notes)
+    gpus = _convert("#SBATCH -N2 --ntasks-per-node=2 --gpus-per-node=2", "srun python a.py")
+    assert not any("mpi4py" in note for note in gpus.notes)
