@@ -29,8 +29,9 @@ _PYTHON = re.compile(r"torch|accelerate|deepspeed|lightning|python")
 _RUNNERS = frozenset({"uv", "conda", "poetry", "pixi", "micromamba", "mamba"})
 # What each MPI's module is called.
 _IMPLEMENTATIONS = {
-    "Intel": r"module\s+(?:load|add)[^\n]*(?:impi|intel-?mpi|intel-oneapi-mpi)|i_mpi_",
-    "MPICH": r"module\s+(?:load|add)[^\n]*mpich",
+    "Intel": r"\b(?:module\s+(?:load|add)|ml)\s[^\n]*(?:impi|intel-?mpi|oneapi[-/]mpi)|i_mpi_"
+    r"|oneapi/setvars",
+    "MPICH": r"\b(?:module\s+(?:load|add)|ml)\s[^\n]*mpich",
 }
 _LOG = f"the lines are the run's log: `{names.CLI} logs NAME`"
 _FIRST_NODE = "without srun it runs on the first node alone"
@@ -368,10 +369,13 @@ class Ranks(Setup):
             raise self.refuse(
                 1, "the step runs nothing", "write the program behind srun or torchrun"
             )
+        if program.working_dir and body.setup:
+            # The lines before it start where the script does.
+            body.setup += f"cd {commands.as_shell([program.working_dir])}\n"
+        elif program.working_dir:
+            body.working_dir = program.working_dir
         if program.setup:
             body.setup += program.setup
-        if program.working_dir:
-            body.working_dir = program.working_dir
         if command[1:2] == ["-c"]:
             command[2:3] = [self._defined(text, program) for text in command[2:3]]
         body.command = command

@@ -42,7 +42,8 @@ _SRUN = re.compile(r"(?:^|[\s;&|(`]|=[\"']?)srun(?:\s|[\"'])")
 _OWN_PATH = re.compile(r"\$(?:0\b|\{0[^0-9}]*\}|\{?BASH_SOURCE\b)")
 # A container that is left where a command may stand, as an srun may be.
 _CONTAINER = re.compile(
-    r"(?:^|[\s;&|(`/]|=[\"']?)(?:singularity|apptainer)[ \t]+(?:-\S+[ \t]+)*(?:exec|run)\s"
+    r"(?:^|[\s;&|(`/]|=[\"']?)(?:singularity|apptainer)(?:_wrapper)?[ \t]+(?:-\S+[ \t]+)*"
+    r"(?:exec|run)\s"
 )
 # A question to Slurm about the state of nodes, whose answer the script reads.
 _OF_NODES = re.compile(r"(?:\$\(|`)\s*(scontrol\s+show\s+nodes?\b[^)`|]*)")
@@ -114,6 +115,8 @@ class Reader(Ranks):
             raise self.refuse(
                 error.line, f"the script cannot be read: {error.reason}", "mend the script"
             ) from error
+        if any(map(self._open_group, self.statements)):
+            self.statements = scanner.parse(self.text)
         if not self.statements:
             raise self.refuse(1, "the script runs nothing", "write the command that is to run")
         if interpreter in ("zsh", "ksh"):
@@ -132,6 +135,21 @@ class Reader(Ranks):
             self._as_ranks(main, steps)
         self._finish()
         return self.body
+
+    def _open_group(self, statement: Statement) -> bool:
+        """Take the braces off a group at the top, ``{ … }``, which is its lines; whether it is one.
+
+        The script keeps its length and its lines.
+        """
+        text = self.slice(statement)
+        if statement.function or statement.in_background or not re.match(r"\{\s", text):
+            return False
+        inner = text[1:-1]
+        if not re.search(r"[\s;]\}$", text) or not _is_script(inner):
+            return False
+        self.text = f"{self.text[: statement.start]} {inner} {self.text[statement.end :]}"
+        self.lines = self.text.split("\n")
+        return True
 
     def _check_continued(self) -> None:
         """Refuse a command whose options are none: something stands behind the backslash."""
@@ -223,8 +241,18 @@ class Reader(Ranks):
         return statement.end if match is None else match.end()
 
     def _all_words(self) -> list[list[str]]:
-        """Each word of each command, with those behind it; variables have their values."""
-        return [
+        """Each word of each command, with those behind it; variables have their values.
+
+        So has each word of a text, as of ``sh -c "python a.py"``.
+        """
+        texts = [
+            scanner.unquote(token.text).split()
+            for statement in self.statements
+            for command in statement.commands
+            for token in command.words
+            if " " in token.text
+        ]
+        return [text[at:] for text in texts for at in range(len(text))] + [
             [
                 words.resolve(token.text, self.constants) or token.text
                 for token in command.words[at:]
@@ -329,7 +357,10 @@ class Reader(Ranks):
             if has_default or is_known or self._is_told(name):
                 continue
             line = self._line_with(re.compile(rf"\$\{{?{name}\b").search)
-            if line:
+            if line and name == "TMPDIR":
+                self.body.env[name] = "/tmp"  # noqa: S108 - the pod's own
+                self.say(line, f"${name}", Outcome.CHANGED, f"env.{name}", "the pod's own /tmp")
+            elif line:
                 reason = "" if name in read_by_more else "it is only printed"
                 reason = _WITHOUT if name in optional else reason
                 self._say_variable(name, line, reason)
@@ -408,3 +439,13 @@ class Reader(Ranks):
             return text
         amount = amounts.mebibytes(text)
         return "" if amount is None else str(round(amount))
+
+
+def _is_script(text: str) -> bool:
+    """Whether a text is a script of its own."""
+    try:
+        statements = scanner.parse(text)
+    except scanner.ScriptError:
+        return False
+    texts = [token.text for st in statements for command in st.commands for token in command.words]
+    return not {"{", "}"} & {*texts}

@@ -118,7 +118,6 @@ ALWAYS = frozenset(
             "TERM",
             "LANG",
             "LC_ALL",
-            "TMPDIR",
             "UID",
         ),
         *(

@@ -147,3 +147,87 @@ def test_ranks_without_a_sign_of_mpi_are_said_to_have_none() -> None:
     assert any("mpi4py" in note for note in made.notes)
     gpus = _convert("#SBATCH -N2 --ntasks-per-node=2 --gpus-per-node=2", "srun python a.py")
     assert not any("mpi4py" in note for note in gpus.notes)
+
+
+@pytest.mark.parametrize(
+    "row", ["srun -n $((SLURM_NNODES * N)) x", "srun -N $N -n 2 x", "srun --ntasks-per-node=$N x"]
+)
+def test_a_step_whose_size_is_not_known_is_refused(row: str) -> None:
+    """It ran as one process, whatever a command line of sbatch gave the job."""
+    with pytest.raises(InvalidValues, match="known where the script runs"):
+        _convert('N="$(wc -l < hosts)"', row)
+    assert _convert(_TASKS, 'N="$(wc -l < hosts)"', row).values["nodes"] == 2
+
+
+def test_the_nodes_of_tasks_are_slurms_to_choose() -> None:
+    """`-n 64` alone may be on 64 of them, which a script may count."""
+    with pytest.raises(InvalidValues, match="--nodes of the step"):
+        _convert("#SBATCH -n 64", "N=$SLURM_NNODES", "srun -N $N -n $N x")
+    assert _convert("#SBATCH -N 2", "N=$SLURM_NNODES", "srun -n $N x").values["nodes"] == 2
+
+
+def test_mpi_of_a_step_of_one_process_is_none() -> None:
+    """No mpirun is said where none starts."""
+    why = _verdict(_convert("#SBATCH -n1", "srun --mpi=pmi2 x"), "srun --mpi").why
+    assert "mpirun" not in why
+
+
+def test_a_launcher_in_a_container_is_a_step() -> None:
+    """Its ranks are those of all nodes, and the image is the pod's."""
+    nodes = _convert("#SBATCH -N4", "singularity_wrapper exec deepspeed --hostfile h a.py")
+    assert (4, "sh") == (nodes.values["nodes"], nodes.values["command"][0])
+    made = _convert("#SBATCH -N1 --gpus=4", "apptainer exec docker://a/b:1 torchrun a.py")
+    assert made.values["command"] == ["python3", "-u", "a.py"]
+    assert made.values["image"]["repository"] == "a/b"
+
+
+def test_tmpdir_is_the_pods() -> None:
+    """Clusters set it, and an image does not: `unzip -d $TMPDIR/data` would write to /data."""
+    made = _convert(_TASKS, "unzip a.zip -d $TMPDIR/data", "srun python a.py")
+    assert made.values["env"] == {"TMPDIR": "/tmp"}
+    assert "env" not in _convert("export TMPDIR=$(mktemp -d)", "ls $TMPDIR", "python a.py").values
+
+
+def test_a_folder_of_the_step_is_not_that_of_the_lines_before_it() -> None:
+    """They start where the script does."""
+    made = _convert(_TASKS, "source ./a.sh", "srun bash -c 'cd /code; python a.py'")
+    assert "workingDir" not in made.values
+    assert made.values["setup"].index("./a.sh") < made.values["setup"].index("cd /code\n")
+
+
+def test_the_mpi_of_oneapi_is_intels() -> None:
+    """Its module is called oneapi/mpi."""
+    made = _convert(_TASKS, "module load oneapi/mpi/2021.5.1", "mpirun -n 16 x")
+    assert made.values["mpi"]["implementation"] == "Intel"
+
+
+def test_python_in_a_text_is_python() -> None:
+    """`sh -c "python a.py"` runs it."""
+    made = _convert("#SBATCH -n1", "srun sh -c 'export A=1; python a.py'")
+    assert not any("runs no Python" in note for note in made.notes)
+
+
+def test_a_script_with_rocm_is_for_gpus_of_amds() -> None:
+    """Where no type says so; a comment does not."""
+    rows = ("#SBATCH -n1 --gres=gpu:2", "module load rocm/6.1", "python a.py")
+    assert _convert(*rows).values["gpuResource"] == "amd.com/gpu"
+    assert "gpuResource" not in _convert(rows[0], "# module load rocm", rows[2]).values
+    assert "gpuResource" not in _convert("#SBATCH --gres=gpu:a100:2", *rows[1:]).values
+
+
+def test_a_variable_with_options_that_nobody_sets_is_said() -> None:
+    """`srun $SRUN_ARGS --jobid 1 python a.py` has a program all the same."""
+    made = _convert(_TASKS, "srun $SRUN_ARGS --jobid $SLURM_JOB_ID python a.py")
+    assert made.values["command"] == ["python", "a.py"]
+    assert "srun $SRUN_ARGS" in {verdict.path for verdict in made.lost}
+
+
+def test_a_group_at_the_top_is_its_lines() -> None:
+    """What each rank would have run is setup; a group with a pipe, and a document, stay."""
+    rows = ("{", "  N=8", "  mkdir -p out", "  srun python a.py $N", "}")
+    made = _convert(_TASKS, *rows)
+    assert made.values["command"] == ["bash", "-c", "exec python a.py $N"]
+    assert "mkdir -p out" in made.values["setup"]
+    document = ("cat <<E > a.json", "{", '  "a": 1', "}", "E")
+    assert '{\n  "a": 1\n}' in _convert(_TASKS, *document, "srun python a.py").values["setup"]
+    assert "{ ls; } && { pwd; }" in _convert("{ ls; } && { pwd; }", "python a.py").values["script"]
