@@ -29,6 +29,21 @@ if TYPE_CHECKING:
 
 _RESERVED = frozenset(names.RESERVED_ENV)
 _NOT_CONTINUED = re.compile(r"\\[ \t]+(?:#.*)?$")
+# A job that waits for this one: both have work to do.
+_AFTER_THIS = re.compile(r"(?:--dependency|-d)\b\S*[\s=]*\S*SLURM_JOB_?ID")
+# Programs that a script needs to write another, and to submit it.
+_OF_SUBMITTING = (
+    words.IDLE
+    | words.ENDING
+    | words.SLURM_TOOLS
+    | {
+        *("cat", "cd", "mkdir", "rm", "cp", "mv", "ln", "touch", "chmod", "sed", "awk", "grep"),
+        *("export", "declare", "local", "readonly", "read", "shift", "eval", "let", "source", "."),
+        *("module", "ml", "conda", "seq", "dirname", "basename", "tee", "head", "tail", "cut"),
+        *("getopts", "break", "continue", "mapfile", "readarray", "expr", "wc", "tr", "sort"),
+        *("find", "xargs", "pushd", "popd", "bc", "usage", "getopt", "shopt", "trap", "realpath"),
+    }
+)
 _SEPARATOR = re.compile(r"[ \t]*[;&](?![;&])[ \t]*")
 _WITHOUT = "the script goes on without it; write it into env to give it"
 # Lines that print, and do nothing else.
@@ -274,7 +289,7 @@ class Reader(Ranks):
 
     def _check_submits(self) -> None:
         """Refuse a script that only submits others."""
-        if any(map(self._runs_program, self.statements)):
+        if any(map(self._does_more, self.statements)):
             return
         for statement in self.statements:
             for command in statement.commands:
@@ -285,6 +300,17 @@ class Reader(Ranks):
                         "convert that one; a script in a here-document becomes a file of its "
                         "own first",
                     )
+
+    def _does_more(self, statement: Statement) -> bool:
+        """Whether a statement does more than to write the script of another job, and submit it."""
+        if self._runs_program(statement):
+            return True
+        for command in statement.commands:
+            texts = [token.text for token in command.words]
+            is_next = words.any_of(texts, ("sbatch",)) and _AFTER_THIS.search(" ".join(texts))
+            if is_next or (texts and not words.any_of(texts, _OF_SUBMITTING)):
+                return not statement.function
+        return False
 
     def _check_remote(self) -> None:
         for statement in self.statements:

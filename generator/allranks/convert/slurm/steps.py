@@ -102,9 +102,11 @@ class Steps(Script):
         """A site's mpirun, which takes the ranks from the job: as srun, for a program of MPI's."""
         option = next(option for option in options.OPTIONS if option.name == "mpi")
         own = [options.Setting("mpi", "pmix", command.line, option)]
-        _, rest = self._srun(inner[1:], command.line)
+        parsed, rest = self._srun(inner[1:], command.line)
         started = inner[len(inner) - len(rest) :] if rest else []
-        return Step(number, command, own, started, is_srun=True, size=self.size, is_multi=True)
+        own += [setting for setting in parsed if setting.name == "multi-prog"]
+        is_multi = bool(rest) or len(own) > 1
+        return Step(number, command, own, started, is_srun=True, size=self.size, is_multi=is_multi)
 
     def _srun_step(self, number: int, command: Command, inner: list[str]) -> Step:
         settings, rest = self._srun(inner[1:], command.line)

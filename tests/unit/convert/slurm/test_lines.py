@@ -231,3 +231,24 @@ def test_a_group_at_the_top_is_its_lines() -> None:
     document = ("cat <<E > a.json", "{", '  "a": 1', "}", "E")
     assert '{\n  "a": 1\n}' in _convert(_TASKS, *document, "srun python a.py").values["setup"]
     assert "{ ls; } && { pwd; }" in _convert("{ ls; } && { pwd; }", "python a.py").values["script"]
+
+
+def test_a_script_that_works_and_submits_the_next_is_a_run() -> None:
+    """Only one that does nothing else is refused; what it submits is said."""
+    for rows in (
+        ("./a.out", "sbatch b.sh"),
+        ("spack install x", "sbatch -d afterok:$SLURM_JOB_ID b"),
+    ):
+        made = _convert("#SBATCH -n1", *rows)
+        assert any("submits another job" in verdict.why for verdict in made.lost)
+    with pytest.raises(InvalidValues, match="only submits"):
+        _convert("for i in 1 2; do", "  sed s/X/$i/ a > b.sh", "  sbatch b.sh", "done")
+
+
+def test_an_ibrun_of_several_programs_is_refused() -> None:
+    """As an srun is; one without a program is none."""
+    with pytest.raises(InvalidValues, match="several programs"):
+        _convert("#SBATCH -n4", "ibrun --multi-prog a.conf")
+    with pytest.raises(InvalidValues, match="several programs"):
+        _convert("#SBATCH -n4", "ibrun --multi-prog")
+    assert _convert("#SBATCH -n4", "ibrun", "python a.py").values["script"]
