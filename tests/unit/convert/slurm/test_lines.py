@@ -252,3 +252,20 @@ def test_an_ibrun_of_several_programs_is_refused() -> None:
     with pytest.raises(InvalidValues, match="several programs"):
         _convert("#SBATCH -n4", "ibrun --multi-prog")
     assert _convert("#SBATCH -n4", "ibrun", "python a.py").values["script"]
+
+
+def test_an_image_of_singularity_without_a_scheme_is_a_file() -> None:
+    """`singularity exec sandbox python` runs a folder, and no image of a registry."""
+    made = _convert(_TASKS, "srun singularity exec sandbox python a.py")
+    assert made.values["image"]["repository"] == "pytorch/pytorch"
+    assert "a file of an image" in _verdict(made, "sandbox").why
+    for name in ("instance://a", "library://a/b:1", "docker://A/B"):
+        made = _convert(_TASKS, f"srun singularity exec {name} python a.py")
+        assert _verdict(made, name).outcome is Outcome.NOT_CARRIED
+
+
+def test_the_size_of_a_step_may_be_a_word_behind_the_script() -> None:
+    """`allranks sbatch job.sbatch 4` gives it."""
+    text = b"#!/bin/bash\nsrun -n $1 -N ${2} ./x\n"
+    values = job.convert(text, "job.sbatch", args=("8", "2")).values
+    assert (2, 4) == (values["nodes"], values["procsPerNode"])
