@@ -23,7 +23,7 @@ _SLICE = re.compile(r"(?:^|_)(\d+g\.\d+gb)$")
 # What a script for GPUs of AMD's says.
 _ROCM = re.compile(
     r"^[^#\n]*(?:\s--rocm\b|\b(?:module\s+(?:load|add)|ml)\s[^\n]*rocm"
-    r"|\b(?:ROCR|HIP)_VISIBLE_DEVICES=)",
+    r"|\b(?:ROCR|HIP)_VISIBLE_DEVICES=|rocm[\w.+-]*\.(?:sif|simg|img|sqsh)\b)",
     re.MULTILINE,
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from enum import StrEnum
@@ -59,6 +60,7 @@ _WITHOUT_MPI = (
     "srun gave the ranks MPI, and torchrun does not: for a program that uses mpi4py write "
     "`workload: mpi`, without torchrun"
 )
+_COUNT_OF_RANKS = re.compile(r"\s-{1,2}np?[ =](\S+)")
 _ONCE = "every node starts the same, so that it is said once"
 
 
@@ -458,7 +460,7 @@ class Ranks(Setup):
         if program.runner is Runner.TORCHRUN:
             nodes = self._size_torchrun(main, program, nodes, per_node)
         elif program.runner in (Runner.MPIRUN, Runner.HOROVODRUN):
-            self._as_mpi(per_node)
+            self._as_mpi(self._slots(program, nodes or 1) or per_node)
             if words.base(program.command[0]) not in words.MPIRUN | {"horovodrun"}:
                 body.values.setdefault("mpi", {})["ownMpirun"] = True
         elif program.is_nested:
@@ -570,6 +572,16 @@ class Ranks(Setup):
         if name in shell_text.SHELLS or name.endswith((".sh", ".bash", ".py")) or name in _RUNNERS:
             return has_mpi and not meets
         return True
+
+    def _slots(self, program: commands.Program, nodes: int) -> int:
+        """The ranks of a node of an mpirun in a job without tasks; 0 where they are unknown."""
+        if self.size.tasks or self.size.tasks_per_node:
+            return 0
+        texts = self._split(shell_text.as_text(program.command))
+        own = texts[: len(texts) - len(mpirun.program(texts))]  # the program may have an -n, too
+        match = _COUNT_OF_RANKS.search(" ".join(own))
+        count = commands.number(match[1], self.constants) if match is not None else None
+        return min(math.ceil(count / nodes), sizes.MOST_PER_NODE) if count else 0
 
     def _as_mpi(self, per_node: int) -> None:
         """Make the run one of the mpi chart."""

@@ -211,6 +211,8 @@ def test_a_script_with_rocm_is_for_gpus_of_amds() -> None:
     """Where no type says so; a comment does not."""
     rows = ("#SBATCH -n1 --gres=gpu:2", "module load rocm/6.1", "python a.py")
     assert _convert(*rows).values["gpuResource"] == "amd.com/gpu"
+    image = "singularity exec pytorch_rocm5.sif python a.py"
+    assert _convert(rows[0], image).values["gpuResource"] == "amd.com/gpu"
     assert "gpuResource" not in _convert(rows[0], "# module load rocm", rows[2]).values
     assert "gpuResource" not in _convert("#SBATCH --gres=gpu:a100:2", *rows[1:]).values
 
@@ -269,3 +271,17 @@ def test_the_size_of_a_step_may_be_a_word_behind_the_script() -> None:
     text = b"#!/bin/bash\nsrun -n $1 -N ${2} ./x\n"
     values = job.convert(text, "job.sbatch", args=("8", "2")).values
     assert (2, 4) == (values["nodes"], values["procsPerNode"])
+
+
+def test_directives_of_a_document_stay() -> None:
+    """They are those of a script that the job writes."""
+    rows = ("cat > next.sh <<E", "#!/bin/bash", "#SBATCH -n 2", "./x", "E", "python a.py")
+    assert "#SBATCH -n 2\n./x" in _convert("#SBATCH -n1", *rows).values["script"]
+
+
+def test_an_mpirun_says_how_many_ranks_a_job_without_tasks_has() -> None:
+    """`mpirun -np 4` wants four slots, and has them from the job else."""
+    made = _convert("#SBATCH -N 2", "N=8", "mpirun --bind-to core -np $N ./x")
+    assert (2, 4) == (made.values["nodes"], made.values["procsPerNode"])
+    assert _convert("#SBATCH -n 4", "mpirun -np 2 ./x").values["procsPerNode"] == 4
+    assert _convert("#SBATCH -N 2", "mpirun ./x -n 64").values.get("procsPerNode") is None
