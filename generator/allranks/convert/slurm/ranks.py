@@ -354,7 +354,7 @@ class Ranks(Setup):
                 edits.append(
                     (step.command.start, step.command.end, shell_text.as_text(own.command))
                 )
-        loop = main.command.in_loop or statement.in_background
+        loop = main.command.in_loop
         if loop or any(command.in_loop for command in statement.commands):
             return None  # a loop over the nodes: each pod is one
         whole = shell_text.edited(self.text, edits, statement.start, statement.end)

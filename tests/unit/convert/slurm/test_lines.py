@@ -285,3 +285,9 @@ def test_an_mpirun_says_how_many_ranks_a_job_without_tasks_has() -> None:
     assert (2, 4) == (made.values["nodes"], made.values["procsPerNode"])
     assert _convert("#SBATCH -n 4", "mpirun -np 2 ./x").values["procsPerNode"] == 4
     assert _convert("#SBATCH -N 2", "mpirun ./x -n 64").values.get("procsPerNode") is None
+
+
+def test_lines_beside_a_step_in_the_background_are_run() -> None:
+    """`(cd a; srun python b.py) &` starts in the folder."""
+    made = _convert(_TASKS, "(cd a; srun python b.py) &", "wait")
+    assert "cd a" in made.values["command"][2]
