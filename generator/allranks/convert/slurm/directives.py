@@ -123,6 +123,12 @@ def chdir(job: Draft, setting: Setting) -> None:
         job.put(setting.name, ("workingDir",), setting.value)
 
 
+def _is_exported(job: Draft, name: str) -> bool:
+    """Whether the script exports a variable."""
+    pattern = rf"^[^#\n]*\bexport\s[^\n;]*\b{re.escape(name)}="
+    return re.search(pattern, job.text, re.MULTILINE) is not None
+
+
 def export(job: Draft, setting: Setting) -> None:
     """Carry the variables that an option gives a text."""
     parts = [part.strip() for part in setting.value.split(",") if part.strip()]
@@ -131,6 +137,8 @@ def export(job: Draft, setting: Setting) -> None:
         name, equals, value = part.partition("=")
         if equals and re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) and "$" not in value:
             job.put(setting.name, ("env", name), value)
+        elif equals and _is_exported(job, name) and value.strip('"{}$') == name:
+            continue  # the step has it from the script
         elif equals or part.upper() not in ("ALL", "NONE", "NIL"):
             lost.append(name)
     if lost:

@@ -72,6 +72,11 @@ _OF_EVERY_POD = (
     "--shm-size",
     "--pull",
 )
+_SINGULARITY = ("singularity", "apptainer")
+# Options for the folder that the program starts in. Singularity's --workdir is where the container
+# has its /tmp.
+_FOLDERS_OF_SINGULARITY = ("--pwd", "--cwd")
+_FOLDERS = ("-w", "--workdir")
 _ENV = "its text is known where the script runs: write it into env"
 _OF_THE_DAEMON = "the pod is the container: say it in the values where it matters"
 _ENV_FILE = "what the file says is not known here: write it into env"
@@ -90,7 +95,7 @@ def image(text: str) -> dict[str, str] | None:
     """
     text = re.sub(r"\A(?:docker://|dockerd://|oras://|docker:(?!//))", "", text.strip())
     text = text.rpartition("@")[2] if text.count("@") == 1 and "@sha256:" not in text else text
-    if _FILE.search(text) or "$" in text:
+    if _FILE.search(text) or "$" in text or "://" in text:
         return None
     text = text.replace("#", "/", 1)
     text = re.sub(r":(sha256:[0-9a-f]{64})\Z", r"@\1", text)  # enroot's form of a digest
@@ -98,6 +103,8 @@ def image(text: str) -> dict[str, str] | None:
     head, slash, last = rest.rpartition("/")
     name, _, tag = last.partition(":")
     repository = f"{head}{slash}{name}"
+    if repository != repository.lower():
+        return None  # a registry has none
     if not _REPOSITORY.fullmatch(repository) or not re.fullmatch(
         r"[\w][\w.-]{0,127}|", tag, re.ASCII
     ):
@@ -204,7 +211,9 @@ def of_command(texts: Sequence[str]) -> Container | None:
         why = "the image is one of your site: name one"
         made.verdicts.append(Verdict(" ".join(texts[:2]), Outcome.CHANGED, "image", why))
         return made
-    parts = image(named)
+    # Singularity takes a name without a scheme for a file, or a folder.
+    is_file = program in _SINGULARITY and "://" not in named
+    parts = None if is_file else image(named)
     if program == "shifter" and not named:
         pass  # a directive names it: `#SBATCH --image`
     elif parts is None:
@@ -246,6 +255,7 @@ def _read_options(
     """Take the options off the words; gives the image where an option names it."""
     named = ""
     letter = "-v" if with_value is None else "-V"
+    folders = _FOLDERS_OF_SINGULARITY if with_value is _WITH_VALUE else _FOLDERS
     while rest and rest[0].startswith("-"):
         name, equals, value = rest.pop(0).partition("=")
         is_flag = _FLAGS_OF_DOCKER.fullmatch(name) if with_value is None else name not in with_value
@@ -253,9 +263,9 @@ def _read_options(
             value = rest.pop(0) if rest else ""
         if name in ("-B", "--bind", "--volume") or name == letter:
             binds.append(value.replace(";", ","))
-        elif name in ("--pwd", "--cwd", "-W", "-w", "--workdir") and value.startswith("/"):
+        elif name in folders and value.startswith("/") and "$" not in value:
             made.values["working_dir"] = value
-        elif name in ("--pwd", "--cwd"):
+        elif name in folders:
             made.verdicts.append(
                 Verdict(f"{name} {value}", Outcome.NOT_CARRIED, "workingDir", _IN_SHELL)
             )

@@ -18,6 +18,7 @@ from allranks.convert.slurm import (
     directives,
     launcher_variables,
     options,
+    placement,
     reader,
     resources,
     singularity_environment,
@@ -44,6 +45,7 @@ _BASH = re.compile(
     r"\[\[|^\s*(?:source|declare|shopt|function|pushd|mapfile)\b|<\(|<<<|\$\{[^}]*[/^,]|=\(|&>|\$'|\(\(",
     re.MULTILINE,
 )
+_NO_MPI = "the ranks meet at MASTER_ADDR: for a program of MPI's write `workload: mpi`"
 # Of a script that names none; values without an image are not valid.
 _IMAGE = {"repository": "pytorch/pytorch", "tag": "2.8.0-cuda12.8-cudnn9-runtime"}
 
@@ -107,6 +109,7 @@ def convert(
         if option in job.settings:
             function(job, job.settings[option])
     directives.put_policy(job)
+    placement.put_maker(job)
     arrays.put_array(job)
     for name, (outcome, to, why) in job.size.outcomes.items():
         job.say(name, outcome, to, why)
@@ -200,6 +203,9 @@ def _declare_step(job: Draft, setting: Setting) -> None:
     outcome, to, why = setting.option.outcome, setting.option.to, setting.option.why
     if name in resources.OF_JOB or len(family) > 1:
         outcome, why = Outcome.CHANGED, "the step has the whole job"
+    elif name == "mpi" and setting.value != "none" and job.body.workload != "mpi":
+        outcome, to = Outcome.CHANGED, ""
+        why = "one process meets no others" if job.body.script else _NO_MPI
     elif name == "export":
         job.say(key, outcome, to, why)
         directives.export(job, replace(setting, name=key))

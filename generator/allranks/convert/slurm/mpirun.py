@@ -64,6 +64,17 @@ def program(texts: Sequence[str]) -> list[str]:
     return list(texts[at:])
 
 
+def container(texts: Sequence[str]) -> int | None:
+    """Where the command line of a container's program begins: ``mpirun -np 2 singularity exec …``.
+
+    None for words that start no container.
+    """
+    at = len(texts) - len(program(texts))
+    rest = words.unwrapped(texts[at:])
+    is_container = bool(rest) and words.base(rest[0]) in words.CONTAINERS
+    return len(texts) - len(rest) if is_container else None
+
+
 def _is_mpirun(texts: Sequence[str]) -> bool:
     return bool(texts) and words.base(texts[0]) in words.MPIRUN | {"horovodrun"}
 

@@ -20,6 +20,28 @@ _HOSTS_SHOWN = 1_000
 _SLICE = re.compile(r"(?:^|_)(\d+g\.\d+gb)$")
 
 
+# What a script for GPUs of AMD's says.
+_ROCM = re.compile(
+    r"^[^#\n]*(?:\s--rocm\b|\b(?:module\s+(?:load|add)|ml)\s[^\n]*rocm"
+    r"|\b(?:ROCR|HIP)_VISIBLE_DEVICES=|rocm[\w.+-]*\.(?:sif|simg|img|sqsh)\b)",
+    re.MULTILINE,
+)
+
+
+def put_maker(job: Draft) -> None:
+    """Ask for GPUs of AMD's where the script is for them, and no type says whose they are."""
+    values = job.fields.values
+    match = _ROCM.search(job.text)
+    has_gpus = "gpusPerNode" in values or "gpus" in values
+    if match is None or not has_gpus or "gpuResource" in values:
+        return
+    if sizes.products(job.size.gpu_types):
+        return
+    key = job.key("ROCm", job.text.count("\n", 0, match.end()) + 1)
+    job.fields.put(("gpuResource",), "amd.com/gpu", (key,))
+    job.fields.say((key,), Outcome.CHANGED, "gpuResource", "the GPUs are AMD's")
+
+
 def put_gpu_type(job: Draft, option: str) -> None:
     """Carry the type of the GPUs that an option asks for."""
     types = job.size.gpu_types

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from enum import StrEnum
@@ -29,8 +30,9 @@ _PYTHON = re.compile(r"torch|accelerate|deepspeed|lightning|python")
 _RUNNERS = frozenset({"uv", "conda", "poetry", "pixi", "micromamba", "mamba"})
 # What each MPI's module is called.
 _IMPLEMENTATIONS = {
-    "Intel": r"module\s+(?:load|add)[^\n]*(?:impi|intel-?mpi|intel-oneapi-mpi)|i_mpi_",
-    "MPICH": r"module\s+(?:load|add)[^\n]*mpich",
+    "Intel": r"\b(?:module\s+(?:load|add)|ml)\s[^\n]*(?:impi|intel-?mpi|oneapi[-/]mpi)|i_mpi_"
+    r"|oneapi/setvars",
+    "MPICH": r"\b(?:module\s+(?:load|add)|ml)\s[^\n]*mpich",
 }
 _LOG = f"the lines are the run's log: `{names.CLI} logs NAME`"
 _FIRST_NODE = "without srun it runs on the first node alone"
@@ -54,6 +56,11 @@ _FIRST = re.compile(r"\bhead\b|\[0\]|\bsed\b[^|]*\b1p|NR\s*==\s*1|\bhostname\b|-
 # A file that a shell of each rank reads may say of each its rank.
 _SOURCING = re.compile(r"^(?:\.|source)\s", re.MULTILINE)
 _DECIDED = "options of srun's that the script decides on as it runs: write those that you want"
+_WITHOUT_MPI = (
+    "srun gave the ranks MPI, and torchrun does not: for a program that uses mpi4py write "
+    "`workload: mpi`, without torchrun"
+)
+_COUNT_OF_RANKS = re.compile(r"\s-{1,2}np?[ =](\S+)")
 _ONCE = "every node starts the same, so that it is said once"
 
 
@@ -234,10 +241,11 @@ class Ranks(Setup):
         texts = main.words
         rest = words.unwrapped(texts)
         wrapped = texts[: len(texts) - len(rest)]
-        if rest and words.base(rest[0]) in words.CONTAINERS:
-            inside = self._container(rest, main.command.line)
-            rest = rest[len(rest) - inside :] if inside else rest
-            wrapped = []
+        start = mpirun.container(rest)
+        if start is not None:
+            inside = self._container(rest[start:], main.command.line)
+            rest = rest[:start] + rest[len(rest) - inside :] if inside else rest
+            wrapped = wrapped if start else []
         inner = self._inner_text(rest)
         if inner is None:
             rest = self._without_hosts(rest, main.command.line)
@@ -297,7 +305,9 @@ class Ranks(Setup):
         at = statement.commands.index(main.command)
         for command in statement.commands[:at]:
             text = self.text[command.start : command.end]
-            if command.after in ("&&", ";"):
+            if words.any_of([token.text for token in command.words], words.OF_TERMINAL):
+                self.say(command.line, text, Outcome.CHANGED, "", "a pod has no terminal")
+            elif command.after in ("&&", ";"):
                 edits = self._inner_edits(replace(statement, commands=[command]))
                 lead.append(shell_text.edited(self.text, edits, command.start, command.end))
                 self.say(command.line, text, Outcome.CARRIED, "setup")
@@ -344,7 +354,7 @@ class Ranks(Setup):
                 edits.append(
                     (step.command.start, step.command.end, shell_text.as_text(own.command))
                 )
-        loop = main.command.in_loop or statement.in_background
+        loop = main.command.in_loop
         if loop or any(command.in_loop for command in statement.commands):
             return None  # a loop over the nodes: each pod is one
         whole = shell_text.edited(self.text, edits, statement.start, statement.end)
@@ -361,10 +371,13 @@ class Ranks(Setup):
             raise self.refuse(
                 1, "the step runs nothing", "write the program behind srun or torchrun"
             )
+        if program.working_dir and body.setup:
+            # The lines before it start where the script does.
+            body.setup += f"cd {commands.as_shell([program.working_dir])}\n"
+        elif program.working_dir:
+            body.working_dir = program.working_dir
         if program.setup:
             body.setup += program.setup
-        if program.working_dir:
-            body.working_dir = program.working_dir
         if command[1:2] == ["-c"]:
             command[2:3] = [self._defined(text, program) for text in command[2:3]]
         body.command = command
@@ -447,7 +460,7 @@ class Ranks(Setup):
         if program.runner is Runner.TORCHRUN:
             nodes = self._size_torchrun(main, program, nodes, per_node)
         elif program.runner in (Runner.MPIRUN, Runner.HOROVODRUN):
-            self._as_mpi(per_node)
+            self._as_mpi(self._slots(program, nodes or 1) or per_node)
             if words.base(program.command[0]) not in words.MPIRUN | {"horovodrun"}:
                 body.values.setdefault("mpi", {})["ownMpirun"] = True
         elif program.is_nested:
@@ -460,6 +473,8 @@ class Ranks(Setup):
             body.procs_per_node = 0 if is_spread or (gpus and per_node == gpus) else per_node
             body.values["torchrun"] = {"maxRestarts": 0}
             body.uses_slurm = True
+            if not (gpus or self.size.gpus or _MEETS.search(self.text)):
+                body.notes.append(_WITHOUT_MPI)
         body.nodes = nodes if nodes is not None else (None if self.size.gpus else 1)
 
     def _size_torchrun(
@@ -557,6 +572,16 @@ class Ranks(Setup):
         if name in shell_text.SHELLS or name.endswith((".sh", ".bash", ".py")) or name in _RUNNERS:
             return has_mpi and not meets
         return True
+
+    def _slots(self, program: commands.Program, nodes: int) -> int:
+        """The ranks of a node of an mpirun in a job without tasks; 0 where they are unknown."""
+        if self.size.tasks or self.size.tasks_per_node:
+            return 0
+        texts = self._split(shell_text.as_text(program.command))
+        own = texts[: len(texts) - len(mpirun.program(texts))]  # the program may have an -n, too
+        match = _COUNT_OF_RANKS.search(" ".join(own))
+        count = commands.number(match[1], self.constants) if match is not None else None
+        return min(math.ceil(count / nodes), sizes.MOST_PER_NODE) if count else 0
 
     def _as_mpi(self, per_node: int) -> None:
         """Make the run one of the mpi chart."""

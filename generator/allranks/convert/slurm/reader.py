@@ -16,16 +16,35 @@ from allranks import names
 from allranks.convert import scanner
 from allranks.convert.slurm import amounts, shell_text, sizes, words
 from allranks.convert.slurm.ranks import Ranks
+from allranks.convert.slurm.setup import NO_CONTAINERS
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from allranks.convert.scanner import Statement
     from allranks.convert.slurm.options import Setting
     from allranks.convert.slurm.script import Body, Step
     from allranks.convert.slurm.sizes import Size
 
 _RESERVED = frozenset(names.RESERVED_ENV)
+_NOT_CONTINUED = re.compile(r"\\[ \t]+(?:#.*)?$")
+# A job that waits for this one: both have work to do.
+_AFTER_THIS = re.compile(r"(?:--dependency|-d)\b\S*[\s=]*\S*SLURM_JOB_?ID")
+# Programs that a script needs to write another, and to submit it.
+_OF_SUBMITTING = (
+    words.IDLE
+    | words.ENDING
+    | words.SLURM_TOOLS
+    | {
+        *("cat", "cd", "mkdir", "rm", "cp", "mv", "ln", "touch", "chmod", "sed", "awk", "grep"),
+        *("export", "declare", "local", "readonly", "read", "shift", "eval", "let", "source", "."),
+        *("module", "ml", "conda", "seq", "dirname", "basename", "tee", "head", "tail", "cut"),
+        *("getopts", "break", "continue", "mapfile", "readarray", "expr", "wc", "tr", "sort"),
+        *("find", "xargs", "pushd", "popd", "bc", "usage", "getopt", "shopt", "trap", "realpath"),
+    }
+)
+_SEPARATOR = re.compile(r"[ \t]*[;&](?![;&])[ \t]*")
 _WITHOUT = "the script goes on without it; write it into env to give it"
 # Lines that print, and do nothing else.
 _PRINTING = re.compile(r"^\s*(?:echo|printf)\b[^|>;&`\n]*$", re.MULTILINE)
@@ -34,10 +53,28 @@ _REQUIRED = re.compile(r"-z\s+\"?\$\{\w+:?-\}\"?[^\n]*(?:\n(?!\s*(?:fi|el)\b)[^\
 # An srun that is left where a command may stand: in $(…), behind xargs, timeout or parallel, or in
 # a variable.
 _SRUN = re.compile(r"(?:^|[\s;&|(`]|=[\"']?)srun(?:\s|[\"'])")
+# The path of the script itself.
+_OWN_PATH = re.compile(r"\$(?:0\b|\{0[^0-9}]*\}|\{?BASH_SOURCE\b)")
+# A container that is left where a command may stand, as an srun may be.
+_CONTAINER = re.compile(
+    r"(?:^|[\s;&|(`/]|=[\"']?)(?:singularity|apptainer)(?:_wrapper)?[ \t]+(?:-\S+[ \t]+)*"
+    r"(?:exec|run)\s"
+)
 # A question to Slurm about the state of nodes, whose answer the script reads.
 _OF_NODES = re.compile(r"(?:\$\(|`)\s*(scontrol\s+show\s+nodes?\b[^)`|]*)")
 # Beginnings of the names of variables that somebody sets in the pod.
-_TOLD = ("PET_", "OMPI_", "PMI", "ALLRANKS_", "BASH_", "CONDA_", "SLURM_ARRAY_")
+_TOLD = ("PET_", "OMPI_", "PMI", "ALLRANKS_", "BASH_", "CONDA_")
+_OF_ARRAY = "SLURM_ARRAY_"
+# Variables of a login, which no file of a project's sets.
+_OF_WHO_SUBMITS = frozenset({"USER", "LOGNAME", "SCRATCH", "WORK"})
+# What the variables that modules set are called.
+_OF_MODULES = re.compile(r"^EBROOT|^MKLROOT$|[A-Z0-9]_(?:HOME|ROOT|DIR|PATH|BIN|LIB\w*|INC\w*)$")
+# Files whose variables are known: they activate an environment, or define the command module.
+_ACTIVATES = re.compile(r"(?:\bactivate|/(?:conda|mamba|micromamba|modules?|lmod)\.sh|/profile)$")
+_NO_ARRAY = (
+    "a task of an array has it, and the script asks for no array: write `#SBATCH --array=…` "
+    "into it, or the variable into env"
+)
 # Slurm's variables whose text is that of an option.
 _OPTIONS_OF = {
     "SLURM_JOB_ACCOUNT": "account",
@@ -93,8 +130,13 @@ class Reader(Ranks):
             raise self.refuse(
                 error.line, f"the script cannot be read: {error.reason}", "mend the script"
             ) from error
+        if any(map(self._open_group, self.statements)):
+            self.statements = scanner.parse(self.text)
         if not self.statements:
             raise self.refuse(1, "the script runs nothing", "write the command that is to run")
+        if interpreter in ("zsh", "ksh"):
+            self.body.notes.append(f"the script is {interpreter}'s: the image needs it")
+        self._check_continued()
         self._collect_constants()
         self._collect_parts()
         self.body.goes_back = any(map(self._goes_back, self.statements))
@@ -108,6 +150,33 @@ class Reader(Ranks):
             self._as_ranks(main, steps)
         self._finish()
         return self.body
+
+    def _open_group(self, statement: Statement) -> bool:
+        """Take the braces off a group at the top, ``{ … }``, which is its lines; whether it is one.
+
+        The script keeps its length and its lines.
+        """
+        text = self.slice(statement)
+        if statement.function or statement.in_background or not re.match(r"\{\s", text):
+            return False
+        inner = text[1:-1]
+        if not re.search(r"[\s;]\}$", text) or not _is_script(inner):
+            return False
+        self.text = f"{self.text[: statement.start]} {inner} {self.text[statement.end :]}"
+        self.lines = self.text.split("\n")
+        return True
+
+    def _check_continued(self) -> None:
+        """Refuse a command whose options are none: something stands behind the backslash."""
+        for statement in self.statements:
+            above = self.lines[statement.line - 2] if statement.line > 1 else ""
+            is_option = re.match(r"--?[A-Za-z]", self.slice(statement)) is not None
+            if is_option and _NOT_CONTINUED.search(above):
+                raise self.refuse(
+                    statement.line - 1,
+                    "something stands behind the backslash, so that the command ends there",
+                    "let the backslash be the last character of the line",
+                )
 
     def _foreign(self, interpreter: str) -> Body:
         """A script of another language: it is run as it is, as one process."""
@@ -146,7 +215,7 @@ class Reader(Ranks):
                 "the script starts the ranks of its node itself, so that the pod runs it as "
                 "one process"
             )
-        if not any(map(words.is_python, self._all_words())):
+        if not any(map(words.runs_python, self._all_words())):
             body.notes.append(
                 "the script runs no Python: the image needs PyTorch all the same, whose launcher "
                 "starts it"
@@ -158,11 +227,13 @@ class Reader(Ranks):
         for number, statement in enumerate(self.statements):
             text = self._kept(statement, is_one=True, is_setup=number <= last)
             if number <= last:
-                edits.append((self._comment_start(number), statement.end, ""))
+                edits.append((self._comment_start(number), self._end_of(statement), ""))
                 setup += [] if text is None else [self._with_comments(number, text)]
                 again += [text] if text is not None and self._lives_in_shell(statement) else []
-            elif text is None or text != self.slice(statement):
-                edits.append((statement.start, statement.end, text or ""))
+            elif text is None:
+                edits.append((statement.start, self._end_of(statement), ""))
+            elif text != self.slice(statement):
+                edits.append((statement.start, statement.end, text))
             else:
                 edits += self._inner_edits(statement)
         self._write_setup(setup)
@@ -179,9 +250,24 @@ class Reader(Ranks):
             sizes.fill(self.size, sizes.largest([step.size for step in asked]))
         self._say_conditional()
 
+    def _end_of(self, statement: Statement) -> int:
+        """Where a statement ends with what parts it from the next on its line: ``;`` or ``&``."""
+        match = _SEPARATOR.match(self.text, statement.end)
+        return statement.end if match is None else match.end()
+
     def _all_words(self) -> list[list[str]]:
-        """Each word of each command, with those behind it; variables have their values."""
-        return [
+        """Each word of each command, with those behind it; variables have their values.
+
+        So has each word of a text, as of ``sh -c "python a.py"``.
+        """
+        texts = [
+            scanner.unquote(token.text).split()
+            for statement in self.statements
+            for command in statement.commands
+            for token in command.words
+            if " " in token.text
+        ]
+        return [text[at:] for text in texts for at in range(len(text))] + [
             [
                 words.resolve(token.text, self.constants) or token.text
                 for token in command.words[at:]
@@ -203,7 +289,7 @@ class Reader(Ranks):
 
     def _check_submits(self) -> None:
         """Refuse a script that only submits others."""
-        if any(map(self._runs_program, self.statements)):
+        if any(map(self._does_more, self.statements)):
             return
         for statement in self.statements:
             for command in statement.commands:
@@ -214,6 +300,17 @@ class Reader(Ranks):
                         "convert that one; a script in a here-document becomes a file of its "
                         "own first",
                     )
+
+    def _does_more(self, statement: Statement) -> bool:
+        """Whether a statement does more than to write the script of another job, and submit it."""
+        if self._runs_program(statement):
+            return True
+        for command in statement.commands:
+            texts = [token.text for token in command.words]
+            is_next = words.any_of(texts, ("sbatch",)) and _AFTER_THIS.search(" ".join(texts))
+            if is_next or (texts and not words.any_of(texts, _OF_SUBMITTING)):
+                return not statement.function
+        return False
 
     def _check_remote(self) -> None:
         for statement in self.statements:
@@ -240,6 +337,10 @@ class Reader(Ranks):
             why = "a pod has no srun: take it off, or write the step as a command of its own"
             line = self._line_with(_SRUN.search)
             self.say(line, "srun", Outcome.NOT_CARRIED, "", why)
+        if _CONTAINER.search(code):
+            line = self._line_with(_CONTAINER.search)
+            self.say(line, "singularity", Outcome.NOT_CARRIED, "image", NO_CONTAINERS)
+        self._say_own_path()
         asked = _OF_NODES.search(code)
         if asked is not None:
             why = "a pod has no programs of Slurm's"
@@ -247,6 +348,15 @@ class Reader(Ranks):
             self.say(line, asked[1].strip(), Outcome.NOT_CARRIED, "", why)
         body.uses_slurm = body.uses_slurm or bool(re.search(r"\bSLURM_", whole))
         self._say_unset(re.sub(r"^\s*#.*$", "", whole, flags=re.MULTILINE))
+
+    def _say_own_path(self) -> None:
+        """Say that setup, and a command, have another path than the script."""
+        own = "\n".join([self.body.setup, *self.body.command])
+        if _OWN_PATH.search(words.expanded_part(_PRINTING.sub("", own))):
+            line = self._line_with(_OWN_PATH.search)
+            if line:
+                why = "the script is no file in a pod: write its path out, or take the line out"
+                self.say(line, "$0", Outcome.NOT_CARRIED, "", why)
 
     def _say_unset(self, whole: str) -> None:
         """Name the variables that the script reads and nobody sets."""
@@ -273,7 +383,10 @@ class Reader(Ranks):
             if has_default or is_known or self._is_told(name):
                 continue
             line = self._line_with(re.compile(rf"\$\{{?{name}\b").search)
-            if line:
+            if line and name == "TMPDIR":
+                self.body.env[name] = "/tmp"  # noqa: S108 - the pod's own
+                self.say(line, f"${name}", Outcome.CHANGED, f"env.{name}", "the pod's own /tmp")
+            elif line:
                 reason = "" if name in read_by_more else "it is only printed"
                 reason = _WITHOUT if name in optional else reason
                 self._say_variable(name, line, reason)
@@ -283,9 +396,10 @@ class Reader(Ranks):
         rows = enumerate(self.lines, 1)
         return next((n for n, row in rows if not row.startswith("#") and matches(row)), 0)
 
-    @staticmethod
-    def _is_told(name: str) -> bool:
+    def _is_told(self, name: str) -> bool:
         """Whether the launcher, an MPI, or an array sets a variable where Slurm would."""
+        if name.startswith(_OF_ARRAY):
+            return any(setting.name == "array" for setting in self.job_settings)
         return name in _RESERVED or name in words.OF_COMPAT or name.startswith(_TOLD)
 
     def _say_variable(self, name: str, line: int, harmless: str) -> None:
@@ -304,6 +418,8 @@ class Reader(Ranks):
             self.say(line, f"${name}", Outcome.CHANGED, to, why)
         elif harmless:
             self.say(line, f"${name}", Outcome.CHANGED, to, harmless)
+        elif name.startswith(_OF_ARRAY):
+            self.say(line, f"${name}", Outcome.NOT_CARRIED, to, _NO_ARRAY)
         elif name.startswith("SLURM_"):
             why = "`compat: slurm` does not set it: write it into env"
             self.say(line, f"${name}", Outcome.NOT_CARRIED, to, why)
@@ -312,7 +428,28 @@ class Reader(Ranks):
                 "the script does not set it, and a pod has not the environment of who submits: "
                 "write it into env"
             )
+            origin = "" if name in _OF_WHO_SUBMITS else self._origin_before(line, name)
+            if origin:
+                why = (
+                    f"{origin} may set it, which is not read here: write it into env where that "
+                    "does not set it in a pod"
+                )
             self.say(line, f"${name}", Outcome.NOT_CARRIED, to, why)
+
+    def _origin_before(self, line: int, name: str) -> str:
+        """What the script reads before a line, and may set a variable; "" for nothing."""
+        is_of_module = _OF_MODULES.search(name) is not None
+        origins = []
+        for statement in self.statements:
+            for command in statement.commands:
+                texts = [scanner.unquote(token.text) for token in command.words[:2]]
+                if command.line >= line or len(texts) < 2:  # noqa: PLR2004 - source and the file
+                    continue
+                if texts[0] in ("source", ".") and not _ACTIVATES.search(texts[1]):
+                    origins.append(f"the file {shell_text.short(texts[1])} (line {command.line})")
+                elif is_of_module and texts[0] in ("module", "ml") and texts[1] != "purge":
+                    origins.append(f"a module (line {command.line})")
+        return origins[-1] if origins else ""
 
     def _slurm_value(self, name: str) -> str:
         """What Slurm sets a variable to, by the job's options; "" where they do not say it."""
@@ -328,3 +465,13 @@ class Reader(Ranks):
             return text
         amount = amounts.mebibytes(text)
         return "" if amount is None else str(round(amount))
+
+
+def _is_script(text: str) -> bool:
+    """Whether a text is a script of its own."""
+    try:
+        statements = scanner.parse(text)
+    except scanner.ScriptError:
+        return False
+    texts = [token.text for st in statements for command in st.commands for token in command.words]
+    return not {"{", "}"} & {*texts}

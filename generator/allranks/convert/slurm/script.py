@@ -23,6 +23,8 @@ _DEEPEST, _LONGEST = (
     100_000,
 )  # of variables within variables, and characters of what comes of them
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# What variables with options of srun's are called.
+_OPTIONS = re.compile(r"(?:ARG|OPT|FLAG|PARAM)(?:S|IONS?)?$", re.IGNORECASE)
 # What begins as a program that starts others, or as options.
 _COMMAND_LIKE = re.compile(
     r"\A\s*(?:-{1,2}[A-Za-z]"
@@ -147,9 +149,10 @@ class Script:
     def _slurm_constants(self) -> dict[str, str]:
         size = self.size
         nodes = size.node_count
+        asked = nodes if self._says_nodes() else None
         constants = {
-            "SLURM_NNODES": nodes,
-            "SLURM_JOB_NUM_NODES": nodes,
+            "SLURM_NNODES": asked,
+            "SLURM_JOB_NUM_NODES": asked,
             "SLURM_NTASKS": size.task_count,
             "SLURM_NPROCS": size.task_count,
             "SLURM_NTASKS_PER_NODE": size.per_node,
@@ -159,7 +162,22 @@ class Script:
             "SLURM_GPUS_PER_NODE": size.gpus_per_node or size.gpus,
             "SLURM_GPUS": (size.gpus_per_node or 0) * nodes or size.gpus,
         }
+        per_task = [
+            re.fullmatch(r"(?:[\w.-]+:)?([1-9][0-9]{0,3})", setting.value, re.ASCII)
+            for setting in self.job_settings
+            if setting.name == "gpus-per-task"
+        ]
+        constants["SLURM_GPUS_PER_TASK"] = (
+            int(per_task[-1][1]) if per_task and per_task[-1] else None
+        )
         return words.known_of(constants)
+
+    def _says_nodes(self) -> bool:
+        """Whether the job's options say how many nodes it has; Slurm chooses otherwise."""
+        names = {setting.name for setting in self.job_settings}
+        is_one = self.size.task_count == 1 and not self.size.gpus
+        by_tasks = "ntasks" in names and bool(names & {"ntasks-per-node", "tasks-per-node"})
+        return is_one or by_tasks or "nodes" in names
 
     def _collect_constants(self) -> None:
         counts: dict[str, int] = {}
@@ -224,17 +242,25 @@ class Script:
     def _srun(self, texts: Sequence[str], line: int) -> tuple[list[Setting], list[str]]:
         """Srun's options, and the words behind them without their quotes."""
         settings, rest = options.parse([scanner.unquote(text) for text in texts], "srun", line)
-        while rest and (name := shell_text.variable_alone(rest[0])) in self.maybe:
+        while len(rest) > 1 and self._is_of_options(name := shell_text.variable_alone(rest[0])):
             self.conditional.setdefault(name, line)
             more, rest = options.parse(rest[1:], "srun", line)
             settings += more
         resolved = []
         for setting in settings:
             value = setting.value
+            given = re.fullmatch(r"\$\{?([1-9])\}?", value)
+            if given is not None and int(given[1]) <= len(self.args):
+                value = self.args[int(given[1]) - 1]
             if "$" in value:
                 value = words.resolve(value, self.constants) or words.partly(value, self.constants)
             resolved.append(replace(setting, value=value))
         return resolved, rest
+
+    def _is_of_options(self, name: str) -> bool:
+        """Whether a variable has options, or nothing: by its text, or else by its name."""
+        is_called_so = _OPTIONS.search(name) is not None and name not in self.contents
+        return name in self.maybe or is_called_so
 
     def _inner_text(self, texts: Sequence[str]) -> str | None:
         """The text of ``bash -c "…"`` with the variables in it that are parts of a command."""

@@ -22,7 +22,7 @@ _ACTIVATING = frozenset(
 )
 _MODULES = ("module", "ml")
 _SUBMIT_DIR = re.compile(r'"?\$\{?SLURM_SUBMIT_DIR\}?"?/?')
-_NO_CONTAINERS = "a pod starts no containers: name its image in image, and write what it runs"
+NO_CONTAINERS = "a pod starts no containers: name its image in image, and write what it runs"
 _RESERVED = frozenset(names.RESERVED_ENV)
 _SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|CREDENTIAL", re.IGNORECASE)
 _WITH_PASSWORD = re.compile(r"://[^/\s:@]+:[^/\s@]+@")
@@ -63,6 +63,21 @@ _BEHIND = frozenset(
             "jobstats",
         )
     }
+)
+
+
+# Programs that change files, which pods may share.
+_ON_FILES = frozenset(
+    {
+        *("wget", "curl", "tar", "unzip", "gunzip", "git", "rsync", "cp", "mv", "rm", "ln"),
+        *("configure", "make", "cmake", "ninja", "pip", "pip3"),
+    }
+)
+# Variables that modules and sourced files set, too, so that the later one counts.
+_OF_SOFTWARE = re.compile(
+    r"MODULEPATH|PYTHONPATH|LD_LIBRARY_PATH|LIBRARY_PATH|CPATH|LD_PRELOAD|CC|CXX|FC|F77|F90"
+    r"|(?:CUDA|ROCM|JAVA|MPI)_(?:HOME|PATH|ROOT)|MKLROOT|CUDA_VISIBLE_DEVICES"
+    r"|(?:OMP|MKL|OPENBLAS)_NUM_THREADS|(?:I_MPI|OMPI|UCX|MPICH|PMIX)_\w+"
 )
 
 
@@ -150,12 +165,13 @@ class Setup(Steps):
             why = "what it activates must be in the image, or in a volume at that path"
             return Outcome.CHANGED, why
         if self._runs(statement, words.UNREAD_CONTAINERS):
-            return Outcome.NOT_CARRIED, _NO_CONTAINERS
+            return Outcome.NOT_CARRIED, NO_CONTAINERS
         if not is_one and any(id(command) in self.side for command in statement.commands):
             why = "srun started it on the nodes before the training; each pod runs it once"
             return Outcome.CHANGED, why
-        if not is_one and self.size.node_count > 1 and shell_text.differs_by_pod(text):
-            return Outcome.CHANGED, "each pod runs it, and what it gives may differ between pods"
+        why = self._in_each_pod(statement, text)
+        if why and not is_one and self.size.node_count > 1:
+            return Outcome.CHANGED, why
         first = [token.text for token in statement.commands[0].words] if statement.commands else []
         if not is_one and words.is_python(first):
             return Outcome.CHANGED, "it runs once in each pod"
@@ -168,6 +184,21 @@ class Setup(Steps):
             path = self.text[tool.start : tool.end]
             self.say(tool.line, path, Outcome.NOT_CARRIED, "", "a pod has no programs of Slurm's")
         return None if tools else (Outcome.CARRIED, "")
+
+    def _in_each_pod(self, statement: Statement, text: str) -> str:
+        """Why it matters that each pod runs a statement; "" where it does not."""
+        if shell_text.differs_by_pod(text):
+            return "each pod runs it, and what it gives may differ between pods"
+        if self._changes_files(statement):
+            return "each pod runs it, and the script ran it once: mind what is shared"
+        return ""
+
+    def _changes_files(self, statement: Statement) -> bool:
+        """Whether a statement changes files in a way that two pods cannot at once."""
+        is_new_folder = self._runs(statement, ("mkdir",)) and not re.search(
+            r"\bmkdir\s+(?:-\S+\s+)*-(?:\w*p|-parents)", self.slice(statement)
+        )
+        return is_new_folder or self._runs(statement, _ON_FILES)
 
     @staticmethod
     def _runs(statement: Statement, programs: Collection[str]) -> bool:
@@ -185,6 +216,8 @@ class Setup(Steps):
             return _TOOLS.get(program, (Outcome.CHANGED, "it asks Slurm, and a pod has none"))
         if statement.function:
             return None
+        if program in words.OF_TERMINAL:
+            return Outcome.CHANGED, "a pod has no terminal"
         text = self.slice(statement)
         if program == "trap" and _REQUEUING.search(text):
             return Outcome.NOT_CARRIED, _REQUEUES
@@ -338,9 +371,20 @@ class Setup(Steps):
         pairs = [self._pair(word.text) for word in command.words[1:]]
         if None in pairs:
             return False
+        if self._is_behind_activation(statement) and any(
+            _OF_SOFTWARE.fullmatch(name) for name, _ in filter(None, pairs)
+        ):
+            return False
         for name, text in filter(None, pairs):
             self._put_env(statement.line, name, text)
         return bool(pairs)
+
+    def _is_behind_activation(self, statement: Statement) -> bool:
+        """Whether a statement before this one activates something."""
+        return any(
+            self._is_activation(other) and other.start < statement.start
+            for other in self.statements
+        )
 
     def _put_env(self, line: int, name: str, text: str) -> None:
         """Make a variable one of the run."""
@@ -468,7 +512,7 @@ class Setup(Steps):
         program = words.base(texts[0])
         if parsed is None:
             if program in words.UNREAD_CONTAINERS:
-                self.say(line, program, Outcome.NOT_CARRIED, "image", _NO_CONTAINERS)
+                self.say(line, program, Outcome.NOT_CARRIED, "image", NO_CONTAINERS)
             return 0
         for verdict in parsed.verdicts:
             self.say(line, verdict.path, verdict.outcome, verdict.to, verdict.why)

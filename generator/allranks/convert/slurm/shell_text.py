@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from allranks.convert.scanner import Command, Statement
 
 SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh"})
+_HEAD = re.compile(r"\s*(?:#|$)")  # a comment, or nothing
 _SHOWN = 60  # characters of a line in a verdict
 
 
@@ -172,9 +173,14 @@ def edited(
 
 
 def without_directives(text: str) -> str:
-    """A script without its directives, which are nothing to who runs it."""
-    rows = [row for row in text.split("\n") if not row.startswith("#SBATCH")]
-    return "\n".join(rows)
+    """A script without its directives, which are nothing to who runs it.
+
+    Those behind the first command are none: they may be a document that the script writes.
+    """
+    rows = text.split("\n")
+    first = next((at for at, row in enumerate(rows) if not _HEAD.match(row)), len(rows))
+    kept = [row for row in rows[:first] if not row.startswith("#SBATCH")]
+    return "\n".join([*kept, *rows[first:]])
 
 
 def looks_like_master(name: str) -> bool:

@@ -64,6 +64,9 @@ class Steps(Script):
             return self._ibrun(number, command, inner)
         if program == "srun":
             return self._srun_step(number, command, inner)
+        inside = self._inside(inner)
+        if inside is not inner and (words.starts_ranks(inside) or self._inner_starts(inside)):
+            return Step(number, command, [], inner, is_srun=False, size=self.size, is_multi=True)
         if words.starts_ranks(inner) and not self._only_prints(mpirun.program(inner)):
             return Step(number, command, [], inner, is_srun=False, size=self.size, is_multi=True)
         return None
@@ -99,9 +102,11 @@ class Steps(Script):
         """A site's mpirun, which takes the ranks from the job: as srun, for a program of MPI's."""
         option = next(option for option in options.OPTIONS if option.name == "mpi")
         own = [options.Setting("mpi", "pmix", command.line, option)]
-        _, rest = self._srun(inner[1:], command.line)
+        parsed, rest = self._srun(inner[1:], command.line)
         started = inner[len(inner) - len(rest) :] if rest else []
-        return Step(number, command, own, started, is_srun=True, size=self.size, is_multi=True)
+        own += [setting for setting in parsed if setting.name == "multi-prog"]
+        is_multi = bool(rest) or len(own) > 1
+        return Step(number, command, own, started, is_srun=True, size=self.size, is_multi=is_multi)
 
     def _srun_step(self, number: int, command: Command, inner: list[str]) -> Step:
         settings, rest = self._srun(inner[1:], command.line)
@@ -109,15 +114,39 @@ class Steps(Script):
         if not started or self._only_prints(started):
             size, is_multi = self.size, False
         else:
+            self._check_counts(command, settings)
             size = self._step_size(settings)
-            inside = started
-            if words.base(started[0]) in words.CONTAINERS:
-                container = images.of_command([scanner.unquote(text) for text in started])
-                inside = started[len(started) - container.inside :] if container else started
+            inside = self._inside(started)
             self._check_ray(command, words.unwrapped(inside))
             starts = words.starts_ranks(inside) or self._inner_starts(inside)
             is_multi = starts or size.task_count > 1
         return Step(number, command, settings, started, is_srun=True, size=size, is_multi=is_multi)
+
+    @staticmethod
+    def _inside(texts: list[str]) -> list[str]:
+        """The words that run in a container, where words start one; the words themselves else."""
+        if not texts or words.base(texts[0]) not in words.CONTAINERS:
+            return texts
+        container = images.of_command([scanner.unquote(text) for text in texts])
+        return texts[len(texts) - container.inside :] if container else texts
+
+    def _check_counts(self, command: Command, settings: Sequence[Setting]) -> None:
+        """Refuse a step whose nodes or tasks neither the script nor its directives say."""
+        for setting in settings:
+            is_known = {
+                "nodes": self.size.nodes if self._says_nodes() else 0,
+                "ntasks": self.size.tasks or self.size.tasks_per_node,
+                "ntasks-per-node": self.size.tasks or self.size.tasks_per_node,
+            }.get(setting.name, 1)
+            own = shell_text.variable_alone(setting.value).startswith("SLURM_")
+            if is_known or own or "$" not in setting.value:
+                continue
+            raise self.refuse(
+                command.line,
+                f"--{setting.name} of the step is {setting.value}, which is known where the "
+                "script runs",
+                f"write the number, or give it to the job: `#SBATCH --{setting.name}=…`",
+            )
 
     def _step_size(self, settings: Sequence[Setting]) -> Size:
         own = [
@@ -291,10 +320,11 @@ class Steps(Script):
         )
 
     def _is_torch_launcher(self, step: Step) -> bool:
-        inner = words.unwrapped(step.words)
+        texts = self._inside(words.unwrapped(step.words))
+        inner = words.unwrapped(texts)
         return (
             words.starts_ranks(inner) and words.base(inner[0]) not in (*words.MPIRUN, "horovodrun")
-        ) or (self._inner_starts(step.words))
+        ) or self._inner_starts(texts)
 
     def _distinct(self, multi: list[Step]) -> list[Step]:
         seen: dict[tuple[str, ...], Step] = {}

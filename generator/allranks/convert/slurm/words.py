@@ -51,6 +51,8 @@ IDLE = frozenset(
         ),
     }
 )
+# What only changes how a terminal looks: without one it fails.
+OF_TERMINAL = frozenset({"clear", "reset", "tput"})
 # What may stand behind the training, besides what only prints.
 ENDING = frozenset({"wait", "exit", "deactivate", "sleep", "unset", "return", "set"})
 SLURM_TOOLS = frozenset(
@@ -116,7 +118,6 @@ ALWAYS = frozenset(
             "TERM",
             "LANG",
             "LC_ALL",
-            "TMPDIR",
             "UID",
         ),
         *(
@@ -165,6 +166,8 @@ ALWAYS = frozenset(
     }
 )
 
+# Programs that are written in Python, so that whoever has them has it.
+_IN_PYTHON = TORCHRUN | {"accelerate", "accelerate-launch", "deepspeed", "horovodrun", "tune"}
 _WRAPPERS = frozenset(
     {"exec", "nohup", "time", "command", "stdbuf", "unbuffer", "env", "numactl", "nice", "sudo"}
 )
@@ -178,8 +181,17 @@ _VARIABLE = re.compile(
 )
 # ``${#name}`` is the length of another.
 _POSITIONAL = re.compile(r"\$(?:[1-9@*#]|\{(?:[1-9@*][^}]*|#[@*]?)\})")
-# What is outside of single quotes, and each text in double quotes as a whole.
-_QUOTED = re.compile(r"""([^'"]+|"[^"]*"?)|'[^']*'?""")
+# What a shell does not expand: escaped characters, texts in single quotes, comments, and
+# here-documents whose end is quoted. The groups are what it does.
+_PIECES = re.compile(
+    r"""\\.|'[^']*'?"""
+    r"""|(?P<double>"(?:[^"\\]|\\.)*"?)"""
+    r"""|(?:(?<=[\s;&|(])|\A)\#[^\n]*"""
+    r"""|<<-?[ \t]*(?P<quote>['"\\]?)(?P<end>[A-Za-z_]\w*)['"]?(?P<rest>[^\n]*)\n"""
+    r"""(?P<document>(?:(?![ \t]*(?P=end)[ \t]*$).*\n?)*)"""
+    r"""|(?P<plain>[^'"\\\#<]+|.)""",
+    re.MULTILINE | re.VERBOSE,
+)
 _DIGITS = re.compile(r"[0-9]{1,9}", re.ASCII)
 _ARITHMETIC = re.compile(r"\$\(\((.*)\)\)", re.DOTALL)
 
@@ -222,6 +234,11 @@ def is_python(words: Sequence[str]) -> bool:
     return bool(rest) and _PYTHON.fullmatch(scanner.unquote(rest[0])) is not None
 
 
+def runs_python(words_of: Sequence[str]) -> bool:
+    """Whether words run Python, themselves or by a program that is written in it."""
+    return is_python(words_of) or any_of(words_of, _IN_PYTHON)
+
+
 def _module(texts: Sequence[str]) -> str:
     if not texts or not _PYTHON.fullmatch(texts[0]):
         return ""
@@ -243,9 +260,8 @@ def variables(text: str) -> list[tuple[str, bool]]:
 
     What stands in single quotes is none.
     """
-    text = re.sub(r"\\.", "  ", text)
     names: dict[str, bool] = {}
-    for match in _VARIABLE.finditer(_without_single_quotes(text)):
+    for match in _VARIABLE.finditer(expanded_part(text)):
         name, rest = match[1] or match[3], match[2] or ""
         has_default = rest[:2] in (":-", ":+", ":=") or rest[:1] in ("-", "+", "=")
         names[name] = names.get(name, True) and has_default
@@ -258,26 +274,38 @@ def optional(text: str) -> set[str]:
     """The variables that a text somewhere reads with a text in their place: ``${NAME:-}``."""
     return {
         match[1]
-        for match in _VARIABLE.finditer(_without_single_quotes(text))
+        for match in _VARIABLE.finditer(expanded_part(text))
         if (match[2] or "").removeprefix(":")[:1] in ("-", "+", "=")
     }
 
 
-def _without_single_quotes(text: str) -> str:
-    """A text without what stands in single quotes, but for those within double quotes."""
-    if "'" not in text:
+def expanded_part(text: str) -> str:
+    """The part of a text in which a shell puts variables: no comments, nothing in single quotes.
+
+    In double quotes, and in a here-document, a single quote is a character like others.
+    """
+    if not any(char in text for char in "'\\#"):
         return text
-    return "".join(_QUOTED.findall(text))
+    return "".join(map(_expanded_piece, _PIECES.finditer(text)))
+
+
+def _expanded_piece(piece: re.Match[str]) -> str:
+    if piece["end"] is not None:
+        document = "" if piece["quote"] else piece["document"]
+        return f"{piece['rest']}\n" + re.sub(r"\\.", "  ", document)
+    if piece["double"] is not None:
+        return re.sub(r"\\.", "  ", piece["double"], flags=re.DOTALL)
+    return "  " if piece["plain"] is None else piece["plain"]
 
 
 def positional(text: str) -> bool:
     """Whether a text reads the words behind the script's name: ``$1``, ``"$@"``."""
-    return _POSITIONAL.search(_without_single_quotes(text)) is not None
+    return _POSITIONAL.search(expanded_part(text)) is not None
 
 
 def wants_words(text: str) -> bool:
     """Whether a text reads such a word and has no text in its place, as ``${1:-small}`` has."""
-    matches = _POSITIONAL.finditer(_without_single_quotes(text))
+    matches = _POSITIONAL.finditer(expanded_part(text))
     return any(not re.match(r"\$\{[1-9@*]:?[-+=]", match[0]) for match in matches)
 
 

@@ -1,0 +1,293 @@
+"""Lines of real scripts that meant something else than they seemed to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from allranks.convert.slurm import job
+from allranks.convert.verdicts import Outcome
+from allranks.errors import InvalidValues
+
+if TYPE_CHECKING:
+    from allranks.convert.verdicts import Conversion, Verdict
+
+_NODES = "#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=8"
+_TASKS = "#SBATCH -N 2 --ntasks-per-node=8 --gpus-per-node=8"
+
+
+def _convert(*rows: str) -> Conversion:
+    return job.convert("\n".join(("#!/bin/bash", *rows, "")).encode(), "job.sbatch")
+
+
+def _verdict(conversion: Conversion, path: str) -> Verdict:
+    return next(verdict for verdict in conversion.verdicts if verdict.path.startswith(path))
+
+
+def test_lines_that_become_setup_leave_no_separators() -> None:
+    """`date;hostname` before what is activated goes with its semicolons, which are no commands."""
+    made = _convert("date;hostname & pwd", "source a/bin/activate; module load x", "python a.py")
+    assert made.values["script"] == "#!/bin/bash\npython a.py\n"
+    assert (
+        _convert("date; scontrol show job 1; python a.py")
+        .values["script"]
+        .endswith("date; python a.py\n")
+    )
+
+
+def test_a_quote_in_a_comment_is_no_quote() -> None:
+    """What is read behind it is said; an escaped dollar, and what awk reads, are not."""
+    rows = ("# It isn't read", "cat <<EOF\nit's $FROM\nEOF", "echo a # don't")
+    made = _convert(_TASKS, *rows, "awk '{print $2}' b", 'srun python a.py $1 "\\$2" $DATA')
+    assert "no words were given" in _verdict(made, "$1 …").why
+    assert _verdict(made, "$DATA").line == 9
+    assert _verdict(made, "$FROM").line == 5
+    plain = _convert(_TASKS, "awk '{print $2}' b", 'srun python a.py "\\$2"')
+    assert "$1 …" not in {verdict.path for verdict in plain.verdicts}
+
+
+def test_the_index_of_an_array_is_said_where_there_is_none() -> None:
+    """`sbatch --array` may stand on a command line that the script does not have."""
+    made = _convert("#SBATCH -n1", "python a.py $SLURM_ARRAY_TASK_ID")
+    assert "no array" in _verdict(made, "$SLURM_ARRAY_TASK_ID").why
+    array = _convert("#SBATCH -n1 --array=1-3", "python a.py $SLURM_ARRAY_TASK_ID")
+    assert not array.lost
+
+
+@pytest.mark.parametrize(
+    ("row", "lost"),
+    [
+        ("singularity exec --pwd /run-$$ docker://a/b:1 python a.py", "--pwd /run-$$"),
+        ("docker run -w /run-$JOB a/b:1 python a.py", "-w /run-$JOB"),
+        ("singularity exec -W /scratch docker://a/b:1 python a.py", "-W /scratch"),
+    ],
+)
+def test_a_folder_that_a_pod_cannot_have_is_said(row: str, lost: str) -> None:
+    """One with a variable, and Singularity's --workdir, which is where a container has its /tmp."""
+    made = _convert(_TASKS, f"srun {row}")
+    assert "workingDir" not in made.values
+    assert _verdict(made, lost).outcome is Outcome.NOT_CARRIED
+
+
+def test_a_container_behind_mpirun_is_the_pod() -> None:
+    """`mpirun singularity exec` is how programs of MPI's run in an image."""
+    made = _convert(_TASKS, "mpirun -np 16 --bind-to core singularity exec -B /d docker://a/b:1 x")
+    assert made.values["command"] == ["mpirun", "-np", "16", "--bind-to", "core", "x"]
+    assert made.values["image"] == {"repository": "a/b", "tag": "1"}
+    left = _convert(_TASKS, "ls | xargs singularity exec a.sif b", "srun python a.py")
+    assert _verdict(left, "singularity").outcome is Outcome.NOT_CARRIED
+
+
+def test_what_needs_a_terminal_is_left_out() -> None:
+    """`clear` fails in a pod, and would end setup where the script has `set -e`."""
+    for row in ("clear; srun python a.py", "clear && srun python a.py"):
+        made = _convert(_TASKS, "set -e", row)
+        assert "clear" not in made.values.get("setup", "")
+        assert "terminal" in _verdict(made, "clear").why
+
+
+def test_the_path_of_the_script_is_said_where_it_is_none() -> None:
+    """`cp $0 out` in setup copies another file; in a script that is run as it is, it does not."""
+    made = _convert(_TASKS, 'cp "$0" /out', "srun python a.py")
+    assert (3, Outcome.NOT_CARRIED) == (_verdict(made, "$0").line, _verdict(made, "$0").outcome)
+    assert not _convert("#SBATCH -n1", 'cp "$0" /out', "python a.py").lost
+
+
+def test_accelerate_is_python() -> None:
+    """A script that only launches with it has PyTorch in its image."""
+    made = _convert("for i in 1; do accelerate launch a.py $i; done")
+    assert not any("runs no Python" in note for note in made.notes)
+
+
+def test_what_stands_behind_a_backslash_is_refused() -> None:
+    """The shell ends the command there, and takes the options for another."""
+    with pytest.raises(InvalidValues, match="behind the backslash"):
+        _convert(_NODES, "srun torchrun \\", "  --nproc_per_node 8 \\  # GPUs", "  --nnodes 2 a.py")
+
+
+def test_a_sourced_file_may_set_a_variable() -> None:
+    """Nobody has read it, so that it is not said that nobody sets the variable."""
+    rows = ("source env.sh", "module load fftw", "source v/bin/activate", "srun a.py $DATA $USER")
+    made = _convert(_TASKS, *rows, "echo $FFTW_ROOT >> log")
+    assert "env.sh (line 3) may set it" in _verdict(made, "$DATA").why
+    assert "does not set it" in _verdict(made, "$USER").why
+    late = _convert(_TASKS, "srun python a.py $DATA", "source env.sh")
+    assert "the script does not set it" in _verdict(late, "$DATA").why
+
+
+def test_lines_that_change_files_are_said_to_run_in_each_pod() -> None:
+    """The script ran them once, and pods may share the files."""
+    rows = ("make", "mkdir out", "mkdir -p more", "srun --mpi=pmix ./a.out")
+    made = _convert(_TASKS, *rows)
+    assert "each pod runs it" in _verdict(made, "make").why
+    assert "each pod runs it" in _verdict(made, "mkdir out").why
+    assert _verdict(made, "mkdir -p more").outcome is Outcome.CARRIED
+    assert _verdict(_convert("#SBATCH -n2", *rows), "make").outcome is Outcome.CARRIED
+
+
+def test_what_a_module_sets_too_is_set_behind_it() -> None:
+    """The later one counts, as in the script; other variables are those of the run."""
+    rows = ("export MODULEPATH=/m", "export CC=gcc", "export NCCL_DEBUG=INFO")
+    made = _convert(_TASKS, rows[0], "module load cuda", *rows[1:], "srun python a.py")
+    assert made.values["env"] == {"MODULEPATH": "/m", "NCCL_DEBUG": "INFO"}
+    assert made.values["setup"].endswith("module load cuda\nexport CC=gcc\n")
+
+
+def test_a_variable_that_srun_passes_on_is_the_scripts() -> None:
+    """`--export=ALL,A=$A` gives the step what the script exports."""
+    rows = ("export A=$(nproc)", "srun --export=ALL,A=$A,B=$B python a.py")
+    reasons = [verdict.why for verdict in _convert(_TASKS, *rows).lost]
+    assert any(why.endswith("write B into env") for why in reasons)
+
+
+def test_ranks_without_a_sign_of_mpi_are_said_to_have_none() -> None:
+    """Srun gives a program MPI where it asks; torchrun does not."""
+    made = _convert("#SBATCH -N2 --ntasks-per-node=2", "srun python a.py")
+    assert any("mpi4py" in note for note in made.notes)
+    gpus = _convert("#SBATCH -N2 --ntasks-per-node=2 --gpus-per-node=2", "srun python a.py")
+    assert not any("mpi4py" in note for note in gpus.notes)
+
+
+@pytest.mark.parametrize(
+    "row", ["srun -n $((SLURM_NNODES * N)) x", "srun -N $N -n 2 x", "srun --ntasks-per-node=$N x"]
+)
+def test_a_step_whose_size_is_not_known_is_refused(row: str) -> None:
+    """It ran as one process, whatever a command line of sbatch gave the job."""
+    with pytest.raises(InvalidValues, match="known where the script runs"):
+        _convert('N="$(wc -l < hosts)"', row)
+    assert _convert(_TASKS, 'N="$(wc -l < hosts)"', row).values["nodes"] == 2
+
+
+def test_the_nodes_of_tasks_are_slurms_to_choose() -> None:
+    """`-n 64` alone may be on 64 of them, which a script may count."""
+    with pytest.raises(InvalidValues, match="--nodes of the step"):
+        _convert("#SBATCH -n 64", "N=$SLURM_NNODES", "srun -N $N -n $N x")
+    assert _convert("#SBATCH -N 2", "N=$SLURM_NNODES", "srun -n $N x").values["nodes"] == 2
+
+
+def test_mpi_of_a_step_of_one_process_is_none() -> None:
+    """No mpirun is said where none starts."""
+    why = _verdict(_convert("#SBATCH -n1", "srun --mpi=pmi2 x"), "srun --mpi").why
+    assert "mpirun" not in why
+
+
+def test_a_launcher_in_a_container_is_a_step() -> None:
+    """Its ranks are those of all nodes, and the image is the pod's."""
+    nodes = _convert("#SBATCH -N4", "singularity_wrapper exec deepspeed --hostfile h a.py")
+    assert (4, "sh") == (nodes.values["nodes"], nodes.values["command"][0])
+    made = _convert("#SBATCH -N1 --gpus=4", "apptainer exec docker://a/b:1 torchrun a.py")
+    assert made.values["command"] == ["python3", "-u", "a.py"]
+    assert made.values["image"]["repository"] == "a/b"
+
+
+def test_tmpdir_is_the_pods() -> None:
+    """Clusters set it, and an image does not: `unzip -d $TMPDIR/data` would write to /data."""
+    made = _convert(_TASKS, "unzip a.zip -d $TMPDIR/data", "srun python a.py")
+    assert made.values["env"] == {"TMPDIR": "/tmp"}
+    assert "env" not in _convert("export TMPDIR=$(mktemp -d)", "ls $TMPDIR", "python a.py").values
+
+
+def test_a_folder_of_the_step_is_not_that_of_the_lines_before_it() -> None:
+    """They start where the script does."""
+    made = _convert(_TASKS, "source ./a.sh", "srun bash -c 'cd /code; python a.py'")
+    assert "workingDir" not in made.values
+    assert made.values["setup"].index("./a.sh") < made.values["setup"].index("cd /code\n")
+
+
+def test_the_mpi_of_oneapi_is_intels() -> None:
+    """Its module is called oneapi/mpi."""
+    made = _convert(_TASKS, "module load oneapi/mpi/2021.5.1", "mpirun -n 16 x")
+    assert made.values["mpi"]["implementation"] == "Intel"
+
+
+def test_python_in_a_text_is_python() -> None:
+    """`sh -c "python a.py"` runs it."""
+    made = _convert("#SBATCH -n1", "srun sh -c 'export A=1; python a.py'")
+    assert not any("runs no Python" in note for note in made.notes)
+
+
+def test_a_script_with_rocm_is_for_gpus_of_amds() -> None:
+    """Where no type says so; a comment does not."""
+    rows = ("#SBATCH -n1 --gres=gpu:2", "module load rocm/6.1", "python a.py")
+    assert _convert(*rows).values["gpuResource"] == "amd.com/gpu"
+    image = "singularity exec pytorch_rocm5.sif python a.py"
+    assert _convert(rows[0], image).values["gpuResource"] == "amd.com/gpu"
+    assert "gpuResource" not in _convert(rows[0], "# module load rocm", rows[2]).values
+    assert "gpuResource" not in _convert("#SBATCH --gres=gpu:a100:2", *rows[1:]).values
+
+
+def test_a_variable_with_options_that_nobody_sets_is_said() -> None:
+    """`srun $SRUN_ARGS --jobid 1 python a.py` has a program all the same."""
+    made = _convert(_TASKS, "srun $SRUN_ARGS --jobid $SLURM_JOB_ID python a.py")
+    assert made.values["command"] == ["python", "a.py"]
+    assert "srun $SRUN_ARGS" in {verdict.path for verdict in made.lost}
+
+
+def test_a_group_at_the_top_is_its_lines() -> None:
+    """What each rank would have run is setup; a group with a pipe, and a document, stay."""
+    rows = ("{", "  N=8", "  mkdir -p out", "  srun python a.py $N", "}")
+    made = _convert(_TASKS, *rows)
+    assert made.values["command"] == ["bash", "-c", "exec python a.py $N"]
+    assert "mkdir -p out" in made.values["setup"]
+    document = ("cat <<E > a.json", "{", '  "a": 1', "}", "E")
+    assert '{\n  "a": 1\n}' in _convert(_TASKS, *document, "srun python a.py").values["setup"]
+    assert "{ ls; } && { pwd; }" in _convert("{ ls; } && { pwd; }", "python a.py").values["script"]
+
+
+def test_a_script_that_works_and_submits_the_next_is_a_run() -> None:
+    """Only one that does nothing else is refused; what it submits is said."""
+    for rows in (
+        ("./a.out", "sbatch b.sh"),
+        ("spack install x", "sbatch -d afterok:$SLURM_JOB_ID b"),
+    ):
+        made = _convert("#SBATCH -n1", *rows)
+        assert any("submits another job" in verdict.why for verdict in made.lost)
+    with pytest.raises(InvalidValues, match="only submits"):
+        _convert("for i in 1 2; do", "  sed s/X/$i/ a > b.sh", "  sbatch b.sh", "done")
+
+
+def test_an_ibrun_of_several_programs_is_refused() -> None:
+    """As an srun is; one without a program is none."""
+    with pytest.raises(InvalidValues, match="several programs"):
+        _convert("#SBATCH -n4", "ibrun --multi-prog a.conf")
+    with pytest.raises(InvalidValues, match="several programs"):
+        _convert("#SBATCH -n4", "ibrun --multi-prog")
+    assert _convert("#SBATCH -n4", "ibrun", "python a.py").values["script"]
+
+
+def test_an_image_of_singularity_without_a_scheme_is_a_file() -> None:
+    """`singularity exec sandbox python` runs a folder, and no image of a registry."""
+    made = _convert(_TASKS, "srun singularity exec sandbox python a.py")
+    assert made.values["image"]["repository"] == "pytorch/pytorch"
+    assert "a file of an image" in _verdict(made, "sandbox").why
+    for name in ("instance://a", "library://a/b:1", "docker://A/B"):
+        made = _convert(_TASKS, f"srun singularity exec {name} python a.py")
+        assert _verdict(made, name).outcome is Outcome.NOT_CARRIED
+
+
+def test_the_size_of_a_step_may_be_a_word_behind_the_script() -> None:
+    """`allranks sbatch job.sbatch 4` gives it."""
+    text = b"#!/bin/bash\nsrun -n $1 -N ${2} ./x\n"
+    values = job.convert(text, "job.sbatch", args=("8", "2")).values
+    assert (2, 4) == (values["nodes"], values["procsPerNode"])
+
+
+def test_directives_of_a_document_stay() -> None:
+    """They are those of a script that the job writes."""
+    rows = ("cat > next.sh <<E", "#!/bin/bash", "#SBATCH -n 2", "./x", "E", "python a.py")
+    assert "#SBATCH -n 2\n./x" in _convert("#SBATCH -n1", *rows).values["script"]
+
+
+def test_an_mpirun_says_how_many_ranks_a_job_without_tasks_has() -> None:
+    """`mpirun -np 4` wants four slots, and has them from the job else."""
+    made = _convert("#SBATCH -N 2", "N=8", "mpirun --bind-to core -np $N ./x")
+    assert (2, 4) == (made.values["nodes"], made.values["procsPerNode"])
+    assert _convert("#SBATCH -n 4", "mpirun -np 2 ./x").values["procsPerNode"] == 4
+    assert _convert("#SBATCH -N 2", "mpirun ./x -n 64").values.get("procsPerNode") is None
+
+
+def test_lines_beside_a_step_in_the_background_are_run() -> None:
+    """`(cd a; srun python b.py) &` starts in the folder."""
+    made = _convert(_TASKS, "(cd a; srun python b.py) &", "wait")
+    assert "cd a" in made.values["command"][2]
