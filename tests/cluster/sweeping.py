@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from allranks.sweep.storage.journal import read_state
 from allranks.sweep.trials import cluster as cluster_trials
 from allranks.values.sources import Sources
 from tests.kube import kwok
+from tests.kube.api import ApiError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,8 +81,17 @@ spec:
 
 
 def fake(index: int, *, code: int = 0, ends: str = "0.2s", says: str = "") -> dict[str, Any]:
-    """One choice of ``--over``: what becomes of the pod of a fake trial."""
-    annotations = {kwok.ENDS_AFTER: ends, kwok.EXIT_CODE: str(code)}
+    """One choice of ``--over``: what becomes of the pod of a fake trial.
+
+    Args:
+        index: its argument.
+        code: the exit code.
+        ends: how long it runs; "" is until `Field.end_pods`.
+        says: what it reports.
+    """
+    annotations = {kwok.EXIT_CODE: str(code)}
+    if ends:
+        annotations[kwok.ENDS_AFTER] = ends
     if says:
         annotations[kwok.SAYS] = says
     return {
@@ -160,6 +171,15 @@ class Field:
         group = "api" if "/" not in version else "apis"
         items = self.cluster.items(f"/{group}/{version}/namespaces/{self.namespace}/{plural}")
         return [item for item in items if not item["metadata"].get("deletionTimestamp")]
+
+    def end_pods(self) -> None:
+        """Have the pods end now that were told no time."""
+        body = {"metadata": {"annotations": {kwok.ENDS_AFTER: "0s"}}}
+        for pod in self.items("v1/pods"):
+            path = f"/api/v1/namespaces/{self.namespace}/pods/{pod['metadata']['name']}"
+            if kwok.ENDS_AFTER not in pod["metadata"].get("annotations", {}):
+                with suppress(ApiError):  # gone meanwhile
+                    self.cluster.api("PATCH", path, body)
 
     def releases(self) -> list[str]:
         """The releases that helm knows."""

@@ -192,10 +192,11 @@ def test_a_quota_on_pods_is_what_the_run_waits_for(allranks: Program) -> None:
     )
     quota = f"{allranks.root('v1/resourcequotas')}/few"
     until(lambda: "hard" in allranks.cluster.api("GET", quota).get("status", {}), "the quota")
-    output = allranks("run", "demo", "--timeout", "3s", code=1, values=job())
-    assert "demo is Pending after 3s and waits for" in output
+    allranks("run", "demo", "--detach", values=job())
+    until(lambda: "quota" in allranks("status", "demo"), "the refusal")
+    output = allranks("attach", "demo", "--timeout", "1s", code=1)
+    assert "demo is Pending after 1s and waits for" in output
     assert "quota" in output
-    assert "quota" in allranks("status", "demo")
 
 
 def test_pods_that_no_node_takes(allranks: Program) -> None:

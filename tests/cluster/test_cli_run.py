@@ -96,12 +96,6 @@ def test_a_run_is_started_anew_off_the_node_that_its_preflight_names(
     assert ("Failed", "PreflightFailed") == (status["phase"], status["failure"]["reason"])
 
 
-def _ends(after: str, code: int) -> dict[str, Any]:
-    """Of a role whose fake pods end so."""
-    notes = {kwok.ENDS_AFTER: after, kwok.EXIT_CODE: str(code)}
-    return {"replicas": 1, "podTemplate": {"metadata": {"annotations": notes}}}
-
-
 _FLOW = {"framework": "tensorflow", "roles": {"chief": {"replicas": 1}, "ps": {"replicas": 2}}}
 
 
@@ -128,10 +122,26 @@ def test_a_program_that_fails_is_tried_as_often_as_asked(
 
 def test_who_failed_is_told_and_not_the_lead_that_heard_of_it(allranks: Program) -> None:
     """A server fails for good, and the chief ends with 216: the code is the server's."""
-    roles = {"chief": _ends("4s", 216), "ps": _ends("1s", 7), "worker": {"replicas": 1}}
+    fails = {kwok.ENDS_AFTER: "1s", kwok.EXIT_CODE: "7"}
+    server = {"replicas": 1, "podTemplate": {"metadata": {"annotations": fails}}}
+    roles = {"chief": {"replicas": 1}, "ps": server, "worker": {"replicas": 1}}
     elastic = {"framework": "tensorflow", "roles": roles}
-    values = job(workload="elastic", nodes=0, elastic=elastic)
-    output = allranks("run", "demo", code=7, values=values)
+    process = allranks.start(
+        "run", "demo", values=job(workload="elastic", nodes=0, elastic=elastic)
+    )
+
+    def phases() -> dict[str, str]:
+        pods = allranks.items("v1/pods")
+        return {pod["metadata"]["labels"]["job-name"]: pod["status"]["phase"] for pod in pods}
+
+    until(lambda: "Failed" == phases().get("demo-ps"), lambda: f"the server's end: {phases()}")
+    until(lambda: "Running" == phases().get("demo-chief"), "the chief's start")
+    ends = (f"{kwok.ENDS_AFTER}=0s", f"{kwok.EXIT_CODE}=216")
+    words = ("annotate", "pods", "--selector", "job-name=demo-chief", *ends)
+    allranks.cluster.kubectl(*words, namespace=allranks.namespace)
+    out, err = process.communicate(timeout=240)
+    output = out + err
+    assert 7 == process.returncode, output
     assert "failed first: ps 0 (pod demo-ps-0-" in output
     assert "failed for good, and the training with it" in output
 
@@ -162,7 +172,7 @@ def test_a_run_that_never_gets_ready_is_given_up_in_time(allranks: Program) -> N
     output = allranks("run", "demo", "--timeout", "4s", code=1, values=values)
     assert "demo is Pending after 4s and waits for " in output
     assert "it goes on" in output
-    assert "ImagePullBackOff" in allranks("status", "demo")
+    until(lambda: "ImagePullBackOff" in allranks("status", "demo"), "the reason")
     assert "after 1s" in allranks("wait", "demo", "--timeout", "1s", code=1)
     allranks("delete", "demo")
     assert [] == allranks.left("demo")

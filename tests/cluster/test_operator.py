@@ -30,7 +30,7 @@ def training_run(name: str) -> dict[str, Any]:
 def answer(port: int, path: str) -> tuple[int, str]:
     """What an operator answers a probe."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as response:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as response:
             return response.status, response.read().decode()
     except HTTPError as error:
         with error:  # it holds the connection
@@ -179,9 +179,15 @@ def test_a_run_whose_job_is_replaced_has_not_failed(lab: Lab) -> None:
     lab.cluster.api("POST", lab.path("jobs"), release_job("demo"))
     until(lambda: lab.run("demo").get("phase") == "Running", "the run")
     lab.cluster.api("DELETE", lab.path("jobs", "demo") + "?propagationPolicy=Background")
-    until(lambda: lab.run("demo").get("reason") == "Replacing", "the wait for another Job")
-    assert "Pending" == lab.run("demo")["phase"]
+
+    def replacing() -> dict[str, Any]:
+        run = lab.run("demo")
+        return run if run.get("reason") == "Replacing" else {}
+
+    run = until(replacing, "the wait for another Job")
+    # At once: it waits for some seconds only.
     lab.cluster.api("POST", lab.path("jobs"), release_job("demo"))
+    assert "Pending" == run["phase"]
     until(lambda: lab.run("demo").get("phase") == "Running", "the run of the new Job")
     assert [] == lab.events("RunFailed")
 

@@ -86,7 +86,9 @@ def test_what_is_beyond_the_quota_waits_and_says_why(allranks: Program) -> None:
 
     quota_text = "quota allranks-queue-h100 to have room for"
     amounts = f"requests.{GPU}: a pod asks for 8, and 8 of 8 is in use"
-    output = allranks("run", "second", "-q", "h100", "--timeout", "3s", code=1, values=job(**size))
+    allranks("run", "second", "-q", "h100", "--detach", values=job(**size))
+    until(lambda: amounts in " ".join(allranks("status", "second").split()), "the refusal")
+    output = allranks("attach", "second", "--timeout", "1s", code=1)
     for text in (output, allranks("status", "second")):
         assert {quota_text, amounts} == {
             part for part in (quota_text, amounts) if part in " ".join(text.split())

@@ -95,7 +95,7 @@ def test_a_killed_helm_leaves_nothing_behind(field: Field) -> None:
     until(field.releases, "a release")
     process.kill()
     process.communicate()
-    until(lambda: not _helms(field.namespace), "the end of every helm", 2)
+    until(lambda: not _helms(field.namespace), "the end of every helm", 10)
     out, err = field.process(values, over).communicate(timeout=_PATIENCE)
     assert "completed" in out, err
     state = field.look()
@@ -129,7 +129,9 @@ def test_a_full_quota_is_waited_for(field: Field, monkeypatch: pytest.MonkeyPatc
 
 def test_a_sweep_is_stopped_and_goes_on(field: Field) -> None:
     """Ctrl-C removes the releases of what runs; resumed, all trials run to their ends."""
-    values, over = field.write([fake(n, ends="4s") for n in range(4)], parallel=2)
+    # The first two still run when the signal comes.
+    choices = [fake(n, ends="10s" if n < 2 else "0.2s") for n in range(4)]
+    values, over = field.write(choices, parallel=2)
     process = field.process(values, over)
     until(lambda: len(field.items("v1/pods")) == 2, "two trials' pods")
     process.send_signal(signal.SIGINT)

@@ -78,7 +78,10 @@ def person(
 
 def test_a_sweep_from_its_start_to_its_removal(person: Person) -> None:
     """Killed in its midst, it goes on where it ran, though nobody says again where that was."""
-    choices = [fake(n, ends="2s", says=f'{{"accuracy": {n / 10}}}') for n in range(6)]
+    # The first three run until they are told to end, however late who runs them is killed.
+    choices = [
+        fake(n, ends="" if n < 3 else "0.2s", says=f'{{"accuracy": {n / 10}}}') for n in range(6)
+    ]
     values, over = person.field.write(
         choices, objective={"metric": "accuracy"}, parallel=3, keep="all"
     )
@@ -91,6 +94,7 @@ def test_a_sweep_from_its_start_to_its_removal(person: Person) -> None:
     _kill_child(runner.pid)
     runner.communicate(timeout=_PATIENCE)
     assert "s  Interrupted" in person("status", "s")
+    person.field.end_pods()
 
     assert "s  Completed, 6 of 6 trials ended, 6 succeeded" in person("resume", "s")
     results = json.loads(person("results", "s", "-o", "json"))

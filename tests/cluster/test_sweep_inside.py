@@ -397,7 +397,7 @@ def test_of_two_writers_one_can_write(person: Person, monkeypatch: pytest.Monkey
 
 def test_a_stop_reaches_the_pod_and_a_resume_makes_another(person: Person) -> None:
     """Ctrl-C ends nothing but the following; `stop` does, and `resume` has another Job go on."""
-    values, over = person.field.write([fake(0, ends="8s"), fake(1), fake(2)], parallel=1)
+    values, over = person.field.write([fake(0, ends=""), fake(1), fake(2)], parallel=1)
     command = ("run", "s", "-f", str(values), "--over", over, "-n", person.field.namespace)
     with person.start(*command, "--in-cluster") as laptop:
         until((person.state / "sweeps/s/where").exists, "the sweep's beginning")
@@ -421,7 +421,9 @@ def test_a_stop_reaches_the_pod_and_a_resume_makes_another(person: Person) -> No
     with person.start("resume", "s") as following:
         until(lambda: not read_state(person.kept).outcome, "the sweep to go on")
         until(lambda: _job(person) == ["s-runner-2"], "the second Job")
-        out, err = person.pod("pod-2").communicate(timeout=60)
+        pod = person.pod("pod-2")
+        until(lambda: person.field.end_pods() or pod.poll() is not None, "the sweep's end")
+        out, err = pod.communicate(timeout=60)
         assert "3 of 3 trials ended" in out, err
         out, err = following.communicate(timeout=60)
         assert 0 == following.returncode, out + err

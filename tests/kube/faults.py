@@ -18,7 +18,7 @@ from tests.kube.api import ApiError
 from tests.kube.errors import BenchError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tests.kube.cluster import Cluster
     from tests.kube.processes import Identity
@@ -52,10 +52,17 @@ def paused(cluster: Cluster, name: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def restarted(cluster: Cluster, name: str) -> Iterator[None]:
+def restarted(
+    cluster: Cluster, name: str, meanwhile: Callable[[], None] = lambda: None
+) -> Iterator[None]:
     """A part that is killed and started anew with the same command; it ends with the block.
 
     So the cluster is one that ends with the block, too.
+
+    Args:
+        cluster: whose part it is.
+        name: of the part, as `process` has it.
+        meanwhile: called while it is down.
 
     Raises:
         BenchError: setpriv is missing, or it does not answer again.
@@ -68,6 +75,7 @@ def restarted(cluster: Cluster, name: str) -> Iterator[None]:
     command = [os.fsdecode(word) for word in (about / "cmdline").read_bytes().split(b"\0")[:-1]]
     folder = (about / "cwd").readlink()
     running.end()
+    meanwhile()
     with (cluster.data / f"logs/{name}.log").open("ab") as log:
         popen = subprocess.Popen(
             (setpriv, "--pdeathsig", "KILL", "--", *command),

@@ -2,7 +2,8 @@
 
 Each step takes $PACE seconds; there are $STEPS of them; after each, rank 0 saves to $CHECKPOINTS
 and says so in a line of JSON. A line tells how many ranks there are, and where this start began.
-A pod whose index is $SLOW takes three times as long by itself.
+A pod whose index is $SLOW takes three times as long by itself. With $HOLD, who comes to that step
+stays at it, its ranks still in touch, until it is ended: who begins with it goes on.
 Gradients are averaged by hand: to load DistributedDataParallel takes longer than all the steps.
 """
 
@@ -19,6 +20,7 @@ from allranks_progress import report, work
 STEPS = int(os.environ["STEPS"])
 PACE = float(os.environ["PACE"])
 OWN = 3 * PACE if os.environ.get("SLOW") == os.environ["ALLRANKS_NODE_RANK"] else PACE
+HOLD = int(os.environ.get("HOLD", "0"))
 CHECKPOINT = pathlib.Path(os.environ["CHECKPOINTS"]) / "state.pt"
 
 
@@ -57,6 +59,9 @@ for step in range(began + 1, STEPS + 1):
         torch.save({"step": step, "network": network.state_dict()}, partial)
         partial.replace(CHECKPOINT)
     say(step=step, world=world, began=began)
+    while step == HOLD:
+        dist.all_reduce(torch.zeros(()))  # which ends with an error where a peer is lost
+        time.sleep(PACE)
     with work():
         time.sleep(OWN)
     report(step=step, total=STEPS)

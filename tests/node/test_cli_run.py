@@ -75,8 +75,7 @@ def test_a_missing_image_is_named_in_bounded_time(allranks: Allranks) -> None:
     image = {"repository": "localhost/allranks/none", "tag": "1"}
     values = {"nodes": 1, "script": "pass\n", "image": image}
     allranks("run", "missing", "--timeout", "15s", code=1, **values)
-    output = allranks("status", "missing")
-    assert "localhost/allranks/none:1" in output
+    until(lambda: "localhost/allranks/none:1" in allranks("status", "missing"), "the reason")
 
 
 def test_run_follows_an_mpi_job_and_delete_leaves_nothing(lab: Lab, allranks: Allranks) -> None:

@@ -86,7 +86,7 @@ def test_a_server_that_starts_after_the_chief_has_ended_ends_well(lab: Lab) -> N
     wait = {
         "name": "late",
         "image": f"{repository}:{tag}",
-        "command": ["sleep", "20"],
+        "command": ["sh", "-c", "until [ -e /dev/shm/go ]; do sleep 0.1; done"],
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
@@ -96,7 +96,10 @@ def test_a_server_that_starts_after_the_chief_has_ended_ends_well(lab: Lab) -> N
     roles = {"chief": {"replicas": 1}, "ps": late}
     elastic = {"framework": "tensorflow", "roles": roles}
     lab.install("late", "elastic", nodes=1, script=_SERVES, elastic=elastic)
+    lab.line("late", "staying until ps-0 has heard of it", role="chief", seconds=120)
+    server = lab.pod("late", role="ps")["metadata"]["name"]
+    go = ("exec", server, "--container", "late", "--", "touch", "/dev/shm/go")
+    lab.cluster.kubectl(*go, namespace=lab.namespace)
     for role in ("chief", "ps", "worker"):
         lab.completes("late", role, seconds=300)
-    assert "staying until ps-0 has heard of it" in lab.logs("late")
     assert 1 == len(lab.pods("late", "ps"))

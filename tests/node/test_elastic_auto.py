@@ -44,7 +44,7 @@ def test_it_grows_loses_a_worker_and_ends_trained(lab: Lab) -> None:
     watching.install(lab, replicas=1)
     values = lab.example("elastic-auto")
     args = values["args"]
-    args[args.index("--epochs") + 1] = "16"  # as many as what happens here takes
+    args[args.index("--epochs") + 1] = "24"  # as many as what happens here takes
     # Four workers stay whatever they bring: on a busy machine they may be no faster than two.
     values["elastic"]["auto"]["policy"] |= {"growThreshold": 0, "hysteresis": 1}
     lab.install("auto", "elastic", **small(values))

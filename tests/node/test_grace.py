@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.timeout(900)]
 
+# More than torchrun's own and Kubernetes' 30 s; what it is over the save is for a busy machine.
+_GRACE = 90
 # Saves for longer than torchrun's own 30 s, and has nothing left to do where it has saved before.
 _SAVES = """
 import os, signal, sys, time
@@ -47,7 +49,7 @@ def _folder(lab: Lab, release: str) -> Path:
 
 
 def test_a_long_save_is_finished_however_the_pod_goes(lab: Lab) -> None:
-    """Uninstalled, evicted, suspended, over its deadline: 45 s of a grace of 60 s are there."""
+    """Uninstalled, evicted, suspended, over its deadline: the 45 s of a save are there."""
     ways = ("uninstalled", "evicted", "suspended", "late")
     for name in ways:
         lab.install(
@@ -56,7 +58,7 @@ def test_a_long_save_is_finished_however_the_pod_goes(lab: Lab) -> None:
             procsPerNode=2,
             script=_SAVES,
             storage={"checkpoints": {"size": "1Mi"}},
-            runPolicy={"terminationGracePeriodSeconds": 60},
+            runPolicy={"terminationGracePeriodSeconds": _GRACE},
         )
     folders = {name: _folder(lab, name) for name in ways}
     for name, folder in folders.items():
@@ -79,7 +81,7 @@ _ROLES = ("chief", "ps", "worker")
 def test_a_long_save_of_a_role_is_finished_however_its_pod_goes(lab: Lab) -> None:
     """Also of a server that is ended because the chief has trained, with a time of its own."""
     ways = ("uninstalled", "evicted", "suspended", "late", "trained")
-    own = {"podTemplate": {"spec": {"terminationGracePeriodSeconds": 60}}}
+    own = {"podTemplate": {"spec": {"terminationGracePeriodSeconds": _GRACE}}}
     for name in ways:
         lab.install(
             name,
@@ -124,7 +126,7 @@ def test_a_long_save_of_an_elastic_worker_is_finished(lab: Lab) -> None:
             'os.environ["RANK"]', 'os.environ["POD_NAME"] + "." + os.environ["ALLRANKS_GENERATION"]'
         ),
         "storage": {"checkpoints": {"size": "1Mi"}},
-        "runPolicy": {"terminationGracePeriodSeconds": 60},
+        "runPolicy": {"terminationGracePeriodSeconds": _GRACE},
         "elastic": {"mode": "auto", "framework": "pytorch"},
     }
     lab.install("auto", "elastic", **small(values))

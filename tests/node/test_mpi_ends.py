@@ -148,7 +148,7 @@ def test_workers_that_never_come_are_named(lab: Lab) -> None:
     lab.install(
         "alone",
         "mpi",
-        **_values(mpi={"worker": {"podTemplate": nowhere}}, network={"waitSeconds": 6}),
+        **_values(mpi={"worker": {"podTemplate": nowhere}}, network={"waitSeconds": 12}),
     )
     assert "Failed" == lab.finished("alone", "launcher")["type"]
     message = lab.ended("alone", role="launcher")["message"]

@@ -20,11 +20,15 @@ pytestmark = [pytest.mark.timeout(900)]
 _SCRIPT = Path(__file__).with_name("steps.py").read_text(encoding="utf-8")
 
 
-def _training(steps: int, pace: float = 0.2, **values: Any) -> dict[str, Any]:
-    """Values of a job that trains in steps and saves each to a claim of its own."""
+def _training(steps: int, pace: float = 0.2, hold: int = 0, **values: Any) -> dict[str, Any]:
+    """Values of a job that trains in steps and saves each to a claim of its own.
+
+    Where a step to hold at is given, training is still there however late a pod is taken away.
+    """
+    env = {"STEPS": steps, "PACE": pace, "HOLD": hold, "CHECKPOINTS": "/checkpoints"}
     return {
         "script": _SCRIPT,
-        "env": {"STEPS": str(steps), "PACE": str(pace), "CHECKPOINTS": "/checkpoints"},
+        "env": {name: str(text) for name, text in env.items()},
         "storage": {"checkpoints": {"size": "64Mi"}},
         **values,
     }
@@ -48,7 +52,7 @@ def test_elastic_goes_on_when_a_pod_is_lost(lab: Lab, rank: int, nodes: int) -> 
         "elastic": {"minNodes": 2, "maxNodes": nodes},
         "rdzvConf": {"last_call_timeout": "3"},
     }
-    lab.install("lost", **_training(60, torchrun=elastic))
+    lab.install("lost", **_training(60, hold=5, torchrun=elastic))
     lab.line("lost", '"step": 5', seconds=120)
     victim = lab.pod("lost", rank)["metadata"]
     lab.delete("pods", victim["name"], grace=0)
@@ -71,7 +75,8 @@ def test_an_evicted_pod_burns_no_retry(lab: Lab) -> None:
     No spare takes its place, as it keeps the store where all meet: the others wait for it, the one
     that stands by too, and the job ends well with it.
     """
-    values = _training(40, nodes=2, runPolicy={"backoffLimit": 0}, torchrun={"spares": 1})
+    policy = {"backoffLimit": 0}
+    values = _training(20, hold=5, nodes=2, runPolicy=policy, torchrun={"spares": 1})
     lab.install("drained", **values)
     lab.line("drained", '"step": 5', seconds=120)
     first = lab.pod("drained", 0)["metadata"]
@@ -155,7 +160,7 @@ def test_training_goes_on_when_most_nodes_are_lost_at_once(lab: Lab) -> None:
     One is evicted and one deleted; each has a back-off of its own.
     """
     policy = {"backoffLimit": 1}
-    lab.install("most", **_training(20, nodes=3, runPolicy=policy))
+    lab.install("most", **_training(20, hold=5, nodes=3, runPolicy=policy))
     lab.line("most", '"step": 5', seconds=240)
     for rank in range(2):
         name = lab.pod("most", rank)["metadata"]["name"]
@@ -169,7 +174,7 @@ def test_training_goes_on_when_most_nodes_are_lost_at_once(lab: Lab) -> None:
 
 def test_a_job_is_suspended_and_resumed(lab: Lab) -> None:
     """Suspending takes the pods away; resuming trains what is left."""
-    values = _training(40, nodes=2)
+    values = _training(20, hold=5, nodes=2)
     lab.install("paused", **values)
     lab.line("paused", '"step": 5', seconds=120)
     lab.upgrade("paused", **values, runPolicy={"suspend": True})

@@ -12,7 +12,7 @@ from allranks.helm import driver
 _PARENT = """
 import subprocess, sys
 from allranks.helm import driver
-child = subprocess.Popen(["sleep", "60"], **driver.options())
+child = subprocess.Popen(["sleep", "600"], **driver.options())
 print(child.pid, flush=True)
 child.wait()
 """
@@ -26,7 +26,7 @@ def test_a_child_ends_with_a_parent_that_is_killed() -> None:
     assert "sleep" == child.name()
     parent.kill()
     parent.communicate()
-    child.wait(10)
+    child.wait(60)
     assert not child.is_running()
 
 

@@ -245,7 +245,7 @@ def test_a_question_is_held_until_there_is_an_answer(job: Job) -> None:
     job.master.tick()
     job.join(2)
     job.master.tick()
-    asking.join(10)
+    asking.join(60)
     assert [(200, {"state": "stop", "generation": 1})] == answers
 
 
@@ -426,7 +426,7 @@ def test_an_open_question_is_no_sign_of_life(job: Job) -> None:
     job.master.tick()
     job.join(2)
     job.master.tick()
-    asking.join(10)
+    asking.join(60)
     assert 10 == job.silent(0)
 
 

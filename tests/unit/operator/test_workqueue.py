@@ -3,10 +3,34 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 
+import pytest
+
+from allranks_operator import workqueue
 from allranks_operator.cache.owner_keys import Key
 from allranks_operator.workqueue import WorkItem, WorkQueue
 from tests.unit.operator.fakes import until
+
+
+@dataclass
+class Clock:
+    """Stands in for the module `time`: goes on only where a test says so."""
+
+    now: float = 100.0
+
+    def monotonic(self) -> float:
+        """The time."""
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The queue's clock."""
+    stopped = Clock()
+    monkeypatch.setattr(workqueue, "time", stopped)
+    return stopped
+
 
 A, B = Key("run", "lab", "a"), Key("run", "lab", "b")
 
@@ -73,16 +97,18 @@ def test_a_change_that_is_put_off_keeps_its_age() -> None:
     assert WorkItem(A, 1.0) == queue.get(0)
 
 
-def test_a_key_that_is_held_back_has_one_look_for_all_its_changes() -> None:
+def test_a_key_that_is_held_back_has_one_look_for_all_its_changes(clock: Clock) -> None:
     """Whatever asks for it meanwhile; the age is that of the first change, and others go on."""
     queue = WorkQueue()
-    queue.hold(A, 0.05)
+    queue.hold(A, 5)
     for since in (3.0, 4.0, 5.0):
         queue.add(A, since=since)
     queue.add(B)
     assert WorkItem(B, None) == queue.get(0)
+    clock.now += 4
     assert queue.get(0) is None
-    turn = queue.get(3600)
+    clock.now += 1
+    turn = queue.get(0)
     assert WorkItem(A, 3.0) == turn
     queue.done(turn)
     queue.add(A)
@@ -151,17 +177,19 @@ def test_no_key_is_lost_or_taken_twice_by_many_threads() -> None:
     assert ([], set(keys)) == (clashes, keys_taken)
 
 
-def test_what_was_asked_for_before_is_held_back_too() -> None:
+def test_what_was_asked_for_before_is_held_back_too(clock: Clock) -> None:
     """A look that took long is not followed at once by what changed during it."""
     queue = WorkQueue()
     queue.add(A)
     turn = queue.get(0)
     assert turn is not None
     queue.add(A, since=1.0)
-    queue.hold(A, 0.05)
+    queue.hold(A, 5)
     queue.add(B)
-    queue.hold(B, 0.05)
+    queue.hold(B, 5)
     queue.done(turn)
+    clock.now += 4
     assert queue.get(0) is None
-    items = [queue.get(3600), queue.get(3600)]
+    clock.now += 1
+    items = [queue.get(0), queue.get(0)]
     assert {WorkItem(A, 1.0), WorkItem(B, None)} == set(items)
