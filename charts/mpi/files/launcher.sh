@@ -427,9 +427,10 @@ allranks_stop_workers() {
     allranks_say "the StatefulSet was not scaled to 0 (that needs Python in this image): its pods stay \
 until the release is deleted"
   fi
-  ALLRANKS_MPI_CONNECT_SECONDS=3
+  # A worker that is not told stays for ten minutes: one on a busy machine gets more time than elsewhere.
+  ALLRANKS_MPI_CONNECT_SECONDS=10
   export ALLRANKS_MPI_CONNECT_SECONDS
-  allranks_ask_all_and_wait "$ALLRANKS_STATE/stopped" allranks:stop 2 <"$ALLRANKS_STATE/hostlist"
+  allranks_ask_all_and_wait "$ALLRANKS_STATE/stopped" allranks:stop 3 <"$ALLRANKS_STATE/hostlist"
   allranks_count_answers "$ALLRANKS_STATE/stopped"
   allranks_say "$(allranks_of "$allranks_answered" "$allranks_count" worker was were) told to stop"
 }
