@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import deepspeed_words, shell, torchrun_words
+from allranks.convert import deepspeed_words, preparation, shell, torchrun_words
 from allranks.convert.references import expanded, has_reference, in_shell, number
 
 if TYPE_CHECKING:
@@ -107,10 +107,6 @@ _RUNNERS = {
 _OF_RANKS = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK", "PET_*")
 # Words that run another command as it is.
 _WRAPPERS = ("exec", "nohup", "time", "command", "stdbuf", "unbuffer", "tini", "dumb-init", "env")
-# What a shell has that POSIX sh has not.
-_BASHISM = re.compile(
-    r"\[\[|^\s*(?:source|declare|shopt|function)\b|<\(|<<<|\$\{[^}]*[/^,]|=\(", re.MULTILINE
-)
 # What a setup leaves behind for the command: it must run in the same shell.
 _LASTING = re.compile(
     r"(?:^|[;&|\n])\s*(?:export|cd|source|\.|set|ulimit|umask|unset|conda|eval|module)\b"
@@ -226,6 +222,10 @@ def _of_script(words: Sequence[str], env: Mapping[str, str]) -> Program:
         and bool(main.words)
         and not shell.does_itself(main.program, text)
     )
+    if not places and before:  # what stands before may be what the pods are for, and no setup
+        earlier = (_unwrapped(_texts(command))[1] for command in before)
+        is_last = preparation.is_afterwards(main.program)
+        ok = ok and not is_last and not any(map(preparation.may_train, earlier))
     if not ok:
         return _whole(whole, text)
     result = _of_shell_command(main, program, variables)
@@ -326,12 +326,10 @@ def _with_setup(
             commands = commands[1:]
             if not commands:
                 return result
-    is_bash = _base(program) != "sh" and bool(_BASHISM.search(setup))
+    posix = preparation.for_each_shell(setup) if _base(program) != "sh" else setup
+    is_bash = posix is None
+    setup = setup if posix is None else posix
     lasting = bool(_LASTING.search(setup)) or any(command.assignments for command in commands)
-    if is_bash:
-        posix = re.sub(r"(^|[;&|\n]\s*)source\s+", r"\1. ", setup)
-        if not _BASHISM.search(posix):
-            setup, is_bash = posix, False
     if is_bash and lasting:
         if result.is_nested or result.workload == "mpi":
             return replace(result, command=whole)
@@ -344,7 +342,7 @@ def _with_setup(
             why = "the shell before it is bash's, and each process runs it"
             command = (program, "-c", f"{setup}\n{body}")
             return replace(result, command=command, changes=(*result.changes, why))
-        return replace(result, command=whole)
+        return replace(result, command=tuple(word.strip() for word in whole))
     is_chained = commands[-1].after == "&&"
     if goes_on and is_bash:  # a shell of its own, whose last command says whether it failed
         setup += "" if is_chained else f"\ntrue  {_GOES_ON}"
