@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import commands, entrypoints, shell
+from allranks.convert import commands, entrypoints, mpi_hosts, shell
 from allranks.convert.pods import TRAINER, is_set_by_job
 from allranks.errors import InputError
 from allranks.k8s import quantity
@@ -186,6 +186,8 @@ def _command(
     words = tuple(_expanded(word, variables) for word in _words(theirs))
     if not theirs.get("command") and not entrypoints.runs_its_arguments(words):
         words = (*entrypoints.of(str(theirs.get("image") or "")), *words)
+    if role == names.ROLE_LAUNCHER:
+        words = tuple(map(mpi_hosts.without_hosts, words))
     program = commands.read(words, (), variables)
     is_taken_apart = program.runner is commands.Runner.TORCHRUN or bool(program.setup)
     expected = program.command if is_taken_apart else words

@@ -6,14 +6,15 @@ from allranks.convert import compare, original
 from allranks.convert.original import mpi
 
 
-def _release(container: dict[str, Any]) -> dict[str, Any]:
+def _release(container: dict[str, Any], role: str = "node") -> dict[str, Any]:
     """A Job of a release with one pod, whose container is named as ours are."""
     spec = {"containers": [{"name": "trainer", "image": "x:1", **container}]}
-    labels = {"allranks.dev/role": "node"}
+    labels = {"allranks.dev/role": role}
     template = {"metadata": {"labels": labels}, "spec": spec}
     return {"kind": "Job", "spec": {"completions": 1, "template": template}}
 
 
+_HOSTS = "H=`cat /etc/volcano/worker.host`; /usr/sbin/sshd; mpiexec"
 _MNIST = ("/opt/pytorch-mnist/mnist.py",)
 
 
@@ -64,6 +65,11 @@ def test_the_same_by_other_words_is_no_difference() -> None:
     theirs = _original({"command": script})
     ours = _release({"args": ["python", "b/train.py"]})
     assert [] == compare.differences([theirs], [ours])
+    theirs = original.Pod("job-0", "launcher", 0, theirs.spec, "main", world=1, ranks=1)
+    theirs.spec["containers"][0]["command"] = ["sh", "-c", f"{_HOSTS} --host ${{H}} -np 2 ./a"]
+    ours = _release({"args": ["sh", "-c", "mpiexec -np 2 ./a"]}, "launcher")
+    assert [] == compare.differences([theirs], [ours])
+    theirs = _original({"command": script})
     ours = _release({"args": ["python", "b/other.py"]})
     assert ["command"] == [item.what for item in compare.differences([theirs], [ours])]
 
