@@ -107,6 +107,10 @@ _RUNNERS = {
 _OF_RANKS = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK", "PET_*")
 # Words that run another command as it is.
 _WRAPPERS = ("exec", "nohup", "time", "command", "stdbuf", "unbuffer", "tini", "dumb-init", "env")
+_KEPT = (
+    "the script ends with what only keeps its pod, so that no pod ever ends or gives back its GPUs"
+    ": leave that out where the run shall be done"
+)
 # What a setup leaves behind for the command: it must run in the same shell.
 _LASTING = re.compile(
     r"(?:^|[;&|\n])\s*(?:export|cd|source|\.|set|ulimit|umask|unset|conda|eval|module)\b"
@@ -254,9 +258,11 @@ def _starts_ranks(command: shell.Command) -> bool:
 def _whole(words: tuple[str, ...], text: str) -> Program:
     """A script as it is: each process runs it, or each pod where it starts processes itself."""
     parsed = shell.parse(text) or []
+    is_kept = len(parsed) > 1 and preparation.keeps_pod(_texts(parsed[-1]))
+    kept = (_KEPT,) if is_kept else ()
     runners = [_runner(_unwrapped(_texts(command))[1]) for command in parsed]
     if any(runner in (Runner.MPIRUN, Runner.HOROVODRUN) for runner in runners):
-        return Program(Runner.MPIRUN, words)
+        return Program(Runner.MPIRUN, words, notes=kept)
     if not parsed and mentions((text,), ("mpirun", "mpiexec")):
         return Program(Runner.MPIRUN, words)
     nested = any(runner is not Runner.PLAIN for runner in runners)
@@ -271,8 +277,8 @@ def _whole(words: tuple[str, ...], text: str) -> Program:
             "the script starts torchrun itself, between other commands: each pod runs the script "
             "once, as before"
         )
-        return Program(Runner.NESTED, words, notes=(note,))
-    return Program(Runner.PLAIN, words)
+        return Program(Runner.NESTED, words, notes=(note, *kept))
+    return Program(Runner.PLAIN, words, notes=kept)
 
 
 def _texts(command: shell.Command) -> list[str]:

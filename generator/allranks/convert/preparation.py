@@ -45,6 +45,14 @@ def is_afterwards(program: str) -> bool:
     return program in _AFTERWARDS
 
 
+def keeps_pod(words: Sequence[str]) -> bool:
+    """Whether a command only keeps its pod: ``sleep infinity``, ``tail -f /dev/null``."""
+    program, first = (*(word.rpartition("/")[2] for word in words[:2]), "", "")[:2]
+    return (program == "sleep" and first in ("infinity", "inf")) or (
+        program == "tail" and first.startswith(("-f", "-F", "--follow"))
+    )
+
+
 def may_train(words: Sequence[str]) -> bool:
     """Whether words may be what a script is for: Python that runs a file, or a module of a name.
 

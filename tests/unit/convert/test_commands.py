@@ -303,6 +303,13 @@ def test_a_training_before_something_else_is_no_setup(text: str) -> None:
     assert (words, "") == (list(commands.read(words).command), commands.read(words).setup)
 
 
+@pytest.mark.parametrize("last", ["sleep infinity", "tail -f /dev/null", "echo done"])
+def test_what_keeps_a_pod_is_said(last: str) -> None:
+    """A run whose pods never end is never done, and holds its GPUs."""
+    notes = commands.read(["bash", "-c", f"torchrun t.py && {last}"]).notes
+    assert (last != "echo done") == any("only keeps its pod" in note for note in notes)
+
+
 def test_a_file_of_bash_is_read_by_bash() -> None:
     """Ranks of torchrun read it in bash, and what each shell can read stays a setup."""
     program = commands.read(["bash", "-c", "source ./env.sh\ntorchrun t.py"])
