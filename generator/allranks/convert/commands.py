@@ -336,6 +336,7 @@ def _with_setup(
     is_bash = posix is None
     setup = setup if posix is None else posix
     lasting = bool(_LASTING.search(setup)) or any(command.assignments for command in commands)
+    is_chained = commands[-1].after == "&&"
     if is_bash and lasting:
         if result.is_nested or result.workload == "mpi":
             return replace(result, command=whole)
@@ -346,10 +347,10 @@ def _with_setup(
                 else f"exec {as_shell(result.command)}"
             )
             why = "the shell before it is bash's, and each process runs it"
-            command = (program, "-c", f"{setup}\n{body}")
+            text = f"{setup} && {{ {body}; }}" if is_chained else f"{setup}\n{body}"
+            command = (program, "-c", text if goes_on else f"set -e\n{text}")
             return replace(result, command=command, changes=(*result.changes, why))
         return replace(result, command=tuple(word.strip() for word in whole))
-    is_chained = commands[-1].after == "&&"
     if goes_on and is_bash:  # a shell of its own, whose last command says whether it failed
         setup += "" if is_chained else f"\ntrue  {_GOES_ON}"
     elif goes_on:

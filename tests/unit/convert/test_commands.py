@@ -315,6 +315,9 @@ def test_a_file_of_bash_is_read_by_bash() -> None:
     program = commands.read(["bash", "-c", "source ./env.sh\ntorchrun t.py"])
     expected = ["bash", "-c", "source ./env.sh\nexec python3 -u t.py"]
     assert (expected, "") == (list(program.command), program.setup)
+    program = commands.read(["bash", "-c", "set -e\nsource ./env.sh && torchrun t.py"])
+    text = "set -e\nsource ./env.sh && { exec python3 -u t.py; }"  # which goes on where it did
+    assert ["bash", "-c", text] == list(program.command)
     program = commands.read(["bash", "-c", "pip install a && source /v/bin/activate && ./t"])
     assert (["./t"], "pip install a && . /v/bin/activate\n") == (
         list(program.command),
