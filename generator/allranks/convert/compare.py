@@ -189,8 +189,9 @@ def _command(
     if role == names.ROLE_LAUNCHER:
         words = tuple(map(mpi_hosts.without_hosts, words))
     program = commands.read(words, (), variables)
-    is_taken_apart = program.runner is commands.Runner.TORCHRUN or bool(program.setup)
-    expected = program.command if is_taken_apart else words
+    expected = program.command if program.runner is commands.Runner.TORCHRUN else words
+    # Where a chart has a setup, a script may be one and its last command; a role has none.
+    forms = (expected, program.command) if program.setup else (expected,)
     args = texts(ours.get("args"))
     if role == names.ROLE_LAUNCHER and args and args[0].isdigit():
         args = args[1 + int(args[0]) :]
@@ -203,7 +204,7 @@ def _command(
         {name: value for name, value in env.items() if not is_set_by_job(name, workload)}
         for env in (variables, _plain_env(ours) | dict(pod.env))
     )
-    if _run_words(expected, known) != _run_words(args, own):
+    if _run_words(args, own) not in [_run_words(form, known) for form in forms]:
         yield Difference(role, "command", commands.as_shell(expected), commands.as_shell(args))
 
 
