@@ -257,7 +257,7 @@ def check_ends(sets: Sequence[PodSet], kind: str) -> None:
             continue
         sign = f"it runs {server[0]}" if server else "its readiness is asked for"
         raise InputError(
-            f"{sign}, so it serves a model, and allranks runs jobs that end",
+            f"{sign}, so it serves, and allranks runs jobs that end",
             path=dotted((*podset.path, "spec", "containers", podset.index)),
             hint=f"keep the {kind} for it",
         )

@@ -86,7 +86,7 @@ def test_a_group_that_serves_is_refused(words: str) -> None:
     """Whatever its pods are told of each other, a server never ends."""
     own = f"{words}, env: [{{name: MASTER_ADDR, value: $(LWS_LEADER_ADDRESS)}}]"
     problem = refusal(GROUP.replace("[torchrun, --nnodes=2, a.py]", own))
-    assert "serves a model, and allranks runs jobs that end" in problem.message
+    assert "so it serves, and allranks runs jobs that end" in problem.message
 
 
 def test_the_job_in_a_wrapper_is_converted() -> None:
