@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import deepspeed_words, shell, torchrun_words
+from allranks.convert import deepspeed_words, preparation, shell, torchrun_words
 from allranks.convert.references import expanded, has_reference, in_shell, number
 
 if TYPE_CHECKING:
@@ -107,9 +107,9 @@ _RUNNERS = {
 _OF_RANKS = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK", "PET_*")
 # Words that run another command as it is.
 _WRAPPERS = ("exec", "nohup", "time", "command", "stdbuf", "unbuffer", "tini", "dumb-init", "env")
-# What a shell has that POSIX sh has not.
-_BASHISM = re.compile(
-    r"\[\[|^\s*(?:source|declare|shopt|function)\b|<\(|<<<|\$\{[^}]*[/^,]|=\(", re.MULTILINE
+_KEPT = (
+    "the script ends with what only keeps its pod, so that no pod ever ends or gives back its GPUs"
+    ": leave that out where the run shall be done"
 )
 # What a setup leaves behind for the command: it must run in the same shell.
 _LASTING = re.compile(
@@ -226,6 +226,10 @@ def _of_script(words: Sequence[str], env: Mapping[str, str]) -> Program:
         and bool(main.words)
         and not shell.does_itself(main.program, text)
     )
+    if not places and before:  # what stands before may be what the pods are for, and no setup
+        earlier = (_unwrapped(_texts(command))[1] for command in before)
+        is_last = preparation.is_afterwards(main.program)
+        ok = ok and not is_last and not any(map(preparation.may_train, earlier))
     if not ok:
         return _whole(whole, text)
     result = _of_shell_command(main, program, variables)
@@ -254,9 +258,11 @@ def _starts_ranks(command: shell.Command) -> bool:
 def _whole(words: tuple[str, ...], text: str) -> Program:
     """A script as it is: each process runs it, or each pod where it starts processes itself."""
     parsed = shell.parse(text) or []
+    is_kept = len(parsed) > 1 and preparation.keeps_pod(_texts(parsed[-1]))
+    kept = (_KEPT,) if is_kept else ()
     runners = [_runner(_unwrapped(_texts(command))[1]) for command in parsed]
     if any(runner in (Runner.MPIRUN, Runner.HOROVODRUN) for runner in runners):
-        return Program(Runner.MPIRUN, words)
+        return Program(Runner.MPIRUN, words, notes=kept)
     if not parsed and mentions((text,), ("mpirun", "mpiexec")):
         return Program(Runner.MPIRUN, words)
     nested = any(runner is not Runner.PLAIN for runner in runners)
@@ -271,8 +277,8 @@ def _whole(words: tuple[str, ...], text: str) -> Program:
             "the script starts torchrun itself, between other commands: each pod runs the script "
             "once, as before"
         )
-        return Program(Runner.NESTED, words, notes=(note,))
-    return Program(Runner.PLAIN, words)
+        return Program(Runner.NESTED, words, notes=(note, *kept))
+    return Program(Runner.PLAIN, words, notes=kept)
 
 
 def _texts(command: shell.Command) -> list[str]:
@@ -326,12 +332,11 @@ def _with_setup(
             commands = commands[1:]
             if not commands:
                 return result
-    is_bash = _base(program) != "sh" and bool(_BASHISM.search(setup))
+    posix = preparation.for_each_shell(setup) if _base(program) != "sh" else setup
+    is_bash = posix is None
+    setup = setup if posix is None else posix
     lasting = bool(_LASTING.search(setup)) or any(command.assignments for command in commands)
-    if is_bash:
-        posix = re.sub(r"(^|[;&|\n]\s*)source\s+", r"\1. ", setup)
-        if not _BASHISM.search(posix):
-            setup, is_bash = posix, False
+    is_chained = commands[-1].after == "&&"
     if is_bash and lasting:
         if result.is_nested or result.workload == "mpi":
             return replace(result, command=whole)
@@ -342,10 +347,10 @@ def _with_setup(
                 else f"exec {as_shell(result.command)}"
             )
             why = "the shell before it is bash's, and each process runs it"
-            command = (program, "-c", f"{setup}\n{body}")
+            text = f"{setup} && {{ {body}; }}" if is_chained else f"{setup}\n{body}"
+            command = (program, "-c", text if goes_on else f"set -e\n{text}")
             return replace(result, command=command, changes=(*result.changes, why))
-        return replace(result, command=whole)
-    is_chained = commands[-1].after == "&&"
+        return replace(result, command=tuple(word.strip() for word in whole))
     if goes_on and is_bash:  # a shell of its own, whose last command says whether it failed
         setup += "" if is_chained else f"\ntrue  {_GOES_ON}"
     elif goes_on:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import commands, shell
+from allranks.convert import commands, entrypoints, mpi_hosts, shell
 from allranks.convert.pods import TRAINER, is_set_by_job
 from allranks.errors import InputError
 from allranks.k8s import quantity
@@ -184,8 +184,14 @@ def _command(
     """What the processes run: torchrun taken off there, our entry taken off here."""
     variables = _plain_env(theirs) | dict(pod.env)
     words = tuple(_expanded(word, variables) for word in _words(theirs))
+    if not theirs.get("command") and not entrypoints.runs_its_arguments(words):
+        words = (*entrypoints.of(str(theirs.get("image") or "")), *words)
+    if role == names.ROLE_LAUNCHER:
+        words = tuple(map(mpi_hosts.without_hosts, words))
     program = commands.read(words, (), variables)
     expected = program.command if program.runner is commands.Runner.TORCHRUN else words
+    # Where a chart has a setup, a script may be one and its last command; a role has none.
+    forms = (expected, program.command) if program.setup else (expected,)
     args = texts(ours.get("args"))
     if role == names.ROLE_LAUNCHER and args and args[0].isdigit():
         args = args[1 + int(args[0]) :]
@@ -198,7 +204,7 @@ def _command(
         {name: value for name, value in env.items() if not is_set_by_job(name, workload)}
         for env in (variables, _plain_env(ours) | dict(pod.env))
     )
-    if _run_words(expected, known) != _run_words(args, own):
+    if _run_words(args, own) not in [_run_words(form, known) for form in forms]:
         yield Difference(role, "command", commands.as_shell(expected), commands.as_shell(args))
 
 
@@ -208,6 +214,7 @@ def _run_words(words: Sequence[str], variables: Mapping[str, str]) -> tuple[str,
     if run_words[:2] == ["sh", "-c"] and len(run_words) > 4 and run_words[3] == "sh":  # noqa: PLR2004
         run_words = run_words[4:]
     if len(run_words) == 3 and run_words[1] in ("-c", "-lc"):  # noqa: PLR2004
+        run_words[2] = run_words[2].strip()
         body = run_words[2].strip().removeprefix("exec ")
         parsed = shell.parse(body)
         if parsed and len(parsed) == 1 and not parsed[0].assignments:
@@ -265,7 +272,7 @@ def _pod_facets(spec: Mapping[str, Any]) -> dict[str, Any]:
 def _facets(spec: Mapping[str, Any], container: Mapping[str, Any]) -> dict[str, Any]:
     facets: dict[str, Any] = {key: container[key] for key in _OF_CONTAINER if container.get(key)}
     image = str(container.get("image") or "")
-    facets["image"] = image
+    facets["image"] = _image(image)
     facets["image pulled"] = container.get("imagePullPolicy") or _pull_policy(image)
     for entry in items(container, "env"):
         name = str(entry.get("name"))
@@ -278,6 +285,13 @@ def _facets(spec: Mapping[str, Any], container: Mapping[str, Any]) -> dict[str, 
     for key, value in context.items():
         facets[f"security {key}"] = value
     return facets
+
+
+def _image(image: str) -> str:
+    """An image's name as it is pulled: what has a digest is not asked for by its tag."""
+    rest, at, digest = image.partition("@")
+    head, slash, last = rest.rpartition("/")
+    return f"{head}{slash}{last.partition(':')[0]}{at}{digest}" if at else image
 
 
 def _pull_policy(image: str) -> str:

@@ -29,6 +29,10 @@ RUN_POLICY: tuple[Rule, ...] = (
 )
 # Exit codes that were no reason to try again, under the restart policy ExitCode.
 PERMANENT = tuple(range(1, 128))
+_NEVER = (
+    "without a restartPolicy it is Never to the old operator: the job fails with its first pod "
+    "that does, as it did; set runPolicy.backoffLimit to try again"
+)
 _SECONDS = ("activeDeadlineSeconds", "backoffLimit")
 
 
@@ -79,13 +83,16 @@ def run_policy(fields: Fields, path: FieldPath) -> None:
         fields.carry(seconds, ("scheduling", "gangTimeoutSeconds"))
 
 
-def restart_policy(fields: Fields, path: FieldPath, *, gives_up: bool = True) -> None:
+def restart_policy(
+    fields: Fields, path: FieldPath, *, gives_up: bool = True, is_never: bool = False
+) -> None:
     """Carry a replica spec's restart policy, which says whether a pod that failed is tried again.
 
     Args:
         fields: the object.
         path: the policy.
         gives_up: whether Never means that the job fails with the pod.
+        is_never: whether the operator takes a policy that is not there for Never.
     """
     policy = fields.get(*path)
     limit = fields.values.get("runPolicy", {}).get("backoffLimit")
@@ -93,6 +100,9 @@ def restart_policy(fields: Fields, path: FieldPath, *, gives_up: bool = True) ->
         if limit is None and gives_up:
             fields.put(("runPolicy", "backoffLimit"), 0, path)
         fields.say(path, Outcome.CARRIED, "runPolicy.backoffLimit")
+    elif policy is None and is_never and limit is None:
+        fields.put(("runPolicy", "backoffLimit"), 0)
+        fields.note(_NEVER)
     elif policy == "ExitCode":
         fields.put(("runPolicy", "fatalExitCodes"), list(PERMANENT), path)
         fields.change(path, "codes from 1 to 127 are not tried again", "runPolicy.fatalExitCodes")

@@ -65,6 +65,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         job.check_containers(fields, worker)
         sizes: tuple[FieldPath, ...] = ((*_GROUP, "size"),)
         sets.append(PodSet("worker", max(size, 1), worker, fields.mapping(*worker), sizes=sizes))
+    podsets.check_ends(sets, KIND)
     try:
         shape = podsets.shape(sets, KIND, context.entrypoint)
     except InputError:

@@ -284,7 +284,8 @@ def _settings(fields: Fields, dialect: _Dialect) -> None:
     for role in ("Launcher", "Worker"):
         path: FieldPath = ("spec", "mpiReplicaSpecs", role, "restartPolicy")
         if role == "Launcher":
-            kubeflow.restart_policy(fields, path)
+            is_v1 = fields.text("apiVersion") == "kubeflow.org/v1"  # in v2beta1 it is OnFailure
+            kubeflow.restart_policy(fields, path, is_never=is_v1)
         else:
             fields.change(
                 path, "a worker that is lost is replaced with the run", "runPolicy.backoffLimit"

@@ -50,7 +50,7 @@ def take_out(target: Rewrite, shape: Shape) -> list[FieldPath]:
     for key in ("command", "args"):
         here: FieldPath = (*launcher.path, "spec", "containers", launcher.index, key)
         for index, word in enumerate(fields.words(*here)):
-            text = _without_hosts(word)
+            text = without_hosts(word)
             if text != word:
                 target.put((*to, key, index), text)
                 rewritten.append((*here, index))
@@ -65,8 +65,12 @@ def take_out(target: Rewrite, shape: Shape) -> list[FieldPath]:
     return rewritten
 
 
-def _without_hosts(text: str) -> str:
-    """A launcher's script without the lists of hosts, and without sshd."""
+def without_hosts(text: str) -> str:
+    """A launcher's script without the lists of hosts, and without sshd.
+
+    Args:
+        text: the script; anything else stays as it is.
+    """
     parsed = shell.parse(text)
     if parsed is None or not any(command.program in _MPIRUNS for command in parsed):
         return text

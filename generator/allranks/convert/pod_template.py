@@ -464,7 +464,7 @@ class _Reader:
                     fields.say(here, Outcome.CARRIED, "gpusPerNode")
                 elif name == resource:
                     fields.leave(here, "Kubernetes wants a device's request to be its limit")
-                elif is_gpu(name) and _count(amount) == 0:
+                elif is_gpu(name) and _text(amount).strip("0") == "":
                     fields.say(here, Outcome.CARRIED, "no GPU")
                 else:
                     self._amount(here, kind, name, amount, amounts)

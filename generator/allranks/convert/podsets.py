@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks.convert import commands, pods
 from allranks.convert.commands import Runner
+from allranks.convert.verdicts import dotted
 from allranks.errors import InputError
 from allranks.k8s import fields as k8s
 
@@ -41,8 +42,14 @@ RANKS = (
     "LOCAL_WORLD_SIZE",
 )
 _TENSORFLOW_WORDS = ("TF_CONFIG", "--job_name", "--ps_hosts", "--worker_hosts")
-_JAX_WORDS = ("JAX_COORDINATOR_ADDRESS", "JAX_PROCESS_ID", "jax.distributed")
+_JAX_WORDS = ("COORDINATOR_ADDRESS", "JAX_PROCESS_ID", "jax.distributed")
 _FIRST_AND_OTHERS = 2
+# Programs that serve a model, and never end by themselves.
+_SERVERS = re.compile(
+    r"(?<![\w.-])(?:vllm serve|vllm\.entrypoints\.[\w.]+|sglang\.launch_server|djl-serving"
+    r"|tritonserver|trtllm-serve|text-generation-launcher|llama-server|lmdeploy serve|ray start)"
+    r"(?![\w-])"
+)
 _TPU = "google.com/tpu"
 _ROLES = {
     "chief": "Chief",
@@ -231,6 +238,29 @@ def shape(sets: Sequence[PodSet], kind: str, entrypoint: Sequence[str] = ()) -> 
         path="spec",
         hint=f"keep the {kind} for it, or give each of them an object of its own",
     )
+
+
+def check_ends(sets: Sequence[PodSet], kind: str) -> None:
+    """Refuse pods that serve a model: a job is done when its ranks are.
+
+    Args:
+        sets: the sets of an object whose pods may run for ever.
+        kind: its kind.
+
+    Raises:
+        InputError: one of them serves.
+    """
+    for podset in sets:
+        server = _SERVERS.search(" ".join(" ".join(podset.words).split()))
+        is_probed = bool(podset.main.get("readinessProbe"))
+        if server is None and not (is_probed and podset.program().runner is Runner.PLAIN):
+            continue
+        sign = f"it runs {server[0]}" if server else "its readiness is asked for"
+        raise InputError(
+            f"{sign}, so it serves, and allranks runs jobs that end",
+            path=dotted((*podset.path, "spec", "containers", podset.index)),
+            hint=f"keep the {kind} for it",
+        )
 
 
 def _check_devices(sets: Sequence[PodSet], kind: str) -> None:

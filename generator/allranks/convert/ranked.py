@@ -83,7 +83,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         )
     kubeflow.run_policy(fields, ("spec", "runPolicy"))
     for role in own_roles:
-        kubeflow.restart_policy(fields, (*role.replicas[:-1], "restartPolicy"))
+        here: FieldPath = (*role.replicas[:-1], "restartPolicy")
+        kubeflow.restart_policy(fields, here, is_never=kind != "PaddleJob")  # that: OnFailure
     return finish.conversion(fields)
 
 

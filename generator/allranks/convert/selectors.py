@@ -1,7 +1,8 @@
-"""Terms that select a job's own pods by labels which its old controller gave them.
+"""Parts of affinities that would be of no use, or in the way: keys and labels that nobody knows.
 
 A pod that must stand beside one with ``training.kubeflow.org/job-name: bert`` waits for ever where
-no pod has that label. Such terms of affinities and of spread constraints are left out.
+no pod has that label, which its old controller gave it. Such terms of affinities and of spread
+constraints are left out, and so are keys that Kubernetes does not have.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from allranks.convert.verdicts import FieldPath, Fields
 
@@ -22,6 +23,7 @@ _GIVEN = (
     *("statefulset.kubernetes.io/", "apps.kubernetes.io/", "pytorch-job-name", "tf-job-name"),
     *("pytorch-replica-", "tf-replica-", "mpi-job-name", "mpi_job_name", "mpi_role_type"),
 )
+_AFFINITIES = ("nodeAffinity", "podAffinity", "podAntiAffinity")
 _LISTS = (
     "requiredDuringSchedulingIgnoredDuringExecution",
     "preferredDuringSchedulingIgnoredDuringExecution",
@@ -29,11 +31,16 @@ _LISTS = (
 
 
 def take_out(fields: Fields) -> None:
-    """Take terms that select the job's own pods by such labels out of the values.
+    """Take such keys, and terms that select the job's own pods by such labels, out of the values.
 
     Args:
         fields: the object, converted.
     """
+    for to, known in list(_unknown(fields.values, ())):
+        why = f"Kubernetes has no such key there, but {', '.join(known)}"
+        fields.leave(_source(fields, to), why)
+        k8s.at(fields.values, *map(str, to[:-1])).pop(to[-1])
+        _prune(fields.values, to[:-1])
     for to, terms in list(_lists(fields.values, ())):
         name = fields.text("metadata", "name")
         keys = [_key_of_own(term, name) for term in terms]
@@ -45,6 +52,24 @@ def take_out(fields: Fields) -> None:
         if any(keys):
             terms[:] = [term for term, key in zip(terms, keys, strict=True) if not key]
             _prune(fields.values, to)
+
+
+def _unknown(node: Any, path: FieldPath) -> Iterator[tuple[FieldPath, Sequence[str]]]:
+    """The keys of affinities that Kubernetes does not have, with those that it has there."""
+    if not isinstance(node, dict):
+        return
+    for key, value in node.items():
+        here: FieldPath = (*path, key)
+        if key != "affinity" or path[-1:] not in (("scheduling",), ("spec",)):
+            yield from _unknown(value, here)
+            continue
+        for kind, own in k8s.mapping(value).items():
+            if kind not in _AFFINITIES:
+                yield (*here, kind), _AFFINITIES
+            else:
+                for when in k8s.mapping(own):
+                    if when not in _LISTS:
+                        yield (*here, kind, when), _LISTS
 
 
 def _prune(values: dict[str, Any], path: FieldPath) -> None:

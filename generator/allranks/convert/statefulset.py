@@ -45,6 +45,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     """
     fields = Fields(manifest, rules=_RULES, unknown=f"a {KIND} has no such field")
     podset = job.replicas_of(fields, ("spec",), "its pods")
+    podsets.check_ends([podset], KIND)
     shape = podsets.shape([podset], KIND, context.entrypoint)
     if shape.key is None:
         raise InputError(

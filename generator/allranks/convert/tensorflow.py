@@ -69,7 +69,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     kubeflow.run_policy(fields, ("spec",))
     kubeflow.run_policy(fields, ("spec", "runPolicy"))
     for role in own_roles:
-        kubeflow.restart_policy(fields, (*role.replicas[:-1], "restartPolicy"))
+        kubeflow.restart_policy(fields, (*role.replicas[:-1], "restartPolicy"), is_never=True)
     return finish.conversion(fields)
 
 

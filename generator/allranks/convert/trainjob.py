@@ -321,9 +321,9 @@ def _workers(target: Rewrite, runtime: _Runtime, specs: str) -> FieldPath:
     """Write its pods as the workers of another kind; where their template stands there."""
     if runtime.trainer is None:
         raise InputError(
-            f"{runtime.title} has no replicated job {runtimes.NODE}",
+            f"none of the replicated jobs of {runtime.title} is said to train",
             path="spec.runtimeRef.name",
-            hint="give the whole runtime with --runtime",
+            hint=f"label the one that does with {_STEP}: trainer, or call it {runtimes.NODE}",
         )
     worker: FieldPath = ("spec", specs, "Worker")
     template: FieldPath = (*worker, "template")

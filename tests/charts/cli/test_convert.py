@@ -143,8 +143,6 @@ DIFFERENCES = {
     "pretrain": ["node: env FIRST", "node: env SET", "node: mount /ckpt"],
     # Volcano gives the priority to the gang, and a claim of the job's own a name of its own.
     "gang": ["node: priorityClassName", "node: mount /ckpt"],
-    # The chart lists the hosts, and starts sshd.
-    "hosts": ["launcher: command"],
     # A shell makes JAX's variables of ours.
     "spmd": ["worker: command"],
 }

@@ -283,3 +283,43 @@ def test_what_a_rank_is_told_is_read_by_a_rank(text: str, runner: Runner) -> Non
         list(program.command),
         program.setup,
     )
+
+
+WHOLE = [
+    "python train.py && echo done",
+    "python train.py | tee log\n[ ${PIPESTATUS[0]} = 0 ] || exit 1\nsleep infinity",
+    "python -m app.train; aws s3 cp out s3://a/b",
+    "python prepare.py && python train.py",
+    "pip install a; source env.sh; python train.py",
+    "source activate base; python train.py",
+    "for i in {1..3}; do echo $i; done; export A=1; python train.py",
+]
+
+
+@pytest.mark.parametrize("text", WHOLE)
+def test_a_training_before_something_else_is_no_setup(text: str) -> None:
+    """A setup runs once in each pod, without ranks and in `sh`: it may not be what a pod is for."""
+    words = ["bash", "-c", text]
+    assert (words, "") == (list(commands.read(words).command), commands.read(words).setup)
+
+
+@pytest.mark.parametrize("last", ["sleep infinity", "tail -f /dev/null", "echo done"])
+def test_what_keeps_a_pod_is_said(last: str) -> None:
+    """A run whose pods never end is never done, and holds its GPUs."""
+    notes = commands.read(["bash", "-c", f"torchrun t.py && {last}"]).notes
+    assert (last != "echo done") == any("only keeps its pod" in note for note in notes)
+
+
+def test_a_file_of_bash_is_read_by_bash() -> None:
+    """Ranks of torchrun read it in bash, and what each shell can read stays a setup."""
+    program = commands.read(["bash", "-c", "source ./env.sh\ntorchrun t.py"])
+    expected = ["bash", "-c", "source ./env.sh\nexec python3 -u t.py"]
+    assert (expected, "") == (list(program.command), program.setup)
+    program = commands.read(["bash", "-c", "set -e\nsource ./env.sh && torchrun t.py"])
+    text = "set -e\nsource ./env.sh && { exec python3 -u t.py; }"  # which goes on where it did
+    assert ["bash", "-c", text] == list(program.command)
+    program = commands.read(["bash", "-c", "pip install a && source /v/bin/activate && ./t"])
+    assert (["./t"], "pip install a && . /v/bin/activate\n") == (
+        list(program.command),
+        program.setup,
+    )

@@ -6,12 +6,16 @@ from allranks.convert import compare, original
 from allranks.convert.original import mpi
 
 
-def _release(container: dict[str, Any]) -> dict[str, Any]:
+def _release(container: dict[str, Any], role: str = "node") -> dict[str, Any]:
     """A Job of a release with one pod, whose container is named as ours are."""
     spec = {"containers": [{"name": "trainer", "image": "x:1", **container}]}
-    labels = {"allranks.dev/role": "node"}
+    labels = {"allranks.dev/role": role}
     template = {"metadata": {"labels": labels}, "spec": spec}
     return {"kind": "Job", "spec": {"completions": 1, "template": template}}
+
+
+_HOSTS = "H=`cat /etc/volcano/worker.host`; /usr/sbin/sshd; mpiexec"
+_MNIST = ("/opt/pytorch-mnist/mnist.py",)
 
 
 def _original(container: dict[str, Any]) -> original.Pod:
@@ -47,3 +51,37 @@ def test_the_launcher_of_old_mpi_jobs_has_an_account() -> None:
         launcher = next(item for item in mpi.pods(job) if item.role == "launcher")
         accounts[version] = launcher.spec.get("serviceAccountName")
     assert {"v1alpha2": "j-launcher", "v1": "j-launcher", "v2beta1": None} == accounts
+
+
+def test_the_same_by_other_words_is_no_difference() -> None:
+    """A digest with its tag, a known entry point spelt out, and a setup that stands elsewhere."""
+    image = "docker.io/kubeflowkatib/pytorch-mnist"
+    theirs = _original({"image": f"{image}:v1@sha256:ab", "args": ["--epochs=1"]})
+    ours = _release(
+        {"image": f"{image}@sha256:ab", "args": ["python3", *_MNIST, "--epochs=1"]},
+    )
+    assert [] == compare.differences([theirs], [ours])
+    script = ["bash", "-c", "git clone a b\npython b/train.py\n"]
+    theirs = _original({"command": script})
+    for args in (["python", "b/train.py"], script):
+        assert [] == compare.differences([theirs], [_release({"args": args})])
+    theirs = original.Pod("job-0", "launcher", 0, theirs.spec, "main", world=1, ranks=1)
+    theirs.spec["containers"][0]["command"] = ["sh", "-c", f"{_HOSTS} --host ${{H}} -np 2 ./a"]
+    ours = _release({"args": ["sh", "-c", "mpiexec -np 2 ./a"]}, "launcher")
+    assert [] == compare.differences([theirs], [ours])
+    theirs = _original({"command": script})
+    ours = _release({"args": ["python", "b/other.py"]})
+    assert ["command"] == [item.what for item in compare.differences([theirs], [ours])]
+
+
+def test_the_pods_of_a_wrapper_are_those_of_its_job() -> None:
+    """An AppWrapper makes its components, of which one is the job."""
+    container = {"name": "pytorch", "image": "x:1"}
+    specs = {"Worker": {"replicas": 2, "template": {"spec": {"containers": [container]}}}}
+    job: dict[str, Any] = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob"}
+    job |= {"metadata": {"name": "j"}}
+    job |= {"spec": {"pytorchReplicaSpecs": specs}}
+    components = [{"template": {"kind": "Service"}}, {"template": job}]
+    wrapper: dict[str, Any] = {"apiVersion": "workload.codeflare.dev/v1beta2", "kind": "AppWrapper"}
+    wrapper |= {"spec": {"components": components}}
+    assert original.pods(job) == original.pods(wrapper)

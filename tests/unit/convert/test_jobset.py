@@ -92,6 +92,12 @@ def test_programs_of_their_own_are_refused() -> None:
     )
     assert "the pods of driver, workers run programs of their own" in problem.message
     assert "keep the JobSet for it" in problem.hint
+    jax = pods.replace("image: i", "image: i, env: [{name: COORDINATOR_ADDRESS, value: a-0-0.a}]")
+    problem = refusal(
+        "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: a}\nspec:\n"
+        f"  replicatedJobs: [{{name: a, template: {{spec: {{completions: 2, {jax}}}}}}}]\n"
+    )
+    assert "its program is JAX's, which allranks does not start" == problem.message
 
 
 def test_a_torchrun_of_single_nodes_is_said() -> None:

@@ -218,6 +218,39 @@ def test_variables_by_other_names(name: str, variable: str) -> None:
     assert f'{variable}="$MASTER_ADDR' in convert(name).values["command"][2]
 
 
+KINDS_WITHOUT_POLICY = [
+    ("TFJob", "tfReplicaSpecs", "tensorflow", 0),
+    ("XGBoostJob", "xgbReplicaSpecs", "xgboost", 0),
+    ("JAXJob", "jaxReplicaSpecs", "jax", 0),
+    ("PaddleJob", "paddleReplicaSpecs", "paddle", None),
+]
+
+
+@pytest.mark.parametrize(("kind", "specs", "container", "expected"), KINDS_WITHOUT_POLICY)
+def test_a_policy_that_is_not_there(
+    kind: str, specs: str, container: str, expected: int | None
+) -> None:
+    """Its operator took it for Never, but for Paddle's; so the job fails with its first pod."""
+    pod = f"{{spec: {{containers: [{{name: {container}, image: i, command: [./a]}}]}}}}"
+    conversion = converted.text_as_jobs(
+        f"apiVersion: kubeflow.org/v1\nkind: {kind}\nmetadata: {{name: a}}\n"
+        f"spec: {{{specs}: {{Worker: {{replicas: 2, template: {pod}}}}}}}\n"
+    ).conversions[0]
+    assert expected == conversion.values.get("runPolicy", {}).get("backoffLimit")
+    assert (expected == 0) == any("without a restartPolicy" in note for note in conversion.notes)
+
+
+@pytest.mark.parametrize(("version", "expected"), [("v1", 0), ("v2beta1", None)])
+def test_a_launcher_without_a_policy(version: str, expected: int | None) -> None:
+    """It is not started anew by v1, and is by v2beta1."""
+    pod = "template: {spec: {containers: [{name: m, image: i, command: [mpirun, ./a]}]}}"
+    conversion = converted.text_as_jobs(
+        f"apiVersion: kubeflow.org/{version}\nkind: MPIJob\nmetadata: {{name: a}}\n"
+        f"spec: {{mpiReplicaSpecs: {{Launcher: {{{pod}}}, Worker: {{replicas: 2, {pod}}}}}}}\n"
+    ).conversions[0]
+    assert expected == conversion.values.get("runPolicy", {}).get("backoffLimit")
+
+
 def test_an_elastic_job() -> None:
     """dlrover-run is taken off, the range is the master's, limits and envs are the job's."""
     values = convert("gpt").values

@@ -123,6 +123,8 @@ def test_what_no_chart_takes_is_said() -> None:
     conversion = convert(container={"resources": {"limits": {"memory": "180"}}})
     assert ["spec.containers[0].resources.limits.memory"] == lost(conversion)
     assert "resources" not in conversion.values
+    conversion = convert(container={"resources": {"limits": {"nvidia.com/gpu": "${GPUS}"}}})
+    assert ["spec.containers[0].resources.limits.nvidia.com/gpu"] == lost(conversion)
 
 
 def test_variables() -> None:

@@ -25,6 +25,16 @@ def test_nothing_empty_stays() -> None:
     assert {"nodes": 2} == fields.values
 
 
+def test_keys_that_kubernetes_does_not_have_are_said() -> None:
+    """An API server leaves them out or refuses them; a variable of that name is no affinity."""
+    affinity = {"podAffinty": {REQUIRED: []}, "nodeAffinity": {"required": {}, PREFERRED: [1]}}
+    values = {"scheduling": {"affinity": affinity}, "env": {"affinity": {"valueFrom": {}}}}
+    fields = Fields({"metadata": {"name": "bert"}}, values)
+    selectors.take_out(fields)
+    assert {"nodeAffinity": {PREFERRED: [1]}} == fields.values["scheduling"]["affinity"]
+    assert {"affinity": {"valueFrom": {}}} == fields.values["env"]
+
+
 def test_terms_by_labels_of_the_old_controller_are_left_out() -> None:
     """A pod that waits for one with such a label waits for ever; terms for other pods stay."""
     name, role = "training.kubeflow.org/job-name", "training.kubeflow.org/replica-type"

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from tests.converted import lost, refusal, sample, text_as_jobs
 
 EACH = "spec.volumeClaimTemplates[0]"
@@ -77,6 +79,14 @@ def test_what_serves_is_refused() -> None:
         "{containers: [{name: c, image: i, command: [serve]}]}}}\n"
     )
     assert "its pods start no ranks: what serves, or runs for ever, is no job" == problem.message
+
+
+@pytest.mark.parametrize("words", ["[vllm, serve, m]", "[./serve], readinessProbe: {exec: {}}"])
+def test_a_group_that_serves_is_refused(words: str) -> None:
+    """Whatever its pods are told of each other, a server never ends."""
+    own = f"{words}, env: [{{name: MASTER_ADDR, value: $(LWS_LEADER_ADDRESS)}}]"
+    problem = refusal(GROUP.replace("[torchrun, --nnodes=2, a.py]", own))
+    assert "so it serves, and allranks runs jobs that end" in problem.message
 
 
 def test_the_job_in_a_wrapper_is_converted() -> None:

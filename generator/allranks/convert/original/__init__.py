@@ -66,6 +66,7 @@ ORIGINALS: dict[tuple[str, str], str] = {
     ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): "sets:pods_of_leaderworkerset",
     ("batch.volcano.sh", "Job"): "sets:pods_of_volcano",
     ("trainer.kubeflow.org", "TrainJob"): "trainjob:pods",
+    ("workload.codeflare.dev", "AppWrapper"): "appwrapper:pods",
 }
 
 

@@ -1,0 +1,24 @@
+"""The pods of an AppWrapper (v1beta2): those of the job that it wraps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from allranks.convert import original
+from allranks.k8s import fields as k8s
+
+if TYPE_CHECKING:
+    from allranks.convert.original import Pod
+    from allranks.convert.registry import Manifest
+
+
+def pods(manifest: Manifest) -> list[Pod] | None:
+    """The pods of the first component that is a job; None where none is one that is known.
+
+    Args:
+        manifest: the object.
+    """
+    components = k8s.items(manifest, "spec", "components")
+    wrapped = [dict(k8s.mapping(item, "template")) for item in components]
+    known = (original.pods(component, wrapped) for component in wrapped)
+    return next((result for result in known if result is not None), None)
