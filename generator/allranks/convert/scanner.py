@@ -2,7 +2,8 @@
 
 Nothing is expanded and nothing is run. A word keeps the text that it has in the script, with its
 quotes; a statement is what ends with its line (a loop, a function and a here-document included).
-What this cannot read (a quote that is not closed) is said with its line.
+What this cannot read (a quote that is not closed) is said with its line. It is longer than most: a
+grammar is one thing.
 """
 
 from __future__ import annotations
