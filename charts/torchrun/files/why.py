@@ -8,7 +8,7 @@ than it was told: a rank whose Python is stuck in a call answers nothing, and th
     why.py SECONDS    prints one JSON object and the line `allranks-why-done`
 
 It runs in the container as whoever `exec` is, with the image's own Python: standard library, Python
-3.8 or newer.
+3.8 or newer. It is longer than most, because it is the one file that is run there.
 """
 
 import fcntl

@@ -6,7 +6,7 @@ once, and an object may mix them. What the controller did with a field is the me
 something.
 
 Not repeated of it: a c10d rendezvous at an etcd's address, a job whose name no DNS has, GPUs that
-count as none, a pod group of one. It is longer than most: four dialects are one reading of each field.
+count as none, a pod group of one. It is longer than most: each field is read once for all dialects.
 """
 
 from __future__ import annotations
