@@ -1,4 +1,7 @@
-"""`allranks queue`: install, list, show, check, delete and import the queues of teams."""
+"""`allranks queue`: install, list, show, check, delete and import the queues of teams.
+
+It is longer than most: six commands share what they print.
+"""
 
 from __future__ import annotations
 
