@@ -244,7 +244,8 @@ class Ranks(Setup):
         start = mpirun.container(rest)
         if start is not None:
             inside = self._container(rest[start:], main.command.line)
-            rest = rest[:start] + rest[len(rest) - inside :] if inside else rest
+            own = words.by_name(rest[len(rest) - inside :])
+            rest = rest[:start] + own if inside else rest
             wrapped = wrapped if start else []
         inner = self._inner_text(rest)
         if inner is None:

@@ -134,8 +134,6 @@ class Reader(Ranks):
             self.statements = scanner.parse(self.text)
         if not self.statements:
             raise self.refuse(1, "the script runs nothing", "write the command that is to run")
-        if interpreter in ("zsh", "ksh"):
-            self.body.notes.append(f"the script is {interpreter}'s: the image needs it")
         self._check_continued()
         self._collect_constants()
         self._collect_parts()
@@ -148,6 +146,9 @@ class Reader(Ranks):
             self._as_one_process(steps, nested=bool(multi))
         else:
             self._as_ranks(main, steps)
+        if interpreter in ("zsh", "ksh"):
+            who = "the image needs it" if main is None else "bash runs its setup and its command"
+            self.body.notes.append(f"the script is {interpreter}'s: {who}")
         self._finish()
         return self.body
 
@@ -364,10 +365,8 @@ class Reader(Ranks):
         code = _PRINTING.sub("", whole)
         self.set_names.update(re.findall(r"(?:^|[\s;&|(])([A-Za-z_]\w*)\+?=", code, re.MULTILINE))
         self.set_names.update(re.findall(r"\bfor\s+([A-Za-z_]\w*)", whole))
-        has_functions = re.search(r"\w+\s*\(\)|\bfunction\b", self.text) is not None
-        wants_words = words.wants_words(whole) and words.wants_words(self.text)
-        if wants_words and not self.args and not has_functions:
-            line = self._line_with(words.wants_words)
+        line = self._line_of_words() if words.wants_words(whole) and not self.args else 0
+        if line:
             self.say(
                 line,
                 "$1 …",
@@ -390,6 +389,18 @@ class Reader(Ranks):
                 reason = "" if name in read_by_more else "it is only printed"
                 reason = _WITHOUT if name in optional else reason
                 self._say_variable(name, line, reason)
+
+    def _line_of_words(self) -> int:
+        """The first line that reads the words behind the script's name, as functions do not."""
+        rows = [*self.lines]
+        for statement in self.statements:
+            if statement.function:
+                rows[statement.line - 1 : statement.last_line] = [""] * (
+                    statement.last_line - statement.line + 1
+                )
+        if not words.wants_words("\n".join(rows)):
+            return 0
+        return next((n for n, row in enumerate(rows, 1) if words.wants_words(row)), 1)
 
     def _line_with(self, matches: Callable[[str], object]) -> int:
         """The first line that is no comment and of which something is true; 0 for none."""

@@ -32,6 +32,7 @@ _REQUEUES = (
     "runPolicy.backoffLimit start it again"
 )
 _TOKENIZER = re.compile(r"TOKENIZERS?_|_TOKENIZERS?$", re.IGNORECASE)
+_SET = "setup ends where a command fails, and not at an unset variable or within a pipe"
 _RENDEZVOUS = "the launcher lets the ranks meet, and tells each its rank and where rank 0 is"
 # What becomes of a line that calls one of Slurm's programs; the others only ask.
 _TOOLS = {
@@ -150,6 +151,9 @@ class Setup(Steps):
             self.say(statement.line, text, Outcome.CHANGED, "setup", why)
             return f"! command -v {program} >/dev/null || {text}"
         verdict = self._verdict_of(statement, text, program, is_one=is_one)
+        if verdict is not None and program == "set" and is_setup:
+            loses = shell_text.set_of_setup(text)[1]
+            verdict = (Outcome.CHANGED, _SET) if loses else verdict
         if verdict is not None:
             self.say(statement.line, text, verdict[0], to, verdict[1])
         if any(id(command) in self.side for command in statement.commands):
@@ -291,8 +295,8 @@ class Setup(Steps):
         elif program == "trap":
             why = "a pod's ranks get SIGTERM themselves: let the program handle it"
             reason = Outcome.NOT_CARRIED, why
-        elif program == "set" and not shell_text.keeps_going(text):
-            reason = Outcome.CHANGED, "setup ends with the first command that fails anyway"
+        elif program == "set" and shell_text.set_of_setup(text)[0]:
+            pass
         elif program in ("wait", "exit", "set", "exec"):
             reason = Outcome.CHANGED, "setup goes on to the command"
         if reason is None and reads_dropped and statement.commands:
@@ -303,16 +307,21 @@ class Setup(Steps):
     def _with_local_host(self, statement: Statement, command: Command | None) -> str | None:
         """A variable with the head node's name, in a script that starts the ranks of one node."""
         assigned = shell_text.assigned_by(command) if command is not None else []
-        if command is None or len(assigned) != 1 or not words.names_nodes(self.slice(statement)):
+        if command is None or len(assigned) != 1:
             return None
         name, value = assigned[0]
+        is_address = name in words.RENDEZVOUS or shell_text.looks_like_master(name)
+        of_local = is_address and any(other in self.local for other, _ in words.variables(value))
+        if not (of_local or words.names_nodes(self.slice(statement))):
+            return None
         is_array = value.startswith("(")
-        if not (name in words.RENDEZVOUS or shell_text.looks_like_master(name)):
+        if not is_address:
             return None
         is_launcher = self._is_nested_launch() and not is_array
         is_read = name not in words.RENDEZVOUS and self._is_read_by_programs(name)
-        if not (is_launcher or is_read):
+        if not (is_launcher or is_read or of_local):
             return None
+        self.local.add(name)
         host = "(localhost)" if is_array else "localhost"
         return f"export {name}={host}" if command.words else f"{name}={host}"
 
@@ -508,8 +517,8 @@ class Setup(Steps):
         line_words = [
             words.resolve(text, self.constants) or scanner.unquote(text) for text in texts
         ]
-        parsed = images.of_command(line_words)
         program = words.base(texts[0])
+        parsed = images.of_command([program, *line_words[1:]])
         if parsed is None:
             if program in words.UNREAD_CONTAINERS:
                 self.say(line, program, Outcome.NOT_CARRIED, "image", NO_CONTAINERS)
@@ -554,6 +563,8 @@ class Setup(Steps):
 
     def _with_comments(self, number: int, text: str) -> str:
         statement = self.statements[number]
+        if statement.is_simple and statement.commands[0].name == "set":
+            text, _ = shell_text.set_of_setup(text)
         above = self.text[self._comment_start(number) : statement.start]
         rows = [row.strip() for row in above.split("\n") if row.strip().startswith("#")]
         rows = [row for row in rows if not row.startswith(("#SBATCH", "#!"))]
@@ -570,13 +581,8 @@ class Setup(Steps):
             return
         text = "\n".join(parts)
         head = []
-        ends = any(
-            command.name == "set" and not shell_text.keeps_going(self.slice(statement))
-            for statement in self.statements
-            for command in statement.commands
-            if not command.within and not statement.function
-        )
-        if not ends:
+        ends = re.match(r"#!\s*\S+(?:\s+\S+)*\s-[a-z]*e", self.lines[0]) is not None
+        if not (ends or re.match(r"(?:#[^\n]*\n)*set -e\b", text)):
             head.append("set +e  # the script goes on where a command fails")
         if any(
             command.assignments and not command.words

@@ -52,6 +52,7 @@ class Steps(Script):
         if len(inner) > 1 and words.base(inner[0]) == "eval":
             text = self._expanded(scanner.unquote(" ".join(inner[1:])))
             inner = words.unwrapped(self._split(text) or [text])
+        inner = words.by_name(inner)
         program = words.base(inner[0]) if inner else ""
         self._check_ray(command, inner)
         if program in words.FOREIGN_STARTERS and program != "parallel":
@@ -110,7 +111,7 @@ class Steps(Script):
 
     def _srun_step(self, number: int, command: Command, inner: list[str]) -> Step:
         settings, rest = self._srun(inner[1:], command.line)
-        started = inner[len(inner) - len(rest) :] if rest else []
+        started = words.by_name(inner[len(inner) - len(rest) :] if rest else [])
         if not started or self._only_prints(started):
             size, is_multi = self.size, False
         else:
@@ -127,7 +128,8 @@ class Steps(Script):
         """The words that run in a container, where words start one; the words themselves else."""
         if not texts or words.base(texts[0]) not in words.CONTAINERS:
             return texts
-        container = images.of_command([scanner.unquote(text) for text in texts])
+        program = words.base(texts[0])
+        container = images.of_command([program, *map(scanner.unquote, texts[1:])])
         return texts[len(texts) - container.inside :] if container else texts
 
     def _check_counts(self, command: Command, settings: Sequence[Setting]) -> None:

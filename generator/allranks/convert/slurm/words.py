@@ -175,6 +175,7 @@ _NODELIST = re.compile(
     r"SLURM_(?:JOB_|STEP_)?NODELIST|\bscontrol\b(?!\s+show\s+nodes?\b)"
     r"|SLURM_LAUNCH_NODE_IPADDR|SLURMD_NODENAME"
 )
+_LOOKED_UP = re.compile(r"(?:\$\(|`)\s*(?:which|command\s+-v|type\s+-[pP])\s+([\w.+-]+)\s*[)`]")
 _PYTHON = re.compile(r"(?:.*/)?(?:python|pypy)[0-9.]*")
 _VARIABLE = re.compile(
     r"\$(?:\{[#!]?([A-Za-z_][A-Za-z0-9_]*)([^A-Za-z0-9_}][^}]*)?\}|([A-Za-z_][A-Za-z0-9_]*))"
@@ -197,8 +198,16 @@ _ARITHMETIC = re.compile(r"\$\(\((.*)\)\)", re.DOTALL)
 
 
 def base(word: str) -> str:
-    """The program that a word names, without its folder and quotes."""
-    return scanner.unquote(word).rpartition("/")[2]
+    """The program that a word names, without its folder and quotes: also ``$(which torchrun)``."""
+    text = scanner.unquote(word)
+    looked_up = _LOOKED_UP.fullmatch(text)
+    return (looked_up[1] if looked_up is not None else text).rpartition("/")[2]
+
+
+def by_name(words: Sequence[str]) -> list[str]:
+    """Words whose program stands by its name, in place of a question for where it is."""
+    rest = list(words)
+    return [base(rest[0]), *rest[1:]] if rest and _LOOKED_UP.fullmatch(rest[0]) else rest
 
 
 def unwrapped(words: Sequence[str]) -> list[str]:
@@ -231,7 +240,7 @@ def starts_ranks(words: Sequence[str]) -> bool:
 def is_python(words: Sequence[str]) -> bool:
     """Whether words run Python."""
     rest = unwrapped(words)
-    return bool(rest) and _PYTHON.fullmatch(scanner.unquote(rest[0])) is not None
+    return bool(rest) and _PYTHON.fullmatch(base(rest[0])) is not None
 
 
 def runs_python(words_of: Sequence[str]) -> bool:
@@ -240,7 +249,7 @@ def runs_python(words_of: Sequence[str]) -> bool:
 
 
 def _module(texts: Sequence[str]) -> str:
-    if not texts or not _PYTHON.fullmatch(texts[0]):
+    if not texts or not _PYTHON.fullmatch(base(texts[0])):
         return ""
     for at, text in enumerate(texts[1:-1], 1):
         if text == "-m":

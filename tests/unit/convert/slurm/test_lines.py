@@ -291,3 +291,57 @@ def test_lines_beside_a_step_in_the_background_are_run() -> None:
     """`(cd a; srun python b.py) &` starts in the folder."""
     made = _convert(_TASKS, "(cd a; srun python b.py) &", "wait")
     assert "cd a" in made.values["command"][2]
+
+
+def test_a_text_for_bash_c_has_the_variables_that_the_script_puts_into_it() -> None:
+    """Before that shell reads a quote: in single quotes, and with the quotes of their own texts."""
+    outer = "bash -c \"accelerate launch a.py --dir='$NAME' --text=\\\"a '$NAME'\\\" '\\$NAME'\""
+    made = _convert("#SBATCH -n1 --gpus=1", "NAME=x", f"singularity exec a.sif {outer}")
+    assert made.values["command"][2] == (
+        "exec accelerate launch a.py --dir=''\"$NAME\"'' --text=\"a '$NAME'\" '$NAME'"
+    )
+    rows = ("ARGS=\" --split 'a|b'\"", 'CMD=" `pwd`/a.py $ARGS"', "X=\"--name 'c d'\"")
+    launch = "torchrun --nnodes 2 --nproc_per_node 8"
+    nested = _convert(_NODES, *rows, f'srun bash -c "{launch} $CMD"')
+    assert nested.values["command"][2] == "exec python3 -u `pwd`/a.py --split 'a|b'"
+    plain = _convert(_NODES, *rows, f"srun {launch} a.py $X")
+    assert plain.values["command"][2] == "exec python3 -u a.py $X"
+
+
+@pytest.mark.parametrize("asked", ["$(which {})", "`which {}`", "$(command -v {})"])
+def test_a_program_that_is_looked_up_is_that_program(asked: str) -> None:
+    """The script asks where it is, and the pod has its own."""
+    singularity, torchrun = asked.format("singularity"), asked.format("torchrun")
+    made = _convert(_NODES, f"srun {singularity} exec a.sif {torchrun} --nproc_per_node 8 a.py")
+    assert made.values["command"] == ["python3", "-u", "a.py"]
+    assert made.values["gpusPerNode"] == 8
+    assert _verdict(made, "a.sif").outcome is Outcome.NOT_CARRIED
+
+
+def test_an_address_made_of_that_of_the_first_node_is_the_pods_own() -> None:
+    """Where one node starts its ranks itself, a domain behind it would name another machine."""
+    head = "head_node=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)"
+    steps = ("accelerate launch a.py", "accelerate launch b.py")
+    made = _convert("#SBATCH -N1", head, 'export MASTER_ADDR="$head_node.site.edu"', *steps)
+    assert "export MASTER_ADDR=localhost\n" in made.values["script"]
+
+
+def test_words_of_a_function_are_not_those_behind_the_script() -> None:
+    """The others are said, whatever the text says of functions."""
+    rows = ("f() {", '  echo "$1"', "}", "f a", "echo this function needs words")
+    assert "$1 …" not in {verdict.path for verdict in _convert(*rows, "python a.py").verdicts}
+    assert _verdict(_convert(*rows, "python a.py $1"), "$1 …").line == 7
+
+
+def test_setup_ends_where_the_script_says_so() -> None:
+    """`set -e` and `set +e` keep their places; what setup cannot have is said."""
+    made = _convert(_TASKS, "cp a b", "set -euo pipefail", "X=1", "set +e", "srun python a.py $X")
+    assert made.values["setup"].split("\n") == [
+        *("set +e  # the script goes on where a command fails",),
+        *("set -a  # the command reads these variables, too", "cp a b", "set -e", "X=1", "set +e"),
+        "",
+    ]
+    assert "not at an unset variable" in _verdict(made, "set -euo").why
+    whole = _convert("set -eu", "X=1", "source a", "python a.py")
+    assert "set +e" not in whole.values["setup"]
+    assert whole.values["script"] == "#!/bin/bash\nset -eu\npython a.py\n"
