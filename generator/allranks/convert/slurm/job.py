@@ -196,6 +196,10 @@ def _declare_step(job: Draft, setting: Setting) -> None:
         return
     family = next((family for family in resources.FAMILIES if name in family), (name,))
     is_new = not any(other in job.settings for other in family)
+    if is_new and len(family) > 1 and "$" in setting.value:
+        why = f"{setting.value} is known where the script runs: write the number into the values"
+        job.fields.leave((job.key(f"srun --{name}", setting.line),), why)
+        return
     if is_new and (name.startswith("container-") or len(family) > 1):
         _declare(job, [setting])
         return

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.convert import commands, scanner
 from allranks.convert.commands import Runner
 from allranks.convert.slurm import mpirun, options, shell_text, sizes, words
+from allranks.convert.slurm.meeting import Kind, kind_of
 from allranks.convert.slurm.setup import Setup
 from allranks.convert.verdicts import Outcome
 from allranks.humanize import plural
@@ -44,15 +44,9 @@ _OTHER_PORT = 29409
 _PORT = "29510"  # of a launcher inside the chart's own, which has the one before it
 _RESERVED = frozenset(names.RESERVED_ENV)
 _ADDRESS = frozenset({"MASTER_ADDR", "MASTER_PORT"})
-# Numbers of ranks and nodes, which are no address.
-_COUNTS = words.RENDEZVOUS - _ADDRESS - {"MASTER_IP", "MASTER_HOST"}
-# How scripts count the nodes, list them, and take the first.
-_COUNTING = re.compile(r"\bwc\s+-l|\$\{#\w+\[")
 _STARTING = re.compile(
     r"run\b|launch|deepspeed|singularity|apptainer|shifter|docker|podman|enroot|exec\b|\$\(|`"
 )
-_LISTING = re.compile(r"scontrol\s+show\s+hostnames?")
-_FIRST = re.compile(r"\bhead\b|\[0\]|\bsed\b[^|]*\b1p|NR\s*==\s*1|\bhostname\b|--ip-address|read\b")
 # A file that a shell of each rank reads may say of each its rank.
 _SOURCING = re.compile(r"^(?:\.|source)\s", re.MULTILINE)
 _DECIDED = "options of srun's that the script decides on as it runs: write those that you want"
@@ -62,27 +56,6 @@ _WITHOUT_MPI = (
 )
 _COUNT_OF_RANKS = re.compile(r"\s-{1,2}np?[ =](\S+)")
 _ONCE = "every node starts the same, so that it is said once"
-
-
-class _Kind(StrEnum):
-    """What a variable of the nodes is, with the text that a pod has for it."""
-
-    TYPED = ""  # what the script says, as it is
-    COUNT = "$SLURM_NNODES"
-    ADDRESS = "$MASTER_ADDR"
-    UNKNOWN = "?"
-
-
-def _kind_of(name: str, text: str, of_read: set[_Kind]) -> _Kind:
-    """What a statement makes of a variable, by what those of the nodes are that it reads."""
-    if _COUNTING.search(text):
-        return _Kind.COUNT
-    if not words.names_nodes(text) and of_read <= {_Kind.TYPED, _Kind.COUNT}:
-        return _Kind.TYPED
-    is_list = _LISTING.search(text) is not None or _Kind.UNKNOWN in of_read
-    if name in _COUNTS or (is_list and not _FIRST.search(text)):
-        return _Kind.UNKNOWN
-    return _Kind.ADDRESS
 
 
 class Ranks(Setup):
@@ -178,10 +151,25 @@ class Ranks(Setup):
         why = "; ".join(self._changes(main, program)) or "each rank runs it"
         self.say(line, text, Outcome.CHANGED, "command", why)
         self._say_conditional()
+        self._say_asked(text, line)
         for reason in program.lost:
             is_name = reason.startswith(("--role", "--log-dir"))
             outcome = Outcome.CHANGED if is_name else Outcome.NOT_CARRIED
             self.say(line, text, outcome, "", reason)
+
+    def _say_asked(self, typed: str, line: int) -> None:
+        """Say what the script asked once, for all ranks, and each rank asks for itself."""
+        own = " ".join(self.body.command)
+        typed = words.expanded_part(typed)
+        if (self.body.nodes, self.body.procs_per_node) == (1, 1):
+            return
+        if shell_text.differs_by_pod(typed) and shell_text.differs_by_pod(own):
+            why = "each rank asks for itself, and gets another answer: write it into env"
+            self.say(line, "$(…)", Outcome.NOT_CARRIED, "command", why)
+        read = {name for name, _ in words.variables(typed)}
+        for name in sorted(read & words.OF_TASK & {name for name, _ in words.variables(own)}):
+            why = "sbatch has put 0 there, for all ranks; here each has its own"
+            self.say(line, f"${name}", Outcome.CHANGED, "command", why)
 
     def _say_conditional(self) -> None:
         """Say what becomes of options of srun's that stand in a variable."""
@@ -268,6 +256,11 @@ class Ranks(Setup):
     def _without_hosts(self, texts: list[str], line: int) -> list[str]:
         """Words without an mpirun's lists of hosts, which are said."""
         program = words.base(texts[0]) if texts else ""
+        if program == "mpirun_rsh":
+            why = (
+                "it is MVAPICH's, which the mpi chart does not have: write mpirun of an MPI it has"
+            )
+            self.say(line, program, Outcome.NOT_CARRIED, "mpi.implementation", why)
         kept, taken, other = mpirun.without_hosts(texts)
         if taken:
             why = (
@@ -419,26 +412,26 @@ class Ranks(Setup):
         """
         own = _ADDRESS if program.is_nested else _RESERVED
         lines: dict[str, tuple[int, str, set[str]]] = {}
-        kinds: dict[str, _Kind] = {}
+        kinds: dict[str, Kind] = {}
         for statement in self.statements:
             text = self.slice(statement)
             read_here = {name for name, _ in words.variables(text)} & self.meeting
             for name in sorted(self._set_by(statement) & self.meeting):
-                of_read = {kinds.get(other, _Kind.ADDRESS) for other in read_here - {name}}
-                kinds[name] = kind = _kind_of(name, text, of_read)
-                line = f"{name}={kind}" if kind in (_Kind.COUNT, _Kind.ADDRESS) else text
-                lines[name] = (statement.line, line, read_here if kind is _Kind.TYPED else set())
+                of_read = {kinds.get(other, Kind.ADDRESS) for other in read_here - {name}}
+                kinds[name] = kind = kind_of(name, text, of_read)
+                line = f"{name}={kind}" if kind in (Kind.COUNT, Kind.ADDRESS) else text
+                lines[name] = (statement.line, line, read_here if kind is Kind.TYPED else set())
         wanted = [name for name in reads if name in lines.keys() - self.used - own]
         for name in wanted:  # grows
             wanted += (lines[name][2] & lines.keys()) - {*wanted} - own
         for name in wanted:
-            if kinds[name] is _Kind.UNKNOWN:
+            if kinds[name] is Kind.UNKNOWN:
                 why = "it tells of the old cluster's nodes: write what a pod is to read"
                 self.say(lines[name][0], f"${name}", Outcome.NOT_CARRIED, "", why)
         texts = [
             line
             for name, (_, line, _) in lines.items()
-            if name in wanted and kinds[name] is not _Kind.UNKNOWN
+            if name in wanted and kinds[name] is not Kind.UNKNOWN
         ]
         self.body.uses_slurm |= any("SLURM_" in text for text in texts)
         return texts

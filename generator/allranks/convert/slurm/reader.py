@@ -10,6 +10,7 @@ lines.
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from allranks import names
@@ -22,7 +23,7 @@ from allranks.convert.verdicts import Outcome
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from allranks.convert.scanner import Statement
+    from allranks.convert.scanner import Command, Statement
     from allranks.convert.slurm.options import Setting
     from allranks.convert.slurm.script import Body, Step
     from allranks.convert.slurm.sizes import Size
@@ -48,6 +49,11 @@ _SEPARATOR = re.compile(r"[ \t]*[;&](?![;&])[ \t]*")
 _WITHOUT = "the script goes on without it; write it into env to give it"
 # Lines that print, and do nothing else.
 _PRINTING = re.compile(r"^\s*(?:echo|printf)\b[^|>;&`\n]*$", re.MULTILINE)
+# Programs that are Python, or written in it; and lines that run none.
+_RUNS_PYTHON = re.compile(
+    r"\b(?:(?:python|pypy)[0-9.]*|torchrun|accelerate|deepspeed|horovodrun|tune|wandb)\b|\.py\b"
+)
+_NO_CODE = re.compile(r"^\s*(?:#|module\b|ml\b|conda\b|source\b|\.\s|echo\b).*", re.MULTILINE)
 # A test that ends the script where a variable is not set.
 _REQUIRED = re.compile(r"-z\s+\"?\$\{\w+:?-\}\"?[^\n]*(?:\n(?!\s*(?:fi|el)\b)[^\n]*){0,6}?\bexit\b")
 # An srun that is left where a command may stand: in $(…), behind xargs, timeout or parallel, or in
@@ -69,8 +75,6 @@ _OF_ARRAY = "SLURM_ARRAY_"
 _OF_WHO_SUBMITS = frozenset({"USER", "LOGNAME", "SCRATCH", "WORK"})
 # What the variables that modules set are called.
 _OF_MODULES = re.compile(r"^EBROOT|^MKLROOT$|[A-Z0-9]_(?:HOME|ROOT|DIR|PATH|BIN|LIB\w*|INC\w*)$")
-# Files whose variables are known: they activate an environment, or define the command module.
-_ACTIVATES = re.compile(r"(?:\bactivate|/(?:conda|mamba|micromamba|modules?|lmod)\.sh|/profile)$")
 _NO_ARRAY = (
     "a task of an array has it, and the script asks for no array: write `#SBATCH --array=…` "
     "into it, or the variable into env"
@@ -178,6 +182,22 @@ class Reader(Ranks):
                     "something stands behind the backslash, so that the command ends there",
                     "let the backslash be the last character of the line",
                 )
+        for statement in self.statements:
+            for command in statement.commands:
+                self._check_continued_inside(command)
+
+    def _check_continued_inside(self, command: Command) -> None:
+        """Refuse the same in the text of ``bash -c "…"``."""
+        for before, token in pairwise(command.words):
+            if not re.fullmatch(r"-[a-z]*c", before.text):
+                continue
+            for number, (above, row) in enumerate(pairwise(token.text.split("\n"))):
+                if _NOT_CONTINUED.search(above) and re.match(r"\s*--?[A-Za-z]", row):
+                    raise self.refuse(
+                        token.line + number,
+                        "something stands behind the backslash, so that the command ends there",
+                        "let the backslash be the last character of the line",
+                    )
 
     def _foreign(self, interpreter: str) -> Body:
         """A script of another language: it is run as it is, as one process."""
@@ -216,7 +236,7 @@ class Reader(Ranks):
                 "the script starts the ranks of its node itself, so that the pod runs it as "
                 "one process"
             )
-        if not any(map(words.runs_python, self._all_words())):
+        if not _RUNS_PYTHON.search(_NO_CODE.sub("", self.text)):
             body.notes.append(
                 "the script runs no Python: the image needs PyTorch all the same, whose launcher "
                 "starts it"
@@ -255,28 +275,6 @@ class Reader(Ranks):
         """Where a statement ends with what parts it from the next on its line: ``;`` or ``&``."""
         match = _SEPARATOR.match(self.text, statement.end)
         return statement.end if match is None else match.end()
-
-    def _all_words(self) -> list[list[str]]:
-        """Each word of each command, with those behind it; variables have their values.
-
-        So has each word of a text, as of ``sh -c "python a.py"``.
-        """
-        texts = [
-            scanner.unquote(token.text).split()
-            for statement in self.statements
-            for command in statement.commands
-            for token in command.words
-            if " " in token.text
-        ]
-        return [text[at:] for text in texts for at in range(len(text))] + [
-            [
-                words.resolve(token.text, self.constants) or token.text
-                for token in command.words[at:]
-            ]
-            for statement in self.statements
-            for command in statement.commands
-            for at in range(len(command.words))
-        ]
 
     def _last_activation(self) -> int:
         """The last statement before the program that activates something; -1 for none."""
@@ -338,8 +336,9 @@ class Reader(Ranks):
             why = "a pod has no srun: take it off, or write the step as a command of its own"
             line = self._line_with(_SRUN.search)
             self.say(line, "srun", Outcome.NOT_CARRIED, "", why)
-        if _CONTAINER.search(code):
-            line = self._line_with(_CONTAINER.search)
+        in_variable = self._container_in_variable(code)
+        if in_variable or _CONTAINER.search(code):
+            line = self._line_with(in_variable or _CONTAINER.search)
             self.say(line, "singularity", Outcome.NOT_CARRIED, "image", NO_CONTAINERS)
         self._say_own_path()
         asked = _OF_NODES.search(code)
@@ -349,6 +348,23 @@ class Reader(Ranks):
             self.say(line, asked[1].strip(), Outcome.NOT_CARRIED, "", why)
         body.uses_slurm = body.uses_slurm or bool(re.search(r"\bSLURM_", whole))
         self._say_unset(re.sub(r"^\s*#.*$", "", whole, flags=re.MULTILINE))
+
+    def _container_in_variable(self, code: str) -> Callable[[str], object] | None:
+        """What finds `$SINGULARITY exec`, where that variable is such a program; None for none."""
+        names_of = [
+            name
+            for name, texts in self.contents.items()
+            if any(
+                words.base(text.split()[0] if "/" in text else text) in words.CONTAINERS
+                for text in texts
+                if text
+            )
+        ]
+        for name in names_of:
+            pattern = re.compile(rf"\$(?:{name}|\{{{name}\}})\"?\s+(?:-\S+\s+)*(?:exec|run)\s")
+            if pattern.search(code):
+                return pattern.search
+        return None
 
     def _say_own_path(self) -> None:
         """Say that setup, and a command, have another path than the script."""
@@ -456,7 +472,7 @@ class Reader(Ranks):
                 texts = [scanner.unquote(token.text) for token in command.words[:2]]
                 if command.line >= line or len(texts) < 2:  # noqa: PLR2004 - source and the file
                     continue
-                if texts[0] in ("source", ".") and not _ACTIVATES.search(texts[1]):
+                if texts[0] in ("source", ".") and not words.ACTIVATES.search(texts[1]):
                     origins.append(f"the file {shell_text.short(texts[1])} (line {command.line})")
                 elif is_of_module and texts[0] in ("module", "ml") and texts[1] != "purge":
                     origins.append(f"a module (line {command.line})")

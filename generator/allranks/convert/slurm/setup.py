@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.convert import commands, scanner
-from allranks.convert.slurm import images, mpirun, shell_text, singularity_environment, words
-from allranks.convert.slurm.steps import Steps
+from allranks.convert.slurm import images, mpirun, shell_text, words
+from allranks.convert.slurm.variables import Variables
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -16,22 +16,14 @@ if TYPE_CHECKING:
 
     from allranks.convert.scanner import Command, Statement
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_ACTIVATING = frozenset(
-    {"module", "ml", "conda", "mamba", "micromamba", "source", ".", "eval", "spack", "pyenv"}
-)
 _MODULES = ("module", "ml")
 _SUBMIT_DIR = re.compile(r'"?\$\{?SLURM_SUBMIT_DIR\}?"?/?')
 NO_CONTAINERS = "a pod starts no containers: name its image in image, and write what it runs"
-_RESERVED = frozenset(names.RESERVED_ENV)
-_SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|CREDENTIAL", re.IGNORECASE)
-_WITH_PASSWORD = re.compile(r"://[^/\s:@]+:[^/\s@]+@")
 _REQUEUING = re.compile(r"\b(?:scontrol|sbatch)\b")
 _REQUEUES = (
     "a pod has no programs of Slurm's: let the program handle SIGTERM, and "
     "runPolicy.backoffLimit start it again"
 )
-_TOKENIZER = re.compile(r"TOKENIZERS?_|_TOKENIZERS?$", re.IGNORECASE)
 _SET = "setup ends where a command fails, and not at an unset variable or within a pipe"
 _RENDEZVOUS = "the launcher lets the ranks meet, and tells each its rank and where rank 0 is"
 # What becomes of a line that calls one of Slurm's programs; the others only ask.
@@ -74,23 +66,10 @@ _ON_FILES = frozenset(
         *("configure", "make", "cmake", "ninja", "pip", "pip3"),
     }
 )
-# Variables that modules and sourced files set, too, so that the later one counts.
-_OF_SOFTWARE = re.compile(
-    r"MODULEPATH|PYTHONPATH|LD_LIBRARY_PATH|LIBRARY_PATH|CPATH|LD_PRELOAD|CC|CXX|FC|F77|F90"
-    r"|(?:CUDA|ROCM|JAVA|MPI)_(?:HOME|PATH|ROOT)|MKLROOT|CUDA_VISIBLE_DEVICES"
-    r"|(?:OMP|MKL|OPENBLAS)_NUM_THREADS|(?:I_MPI|OMPI|UCX|MPICH|PMIX)_\w+"
-)
 
 
-class Setup(Steps):
+class Setup(Variables):
     """A script whose other statements are sorted."""
-
-    def _is_activation(self, statement: Statement) -> bool:
-        return not statement.function and any(
-            words.base(command.name) in _ACTIVATING
-            for command in statement.commands
-            if command.words
-        )
 
     def _runs_program(self, statement: Statement) -> bool:
         """Whether a statement runs what the job is about."""
@@ -165,7 +144,7 @@ class Setup(Steps):
         self, statement: Statement, text: str, program: str, *, is_one: bool
     ) -> tuple[Outcome, str] | None:
         """What becomes of a statement that is kept; None where it was said already."""
-        if program in _ACTIVATING:
+        if program in words.ACTIVATING:
             why = "what it activates must be in the image, or in a volume at that path"
             return Outcome.CHANGED, why
         if self._runs(statement, words.UNREAD_CONTAINERS):
@@ -193,6 +172,8 @@ class Setup(Steps):
         """Why it matters that each pod runs a statement; "" where it does not."""
         if shell_text.differs_by_pod(text):
             return "each pod runs it, and what it gives may differ between pods"
+        if words.OF_TASK & {name for name, _ in words.variables(text)}:
+            return "each pod has its own number, where the script has 0"
         if self._changes_files(statement):
             return "each pod runs it, and the script ran it once: mind what is shared"
         return ""
@@ -373,63 +354,6 @@ class Setup(Steps):
             for name in assigned
         ) or (words.names_nodes(text) or reads_dropped)
 
-    def _to_env(self, statement: Statement, command: Command) -> bool:
-        """Carry ``export NAME=text`` as a variable."""
-        if command.name != "export" or not shell_text.assigned_by(command) or command.redirections:
-            return False
-        pairs = [self._pair(word.text) for word in command.words[1:]]
-        if None in pairs:
-            return False
-        if self._is_behind_activation(statement) and any(
-            _OF_SOFTWARE.fullmatch(name) for name, _ in filter(None, pairs)
-        ):
-            return False
-        for name, text in filter(None, pairs):
-            self._put_env(statement.line, name, text)
-        return bool(pairs)
-
-    def _is_behind_activation(self, statement: Statement) -> bool:
-        """Whether a statement before this one activates something."""
-        return any(
-            self._is_activation(other) and other.start < statement.start
-            for other in self.statements
-        )
-
-    def _put_env(self, line: int, name: str, text: str) -> None:
-        """Make a variable one of the run."""
-        if singularity_environment.is_of_program(name):
-            return  # said with the whole script (singularity_environment.carry)
-        self.body.env[name] = text
-        self.say(line, name, Outcome.CARRIED, f"env.{name}")
-        is_named_so = _SECRET.search(name) and not _TOKENIZER.search(name)
-        if is_named_so or _WITH_PASSWORD.search(text):
-            self.body.notes.append(
-                f"env.{name} looks like a secret, and all who may read the run's objects can read "
-                "it: put it into a Secret, and name that"
-            )
-
-    def _pair(self, word: str) -> tuple[str, str] | None:
-        """The name and text of ``NAME=text``; None where a value may not say it, or not so."""
-        name, equals, value = word.partition("=")
-        is_free = _NAME.fullmatch(name) is not None and name not in _RESERVED
-        is_free = is_free and not name.startswith(names.RESERVED_ENV_PREFIXES)
-        is_text = not value or scanner.is_static(value)
-        if not equals or not is_free or not is_text or self._is_set_again(name):
-            return None
-        text = scanner.unquote(value)
-        return None if "\0" in text else (name, text)
-
-    def _is_set_again(self, name: str) -> bool:
-        return (
-            sum(
-                other == name
-                for s in self.statements
-                for c in s.commands
-                for other, _ in shell_text.assigned_by(c)
-            )
-            > 1
-        )
-
     @staticmethod
     def _goes_back(statement: Statement) -> bool:
         """Whether a statement goes to the folder that the script is submitted from."""
@@ -472,7 +396,9 @@ class Setup(Steps):
         if statement.function:
             why = "nothing before the step calls it"
             self.say(statement.line, text, Outcome.CHANGED, "", why)
-        elif self._is_harmless(statement, words.IDLE | words.ENDING | _BEHIND | functions):
+        elif self._is_harmless(
+            statement, words.IDLE | words.ENDING | _BEHIND | functions
+        ) and not any(map(shell_text.writes, statement.commands)):
             why = "the run is over when its ranks are"
             self.say(statement.line, text, Outcome.CHANGED, "", why)
         else:

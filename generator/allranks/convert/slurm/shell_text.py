@@ -52,6 +52,14 @@ def assigns(statement: Statement, name: str) -> bool:
     return any(other == name for command in statement.commands for other, _ in assigned_by(command))
 
 
+def writes(command: Command) -> bool:
+    """Whether a command writes into a file."""
+    return any(
+        operator in (">", ">>", "&>", "&>>", ">|") and target != "/dev/null"
+        for operator, target in command.redirections
+    )
+
+
 def is_array(command: Command, name: str) -> bool:
     """Whether a command sets a variable to an array, which no shell exports."""
     return any(
@@ -248,8 +256,8 @@ def set_of_setup(text: str) -> tuple[str, bool]:
         letters = word[1:] if re.fullmatch(r"[-+][A-Za-z]+", word) else ""
         before = texts[at - 1] if at else ""
         if before[-1:] == "o" and before[:1] in ("-", "+"):
-            word, letters = before[0] + word, _LONG.get(word, "")
-        sign = word[:1]
+            letters = _LONG.get(word, "")
+        sign = before[:1] if letters and word in _LONG else word[:1]
         loses |= sign == "-" and bool({*letters} & {*"uP"})
         kept += [f"{sign}{letter}" for letter in letters if f"{sign}{letter}" in ("-e", "+e", "-a")]
     return (f"set {' '.join(kept)}" if kept else ""), loses

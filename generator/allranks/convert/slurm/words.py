@@ -93,6 +93,14 @@ RENDEZVOUS = frozenset(
         *("LOCAL_WORLD_SIZE", "MASTER_IP", "MASTER_HOST"),
     }
 )
+# Programs that change the environment of the shell.
+ACTIVATING = frozenset(
+    {"module", "ml", "conda", "mamba", "micromamba", "source", ".", "eval", "spack", "pyenv"}
+)
+# Files whose variables are known: they activate an environment, or define the command module.
+ACTIVATES = re.compile(r"(?:\bactivate|/(?:conda|mamba|micromamba|modules?|lmod)\.sh|/profile)$")
+# What srun tells each task; the batch script itself has 0 there.
+OF_TASK = frozenset({"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"})
 # What `compat: slurm` sets, where the job has it; SLURM_ARRAY_* are those of an array.
 OF_COMPAT = frozenset(
     {
@@ -166,8 +174,6 @@ ALWAYS = frozenset(
     }
 )
 
-# Programs that are written in Python, so that whoever has them has it.
-_IN_PYTHON = TORCHRUN | {"accelerate", "accelerate-launch", "deepspeed", "horovodrun", "tune"}
 _WRAPPERS = frozenset(
     {"exec", "nohup", "time", "command", "stdbuf", "unbuffer", "env", "numactl", "nice", "sudo"}
 )
@@ -241,11 +247,6 @@ def is_python(words: Sequence[str]) -> bool:
     """Whether words run Python."""
     rest = unwrapped(words)
     return bool(rest) and _PYTHON.fullmatch(base(rest[0])) is not None
-
-
-def runs_python(words_of: Sequence[str]) -> bool:
-    """Whether words run Python, themselves or by a program that is written in it."""
-    return is_python(words_of) or any_of(words_of, _IN_PYTHON)
 
 
 def _module(texts: Sequence[str]) -> str:

@@ -345,3 +345,61 @@ def test_setup_ends_where_the_script_says_so() -> None:
     whole = _convert("set -eu", "X=1", "source a", "python a.py")
     assert "set +e" not in whole.values["setup"]
     assert whole.values["script"] == "#!/bin/bash\nset -eu\npython a.py\n"
+
+
+@pytest.mark.parametrize(
+    ("rows", "path", "word"),
+    [
+        (("S=$(which singularity)", "mpirun -np 2 $S exec a.sif ./a"), "singularity", "containers"),
+        (("S=/opt/bin/apptainer", '"$S" -q exec a.sif python a.py'), "singularity", "containers"),
+        (("apptainer run a.sif a.py",), "apptainer run", "the image's own program"),
+        (("mpirun_rsh -np 2 -hostfile a ./a",), "mpirun_rsh", "MVAPICH"),
+        (("srun python a.py --seed $RANDOM",), "$(…)", "another answer"),
+        (("srun ./a", "echo 1 > done"), "echo 1", "behind the step"),
+    ],
+)
+def test_what_a_pod_cannot_have_is_said_by_its_line(
+    rows: tuple[str, ...], path: str, word: str
+) -> None:
+    """A container in a variable, an image's program, a foreign MPI, and what differs by rank."""
+    lost = _convert("#SBATCH -N 2", *rows).lost
+    assert [path] == [
+        verdict.path.removesuffix(" > done")
+        for verdict in lost
+        if verdict.line > 2 and word in verdict.why
+    ]
+
+
+def test_cpus_of_a_step_that_the_script_counts_are_said() -> None:
+    """The number is known where the script runs."""
+    made = _convert("if [ -z $N ]; then N=4; fi", "srun -n 1 -c $N make")
+    assert _verdict(made, "srun --cpus-per-task").outcome is Outcome.NOT_CARRIED
+    assert "resources" not in made.values
+
+
+def test_numbers_of_a_task_in_the_scripts_own_text_are_said() -> None:
+    """The batch script has 0 there, and each rank its own; what ranks read is theirs."""
+    made = _convert(_TASKS, "N=$SLURM_NODEID", "srun python a.py $SLURM_PROCID $N")
+    assert "0 there, for all ranks" in _verdict(made, "$SLURM_PROCID").why
+    assert "where the script has 0" in _verdict(made, "N=").why
+    inner = _convert(_TASKS, "srun bash -c 'python a.py $SLURM_PROCID $RANDOM'")
+    assert not {"$SLURM_PROCID", "$(…)"} & {verdict.path for verdict in inner.verdicts}
+
+
+def test_a_variable_behind_a_file_keeps_its_place() -> None:
+    """The file may set it, too, so that it is no variable of the run before it."""
+    made = _convert(_TASKS, "export A=1", "source a.sh", "export B=2", "srun python a.py")
+    assert made.values["env"] == {"A": "1"}
+    assert made.values["setup"].endswith("source a.sh\nexport B=2\n")
+
+
+def test_a_backslash_inside_a_text_that_continues_nothing_is_refused() -> None:
+    """The options behind it would be a command."""
+    with pytest.raises(InvalidValues, match="behind the backslash"):
+        _convert(_TASKS, 'srun bash -c "python a.py \\ ', '  --lr 1"')
+
+
+def test_python_behind_a_name_is_python() -> None:
+    """An alias, a variable with words, and a program's file need no word that there is none."""
+    for rows in (("alias p='python a.py'", "p"), ("C='python a'", "$C"), ("./a.py",)):
+        assert not any("runs no Python" in note for note in _convert(*rows).notes)
