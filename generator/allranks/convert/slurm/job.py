@@ -200,7 +200,8 @@ def _declare_step(job: Draft, setting: Setting) -> None:
         why = f"{setting.value} is known where the script runs: write the number into the values"
         job.fields.leave((job.key(f"srun --{name}", setting.line),), why)
         return
-    if is_new and (name.startswith("container-") or len(family) > 1):
+    is_place = name in ("nodelist", "exclude") and "$" not in setting.value
+    if is_new and (name.startswith("container-") or len(family) > 1 or is_place):
         _declare(job, [setting])
         return
     key = job.key(f"srun --{name}", setting.line)

@@ -378,8 +378,8 @@ class Ranks(Setup):
 
     def _defined(self, line: str, program: commands.Program) -> str:
         """A command's shell with what it reads and no setup can export."""
-        prefix = []
         reads = [name for name, _ in words.variables(line)]
+        chosen: set[int] = set()
         for number, statement in enumerate(self.statements):
             if number == self.place:
                 continue  # it is in the command already
@@ -394,8 +394,9 @@ class Ranks(Setup):
                 shell_text.assigns(statement, name) for name in {*reads} & self.dropped
             )
             if (is_array or is_called) and not is_dropped:
-                prefix.append(self.slice(statement))
-        late = [other for other in self.late if self._set_by(other) & {*reads}]
+                chosen.add(number)
+        prefix = [self.slice(self.statements[number]) for number in self._with_starts(chosen)]
+        late = [other for other in self.late if shell_text.set_by(other) & {*reads}]
         reads += [name for other in late for name, _ in words.variables(self.slice(other))]
         prefix += self._meeting_texts(reads, program)
         prefix += [self.slice(other) for other in late]
@@ -404,6 +405,20 @@ class Ranks(Setup):
         if self.args and words.positional(line):
             prefix.append(f"set -- {commands.as_shell(self.args)}")
         return "\n".join([*dict.fromkeys(prefix), line])
+
+    def _with_starts(self, chosen: set[int]) -> list[int]:
+        """Statements with the earlier ones that set what they change: setup has run them once."""
+        kept = {*chosen}
+        changed = {
+            name
+            for number in chosen
+            if not self.statements[number].function
+            for name in shell_text.changed_by(self.slice(self.statements[number]))
+        }
+        for number, statement in enumerate(self.statements[: self.place]):
+            if any(shell_text.assigns(statement, name) for name in changed):
+                kept.add(number)
+        return sorted(kept)
 
     def _meeting_texts(self, reads: list[str], program: commands.Program) -> list[str]:
         """What a command reads of the nodes, in the words of a pod and in the script's order.
@@ -416,7 +431,7 @@ class Ranks(Setup):
         for statement in self.statements:
             text = self.slice(statement)
             read_here = {name for name, _ in words.variables(text)} & self.meeting
-            for name in sorted(self._set_by(statement) & self.meeting):
+            for name in sorted(shell_text.set_by(statement) & self.meeting):
                 of_read = {kinds.get(other, Kind.ADDRESS) for other in read_here - {name}}
                 kinds[name] = kind = kind_of(name, text, of_read)
                 line = f"{name}={kind}" if kind in (Kind.COUNT, Kind.ADDRESS) else text
@@ -435,13 +450,6 @@ class Ranks(Setup):
         ]
         self.body.uses_slurm |= any("SLURM_" in text for text in texts)
         return texts
-
-    @staticmethod
-    def _set_by(statement: Statement) -> set[str]:
-        """The variables that a statement sets."""
-        return {
-            name for command in statement.commands for name, _ in shell_text.assigned_by(command)
-        }
 
     def _size_of(self, main: Step, program: commands.Program) -> None:
         """How many nodes and ranks the step has."""
@@ -487,16 +495,21 @@ class Ranks(Setup):
         nnodes = commands.number(program.options.get("nnodes", ""), self.constants)
         if nnodes and nodes is None:
             nodes = min(nnodes, sizes.MOST_NODES)
-        is_alone = nnodes in (None, 1) and not self._many_nodes(program)
+        is_deepspeed = any("deepspeed" in change for change in program.changes)
+        is_alone = nnodes == 1 or "nnodes" not in program.options
+        is_alone = program.is_alone if is_deepspeed else is_alone
         if not main.is_srun and (nodes or 1) > 1 and is_alone:
             self.say(line, "torchrun", Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
             nodes = 1
         elif nnodes and nodes and nnodes != nodes and main.is_srun:
             why = f"the job has {plural(nodes, 'node')}"
             self.say(line, f"--nnodes {nnodes}", Outcome.CHANGED, "nodes", why)
-        if program.is_alone and main.is_srun and (nodes or 1) > 1:
-            why = "it names no hosts: each node trained by itself; here all of them train together"
-            self.say(line, "deepspeed", Outcome.NOT_CARRIED, "", why)
+        if is_alone and main.is_srun and (nodes or 1) > 1:
+            name, what = ("deepspeed", "hosts") if is_deepspeed else ("torchrun", "other nodes")
+            why = (
+                f"it names no {what}: each node trained by itself; here all of them train together"
+            )
+            self.say(line, name, Outcome.NOT_CARRIED, "", why)
         if main.is_srun and per_node > 1:
             why = (
                 f"torchrun starts the ranks of a node, and so runs once on each, not {per_node} "
@@ -504,11 +517,6 @@ class Ranks(Setup):
             )
             self.say(line, "srun", Outcome.CHANGED, "", why)
         return nodes
-
-    def _many_nodes(self, program: commands.Program) -> bool:
-        """Whether a torchrun is told where others are."""
-        flags = {"node-rank", "rdzv-endpoint", "master-addr"}
-        return bool(flags & program.options.keys()) and "standalone" not in program.options
 
     def _processes(self, text: str) -> int | None:
         """The processes of a node; None where it is not known before."""
@@ -582,7 +590,7 @@ class Ranks(Setup):
         body = self.body
         body.workload = "mpi"
         body.procs_per_node = 0 if self.size.gpus_per_node == per_node else per_node
-        text = self.text.lower()
+        text = re.sub(r"^\s*#.*", "", self.text.lower(), flags=re.MULTILINE)
         for implementation, pattern in _IMPLEMENTATIONS.items():
             if re.search(pattern, text):
                 body.values["mpi"] = {"implementation": implementation}

@@ -276,7 +276,7 @@ class Setup(Variables):
         elif program == "trap":
             why = "a pod's ranks get SIGTERM themselves: let the program handle it"
             reason = Outcome.NOT_CARRIED, why
-        elif program == "set" and shell_text.set_of_setup(text)[0]:
+        elif self._is_kept_in_place(statement, program):
             pass
         elif program in ("wait", "exit", "set", "exec"):
             reason = Outcome.CHANGED, "setup goes on to the command"
@@ -284,6 +284,12 @@ class Setup(Variables):
             why = "it is about where the ranks meet, which the launcher arranges"
             return Outcome.CHANGED, why
         return reason
+
+    def _is_kept_in_place(self, statement: Statement, program: str) -> bool:
+        """Whether a line is about how setup goes on: `set -e`, or `wait` for what is beside it."""
+        if program == "wait":
+            return self._is_behind(statement, _in_background)
+        return program == "set" and bool(shell_text.set_of_setup(self.slice(statement))[0])
 
     def _with_local_host(self, statement: Statement, command: Command | None) -> str | None:
         """A variable with the head node's name, in a script that starts the ranks of one node."""
@@ -491,6 +497,7 @@ class Setup(Variables):
         statement = self.statements[number]
         if statement.is_simple and statement.commands[0].name == "set":
             text, _ = shell_text.set_of_setup(text)
+        text += " &" if statement.in_background else ""
         above = self.text[self._comment_start(number) : statement.start]
         rows = [row.strip() for row in above.split("\n") if row.strip().startswith("#")]
         rows = [row for row in rows if not row.startswith(("#SBATCH", "#!"))]
@@ -517,3 +524,8 @@ class Setup(Variables):
         ):
             head.append("set -a  # the command reads these variables, too")
         self.body.setup = "\n".join([*head, text]) + "\n" + self.body.setup
+
+
+def _in_background(statement: Statement) -> bool:
+    """Whether a script goes on beside a statement."""
+    return statement.in_background

@@ -52,12 +52,28 @@ def assigns(statement: Statement, name: str) -> bool:
     return any(other == name for command in statement.commands for other, _ in assigned_by(command))
 
 
+def set_by(statement: Statement) -> set[str]:
+    """The variables that a statement sets."""
+    return {name for command in statement.commands for name, _ in assigned_by(command)}
+
+
 def writes(command: Command) -> bool:
     """Whether a command writes into a file."""
     return any(
         operator in (">", ">>", "&>", "&>>", ">|") and target != "/dev/null"
         for operator, target in command.redirections
     )
+
+
+def changed_by(text: str) -> set[str]:
+    """The variables that a text gives another value, made of the one they have."""
+    return {name for match in _CHANGED.finditer(text) for name in match.groups() if name}
+
+
+_CHANGED = re.compile(
+    r"(?:\(\(|\blet\s+[\"']?)\s*([A-Za-z_]\w*)\s*(?:[-+*/%]=|\+\+|--)|\b([A-Za-z_]\w*)\+="
+    r"|\b([A-Za-z_]\w*)=\S*\$\(\(\s*\$?\3\b"
+)
 
 
 def is_array(command: Command, name: str) -> bool:

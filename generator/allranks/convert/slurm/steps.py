@@ -248,10 +248,11 @@ class Steps(Script):
         if not multi:
             return None
         distinct = self._distinct(multi)
+        is_twice = len(multi) > 1 and not self._belong_together(multi)
         by_node = len(multi) > 1 or self._over_nodes(multi[0])
         in_loop = any(self._repeats(step) for step in multi)
         is_local = self._is_local(multi)
-        if len(distinct) == 1 and (not in_loop or by_node):
+        if len(distinct) == 1 and (not in_loop or by_node) and not is_twice:
             is_one = in_loop and is_local and not self._over_nodes(multi[0])
             if not is_one:
                 return distinct[0]
@@ -259,7 +260,16 @@ class Steps(Script):
             return distinct[0]
         if is_local:
             return None
-        raise self._several(multi, len(distinct))
+        raise self._several(multi, len(multi) if is_twice else len(distinct))
+
+    def _belong_together(self, multi: list[Step]) -> bool:
+        """Whether steps of one program are one run: beside each other, by node, or by branch."""
+        return self._exclusive(multi) or any(
+            step.command.after == "&"
+            or self.statements[step.statement].in_background
+            or self._over_nodes(step)
+            for step in multi
+        )
 
     def _is_local(self, multi: list[Step]) -> bool:
         """Whether all steps start the ranks of one node, so that a pod may run the script."""
@@ -333,7 +343,8 @@ class Steps(Script):
         for step in multi:
             program = self._program_of(step.words)
             key = program.command if program.runner is Runner.TORCHRUN else tuple(step.words)
-            seen.setdefault(key, step)
+            read = [f"{sign}{name}" for sign, name in step.command.redirections if sign[0] == "<"]
+            seen.setdefault((*key, *read), step)
         return list(seen.values())
 
     def _exclusive(self, multi: list[Step]) -> bool:

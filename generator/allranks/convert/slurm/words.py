@@ -98,7 +98,7 @@ ACTIVATING = frozenset(
     {"module", "ml", "conda", "mamba", "micromamba", "source", ".", "eval", "spack", "pyenv"}
 )
 # Files whose variables are known: they activate an environment, or define the command module.
-ACTIVATES = re.compile(r"(?:\bactivate|/(?:conda|mamba|micromamba|modules?|lmod)\.sh|/profile)$")
+ACTIVATES = re.compile(r"(?:activate|/(?:conda|mamba|micromamba|modules?|lmod)\.sh|/profile)$")
 # What srun tells each task; the batch script itself has 0 there.
 OF_TASK = frozenset({"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"})
 # What `compat: slurm` sets, where the job has it; SLURM_ARRAY_* are those of an array.

@@ -403,3 +403,50 @@ def test_python_behind_a_name_is_python() -> None:
     """An alias, a variable with words, and a program's file need no word that there is none."""
     for rows in (("alias p='python a.py'", "p"), ("C='python a'", "$C"), ("./a.py",)):
         assert not any("runs no Python" in note for note in _convert(*rows).notes)
+
+
+def test_a_torchrun_that_names_no_nodes_trains_on_each_alone() -> None:
+    """Behind srun every node trains by itself, which is said; without it the first node alone."""
+    each = _convert(_NODES, "srun torchrun --nproc_per_node 8 a.py")
+    assert "each node trained by itself" in each.lost[0].why
+    first = _convert(_NODES, "torchrun --nnodes=1 --master_addr=localhost --nproc_per_node 8 a.py")
+    assert (1, ()) == (first.values["nodes"], first.lost)
+
+
+def test_what_a_command_counts_again_starts_where_the_script_did() -> None:
+    """An array is set by each rank, and setup has run the lines that set it, too."""
+    rows = ("D=0", "V=()", "if a; then", "V+=(a)", "(( D += 5 ))", "fi")
+    made = _convert(_NODES, *rows, "srun torchrun --nnodes 2 --nproc_per_node 8 a.py ${V[@]} $D")
+    assert made.values["command"][2].split("\n")[:-1] == [*rows]
+
+
+@pytest.mark.parametrize("rows", [("./a < b", "./a < c"), ("./a", "./a"), ("python a", "python a")])
+def test_a_program_that_is_started_twice_is_no_single_run(rows: tuple[str, str]) -> None:
+    """With other input, or after itself: it is refused with the lines."""
+    with pytest.raises(InvalidValues, match="2 steps with ranks"):
+        _convert("#SBATCH -n 4", *(f"mpirun {row}" for row in rows))
+
+
+def test_lines_of_setup_beside_others_stay_beside_them() -> None:
+    """`&` is kept, and the `wait` for it: setup would end when a monitor does."""
+    made = _convert(_TASKS, "top -b > log &", "cp a b & cp c d & wait", "srun python a.py")
+    assert made.values["setup"].split("\n")[1:] == [
+        *("top -b > log &", "cp a b &", "cp c d &", "wait", "")
+    ]
+    one = _convert("top -b > log &", "source a", "python a.py")
+    assert "\ntop -b > log &\n" in one.values["setup"]
+
+
+def test_gpus_of_the_job_and_of_a_node_say_how_many_nodes() -> None:
+    """Four GPUs with one on each node are four nodes."""
+    made = _convert(
+        "#SBATCH --gpus=4 --gpus-per-node=1 -n4", "# ml mpich", "ml openmpi", "mpirun a"
+    )
+    assert (4, 1) == (made.values["nodes"], made.values["gpusPerNode"])
+    assert "mpi" not in made.values
+
+
+def test_a_node_that_only_the_step_names_is_asked_for() -> None:
+    """As that of the job would be."""
+    made = _convert("#SBATCH -N1 -G1", "srun -w dgx01 python a.py")
+    assert "dgx01" in str(made.values["scheduling"])
