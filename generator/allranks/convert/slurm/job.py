@@ -231,6 +231,13 @@ def _done(job: Draft, namespace: str) -> Conversion:
     name = nearest_name(wanted or "job", _NAME_MAX)
     if named is not None and name != named.value:
         job.say("job-name", Outcome.CHANGED, name, "a release's name is a Service's")
+    own_name = named.value if named is not None else PurePath(job.source).name
+    line = job.body.reads_name
+    if line and name != own_name and "SLURM_JOB_NAME" not in fields.values.get("env", {}):
+        key = job.key("$SLURM_JOB_NAME", line)
+        fields.put(("env", "SLURM_JOB_NAME"), own_name, (key,))
+        why = "the script reads the name that Slurm gives it, and the release has another"
+        fields.say((key,), Outcome.CHANGED, "env.SLURM_JOB_NAME", why)
     chart = str(fields.values["workload"])
     if not (fields.values.get("image") or {}).get("repository"):
         key = job.key("the image", 0)

@@ -432,8 +432,9 @@ class Ranks(Setup):
             text = self.slice(statement)
             read_here = {name for name, _ in words.variables(text)} & self.meeting
             for name in sorted(shell_text.set_by(statement) & self.meeting):
+                is_added = re.search(rf"\b{name}\+=", text) is not None
                 of_read = {kinds.get(other, Kind.ADDRESS) for other in read_here - {name}}
-                kinds[name] = kind = kind_of(name, text, of_read)
+                kinds[name] = kind = Kind.UNKNOWN if is_added else kind_of(name, text, of_read)
                 line = f"{name}={kind}" if kind in (Kind.COUNT, Kind.ADDRESS) else text
                 lines[name] = (statement.line, line, read_here if kind is Kind.TYPED else set())
         wanted = [name for name in reads if name in lines.keys() - self.used - own]

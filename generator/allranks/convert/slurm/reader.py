@@ -47,6 +47,8 @@ _OF_SUBMITTING = (
 )
 _SEPARATOR = re.compile(r"[ \t]*[;&](?![;&])[ \t]*")
 _WITHOUT = "the script goes on without it; write it into env to give it"
+# What ends the script where a variable is not set, if only to be printed.
+_NOUNSET = re.compile(r"^\s*set\s+(?:-[a-zA-Z]*u|[^\n;]*-o\s+nounset)", re.MULTILINE)
 # Lines that print, and do nothing else.
 _PRINTING = re.compile(r"^\s*(?:echo|printf)\b[^|>;&`\n]*$", re.MULTILINE)
 # Programs that are Python, or written in it; and lines that run none.
@@ -64,7 +66,7 @@ _OWN_PATH = re.compile(r"\$(?:0\b|\{0[^0-9}]*\}|\{?BASH_SOURCE\b)")
 # A container that is left where a command may stand, as an srun may be.
 _CONTAINER = re.compile(
     r"(?:^|[\s;&|(`/]|=[\"']?)(?:singularity|apptainer)(?:_wrapper)?[ \t]+(?:-\S+[ \t]+)*"
-    r"(?:exec|run)\s"
+    r"(?:exec|run|build|pull|shell|instance)\s"
 )
 # A question to Slurm about the state of nodes, whose answer the script reads.
 _OF_NODES = re.compile(r"(?:\$\(|`)\s*(scontrol\s+show\s+nodes?\b[^)`|]*)")
@@ -249,7 +251,8 @@ class Reader(Ranks):
             text = self._kept(statement, is_one=True, is_setup=number <= last)
             if number <= last:
                 edits.append((self._comment_start(number), self._end_of(statement), ""))
-                setup += [] if text is None else [self._with_comments(number, text)]
+                kept = "" if text is None else self._with_comments(number, text)
+                setup += [kept] if kept else []
                 again += [text] if text is not None and self._lives_in_shell(statement) else []
             elif text is None:
                 edits.append((statement.start, self._end_of(statement), ""))
@@ -341,6 +344,8 @@ class Reader(Ranks):
             line = self._line_with(in_variable or _CONTAINER.search)
             self.say(line, "singularity", Outcome.NOT_CARRIED, "image", NO_CONTAINERS)
         self._say_own_path()
+        if "SLURM_JOB_NAME" in {name for name, _ in words.variables(code)}:
+            body.reads_name = self._line_with(re.compile("SLURM_JOB_NAME").search) or 1
         asked = _OF_NODES.search(code)
         if asked is not None:
             why = "a pod has no programs of Slurm's"
@@ -402,7 +407,8 @@ class Reader(Ranks):
                 self.body.env[name] = "/tmp"  # noqa: S108 - the pod's own
                 self.say(line, f"${name}", Outcome.CHANGED, f"env.{name}", "the pod's own /tmp")
             elif line:
-                reason = "" if name in read_by_more else "it is only printed"
+                is_read = name in read_by_more or _NOUNSET.search(code) is not None
+                reason = "" if is_read else "it is only printed"
                 reason = _WITHOUT if name in optional else reason
                 self._say_variable(name, line, reason)
 

@@ -54,6 +54,7 @@ class Body:
         settings: the options of the srun that starts it.
         uses_slurm: whether it reads SLURM_ variables.
         goes_back: whether it goes to the folder that it is submitted from.
+        reads_name: the line that reads the job's name for more than to print it; 0 for none.
     """
 
     workload: str = "torchrun"
@@ -70,6 +71,7 @@ class Body:
     settings: list[Setting] = field(default_factory=list)
     uses_slurm: bool = False
     goes_back: bool = False
+    reads_name: int = 0
 
 
 @dataclass(slots=True)

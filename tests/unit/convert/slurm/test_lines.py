@@ -450,3 +450,28 @@ def test_a_node_that_only_the_step_names_is_asked_for() -> None:
     """As that of the job would be."""
     made = _convert("#SBATCH -N1 -G1", "srun -w dgx01 python a.py")
     assert "dgx01" in str(made.values["scheduling"])
+
+
+def test_the_name_that_a_script_reads_is_that_of_its_job() -> None:
+    """A release has another where Kubernetes does not allow it; to print it needs none."""
+    cut = _convert("#SBATCH -J a@b_c", "python a.py ${SLURM_JOB_NAME##*@}")
+    assert cut.values["env"] == {"SLURM_JOB_NAME": "a@b_c"}
+    assert "env" not in _convert("#SBATCH -J a_b", "echo $SLURM_JOB_NAME", "python a.py").values
+
+
+def test_an_address_that_is_put_together_in_steps_is_said() -> None:
+    """What is left of it without the node would be no address."""
+    rows = ("m=${SLURM_NODELIST:0:9}", "u=tcp://", "u+=$m", "u+=:4000")
+    made = _convert(_TASKS, *rows, "srun python a.py --url $u")
+    assert "of the old cluster's nodes" in _verdict(made, "$u").why
+
+
+def test_set_u_ends_a_script_that_only_prints() -> None:
+    """So that a variable that nobody sets is a loss."""
+    assert not _convert("echo $X", "python a.py").lost
+    assert ["$X"] == [verdict.path for verdict in _convert("set -eu", "echo $X", "python a").lost]
+
+
+def test_singularity_builds_nothing_in_a_pod() -> None:
+    """Its other commands are said as those that start a container."""
+    assert _convert("singularity build -f a.sif a.def").lost
