@@ -54,7 +54,6 @@ _WITHOUT_MPI = (
     "srun gave the ranks MPI, and torchrun does not: for a program that uses mpi4py write "
     "`workload: mpi`, without torchrun"
 )
-_COUNT_OF_RANKS = re.compile(r"\s-{1,2}np?[ =](\S+)")
 _ONCE = "every node starts the same, so that it is said once"
 
 
@@ -151,7 +150,7 @@ class Ranks(Setup):
         why = "; ".join(self._changes(main, program)) or "each rank runs it"
         self.say(line, text, Outcome.CHANGED, "command", why)
         self._say_conditional()
-        self._say_asked(text, line)
+        self._say_asked(words.expanded_part(text), line)
         for reason in program.lost:
             is_name = reason.startswith(("--role", "--log-dir"))
             outcome = Outcome.CHANGED if is_name else Outcome.NOT_CARRIED
@@ -160,7 +159,6 @@ class Ranks(Setup):
     def _say_asked(self, typed: str, line: int) -> None:
         """Say what the script asked once, for all ranks, and each rank asks for itself."""
         own = " ".join(self.body.command)
-        typed = words.expanded_part(typed)
         if (self.body.nodes, self.body.procs_per_node) == (1, 1):
             return
         if shell_text.differs_by_pod(typed) and shell_text.differs_by_pod(own):
@@ -463,6 +461,10 @@ class Ranks(Setup):
         if program.runner is Runner.TORCHRUN:
             nodes = self._size_torchrun(main, program, nodes, per_node)
         elif program.runner in (Runner.MPIRUN, Runner.HOROVODRUN):
+            is_own = program.runner is Runner.HOROVODRUN and not words.names_hosts(main.words)
+            if is_own and (nodes or 1) > 1 and not main.is_srun:
+                self.say(main.command.line, "horovodrun", Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
+                nodes = 1
             self._as_mpi(self._slots(program, nodes or 1) or per_node)
             if words.base(program.command[0]) not in words.MPIRUN | {"horovodrun"}:
                 body.values.setdefault("mpi", {})["ownMpirun"] = True
@@ -497,8 +499,8 @@ class Ranks(Setup):
         if nnodes and nodes is None:
             nodes = min(nnodes, sizes.MOST_NODES)
         is_deepspeed = any("deepspeed" in change for change in program.changes)
-        is_alone = nnodes == 1 or "nnodes" not in program.options
-        is_alone = program.is_alone if is_deepspeed else is_alone
+        is_own = nnodes == 1 or "nnodes" not in program.options
+        is_alone = program.is_alone if is_deepspeed else is_own
         if not main.is_srun and (nodes or 1) > 1 and is_alone:
             self.say(line, "torchrun", Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
             nodes = 1
@@ -582,7 +584,7 @@ class Ranks(Setup):
             return 0
         texts = self._split(shell_text.as_text(program.command))
         own = texts[: len(texts) - len(mpirun.program(texts))]  # the program may have an -n, too
-        match = _COUNT_OF_RANKS.search(" ".join(own))
+        match = mpirun.COUNT_OF_RANKS.search(" ".join(own))
         count = commands.number(match[1], self.constants) if match is not None else None
         return min(math.ceil(count / nodes), sizes.MOST_PER_NODE) if count else 0
 

@@ -17,7 +17,7 @@ from allranks import names
 from allranks.convert import scanner
 from allranks.convert.slurm import amounts, shell_text, sizes, words
 from allranks.convert.slurm.ranks import Ranks
-from allranks.convert.slurm.setup import NO_CONTAINERS
+from allranks.convert.slurm.setup import NO_CONTAINERS, TOOLS
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -68,8 +68,12 @@ _CONTAINER = re.compile(
     r"(?:^|[\s;&|(`/]|=[\"']?)(?:singularity|apptainer)(?:_wrapper)?[ \t]+(?:-\S+[ \t]+)*"
     r"(?:exec|run|build|pull|shell|instance)\s"
 )
-# A question to Slurm about the state of nodes, whose answer the script reads.
-_OF_NODES = re.compile(r"(?:\$\(|`)\s*(scontrol\s+show\s+nodes?\b[^)`|]*)")
+# A question to Slurm, whose answer the script reads.
+_OF_SLURM = re.compile(
+    r"(?:\$\(|`)\s*((?:scontrol\s+show\s+(?:nodes?|job)|squeue|sacct|sinfo)\b[^)`|]*)"
+)
+# Another job that is submitted where the script reads its number.
+_SUBMITTING = re.compile(r"(?:\$\(|`)(?:[^)`\n]*\|)?\s*sbatch\b")
 # Beginnings of the names of variables that somebody sets in the pod.
 _TOLD = ("PET_", "OMPI_", "PMI", "ALLRANKS_", "BASH_", "CONDA_")
 _OF_ARRAY = "SLURM_ARRAY_"
@@ -293,15 +297,19 @@ class Reader(Ranks):
         """Refuse a script that only submits others."""
         if any(map(self._does_more, self.statements)):
             return
-        for statement in self.statements:
-            for command in statement.commands:
-                if words.any_of([token.text for token in command.words], ("sbatch",)):
-                    raise self.refuse(
-                        command.line,
-                        "the script only submits another",
-                        "convert that one; a script in a here-document becomes a file of its "
-                        "own first",
-                    )
+        lines = [
+            command.line
+            for statement in self.statements
+            for command in statement.commands
+            if words.any_of([token.text for token in command.words], ("sbatch",))
+        ]
+        line = lines[0] if lines else self._line_with(_SUBMITTING.search)
+        if line:
+            raise self.refuse(
+                line,
+                "the script only submits another",
+                "convert that one; a script in a here-document becomes a file of its own first",
+            )
 
     def _does_more(self, statement: Statement) -> bool:
         """Whether a statement does more than to write the script of another job, and submit it."""
@@ -346,11 +354,14 @@ class Reader(Ranks):
         self._say_own_path()
         if "SLURM_JOB_NAME" in {name for name, _ in words.variables(code)}:
             body.reads_name = self._line_with(re.compile("SLURM_JOB_NAME").search) or 1
-        asked = _OF_NODES.search(code)
+        asked = _OF_SLURM.search(code)
         if asked is not None:
             why = "a pod has no programs of Slurm's"
-            line = self._line_with(_OF_NODES.search)
+            line = self._line_with(_OF_SLURM.search)
             self.say(line, asked[1].strip(), Outcome.NOT_CARRIED, "", why)
+        if _SUBMITTING.search(code):
+            outcome, why = TOOLS["sbatch"]
+            self.say(self._line_with(_SUBMITTING.search), "sbatch", outcome, "", why)
         body.uses_slurm = body.uses_slurm or bool(re.search(r"\bSLURM_", whole))
         self._say_unset(re.sub(r"^\s*#.*$", "", whole, flags=re.MULTILINE))
 

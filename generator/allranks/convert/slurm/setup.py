@@ -27,7 +27,7 @@ _REQUEUES = (
 _SET = "setup ends where a command fails, and not at an unset variable or within a pipe"
 _RENDEZVOUS = "the launcher lets the ranks meet, and tells each its rank and where rank 0 is"
 # What becomes of a line that calls one of Slurm's programs; the others only ask.
-_TOOLS = {
+TOOLS = {
     "sbatch": (
         Outcome.NOT_CARRIED,
         "it submits another job: start that when this run has ended",
@@ -198,7 +198,7 @@ class Setup(Variables):
     ) -> tuple[Outcome, str] | None:
         """Why a statement is left out; None where it is not."""
         if command is not None and program in words.SLURM_TOOLS:
-            return _TOOLS.get(program, (Outcome.CHANGED, "it asks Slurm, and a pod has none"))
+            return TOOLS.get(program, (Outcome.CHANGED, "it asks Slurm, and a pod has none"))
         if statement.function:
             return None
         if program in words.OF_TERMINAL:
@@ -279,7 +279,8 @@ class Setup(Variables):
         elif self._is_kept_in_place(statement, program):
             pass
         elif program in ("wait", "exit", "set", "exec"):
-            reason = Outcome.CHANGED, "setup goes on to the command"
+            loses = program == "set" and shell_text.set_of_setup(text)[1]
+            reason = Outcome.CHANGED, _SET if loses else "setup goes on to the command"
         if reason is None and reads_dropped and statement.commands:
             why = "it is about where the ranks meet, which the launcher arranges"
             return Outcome.CHANGED, why

@@ -181,6 +181,7 @@ class Steps(Script):
             )
             and step.words
             and not words.any_of(step.words, words.IDLE)
+            and not self._is_waited_for(step)
         ]
         if len(beside) > 1 or any(map(self._repeats, beside)):
             lines = list_some([str(step.command.line) for step in beside], 8)
@@ -191,6 +192,15 @@ class Steps(Script):
                 "make them the tasks of an array (`#SBATCH --array`), which is a sweep here, or "
                 "take srun off, where they may share the GPUs of one pod",
             )
+
+    def _is_waited_for(self, step: Step) -> bool:
+        """Whether a loop waits for a step before it starts the next."""
+        commands = self.statements[step.statement].commands
+        behind = [command for command in commands if command.start > step.command.start]
+        return step.command.in_loop and any(
+            command.name == "wait" and command.within == step.command.within
+            for command in behind[:1]
+        )
 
     def _calls_of(self, step: Step) -> list[Command]:
         """The calls of the function that a step stands in; [] where it stands in none."""

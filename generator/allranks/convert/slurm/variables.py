@@ -35,6 +35,8 @@ class Variables(Steps):
     def _is_activation(self, statement: Statement) -> bool:
         return not statement.function and any(
             words.base(command.name) in words.ACTIVATING
+            and command.words[-1].text != "deactivate"
+            and (len(command.words) == 1 or command.words[1].text not in ("unload", "rm"))
             for command in statement.commands
             if command.words
         )

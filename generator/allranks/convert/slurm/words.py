@@ -178,7 +178,7 @@ _WRAPPERS = frozenset(
     {"exec", "nohup", "time", "command", "stdbuf", "unbuffer", "env", "numactl", "nice", "sudo"}
 )
 _NODELIST = re.compile(
-    r"SLURM_(?:JOB_|STEP_)?NODELIST|\bscontrol\b(?!\s+show\s+nodes?\b)"
+    r"SLURM_(?:JOB_|STEP_)?NODELIST|\bscontrol\b(?!\s+show\s+(?:nodes?|job)\b)"
     r"|SLURM_LAUNCH_NODE_IPADDR|SLURMD_NODENAME"
 )
 _LOOKED_UP = re.compile(r"(?:\$\(|`)\s*(?:which|command\s+-v|type\s+-[pP])\s+([\w.+-]+)\s*[)`]")
@@ -263,6 +263,11 @@ def _module(texts: Sequence[str]) -> str:
 def names_nodes(text: str) -> bool:
     """Whether a text asks which nodes the job has."""
     return _NODELIST.search(text) is not None
+
+
+def names_hosts(words: Sequence[str]) -> bool:
+    """Whether horovodrun is told of hosts; it starts its ranks where it runs otherwise."""
+    return any(re.match(r"-H|--?host", word) for word in words)
 
 
 def variables(text: str) -> list[tuple[str, bool]]:

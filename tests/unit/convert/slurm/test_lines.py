@@ -475,3 +475,38 @@ def test_set_u_ends_a_script_that_only_prints() -> None:
 def test_singularity_builds_nothing_in_a_pod() -> None:
     """Its other commands are said as those that start a container."""
     assert _convert("singularity build -f a.sif a.def").lost
+
+
+def test_a_job_that_is_submitted_for_its_number_is_said() -> None:
+    """A script that only does so is refused, also where it writes the other one itself."""
+    with pytest.raises(InvalidValues, match="only submits"):
+        _convert("s=$(cat <<EOF", "#SBATCH -n1", "python a", "EOF", ")", 'j=$(echo "$s" | sbatch)')
+    assert "another job" in _convert("python a.py", "j=$(sbatch b.sh)").lost[0].why
+
+
+def test_what_a_script_asks_slurm_of_itself_is_said() -> None:
+    """Its own path, for one, which no pod has."""
+    made = _convert("P=$(scontrol show job $SLURM_JOB_ID | grep Command)", "python $P/a.py")
+    assert ["scontrol show job $SLURM_JOB_ID"] == [verdict.path.strip() for verdict in made.lost]
+
+
+def test_a_loop_that_waits_for_its_step_is_one_after_the_other() -> None:
+    """`wait` behind `&`, in the loop; without it the steps are beside each other."""
+    loop = ("for i in 1 2; do", "srun python a.py $i &", "wait", "done")
+    assert "python a.py $i &\nwait" in _convert("#SBATCH -n1", *loop).values["script"]
+    with pytest.raises(InvalidValues, match="beside each other"):
+        _convert("#SBATCH -n1", *loop[:2], *loop[3:], "wait")
+
+
+def test_a_horovodrun_without_hosts_is_on_the_first_node() -> None:
+    """It starts its ranks where it runs."""
+    alone = _convert("#SBATCH -N4", "horovodrun -np 2 python a.py").values
+    assert (1, 2) == (alone["nodes"], alone["procsPerNode"])
+    assert _convert("#SBATCH -N4", "horovodrun -np 4 -H $H python a.py").values["nodes"] == 4
+
+
+def test_what_is_unloaded_at_the_end_makes_no_setup_of_the_program() -> None:
+    """Only what a program needs is setup."""
+    made = _convert("#SBATCH -n1", "module load a", "./a", "module unload a", "conda deactivate")
+    assert "./a" in made.values["script"]
+    assert "./a" not in made.values["setup"]
