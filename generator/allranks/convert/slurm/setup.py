@@ -24,7 +24,7 @@ _REQUEUES = (
     "a pod has no programs of Slurm's: let the program handle SIGTERM, and "
     "runPolicy.backoffLimit start it again"
 )
-_SET = "setup ends where a command fails, and not at an unset variable or within a pipe"
+_SET = "setup does not end at an unset variable, nor at what fails within a pipe"
 _RENDEZVOUS = "the launcher lets the ranks meet, and tells each its rank and where rank 0 is"
 # What becomes of a line that calls one of Slurm's programs; the others only ask.
 TOOLS = {

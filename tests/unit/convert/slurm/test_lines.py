@@ -341,7 +341,7 @@ def test_setup_ends_where_the_script_says_so() -> None:
         *("set -a  # the command reads these variables, too", "cp a b", "set -e", "X=1", "set +e"),
         "",
     ]
-    assert "not at an unset variable" in _verdict(made, "set -euo").why
+    assert "not end at an unset variable" in _verdict(made, "set -euo").why
     whole = _convert("set -eu", "X=1", "source a", "python a.py")
     assert "set +e" not in whole.values["setup"]
     assert whole.values["script"] == "#!/bin/bash\nset -eu\npython a.py\n"
