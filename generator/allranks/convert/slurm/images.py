@@ -79,6 +79,10 @@ _FOLDERS_OF_SINGULARITY = ("--pwd", "--cwd")
 _FOLDERS = ("-w", "--workdir")
 _ENV = "its text is known where the script runs: write it into env"
 _OF_THE_DAEMON = "the pod is the container: say it in the values where it matters"
+_OWN_PROGRAM = (
+    "the pod is the container, and `run` gives these words to the image's own program, which a pod "
+    "does not start: write it before them where it does more than to run them"
+)
 _ENV_FILE = "what the file says is not known here: write it into env"
 _IN_SHELL = "its text is known where the script runs: write it into workingDir"
 # Options of `docker run` without a value; all others have one.
@@ -192,10 +196,12 @@ def of_command(texts: Sequence[str]) -> Container | None:
     rest = list(texts[1:])
     if program in DOCKER:
         return _of_docker(texts)
+    verb = ""
     if program != "shifter":
         while rest and rest[0].startswith("-"):
             rest.pop(0)
-        if not rest or rest.pop(0) not in ("exec", "run"):
+        verb = rest.pop(0) if rest else ""
+        if verb not in ("exec", "run"):
             return None
     made = Container(0)
     binds: list[str] = []
@@ -223,9 +229,17 @@ def of_command(texts: Sequence[str]) -> Container | None:
         made.verdicts.append(Verdict(named, Outcome.CARRIED, "image"))
     if binds:
         made.values["mounts"] = ",".join(binds)
-    what = " ".join(texts[:2])
-    made.verdicts.append(Verdict(what, Outcome.CHANGED, "image", "the pod is the container"))
+    made.verdicts.append(_of_program(texts, verb, is_known=parts is not None))
     return made
+
+
+def _of_program(texts: Sequence[str], verb: str, *, is_known: bool) -> Verdict:
+    """What becomes of the container's program itself, whose `run` starts one of the image's."""
+    what = " ".join(texts[:2])
+    if verb == "run" and texts[0].rpartition("/")[2] in _SINGULARITY:
+        outcome = Outcome.CHANGED if is_known else Outcome.NOT_CARRIED
+        return Verdict(what, outcome, "command", _OWN_PROGRAM)
+    return Verdict(what, Outcome.CHANGED, "image", "the pod is the container")
 
 
 def _of_docker(texts: Sequence[str]) -> Container | None:

@@ -42,7 +42,7 @@ _SCRIPT = re.compile(rb"#!\s*\S*(?:sh|bash|python[0-9.]*|env\s)")
 _NAME_MAX = 45  # leaves room for what pods and submits put behind a name
 # What bash has and sh has not.
 _BASH = re.compile(
-    r"\[\[|^\s*(?:source|declare|shopt|function|pushd|mapfile)\b|<\(|<<<|\$\{[^}]*[/^,]|=\(|&>|\$'|\(\(",
+    r"\[\[|^\s*(?:source|declare|shopt|function|pushd|mapfile)\b|^\s*(?:\.|eval)\s|<\(|<<<|\$\{[^}]*[/^,]|=\(|&>|\$'|\(\(",
     re.MULTILINE,
 )
 _NO_MPI = "the ranks meet at MASTER_ADDR: for a program of MPI's write `workload: mpi`"
@@ -196,7 +196,12 @@ def _declare_step(job: Draft, setting: Setting) -> None:
         return
     family = next((family for family in resources.FAMILIES if name in family), (name,))
     is_new = not any(other in job.settings for other in family)
-    if is_new and (name.startswith("container-") or len(family) > 1):
+    if is_new and len(family) > 1 and "$" in setting.value:
+        why = f"{setting.value} is known where the script runs: write the number into the values"
+        job.fields.leave((job.key(f"srun --{name}", setting.line),), why)
+        return
+    is_place = name in ("nodelist", "exclude") and "$" not in setting.value
+    if is_new and (name.startswith("container-") or len(family) > 1 or is_place):
         _declare(job, [setting])
         return
     key = job.key(f"srun --{name}", setting.line)
@@ -226,6 +231,13 @@ def _done(job: Draft, namespace: str) -> Conversion:
     name = nearest_name(wanted or "job", _NAME_MAX)
     if named is not None and name != named.value:
         job.say("job-name", Outcome.CHANGED, name, "a release's name is a Service's")
+    own_name = named.value if named is not None else PurePath(job.source).name
+    line = job.body.reads_name
+    if line and name != own_name and "SLURM_JOB_NAME" not in fields.values.get("env", {}):
+        key = job.key("$SLURM_JOB_NAME", line)
+        fields.put(("env", "SLURM_JOB_NAME"), own_name, (key,))
+        why = "the script reads the name that Slurm gives it, and the release has another"
+        fields.say((key,), Outcome.CHANGED, "env.SLURM_JOB_NAME", why)
     chart = str(fields.values["workload"])
     if not (fields.values.get("image") or {}).get("repository"):
         key = job.key("the image", 0)

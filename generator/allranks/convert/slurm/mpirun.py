@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
@@ -10,6 +11,8 @@ from allranks.convert.slurm import words
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+# How many ranks it starts, as typed.
+COUNT_OF_RANKS = re.compile(r"\s-{1,2}np?[ =](\S+)")
 _HOSTFILE = "/etc/mpi/hostfile"  # the mpi chart's
 _HOSTS = frozenset({"host", "H", "hosts", "hostfile", "machinefile", "f", "default-hostfile"})
 # How many words belong to an option of any MPI, as charts/mpi/files/mpirun.sh knows them.

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.convert import commands, scanner
 from allranks.convert.commands import Runner
 from allranks.convert.slurm import mpirun, options, shell_text, sizes, words
+from allranks.convert.slurm.meeting import Kind, kind_of
 from allranks.convert.slurm.setup import Setup
 from allranks.convert.verdicts import Outcome
 from allranks.humanize import plural
@@ -44,15 +44,9 @@ _OTHER_PORT = 29409
 _PORT = "29510"  # of a launcher inside the chart's own, which has the one before it
 _RESERVED = frozenset(names.RESERVED_ENV)
 _ADDRESS = frozenset({"MASTER_ADDR", "MASTER_PORT"})
-# Numbers of ranks and nodes, which are no address.
-_COUNTS = words.RENDEZVOUS - _ADDRESS - {"MASTER_IP", "MASTER_HOST"}
-# How scripts count the nodes, list them, and take the first.
-_COUNTING = re.compile(r"\bwc\s+-l|\$\{#\w+\[")
 _STARTING = re.compile(
     r"run\b|launch|deepspeed|singularity|apptainer|shifter|docker|podman|enroot|exec\b|\$\(|`"
 )
-_LISTING = re.compile(r"scontrol\s+show\s+hostnames?")
-_FIRST = re.compile(r"\bhead\b|\[0\]|\bsed\b[^|]*\b1p|NR\s*==\s*1|\bhostname\b|--ip-address|read\b")
 # A file that a shell of each rank reads may say of each its rank.
 _SOURCING = re.compile(r"^(?:\.|source)\s", re.MULTILINE)
 _DECIDED = "options of srun's that the script decides on as it runs: write those that you want"
@@ -60,29 +54,7 @@ _WITHOUT_MPI = (
     "srun gave the ranks MPI, and torchrun does not: for a program that uses mpi4py write "
     "`workload: mpi`, without torchrun"
 )
-_COUNT_OF_RANKS = re.compile(r"\s-{1,2}np?[ =](\S+)")
 _ONCE = "every node starts the same, so that it is said once"
-
-
-class _Kind(StrEnum):
-    """What a variable of the nodes is, with the text that a pod has for it."""
-
-    TYPED = ""  # what the script says, as it is
-    COUNT = "$SLURM_NNODES"
-    ADDRESS = "$MASTER_ADDR"
-    UNKNOWN = "?"
-
-
-def _kind_of(name: str, text: str, of_read: set[_Kind]) -> _Kind:
-    """What a statement makes of a variable, by what those of the nodes are that it reads."""
-    if _COUNTING.search(text):
-        return _Kind.COUNT
-    if not words.names_nodes(text) and of_read <= {_Kind.TYPED, _Kind.COUNT}:
-        return _Kind.TYPED
-    is_list = _LISTING.search(text) is not None or _Kind.UNKNOWN in of_read
-    if name in _COUNTS or (is_list and not _FIRST.search(text)):
-        return _Kind.UNKNOWN
-    return _Kind.ADDRESS
 
 
 class Ranks(Setup):
@@ -178,10 +150,24 @@ class Ranks(Setup):
         why = "; ".join(self._changes(main, program)) or "each rank runs it"
         self.say(line, text, Outcome.CHANGED, "command", why)
         self._say_conditional()
+        self._say_asked(words.expanded_part(text), line)
         for reason in program.lost:
             is_name = reason.startswith(("--role", "--log-dir"))
             outcome = Outcome.CHANGED if is_name else Outcome.NOT_CARRIED
             self.say(line, text, outcome, "", reason)
+
+    def _say_asked(self, typed: str, line: int) -> None:
+        """Say what the script asked once, for all ranks, and each rank asks for itself."""
+        own = " ".join(self.body.command)
+        if (self.body.nodes, self.body.procs_per_node) == (1, 1):
+            return
+        if shell_text.differs_by_pod(typed) and shell_text.differs_by_pod(own):
+            why = "each rank asks for itself, and gets another answer: write it into env"
+            self.say(line, "$(…)", Outcome.NOT_CARRIED, "command", why)
+        read = {name for name, _ in words.variables(typed)}
+        for name in sorted(read & words.OF_TASK & {name for name, _ in words.variables(own)}):
+            why = "sbatch has put 0 there, for all ranks; here each has its own"
+            self.say(line, f"${name}", Outcome.CHANGED, "command", why)
 
     def _say_conditional(self) -> None:
         """Say what becomes of options of srun's that stand in a variable."""
@@ -244,7 +230,8 @@ class Ranks(Setup):
         start = mpirun.container(rest)
         if start is not None:
             inside = self._container(rest[start:], main.command.line)
-            rest = rest[:start] + rest[len(rest) - inside :] if inside else rest
+            own = words.by_name(rest[len(rest) - inside :])
+            rest = rest[:start] + own if inside else rest
             wrapped = wrapped if start else []
         inner = self._inner_text(rest)
         if inner is None:
@@ -267,6 +254,11 @@ class Ranks(Setup):
     def _without_hosts(self, texts: list[str], line: int) -> list[str]:
         """Words without an mpirun's lists of hosts, which are said."""
         program = words.base(texts[0]) if texts else ""
+        if program == "mpirun_rsh":
+            why = (
+                "it is MVAPICH's, which the mpi chart does not have: write mpirun of an MPI it has"
+            )
+            self.say(line, program, Outcome.NOT_CARRIED, "mpi.implementation", why)
         kept, taken, other = mpirun.without_hosts(texts)
         if taken:
             why = (
@@ -384,8 +376,8 @@ class Ranks(Setup):
 
     def _defined(self, line: str, program: commands.Program) -> str:
         """A command's shell with what it reads and no setup can export."""
-        prefix = []
         reads = [name for name, _ in words.variables(line)]
+        chosen: set[int] = set()
         for number, statement in enumerate(self.statements):
             if number == self.place:
                 continue  # it is in the command already
@@ -400,8 +392,9 @@ class Ranks(Setup):
                 shell_text.assigns(statement, name) for name in {*reads} & self.dropped
             )
             if (is_array or is_called) and not is_dropped:
-                prefix.append(self.slice(statement))
-        late = [other for other in self.late if self._set_by(other) & {*reads}]
+                chosen.add(number)
+        prefix = [self.slice(self.statements[number]) for number in self._with_starts(chosen)]
+        late = [other for other in self.late if shell_text.set_by(other) & {*reads}]
         reads += [name for other in late for name, _ in words.variables(self.slice(other))]
         prefix += self._meeting_texts(reads, program)
         prefix += [self.slice(other) for other in late]
@@ -411,6 +404,20 @@ class Ranks(Setup):
             prefix.append(f"set -- {commands.as_shell(self.args)}")
         return "\n".join([*dict.fromkeys(prefix), line])
 
+    def _with_starts(self, chosen: set[int]) -> list[int]:
+        """Statements with the earlier ones that set what they change: setup has run them once."""
+        kept = {*chosen}
+        changed = {
+            name
+            for number in chosen
+            if not self.statements[number].function
+            for name in shell_text.changed_by(self.slice(self.statements[number]))
+        }
+        for number, statement in enumerate(self.statements[: self.place]):
+            if any(shell_text.assigns(statement, name) for name in changed):
+                kept.add(number)
+        return sorted(kept)
+
     def _meeting_texts(self, reads: list[str], program: commands.Program) -> list[str]:
         """What a command reads of the nodes, in the words of a pod and in the script's order.
 
@@ -418,36 +425,30 @@ class Ranks(Setup):
         """
         own = _ADDRESS if program.is_nested else _RESERVED
         lines: dict[str, tuple[int, str, set[str]]] = {}
-        kinds: dict[str, _Kind] = {}
+        kinds: dict[str, Kind] = {}
         for statement in self.statements:
             text = self.slice(statement)
             read_here = {name for name, _ in words.variables(text)} & self.meeting
-            for name in sorted(self._set_by(statement) & self.meeting):
-                of_read = {kinds.get(other, _Kind.ADDRESS) for other in read_here - {name}}
-                kinds[name] = kind = _kind_of(name, text, of_read)
-                line = f"{name}={kind}" if kind in (_Kind.COUNT, _Kind.ADDRESS) else text
-                lines[name] = (statement.line, line, read_here if kind is _Kind.TYPED else set())
+            for name in sorted(shell_text.set_by(statement) & self.meeting):
+                is_added = re.search(rf"\b{name}\+=", text) is not None
+                of_read = {kinds.get(other, Kind.ADDRESS) for other in read_here - {name}}
+                kinds[name] = kind = Kind.UNKNOWN if is_added else kind_of(name, text, of_read)
+                line = f"{name}={kind}" if kind in (Kind.COUNT, Kind.ADDRESS) else text
+                lines[name] = (statement.line, line, read_here if kind is Kind.TYPED else set())
         wanted = [name for name in reads if name in lines.keys() - self.used - own]
         for name in wanted:  # grows
             wanted += (lines[name][2] & lines.keys()) - {*wanted} - own
         for name in wanted:
-            if kinds[name] is _Kind.UNKNOWN:
+            if kinds[name] is Kind.UNKNOWN:
                 why = "it tells of the old cluster's nodes: write what a pod is to read"
                 self.say(lines[name][0], f"${name}", Outcome.NOT_CARRIED, "", why)
         texts = [
             line
             for name, (_, line, _) in lines.items()
-            if name in wanted and kinds[name] is not _Kind.UNKNOWN
+            if name in wanted and kinds[name] is not Kind.UNKNOWN
         ]
         self.body.uses_slurm |= any("SLURM_" in text for text in texts)
         return texts
-
-    @staticmethod
-    def _set_by(statement: Statement) -> set[str]:
-        """The variables that a statement sets."""
-        return {
-            name for command in statement.commands for name, _ in shell_text.assigned_by(command)
-        }
 
     def _size_of(self, main: Step, program: commands.Program) -> None:
         """How many nodes and ranks the step has."""
@@ -460,6 +461,10 @@ class Ranks(Setup):
         if program.runner is Runner.TORCHRUN:
             nodes = self._size_torchrun(main, program, nodes, per_node)
         elif program.runner in (Runner.MPIRUN, Runner.HOROVODRUN):
+            is_own = program.runner is Runner.HOROVODRUN and not words.names_hosts(main.words)
+            if is_own and (nodes or 1) > 1 and not main.is_srun:
+                self.say(main.command.line, "horovodrun", Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
+                nodes = 1
             self._as_mpi(self._slots(program, nodes or 1) or per_node)
             if words.base(program.command[0]) not in words.MPIRUN | {"horovodrun"}:
                 body.values.setdefault("mpi", {})["ownMpirun"] = True
@@ -493,16 +498,21 @@ class Ranks(Setup):
         nnodes = commands.number(program.options.get("nnodes", ""), self.constants)
         if nnodes and nodes is None:
             nodes = min(nnodes, sizes.MOST_NODES)
-        is_alone = nnodes in (None, 1) and not self._many_nodes(program)
+        is_deepspeed = any("deepspeed" in change for change in program.changes)
+        is_own = nnodes == 1 or "nnodes" not in program.options
+        is_alone = program.is_alone if is_deepspeed else is_own
         if not main.is_srun and (nodes or 1) > 1 and is_alone:
             self.say(line, "torchrun", Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
             nodes = 1
         elif nnodes and nodes and nnodes != nodes and main.is_srun:
             why = f"the job has {plural(nodes, 'node')}"
             self.say(line, f"--nnodes {nnodes}", Outcome.CHANGED, "nodes", why)
-        if program.is_alone and main.is_srun and (nodes or 1) > 1:
-            why = "it names no hosts: each node trained by itself; here all of them train together"
-            self.say(line, "deepspeed", Outcome.NOT_CARRIED, "", why)
+        if is_alone and main.is_srun and (nodes or 1) > 1:
+            name, what = ("deepspeed", "hosts") if is_deepspeed else ("torchrun", "other nodes")
+            why = (
+                f"it names no {what}: each node trained by itself; here all of them train together"
+            )
+            self.say(line, name, Outcome.NOT_CARRIED, "", why)
         if main.is_srun and per_node > 1:
             why = (
                 f"torchrun starts the ranks of a node, and so runs once on each, not {per_node} "
@@ -510,11 +520,6 @@ class Ranks(Setup):
             )
             self.say(line, "srun", Outcome.CHANGED, "", why)
         return nodes
-
-    def _many_nodes(self, program: commands.Program) -> bool:
-        """Whether a torchrun is told where others are."""
-        flags = {"node-rank", "rdzv-endpoint", "master-addr"}
-        return bool(flags & program.options.keys()) and "standalone" not in program.options
 
     def _processes(self, text: str) -> int | None:
         """The processes of a node; None where it is not known before."""
@@ -579,7 +584,7 @@ class Ranks(Setup):
             return 0
         texts = self._split(shell_text.as_text(program.command))
         own = texts[: len(texts) - len(mpirun.program(texts))]  # the program may have an -n, too
-        match = _COUNT_OF_RANKS.search(" ".join(own))
+        match = mpirun.COUNT_OF_RANKS.search(" ".join(own))
         count = commands.number(match[1], self.constants) if match is not None else None
         return min(math.ceil(count / nodes), sizes.MOST_PER_NODE) if count else 0
 
@@ -588,7 +593,7 @@ class Ranks(Setup):
         body = self.body
         body.workload = "mpi"
         body.procs_per_node = 0 if self.size.gpus_per_node == per_node else per_node
-        text = self.text.lower()
+        text = re.sub(r"^\s*#.*", "", self.text.lower(), flags=re.MULTILINE)
         for implementation, pattern in _IMPLEMENTATIONS.items():
             if re.search(pattern, text):
                 body.values["mpi"] = {"implementation": implementation}

@@ -10,19 +10,20 @@ lines.
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.convert import scanner
 from allranks.convert.slurm import amounts, shell_text, sizes, words
 from allranks.convert.slurm.ranks import Ranks
-from allranks.convert.slurm.setup import NO_CONTAINERS
+from allranks.convert.slurm.setup import NO_CONTAINERS, TOOLS
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from allranks.convert.scanner import Statement
+    from allranks.convert.scanner import Command, Statement
     from allranks.convert.slurm.options import Setting
     from allranks.convert.slurm.script import Body, Step
     from allranks.convert.slurm.sizes import Size
@@ -46,8 +47,15 @@ _OF_SUBMITTING = (
 )
 _SEPARATOR = re.compile(r"[ \t]*[;&](?![;&])[ \t]*")
 _WITHOUT = "the script goes on without it; write it into env to give it"
+# What ends the script where a variable is not set, if only to be printed.
+_NOUNSET = re.compile(r"^\s*set\s+(?:-[a-zA-Z]*u|[^\n;]*-o\s+nounset)", re.MULTILINE)
 # Lines that print, and do nothing else.
 _PRINTING = re.compile(r"^\s*(?:echo|printf)\b[^|>;&`\n]*$", re.MULTILINE)
+# Programs that are Python, or written in it; and lines that run none.
+_RUNS_PYTHON = re.compile(
+    r"\b(?:(?:python|pypy)[0-9.]*|torchrun|accelerate|deepspeed|horovodrun|tune|wandb)\b|\.py\b"
+)
+_NO_CODE = re.compile(r"^\s*(?:#|module\b|ml\b|conda\b|source\b|\.\s|echo\b).*", re.MULTILINE)
 # A test that ends the script where a variable is not set.
 _REQUIRED = re.compile(r"-z\s+\"?\$\{\w+:?-\}\"?[^\n]*(?:\n(?!\s*(?:fi|el)\b)[^\n]*){0,6}?\bexit\b")
 # An srun that is left where a command may stand: in $(…), behind xargs, timeout or parallel, or in
@@ -58,10 +66,14 @@ _OWN_PATH = re.compile(r"\$(?:0\b|\{0[^0-9}]*\}|\{?BASH_SOURCE\b)")
 # A container that is left where a command may stand, as an srun may be.
 _CONTAINER = re.compile(
     r"(?:^|[\s;&|(`/]|=[\"']?)(?:singularity|apptainer)(?:_wrapper)?[ \t]+(?:-\S+[ \t]+)*"
-    r"(?:exec|run)\s"
+    r"(?:exec|run|build|pull|shell|instance)\s"
 )
-# A question to Slurm about the state of nodes, whose answer the script reads.
-_OF_NODES = re.compile(r"(?:\$\(|`)\s*(scontrol\s+show\s+nodes?\b[^)`|]*)")
+# A question to Slurm, whose answer the script reads.
+_OF_SLURM = re.compile(
+    r"(?:\$\(|`)\s*((?:scontrol\s+show\s+(?:nodes?|job)|squeue|sacct|sinfo)\b[^)`|]*)"
+)
+# Another job that is submitted where the script reads its number.
+_SUBMITTING = re.compile(r"(?:\$\(|`)(?:[^)`\n]*\|)?\s*sbatch\b")
 # Beginnings of the names of variables that somebody sets in the pod.
 _TOLD = ("PET_", "OMPI_", "PMI", "ALLRANKS_", "BASH_", "CONDA_")
 _OF_ARRAY = "SLURM_ARRAY_"
@@ -69,8 +81,6 @@ _OF_ARRAY = "SLURM_ARRAY_"
 _OF_WHO_SUBMITS = frozenset({"USER", "LOGNAME", "SCRATCH", "WORK"})
 # What the variables that modules set are called.
 _OF_MODULES = re.compile(r"^EBROOT|^MKLROOT$|[A-Z0-9]_(?:HOME|ROOT|DIR|PATH|BIN|LIB\w*|INC\w*)$")
-# Files whose variables are known: they activate an environment, or define the command module.
-_ACTIVATES = re.compile(r"(?:\bactivate|/(?:conda|mamba|micromamba|modules?|lmod)\.sh|/profile)$")
 _NO_ARRAY = (
     "a task of an array has it, and the script asks for no array: write `#SBATCH --array=…` "
     "into it, or the variable into env"
@@ -134,8 +144,6 @@ class Reader(Ranks):
             self.statements = scanner.parse(self.text)
         if not self.statements:
             raise self.refuse(1, "the script runs nothing", "write the command that is to run")
-        if interpreter in ("zsh", "ksh"):
-            self.body.notes.append(f"the script is {interpreter}'s: the image needs it")
         self._check_continued()
         self._collect_constants()
         self._collect_parts()
@@ -148,6 +156,9 @@ class Reader(Ranks):
             self._as_one_process(steps, nested=bool(multi))
         else:
             self._as_ranks(main, steps)
+        if interpreter in ("zsh", "ksh"):
+            who = "the image needs it" if main is None else "bash runs its setup and its command"
+            self.body.notes.append(f"the script is {interpreter}'s: {who}")
         self._finish()
         return self.body
 
@@ -177,6 +188,22 @@ class Reader(Ranks):
                     "something stands behind the backslash, so that the command ends there",
                     "let the backslash be the last character of the line",
                 )
+        for statement in self.statements:
+            for command in statement.commands:
+                self._check_continued_inside(command)
+
+    def _check_continued_inside(self, command: Command) -> None:
+        """Refuse the same in the text of ``bash -c "…"``."""
+        for before, token in pairwise(command.words):
+            if not re.fullmatch(r"-[a-z]*c", before.text):
+                continue
+            for number, (above, row) in enumerate(pairwise(token.text.split("\n"))):
+                if _NOT_CONTINUED.search(above) and re.match(r"\s*--?[A-Za-z]", row):
+                    raise self.refuse(
+                        token.line + number,
+                        "something stands behind the backslash, so that the command ends there",
+                        "let the backslash be the last character of the line",
+                    )
 
     def _foreign(self, interpreter: str) -> Body:
         """A script of another language: it is run as it is, as one process."""
@@ -215,7 +242,7 @@ class Reader(Ranks):
                 "the script starts the ranks of its node itself, so that the pod runs it as "
                 "one process"
             )
-        if not any(map(words.runs_python, self._all_words())):
+        if not _RUNS_PYTHON.search(_NO_CODE.sub("", self.text)):
             body.notes.append(
                 "the script runs no Python: the image needs PyTorch all the same, whose launcher "
                 "starts it"
@@ -228,7 +255,8 @@ class Reader(Ranks):
             text = self._kept(statement, is_one=True, is_setup=number <= last)
             if number <= last:
                 edits.append((self._comment_start(number), self._end_of(statement), ""))
-                setup += [] if text is None else [self._with_comments(number, text)]
+                kept = "" if text is None else self._with_comments(number, text)
+                setup += [kept] if kept else []
                 again += [text] if text is not None and self._lives_in_shell(statement) else []
             elif text is None:
                 edits.append((statement.start, self._end_of(statement), ""))
@@ -255,28 +283,6 @@ class Reader(Ranks):
         match = _SEPARATOR.match(self.text, statement.end)
         return statement.end if match is None else match.end()
 
-    def _all_words(self) -> list[list[str]]:
-        """Each word of each command, with those behind it; variables have their values.
-
-        So has each word of a text, as of ``sh -c "python a.py"``.
-        """
-        texts = [
-            scanner.unquote(token.text).split()
-            for statement in self.statements
-            for command in statement.commands
-            for token in command.words
-            if " " in token.text
-        ]
-        return [text[at:] for text in texts for at in range(len(text))] + [
-            [
-                words.resolve(token.text, self.constants) or token.text
-                for token in command.words[at:]
-            ]
-            for statement in self.statements
-            for command in statement.commands
-            for at in range(len(command.words))
-        ]
-
     def _last_activation(self) -> int:
         """The last statement before the program that activates something; -1 for none."""
         last = -1
@@ -291,15 +297,19 @@ class Reader(Ranks):
         """Refuse a script that only submits others."""
         if any(map(self._does_more, self.statements)):
             return
-        for statement in self.statements:
-            for command in statement.commands:
-                if words.any_of([token.text for token in command.words], ("sbatch",)):
-                    raise self.refuse(
-                        command.line,
-                        "the script only submits another",
-                        "convert that one; a script in a here-document becomes a file of its "
-                        "own first",
-                    )
+        lines = [
+            command.line
+            for statement in self.statements
+            for command in statement.commands
+            if words.any_of([token.text for token in command.words], ("sbatch",))
+        ]
+        line = lines[0] if lines else self._line_with(_SUBMITTING.search)
+        if line:
+            raise self.refuse(
+                line,
+                "the script only submits another",
+                "convert that one; a script in a here-document becomes a file of its own first",
+            )
 
     def _does_more(self, statement: Statement) -> bool:
         """Whether a statement does more than to write the script of another job, and submit it."""
@@ -337,17 +347,40 @@ class Reader(Ranks):
             why = "a pod has no srun: take it off, or write the step as a command of its own"
             line = self._line_with(_SRUN.search)
             self.say(line, "srun", Outcome.NOT_CARRIED, "", why)
-        if _CONTAINER.search(code):
-            line = self._line_with(_CONTAINER.search)
+        in_variable = self._container_in_variable(code)
+        if in_variable or _CONTAINER.search(code):
+            line = self._line_with(in_variable or _CONTAINER.search)
             self.say(line, "singularity", Outcome.NOT_CARRIED, "image", NO_CONTAINERS)
         self._say_own_path()
-        asked = _OF_NODES.search(code)
+        if "SLURM_JOB_NAME" in {name for name, _ in words.variables(code)}:
+            body.reads_name = self._line_with(re.compile("SLURM_JOB_NAME").search) or 1
+        asked = _OF_SLURM.search(code)
         if asked is not None:
             why = "a pod has no programs of Slurm's"
-            line = self._line_with(_OF_NODES.search)
+            line = self._line_with(_OF_SLURM.search)
             self.say(line, asked[1].strip(), Outcome.NOT_CARRIED, "", why)
+        if _SUBMITTING.search(code):
+            outcome, why = TOOLS["sbatch"]
+            self.say(self._line_with(_SUBMITTING.search), "sbatch", outcome, "", why)
         body.uses_slurm = body.uses_slurm or bool(re.search(r"\bSLURM_", whole))
         self._say_unset(re.sub(r"^\s*#.*$", "", whole, flags=re.MULTILINE))
+
+    def _container_in_variable(self, code: str) -> Callable[[str], object] | None:
+        """What finds `$SINGULARITY exec`, where that variable is such a program; None for none."""
+        names_of = [
+            name
+            for name, texts in self.contents.items()
+            if any(
+                words.base(text.split()[0] if "/" in text else text) in words.CONTAINERS
+                for text in texts
+                if text
+            )
+        ]
+        for name in names_of:
+            pattern = re.compile(rf"\$(?:{name}|\{{{name}\}})\"?\s+(?:-\S+\s+)*(?:exec|run)\s")
+            if pattern.search(code):
+                return pattern.search
+        return None
 
     def _say_own_path(self) -> None:
         """Say that setup, and a command, have another path than the script."""
@@ -364,10 +397,8 @@ class Reader(Ranks):
         code = _PRINTING.sub("", whole)
         self.set_names.update(re.findall(r"(?:^|[\s;&|(])([A-Za-z_]\w*)\+?=", code, re.MULTILINE))
         self.set_names.update(re.findall(r"\bfor\s+([A-Za-z_]\w*)", whole))
-        has_functions = re.search(r"\w+\s*\(\)|\bfunction\b", self.text) is not None
-        wants_words = words.wants_words(whole) and words.wants_words(self.text)
-        if wants_words and not self.args and not has_functions:
-            line = self._line_with(words.wants_words)
+        line = self._line_of_words() if words.wants_words(whole) and not self.args else 0
+        if line:
             self.say(
                 line,
                 "$1 …",
@@ -387,9 +418,22 @@ class Reader(Ranks):
                 self.body.env[name] = "/tmp"  # noqa: S108 - the pod's own
                 self.say(line, f"${name}", Outcome.CHANGED, f"env.{name}", "the pod's own /tmp")
             elif line:
-                reason = "" if name in read_by_more else "it is only printed"
+                is_read = name in read_by_more or _NOUNSET.search(code) is not None
+                reason = "" if is_read else "it is only printed"
                 reason = _WITHOUT if name in optional else reason
                 self._say_variable(name, line, reason)
+
+    def _line_of_words(self) -> int:
+        """The first line that reads the words behind the script's name, as functions do not."""
+        rows = [*self.lines]
+        for statement in self.statements:
+            if statement.function:
+                rows[statement.line - 1 : statement.last_line] = [""] * (
+                    statement.last_line - statement.line + 1
+                )
+        if not words.wants_words("\n".join(rows)):
+            return 0
+        return next((n for n, row in enumerate(rows, 1) if words.wants_words(row)), 1)
 
     def _line_with(self, matches: Callable[[str], object]) -> int:
         """The first line that is no comment and of which something is true; 0 for none."""
@@ -445,7 +489,7 @@ class Reader(Ranks):
                 texts = [scanner.unquote(token.text) for token in command.words[:2]]
                 if command.line >= line or len(texts) < 2:  # noqa: PLR2004 - source and the file
                     continue
-                if texts[0] in ("source", ".") and not _ACTIVATES.search(texts[1]):
+                if texts[0] in ("source", ".") and not words.ACTIVATES.search(texts[1]):
                     origins.append(f"the file {shell_text.short(texts[1])} (line {command.line})")
                 elif is_of_module and texts[0] in ("module", "ml") and texts[1] != "purge":
                     origins.append(f"a module (line {command.line})")

@@ -12,7 +12,7 @@ from allranks.convert.verdicts import Outcome, Verdict
 from allranks.errors import InvalidValues, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from allranks.convert.scanner import Command, Statement
     from allranks.convert.slurm.options import Setting
@@ -25,6 +25,8 @@ _DEEPEST, _LONGEST = (
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # What variables with options of srun's are called.
 _OPTIONS = re.compile(r"(?:ARG|OPT|FLAG|PARAM)(?:S|IONS?)?$", re.IGNORECASE)
+# What is asked for its output, whose quotes are its own.
+_ASKING = re.compile(r"\$\([^()]*\)|`[^`]*`")
 # What begins as a program that starts others, or as options.
 _COMMAND_LIKE = re.compile(
     r"\A\s*(?:-{1,2}[A-Za-z]"
@@ -52,6 +54,7 @@ class Body:
         settings: the options of the srun that starts it.
         uses_slurm: whether it reads SLURM_ variables.
         goes_back: whether it goes to the folder that it is submitted from.
+        reads_name: the line that reads the job's name for more than to print it; 0 for none.
     """
 
     workload: str = "torchrun"
@@ -68,6 +71,7 @@ class Body:
     settings: list[Setting] = field(default_factory=list)
     uses_slurm: bool = False
     goes_back: bool = False
+    reads_name: int = 0
 
 
 @dataclass(slots=True)
@@ -111,10 +115,13 @@ class Script:
         self.statements: list[Statement] = []
         self.dropped: set[str] = set()  # variables that the launcher sets, or nobody needs
         self.meeting: set[str] = set()  # those of them that say where the ranks meet
+        self.local: set[str] = set()  # those that have this node's name in a script of one node
         self.late: list[Statement] = []  # what reads these, and each process runs for itself
         self.set_names: set[str] = set()
         self.lines = text.split("\n")
         self.parts: dict[str, str] = {}  # variables that are parts of a command, as shell text
+        self.quoted: dict[str, str] = {}  # others whose text has quotes, for who parses it again
+        self.literal: set[str] = set()  # options with quotes, which only who parses them takes off
         self.contents: dict[str, list[str]] = {}  # what each variable is set to, as shell text
         self.conditional: dict[str, int] = {}  # those before a program, with their lines
         self.place = -1  # the statement of the step
@@ -235,9 +242,25 @@ class Script:
         self.maybe = {
             name for name, texts in contents.items() if all(text[:1] in ("", "-") for text in texts)
         }
-        for name, content in list(self.parts.items()):
-            if name in unsure or not _COMMAND_LIKE.search(content):
-                del self.parts[name]
+        self._sort_parts(unsure)
+
+    def _sort_parts(self, unsure: set[str]) -> None:
+        """Keep the variables that are parts of a command, apart from those with quotes in them."""
+        texts = {name: text for name, text in self.parts.items() if name not in unsure}
+        self.parts = {name: text for name, text in texts.items() if _COMMAND_LIKE.search(text)}
+        arrays = {
+            name
+            for statement in self.statements
+            for command in statement.commands
+            for name in texts
+            if shell_text.is_array(command, name)
+        }
+        for name in texts.keys() - arrays - words.RENDEZVOUS:
+            whole = _ASKING.sub("", self._expanded(texts[name], texts))
+            if ("'" in whole or '"' in whole) and not words.names_nodes(whole):
+                self.quoted[name] = texts[name]
+                self.literal |= {name} if texts[name].lstrip().startswith("-") else set()
+        self.used = set()
 
     def _srun(self, texts: Sequence[str], line: int) -> tuple[list[Setting], list[str]]:
         """Srun's options, and the words behind them without their quotes."""
@@ -265,12 +288,13 @@ class Script:
     def _inner_text(self, texts: Sequence[str]) -> str | None:
         """The text of ``bash -c "…"`` with the variables in it that are parts of a command."""
         text = shell_text.shell_text(texts)
-        return None if text is None else self._expanded(text)
+        return None if text is None else self._expanded(text, {**self.quoted, **self.parts})
 
     def _expanded_words(self, texts: list[str]) -> list[str]:
         """Words with the variables among them that are parts of a command."""
         line = " ".join(texts)
-        expanded = self._expanded(line)
+        parts = {name: text for name, text in self.parts.items() if name not in self.literal}
+        expanded = self._expanded(line, parts)
         if expanded == line:
             return texts
         return self._split(expanded) or texts
@@ -283,10 +307,11 @@ class Script:
         except scanner.ScriptError:
             return []
 
-    def _expanded(self, text: str) -> str:
+    def _expanded(self, text: str, parts: Mapping[str, str] | None = None) -> str:
+        parts = self.parts if parts is None else parts
         for _ in range(_DEEPEST):
             before = text
-            text, used = shell_text.expanded(text, self.parts)
+            text, used = shell_text.expanded(text, parts)
             self.used |= used
             if text == before or len(text) > _LONGEST:
                 break

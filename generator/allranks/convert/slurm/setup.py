@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.convert import commands, scanner
-from allranks.convert.slurm import images, mpirun, shell_text, singularity_environment, words
-from allranks.convert.slurm.steps import Steps
+from allranks.convert.slurm import images, mpirun, shell_text, words
+from allranks.convert.slurm.variables import Variables
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -16,25 +16,18 @@ if TYPE_CHECKING:
 
     from allranks.convert.scanner import Command, Statement
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_ACTIVATING = frozenset(
-    {"module", "ml", "conda", "mamba", "micromamba", "source", ".", "eval", "spack", "pyenv"}
-)
 _MODULES = ("module", "ml")
 _SUBMIT_DIR = re.compile(r'"?\$\{?SLURM_SUBMIT_DIR\}?"?/?')
 NO_CONTAINERS = "a pod starts no containers: name its image in image, and write what it runs"
-_RESERVED = frozenset(names.RESERVED_ENV)
-_SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|CREDENTIAL", re.IGNORECASE)
-_WITH_PASSWORD = re.compile(r"://[^/\s:@]+:[^/\s@]+@")
 _REQUEUING = re.compile(r"\b(?:scontrol|sbatch)\b")
 _REQUEUES = (
     "a pod has no programs of Slurm's: let the program handle SIGTERM, and "
     "runPolicy.backoffLimit start it again"
 )
-_TOKENIZER = re.compile(r"TOKENIZERS?_|_TOKENIZERS?$", re.IGNORECASE)
+_SET = "setup does not end at an unset variable, nor at what fails within a pipe"
 _RENDEZVOUS = "the launcher lets the ranks meet, and tells each its rank and where rank 0 is"
 # What becomes of a line that calls one of Slurm's programs; the others only ask.
-_TOOLS = {
+TOOLS = {
     "sbatch": (
         Outcome.NOT_CARRIED,
         "it submits another job: start that when this run has ended",
@@ -73,23 +66,10 @@ _ON_FILES = frozenset(
         *("configure", "make", "cmake", "ninja", "pip", "pip3"),
     }
 )
-# Variables that modules and sourced files set, too, so that the later one counts.
-_OF_SOFTWARE = re.compile(
-    r"MODULEPATH|PYTHONPATH|LD_LIBRARY_PATH|LIBRARY_PATH|CPATH|LD_PRELOAD|CC|CXX|FC|F77|F90"
-    r"|(?:CUDA|ROCM|JAVA|MPI)_(?:HOME|PATH|ROOT)|MKLROOT|CUDA_VISIBLE_DEVICES"
-    r"|(?:OMP|MKL|OPENBLAS)_NUM_THREADS|(?:I_MPI|OMPI|UCX|MPICH|PMIX)_\w+"
-)
 
 
-class Setup(Steps):
+class Setup(Variables):
     """A script whose other statements are sorted."""
-
-    def _is_activation(self, statement: Statement) -> bool:
-        return not statement.function and any(
-            words.base(command.name) in _ACTIVATING
-            for command in statement.commands
-            if command.words
-        )
 
     def _runs_program(self, statement: Statement) -> bool:
         """Whether a statement runs what the job is about."""
@@ -150,6 +130,9 @@ class Setup(Steps):
             self.say(statement.line, text, Outcome.CHANGED, "setup", why)
             return f"! command -v {program} >/dev/null || {text}"
         verdict = self._verdict_of(statement, text, program, is_one=is_one)
+        if verdict is not None and program == "set" and is_setup:
+            loses = shell_text.set_of_setup(text)[1]
+            verdict = (Outcome.CHANGED, _SET) if loses else verdict
         if verdict is not None:
             self.say(statement.line, text, verdict[0], to, verdict[1])
         if any(id(command) in self.side for command in statement.commands):
@@ -161,7 +144,7 @@ class Setup(Steps):
         self, statement: Statement, text: str, program: str, *, is_one: bool
     ) -> tuple[Outcome, str] | None:
         """What becomes of a statement that is kept; None where it was said already."""
-        if program in _ACTIVATING:
+        if program in words.ACTIVATING:
             why = "what it activates must be in the image, or in a volume at that path"
             return Outcome.CHANGED, why
         if self._runs(statement, words.UNREAD_CONTAINERS):
@@ -189,6 +172,8 @@ class Setup(Steps):
         """Why it matters that each pod runs a statement; "" where it does not."""
         if shell_text.differs_by_pod(text):
             return "each pod runs it, and what it gives may differ between pods"
+        if words.OF_TASK & {name for name, _ in words.variables(text)}:
+            return "each pod has its own number, where the script has 0"
         if self._changes_files(statement):
             return "each pod runs it, and the script ran it once: mind what is shared"
         return ""
@@ -213,7 +198,7 @@ class Setup(Steps):
     ) -> tuple[Outcome, str] | None:
         """Why a statement is left out; None where it is not."""
         if command is not None and program in words.SLURM_TOOLS:
-            return _TOOLS.get(program, (Outcome.CHANGED, "it asks Slurm, and a pod has none"))
+            return TOOLS.get(program, (Outcome.CHANGED, "it asks Slurm, and a pod has none"))
         if statement.function:
             return None
         if program in words.OF_TERMINAL:
@@ -291,28 +276,40 @@ class Setup(Steps):
         elif program == "trap":
             why = "a pod's ranks get SIGTERM themselves: let the program handle it"
             reason = Outcome.NOT_CARRIED, why
-        elif program == "set" and not shell_text.keeps_going(text):
-            reason = Outcome.CHANGED, "setup ends with the first command that fails anyway"
+        elif self._is_kept_in_place(statement, program):
+            pass
         elif program in ("wait", "exit", "set", "exec"):
-            reason = Outcome.CHANGED, "setup goes on to the command"
+            loses = program == "set" and shell_text.set_of_setup(text)[1]
+            reason = Outcome.CHANGED, _SET if loses else "setup goes on to the command"
         if reason is None and reads_dropped and statement.commands:
             why = "it is about where the ranks meet, which the launcher arranges"
             return Outcome.CHANGED, why
         return reason
 
+    def _is_kept_in_place(self, statement: Statement, program: str) -> bool:
+        """Whether a line is about how setup goes on: `set -e`, or `wait` for what is beside it."""
+        if program == "wait":
+            return self._is_behind(statement, _in_background)
+        return program == "set" and bool(shell_text.set_of_setup(self.slice(statement))[0])
+
     def _with_local_host(self, statement: Statement, command: Command | None) -> str | None:
         """A variable with the head node's name, in a script that starts the ranks of one node."""
         assigned = shell_text.assigned_by(command) if command is not None else []
-        if command is None or len(assigned) != 1 or not words.names_nodes(self.slice(statement)):
+        if command is None or len(assigned) != 1:
             return None
         name, value = assigned[0]
+        is_address = name in words.RENDEZVOUS or shell_text.looks_like_master(name)
+        of_local = is_address and any(other in self.local for other, _ in words.variables(value))
+        if not (of_local or words.names_nodes(self.slice(statement))):
+            return None
         is_array = value.startswith("(")
-        if not (name in words.RENDEZVOUS or shell_text.looks_like_master(name)):
+        if not is_address:
             return None
         is_launcher = self._is_nested_launch() and not is_array
         is_read = name not in words.RENDEZVOUS and self._is_read_by_programs(name)
-        if not (is_launcher or is_read):
+        if not (is_launcher or is_read or of_local):
             return None
+        self.local.add(name)
         host = "(localhost)" if is_array else "localhost"
         return f"export {name}={host}" if command.words else f"{name}={host}"
 
@@ -364,63 +361,6 @@ class Setup(Steps):
             for name in assigned
         ) or (words.names_nodes(text) or reads_dropped)
 
-    def _to_env(self, statement: Statement, command: Command) -> bool:
-        """Carry ``export NAME=text`` as a variable."""
-        if command.name != "export" or not shell_text.assigned_by(command) or command.redirections:
-            return False
-        pairs = [self._pair(word.text) for word in command.words[1:]]
-        if None in pairs:
-            return False
-        if self._is_behind_activation(statement) and any(
-            _OF_SOFTWARE.fullmatch(name) for name, _ in filter(None, pairs)
-        ):
-            return False
-        for name, text in filter(None, pairs):
-            self._put_env(statement.line, name, text)
-        return bool(pairs)
-
-    def _is_behind_activation(self, statement: Statement) -> bool:
-        """Whether a statement before this one activates something."""
-        return any(
-            self._is_activation(other) and other.start < statement.start
-            for other in self.statements
-        )
-
-    def _put_env(self, line: int, name: str, text: str) -> None:
-        """Make a variable one of the run."""
-        if singularity_environment.is_of_program(name):
-            return  # said with the whole script (singularity_environment.carry)
-        self.body.env[name] = text
-        self.say(line, name, Outcome.CARRIED, f"env.{name}")
-        is_named_so = _SECRET.search(name) and not _TOKENIZER.search(name)
-        if is_named_so or _WITH_PASSWORD.search(text):
-            self.body.notes.append(
-                f"env.{name} looks like a secret, and all who may read the run's objects can read "
-                "it: put it into a Secret, and name that"
-            )
-
-    def _pair(self, word: str) -> tuple[str, str] | None:
-        """The name and text of ``NAME=text``; None where a value may not say it, or not so."""
-        name, equals, value = word.partition("=")
-        is_free = _NAME.fullmatch(name) is not None and name not in _RESERVED
-        is_free = is_free and not name.startswith(names.RESERVED_ENV_PREFIXES)
-        is_text = not value or scanner.is_static(value)
-        if not equals or not is_free or not is_text or self._is_set_again(name):
-            return None
-        text = scanner.unquote(value)
-        return None if "\0" in text else (name, text)
-
-    def _is_set_again(self, name: str) -> bool:
-        return (
-            sum(
-                other == name
-                for s in self.statements
-                for c in s.commands
-                for other, _ in shell_text.assigned_by(c)
-            )
-            > 1
-        )
-
     @staticmethod
     def _goes_back(statement: Statement) -> bool:
         """Whether a statement goes to the folder that the script is submitted from."""
@@ -463,7 +403,9 @@ class Setup(Steps):
         if statement.function:
             why = "nothing before the step calls it"
             self.say(statement.line, text, Outcome.CHANGED, "", why)
-        elif self._is_harmless(statement, words.IDLE | words.ENDING | _BEHIND | functions):
+        elif self._is_harmless(
+            statement, words.IDLE | words.ENDING | _BEHIND | functions
+        ) and not any(map(shell_text.writes, statement.commands)):
             why = "the run is over when its ranks are"
             self.say(statement.line, text, Outcome.CHANGED, "", why)
         else:
@@ -508,8 +450,8 @@ class Setup(Steps):
         line_words = [
             words.resolve(text, self.constants) or scanner.unquote(text) for text in texts
         ]
-        parsed = images.of_command(line_words)
         program = words.base(texts[0])
+        parsed = images.of_command([program, *line_words[1:]])
         if parsed is None:
             if program in words.UNREAD_CONTAINERS:
                 self.say(line, program, Outcome.NOT_CARRIED, "image", NO_CONTAINERS)
@@ -554,6 +496,9 @@ class Setup(Steps):
 
     def _with_comments(self, number: int, text: str) -> str:
         statement = self.statements[number]
+        if statement.is_simple and statement.commands[0].name == "set":
+            text, _ = shell_text.set_of_setup(text)
+        text += " &" if statement.in_background else ""
         above = self.text[self._comment_start(number) : statement.start]
         rows = [row.strip() for row in above.split("\n") if row.strip().startswith("#")]
         rows = [row for row in rows if not row.startswith(("#SBATCH", "#!"))]
@@ -570,13 +515,8 @@ class Setup(Steps):
             return
         text = "\n".join(parts)
         head = []
-        ends = any(
-            command.name == "set" and not shell_text.keeps_going(self.slice(statement))
-            for statement in self.statements
-            for command in statement.commands
-            if not command.within and not statement.function
-        )
-        if not ends:
+        ends = re.match(r"#!\s*\S+(?:\s+\S+)*\s-[a-z]*e", self.lines[0]) is not None
+        if not (ends or re.match(r"(?:#[^\n]*\n)*set -e\b", text)):
             head.append("set +e  # the script goes on where a command fails")
         if any(
             command.assignments and not command.words
@@ -585,3 +525,8 @@ class Setup(Steps):
         ):
             head.append("set -a  # the command reads these variables, too")
         self.body.setup = "\n".join([*head, text]) + "\n" + self.body.setup
+
+
+def _in_background(statement: Statement) -> bool:
+    """Whether a script goes on beside a statement."""
+    return statement.in_background

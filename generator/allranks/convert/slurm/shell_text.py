@@ -52,6 +52,30 @@ def assigns(statement: Statement, name: str) -> bool:
     return any(other == name for command in statement.commands for other, _ in assigned_by(command))
 
 
+def set_by(statement: Statement) -> set[str]:
+    """The variables that a statement sets."""
+    return {name for command in statement.commands for name, _ in assigned_by(command)}
+
+
+def writes(command: Command) -> bool:
+    """Whether a command writes into a file."""
+    return any(
+        operator in (">", ">>", "&>", "&>>", ">|") and target != "/dev/null"
+        for operator, target in command.redirections
+    )
+
+
+def changed_by(text: str) -> set[str]:
+    """The variables that a text gives another value, made of the one they have."""
+    return {name for match in _CHANGED.finditer(text) for name in match.groups() if name}
+
+
+_CHANGED = re.compile(
+    r"(?:\(\(|\blet\s+[\"']?)\s*([A-Za-z_]\w*)\s*(?:[-+*/%]=|\+\+|--)|\b([A-Za-z_]\w*)\+="
+    r"|\b([A-Za-z_]\w*)=\S*\$\(\(\s*\$?\3\b"
+)
+
+
 def is_array(command: Command, name: str) -> bool:
     """Whether a command sets a variable to an array, which no shell exports."""
     return any(
@@ -83,10 +107,41 @@ def shell_text(texts: Sequence[str]) -> str | None:
         return None
     for place in range(1, len(texts) - 1):
         if re.fullmatch(r"-[a-z]*c", texts[place]):
-            return scanner.unquote(texts[place + 1]) if place + 2 == len(texts) else None
+            return _text_inside(texts[place + 1]) if place + 2 == len(texts) else None
         if not texts[place].startswith("-"):
             return None
     return None
+
+
+def _text_inside(word: str) -> str:
+    """The text that a shell gets as a word, where the variables in it mean the same.
+
+    Who calls puts them in before that shell reads single quotes: ``"echo '$NAME'"`` has the text of
+    NAME. So they are taken out of the single quotes.
+    """
+    if not (len(word) > 1 and word[0] == word[-1] == '"' and "'" in word):
+        return scanner.unquote(word)
+    out: list[str] = []
+    quote, at, end = "", 1, len(word) - 1
+    while at < end:
+        match = _VARIABLE.match(word, at)
+        if match is not None:
+            out.append(f"'\"{match[0]}\"'" if quote == "'" else match[0])
+            at = match.end()
+            continue
+        is_escape = word[at] == "\\" and word[at + 1] in '$`"\\\n'
+        char = word[at + is_escape]
+        at += 1 + is_escape
+        if is_escape and char == "\n":
+            continue
+        is_kept = char == "\\" and quote != "'" and at < end  # it escapes what stands behind
+        out.append(char)
+        if is_kept:
+            out.append(word[at])
+            at += 1
+        elif char in ("'", '"') and quote in ("", char):
+            quote = "" if quote else char
+    return "".join(out)
 
 
 def first_word(command: Sequence[str]) -> str:
@@ -104,6 +159,7 @@ def as_text(command: Sequence[str]) -> str:
     return commands.as_shell(command)
 
 
+_VARIABLE = re.compile(r"\$(?:\{[A-Za-z_][^}\"']*\}|[A-Za-z_]\w*)")
 _DEFAULT = re.compile(r'"?\$\{([A-Za-z_]\w*):?=(.*)\}"?', re.DOTALL)
 _REFERENCE = re.compile(r"\$(?:\{([A-Za-z_]\w*)(\[[@*]\])?\}|([A-Za-z_]\w*))")
 
@@ -204,9 +260,26 @@ def looks_like_master(name: str) -> bool:
     )
 
 
-def keeps_going(text: str) -> bool:
-    """Whether `set` leaves the shell going on where a command fails."""
-    return not re.search(r"\bset\b[^\n;]*\s(?:-[a-zA-Z]*e|-o\s+errexit)", text)
+def set_of_setup(text: str) -> tuple[str, bool]:
+    """A `set` as setup has it, and whether it loses something that ends a script.
+
+    Setup is run in the shell that starts the launcher, which needs -u and pipefail off. It exports
+    what the command reads, so that +a has no place in it either.
+    """
+    kept, loses = [], False
+    texts = text.split()[1:]
+    for at, word in enumerate(texts):
+        letters = word[1:] if re.fullmatch(r"[-+][A-Za-z]+", word) else ""
+        before = texts[at - 1] if at else ""
+        if before[-1:] == "o" and before[:1] in ("-", "+"):
+            letters = _LONG.get(word, "")
+        sign = before[:1] if letters and word in _LONG else word[:1]
+        loses |= sign == "-" and bool({*letters} & {*"uP"})
+        kept += [f"{sign}{letter}" for letter in letters if f"{sign}{letter}" in ("-e", "+e", "-a")]
+    return (f"set {' '.join(kept)}" if kept else ""), loses
+
+
+_LONG = {"errexit": "e", "allexport": "a", "nounset": "u", "pipefail": "P"}
 
 
 def differs_by_pod(text: str) -> bool:

@@ -273,7 +273,10 @@ def _read_gpus(reader: _Reader) -> None:
     if size.gpus_per_node is not None and size.gpus_per_node > MOST_PER_NODE:
         size.gpus_per_node = MOST_PER_NODE
     is_spread = size.nodes is None and size.tasks_per_node is None
-    if size.gpus and is_spread and size.tasks in (None, size.gpus):
+    if size.gpus and size.gpus_per_node and is_spread:
+        size.nodes, size.gpus = math.ceil(size.gpus / size.gpus_per_node), None
+        size.tasks_per_node = math.ceil(size.tasks / size.nodes) if size.tasks else None
+    elif size.gpus and is_spread and size.tasks in (None, size.gpus):
         pass  # on as many nodes as it takes
     elif size.gpus and size.gpus_per_node is None:
         nodes = size.node_count

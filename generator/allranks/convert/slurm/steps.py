@@ -52,6 +52,7 @@ class Steps(Script):
         if len(inner) > 1 and words.base(inner[0]) == "eval":
             text = self._expanded(scanner.unquote(" ".join(inner[1:])))
             inner = words.unwrapped(self._split(text) or [text])
+        inner = words.by_name(inner)
         program = words.base(inner[0]) if inner else ""
         self._check_ray(command, inner)
         if program in words.FOREIGN_STARTERS and program != "parallel":
@@ -110,7 +111,7 @@ class Steps(Script):
 
     def _srun_step(self, number: int, command: Command, inner: list[str]) -> Step:
         settings, rest = self._srun(inner[1:], command.line)
-        started = inner[len(inner) - len(rest) :] if rest else []
+        started = words.by_name(inner[len(inner) - len(rest) :] if rest else [])
         if not started or self._only_prints(started):
             size, is_multi = self.size, False
         else:
@@ -127,7 +128,8 @@ class Steps(Script):
         """The words that run in a container, where words start one; the words themselves else."""
         if not texts or words.base(texts[0]) not in words.CONTAINERS:
             return texts
-        container = images.of_command([scanner.unquote(text) for text in texts])
+        program = words.base(texts[0])
+        container = images.of_command([program, *map(scanner.unquote, texts[1:])])
         return texts[len(texts) - container.inside :] if container else texts
 
     def _check_counts(self, command: Command, settings: Sequence[Setting]) -> None:
@@ -179,6 +181,7 @@ class Steps(Script):
             )
             and step.words
             and not words.any_of(step.words, words.IDLE)
+            and not self._is_waited_for(step)
         ]
         if len(beside) > 1 or any(map(self._repeats, beside)):
             lines = list_some([str(step.command.line) for step in beside], 8)
@@ -189,6 +192,15 @@ class Steps(Script):
                 "make them the tasks of an array (`#SBATCH --array`), which is a sweep here, or "
                 "take srun off, where they may share the GPUs of one pod",
             )
+
+    def _is_waited_for(self, step: Step) -> bool:
+        """Whether a loop waits for a step before it starts the next."""
+        commands = self.statements[step.statement].commands
+        behind = [command for command in commands if command.start > step.command.start]
+        return step.command.in_loop and any(
+            command.name == "wait" and command.within == step.command.within
+            for command in behind[:1]
+        )
 
     def _calls_of(self, step: Step) -> list[Command]:
         """The calls of the function that a step stands in; [] where it stands in none."""
@@ -246,10 +258,11 @@ class Steps(Script):
         if not multi:
             return None
         distinct = self._distinct(multi)
+        is_twice = len(multi) > 1 and not self._belong_together(multi)
         by_node = len(multi) > 1 or self._over_nodes(multi[0])
         in_loop = any(self._repeats(step) for step in multi)
         is_local = self._is_local(multi)
-        if len(distinct) == 1 and (not in_loop or by_node):
+        if len(distinct) == 1 and (not in_loop or by_node) and not is_twice:
             is_one = in_loop and is_local and not self._over_nodes(multi[0])
             if not is_one:
                 return distinct[0]
@@ -257,7 +270,16 @@ class Steps(Script):
             return distinct[0]
         if is_local:
             return None
-        raise self._several(multi, len(distinct))
+        raise self._several(multi, len(multi) if is_twice else len(distinct))
+
+    def _belong_together(self, multi: list[Step]) -> bool:
+        """Whether steps of one program are one run: beside each other, by node, or by branch."""
+        return self._exclusive(multi) or any(
+            step.command.after == "&"
+            or self.statements[step.statement].in_background
+            or self._over_nodes(step)
+            for step in multi
+        )
 
     def _is_local(self, multi: list[Step]) -> bool:
         """Whether all steps start the ranks of one node, so that a pod may run the script."""
@@ -331,7 +353,8 @@ class Steps(Script):
         for step in multi:
             program = self._program_of(step.words)
             key = program.command if program.runner is Runner.TORCHRUN else tuple(step.words)
-            seen.setdefault(key, step)
+            read = [f"{sign}{name}" for sign, name in step.command.redirections if sign[0] == "<"]
+            seen.setdefault((*key, *read), step)
         return list(seen.values())
 
     def _exclusive(self, multi: list[Step]) -> bool:

@@ -93,6 +93,14 @@ RENDEZVOUS = frozenset(
         *("LOCAL_WORLD_SIZE", "MASTER_IP", "MASTER_HOST"),
     }
 )
+# Programs that change the environment of the shell.
+ACTIVATING = frozenset(
+    {"module", "ml", "conda", "mamba", "micromamba", "source", ".", "eval", "spack", "pyenv"}
+)
+# Files whose variables are known: they activate an environment, or define the command module.
+ACTIVATES = re.compile(r"(?:activate|/(?:conda|mamba|micromamba|modules?|lmod)\.sh|/profile)$")
+# What srun tells each task; the batch script itself has 0 there.
+OF_TASK = frozenset({"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"})
 # What `compat: slurm` sets, where the job has it; SLURM_ARRAY_* are those of an array.
 OF_COMPAT = frozenset(
     {
@@ -166,15 +174,14 @@ ALWAYS = frozenset(
     }
 )
 
-# Programs that are written in Python, so that whoever has them has it.
-_IN_PYTHON = TORCHRUN | {"accelerate", "accelerate-launch", "deepspeed", "horovodrun", "tune"}
 _WRAPPERS = frozenset(
     {"exec", "nohup", "time", "command", "stdbuf", "unbuffer", "env", "numactl", "nice", "sudo"}
 )
 _NODELIST = re.compile(
-    r"SLURM_(?:JOB_|STEP_)?NODELIST|\bscontrol\b(?!\s+show\s+nodes?\b)"
+    r"SLURM_(?:JOB_|STEP_)?NODELIST|\bscontrol\b(?!\s+show\s+(?:nodes?|job)\b)"
     r"|SLURM_LAUNCH_NODE_IPADDR|SLURMD_NODENAME"
 )
+_LOOKED_UP = re.compile(r"(?:\$\(|`)\s*(?:which|command\s+-v|type\s+-[pP])\s+([\w.+-]+)\s*[)`]")
 _PYTHON = re.compile(r"(?:.*/)?(?:python|pypy)[0-9.]*")
 _VARIABLE = re.compile(
     r"\$(?:\{[#!]?([A-Za-z_][A-Za-z0-9_]*)([^A-Za-z0-9_}][^}]*)?\}|([A-Za-z_][A-Za-z0-9_]*))"
@@ -197,8 +204,16 @@ _ARITHMETIC = re.compile(r"\$\(\((.*)\)\)", re.DOTALL)
 
 
 def base(word: str) -> str:
-    """The program that a word names, without its folder and quotes."""
-    return scanner.unquote(word).rpartition("/")[2]
+    """The program that a word names, without its folder and quotes: also ``$(which torchrun)``."""
+    text = scanner.unquote(word)
+    looked_up = _LOOKED_UP.fullmatch(text)
+    return (looked_up[1] if looked_up is not None else text).rpartition("/")[2]
+
+
+def by_name(words: Sequence[str]) -> list[str]:
+    """Words whose program stands by its name, in place of a question for where it is."""
+    rest = list(words)
+    return [base(rest[0]), *rest[1:]] if rest and _LOOKED_UP.fullmatch(rest[0]) else rest
 
 
 def unwrapped(words: Sequence[str]) -> list[str]:
@@ -231,16 +246,11 @@ def starts_ranks(words: Sequence[str]) -> bool:
 def is_python(words: Sequence[str]) -> bool:
     """Whether words run Python."""
     rest = unwrapped(words)
-    return bool(rest) and _PYTHON.fullmatch(scanner.unquote(rest[0])) is not None
-
-
-def runs_python(words_of: Sequence[str]) -> bool:
-    """Whether words run Python, themselves or by a program that is written in it."""
-    return is_python(words_of) or any_of(words_of, _IN_PYTHON)
+    return bool(rest) and _PYTHON.fullmatch(base(rest[0])) is not None
 
 
 def _module(texts: Sequence[str]) -> str:
-    if not texts or not _PYTHON.fullmatch(texts[0]):
+    if not texts or not _PYTHON.fullmatch(base(texts[0])):
         return ""
     for at, text in enumerate(texts[1:-1], 1):
         if text == "-m":
@@ -253,6 +263,11 @@ def _module(texts: Sequence[str]) -> str:
 def names_nodes(text: str) -> bool:
     """Whether a text asks which nodes the job has."""
     return _NODELIST.search(text) is not None
+
+
+def names_hosts(words: Sequence[str]) -> bool:
+    """Whether horovodrun is told of hosts; it starts its ranks where it runs otherwise."""
+    return any(re.match(r"-H|--?host", word) for word in words)
 
 
 def variables(text: str) -> list[tuple[str, bool]]:

@@ -291,3 +291,222 @@ def test_lines_beside_a_step_in_the_background_are_run() -> None:
     """`(cd a; srun python b.py) &` starts in the folder."""
     made = _convert(_TASKS, "(cd a; srun python b.py) &", "wait")
     assert "cd a" in made.values["command"][2]
+
+
+def test_a_text_for_bash_c_has_the_variables_that_the_script_puts_into_it() -> None:
+    """Before that shell reads a quote: in single quotes, and with the quotes of their own texts."""
+    outer = "bash -c \"accelerate launch a.py --dir='$NAME' --text=\\\"a '$NAME'\\\" '\\$NAME'\""
+    made = _convert("#SBATCH -n1 --gpus=1", "NAME=x", f"singularity exec a.sif {outer}")
+    assert made.values["command"][2] == (
+        "exec accelerate launch a.py --dir=''\"$NAME\"'' --text=\"a '$NAME'\" '$NAME'"
+    )
+    rows = ("ARGS=\" --split 'a|b'\"", 'CMD=" `pwd`/a.py $ARGS"', "X=\"--name 'c d'\"")
+    launch = "torchrun --nnodes 2 --nproc_per_node 8"
+    nested = _convert(_NODES, *rows, f'srun bash -c "{launch} $CMD"')
+    assert nested.values["command"][2] == "exec python3 -u `pwd`/a.py --split 'a|b'"
+    plain = _convert(_NODES, *rows, f"srun {launch} a.py $X")
+    assert plain.values["command"][2] == "exec python3 -u a.py $X"
+
+
+@pytest.mark.parametrize("asked", ["$(which {})", "`which {}`", "$(command -v {})"])
+def test_a_program_that_is_looked_up_is_that_program(asked: str) -> None:
+    """The script asks where it is, and the pod has its own."""
+    singularity, torchrun = asked.format("singularity"), asked.format("torchrun")
+    made = _convert(_NODES, f"srun {singularity} exec a.sif {torchrun} --nproc_per_node 8 a.py")
+    assert made.values["command"] == ["python3", "-u", "a.py"]
+    assert made.values["gpusPerNode"] == 8
+    assert _verdict(made, "a.sif").outcome is Outcome.NOT_CARRIED
+
+
+def test_an_address_made_of_that_of_the_first_node_is_the_pods_own() -> None:
+    """Where one node starts its ranks itself, a domain behind it would name another machine."""
+    head = "head_node=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)"
+    steps = ("accelerate launch a.py", "accelerate launch b.py")
+    made = _convert("#SBATCH -N1", head, 'export MASTER_ADDR="$head_node.site.edu"', *steps)
+    assert "export MASTER_ADDR=localhost\n" in made.values["script"]
+
+
+def test_words_of_a_function_are_not_those_behind_the_script() -> None:
+    """The others are said, whatever the text says of functions."""
+    rows = ("f() {", '  echo "$1"', "}", "f a", "echo this function needs words")
+    assert "$1 …" not in {verdict.path for verdict in _convert(*rows, "python a.py").verdicts}
+    assert _verdict(_convert(*rows, "python a.py $1"), "$1 …").line == 7
+
+
+def test_setup_ends_where_the_script_says_so() -> None:
+    """`set -e` and `set +e` keep their places; what setup cannot have is said."""
+    made = _convert(_TASKS, "cp a b", "set -euo pipefail", "X=1", "set +e", "srun python a.py $X")
+    assert made.values["setup"].split("\n") == [
+        *("set +e  # the script goes on where a command fails",),
+        *("set -a  # the command reads these variables, too", "cp a b", "set -e", "X=1", "set +e"),
+        "",
+    ]
+    assert "not end at an unset variable" in _verdict(made, "set -euo").why
+    whole = _convert("set -eu", "X=1", "source a", "python a.py")
+    assert "set +e" not in whole.values["setup"]
+    assert whole.values["script"] == "#!/bin/bash\nset -eu\npython a.py\n"
+
+
+@pytest.mark.parametrize(
+    ("rows", "path", "word"),
+    [
+        (("S=$(which singularity)", "mpirun -np 2 $S exec a.sif ./a"), "singularity", "containers"),
+        (("S=/opt/bin/apptainer", '"$S" -q exec a.sif python a.py'), "singularity", "containers"),
+        (("apptainer run a.sif a.py",), "apptainer run", "the image's own program"),
+        (("mpirun_rsh -np 2 -hostfile a ./a",), "mpirun_rsh", "MVAPICH"),
+        (("srun python a.py --seed $RANDOM",), "$(…)", "another answer"),
+        (("srun ./a", "echo 1 > done"), "echo 1", "behind the step"),
+    ],
+)
+def test_what_a_pod_cannot_have_is_said_by_its_line(
+    rows: tuple[str, ...], path: str, word: str
+) -> None:
+    """A container in a variable, an image's program, a foreign MPI, and what differs by rank."""
+    lost = _convert("#SBATCH -N 2", *rows).lost
+    assert [path] == [
+        verdict.path.removesuffix(" > done")
+        for verdict in lost
+        if verdict.line > 2 and word in verdict.why
+    ]
+
+
+def test_cpus_of_a_step_that_the_script_counts_are_said() -> None:
+    """The number is known where the script runs."""
+    made = _convert("if [ -z $N ]; then N=4; fi", "srun -n 1 -c $N make")
+    assert _verdict(made, "srun --cpus-per-task").outcome is Outcome.NOT_CARRIED
+    assert "resources" not in made.values
+
+
+def test_numbers_of_a_task_in_the_scripts_own_text_are_said() -> None:
+    """The batch script has 0 there, and each rank its own; what ranks read is theirs."""
+    made = _convert(_TASKS, "N=$SLURM_NODEID", "srun python a.py $SLURM_PROCID $N")
+    assert "0 there, for all ranks" in _verdict(made, "$SLURM_PROCID").why
+    assert "where the script has 0" in _verdict(made, "N=").why
+    inner = _convert(_TASKS, "srun bash -c 'python a.py $SLURM_PROCID $RANDOM'")
+    assert not {"$SLURM_PROCID", "$(…)"} & {verdict.path for verdict in inner.verdicts}
+
+
+def test_a_variable_behind_a_file_keeps_its_place() -> None:
+    """The file may set it, too, so that it is no variable of the run before it."""
+    made = _convert(_TASKS, "export A=1", "source a.sh", "export B=2", "srun python a.py")
+    assert made.values["env"] == {"A": "1"}
+    assert made.values["setup"].endswith("source a.sh\nexport B=2\n")
+
+
+def test_a_backslash_inside_a_text_that_continues_nothing_is_refused() -> None:
+    """The options behind it would be a command."""
+    with pytest.raises(InvalidValues, match="behind the backslash"):
+        _convert(_TASKS, 'srun bash -c "python a.py \\ ', '  --lr 1"')
+
+
+def test_python_behind_a_name_is_python() -> None:
+    """An alias, a variable with words, and a program's file need no word that there is none."""
+    for rows in (("alias p='python a.py'", "p"), ("C='python a'", "$C"), ("./a.py",)):
+        assert not any("runs no Python" in note for note in _convert(*rows).notes)
+
+
+def test_a_torchrun_that_names_no_nodes_trains_on_each_alone() -> None:
+    """Behind srun every node trains by itself, which is said; without it the first node alone."""
+    each = _convert(_NODES, "srun torchrun --nproc_per_node 8 a.py")
+    assert "each node trained by itself" in each.lost[0].why
+    first = _convert(_NODES, "torchrun --nnodes=1 --master_addr=localhost --nproc_per_node 8 a.py")
+    assert (1, ()) == (first.values["nodes"], first.lost)
+
+
+def test_what_a_command_counts_again_starts_where_the_script_did() -> None:
+    """An array is set by each rank, and setup has run the lines that set it, too."""
+    rows = ("D=0", "V=()", "if a; then", "V+=(a)", "(( D += 5 ))", "fi")
+    made = _convert(_NODES, *rows, "srun torchrun --nnodes 2 --nproc_per_node 8 a.py ${V[@]} $D")
+    assert made.values["command"][2].split("\n")[:-1] == [*rows]
+
+
+@pytest.mark.parametrize("rows", [("./a < b", "./a < c"), ("./a", "./a"), ("python a", "python a")])
+def test_a_program_that_is_started_twice_is_no_single_run(rows: tuple[str, str]) -> None:
+    """With other input, or after itself: it is refused with the lines."""
+    with pytest.raises(InvalidValues, match="2 steps with ranks"):
+        _convert("#SBATCH -n 4", *(f"mpirun {row}" for row in rows))
+
+
+def test_lines_of_setup_beside_others_stay_beside_them() -> None:
+    """`&` is kept, and the `wait` for it: setup would end when a monitor does."""
+    made = _convert(_TASKS, "top -b > log &", "cp a b & cp c d & wait", "srun python a.py")
+    assert made.values["setup"].split("\n")[1:] == [
+        *("top -b > log &", "cp a b &", "cp c d &", "wait", "")
+    ]
+    one = _convert("top -b > log &", "source a", "python a.py")
+    assert "\ntop -b > log &\n" in one.values["setup"]
+
+
+def test_gpus_of_the_job_and_of_a_node_say_how_many_nodes() -> None:
+    """Four GPUs with one on each node are four nodes."""
+    made = _convert(
+        "#SBATCH --gpus=4 --gpus-per-node=1 -n4", "# ml mpich", "ml openmpi", "mpirun a"
+    )
+    assert (4, 1) == (made.values["nodes"], made.values["gpusPerNode"])
+    assert "mpi" not in made.values
+
+
+def test_a_node_that_only_the_step_names_is_asked_for() -> None:
+    """As that of the job would be."""
+    made = _convert("#SBATCH -N1 -G1", "srun -w dgx01 python a.py")
+    assert "dgx01" in str(made.values["scheduling"])
+
+
+def test_the_name_that_a_script_reads_is_that_of_its_job() -> None:
+    """A release has another where Kubernetes does not allow it; to print it needs none."""
+    cut = _convert("#SBATCH -J a@b_c", "python a.py ${SLURM_JOB_NAME##*@}")
+    assert cut.values["env"] == {"SLURM_JOB_NAME": "a@b_c"}
+    assert "env" not in _convert("#SBATCH -J a_b", "echo $SLURM_JOB_NAME", "python a.py").values
+
+
+def test_an_address_that_is_put_together_in_steps_is_said() -> None:
+    """What is left of it without the node would be no address."""
+    rows = ("m=${SLURM_NODELIST:0:9}", "u=tcp://", "u+=$m", "u+=:4000")
+    made = _convert(_TASKS, *rows, "srun python a.py --url $u")
+    assert "of the old cluster's nodes" in _verdict(made, "$u").why
+
+
+def test_set_u_ends_a_script_that_only_prints() -> None:
+    """So that a variable that nobody sets is a loss."""
+    assert not _convert("echo $X", "python a.py").lost
+    assert ["$X"] == [verdict.path for verdict in _convert("set -eu", "echo $X", "python a").lost]
+
+
+def test_singularity_builds_nothing_in_a_pod() -> None:
+    """Its other commands are said as those that start a container."""
+    assert _convert("singularity build -f a.sif a.def").lost
+
+
+def test_a_job_that_is_submitted_for_its_number_is_said() -> None:
+    """A script that only does so is refused, also where it writes the other one itself."""
+    with pytest.raises(InvalidValues, match="only submits"):
+        _convert("s=$(cat <<EOF", "#SBATCH -n1", "python a", "EOF", ")", 'j=$(echo "$s" | sbatch)')
+    assert "another job" in _convert("python a.py", "j=$(sbatch b.sh)").lost[0].why
+
+
+def test_what_a_script_asks_slurm_of_itself_is_said() -> None:
+    """Its own path, for one, which no pod has."""
+    made = _convert("P=$(scontrol show job $SLURM_JOB_ID | grep Command)", "python $P/a.py")
+    assert ["scontrol show job $SLURM_JOB_ID"] == [verdict.path.strip() for verdict in made.lost]
+
+
+def test_a_loop_that_waits_for_its_step_is_one_after_the_other() -> None:
+    """`wait` behind `&`, in the loop; without it the steps are beside each other."""
+    loop = ("for i in 1 2; do", "srun python a.py $i &", "wait", "done")
+    assert "python a.py $i &\nwait" in _convert("#SBATCH -n1", *loop).values["script"]
+    with pytest.raises(InvalidValues, match="beside each other"):
+        _convert("#SBATCH -n1", *loop[:2], *loop[3:], "wait")
+
+
+def test_a_horovodrun_without_hosts_is_on_the_first_node() -> None:
+    """It starts its ranks where it runs."""
+    alone = _convert("#SBATCH -N4", "horovodrun -np 2 python a.py").values
+    assert (1, 2) == (alone["nodes"], alone["procsPerNode"])
+    assert _convert("#SBATCH -N4", "horovodrun -np 4 -H $H python a.py").values["nodes"] == 4
+
+
+def test_what_is_unloaded_at_the_end_makes_no_setup_of_the_program() -> None:
+    """Only what a program needs is setup."""
+    made = _convert("#SBATCH -n1", "module load a", "./a", "module unload a", "conda deactivate")
+    assert "./a" in made.values["script"]
+    assert "./a" not in made.values["setup"]

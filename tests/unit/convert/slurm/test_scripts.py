@@ -51,7 +51,7 @@ def test_srun_torchrun_becomes_the_torchrun_chart() -> None:
         "source /opt/venv/bin/activate\n"
         "GPUS_PER_NODE=8\n",
         "compat": "slurm",
-        "env": {"NCCL_DEBUG": "WARN"},
+        "env": {"NCCL_DEBUG": "WARN", "SLURM_JOB_NAME": "Pretrain_7B"},
         "nodes": 4,
         "gpusPerNode": 8,
         "resources": {

@@ -1,0 +1,36 @@
+"""What a variable of a script tells of the nodes: how many there are, or where the first is."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+
+from allranks.convert.slurm import words
+
+# Numbers of ranks and nodes, which are no address.
+_COUNTS = words.RENDEZVOUS - {"MASTER_ADDR", "MASTER_PORT", "MASTER_IP", "MASTER_HOST"}
+# How scripts count the nodes, list them, and take the first.
+_COUNTING = re.compile(r"\bwc\s+-l|\$\{#\w+\[")
+_LISTING = re.compile(r"scontrol\s+show\s+hostnames?")
+_FIRST = re.compile(r"\bhead\b|\[0\]|\bsed\b[^|]*\b1p|NR\s*==\s*1|\bhostname\b|--ip-address|read\b")
+
+
+class Kind(StrEnum):
+    """What a variable of the nodes is, with the text that a pod has for it."""
+
+    TYPED = ""  # what the script says, as it is
+    COUNT = "$SLURM_NNODES"
+    ADDRESS = "$MASTER_ADDR"
+    UNKNOWN = "?"
+
+
+def kind_of(name: str, text: str, of_read: set[Kind]) -> Kind:
+    """What a statement makes of a variable, by what those of the nodes are that it reads."""
+    if _COUNTING.search(text):
+        return Kind.COUNT
+    if not words.names_nodes(text) and of_read <= {Kind.TYPED, Kind.COUNT}:
+        return Kind.TYPED
+    is_list = _LISTING.search(text) is not None or Kind.UNKNOWN in of_read
+    if name in _COUNTS or (is_list and not _FIRST.search(text)):
+        return Kind.UNKNOWN
+    return Kind.ADDRESS

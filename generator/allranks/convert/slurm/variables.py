@@ -1,0 +1,107 @@
+"""Which variables that a script exports are those of the run, and which stay where they stand."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks import names
+from allranks.convert import scanner
+from allranks.convert.slurm import shell_text, singularity_environment, words
+from allranks.convert.slurm.steps import Steps
+from allranks.convert.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from allranks.convert.scanner import Command, Statement
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_RESERVED = frozenset(names.RESERVED_ENV)
+_SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|CREDENTIAL", re.IGNORECASE)
+_WITH_PASSWORD = re.compile(r"://[^/\s:@]+:[^/\s@]+@")
+_TOKENIZER = re.compile(r"TOKENIZERS?_|_TOKENIZERS?$", re.IGNORECASE)
+# Variables that modules and sourced files set, too, so that the later one counts.
+_OF_SOFTWARE = re.compile(
+    r"MODULEPATH|PYTHONPATH|LD_LIBRARY_PATH|LIBRARY_PATH|CPATH|LD_PRELOAD|CC|CXX|FC|F77|F90"
+    r"|(?:CUDA|ROCM|JAVA|MPI)_(?:HOME|PATH|ROOT)|MKLROOT|CUDA_VISIBLE_DEVICES"
+    r"|(?:OMP|MKL|OPENBLAS)_NUM_THREADS|(?:I_MPI|OMPI|UCX|MPICH|PMIX)_\w+"
+)
+
+
+class Variables(Steps):
+    """A script whose exported variables are sorted."""
+
+    def _is_activation(self, statement: Statement) -> bool:
+        return not statement.function and any(
+            words.base(command.name) in words.ACTIVATING
+            and command.words[-1].text != "deactivate"
+            and (len(command.words) == 1 or command.words[1].text not in ("unload", "rm"))
+            for command in statement.commands
+            if command.words
+        )
+
+    def _to_env(self, statement: Statement, command: Command) -> bool:
+        """Carry ``export NAME=text`` as a variable."""
+        if command.name != "export" or not shell_text.assigned_by(command) or command.redirections:
+            return False
+        pairs = [self._pair(word.text) for word in command.words[1:]]
+        if None in pairs:
+            return False
+        is_set_by_software = any(_OF_SOFTWARE.fullmatch(name) for name, _ in filter(None, pairs))
+        if self._is_behind(statement, self._sources) or (
+            is_set_by_software and self._is_behind(statement, self._is_activation)
+        ):
+            return False  # it holds where it stands
+        for name, text in filter(None, pairs):
+            self._put_env(statement.line, name, text)
+        return bool(pairs)
+
+    def _is_behind(self, statement: Statement, holds: Callable[[Statement], bool]) -> bool:
+        """Whether something is true of a statement before this one."""
+        return any(holds(other) for other in self.statements if other.start < statement.start)
+
+    @staticmethod
+    def _sources(statement: Statement) -> bool:
+        """Whether a statement reads a file that may set any variable."""
+        return not statement.function and any(
+            command.name in ("source", ".")
+            and len(command.words) > 1
+            and not words.ACTIVATES.search(scanner.unquote(command.words[1].text))
+            for command in statement.commands
+        )
+
+    def _put_env(self, line: int, name: str, text: str) -> None:
+        """Make a variable one of the run."""
+        if singularity_environment.is_of_program(name):
+            return  # said with the whole script (singularity_environment.carry)
+        self.body.env[name] = text
+        self.say(line, name, Outcome.CARRIED, f"env.{name}")
+        is_named_so = _SECRET.search(name) and not _TOKENIZER.search(name)
+        if is_named_so or _WITH_PASSWORD.search(text):
+            self.body.notes.append(
+                f"env.{name} looks like a secret, and all who may read the run's objects can read "
+                "it: put it into a Secret, and name that"
+            )
+
+    def _pair(self, word: str) -> tuple[str, str] | None:
+        """The name and text of ``NAME=text``; None where a value may not say it, or not so."""
+        name, equals, value = word.partition("=")
+        is_free = _NAME.fullmatch(name) is not None and name not in _RESERVED
+        is_free = is_free and not name.startswith(names.RESERVED_ENV_PREFIXES)
+        is_text = not value or scanner.is_static(value)
+        if not equals or not is_free or not is_text or self._is_set_again(name):
+            return None
+        text = scanner.unquote(value)
+        return None if "\0" in text else (name, text)
+
+    def _is_set_again(self, name: str) -> bool:
+        return (
+            sum(
+                other == name
+                for s in self.statements
+                for c in s.commands
+                for other, _ in shell_text.assigned_by(c)
+            )
+            > 1
+        )
