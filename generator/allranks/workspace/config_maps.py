@@ -15,6 +15,8 @@ no other way to become an owner, and the part would go under it with the last of
 
 An owner is added by a strategic merge, which knows the entries of `ownerReferences` by their uid:
 two runs that add themselves at the same moment do not overwrite each other.
+
+It is longer than most: each step is right only beside the others.
 """
 
 from __future__ import annotations
