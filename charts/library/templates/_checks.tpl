@@ -79,7 +79,8 @@ stand for who uses plain Helm.
 {{- else if not (or $values.command $values.script) -}}
 {{- $problems = append $problems "command: neither command nor script is given; say what to run, as in [python, train.py]" -}}
 {{- end -}}
-{{- $own := len (include "allranks.entry.files" .ctx) -}}
+{{- $own := 0 -}}
+{{- range $text := values (include "allranks.entry.files" .ctx | fromJson) -}}{{- $own = add $own (len $text) -}}{{- end -}}
 {{- $size := add (len $values.script) (len $values.setup) -}}
 {{- if gt (add $size $own) 1048576 -}}
 {{- $problems = append $problems (printf "script: script and setup have %d bytes, and %d is what a ConfigMap holds beside our own files; put the code in the image or on a volume and run it with command" $size (sub 1048576 $own)) -}}
