@@ -9,6 +9,7 @@ import pytest
 
 from allranks import names
 
+from . import watching
 from .conftest import until
 
 if TYPE_CHECKING:
@@ -57,9 +58,10 @@ def test_workers_of_an_elastic_job_say_why_they_stand_still(lab: Lab) -> None:
         "framework": "pytorch",
         "auto": {"minWorkers": 2, "maxWorkers": 2},
     }
+    watching.install(lab, replicas=1)
     policy = {"stallSeconds": _SECONDS}
     lab.install("auto", "elastic", script=_RANK_1_STAYS_AWAY, elastic=elastic, runPolicy=policy)
-    beginning = f"allranks: no progress for {_SECONDS} s: rank 1 (pod auto-worker-"
+    beginning = f"allranks: no progress for {_SECONDS} s: rank 1 (pod auto-edljob-worker-"
 
     def sentences() -> list[str]:
         return [line for line in lab.logs("auto").splitlines() if line.startswith(beginning)]

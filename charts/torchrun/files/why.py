@@ -442,7 +442,11 @@ def processes():
 
 
 def ranks(living):
-    """The process of each rank: the first below whatever started it that can be asked."""
+    """The process of each rank: the first below whatever started it that can be asked.
+
+    Of an elastic job the pod has the rank's number already, and so have the processes that start
+    it: only torchrun's ranks have LOCAL_RANK, and of others only the program is armed.
+    """
     firsts = {}
     for process in living.values():
         if process.rank is None or not process.words:  # a zombie has no words
@@ -451,8 +455,9 @@ def ranks(living):
         while parent is not None and parent.rank == process.rank:
             depth, parent = depth + 1, living.get(parent.parent)
         is_python = "python" in Path((process.words or [""])[0]).name
-        firsts.setdefault(process.rank, []).append((not is_python, depth, process.pid))
-    return {rank: living[min(options)[2]] for rank, options in sorted(firsts.items())}
+        lacks = ("LOCAL_RANK" not in process.env, not process.state, not is_python)
+        firsts.setdefault(process.rank, []).append((*lacks, depth, process.pid))
+    return {rank: living[min(options)[-1]] for rank, options in sorted(firsts.items())}
 
 
 def below(living, process):

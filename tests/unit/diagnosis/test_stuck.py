@@ -97,3 +97,25 @@ def test_a_rank_that_moved_after_the_signal_has_more_time(stuck: Any, standing: 
     assert [16.0] == stuck_at((1.0, later), (15.9, later), (16.0, later))
     assert [17.0] == stuck_at((1.0, None), (2.0, before), (7.0, before), (17.0, before))
     assert [] == stuck_at((1.0, later), (9.0, before), (23.9, before))
+
+
+def test_a_rank_is_not_what_starts_it(why: Any) -> None:
+    """A pod of an elastic job has the number of its rank: its worker and its agent have it, too."""
+
+    def process(pid: int, parent: int, *, local: bool = False, armed: bool = False) -> Any:
+        return SimpleNamespace(
+            pid=pid,
+            parent=parent,
+            rank=3,
+            words=["python3"],
+            env={"LOCAL_RANK": "0"} if local else {},
+            state={"pid": str(pid)} if armed else {},
+        )
+
+    worker, agent = process(1, 0), process(2, 1, armed=True)
+    rank, loader = (process(pid, pid - 1, local=True, armed=True) for pid in (3, 4))
+    for living in ((worker, agent, rank, loader), (worker, rank, loader)):
+        assert {3: rank} == why.ranks({process.pid: process for process in living})
+    program = process(2, 1, armed=True)
+    assert {3: program} == why.ranks({1: worker, 2: program, 5: process(5, 2, armed=True)})
+    assert {3: worker} == why.ranks({1: worker, 2: process(2, 1)})
