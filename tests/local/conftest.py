@@ -19,6 +19,7 @@ from allranks import names
 from allranks.local import runs as local_runs
 from allranks.local.host import namespaces, process_tree
 from allranks.local.state import store
+from allranks.yamlio.load import load_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -293,3 +294,22 @@ def port_base() -> int:
     """A first port of this worker's own: tests side by side do not see each other's runs."""
     worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
     return 20000 + 1000 * int(worker)
+
+
+def two_nodes_with_spares(
+    helm4: Any, repo: Path, spares: int, **values: Any
+) -> list[dict[str, Any]]:
+    """The manifests of a job `run` of train.py, in which a lost pod is noticed soon."""
+    values = {
+        "image": {"repository": "any"},
+        "command": ["python", "train.py"],
+        "nodes": 2,
+        "torchrun": {
+            "spares": spares,
+            "rdzvConf": {"keep_alive_interval": "3"},
+            "port": local_runs.free_port(port_base()),
+        },
+        **values,
+    }
+    text = helm4.render(repo / "charts/torchrun", values=values, name="run")
+    return [manifest for manifest in load_all(text) if manifest]

@@ -10,10 +10,9 @@ import pytest
 
 from allranks.local import runs as local_runs
 from allranks.model.status import Phase, PodPhase
-from allranks.yamlio.load import load_all
 from tests.modules import load
 
-from .conftest import Machine, first_process, port_base, until
+from .conftest import Machine, first_process, two_nodes_with_spares, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,19 +55,9 @@ def test_a_spare_takes_the_place_of_a_lost_pod(machine: Machine, helm4: Any, rep
     The other spare stands by to the end, and has succeeded then. A run says that pods stand by.
     """
     (machine.workdir / "train.py").write_text(_TRAINING)
-    values = {
-        "image": {"repository": "any"},
-        "command": ["python", "train.py"],
-        "nodes": 2,
-        "torchrun": {
-            "spares": 2,
-            "rdzvConf": {"keep_alive_interval": "3"},
-            "port": local_runs.free_port(port_base()),
-        },
-    }
-    text = helm4.render(repo / "charts/torchrun", values=values, name="run")
+    manifests = two_nodes_with_spares(helm4, repo, 2)
     # A pod is made again long after the spare is there.
-    handle = machine.start(*filter(None, load_all(text)), backoff_scale=60)
+    handle = machine.start(*manifests, backoff_scale=60)
     machine.line("rank 1 in pod 1 starts at step 0")
     until((machine.workdir / "checkpoint").exists, "a checkpoint", 60)
     for pod in ("run-2", "run-3"):

@@ -10,9 +10,8 @@ import psutil
 import pytest
 
 from allranks.local import runs as local_runs
-from allranks.yamlio.load import load_all
 
-from .conftest import Machine, first_process, port_base, until
+from .conftest import Machine, first_process, two_nodes_with_spares, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,20 +58,10 @@ def test_a_rank_that_waits_for_a_lost_peer_is_ended_before_its_grace(
 ) -> None:
     """The others go on with a spare at once, however long the grace for a last checkpoint is."""
     (machine.workdir / "train.py").write_text(_TRAINING)
-    values = {
-        "image": {"repository": "any"},
-        "command": ["python", "train.py"],
-        "nodes": 2,
-        "runPolicy": {"terminationGracePeriodSeconds": 100},
-        "torchrun": {
-            "spares": 1,
-            "rdzvConf": {"keep_alive_interval": "3"},
-            "port": local_runs.free_port(port_base()),
-        },
-    }
-    text = helm4.render(repo / "charts/torchrun", values=values, name="run")
+    policy = {"terminationGracePeriodSeconds": 100}
+    manifests = two_nodes_with_spares(helm4, repo, 1, runPolicy=policy)
     # A pod is made again long after the spare is there.
-    handle = machine.start(*filter(None, load_all(text)), backoff_scale=60)
+    handle = machine.start(*manifests, backoff_scale=60)
     until((machine.workdir / "trains").exists, "steps", 60)
     machine.line("allranks: standing by: all 2 places are taken; this pod joins when one is free")
     first_process(machine.processes, "run-1").kill()

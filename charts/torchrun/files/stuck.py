@@ -70,10 +70,9 @@ class Standing:
 
 def _written(process):
     """How many characters its main thread has written; a ValueError where the disk holds it up."""
-    task = process.path / "task" / str(process.pid)
-    if (task / "stat").read_text(errors="replace").rpartition(")")[2].split()[0] == "D":
+    if process.letter_of(process.pid) == "D":
         raise ValueError("it waits for a disk")
-    lines = (task / "io").read_text().splitlines()
+    lines = (process.path / "task" / str(process.pid) / "io").read_text().splitlines()
     return next(line for line in lines if line.startswith("wchar:"))
 
 
@@ -100,12 +99,12 @@ class Unmoved:
             standing: by rank; one that is not there computes, saves, does not answer or has ended.
             now: the time.
         """
-        for rank, place in standing.items():
+        for rank, stand in standing.items():
             before = self._standing.get(rank)
-            if before is None or not place.is_as(before):
+            if before is None or not stand.is_as(before):
                 self._since[rank] = now
         self._standing = standing
-        return [place for rank, place in standing.items() if self._is_over(self._since[rank], now)]
+        return [standing[rank] for rank in standing if self._is_over(self._since[rank], now)]
 
     def _is_over(self, since, now):
         return now - since >= (STUCK_SECONDS if since == self._began else SETTLED_SECONDS)

@@ -112,6 +112,11 @@ class Process:
         fields = self.stat()
         return (int(fields[11]) + int(fields[12])) / TICKS
 
+    def letter_of(self, task):
+        """The letter of a thread's state, such as S or D; an OSError where it has ended."""
+        stat = (self.path / "task" / str(task) / "stat").read_text(errors="replace")
+        return stat.rpartition(")")[2].split()[0]
+
     def facts(self):
         """What the kernel knows of it now."""
         fields = self.stat()
@@ -119,10 +124,9 @@ class Process:
         letters = {}
         for task in tasks:
             try:
-                stat = (self.path / "task" / task / "stat").read_text(errors="replace")
+                letters[task] = self.letter_of(task)
             except OSError:
                 continue  # this thread has just ended
-            letters[task] = stat.rpartition(")")[2].split()[0]
         return {
             "state": fields[0],
             "blocked": sorted(letters.values()).count("D"),

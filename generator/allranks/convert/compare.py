@@ -200,11 +200,11 @@ def _command(
     args = [word.replace("$$", "$") for word in args]
     # What the job sets for each process has no text before: MASTER_ADDR is where it is read.
     workload = "mpi" if role == names.ROLE_LAUNCHER else "torchrun"
-    known, own = (
+    before, after = (
         {name: value for name, value in env.items() if not is_set_by_job(name, workload)}
         for env in (variables, _plain_env(ours) | dict(pod.env))
     )
-    if _run_words(args, own) not in [_run_words(form, known) for form in forms]:
+    if _run_words(args, after) not in [_run_words(form, before) for form in forms]:
         yield Difference(role, "command", commands.as_shell(expected), commands.as_shell(args))
 
 

@@ -12,7 +12,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import selectors
+from allranks.convert import affinities
 from allranks.convert.verdicts import Conversion, FieldPath, Fields, Named, Outcome, dotted
 from allranks.errors import InputError, Problem
 from allranks.schema.validate import find_problems as schema_problems
@@ -42,7 +42,7 @@ def conversion(fields: Fields, *, queue: str = "", chart: str = "", name: str = 
         InputError: what is left is no job.
     """
     name = nearest_name(name, names.HELM_RELEASE_NAME_MAX) if name else _name(fields)
-    selectors.take_out(fields)
+    affinities.take_out(fields)
     settle(fields, chart or str(fields.values.get("workload") or ""), name)
     fields.values = _without_empty(fields.values)
     namespace = _namespace(fields)

@@ -214,7 +214,10 @@ def _without_gang(fields: Fields, sets: Sequence[PodSet]) -> None:
     """Say of the trials of a sweep that none waits for the others, nor is told of them."""
     for plugin in ("env", "ssh", "svc"):
         fields.leave((*_PLUGINS, plugin), _UNTOLD)
-    for path in (("spec", "minAvailable"), *((*each.path[:-1], "minAvailable") for each in sets)):
+    for path in (
+        ("spec", "minAvailable"),
+        *((*podset.path[:-1], "minAvailable") for podset in sets),
+    ):
         if (fields.number(*path) or 0) > 1:
             fields.leave(path, "the pods are trials of a sweep, and each starts where it has room")
 

@@ -82,8 +82,8 @@ def test_processes_of_an_unknown_number_are_said() -> None:
     command = ["torchrun", "--nproc-per-node=$N", "t.py"]
     notes = convert({"command": command, **GPUS}).notes
     assert [True] == ["procsPerNode" in note for note in notes if "--nproc-per-node $N" in note]
-    for known in ("$PET_NPROC_PER_NODE", "$(nvidia-smi -L | wc -l)"):
-        script = ["sh", "-c", f"torchrun --nproc-per-node={known} t.py"]
+    for count in ("$PET_NPROC_PER_NODE", "$(nvidia-smi -L | wc -l)"):
+        script = ["sh", "-c", f"torchrun --nproc-per-node={count} t.py"]
         assert not [n for n in convert({"command": script, **GPUS}).notes if "nproc" in n]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from types import MethodType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -58,6 +58,7 @@ def standing(stuck: Any, why: Any, tmp_path: Path) -> Any:
         (task / "io").write_text(f"rchar: 1\nwchar: {written}\nsyscr: {number}\n")
         entry = {"number": number, "name": "nccl:all_reduce", "done": done, "between": False}
         process = SimpleNamespace(pid=_PID, path=tmp_path, state={"main": str(_MAIN)})
+        process.letter_of = MethodType(why.Process.letter_of, process)
         return stuck.Standing(0, process, {"groups": {"0": {"last": [entry]}}}, stacks, why)
 
     return make

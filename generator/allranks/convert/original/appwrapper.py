@@ -20,5 +20,5 @@ def pods(manifest: Manifest) -> list[Pod] | None:
     """
     components = k8s.items(manifest, "spec", "components")
     wrapped = [dict(k8s.mapping(item, "template")) for item in components]
-    known = (original.pods(component, wrapped) for component in wrapped)
-    return next((result for result in known if result is not None), None)
+    pod_lists = (original.pods(component, wrapped) for component in wrapped)
+    return next((result for result in pod_lists if result is not None), None)

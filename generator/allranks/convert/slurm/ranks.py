@@ -11,7 +11,7 @@ from allranks import names
 from allranks.convert import commands, scanner
 from allranks.convert.commands import Runner
 from allranks.convert.slurm import mpirun, options, shell_text, sizes, words
-from allranks.convert.slurm.meeting import Kind, kind_of
+from allranks.convert.slurm.node_variables import NodeVariable, kind_of
 from allranks.convert.slurm.setup import Setup
 from allranks.convert.verdicts import Outcome
 from allranks.humanize import plural
@@ -425,27 +425,35 @@ class Ranks(Setup):
         """
         own = _ADDRESS if program.is_nested else _RESERVED
         lines: dict[str, tuple[int, str, set[str]]] = {}
-        kinds: dict[str, Kind] = {}
+        kinds: dict[str, NodeVariable] = {}
         for statement in self.statements:
             text = self.slice(statement)
             read_here = {name for name, _ in words.variables(text)} & self.meeting
             for name in sorted(shell_text.set_by(statement) & self.meeting):
                 is_added = re.search(rf"\b{name}\+=", text) is not None
-                of_read = {kinds.get(other, Kind.ADDRESS) for other in read_here - {name}}
-                kinds[name] = kind = Kind.UNKNOWN if is_added else kind_of(name, text, of_read)
-                line = f"{name}={kind}" if kind in (Kind.COUNT, Kind.ADDRESS) else text
-                lines[name] = (statement.line, line, read_here if kind is Kind.TYPED else set())
+                of_read = {kinds.get(other, NodeVariable.ADDRESS) for other in read_here - {name}}
+                kinds[name] = kind = (
+                    NodeVariable.UNKNOWN if is_added else kind_of(name, text, of_read)
+                )
+                line = (
+                    f"{name}={kind}" if kind in (NodeVariable.COUNT, NodeVariable.ADDRESS) else text
+                )
+                lines[name] = (
+                    statement.line,
+                    line,
+                    read_here if kind is NodeVariable.TYPED else set(),
+                )
         wanted = [name for name in reads if name in lines.keys() - self.used - own]
         for name in wanted:  # grows
             wanted += (lines[name][2] & lines.keys()) - {*wanted} - own
         for name in wanted:
-            if kinds[name] is Kind.UNKNOWN:
+            if kinds[name] is NodeVariable.UNKNOWN:
                 why = "it tells of the old cluster's nodes: write what a pod is to read"
                 self.say(lines[name][0], f"${name}", Outcome.NOT_CARRIED, "", why)
         texts = [
             line
             for name, (_, line, _) in lines.items()
-            if name in wanted and kinds[name] is not Kind.UNKNOWN
+            if name in wanted and kinds[name] is not NodeVariable.UNKNOWN
         ]
         self.body.uses_slurm |= any("SLURM_" in text for text in texts)
         return texts

@@ -272,9 +272,9 @@ class Script:
         resolved = []
         for setting in settings:
             value = setting.value
-            given = re.fullmatch(r"\$\{?([1-9])\}?", value)
-            if given is not None and int(given[1]) <= len(self.args):
-                value = self.args[int(given[1]) - 1]
+            position = re.fullmatch(r"\$\{?([1-9])\}?", value)
+            if position is not None and int(position[1]) <= len(self.args):
+                value = self.args[int(position[1]) - 1]
             if "$" in value:
                 value = words.resolve(value, self.constants) or words.partly(value, self.constants)
             resolved.append(replace(setting, value=value))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.convert import commands, scanner
 from allranks.convert.slurm import images, mpirun, shell_text, words
-from allranks.convert.slurm.variables import Variables
+from allranks.convert.slurm.exports import Exports
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ _ON_FILES = frozenset(
 )
 
 
-class Setup(Variables):
+class Setup(Exports):
     """A script whose other statements are sorted."""
 
     def _runs_program(self, statement: Statement) -> bool:

@@ -407,8 +407,8 @@ def test_python_behind_a_name_is_python() -> None:
 
 def test_a_torchrun_that_names_no_nodes_trains_on_each_alone() -> None:
     """Behind srun every node trains by itself, which is said; without it the first node alone."""
-    each = _convert(_NODES, "srun torchrun --nproc_per_node 8 a.py")
-    assert "each node trained by itself" in each.lost[0].why
+    nodes = _convert(_NODES, "srun torchrun --nproc_per_node 8 a.py")
+    assert "each node trained by itself" in nodes.lost[0].why
     first = _convert(_NODES, "torchrun --nnodes=1 --master_addr=localhost --nproc_per_node 8 a.py")
     assert (1, ()) == (first.values["nodes"], first.lost)
 
@@ -433,8 +433,8 @@ def test_lines_of_setup_beside_others_stay_beside_them() -> None:
     assert made.values["setup"].split("\n")[1:] == [
         *("top -b > log &", "cp a b &", "cp c d &", "wait", "")
     ]
-    one = _convert("top -b > log &", "source a", "python a.py")
-    assert "\ntop -b > log &\n" in one.values["setup"]
+    monitored = _convert("top -b > log &", "source a", "python a.py")
+    assert "\ntop -b > log &\n" in monitored.values["setup"]
 
 
 def test_gpus_of_the_job_and_of_a_node_say_how_many_nodes() -> None:

@@ -41,8 +41,8 @@ def take_out(fields: Fields) -> None:
         fields.leave(_source(fields, to), why)
         k8s.at(fields.values, *map(str, to[:-1])).pop(to[-1])
         _prune(fields.values, to[:-1])
+    name = fields.text("metadata", "name")
     for to, terms in list(_lists(fields.values, ())):
-        name = fields.text("metadata", "name")
         keys = [_key_of_own(term, name) for term in terms]
         for index, key in enumerate(keys):
             if key:

@@ -29,7 +29,7 @@ _OF_SOFTWARE = re.compile(
 )
 
 
-class Variables(Steps):
+class Exports(Steps):
     """A script whose exported variables are sorted."""
 
     def _is_activation(self, statement: Statement) -> bool:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from allranks.convert import pytorch, selectors
+from allranks.convert import affinities, pytorch
 from allranks.convert.registry import Context
 from allranks.convert.verdicts import Fields, Outcome
 
@@ -21,7 +21,7 @@ def test_nothing_empty_stays() -> None:
     """Where each term of an affinity was such a one, there is no affinity."""
     values = {"scheduling": {"affinity": {"podAffinity": {REQUIRED: [OWN]}}}, "nodes": 2}
     fields = Fields({"metadata": {"name": "bert"}}, values)
-    selectors.take_out(fields)
+    affinities.take_out(fields)
     assert {"nodes": 2} == fields.values
 
 
@@ -30,7 +30,7 @@ def test_keys_that_kubernetes_does_not_have_are_said() -> None:
     affinity = {"podAffinty": {REQUIRED: []}, "nodeAffinity": {"required": {}, PREFERRED: [1]}}
     values = {"scheduling": {"affinity": affinity}, "env": {"affinity": {"valueFrom": {}}}}
     fields = Fields({"metadata": {"name": "bert"}}, values)
-    selectors.take_out(fields)
+    affinities.take_out(fields)
     assert {"nodeAffinity": {PREFERRED: [1]}} == fields.values["scheduling"]["affinity"]
     assert {"affinity": {"valueFrom": {}}} == fields.values["env"]
 

@@ -15,7 +15,7 @@ _LISTING = re.compile(r"scontrol\s+show\s+hostnames?")
 _FIRST = re.compile(r"\bhead\b|\[0\]|\bsed\b[^|]*\b1p|NR\s*==\s*1|\bhostname\b|--ip-address|read\b")
 
 
-class Kind(StrEnum):
+class NodeVariable(StrEnum):
     """What a variable of the nodes is, with the text that a pod has for it."""
 
     TYPED = ""  # what the script says, as it is
@@ -24,13 +24,13 @@ class Kind(StrEnum):
     UNKNOWN = "?"
 
 
-def kind_of(name: str, text: str, of_read: set[Kind]) -> Kind:
+def kind_of(name: str, text: str, of_read: set[NodeVariable]) -> NodeVariable:
     """What a statement makes of a variable, by what those of the nodes are that it reads."""
     if _COUNTING.search(text):
-        return Kind.COUNT
-    if not words.names_nodes(text) and of_read <= {Kind.TYPED, Kind.COUNT}:
-        return Kind.TYPED
-    is_list = _LISTING.search(text) is not None or Kind.UNKNOWN in of_read
+        return NodeVariable.COUNT
+    if not words.names_nodes(text) and of_read <= {NodeVariable.TYPED, NodeVariable.COUNT}:
+        return NodeVariable.TYPED
+    is_list = _LISTING.search(text) is not None or NodeVariable.UNKNOWN in of_read
     if name in _COUNTS or (is_list and not _FIRST.search(text)):
-        return Kind.UNKNOWN
-    return Kind.ADDRESS
+        return NodeVariable.UNKNOWN
+    return NodeVariable.ADDRESS
