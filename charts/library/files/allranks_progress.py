@@ -51,6 +51,7 @@ _RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "JOB_COMPLETI
 SAME_NANOSECONDS = 10 * 10**9  # requests so near are one: each pod of a job is told by itself
 EXCHANGE_SECONDS = 0.5  # from one exchange of requests to save to the next, where steps are short
 EXCHANGE_CALLS = 32  # and in calls, at most: the next steps may take longer than the last
+LOOK_SECONDS = 0.1  # from one look at the file to the next, of a rank that is alone
 _WINDOW_SECONDS = 60.0  # a pause that is longer is no step: an evaluation, a checkpoint
 
 
@@ -281,6 +282,7 @@ class Saves:
         self._group = self._pending = None
         self._is_shared = False
         self._stride, self._left, self._exchanged_at = 1, 0, None
+        self._looks_at = 0.0
         self._holds = False
 
     def should(self):
@@ -298,6 +300,11 @@ class Saves:
         if self._left:
             self._left -= 1
             return False
+        if not self._is_shared:
+            now = time.monotonic()
+            if now < self._looks_at:  # a look takes 50 us: the caches are full of the step
+                return False
+            self._looks_at = now + LOOK_SECONDS
         self._look()
         asked = self._agree(distributed, self._asked) if self._is_shared else self._asked
         at, is_last = asked >> 1, asked & 1
@@ -344,6 +351,7 @@ class Saves:
 
     def _told(self, *_):
         self._ask(time.time_ns(), is_last=True)
+        self._looks_at = 0.0
 
     def _agree(self, distributed, asked):
         """The newest request that any rank knew of at the last call; all ranks get the same.

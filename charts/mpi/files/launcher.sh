@@ -18,6 +18,7 @@ allranks_denied_seconds=15 # how long a host may refuse our key
 # allranks_launcher COUNT MPIRUN-ARG... COMMAND WORD...
 allranks_launcher() {
   allranks_child='' allranks_told='' allranks_lost='' allranks_looking='' allranks_tolerant=''
+  allranks_begins=''
   allranks_lane_pids=''
   trap allranks_on_term TERM
   trap allranks_on_lost USR1
@@ -177,7 +178,7 @@ allranks_run() {
   case ${ALLRANKS_MPI_IMPLEMENTATION:-} in MPICH | Intel) unset HOSTNAME ALLRANKS_POD_UID ;; esac
   grep -qxF "${ALLRANKS_MPI_LAUNCHER:-}" "$ALLRANKS_STATE/hostlist" ||
     unset NVIDIA_VISIBLE_DEVICES NVIDIA_DRIVER_CAPABILITIES
-  allranks_killer='' allranks_ender='' allranks_patience=''
+  allranks_killer='' allranks_ender='' allranks_patience='' allranks_begins=yes
   rm -f "$ALLRANKS_STATE/overdue"
   : >"$ALLRANKS_STATE/ends"
   if allranks_listen; then
@@ -186,6 +187,7 @@ allranks_run() {
     "$@" &
   fi
   allranks_child=$!
+  allranks_heed
   allranks_watcher=''
   rm -f "$ALLRANKS_STATE/stalled"
   if [ "${ALLRANKS_STALL_SECONDS:-0}" -gt 0 ]; then
@@ -212,6 +214,17 @@ allranks_run() {
   rm -rf "$ALLRANKS_STATE/lost.seen" && mv "$ALLRANKS_STATE/lost" "$ALLRANKS_STATE/lost.seen"
 }
 
+# Do what was asked for before this shell knew its child: a rank may fail within milliseconds.
+allranks_heed() {
+  allranks_begins=''
+  [ -z "$allranks_told" ] || allranks_on_term
+  [ ! -s "$ALLRANKS_STATE/ends" ] || allranks_on_end
+  for allranks_host in "$ALLRANKS_STATE/lost"/*; do
+    [ -e "$allranks_host" ] && allranks_on_lost
+    break
+  done
+}
+
 # Look whether the ranks go on (standstill.py), and end the command where they do not and that is asked.
 allranks_watch_ranks() {
   trap 'kill "$!" 2>/dev/null; exit 0' TERM
@@ -230,6 +243,7 @@ allranks_watch_ranks() {
 allranks_on_term() {
   allranks_told=yes allranks_trapped=yes
   if [ -z "$allranks_child" ]; then
+    [ -z "$allranks_begins" ] || return 0
     allranks_end_lanes
     exit 143
   fi

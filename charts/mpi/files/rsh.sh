@@ -107,6 +107,8 @@ run() {
   [ -z "$no_stdin" ] || exec </dev/null
   open_errors
   exec 3<&0
+  child='' ended=''
+  trap 'ended=yes; [ -z "$child" ] || kill -s TERM "$child" 2>/dev/null' TERM HUP INT
   # A shell gives what it starts in the background no stdin of its own accord.
   if [ -n "$errors" ]; then
     pass_on <"$errors" 3<&- &
@@ -116,8 +118,8 @@ run() {
     "$@" <&3 3<&- &
   fi
   child=$!
+  [ -z "$ended" ] || kill -s TERM "$child" 2>/dev/null # it came before this shell knew its child
   exec 3<&- </dev/null
-  trap 'kill -s TERM "$child" 2>/dev/null' TERM HUP INT
   while :; do
     wait "$child"
     code=$?

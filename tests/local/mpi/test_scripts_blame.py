@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 import signal
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from . import blaming
+from .forks import HeldForks, ignores, name_of, pending
 from .implementations import FAMILIES
 from .pods import SAVES
 
@@ -155,6 +157,62 @@ def test_a_job_that_goes_on_without_a_rank(
     assert code == launcher.end(), launcher.log
     assert ("has not ended the others" in launcher.log) == (code != 0)
     assert (launcher.message == "") == (code == 0)
+
+
+# An mpirun of one rank that writes down when it begins, and ends when it is told to. What it waits
+# with may be ended before it.
+_WATCHED = """#!/bin/sh
+[ $# -gt 1 ] || exit 0
+shift 2
+trap 'kill $!; : >{folder}/told; exit 1' TERM
+: >{folder}/begun
+OMPI_COMM_WORLD_RANK=1 "$@" & wait
+while :; do sleep 120 & wait; done
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2])
+def test_a_signal_that_comes_as_the_command_begins(lab: MakeLab, number: signal.Signals) -> None:
+    """The pod's end, a lost worker, a failed rank: none goes by because mpirun was just begun."""
+    job = lab("openmpi4", workers=1, leads=True)
+    folder = job.folder / "bin"
+    folder.mkdir(mode=0o755)
+    program = folder / "mpirun"
+    program.write_text(_WATCHED.format(folder=job.folder))
+    program.chmod(0o755)
+    job.folder.chmod(0o777)
+    path = f"{folder}:{job.mpi.path}"
+    command = "false" if number == signal.SIGUSR2 else "true"
+    launcher = job.launcher(command, PATH=path)
+    launcher.says("waiting for 1 of 2 hosts")
+    shell = HeldForks(launcher.pid)
+    worker = job.worker(0)
+
+    def is_mpirun(pid: int) -> bool:
+        if not (launcher.state / "ends").exists():
+            return False
+        while (name := name_of(pid)) not in ("", "mpirun"):
+            # Those that pass its output on wait for it, and ignore signals meanwhile.
+            if name in ("tee", "tail") or ignores(pid, signal.SIGTERM):
+                return False
+            time.sleep(0.005)
+        return name == "mpirun"
+
+    def signalled() -> bool:
+        if not (job.folder / "begun").exists():
+            return False
+        if number == signal.SIGTERM:
+            launcher.signal()
+        elif number == signal.SIGUSR1:  # as rsh.sh does
+            worker.kill()
+            (launcher.state / "lost" / worker.host).touch()
+            launcher.signal(number)
+        return pending(launcher.pid, number)
+
+    shell.hold(is_mpirun, signalled)
+    code = launcher.end()
+    assert (job.folder / "told").exists(), launcher.log
+    assert {signal.SIGTERM: 1, signal.SIGUSR1: 214, signal.SIGUSR2: 1}[number] == code, launcher.log
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -262,8 +262,11 @@ def test_outside_of_a_job_the_helper_does_nothing() -> None:
     assert threading.active_count() == before
 
 
-def test_a_rank_saves_once_for_each_request_and_once_more_as_its_pod_ends(tmp_path: Path) -> None:
+def test_a_rank_saves_once_for_each_request_and_once_more_as_its_pod_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What was asked before it began is no news; pods that are told one after the other are one."""
+    monkeypatch.setattr(RANK, "LOOK_SECONDS", 0.0)
     file = tmp_path / "save"
     second = 10**9
 
@@ -283,6 +286,24 @@ def test_a_rank_saves_once_for_each_request_and_once_more_as_its_pod_ends(tmp_pa
     ask(206, "stop")
     assert [saves.should(), saves.should(), saves.stopping] == [True, False, True]
     assert not RANK.Saves({}).should()
+
+
+def test_a_rank_that_is_alone_looks_for_a_request_ten_times_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its steps may be short; a signal is no file, and the next call answers to it."""
+    now = 50.0
+    monkeypatch.setattr(RANK.time, "monotonic", lambda: now)
+    monkeypatch.setattr(RANK.signal, "signal", lambda *_: None)
+    saves = RANK.Saves({"ALLRANKS_SAVE_FILE": str(tmp_path / "save")})
+    assert not saves.should()
+    (tmp_path / "save").write_text("1000000000000")
+    now += 0.09
+    assert not saves.should()
+    now += 0.02
+    assert saves.should()
+    saves._told()
+    assert [saves.should(), saves.stopping] == [True, True]
 
 
 class Board:
