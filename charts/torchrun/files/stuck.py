@@ -2,8 +2,8 @@
 
 torchrun ends the ranks of a node by SIGTERM where a peer is lost or has failed, and gives them the
 pod's grace period for a last checkpoint. A rank with a handler for that signal may not come to it:
-it sits in a collective of the lost peer, a call of C that never returns (NCCL does not notice that
-a peer is gone), and Python runs no handler meanwhile. All of the grace is waited for nothing then.
+it sits in a collective of the lost peer, a call of C that does not return (NCCL ends no rank whose
+peer is gone), and Python runs no handler meanwhile. All of the grace is waited for nothing then.
 
 A rank is killed where all of this holds:
 
