@@ -176,3 +176,11 @@ def test_an_interrupt_that_is_ignored_stays_so(tmp_path: Path) -> None:
     code, out, err = shell(line, tmp_path)
     assert (0, "") == (code, err)
     assert out.startswith("allranks ")
+
+
+def test_a_run_on_a_cluster_loads_nothing_of_the_local_runtime() -> None:
+    """It takes a tenth of the time that the command itself needs."""
+    loaded = "[name for name in ('allranks.local', 'psutil') if name in sys.modules]"
+    program = f"import sys, allranks.cli.commands.run; print({loaded})"
+    command = [sys.executable, "-c", program]
+    assert "[]\n" == subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -34,8 +34,6 @@ from allranks.errors import (
 from allranks.helm import binary as helm_binary
 from allranks.helm import releases
 from allranks.humanize import list_some
-from allranks.local import runs as local_runs
-from allranks.local import values as local_values
 from allranks.model import rank_lines
 from allranks.model.status import Phase
 from allranks.service import prepare, render
@@ -50,6 +48,7 @@ if TYPE_CHECKING:
     from allranks.cli.workspace import WorkspaceFlags
     from allranks.cluster.interface import KubeClient, Rules
     from allranks.helm.releases import ReleaseRef
+    from allranks.local import runs as local_runs
     from allranks.model.status import RunStatus
     from allranks.service.prepare import PreparedJob
     from allranks.service.render import Rendered
@@ -177,6 +176,8 @@ class LocalRun:
 
     def start(self, *, foreground: bool) -> local_runs.Handle:
         """Start it as processes of this machine."""
+        from allranks.local import runs as local_runs
+
         return local_runs.start(
             self.manifests,
             name=self.name,
@@ -207,6 +208,8 @@ def run_here(
         plan: how to run it.
         workspace: the folder of code that its pods get a copy of; None for none.
     """
+    from allranks.local import values as local_values
+
     namespace = target.local_namespace
     binary = helm_binary.find(target.helm)
     if workspace is not None:
@@ -244,6 +247,8 @@ def working_folder(workdir: str | None, sources: Sources) -> Path:
 
 
 def _remove(name: str, namespace: str) -> None:
+    from allranks.local import runs as local_runs
+
     if any((run.name, run.namespace) == (name, namespace) for run in local_runs.list_runs()):
         local_runs.delete(name, namespace)
 

@@ -12,7 +12,7 @@ import click
 from allranks import names
 from allranks.cli import options, status_view
 from allranks.cli.target import run_argument, target_options
-from allranks.cluster import cleanup, crds, paths, permissions, training_progress, upgrade
+from allranks.cluster import cleanup, crds, paths, permissions, training_progress
 from allranks.cluster.errors import namespace_missing
 from allranks.errors import EXIT_FAILED, EXIT_INTERRUPTED, ForbiddenError, InputError, NotFoundError
 from allranks.humanize import list_some
@@ -393,6 +393,7 @@ def delete(cluster: KubeClient, home: ReleaseRef, *, timeout: float) -> DeletedR
         RunError: pods are still there after the time.
         AllranksError: the cluster does not answer, or forbids it.
     """
+    from allranks.cluster import upgrade
     from allranks.helm import releases
 
     before = cleanup.leftovers(cluster, home.name, home.namespace)
