@@ -11,6 +11,7 @@ import os
 import secrets
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -249,6 +250,12 @@ class Lab:
         """What a command prints in a pod's trainer."""
         words = ("exec", pod, "--container", "trainer", "--", *command)
         return self.cluster.kubectl(*words, namespace=self.namespace)
+
+    def let_go(self, pod: str, file: str, container: str = "trainer") -> None:
+        """Make the file that a container waits for; it may end before this command has."""
+        words = ("exec", pod, "--container", container, "--", "touch", file)
+        with suppress(BenchError):
+            self.cluster.kubectl(*words, namespace=self.namespace)
 
     def events(self, reason: str) -> list[str]:
         """The messages of all events with a reason."""

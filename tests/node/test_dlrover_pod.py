@@ -57,7 +57,7 @@ def test_a_master_pod_drives_a_job_to_its_end(lab: Lab) -> None:
     until(lambda: lab.get("pods", "edl-edljob-worker-2"), lambda: lab.logs("edl"))
     lab.line("edl", "worker 1 of 2", 1, "worker")
     for pod in ("edl-edljob-worker-0", "edl-edljob-worker-2"):
-        lab.inside(pod, "touch", "/tmp/go-on")
+        lab.let_go(pod, "/tmp/go-on")
 
     status = watching.reaches(lab, JOBS, "edl", "Succeeded", _ENDS)
     assert "completionTime" in status["status"]

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.kube import image_recipe
-from tests.kube.errors import BenchError
 
 from .conftest import until
 
@@ -100,9 +98,7 @@ def test_a_server_that_starts_after_the_chief_has_ended_ends_well(lab: Lab) -> N
     lab.install("late", "elastic", nodes=1, script=_SERVES, elastic=elastic)
     lab.line("late", "staying until ps-0 has heard of it", role="chief", seconds=120)
     server = lab.pod("late", role="ps")["metadata"]["name"]
-    go = ("exec", server, "--container", "late", "--", "touch", "/dev/shm/go")
-    with suppress(BenchError):  # the container may end before the command that ends it
-        lab.cluster.kubectl(*go, namespace=lab.namespace)
+    lab.let_go(server, "/dev/shm/go", container="late")
     for role in ("chief", "ps", "worker"):
         lab.completes("late", role, seconds=300)
     assert 1 == len(lab.pods("late", "ps"))
