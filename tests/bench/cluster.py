@@ -29,9 +29,11 @@ import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests import waiting
 from tests.kube import binaries, kwok
 from tests.kube import cluster as kube
 from tests.kube.api import AGENT
@@ -55,8 +57,9 @@ EVICTED, FAILED = "evicted", "failed"
 LOSS_BOUND = 20.0
 _LOSS_PATIENCE = 60.0
 _QUIET_SECONDS = 3.0
-_PATIENCE = 300.0
 _NODES = 100
+
+until = partial(waiting.until, poll=0.1, failure=SystemExit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +115,7 @@ class Bench:
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         self.cluster.api("POST", "/api/v1/namespaces", body)
         account = f"/api/v1/namespaces/{name}/serviceaccounts"
-        self.until(lambda: self.cluster.items(account), "a service account")
+        until(lambda: self.cluster.items(account), "a service account")
         return name
 
     def values(self, pods: int) -> Path:
@@ -152,9 +155,7 @@ class Bench:
         start = time.time()
         self.run(*command, namespace=namespace)
         path = f"/apis/batch/v1/namespaces/{namespace}/jobs/{NAME}"
-        self.until(
-            lambda: self.cluster.api("GET", path)["status"].get("ready") == pods, f"{pods} pods"
-        )
+        until(lambda: self.cluster.api("GET", path)["status"].get("ready") == pods, f"{pods} pods")
         self.settle(namespace)
         kind = {"verb": "create", "resource": "pods", "namespace": namespace}
         created = self.cluster.audit.times(**kind)
@@ -187,7 +188,7 @@ class Bench:
             command = (PROGRAM, "run", NAME, "-f", self.values(OF), "--on", "cluster", "--detach")
         self.run(*command, namespace=namespace)
         path = f"/apis/batch/v1/namespaces/{namespace}/jobs/{NAME}"
-        self.until(lambda: self.cluster.api("GET", path)["status"].get("ready") == OF, f"{OF} pods")
+        until(lambda: self.cluster.api("GET", path)["status"].get("ready") == OF, f"{OF} pods")
         pods = f"/api/v1/namespaces/{namespace}/pods"
         kind = {"verb": "create", "resource": "pods", "namespace": namespace}
         before = len(self.cluster.audit.times(**kind))
@@ -222,14 +223,6 @@ class Bench:
             time.sleep(0.2)
             if (now := self.asked(namespace)) != last:
                 last, since = now, time.monotonic()
-
-    def until(self, check: Any, expectation: str) -> None:
-        """Wait for a condition."""
-        deadline = time.monotonic() + _PATIENCE
-        while not check():
-            if time.monotonic() > deadline:
-                sys.exit(f"{expectation} did not come within {_PATIENCE:g} s")
-            time.sleep(0.1)
 
 
 def spread(values: Sequence[float], form: str) -> str:

@@ -12,11 +12,12 @@ import json
 import re
 import secrets
 import subprocess
-import time
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests import waiting
 from tests.conftest import find_helm
 from tests.kube import image_recipe, runs
 from tests.kube.api import ApiError
@@ -24,8 +25,6 @@ from tests.kube.binaries import REPO
 from tests.node.conftest import Lab, rank_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.kube.cluster import Cluster
 
 NODES, MANY, LEFT = 2, 32, 2
@@ -41,6 +40,9 @@ _RESOURCES = {"requests": {"cpu": "20m", "memory": "64Mi"}, "limits": {"memory":
 
 class FaultError(Exception):
     """A job does not get to where it can be disturbed."""
+
+
+until = partial(waiting.until, poll=0.2, failure=FaultError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,16 +129,16 @@ class Job:
         self._group = "sockets" if many else way.group
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.lab.namespace}}
         cluster.api("POST", "/api/v1/namespaces", body)
-        wait(lambda: self.lab.get("serviceaccounts", "default"), "the namespace's account", 60)
+        until(lambda: self.lab.get("serviceaccounts", "default"), "the namespace's account", 60)
         try:
             if way.chart:
                 self._install()
             else:
                 self._apply()
-            self._folder = wait(self._volume, "the volume", _START_SECONDS)
+            self._folder = until(self._volume, "the volume", _START_SECONDS)
             size = 1 if self._group == "servers" else self._nodes
             seconds = _MANY_SECONDS if many else _START_SECONDS
-            wait(lambda: self._trains(size), lambda: f"training\n{self._tails()}", seconds)
+            until(lambda: self._trains(size), lambda: f"training\n{self._tails()}", seconds)
             self._uids = self._living()
         except BaseException:
             self.delete()
@@ -282,30 +284,12 @@ class Job:
             self._cluster.api("DELETE", self.lab.path("pods") + "?gracePeriodSeconds=0")
             self._cluster.api("DELETE", f"/api/v1/namespaces/{self.lab.namespace}")
         with contextlib.suppress(FaultError):
-            wait(lambda: not self.lab.pods(RELEASE), "the end of the pods", 60)
+            until(lambda: not self.lab.pods(RELEASE), "the end of the pods", 60)
 
 
 def _links(process: int, *words: str) -> str:
     command = ("nsenter", f"--target={process}", "--net", "--", "ip", "-o", "link", *words)
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
-def wait(check: Callable[[], Any], expectation: str | Callable[[], str], seconds: float) -> Any:
-    """What a check gives once that is true.
-
-    Raises:
-        FaultError: it is not within the time.
-    """
-    deadline = time.monotonic() + seconds
-    while True:
-        with contextlib.suppress(OSError):
-            result = check()
-            if result:
-                return result
-        if time.monotonic() > deadline:
-            words = expectation if isinstance(expectation, str) else expectation()
-            raise FaultError(f"not within {seconds:g} s: {words}")
-        time.sleep(0.2)
 
 
 def _plain(nodes: int, env: dict[str, str]) -> list[tuple[str, dict[str, Any]]]:

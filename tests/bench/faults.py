@@ -31,7 +31,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.bench.fault_jobs import EVERY, LEFT, MANY, WAYS, FaultError, Job, wait
+from tests.bench.fault_jobs import EVERY, LEFT, MANY, WAYS, FaultError, Job, until
 from tests.kube import cluster as kube
 from tests.kube import faults as control_plane
 from tests.kube.api import ApiError
@@ -147,7 +147,7 @@ class Cell:
 def measure(job: Job, name: str, way: str) -> Cell:
     """Do a fault to a job, and see what comes of it."""
     fault = FAULTS[name]
-    wait(lambda: _AT <= _step(job) % EVERY <= _AT + 2, "steps", 60)
+    until(lambda: _AT <= _step(job) % EVERY <= _AT + 2, "steps", 60)
     began = time.time()
     if fault.act is not None:
         fault.act(job)

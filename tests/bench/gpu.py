@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -26,10 +27,11 @@ import torch
 
 from allranks import names
 from allranks.local import runs as local_runs
+from tests import waiting
 from tests.kube.errors import BenchError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 REPO = Path(__file__).parents[2]
 TRAINING = REPO / "tests/bench/gpu_training.py"
@@ -39,14 +41,7 @@ GIB = 2**30
 NAME = "bench"
 
 
-def until(check: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
-    """Wait for `check` to be true and return what it gave."""
-    deadline = time.monotonic() + seconds
-    while not (result := check()):
-        if time.monotonic() > deadline:
-            raise BenchError(f"{what} did not happen within {seconds:g} s")
-        time.sleep(0.02)
-    return result
+until = partial(waiting.until, poll=0.02, failure=BenchError)
 
 
 class LocalTraining:

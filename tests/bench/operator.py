@@ -33,15 +33,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
+from tests import waiting
 from tests.kube import binaries, kwok
 from tests.kube import cluster as kube
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tests.kube.cluster import Cluster
 
@@ -53,19 +55,11 @@ THREADS = 32
 CHANGES, CHANGES_PER_SECOND = 600, 20
 IDLE_SECONDS = 30.0
 _FAST = 2000
-_PATIENCE = 400.0
 _LABELS = {"bench.allranks.dev/nodes": "operator"}
 ELASTIC, STATUS = f"/apis/{names.ELASTIC_API_VERSION}", f"/apis/{names.API_VERSION}"
 
 
-def until(check: Callable[[], Any], expectation: str) -> Any:
-    """Wait for something; its failure ends the bench."""
-    deadline = time.monotonic() + _PATIENCE
-    while not (result := check()):
-        if time.monotonic() > deadline:
-            sys.exit(f"{expectation} did not happen within {_PATIENCE:g} s")
-        time.sleep(0.05)
-    return result
+until = partial(waiting.until, poll=0.05, failure=SystemExit)
 
 
 @dataclass(frozen=True, slots=True)

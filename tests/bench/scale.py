@@ -98,7 +98,7 @@ def look(bench: Bench, command: tuple[str, ...], namespace: str) -> Look:
     return Look(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
-def until(bench: Bench, namespace: str, pods: int, *, ready: int) -> None:
+def wait_for_pods(bench: Bench, namespace: str, pods: int, *, ready: int) -> None:
     """Wait until the job has so many ready pods, and no other."""
     job = f"/apis/batch/v1/namespaces/{namespace}/jobs/{NAME}"
     deadline = time.monotonic() + _PATIENCE
@@ -134,7 +134,7 @@ def measure(bench: Bench, pods: int) -> Job:
         if ready is None:
             gone(bench, namespace)
         else:
-            until(bench, namespace, pods, ready=ready)
+            wait_for_pods(bench, namespace, pods, ready=ready)
         job.seconds[name] = time.monotonic() - began
         bench.settle(namespace)
         job.requests[name] = (bench.asked(namespace) - before).total()

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -25,6 +26,7 @@ import psutil
 
 from allranks.local import runs as local_runs
 from allranks.yamlio.load import load_all
+from tests import waiting
 
 _REPO = Path(__file__).parents[2]
 _HELM = next((_REPO / ".tools/helm").glob("v4*/helm"))
@@ -47,7 +49,9 @@ _WAYS: dict[str, dict[str, Any]] = {
     },
     "no spare, made again": {},
 }
-_PATIENCE = 120.0
+
+
+until = partial(waiting.until, poll=0.02, failure=SystemExit)
 
 
 def _manifests(torchrun: dict[str, Any], port: int) -> list[dict[str, Any]]:
@@ -71,14 +75,6 @@ def _step(folder: Path) -> tuple[str, float]:
     except FileNotFoundError:
         return "", 0.0
     return process, float(at)
-
-
-def _wait(check: Any, what: str) -> None:
-    deadline = time.monotonic() + _PATIENCE
-    while not check():
-        if time.monotonic() > deadline:
-            sys.exit(f"{what} did not happen within {_PATIENCE:g} s")
-        time.sleep(0.02)
 
 
 def _kill(index: str) -> None:
@@ -110,9 +106,9 @@ def _lose(torchrun: dict[str, Any]) -> float:
             foreground=True,
             backoff_scale=1,
         ) as handle:
-            _wait(lambda: _step(folder)[0], "the first step")
+            until(lambda: _step(folder)[0], "the first step")
             if "spares" in torchrun:
-                _wait(
+                until(
                     lambda: any(
                         "standing by" in line.text for line in local_runs.logs("bench", "bench")
                     ),
@@ -121,7 +117,7 @@ def _lose(torchrun: dict[str, Any]) -> float:
             before = _step(folder)[0]
             lost_at = time.time()
             _kill("1")
-            _wait(lambda: _step(folder)[0] != before, "the next step")
+            until(lambda: _step(folder)[0] != before, "the next step")
             seconds = _step(folder)[1] - lost_at
             (folder / "enough").touch()
             if handle.wait().exit_code:

@@ -14,10 +14,10 @@ from tests.kube import cluster as kube
 from tests.kube import kwok
 from tests.kube.api import ApiError
 from tests.kube.errors import BenchError
+from tests.waiting import until
 
 from . import watching
 from .sweeping import Field
-from .waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,9 +20,9 @@ import pytest
 from allranks import names
 from tests.kube import kwok
 from tests.kube.api import ApiError
+from tests.waiting import until
 
 from . import watching
-from .waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.kube.processes import Identity
-
-from .waiting import until
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

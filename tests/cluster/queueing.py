@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks.yamlio.dump import dump
 from tests.kube.api import ApiError
-
-from .waiting import until
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,10 +12,10 @@ import pytest
 
 from allranks import names
 from tests.kube.api import ApiError
+from tests.waiting import until
 
 from . import deep, watching
 from .program import program
-from .waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

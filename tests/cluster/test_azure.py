@@ -13,10 +13,10 @@ from allranks import names
 from allranks.azure.sdk import login
 from tests.azure_fake.arm import SUBSCRIPTION, TOKEN, FakeArm
 from tests.azure_fake.files import ACCOUNT, KEY
+from tests.waiting import until
 
 from .program import SCRIPTS, Program, job, program
 from .test_cli_refusals import documented, grant
-from .waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,8 +16,7 @@ from tests.kube import binaries, kwok, runs
 from tests.kube import cluster as kube
 from tests.kube.api import ApiError
 from tests.kube.errors import BenchError
-
-from .waiting import until
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.waiting import until
+
 from .program import Program, helm4_alone, job, program
-from .waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path

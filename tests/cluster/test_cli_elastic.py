@@ -12,9 +12,9 @@ import pytest
 
 from allranks import names
 from tests.kube import kwok
+from tests.waiting import until
 
 from .program import Program, program
-from .waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from tests.waiting import until
+
 from .program import Program, job, program
-from .waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,9 +12,9 @@ import pytest
 
 from allranks import names
 from tests.kube import binaries, kwok
+from tests.waiting import until
 
 from .program import SCRIPTS, Program, job, program
-from .waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,11 +16,11 @@ import pytest
 
 from allranks import names
 from tests.kube import binaries
+from tests.waiting import until
 
 from . import dlrover, watching
 from .dlrover import ALLREDUCE, PARAMETER_SERVER, PATIENCE, Job, Master
 from .stories import Stories, story
-from .waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

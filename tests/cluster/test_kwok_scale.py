@@ -20,8 +20,7 @@ import pytest
 from allranks import names
 from tests.kube import cluster as kube
 from tests.kube import kwok
-
-from .waiting import until
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

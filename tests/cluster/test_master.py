@@ -12,8 +12,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
+from tests.waiting import until
 
-from .waiting import until
 from .watching import replicas
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import pytest
 from allranks import names
 from tests.kube import kwok
 from tests.unit.operator import dashboards
+from tests.waiting import until
 
-from .waiting import until
 from .watching import Lab, release_job, replicas
 
 

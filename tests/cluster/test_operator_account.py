@@ -12,6 +12,7 @@ import yaml
 from allranks import names
 from tests.kube import kwok
 from tests.kube.api import ApiError
+from tests.waiting import until
 
 from .operator_process import Zygote
 from .test_operator_rights import (
@@ -24,7 +25,6 @@ from .test_operator_rights import (
     token_kubeconfig,
     token_of,
 )
-from .waiting import until
 from .watching import replicas
 
 if TYPE_CHECKING:

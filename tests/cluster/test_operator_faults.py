@@ -19,9 +19,9 @@ import pytest
 
 from allranks import names
 from tests.kube.api import ApiError
+from tests.waiting import until
 
 from . import ledger, watching
-from .waiting import until
 from .watching import Lab, replicas
 
 if TYPE_CHECKING:

@@ -21,11 +21,11 @@ from allranks import names
 from tests.azure_fake.arm import FakeArm
 from tests.kube import cluster as kube
 from tests.kube import kwok
+from tests.waiting import until
 
 from . import deep
 from .program import Program, job, program
 from .test_azure import deploy
-from .waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,9 +18,9 @@ import pytest
 import yaml
 
 from allranks import names
+from tests import waiting
 from tests.kube import kwok
 
-from . import waiting
 from .test_operator_rights import masters_account, token_kubeconfig
 from .watching import CLAIM, REPO, Lab, laboratory, release_job, replicas
 

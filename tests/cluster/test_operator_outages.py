@@ -14,9 +14,9 @@ import pytest
 
 from tests.kube import cluster as kube
 from tests.kube import faults
+from tests.waiting import until
 
 from . import submitting, watching
-from .waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

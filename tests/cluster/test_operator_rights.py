@@ -20,9 +20,9 @@ import yaml
 from allranks import names
 from tests.kube import kwok
 from tests.kube.api import ApiError
+from tests.waiting import PATIENCE, until
 
 from .operator_process import Zygote
-from .waiting import PATIENCE, until
 from .watching import CLAIM, Lab, release_job, replicas
 
 if TYPE_CHECKING:

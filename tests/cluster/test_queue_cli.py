@@ -11,9 +11,9 @@ import pytest
 
 from allranks import names
 from allranks.helm import releases
+from tests.waiting import until
 
 from .program import Program, helm4_alone, job, program
-from .waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path

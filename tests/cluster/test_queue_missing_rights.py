@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from tests.charts.cli.forking import Zygote
+from tests.waiting import until
 
 from .program import Program, job, program
 from .test_cli_refusals import ROLES, grant
 from .test_queue_cli import queue
 from .test_queue_rights import team_role
 from .test_submit import parts
-from .waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,11 +14,11 @@ import yaml
 
 from allranks import names
 from allranks.yamlio.dump import dump
+from tests.waiting import until
 
 from .program import Program, job, program
 from .queueing import CHART, GPU, Team, team
 from .test_queue_cli import queue
-from .waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

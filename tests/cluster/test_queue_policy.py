@@ -21,6 +21,7 @@ from allranks.values.sources import defaults
 from allranks.yamlio.dump import dump
 from allranks.yamlio.load import load_all
 from tests.kube.api import ApiError
+from tests.waiting import until
 
 from .program import program
 from .queueing import (
@@ -37,7 +38,6 @@ from .queueing import (
     replicated,
     team,
 )
-from .waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,8 +19,7 @@ from allranks.cluster.observe import observe
 from allranks.model.status import Phase
 from allranks.status.reduce import first_failed, reduce
 from tests.kube import kwok
-
-from .waiting import until
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable

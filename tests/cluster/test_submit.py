@@ -12,10 +12,10 @@ import pytest
 from allranks import names
 from allranks.cluster.client import KubeCluster
 from allranks.workspace import archive, config_maps, objects, snapshot
+from tests.waiting import until
 
 from .program import Program, job, program
 from .test_cli_refusals import documented, grant
-from .waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path

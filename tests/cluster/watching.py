@@ -13,10 +13,10 @@ import pytest
 from allranks import names
 from tests.kube import kwok
 from tests.kube.api import ApiError
+from tests.waiting import until
 
 from . import operator_process
 from .operator_process import PATIENCE, OperatorProcess
-from .waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

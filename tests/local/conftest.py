@@ -6,9 +6,9 @@ import json
 import os
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,6 +20,7 @@ from allranks.local import runs as local_runs
 from allranks.local.host import namespaces, process_tree
 from allranks.local.state import store
 from allranks.yamlio.load import load_all
+from tests import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -30,18 +31,8 @@ if TYPE_CHECKING:
 # Ranks of a test share few cores: threads of one would wait for a core that another has.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-_PATIENCE = 240.0
-_POLL = 0.01
 
-
-def until(check: Callable[[], Any], expectation: str, seconds: float = _PATIENCE) -> Any:
-    """Wait for `check` to be true and return what it gave; fail the test when it never is."""
-    deadline = time.monotonic() + seconds
-    while not (result := check()):
-        if time.monotonic() > deadline:
-            pytest.fail(f"{expectation} did not happen within {seconds:g} s")
-        time.sleep(_POLL)
-    return result
+until = partial(waiting.until, poll=0.01)
 
 
 def container(script: str, name: str = "trainer", **fields: Any) -> dict[str, Any]:

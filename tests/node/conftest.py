@@ -21,12 +21,12 @@ import pytest
 import yaml
 
 from allranks import names
-from tests.cluster import waiting
-from tests.cluster.waiting import PATIENCE
+from tests import waiting
 from tests.kube import cluster as kube
 from tests.kube import image_recipe
 from tests.kube.api import ApiError
 from tests.kube.errors import BenchError
+from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -16,11 +16,14 @@ import subprocess
 import tempfile
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psutil
 import pytest
+
+from tests import waiting
 
 if TYPE_CHECKING:
     from .implementations import Mpi
@@ -68,14 +71,7 @@ exec "$@" </dev/null
 """
 
 
-def until(check: Any, expectation: str, seconds: float = _PATIENCE) -> Any:
-    """Wait for `check` to be true and return what it gave; fail the test when it never is."""
-    deadline = time.monotonic() + seconds
-    while not (result := check()):
-        if time.monotonic() > deadline:
-            pytest.fail(f"{expectation} did not happen within {seconds:g} s")
-        time.sleep(0.02)
-    return result
+until = partial(waiting.until, poll=0.02)
 
 
 def _batch(pid: int, *lines: str) -> None:

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import pytest
 
 from allranks.cluster import paths
 from allranks.cluster.watch import RunObserver
 from allranks.errors import ExpiredError, ForbiddenError, ToolError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from tests import waiting
 
 DONE = {"conditions": [{"type": "Complete", "status": "True"}]}
 
 
-def until(check: Callable[[], object], expectation: str) -> None:
-    """Wait until something holds; fail the test after a while."""
-    deadline = time.monotonic() + 10
-    while not check():
-        assert time.monotonic() < deadline, f"waited in vain for {expectation}"
-        time.sleep(0.005)
+until = partial(waiting.until, poll=0.005)
 
 
 def change(fake: Any, kind: str, item: str, version: str, **rest: Any) -> tuple[str, Any]:

@@ -5,28 +5,14 @@ from __future__ import annotations
 import json
 import queue
 import threading
-import time
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-import pytest
+from tests import waiting
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-_PATIENCE = 60.0
-_POLL = 0.005
-
-
-def until(check: Callable[[], Any], expectation: str, seconds: float = _PATIENCE) -> Any:
-    """Wait for `check` to be true and return what it gave; fail the test when it never is."""
-    deadline = time.monotonic() + seconds
-    while not (result := check()):
-        if time.monotonic() > deadline:
-            pytest.fail(f"{expectation} did not happen within {seconds:g} s", pytrace=False)
-        time.sleep(_POLL)
-    return result
+until = partial(waiting.until, poll=0.005)
 
 
 class Line:

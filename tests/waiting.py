@@ -1,4 +1,4 @@
-"""Waiting for what a control plane does in its own time, with fake nodes and with a real one."""
+"""Waiting for what other processes do in their own time: by looking again, never for a time."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ def until(
     seconds: float = PATIENCE,
     *,
     poll: float | None = None,
+    failure: type[BaseException] = pytest.fail.Exception,
 ) -> Any:
     """Wait for `check` to be true and return what it gave; fail the test when it never is.
 
@@ -32,6 +33,7 @@ def until(
         expectation: what should happen; called for the words where it did not.
         seconds: how long it may take on a machine that has little else to do.
         poll: seconds between two looks; None begins with few, and takes more the longer it waits.
+        failure: what is raised where it never is; a bench is no test.
     """
     seconds *= _SLOW
     start = time.monotonic()
@@ -47,7 +49,5 @@ def until(
         now = time.monotonic()
         if now > deadline:
             expected_text = expectation if isinstance(expectation, str) else expectation()
-            pytest.fail(
-                f"did not happen within {seconds:g} s: {expected_text}{last_error}", pytrace=False
-            )
+            raise failure(f"did not happen within {seconds:g} s: {expected_text}{last_error}")
         time.sleep(poll or min(_SLOWEST, max(_FIRST, (now - start) * _SHARE)))
