@@ -12,7 +12,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert import commands, finish, jobs, pods, podsets, roles, runtimes
-from allranks.convert.rewrite import Rewrite, drop_dangling
+from allranks.convert.rewrite import Rewrite
 from allranks.convert.verdicts import (
     MANAGED_BY,
     METADATA,
@@ -189,7 +189,6 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         roles.wrap(fields, exports)
     if key == podsets.PYTORCH and "torch" not in runtime.policy:
         _of_plain(target, inner, runtime)
-    drop_dangling(fields)
     _metadata(fields)
     _gang(fields, runtime)
     if fields.text("spec", "managedBy") == _OWN_MANAGER:
@@ -376,6 +375,14 @@ def _cpus(container: Any) -> int:
 def _mpi(target: Rewrite, runtime: _Runtime) -> tuple[str, str]:
     """Write it as an MPIJob."""
     policy = k8s.mapping(runtime.policy, "mpi")
+    missing = [name for name in (runtimes.LAUNCHER, runtimes.NODE) if runtime.job(name) is None]
+    if missing:
+        raise InputError(
+            f"{runtime.title} has no replicated job {missing[0]}, by which Trainer knows the pods "
+            "of MPI",
+            path="spec.runtimeRef.name",
+            hint=f"call those {missing[0]} that are, or write it as an MPIJob",
+        )
     specs: FieldPath = ("spec", "mpiReplicaSpecs")
     for name, role in ((runtimes.LAUNCHER, "Launcher"), (runtimes.NODE, "Worker")):
         template: FieldPath = (*specs, role, "template")

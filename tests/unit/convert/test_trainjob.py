@@ -108,3 +108,16 @@ def test_a_runtime_that_tells_nothing_is_said() -> None:
     assert "tells its pods nothing of each other" in notes
     alone = text.replace("python, a.py", "torchrun, --nnodes=2, a.py")
     assert "must have torch" not in " ".join(text_as_jobs(alone).conversions[0].notes)
+
+
+def test_a_runtime_of_mpi_has_a_launcher_and_nodes() -> None:
+    """Trainer knows the pods of MPI by those names; the refusal names the one that is not there."""
+    pod = "template: {spec: {template: {spec: {containers: [{name: c, image: i}]}}}}"
+    problem = refusal(
+        "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: ClusterTrainingRuntime\nmetadata: "
+        "{name: osu}\nspec: {mlPolicy: {mpi: {}}, template: {spec: {replicatedJobs: "
+        f"[{{name: launcher, {pod}}}, {{name: worker, {pod}}}]}}}}}}\n---\n"
+        "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata: {name: a}\n"
+        "spec: {runtimeRef: {name: osu}}\n"
+    )
+    assert "has no replicated job node" in problem.message
