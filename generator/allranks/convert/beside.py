@@ -42,6 +42,7 @@ _PURPOSES = {
     "ScalePlan": "it asks for another size of an ElasticJob",
     "CustomResourceDefinition": "it belongs to an operator",
     "Job": "nothing in it starts ranks",
+    "CronJob": "it starts jobs at times, and allranks starts one: give the job in its template",
     "StatefulSet": "nothing in it starts ranks",
     "LeaderWorkerSet": "nothing in it starts ranks",
     "Deployment": "it is no job",

@@ -15,7 +15,8 @@ from allranks.convert import claims, commands, jobs, mpi_hosts, pods, roles, tri
 from allranks.convert.commands import Runner
 from allranks.convert.podsets import MPI, MXNET, PYTORCH, TENSORFLOW, PodSet, Shape
 from allranks.convert.rewrite import Rewrite
-from allranks.convert.verdicts import Outcome
+from allranks.convert.verdicts import Outcome, dotted
+from allranks.errors import InputError
 from allranks.humanize import plural
 from allranks.k8s import fields as k8s
 
@@ -250,6 +251,12 @@ def _array(
     )
     pods.put(fields, replace(pod, pieces=kept), "sweep")
     program = jobs.program(fields, pod, context)
+    if program.is_nested and podset.replicas > 1:
+        raise InputError(
+            f"{program.notes[-1].partition(':')[0]}, and nothing else says that its pods are ranks",
+            path=dotted((*pod.container, "command")),
+            hint="write the torchrun of the script into the command",
+        )
     jobs.words(fields, pod, program)
     if pod.gpus:
         fields.put(("gpus",), pod.gpus, (*pod.container, "resources"))

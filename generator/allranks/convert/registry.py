@@ -91,6 +91,8 @@ _MAYBE = (
     ("batch", "Job"),
     ("apps", "StatefulSet"),
     ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
+    ("batch", "CronJob"),
+    ("batch.volcano.sh", "CronJob"),
 )
 
 

@@ -442,6 +442,14 @@ def test_ray_is_refused(kind: str) -> None:
     assert caught.value.problem.hint
 
 
+def test_a_cronjob_beside_a_job_is_named() -> None:
+    """By itself it is refused; beside a job it is one more object."""
+    timed = "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: nightly}\n"
+    assert "it starts jobs at times" in converted.refusal(timed).message
+    result = text_as_jobs(NODES.replace("WORDS", "torchrun a.py") + "---\n" + timed)
+    assert ("CronJob", True) == (result.beside[-1].kind, result.beside[-1].is_needed)
+
+
 def test_an_object_that_another_one_owns_is_no_job_of_its_own() -> None:
     """What a controller has made of a job comes with it from the cluster."""
     owner = {"kind": "PyTorchJob", "name": "mnist"}
