@@ -71,7 +71,7 @@ def of(
     unknown: list[Document] = []
     for document in others:
         own = by_converters.get((document.kind, document.name))
-        if own is None:
+        if own is None or document.kind == "Service":
             own = _generic(document, others, conversions)
             if document.kind not in _PURPOSES:
                 unknown.append(document)
@@ -142,6 +142,8 @@ def _is_for(document: Document, job: Conversion) -> bool:
     pairs = set(selector.items())
     if job.name in selector.values() or (pairs and pairs <= _labels(job.values)):
         return True
+    if any((item.kind, item.name) == ("Service", document.name) for item in job.beside):
+        return True  # the object names it as the Service of its pods
     is_headless = k8s.text(document.data, "spec", "clusterIP") == "None"
     return is_headless and document.name == job.name
 

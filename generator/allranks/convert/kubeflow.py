@@ -35,6 +35,10 @@ _NEVER = (
     "without a restartPolicy it is Never to the old operator: the job fails with its first pod "
     "that does, as it did; set runPolicy.backoffLimit to try again"
 )
+_FOR_EVER = (
+    "no restartPolicy is OnFailure to the old operator: containers were restarted for ever, and "
+    "here a pod that fails is replaced as often as runPolicy.backoffLimit says"
+)
 _ALL = "runPolicy.backoffLimit is for the pods of all roles, and those of another are tried again"
 _SECONDS = ("activeDeadlineSeconds", "backoffLimit")
 
@@ -104,6 +108,9 @@ def restart_policies(
         if (policy := fields.get(*path)) == "Never" or (policy is None and is_never)
     ]
     is_mixed = 0 < len(never) < len(paths)
+    is_said = "backoffLimit" in fields.values.get("runPolicy", {})
+    if not is_never and not is_said and all(fields.get(*path) is None for path in paths):
+        fields.note(_FOR_EVER)
     for path in paths:
         if not is_mixed or path not in never:
             restart_policy(fields, path, is_never=is_never)

@@ -63,7 +63,7 @@ def rewrite(fields: Fields, shape: Shape, drop_mounts: Collection[str] = ()) -> 
     for role, sets in shape.roles.items():
         to: FieldPath = ("spec", section, role)
         target.put((*to, "replicas"), sum(podset.replicas for podset in sets))
-        if shape.key in (TENSORFLOW, MXNET):
+        if shape.key != MPI:
             target.put((*to, "restartPolicy"), "OnFailure")  # how often, the object says
         for podset in sets:
             for size in podset.sizes:

@@ -242,3 +242,13 @@ spec: {pytorchReplicaSpecs: {Worker: {replicas: 2, template: {spec: {
     assert "sweep" == (
         converted.text_as_jobs(job.replace("LINE", "./a")).conversions[0].values["workload"]
     )
+
+
+def test_a_policy_that_is_not_there_restarted_for_ever() -> None:
+    """That a pod has a number of tries now is said, where no other field says how many."""
+    container = {"command": ["torchrun", "a.py"]}
+    for spec, is_said in (({}, True), ({"runPolicy": {"backoffLimit": 1}}, False)):
+        notes = convert(container, spec).notes
+        assert is_said == any("restarted for ever" in note for note in notes)
+    notes = convert(container, Worker={"restartPolicy": "OnFailure"}).notes
+    assert not any("restarted for ever" in note for note in notes)

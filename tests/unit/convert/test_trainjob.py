@@ -121,3 +121,27 @@ def test_a_runtime_of_mpi_has_a_launcher_and_nodes() -> None:
         "spec: {runtimeRef: {name: osu}}\n"
     )
     assert "has no replicated job node" in problem.message
+
+
+def test_what_a_runtime_says_besides_its_pods() -> None:
+    """How often and how long its pods may run is the run's; what has no form here is named."""
+    text = """\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: ClusterTrainingRuntime
+metadata: {name: own}
+spec: {mlPolicy: {torch: {}}, template: {spec: {MORE, replicatedJobs: [{name: node, template: {
+  spec: {backoffLimit: 1, activeDeadlineSeconds: 60, template: {spec: {containers: [
+    {name: node, image: i, command: [torchrun, a.py]}]}}}}}]}}}
+---
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: a}
+spec: {runtimeRef: {name: own}}
+"""
+    kept = "failurePolicy: {maxRestarts: 2}, ttlSecondsAfterFinished: 9"
+    conversion = text_as_jobs(text.replace("MORE", kept)).conversions[0]
+    policy = {"backoffLimit": 5, "activeDeadlineSeconds": 60, "ttlSecondsAfterFinished": 9}
+    assert (policy, set()) == (conversion.values["runPolicy"], lost(conversion))
+    other = text_as_jobs(text.replace("MORE", "successPolicy: {operator: Any}")).conversions[0]
+    assert {"spec.runtimeRef.name"} == lost(other)
+    assert any("is not carried: template.spec.successPolicy" in note for note in other.notes)
