@@ -35,7 +35,9 @@ KIND = "AppWrapper"
 _COMPONENTS: FieldPath = ("spec", "components")
 _SETTINGS = "workload.codeflare.dev.appwrapper/"
 _RETRIES = "runPolicy says what becomes of a job that fails"
-_KEPT = "a run that is done is kept; runPolicy.ttlSecondsAfterFinished deletes its pods after a time"
+_KEPT = (
+    "a run that is done is kept; runPolicy.ttlSecondsAfterFinished deletes its pods after a time"
+)
 FIELDS: tuple[Rule, ...] = (
     *METADATA,
     lost(f"metadata.annotations.{_SETTINGS}*", _RETRIES),

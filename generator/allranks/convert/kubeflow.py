@@ -90,9 +90,7 @@ def run_policy(fields: Fields, path: FieldPath) -> None:
         fields.carry(seconds, ("scheduling", "gangTimeoutSeconds"))
 
 
-def restart_policies(
-    fields: Fields, paths: Sequence[FieldPath], *, is_never: bool = False
-) -> None:
+def restart_policies(fields: Fields, paths: Sequence[FieldPath], *, is_never: bool = False) -> None:
     """Carry the restart policies of all roles, of which a run has one.
 
     Where the pods of one role are tried again and those of another are not, all are tried again.

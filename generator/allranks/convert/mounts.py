@@ -44,7 +44,7 @@ def checked(conversion: Conversion, source: Mapping[str, Any]) -> Conversion:
     return replace(conversion, verdicts=tuple(verdicts), notes=tuple(notes))
 
 
-def _pod_specs(node: Any) -> Iterator[dict[str, Any]]:
+def _pod_specs(node: Any) -> Iterator[Mapping[str, Any]]:
     """The spec of each pod template among values: the job's, and those of its roles."""
     for key, value in node.items() if isinstance(node, dict) else ():
         if key == "podTemplate":
@@ -57,7 +57,7 @@ def _volumes(spec: Mapping[str, Any]) -> set[str]:
     return {k8s.text(volume, "name") for volume in k8s.items(spec, "volumes")}
 
 
-def _take_out(spec: dict[str, Any], volumes: set[str]) -> Iterator[str]:
+def _take_out(spec: Mapping[str, Any], volumes: set[str]) -> Iterator[str]:
     """Take mounts of other volumes than these out of a pod's containers; their names."""
     for key in ("initContainers", "containers"):
         for container in k8s.items(spec, key):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from allranks.convert.claims import Claim
     from allranks.convert.commands import Program
+    from allranks.convert.pod_template import Pod
     from allranks.convert.registry import Context
     from allranks.convert.verdicts import FieldPath, Fields
 
@@ -251,12 +252,7 @@ def _array(
     )
     pods.put(fields, replace(pod, pieces=kept), "sweep")
     program = jobs.program(fields, pod, context)
-    if program.is_nested and podset.replicas > 1:
-        raise InputError(
-            f"{program.notes[-1].partition(':')[0]}, and nothing else says that its pods are ranks",
-            path=dotted((*pod.container, "command")),
-            hint="write the torchrun of the script into the command",
-        )
+    _check_alone(podset, pod, program)
     jobs.words(fields, pod, program)
     if pod.gpus:
         fields.put(("gpus",), pod.gpus, (*pod.container, "resources"))
@@ -287,9 +283,7 @@ def _array(
             why = "0 keeps a job here; after one second is the least" if is_zero else ""
             fields.carry(policy[key], ("runPolicy", key), 1 if is_zero else None, why)
     claims.put(fields, moved)
-    for path in ((*podset.path, "spec", "subdomain"), *_FINDING):
-        if fields.has(*path):
-            fields.change(path, "the trials of a sweep have no Service, and know no other")
+    _without_names(fields, podset)
     jobs.note_host_name(fields, program)
     if podset.replicas > 1:
         fields.note(
@@ -300,6 +294,23 @@ def _array(
         fields.note(trials.ALONE)
     _note_plain_helm(fields, podset.replicas)
     return ""
+
+
+def _check_alone(podset: PodSet, pod: Pod, program: Program) -> None:
+    """Refuse pods of which each runs a script of a ConfigMap that starts torchrun."""
+    if program.is_nested and podset.replicas > 1:
+        raise InputError(
+            f"{program.notes[-1].partition(':')[0]}, and nothing else says that its pods are ranks",
+            path=dotted((*pod.container, "command")),
+            hint="write the torchrun of the script into the command",
+        )
+
+
+def _without_names(fields: Fields, podset: PodSet) -> None:
+    """Say of what had the pods find each other that trials do not."""
+    for path in ((*podset.path, "spec", "subdomain"), *_FINDING):
+        if fields.has(*path):
+            fields.change(path, "the trials of a sweep have no Service, and know no other")
 
 
 def _export(fields: Fields, program: Program, variables: Collection[str]) -> None:

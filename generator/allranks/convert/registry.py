@@ -12,13 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert import beside, mounts
-from allranks.convert.verdicts import Beside, Conversion
 from allranks.errors import InputError, InvalidValues, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from allranks.convert.verdicts import FieldPath
+    from allranks.convert.verdicts import Beside, Conversion, FieldPath
     from allranks.yamlio.document import ValuesDocument
 
 Manifest = dict[str, Any]

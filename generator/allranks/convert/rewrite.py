@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from allranks.convert import registry
 from allranks.convert.verdicts import dotted
 from allranks.errors import InputError, InvalidValues, Problem
-from allranks.k8s import fields as k8s
 from allranks.values.merge import copy
 
 if TYPE_CHECKING:

@@ -257,8 +257,8 @@ def _patches(fields: Fields) -> Iterator[tuple[FieldPath, set[str]]]:
             "spec",
             "replicatedJobs",
         )
-        for number, job in fields.items(*jobs):
-            yield (*jobs, number, "template", "spec", "template"), {str(job.get("name"))}
+        for number, own in fields.items(*jobs):
+            yield (*jobs, number, "template", "spec", "template"), {str(own.get("name"))}
 
 
 def _lay(target: Rewrite, source: FieldPath, to: FieldPath) -> None:
@@ -420,13 +420,13 @@ def _gpus(container: Any) -> int:
 
 def _initializers(fields: Fields, runtime: _Runtime, names: set[str]) -> None:
     """Say of what runs before the training that it does not."""
-    for job in runtime.jobs:
-        if str(job.get("name")) not in names:
+    for own in runtime.jobs:
+        if str(own.get("name")) not in names:
             fields.note(
-                f"{runtime.title} runs {job.get('name')} before the training, which is no part of "
+                f"{runtime.title} runs {own.get('name')} before the training, which is no part of "
                 "the values: run it first, as a Job of its own, or do the same in setup"
             )
-            why = f"its {job.get('name')} is no part of the values"
+            why = f"its {own.get('name')} is no part of the values"
             fields.leave(("spec", "runtimeRef", "name"), why)
 
 

@@ -160,14 +160,14 @@ spec:
   earlyStopping: {algorithmName: medianstop, algorithmSettings: [{name: start_step, value: "3"}]}
   maxTrialCount: 4
   parameters: [{name: steps, parameterType: int, feasibleSpace: {min: "1", max: "9"}}]
-  trialTemplate: {trialParameters: [{name: steps, reference: steps}], trialSpec: {apiVersion: batch/v1,
-    kind: Job, spec: {template: {spec: {containers: [{name: c, image: i,
+  trialTemplate: {trialParameters: [{name: steps, reference: steps}], trialSpec: {
+    apiVersion: batch/v1, kind: Job, spec: {template: {spec: {containers: [{name: c, image: i,
     command: [./a, "${trialParameters.steps}"]}]}}}}}
 """
 
 
 def test_a_sweep_ends_bad_trials_by_one_rule() -> None:
-    """Hyperband's own, and what the Experiment asks for besides is not carried, with that reason."""
+    """Hyperband's own, and what the Experiment asks for besides is not carried."""
     conversion = text_as_jobs(SPACE.replace("NAME", "hyperband")).conversions[0]
     assert "successiveHalving" == conversion.values["sweep"]["earlyStopping"]["kind"]
     why = {verdict.path: verdict.why for verdict in conversion.lost}

@@ -415,7 +415,9 @@ def test_roles_with_policies_of_their_own(
     specs = {
         role: {
             **({"restartPolicy": policy} if policy else {}),
-            "template": {"spec": {"containers": [{"name": "tensorflow", "image": "i", "command": ["a"]}]}},
+            "template": {
+                "spec": {"containers": [{"name": "tensorflow", "image": "i", "command": ["a"]}]}
+            },
         }
         for role, policy in (("Chief", chief), ("Worker", worker))
     }

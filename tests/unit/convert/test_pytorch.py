@@ -239,8 +239,9 @@ spec: {pytorchReplicaSpecs: {Worker: {replicas: 2, template: {spec: {
         "configMap: {name: scripts}}]}}}\n"
     )
     assert "starts torchrun itself" in converted.refusal(job.replace("LINE", "torchrun a")).message
-    assert "sweep" == (
-        converted.text_as_jobs(job.replace("LINE", "./a")).conversions[0].values["workload"]
+    assert (
+        "sweep"
+        == (converted.text_as_jobs(job.replace("LINE", "./a")).conversions[0].values["workload"])
     )
 
 

@@ -90,7 +90,7 @@ def test_a_group_that_serves_is_refused(words: str) -> None:
 
 
 def test_a_group_whose_container_is_a_server_is_refused() -> None:
-    """An image of a server serves, whatever script it runs; one that torchrun trains with does not."""
+    """An image of a server serves, whatever script it runs, but for one that torchrun starts."""
     own = "[./run.sh], env: [{name: MASTER_ADDR, value: $(LWS_LEADER_ADDRESS)}]"
     plain = GROUP.replace("[torchrun, --nnodes=2, a.py]", own)
     assert text_as_jobs(plain).conversions
