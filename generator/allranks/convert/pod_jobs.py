@@ -310,7 +310,7 @@ def _without_names(fields: Fields, podset: PodSet) -> None:
     """Say of what had the pods find each other that trials do not."""
     for path in ((*podset.path, "spec", "subdomain"), *_FINDING):
         if fields.has(*path):
-            fields.change(path, "the trials of a sweep have no Service, and know no other")
+            fields.change(path, "the trials of a sweep have no Service, and know of no other")
 
 
 def _export(fields: Fields, program: Program, variables: Collection[str]) -> None:

@@ -174,6 +174,6 @@ spec: {completionMode: Indexed, completions: 2, template: {spec: {subdomain: svc
     why = {verdict.path: verdict.why for verdict in conversion.of(Outcome.CHANGED)}
     pod = "spec.template.spec"
     assert "it is the number of the trial" == why[f"{pod}.containers[0].env[0].name"]
-    assert "the trials of a sweep have no Service, and know no other" == why[f"{pod}.subdomain"]
+    assert "the trials of a sweep have no Service, and know of no other" == why[f"{pod}.subdomain"]
     assert any("host name" in note for note in conversion.notes)
     assert set() == lost(conversion)
