@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from allranks.convert.pod_template import WRITTEN_KEYS
 from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
@@ -22,6 +23,11 @@ _GIVEN = (
     *("leaderworkerset.sigs.k8s.io/", "elasticjob.dlrover/", "torchrun.ai/"),
     *("statefulset.kubernetes.io/", "apps.kubernetes.io/", "pytorch-job-name", "tf-job-name"),
     *("pytorch-replica-", "tf-replica-", "mpi-job-name", "mpi_job_name", "mpi_role_type"),
+)
+# And such keys as a whole: the names that Kubernetes gives to the pods of a Job are among them.
+_GIVEN_KEYS = (
+    *WRITTEN_KEYS,
+    *("batch.kubernetes.io/job-name", "batch.kubernetes.io/controller-uid"),
 )
 _AFFINITIES = ("nodeAffinity", "podAffinity", "podAntiAffinity")
 _LISTS = (
@@ -105,7 +111,8 @@ def _key_of_own(term: Any, name: str) -> str:
     for selector in selectors:
         for key, values in _requirements(selector):
             is_of_other = key.endswith("name") and values and name not in values
-            if key.startswith(_GIVEN) and not is_of_other:
+            is_given = key.startswith(_GIVEN) or key in _GIVEN_KEYS
+            if is_given and not is_of_other:
                 return key
     return ""
 

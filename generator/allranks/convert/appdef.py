@@ -95,6 +95,7 @@ def _rewritten(fields: Fields, name: str) -> Rewrite:
     worker: FieldPath = ("spec", "pytorchReplicaSpecs", "Worker")
     if not target.copy((*role, "num_replicas"), (*worker, "replicas")):
         target.put((*worker, "replicas"), 1)
+    target.put((*worker, "restartPolicy"), "OnFailure")  # how often, max_retries says
     container: FieldPath = (*worker, "template", "spec", "containers", 0)
     target.put((*container, "name"), "pytorch")
     target.copy((*role, "image"), (*container, "image"))

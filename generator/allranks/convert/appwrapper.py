@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.convert import finish, pods, registry
+from allranks.convert import beside, finish, pods, registry
 from allranks.convert.rewrite import Rewrite
 from allranks.convert.verdicts import (
     MANAGED_BY,
@@ -34,9 +34,13 @@ if TYPE_CHECKING:
 KIND = "AppWrapper"
 _COMPONENTS: FieldPath = ("spec", "components")
 _SETTINGS = "workload.codeflare.dev.appwrapper/"
+_RETRIES = "runPolicy says what becomes of a job that fails"
+_KEPT = (
+    "a run that is done is kept; runPolicy.ttlSecondsAfterFinished deletes its pods after a time"
+)
 FIELDS: tuple[Rule, ...] = (
     *METADATA,
-    lost(f"metadata.annotations.{_SETTINGS}*", "runPolicy says what becomes of a job that fails"),
+    lost(f"metadata.annotations.{_SETTINGS}*", _RETRIES),
     carried("spec.suspend", "runPolicy.suspend"),
     MANAGED_BY.below("spec"),
     changed(
@@ -75,7 +79,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         if str(annotation).startswith(_SETTINGS):
             fields.values.get("annotations", {}).pop(annotation, None)
             here: FieldPath = ("metadata", "annotations", annotation)
-            fields.leave(here, "runPolicy says what becomes of a job that fails")
+            fields.leave(here, _KEPT if annotation.endswith("TTLDuration") else _RETRIES)
     if fields.get("spec", "suspend") is True:
         fields.put(("runPolicy", "suspend"), value=True, source=("spec", "suspend"))
     if isinstance(fields.get("spec", "suspend"), bool):
@@ -109,7 +113,9 @@ def _job(fields: Fields) -> tuple[int, tuple[str, str]]:
 def _beside(fields: Fields, path: FieldPath) -> None:
     kind, name = fields.text(*path, "kind"), fields.text(*path, "metadata", "name")
     if kind == "PodGroup":
-        fields.change(path, "the scheduling dialect makes the job's own")
+        group = beside.pod_group(fields.mapping(*path), [fields.values])
+        fields.beside.append(group)
+        fields.change(path, f"apply it yourself: {group.why}" if group.is_needed else group.why)
         return
     why = "it was wrapped beside the job"
     fields.beside.append(Beside(kind or "an object without a kind", name, True, why))

@@ -83,7 +83,8 @@ def differences(originals: Sequence[original.Pod], objects: Iterable[Manifest]) 
     ours = _by_role(objects)
     theirs: dict[str, list[original.Pod]] = {}
     # Where all pods of the release are alike, so are these, whatever they were called.
-    own = next(iter(ours)) if len(ours) == 1 and set(ours) <= _ALIKE else ""
+    is_single = set(ours) <= _ALIKE or len({pod.role for pod in originals}) == 1
+    own = next(iter(ours)) if len(ours) == 1 and is_single else ""
     for pod in originals:
         theirs.setdefault(own or pod.role, []).append(pod)
     result: list[Difference] = []
@@ -213,8 +214,9 @@ def _run_words(words: Sequence[str], variables: Mapping[str, str]) -> tuple[str,
     run_words = list(words)
     if run_words[:2] == ["sh", "-c"] and len(run_words) > 4 and run_words[3] == "sh":  # noqa: PLR2004
         run_words = run_words[4:]
-    if len(run_words) == 3 and run_words[1] in ("-c", "-lc"):  # noqa: PLR2004
-        run_words[2] = run_words[2].strip()
+    if len(run_words) == 3 and re.fullmatch("-[a-z]*c", run_words[1]):  # noqa: PLR2004
+        lines = (line.rstrip() for line in run_words[2].strip().splitlines())
+        run_words[2] = "\n".join(lines)
         body = run_words[2].strip().removeprefix("exec ")
         parsed = shell.parse(body)
         if parsed and len(parsed) == 1 and not parsed[0].assignments:

@@ -482,6 +482,8 @@ def _early(fields: Fields) -> dict[str, Any]:
     if _algorithm(fields) == "hyperband":
         eta = trials.number(_setting(fields, "eta"))
         factor = eta if isinstance(eta, int) and eta >= _LEAST_FACTOR else 3
+        if fields.has("spec", "earlyStopping"):
+            fields.leave(("spec", "earlyStopping"), "a sweep has one rule, which is hyperband's")
         return {"earlyStopping": {"kind": "successiveHalving", "reductionFactor": factor}}
     name = fields.text("spec", "earlyStopping", "algorithmName")
     if not name:

@@ -33,6 +33,11 @@ if TYPE_CHECKING:
 
 # What Kubernetes takes where a Job does not say.
 BACKOFF_LIMIT = 6
+# What is said of a set, whose pods no number of failures ends.
+FOR_EVER = (
+    "its controller starts pods anew for ever; here a pod that fails is replaced as often as "
+    "runPolicy.backoffLimit says"
+)
 # The most retries of a pod that any job needs.
 _RETRIES_MAX = 2**31 - 1
 EXIT_CODES = range(1, 256)

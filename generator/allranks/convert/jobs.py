@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands, entrypoints, pods, shell
+from allranks.convert import commands, entrypoints, pods, scripts, shell
 from allranks.convert.commands import Program, Runner
 from allranks.convert.verdicts import Outcome, dotted
 from allranks.errors import InputError
@@ -118,7 +118,8 @@ def program(fields: Fields, pod: Pod, context: Context) -> Program:
     Raises:
         InputError: the image decides, and nobody knows what it runs; or it is no image.
     """
-    return commands.read(command_of(fields, pod, context), (), pod.variables)
+    runs = commands.read(command_of(fields, pod, context), (), pod.variables)
+    return scripts.with_launcher(fields, pod, runs, context)
 
 
 def put(fields: Fields, pod: Pod, runs: Program, processes: str = "auto") -> None:
@@ -250,11 +251,7 @@ def environment(
         fields.note(
             f"the command reads {name}, which the old controller set: check that it is still right"
         )
-    if commands.mentions(texts, ("HOSTNAME", "hostname")):
-        fields.note(
-            "the command reads the pod's host name: a pod is called after the release and its rank "
-            "here"
-        )
+    note_host_name(fields, runs)
     old = re.compile(pattern)
     for key in ("command", "args"):
         path: FieldPath = (*pod.container, key)
@@ -266,6 +263,20 @@ def environment(
         match = old.search(str(entry.get("value") or ""))
         if match is not None and not pods.is_set_by_job(str(entry.get("name")), runs.workload):
             fields.leave((*pod.container, "env", index, "value"), _OLD_POD.format(match[0]))
+
+
+def note_host_name(fields: Fields, runs: Program) -> None:
+    """Say where a command reads its pod's host name, which is another one here.
+
+    Args:
+        fields: the object.
+        runs: what it runs.
+    """
+    if commands.mentions((*runs.command, runs.setup), ("HOSTNAME", "hostname")):
+        fields.note(
+            "the command reads the pod's host name: a pod is called after the release and its rank "
+            "here"
+        )
 
 
 _OLD_POD = "{} is a pod of the old controller: MASTER_ADDR has the name of rank 0 here"

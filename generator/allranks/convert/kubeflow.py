@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.convert.verdicts import Outcome, Rule, carried, changed
+from allranks.convert.verdicts import Outcome, Rule, carried, changed, dotted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from allranks.convert.verdicts import FieldPath, Fields
 
 _CLEAN = "what has finished stays with its Job, holds nothing, and goes with it"
@@ -33,6 +35,11 @@ _NEVER = (
     "without a restartPolicy it is Never to the old operator: the job fails with its first pod "
     "that does, as it did; set runPolicy.backoffLimit to try again"
 )
+_FOR_EVER = (
+    "no restartPolicy is OnFailure to the old operator: containers were restarted for ever, and "
+    "here a pod that fails is replaced as often as runPolicy.backoffLimit says"
+)
+_ALL = "runPolicy.backoffLimit is for the pods of all roles, and those of another are tried again"
 _SECONDS = ("activeDeadlineSeconds", "backoffLimit")
 
 
@@ -81,6 +88,34 @@ def run_policy(fields: Fields, path: FieldPath) -> None:
         fields.change(seconds, why, "scheduling.gangTimeoutSeconds")
     else:
         fields.carry(seconds, ("scheduling", "gangTimeoutSeconds"))
+
+
+def restart_policies(fields: Fields, paths: Sequence[FieldPath], *, is_never: bool = False) -> None:
+    """Carry the restart policies of all roles, of which a run has one.
+
+    Where the pods of one role are tried again and those of another are not, all are tried again.
+
+    Args:
+        fields: the object.
+        paths: the policies.
+        is_never: whether the operator takes a policy that is not there for Never.
+    """
+    never = [
+        path
+        for path in paths
+        if (policy := fields.get(*path)) == "Never" or (policy is None and is_never)
+    ]
+    is_mixed = 0 < len(never) < len(paths)
+    is_said = "backoffLimit" in fields.values.get("runPolicy", {})
+    if not is_never and not is_said and all(fields.get(*path) is None for path in paths):
+        fields.note(_FOR_EVER)
+    for path in paths:
+        if not is_mixed or path not in never:
+            restart_policy(fields, path, is_never=is_never)
+        elif fields.get(*path) is None:
+            fields.note(f"{dotted(path)} is not there, which is Never to the old operator: {_ALL}")
+        else:
+            fields.leave(path, _ALL)
 
 
 def restart_policy(

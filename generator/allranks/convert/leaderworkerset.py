@@ -77,6 +77,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
             hint=f"keep the {KIND} for it, or start its ranks with torchrun",
         )
     queue = pod_jobs.convert(fields, context, shape, {}, of_each=(*_GROUP, "volumeClaimTemplates"))
+    fields.note(job.FOR_EVER)
     if fields.number("spec", "replicas") in (None, 1):
         fields.change(("spec", "replicas"), "a group is a job")
     pod_jobs.exclusive_topology(fields, ("metadata", "annotations", EXCLUSIVE), is_alone=True)

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands, finish, jobs, kubeflow, pods, shell
+from allranks.convert import commands, finish, job, jobs, kubeflow, pods, shell
 from allranks.convert.verdicts import (
     METADATA,
     Conversion,
@@ -286,6 +286,8 @@ def _settings(fields: Fields, dialect: _Dialect) -> None:
         if role == "Launcher":
             is_v1 = fields.text("apiVersion") == "kubeflow.org/v1"  # in v2beta1 it is OnFailure
             kubeflow.restart_policy(fields, path, is_never=is_v1)
+            if "backoffLimit" not in fields.values.get("runPolicy", {}):
+                fields.put(("runPolicy", "backoffLimit"), job.BACKOFF_LIMIT)  # the launcher's Job
         else:
             fields.change(
                 path, "a worker that is lost is replaced with the run", "runPolicy.backoffLimit"

@@ -77,7 +77,10 @@ def without_hosts(text: str) -> str:
     variables = ["MPI_HOST"]
     cuts: list[tuple[int, int]] = []
     starts = [command.start for command in parsed[1:]] + [len(text)]
+    last = max(command.start for command in parsed if command.program in _MPIRUNS)
     for command, start in zip(parsed, starts, strict=True):
+        if command.start > last:  # what is done after the run is the launcher's own
+            break
         own = text[command.start : command.end]
         if command.depth == 0 and not command.words and _HOSTS.search(own):
             variables += [word.text.partition("=")[0] for word in command.assignments]

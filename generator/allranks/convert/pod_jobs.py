@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from allranks.convert import claims, commands, jobs, mpi_hosts, pods, roles, trials
 from allranks.convert.commands import Runner
 from allranks.convert.podsets import MPI, MXNET, PYTORCH, TENSORFLOW, PodSet, Shape
-from allranks.convert.rewrite import Rewrite, drop_dangling
-from allranks.convert.verdicts import Outcome
+from allranks.convert.rewrite import Rewrite
+from allranks.convert.verdicts import Outcome, dotted
+from allranks.errors import InputError
 from allranks.humanize import plural
 from allranks.k8s import fields as k8s
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from allranks.convert.claims import Claim
     from allranks.convert.commands import Program
+    from allranks.convert.pod_template import Pod
     from allranks.convert.registry import Context
     from allranks.convert.verdicts import FieldPath, Fields
 
@@ -62,6 +64,8 @@ def rewrite(fields: Fields, shape: Shape, drop_mounts: Collection[str] = ()) -> 
     for role, sets in shape.roles.items():
         to: FieldPath = ("spec", section, role)
         target.put((*to, "replicas"), sum(podset.replicas for podset in sets))
+        if shape.key != MPI:
+            target.put((*to, "restartPolicy"), "OnFailure")  # how often, the object says
         for podset in sets:
             for size in podset.sizes:
                 target.also(size, (*to, "replicas"))
@@ -110,6 +114,12 @@ def _is_own(entry: Any) -> bool:
 
 # What the kinds above have of a run's policy, and where it is among the values.
 _POLICY = ("suspend", "ttlSecondsAfterFinished", "activeDeadlineSeconds")
+# Where kinds say how the pods of a job find each other.
+_FINDING: tuple[tuple[str, ...], ...] = (
+    ("spec", "network"),
+    ("spec", "plugins", "svc"),
+    ("spec", "plugins", "ssh"),
+)
 _INDEX = "COMPLETION_INDEX"
 _JOB_INDEX = "JOB_COMPLETION_INDEX"
 _COMPLETION = "batch.kubernetes.io/job-completion-index"
@@ -156,7 +166,6 @@ def convert(
             _without_foreign(fields, podset)
     if of_each:
         claims.of_each_pod(fields, of_each)
-    drop_dangling(fields)
     return queue
 
 
@@ -243,6 +252,7 @@ def _array(
     )
     pods.put(fields, replace(pod, pieces=kept), "sweep")
     program = jobs.program(fields, pod, context)
+    _check_alone(podset, pod, program)
     jobs.words(fields, pod, program)
     if pod.gpus:
         fields.put(("gpus",), pod.gpus, (*pod.container, "resources"))
@@ -251,7 +261,7 @@ def _array(
         exports.setdefault(_JOB_INDEX, pod.container)
     _export(fields, program, exports)
     for name, source in exports.items():
-        if name != _JOB_INDEX:
+        if name != _JOB_INDEX or source != pod.container:
             fields.change(source, "it is the number of the trial", f"setup: {name}")
     parallel = min(podset.replicas, podset.parallel or podset.replicas)
     sweep: dict[str, Any] = {
@@ -273,6 +283,8 @@ def _array(
             why = "0 keeps a job here; after one second is the least" if is_zero else ""
             fields.carry(policy[key], ("runPolicy", key), 1 if is_zero else None, why)
     claims.put(fields, moved)
+    _without_names(fields, podset)
+    jobs.note_host_name(fields, program)
     if podset.replicas > 1:
         fields.note(
             f"nothing in it starts ranks, so its {podset.replicas} pods are the trials of a sweep: "
@@ -282,6 +294,23 @@ def _array(
         fields.note(trials.ALONE)
     _note_plain_helm(fields, podset.replicas)
     return ""
+
+
+def _check_alone(podset: PodSet, pod: Pod, program: Program) -> None:
+    """Refuse pods of which each runs a script of a ConfigMap that starts torchrun."""
+    if program.is_nested and podset.replicas > 1:
+        raise InputError(
+            f"{program.notes[-1].partition(':')[0]}, and nothing else says that its pods are ranks",
+            path=dotted((*pod.container, "command")),
+            hint="write the torchrun of the script into the command",
+        )
+
+
+def _without_names(fields: Fields, podset: PodSet) -> None:
+    """Say of what had the pods find each other that trials do not."""
+    for path in ((*podset.path, "spec", "subdomain"), *_FINDING):
+        if fields.has(*path):
+            fields.change(path, "the trials of a sweep have no Service, and know of no other")
 
 
 def _export(fields: Fields, program: Program, variables: Collection[str]) -> None:

@@ -74,7 +74,7 @@ _ASKED = {
     "all pods",
     "helm.sh/hook": "a run is a release of its own, and no hook of another",
 }
-_WRITTEN_KEYS = (
+WRITTEN_KEYS = (
     *("controller-uid", "job-name", "controller-revision-hash", "pod-template-hash"),
     *("pytorch-job-name", "pytorch-replica-type", "pytorch-replica-index", "mpi-job-name"),
     *("mpi_job_name", "mpi_role_type", "tf-job-name", "tf-replica-type", "tf-replica-index"),
@@ -209,7 +209,7 @@ def _labels(fields: Fields, path: FieldPath, to: FieldPath) -> Iterator[Piece]:
                 fields.leave(
                     here, next(why for name, why in _ASKED.items() if key.startswith(name))
                 )
-            elif key.startswith(_WRITTEN) or key in _WRITTEN_KEYS:
+            elif key.startswith(_WRITTEN) or key in WRITTEN_KEYS:
                 fields.change(here, "its controller or kubectl wrote it")
             elif is_reserved(key):
                 fields.change(here, "the chart sets this key itself")

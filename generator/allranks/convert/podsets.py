@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks.convert import commands, pods
 from allranks.convert.commands import Runner
+from allranks.convert.pod_template import image_parts
 from allranks.convert.verdicts import dotted
 from allranks.errors import InputError
 from allranks.k8s import fields as k8s
@@ -45,6 +46,10 @@ _TENSORFLOW_WORDS = ("TF_CONFIG", "--job_name", "--ps_hosts", "--worker_hosts")
 _JAX_WORDS = ("COORDINATOR_ADDRESS", "JAX_PROCESS_ID", "jax.distributed")
 _FIRST_AND_OTHERS = 2
 # Programs that serve a model, and never end by themselves.
+_SERVER_NAMES = re.compile(
+    r"(?<![a-z])(?:vllm|sglang|tritonserver|tensorrt-?llm|trtllm|lmdeploy|llama-server"
+    r"|text-generation-inference|djl-serving)(?![a-z])"
+)
 _SERVERS = re.compile(
     r"(?<![\w.-])(?:vllm serve|vllm\.entrypoints\.[\w.]+|sglang\.launch_server|djl-serving"
     r"|tritonserver|trtllm-serve|text-generation-launcher|llama-server|lmdeploy serve|ray start)"
@@ -252,10 +257,17 @@ def check_ends(sets: Sequence[PodSet], kind: str) -> None:
     """
     for podset in sets:
         server = _SERVERS.search(" ".join(" ".join(podset.words).split()))
-        is_probed = bool(podset.main.get("readinessProbe"))
-        if server is None and not (is_probed and podset.program().runner is Runner.PLAIN):
+        is_plain = podset.program().runner is Runner.PLAIN
+        repository = image_parts(k8s.text(podset.main, "image")).get("repository", "")
+        name = _SERVER_NAMES.search(f"{k8s.text(podset.main, 'name')} {repository}")
+        if server is not None:
+            sign = f"it runs {server[0]}"
+        elif is_plain and podset.main.get("readinessProbe"):
+            sign = "its readiness is asked for"
+        elif is_plain and name is not None:
+            sign = f"it is called after {name[0]}"
+        else:
             continue
-        sign = f"it runs {server[0]}" if server else "its readiness is asked for"
         raise InputError(
             f"{sign}, so it serves, and allranks runs jobs that end",
             path=dotted((*podset.path, "spec", "containers", podset.index)),

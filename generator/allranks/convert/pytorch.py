@@ -89,8 +89,10 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     _alone(fields, pod, program)
     jobs.processes(fields, pod, program, _processes(fields, pod, program), ("spec", "nprocPerNode"))
     kubeflow.run_policy(fields, ("spec", "runPolicy"))
-    for name in roles:
-        kubeflow.restart_policy(fields, ("spec", "pytorchReplicaSpecs", name, "restartPolicy"))
+    policies: list[FieldPath] = [
+        ("spec", "pytorchReplicaSpecs", name, "restartPolicy") for name in roles
+    ]
+    kubeflow.restart_policies(fields, policies)
     _elastic(fields, program)
     _environment(fields, pod, program)
     return finish.conversion(fields)

@@ -82,9 +82,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
             "MASTER_PORT, RANK and WORLD_SIZE are"
         )
     kubeflow.run_policy(fields, ("spec", "runPolicy"))
-    for role in own_roles:
-        here: FieldPath = (*role.replicas[:-1], "restartPolicy")
-        kubeflow.restart_policy(fields, here, is_never=kind != "PaddleJob")  # that: OnFailure
+    policies: list[FieldPath] = [(*role.replicas[:-1], "restartPolicy") for role in own_roles]
+    kubeflow.restart_policies(fields, policies, is_never=kind != "PaddleJob")  # that: OnFailure
     return finish.conversion(fields)
 
 

@@ -11,13 +11,13 @@ import importlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert.verdicts import Beside, Conversion
+from allranks.convert import beside, mounts
 from allranks.errors import InputError, InvalidValues, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from allranks.convert.verdicts import FieldPath
+    from allranks.convert.verdicts import Beside, Conversion, FieldPath
     from allranks.yamlio.document import ValuesDocument
 
 Manifest = dict[str, Any]
@@ -90,6 +90,8 @@ _MAYBE = (
     ("batch", "Job"),
     ("apps", "StatefulSet"),
     ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
+    ("batch", "CronJob"),
+    ("batch.volcano.sh", "CronJob"),
 )
 
 
@@ -292,8 +294,8 @@ def convert_all(documents: Iterable[Document], context: Context) -> Result:
     others += [document for document, _ in maybe]
     if not conversions:
         raise InputError(_nothing(others), hint=_hint(others))
-    beside, unknown = _beside(others, conversions)
-    return Result(tuple(conversions), beside, unknown)
+    neighbours, unknown = beside.of(others, conversions)
+    return Result(tuple(conversions), neighbours, unknown)
 
 
 def _is_maybe(document: Document) -> bool:
@@ -315,7 +317,7 @@ def convert_document(document: Document, context: Context) -> Conversion:
     if key in REFUSED:
         why, instead = REFUSED[key]
         raise InputError(f"a {document.kind} is not converted: {why}", path="kind", hint=instead)
-    conversion = converter(key)(document.data, context)
+    conversion = mounts.checked(converter(key)(document.data, context), document.data)
     verdicts = tuple(
         replace(verdict, line=document.line_of(verdict.keys)) for verdict in conversion.verdicts
     )
@@ -425,91 +427,3 @@ def _hint(others: list[Document]) -> str:
             return f"a {document.kind} of {owners} is known: correct its apiVersion"
     kinds = sorted({kind for _, kind in KINDS})
     return f"give a manifest with one of: {', '.join(kinds)}"
-
-
-# What each kind of object is to a job.
-_PURPOSES = {
-    "ConfigMap": "the job may read it",
-    "Secret": "the job may read it",
-    "PersistentVolumeClaim": "the job may mount it",
-    "PersistentVolume": "a claim may be bound to it",
-    "StorageClass": "a claim may name it",
-    "ServiceAccount": "the job may run as it",
-    "Role": "the job's account may need it",
-    "RoleBinding": "the job's account may need it",
-    "ClusterRole": "the job's account may need it",
-    "ClusterRoleBinding": "the job's account may need it",
-    "Namespace": "the job lives in it",
-    "NetworkPolicy": "it says who reaches the pods; networkPolicy does it for a release's own",
-    "Service": "others may reach the job's pods by it",
-    "PriorityClass": "the job may name it",
-    "ResourceQuota": "it limits the namespace",
-    "LimitRange": "it limits the namespace",
-    "LocalQueue": "the job may wait in it",
-    "ClusterQueue": "a LocalQueue may name it",
-    "ResourceFlavor": "a ClusterQueue may name it",
-    "Queue": "the job may wait in it",
-    "PodGroup": "the scheduling dialect makes the job's own",
-    "ScalePlan": "it asks for another size of an ElasticJob",
-    "CustomResourceDefinition": "it belongs to an operator",
-    "Job": "nothing in it starts ranks",
-    "StatefulSet": "nothing in it starts ranks",
-    "LeaderWorkerSet": "nothing in it starts ranks",
-    "Deployment": "it is no job",
-    "Pod": "it is no job: a Job keeps it running",
-    "DaemonSet": "it is no job",
-}
-
-
-def _beside(
-    others: list[Document], conversions: list[Conversion]
-) -> tuple[tuple[Beside, ...], tuple[Document, ...]]:
-    """What to do about the objects that are no job, and those that nobody knows."""
-    by_converters = {
-        (item.kind, item.name): item for conversion in conversions for item in conversion.beside
-    }
-    beside: list[Beside] = []
-    unknown: list[Document] = []
-    for document in others:
-        own = by_converters.get((document.kind, document.name))
-        if own is None:
-            own = _generic(document, conversions)
-            if document.kind not in _PURPOSES:
-                unknown.append(document)
-        beside.append(replace(own, namespace=document.namespace, source=document.where))
-    return tuple(beside), tuple(unknown)
-
-
-def _generic(document: Document, conversions: list[Conversion]) -> Beside:
-    if document.kind == "Service" and _serves_the_job(document, conversions):
-        why = "the chart makes a headless Service for the job's own pods"
-        return Beside(document.kind, document.name, False, why)
-    if document.kind == "PodGroup" and document.group != "scheduling.k8s.io":
-        return Beside(document.kind, document.name, False, _PURPOSES["PodGroup"])
-    why = _PURPOSES.get(document.kind, "no kind of job that is known here")
-    return Beside(document.kind or "an object without a kind", document.name, True, why)
-
-
-def _serves_the_job(document: Document, conversions: list[Conversion]) -> bool:
-    """Whether a Service only lets a job's pods find each other."""
-    spec = document.data.get("spec")
-    if not isinstance(spec, dict) or spec.get("clusterIP") != "None":
-        return False
-    selector = spec.get("selector")
-    words = set(selector.values()) if isinstance(selector, dict) else set()
-    for conversion in conversions:
-        labels = _labels(conversion.values)
-        pairs = set(selector.items()) if isinstance(selector, dict) else set()
-        if (
-            conversion.name in words
-            or document.name == conversion.name
-            or (pairs and pairs <= labels)
-        ):
-            return True
-    return False
-
-
-def _labels(values: Mapping[str, Any]) -> set[tuple[str, Any]]:
-    template = values.get("podTemplate") or {}
-    own = (template.get("metadata") or {}).get("labels") or {}
-    return {*own.items(), *(values.get("labels") or {}).items()}

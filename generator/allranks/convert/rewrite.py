@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from allranks.convert import registry
 from allranks.convert.verdicts import dotted
 from allranks.errors import InputError, InvalidValues, Problem
-from allranks.k8s import fields as k8s
 from allranks.values.merge import copy
 
 if TYPE_CHECKING:
@@ -146,56 +145,6 @@ class Rewrite:
         if source is None or dotted(keys) != problem.path:
             return Problem("", problem.message, problem.hint, problem.source)
         return Problem(dotted(source), problem.message, problem.hint, problem.source)
-
-
-def drop_dangling(fields: Fields) -> None:
-    """Take out mounts of volumes that the old controller would have made, and say so.
-
-    Args:
-        fields: the object, converted.
-    """
-    spec = k8s.mapping(fields.values, "podTemplate", "spec")
-    volumes = {volume.get("name") for volume in k8s.items(spec, "volumes")}
-    for key in ("initContainers", "containers"):
-        for container in k8s.items(spec, key):
-            mounts = k8s.items(container, "volumeMounts")
-            kept = [mount for mount in mounts if mount.get("name") in volumes]
-            if len(kept) == len(mounts):
-                continue
-            container["volumeMounts"] = kept
-            if not kept:
-                del container["volumeMounts"]
-            for mount in mounts:
-                if mount not in kept:
-                    _leave_mounts(fields, str(mount.get("name")))
-
-
-def _leave_mounts(fields: Fields, name: str) -> None:
-    why = f"there is no volume {name}: the old controller made it"
-    paths = list(_mounts(fields.source, name, ()))
-    for path in paths:
-        fields.leave(path, why)
-    if not paths:
-        fields.note(
-            f"a container mounts the volume {name}, which is not there: the old controller made it"
-        )
-
-
-def _mounts(node: Any, name: str, path: FieldPath) -> Iterator[FieldPath]:
-    """Where a structure mounts a volume."""
-    if isinstance(node, dict):
-        for key, value in node.items():
-            if key == "volumeMounts" and isinstance(value, list):
-                yield from (
-                    (*path, key, index)
-                    for index, mount in enumerate(value)
-                    if isinstance(mount, dict) and mount.get("name") == name
-                )
-            else:
-                yield from _mounts(value, name, (*path, key))
-    elif isinstance(node, list):
-        for index, value in enumerate(node):
-            yield from _mounts(value, name, (*path, index))
 
 
 def _below(node: Any, step: str | int, empty: Any) -> Any:

@@ -458,7 +458,7 @@ class _Parser:
 
     def _take_redirection(self, token: Token) -> None:
         command = self.command
-        if not command.words and not command.assignments:
+        if not (command.words or command.assignments or command.redirections):
             command.line, command.start = token.line, token.start
             command.within, command.before = self._within(), self.before
         number = command.words[-1] if command.words else None

@@ -56,6 +56,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     queue = pod_jobs.convert(fields, context, shape, {}, of_each=("spec", "volumeClaimTemplates"))
     if fields.values.get("workload") == "torchrun":
         fields.put(("torchrun", "controller"), KIND)
+    fields.note(job.FOR_EVER)
     service = fields.text("spec", "serviceName")
     if service:
         why = "the chart makes a headless Service for the job's own pods"

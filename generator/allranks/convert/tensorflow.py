@@ -68,8 +68,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         fields.change(("spec", "enableDynamicWorker"), "it is false")
     kubeflow.run_policy(fields, ("spec",))
     kubeflow.run_policy(fields, ("spec", "runPolicy"))
-    for role in own_roles:
-        kubeflow.restart_policy(fields, (*role.replicas[:-1], "restartPolicy"), is_never=True)
+    policies: list[FieldPath] = [(*role.replicas[:-1], "restartPolicy") for role in own_roles]
+    kubeflow.restart_policies(fields, policies, is_never=True)
     return finish.conversion(fields)
 
 

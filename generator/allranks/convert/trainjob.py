@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import commands, finish, jobs, pods, podsets, roles, runtimes
-from allranks.convert.rewrite import Rewrite, drop_dangling
+from allranks.convert import commands, finish, job, jobs, pods, podsets, roles, runtimes
+from allranks.convert.rewrite import Rewrite
 from allranks.convert.verdicts import (
     MANAGED_BY,
     METADATA,
@@ -189,9 +189,9 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         roles.wrap(fields, exports)
     if key == podsets.PYTORCH and "torch" not in runtime.policy:
         _of_plain(target, inner, runtime)
-    drop_dangling(fields)
     _metadata(fields)
     _gang(fields, runtime)
+    _of_job_set(fields, runtime)
     if fields.text("spec", "managedBy") == _OWN_MANAGER:
         fields.say(("spec", "managedBy"), Outcome.CARRIED, "its own controller")
     _of_runtime(target, inner, runtime)
@@ -257,8 +257,8 @@ def _patches(fields: Fields) -> Iterator[tuple[FieldPath, set[str]]]:
             "spec",
             "replicatedJobs",
         )
-        for number, job in fields.items(*jobs):
-            yield (*jobs, number, "template", "spec", "template"), {str(job.get("name"))}
+        for number, own in fields.items(*jobs):
+            yield (*jobs, number, "template", "spec", "template"), {str(own.get("name"))}
 
 
 def _lay(target: Rewrite, source: FieldPath, to: FieldPath) -> None:
@@ -326,6 +326,7 @@ def _workers(target: Rewrite, runtime: _Runtime, specs: str) -> FieldPath:
             hint=f"label the one that does with {_STEP}: trainer, or call it {runtimes.NODE}",
         )
     worker: FieldPath = ("spec", specs, "Worker")
+    target.put((*worker, "restartPolicy"), "OnFailure")  # how often, the runtime says
     template: FieldPath = (*worker, "template")
     name = str(runtime.trainer.get("name"))
     _template(target, runtime, name, template)
@@ -376,6 +377,14 @@ def _cpus(container: Any) -> int:
 def _mpi(target: Rewrite, runtime: _Runtime) -> tuple[str, str]:
     """Write it as an MPIJob."""
     policy = k8s.mapping(runtime.policy, "mpi")
+    missing = [name for name in (runtimes.LAUNCHER, runtimes.NODE) if runtime.job(name) is None]
+    if missing:
+        raise InputError(
+            f"{runtime.title} has no replicated job {missing[0]}, by which Trainer knows the pods "
+            "of MPI",
+            path="spec.runtimeRef.name",
+            hint=f"call those {missing[0]} that are, or write it as an MPIJob",
+        )
     specs: FieldPath = ("spec", "mpiReplicaSpecs")
     for name, role in ((runtimes.LAUNCHER, "Launcher"), (runtimes.NODE, "Worker")):
         template: FieldPath = (*specs, role, "template")
@@ -411,13 +420,13 @@ def _gpus(container: Any) -> int:
 
 def _initializers(fields: Fields, runtime: _Runtime, names: set[str]) -> None:
     """Say of what runs before the training that it does not."""
-    for job in runtime.jobs:
-        if str(job.get("name")) not in names:
+    for own in runtime.jobs:
+        if str(own.get("name")) not in names:
             fields.note(
-                f"{runtime.title} runs {job.get('name')} before the training, which is no part of "
+                f"{runtime.title} runs {own.get('name')} before the training, which is no part of "
                 "the values: run it first, as a Job of its own, or do the same in setup"
             )
-            why = f"its {job.get('name')} is no part of the values"
+            why = f"its {own.get('name')} is no part of the values"
             fields.leave(("spec", "runtimeRef", "name"), why)
 
 
@@ -447,6 +456,42 @@ def _gang(fields: Fields, runtime: _Runtime) -> None:
         seconds = k8s.number(policy, name, "scheduleTimeoutSeconds")
         if seconds:
             fields.put(("scheduling", "gangTimeoutSeconds"), seconds)
+
+
+# What a runtime's JobSet, and the Job of it that trains, say that the values say in another way, or
+# that is so here as well.
+_OF_JOB_SET = ("replicatedJobs", "network", "failurePolicy", "ttlSecondsAfterFinished", "suspend")
+_OF_JOB = (
+    *("template", "backoffLimit", "activeDeadlineSeconds", "parallelism", "completions"),
+    *("completionMode", "suspend"),
+)
+
+
+def _of_job_set(fields: Fields, runtime: _Runtime) -> None:
+    """How often and how long its pods may run, as the runtime's JobSet says, and what is lost."""
+    job_set = k8s.mapping(runtime.spec, "template", "spec")
+    main = k8s.mapping(runtime.job(runtimes.LAUNCHER) or runtime.trainer, "template", "spec")
+    limit = k8s.number(main, "backoffLimit")
+    times = k8s.number(job_set, "failurePolicy", "maxRestarts") or 0
+    job.retry(fields, (times + 1) * ((job.BACKOFF_LIMIT if limit is None else limit) + 1) - 1)
+    if times or limit is not None:
+        fields.note(
+            f"{runtime.title} counts the failures of all pods together, and runPolicy.backoffLimit "
+            "those of each pod"
+        )
+    policy = fields.values["runPolicy"]
+    for key, own in (("ttlSecondsAfterFinished", job_set), ("activeDeadlineSeconds", main)):
+        seconds = k8s.number(own, key)
+        if seconds is not None and key not in policy:
+            policy[key] = max(seconds, 1)
+    others = [f"template.spec.{key}" for key in job_set if key not in _OF_JOB_SET]
+    others += [f"the {key} of its Job" for key in main if key not in _OF_JOB]
+    rules = {"rules", "restartStrategy"} & set(k8s.mapping(job_set, "failurePolicy"))
+    others += [f"template.spec.failurePolicy.{key}" for key in sorted(rules)]
+    if others:
+        why = f"of {runtime.title} is not carried: {', '.join(others)}"
+        fields.note(why)
+        fields.leave(("spec", "runtimeRef", "name"), why)
 
 
 def _of_runtime(target: Rewrite, inner: Conversion, runtime: _Runtime) -> None:

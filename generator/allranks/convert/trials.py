@@ -114,6 +114,9 @@ def bounded(
         if most == total:
             why = f"there are {total:,} combinations, and each is tried once"
         fields.change(path, why if total != 1 else "there is one combination", "sweep.trials")
+    elif section.get("search") == "grid" and total is not None and asked < total:
+        why = f"of {total:,} combinations the first {asked:,} are tried, and not any of them"
+        fields.change(path, why, "sweep.trials")
     return {**section, "trials": min(asked, most)}
 
 

@@ -322,6 +322,21 @@ class Check:
     differences: tuple[compare.Difference, ...]
 
 
+_MADE_OF = re.compile(r"# Values.* made of (\S+) (\S+)")
+
+
+def _made_of(values: str, jobs: list[registry.Document]) -> list[registry.Document]:
+    """The job that a values file says in its first line that it was made of; [] for none."""
+    try:
+        with Path(values).open(encoding="utf-8") as file:
+            match = _MADE_OF.match(file.readline())
+    except (OSError, UnicodeDecodeError):
+        return []  # what cannot be read is said where the values are
+    if match is None:
+        return []
+    return [job for job in jobs if (job.kind, job.name) == (match[1], match[2])]
+
+
 def check(
     values: str, paths: tuple[str, ...], namespace: str = "", helm: str | None = None
 ) -> Check:
@@ -338,6 +353,8 @@ def check(
     """
     documents = [document for path in paths for document in _documents(path)]
     candidates = [document for document in documents if registry.is_job(document)]
+    if len(candidates) > 1:
+        candidates = _made_of(values, candidates) or candidates
     if len(candidates) != 1:
         count = plural(len(candidates), "job") if candidates else "no job"
         raise InputError(

@@ -112,6 +112,10 @@ def test_a_changed_value_is_a_difference(cli: Any) -> None:
     """--check finds what the values have otherwise than the job's own pods, and exits with 3."""
     (cli.cwd / "job.yaml").write_text(PLAIN, encoding="utf-8")
     cli("convert", "job.yaml", "-o", "values.yaml")
+    # Of several jobs it is the one that the values say they were made of.
+    (cli.cwd / "job.yaml").write_text(
+        f"{PLAIN}---\n{PLAIN.replace('name: plain', 'name: other')}", encoding="utf-8"
+    )
     process = cli("convert", "--check", "values.yaml", "job.yaml")
     assert (0, "PyTorchJob plain, 2 pods: no difference\n") == (process.returncode, process.stdout)
     cli.write(

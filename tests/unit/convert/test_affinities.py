@@ -39,12 +39,13 @@ def test_terms_by_labels_of_the_old_controller_are_left_out() -> None:
     """A pod that waits for one with such a label waits for ever; terms for other pods stay."""
     name, role = "training.kubeflow.org/job-name", "training.kubeflow.org/replica-type"
     own, other = _selector(name, "bert"), _selector(name, "gpt")
+    old = {"maxSkew": 1, **_selector("job-name", "bert")}
     spec = {
         "affinity": {
             "podAffinity": {REQUIRED: [own, _selector("app", "db")]},
             "podAntiAffinity": {PREFERRED: [{"weight": 1, "podAffinityTerm": other}]},
         },
-        "topologySpreadConstraints": [{"maxSkew": 1, **_selector(role, "worker")}],
+        "topologySpreadConstraints": [{"maxSkew": 1, **_selector(role, "worker")}, old],
         "containers": [{"name": "pytorch", "image": "x:1", "command": ["torchrun", "a.py"]}],
     }
     job = {
@@ -65,6 +66,11 @@ def test_terms_by_labels_of_the_old_controller_are_left_out() -> None:
     assert {
         f"{pod}.affinity.podAffinity.{REQUIRED}[0].topologyKey",
         f"{pod}.affinity.podAffinity.{REQUIRED}[0].labelSelector.matchLabels.{name}",
-        *(f"{pod}.topologySpreadConstraints[0].{key}" for key in ("maxSkew", "topologyKey")),
+        *(
+            f"{pod}.topologySpreadConstraints[{index}].{key}"
+            for index in (0, 1)
+            for key in ("maxSkew", "topologyKey")
+        ),
         f"{pod}.topologySpreadConstraints[0].labelSelector.matchLabels.{role}",
+        f"{pod}.topologySpreadConstraints[1].labelSelector.matchLabels.job-name",
     } == lost

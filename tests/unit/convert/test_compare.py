@@ -65,6 +65,9 @@ def test_the_same_by_other_words_is_no_difference() -> None:
     theirs = _original({"command": script})
     for args in (["python", "b/train.py"], script):
         assert [] == compare.differences([theirs], [_release({"args": args})])
+    theirs = _original({"command": ["bash", "-xc", "a &&  \nb\n"]})
+    ours = _release({"args": ["bash", "-xc", "a &&\nb"]}, "worker")
+    assert [] == compare.differences([theirs], [ours])
     theirs = original.Pod("job-0", "launcher", 0, theirs.spec, "main", world=1, ranks=1)
     theirs.spec["containers"][0]["command"] = ["sh", "-c", f"{_HOSTS} --host ${{H}} -np 2 ./a"]
     ours = _release({"args": ["sh", "-c", "mpiexec -np 2 ./a"]}, "launcher")

@@ -147,3 +147,36 @@ def test_a_search_that_there_is_not_is_refused(algorithm: str) -> None:
     )
     assert problem.message.startswith(f"{algorithm} is not converted")
     assert "keep Katib for it" in problem.hint
+
+
+SPACE = """\
+apiVersion: kubeflow.org/v1beta1
+kind: Experiment
+metadata: {name: a}
+spec:
+  objective: {type: maximize, objectiveMetricName: acc}
+  algorithm: {algorithmName: NAME, algorithmSettings: [{name: resource_name, value: steps},
+    {name: r_l, value: "9"}]}
+  earlyStopping: {algorithmName: medianstop, algorithmSettings: [{name: start_step, value: "3"}]}
+  maxTrialCount: 4
+  parameters: [{name: steps, parameterType: int, feasibleSpace: {min: "1", max: "9"}}]
+  trialTemplate: {trialParameters: [{name: steps, reference: steps}], trialSpec: {
+    apiVersion: batch/v1, kind: Job, spec: {template: {spec: {containers: [{name: c, image: i,
+    command: [./a, "${trialParameters.steps}"]}]}}}}}
+"""
+
+
+def test_a_sweep_ends_bad_trials_by_one_rule() -> None:
+    """Hyperband's own, and what the Experiment asks for besides is not carried."""
+    conversion = text_as_jobs(SPACE.replace("NAME", "hyperband")).conversions[0]
+    assert "successiveHalving" == conversion.values["sweep"]["earlyStopping"]["kind"]
+    why = {verdict.path: verdict.why for verdict in conversion.lost}
+    name = "spec.earlyStopping.algorithmName"
+    assert "a sweep has one rule, which is hyperband's" == why[name]
+
+
+def test_a_part_of_a_grid_is_its_beginning() -> None:
+    """Which of the combinations are tried is another choice than Katib's, and said."""
+    conversion = text_as_jobs(SPACE.replace("NAME", "grid")).conversions[0]
+    why = {verdict.path: verdict.why for verdict in conversion.verdicts}
+    assert "of 9 combinations the first 4 are tried" in why["spec.maxTrialCount"]

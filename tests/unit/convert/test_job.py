@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from allranks.convert.verdicts import Outcome
 from tests.converted import DATA, lost, refusal, sample, text_as_jobs
 
 
@@ -155,3 +156,24 @@ def test_a_step_beside_a_job_is_named() -> None:
     )
     assert ["b"] == [conversion.name for conversion in result.conversions]
     assert [("Job", "step", True)] == [(i.kind, i.name, i.is_needed) for i in result.beside]
+
+
+def test_a_trial_is_told_its_index_by_the_name_that_it_had() -> None:
+    """The variable and the Service are said truly; a host's name is one of a trial."""
+    conversion = text_as_jobs(
+        """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: prep}
+spec: {completionMode: Indexed, completions: 2, template: {spec: {subdomain: svc, containers: [
+  {name: c, image: i, command: [sh, -c, "./prep $(hostname) $JOB_COMPLETION_INDEX"], env: [
+    {name: JOB_COMPLETION_INDEX, valueFrom: {fieldRef: {fieldPath:
+      "metadata.annotations['batch.kubernetes.io/job-completion-index']"}}}]}]}}}
+"""
+    ).conversions[0]
+    why = {verdict.path: verdict.why for verdict in conversion.of(Outcome.CHANGED)}
+    pod = "spec.template.spec"
+    assert "it is the number of the trial" == why[f"{pod}.containers[0].env[0].name"]
+    assert "the trials of a sweep have no Service, and know of no other" == why[f"{pod}.subdomain"]
+    assert any("host name" in note for note in conversion.notes)
+    assert set() == lost(conversion)

@@ -15,6 +15,7 @@ from allranks.convert.verdicts import Outcome
 from allranks.errors import InputError
 from allranks.yamlio.load import load_objects
 from tests import converted
+from tests.converted import lost, text_as_jobs
 
 if TYPE_CHECKING:
     from allranks.convert.verdicts import Conversion
@@ -97,9 +98,8 @@ def test_what_one_role_alone_has() -> None:
         "envFrom": [{"secretRef": {"name": "key"}}],
         "securityContext": {"privileged": True},
     } == spec["containers"][0]
-    assert {"workload", "image", "command", "gpusPerNode", "network", "security", "mpi"} == set(
-        values
-    )
+    sections = {"workload", "image", "command", "gpusPerNode", "network", "security", "mpi"}
+    assert sections == set(values) - {"runPolicy"}
     assert {"restricted": False} == values["security"]
     assert not conversion.lost
     assert "all pods of a job share network.hostNetwork, so those of launcher have it too" in (
@@ -240,9 +240,9 @@ def test_a_policy_that_is_not_there(
     assert (expected == 0) == any("without a restartPolicy" in note for note in conversion.notes)
 
 
-@pytest.mark.parametrize(("version", "expected"), [("v1", 0), ("v2beta1", None)])
+@pytest.mark.parametrize(("version", "expected"), [("v1", 0), ("v2beta1", 6)])
 def test_a_launcher_without_a_policy(version: str, expected: int | None) -> None:
-    """It is not started anew by v1, and is by v2beta1."""
+    """It is not started anew by v1, and as often as any Job by v2beta1."""
     pod = "template: {spec: {containers: [{name: m, image: i, command: [mpirun, ./a]}]}}"
     conversion = converted.text_as_jobs(
         f"apiVersion: kubeflow.org/{version}\nkind: MPIJob\nmetadata: {{name: a}}\n"
@@ -334,6 +334,106 @@ def test_objects_beside_a_job() -> None:
     ]
 
 
+NODES = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: ft}
+spec: {completionMode: Indexed, completions: 2, parallelism: 2, template: {metadata: {labels:
+  {app: ft, scheduling.x-k8s.io/pod-group: gang}}, spec: {containers: [{name: c, image: i,
+  command: [bash, -c, "WORDS"]}]}}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: meet}
+spec: {clusterIP: None, selector: {SELECTOR}}
+---
+apiVersion: scheduling.x-k8s.io/v1alpha1
+kind: PodGroup
+metadata: {name: gang}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: store}
+spec: {template: {metadata: {labels: {app: store}}, spec: {containers: [{name: c, image: i,
+  command: [serve]}]}}}
+"""
+_NAMED = "call the release meet, because the job's own words name this Service"
+_GONE = "which no pod has here: have it select app.kubernetes.io/instance, the release"
+SERVICES = [
+    ("torchrun a.py", "app: ft", False, "for the job's own pods"),
+    ("torchrun a.py $(getent hosts meet.default.svc)", "app: ft", False, _NAMED),
+    ("torchrun a.py --hosts ft-1.meet", "job-name: ft", False, _NAMED),
+    ("torchrun meet.py", "app: ft", False, "for the job's own pods"),
+    ("./each", "app: ft", True, "others may reach the job's pods by it"),
+    ("./each", "job-name: ft", True, _GONE),
+    ("torchrun a.py", "app: store", True, "the pods of StatefulSet store are reached by it"),
+]
+
+
+@pytest.mark.parametrize(("words", "selector", "is_needed", "why"), SERVICES)
+def test_a_service_beside_a_job(words: str, selector: str, is_needed: bool, why: str) -> None:
+    """It is left away where the chart has its own, and what names it can still find it."""
+    result = text_as_jobs(NODES.replace("WORDS", words).replace("SELECTOR", selector))
+    service, group, _ = result.beside
+    assert (is_needed, True) == (service.is_needed, service.why.endswith(why))
+    # The pods keep the label by which they are in the gang.
+    assert (True, "PodGroup") == (group.is_needed, group.kind)
+
+
+def test_mounts_of_the_old_operator_are_left_out() -> None:
+    """An API server refuses a pod that mounts what it has not, in containers of each role."""
+    mounts = "volumeMounts: [{name: mpi-job-config, mountPath: /etc/mpi}]"
+    text = (
+        "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: a}\nspec: "
+        "{mpiReplicaSpecs: {Launcher: {template: {spec: {initContainers: [{name: wait, image: i, "
+        f"{mounts}}}], containers: [{{name: c, image: i, command: [mpirun, ./a]}}]}}}}}}, Worker: "
+        "{replicas: 2, template: {spec: {containers: [{name: c, image: i}]}}}}}"
+    )
+    conversion = text_as_jobs(text).conversions[0]
+    pod = conversion.values["mpi"]["launcher"]["podTemplate"]["spec"]
+    assert [{"name": "wait", "image": "i"}] == pod["initContainers"]
+    launcher = "spec.mpiReplicaSpecs.Launcher.template.spec"
+    keys = ("name", "mountPath")
+    assert {f"{launcher}.initContainers[0].volumeMounts[0].{key}" for key in keys} == lost(
+        conversion
+    )
+
+
+@pytest.mark.parametrize(
+    ("chief", "worker", "limit", "is_lost"),
+    [
+        ("Never", "Never", 0, False),
+        ("Never", "OnFailure", None, True),
+        ("", "OnFailure", None, False),
+        ("", "", 0, False),
+    ],
+)
+def test_roles_with_policies_of_their_own(
+    chief: str, worker: str, limit: int | None, is_lost: bool
+) -> None:
+    """A run has one number of tries; where only some pods had any, that is said."""
+    specs = {
+        role: {
+            **({"restartPolicy": policy} if policy else {}),
+            "template": {
+                "spec": {"containers": [{"name": "tensorflow", "image": "i", "command": ["a"]}]}
+            },
+        }
+        for role, policy in (("Chief", chief), ("Worker", worker))
+    }
+    manifest = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "TFJob",
+        "metadata": {"name": "a"},
+        "spec": {"tfReplicaSpecs": specs},
+    }
+    conversion = registry.convert_document(Document(manifest), Context())
+    assert limit == conversion.values.get("runPolicy", {}).get("backoffLimit")
+    assert is_lost == ("spec.tfReplicaSpecs.Chief.restartPolicy" in lost(conversion))
+    is_said = any("Never to the old operator" in note for note in conversion.notes)
+    assert is_said == (not chief)
+
+
 @pytest.mark.parametrize("kind", ["RayJob", "RayCluster", "RayService"])
 def test_ray_is_refused(kind: str) -> None:
     """In a sentence, with what to use."""
@@ -341,6 +441,14 @@ def test_ray_is_refused(kind: str) -> None:
     with pytest.raises(InputError) as caught:
         registry.convert_document(Document(manifest), Context())
     assert caught.value.problem.hint
+
+
+def test_a_cronjob_beside_a_job_is_named() -> None:
+    """By itself it is refused; beside a job it is one more object."""
+    timed = "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: nightly}\n"
+    assert "it starts jobs at times" in converted.refusal(timed).message
+    result = text_as_jobs(NODES.replace("WORDS", "torchrun a.py") + "---\n" + timed)
+    assert ("CronJob", True) == (result.beside[-1].kind, result.beside[-1].is_needed)
 
 
 def test_an_object_that_another_one_owns_is_no_job_of_its_own() -> None:

@@ -10,6 +10,7 @@ from allranks.convert.verdicts import Conversion, Outcome
 from allranks.errors import InputError
 from allranks.service import convert as service
 from allranks.yamlio.load import load
+from tests import converted
 
 
 def job(container: dict[str, Any], spec: dict[str, Any] | None = None, **roles: Any) -> Any:
@@ -205,3 +206,50 @@ def test_all_exit_codes_are_rows_and_no_page() -> None:
     text = service.values_file(conversion)
     assert conversion.values == load(text, "values").data
     assert 40 > len(text.splitlines())
+
+
+def test_a_script_of_a_configmap_that_starts_torchrun_is_run_once_in_each_pod() -> None:
+    """Its torchrun is told what the old operator told it; a script that is one rank stays so."""
+    text = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: scripts}
+data:
+  run.sh: |
+    ARGS=(--nnodes $NODES)
+    LINE
+---
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: a}
+spec: {pytorchReplicaSpecs: {Worker: {replicas: 2, template: {spec: {
+  containers: [{name: pytorch, image: i, command: [bash, /s/run.sh], resources: {limits:
+    {nvidia.com/gpu: 8}}, volumeMounts: [{name: s, mountPath: /s}]}],
+  volumes: [{name: s, configMap: {name: scripts}}]}}}}}
+"""
+    for line, is_wrapped in (('torchrun "${ARGS[@]}" a.py', True), ("python a.py", False)):
+        conversion = converted.text_as_jobs(text.replace("LINE", line)).conversions[0]
+        assert 1 == conversion.values["procsPerNode"]
+        assert is_wrapped == ("PET_NNODES" in " ".join(conversion.values["command"]))
+        assert is_wrapped == any("/s/run.sh of ConfigMap" in note for note in conversion.notes)
+    job = text.partition("---")[0] + (
+        "---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {completions: 2, "
+        "completionMode: Indexed, template: {spec: {containers: [{name: c, image: i, command: "
+        "[bash, /s/run.sh], volumeMounts: [{name: s, mountPath: /s}]}], volumes: [{name: s, "
+        "configMap: {name: scripts}}]}}}\n"
+    )
+    assert "starts torchrun itself" in converted.refusal(job.replace("LINE", "torchrun a")).message
+    assert (
+        "sweep"
+        == (converted.text_as_jobs(job.replace("LINE", "./a")).conversions[0].values["workload"])
+    )
+
+
+def test_a_policy_that_is_not_there_restarted_for_ever() -> None:
+    """That a pod has a number of tries now is said, where no other field says how many."""
+    container = {"command": ["torchrun", "a.py"]}
+    for spec, is_said in (({}, True), ({"runPolicy": {"backoffLimit": 1}}, False)):
+        notes = convert(container, spec).notes
+        assert is_said == any("restarted for ever" in note for note in notes)
+    notes = convert(container, Worker={"restartPolicy": "OnFailure"}).notes
+    assert not any("restarted for ever" in note for note in notes)

@@ -89,6 +89,16 @@ def test_a_group_that_serves_is_refused(words: str) -> None:
     assert "so it serves, and allranks runs jobs that end" in problem.message
 
 
+def test_a_group_whose_container_is_a_server_is_refused() -> None:
+    """An image of a server serves, whatever script it runs, but for one that torchrun starts."""
+    own = "[./run.sh], env: [{name: MASTER_ADDR, value: $(LWS_LEADER_ADDRESS)}]"
+    plain = GROUP.replace("[torchrun, --nnodes=2, a.py]", own)
+    assert text_as_jobs(plain).conversions
+    problem = refusal(plain.replace("image: i", "image: x/sdk2-vllm0.5:v8"))
+    assert "it is called after vllm, so it serves" in problem.message
+    assert text_as_jobs(GROUP.replace("image: i", "image: verl/vllm:1")).conversions
+
+
 def test_the_job_in_a_wrapper_is_converted() -> None:
     """An AppWrapper's job is converted as it would be by itself, in the wrapper's queue."""
     conversion = sample("sets.yaml", "wrapped")

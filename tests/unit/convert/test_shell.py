@@ -65,6 +65,7 @@ def test_quoted_words_are_read_back(words: list[str]) -> None:
     assert words == shell.split(" ".join(map(shell.quote, words)))
 
 
+@example("<a <")
 @given(st.text("ab \n;&|()'\"$`\\<>#{}!=-[]", max_size=40))
 def test_any_text_is_read_or_not(text: str) -> None:
     """No text raises, and what is read stands in the text."""

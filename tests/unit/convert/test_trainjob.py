@@ -108,3 +108,40 @@ def test_a_runtime_that_tells_nothing_is_said() -> None:
     assert "tells its pods nothing of each other" in notes
     alone = text.replace("python, a.py", "torchrun, --nnodes=2, a.py")
     assert "must have torch" not in " ".join(text_as_jobs(alone).conversions[0].notes)
+
+
+def test_a_runtime_of_mpi_has_a_launcher_and_nodes() -> None:
+    """Trainer knows the pods of MPI by those names; the refusal names the one that is not there."""
+    pod = "template: {spec: {template: {spec: {containers: [{name: c, image: i}]}}}}"
+    problem = refusal(
+        "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: ClusterTrainingRuntime\nmetadata: "
+        "{name: osu}\nspec: {mlPolicy: {mpi: {}}, template: {spec: {replicatedJobs: "
+        f"[{{name: launcher, {pod}}}, {{name: worker, {pod}}}]}}}}}}\n---\n"
+        "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata: {name: a}\n"
+        "spec: {runtimeRef: {name: osu}}\n"
+    )
+    assert "has no replicated job node" in problem.message
+
+
+def test_what_a_runtime_says_besides_its_pods() -> None:
+    """How often and how long its pods may run is the run's; what has no form here is named."""
+    text = """\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: ClusterTrainingRuntime
+metadata: {name: own}
+spec: {mlPolicy: {torch: {}}, template: {spec: {MORE, replicatedJobs: [{name: node, template: {
+  spec: {backoffLimit: 1, activeDeadlineSeconds: 60, template: {spec: {containers: [
+    {name: node, image: i, command: [torchrun, a.py]}]}}}}}]}}}
+---
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: a}
+spec: {runtimeRef: {name: own}}
+"""
+    kept = "failurePolicy: {maxRestarts: 2}, ttlSecondsAfterFinished: 9"
+    conversion = text_as_jobs(text.replace("MORE", kept)).conversions[0]
+    policy = {"backoffLimit": 5, "activeDeadlineSeconds": 60, "ttlSecondsAfterFinished": 9}
+    assert (policy, set()) == (conversion.values["runPolicy"], lost(conversion))
+    other = text_as_jobs(text.replace("MORE", "successPolicy: {operator: Any}")).conversions[0]
+    assert {"spec.runtimeRef.name"} == lost(other)
+    assert any("is not carried: template.spec.successPolicy" in note for note in other.notes)

@@ -84,3 +84,20 @@ def test_trials_are_no_gang() -> None:
     assert {"spec.minAvailable", "spec.plugins.svc"} == lost(text_as_jobs(text).conversions[0])
     ranks = text.replace("[sleep, '9']", "[torchrun, --nnodes=2, a.py]")
     assert set() == lost(text_as_jobs(ranks).conversions[0])
+
+
+def test_what_a_launcher_does_after_its_run_stays() -> None:
+    """How long its pod waits, and its exit code, are the script's own."""
+    text = """\
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: a}
+spec: {plugins: {ssh: [], svc: []}, tasks: [
+  {name: master, replicas: 1, template: {spec: {containers: [{name: c, image: i, command: [sh, -c,
+    "sleep 10; mpiexec --host `cat /etc/volcano/worker.host` ./a; sleep 60"]}]}}},
+  {name: worker, replicas: 2, template: {spec: {containers: [{name: c, image: i,
+    command: [sh, -c, "/usr/sbin/sshd -D"]}]}}}]}
+"""
+    command = text_as_jobs(text).conversions[0].values["command"]
+    assert command[-1].endswith("./a; sleep 60")
+    assert not command[-1].startswith("sleep")

@@ -120,8 +120,9 @@ def convert_command(
     from allranks.service import convert
 
     if checked:
-        _refuse_with_check(target, runtimes, entrypoint)
-        same = _check(console, convert.check(checked, files, namespace, helm), report)
+        _refuse_with_check(target, entrypoint)
+        check = convert.check(checked, (*files, *runtimes), namespace, helm)
+        same = _check(console, check, report)
         return 0 if same or lossy else EXIT_LOST
     result = convert.convert(
         files,
@@ -149,8 +150,8 @@ def _cluster(context: str) -> KubeClient | None:
     return KubeCluster(None, context or None)
 
 
-def _refuse_with_check(target: str, runtimes: tuple[str, ...], entrypoint: str) -> None:
-    for option, value in (("-o", target), ("--runtime", runtimes), ("--entrypoint", entrypoint)):
+def _refuse_with_check(target: str, entrypoint: str) -> None:
+    for option, value in (("-o", target), ("--entrypoint", entrypoint)):
         if value:
             raise InputError(
                 f"{option} is for a conversion, and --check converts nothing",

@@ -1,0 +1,176 @@
+"""What to do about the objects that stand beside a job: apply them as well, or leave them away."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from allranks.convert import trials
+from allranks.convert.verdicts import Beside
+from allranks.k8s import fields as k8s
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from allranks.convert.registry import Document
+    from allranks.convert.verdicts import Conversion
+
+# What each kind of object is to a job.
+_PURPOSES = {
+    "ConfigMap": "the job may read it",
+    "Secret": "the job may read it",
+    "PersistentVolumeClaim": "the job may mount it",
+    "PersistentVolume": "a claim may be bound to it",
+    "StorageClass": "a claim may name it",
+    "ServiceAccount": "the job may run as it",
+    "Role": "the job's account may need it",
+    "RoleBinding": "the job's account may need it",
+    "ClusterRole": "the job's account may need it",
+    "ClusterRoleBinding": "the job's account may need it",
+    "Namespace": "the job lives in it",
+    "NetworkPolicy": "it says who reaches the pods; networkPolicy does it for a release's own",
+    "Service": "others may reach the job's pods by it",
+    "PriorityClass": "the job may name it",
+    "ResourceQuota": "it limits the namespace",
+    "LimitRange": "it limits the namespace",
+    "LocalQueue": "the job may wait in it",
+    "ClusterQueue": "a LocalQueue may name it",
+    "ResourceFlavor": "a ClusterQueue may name it",
+    "Queue": "the job may wait in it",
+    "PodGroup": "pods of the job may be in its gang",
+    "ScalePlan": "it asks for another size of an ElasticJob",
+    "CustomResourceDefinition": "it belongs to an operator",
+    "Job": "nothing in it starts ranks",
+    "CronJob": "it starts jobs at times, and allranks starts one: give the job in its template",
+    "StatefulSet": "nothing in it starts ranks",
+    "LeaderWorkerSet": "nothing in it starts ranks",
+    "Deployment": "it is no job",
+    "Pod": "it is no job: a Job keeps it running",
+    "DaemonSet": "it is no job",
+}
+
+
+# The label by which a pod is in a PodGroup of the scheduler plugins.
+_POD_GROUP = "scheduling.x-k8s.io/pod-group"
+
+
+def of(
+    others: Sequence[Document], conversions: Sequence[Conversion]
+) -> tuple[tuple[Beside, ...], tuple[Document, ...]]:
+    """What to do about the objects that are no job, and those that nobody knows.
+
+    Args:
+        others: the objects of the input that are not converted.
+        conversions: the jobs.
+    """
+    by_converters = {
+        (item.kind, item.name): item for conversion in conversions for item in conversion.beside
+    }
+    known: list[Beside] = []
+    unknown: list[Document] = []
+    for document in others:
+        own = by_converters.get((document.kind, document.name))
+        if own is None or document.kind == "Service":
+            own = _generic(document, others, conversions)
+            if document.kind not in _PURPOSES:
+                unknown.append(document)
+        known.append(replace(own, namespace=document.namespace, source=document.where))
+    return tuple(known), tuple(unknown)
+
+
+def _generic(
+    document: Document, others: Sequence[Document], conversions: Sequence[Conversion]
+) -> Beside:
+    if document.kind == "Service":
+        return _service(document, others, conversions)
+    if document.kind == "PodGroup" and document.group != "scheduling.k8s.io":
+        return pod_group(document.data, [conversion.values for conversion in conversions])
+    why = _PURPOSES.get(document.kind, "no kind of job that is known here")
+    return Beside(document.kind or "an object without a kind", document.name, True, why)
+
+
+def pod_group(group: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]]) -> Beside:
+    """What to do about a PodGroup.
+
+    Args:
+        group: the PodGroup.
+        jobs: the values of the jobs.
+    """
+    name = k8s.text(group, "metadata", "name")
+    if any((_POD_GROUP, name) in _labels(values) for values in jobs):
+        why = f"the pods are in it by their label {_POD_GROUP}"
+        return Beside("PodGroup", name, True, why)
+    if any(k8s.text(values, "scheduling", "dialect") not in ("", "none") for values in jobs):
+        return Beside("PodGroup", name, False, "the scheduling dialect makes the job's own")
+    why = "no pod of the job is in it; for a gang set scheduling.dialect"
+    return Beside("PodGroup", name, False, why)
+
+
+def _service(
+    document: Document, others: Sequence[Document], conversions: Sequence[Conversion]
+) -> Beside:
+    """What to do about a Service: the charts of jobs with ranks make one that has no address."""
+    selector = set(k8s.mapping(document.data, "spec", "selector").items())
+    for other in others:
+        labels = k8s.mapping(other.data, "spec", "template", "metadata", "labels")
+        if selector and selector <= set(labels.items()):
+            why = f"the pods of {other.kind} {other.name} are reached by it"
+            return Beside("Service", document.name, True, why)
+    job = next((item for item in conversions if _is_for(document, item)), None)
+    if job is None:
+        return Beside("Service", document.name, True, _PURPOSES["Service"])
+    is_headless = k8s.text(document.data, "spec", "clusterIP") == "None"
+    has_own = job.values.get("workload") != "sweep" or "trial" in job.values.get("sweep", {})
+    if is_headless and has_own:
+        why = "the chart makes a headless Service for the job's own pods"
+        if _is_named(document.name, job):
+            why += f", which has the release's name: call the release {document.name}, because the "
+            why += "job's own words name this Service"
+        return Beside("Service", document.name, False, why)
+    missing = sorted(str(key) for key, value in selector if (key, value) not in _labels(job.values))
+    why = _PURPOSES["Service"]
+    if missing:
+        why += f"; it selects pods by {', '.join(missing)}, which no pod has here: have it select "
+        why += "app.kubernetes.io/instance, the release"
+    return Beside("Service", document.name, True, why)
+
+
+def _is_for(document: Document, job: Conversion) -> bool:
+    """Whether a Service selects the pods of a job, or has the job's name."""
+    selector = k8s.mapping(document.data, "spec", "selector")
+    pairs = set(selector.items())
+    if job.name in selector.values() or (pairs and pairs <= _labels(job.values)):
+        return True
+    if any((item.kind, item.name) == ("Service", document.name) for item in job.beside):
+        return True  # the object names it as the Service of its pods
+    is_headless = k8s.text(document.data, "spec", "clusterIP") == "None"
+    return is_headless and document.name == job.name
+
+
+def _is_named(name: str, job: Conversion) -> bool:
+    """Whether a job's commands and variables name a Service.
+
+    A word that is the job's name as well is a Service only as part of a host's name.
+    """
+    own = re.escape(name)
+    domain = rf"\.(?:svc|default|{re.escape(job.namespace or 'default')}|[$])"
+    host = re.compile(
+        rf"(?<![\w./-]){own}(?:{domain}|:[0-9])|(?:-[0-9]+|[)}}])\.{own}(?![\w-])", re.ASCII
+    )
+    texts = list(trials.texts(job.values))
+    return any(map(host.search, texts)) or (name != job.name and name in texts)
+
+
+def _labels(values: Mapping[str, Any]) -> set[tuple[str, Any]]:
+    """The labels that pods of a job have from its values."""
+    own = k8s.mapping(values, "labels").items()
+    return {*own, *(pair for labels in _of_templates(values) for pair in labels.items())}
+
+
+def _of_templates(node: Any) -> Iterator[Mapping[str, Any]]:
+    for key, value in node.items() if isinstance(node, dict) else ():
+        if key == "podTemplate":
+            yield k8s.mapping(value, "metadata", "labels")
+        elif key != "env":
+            yield from _of_templates(value)

@@ -1,0 +1,73 @@
+"""Scripts that a container runs out of a ConfigMap of the input: what they start is known, too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from allranks.convert import commands
+from allranks.convert.commands import Runner
+from allranks.k8s import fields as k8s
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from allranks.convert.commands import Program
+    from allranks.convert.pods import Pod
+    from allranks.convert.registry import Context
+    from allranks.convert.verdicts import Fields
+
+_SHELLS = ("sh", "bash", "dash", "ash", "zsh", "ksh")
+# Launchers that a pod runs once, each of which starts its processes itself.
+_LAUNCHERS = {Runner.TORCHRUN, Runner.ACCELERATE, Runner.DEEPSPEED}
+
+
+def with_launcher(fields: Fields, pod: Pod, runs: Program, context: Context) -> Program:
+    """A program, as one that starts its own processes where the script that it runs does.
+
+    Args:
+        fields: the object.
+        pod: the template.
+        runs: what the container's words run.
+        context: what else is known; the input may have the script's ConfigMap.
+    """
+    if runs.runner is not Runner.PLAIN:
+        return runs
+    for name, path, text in _texts(fields, pod, context):
+        if path in _first_words(runs) and commands.starters(("sh", "-c", text)) & _LAUNCHERS:
+            note = (
+                f"{path} of ConfigMap {name} starts torchrun itself: each pod runs it once, as "
+                "before"
+            )
+            return replace(runs, runner=Runner.NESTED, notes=(*runs.notes, note))
+    return runs
+
+
+def _first_words(runs: Program) -> tuple[str, ...]:
+    """The word that is run; behind a shell, the first that is no flag of it."""
+    words = runs.command
+    if words and words[0].rpartition("/")[2] in _SHELLS:
+        words = tuple(word for word in words[1:] if not word.startswith("-"))
+    return words[:1]
+
+
+def _texts(fields: Fields, pod: Pod, context: Context) -> Iterator[tuple[str, str, str]]:
+    """The texts of ConfigMaps that are files in a container: the map, the file's path, the text."""
+    volumes = {
+        k8s.text(volume, "name"): k8s.mapping(volume, "configMap")
+        for _, volume in fields.items(*pod.path, "spec", "volumes")
+    }
+    for _, mount in fields.items(*pod.container, "volumeMounts"):
+        source = volumes.get(k8s.text(mount, "name"), {})
+        name = k8s.text(source, "name")
+        document = context.find("ConfigMap", name) if name else None
+        if document is None:
+            continue
+        paths = {
+            k8s.text(item, "key"): k8s.text(item, "path") for item in k8s.items(source, "items")
+        }
+        folder, only = k8s.text(mount, "mountPath").rstrip("/"), k8s.text(mount, "subPath")
+        for key, text in k8s.mapping(document.data, "data").items():
+            path = paths.get(key, "") if paths else key
+            if path and isinstance(text, str) and only in ("", path):
+                yield name, folder if only else f"{folder}/{path}", text
