@@ -90,7 +90,8 @@ class Setup(Exports):
         if statement.function:
             return True
         return any(
-            command.name in ("set", "shopt", "declare", "ulimit")
+            command.name in ("set", "shopt", "ulimit", "trap")
+            or (command.name == "declare" and not _exports(command))
             or any(
                 shell_text.is_array(command, name) for name, _ in shell_text.assigned_by(command)
             )
@@ -138,7 +139,7 @@ class Setup(Exports):
         if any(id(command) in self.side for command in statement.commands):
             edits = self._inner_edits(statement)
             return shell_text.edited(self.text, edits, statement.start, statement.end)
-        return text if is_one else self._with_args(text)
+        return text
 
     def _verdict_of(
         self, statement: Statement, text: str, program: str, *, is_one: bool
@@ -461,21 +462,6 @@ class Setup(Exports):
         self.body.values.setdefault("", {}).update(parsed.values, line=line)
         return parsed.inside
 
-    def _with_args(self, text: str) -> str:
-        if not self.args or not words.positional(text):
-            return text
-        quoted = [commands.as_shell([word]) for word in self.args]
-
-        def put(match: re.Match[str]) -> str:
-            which = match[1] or match[2]
-            if which in "@*":
-                return " ".join(quoted)
-            if which == "#":
-                return str(len(quoted))
-            return quoted[int(which) - 1] if int(which) <= len(quoted) else "''"
-
-        return re.sub(r'"?\$(?:([1-9@*#])|\{([1-9@*#])\})"?', put, text)
-
     def _comment_start(self, number: int) -> int:
         """Where the comments above a statement begin."""
         statement = self.statements[number]
@@ -524,7 +510,16 @@ class Setup(Exports):
             for command in s.commands
         ):
             head.append("set -a  # the command reads these variables, too")
+        if self.args and words.positional(text):
+            head.append(f"set -- {commands.as_shell(self.args)}")
         self.body.setup = "\n".join([*head, text]) + "\n" + self.body.setup
+
+
+def _exports(command: Command) -> bool:
+    """Whether a `declare` puts a text into the environment, which outlives its shell."""
+    flags = [token.text for token in command.words[1:] if token.text.startswith("-")]
+    letters = "".join(flags)
+    return "x" in letters and not {*letters} & {*"aAilu"}
 
 
 def _in_background(statement: Statement) -> bool:

@@ -510,3 +510,39 @@ def test_what_is_unloaded_at_the_end_makes_no_setup_of_the_program() -> None:
     made = _convert("#SBATCH -n1", "module load a", "./a", "module unload a", "conda deactivate")
     assert "./a" in made.values["script"]
     assert "./a" not in made.values["setup"]
+
+
+def test_what_dies_with_the_shell_of_setup_stands_in_the_script() -> None:
+    """A trap is set where the program runs; what is exported is asked for once."""
+    rows = ('trap "rm -r x" EXIT', 'declare -x NOW="$(date)"', "declare -A MAP=([a]=1)")
+    made = _convert(*rows, "source a/bin/activate", "python a.py ${MAP[a]}")
+    assert "trap" not in made.values["setup"]
+    assert 'trap "rm -r x" EXIT\ndeclare -A MAP=([a]=1)' in made.values["script"]
+    assert "date" not in made.values["script"]
+
+
+def test_words_behind_the_script_are_given_to_setup_as_words() -> None:
+    """A function has words of its own, and a quote around them stays closed."""
+    rows = ('fail() { echo "FAIL: $@ !"; }', "SIZE=$1", "source a/bin/activate")
+    for step in ("python a.py $SIZE", f"{_TASKS}\nsrun python a.py $SIZE"):
+        text = "\n".join(("#!/bin/bash", *reversed(step.split("\n")[:-1]), *rows, step))
+        setup = job.convert(text.encode(), "job.sbatch", args=["a b"]).values["setup"]
+        assert "set -- 'a b'\n" in setup
+        assert "FAIL: $@ !" in setup
+        assert "SIZE=$1" in setup
+
+
+def test_bash_is_asked_for_wherever_a_command_of_its_own_stands() -> None:
+    """`source` behind `&&` is no command of sh's, as little as at the start of a line."""
+    assert _convert("module load a && source b/bin/activate", "python a.py").values["compat"]
+    assert "compat" not in _convert("module load source", "python a.py").values
+
+
+def test_a_batch_script_has_the_numbers_of_tasks_that_it_asks_for() -> None:
+    """Its pod has one process, which is told 1 where the script was told 12."""
+    made = _convert(
+        "#SBATCH -n 12 -c 2", "OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK ./a -n $SLURM_NTASKS"
+    )
+    assert made.values["env"] == {"SLURM_NTASKS": "12", "SLURM_CPUS_PER_TASK": "2"}
+    assert "export SLURM_NTASKS=12\n" in made.values["script"]
+    assert _verdict(made, "$SLURM_NTASKS").line == 3
