@@ -206,7 +206,8 @@ def _declare_step(job: Draft, setting: Setting) -> None:
         _declare(job, [setting])
         return
     key = job.key(f"srun --{name}", setting.line)
-    outcome, to, why = setting.option.outcome, setting.option.to, setting.option.why
+    ruled = (setting.option.outcome, setting.option.to, setting.option.why)
+    outcome, to, why = job.body.step_outcomes.get(name, ruled)
     if name in resources.OF_JOB or len(family) > 1:
         outcome, why = Outcome.CHANGED, "the step has the whole job"
     elif name == "mpi" and setting.value != "none" and job.body.workload != "mpi":

@@ -463,6 +463,7 @@ class Ranks(Setup):
         body = self.body
         if main.is_srun:
             sizes.fill(self.size, main.size)
+            body.step_outcomes = main.size.outcomes
         size = main.size if main.is_srun and not self._over_nodes(main) else self.size
         nodes = size.nodes or self.size.nodes
         per_node, gpus = size.per_node, self.size.gpus_per_node

@@ -546,3 +546,24 @@ def test_a_batch_script_has_the_numbers_of_tasks_that_it_asks_for() -> None:
     assert made.values["env"] == {"SLURM_NTASKS": "12", "SLURM_CPUS_PER_TASK": "2"}
     assert "export SLURM_NTASKS=12\n" in made.values["script"]
     assert _verdict(made, "$SLURM_NTASKS").line == 3
+
+
+@pytest.mark.parametrize("test", ['[ "$A" = b ] &&', '[[ $A == b ]] &&', "(( A )) &&", '[ "$A" ] ||'])
+def test_what_a_test_decides_on_is_known_in_the_pod_alone(test: str) -> None:
+    """A variable that is set where a test holds is no constant, and its line ends where it does."""
+    made = _convert(_NODES, f"{test} export N=4", "srun torchrun --nproc_per_node $N a.py")
+    assert f"{test} export N=4\n" in made.values["setup"]
+    assert "procsPerNode" not in made.values
+    assert _verdict(made, "--nproc-per-node $N").line == 4
+    plain = _convert(_NODES, f"{test} N=4", "srun torchrun --nproc_per_node 4 a.py")
+    assert plain.values["procsPerNode"] == 4
+    assert f"{test} N=4\n" in plain.values["setup"]
+
+
+def test_a_number_of_tasks_that_does_not_divide_is_said_of_a_step_too() -> None:
+    """As of the directives; and one that the script itself sets is not Slurm's."""
+    made = _convert("#SBATCH -N 12", "srun -n 289 ./a")
+    assert "289 tasks" in _verdict(made, "srun --ntasks").why
+    rows = ('[ "$SLURM_NTASKS_PER_NODE" ] ||', "SLURM_NTASKS_PER_NODE=128")
+    with pytest.raises(InvalidValues, match="known where the script runs"):
+        _convert("#SBATCH -N 2", *rows, "N=$((2 * SLURM_NTASKS_PER_NODE))", "srun -n $N ./a")
