@@ -42,8 +42,10 @@ _SCRIPT = re.compile(rb"#!\s*\S*(?:sh|bash|python[0-9.]*|env\s)")
 _NAME_MAX = 45  # leaves room for what pods and submits put behind a name
 # What bash has and sh has not.
 _BASH = re.compile(
-    r"\[\[|(?:^|[;&|({]|\b(?:then|do|else))\s*"
-    r"(?:(?:source|declare|shopt|function|pushd|mapfile)\b|(?:\.|eval)\s)|<\(|<<<|\$\{[^}]*[/^,]|=\(|&>|\$'|\(\(",
+    r"\[\[|\[\s[^\n\]]*\s==\s|\btest\s[^\n;&|]*\s==\s|\+=|\$\{\w+:[\s\d$]|\$\{!"
+    r"|\{[\w$]*(?:,|\.\.)[\w$,.]*\}|\becho\s+-\w*e|\|&"
+    r"|(?:^|[;&|({]|\b(?:then|do|else))\s*"
+    r"(?:(?:source|declare|typeset|shopt|function|pushd|popd|mapfile|readarray|let|ulimit)\b|(?:\.|eval)\s)|<\(|<<<|\$\{[^}]*[/^,]|=\(|&>|\$'|\(\(",
     re.MULTILINE,
 )
 _NO_MPI = "the ranks meet at MASTER_ADDR: for a program of MPI's write `workload: mpi`"

@@ -55,6 +55,7 @@ class Body:
         step_outcomes: by the name of such an option, what became of it instead of its rule.
         uses_slurm: whether it reads SLURM_ variables.
         goes_back: whether it goes to the folder that it is submitted from.
+        reads_folder: whether a line of setup may do something else in another folder.
         reads_name: the line that reads the job's name for more than to print it; 0 for none.
     """
 
@@ -73,6 +74,7 @@ class Body:
     step_outcomes: dict[str, tuple[Outcome, str, str]] = field(default_factory=dict)
     uses_slurm: bool = False
     goes_back: bool = False
+    reads_folder: bool = False
     reads_name: int = 0
 
 

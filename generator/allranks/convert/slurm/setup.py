@@ -17,8 +17,15 @@ if TYPE_CHECKING:
     from allranks.convert.scanner import Command, Statement
 
 _MODULES = ("module", "ml")
+# Programs whose words are no paths.
+_ANYWHERE = frozenset(
+    {"set", "shopt", "ulimit", "umask", "unset", "export", "declare", "typeset", "readonly"}
+    | {"module", "ml", "conda", "mamba", "micromamba", "pyenv", "true", ":", "[", "test", "exit"}
+)
 _SUBMIT_DIR = re.compile(r'"?\$\{?SLURM_SUBMIT_DIR\}?"?/?')
 NO_CONTAINERS = "a pod starts no containers: name its image in image, and write what it runs"
+_LOOKING = words.IDLE | {"cat", "rm", "wc", "head"}
+_NO_FILE = "it asks Slurm, and a pod has none: write the file that later lines read yourself"
 _REQUEUING = re.compile(r"\b(?:scontrol|sbatch)\b")
 _REQUEUES = (
     "a pod has no programs of Slurm's: let the program handle SIGTERM, and "
@@ -136,6 +143,7 @@ class Setup(Exports):
             verdict = (Outcome.CHANGED, _SET) if loses else verdict
         if verdict is not None:
             self.say(statement.line, text, verdict[0], to, verdict[1])
+        self.body.reads_folder |= self._reads_folder(statement)
         if any(id(command) in self.side for command in statement.commands):
             edits = self._inner_edits(statement)
             return shell_text.edited(self.text, edits, statement.start, statement.end)
@@ -199,6 +207,8 @@ class Setup(Exports):
     ) -> tuple[Outcome, str] | None:
         """Why a statement is left out; None where it is not."""
         if command is not None and program in words.SLURM_TOOLS:
+            if self._is_missed(statement, command):
+                return Outcome.NOT_CARRIED, _NO_FILE
             return TOOLS.get(program, (Outcome.CHANGED, "it asks Slurm, and a pod has none"))
         if statement.function:
             return None
@@ -228,6 +238,24 @@ class Setup(Exports):
         if is_one:
             return None
         return self._left_out_of_setup(statement, command, program, reads_dropped=reads_dropped)
+
+    def _is_missed(self, statement: Statement, command: Command) -> bool:
+        """Whether a file that a command writes is read by a later line, and not by the step alone.
+
+        The list of hosts of a launcher is the chart's.
+        """
+        files = [target for operator, target in command.redirections if operator in (">", ">>")]
+        names_of = [re.escape(shell_text.variable_alone(file) or file) for file in files]
+        if not names_of:
+            return False
+        reads = re.compile(rf"(?<![\w-])(?:{'|'.join(names_of)})(?!\w)")
+        return any(
+            other.start > statement.start
+            and number != self.place
+            and not (other.is_simple and self._runs(other, _LOOKING))
+            and reads.search(self.slice(other))
+            for number, other in enumerate(self.statements)
+        )
 
     def _is_of_the_script(self, assigned: list[str], text: str) -> bool:
         """Whether a script that starts its ranks itself sets for them where they meet."""
@@ -386,12 +414,32 @@ class Setup(Exports):
             why = f"the command starts in the folder that `{names.CLI} sbatch` and `submit` send"
             self.say(command.line, f"cd {target}", Outcome.CHANGED, "", why)
             return True
-        is_taken = bool(self.body.working_dir or self.body.setup)
+        # Lines before it start where the script does.
+        is_taken = bool(self.body.working_dir or self.body.setup or self.body.reads_folder)
         if path is None or not path.startswith("/") or "\n" in path or is_taken:
             return False
         self.body.working_dir = path
         self.say(command.line, f"cd {target}", Outcome.CARRIED, "workingDir")
         return True
+
+    def _reads_folder(self, statement: Statement) -> bool:
+        """Whether a line may do something else in another folder: ``cp a b``, ``X=$(ls)``."""
+        if statement.function:
+            return False  # its calls are looked at
+        return any(map(self._may_read_folder, statement.commands))
+
+    def _may_read_folder(self, command: Command) -> bool:
+        words_of = [*command.assignments, *command.words]
+        if any("$(" in word.text or "`" in word.text or "PWD" in word.text for word in words_of):
+            return True
+        program = words.base(command.name)
+        is_of_shell = not program or program in words.IDLE | _ANYWHERE
+        paths = [] if is_of_shell else [word.text for word in command.words[1:]]
+        paths += [target for _, target in command.redirections if not target.isdigit()]
+        return any(
+            not (words.resolve(path, self.constants) or path).startswith(("/", "~", "-"))
+            for path in paths
+        )
 
     def _behind(self, statement: Statement) -> None:
         """Say what becomes of a statement behind the step."""

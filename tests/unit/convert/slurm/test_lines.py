@@ -548,7 +548,9 @@ def test_a_batch_script_has_the_numbers_of_tasks_that_it_asks_for() -> None:
     assert _verdict(made, "$SLURM_NTASKS").line == 3
 
 
-@pytest.mark.parametrize("test", ['[ "$A" = b ] &&', '[[ $A == b ]] &&', "(( A )) &&", '[ "$A" ] ||'])
+@pytest.mark.parametrize(
+    "test", ['[ "$A" = b ] &&', "[[ $A == b ]] &&", "(( A )) &&", '[ "$A" ] ||']
+)
 def test_what_a_test_decides_on_is_known_in_the_pod_alone(test: str) -> None:
     """A variable that is set where a test holds is no constant, and its line ends where it does."""
     made = _convert(_NODES, f"{test} export N=4", "srun torchrun --nproc_per_node $N a.py")
@@ -567,3 +569,28 @@ def test_a_number_of_tasks_that_does_not_divide_is_said_of_a_step_too() -> None:
     rows = ('[ "$SLURM_NTASKS_PER_NODE" ] ||', "SLURM_NTASKS_PER_NODE=128")
     with pytest.raises(InvalidValues, match="known where the script runs"):
         _convert("#SBATCH -N 2", *rows, "N=$((2 * SLURM_NTASKS_PER_NODE))", "srun -n $N ./a")
+
+
+def test_a_line_before_a_folder_runs_where_the_script_starts() -> None:
+    """What reads no folder leaves `cd`, and the step's own, to workingDir."""
+    anywhere = ("X=/a", "mkdir -p $X/logs", "module load b", "conda activate c")
+    for cd, step in (("cd /data", "srun ./a"), ("true", "srun --chdir=/data ./a")):
+        assert _convert(_TASKS, *anywhere, cd, step).values["workingDir"] == "/data"
+        made = _convert(_TASKS, "mkdir -p logs", cd, step).values
+        assert "workingDir" not in made
+        assert made["setup"].endswith("cd /data\n")
+    alone = _convert("#SBATCH -n1", "cp a b", "srun --chdir=/data ./a")
+    assert "all of the script" in next(v.why for v in alone.verdicts if v.path == "srun --chdir")
+
+
+def test_a_file_that_slurm_was_asked_for_is_missed() -> None:
+    """What reads it has nothing to read."""
+    made = _convert(_TASKS, "scontrol show hostnames > hosts", "N=$(wc -l < hosts)", "srun ./a $N")
+    assert _verdict(made, "scontrol").outcome is Outcome.NOT_CARRIED
+    assert not _convert(_TASKS, "scontrol show job 1", "srun ./a").lost
+
+
+@pytest.mark.parametrize("row", ['[ a == "$B" ] && C=1', "A+=b", "A=${B:0:2}", "cp {a,b} /c"])
+def test_lines_of_bash_are_left_to_bash(row: str) -> None:
+    """The shell of an image may be another one."""
+    assert _convert("#SBATCH -n1", row, "conda activate a", "python a.py").values["compat"]
