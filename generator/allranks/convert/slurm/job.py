@@ -104,6 +104,7 @@ def convert(
     for setting in job.body.settings:
         _declare_step(job, setting)
     resources.put_size(job)
+    _keep_cpus(job)
     asked, nodes = job.size.nodes, job.body.nodes
     if asked and nodes and nodes < asked and "nodes" not in job.size.outcomes:
         why = f"the job's step runs on {nodes} of its {asked} nodes"
@@ -118,6 +119,23 @@ def convert(
         job.say(name, outcome, to, why)
     _say_rest(job, read)
     return _done(job, namespace)
+
+
+def _keep_cpus(job: Draft) -> None:
+    """Let the script read the CPUs of Slurm's tasks, where the run has other ranks than these."""
+    values, asked = job.fields.values, job.settings.get("cpus-per-task")
+    cpus = job.size.cpus_per_task
+    match = re.search(r"^[^#\n]*\$\{?SLURM_CPUS_PER_TASK\b", job.text, re.MULTILINE)
+    ranks = values.get("procsPerNode") or values.get("gpusPerNode") or 1
+    name = "SLURM_CPUS_PER_TASK"
+    if asked is None or not cpus or match is None or name in values.get("env", {}):
+        return
+    if (job.size.cpus_per_node or 0) // ranks == cpus:
+        return
+    key = job.key(f"${name}", job.text.count("\n", 0, match.end()) + 1)
+    job.fields.put(("env", name), str(cpus), (key,))
+    why = "it is that of Slurm's tasks: the run has another number of ranks"
+    job.fields.say((key,), Outcome.CHANGED, f"env.{name}", why)
 
 
 def _text(data: bytes, source: str, job: Draft) -> str:

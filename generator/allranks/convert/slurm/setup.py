@@ -342,14 +342,23 @@ class Setup(Exports):
         host = "(localhost)" if is_array else "localhost"
         return f"export {name}={host}" if command.words else f"{name}={host}"
 
-    def _is_read_by_programs(self, name: str) -> bool:
-        """Whether a command that does more than print reads a variable."""
-        return any(
-            name in {other for other, _ in words.variables(self.slice(statement))}
-            and not self._is_harmless(statement, words.IDLE | words.SLURM_TOOLS)
-            for statement in self.statements
-            if not words.names_nodes(self.slice(statement))
-        )
+    def _is_read_by_programs(self, name: str, through: frozenset[str] = frozenset()) -> bool:
+        """Whether a command that does more than print reads a variable, or one that is made of it.
+
+        Args:
+            name: the variable.
+            through: those that it is made into on the way here.
+        """
+        for statement in self.statements:
+            text = self.slice(statement)
+            if words.names_nodes(text) or name not in {other for other, _ in words.variables(text)}:
+                continue
+            if not self._is_harmless(statement, words.IDLE | words.SLURM_TOOLS):
+                return True
+            made_of_it = shell_text.set_by(statement) - through - {name}
+            if any(self._is_read_by_programs(other, through | {name}) for other in made_of_it):
+                return True
+        return False
 
     def _is_read_elsewhere(self, assigned: list[str]) -> bool:
         """Whether a statement that does more than print reads one of some variables."""
@@ -430,7 +439,7 @@ class Setup(Exports):
 
     def _may_read_folder(self, command: Command) -> bool:
         words_of = [*command.assignments, *command.words]
-        if any("$(" in word.text or "`" in word.text or "PWD" in word.text for word in words_of):
+        if any(re.search(r"[$<]\(|`", word.text) or "PWD" in word.text for word in words_of):
             return True
         program = words.base(command.name)
         is_of_shell = not program or program in words.IDLE | _ANYWHERE

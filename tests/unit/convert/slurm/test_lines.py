@@ -594,3 +594,28 @@ def test_a_file_that_slurm_was_asked_for_is_missed() -> None:
 def test_lines_of_bash_are_left_to_bash(row: str) -> None:
     """The shell of an image may be another one."""
     assert _convert("#SBATCH -n1", row, "conda activate a", "python a.py").values["compat"]
+
+
+def test_the_cpus_of_a_task_are_slurms_where_ranks_are_others() -> None:
+    """Torchrun starts a rank for each GPU of a node, where the job has one task."""
+    rows = ("OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK", "srun torchrun --nproc_per_node=8 a.py")
+    made = _convert(_NODES + " -c 64", *rows)
+    assert made.values["env"] == {"SLURM_CPUS_PER_TASK": "64"}
+    assert _verdict(made, "$SLURM_CPUS_PER_TASK").line == 3
+    assert "env" not in _convert(_TASKS + " -c 8", *rows).values
+
+
+def test_the_node_in_an_address_is_the_pod_where_there_is_one() -> None:
+    """Also where another variable is made of it, and that alone is read."""
+    rows = (
+        "MASTER_NODE=$(scontrol show hostnames $SLURM_JOB_NODELIST)",
+        "A=http://$MASTER_NODE:80",
+    )
+    made = _convert("#SBATCH -n1", *rows, "python a.py $A").values["script"]
+    assert "MASTER_NODE=localhost\n" in made
+    assert "localhost" not in _convert("#SBATCH -n1", *rows, "python a.py").values["script"]
+
+
+def test_a_job_that_eval_submits_is_said() -> None:
+    """Its words are a command as any other."""
+    assert "another job" in _convert("python a.py", 'eval "sbatch b.sh"').lost[0].why
