@@ -379,6 +379,7 @@ class Reader(Ranks):
         if "SLURM_TMPDIR" in whole and "SLURM_TMPDIR" not in self.set_names:
             body.env.setdefault("SLURM_TMPDIR", "/tmp")  # noqa: S108 - the pod's own
             self.say(0, "$SLURM_TMPDIR", Outcome.CHANGED, "env.SLURM_TMPDIR", "the pod's own /tmp")
+        self._note_secrets(whole)
         code = _PRINTING.sub("", re.sub(r"^\s*#.*$", "", whole, flags=re.MULTILINE))
         if _SRUN.search(code):
             why = "a pod has no srun: take it off, or write the step as a command of its own"

@@ -619,3 +619,32 @@ def test_the_node_in_an_address_is_the_pod_where_there_is_one() -> None:
 def test_a_job_that_eval_submits_is_said() -> None:
     """Its words are a command as any other."""
     assert "another job" in _convert("python a.py", 'eval "sbatch b.sh"').lost[0].why
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "wandb login 0123456789abcdef0123456789",
+        "HF_TOKEN=hf_0a1b2c3d4e a --x",
+        "a --token hf_0a1b2c",
+    ],
+)
+def test_a_secret_in_a_line_is_noted_with_its_line(row: str) -> None:
+    """All of a script can be read in the run's objects; what only names one is none."""
+    assert any(note.startswith("line 3 ") for note in _convert(_TASKS, row, "srun a").notes)
+    harmless = ("a --token $TOKEN", "TOKENIZER_PATH=abc12345678", "MAX=1 b --tokens 123456789")
+    assert not any("secret" in note for note in _convert(_TASKS, *harmless, "srun a").notes)
+
+
+@pytest.mark.parametrize(
+    ("row", "implementation"),
+    [
+        ("PATH=/opt/intel/impi/2021.3/bin:$PATH", "Intel"),
+        ("PATH=$HOME/mpich-4.1/bin:$PATH", "MPICH"),
+        ("PATH=/opt/openmpi/bin:$PATH", None),
+    ],
+)
+def test_an_mpi_is_known_by_its_path(row: str, implementation: str | None) -> None:
+    """A script may name its MPI in PATH alone."""
+    made = _convert("#SBATCH -N 2", f"export {row}", "mpirun ./a").values.get("mpi", {})
+    assert made.get("implementation") == implementation
