@@ -632,7 +632,7 @@ def test_a_job_that_eval_submits_is_said() -> None:
 def test_a_secret_in_a_line_is_noted_with_its_line(row: str) -> None:
     """All of a script can be read in the run's objects; what only names one is none."""
     assert any(note.startswith("line 3 ") for note in _convert(_TASKS, row, "srun a").notes)
-    harmless = ("a --token $TOKEN", "TOKENIZER_PATH=abc12345678", "MAX=1 b --tokens 123456789")
+    harmless = ("a --token $TOKEN", "TOKENIZER_PATH=abc12345678", "MAX_TOKENS=2_000_000_000")
     assert not any("secret" in note for note in _convert(_TASKS, *harmless, "srun a").notes)
 
 
