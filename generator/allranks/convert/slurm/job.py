@@ -45,7 +45,7 @@ _BASH = re.compile(
     r"\[\[|\[\s[^\n\]]*\s==\s|\btest\s[^\n;&|]*\s==\s|\+=|\$\{\w+:[\s\d$]|\$\{!"
     r"|\{[\w$]*(?:,|\.\.)[\w$,.]*\}|\becho\s+-\w*e|\|&"
     r"|(?:^|[;&|({]|\b(?:then|do|else))\s*"
-    r"(?:(?:source|declare|typeset|shopt|function|pushd|popd|mapfile|readarray|let|ulimit)\b|(?:\.|eval)\s)|<\(|<<<|\$\{[^}]*[/^,]|=\(|&>|\$'|\(\(",
+    r"(?:(?:source|declare|typeset|shopt|function|pushd|popd|mapfile|readarray|let|ulimit|shift)\b|export\s+-f|(?:\.|eval)\s)|<\(|<<<|\$\{[^}]*[/^,]|=\(|&>|\$'|\(\(",
     re.MULTILINE,
 )
 _NO_MPI = "the ranks meet at MASTER_ADDR: for a program of MPI's write `workload: mpi`"

@@ -561,15 +561,18 @@ class Setup(Exports):
         ends = re.match(r"#!\s*\S+(?:\s+\S+)*\s-[a-z]*e", self.lines[0]) is not None
         if not (ends or re.match(r"(?:#[^\n]*\n)*set -e\b", text)):
             head.append("set +e  # the script goes on where a command fails")
-        if any(
-            command.assignments and not command.words
-            for s in self.statements
-            for command in s.commands
-        ):
+        if any(_sets_unexported(command) for s in self.statements for command in s.commands):
             head.append("set -a  # the command reads these variables, too")
         if self.args and words.positional(text):
             head.append(f"set -- {commands.as_shell(self.args)}")
         self.body.setup = "\n".join([*head, text]) + "\n" + self.body.setup
+
+
+def _sets_unexported(command: Command) -> bool:
+    """Whether a command sets a variable for its shell alone, as far as it says."""
+    if command.name in ("read", "mapfile", "readarray", "let", "getopts"):
+        return True
+    return command.name != "export" and bool(shell_text.assigned_by(command))
 
 
 def _exports(command: Command) -> bool:

@@ -590,7 +590,9 @@ def test_a_file_that_slurm_was_asked_for_is_missed() -> None:
     assert not _convert(_TASKS, "scontrol show job 1", "srun ./a").lost
 
 
-@pytest.mark.parametrize("row", ['[ a == "$B" ] && C=1', "A+=b", "A=${B:0:2}", "cp {a,b} /c"])
+@pytest.mark.parametrize(
+    "row", ['[ a == "$B" ] && C=1', "A+=b", "A=${B:0:2}", "cp {a,b} /c", "export -f f", "shift 2"]
+)
 def test_lines_of_bash_are_left_to_bash(row: str) -> None:
     """The shell of an image may be another one."""
     assert _convert("#SBATCH -n1", row, "conda activate a", "python a.py").values["compat"]
@@ -614,6 +616,13 @@ def test_the_node_in_an_address_is_the_pod_where_there_is_one() -> None:
     made = _convert("#SBATCH -n1", *rows, "python a.py $A").values["script"]
     assert "MASTER_NODE=localhost\n" in made
     assert "localhost" not in _convert("#SBATCH -n1", *rows, "python a.py").values["script"]
+
+
+@pytest.mark.parametrize("row", [': "${A:=/b}"', "readonly A=b", "read A < b"])
+def test_the_script_reads_what_setup_sets_in_any_way(row: str) -> None:
+    """The shell of setup ends before the script begins, and exports what it has set."""
+    made = _convert("#SBATCH -n1", row, "source $A/bin/activate", "python $A/a.py")
+    assert "set -a  #" in made.values["setup"]
 
 
 def test_a_job_that_eval_submits_is_said() -> None:
