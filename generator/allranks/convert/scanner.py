@@ -69,6 +69,10 @@ class Token:
     line: int
 
 
+# What joins commands: the second runs as the first has ended, or reads what it writes.
+_LISTS = ("&&", "||", "|", "|&")
+
+
 @dataclass(slots=True)
 class Command:
     """A simple command.
@@ -130,8 +134,13 @@ class Statement:
 
     @property
     def is_simple(self) -> bool:
-        """Whether it is one simple command."""
-        return len(self.commands) == 1 and not self.commands[0].within and not self.function
+        """Whether it is one simple command, and not what a test before it decides on."""
+        return (
+            len(self.commands) == 1
+            and not self.commands[0].within
+            and not self.function
+            and self.commands[0].before not in _LISTS
+        )
 
 
 def parse(text: str) -> list[Statement]:
@@ -377,6 +386,7 @@ class _Parser:
         if kind in ("((", "[["):
             if kind == "[[" and token.text == "]]":
                 self.stack.pop()
+                self.before = token.text  # it is a command, which may be the last of its line
             return
         is_first = not self.command.words and not self.command.assignments
         if kind in ("for head", "case head") and is_first:
@@ -478,13 +488,14 @@ class _Parser:
             raise ScriptError(token.line, "the bracket ) closes nothing")
         elif text in ("\n", ";", "&") and not self.stack:
             is_function_head = self.function and not self.commands
-            if self.before not in ("&&", "||", "|", "|&") and not is_function_head:
+            if self.before not in _LISTS and not is_function_head:
                 self._end_statement(in_background=text == "&")
 
     def _take_arithmetic(self, text: str) -> None:
         self.arithmetic += (text == "(") - (text == ")")
         if self.arithmetic <= 0:
             self.stack.pop()
+            self.before = "))"  # as behind [[
 
     def _open(self, token: Token, previous: Token) -> None:
         command = self.command
@@ -516,7 +527,8 @@ class _Parser:
                 command.within = ("function", *command.within)
             self.commands.append(command)
         self.command = Command()
-        if operator != "\n" or self.before not in ("&&", "||", "|", "|&") or command.words:
+        is_command = command.words or command.assignments or command.redirections
+        if operator != "\n" or self.before not in _LISTS or is_command:
             self.before = operator
 
     def _end_statement(self, *, in_background: bool) -> None:

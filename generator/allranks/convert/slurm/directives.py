@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import TYPE_CHECKING
 
 from allranks import names
@@ -110,6 +111,7 @@ def _annotation(job: Draft, setting: Setting) -> None:
 
 def chdir(job: Draft, setting: Setting) -> None:
     """Carry the folder that the job, or its step, starts in."""
+    is_of_step = setting.line in {other.line for other in job.body.settings}
     if setting.value in (".", "./"):
         job.say(setting.name, Outcome.CHANGED, "", "it starts there anyway")
     elif not setting.value.startswith("/") or "%" in setting.value:
@@ -119,6 +121,15 @@ def chdir(job: Draft, setting: Setting) -> None:
         job.say(setting.name, Outcome.CHANGED, "", why)
     elif "workingDir" in job.fields.values and not setting.name.startswith(OF_STEP):
         job.say(setting.name, Outcome.CHANGED, "workingDir", "the script goes to another folder")
+    elif job.body.reads_folder and job.body.script and is_of_step:
+        job.put(setting.name, ("workingDir",), setting.value)
+        why = "all of the script starts there, and not the step alone"
+        job.say(setting.name, Outcome.CHANGED, "workingDir", why)
+    elif job.body.reads_folder and is_of_step:
+        # The step starts there, and the lines before it where the script does.
+        setup = f"{job.body.setup}cd {shlex.quote(setting.value)}\n"
+        job.put(setting.name, ("setup",), setup)
+        job.say(setting.name, Outcome.CARRIED, "setup")
     else:
         job.put(setting.name, ("workingDir",), setting.value)
 

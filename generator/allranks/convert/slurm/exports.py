@@ -21,6 +21,14 @@ _RESERVED = frozenset(names.RESERVED_ENV)
 _SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|CREDENTIAL", re.IGNORECASE)
 _WITH_PASSWORD = re.compile(r"://[^/\s:@]+:[^/\s@]+@")
 _TOKENIZER = re.compile(r"TOKENIZERS?_|_TOKENIZERS?$", re.IGNORECASE)
+# A secret that is written out in a line: a variable's, an option's, or the key of a login.
+_SECRET_IN_LINE = re.compile(
+    r"(?:^|[\s;])(?P<name>\w*(?:TOKEN(?!S)|SECRET|PASSWORD|PASSWD|API_?KEY)\w*)=[\"']?"
+    r"(?=[\w.+-]*[a-z])(?=[\w.+-]*[0-9])[\w.+-]{8,}"
+    r"|\s--?(?:token|password|passwd|api[-_]key)[= ][\"']?[\w.+-]{8,}"
+    r"|\bwandb\s+login\s+(?:-\S+\s+)*[\"']?[0-9a-f]{20,}|(?<!\S)\S*://[^/\s:@$]+:[^/\s@$]+@",
+    re.IGNORECASE,
+)
 # Variables that modules and sourced files set, too, so that the later one counts.
 _OF_SOFTWARE = re.compile(
     r"MODULEPATH|PYTHONPATH|LD_LIBRARY_PATH|LIBRARY_PATH|CPATH|LD_PRELOAD|CC|CXX|FC|F77|F90"
@@ -82,6 +90,18 @@ class Exports(Steps):
             self.body.notes.append(
                 f"env.{name} looks like a secret, and all who may read the run's objects can read "
                 "it: put it into a Secret, and name that"
+            )
+
+    def _note_secrets(self, text: str) -> None:
+        """Note the lines of what runs that have a secret in them, without showing it."""
+        for row in text.split("\n"):
+            match = None if row.lstrip().startswith("#") else _SECRET_IN_LINE.search(row)
+            if match is None or _TOKENIZER.search(match["name"] or ""):
+                continue
+            line = next((n for n, own in enumerate(self.lines, 1) if match[0] in own), 0)
+            self.body.notes.append(
+                f"line {line} looks as if it had a secret, and all who may read the run's objects "
+                "can read it: put it into a Secret, and name that"
             )
 
     def _pair(self, word: str) -> tuple[str, str] | None:

@@ -42,7 +42,10 @@ _SCRIPT = re.compile(rb"#!\s*\S*(?:sh|bash|python[0-9.]*|env\s)")
 _NAME_MAX = 45  # leaves room for what pods and submits put behind a name
 # What bash has and sh has not.
 _BASH = re.compile(
-    r"\[\[|^\s*(?:source|declare|shopt|function|pushd|mapfile)\b|^\s*(?:\.|eval)\s|<\(|<<<|\$\{[^}]*[/^,]|=\(|&>|\$'|\(\(",
+    r"\[\[|\[\s[^\n\]]*\s==\s|\btest\s[^\n;&|]*\s==\s|\+=|\$\{\w+:[\s\d$]|\$\{!"
+    r"|\{[\w$]*(?:,|\.\.)[\w$,.]*\}|\becho\s+-\w*e|\|&"
+    r"|(?:^|[;&|({]|\b(?:then|do|else))\s*"
+    r"(?:(?:source|declare|typeset|shopt|function|pushd|popd|mapfile|readarray|let|ulimit|shift)\b|export\s+-f|(?:\.|eval)\s)|<\(|<<<|\$\{[^}]*[/^,]|=\(|&>|\$'|\(\(",
     re.MULTILINE,
 )
 _NO_MPI = "the ranks meet at MASTER_ADDR: for a program of MPI's write `workload: mpi`"
@@ -101,6 +104,7 @@ def convert(
     for setting in job.body.settings:
         _declare_step(job, setting)
     resources.put_size(job)
+    _keep_cpus(job)
     asked, nodes = job.size.nodes, job.body.nodes
     if asked and nodes and nodes < asked and "nodes" not in job.size.outcomes:
         why = f"the job's step runs on {nodes} of its {asked} nodes"
@@ -115,6 +119,23 @@ def convert(
         job.say(name, outcome, to, why)
     _say_rest(job, read)
     return _done(job, namespace)
+
+
+def _keep_cpus(job: Draft) -> None:
+    """Let the script read the CPUs of Slurm's tasks, where the run has other ranks than these."""
+    values, asked = job.fields.values, job.settings.get("cpus-per-task")
+    cpus = job.size.cpus_per_task
+    match = re.search(r"^[^#\n]*\$\{?SLURM_CPUS_PER_TASK\b", job.text, re.MULTILINE)
+    ranks = values.get("procsPerNode") or values.get("gpusPerNode") or 1
+    name = "SLURM_CPUS_PER_TASK"
+    if asked is None or not cpus or match is None or name in values.get("env", {}):
+        return
+    if (job.size.cpus_per_node or 0) // ranks == cpus:
+        return
+    key = job.key(f"${name}", job.text.count("\n", 0, match.end()) + 1)
+    job.fields.put(("env", name), str(cpus), (key,))
+    why = "it is that of Slurm's tasks: the run has another number of ranks"
+    job.fields.say((key,), Outcome.CHANGED, f"env.{name}", why)
 
 
 def _text(data: bytes, source: str, job: Draft) -> str:
@@ -205,7 +226,8 @@ def _declare_step(job: Draft, setting: Setting) -> None:
         _declare(job, [setting])
         return
     key = job.key(f"srun --{name}", setting.line)
-    outcome, to, why = setting.option.outcome, setting.option.to, setting.option.why
+    ruled = (setting.option.outcome, setting.option.to, setting.option.why)
+    outcome, to, why = job.body.step_outcomes.get(name, ruled)
     if name in resources.OF_JOB or len(family) > 1:
         outcome, why = Outcome.CHANGED, "the step has the whole job"
     elif name == "mpi" and setting.value != "none" and job.body.workload != "mpi":

@@ -31,8 +31,8 @@ _RUNNERS = frozenset({"uv", "conda", "poetry", "pixi", "micromamba", "mamba"})
 # What each MPI's module is called.
 _IMPLEMENTATIONS = {
     "Intel": r"\b(?:module\s+(?:load|add)|ml)\s[^\n]*(?:impi|intel-?mpi|oneapi[-/]mpi)|i_mpi_"
-    r"|oneapi/setvars",
-    "MPICH": r"\b(?:module\s+(?:load|add)|ml)\s[^\n]*mpich",
+    r"|oneapi/setvars|\bpath=[^\n]*/(?:impi|intel-?mpi)[/\d:._-]|/impi/[\d.]+/|oneapi/mpi/",
+    "MPICH": r"\b(?:module\s+(?:load|add)|ml)\s[^\n]*mpich|\bpath=[^\n]*/mpich[/\d:._-]",
 }
 _LOG = f"the lines are the run's log: `{names.CLI} logs NAME`"
 _FIRST_NODE = "without srun it runs on the first node alone"
@@ -463,6 +463,7 @@ class Ranks(Setup):
         body = self.body
         if main.is_srun:
             sizes.fill(self.size, main.size)
+            body.step_outcomes = main.size.outcomes
         size = main.size if main.is_srun and not self._over_nodes(main) else self.size
         nodes = size.nodes or self.size.nodes
         per_node, gpus = size.per_node, self.size.gpus_per_node

@@ -73,7 +73,7 @@ _OF_SLURM = re.compile(
     r"(?:\$\(|`)\s*((?:scontrol\s+show\s+(?:nodes?|job)|squeue|sacct|sinfo)\b[^)`|]*)"
 )
 # Another job that is submitted where the script reads its number.
-_SUBMITTING = re.compile(r"(?:\$\(|`)(?:[^)`\n]*\|)?\s*sbatch\b")
+_SUBMITTING = re.compile(r"(?:\$\(|`)(?:[^)`\n]*\|)?\s*sbatch\b|\beval\s+[\"']?sbatch\b")
 # Beginnings of the names of variables that somebody sets in the pod.
 _TOLD = ("PET_", "OMPI_", "PMI", "ALLRANKS_", "BASH_", "CONDA_")
 _OF_ARRAY = "SLURM_ARRAY_"
@@ -85,6 +85,8 @@ _NO_ARRAY = (
     "a task of an array has it, and the script asks for no array: write `#SBATCH --array=…` "
     "into it, or the variable into env"
 )
+# The options that say how many tasks there are.
+_TASK_OPTIONS = frozenset({"ntasks", "ntasks-per-node", "tasks-per-node", "ntasks-per-gpu"})
 # Slurm's variables whose text is that of an option.
 _OPTIONS_OF = {
     "SLURM_JOB_ACCOUNT": "account",
@@ -252,10 +254,12 @@ class Reader(Ranks):
         setup: list[str] = []
         again: list[str] = []
         for number, statement in enumerate(self.statements):
-            text = self._kept(statement, is_one=True, is_setup=number <= last)
+            is_trap = any(command.name == "trap" for command in statement.commands)
+            text = self._kept(statement, is_one=True, is_setup=number <= last and not is_trap)
             if number <= last:
                 edits.append((self._comment_start(number), self._end_of(statement), ""))
-                kept = "" if text is None else self._with_comments(number, text)
+                # The shell of setup ends before the script begins, and a trap with it.
+                kept = "" if text is None or is_trap else self._with_comments(number, text)
                 setup += [kept] if kept else []
                 again += [text] if text is not None and self._lives_in_shell(statement) else []
             elif text is None:
@@ -269,7 +273,8 @@ class Reader(Ranks):
         rest = shell_text.without_directives(shell_text.edited(self.text, edits))
         rest = re.sub(r"\A#![^\n]*\n?", "", rest)
         rest = re.sub(r"\n{3,}", "\n\n", rest).strip("\n")
-        body.script = "\n".join([shebang.strip(), *again, rest]) + "\n"
+        counts = self._put_counts("\n".join([*setup, *again, rest]))
+        body.script = "\n".join([shebang.strip(), *counts, *again, rest]) + "\n"
         asked = [step for step in steps if step.is_srun and step.words]
         asked.sort(key=lambda step: -step.size.gpu_count)
         for step in asked:  # the first that sets something is the one whose line is shown
@@ -277,6 +282,38 @@ class Reader(Ranks):
         if asked:
             sizes.fill(self.size, sizes.largest([step.size for step in asked]))
         self._say_conditional()
+
+    def _put_counts(self, text: str) -> list[str]:
+        """Give a batch script the numbers of tasks that it has in Slurm, where its pod has one.
+
+        Args:
+            text: setup and the script, which alone are told: what they start may be ranks.
+
+        Returns:
+            Lines for the script, as a rank is told its own numbers.
+        """
+        size, said = self.size, {setting.name for setting in self.job_settings}
+        if size.task_count == size.node_count or not said & _TASK_OPTIONS:
+            return []
+        counts = {
+            "SLURM_NTASKS": size.task_count,
+            "SLURM_NPROCS": size.task_count,
+            "SLURM_NTASKS_PER_NODE": size.per_node,
+            "SLURM_TASKS_PER_NODE": size.per_node,
+            "SLURM_CPUS_PER_TASK": size.cpus_per_task or 1,
+        }
+        read_here = {name for name, _ in words.variables(_PRINTING.sub("", text))}
+        for name, count in counts.items():
+            if name in read_here:
+                self.body.env[name] = str(count)
+                why = "it follows from what the script asks for"
+                line = self._line_with(re.compile(rf"\$\{{?{name}\b").search)
+                self.say(line, f"${name}", Outcome.CHANGED, f"env.{name}", why)
+        return [
+            f"export {name}={counts[name]}"
+            for name in ("SLURM_NTASKS", "SLURM_NPROCS")
+            if name in read_here
+        ]
 
     def _end_of(self, statement: Statement) -> int:
         """Where a statement ends with what parts it from the next on its line: ``;`` or ``&``."""
@@ -342,6 +379,7 @@ class Reader(Ranks):
         if "SLURM_TMPDIR" in whole and "SLURM_TMPDIR" not in self.set_names:
             body.env.setdefault("SLURM_TMPDIR", "/tmp")  # noqa: S108 - the pod's own
             self.say(0, "$SLURM_TMPDIR", Outcome.CHANGED, "env.SLURM_TMPDIR", "the pod's own /tmp")
+        self._note_secrets(whole)
         code = _PRINTING.sub("", re.sub(r"^\s*#.*$", "", whole, flags=re.MULTILINE))
         if _SRUN.search(code):
             why = "a pod has no srun: take it off, or write the step as a command of its own"

@@ -52,8 +52,10 @@ class Body:
         verdicts: what became of each statement.
         notes: what a person should know besides.
         settings: the options of the srun that starts it.
+        step_outcomes: by the name of such an option, what became of it instead of its rule.
         uses_slurm: whether it reads SLURM_ variables.
         goes_back: whether it goes to the folder that it is submitted from.
+        reads_folder: whether a line of setup may do something else in another folder.
         reads_name: the line that reads the job's name for more than to print it; 0 for none.
     """
 
@@ -69,8 +71,10 @@ class Body:
     verdicts: list[Verdict] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     settings: list[Setting] = field(default_factory=list)
+    step_outcomes: dict[str, tuple[Outcome, str, str]] = field(default_factory=dict)
     uses_slurm: bool = False
     goes_back: bool = False
+    reads_folder: bool = False
     reads_name: int = 0
 
 
@@ -201,9 +205,11 @@ class Script:
         self.set_names.update(re.findall(r"\bfor\s+\(*\s*([A-Za-z_]\w*)", self.text))
         self.set_names.update(re.findall(r"\bselect\s+([A-Za-z_]\w*)", self.text))
         self.set_names.update(re.findall(r"\(\(\s*([A-Za-z_]\w*)\s*[-+*/]?=", self.text))
+        for name in counts:
+            self.constants.pop(name, None)  # Slurm's own, which the script sets anew
         for statement in self.statements:
             for command in statement.commands:
-                if command.within or statement.function:
+                if shell_text.is_conditional(statement, command):
                     continue
                 for name, value in shell_text.assigned_by(command):
                     if counts[name] > 1 and name != "MASTER_PORT":
@@ -222,7 +228,7 @@ class Script:
             for command in statement.commands:
                 for name, value in shell_text.assigned_by(command):
                     contents.setdefault(name, []).append(shell_text.content_of(value).strip())
-                    if command.within or statement.function:
+                    if shell_text.is_conditional(statement, command):
                         unsure.add(name)
                         continue
                     is_added = any(

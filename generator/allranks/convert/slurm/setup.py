@@ -17,8 +17,15 @@ if TYPE_CHECKING:
     from allranks.convert.scanner import Command, Statement
 
 _MODULES = ("module", "ml")
+# Programs whose words are no paths.
+_ANYWHERE = frozenset(
+    {"set", "shopt", "ulimit", "umask", "unset", "export", "declare", "typeset", "readonly"}
+    | {"module", "ml", "conda", "mamba", "micromamba", "pyenv", "true", ":", "[", "test", "exit"}
+)
 _SUBMIT_DIR = re.compile(r'"?\$\{?SLURM_SUBMIT_DIR\}?"?/?')
 NO_CONTAINERS = "a pod starts no containers: name its image in image, and write what it runs"
+_LOOKING = words.IDLE | {"cat", "rm", "wc", "head"}
+_NO_FILE = "it asks Slurm, and a pod has none: write the file that later lines read yourself"
 _REQUEUING = re.compile(r"\b(?:scontrol|sbatch)\b")
 _REQUEUES = (
     "a pod has no programs of Slurm's: let the program handle SIGTERM, and "
@@ -90,7 +97,8 @@ class Setup(Exports):
         if statement.function:
             return True
         return any(
-            command.name in ("set", "shopt", "declare", "ulimit")
+            command.name in ("set", "shopt", "ulimit", "trap")
+            or (command.name == "declare" and not _exports(command))
             or any(
                 shell_text.is_array(command, name) for name, _ in shell_text.assigned_by(command)
             )
@@ -135,10 +143,11 @@ class Setup(Exports):
             verdict = (Outcome.CHANGED, _SET) if loses else verdict
         if verdict is not None:
             self.say(statement.line, text, verdict[0], to, verdict[1])
+        self.body.reads_folder |= self._reads_folder(statement)
         if any(id(command) in self.side for command in statement.commands):
             edits = self._inner_edits(statement)
             return shell_text.edited(self.text, edits, statement.start, statement.end)
-        return text if is_one else self._with_args(text)
+        return text
 
     def _verdict_of(
         self, statement: Statement, text: str, program: str, *, is_one: bool
@@ -198,6 +207,8 @@ class Setup(Exports):
     ) -> tuple[Outcome, str] | None:
         """Why a statement is left out; None where it is not."""
         if command is not None and program in words.SLURM_TOOLS:
+            if self._is_missed(statement, command):
+                return Outcome.NOT_CARRIED, _NO_FILE
             return TOOLS.get(program, (Outcome.CHANGED, "it asks Slurm, and a pod has none"))
         if statement.function:
             return None
@@ -227,6 +238,24 @@ class Setup(Exports):
         if is_one:
             return None
         return self._left_out_of_setup(statement, command, program, reads_dropped=reads_dropped)
+
+    def _is_missed(self, statement: Statement, command: Command) -> bool:
+        """Whether a file that a command writes is read by a later line, and not by the step alone.
+
+        The list of hosts of a launcher is the chart's.
+        """
+        files = [target for operator, target in command.redirections if operator in (">", ">>")]
+        names_of = [re.escape(shell_text.variable_alone(file) or file) for file in files]
+        if not names_of:
+            return False
+        reads = re.compile(rf"(?<![\w-])(?:{'|'.join(names_of)})(?!\w)")
+        return any(
+            other.start > statement.start
+            and number != self.place
+            and not (other.is_simple and self._runs(other, _LOOKING))
+            and reads.search(self.slice(other))
+            for number, other in enumerate(self.statements)
+        )
 
     def _is_of_the_script(self, assigned: list[str], text: str) -> bool:
         """Whether a script that starts its ranks itself sets for them where they meet."""
@@ -313,14 +342,23 @@ class Setup(Exports):
         host = "(localhost)" if is_array else "localhost"
         return f"export {name}={host}" if command.words else f"{name}={host}"
 
-    def _is_read_by_programs(self, name: str) -> bool:
-        """Whether a command that does more than print reads a variable."""
-        return any(
-            name in {other for other, _ in words.variables(self.slice(statement))}
-            and not self._is_harmless(statement, words.IDLE | words.SLURM_TOOLS)
-            for statement in self.statements
-            if not words.names_nodes(self.slice(statement))
-        )
+    def _is_read_by_programs(self, name: str, through: frozenset[str] = frozenset()) -> bool:
+        """Whether a command that does more than print reads a variable, or one that is made of it.
+
+        Args:
+            name: the variable.
+            through: those that it is made into on the way here.
+        """
+        for statement in self.statements:
+            text = self.slice(statement)
+            if words.names_nodes(text) or name not in {other for other, _ in words.variables(text)}:
+                continue
+            if not self._is_harmless(statement, words.IDLE | words.SLURM_TOOLS):
+                return True
+            made_of_it = shell_text.set_by(statement) - through - {name}
+            if any(self._is_read_by_programs(other, through | {name}) for other in made_of_it):
+                return True
+        return False
 
     def _is_read_elsewhere(self, assigned: list[str]) -> bool:
         """Whether a statement that does more than print reads one of some variables."""
@@ -385,12 +423,32 @@ class Setup(Exports):
             why = f"the command starts in the folder that `{names.CLI} sbatch` and `submit` send"
             self.say(command.line, f"cd {target}", Outcome.CHANGED, "", why)
             return True
-        is_taken = bool(self.body.working_dir or self.body.setup)
+        # Lines before it start where the script does.
+        is_taken = bool(self.body.working_dir or self.body.setup or self.body.reads_folder)
         if path is None or not path.startswith("/") or "\n" in path or is_taken:
             return False
         self.body.working_dir = path
         self.say(command.line, f"cd {target}", Outcome.CARRIED, "workingDir")
         return True
+
+    def _reads_folder(self, statement: Statement) -> bool:
+        """Whether a line may do something else in another folder: ``cp a b``, ``X=$(ls)``."""
+        if statement.function:
+            return False  # its calls are looked at
+        return any(map(self._may_read_folder, statement.commands))
+
+    def _may_read_folder(self, command: Command) -> bool:
+        words_of = [*command.assignments, *command.words]
+        if any(re.search(r"[$<]\(|`", word.text) or "PWD" in word.text for word in words_of):
+            return True
+        program = words.base(command.name)
+        is_of_shell = not program or program in words.IDLE | _ANYWHERE
+        paths = [] if is_of_shell else [word.text for word in command.words[1:]]
+        paths += [target for _, target in command.redirections if not target.isdigit()]
+        return any(
+            not (words.resolve(path, self.constants) or path).startswith(("/", "~", "-"))
+            for path in paths
+        )
 
     def _behind(self, statement: Statement) -> None:
         """Say what becomes of a statement behind the step."""
@@ -461,21 +519,6 @@ class Setup(Exports):
         self.body.values.setdefault("", {}).update(parsed.values, line=line)
         return parsed.inside
 
-    def _with_args(self, text: str) -> str:
-        if not self.args or not words.positional(text):
-            return text
-        quoted = [commands.as_shell([word]) for word in self.args]
-
-        def put(match: re.Match[str]) -> str:
-            which = match[1] or match[2]
-            if which in "@*":
-                return " ".join(quoted)
-            if which == "#":
-                return str(len(quoted))
-            return quoted[int(which) - 1] if int(which) <= len(quoted) else "''"
-
-        return re.sub(r'"?\$(?:([1-9@*#])|\{([1-9@*#])\})"?', put, text)
-
     def _comment_start(self, number: int) -> int:
         """Where the comments above a statement begin."""
         statement = self.statements[number]
@@ -518,13 +561,25 @@ class Setup(Exports):
         ends = re.match(r"#!\s*\S+(?:\s+\S+)*\s-[a-z]*e", self.lines[0]) is not None
         if not (ends or re.match(r"(?:#[^\n]*\n)*set -e\b", text)):
             head.append("set +e  # the script goes on where a command fails")
-        if any(
-            command.assignments and not command.words
-            for s in self.statements
-            for command in s.commands
-        ):
+        if any(_sets_unexported(command) for s in self.statements for command in s.commands):
             head.append("set -a  # the command reads these variables, too")
+        if self.args and words.positional(text):
+            head.append(f"set -- {commands.as_shell(self.args)}")
         self.body.setup = "\n".join([*head, text]) + "\n" + self.body.setup
+
+
+def _sets_unexported(command: Command) -> bool:
+    """Whether a command sets a variable for its shell alone, as far as it says."""
+    if command.name in ("read", "mapfile", "readarray", "let", "getopts"):
+        return True
+    return command.name != "export" and bool(shell_text.assigned_by(command))
+
+
+def _exports(command: Command) -> bool:
+    """Whether a `declare` puts a text into the environment, which outlives its shell."""
+    flags = [token.text for token in command.words[1:] if token.text.startswith("-")]
+    letters = "".join(flags)
+    return "x" in letters and not {*letters} & {*"aAilu"}
 
 
 def _in_background(statement: Statement) -> bool:

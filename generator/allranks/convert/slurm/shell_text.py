@@ -29,6 +29,16 @@ def is_about_tasks(name: str) -> bool:
     return name in ("ntasks", "ntasks-per-node", "tasks-per-node", "ntasks-per-gpu")
 
 
+def is_conditional(statement: Statement, command: Command) -> bool:
+    """Whether it is known in the pod alone if a command runs: ``[ -n "$A" ] || A=4``."""
+    if command.within or statement.function:
+        return True
+    if command.before not in ("&&", "||"):
+        return False
+    earlier = [other for other in statement.commands if other.start < command.start]
+    return not earlier or not all(map(assigned_by, earlier))  # to set a variable succeeds
+
+
 def assigned_by(command: Command) -> list[tuple[str, str]]:
     """The variables that a command sets for the shell, with their text."""
     if command.name == ":":  # : "${NAME:=text}"

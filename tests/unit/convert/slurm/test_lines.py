@@ -510,3 +510,150 @@ def test_what_is_unloaded_at_the_end_makes_no_setup_of_the_program() -> None:
     made = _convert("#SBATCH -n1", "module load a", "./a", "module unload a", "conda deactivate")
     assert "./a" in made.values["script"]
     assert "./a" not in made.values["setup"]
+
+
+def test_what_dies_with_the_shell_of_setup_stands_in_the_script() -> None:
+    """A trap is set where the program runs; what is exported is asked for once."""
+    rows = ('trap "rm -r x" EXIT', 'declare -x NOW="$(date)"', "declare -A MAP=([a]=1)")
+    made = _convert(*rows, "source a/bin/activate", "python a.py ${MAP[a]}")
+    assert "trap" not in made.values["setup"]
+    assert 'trap "rm -r x" EXIT\ndeclare -A MAP=([a]=1)' in made.values["script"]
+    assert "date" not in made.values["script"]
+
+
+def test_words_behind_the_script_are_given_to_setup_as_words() -> None:
+    """A function has words of its own, and a quote around them stays closed."""
+    rows = ('fail() { echo "FAIL: $@ !"; }', "SIZE=$1", "source a/bin/activate")
+    for step in ("python a.py $SIZE", f"{_TASKS}\nsrun python a.py $SIZE"):
+        text = "\n".join(("#!/bin/bash", *reversed(step.split("\n")[:-1]), *rows, step))
+        setup = job.convert(text.encode(), "job.sbatch", args=["a b"]).values["setup"]
+        assert "set -- 'a b'\n" in setup
+        assert "FAIL: $@ !" in setup
+        assert "SIZE=$1" in setup
+
+
+def test_bash_is_asked_for_wherever_a_command_of_its_own_stands() -> None:
+    """`source` behind `&&` is no command of sh's, as little as at the start of a line."""
+    assert _convert("module load a && source b/bin/activate", "python a.py").values["compat"]
+    assert "compat" not in _convert("module load source", "python a.py").values
+
+
+def test_a_batch_script_has_the_numbers_of_tasks_that_it_asks_for() -> None:
+    """Its pod has one process, which is told 1 where the script was told 12."""
+    made = _convert(
+        "#SBATCH -n 12 -c 2", "OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK ./a -n $SLURM_NTASKS"
+    )
+    assert made.values["env"] == {"SLURM_NTASKS": "12", "SLURM_CPUS_PER_TASK": "2"}
+    assert "export SLURM_NTASKS=12\n" in made.values["script"]
+    assert _verdict(made, "$SLURM_NTASKS").line == 3
+
+
+@pytest.mark.parametrize(
+    "test", ['[ "$A" = b ] &&', "[[ $A == b ]] &&", "(( A )) &&", '[ "$A" ] ||']
+)
+def test_what_a_test_decides_on_is_known_in_the_pod_alone(test: str) -> None:
+    """A variable that is set where a test holds is no constant, and its line ends where it does."""
+    made = _convert(_NODES, f"{test} export N=4", "srun torchrun --nproc_per_node $N a.py")
+    assert f"{test} export N=4\n" in made.values["setup"]
+    assert "procsPerNode" not in made.values
+    assert _verdict(made, "--nproc-per-node $N").line == 4
+    plain = _convert(_NODES, f"{test} N=4", "srun torchrun --nproc_per_node 4 a.py")
+    assert plain.values["procsPerNode"] == 4
+    assert f"{test} N=4\n" in plain.values["setup"]
+
+
+def test_a_number_of_tasks_that_does_not_divide_is_said_of_a_step_too() -> None:
+    """As of the directives; and one that the script itself sets is not Slurm's."""
+    made = _convert("#SBATCH -N 12", "srun -n 289 ./a")
+    assert "289 tasks" in _verdict(made, "srun --ntasks").why
+    rows = ('[ "$SLURM_NTASKS_PER_NODE" ] ||', "SLURM_NTASKS_PER_NODE=128")
+    with pytest.raises(InvalidValues, match="known where the script runs"):
+        _convert("#SBATCH -N 2", *rows, "N=$((2 * SLURM_NTASKS_PER_NODE))", "srun -n $N ./a")
+
+
+def test_a_line_before_a_folder_runs_where_the_script_starts() -> None:
+    """What reads no folder leaves `cd`, and the step's own, to workingDir."""
+    anywhere = ("X=/a", "mkdir -p $X/logs", "module load b", "conda activate c")
+    for cd, step in (("cd /data", "srun ./a"), ("true", "srun --chdir=/data ./a")):
+        assert _convert(_TASKS, *anywhere, cd, step).values["workingDir"] == "/data"
+        made = _convert(_TASKS, "mkdir -p logs", cd, step).values
+        assert "workingDir" not in made
+        assert made["setup"].endswith("cd /data\n")
+    alone = _convert("#SBATCH -n1", "cp a b", "srun --chdir=/data ./a")
+    assert "all of the script" in next(v.why for v in alone.verdicts if v.path == "srun --chdir")
+
+
+def test_a_file_that_slurm_was_asked_for_is_missed() -> None:
+    """What reads it has nothing to read."""
+    made = _convert(_TASKS, "scontrol show hostnames > hosts", "N=$(wc -l < hosts)", "srun ./a $N")
+    assert _verdict(made, "scontrol").outcome is Outcome.NOT_CARRIED
+    assert not _convert(_TASKS, "scontrol show job 1", "srun ./a").lost
+
+
+@pytest.mark.parametrize(
+    "row", ['[ a == "$B" ] && C=1', "A+=b", "A=${B:0:2}", "cp {a,b} /c", "export -f f", "shift 2"]
+)
+def test_lines_of_bash_are_left_to_bash(row: str) -> None:
+    """The shell of an image may be another one."""
+    assert _convert("#SBATCH -n1", row, "conda activate a", "python a.py").values["compat"]
+
+
+def test_the_cpus_of_a_task_are_slurms_where_ranks_are_others() -> None:
+    """Torchrun starts a rank for each GPU of a node, where the job has one task."""
+    rows = ("OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK", "srun torchrun --nproc_per_node=8 a.py")
+    made = _convert(_NODES + " -c 64", *rows)
+    assert made.values["env"] == {"SLURM_CPUS_PER_TASK": "64"}
+    assert _verdict(made, "$SLURM_CPUS_PER_TASK").line == 3
+    assert "env" not in _convert(_TASKS + " -c 8", *rows).values
+
+
+def test_the_node_in_an_address_is_the_pod_where_there_is_one() -> None:
+    """Also where another variable is made of it, and that alone is read."""
+    rows = (
+        "MASTER_NODE=$(scontrol show hostnames $SLURM_JOB_NODELIST)",
+        "A=http://$MASTER_NODE:80",
+    )
+    made = _convert("#SBATCH -n1", *rows, "python a.py $A").values["script"]
+    assert "MASTER_NODE=localhost\n" in made
+    assert "localhost" not in _convert("#SBATCH -n1", *rows, "python a.py").values["script"]
+
+
+@pytest.mark.parametrize("row", [': "${A:=/b}"', "readonly A=b", "read A < b"])
+def test_the_script_reads_what_setup_sets_in_any_way(row: str) -> None:
+    """The shell of setup ends before the script begins, and exports what it has set."""
+    made = _convert("#SBATCH -n1", row, "source $A/bin/activate", "python $A/a.py")
+    assert "set -a  #" in made.values["setup"]
+
+
+def test_a_job_that_eval_submits_is_said() -> None:
+    """Its words are a command as any other."""
+    assert "another job" in _convert("python a.py", 'eval "sbatch b.sh"').lost[0].why
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "wandb login 0123456789abcdef0123456789",
+        "HF_TOKEN=hf_0a1b2c3d4e a --x",
+        "a --token hf_0a1b2c",
+    ],
+)
+def test_a_secret_in_a_line_is_noted_with_its_line(row: str) -> None:
+    """All of a script can be read in the run's objects; what only names one is none."""
+    assert any(note.startswith("line 3 ") for note in _convert(_TASKS, row, "srun a").notes)
+    harmless = ("a --token $TOKEN", "TOKENIZER_PATH=abc12345678", "MAX_TOKENS=2_000_000_000")
+    assert not any("secret" in note for note in _convert(_TASKS, *harmless, "srun a").notes)
+
+
+@pytest.mark.parametrize(
+    ("row", "implementation"),
+    [
+        ("PATH=/opt/intel/impi/2021.3/bin:$PATH", "Intel"),
+        ("PATH=$HOME/mpich-4.1/bin:$PATH", "MPICH"),
+        ("PATH=/opt/openmpi/bin:$PATH", None),
+    ],
+)
+def test_an_mpi_is_known_by_its_path(row: str, implementation: str | None) -> None:
+    """A script may name its MPI in PATH alone."""
+    made = _convert("#SBATCH -N 2", f"export {row}", "mpirun ./a").values.get("mpi", {})
+    assert made.get("implementation") == implementation
