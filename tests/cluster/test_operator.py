@@ -165,6 +165,8 @@ def test_a_run_that_is_stuck_says_why(lab: Lab) -> None:
         "spec": {"hard": {"pods": "0"}},
     }
     lab.cluster.api("POST", lab.path("resourcequotas"), quota)
+    path = lab.path("resourcequotas", "few")
+    until(lambda: lab.cluster.api("GET", path)["status"].get("used"), "what is in use")
     lab.watch()
     lab.cluster.api("POST", lab.path(names.TRAINING_RUNS), training_run("demo"))
     lab.cluster.api("POST", lab.path("jobs"), release_job("demo"))

@@ -152,7 +152,7 @@ class Lab:
             status = self.status()
             return status if check(status) else None
 
-        status: RunStatus = until(look, expectation)
+        status: RunStatus = until(look, lambda: f"{expectation}: {self.status()}")
         return status
 
 
@@ -239,6 +239,9 @@ def test_a_quota_that_is_used_up(lab: Lab) -> None:
     """What is asked, used and missing is counted out, for the pods that are not there."""
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "compute"}}
     lab.create({**quota, "spec": {"hard": {"requests.nvidia.com/gpu": "12"}}})
+    # Before it has been counted, the API server may know of no limit yet.
+    path = lab.path("resourcequotas", "compute")
+    until(lambda: lab.cluster.api("GET", path)["status"].get("used"), "what is in use")
     asks = {"resources": {"limits": {"nvidia.com/gpu": "8"}}}
     lab.create(job(3, pod={"containers": [container(**asks)]}))
     sentence = (
