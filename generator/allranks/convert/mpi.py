@@ -34,6 +34,7 @@ _SPECS = "spec.mpiReplicaSpecs"
 _LAUNCHER: FieldPath = ("mpi", "launcher")
 _WORKER: FieldPath = ("mpi", "worker")
 _SSHD = "the chart starts sshd in the workers itself"
+_KEPT = "the chart keeps the workers' containers itself"
 _WAITS = "the launcher waits for its workers itself"
 _NOT_IN_A_TEMPLATE = (
     "it stands beside spec, where Kubernetes has dropped it: it never had an effect"
@@ -114,7 +115,7 @@ def convert(manifest: Manifest, _context: Context) -> Conversion:
     worker = pods.read(fields, dialect.worker, (dialect.main,))
     _templates(fields, launcher, worker)
     _command(fields, launcher, _context, has_workers=bool(worker.container))
-    _worker_command(fields, worker)
+    _worker_command(fields, worker, _KEPT if dialect.by_api else _SSHD)
     _size(fields, dialect, launcher, worker, is_seed=is_seed)
     _settings(fields, dialect)
     if is_seed:
@@ -185,8 +186,14 @@ def _command(fields: Fields, launcher: Pod, context: Context, *, has_workers: bo
         fields.say((*launcher.container, key), outcome, "command", why)
 
 
-def _worker_command(fields: Fields, worker: Pod) -> None:
-    """Say of what the workers run that the chart runs it: sshd, after a setup of theirs."""
+def _worker_command(fields: Fields, worker: Pod, why: str) -> None:
+    """Say of what the workers run that the chart runs it, after a setup of theirs.
+
+    Args:
+        fields: the object.
+        worker: the workers' template.
+        why: what the chart does where they do no more than wait for mpirun.
+    """
     if not worker.container or not worker.words:
         return
     words = [word for word in worker.words if word]
@@ -205,9 +212,9 @@ def _worker_command(fields: Fields, worker: Pod) -> None:
         if waits and others:
             fields.change(path, "what the workers do before they wait is setup", "setup")
         elif parsed and not others:
-            fields.change(path, _SSHD)
+            fields.change(path, why)
         else:
-            fields.leave(path, "workers run sshd alone, after setup")
+            fields.leave(path, "workers wait for mpirun alone, after setup")
 
 
 # What a worker runs to wait for mpirun, and what does nothing else.
