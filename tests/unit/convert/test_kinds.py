@@ -436,6 +436,36 @@ def test_a_volume_of_what_the_old_controller_made_is_said(
     assert "b-ssh" in str(conversion.values)
 
 
+AGENTS = [
+    (
+        'mpirun, -np, "2", -mca, plm_rsh_agent, "ssh -p 22 -i /k", ./a',
+        ["mpirun", "-np", "2", "./a"],
+    ),
+    (
+        "bash, -c, 'mpirun --mca plm_rsh_agent \"ssh -p 22\" -x A ./a; echo done'",
+        ["bash", "-c", "mpirun -x A ./a; echo done"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "command"), AGENTS)
+def test_the_way_to_the_workers_is_the_charts(words: str, command: list[str]) -> None:
+    """A launcher's own ssh has neither the key nor the port of the chart's sshd."""
+    text = (
+        "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: a}\nspec: "
+        "{mpiReplicaSpecs: {Launcher: {template: {spec: {containers: [{name: c, image: i, "
+        f"command: [{words}], env: [{{name: OMPI_MCA_plm_rsh_agent, value: ssh}}]}}]}}}}}}, "
+        "Worker: {template: {spec: {containers: [{name: c, image: i}]}}}}}"
+    )
+    conversion = text_as_jobs(text).conversions[0]
+    assert command == conversion.values["command"]
+    assert "agent" not in str(conversion.values)
+    above = "spec.mpiReplicaSpecs.Launcher.template.spec.containers[0]"
+    reasons = {verdict.path.partition("[0].")[2][:3]: verdict for verdict in conversion.verdicts}
+    for key in ("com", "env"):
+        assert "its own way to the workers" in reasons[key].why, above
+
+
 def test_workers_that_are_reached_by_the_api_have_no_sshd() -> None:
     """What is said of their command is what the chart does."""
     text = (
