@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from allranks import names
 from allranks.convert import commands
 from allranks.convert.verdicts import FieldPath, Fields, Named, Outcome, dotted
+from allranks.errors import InputError
 from allranks.k8s import fields as k8s
 from allranks.values.rules.names import is_reserved
 
@@ -179,7 +180,17 @@ def read(fields: Fields, path: FieldPath, main: Sequence[str] = ()) -> Pod:
         path: the template in it.
         main: names of the container that trains, the likeliest first; where there is none of them,
             it is the first container.
+
+    Raises:
+        InputError: its containers are a mapping, which no API server takes.
     """
+    containers: FieldPath = (*path, "spec", "containers")
+    if isinstance(fields.get(*containers), dict):
+        raise InputError(
+            "a pod takes a list of containers, and this is a mapping",
+            path=dotted(containers),
+            hint='begin the container with a dash: "- name: trainer"',
+        )
     reader = _Reader(fields, path, tuple(main))
     return reader.pod()
 
