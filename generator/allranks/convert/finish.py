@@ -43,6 +43,7 @@ def conversion(fields: Fields, *, queue: str = "", chart: str = "", name: str = 
     """
     name = nearest_name(name, names.HELM_RELEASE_NAME_MAX) if name else _name(fields)
     affinities.take_out(fields)
+    _share_devices(fields)
     settle(fields, chart or str(fields.values.get("workload") or ""), name)
     fields.values = _without_empty(fields.values)
     namespace = _namespace(fields)
@@ -57,6 +58,28 @@ def conversion(fields: Fields, *, queue: str = "", chart: str = "", name: str = 
         beside=tuple(fields.beside),
         origins=fields.origins,
     )
+
+
+# Devices with several cores each, of which a process may have one.
+_OF_CORES = ("aws.amazon.com/neuron", "aws.amazon.com/neurondevice")
+
+
+def _share_devices(fields: Fields) -> None:
+    """Ask for devices of several cores as for any other where more processes share them."""
+    values = fields.values
+    devices, processes = values.get("gpusPerNode"), values.get("procsPerNode")
+    resource = values.get("gpuResource")
+    if resource not in _OF_CORES or not isinstance(devices, int) or not isinstance(processes, int):
+        return
+    if processes <= devices:
+        return
+    del values["gpusPerNode"], values["gpuResource"]
+    to: FieldPath = ("resources", "perPod", "limits", resource)
+    fields.put(to, str(devices))
+    source = fields.origins.get(("gpuResource",))
+    if source:
+        fields.origins[to] = source
+        fields.say(source, Outcome.CARRIED, dotted(to))
 
 
 def settle(fields: Fields, chart: str, name: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from allranks.convert.verdicts import Outcome, Rule, carried, changed, dotted
+from allranks.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -144,3 +145,20 @@ def restart_policy(
     elif policy is not None:
         why = "a pod that fails is replaced so often, and no container is restarted"
         fields.change(path, why, "runPolicy.backoffLimit")
+
+
+def refuse_old(fields: Fields) -> None:
+    """Refuse an object of a version whose roles were a list.
+
+    Args:
+        fields: the object.
+
+    Raises:
+        InputError: it is one.
+    """
+    if isinstance(fields.get("spec", "replicaSpecs"), list):
+        raise InputError(
+            f"replicaSpecs is a list, as it was in kubeflow.org/v1alpha1 of {fields.text('kind')}",
+            path="spec.replicaSpecs",
+            hint="write the object as one of kubeflow.org/v1, where each role has a key of its own",
+        )

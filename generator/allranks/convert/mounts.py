@@ -7,7 +7,7 @@ taken out, and said.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from allranks.convert.verdicts import Outcome
 from allranks.k8s import fields as k8s
@@ -25,13 +25,23 @@ def checked(conversion: Conversion, source: Mapping[str, Any]) -> Conversion:
         conversion: the conversion; its values are changed.
         source: the object that was converted.
     """
+    gone = _take_out_volumes(conversion.values, _of_controller(source))
     shared = _volumes(k8s.mapping(conversion.values, "podTemplate", "spec"))
     missing: dict[str, None] = {}
     for spec in _pod_specs(conversion.values):
         missing |= dict.fromkeys(_take_out(spec, shared | _volumes(spec)))
     verdicts, notes = list(conversion.verdicts), list(conversion.notes)
+    for index, verdict in enumerate(verdicts):
+        owner = next((gone[item] for item in gone if _is_volume(source, verdict.keys, item)), "")
+        if owner:
+            why = f"{owner} was the old controller's, and is not there"
+            verdicts[index] = replace(verdict, outcome=Outcome.NOT_CARRIED, to="", why=why)
     for name in missing:
         why = f"there is no volume {name}: the old controller made it"
+        if name in gone:
+            why = f"the volume {name} is not there, as {gone[name]} is not"
+        elif name in _declared(source):
+            why = f"the volume {name} is not carried"
         paths = list(_mounts(source, name, ()))
         for index, verdict in enumerate(verdicts):
             if any(verdict.keys[: len(path)] == path for path in paths):
@@ -42,6 +52,60 @@ def checked(conversion: Conversion, source: Mapping[str, Any]) -> Conversion:
                 "made it"
             )
     return replace(conversion, verdicts=tuple(verdicts), notes=tuple(notes))
+
+
+def _of_controller(source: Mapping[str, Any]) -> set[str]:
+    """The Secrets and ConfigMaps that the old controller made for a job, by their names."""
+    name = k8s.text(source, "metadata", "name")
+    ends = _MADE.get((str(source.get("apiVersion")).partition("/")[0], str(source.get("kind"))), ())
+    return {f"{name}-{end}" for end in ends} if name else set()
+
+
+# What a controller calls the objects that it makes: the job's name, and this.
+_MADE = {
+    ("kubeflow.org", "MPIJob"): ("ssh", "config"),
+    ("batch.volcano.sh", "Job"): ("svc",),
+    ("trainer.kubeflow.org", "TrainJob"): ("mpi-ssh-auth", "mpi-hostfile"),
+}
+
+
+def _holder(volume: Any) -> str:
+    """The Secret or ConfigMap that a volume is made of; "" for none."""
+    return k8s.text(volume, "secret", "secretName") or k8s.text(volume, "configMap", "name")
+
+
+def _take_out_volumes(values: Any, made: set[str]) -> dict[str, str]:
+    """Take volumes of these objects out of the pods; the object of each, by the volume's name."""
+    gone: dict[str, str] = {}
+    for spec in _pod_specs(values) if made else ():
+        volumes = k8s.items(spec, "volumes")
+        gone |= {k8s.text(item, "name"): _holder(item) for item in volumes if _holder(item) in made}
+        if len(kept := [item for item in volumes if _holder(item) not in made]) < len(volumes):
+            cast("dict[str, Any]", spec)["volumes"] = kept
+    return gone
+
+
+def _is_volume(source: Any, keys: FieldPath, name: str) -> bool:
+    """Whether a path is of the volume of this name, or of what is below it."""
+    node = source
+    for depth, step in enumerate(keys):
+        if isinstance(node, list):
+            if not isinstance(step, int) or step >= len(node):
+                return False
+            node = node[step]
+            if keys[depth - 1] == "volumes":
+                return k8s.text(node, "name") == name
+        else:
+            node = k8s.mapping(node).get(str(step))
+    return False
+
+
+def _declared(node: Any) -> set[str]:
+    """The names of all volumes that a structure has."""
+    if isinstance(node, dict):
+        own = {k8s.text(item, "name") for item in k8s.items(node, "volumes")}
+        return own.union(*(_declared(value) for value in node.values()))
+    return set().union(*map(_declared, node)) if isinstance(node, list) else set()
 
 
 def _pod_specs(node: Any) -> Iterator[Mapping[str, Any]]:

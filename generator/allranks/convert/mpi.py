@@ -1,7 +1,8 @@
 """An MPIJob as values of the mpi chart: Kubeflow's v1 and v2beta1, and that of batch.test.bdap.com.
 
 v1 and the last reach their workers through the Kubernetes API, v2beta1 by ssh. The launcher's
-command stays as it is, because mpirun is called there as here.
+command stays as it is, because mpirun is called there as here; only an agent of its own, which has
+neither the chart's port nor its key, is taken out.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ _SPECS = "spec.mpiReplicaSpecs"
 _LAUNCHER: FieldPath = ("mpi", "launcher")
 _WORKER: FieldPath = ("mpi", "worker")
 _SSHD = "the chart starts sshd in the workers itself"
+_KEPT = "the chart keeps the workers' containers itself"
 _WAITS = "the launcher waits for its workers itself"
 _NOT_IN_A_TEMPLATE = (
     "it stands beside spec, where Kubernetes has dropped it: it never had an effect"
@@ -114,7 +116,9 @@ def convert(manifest: Manifest, _context: Context) -> Conversion:
     worker = pods.read(fields, dialect.worker, (dialect.main,))
     _templates(fields, launcher, worker)
     _command(fields, launcher, _context, has_workers=bool(worker.container))
-    _worker_command(fields, worker)
+    _worker_command(fields, worker, _KEPT if dialect.by_api else _SSHD)
+    for pod in (launcher, worker):
+        _agents_of_variables(fields, pod)
     _size(fields, dialect, launcher, worker, is_seed=is_seed)
     _settings(fields, dialect)
     if is_seed:
@@ -174,19 +178,59 @@ _OF_MPI = {commands.Runner.MPIRUN, commands.Runner.HOROVODRUN}
 def _command(fields: Fields, launcher: Pod, context: Context, *, has_workers: bool) -> None:
     own = jobs.command_of(fields, launcher, context)
     _refuse_deepspeed(own, launcher, has_workers=has_workers)
-    words, is_changed = commands.arriving(own, launcher.variables)
+    words, is_changed = commands.arriving(_without_agents(own), launcher.variables)
     source: FieldPath = (*launcher.container, "command" if launcher.command else "args")
     fields.put(("command",), list(words), source)
     if words[0].rpartition("/")[2] not in LAUNCHERS:
         fields.put(("mpi", "ownMpirun"), value=True)
-    why = "Kubernetes put $(NAME) in; a shell does it here" if is_changed else ""
+    reasons = ["Kubernetes put $(NAME) in; a shell does it here"] if is_changed else []
+    if _without_agents(own) != own:
+        reasons.append(_AGENT)
+    why = "; ".join(reasons)
     for key in ("command", "args"):
         outcome = Outcome.CHANGED if why else Outcome.CARRIED
         fields.say((*launcher.container, key), outcome, "command", why)
 
 
-def _worker_command(fields: Fields, worker: Pod) -> None:
-    """Say of what the workers run that the chart runs it: sshd, after a setup of theirs."""
+def _without_agents(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Words, or a script among them, in which mpirun is told of no program that reaches hosts."""
+    kept: list[str] = []
+    for word in words:
+        if len(kept) > 1 and _MCA.fullmatch(kept[-2]) and kept[-1] in _AGENTS:
+            del kept[-2:]
+        else:
+            kept.append(_AGENT_OPTION.sub("", word))
+    return tuple(kept)
+
+
+def _agents_of_variables(fields: Fields, pod: Pod) -> None:
+    """Leave out the variables by which mpirun is told of a program that reaches hosts."""
+    for index, entry in fields.items(*pod.container, "env") if pod.container else ():
+        name = str(entry.get("name")).partition("_MCA_")[2]
+        if name not in _AGENTS:
+            continue
+        fields.change((*pod.container, "env", index), _AGENT)
+        for holder in (fields.values, *fields.values.get("mpi", {}).values()):
+            if isinstance(holder, dict):
+                holder.get("env", {}).pop(entry["name"], None)
+
+
+_AGENT = "the chart has its own way to the workers: an agent of another name is left out"
+_AGENTS = ("plm_rsh_agent", "plm_ssh_agent", "pls_rsh_agent", "orte_rsh_agent")
+_MCA = re.compile(r"--?g?mca|--?prtemca")
+_AGENT_OPTION = re.compile(
+    rf"(?:{_MCA.pattern})\s+(?:{'|'.join(_AGENTS)})\s+(?:\"[^\"]*\"|'[^']*'|\S+)[ \t]?"
+)
+
+
+def _worker_command(fields: Fields, worker: Pod, why: str) -> None:
+    """Say of what the workers run that the chart runs it, after a setup of theirs.
+
+    Args:
+        fields: the object.
+        worker: the workers' template.
+        why: what the chart does where they do no more than wait for mpirun.
+    """
     if not worker.container or not worker.words:
         return
     words = [word for word in worker.words if word]
@@ -205,9 +249,9 @@ def _worker_command(fields: Fields, worker: Pod) -> None:
         if waits and others:
             fields.change(path, "what the workers do before they wait is setup", "setup")
         elif parsed and not others:
-            fields.change(path, _SSHD)
+            fields.change(path, why)
         else:
-            fields.leave(path, "workers run sshd alone, after setup")
+            fields.leave(path, "workers wait for mpirun alone, after setup")
 
 
 # What a worker runs to wait for mpirun, and what does nothing else.

@@ -5,12 +5,14 @@ It is longer than most: a pod has as many fields as it has, and each is read her
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from allranks import names
 from allranks.convert import commands
 from allranks.convert.verdicts import FieldPath, Fields, Named, Outcome, dotted
+from allranks.errors import InputError
 from allranks.k8s import fields as k8s
 from allranks.values.rules.names import is_reserved
 
@@ -178,7 +180,17 @@ def read(fields: Fields, path: FieldPath, main: Sequence[str] = ()) -> Pod:
         path: the template in it.
         main: names of the container that trains, the likeliest first; where there is none of them,
             it is the first container.
+
+    Raises:
+        InputError: its containers are a mapping, which no API server takes.
     """
+    containers: FieldPath = (*path, "spec", "containers")
+    if isinstance(fields.get(*containers), dict):
+        raise InputError(
+            "a pod takes a list of containers, and this is a mapping",
+            path=dotted(containers),
+            hint='begin the container with a dash: "- name: trainer"',
+        )
     reader = _Reader(fields, path, tuple(main))
     return reader.pod()
 
@@ -488,8 +500,8 @@ class _Reader:
         amount: Any,
         amounts: Mapping[str, Mapping[str, Any]],
     ) -> None:
-        text = _quantity(amount)
         is_device = "/" in name
+        text = _devices(amount) if is_device else _quantity(amount)
         if is_device and kind == "requests":
             if name in amounts["limits"]:
                 self._fields.say(here, Outcome.CARRIED, f"resources.perPod.limits.{name}")
@@ -619,6 +631,18 @@ def _quantity(amount: Any) -> str:
         text = f"{amount:.9f}".rstrip("0").rstrip(".")
         return text or "0"
     return _text(amount).strip()
+
+
+def _devices(amount: Any) -> str:
+    """A number of devices in digits: to Kubernetes, 1k are a thousand."""
+    text = _quantity(amount)
+    match = _THOUSANDS.fullmatch(text)
+    return match[1] + "0" * _ZEROS[match[2]] if match else text
+
+
+# So many zeros stand in for the end of a quantity.
+_ZEROS = {"k": 3, "e3": 3, "E3": 3, "M": 6, "e6": 6, "E6": 6}
+_THOUSANDS = re.compile(r"([0-9]{1,9})(k|M|[eE][36])")
 
 
 def _text(value: Any) -> str:

@@ -22,6 +22,8 @@ from allranks.errors import InputError
 from allranks.humanize import plural
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from allranks.convert.pods import Pod
     from allranks.convert.registry import Context, Manifest
     from allranks.convert.verdicts import FieldPath
@@ -103,6 +105,7 @@ def _roles(fields: Fields) -> list[str]:
     roles = [role for role in ("Master", "Worker") if isinstance(specs.get(role), dict)]
     roles = [role for role in roles if fields.number(*_path(role), "replicas") != 0] or roles
     if not roles:
+        kubeflow.refuse_old(fields)
         raise InputError(
             f"the {KIND} has neither a Master nor a Worker",
             path=_SPECS,
@@ -124,13 +127,37 @@ def _same(fields: Fields, others: dict[str, Pod], pod: Pod) -> None:
     """Say of the templates that are not taken where they differ."""
     own = {piece.to: piece.value for piece in pod.pieces}
     for other in others.values():
-        differing = {piece.source for piece in other.pieces if own.get(piece.to) != piece.value}
+        differing = _differing(other, own)
         for piece in other.pieces:
             if piece.source in differing:
                 fields.leave(piece.source, _UNLIKE)
             else:
                 fields.say(piece.source, Outcome.CARRIED, "as the workers'")
         _same_words(fields, other, pod)
+
+
+def _differing(other: Pod, own: Mapping[FieldPath, Any]) -> set[FieldPath]:
+    """The fields of a template that the one that is taken has otherwise, or has not.
+
+    Args:
+        other: the template.
+        own: what the other template has, by its place among the values.
+    """
+    sources: dict[FieldPath, list[FieldPath]] = {}
+    for piece in other.pieces:
+        sources.setdefault(piece.to, []).append(piece.source)
+    differing: set[FieldPath] = set()
+    for piece in other.pieces:
+        here, kept = sources[piece.to], own.get(piece.to)
+        if kept == piece.value:
+            continue
+        fewer: set[FieldPath] = set()
+        if isinstance(piece.value, list) and isinstance(kept, list):
+            # A list's items have a verdict each; where none is missing, the whole list differs.
+            pairs = zip(here, piece.value, strict=False)
+            fewer = {source for source, item in pairs if item not in kept}
+        differing |= fewer or set(here)
+    return differing
 
 
 def _same_words(fields: Fields, other: Pod, pod: Pod) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import commands, jobs, pods
+from allranks.convert import commands, jobs, kubeflow, pods
 from allranks.convert.verdicts import Outcome, dotted
 from allranks.errors import InputError
 
@@ -166,6 +166,7 @@ def refuse_without(fields: Fields, roles: Sequence[Role], path: str, kinds: str)
         InputError: there is none.
     """
     if not roles:
+        kubeflow.refuse_old(fields)
         raise InputError(
             f"the {fields.text('kind')} has no {kinds} with pods",
             path=path,

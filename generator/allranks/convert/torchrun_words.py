@@ -192,7 +192,9 @@ def _value(name: str, text: str, env: Mapping[str, str]) -> Any:
         except ValueError:
             return None
     if name == "rdzv-conf":
-        return dict(pair.split("=", 1) for pair in text.split(",") if "=" in pair)
+        pairs = dict(pair.split("=", 1) for pair in text.split(",") if "=" in pair)
+        pairs.pop("is_host", None)  # who keeps the rendezvous, which the chart says itself
+        return pairs
     return None if "$" in text or "`" in text else text
 
 

@@ -38,7 +38,7 @@ TORCHRUN = [
         {"rdzvBackend": "etcd", "rdzvEndpoint": "etcd:2379", "maxRestarts": 0},
     ),
     (
-        ["torchrun", "--rdzv-conf", "join_timeout=900,x=y", "t.py"],
+        ["torchrun", "--rdzv-conf", "join_timeout=900,is_host=$(a b),x=y", "t.py"],
         ["python3", "-u", "t.py"],
         {"rdzvConf": {"join_timeout": "900", "x": "y"}, "maxRestarts": 0},
     ),

@@ -399,6 +399,102 @@ def test_mounts_of_the_old_operator_are_left_out() -> None:
     )
 
 
+OF_CONTROLLERS = [
+    (
+        "kubeflow.org/v2beta1\nkind: MPIJob",
+        "{mpiReplicaSpecs: {Launcher: {template: {spec: TEMPLATE}}}}",
+        ("secret: {secretName: a-ssh}", "configMap: {name: a-config}"),
+    ),
+    (
+        "batch.volcano.sh/v1alpha1\nkind: Job",
+        "{tasks: [{name: w, template: {spec: TEMPLATE}}]}",
+        ("configMap: {name: a-svc}",),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "source"),
+    [(kind, spec, source) for kind, spec, sources in OF_CONTROLLERS for source in sources],
+)
+def test_a_volume_of_what_the_old_controller_made_is_said(
+    kind: str, spec: str, source: str
+) -> None:
+    """Its object is not there, and a pod that mounts it would wait for it for ever."""
+    template = (
+        "{containers: [{name: c, image: i, command: [mpirun, ./a], volumeMounts: "
+        "[{name: v, mountPath: /v}, {name: w, mountPath: /w}]}], "
+        f"volumes: [{{name: v, {source}}}, {{name: w, secret: {{secretName: b-ssh}}}}]}}"
+    )
+    text = f"apiVersion: {kind}\nmetadata: {{name: a}}\nspec: {spec.replace('TEMPLATE', template)}"
+    conversion = text_as_jobs(text).conversions[0]
+    own = source.split("{")[1].partition(":")[2].strip(" }")
+    reasons = {verdict.why for verdict in conversion.lost if ".volumes[0]." in verdict.path}
+    assert {f"{own} was the old controller's, and is not there"} == reasons
+    assert any(".volumeMounts[0]." in verdict.path for verdict in conversion.lost)
+    assert f"'name': '{own}'" not in str(conversion.values)
+    assert "b-ssh" in str(conversion.values)
+
+
+AGENTS = [
+    (
+        'mpirun, -np, "2", -mca, plm_rsh_agent, "ssh -p 22 -i /k", ./a',
+        ["mpirun", "-np", "2", "./a"],
+    ),
+    (
+        "bash, -c, 'mpirun --mca plm_rsh_agent \"ssh -p 22\" -x A ./a; echo done'",
+        ["bash", "-c", "mpirun -x A ./a; echo done"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "command"), AGENTS)
+def test_the_way_to_the_workers_is_the_charts(words: str, command: list[str]) -> None:
+    """A launcher's own ssh has neither the key nor the port of the chart's sshd."""
+    text = (
+        "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: a}\nspec: "
+        "{mpiReplicaSpecs: {Launcher: {template: {spec: {containers: [{name: c, image: i, "
+        f"command: [{words}], env: [{{name: OMPI_MCA_plm_rsh_agent, value: ssh}}]}}]}}}}}}, "
+        "Worker: {template: {spec: {containers: [{name: c, image: i}]}}}}}"
+    )
+    conversion = text_as_jobs(text).conversions[0]
+    assert command == conversion.values["command"]
+    assert "agent" not in str(conversion.values)
+    above = "spec.mpiReplicaSpecs.Launcher.template.spec.containers[0]"
+    reasons = {verdict.path.partition("[0].")[2][:3]: verdict for verdict in conversion.verdicts}
+    for key in ("com", "env"):
+        assert "its own way to the workers" in reasons[key].why, above
+
+
+def test_workers_that_are_reached_by_the_api_have_no_sshd() -> None:
+    """What is said of their command is what the chart does."""
+    text = (
+        "apiVersion: kubeflow.org/v1\nkind: MPIJob\nmetadata: {name: a}\nspec: {mpiReplicaSpecs: "
+        "{Launcher: {template: {spec: {containers: [{name: c, image: i, command: [mpirun, a]}]}}}, "
+        "Worker: {template: {spec: {containers: [{name: c, image: i, command: [sleep, inf]}]}}}}}"
+    )
+    verdicts = text_as_jobs(text).conversions[0].verdicts
+    reasons = {
+        verdict.why for verdict in verdicts if "Worker" in verdict.path and "comm" in verdict.path
+    }
+    assert "the chart keeps the workers' containers itself" in reasons
+    assert not any("sshd" in why for why in reasons)
+
+
+OLD = [
+    ("TFJob", "replicaSpecs: [{replicas: 1, tfReplicaType: MASTER}]"),
+    ("PyTorchJob", "replicaSpecs: [{replicas: 1, replicaType: MASTER}]"),
+]
+
+
+@pytest.mark.parametrize(("kind", "spec"), OLD)
+def test_roles_in_a_list_are_of_a_version_that_is_gone(kind: str, spec: str) -> None:
+    """The object is whole, so that the reason is its version, and not a role that is not there."""
+    head = f"apiVersion: kubeflow.org/v1alpha1\nkind: {kind}\nmetadata: {{name: a}}\n"
+    with pytest.raises(InputError, match="replicaSpecs is a list"):
+        text_as_jobs(f"{head}spec: {{{spec}}}")
+
+
 @pytest.mark.parametrize(
     ("chief", "worker", "limit", "is_lost"),
     [

@@ -213,6 +213,13 @@ def test_a_limit_that_its_pods_exceed_is_left_out_alone() -> None:
     assert 3 == conversion.values["nodes"]
 
 
+def test_containers_that_are_a_mapping_are_refused() -> None:
+    """The dash that is missing is the reason, and not a role without pods."""
+    problem = converted.refusal(WORKERS.replace("containers: [", "containers: ").replace("}]", "}"))
+    assert "takes a list of containers" in problem.message
+    assert problem.path.endswith("template.spec.containers")
+
+
 def test_a_queue_whose_containers_are_no_list() -> None:
     """What cannot be read is lost, and nothing breaks."""
     text = "apiVersion: torchrun.ai/v1alpha1\nkind: TorchrunQueue\nmetadata: {name: q}\n"

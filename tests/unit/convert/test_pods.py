@@ -110,12 +110,24 @@ def test_gpus_of_all_vendors(resources: Any, expected: tuple[int | None, str | N
 
 def test_amounts_are_text_and_devices_are_limits() -> None:
     """A fraction keeps its digits, and a device that is only requested becomes a limit."""
-    resources = {"requests": {"cpu": 0.5, "memory": "1Gi", "rdma/hca": 1}, "limits": {"cpu": 2}}
-    conversion = convert(container={"resources": resources})
+    requests = {"cpu": 0.5, "memory": "1Gi", "rdma/hca": 1, "rdma/ib": "1k", "x.io/y": "2e3"}
+    conversion = convert(container={"resources": {"requests": requests, "limits": {"cpu": 2}}})
     assert {
         "requests": {"cpu": "0.5", "memory": "1Gi"},
-        "limits": {"cpu": "2", "rdma/hca": "1"},
+        "limits": {"cpu": "2", "rdma/hca": "1", "rdma/ib": "1000", "x.io/y": "2000"},
     } == conversion.values["resources"]["perPod"]
+
+
+def test_processes_share_the_cores_of_a_neuron_device() -> None:
+    """A device of Neuron has several cores, so that it may have more ranks than devices."""
+    limits = {"cpu": 2, "aws.amazon.com/neuron": 16}
+    command = ["torchrun", "--nproc_per_node=32", "t.py"]
+    conversion = convert(container={"command": command, "resources": {"limits": limits}})
+    values = conversion.values
+    assert [] == lost(conversion)
+    assert 32 == values["procsPerNode"]
+    assert {"cpu": "2", "aws.amazon.com/neuron": "16"} == values["resources"]["perPod"]["limits"]
+    assert not {"gpusPerNode", "gpuResource"} & set(values)
 
 
 def test_what_no_chart_takes_is_said() -> None:

@@ -105,6 +105,26 @@ def test_a_master_of_its_own_is_said() -> None:
     )
 
 
+def test_of_a_list_only_what_the_workers_have_not_is_lost() -> None:
+    """A master that mounts one volume more keeps the others; an order of its own is said."""
+    mounts = [{"name": name, "mountPath": f"/{name}"} for name in "abc"]
+    volumes = [{"name": name, "emptyDir": {}} for name in "abc"]
+
+    def of_master(*kept: int) -> list[str]:
+        source = job({"command": ["a"]}, Master={}, Worker={})
+        for role, items in (("Master", kept), ("Worker", (0, 2))):
+            own = {"name": "c", "image": "x:1", "command": ["a"]}
+            own["volumeMounts"] = [mounts[index] for index in items]
+            spec = {"containers": [own], "volumes": volumes}
+            source["spec"]["pytorchReplicaSpecs"][role]["template"] = {"spec": spec}
+        return list(lost(pytorch.convert(source, Context())))
+
+    above = "spec.pytorchReplicaSpecs.Master.template.spec.containers[0].volumeMounts"
+    keys = ("name", "mountPath")
+    assert [f"{above}[1].{key}" for key in keys] == of_master(0, 1, 2)
+    assert [f"{above}[{index}].{key}" for index in (0, 1) for key in keys] == of_master(2, 0)
+
+
 def test_an_elastic_job_is_a_range() -> None:
     """Least and most workers are torchrun's own range; one size is none."""
     policy = {"minReplicas": 1, "maxReplicas": 4, "rdzvBackend": "c10d", "rdzvPort": 1234}
