@@ -276,7 +276,7 @@ def test_a_key_of_a_section_does_not_become_one_of_the_job(
 
 @pytest.mark.parametrize(
     ("text", "nearest"),
-    [("SIGKILL", ""), ("SIGTERM", ""), ("SIGUSR", "SIGUSR1"), ("sigio", "SIGIO")],
+    [("SIGKILL", ""), ("SIGTERM", ""), ("SIGCNT", "SIGCONT"), ("sigio", "SIGIO")],
 )
 def test_what_all_choices_begin_with_makes_none_of_them_near(text: str, nearest: str) -> None:
     """A signal that may not be given is not like another because both are signals."""
