@@ -109,7 +109,7 @@ def last_output(state, began):
 
 
 def watch(seconds, hosts, state, say):
-    """Look until the ranks stand still; the sentence on it."""
+    """Look until the ranks stand still; the sentence on it, and whether any of them says so."""
     pause = min(max(seconds / stall.LOOKS, 1.0), stall.LOOK_MOST)
     began, quiet = time.time(), stall.Quiet(time.time())
     while True:
@@ -127,14 +127,14 @@ def watch(seconds, hosts, state, say):
 
 
 def sentence(answers, seconds, lasted, say):
-    """Say where each rank is, and return who keeps the others."""
+    """Say where each rank is; who keeps the others, and whether any rank has answered."""
     reports = []
     for node, (pod, views) in enumerate(answers):
         places = {view.rank: view.at for view in views}
         reports.append(stall.report(pod, node, views, places, lasted))
         for line in stall.lines(reports[-1]):
             say(line)
-    return stall.verdict(reports, seconds)[3]
+    return stall.verdict(reports, seconds)[3], stall.is_known(reports)
 
 
 def say(text):
@@ -150,7 +150,7 @@ def main(argv):
     state = Path(os.environ["ALLRANKS_STATE"])
     names = (state / "hostlist").read_text(encoding="utf-8").split()
     try:
-        words = watch(int(argv[1]), Hosts(names, os.environ), state, say)
+        words, is_known = watch(int(argv[1]), Hosts(names, os.environ), state, say)
     except Exception as error:  # noqa: BLE001 - whatever it is, the training goes on
         say("nobody looks for a standstill any more: %r" % error)
         return 1
@@ -158,7 +158,10 @@ def main(argv):
     say(stall.progress_line(words))
     pod = os.environ.get("POD_NAME") or os.environ.get("HOSTNAME", "")
     stall.Reports(os.environ, pod, say).keep(words, [])
-    (state / "stalled").write_text(words + "\n", encoding="utf-8")
+    if is_known:
+        (state / "stalled").write_text(words + "\n", encoding="utf-8")
+    elif os.environ.get("ALLRANKS_STALL_ENDS") == "1":
+        say(stall.NOT_ENDED)
     return 0
 
 

@@ -34,6 +34,7 @@ IDLE_CORES = 0.02
 NODES_MAX = 4096
 KEEP_SECONDS = 10.0  # for storage to take a report
 SENTENCE_MAX = 200  # characters of a line of progress
+NOT_ENDED = "no rank can be asked what it does, so that it is not ended (runPolicy.onStall)"
 STORE_ERRORS = (RuntimeError, ValueError, OSError, LookupError)
 
 
@@ -92,7 +93,8 @@ class Eyes:
         moving = {} if closely else self._moving(deadline)
         if moving and len(moving) == len(self._ranks):
             return list(moving.values())
-        self._ranks = self._why.ranks(self._why.processes())
+        living = self._why.processes()
+        self._ranks = self._why.ranks(living)
         asked = []
         for rank, process in self._ranks.items():
             if rank in moving:
@@ -100,7 +102,8 @@ class Eyes:
             try:
                 armed = self._why.Armed.of(process)
                 is_asked = armed is not None and armed.ask_flight()
-                asked.append((rank, process.pid, armed if is_asked else None, process.seconds()))
+                used = process.seconds() + self._used_below(living, process)
+                asked.append((rank, process.pid, armed if is_asked else None, used))
             except (OSError, ValueError, IndexError):
                 continue  # it has just ended
         views = list(moving.values())
@@ -109,6 +112,14 @@ class Eyes:
             waits_in = self._why.waited_for(groups)
             views.append(RankView(rank, pid, groups, used, waits_in=waits_in))
         return views
+
+    def _used_below(self, living, process):
+        """The processor time of what a rank has started, such as its loaders of data."""
+        used = 0.0
+        for other in self._why.below(living, process):
+            with contextlib.suppress(OSError, ValueError, IndexError):  # it has just ended
+                used += other.seconds()
+        return used
 
     def _moving(self, deadline):
         """The ranks that have entered a collective since the look before, of those known then."""
@@ -188,6 +199,12 @@ def report(pod, node, views, places, quiet):
         for view in views
     ]
     return {"pod": pod, "node": node, "quiet": round(quiet), "ranks": ranks}
+
+
+def is_known(reports):
+    """Whether any rank has said what it does: of ranks that nobody can ask, none may be ended."""
+    ranks = [rank for pod in reports for rank in pod["ranks"]]
+    return any(rank["numbers"] is not None or rank["at"] for rank in ranks)
 
 
 def verdict(reports, seconds):
@@ -439,13 +456,17 @@ class Watcher:
         deadline = self._patience()
         while board.count() < attempt.nodes and time.monotonic() < deadline:
             time.sleep(0.2)
-        rank, pod, node, sentence = verdict(board.reports(attempt.nodes) or [own], self.seconds)
+        reports = board.reports(attempt.nodes) or [own]
+        rank, pod, node, sentence = verdict(reports, self.seconds)
         self.say(sentence)
         self.say(progress_line(sentence))
         self._is_said = True
         self.record(sentence)
         self.reports.keep(sentence, self.eyes.seen)
         if not self.ends:
+            return
+        if not is_known(reports):
+            self.say(NOT_ENDED)
             return
         self.say("ending this attempt with exit code %d (runPolicy.onStall)" % EXIT_STALLED)
         entry = {"rank": rank, "code": EXIT_STALLED, "pod": pod, "node": node}

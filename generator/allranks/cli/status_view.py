@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.cli.console import clean
+from allranks.cli.console import clean, one_line
 from allranks.diagnosis import log_lines
 from allranks.errors import EXIT_FAILED, EXIT_OK
 from allranks.humanize import list_some, plural, span
@@ -68,7 +68,7 @@ def _training(status: RunStatus) -> Iterator[str]:
     """The lines about the training itself: how far it is, a standstill, and slow ranks."""
     if status.progress is None:
         return
-    words = progress_words(status.progress, killed=was_killed(status))
+    words = progress_words(status.progress, killed=was_killed(status), finished=status.finished)
     if words:
         yield f"  progress: {'; '.join(words)}"
     if status.finished:
@@ -230,17 +230,22 @@ def was_killed(status: RunStatus) -> bool:
     return status.finished and _KILLED in codes
 
 
-def progress_words(report: Mapping[str, Any], *, killed: bool = False) -> list[str]:
+def progress_words(
+    report: Mapping[str, Any], *, killed: bool = False, finished: bool = False
+) -> list[str]:
     """Return how far the training is, its metrics, and its last checkpoint, in that order.
 
     Args:
         report: what it said last.
         killed: whether it was killed after that.
+        finished: whether it has ended, so that no time is left.
     """
     words = [str(report["text"])] if report.get("text") else []
+    if finished and words and report.get("eta") is not None:
+        words = [words[0].removesuffix(progress.time_left(report["eta"]))]
     metrics = report.get("metrics") or {}
     if metrics:
-        words.append(", ".join(f"{name} {value:.4g}" for name, value in metrics.items()))
+        words.append(", ".join(f"{one_line(name)} {value:.4g}" for name, value in metrics.items()))
     saved, stopping, step = report.get("saved"), report.get("stopping"), report.get("step")
     if killed and (saved is None or (isinstance(step, int) and saved < step)):
         words += [] if saved is None else [f"saved at step {saved}"]

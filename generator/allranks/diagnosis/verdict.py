@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _PATIENCE_SECONDS, _PATIENCE_FACTOR = 5.0, 3.0
 _STILL = 0.05  # cores, below which a rank does nothing
 _SHOWN = 3
+# The reason where no pod could be asked: nobody knows then whether a run stands still.
+NOT_ASKED = "podsNotAsked"
 _DEFAULT_GROUP = "0"
 _NCCL, _TIMING = "nccl", "TORCH_NCCL_ENABLE_TIMING"
 # Functions of the kernel, by how their names begin, and what a thread that is in them does.
@@ -214,6 +216,18 @@ def _of_groups(
     )
 
 
+def _could_not_be_asked(silent: Mapping[str, str]) -> str:
+    """The sentence on pods that have said nothing; a reason that many have is told once."""
+    by_reason: dict[str, list[str]] = {}
+    for pod, why in silent.items():
+        by_reason.setdefault(why.replace(pod, "POD"), []).append(pod)
+    reasons = [
+        f"{list_some(pods)}: {silent[pods[0]] if len(pods) == 1 else why}"
+        for why, pods in by_reason.items()
+    ]
+    return f"{plural(len(silent), 'pod')} could not be asked: {list_some(reasons, _SHOWN, '; ')}"
+
+
 def _find(
     ranks: Sequence[Rank],
     waits: Sequence[Wait],
@@ -222,9 +236,9 @@ def _find(
     unknown: frozenset[int],
 ) -> _Finding:
     if not ranks:
-        reason = list_some([f"{pod}: {why}" for pod, why in silent.items()], _SHOWN, "; ")
-        words = "no rank runs in its pods" + (f" ({reason})" if reason else "")
-        return _Finding(State.UNKNOWN, "noRanks", words)
+        if silent:
+            return _Finding(State.UNKNOWN, NOT_ASKED, _could_not_be_asked(silent))
+        return _Finding(State.UNKNOWN, "noRanks", "no rank runs in its pods")
     by_number = {rank.number: rank for rank in ranks}
     finding = _lost(ranks, waits, homes, unknown) or _frozen(ranks, waits)
     if finding is not None:

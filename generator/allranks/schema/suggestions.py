@@ -14,6 +14,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
+from os.path import commonprefix
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
@@ -89,9 +90,15 @@ def nearest(text: str, choices: list[str]) -> str:
         return folded[_fold(text)]
     if len(text) > _LONGEST:
         return ""
-    matches = difflib.get_close_matches(_fold(text), list(folded), n=1, cutoff=_ROUGH)
+    # What all of them begin with says nothing: SIGKILL is no SIGIO.
+    shared = commonprefix(list(folded)) if len(folded) > 1 else ""  # noqa: RUF071 - no paths
+    if not _fold(text).startswith(shared):
+        shared = ""
+    rests = {choice.removeprefix(shared): choice for choice in folded}
+    rest = _fold(text).removeprefix(shared)
+    matches = difflib.get_close_matches(rest, list(rests), n=1, cutoff=_ROUGH)
     if matches:
-        return folded[matches[0]]
+        return folded[rests[matches[0]]]
     # A word that was cut short: `max` of `maximize`.
     longer = [word for word in folded if len(_fold(text)) >= _CUT and word.startswith(_fold(text))]
     return folded[longer[0]] if len(longer) == 1 else ""

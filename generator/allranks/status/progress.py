@@ -171,9 +171,14 @@ def _of_object(report: Mapping[Any, Any]) -> dict[str, Any] | None:
         if percent is not None:
             words = f"{words} ({_percent_text(percent)})" if words else _percent_text(percent)
         eta = fields.get("eta")
-        if words and _is_number(eta) and eta >= 0:
-            words += f", {span(eta)} left"
+        if words:
+            words += time_left(eta)
     return {**fields, "text": words} if words else (fields or None)
+
+
+def time_left(eta: Any) -> str:
+    """The end of a report's text, with the seconds that are left; "" where they are none."""
+    return f", {span(eta)} left" if _is_number(eta) and eta >= 0 else ""
 
 
 def _count(fields: Mapping[str, Any]) -> tuple[str, Any, Any]:

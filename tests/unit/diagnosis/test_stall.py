@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.modules import CHARTS, load
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -177,6 +179,47 @@ def test_a_frozen_rank_is_ended_with_the_others(stall: Any) -> None:
     assert 1 == store["allranks/stalls"]
 
 
+def test_ranks_that_nobody_can_ask_are_reported_and_not_ended(stall: Any) -> None:
+    """A step may take longer than the limit, without a line: that they stand still is a guess."""
+    lines: list[str] = []
+    with subprocess.Popen(["sleep", "600"]) as rank:
+        view = stall.RankView(0, rank.pid, None, 0.0)
+        eyes = SimpleNamespace(look=lambda: [view], places=lambda: {0: ""}, seen=[])
+        board = SimpleNamespace(store=_Store())
+        attempt = SimpleNamespace(board=board, node=0, nodes=1, pod="big-0")
+        watcher = stall.Watcher(
+            600,
+            ends=True,
+            eyes=eyes,
+            output=None,
+            say=lines.append,
+            record=lambda _: None,
+            reports=stall.Reports({}, "big-0", None),
+        )
+        quiet = stall.Quiet(0.0)
+        quiet.idles = True
+        assert watcher._judge(attempt, quiet, [view], 601.0)
+        assert stall.NOT_ENDED == lines[-1]
+        assert rank.poll() is None
+        rank.kill()
+    assert "allranks/stall-ended" not in board.store
+
+
+def test_a_rank_computes_where_what_it_has_started_does(
+    stall: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may wait for its loaders of data."""
+    monkeypatch.setenv("ALLRANKS_POD_UID", "computes-below")
+    with subprocess.Popen(
+        ["sh", "-c", "while :; do :; done & wait"],
+        env={**os.environ, "RANK": "0", "LOCAL_RANK": "0"},
+        start_new_session=True,
+    ) as rank:
+        eyes = stall.Eyes(_WHY)
+        until(lambda: [view.used > 0.2 for view in eyes.look()] == [True], "what the child uses")
+        os.killpg(rank.pid, signal.SIGKILL)
+
+
 class _Hosts:
     """Hosts of an MPI job that answer what each tells of its ranks (standstill.Hosts)."""
 
@@ -205,7 +248,8 @@ def test_ranks_of_mpi_stand_still_where_their_hosts_say_so(standstill: Any, tmp_
 
     hosts = _Hosts(standstill, {"run-worker-0": [rank(0, 7)], "run-worker-1": [rank(1, 6)]})
     lines: list[str] = []
-    sentence = standstill.watch(1, hosts, tmp_path, lines.append)
+    sentence, is_known = standstill.watch(1, hosts, tmp_path, lines.append)
+    assert is_known
     assert sentence.startswith("no progress for 1 s: rank 1 (pod run-worker-1) has not entered")
     assert "all_reduce #7; it is at train.py:1 in step; 1 rank waits" in sentence
     assert [

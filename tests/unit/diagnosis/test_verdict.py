@@ -182,6 +182,11 @@ def test_an_answer_that_is_none_is_no_error() -> None:
     assert pod is not None
     assert State.UNKNOWN is diagnose([pod], {}, {}).state
     assert "no rank runs in its pods" == diagnose([], {}, {}).sentence
+    silent = {f"big-{n}": f"the server forbids exec into big-{n}" for n in range(3)} | {"a": "x"}
+    assert (
+        "4 pods could not be asked: big-0, big-1, big-2: the server forbids exec into POD; a: x"
+        == diagnose([], silent, {}).sentence
+    )
 
 
 def test_the_rank_of_two_thousand_is_named() -> None:

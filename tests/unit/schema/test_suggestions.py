@@ -272,3 +272,13 @@ def test_a_key_of_a_section_does_not_become_one_of_the_job(
     else:
         assert not key or key[: len(steps) - 1] == steps[:-1]
     assert not getattr(fix, "is_safe", False) or path == "mpi.worker.replicas"
+
+
+@pytest.mark.parametrize(
+    ("text", "nearest"),
+    [("SIGKILL", ""), ("SIGTERM", ""), ("SIGCNT", "SIGCONT"), ("sigio", "SIGIO")],
+)
+def test_what_all_choices_begin_with_makes_none_of_them_near(text: str, nearest: str) -> None:
+    """A signal that may not be given is not like another because both are signals."""
+    signals = ["SIGUSR1", "SIGUSR2", "SIGWINCH", "SIGURG", "SIGCONT", "SIGIO"]
+    assert nearest == suggestions.nearest(text, signals)

@@ -153,6 +153,16 @@ def test_what_was_killed_is_said_to_be_saved_or_not(
     assert not status_view.was_killed(RunStatus("demo", "lab", Phase.RUNNING, pods=(pod,)))
 
 
+def test_what_has_ended_has_no_time_left_and_a_name_is_one_line() -> None:
+    """Whatever a program calls its numbers, it writes no line of ours."""
+    said = {"step": 75, "total": 100, "eta": 5, "metrics": {"a\nallranks: error: b": 7}}
+    report = progress.form(said)
+    assert report is not None
+    assert status_view.progress_words(report)[0].endswith("(75%), 5s left")
+    words = ["step 75 of 100 (75%)", r"a\nallranks: error: b 7"]
+    assert words == status_view.progress_words(report, finished=True)
+
+
 @pytest.mark.parametrize(
     ("body", "headers", "code"),
     [

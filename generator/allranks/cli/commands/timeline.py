@@ -134,7 +134,7 @@ def goodput_command(console: Console, *, name: str, target: Target, output: str)
     if spent.share is None:
         console.note(
             'a line such as {"step": 12} in the log of rank 0 says when a step was made; '
-            f"`{names.CLI} timeline {name}` shows what is lead_names"
+            f"`{names.CLI} timeline {name}` shows what is known"
         )
     for note in run.notes:
         console.note(note)

@@ -11,6 +11,7 @@ import click
 from allranks import atomic, names
 from allranks.cli import options
 from allranks.cli.target import run_argument, target_options
+from allranks.errors import EXIT_FAILED
 from allranks.humanize import list_some, plural
 from allranks.k8s.ranges import write_pairs
 from allranks.model.status import PodPhase
@@ -72,6 +73,7 @@ def why_command(
     status = status_of(name, target, cluster_target)
     source: PodSource
     from allranks.diagnosis.pods import ClusterPods, LocalPods
+    from allranks.diagnosis.verdict import NOT_ASKED
 
     if cluster_target is None:
         source = LocalPods(name, target.local_namespace)
@@ -82,10 +84,12 @@ def why_command(
         _save(save, diagnosis, answers)
     if output == "json":
         console.json({"name": status.name, "namespace": status.namespace, **diagnosis.as_dict()})
-        return
-    _show(console, diagnosis, stacks=stacks)
-    if save is not None:
-        console.note(f"what the pods said is in {save}")
+    else:
+        _show(console, diagnosis, stacks=stacks)
+        if save is not None:
+            console.note(f"what the pods said is in {save}")
+    if diagnosis.reason == NOT_ASKED:
+        raise SystemExit(EXIT_FAILED)
 
 
 def examine(
