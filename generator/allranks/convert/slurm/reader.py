@@ -52,6 +52,7 @@ _NOUNSET = re.compile(r"^\s*set\s+(?:-[a-zA-Z]*u|[^\n;]*-o\s+nounset)", re.MULTI
 # Lines that print, and do nothing else.
 _PRINTING = re.compile(r"^\s*(?:echo|printf)\b[^|>;&`\n]*$", re.MULTILINE)
 # Programs that are Python, or written in it; and lines that run none.
+_HOSTS = re.compile(r"(?i)(?:host|machine|node)_?(?:s?_?file|s?_?list)|(?:^|/)(?:hosts|machines)\b")
 _RUNS_PYTHON = re.compile(
     r"\b(?:(?:python|pypy)[0-9.]*|torchrun|accelerate|deepspeed|horovodrun|tune|wandb)\b|\.py\b"
 )
@@ -233,8 +234,7 @@ class Reader(Ranks):
         self._check_beside(steps)
         if self.size.node_count > 1:
             self._check_remote()
-            why = "the script starts nothing on the other nodes"
-            self.size.outcomes["nodes"] = (Outcome.CHANGED, "nodes: 1", why)
+            self.size.outcomes["nodes"] = self._other_nodes()
         if self.size.task_count > self.size.node_count:
             why = "the script starts one process"
             for name in ("ntasks", "ntasks-per-node", "tasks-per-node"):
@@ -428,6 +428,30 @@ class Reader(Ranks):
             if line:
                 why = "the script is no file in a pod: write its path out, or take the line out"
                 self.say(line, "$0", Outcome.NOT_CARRIED, "", why)
+
+    def _other_nodes(self) -> tuple[Outcome, str, str]:
+        """What becomes of the nodes of a script that starts one process."""
+        hosts = self._file_of_hosts()
+        if not hosts:
+            return Outcome.CHANGED, "nodes: 1", "the script starts nothing on the other nodes"
+        why = (
+            f"a program that reads {hosts} may start ranks on the other nodes: start them with "
+            "srun, torchrun or mpirun, and convert that"
+        )
+        return Outcome.NOT_CARRIED, "nodes: 1", why
+
+    def _file_of_hosts(self) -> str:
+        """The file of host names that the script writes for a launcher it calls; "" for none."""
+        return next(
+            (
+                target
+                for statement in self.statements
+                for command in statement.commands
+                for operator, target in command.redirections
+                if operator in (">", ">>", ">|") and _HOSTS.search(target)
+            ),
+            "",
+        )
 
     def _say_unset(self, whole: str) -> None:
         """Name the variables that the script reads and nobody sets."""

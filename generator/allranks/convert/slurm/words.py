@@ -188,17 +188,20 @@ _VARIABLE = re.compile(
 )
 # ``${#name}`` is the length of another.
 _POSITIONAL = re.compile(r"\$(?:[1-9@*#]|\{(?:[1-9@*][^}]*|#[@*]?)\})")
+# A command in double quotes, which has quotes of its own: "$(awk '{print $2}' "$file")".
+_SUBSTITUTED = r"""\$\((?!\()(?:[^()'"\\]|\\[\s\S]|'[^']*'|"(?:[^"\\]|\\[\s\S])*"|\([^()]*\))*\)"""
 # What a shell does not expand: escaped characters, texts in single quotes, comments, and
 # here-documents whose end is quoted. The groups are what it does.
 _PIECES = re.compile(
-    r"""\\.|'[^']*'?"""
-    r"""|(?P<double>"(?:[^"\\]|\\.)*"?)"""
+    r"""\\[\s\S]|'[^']*'?"""
+    rf"""|(?P<double>"(?:[^"\\$]|\\[\s\S]|{_SUBSTITUTED}|\$)*"?)"""
     r"""|(?:(?<=[\s;&|(])|\A)\#[^\n]*"""
     r"""|<<-?[ \t]*(?P<quote>['"\\]?)(?P<end>[A-Za-z_]\w*)['"]?(?P<rest>[^\n]*)\n"""
     r"""(?P<document>(?:(?![ \t]*(?P=end)[ \t]*$).*\n?)*)"""
     r"""|(?P<plain>[^'"\\\#<]+|.)""",
     re.MULTILINE | re.VERBOSE,
 )
+_IN_DOUBLE = re.compile(rf"\\[\s\S]|{_SUBSTITUTED}")
 _DIGITS = re.compile(r"[0-9]{1,9}", re.ASCII)
 _ARITHMETIC = re.compile(r"\$\(\((.*)\)\)", re.DOTALL)
 
@@ -297,7 +300,8 @@ def optional(text: str) -> set[str]:
 def expanded_part(text: str) -> str:
     """The part of a text in which a shell puts variables: no comments, nothing in single quotes.
 
-    In double quotes, and in a here-document, a single quote is a character like others.
+    In double quotes, and in a here-document, a single quote is a character like others; a command
+    in double quotes has quotes of its own.
     """
     if not any(char in text for char in "'\\#"):
         return text
@@ -309,8 +313,12 @@ def _expanded_piece(piece: re.Match[str]) -> str:
         document = "" if piece["quote"] else piece["document"]
         return f"{piece['rest']}\n" + re.sub(r"\\.", "  ", document)
     if piece["double"] is not None:
-        return re.sub(r"\\.", "  ", piece["double"], flags=re.DOTALL)
+        return _IN_DOUBLE.sub(_expanded_in_double, piece["double"])
     return "  " if piece["plain"] is None else piece["plain"]
+
+
+def _expanded_in_double(piece: re.Match[str]) -> str:
+    return "  " if piece[0][0] == "\\" else f"$({expanded_part(piece[0][2:-1])})"
 
 
 def positional(text: str) -> bool:

@@ -47,6 +47,28 @@ def test_a_quote_in_a_comment_is_no_quote() -> None:
     assert "$1 …" not in {verdict.path for verdict in plain.verdicts}
 
 
+def test_a_command_in_double_quotes_has_quotes_of_its_own() -> None:
+    """What awk reads in single quotes there is no word of the script's; what else it reads is."""
+    row = """A="$(awk '{print $2}' "$LIST") it's" """
+    made = _convert("#SBATCH -n1", row, "python a.py $A")
+    assert {verdict.path for verdict in made.lost} == {"$LIST"}
+
+
+def test_a_text_in_double_quotes_goes_on_behind_a_backslash_at_the_end_of_a_line() -> None:
+    """What it reads in its second line is said, and the quotes behind it are others."""
+    made = _convert("#SBATCH -n1", 'python a.py "a \\\n it\'s $DATA"', "python b.py '$2'")
+    assert {verdict.path for verdict in made.lost} == {"$DATA"}
+
+
+def test_nodes_whose_names_go_into_a_file_are_not_said_to_be_idle() -> None:
+    """A script behind it may start ranks there: deepspeed reads its hosts from such a file."""
+    rows = ("for node in $(scontrol show hostnames); do", "echo $node >> hostfile", "done")
+    made = _convert("#SBATCH -N2", *rows, "./train.sh")
+    assert "hostfile" in _verdict(made, "--nodes").why
+    assert {verdict.path for verdict in made.lost} == {"--nodes"}
+    assert _verdict(_convert("#SBATCH -N2", "./train.sh"), "--nodes").outcome is Outcome.CHANGED
+
+
 def test_the_index_of_an_array_is_said_where_there_is_none() -> None:
     """`sbatch --array` may stand on a command line that the script does not have."""
     made = _convert("#SBATCH -n1", "python a.py $SLURM_ARRAY_TASK_ID")
