@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.convert import beside, finish, pods, registry
+from allranks.convert import finish, pods, registry, related_objects
 from allranks.convert.rewrite import Rewrite
 from allranks.convert.verdicts import (
     MANAGED_BY,
@@ -113,7 +113,7 @@ def _job(fields: Fields) -> tuple[int, tuple[str, str]]:
 def _beside(fields: Fields, path: FieldPath) -> None:
     kind, name = fields.text(*path, "kind"), fields.text(*path, "metadata", "name")
     if kind == "PodGroup":
-        group = beside.pod_group(fields.mapping(*path), [fields.values])
+        group = related_objects.pod_group(fields.mapping(*path), [fields.values])
         fields.beside.append(group)
         fields.change(path, f"apply it yourself: {group.why}" if group.is_needed else group.why)
         return

@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands, entrypoints, pods, scripts, shell
+from allranks.convert import commands, configmap_scripts, entrypoints, pods, shell
 from allranks.convert.commands import Program, Runner
 from allranks.convert.verdicts import Outcome, dotted
 from allranks.errors import InputError
@@ -119,7 +119,7 @@ def program(fields: Fields, pod: Pod, context: Context) -> Program:
         InputError: the image decides, and nobody knows what it runs; or it is no image.
     """
     runs = commands.read(command_of(fields, pod, context), (), pod.variables)
-    return scripts.with_launcher(fields, pod, runs, context)
+    return configmap_scripts.with_launcher(fields, pod, runs, context)
 
 
 def put(fields: Fields, pod: Pod, runs: Program, processes: str = "auto") -> None:

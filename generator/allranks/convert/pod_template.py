@@ -118,6 +118,15 @@ KEPT_OF_CONTAINER = (
 )
 
 
+def templates_of(node: Any) -> Iterator[Mapping[str, Any]]:
+    """Each pod template among values: the job's, and those of its roles."""
+    for key, value in node.items() if isinstance(node, dict) else ():
+        if key == TEMPLATE[0]:
+            yield value if isinstance(value, dict) else {}
+        elif key != "env":
+            yield from templates_of(value)
+
+
 @dataclass(frozen=True, slots=True)
 class Piece:
     """A value that a field of a template is.

@@ -11,7 +11,7 @@ import importlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import beside, mounts
+from allranks.convert import missing_volumes, related_objects
 from allranks.errors import InputError, InvalidValues, Problem
 
 if TYPE_CHECKING:
@@ -294,7 +294,7 @@ def convert_all(documents: Iterable[Document], context: Context) -> Result:
     others += [document for document, _ in maybe]
     if not conversions:
         raise InputError(_nothing(others), hint=_hint(others))
-    neighbours, unknown = beside.of(others, conversions)
+    neighbours, unknown = related_objects.of(others, conversions)
     return Result(tuple(conversions), neighbours, unknown)
 
 
@@ -317,7 +317,7 @@ def convert_document(document: Document, context: Context) -> Conversion:
     if key in REFUSED:
         why, instead = REFUSED[key]
         raise InputError(f"a {document.kind} is not converted: {why}", path="kind", hint=instead)
-    conversion = mounts.checked(converter(key)(document.data, context), document.data)
+    conversion = missing_volumes.checked(converter(key)(document.data, context), document.data)
     verdicts = tuple(
         replace(verdict, line=document.line_of(verdict.keys)) for verdict in conversion.verdicts
     )

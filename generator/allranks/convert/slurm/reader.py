@@ -292,8 +292,8 @@ class Reader(Ranks):
         Returns:
             Lines for the script, as a rank is told its own numbers.
         """
-        size, said = self.size, {setting.name for setting in self.job_settings}
-        if size.task_count == size.node_count or not said & _TASK_OPTIONS:
+        size, options = self.size, {setting.name for setting in self.job_settings}
+        if size.task_count == size.node_count or not options & _TASK_OPTIONS:
             return []
         counts = {
             "SLURM_NTASKS": size.task_count,

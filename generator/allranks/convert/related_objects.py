@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert import trials
+from allranks.convert.pod_template import templates_of
 from allranks.convert.verdicts import Beside
 from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from allranks.convert.registry import Document
     from allranks.convert.verdicts import Conversion
@@ -67,7 +68,7 @@ def of(
     by_converters = {
         (item.kind, item.name): item for conversion in conversions for item in conversion.beside
     }
-    known: list[Beside] = []
+    related: list[Beside] = []
     unknown: list[Document] = []
     for document in others:
         own = by_converters.get((document.kind, document.name))
@@ -75,8 +76,8 @@ def of(
             own = _generic(document, others, conversions)
             if document.kind not in _PURPOSES:
                 unknown.append(document)
-        known.append(replace(own, namespace=document.namespace, source=document.where))
-    return tuple(known), tuple(unknown)
+        related.append(replace(own, namespace=document.namespace, source=document.where))
+    return tuple(related), tuple(unknown)
 
 
 def _generic(
@@ -165,12 +166,5 @@ def _is_named(name: str, job: Conversion) -> bool:
 def _labels(values: Mapping[str, Any]) -> set[tuple[str, Any]]:
     """The labels that pods of a job have from its values."""
     own = k8s.mapping(values, "labels").items()
-    return {*own, *(pair for labels in _of_templates(values) for pair in labels.items())}
-
-
-def _of_templates(node: Any) -> Iterator[Mapping[str, Any]]:
-    for key, value in node.items() if isinstance(node, dict) else ():
-        if key == "podTemplate":
-            yield k8s.mapping(value, "metadata", "labels")
-        elif key != "env":
-            yield from _of_templates(value)
+    of_pods = (k8s.mapping(template, "metadata", "labels") for template in templates_of(values))
+    return {*own, *(pair for labels in of_pods for pair in labels.items())}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
+from allranks.convert.pod_template import templates_of
 from allranks.convert.verdicts import Outcome
 from allranks.k8s import fields as k8s
 
@@ -74,6 +75,11 @@ def _holder(volume: Any) -> str:
     return k8s.text(volume, "secret", "secretName") or k8s.text(volume, "configMap", "name")
 
 
+def _pod_specs(values: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The spec of each pod template among values: the job's, and those of its roles."""
+    return (k8s.mapping(template, "spec") for template in templates_of(values))
+
+
 def _take_out_volumes(values: Any, made: set[str]) -> dict[str, str]:
     """Take volumes of these objects out of the pods; the object of each, by the volume's name."""
     gone: dict[str, str] = {}
@@ -106,15 +112,6 @@ def _declared(node: Any) -> set[str]:
         own = {k8s.text(item, "name") for item in k8s.items(node, "volumes")}
         return own.union(*(_declared(value) for value in node.values()))
     return set().union(*map(_declared, node)) if isinstance(node, list) else set()
-
-
-def _pod_specs(node: Any) -> Iterator[Mapping[str, Any]]:
-    """The spec of each pod template among values: the job's, and those of its roles."""
-    for key, value in node.items() if isinstance(node, dict) else ():
-        if key == "podTemplate":
-            yield k8s.mapping(value, "spec")
-        elif key != "env":
-            yield from _pod_specs(value)
 
 
 def _volumes(spec: Mapping[str, Any]) -> set[str]:
