@@ -258,3 +258,6 @@ def test_ranks_of_mpi_stand_still_where_their_hosts_say_so(standstill: Any, tmp_
     ] == lines
     assert "where" == hosts.asked[-1]
     assert "look" in hosts.asked
+    silent = {**rank(0, 7), "numbers": None, "pending": None, "at": ""}
+    answers = [("run-worker-0", [standstill.HostRank(silent)])]
+    assert not standstill.sentence(answers, 1, 1.0, lines.append)[1]
