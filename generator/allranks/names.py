@@ -209,6 +209,7 @@ TRIAL = f"{DOMAIN}/trial"  # on helm's record of a trial: its number; a label, a
 SWEEP_ID = f"{DOMAIN}/sweep-id"
 SWEEP_BY = f"{DOMAIN}/begun-by"
 PROGRESS = f"{DOMAIN}/progress"  # on pods: how far the training is
+LAUNCHER_LINE = "allranks: "  # in a pod's log: a sentence of its launcher follows
 PROGRESS_LINE = "allranks: progress "  # in the log of rank 0's pod: JSON follows
 
 # A workspace's snapshot: the label by which its objects are told from others, and which of them

@@ -163,6 +163,65 @@ def test_node_that_waits_for_the_others_can_be_stopped(nodes: Nodes) -> None:
     assert 143 == nodes.running[0].wait(90)
 
 
+# Notes each start, and does as files say: `hold.NODE` has it wait, `fail.NODE` end with 7, once.
+APART = """
+import os, sys, time
+node = os.environ["ALLRANKS_NODE_RANK"]
+with open("starts", "a") as out:
+    out.write(node + " ")
+while os.path.exists("hold." + node):
+    time.sleep(0.05)
+try:
+    os.remove("fail." + node)
+    sys.exit(7)
+except FileNotFoundError:
+    pass
+"""
+
+
+def _apart(nodes: Nodes, held: int, restarts: int) -> None:
+    """Start two nodes; all ranks have ended well but those of the one that is held."""
+    nodes.count = 2
+    hold = nodes.folder / f"hold.{held}"
+    hold.touch()
+    for index in range(2):
+        nodes.start(index, APART, PET_MAX_RESTARTS=str(restarts))
+    until(lambda: len(nodes.starts()) == 2, "the start of both ranks", 90)
+    agent = psutil.Process(nodes.running[1 - held].pid)
+    until(lambda: not agent.children(), "the end of one rank", 90)
+
+
+def test_a_node_whose_ranks_are_done_ends_with_one_that_fails(nodes: Nodes) -> None:
+    """A job fails as a whole: what is done already does not end with 0, nor waits for minutes."""
+    _apart(nodes, 1, restarts=0)
+    (nodes.folder / "fail.1").touch()
+    (nodes.folder / "hold.1").unlink()
+    assert [7, 7] == [nodes.running[index].wait(120) for index in range(2)], nodes.log(0)
+    assert "failed first: rank 1 in pod" in nodes.message(0)
+
+
+def test_a_node_whose_ranks_are_done_starts_again_with_one_that_fails(nodes: Nodes) -> None:
+    """A restart is the whole job's, also where some of its ranks have ended well before."""
+    _apart(nodes, 1, restarts=1)
+    (nodes.folder / "fail.1").touch()
+    (nodes.folder / "hold.1").unlink()
+    assert [0, 0] == [nodes.running[index].wait(120) for index in range(2)], nodes.log(0)
+    assert ["0", "0", "1", "1"] == sorted(nodes.starts())
+
+
+@pytest.mark.parametrize("lost", [1, 0])
+def test_a_node_whose_ranks_are_done_starts_again_with_one_that_is_lost(
+    nodes: Nodes, lost: int
+) -> None:
+    """A lost node cannot train alone: the others, also those that are done, begin again with it."""
+    _apart(nodes, lost, restarts=3)
+    nodes.kill(lost)
+    nodes.start(lost, APART)
+    until(lambda: len(nodes.starts()) == 4, "the second start of both ranks", 100)
+    (nodes.folder / f"hold.{lost}").unlink()
+    assert [0, 0] == [nodes.running[index].wait(120) for index in range(2)], nodes.log(0)
+
+
 def test_exit_code_and_reason_of_the_failed_rank(nodes: Nodes) -> None:
     """The node ends with its rank's own exit code and leaves the reason in its message."""
     nodes.count = 1

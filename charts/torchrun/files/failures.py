@@ -13,6 +13,9 @@ peers with it, and torchrun ends the rest itself. What is true is kept here, per
   other rank failed, however late the first one's process was gone.
 * A node that gives up says so there as well. The others then end too, with the same verdict, where
   they would wait for it for half an hour.
+* A node whose ranks have all ended well says so there, and stays in torchrun's loop until those of
+  the others have too: it ends with one that gives up, and starts its ranks again with one that
+  does. torchrun itself hears nothing of the others then, and ends with 0 after five minutes.
 
 It hooks three names of torch that are internal, and unchanged since 1.9: `_start_workers` and
 `_monitor_workers` of the agent, and `close` of the processes' context. Where one is missing the
@@ -37,6 +40,10 @@ AFTERMATH_SECONDS = 2.0  # a rank that failed may still be on its way out when i
 ENTER_SECONDS = 10.0  # for the entry of a rank that has ended; only a starved machine needs it
 SETTLE_SECONDS = 5.0  # for the entries of all nodes to arrive
 ENTRY_SECONDS = 3.0  # between an entry's number and its text
+# For a node that may be missed to end its ranks too, as torchrun's own exit_barrier_timeout.
+TOGETHER_SECONDS = 300.0
+SAY_SECONDS = 5.0  # after which it says that it waits for them
+TOGETHER_LOOK, TOGETHER_LOOKS = 0.1, 2000.0  # seconds between two looks; looks a second, of all
 LINGER_SECONDS = 5.0  # rank 0's store stays for the others to read the verdict
 YIELD_SECONDS = 1.0  # the pod that failed ends before those that follow it
 ASK_SECONDS = 1.0  # between two looks at whether the job has ended elsewhere
@@ -186,6 +193,10 @@ class Board:
         """Whether a node was told to stop."""
         return self._store.check(["allranks/leaving/%d" % node])
 
+    def count_ended(self, more=1):
+        """Count this node among those whose ranks have all ended well; return how many have."""
+        return self._store.add("allranks/ended", more)
+
     def count_fine(self, more=1):
         """Count this node among those whose ranks all ran when another one gave up."""
         return self._store.add("allranks/fine", more)
@@ -239,6 +250,9 @@ class Attempt:
         self._stopped = None  # the ranks that torchrun has stopped
         self._changed = threading.Condition()
         self._asked_at = 0.0
+        self.success = None  # torchrun's own word that all ranks have ended well
+        self._looked_at = self._ended_at = self._missing_since = 0.0
+        self._is_said = False  # that it waits for the others
 
     def watch(self, rank, pid, lines, returncode):
         """Wait for the end of a process in a thread; `returncode` says it where torch took it."""
@@ -377,15 +391,56 @@ class Attempt:
         return self.verdict
 
     def has_lost_a_peer(self):
-        """Whether a rank of the job has failed, or a node has left the rendezvous.
-
-        How many nodes are in it is internal to torch, and there since 1.9.
-        """
+        """Whether a rank of the job has failed, or a node has left the rendezvous."""
         if self.board_lost or self.failures():
             return True
+        members = self._count_members()
+        return (members is not None and members < self.nodes) or self._peek()
+
+    def _count_members(self):
+        """How many nodes are in the rendezvous: internal to torch, and there since 1.9; or None."""
         state = getattr(getattr(self.rendezvous, "_state_holder", None), "state", None)
         members = getattr(state, "participants", None)
-        return (members is not None and len(members) < self.nodes) or self._peek()
+        return None if members is None else len(members)
+
+    def ended(self):
+        """The ranks of this node that have ended well, in order."""
+        with self._changed:
+            return sorted(end.rank for end in self._endings if not end.code)
+
+    def awaits_others(self, say=None):
+        """Whether ranks of other nodes still run, after all of this node's have ended well.
+
+        It waits without a limit while each of these nodes is in the rendezvous, or has to come back
+        for the job to go on. Where that is not known, or the job goes on without one, torchrun's
+        own limit holds. A store that is gone is torchrun's to notice.
+
+        Args:
+            say: writes a line to the pod's log.
+        """
+        now = time.monotonic()
+        if not self._looked_at:
+            self._ended_at = self._missing_since = now
+        elif now - self._looked_at < max(TOGETHER_LOOK, self.nodes / TOGETHER_LOOKS):
+            return True
+        is_first, self._looked_at = not self._looked_at, now
+        try:
+            count = self.board.count_ended(int(is_first))
+            if count >= self.nodes:
+                return False
+            if say is not None and not self._is_said and now - self._ended_at > SAY_SECONDS:
+                self._is_said = True
+                say(
+                    "all ranks of this pod have ended well; waiting for those of %d of %d pods"
+                    % (self.nodes - count, self.nodes)
+                )
+        except STORE_ERRORS:
+            self.board_lost = True
+        members = self._count_members()
+        least = getattr(getattr(self.rendezvous, "_settings", None), "min_nodes", 0)
+        if members is not None and (members >= self.nodes or members < least):
+            self._missing_since = now
+        return now - self._missing_since < TOGETHER_SECONDS
 
     def give_up(self):
         """This node ends for good: so does the job."""
@@ -428,7 +483,9 @@ class Attempt:
 class Watch:
     """What the hooks have seen: the newest attempt of this node."""
 
-    def __init__(self, pod, fatal=frozenset(), *, lines=None, ends_together=True, stuck=None):
+    def __init__(
+        self, pod, fatal=frozenset(), *, lines=None, ends_together=True, stuck=None, say=None
+    ):
         """Of a pod.
 
         Args:
@@ -438,20 +495,22 @@ class Watch:
             ends_together: whether this node ends when another one gives up; not where a master
                 decides.
             stuck: looks at ranks that are told to end (stuck.py); None where nobody does.
+            say: writes a line to the pod's log.
         """
         self.pod = pod
         self.fatal = fatal
         self.ends_together = ends_together
         self.lines = lines
-        self.stuck = stuck
+        self.stuck, self.say = stuck, say
         self.attempt = None
 
     def hook(self):
         """Put the hooks into torch, each where its place is there."""
+        from torch.distributed.elastic.agent.server.api import WorkerState
         from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
         from torch.distributed.elastic.multiprocessing.api import PContext, SignalException
 
-        self._stopped = SignalException
+        self._stopped, self._states = SignalException, WorkerState
         pass_through_logs(SignalException)
         _wrap(LocalElasticAgent, "_start_workers", self._around_start)
         _wrap(LocalElasticAgent, "_monitor_workers", self._around_monitor)
@@ -481,8 +540,10 @@ class Watch:
         return ranks
 
     def _around_monitor(self, original, agent, group, *args, **options):
-        result = original(agent, group, *args, **options)
         attempt = self.attempt
+        result = attempt.success if attempt is not None else None
+        if result is None:
+            result = original(agent, group, *args, **options)
         if attempt is None:
             codes = [failure.exitcode for failure in result.failures.values()]
         else:
@@ -495,6 +556,10 @@ class Watch:
         elif attempt is not None and self.ends_together and attempt.ended_elsewhere():
             attempt.judge()
             raise JobEnded
+        elif attempt is not None and self.ends_together and result.state == self._states.SUCCEEDED:
+            attempt.success = result
+            if attempt.awaits_others(self.say):
+                return type(result)(state=self._states.HEALTHY)
         return result
 
     def _around_close(self, original, context, *args, **options):

@@ -575,7 +575,7 @@ def train(settings, output, argv):
     lines = output and output.last_lines
     armed = os.environ.get("ALLRANKS_DIAGNOSE") != "0"
     stuck = beside("stuck").StuckRanks(beside("why"), say) if armed else None
-    watch = failures.Watch(settings.pod, settings.fatal, lines=lines, stuck=stuck)
+    watch = failures.Watch(settings.pod, settings.fatal, lines=lines, stuck=stuck, say=say)
     watch.hook()
     watch_for_standstill(settings, watch, output)
     if settings.progress:

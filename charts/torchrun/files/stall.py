@@ -154,13 +154,14 @@ class Quiet:
         self.waits = self.idles = False
         self._numbers, self._used, self._looked_at = None, {}, now
 
-    def update(self, views, wrote_at, now):
+    def update(self, views, wrote_at, now, *, has_ended=False):
         """Take another look.
 
         Args:
             views: the ranks.
             wrote_at: when the last line was written.
             now: the time.
+            has_ended: whether ranks of this pod have ended well: those of others may wait for them.
         """
         numbers = {view.rank: (view.pid, view.numbers) for view in views if view.groups is not None}
         moving = {view.rank: None for view in views if view.moves}
@@ -168,7 +169,7 @@ class Quiet:
         # A rank that has not answered this time has not moved; and of one that moved at the look
         # before, there are no numbers to compare these with.
         moved = any(before.get(rank, ()) not in (None, number) for rank, number in numbers.items())
-        if moved or moving or not views:
+        if moved or moving or not (views or has_ended):
             self.since = now
         self._numbers = {**before, **numbers, **moving}
         self.since = max(self.since, wrote_at)
@@ -176,7 +177,7 @@ class Quiet:
         used = [view.used - self._used.get(view.pid, 0.0) for view in views]
         self.waits = any(view.pending for view in views)
         self.idles = bool(views) and all(seconds / passed < IDLE_CORES for seconds in used)
-        if not self.idles and not self.waits and not numbers:
+        if views and not self.idles and not self.waits and not numbers:
             self.since = now  # without a recorder, what computes goes on
         self._used = {view.pid: view.used for view in views}
         self._looked_at = now
@@ -186,8 +187,17 @@ class Quiet:
         return now - self.since >= seconds
 
 
-def report(pod, node, views, places, quiet):
-    """What this pod says in the store: the pending and entered collectives of its ranks."""
+def report(pod, node, views, places, quiet, *, ended=()):
+    """What this pod says in the store: the pending and entered collectives of its ranks.
+
+    Args:
+        pod: its name.
+        node: its number.
+        views: its ranks.
+        places: where each rank is.
+        quiet: for how many seconds they have stood still.
+        ended: its ranks that have ended well.
+    """
     ranks = [
         {
             "rank": view.rank,
@@ -198,7 +208,8 @@ def report(pod, node, views, places, quiet):
         }
         for view in views
     ]
-    return {"pod": pod, "node": node, "quiet": round(quiet), "ranks": ranks}
+    content = {"pod": pod, "node": node, "quiet": round(quiet), "ranks": ranks}
+    return dict(content, ended=list(ended))
 
 
 def is_known(reports):
@@ -214,9 +225,12 @@ def verdict(reports, seconds):
         (the rank to blame, its pod, its node, a sentence).
     """
     ranks = [(rank, pod) for pod in reports for rank in pod["ranks"]]
-    first, home = min(ranks, key=lambda pair: pair[0]["rank"])
     waiting = [(rank, pod) for rank, pod in ranks if rank["pending"]]
     beginning = "no progress for %d s: " % seconds
+    if not ranks:
+        home = reports[0]
+        return -1, home["pod"], home["node"], beginning + "no rank runs any more"
+    first, home = min(ranks, key=lambda pair: pair[0]["rank"])
     if not waiting:
         where = first["at"] or "a place that is not known"
         words = "no rank computes, and none waits in a collective; rank %d is at %s"
@@ -241,6 +255,13 @@ def verdict(reports, seconds):
             pod["node"],
             beginning + words + _circumstances(rank, begun),
         )
+    ended = [({"rank": rank}, pod) for pod in reports for rank in pod.get("ended", ())]
+    if not absent and ended:
+        rank, pod = ended[0]
+        words = "rank %d%s (pod %s) has ended with exit code 0 and has not entered %s"
+        words = words % (rank["rank"], _more(ended), pod["pod"], what)
+        words += "; " + _count(waiting)
+        return rank["rank"], pod["pod"], pod["node"], beginning + words
     if not absent:
         words = "all ranks that answer have entered %s (%s)" % (what, waiting[0][0]["at"])
         rank, pod = waiting[0]
@@ -257,8 +278,11 @@ def _more(ranks):
 
 def _circumstances(rank, waiting):
     where = "it is at %s" % rank["at"] if rank["at"] else "where it is, is not known"
-    count = "1 rank waits" if len(waiting) == 1 else str(len(waiting)) + " ranks wait"
-    return "; %s; %s" % (where, count)
+    return "; %s; %s" % (where, _count(waiting))
+
+
+def _count(waiting):
+    return "1 rank waits" if len(waiting) == 1 else str(len(waiting)) + " ranks wait"
 
 
 def lines(content):
@@ -399,7 +423,8 @@ class Watcher:
             if attempt is None or (is_told and not self._is_said):
                 continue
             views = self.eyes.look()
-            quiet.update(views, self.output.wrote_at if self.output else 0.0, now)
+            wrote_at = self.output.wrote_at if self.output else 0.0
+            quiet.update(views, wrote_at, now, has_ended=bool(attempt.ended()))
             if self._is_said and not quiet.lasts(self.seconds, now):
                 self._is_said = False
                 self.say(progress_line(""))
@@ -423,7 +448,9 @@ class Watcher:
             return False
         if any(view.moves for view in views):  # another pod asked
             views = self.eyes.look(closely=True)
-        own = report(attempt.pod, attempt.node, views, self.eyes.places(), now - quiet.since)
+        places, silence = self.eyes.places(), now - quiet.since
+        pod, node, ended = attempt.pod, attempt.node, attempt.ended()
+        own = report(pod, node, views, places, silence, ended=ended)
         board.say(own)
         for line in lines(own):
             self.say(line)

@@ -251,7 +251,9 @@ def progress_words(
         words += [] if saved is None else [f"saved at step {saved}"]
         words.append(_killed_words(has_saved=saved is not None, stopping=stopping))
     elif saved is not None:
-        words.append(f"saved at step {saved}" + (" before it was told to stop" if stopping else ""))
+        # What it has done since is not known: a step is told every ten seconds where none is asked.
+        after = " before it was told to stop" if stopping else ", then killed" if killed else ""
+        words.append(f"saved at step {saved}{after}")
     elif stopping:
         words.append("told to stop before it had saved")
     return words

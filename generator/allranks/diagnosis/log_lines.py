@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from allranks import names
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -205,3 +207,17 @@ def findings(logs: Iterable[tuple[str, Iterable[str]]]) -> tuple[LogFinding, ...
                     pods.setdefault(meaning, {})[pod] = None
                     break
     return tuple(LogFinding(meaning, lines[meaning], tuple(pods[meaning])) for meaning in lines)
+
+
+def last_words(logs: Iterable[tuple[str, Iterable[str]]]) -> dict[str, str]:
+    """What the launcher of each pod has said last, but for its progress; {} where none has spoken.
+
+    Args:
+        logs: the pods, each with its lines.
+    """
+    words = {}
+    for pod, text in logs:
+        for line in text:
+            if line.startswith(names.LAUNCHER_LINE) and not line.startswith(names.PROGRESS_LINE):
+                words[pod] = " ".join(line.split()[1:])[:_LINE_MAX]
+    return words

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 _PATIENCE_SECONDS, _PATIENCE_FACTOR = 5.0, 3.0
 _STILL = 0.05  # cores, below which a rank does nothing
 _SHOWN = 3
-# The reason where no pod could be asked: nobody knows then whether a run stands still.
+# The reasons where no pod could be asked, so that nobody knows whether the run stands still, and
+# where none of the pods that answer has a rank.
 NOT_ASKED = "podsNotAsked"
+NO_RANKS = "noRanks"
 _DEFAULT_GROUP = "0"
 _NCCL, _TIMING = "nccl", "TORCH_NCCL_ENABLE_TIMING"
 # Functions of the kernel, by how their names begin, and what a thread that is in them does.
@@ -238,7 +240,8 @@ def _find(
     if not ranks:
         if silent:
             return _Finding(State.UNKNOWN, NOT_ASKED, _could_not_be_asked(silent))
-        return _Finding(State.UNKNOWN, "noRanks", "no rank runs in its pods")
+        words = "no rank runs in its pods: none has begun yet, or all have ended"
+        return _Finding(State.UNKNOWN, NO_RANKS, words)
     by_number = {rank.number: rank for rank in ranks}
     finding = _lost(ranks, waits, homes, unknown) or _frozen(ranks, waits)
     if finding is not None:

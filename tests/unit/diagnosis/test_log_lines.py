@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from allranks.diagnosis.log_lines import findings
+from allranks.diagnosis.log_lines import findings, last_words
 
 
 @pytest.mark.parametrize(
@@ -149,3 +149,9 @@ def test_a_known_error_is_put_into_words(line: str, words: str) -> None:
 def test_plain_lines_are_none() -> None:
     """A step is no error."""
     assert () == findings([("a-0", ["step 1 loss 0.3", "saved /checkpoints/1.pt"])])
+
+
+def test_the_last_words_of_a_launcher_are_those_before_its_progress() -> None:
+    """They tell what a pod waits for in which no rank runs."""
+    lines = ["allranks: waiting for  rank 0", "step 3", 'allranks: progress {"step": 3}']
+    assert {"a-0": "waiting for rank 0"} == last_words([("a-0", lines), ("a-1", ["step 1"])])

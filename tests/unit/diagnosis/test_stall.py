@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from tests.modules import CHARTS, load
 from tests.waiting import until
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 _FILE = CHARTS / "torchrun/files/stall.py"
@@ -27,6 +29,17 @@ def stall() -> Any:
 
 
 _WHY = load(CHARTS / "torchrun/files/why.py")
+_FAILURES = load(CHARTS / "torchrun/files/failures.py")
+
+
+@contextmanager
+def _sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that does nothing, and ends with the test."""
+    with subprocess.Popen(["sleep", "600"]) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def _view(stall: Any, rank: int, groups: Any, used: float = 0.0) -> Any:
@@ -85,6 +98,28 @@ def test_no_rank_yet_is_no_standstill(stall: Any) -> None:
     quiet = stall.Quiet(0.0)
     quiet.update([], 0.0, 100.0)
     assert not quiet.lasts(10, 100)
+
+
+def test_a_pod_whose_ranks_have_ended_is_no_progress(stall: Any) -> None:
+    """It is quiet, so that rank 0's pod can judge those that wait for a rank of it."""
+    quiet = _quiet(stall, (10, _group(5, 4), 9, 0))
+    quiet.update([], 0.0, 20, has_ended=True)
+    quiet.update([], 0.0, 30, has_ended=True)
+    assert quiet.lasts(20, 30)
+    assert not quiet.waits
+    assert not quiet.idles
+
+
+def test_a_rank_that_has_ended_while_others_wait_for_it_is_blamed(stall: Any) -> None:
+    """A rank with fewer batches than the others ends well, and never enters their collective."""
+    ended = stall.report("big-0", 0, [], {}, 600.0, ended=[0, 1])
+    waiting = stall.report("big-1", 1, [_view(stall, 2, _group(5, 4))], {2: "train.py:9"}, 600.0)
+    sentence = (
+        "no progress for 600 s: rank 0 (and 1 more) (pod big-0) has ended with exit code 0 and has "
+        "not entered all_reduce #5; 1 rank waits"
+    )
+    assert (0, "big-0", 0, sentence) == stall.verdict([ended, waiting], 600)
+    assert "no rank runs any more" in stall.verdict([ended], 600)[3]
 
 
 def test_the_rank_that_keeps_the_others_is_blamed(stall: Any) -> None:
@@ -159,12 +194,12 @@ class _Store(dict[str, Any]):
 
 def test_a_frozen_rank_is_ended_with_the_others(stall: Any) -> None:
     """It hears no SIGTERM: torchrun's agent of its pod would wait for most of the grace."""
-    with subprocess.Popen(["sleep", "600"]) as rank:
+    with _sleeper() as rank:
         rank.send_signal(signal.SIGSTOP)
         view = stall.RankView(1, rank.pid, None, 0.0)
         eyes = SimpleNamespace(look=lambda: [view], places=lambda: {1: ""}, seen=[])
         store = _Store({"allranks/stall-asked": "1", "allranks/stall-ended": "1"})
-        attempt = SimpleNamespace(board=SimpleNamespace(store=store), node=1, nodes=2, pod="big-1")
+        attempt = _FAILURES.Attempt("big-1", store, 1, 2)
         watcher = stall.Watcher(
             600,
             ends=True,
@@ -182,11 +217,11 @@ def test_a_frozen_rank_is_ended_with_the_others(stall: Any) -> None:
 def test_ranks_that_nobody_can_ask_are_reported_and_not_ended(stall: Any) -> None:
     """A step may take longer than the limit, without a line: that they stand still is a guess."""
     lines: list[str] = []
-    with subprocess.Popen(["sleep", "600"]) as rank:
+    with _sleeper() as rank:
         view = stall.RankView(0, rank.pid, None, 0.0)
         eyes = SimpleNamespace(look=lambda: [view], places=lambda: {0: ""}, seen=[])
-        board = SimpleNamespace(store=_Store())
-        attempt = SimpleNamespace(board=board, node=0, nodes=1, pod="big-0")
+        store = _Store()
+        attempt = _FAILURES.Attempt("big-0", store, 0, 1)
         watcher = stall.Watcher(
             600,
             ends=True,
@@ -201,8 +236,7 @@ def test_ranks_that_nobody_can_ask_are_reported_and_not_ended(stall: Any) -> Non
         assert watcher._judge(attempt, quiet, [view], 601.0)
         assert stall.NOT_ENDED == lines[-1]
         assert rank.poll() is None
-        rank.kill()
-    assert "allranks/stall-ended" not in board.store
+    assert "allranks/stall-ended" not in store
 
 
 def test_a_rank_computes_where_what_it_has_started_does(

@@ -181,7 +181,7 @@ def test_an_answer_that_is_none_is_no_error() -> None:
     pod = report.read("big-0", "", odd)
     assert pod is not None
     assert State.UNKNOWN is diagnose([pod], {}, {}).state
-    assert "no rank runs in its pods" == diagnose([], {}, {}).sentence
+    assert diagnose([], {}, {}).sentence.startswith("no rank runs in its pods: ")
     silent = {f"big-{n}": f"the server forbids exec into big-{n}" for n in range(3)} | {"a": "x"}
     assert (
         "4 pods could not be asked: big-0, big-1, big-2: the server forbids exec into POD; a: x"

@@ -135,6 +135,7 @@ def test_a_standstill_is_part_of_the_progress_until_the_next_line() -> None:
     [
         ({"step": 7}, ["killed before it had reported a save"]),
         ({"step": 7, "stopping": True}, ["told to stop, and killed before it had saved"]),
+        ({"step": 7, "saved": 7}, ["saved at step 7, then killed"]),
         ({"step": 7, "saved": 7, "stopping": True}, ["saved at step 7 before it was told to stop"]),
         (
             {"step": 7, "saved": 5, "stopping": True},

@@ -51,11 +51,13 @@ def checkpoint_command(
         from allranks.local import runs as local_runs
 
         pods = local_runs.saving_pods(name, target.local_namespace)
+        is_running = bool(pods) or local_runs.goes_on(name, target.local_namespace)
     else:
         from allranks.cluster.saves import saving_pods
 
         pods = saving_pods(cluster_target.cluster, cluster_target.namespace, name)
-    if not pods:
+        is_running = bool(pods)
+    if not is_running:
         raise InputError(
             f"no pod of run {name!r} is running, so nothing can be saved",
             hint=f"`{names.CLI} status {name}` shows how it is doing",
@@ -80,6 +82,6 @@ def checkpoint_command(
         )
     if not ranks:
         raise RunError(
-            f"no rank of run {name!r} has begun yet",
+            f"no rank of run {name!r} runs: none has begun yet, or all have ended",
             hint="ask again when they train; a run of an earlier version cannot be asked",
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -122,7 +123,12 @@ def examine(
             reports.append(answer)
     findings = log_lines.findings(answers.logs.items())
     homes = _homes(status.pods, silent)
-    return verdict.diagnose(reports, silent, homes, findings, answers.left_out), answers
+    diagnosis = verdict.diagnose(reports, silent, homes, findings, answers.left_out)
+    if diagnosis.reason == verdict.NO_RANKS:
+        words = log_lines.last_words(answers.logs.items())
+        remarks = [f"{pod} has said last: {sentence}" for pod, sentence in words.items()]
+        diagnosis = replace(diagnosis, remarks=(*diagnosis.remarks, *remarks))
+    return diagnosis, answers
 
 
 def _in_turn(statuses: Sequence[PodStatus]) -> list[str]:
