@@ -319,6 +319,62 @@ def test_finished_rank_idles_until_it_is_told_to_stop(nodes: Nodes) -> None:
     assert "x" == (nodes.folder / "tries").read_text()
 
 
+# Notes each try; the first ends with 7, the second is killed together with its launcher.
+FAILING = """
+import os, signal, sys
+with open("tries", "a+") as out:
+    out.write("x")
+    out.seek(0)
+    number = len(out.read())
+if number == 2:
+    os.kill(os.getppid(), signal.SIGKILL)
+sys.exit(7)
+"""
+
+
+def test_containers_start_again_in_their_pod_as_often_as_asked(nodes: Nodes) -> None:
+    """The launcher counts over its ends, also that by the kernel; then the rank's own code ends it.
+
+    The termination message is the failure's each time.
+    """
+    nodes.count = 1
+    extra = {
+        "ALLRANKS_RESTARTS_IN_PLACE": "2",
+        "ALLRANKS_STARTS_FILE": str(nodes.folder / "starts-of-pod"),
+        "PET_MAX_RESTARTS": "0",
+    }
+    codes = [nodes.start(0, FAILING, **extra).wait(90) for _ in range(3)]
+    assert [220, -signal.SIGKILL, 7] == codes, nodes.log(0)
+    assert "rank 0 ended with exit code 7" == nodes.message(0)
+    assert "this is restart 2 of 2 in place" in nodes.log(0)
+
+
+def test_a_container_that_is_killed_after_its_last_restart_says_so(nodes: Nodes) -> None:
+    """It would start again for ever: 137 is one of the codes after which Kubernetes does that."""
+    nodes.count = 1
+    (nodes.folder / "starts-of-pod").write_text("3")
+    extra = {
+        "ALLRANKS_RESTARTS_IN_PLACE": "2",
+        "ALLRANKS_STARTS_FILE": str(nodes.folder / "starts-of-pod"),
+    }
+    assert 221 == nodes.start(0, FAILING, **extra).wait(90)
+    assert nodes.message(0).startswith("the container was killed (exit code 137) after its last")
+    assert not (nodes.folder / "tries").exists()
+
+
+@pytest.mark.parametrize(("code", "fatal"), [(13, "13"), (219, ""), (126, "")])
+def test_what_another_start_cannot_mend_ends_the_pod(nodes: Nodes, code: int, fatal: str) -> None:
+    """A fatal exit code, an unfit node, a program that cannot be started: as without restarts."""
+    nodes.count = 1
+    extra = {
+        "ALLRANKS_RESTARTS_IN_PLACE": "2",
+        "ALLRANKS_STARTS_FILE": str(nodes.folder / "starts-of-pod"),
+        "ALLRANKS_FATAL_EXIT_CODES": fatal,
+        "PET_MAX_RESTARTS": "0",
+    }
+    assert code == nodes.start(0, f"import sys; sys.exit({code})", **extra).wait(90)
+
+
 _WAITING = """
 import json, os, sys, threading, time
 sys.path.insert(0, sys.argv[1])

@@ -113,6 +113,56 @@ def test_a_slow_rank_is_named_and_a_spare_takes_the_place_of_its_pod(
     assert 0 == lab.job("slow")["status"].get("failed", 0)
 
 
+def test_containers_start_again_where_they_are(lab: Lab, allranks: Allranks) -> None:
+    """With `restartsInPlace` a rank that is killed costs no pod and no retry.
+
+    All pods stay, each with one restart of its container, and train on from the last step.
+    """
+    own = {"restartsInPlace": 2, "maxRestarts": 0}
+    values = _training(20, hold=5, nodes=2, runPolicy={"backoffLimit": 0}, torchrun=own)
+    lab.install("inplace", **values)
+    lab.line("inplace", '"step": 5', seconds=120)
+    before = {pod["metadata"]["uid"] for pod in lab.pods("inplace")}
+    victim = lab.pod("inplace", 1)["metadata"]["name"]
+    lab.inside(victim, "sh", "-c", "kill -9 $(pgrep -o -f -- '-u /etc/allranks/script')")
+    lab.line("inplace", '"began": 5', seconds=120)
+    words = allranks("status", "inplace", "-o", "json")
+    assert {1} == {pod["restarts"] for pod in json.loads(words)["pods"]}
+    lab.completes("inplace", seconds=180)
+    assert before == {pod["metadata"]["uid"] for pod in lab.pods("inplace")}
+    assert 0 == lab.job("inplace")["status"].get("failed", 0)
+
+
+_GREEDY = """
+import os, pathlib
+tried = pathlib.Path(os.environ["CHECKPOINTS"]) / "tried"
+if not tried.exists():
+    tried.touch()
+    memory = bytearray(4 << 30)
+    for page in range(0, len(memory), 4096):
+        memory[page] = 1
+print("went on", flush=True)
+"""
+
+
+def test_a_container_without_memory_starts_again_where_it_is(lab: Lab) -> None:
+    """The kernel kills all of it, also the launcher, which counts that as it starts again."""
+    lab.install(
+        "greedy",
+        script=_GREEDY,
+        env={"CHECKPOINTS": "/checkpoints"},
+        storage={"checkpoints": {"size": "64Mi"}},
+        resources={"perPod": {"limits": {"memory": "1Gi"}}},
+        runPolicy={"backoffLimit": 0},
+        torchrun={"restartsInPlace": 1, "maxRestarts": 0},
+    )
+    lab.completes("greedy", seconds=180)
+    (pod,) = lab.pods("greedy")
+    (container,) = pod["status"]["containerStatuses"]
+    assert 1 == container["restartCount"]
+    assert "went on" in lab.log(pod["metadata"]["name"])
+
+
 # Ends at once when it is told to, and needs no framework.
 _LIGHT = {
     "spec": {

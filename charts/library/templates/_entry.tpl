@@ -44,6 +44,7 @@ doubled, and arrives as it was typed. ConfigMap contents are not expanded.
 {{- if not $policy.diagnose -}}{{- $files = omit $files "sitecustomize.py" "stuck.py" -}}{{- end -}}
 {{- if not $policy.stallSeconds -}}{{- $files = omit $files "stall.py" "standstill.py" -}}{{- end -}}
 {{- if not (or $policy.diagnose $policy.stallSeconds) -}}{{- $_ := unset $files "why.py" -}}{{- end -}}
+{{- if not (get (.Values.torchrun | default dict) "restartsInPlace") -}}{{- $_ := unset $files "in_place.py" -}}{{- end -}}
 {{- if not (include "allranks.entry.preflight" .) -}}{{- $files = omit $files "preflight.py" "preflight_checks.py" -}}{{- end -}}
 {{- if include "allranks.slurm.on" . -}}{{- $_ := set $files "slurm.sh" ($library.Get "files/slurm.sh") -}}{{- end -}}
 {{- $_ := set $files "entry.sh" (printf "%s%s" $shared (get $files "entry.sh")) -}}

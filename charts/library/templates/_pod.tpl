@@ -15,6 +15,7 @@ The pod template as YAML. Takes a dict:
   own                   the role's own settings over the shared ones: {env, resources, podTemplate}
   idle                  true where no rank runs: no GPUs, no shared memory, no node of a GPU type
   restartPolicy         Never | OnFailure | Always
+  restartRules          after which exit codes the pod's containers start again where they are
   subdomain             the headless Service that names the pods; "" is none
   port, portName        the port the pods listen on; 0 is none
   readinessProbe        when a pod is ready; nothing is at once
@@ -50,6 +51,10 @@ The pod template as YAML. Takes a dict:
       "env" (include "allranks.pod.env" . | fromJsonArray)
       "volumeMounts" (concat $mounts $storage.mounts)
       "terminationMessagePolicy" "FallbackToLogsOnError" -}}
+{{- with .restartRules -}}
+{{- $_ := set $trainer "restartPolicy" $.restartPolicy -}}
+{{- $_ := set $trainer "restartPolicyRules" . -}}
+{{- end -}}
 {{- with include "allranks.workspace.workingDir" .ctx -}}{{- $_ := set $trainer "workingDir" . -}}{{- end -}}
 {{- with $values.envFrom -}}{{- $_ := set $trainer "envFrom" . -}}{{- end -}}
 {{- with include "allranks.pod.resources" . | fromJson -}}

@@ -178,8 +178,10 @@ sets
 {{- $args = append $args $word -}}
 {{- end -}}
 {{- $named := "" -}}
+{{- $rules := list -}}
 {{- if eq $how "torchrun" -}}
 {{- $named = include "torchrun.named" . -}}
+{{- $rules = include "torchrun.restartRules" .ctx | fromJsonArray -}}
 {{- range $variable := include "torchrun.env" . | fromJsonArray -}}
 {{- /* The pod's index is the trial's here, and each trial has one node, whose rank is 0. */ -}}
 {{- if not (and $alone (eq $variable.name "ALLRANKS_NODE_RANK")) -}}{{- $env = append $env $variable -}}{{- end -}}
@@ -198,7 +200,8 @@ sets
       "subdomain" (ternary (include "allranks.names.release" .ctx) "" (and (not $alone) (ne $named "")))
       "portName" "rendezvous"
       "port" (ternary .ctx.Values.torchrun.port 0 (and (eq $how "torchrun") (ne (include "torchrun.rendezvous" .) "standalone")))
-      "state" (gt (len $filled) 0)
+      "restartRules" $rules
+      "state" (or (gt (len $filled) 0) (gt (len $rules) 0))
       "volumes" (include "sweep.tables.volumes" .root | fromJsonArray)
       "mounts" (list (dict "name" "trials" "mountPath" (include "sweep.tables.mount" .) "readOnly" true))) -}}
 {{- end -}}

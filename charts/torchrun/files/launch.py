@@ -40,6 +40,9 @@ Environment, set by the chart:
     ALLRANKS_WORKSPACE_GENERATION  of the newer code in place; empty where it is the job's own
     ALLRANKS_PREFLIGHT       what is looked at before the training, as JSON (preflight.py)
     ALLRANKS_NODE_NAME       name of the Kubernetes node, for that
+    ALLRANKS_RESTARTS_IN_PLACE  how often this pod's containers may start again (in_place.py); not
+                             set is never
+    ALLRANKS_STARTS_FILE     where their starts are counted
     ALLRANKS_SPARES          how many pods stand by (spare.py); not set is none
     ALLRANKS_FINISHED_MARKER StatefulSet only: a file that says this pod's training has ended
     ALLRANKS_DIAGNOSE        0 where the ranks are not armed for `allranks why` (sitecustomize.py)
@@ -97,6 +100,9 @@ class Settings:
             nodes = int(env["PET_NNODES"])
             self.spares = beside("spare").Spares(self.node_rank, nodes, self.host, say)
         self.progress = None
+        self.restarts = None
+        if env.get("ALLRANKS_RESTARTS_IN_PLACE"):
+            self.restarts = beside("in_place").Restarts(env, self.fatal, say)
         if env.get("ALLRANKS_WORKSPACE_SYNC"):
             signals = env.get("PET_SIGNALS_TO_HANDLE") or "SIGTERM,SIGINT,SIGHUP,SIGQUIT"
             self.follower = beside("sync").Follower(env, say, signals)
@@ -712,11 +718,23 @@ def idle():
 
 
 def main(argv):
-    """Wait for rank 0, train, and end with the code that tells the truth."""
+    """Train, and end with the code that tells the truth, or has Kubernetes start this again."""
     # At once, and not by an exception: one that is raised while torch is imported may be swallowed.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(EXIT_TERMINATED))
     settings = Settings(os.environ)
     settings.argv = argv
+    if settings.restarts is None:
+        return meet_and_train(settings, argv)
+    reason = settings.restarts.begin()
+    if reason:
+        say("error: " + reason)
+        record(settings, reason)
+        return settings.restarts.EXIT_NONE_LEFT
+    return settings.restarts.code(meet_and_train(settings, argv))
+
+
+def meet_and_train(settings, argv):
+    """Wait for rank 0, train, and return the exit code of this launcher."""
     if settings.marker and Path(settings.marker).exists():
         say("this rank has finished its training; waiting to be deleted")
         if settings.follower:

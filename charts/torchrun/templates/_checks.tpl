@@ -20,6 +20,7 @@ What this chart refuses, besides the rules that all workloads share (allranks.ch
 {{- $problems = concat $problems (include (printf "torchrun.checks.%s" $rule) $ | fromJsonArray) -}}
 {{- end -}}
 {{- $problems = concat $problems (include "torchrun.checks.spares" (dict "ctx" . "layout" $layout) | fromJsonArray) -}}
+{{- $problems = concat $problems (include "torchrun.checks.restartsInPlace" . | fromJsonArray) -}}
 {{- $problems = concat $problems (include "torchrun.torchft.checks" . | fromJsonArray) -}}
 {{- include "allranks.checks.report" (dict "problems" $problems) -}}
 {{- end -}}
@@ -75,6 +76,22 @@ What this chart refuses, besides the rules that all workloads share (allranks.ch
 {{- range $key := list "ttlSecondsAfterFinished" "activeDeadlineSeconds" "fatalExitCodes" -}}
 {{- if get $.Values.runPolicy $key -}}
 {{- $problems = append $problems (printf "runPolicy.%s: a StatefulSet never ends by itself; use torchrun.controller Job, or leave it out" $key) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $problems -}}
+{{- end -}}
+
+{{/* The launcher asks for a restart by an exit code of its own. Takes the root context. */}}
+{{- define "torchrun.checks.restartsInPlace" -}}
+{{- $problems := list -}}
+{{- if gt (int .Values.torchrun.restartsInPlace) 0 -}}
+{{- if eq .Values.torchrun.controller "StatefulSet" -}}
+{{- $problems = append $problems "torchrun.restartsInPlace: a StatefulSet starts containers again by itself, without an end; set torchrun.controller to Job, or remove it" -}}
+{{- end -}}
+{{- range .Values.runPolicy.fatalExitCodes -}}
+{{- if eq (int .) 220 -}}
+{{- $problems = append $problems "runPolicy.fatalExitCodes: with 220 the launcher asks for a restart in place (torchrun.restartsInPlace); leave it out" -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

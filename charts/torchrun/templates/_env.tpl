@@ -51,6 +51,10 @@ standalone
 {{- $_ := set $vars "PET_MAX_RESTARTS" "0" -}}
 {{- end -}}
 {{- $_ := set $vars "ALLRANKS_NODE_RANK" (include "torchrun.rank" .ctx | fromJson) -}}
+{{- if include "torchrun.restartRules" .ctx | fromJsonArray -}}
+{{- $_ := set $vars "ALLRANKS_RESTARTS_IN_PLACE" (int .ctx.Values.torchrun.restartsInPlace | toString) -}}
+{{- $_ := set $vars "ALLRANKS_STARTS_FILE" (printf "%s/starts" (include "allranks.names.state" .ctx)) -}}
+{{- end -}}
 {{- $_ := set $vars "ALLRANKS_GRACE_SECONDS" (include "allranks.pod.grace" .) -}}
 {{- if and (gt (int .layout.procsPerNode) 1) .ctx.Values.torchrun.rankPrefix -}}
 {{- $_ := set $vars "ALLRANKS_RANK_PREFIX" "1" -}}

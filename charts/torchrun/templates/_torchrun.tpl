@@ -28,6 +28,19 @@ true
 {{- end -}}
 {{- end -}}
 
+{{/* After which exit codes the containers of a pod start again where they are: the launcher's own
+     (files/in_place.py), and that of a container which the kernel has killed. A JSON list, as
+     Kubernetes has it. */}}
+{{- define "torchrun.restartRules" -}}
+{{- $codes := list 137 220 -}}
+{{- range .Values.runPolicy.fatalExitCodes -}}{{- if eq (int .) 137 -}}{{- $codes = list 220 -}}{{- end -}}{{- end -}}
+{{- if and (gt (int .Values.torchrun.restartsInPlace) 0) (eq .Values.torchrun.controller "Job") -}}
+{{- list (dict "action" "RestartAllContainers" "exitCodes" (dict "operator" "In" "values" $codes)) | toJson -}}
+{{- else -}}
+[]
+{{- end -}}
+{{- end -}}
+
 {{/* The pod template: (dict "ctx" $ "layout" $layout). */}}
 {{- define "torchrun.pod" -}}
 {{- $stateful := eq .ctx.Values.torchrun.controller "StatefulSet" -}}
@@ -36,6 +49,7 @@ true
 {{- $marker := printf "%s/finished" (include "allranks.names.state" .ctx) -}}
 {{- $env = append $env (dict "name" "ALLRANKS_FINISHED_MARKER" "value" $marker) -}}
 {{- end -}}
+{{- $rules := include "torchrun.restartRules" .ctx | fromJsonArray -}}
 {{- $volumes := list -}}
 {{- $mounts := list -}}
 {{- if include "torchrun.syncs" . -}}
@@ -60,5 +74,6 @@ true
       "subdomain" (ternary (include "allranks.names.release" .ctx) "" (and (not $stateful) (ne (include "torchrun.named" .) "")))
       "portName" "rendezvous"
       "port" (ternary 0 .ctx.Values.torchrun.port (eq (include "torchrun.rendezvous" .) "standalone"))
-      "state" $stateful) -}}
+      "restartRules" $rules
+      "state" (or $stateful (not (empty $rules)))) -}}
 {{- end -}}

@@ -47,6 +47,8 @@ _CODES = {
     127: "the command was not found",
     names.EXIT_PREFLIGHT: "the preflight found a node that is not fit to train",
     names.EXIT_STALLED: "the run stood still for runPolicy.stallSeconds",
+    names.EXIT_RESTART: "its containers start again where they are",
+    names.EXIT_NO_RESTART_LEFT: "it was killed, and no restart in place is left",
     _KILLED: "it was killed (SIGKILL), mostly because memory ran out",
     _TERMINATED: "it was told to stop (SIGTERM)",
     _SIGNALLED + signal.SIGSEGV: "it crashed (SIGSEGV)",

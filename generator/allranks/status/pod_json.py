@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from allranks import names
 from allranks.k8s.fields import count, items, mapping, number, string, text, when
 from allranks.model.status import ContainerStatus, PodPhase
 
@@ -295,7 +297,23 @@ def _end(
     if own and (not message or own == EVICTED):
         # What it was evicted for is the cause; that the program was told to stop is not.
         message = text(pod.status, "message") or message
+    if code == names.EXIT_RESTART:
+        code = code_of_rank(message) or code
     return ContainerEnd(name, code, at, reason, message, previous)
+
+
+# A launcher that asks for a restart in place ends with a code of its own: that of the rank which
+# failed stands in its message.
+_ENDED = re.compile(
+    rf"(?:{re.escape(names.PEER_LOST)})?(?:{re.escape(names.FAILED_FIRST)})?"
+    r"rank \d+(?: in pod \S+)? ended with exit code (?P<code>\d+)"
+)
+
+
+def code_of_rank(message: str) -> int | None:
+    """Return the exit code of the rank that a launcher's message is about; None for none."""
+    match = _ENDED.match(message)
+    return int(match["code"]) if match is not None else None
 
 
 def _pod_end(pod: RawPod) -> ContainerEnd:

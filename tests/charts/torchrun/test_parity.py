@@ -43,6 +43,7 @@ TORCHRUN = Parity(
         "torchrun.controller": "StatefulSet",
         "torchrun.module": True,
         "torchrun.spares": 1,
+        "torchrun.restartsInPlace": 2,
         "torchrun.torchft.lighthouse": "lighthouse-master:29510",
     },
     elsewhere={key: why for key, why in ELSEWHERE.items() if not key.startswith("nodeShape.gpu")},

@@ -264,3 +264,19 @@ def test_user_env_comes_last(render: Render, pod: Callable[..., Any]) -> None:
         if variable["name"] == "PYTHONUNBUFFERED"
     ]
     assert [{"name": "PYTHONUNBUFFERED", "value": "0"}] == theirs
+
+
+@pytest.mark.parametrize(("fatal", "codes"), [([13], [137, 220]), ([13, 137], [220])])
+def test_a_killed_container_starts_again_unless_that_is_fatal(
+    render: Render,
+    pod: Callable[[dict[str, Any]], dict[str, Any]],
+    fatal: list[int],
+    codes: list[int],
+) -> None:
+    """The rule names the launcher's own code, and that of a container which the kernel killed."""
+    manifests = render(torchrun={"restartsInPlace": 2}, runPolicy={"fatalExitCodes": fatal})
+    spec = pod(manifests)["spec"]
+    (container,) = spec["containers"]
+    rule = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": codes}}
+    assert [rule] == container["restartPolicyRules"]
+    assert "Never" == container["restartPolicy"] == spec["restartPolicy"]

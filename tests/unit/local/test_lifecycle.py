@@ -29,6 +29,7 @@ def _init(name: str = "i", restart: Restart = Restart.NEVER) -> ContainerPlan:
     return ContainerPlan(name, Kind.INIT, restart, {})
 
 
+_RULED = ContainerPlan("m", Kind.MAIN, Restart.NEVER, {}, restarts_on=frozenset((137, 220)))
 _SIDECAR = ContainerPlan("s", Kind.SIDECAR, Restart.ALWAYS, {})
 
 
@@ -69,6 +70,9 @@ def _decide(containers: list[ContainerPlan], *states: ContainerState) -> PodLife
         ([_main(restart=Restart.ON_FAILURE)], [_terminated(0)], PodPhase.SUCCEEDED, ()),
         ([_main(restart=Restart.ALWAYS)], [_terminated(0)], PodPhase.RUNNING, ("m",)),
         ([_main(restart=Restart.ALWAYS)], [_terminated(1)], PodPhase.RUNNING, ("m",)),
+        # A rule of the container goes before the policy, and knows no back-off.
+        ([_RULED], [_terminated(220, streak=9)], PodPhase.RUNNING, ("m",)),
+        ([_RULED], [_terminated(1)], PodPhase.FAILED, ()),
     ],
 )
 def test_what_starts_next(

@@ -17,6 +17,7 @@ from allranks.status.failures import (
     only_reports_another,
     unfit_nodes,
 )
+from allranks.status.pod_json import code_of_rank
 
 _END = 100.0
 
@@ -114,6 +115,23 @@ def test_a_pod_that_names_the_culprit_stands_for_it() -> None:
         "ex-1", 1, "trainer", 37, 1.0, message="rank 3 ended with exit code 37\nValueError: no"
     )
     assert expected == culprit(failure)
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ("rank 3 ended with exit code 37\nValueError: no", 37),
+        (f"{names.FAILED_FIRST}rank 3 in pod ex-1 ended with exit code 37", 37),
+        (f"{names.PEER_LOST}rank 0 ended with exit code 1 (and 1 more on this node: 1)", 1),
+        ("torchrun failed: RuntimeError", None),
+        ("", None),
+    ],
+)
+def test_the_code_of_a_rank_stands_in_the_message_of_its_launcher(
+    message: str, code: int | None
+) -> None:
+    """A launcher that asks for a restart in place ends with a code of its own."""
+    assert code == code_of_rank(message)
 
 
 def test_a_preflight_that_failed_names_its_node() -> None:

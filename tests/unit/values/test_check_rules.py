@@ -308,6 +308,16 @@ REFUSED = [
             (2, "", ", localAddr: 10.0.0.1", "torchrun.localAddr"),
         ]
     ),
+    (
+        "restarts-in-place",
+        "torchrun: {restartsInPlace: 1, controller: StatefulSet}",
+        "torchrun.restartsInPlace",
+    ),
+    (
+        "restarts-in-place",
+        "torchrun: {restartsInPlace: 1}\nrunPolicy: {fatalExitCodes: [220]}",
+        "runPolicy.fatalExitCodes",
+    ),
     *(
         ("torchft", f"nodes: 2\n{more}torchrun: {{torchft: {{lighthouse: 'l:1'}}{own}}}", where)
         for more, own, where in [

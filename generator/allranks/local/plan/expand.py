@@ -506,7 +506,23 @@ def _container(manifest: Manifest, path: str, kind: Kind, restart: Restart) -> C
             path=path,
             hint="give the container a command",
         )
-    return ContainerPlan(name=name, kind=kind, restart=restart, manifest=manifest)
+    return ContainerPlan(
+        name=name,
+        kind=kind,
+        restart=restart,
+        manifest=manifest,
+        restarts_on=_restart_codes(manifest),
+    )
+
+
+def _restart_codes(manifest: Manifest) -> frozenset[int]:
+    """The exit codes after which a container starts again in its pod, by its own rules."""
+    return frozenset(
+        int(code)
+        for rule in manifest.get("restartPolicyRules") or ()
+        for code in (rule.get("exitCodes") or {}).get("values") or ()
+        if rule["exitCodes"].get("operator") == "In"
+    )
 
 
 def service(document: Manifest) -> ServicePlan:

@@ -40,12 +40,21 @@ class Restart(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ContainerPlan:
-    """A container and its manifest."""
+    """A container and its manifest.
+
+    Attributes:
+        name: its name.
+        kind: its part in the pod.
+        restart: whether it starts again, by its pod's policy.
+        manifest: as the kubelet would see it.
+        restarts_on: the exit codes after which it starts again all the same, at once.
+    """
 
     name: str
     kind: Kind
     restart: Restart
     manifest: Manifest = field(repr=False)
+    restarts_on: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

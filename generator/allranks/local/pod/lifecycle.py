@@ -178,7 +178,7 @@ def _next(
         return _Next()
     if container.kind is Kind.INIT and _has_succeeded(state):
         return _Next()
-    if not state.starts:
+    if not state.starts or state.exit_code in container.restarts_on:
         return _Next(now=True)
     at = state.finished_at + backoff.container(state.streak)
     return _Next(now=True) if at <= now else _Next(at=at)
@@ -191,6 +191,8 @@ def _has_succeeded(state: ContainerState) -> bool:
 def _is_over(container: ContainerPlan, state: ContainerState) -> bool:
     """Whether the container has ended and will not be restarted."""
     if not state.ended or container.restart is Restart.ALWAYS:
+        return False
+    if state.exit_code in container.restarts_on:
         return False
     return container.restart is Restart.NEVER or state.exit_code == 0
 

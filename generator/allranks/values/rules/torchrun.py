@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from allranks import names
 from allranks.values.rules.base import Finding, Rule, View, path
 from allranks.values.rules.size import SIZE, size
 
@@ -127,6 +128,24 @@ def _spares(view: View) -> Iterator[Finding]:
         )
 
 
+def _restarts_in_place(view: View) -> Iterator[Finding]:
+    if not view["torchrun.restartsInPlace"]:
+        return
+    if view["torchrun.controller"] == "StatefulSet":
+        yield Finding(
+            path("torchrun.restartsInPlace"),
+            "a StatefulSet starts containers again by itself, without an end",
+            "set torchrun.controller: Job, or remove it",
+        )
+    if names.EXIT_RESTART in (view["runPolicy.fatalExitCodes"] or ()):
+        yield Finding(
+            path("runPolicy.fatalExitCodes"),
+            f"with {names.EXIT_RESTART} the launcher asks for a restart in place "
+            "(torchrun.restartsInPlace)",
+            "leave it out",
+        )
+
+
 def _local_addr(view: View) -> Iterator[Finding]:
     requested = size(view)
     if view["torchrun.localAddr"] and requested is not None and requested.nodes > 1:
@@ -181,6 +200,14 @@ RULES = (
         "meet by c10d, without `compat` and `torchrun.localAddr`.",
         (*SIZE, "torchrun", "compat"),
         _spares,
+        workload="torchrun",
+    ),
+    Rule(
+        "restarts-in-place",
+        "`torchrun.restartsInPlace` is for an Indexed Job, and its exit code is none of "
+        "`runPolicy.fatalExitCodes`.",
+        ("torchrun.restartsInPlace", "torchrun.controller", "runPolicy.fatalExitCodes"),
+        _restarts_in_place,
         workload="torchrun",
     ),
     Rule(

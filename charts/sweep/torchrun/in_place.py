@@ -1,0 +1,1 @@
+../../torchrun/files/in_place.py
