@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.k8s.fields import text
 from allranks.status import events as reading
+from allranks.status.pod_json import code_of_rank
 from allranks.timeline import log_marks
 from allranks.timeline.model import (
     CREATED,
@@ -98,7 +99,9 @@ def _spans(events: Sequence[Manifest], over: float | None) -> list[Span]:
         if text(event, "reason") == _STARTED and start is None:
             start = at
         elif _END in message and start is not None:
-            code = message.partition(_END)[2].partition(":")[0]
+            code, _, words = message.partition(_END)[2].partition(": ")
+            if code == str(names.EXIT_RESTART):
+                code = str(code_of_rank(words) or code)
             bad = text(event, "type") == "Warning"
             failure = f"{text(event, 'reason')}, exit code {code}" if bad else ""
             spans.append(Span(RUNNING, start, at, failure))
