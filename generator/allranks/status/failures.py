@@ -213,6 +213,7 @@ _ENDED_BY_SIGTERM = 128 + signal.SIGTERM
 PREFLIGHT_FAILED = "PreflightFailed"
 # How a preflight names the nodes to keep off (files/preflight.py).
 _AVOID = re.compile(r"scheduling\.avoidNodes: \[(?P<nodes>[^\]]*)\]")
+_ADVICE = re.compile(rf"^.*{_AVOID.pattern}$\n?", re.MULTILINE)  # the line that has it
 # A rank may be replaced before its peers, or the master, have died of its loss.
 _AFTERSHOCK_SECONDS = 5.0
 # What the master of an elastic job tells all workers, of one that had said this of its end.
@@ -349,6 +350,11 @@ def unfit_nodes(failure: Failure | None) -> tuple[str, ...]:
         return ()
     match = _AVOID.search(failure.message)
     return tuple(filter(None, match["nodes"].split(", "))) if match else ()
+
+
+def without_advice(message: str) -> str:
+    """Return the message of a preflight without the line that names other nodes as the way out."""
+    return _ADVICE.sub("", message).rstrip("\n")
 
 
 def first_suspect(suspects: Iterable[Suspect], ended_at: float | None) -> Suspect | None:
