@@ -241,7 +241,7 @@ class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
         self._say, self._every = say, every
         self._changed = threading.Condition()
         self._telling = threading.Lock()
-        self._report, self._ranks = {}, {}
+        self._report, self._ranks, self._saves = {}, {}, {}
         self._is_new, self._at_once, self._told_at = False, False, -math.inf
         self._places = threading.BoundedSemaphore(CONNECTIONS_MAX)
 
@@ -274,10 +274,15 @@ class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
     def take_of_rank(self, rank, report):
         """Take what a rank says; the training's is rank 0's, and any rank's save is the training's.
 
-        A rank that began anew counts from an earlier step: what it says now holds.
+        A rank that began anew counts from an earlier step: what it says now holds. It repeats its
+        last save in all that it says later, which is no news, and may be older than another's.
         """
         seconds, work = report.pop("seconds", None), report.pop("work", None)
         with self._changed:
+            if "saved" in report and report["saved"] == self._saves.get(rank):
+                del report["saved"]
+            elif "saved" in report:
+                self._saves[rank] = report["saved"]
             if seconds is not None:
                 self._ranks[rank] = (seconds, work, time.monotonic())
         if rank == 0:

@@ -122,6 +122,24 @@ def test_any_loop_says_it_in_two_lines(pod: Pod) -> None:
     assert killed[-2:] == ["saved at step 4", "killed before it had saved again"]
 
 
+def test_a_save_is_said_once(pod: Pod) -> None:
+    """A rank sends its last save with all that it says later; the log has a line for each save.
+
+    Nor does it take the place of a newer one of another rank's.
+    """
+    assert pod.channel is not None
+    path = urlsplit(pod.env["ALLRANKS_PROGRESS_URL"]).path
+    reports = [(3, 4), (3, 4), (0, 8), (3, 4), (0, 8), (3, 9), (3, 9), (3, 4)]
+    saves = []
+    for rank, saved in reports:
+        before = len(pod.log)
+        assert pod.post(json.dumps({"rank": rank, "saved": saved}).encode(), path) == 200
+        pod.channel.server.tell()
+        lines = [line.removeprefix(names.PROGRESS_LINE) for line in pod.log[before:]]
+        saves.append([json.loads(line)["saved"] for line in lines])
+    assert saves == [[4], [], [8], [], [8], [9], [], [4]]
+
+
 def test_a_standstill_is_part_of_the_progress_until_the_next_line() -> None:
     """A launcher that sees no rank go on says so in a line of its own, and that they go on."""
     line = names.PROGRESS_LINE + '{"step": 7, "total": 9, "at": 1}'
