@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from allranks import names
+from allranks.model.rank_lines import ONE
+from allranks.timeline import log_marks
 
 from . import launchers
 
@@ -40,6 +42,8 @@ def test_gangs(tmp_path: Path) -> None:
     ]
     report = json.loads(line.removeprefix(names.PREFLIGHT_LINE))
     assert (True, "b1", {"0", "2"}) == (report["passed"], report["node"], set(report["pairs"]))
+    (moment,) = log_marks.read([line], ONE, "big-1", stamped=False).moments
+    assert ("preflight", True) == (moment.name, moment.detail.startswith("passed in "))
 
     assert dict.fromkeys("012", names.EXIT_PREFLIGHT) == codes["limited"], logs
     assert "trained" not in "".join(logs[f"limited/log.{node}"] for node in range(3))

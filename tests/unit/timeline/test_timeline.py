@@ -69,6 +69,17 @@ def test_a_preflight_is_told_in_words() -> None:
     ]
 
 
+def test_a_preflight_of_this_machine_bears_its_own_time() -> None:
+    """The lines of a local log have none; a time that is no number tells of no moment."""
+    reports = ['{"passed": true, "seconds": 2.5, "at": 107}', '{"at": "x", "passed": true}', "7"]
+    lines = [f"allranks: preflight {report}" for report in reports]
+    lines += ["allranks: rendezvous complete"]
+    marks = log_marks.read(lines, ONE, "demo-0", stamped=False)
+    assert [("preflight", 107.0, "passed in 2.5 s")] == [
+        (moment.name, moment.at, moment.detail) for moment in marks.moments
+    ]
+
+
 def test_goodput_counts_each_step_once_and_names_what_the_rest_was_lost_to() -> None:
     """Ten seconds for each of two steps, and one of these was done again."""
     spent = goodput.of(trained())
