@@ -8,6 +8,7 @@ from allranks.model.rank_lines import ONE, LogWriters
 from allranks.model.status import Phase, PodPhase, PodStatus, RunStatus
 from allranks.status.reduce import reduce
 from allranks.timeline import goodput, log_marks, of_local_run, of_objects, otlp, rows, text
+from allranks.timeline.model import Moment, Step, Timeline
 from tests.unit.status import samples
 from tests.unit.timeline.stories import LENGTH, trained
 
@@ -95,6 +96,25 @@ def test_goodput_counts_each_step_once_and_names_what_the_rest_was_lost_to() -> 
     } == dict(spent.lost)
     assert spent.seconds == spent.steps + sum(dict(spent.lost).values())
     assert "20.0% of 100s made steps" == next(text.goodput_lines(spent, LENGTH))
+
+
+def test_a_restart_is_one_cause_in_one_word() -> None:
+    """Ranks may end a step after a pod has failed, and go back later; that nobody tells is one."""
+    steps = [Step(at, number) for at, number in ((0.0, 1), (10.0, 2), (13.0, 3), (40.0, 2))]
+    moments = (Moment(12.0, "restart", "Error, exit code 1"),)
+    run = Timeline(
+        *("demo", "lab", "torchrun", "uid", "Succeeded"),
+        start=0.0,
+        end=60.0,
+        now=99.0,
+        moments=moments,
+        steps=(*steps, Step(50.0, 3), Step(55.0, 3), Step(60.0, 1)),
+    )
+    assert {
+        "restart after Error, exit code 1": 30.0,
+        "restart": 5.0,
+        "steps done again": 25.0,
+    } == dict(goodput.of(run).lost)
 
 
 def test_a_timeline_fits_a_terminal_and_groups_the_pods_of_a_large_run() -> None:
