@@ -66,7 +66,7 @@ def _diagnosis(gang: str) -> verdict.Diagnosis:
             "stalled",
             (
                 r"rank 1 \(pod run-0, node b2\) has not entered all_reduce #4; it sleeps, "
-                r"hanging\.py:\d+ in load_batch; 2 ranks wait since .*"
+                r"hanging\.py:\d+ in load_batch; 2 ranks have waited for .*"
             ),
         ),
         (

@@ -30,8 +30,8 @@ _NODES = 5  # of which faults are told
 _CELL = 20  # characters of a progress that is no percent
 _LAST_WORDS = 20  # lines of a message
 _ONLY_NODE = (
-    "this machine is the only node of the run: mend what is named above, or run it without a "
-    "look, with torchrun.preflight.level: none"
+    "this machine is the only node of the run: mend what is named above, or "
+    "run without a preflight (torchrun.preflight.level: none)"
 )
 _KILLED = 137  # 128 + SIGKILL
 # The order of pods in a long table.

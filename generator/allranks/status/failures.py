@@ -47,10 +47,10 @@ _CODES = {
     127: "the command was not found",
     names.EXIT_PREFLIGHT: "the preflight found a node that is not fit to train",
     names.EXIT_STALLED: "the run stood still for runPolicy.stallSeconds",
-    _KILLED: "it was killed (SIGKILL), mostly because memory ran out",
+    _KILLED: "it was killed (SIGKILL), most likely because memory ran out",
     _TERMINATED: "it was told to stop (SIGTERM)",
     _SIGNALLED + signal.SIGSEGV: "it crashed (SIGSEGV)",
-    _SIGNALLED + signal.SIGBUS: "it crashed (SIGBUS), mostly because /dev/shm was full",
+    _SIGNALLED + signal.SIGBUS: "it crashed (SIGBUS), most likely because /dev/shm was full",
     _SIGNALLED + signal.SIGABRT: "it aborted (SIGABRT)",
 }
 

@@ -35,7 +35,7 @@ _BEFORE = {
     FIRST_STEP: "starting the training",
 }
 _RESTART = "restart"
-_AGAIN, _AFTER, _QUIET = "steps done again", "after the last step", "no step since"
+_AGAIN, _AFTER, _QUIET = "steps done again", "after the last step", "since the last step"
 # A step that takes so many times as long as most is not on its way any more.
 _PATIENCE = 5.0
 
