@@ -260,9 +260,8 @@ def progress_words(
         killed: whether it was killed after that.
         finished: whether it has ended, so that no time is left.
     """
-    words = [str(report["text"])] if report.get("text") else []
-    if finished and words and report.get("eta") is not None:
-        words = [words[0].removesuffix(progress.time_left(report["eta"]))]
+    left = "" if finished else progress.time_left(report)
+    words = [f"{report['text']}{left}"] if report.get("text") else []
     metrics = report.get("metrics") or {}
     if metrics:
         words.append(", ".join(f"{one_line(name)} {value:.4g}" for name, value in metrics.items()))

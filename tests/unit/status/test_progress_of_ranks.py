@@ -92,8 +92,11 @@ def test_a_training_with_transformers_says_how_far_it_is_by_itself(pod: Pod) -> 
     report = pod.report()
     assert report is not None
     assert (report["percent"], report["step"], report["total"]) == (60.0, 12, 20)
-    assert report["text"] == "step 12 of 20 (60%), 8m20s left"
-    assert status_view.progress_words(report) == [report["text"], "loss 1.169, grad_norm 2.569"]
+    assert (report["text"], report["eta"]) == ("step 12 of 20 (60%)", 500)
+    assert status_view.progress_words(report) == [
+        "step 12 of 20 (60%), 8m20s left",
+        "loss 1.169, grad_norm 2.569",
+    ]
     run = RunStatus("demo", "research", Phase.RUNNING, progress=report)
     assert status_view.progress_cell(run) == "60% 8m20s"
     assert RunStatus.from_dict(json.loads(json.dumps(run.as_dict()))) == run
