@@ -174,8 +174,8 @@ RULES = (
         "5m",
         "warning",
         "The API server has refused {{ $labels.action }} {{ $value }} times in 15 minutes.",
-        "An Event `ActionRefused` or `FailedCreate` of the object, and the operator's log, have the "
-        "API server's sentence.",
+        "An Event `ActionRefused` or `FailedCreate` of the object, and the operator's log, have "
+        "the API server's sentence.",
     ),
     Rule(
         "AllranksPlansFailed",

@@ -233,7 +233,8 @@ def verdict(reports, seconds):
     behind = [(rank, pod) for rank, pod in there if rank.get("begun") is False] if begun else []
     if not absent and behind:
         rank, pod = behind[0]
-        words = "rank %d%s (pod %s) has given %s to its GPU, which is still busy with what came before it"
+        words = "rank %d%s (pod %s) has given %s to its GPU, "
+        words += "which is still busy with what came before it"
         words = words % (rank["rank"], _more(behind), pod["pod"], what)
         return (
             rank["rank"],
