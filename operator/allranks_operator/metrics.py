@@ -16,6 +16,8 @@ from prometheus_client import (
     generate_latest,
 )
 
+from allranks.elastic.api.plan import PLAN_FAILED, PLAN_SUCCEEDED, PLAN_SUPERSEDED
+
 # name -> labels, what it says
 TABLE = {
     "allranks_runs": (("phase",), "Runs by phase."),
@@ -31,6 +33,8 @@ TABLE = {
     ),
     "allranks_queue_depth": ((), "Runs and jobs that wait to be looked at."),
 }
+# What an alert waits for is there from the start: Prometheus sees no growth in what appears.
+_PLAN_RESULTS = (PLAN_SUCCEEDED, PLAN_FAILED, PLAN_SUPERSEDED)
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
@@ -57,6 +61,9 @@ class Metrics:
         self.leader = Gauge(*self._of("allranks_leader"), registry=self.registry)
         self.rights_missing = Gauge(*self._of("allranks_rights_missing"), registry=self.registry)
         self.queue_depth = Gauge(*self._of("allranks_queue_depth"), registry=self.registry)
+
+        for result in _PLAN_RESULTS:
+            self.plans.labels(result.lower())
 
     def text(self) -> bytes:
         """All metrics in Prometheus' text format."""

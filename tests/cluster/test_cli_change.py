@@ -273,7 +273,7 @@ def test_a_run_keeps_off_a_node(allranks: Program, request: pytest.FixtureReques
     output = allranks("status", "demo")
     assert f"node {bad} (demo-" in output
     assert ": cordoned\n" in output
-    assert f"allranks avoid demo {bad}" in output
+    assert f"allranks avoid demo {bad} --recreate" in output
     refused = allranks("avoid", "demo", bad, code=2)
     assert "Job/demo spec.template.spec.affinity" in refused
     assert f"`allranks avoid demo {bad} --recreate" in refused

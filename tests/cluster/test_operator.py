@@ -223,6 +223,7 @@ def test_probes_and_metrics(lab: Lab) -> None:
     assert 404 == answer(operator.port, "/")[0]
     text = answer(operator.port, "/metrics")[1]
     assert set() == dashboards.unknown_metrics(text)
+    assert set() == dashboards.missing_series(text)
     assert 'allranks_actions_total{action="create_pod",result="done"} 2.0' in text
     until(
         lambda: (

@@ -270,6 +270,13 @@ def status_of_failed_run(
     return status
 
 
+def progress_of(command_line: CommandLine, name: str) -> dict[str, Any]:
+    """What `status -o json` says of how far a run of this machine is; {} where it says nothing."""
+    status = json.loads(command_line("status", name, "--on", "local", "-o", "json").stdout)
+    report: dict[str, Any] = status["progress"] or {}
+    return report
+
+
 def metrics(log: str) -> list[dict[str, Any]]:
     """The JSON lines of a log whose lines may have a rank before them; those of its program."""
     lines = [line for line in log.splitlines() if '{"' in line and names.PROGRESS_LINE not in line]

@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from allranks import names
+from allranks.local.host import addresses
+from allranks.model.rank_lines import ONE
+from allranks.timeline import log_marks
 
 from . import launchers
+from .conftest import CommandLine, port_base, status_of_failed_run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,6 +44,8 @@ def test_gangs(tmp_path: Path) -> None:
     ]
     report = json.loads(line.removeprefix(names.PREFLIGHT_LINE))
     assert (True, "b1", {"0", "2"}) == (report["passed"], report["node"], set(report["pairs"]))
+    (moment,) = log_marks.read([line], ONE, "big-1", stamped=False).moments
+    assert ("preflight", True) == (moment.name, moment.detail.startswith("passed in "))
 
     assert dict.fromkeys("012", names.EXIT_PREFLIGHT) == codes["limited"], logs
     assert "trained" not in "".join(logs[f"limited/log.{node}"] for node in range(3))
@@ -62,3 +68,30 @@ def test_gangs(tmp_path: Path) -> None:
     assert replaced == "preflight: node b1 (pod big-1): was lost meanwhile, and came again"
 
     assert "no preflight: the training goes on already" in logs["training/log.1"]
+
+
+def test_a_run_of_this_machine_is_not_sent_to_another_node(
+    command_line: CommandLine, tmp_path: Path
+) -> None:
+    """Its status names what this machine lacks, and no command that is for a cluster.
+
+    Its timeline has the preflight, too.
+    """
+    values = {
+        "workload": "torchrun",
+        "command": ["true"],
+        "nodes": 1,
+        "runPolicy": {"backoffLimit": 0},
+        "torchrun": {
+            "port": addresses.free_port(port_base() + 420),
+            "preflight": {"level": "quick", "diskMiB": 1_000_000_000},
+        },
+    }
+    status = status_of_failed_run(command_line, tmp_path, values, names.EXIT_PREFLIGHT)
+    assert "PreflightFailed" == status["failure"]["reason"]
+    output = command_line("status", "ex", "--on", "local").stdout
+    assert "at least 1000000000 (torchrun.preflight.diskMiB)" in output
+    assert "this machine is the only node of the run" in output
+    assert "avoid" not in output
+    moments = command_line("timeline", "ex", "--on", "local").stdout.splitlines()
+    assert [True] == ["failed in " in line for line in moments if " preflight " in line]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,7 +12,7 @@ from allranks import names
 from allranks.local import runs as local_runs
 from allranks.local.host import addresses
 
-from .conftest import CommandLine, port_base, until
+from .conftest import CommandLine, port_base, progress_of, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,11 +59,7 @@ def test_ranks_save_when_they_are_asked_and_before_their_pod_ends(
     on = ("--on", "local")
     command_line("run", "demo", "-f", tmp_path / "values.yaml", *on, "--detach")
 
-    def progress() -> dict[str, Any]:
-        status = json.loads(command_line("status", "demo", *on, "-o", "json").stdout)
-        report: dict[str, Any] = status["progress"] or {}
-        return report
-
+    progress = partial(progress_of, command_line, "demo")
     until(lambda: progress().get("step"), "a first report")
     asked = json.loads(command_line("checkpoint", "demo", *on, "-o", "json").stdout)
     assert (1, 2, 2, []) == tuple(asked[key] for key in ("pods", "ranks", "signalled", "problems"))

@@ -66,7 +66,7 @@ def _diagnosis(gang: str) -> verdict.Diagnosis:
             "stalled",
             (
                 r"rank 1 \(pod run-0, node b2\) has not entered all_reduce #4; it sleeps, "
-                r"hanging\.py:\d+ in load_batch; 2 ranks wait since .*"
+                r"hanging\.py:\d+ in load_batch; 2 ranks have waited for .*"
             ),
         ),
         (
@@ -74,19 +74,23 @@ def _diagnosis(gang: str) -> verdict.Diagnosis:
             "stalled",
             r".*#2 is all_gather for rank 1 .*in mismatch\), and all_reduce for ranks 0, 2 .*",
         ),
-        ("slow", "slow", r"this run makes steps, and rank 1 .* is slow: the others wait .*"),
+        (
+            "slow",
+            "slow",
+            r"this run makes steps, and rank 1 .* is slow: of each .* the others wait .*",
+        ),
         ("healthy", "steps", r"this run makes steps .*"),
         ("frozen", "stalled", r"rank 1 .* is stopped, by SIGSTOP .*; rank 0 waits"),
-        ("fifo", "stalled", r"rank 1 .* opens a pipe \(fifo\) .* in fifo; rank 0 waits .*"),
+        ("fifo", "stalled", r"rank 1 .* opens a pipe \(fifo\) .* in fifo; rank 0 has waited .*"),
         (
             "deadlock",
             "stalled",
             (
-                r"rank 1 .* waits for a lock or another thread, .* in deadlock; another thread of "
-                r"it is at .* in write_checkpoint; .*"
+                r"rank 1 .* waits for a lock or another thread, .* in deadlock; another of "
+                r"its threads is at .* in write_checkpoint; .*"
             ),
         ),
-        ("stuck", "stalled", r"rank 1 .* its Python is blocked, .* in stuck; rank 0 waits .*"),
+        ("stuck", "stalled", r"rank 1 .* its Python is blocked, .* in stuck; rank 0 has waited .*"),
         ("cycle", "stalled", r"the ranks wait for each other: .*rank 1 waits for rank 0 in .*"),
     ],
 )

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,6 +21,7 @@ from tests.local.conftest import (
     CommandLine,
     command_line,  # noqa: F401 - a fixture
     port_base,
+    progress_of,
     until,
 )
 
@@ -81,11 +82,7 @@ def test_a_trainer_saves_when_it_is_asked_and_before_its_pod_ends(
     on = ("--on", "local")
     command_line("run", "demo", "-f", tmp_path / "values.yaml", *on, "--detach")
 
-    def progress() -> dict[str, Any]:
-        status = json.loads(command_line("status", "demo", *on, "-o", "json").stdout)
-        report: dict[str, Any] = status["progress"] or {}
-        return report
-
+    progress = partial(progress_of, command_line, "demo")
     until(lambda: progress().get("step"), "a first report of Trainer's own", 120)
     asked = json.loads(command_line("checkpoint", "demo", *on, "-o", "json").stdout)
     assert (1, 1, []) == tuple(asked[key] for key in ("pods", "ranks", "problems"))

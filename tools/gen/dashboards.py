@@ -169,6 +169,33 @@ RULES = (
         "The operator's log says why; usually the API server ends it.",
     ),
     Rule(
+        "AllranksOperatorIsRefused",
+        'ceil(sum by (action) (increase(allranks_actions_total{result="refused"}[15m]))) > 0',
+        "5m",
+        "warning",
+        "The API server has refused {{ $labels.action }} {{ $value }} times in 15 minutes.",
+        "An Event `ActionRefused` or `FailedCreate` of the object, and the operator's log, have "
+        "the API server's sentence.",
+    ),
+    Rule(
+        "AllranksPlansFailed",
+        'ceil(sum(increase(allranks_plans_total{result="failed"}[15m]))) > 0',
+        "0m",
+        "warning",
+        "{{ $value }} scale plans could not be taken in 15 minutes, and nothing of them was done.",
+        "`kubectl get scaleplans -A` shows them, and their message why.",
+    ),
+    Rule(
+        "AllranksOperatorFallsBehind",
+        "max(min_over_time(allranks_queue_depth[15m])) > 0 "
+        "and max(deriv(allranks_queue_depth[15m])) > 0",
+        "15m",
+        "warning",
+        "Runs and jobs wait to be looked at, at least {{ $value }} at any time, and more and more.",
+        "Look at the API server's latency, at `a look failed` in the operator's log, and at "
+        "`concurrency` in its values.",
+    ),
+    Rule(
         "AllranksRunFailed",
         '(max(allranks_runs{phase="Failed"}) - max(allranks_runs{phase="Failed"} offset 10m)) > 0',
         "0m",

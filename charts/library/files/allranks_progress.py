@@ -46,6 +46,7 @@ from urllib.parse import urlsplit
 INTERVAL_SECONDS = 2.0
 LINE_SECONDS = 10.0
 TIMEOUT_SECONDS = 5.0
+ANSWER_MAX = 4096  # bytes of a refusal
 CALLS_MAX = 1 << 14  # in an interval; of more the oldest are forgotten
 _RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "JOB_COMPLETION_INDEX")
 SAME_NANOSECONDS = 10 * 10**9  # requests so near are one: each pod of a job is told by itself
@@ -75,7 +76,7 @@ class Reporter:
         self._last_step = self._last_at = None
         self._seconds, self._work, self._steps, self._worked = 0.0, 0.0, 0, False
         self._thread, self._is_new = None, False
-        self._written_at = 0.0
+        self._written_at, self._was_refused = 0.0, False
 
     def say(self, words, metrics):
         """Remember words and metrics; they are sent soon."""
@@ -113,7 +114,7 @@ class Reporter:
             self._is_new = True
 
     def flush(self):
-        """Send what is new, now; True where it arrived."""
+        """Send what is new, now; True where it was answered."""
         with self._sending:  # and what another thread is sending has been sent, too
             return self._flush()
 
@@ -164,11 +165,33 @@ class Reporter:
         try:
             headers = {"Authorization": "Bearer " + token, "Content-Type": "application/json"}
             connection.request("POST", self._url.path, json.dumps(body), headers)
-            return connection.getresponse().status == http.client.OK
+            return self._is_final(connection.getresponse())
         except (OSError, http.client.HTTPException):
             return False
         finally:
             connection.close()
+
+    def _is_final(self, answer):
+        """Whether an answer leaves nothing to send: what was refused is refused again."""
+        if answer.status == http.client.BAD_REQUEST:
+            self._refused(answer.read(ANSWER_MAX))
+        return answer.status in (http.client.OK, http.client.BAD_REQUEST)
+
+    def _refused(self, answer):
+        """Say once what is wrong with what the training reports, and forget it, but for a save."""
+        with self._lock:
+            saved = self._said.get("saved")
+            self._said = {"saved": saved} if isinstance(saved, int) and saved >= 0 else {}
+            self._metrics = {}
+        if self._was_refused:
+            return
+        self._was_refused = True
+        try:
+            reason = str(json.loads(answer)["error"])
+        except (ValueError, KeyError, TypeError):
+            return
+        sys.stderr.write("allranks: a report of progress was refused: %s\n" % reason)
+        sys.stderr.flush()
 
     def _write(self, body):
         now = time.monotonic()

@@ -9,8 +9,9 @@ port that the kernel chooses, for two kinds of words:
 
 What comes in is written as one line to the pod's log, at most every ten seconds, where whoever may
 read logs finds it (``allranks: progress {...}``): it needs no right, no sidecar and no port of the
-pod's. Nothing that a rank sends can do harm: a body has a bound, what is no report is refused, and
-the thread ends with its process.
+pod's. Nothing that a rank sends can do harm: a body has a bound, what is no report is refused with
+the reason, and the thread ends with its process. A refusal does no harm either: Kubeflow's clients
+log it and train on.
 
 Standard library; Python 3.8 or newer.
 """
@@ -41,7 +42,10 @@ SHARE_SECONDS = 30.0  # between two looks at how long steps take elsewhere
 RECENT_SECONDS = 120.0
 SLOW_FACTOR, SLOW_MAX, SLOW_OF = 1.2, 3, 2  # of the median; told at most; among so many at least
 CONNECTIONS_MAX = 64
-METRICS_MAX, NAME_MAX = 16, 64
+METRICS_MAX, NAME_MAX = 16, 64  # of metrics that are told, and of a name's characters
+# What is taken. Kubeflow's API has 64 characters for a name or value; transformers heeds no bound.
+ENTRIES_MAX, TEXT_MAX, RANKS_MAX = 256, 256, 1 << 20
+SHOWN_MAX = 40  # characters of a value that is refused
 URL, TOKEN = "KUBEFLOW_TRAINER_SERVER_URL", "KUBEFLOW_TRAINER_SERVER_TOKEN"
 TRAINER, RANKS = "/v1/trainer", "/v1/ranks"
 # What transformers counts, under the names that it has here.
@@ -63,12 +67,49 @@ def number(value):
     return int(result) if result.is_integer() else result
 
 
+def shown(value):
+    """A value of somebody else's, as an answer has it: one short line."""
+    text = ascii(value)
+    return text if len(text) <= SHOWN_MAX else text[:SHOWN_MAX] + "..."
+
+
+def within(name, value, most=math.inf):
+    """A number of a report, from 0 to `most`; None where it is not said.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    if value is None:
+        return None
+    result = number(value)
+    if result is None:
+        raise ValueError("%s is no number: %s" % (name, shown(value)))
+    if not 0 <= round(result, 6) <= most:  # of a percent that was computed
+        limit = "less than 0" if result < 0 else "more than %d" % most
+        raise ValueError("%s is %s: %s" % (name, limit, shown(value)))
+    return max(0, min(result, most))
+
+
 def numbers(pairs):
-    """The numbers among named values, as many as are told."""
+    """The numbers among named values, as many as are told; a loss may be NaN, which is left out.
+
+    Raises:
+        ValueError: a name is none, or a value is neither a number nor a short text.
+    """
     kept = {}
     for name, value in pairs:
+        if not isinstance(name, str) or not 0 < len(name) <= TEXT_MAX:
+            raise ValueError(
+                "the name of a metric is no text of 1 to %d characters: %s"
+                % (TEXT_MAX, shown(name))
+            )
+        if not isinstance(value, (int, float, str)) or len(str(value)) > TEXT_MAX:
+            raise ValueError(
+                "metric %s is no number and no text of up to %d characters: %s"
+                % (shown(name), TEXT_MAX, shown(value))
+            )
         measured = number(value)
-        if isinstance(name, str) and measured is not None and len(kept) < METRICS_MAX:
+        if measured is not None and len(kept) < METRICS_MAX:
             kept[name[:NAME_MAX]] = measured
     return kept
 
@@ -82,19 +123,21 @@ def of_trainer(body):
     status = body.get("trainerStatus") if isinstance(body, dict) else None
     if not isinstance(status, dict):
         raise ValueError("trainerStatus is missing")  # noqa: TRY004 - what the sender reads
-    entries = status.get("metrics") or []
-    if not isinstance(entries, list):
-        raise ValueError("metrics is no list")  # noqa: TRY004 - likewise
-    metrics = [entry for entry in entries if isinstance(entry, dict)]
-    pairs = [(metric.get("name"), metric.get("value")) for metric in metrics]
-    report = numbers(
-        [(COUNTS[name], value) for name, value in pairs if isinstance(name, str) and name in COUNTS]
-    )
-    report["metrics"] = numbers(
-        [(name, value) for name, value in pairs if isinstance(name, str) and name not in COUNTS]
-    )
-    report["percent"] = number(status.get("progressPercentage"))
-    report["eta"] = number(status.get("estimatedRemainingSeconds"))
+    entries = status.get("metrics")
+    if entries is None:
+        entries = []
+    if not isinstance(entries, list) or len(entries) > ENTRIES_MAX:
+        raise ValueError("metrics is no list of at most %d" % ENTRIES_MAX)
+    for entry in entries:
+        if not isinstance(entry, dict):
+            raise ValueError("metrics has what is no object: %s" % shown(entry))  # noqa: TRY004
+    pairs = [(metric.get("name"), metric.get("value")) for metric in entries]
+    counts = numbers([pair for pair in pairs if pair[0] in tuple(COUNTS)])
+    report = {COUNTS[name]: value for name, value in counts.items() if value >= 0}
+    report["metrics"] = numbers([pair for pair in pairs if pair[0] not in tuple(COUNTS)])
+    percent, eta = status.get("progressPercentage"), status.get("estimatedRemainingSeconds")
+    report["percent"] = within("progressPercentage", percent, 100)
+    report["eta"] = within("estimatedRemainingSeconds", eta)
     return {key: value for key, value in report.items() if value not in (None, {})}
 
 
@@ -104,14 +147,17 @@ def of_rank(body):
     Raises:
         ValueError: it is none.
     """
-    if not isinstance(body, dict) or not isinstance(body.get("rank"), int) or body["rank"] < 0:
-        raise ValueError("rank is missing")
-    keys = ("step", "total", "percent", "epoch", "epochs", "eta", "saved", "seconds", "work")
-    report = numbers([(key, body.get(key)) for key in keys])
+    rank = body.get("rank") if isinstance(body, dict) else None
+    if isinstance(rank, bool) or not isinstance(rank, int) or not 0 <= rank < RANKS_MAX:
+        raise ValueError("rank is missing, or is no rank: %s" % shown(rank))
+    keys = ("step", "total", "epoch", "epochs", "eta", "saved", "seconds", "work")
+    report = {key: within(key, body.get(key)) for key in keys}
+    report["percent"] = within("percent", body.get("percent"), 100)
     metrics = body.get("metrics")
-    if isinstance(metrics, dict):
-        report["metrics"] = numbers(metrics.items())
-    return body["rank"], {key: value for key, value in report.items() if value != {}}
+    if metrics is not None and not isinstance(metrics, dict):
+        raise ValueError("metrics is no object: %s" % shown(metrics))
+    report["metrics"] = numbers((metrics or {}).items())
+    return rank, {key: value for key, value in report.items() if value not in (None, {})}
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -133,25 +179,37 @@ class Handler(BaseHTTPRequestHandler):
         )
         if not 0 <= size <= BODY_MAX:
             self._drain(size)
-            self._answer(411 if size < 0 else 413)
+            if size < 0:
+                self._answer(411, "Content-Length is no number of bytes")
+            else:
+                self._answer(413, "a report has at most %d bytes" % BODY_MAX)
             return
         token = self.headers.get("Authorization", "")
         if not hmac.compare_digest(token.encode(), b"Bearer " + self.server.token.encode()):
-            self._answer(401)
+            self._answer(401, "the token is another: it is in the file that $%s names" % TOKEN)
             return
         try:
-            body = json.loads(self.rfile.read(size))
-            if self.path == TRAINER:
-                self.server.take(of_trainer(body))
-            elif self.path == RANKS:
-                self.server.take_of_rank(*of_rank(body))
-            else:
-                self._answer(404)
+            content = self.rfile.read(size)
+            if self.path not in (TRAINER, RANKS):
+                self._answer(404, "reports go to %s" % TRAINER)
                 return
-        except (ValueError, RecursionError):
-            self._answer(400)
+            self._take(content)
+        except (ValueError, RecursionError) as error:
+            self._answer(400, str(error))
             return
         self._answer(200)
+
+    def _take(self, content):
+        try:
+            body = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise ValueError("the body is no JSON") from error
+        if self.path == RANKS:
+            self.server.take_of_rank(*of_rank(body))
+            return
+        report = of_trainer(body)
+        if report:
+            self.server.take(report)
 
     def _drain(self, size):
         left = min(size, DRAIN_MAX)
@@ -159,11 +217,13 @@ class Handler(BaseHTTPRequestHandler):
             data = self.rfile.read(min(left, BODY_MAX))
             left -= len(data) or left
 
-    def _answer(self, code):
+    def _answer(self, code, error=""):
+        content = json.dumps({"error": error} if error else {}).encode()
         self.send_response(code)
-        self.send_header("Content-Length", "2")
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
         self.end_headers()
-        self.wfile.write(b"{}")
+        self.wfile.write(content)
 
 
 class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
@@ -181,7 +241,7 @@ class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
         self._say, self._every = say, every
         self._changed = threading.Condition()
         self._telling = threading.Lock()
-        self._report, self._ranks = {}, {}
+        self._report, self._ranks, self._saves = {}, {}, {}
         self._is_new, self._at_once, self._told_at = False, False, -math.inf
         self._places = threading.BoundedSemaphore(CONNECTIONS_MAX)
 
@@ -214,10 +274,15 @@ class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
     def take_of_rank(self, rank, report):
         """Take what a rank says; the training's is rank 0's, and any rank's save is the training's.
 
-        A rank that began anew counts from an earlier step: what it says now holds.
+        A rank that began anew counts from an earlier step: what it says now holds. It repeats its
+        last save in all that it says later, which is no news, and may be older than another's.
         """
         seconds, work = report.pop("seconds", None), report.pop("work", None)
         with self._changed:
+            if "saved" in report and report["saved"] == self._saves.get(rank):
+                del report["saved"]
+            elif "saved" in report:
+                self._saves[rank] = report["saved"]
             if seconds is not None:
                 self._ranks[rank] = (seconds, work, time.monotonic())
         if rank == 0:

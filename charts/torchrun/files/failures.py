@@ -19,7 +19,8 @@ peers with it, and torchrun ends the rest itself. What is true is kept here, per
 
 It hooks three names of torch that are internal, and unchanged since 1.9: `_start_workers` and
 `_monitor_workers` of the agent, and `close` of the processes' context. Where one is missing the
-rest works with less truth. Standard library; Python 3.8 or newer.
+rest works with less truth. It is longer than most: what is seen of an attempt here, and what is
+entered for the others, is one thing. Standard library; Python 3.8 or newer.
 """
 
 from __future__ import annotations

@@ -247,7 +247,8 @@ def verdict(reports, seconds):
     behind = [(rank, pod) for rank, pod in there if rank.get("begun") is False] if begun else []
     if not absent and behind:
         rank, pod = behind[0]
-        words = "rank %d%s (pod %s) has given %s to its GPU, which is still at what came before it"
+        words = "rank %d%s (pod %s) has given %s to its GPU, "
+        words += "which is still busy with what came before it"
         words = words % (rank["rank"], _more(behind), pod["pod"], what)
         return (
             rank["rank"],
@@ -277,7 +278,7 @@ def _more(ranks):
 
 
 def _circumstances(rank, waiting):
-    where = "it is at %s" % rank["at"] if rank["at"] else "where it is, is not known"
+    where = "it is at %s" % rank["at"] if rank["at"] else "it is not known where it is"
     return "; %s; %s" % (where, _count(waiting))
 
 

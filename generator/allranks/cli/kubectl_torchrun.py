@@ -314,7 +314,7 @@ def get_command(
         if output == "json":
             console.json(status.as_dict())
         else:
-            status_view.show(console, status, time.time())
+            status_view.show(console, status, time.time(), here=cluster_target is None)
         return
     statuses = runs.runs(target, cluster_target, everywhere=all_namespaces, unread=console.note)
     if output == "json":

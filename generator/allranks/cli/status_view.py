@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
@@ -16,7 +17,7 @@ from allranks.model import processes
 from allranks.model.rank_lines import LogWriters
 from allranks.model.status import STOPPED, Phase, PodPhase
 from allranks.status import progress
-from allranks.status.failures import unfit_nodes
+from allranks.status.failures import unfit_nodes, without_advice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,19 +29,24 @@ _ROWS = 40
 _NODES = 5  # of which faults are told
 _CELL = 20  # characters of a progress that is no percent
 _LAST_WORDS = 20  # lines of a message
+_ONLY_NODE = (
+    "this machine is the only node of the run: mend what is named above, or "
+    "run without a preflight (torchrun.preflight.level: none)"
+)
 _KILLED = 137  # 128 + SIGKILL
 # The order of pods in a long table.
 _FIRST = (PodPhase.FAILED, PodPhase.PENDING, PodPhase.RUNNING, PodPhase.SUCCEEDED)
 _PENDING, _RUNNING = PodPhase.PENDING, PodPhase.RUNNING
 
 
-def show(console: Console, status: RunStatus, now: float) -> None:
+def show(console: Console, status: RunStatus, now: float, *, here: bool = False) -> None:
     """Show the run in a line, its pods in a table, and why it failed.
 
     Args:
         console: where to show it.
         status: the run.
         now: seconds since the epoch.
+        here: whether it is a run of this machine, which is its only node.
     """
     console.text(console.pasteable(headline(status, now)))
     for line in _training(status):
@@ -57,11 +63,16 @@ def show(console: Console, status: RunStatus, now: float) -> None:
         console.text(clean(console.pasteable(remark)))
     _node_faults(console, status)
     if status.failure is not None and status.phase is not Phase.SUCCEEDED:
-        for line in _failed_first(status, status.failure):
-            console.text(clean(line))
         unfit = unfit_nodes(status.failure)
-        if unfit and not status.unreleased:
-            console.command(shlex.join((names.CLI, "avoid", status.name, *unfit, "--recreate")))
+        failure = status.failure
+        if unfit and here:  # the launcher's advice needs another node
+            failure = replace(failure, message=without_advice(failure.message))
+        for line in _failed_first(status, failure):
+            console.text(clean(line))
+        if unfit and here:
+            console.text(_ONLY_NODE)
+        elif unfit and not status.unreleased:
+            _avoid(console, status, unfit)
 
 
 def _training(status: RunStatus) -> Iterator[str]:
@@ -88,7 +99,16 @@ def _node_faults(console: Console, status: RunStatus) -> None:
     if len(faults) > _NODES:
         console.text(f"… {plural(len(faults) - _NODES, 'more node')}; -o json shows all")
     if faults and not status.unreleased:
-        console.command(f"{names.CLI} avoid {status.name} {shlex.quote(faults[0].name)}")
+        _avoid(console, status, (faults[0].name,))
+
+
+def _avoid(console: Console, status: RunStatus, nodes: Sequence[str]) -> None:
+    """Show the command that keeps a run off nodes.
+
+    It has --recreate, as pods of a Job and of a StatefulSet stay where they are without it. Where
+    nothing has to be made anew, as in an ElasticJob, the flag does nothing.
+    """
+    console.command(shlex.join((names.CLI, "avoid", status.name, *nodes, "--recreate")))
 
 
 def _node_line(node: NodeFaults) -> str:
@@ -227,7 +247,7 @@ def was_killed(status: RunStatus) -> bool:
     codes = [container.exit_code for pod in status.pods for container in pod.containers]
     if status.failure is not None:
         codes.append(status.failure.exit_code)
-    return status.finished and _KILLED in codes
+    return status.finished and bool({_KILLED, names.EXIT_NO_RESTART_LEFT}.intersection(codes))
 
 
 def progress_words(
@@ -240,9 +260,8 @@ def progress_words(
         killed: whether it was killed after that.
         finished: whether it has ended, so that no time is left.
     """
-    words = [str(report["text"])] if report.get("text") else []
-    if finished and words and report.get("eta") is not None:
-        words = [words[0].removesuffix(progress.time_left(report["eta"]))]
+    left = "" if finished else progress.time_left(report)
+    words = [f"{report['text']}{left}"] if report.get("text") else []
     metrics = report.get("metrics") or {}
     if metrics:
         words.append(", ".join(f"{one_line(name)} {value:.4g}" for name, value in metrics.items()))

@@ -43,7 +43,7 @@ _MEANINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         ),
         (
             r"cuda error: invalid device ordinal|cuda failure .{0,8}'invalid device ordinal'",
-            "a rank asks for a GPU that its pod has not: procsPerNode is more than its GPUs",
+            "a rank asks for a GPU that its pod does not have: procsPerNode is more than its GPUs",
         ),
         (
             (
@@ -61,7 +61,7 @@ _MEANINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             r"watchdog got stuck for",
             (
                 "a call of CUDA or NCCL does not return on its rank: look at that node's GPU, or "
-                "raise TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC where the wait is meant"
+                "raise TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC where such a wait is intended"
             ),
         ),
         (
@@ -83,8 +83,8 @@ _MEANINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
                 r"|signal 9 \(sigkill\) received by pid"
             ),
             (
-                "a process was killed, mostly by the kernel for lack of memory: give the pods more "
-                "(resources.perPod), or load less at once"
+                "a process was killed, most likely by the kernel for lack of memory: give the pods "
+                "more (resources.perPod), or load less at once"
             ),
         ),
         (
@@ -101,7 +101,7 @@ _MEANINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             ),
             (
                 "InfiniBand or RoCE has failed on a node: a port is down, a peer does not answer "
-                "(status 12), or NCCL_IB_HCA or NCCL_IB_GID_INDEX names another than works"
+                "(status 12), or NCCL_IB_HCA or NCCL_IB_GID_INDEX names one that does not work"
             ),
         ),
         (
@@ -177,7 +177,7 @@ _MEANINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
                 r"|tcp client failed to connect.{0,80} - timed out"
                 r"|wait timeout after \d+ms, keys:"
             ),
-            "the nodes did not all meet in time: `status` says which pods do not run",
+            "not all nodes joined in time: `status` says which pods do not run",
         ),
         (
             r"address already in use|eaddrinuse",

@@ -337,9 +337,9 @@ def _steps(ranks: Sequence[Rank]) -> _Finding:
     if slow is not None:
         rank = next(rank for rank in ranks if rank.number == slow.rank)
         words = (
-            f"this run makes steps, and rank {slow.rank}{_home(rank)} is slow: the others wait "
-            f"{_span(slow.late)} for it of each {_span(slow.period)} between two collectives "
-            f"({slow.factor:.1f} times as fast without)"
+            f"this run makes steps, and rank {slow.rank}{_home(rank)} is slow: of each "
+            f"{_span(slow.period)} between two collectives the others wait {_span(slow.late)} for "
+            f"it (the run would be {slow.factor:.1f} times as fast without)"
         )
         return _Finding(State.SLOW, "straggler", words, _places([rank]))
     pace = collectives.pace(ranks)
@@ -380,7 +380,7 @@ def _absent(
     words = f"{_ranks(roots)}{_home(there[0]) if there else ''} {never} not {entered} {what}"
     if there:
         words += f"; it {_does_at(there[0])}" if len(there) == 1 else f"; {_doing(there)}"
-    words += f"; {_waiting(sorted(waiting))} since {_span(wait.seconds)}"
+    words += f"; {_have_waited(sorted(waiting), wait)}"
     return _Finding(State.STALLED, str(wait.kind), words, _places(there))
 
 
@@ -441,7 +441,7 @@ def _in_a_step(ranks: Sequence[Rank], waits: Sequence[Wait]) -> _Finding | None:
     wait = max(waits, key=lambda wait: wait.seconds)
     if max(group.completed for group in (wait.group for wait in waits)) == 0:
         words = (
-            f"this run starts: {_waiting(wait.waiting)} since {_span(wait.seconds)} in "
+            f"this run is starting: {_have_waited(wait.waiting, wait)} in "
             f"{_named(wait.collective, wait)}, its first collective"
         )
         return _Finding(State.STARTING, "", words)
@@ -449,8 +449,8 @@ def _in_a_step(ranks: Sequence[Rank], waits: Sequence[Wait]) -> _Finding | None:
     if slow is not None:
         return _steps(ranks)
     words = (
-        f"this run is in a step: {_waiting(wait.waiting)} in {_named(wait.collective, wait)} "
-        f"since {_span(wait.seconds)}, and such a wait has taken {_span(wait.usual)} before"
+        f"this run is in the middle of a step: {_have_waited(wait.waiting, wait)} in "
+        f"{_named(wait.collective, wait)}, and such a wait has taken {_span(wait.usual)} before"
     )
     return _Finding(State.STEPS, "", words)
 
@@ -463,8 +463,8 @@ def _behind(waits: Sequence[Wait], ranks: Mapping[int, Rank]) -> _Finding | None
             words = (
                 f"{_ranks(wait.absent)}{_home(there[0])} {number_of(len(there), 'has', 'have')} "
                 f"given {_named(wait.collective, wait)} to {gpus}, which "
-                f"{number_of(len(there), 'is', 'are')} still at what came before it; {does}; "
-                f"{_waiting(wait.waiting)} since {_span(wait.seconds)}"
+                f"{number_of(len(there), 'is', 'are')} still busy with what came before it; "
+                f"{does}; {_have_waited(wait.waiting, wait)}"
             )
             return _Finding(State.STALLED, str(wait.kind), words, _places(there))
     return None
@@ -476,8 +476,8 @@ def _under_way(waits: Sequence[Wait], ranks: Mapping[int, Rank]) -> _Finding | N
             words = (
                 f"all ranks of the group have entered {_named(wait.collective, wait)}"
                 f"{_from(ranks[wait.waiting[0]])}, and {_ranks(wait.waiting)} "
-                f"{number_of(len(wait.waiting), 'is', 'are')} in it since {_span(wait.seconds)}: "
-                "the network between two of them, or a GPU, does not go on"
+                f"{number_of(len(wait.waiting), 'has', 'have')} been in it for "
+                f"{_span(wait.seconds)}: the network between two of them, or a GPU, is stuck"
             )
             if wait.collective.backend == _NCCL and wait.collective.state == "scheduled":
                 words += f" ({_TIMING}=1 in `env` tells which)"
@@ -489,8 +489,8 @@ def _not_asked(waits: Sequence[Wait]) -> _Finding | None:
     for wait in waits:
         if wait.kind is Kind.NOT_ASKED and _is_long(wait):
             words = (
-                f"{_waiting(wait.waiting)} in {_named(wait.collective, wait)} since "
-                f"{_span(wait.seconds)}, and who has not entered it is in a pod that was not asked"
+                f"{_have_waited(wait.waiting, wait)} in {_named(wait.collective, wait)}, and the "
+                "rank that has not entered it is in a pod that was not asked"
             )
             return _Finding(State.STALLED, str(wait.kind), words)
     return None
@@ -500,8 +500,8 @@ def _by_themselves(ranks: Sequence[Rank]) -> _Finding:
     """No collective is waited in."""
     importing = [rank for rank in ranks if _imports(rank)]
     if importing:
-        words = f"this run starts: {_ranks([rank.number for rank in importing])} still " + (
-            number_of(len(importing), "imports", "import") + " its modules"
+        words = f"this run is starting: {_ranks([rank.number for rank in importing])} " + (
+            number_of(len(importing), "is", "are") + " still importing modules"
         )
         return _Finding(State.STARTING, "", words)
     stuck = [rank for rank in ranks if rank.is_stuck_in_c]
@@ -537,7 +537,7 @@ def does(process: Process, *, is_stuck_in_c: bool = False) -> str:  # noqa: PLR0
     if process.is_stopped:
         return "is stopped"
     if is_stuck_in_c:
-        return "is in a C call that does not give Python back: its Python is blocked"
+        return "is in a C call that holds Python's lock and does not return: its Python is blocked"
     if process.blocked:
         return "waits for a disk or a network file system, and cannot be interrupted"
     if process.is_busy:
@@ -556,7 +556,7 @@ def _does_at(rank: Rank) -> str:
     words += f", {threads[0]}"
     others = [thread for thread in threads[1:] if thread.own is not None]
     if others and "lock" in words:
-        words += f"; another thread of it is at {others[0]}"
+        words += f"; another of its threads is at {others[0]}"
     return words
 
 
@@ -596,8 +596,8 @@ def _remarks(
     unarmed = [rank.number for rank in ranks if not rank.process.armed]
     if unarmed:
         yield (
-            f"{_ranks(unarmed)} cannot be asked: runPolicy.diagnose is off, or no Python of 3.8 "
-            "or newer has started it as usual"
+            f"{_ranks(unarmed)} cannot be asked: runPolicy.diagnose is off, or a Python that is "
+            "older than 3.8, or none, was started"
         )
     problems = {rank.flight.problem: rank.number for rank in ranks if rank.flight is not None}
     problems.pop("", None)
@@ -610,7 +610,8 @@ def _remarks(
         )
     blocked = [rank.number for rank in ranks if rank.process.blocked]
     if blocked:
-        yield f"{_ranks(blocked)} waits for a disk or a network file system"
+        wait = number_of(len(blocked), "waits", "wait")
+        yield f"{_ranks(blocked)} {wait} for a disk or a network file system"
     for pod in pods:
         for gpu in pod.gpus:
             if gpu.get("errors", "").isdigit() and int(gpu["errors"]):
@@ -624,8 +625,8 @@ def _remark_left_out(
     if left_out:
         asked = len(pods) + len(silent)
         yield (
-            f"{asked} of {plural(asked + len(left_out), 'pod')} were asked before the time was "
-            "over; a longer --timeout asks more"
+            f"{asked} of {plural(asked + len(left_out), 'pod')} were asked before the time ran "
+            "out; a longer --timeout leaves time for more"
         )
 
 
@@ -654,6 +655,12 @@ def _waiting(numbers: Sequence[int]) -> str:
     if len(numbers) == 1:
         return f"rank {numbers[0]} waits"
     return f"{plural(len(numbers), 'rank')} wait"
+
+
+def _have_waited(numbers: Sequence[int], wait: Wait) -> str:
+    if len(numbers) == 1:
+        return f"rank {numbers[0]} has waited for {_span(wait.seconds)}"
+    return f"{plural(len(numbers), 'rank')} have waited for {_span(wait.seconds)}"
 
 
 def _named(collective: Collective, wait: Wait) -> str:

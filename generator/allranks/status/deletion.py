@@ -119,7 +119,7 @@ def _end(release: str, end_events: Mapping[str, Manifest], since: float) -> Mani
 _REPLACED, _NONE_YET = "Replacing", "NoJob"
 _GOING = "it is being deleted: when its pods are gone it has ended, or begins anew"
 _GONE = "its Job or its ElasticJob was deleted, and no other has come yet"
-_UNSEEN = "it has no Job and no ElasticJob, and nobody has seen one of it"
+_UNSEEN = "it has no Job and no ElasticJob, and none was ever seen"
 _REMOVED = "its Job or its ElasticJob was removed before it ended"
 
 

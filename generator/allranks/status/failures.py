@@ -49,10 +49,10 @@ _CODES = {
     names.EXIT_STALLED: "the run stood still for runPolicy.stallSeconds",
     names.EXIT_RESTART: "its containers start again where they are",
     names.EXIT_NO_RESTART_LEFT: "it was killed, and no restart in place is left",
-    _KILLED: "it was killed (SIGKILL), mostly because memory ran out",
+    _KILLED: "it was killed (SIGKILL), most likely because memory ran out",
     _TERMINATED: "it was told to stop (SIGTERM)",
     _SIGNALLED + signal.SIGSEGV: "it crashed (SIGSEGV)",
-    _SIGNALLED + signal.SIGBUS: "it crashed (SIGBUS), mostly because /dev/shm was full",
+    _SIGNALLED + signal.SIGBUS: "it crashed (SIGBUS), most likely because /dev/shm was full",
     _SIGNALLED + signal.SIGABRT: "it aborted (SIGABRT)",
 }
 
@@ -215,6 +215,7 @@ _ENDED_BY_SIGTERM = 128 + signal.SIGTERM
 PREFLIGHT_FAILED = "PreflightFailed"
 # How a preflight names the nodes to keep off (files/preflight.py).
 _AVOID = re.compile(r"scheduling\.avoidNodes: \[(?P<nodes>[^\]]*)\]")
+_ADVICE = re.compile(rf"^.*{_AVOID.pattern}$\n?", re.MULTILINE)  # the line that has it
 # A rank may be replaced before its peers, or the master, have died of its loss.
 _AFTERSHOCK_SECONDS = 5.0
 # What the master of an elastic job tells all workers, of one that had said this of its end.
@@ -351,6 +352,11 @@ def unfit_nodes(failure: Failure | None) -> tuple[str, ...]:
         return ()
     match = _AVOID.search(failure.message)
     return tuple(filter(None, match["nodes"].split(", "))) if match else ()
+
+
+def without_advice(message: str) -> str:
+    """Return the message of a preflight without the line that names other nodes as the way out."""
+    return _ADVICE.sub("", message).rstrip("\n")
 
 
 def first_suspect(suspects: Iterable[Suspect], ended_at: float | None) -> Suspect | None:

@@ -4,7 +4,8 @@ A launcher writes it as a line of its log (charts/library/files/progress.py), wh
 logs finds: `of_lines`. A pod may also say it in the annotation ``allranks.dev/progress`` while it
 runs (``37%``, or a JSON object), or with its last words: a termination message that is a JSON
 object with ``progress`` in it. What it says is passed on as it is, bounded, with a ``percent`` and
-a ``text`` for people.
+a ``text`` for people: how far it is. How much time is left is an ``eta`` of its own, as it holds
+for a run that goes on alone.
 """
 
 from __future__ import annotations
@@ -170,14 +171,12 @@ def _of_object(report: Mapping[Any, Any]) -> dict[str, Any] | None:
         )
         if percent is not None:
             words = f"{words} ({_percent_text(percent)})" if words else _percent_text(percent)
-        eta = fields.get("eta")
-        if words:
-            words += time_left(eta)
     return {**fields, "text": words} if words else (fields or None)
 
 
-def time_left(eta: Any) -> str:
-    """The end of a report's text, with the seconds that are left; "" where they are none."""
+def time_left(report: Mapping[str, Any]) -> str:
+    """How much time is left, as it stands behind a report's text; "" where it does not say it."""
+    eta = report.get("eta")
     return f", {span(eta)} left" if _is_number(eta) and eta >= 0 else ""
 
 

@@ -140,7 +140,7 @@ def why(run: RunStatus) -> str:
     """Why a run waits, as a clause."""
     if run.waiting_for:
         return run.waiting_for
-    return "a person has suspended it" if run.phase is Phase.SUSPENDED else run.message
+    return "somebody has suspended it" if run.phase is Phase.SUSPENDED else run.message
 
 
 def _gpus(pod: Manifest, gpu_resource: str) -> int:

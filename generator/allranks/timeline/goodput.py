@@ -34,8 +34,8 @@ _BEFORE = {
     STARTED: "starting pods",
     FIRST_STEP: "starting the training",
 }
-_RESTARTS = "restarts"
-_AGAIN, _AFTER, _QUIET = "steps done again", "after the last step", "no step since"
+_RESTART = "restart"
+_AGAIN, _AFTER, _QUIET = "steps done again", "after the last step", "since the last step"
 # A step that takes so many times as long as most is not on its way any more.
 _PATIENCE = 5.0
 
@@ -115,14 +115,17 @@ def _steps(timeline: Timeline, lost: dict[str, float]) -> float:
     productive = 0.0
     # The place in the training and the seconds of each step that still counts.
     done: list[tuple[tuple[float, float], float]] = []
+    last_cause = ""  # until a step counts again: others may end a step after a pod has failed
     for before, after in pairwise(timeline.steps):
         took = after.at - before.at
         cause = next(_causes(breaks, before, after), "")
         if after.place >= before.place and not cause:  # a step may be told of twice
             productive += took
             done.append((after.place, took))
+            last_cause = ""
             continue
-        lost[cause or _RESTARTS] += took
+        last_cause = cause or last_cause
+        lost[last_cause or _RESTART] += took
         while done and done[-1][0] >= after.place:
             _, seconds = done.pop()
             productive -= seconds
@@ -146,4 +149,4 @@ def _causes(breaks: Sequence[Moment], before: Step, after: Step) -> Iterator[str
 
 
 def _cause(stop: Moment) -> str:
-    return f"restart after {stop.detail}" if stop.detail else _RESTARTS
+    return f"{_RESTART} after {stop.detail}" if stop.detail else _RESTART

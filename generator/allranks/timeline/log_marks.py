@@ -3,7 +3,7 @@
 Steps are those of our launchers' lines of progress, and of lines with an object in it (JSON, or a
 Python dict as Hugging Face's Trainer prints it) that has a `global_step`, a `step` or an `epoch`.
 When a line was written the cluster tells; of a line without such a time the object's own `time`
-counts, and a line of progress bears the time of what it tells.
+counts. A line of progress and one of a preflight bear the time of what they tell.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import json
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from allranks import names
 from allranks.timeline.model import FIRST_STEP, PREFLIGHT, RENDEZVOUS, RESTART, SAVED, Moment, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from allranks.model.rank_lines import LogWriters
 
@@ -88,25 +88,38 @@ def read(lines: Iterable[str], writers: LogWriters, pod: str, *, stamped: bool) 
                 steps.append((rank or 0, unit, Step(at, float(counted[unit]), epoch)))
                 if len(steps) > _STEPS_MAX:
                     del steps[1::2]  # a log may have millions; the time between two stays told
-        elif stamped and ("allranks: " in text[:10] or "Rendezvous complete" in text):
+        elif "allranks: " in text[:10] or "Rendezvous complete" in text:
             word = next((name for name, pattern in _WORDS if pattern.match(text)), "")
-            at = _seconds(stamp) if word else None
+            detail = text.partition("allranks: ")[2]
+            report = _preflight(detail) if word == PREFLIGHT else {}
+            at = _seconds(stamp) if stamped and word else _number(report.get("at"))
             if at is not None:
-                detail = text.partition("allranks: ")[2]
-                if word == PREFLIGHT:
-                    detail = _preflight_words(detail)
-                moments.append(Moment(at, word, detail[:200], pod))
+                moments.append(Moment(at, word, (_preflight_words(report) or detail)[:200], pod))
     return LogMarks(tuple(moments), _of_lowest(steps))
 
 
-def _preflight_words(detail: str) -> str:
-    """Return what the JSON of a preflight's line says, in a clause."""
+def _preflight(detail: str) -> Mapping[str, Any]:
+    """Return the JSON of a preflight's line; {} of a line that is cut off."""
     try:
         report = json.loads(detail.partition("{")[1] + detail.partition("{")[2])
-        ended = "passed" if report["passed"] is True else "failed"
-        return f"{ended} in {float(report['seconds']):g} s"
-    except (ValueError, KeyError, TypeError):
-        return detail
+    except ValueError:
+        return {}
+    return report if isinstance(report, dict) else {}
+
+
+def _preflight_words(report: Mapping[str, Any]) -> str:
+    """Return what a preflight's line says, in a clause; "" where it does not say it."""
+    seconds = _number(report.get("seconds"))
+    if seconds is None or "passed" not in report:
+        return ""
+    return f"{'passed' if report['passed'] is True else 'failed'} in {seconds:g} s"
+
+
+def _number(value: Any) -> float | None:
+    """Return a finite number as one; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if abs(value) < 2**53 else None
 
 
 def merge(marks: Iterable[LogMarks]) -> tuple[tuple[Step, ...], list[Moment]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -59,7 +60,10 @@ def test_more_than_a_config_map_holds_is_refused(key: str, refusal: Refusal) -> 
     assert "put the code in the image or on a volume" in message
 
 
-def test_longest_script_is_taken(render: Any) -> None:
-    """A script just under the limit renders, and the ConfigMap stays within 1 MiB."""
-    data = render(script="x" * 900_000)["ConfigMap/demo"]["data"]
+def test_longest_script_is_taken(render: Any, refusal: Refusal) -> None:
+    """What the refusal says to be the most renders, and the ConfigMap stays within 1 MiB."""
+    match = re.search(r"and (\d+) is what a ConfigMap holds", refusal(script="x" * 1_048_576))
+    assert match is not None
+    assert int(match[1]) > 850_000
+    data = render(script="x" * int(match[1]))["ConfigMap/demo"]["data"]
     assert sum(len(text.encode()) for text in data.values()) <= 1_048_576

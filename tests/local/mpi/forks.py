@@ -81,6 +81,14 @@ def name_of(pid: int) -> str:
         return ""
 
 
+def has_ended(pid: int) -> bool:
+    """Whether a process has ended, also where nobody has waited for it yet."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
 def pending(pid: int, number: int) -> bool:
     """Whether a signal waits for a process."""
     return _has(pid, number, "SigPnd", "ShdPnd")

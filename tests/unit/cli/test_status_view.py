@@ -12,6 +12,7 @@ from allranks.model.status import (
     STOPPED,
     ContainerStatus,
     Failure,
+    NodeFaults,
     Phase,
     PodPhase,
     PodStatus,
@@ -300,3 +301,33 @@ def test_an_end_that_is_certain_is_told_with_what_it_waits_for() -> None:
         "ended\n"
         "  waits for the end of 2 pods"
     ) == status_view.headline(status, 160.0)
+
+
+def unfit() -> RunStatus:
+    """A run that its preflight has ended."""
+    message = "preflight: node b2 (pod demo-1): free disk 0 MiB, at least 9\n"
+    message += "keep the job off it: scheduling.avoidNodes: [b2]"
+    return run(failure=Failure("demo-1", 1, "trainer", 219, 130.0, message=message))
+
+
+def test_the_command_that_keeps_a_run_off_a_node_takes_effect(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """With --recreate: the pods of a Job that runs, or has ended, stay where they are without."""
+    status_view.show(Console(), unfit(), 999.0)
+    assert capsys.readouterr().out.endswith("[b2]\n  allranks avoid demo b2 --recreate\n")
+    faulty = run(
+        phase=Phase.RUNNING,
+        failure=None,
+        node_faults=(NodeFaults("b1", ("cordoned",), ("demo-1",)),),
+    )
+    status_view.show(Console(), faulty, 999.0)
+    assert capsys.readouterr().out.endswith("cordoned\n  allranks avoid demo b1 --recreate\n")
+
+
+def test_a_run_of_this_machine_is_not_told_to_leave_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where a preflight finds this machine unfit, no other node is there to take."""
+    status_view.show(Console(), unfit(), 999.0, here=True)
+    output = capsys.readouterr().out
+    assert "free disk 0 MiB, at least 9\nthis machine is the only node of the run: " in output
+    assert "avoid" not in output

@@ -34,7 +34,10 @@ from allranks.diagnosis.log_lines import findings, last_words
             "tensors of different sizes",
         ),
         ("RuntimeError: CUDA error: uncorrectable ECC error encountered", "memory error (ECC)"),
-        ("torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError", "did not all meet"),
+        (
+            "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",
+            "not all nodes joined in time",
+        ),
         ("OSError: [Errno 98] Address already in use", "a port is taken"),
         (
             (
@@ -117,25 +120,28 @@ from allranks.diagnosis.log_lines import findings, last_words
                 "torch.distributed.DistStoreError: Timed out after 601 seconds waiting for "
                 "clients. 1/4 clients joined."
             ),
-            "did not all meet",
+            "not all nodes joined in time",
         ),
         (
             (
                 "torch.distributed.DistNetworkError: The client socket has timed out after 60000ms "
                 "while trying to connect to (big-0.big, 29500)."
             ),
-            "did not all meet",
+            "not all nodes joined in time",
         ),
         (
             (
                 "[12.3] Memory cgroup out of memory: Killed process 4711 (python3) "
                 "total-vm:123kB, anon-rss:45kB"
             ),
-            "killed, mostly by the kernel for lack of memory",
+            "killed, most likely by the kernel for lack of memory",
         ),
-        ("traceback : Signal 9 (SIGKILL) received by PID 71", "killed, mostly by the kernel"),
-        ("RuntimeError: DataLoader worker (pid 9) is killed by signal: Killed.", "killed, mostly"),
-        ("RuntimeError: CUDA error: invalid device ordinal", "a GPU that its pod has not"),
+        ("traceback : Signal 9 (SIGKILL) received by PID 71", "killed, most likely by the kernel"),
+        (
+            "RuntimeError: DataLoader worker (pid 9) is killed by signal: Killed.",
+            "killed, most likely",
+        ),
+        ("RuntimeError: CUDA error: invalid device ordinal", "a GPU that its pod does not have"),
     ],
 )
 def test_a_known_error_is_put_into_words(line: str, words: str) -> None:

@@ -159,7 +159,7 @@ def test_a_gpu_that_has_not_begun_what_the_others_are_in_is_blamed(stall: Any) -
     reports = [pod(0, "started"), pod(1, "scheduled"), pod(2, "started")]
     sentence = (
         "no progress for 600 s: rank 1 (pod big-1) has given all_reduce #5 to its GPU, which is "
-        "still at what came before it; it is at train.py:1 in step; 2 ranks wait"
+        "still busy with what came before it; it is at train.py:1 in step; 2 ranks wait"
     )
     assert (1, "big-1", 1, sentence) == stall.verdict(reports, 600)
     untold = stall.verdict([pod(node, "scheduled") for node in range(3)], 600)[3]

@@ -65,6 +65,17 @@ def test_ranks_in_several_pods_are_compared() -> None:
     assert [("big-1", "node-1")] == [(place.pod, place.node) for place in diagnosis.blamed]
 
 
+def test_a_wait_is_told_by_how_long_it_has_lasted() -> None:
+    """As a person would say it, of one rank and of several."""
+    answer = _recorded("absent")
+    assert _verdict(answer).sentence.endswith("; 2 ranks have waited for 10 s")
+    del answer["ranks"][2]
+    for rank in answer["ranks"]:
+        rank["world"] = 2
+    text = json.dumps(answer).replace('"0-2"', '"0-1"')
+    assert _verdict(json.loads(text)).sentence.endswith("; rank 0 has waited for 10 s")
+
+
 def test_replica_groups_are_compared_by_themselves() -> None:
     """Where each pod counts its ranks from 0, the group that stands still is named."""
     answer = _recorded("absent")
@@ -116,8 +127,8 @@ def test_a_gpu_that_has_not_begun_a_collective_is_named() -> None:
     """Its rank has asked for it, as all others have, whose GPUs are in it."""
     diagnosis = _verdict(_nccl("started", "scheduled", "started"))
     assert (
-        "rank 1 (pod big-0, node node-0) has given all_reduce #4 to its GPU, which is still at "
-        "what came before it; rank 1 " in diagnosis.sentence
+        "rank 1 (pod big-0, node node-0) has given all_reduce #4 to its GPU, which is still busy "
+        "with what came before it; rank 1 " in diagnosis.sentence
     )
     assert (State.STALLED, "behind") == (diagnosis.state, diagnosis.reason)
     assert [1] == [place.rank for place in diagnosis.blamed]
@@ -202,14 +213,14 @@ def test_the_rank_of_two_thousand_is_named() -> None:
     answers = [pod for pod in pods if pod is not None]
     diagnosis = diagnose(answers, {}, {})
     assert "rank 471 (pod big-471) has not entered all_reduce #4" in diagnosis.sentence
-    assert "1999 ranks wait" in diagnosis.sentence
+    assert "1999 ranks have waited for" in diagnosis.sentence
     assert [1, 1999] == [len(group.ranks) for group in diagnosis.groups]
     # Nothing is claimed of a rank whose pod was not asked.
     left_out = frozenset(f"big-{number}" for number in range(100, 2000))
     homes = {number: (f"big-{number}", "") for number in range(2000)}
     diagnosis = diagnose(answers[:100], {}, homes, left_out=left_out)
     assert ("notAsked", ()) == (diagnosis.reason, diagnosis.blamed)
-    assert "who has not entered it is in a pod that was not asked" in diagnosis.sentence
+    assert "the rank that has not entered it is in a pod that was not asked" in diagnosis.sentence
     assert "100 of 2000 pods were asked" in diagnosis.remarks[-1]
     diagnosis = diagnose([*answers[:100], answers[471]], {}, {}, left_out=left_out)
     assert "rank 471 (pod big-471) has not entered all_reduce #4" in diagnosis.sentence

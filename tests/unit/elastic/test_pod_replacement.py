@@ -16,7 +16,7 @@ from tests.unit.elastic.podsamples import pod, stamp, template
 
 MIB = 1024**2
 CORE = "exit code 134 (it aborted (SIGABRT))"
-KILLED = "exit code 137 (it was killed (SIGKILL), mostly because memory ran out)"
+KILLED = "exit code 137 (it was killed (SIGKILL), most likely because memory ran out)"
 STOPPED = "exit code 143 (it was told to stop (SIGTERM))"
 
 

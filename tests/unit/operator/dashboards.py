@@ -21,9 +21,31 @@ def expressions() -> dict[str, str]:
         for panel in panels
         for target in panel["targets"]
     }
+    return {**queries, **alerts()}
+
+
+def alerts() -> dict[str, str]:
+    """The PromQL of each alert, by its name."""
     groups = yaml.safe_load((_FILES / "rules.yaml").read_text("utf-8"))
-    alerts = {rule["alert"]: rule["expr"] for group in groups for rule in group["rules"]}
-    return {**queries, **alerts}
+    return {rule["alert"]: rule["expr"] for group in groups for rule in group["rules"]}
+
+
+def missing_series(scrape: str) -> set[str]:
+    """The counters whose growth an alert waits for, by label, that a scrape does not have.
+
+    Prometheus sees no growth in a counter that appears with its first event.
+    """
+    wanted = {
+        (metric, label)
+        for text in alerts().values()
+        for metric, label in re.findall(r"increase\((\w+)\{(\w+=\"\w+\")\}", text)
+    }
+    lines = scrape.splitlines()
+    return {
+        f"{metric}{{{label}}}"
+        for metric, label in wanted
+        if not any(line.startswith(f"{metric}{{") and label in line for line in lines)
+    }
 
 
 def unknown_metrics(scrape: str) -> set[str]:

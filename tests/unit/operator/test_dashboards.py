@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import pytest
 
 from allranks_operator.metrics import TABLE, Metrics
-from tests.unit.operator.dashboards import expressions, unknown_metrics
+from tests.unit.operator.dashboards import alerts, expressions, missing_series, unknown_metrics
+from tests.unit.operator.parts import Parts
+
+if TYPE_CHECKING:
+    from allranks_operator.kube.client import Api
+    from tests.unit.operator.fakes import FakeServer
 
 # What Prometheus' own discovery adds to what it scrapes, and a histogram has.
 _ADDED = {"pod", "le"}
@@ -18,6 +24,16 @@ def test_each_metric_of_a_panel_or_an_alert_exists_in_a_scrape() -> None:
     assert len(expressions()) > 15
     assert set() == unknown_metrics(Metrics().text().decode())
     assert {"allranks_runs"} <= unknown_metrics("# TYPE allranks_leader gauge\n")
+
+
+def test_what_an_alert_counts_is_in_the_first_scrape(server: FakeServer, api: Api) -> None:
+    """Refused requests and plans at 0, so that the first of them is growth; the queue as well."""
+    scrape = Parts(server, api).metrics.text().decode()
+    assert set() == missing_series(scrape)
+    assert 'allranks_actions_total{result="refused"}' in missing_series("")
+    assert {"AllranksOperatorIsRefused", "AllranksPlansFailed"} <= {*alerts()}
+    assert "allranks_queue_depth 0.0\n" in scrape
+    assert "allranks_queue_depth" in alerts()["AllranksOperatorFallsBehind"]
 
 
 @pytest.mark.parametrize("name", expressions())

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from allranks_operator import events, metrics, settings
+from tests.unit.operator.dashboards import alerts
 
 GUIDE = Path(__file__).parents[3] / "docs/guides/operator-process.md"
 
@@ -33,6 +34,11 @@ def test_every_metric_is_in_the_guide() -> None:
         for name, (labels, description) in metrics.TABLE.items()
     }
     assert expected == rows("Metrics")
+
+
+def test_every_alert_is_in_the_guide() -> None:
+    """Of the chart's PrometheusRule."""
+    assert set(rows("Alerts")) == set(alerts())
 
 
 def test_every_reason_is_in_the_guide() -> None:

@@ -47,14 +47,20 @@ class Pod:
 
     def post(self, body: bytes, path: str = "", **headers: str) -> int:
         """Send a body to the launcher; return the code of its answer."""
+        return self.answer(body, path, **headers)[0]
+
+    def answer(self, body: bytes, path: str = "", **headers: str) -> tuple[int, str]:
+        """Send a body to the launcher; return the code of its answer, and why it refuses."""
         url = urlsplit(self.env["KUBEFLOW_TRAINER_SERVER_URL"])
         token = Path(self.env["KUBEFLOW_TRAINER_SERVER_TOKEN"]).read_text("utf-8")
         connection = http.client.HTTPConnection(url.hostname or "", url.port, timeout=30)
         fields = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         connection.request("POST", path or url.path, body, fields | headers)
-        status = connection.getresponse().status
+        response = connection.getresponse()
+        content = json.loads(response.read())
         connection.close()
-        return status
+        assert content.keys() <= {"error"}
+        return response.status, content.get("error", "")
 
 
 @pytest.fixture
@@ -86,8 +92,11 @@ def test_a_training_with_transformers_says_how_far_it_is_by_itself(pod: Pod) -> 
     report = pod.report()
     assert report is not None
     assert (report["percent"], report["step"], report["total"]) == (60.0, 12, 20)
-    assert report["text"] == "step 12 of 20 (60%), 8m20s left"
-    assert status_view.progress_words(report) == [report["text"], "loss 1.169, grad_norm 2.569"]
+    assert (report["text"], report["eta"]) == ("step 12 of 20 (60%)", 500)
+    assert status_view.progress_words(report) == [
+        "step 12 of 20 (60%), 8m20s left",
+        "loss 1.169, grad_norm 2.569",
+    ]
     run = RunStatus("demo", "research", Phase.RUNNING, progress=report)
     assert status_view.progress_cell(run) == "60% 8m20s"
     assert RunStatus.from_dict(json.loads(json.dumps(run.as_dict()))) == run
@@ -114,6 +123,24 @@ def test_any_loop_says_it_in_two_lines(pod: Pod) -> None:
     assert status_view.progress_words(pod.report() or {})[-1] == "saved at step 4"
     killed = status_view.progress_words(pod.report() or {}, killed=True)
     assert killed[-2:] == ["saved at step 4", "killed before it had saved again"]
+
+
+def test_a_save_is_said_once(pod: Pod) -> None:
+    """A rank sends its last save with all that it says later; the log has a line for each save.
+
+    Nor does it take the place of a newer one of another rank's.
+    """
+    assert pod.channel is not None
+    path = urlsplit(pod.env["ALLRANKS_PROGRESS_URL"]).path
+    reports = [(3, 4), (3, 4), (0, 8), (3, 4), (0, 8), (3, 9), (3, 9), (3, 4)]
+    saves = []
+    for rank, saved in reports:
+        before = len(pod.log)
+        assert pod.post(json.dumps({"rank": rank, "saved": saved}).encode(), path) == 200
+        pod.channel.server.tell()
+        lines = [line.removeprefix(names.PROGRESS_LINE) for line in pod.log[before:]]
+        saves.append([json.loads(line)["saved"] for line in lines])
+    assert saves == [[4], [], [8], [], [8], [9], [], [4]]
 
 
 def test_a_standstill_is_part_of_the_progress_until_the_next_line() -> None:
@@ -192,22 +219,105 @@ def test_rubbish_and_gigabytes_are_refused_without_harm(
             head = f"POST {url.path} HTTP/1.1\r\nContent-Length: {1 << 30}\r\n\r\n"
             connection.sendall(head.encode() + b"x" * 70_000)
     else:
-        assert pod.post(body, **headers) == code
+        answer, reason = pod.answer(body, **headers)
+        assert answer == code
+        assert 0 < len(reason) < 200
+        assert reason.isprintable()
     assert pod.report() is None
     assert pod.post(json.dumps(OF_TRANSFORMERS).encode()) == 200
     assert pod.report() is not None
 
 
 def test_numbers_that_no_status_takes_are_left_out(pod: Pod) -> None:
-    """No NaN, no text of a megabyte, no thousand metrics: the API server takes what is told."""
+    """What transformers may send is taken, and told as far as the API server takes it.
+
+    A loss that is NaN, a number in words, a long name, more metrics than are told.
+    """
     status = OF_TRANSFORMERS["trainerStatus"]
-    entries: list[Any] = [{"name": f"m{number}", "value": number} for number in range(100)]
-    entries[:0] = [{"name": "loss", "value": "nan"}, {"name": "x" * 900, "value": True}, 7, {}]
+    entries: list[Any] = [{"name": f"m{number}", "value": str(number)} for number in range(100)]
+    entries[:0] = [{"name": "loss", "value": "nan"}, {"name": "x" * 99, "value": "True"}]
+    entries += [{"name": "total_steps", "value": "-1"}]
     assert pod.post(json.dumps({"trainerStatus": {**status, "metrics": entries}}).encode()) == 200
     report = pod.report()
     assert report is not None
     json.dumps(report, allow_nan=False)
     assert len(report["metrics"]) == 16
+    assert not {"loss", "total"} & {*report, *report["metrics"]}
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        ('{"progressPercentage": "x"}', "progressPercentage is no number: 'x'"),
+        ('{"progressPercentage": 500}', "progressPercentage is more than 100: 500"),
+        ('{"progressPercentage": -1}', "progressPercentage is less than 0: -1"),
+        ('{"progressPercentage": NaN}', "progressPercentage is no number: nan"),
+        ('{"progressPercentage": 1e999}', "progressPercentage is no number: inf"),
+        ('{"progressPercentage": true}', "progressPercentage is no number: True"),
+        ('{"progressPercentage": [1]}', "progressPercentage is no number: [1]"),
+        ('{"estimatedRemainingSeconds": -5}', "estimatedRemainingSeconds is less than 0: -5"),
+        ('{"metrics": {"loss": 1}}', "metrics is no list of at most 256"),
+        ('{"metrics": [7]}', "metrics has what is no object: 7"),
+        ('{"metrics": [{"name": "loss"}]}', "metric 'loss' is no number and no text of"),
+        ('{"metrics": [{"name": "loss", "value": {}}]}', "metric 'loss' is no number and no text"),
+        ('{"metrics": [{"name": [], "value": "1"}]}', "the name of a metric is no text of 1 to"),
+        (
+            json.dumps({"metrics": [{"name": "\n" * 10_000, "value": "1"}]}),
+            "the name of a metric is no text of 1 to 256 characters: '\\n\\n",
+        ),
+        (json.dumps({"metrics": [{"name": "m", "value": "1"}] * 257}), "metrics is no list of at"),
+    ],
+)
+def test_what_is_no_progress_is_refused_with_the_reason(pod: Pod, status: str, reason: str) -> None:
+    """In one line, with what was given; `status` shows the last report that was one."""
+    assert pod.post(json.dumps(OF_TRANSFORMERS).encode()) == 200
+    before = pod.report()
+    code, answer = pod.answer(f'{{"trainerStatus": {status}}}'.encode())
+    assert (code, answer[: len(reason)]) == (400, reason)
+    assert len(answer) < 200
+    assert answer.isprintable()
+    assert pod.report() == before
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ([], "rank is missing, or is no rank: None"),
+        ({"rank": True}, "rank is missing, or is no rank: True"),
+        ({"rank": 1 << 60}, "rank is missing, or is no rank: 1152921504606846976"),
+        ({"rank": 0, "step": "soon"}, "step is no number: 'soon'"),
+        ({"rank": 0, "step": -3}, "step is less than 0: -3"),
+        ({"rank": 0, "percent": 101}, "percent is more than 100: 101"),
+        ({"rank": 0, "metrics": [1]}, "metrics is no object: [1]"),
+    ],
+)
+def test_what_a_rank_says_wrongly_is_refused_with_the_reason(
+    pod: Pod, body: object, reason: str
+) -> None:
+    """Of our own helper as of Kubeflow's clients; what it says next is heard."""
+    path = urlsplit(pod.env["ALLRANKS_PROGRESS_URL"]).path
+    assert pod.answer(json.dumps(body).encode(), path) == (400, reason)
+    assert pod.report() is None
+    said = {"rank": 0, "step": 4, "percent": 100.0000001, "metrics": {"loss": float("nan")}}
+    assert pod.answer(json.dumps(said).encode(), path) == (200, "")
+    assert (pod.report() or {})["text"] == "step 4 (100%)"
+
+
+def test_a_refusal_is_said_once_and_harms_no_training(
+    pod: Pod, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The helper forgets what was refused, keeps a save that was said with it, and goes on."""
+    reporter = RANK.Reporter({**pod.env, "RANK": "0"})
+    for percent in (400, 500):
+        reporter.say({"percent": percent, "saved": 7}, {})
+        assert reporter.flush()
+    reason = "a report of progress was refused: percent is more than 100: 400"
+    assert f"allranks: {reason}\n" == capsys.readouterr().err
+    reporter.say({"step": 8}, {})
+    assert reporter.flush()
+    report = pod.report()
+    assert report is not None
+    assert (8, 7) == (report["step"], report["saved"])
 
 
 def test_what_the_user_has_set_stays(tmp_path: Path) -> None:

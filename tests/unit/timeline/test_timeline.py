@@ -8,6 +8,7 @@ from allranks.model.rank_lines import ONE, LogWriters
 from allranks.model.status import Phase, PodPhase, PodStatus, RunStatus
 from allranks.status.reduce import reduce
 from allranks.timeline import goodput, log_marks, of_local_run, of_objects, otlp, rows, text
+from allranks.timeline.model import Moment, Step, Timeline
 from tests.unit.status import samples
 from tests.unit.timeline.stories import LENGTH, trained
 
@@ -69,6 +70,17 @@ def test_a_preflight_is_told_in_words() -> None:
     ]
 
 
+def test_a_preflight_of_this_machine_bears_its_own_time() -> None:
+    """The lines of a local log have none; a time that is no number tells of no moment."""
+    reports = ['{"passed": true, "seconds": 2.5, "at": 107}', '{"at": "x", "passed": true}', "7"]
+    lines = [f"allranks: preflight {report}" for report in reports]
+    lines += ["allranks: rendezvous complete"]
+    marks = log_marks.read(lines, ONE, "demo-0", stamped=False)
+    assert [("preflight", 107.0, "passed in 2.5 s")] == [
+        (moment.name, moment.at, moment.detail) for moment in marks.moments
+    ]
+
+
 def test_goodput_counts_each_step_once_and_names_what_the_rest_was_lost_to() -> None:
     """Ten seconds for each of two steps, and one of these was done again."""
     spent = goodput.of(trained())
@@ -84,6 +96,25 @@ def test_goodput_counts_each_step_once_and_names_what_the_rest_was_lost_to() -> 
     } == dict(spent.lost)
     assert spent.seconds == spent.steps + sum(dict(spent.lost).values())
     assert "20.0% of 100s made steps" == next(text.goodput_lines(spent, LENGTH))
+
+
+def test_a_restart_is_one_cause_in_one_word() -> None:
+    """Ranks may end a step after a pod has failed, and go back later; that nobody tells is one."""
+    steps = [Step(at, number) for at, number in ((0.0, 1), (10.0, 2), (13.0, 3), (40.0, 2))]
+    moments = (Moment(12.0, "restart", "Error, exit code 1"),)
+    run = Timeline(
+        *("demo", "lab", "torchrun", "uid", "Succeeded"),
+        start=0.0,
+        end=60.0,
+        now=99.0,
+        moments=moments,
+        steps=(*steps, Step(50.0, 3), Step(55.0, 3), Step(60.0, 1)),
+    )
+    assert {
+        "restart after Error, exit code 1": 30.0,
+        "restart": 5.0,
+        "steps done again": 25.0,
+    } == dict(goodput.of(run).lost)
 
 
 def test_a_timeline_fits_a_terminal_and_groups_the_pods_of_a_large_run() -> None:

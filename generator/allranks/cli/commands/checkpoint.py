@@ -71,17 +71,16 @@ def checkpoint_command(
             {"pods": len(answers), "ranks": ranks, "signalled": signalled, "problems": problems}
         )
     elif ranks:
-        got = f", {signalled} by the signal" if signalled else ""
+        got = f", {signalled} of them by the signal" if signalled else ""
         console.text(f"asked {plural(ranks, 'rank')} in {plural(len(answers), 'pod')} to save{got}")
     if problems:
         raise RunError(
             f"{plural(len(problems), 'pod')} of {len(answers)} could not be asked: "
             f"{list_some(problems, joint='; ')}",
-            hint="where it is a right that is missing, ask for a Role with get and create on "
-            "pods/exec",
+            hint="if a right is missing, ask for a Role with get and create on pods/exec",
         )
     if not ranks:
         raise RunError(
             f"no rank of run {name!r} runs: none has begun yet, or all have ended",
-            hint="ask again when they train; a run of an earlier version cannot be asked",
+            hint="ask again once they train; a run of an earlier version cannot be asked",
         )

@@ -261,7 +261,7 @@ def _to_its_end(console: Console, job: LocalRun, output: str) -> int:
         console.json(status.as_dict())
     else:
         console.text("")
-        status_view.show(console, status, time.time())
+        status_view.show(console, status, time.time(), here=True)
     return interrupted.code or status_view.exit_code(status)
 
 

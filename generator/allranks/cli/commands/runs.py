@@ -56,7 +56,7 @@ def status_command(console: Console, *, name: str, target: Target, output: str) 
     if output == "json":
         console.json(status_view.form(status))
     else:
-        status_view.show(console, status, time.time())
+        status_view.show(console, status, time.time(), here=cluster_target is None)
 
 
 def status_of(name: str, target: Target, cluster_target: ClusterTarget | None) -> RunStatus:
@@ -322,7 +322,7 @@ def wait_command(
     elif reached:
         console.text(f"{name} {phase}")
     else:
-        status_view.show(console, status, time.time())
+        status_view.show(console, status, time.time(), here=cluster_target is None)
     raise click.exceptions.Exit(0 if reached else EXIT_FAILED)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from allranks import names
 from allranks.convert.slurm import hostlist, sizes
 from allranks.convert.verdicts import Outcome
+from allranks.humanize import list_some
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 _HOSTS_SHOWN = 1_000
 # A slice of a GPU, at the end of what Slurm calls it: nvidia_h100_80gb_hbm3_3g.40gb.
 _SLICE = re.compile(r"(?:^|_)(\d+g\.\d+gb)$")
-
+# The name of a node, as long as the label has it.
+_NODE = re.compile(r"(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 # What a script for GPUs of AMD's says.
 _ROCM = re.compile(
@@ -114,6 +116,12 @@ def nodelist(job: Draft, setting: Setting) -> None:
             "scheduling.affinity",
             "write the nodes by a label of theirs",
         )
+        return
+    hosts = [host.lower() for host in hosts]  # as the kubelet writes them
+    wrong = [host for host in hosts if not _NODE.fullmatch(host)]
+    if wrong:
+        why = f"no node of Kubernetes has such a name: {list_some(wrong)}"
+        job.say(setting.name, Outcome.NOT_CARRIED, "scheduling", why)
         return
     to = "scheduling.affinity"
     if setting.name == "exclude":

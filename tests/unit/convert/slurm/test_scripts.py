@@ -370,6 +370,15 @@ def test_nodes_by_name_are_wanted_or_avoided() -> None:
     ]
 
 
+def test_names_that_no_node_of_kubernetes_has_are_not_carried() -> None:
+    """The kubelet writes a host's name in lower case; an underscore it cannot have."""
+    conversion = _script("#SBATCH -x GPU[1-2]", "python train.py")
+    assert ["gpu1", "gpu2"] == conversion.values["scheduling"]["avoidNodes"]
+    conversion = _script("#SBATCH -x b2_x", "python train.py")
+    assert "scheduling" not in conversion.values
+    assert ["b2_x" in verdict.why for verdict in conversion.lost] == [True]
+
+
 def test_gpus_that_nobody_asks_for_are_guessed_with_a_word() -> None:
     """Where whole nodes are given, a script only starts as many processes as they have GPUs."""
     conversion = _script("#SBATCH -N 2 --exclusive", "srun torchrun --nproc-per-node 8 train.py")
