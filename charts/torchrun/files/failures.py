@@ -254,6 +254,7 @@ class Attempt:
         self.success = None  # torchrun's own word that all ranks have ended well
         self._looked_at = self._ended_at = self._missing_since = 0.0
         self._is_said = False  # that it waits for the others
+        self.is_incomplete = False  # whether it has waited for them in vain
 
     def watch(self, rank, pid, lines, returncode):
         """Wait for the end of a process in a thread; `returncode` says it where torch took it."""
@@ -441,7 +442,8 @@ class Attempt:
         least = getattr(getattr(self.rendezvous, "_settings", None), "min_nodes", 0)
         if members is not None and (members >= self.nodes or members < least):
             self._missing_since = now
-        return now - self._missing_since < TOGETHER_SECONDS
+        self.is_incomplete = now - self._missing_since >= TOGETHER_SECONDS
+        return not self.is_incomplete
 
     def give_up(self):
         """This node ends for good: so does the job."""
@@ -561,6 +563,8 @@ class Watch:
             attempt.success = result
             if attempt.awaits_others(self.say):
                 return type(result)(state=self._states.HEALTHY)
+            if attempt.is_incomplete:  # torchrun would wait for them as long once more
+                agent._exit_barrier_timeout = LINGER_SECONDS
         return result
 
     def _around_close(self, original, context, *args, **options):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pytest
 
 
-class _Pods:
+class _PodsWithoutRanks:
     """Pods whose ranks have all ended."""
 
     def ask(self, pod: str, seconds: float) -> bytes:
@@ -37,7 +37,7 @@ def test_a_pod_without_a_rank_is_told_with_the_last_words_of_its_launcher() -> N
     """Whoever asks learns what it waits for."""
     pods = tuple(PodStatus(f"demo-{n}", "node", n, PodPhase.RUNNING) for n in range(2))
     status = RunStatus("demo", "lab", Phase.RUNNING, pods=pods)
-    diagnosis, _ = why.examine(Console(), status, _Pods(), 5)
+    diagnosis, _ = why.examine(Console(), status, _PodsWithoutRanks(), 5)
     assert "no rank runs in its pods: none has begun yet, or all have ended" == diagnosis.sentence
     assert "demo-1 has said last: demo-1 waits for the others" == diagnosis.remarks[-1]
 
