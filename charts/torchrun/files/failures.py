@@ -433,7 +433,7 @@ class Attempt:
             if say is not None and not self._is_said and now - self._ended_at > SAY_SECONDS:
                 self._is_said = True
                 say(
-                    "all ranks of this pod have ended well; waiting for those of %d of %d pods"
+                    "all ranks of this pod have ended well; waiting for other pods (%d of %d)"
                     % (self.nodes - count, self.nodes)
                 )
         except STORE_ERRORS:

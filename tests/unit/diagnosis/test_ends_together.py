@@ -66,7 +66,7 @@ def test_it_waits_until_all_nodes_have_ended(clock: _SteppedClock) -> None:
         assert attempt.awaits_others(lines.append)
         clock.now += 1
     assert {"allranks/ended": 1} == store.counts
-    words = "all ranks of this pod have ended well; waiting for those of 2 of 3 pods"
+    words = "all ranks of this pod have ended well; waiting for other pods (2 of 3)"
     assert [words] == lines
     store.counts["allranks/ended"] = 3
     assert not attempt.awaits_others(lines.append)
