@@ -85,6 +85,8 @@ class Command:
         start: its place in the script's text.
         end: where it ends, with what is redirected.
         within: the compound commands around it, outermost first: ``for``, ``if``, ``function``.
+        branches: the ``if`` and ``case`` around it, each as its number in the script and that of
+            the branch in it.
         before: the operator before it: "" at the beginning of a line.
         after: the operator behind it.
     """
@@ -96,6 +98,7 @@ class Command:
     start: int = 0
     end: int = 0
     within: tuple[str, ...] = ()
+    branches: tuple[tuple[int, int], ...] = ()
     before: str = ""
     after: str = ""
 
@@ -108,6 +111,11 @@ class Command:
     def in_loop(self) -> bool:
         """Whether it may run more than once."""
         return any(kind in _LOOPS for kind in self.within)
+
+    def excludes(self, other: Command) -> bool:
+        """Whether another command of the same script stands in another branch of one choice."""
+        own, others = dict(self.branches), dict(other.branches)
+        return any(own[choice] != others[choice] for choice in own.keys() & others.keys())
 
 
 @dataclass(slots=True)
@@ -339,6 +347,8 @@ class _Parser:
         self.text = text
         self.lexer = _Lexer(text)
         self.stack: list[tuple[str, str, int]] = []  # kind, what closes it, its line
+        self.branches: list[tuple[int, int]] = []  # of the choices around: number, branch
+        self.choices = 0
         self.found: list[Statement] = []
         self.commands: list[Command] = []
         self.command = Command()
@@ -375,6 +385,16 @@ class _Parser:
     def _within(self) -> tuple[str, ...]:
         return tuple(kind for kind, _, _ in self.stack)
 
+    def _begin(self, token: Token) -> None:
+        """Note where a command begins, and what is around it."""
+        command = self.command
+        command.line, command.start, command.before = token.line, token.start, self.before
+        command.within, command.branches = self._within(), tuple(self.branches)
+
+    def _next_branch(self) -> None:
+        choice, branch = self.branches.pop()
+        self.branches.append((choice, branch + 1))
+
     def _take_word(self, token: Token) -> None:
         self.end, self.last_line = token.end, self.lexer.line
         if self.target:
@@ -401,8 +421,7 @@ class _Parser:
             return
         command = self.command
         if is_first:
-            command.line, command.start, command.within = token.line, token.start, self._within()
-            command.before = self.before
+            self._begin(token)
         command.end = token.end
         if not command.words and _ASSIGNMENT.match(token.text):
             command.assignments.append(token)
@@ -419,7 +438,14 @@ class _Parser:
             kind = self.stack.pop()[0]
             if kind == "case pattern":
                 self.stack.pop()
+            if kind in ("if", "case", "case pattern"):
+                self.branches.pop()
             return True
+        if text in ("elif", "else") and self.stack and self.stack[-1][0] == "if":
+            self._next_branch()
+        if text in ("if", "case"):
+            self.choices += 1
+            self.branches.append((self.choices, 0))
         if text in _OPENING:
             if text in ("for", "select"):
                 self.stack.append(("for head", "done", token.line))
@@ -469,8 +495,7 @@ class _Parser:
     def _take_redirection(self, token: Token) -> None:
         command = self.command
         if not (command.words or command.assignments or command.redirections):
-            command.line, command.start = token.line, token.start
-            command.within, command.before = self._within(), self.before
+            self._begin(token)
         number = command.words[-1] if command.words else None
         if number is not None and number.end == token.start and number.text.isdigit():
             command.words.pop()  # 2>
@@ -481,6 +506,7 @@ class _Parser:
         text = token.text
         self._end_command(text)
         if kind == "case" and text in (";;", ";&", ";;&"):
+            self._next_branch()
             self.stack.append(("case pattern", "esac", token.line))
         elif text == ")" and kind == "(":
             self.stack.pop()

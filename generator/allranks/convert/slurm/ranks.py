@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -11,8 +10,8 @@ from allranks import names
 from allranks.convert import commands, scanner
 from allranks.convert.commands import Runner
 from allranks.convert.slurm import mpirun, options, shell_text, sizes, words
+from allranks.convert.slurm.mpi_ranks import MEETS, MpiRanks
 from allranks.convert.slurm.node_variables import NodeVariable, kind_of
-from allranks.convert.slurm.setup import Setup
 from allranks.convert.verdicts import Outcome
 from allranks.humanize import plural
 
@@ -21,19 +20,6 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.options import Setting
     from allranks.convert.slurm.script import Step
 
-_MEETS = re.compile(
-    r"MASTER_ADDR|torch|SLURM_PROCID|megatron|nemo|lightning|nccl|deepspeed", re.IGNORECASE
-)
-_MPI = re.compile(r"mpi4py|open-?mpi|intel-?mpi|\bimpi\b|mpich|horovod", re.IGNORECASE)
-_PYTHON = re.compile(r"torch|accelerate|deepspeed|lightning|python")
-# Programs that run another program.
-_RUNNERS = frozenset({"uv", "conda", "poetry", "pixi", "micromamba", "mamba"})
-# What each MPI's module is called.
-_IMPLEMENTATIONS = {
-    "Intel": r"\b(?:module\s+(?:load|add)|ml)\s[^\n]*(?:impi|intel-?mpi|oneapi[-/]mpi)|i_mpi_"
-    r"|oneapi/setvars|\bpath=[^\n]*/(?:impi|intel-?mpi)[/\d:._-]|/impi/[\d.]+/|oneapi/mpi/",
-    "MPICH": r"\b(?:module\s+(?:load|add)|ml)\s[^\n]*mpich|\bpath=[^\n]*/mpich[/\d:._-]",
-}
 _LOG = f"the lines are the run's log: `{names.CLI} logs NAME`"
 _FIRST_NODE = "without srun it runs on the first node alone"
 # What may stand behind a pipe.
@@ -54,10 +40,15 @@ _WITHOUT_MPI = (
     "srun gave the ranks MPI, and torchrun does not: for a program that uses mpi4py write "
     "`workload: mpi`, without torchrun"
 )
+_PROFILER = "it measured what starts the ranks, which the chart does: write it before the program"
+_IN_EACH_RANK = (
+    "the script ran it once, and each rank would run it, all at once: write it above the condition "
+    "or the function, where it becomes setup"
+)
 _ONCE = "every node starts the same, so that it is said once"
 
 
-class Ranks(Setup):
+class Ranks(MpiRanks):
     """A script whose step is read."""
 
     def _as_ranks(self, main: Step, steps: list[Step]) -> None:
@@ -82,10 +73,14 @@ class Ranks(Setup):
         nested = None
         if statement.function or any(command.within for command in statement.commands):
             nested = self._nested_text(main, statement, place, program, steps)
+            if nested is not None:
+                self._say_beside(main, steps)
         else:
             setup += filter(None, [self._flat(main, statement)])
         self._write_setup(setup)
         self._write_command(program, nested)
+        if self.body.workload == "mpi":
+            self._tell_mpi_hosts(place)
         self._say_step(main, program)
         for number, other in enumerate(self.statements[place + 1 :], place + 1):
             if number in merged:
@@ -149,6 +144,9 @@ class Ranks(Setup):
         text = self.text[main.command.start : main.command.end]
         why = "; ".join(self._changes(main, program)) or "each rank runs it"
         self.say(line, text, Outcome.CHANGED, "command", why)
+        profiler = self.profilers.get(id(main.command))
+        if profiler:
+            self.say(line, profiler, Outcome.NOT_CARRIED, "command", _PROFILER)
         self._say_conditional()
         self._say_asked(words.expanded_part(text), line)
         for reason in program.lost:
@@ -354,6 +352,19 @@ class Ranks(Setup):
             whole += "\n" + self.slice(self.statements[place])
         return whole
 
+    def _say_beside(self, main: Step, steps: list[Step]) -> None:
+        """Say of what stands around the step in its branch, or function, that each rank runs it."""
+        started = {id(step.command) for step in steps}
+        is_alone = (self.body.nodes, self.body.procs_per_node) == (1, 1)
+        functions = {other.function for other in self.statements if other.function}
+        self._say_activated(self.statements[main.statement], "command")
+        for command in [] if is_alone else self.statements[main.statement].commands:
+            texts = [token.text for token in command.words]
+            is_harmless = not texts or words.any_of(texts, words.IN_EACH_RANK | functions)
+            if id(command) not in started and not is_harmless:
+                text = self.text[command.start : command.end]
+                self.say(command.line, text, Outcome.NOT_CARRIED, "command", _IN_EACH_RANK)
+
     def _write_command(self, program: commands.Program, text: str | None) -> None:
         body = self.body
         command = list(program.command)
@@ -487,7 +498,7 @@ class Ranks(Setup):
             body.procs_per_node = 0 if is_spread or (gpus and per_node == gpus) else per_node
             body.values["torchrun"] = {"maxRestarts": 0}
             body.uses_slurm = True
-            if not (gpus or self.size.gpus or _MEETS.search(self.text)):
+            if not (gpus or self.size.gpus or MEETS.search(self.text)):
                 body.notes.append(_WITHOUT_MPI)
         body.nodes = nodes if nodes is not None else (None if self.size.gpus else 1)
 
@@ -567,43 +578,3 @@ class Ranks(Setup):
             "under torchrun (its command alone) allranks would see every rank"
         )
         return nodes
-
-    def _is_mpi(self, main: Step, program: commands.Program) -> bool:
-        """Whether what srun starts is a program of MPI's, and not one that meets by MASTER_ADDR."""
-        has_mpi = any(
-            setting.name == "mpi" and setting.value != "none" for setting in main.settings
-        )
-        meets = _MEETS.search(self.text) is not None
-        words_of = " ".join(map(self._expanded, main.words))
-        if "mpi4py" in words_of:
-            return True
-        if _PYTHON.search(words_of):
-            return (has_mpi or _MPI.search(self.text) is not None) and not meets
-        is_text = program.command[1:2] == ("-c",)
-        name = words.base(words.unwrapped(main.words if is_text else program.command)[0])
-        if is_text and name in shell_text.SHELLS:
-            name = words.base(shell_text.first_word(program.command)) or name
-        if name in shell_text.SHELLS or name.endswith((".sh", ".bash", ".py")) or name in _RUNNERS:
-            return has_mpi and not meets
-        return True
-
-    def _slots(self, program: commands.Program, nodes: int) -> int:
-        """The ranks of a node of an mpirun in a job without tasks; 0 where they are unknown."""
-        if self.size.tasks or self.size.tasks_per_node:
-            return 0
-        texts = self._split(shell_text.as_text(program.command))
-        own = texts[: len(texts) - len(mpirun.program(texts))]  # the program may have an -n, too
-        match = mpirun.COUNT_OF_RANKS.search(" ".join(own))
-        count = commands.number(match[1], self.constants) if match is not None else None
-        return min(math.ceil(count / nodes), sizes.MOST_PER_NODE) if count else 0
-
-    def _as_mpi(self, per_node: int) -> None:
-        """Make the run one of the mpi chart."""
-        body = self.body
-        body.workload = "mpi"
-        body.procs_per_node = 0 if self.size.gpus_per_node == per_node else per_node
-        text = re.sub(r"^\s*#.*", "", self.text.lower(), flags=re.MULTILINE)
-        for implementation, pattern in _IMPLEMENTATIONS.items():
-            if re.search(pattern, text):
-                body.values["mpi"] = {"implementation": implementation}
-                break

@@ -1,0 +1,196 @@
+"""What stands around a step: branches, profilers, other hosts, and variables that are removed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from allranks.convert.slurm import job
+from allranks.convert.verdicts import Outcome
+from allranks.errors import InvalidValues
+
+if TYPE_CHECKING:
+    from allranks.convert.verdicts import Conversion, Verdict
+
+_NODES = "#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=4"
+_TASKS = "#SBATCH -N 2 --ntasks-per-node=4 --gpus-per-node=4"
+_FIRST = "$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)"
+
+
+def _convert(*rows: str) -> Conversion:
+    return job.convert("\n".join(("#!/bin/bash", *rows, "")).encode(), "job.sbatch")
+
+
+def _verdict(conversion: Conversion, path: str) -> Verdict:
+    return next(verdict for verdict in conversion.verdicts if verdict.path.startswith(path))
+
+
+def test_steps_one_after_the_other_in_a_branch_are_two() -> None:
+    """Only steps of different branches are one run: these ran one after the other."""
+    rows = (
+        "if [ $A = 1 ]; then",
+        "  if [ $B = 1 ]; then",
+        "    srun python images.py",
+        "  fi",
+        "  srun python sinograms.py",
+        "fi",
+    )
+    with pytest.raises(InvalidValues, match="2 steps with ranks"):
+        _convert(_TASKS, "A=$1", "B=$2", *rows)
+
+
+def test_a_program_in_the_branch_of_the_step_is_said() -> None:
+    """The script ran it once, and here it would be run by each rank, at once."""
+    rows = (
+        "if [ -f x ]; then",
+        "  python prepare.py",
+        "  mkdir -p out",
+        "  srun python a.py",
+        "fi",
+    )
+    made = _convert(_TASKS, *rows)
+    assert [verdict.path for verdict in made.lost] == ["python prepare.py"]
+    assert _verdict(made, "python prepare.py").line == 4
+    assert not _convert("#SBATCH -n 1 --gpus=1", *rows).lost
+
+
+def test_what_a_branch_activates_is_said() -> None:
+    """As what the script activates without a condition."""
+    rows = ("if [ -d env ]; then", "  module load cuda", "  source env/bin/activate", "fi")
+    made = _convert("#SBATCH -n 1", *rows, "python a.py")
+    assert "where the image has modules" in _verdict(made, "module load cuda").why
+    assert "must be in the image" in _verdict(made, "source env/bin/activate").why
+
+
+def test_a_program_that_follows_what_it_needs_in_one_statement_is_the_script() -> None:
+    """Its exit code is that of the run; setup's would be lost."""
+    rows = ("if [ -d env ]; then", "  source env/bin/activate", "  python a.py", "fi")
+    made = _convert("#SBATCH -n 1", "module load cuda", *rows)
+    assert "python a.py" in made.values["script"]
+    assert "python a.py" not in made.values["setup"]
+    made = _convert("#SBATCH -n 1", "conda activate a && python a.py")
+    assert "python a.py" in made.values["script"]
+    assert "setup" not in made.values
+
+
+def test_the_tasks_of_the_step_ask_for_their_cpus() -> None:
+    """A CPU for each, where the step alone says how many there are."""
+    made = _convert("srun -n 2 python a.py")
+    assert made.values["resources"]["perPod"]["requests"]["cpu"] == "2"
+    made = _convert("#SBATCH --cpus-per-task=3 -N1", "srun -n 2 python a.py")
+    assert made.values["resources"]["perPod"]["requests"]["cpu"] == "6"
+
+
+@pytest.mark.parametrize("removing", ["unset A", "export -n A", "declare +x A"])
+def test_a_variable_that_is_removed_is_no_value_of_the_run(removing: str) -> None:
+    """It is set and removed where the script does so, in its order."""
+    made = _convert(_TASKS, removing, "export A=1 B=2", "export C=3", "srun python a.py")
+    assert made.values["env"] == {"C": "3"}
+    assert f"{removing}\nexport A=1 B=2" in made.values["setup"]
+    made = _convert(_TASKS, "export A=1", removing, "A=5 srun python a.py")
+    assert "env" not in made.values
+    assert "A=5" in " ".join(made.values["command"])
+
+
+def test_a_profiler_around_mpirun_hides_no_step() -> None:
+    """Mpirun starts the ranks; what the profiler saw of it is said to be lost."""
+    row = "perf stat -e cycles,instructions mpirun -np 8 -machinefile hosts ./a.out"
+    made = _convert(_TASKS, "srun -l hostname > hosts", row)
+    assert (made.values["workload"], made.values["nodes"]) == ("mpi", 2)
+    assert made.values["command"] == ["mpirun", "-np", "8", "./a.out"]
+    assert {verdict.path for verdict in made.lost} == {"perf stat"}
+
+
+def test_a_profiler_around_torchrun_on_several_nodes_is_said() -> None:
+    """The torchrun in it would meet the chart's own at its port."""
+    row = "srun nsys profile -o a torchrun --nnodes 2 --nproc_per_node 4 train.py"
+    made = _convert(_NODES, row)
+    assert made.values["command"] == ["python3", "-u", "train.py"]
+    assert {verdict.path for verdict in made.lost} == {"nsys profile"}
+    made = _convert(
+        "#SBATCH -n1 --gpus=4", "nsys profile -o a torchrun --nproc_per_node 4 train.py"
+    )
+    assert "nsys profile -o a torchrun" in made.values["script"]
+    assert not made.lost
+
+
+def test_ranks_of_mpi_are_told_where_the_first_is() -> None:
+    """No launcher of MPI's tells it: the first host of the chart's list is where rank 0 runs."""
+    rows = (f"export MASTER_ADDR={_FIRST}", "export MASTER_PORT=12345", "export WORLD_SIZE=8")
+    made = _convert(_TASKS, *rows, "mpirun -np 8 -x MASTER_ADDR python train.py")
+    setup = made.values["setup"]
+    assert "export MASTER_ADDR=\"$(sed 's/[ :].*//;q' /etc/mpi/hostfile)\"\n" in setup
+    assert "export MASTER_PORT=12345\nexport WORLD_SIZE=8\n" in setup
+    assert "first host" in _verdict(made, "export MASTER_ADDR").why
+    made = _convert(_TASKS, f"HEAD={_FIRST}", "srun --mpi=pmix ./a.out --head $HEAD")
+    assert "export MASTER_ADDR=" in made.values["setup"]
+    assert "HEAD=$MASTER_ADDR" in made.values["command"][2]
+    assert "setup" not in _convert(_TASKS, "mpirun -np 8 ./a.out").values
+
+
+def test_the_rank_that_a_script_exports_is_lost_under_mpi() -> None:
+    """Each rank asks MPI for its own."""
+    made = _convert(_TASKS, "export RANK=$SLURM_PROCID", "mpirun -np 8 python train.py")
+    assert {verdict.path for verdict in made.lost} == {"export RANK=$SLURM_PROCID"}
+
+
+def test_a_program_of_unknown_kind_meets_at_the_address_that_the_script_exports() -> None:
+    """It is no program of MPI's, unless srun was asked for it."""
+    rows = (f"export MASTER_ADDR={_FIRST}", "srun clip_benchmark eval")
+    assert _convert(_TASKS, *rows).values["workload"] == "torchrun"
+    assert _convert(_TASKS, rows[0], "srun --mpi=pmix prog").values["workload"] == "mpi"
+    assert _convert(_TASKS, rows[1]).values["workload"] == "mpi"
+
+
+@pytest.mark.parametrize("limit", ["0:05", "0:0:05", "1"])
+def test_seconds_of_a_time_limit_are_a_minute(limit: str) -> None:
+    """Slurm counts minutes, and rounds up."""
+    made = _convert(f"#SBATCH -n1 --time={limit}", "python a.py")
+    assert made.values["runPolicy"]["activeDeadlineSeconds"] == 60
+
+
+def test_a_look_for_srun_is_no_step() -> None:
+    """What it decides is said: the other branch runs in a pod."""
+    rows = (
+        "if command -v srun >/dev/null 2>&1; then",
+        "  srun python a.py",
+        "else",
+        "  python b.py",
+    )
+    made = _convert("#SBATCH -n1", *rows, "fi")
+    assert "other branch" in _verdict(made, "command -v srun").why
+    assert {verdict.path for verdict in made.lost} == {"command -v srun"}
+
+
+def test_an_image_file_that_a_program_reads_is_said() -> None:
+    """A pod has no file of an image, whatever starts it."""
+    made = _convert(_NODES, "srun ~/start.py singularity ~/vllm.sif --auto")
+    assert {verdict.path for verdict in made.lost} == {"~/vllm.sif"}
+    made = _convert("#SBATCH -n1", "SIF=/a/b.sif", "srun singularity exec $SIF python a.py")
+    assert {verdict.path for verdict in made.lost} == {"/a/b.sif"}
+
+
+def test_gpus_that_two_options_name_are_those_of_the_later() -> None:
+    """The report says which of them counts."""
+    made = _convert("#SBATCH -N2 --gres=gpu:2 --gpus-per-node=1", "srun torchrun a.py")
+    assert made.values["gpusPerNode"] == 1
+    assert "--gpus-per-node" in _verdict(made, "--gres").why
+    same = _convert("#SBATCH -N2 --gres=gpu:2 --gpus-per-node=2", "srun torchrun a.py")
+    assert _verdict(same, "--gres").outcome is Outcome.CARRIED
+
+
+def test_what_is_done_on_other_hosts_is_said_by_line() -> None:
+    """A pod has no keys of who submits, and no host of the old cluster."""
+    rows = ("ssh -N -f -R 8888:localhost:8888 login", "scp login:/data .", "ssh-keygen -t rsa")
+    made = _convert("#SBATCH -n1", *rows, "python a.py")
+    assert [verdict.line for verdict in made.lost] == [3, 4]
+    made = _convert(_NODES, "ssh node1 rm -rf /tmp/x", "srun torchrun --nproc_per_node 4 train.py")
+    assert "keys" in _verdict(made, "ssh node1").why
+
+
+@pytest.mark.parametrize("program", ["ssh node1 python a.py", "dask-ssh --hostfile hosts"])
+def test_ranks_on_other_hosts_are_refused(program: str) -> None:
+    """They would be started by ssh on the nodes, which pods do not have."""
+    with pytest.raises(InvalidValues, match="by ssh"):
+        _convert(_NODES, program, "python a.py")
