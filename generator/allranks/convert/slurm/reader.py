@@ -45,8 +45,9 @@ _OF_SUBMITTING = (
     }
 )
 _SEPARATOR = re.compile(r"[ \t]*[;&](?![;&])[ \t]*")
-# Programs that are Python, or written in it; and lines that run none.
+# Files of host names, by what they are called.
 _HOSTS = re.compile(r"(?i)(?:host|machine|node)_?(?:s?_?file|s?_?list)|(?:^|/)(?:hosts|machines)\b")
+# Programs that are Python, or written in it; and lines that run none.
 _RUNS_PYTHON = re.compile(
     r"\b(?:(?:python|pypy)[0-9.]*|torchrun|accelerate|deepspeed|horovodrun|tune|wandb)\b|\.py\b"
 )
