@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from allranks.convert.image_names import is_repository
 from allranks.convert.slurm.words import DOCKER
 from allranks.convert.verdicts import Outcome, Verdict
 
@@ -17,7 +18,6 @@ OF_FILE = (
     "a file of an image is none that a pod can have: push the image that it was made of, and "
     "name that"
 )
-_REPOSITORY = re.compile(r"[a-z0-9]+(?:[._/:-]+[A-Za-z0-9_-]+)*")
 # Options of `singularity exec` and `apptainer exec` that have a value.
 _WITH_VALUE = frozenset(
     {
@@ -108,10 +108,8 @@ def image(text: str) -> dict[str, str] | None:
     name, _, tag = last.partition(":")
     repository = f"{head}{slash}{name}"
     if repository != repository.lower():
-        return None  # a registry has none
-    if not _REPOSITORY.fullmatch(repository) or not re.fullmatch(
-        r"[\w][\w.-]{0,127}|", tag, re.ASCII
-    ):
+        return None  # a path has none; in front of one, it is rather a placeholder than a registry
+    if not is_repository(repository) or not re.fullmatch(r"[\w][\w.-]{0,127}|", tag, re.ASCII):
         return None
     if digest and not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
         return None

@@ -194,3 +194,10 @@ def test_ranks_on_other_hosts_are_refused(program: str) -> None:
     """They would be started by ssh on the nodes, which pods do not have."""
     with pytest.raises(InvalidValues, match="by ssh"):
         _convert(_NODES, program, "python a.py")
+
+
+@pytest.mark.parametrize("name", ["a//b", "a/b-", "a/_b:1", "gitlab.com:team/x:1", "Team/x"])
+def test_a_name_that_no_registry_has_is_no_image(name: str) -> None:
+    """It is what the values take for one, and what other converted objects may name."""
+    made = _convert("#SBATCH -n1", f"srun --container-image={name} python a.py")
+    assert {verdict.path for verdict in made.lost} == {"--container-image"}
