@@ -280,14 +280,25 @@ class Ranks(MpiRanks):
 
     def _note_launched(self, rest: list[str], inner: str | None) -> None:
         """Say of a script of the user's own that nobody has looked into it."""
-        texts = [scanner.unquote(text) for text in rest[:2]]
-        if inner is None and len(texts) > 1 and words.base(texts[0]) in shell_text.SHELLS:
-            texts = texts[1:]
-        if inner is None and texts and texts[0].endswith((".sh", ".bash")):
-            self.body.notes.append(
-                f"what {texts[0]} does was not looked at: a torchrun or an srun in it would start "
-                "further processes in each rank"
-            )
+        for texts in [rest] if inner is None else self._command_words(inner):
+            own = [scanner.unquote(text) for text in words.unwrapped(texts)[:2]]
+            if len(own) > 1 and words.base(own[0]) in shell_text.SHELLS:
+                own = own[1:]
+            if own and own[0].endswith((".sh", ".bash")):
+                self.body.notes.append(
+                    f"what {own[0]} does was not looked at: a torchrun or an srun in it would "
+                    "start further processes in each rank"
+                )
+
+    @staticmethod
+    def _command_words(text: str) -> list[list[str]]:
+        """The words of each command of a text; [] where it is none of a shell's."""
+        try:
+            statements = scanner.parse(text)
+        except scanner.ScriptError:
+            return []
+        commands_of = [command for statement in statements for command in statement.commands]
+        return [[token.text for token in command.words] for command in commands_of]
 
     def _flat(self, main: Step, statement: Statement) -> str:
         """What stands before and behind the step on its line; gives that which is setup."""

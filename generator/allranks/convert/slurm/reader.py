@@ -58,8 +58,14 @@ _SRUN = re.compile(r"(?:^|[\s;&|(`]|=[\"']?)srun(?:\s|[\"'])")
 # A question whether there is one.
 _LOOK_FOR_SRUN = re.compile(r"\b(?:command\s+-[vV]|which|type(?:\s+-\w+)?|hash)\s+srun\b")
 _NO_SRUN = "a pod has none, so that the other branch runs there: keep that which you want"
-# The file of an image, as a word of its own.
-_IMAGE_FILE = re.compile(r"(?<![^\s\"'])[^\s\"'=]+\.(?:sif|simg|sqsh|squashfs)\b(?![^\s\"';)])")
+_IMAGE_FILE = re.compile(r"^[^=]+\.(?:sif|simg|sqsh|squashfs)$")
+# What makes or moves such a file, and starts nothing with it.
+_ON_IMAGE_FILES = (
+    words.IN_EACH_RANK
+    | words.CONTAINERS
+    | words.UNREAD_CONTAINERS
+    | {"cp", "mv", "rm", "ln", "rsync", "wget", "curl", "tar", "chmod", "sbcast", "stat"}
+)
 # The path of the script itself.
 _OWN_PATH = re.compile(r"\$(?:0\b|\{0[^0-9}]*\}|\{?BASH_SOURCE\b)")
 # A container that is left where a command may stand, as an srun may be.
@@ -370,10 +376,7 @@ class Reader(UnsetVariables):
         if in_variable or _CONTAINER.search(code):
             line = self._line_with(in_variable or _CONTAINER.search)
             self.say(line, "singularity", Outcome.NOT_CARRIED, "image", NO_CONTAINERS)
-        file = None if self._is_image_said() else _IMAGE_FILE.search(code)
-        if file is not None:
-            line = self._line_with(re.compile(re.escape(file[0])).search)
-            self.say(line, file[0], Outcome.NOT_CARRIED, "image", OF_FILE)
+        self._say_image_file()
         self._say_own_path()
         if "SLURM_JOB_NAME" in {name for name, _ in words.variables(code)}:
             body.reads_name = self._line_with(re.compile("SLURM_JOB_NAME").search) or 1
@@ -387,6 +390,18 @@ class Reader(UnsetVariables):
             self.say(self._line_with(_SUBMITTING.search), "sbatch", outcome, "", why)
         body.uses_slurm = body.uses_slurm or bool(re.search(r"\bSLURM_", whole))
         self._say_unset(re.sub(r"^\s*#.*$", "", whole, flags=re.MULTILINE))
+
+    def _say_image_file(self) -> None:
+        """Say that a program gets the file of an image, where the report has no word of it yet."""
+        for statement in [] if self._is_image_said() else self.statements:
+            for command in statement.commands:
+                texts = [token.text for token in command.words]
+                if words.any_of(texts, _ON_IMAGE_FILES):
+                    continue
+                for text in map(scanner.unquote, texts[1:]):
+                    if _IMAGE_FILE.search(text):
+                        self.say(command.line, text, Outcome.NOT_CARRIED, "image", OF_FILE)
+                        return
 
     def _is_image_said(self) -> bool:
         """Whether the report has a word of an image, or of a container that nobody starts."""

@@ -167,6 +167,7 @@ def test_an_image_file_that_a_program_reads_is_said() -> None:
     """A pod has no file of an image, whatever starts it."""
     made = _convert(_NODES, "srun ~/start.py singularity ~/vllm.sif --auto")
     assert {verdict.path for verdict in made.lost} == {"~/vllm.sif"}
+    assert not _convert("#SBATCH -n1", "ls -l a.sif", "cp b.sqsh c", "python a.py").lost
     made = _convert("#SBATCH -n1", "SIF=/a/b.sif", "srun singularity exec $SIF python a.py")
     assert {verdict.path for verdict in made.lost} == {"/a/b.sif"}
 
@@ -201,3 +202,10 @@ def test_a_name_that_no_registry_has_is_no_image(name: str) -> None:
     """It is what the values take for one, and what other converted objects may name."""
     made = _convert("#SBATCH -n1", f"srun --container-image={name} python a.py")
     assert {verdict.path for verdict in made.lost} == {"--container-image"}
+
+
+def test_a_script_in_the_text_of_the_step_is_said_to_be_unread() -> None:
+    """As one that srun starts itself; a file that is sourced is another thing."""
+    made = _convert(_NODES, "srun bash -c 'source env.sh; NODE_RANK=$SLURM_NODEID ./train.sh --a'")
+    notes = [note for note in made.notes if "was not looked at" in note]
+    assert [note.split()[1] for note in notes] == ["./train.sh"]
