@@ -85,6 +85,7 @@ _OWN_PROGRAM = (
 )
 _ENV_FILE = "what the file says is not known here: write it into env"
 _IN_SHELL = "its text is known where the script runs: write it into workingDir"
+_LETTERS_OF_DOCKER = ("-v", "-e", "-w", "-u", "-h", "-m", "-p", "-l", "-a", "-c")
 # Options of `docker run` without a value; all others have one.
 _FLAGS_OF_DOCKER = re.compile(
     r"-[ditP]+|--(?:rm|interactive|tty|detach|init|privileged|read-only|publish-all|no-healthcheck"
@@ -261,6 +262,17 @@ def _of_docker(texts: Sequence[str]) -> Container | None:
     return made
 
 
+def _split_letter(text: str, with_value: frozenset[str] | None) -> list[str]:
+    """An option of one letter apart from the value that stands at it: ``-B/data:/data``."""
+    letter, value = text[:2], text[2:]
+    if with_value is None:
+        has_value = letter in _LETTERS_OF_DOCKER and _FLAGS_OF_DOCKER.fullmatch(text) is None
+    else:
+        has_value = letter in with_value
+    is_glued = bool(value) and not text.startswith("--") and not value.startswith("=")
+    return [letter, value] if has_value and is_glued else [text]
+
+
 def _read_options(
     rest: list[str], made: Container, binds: list[str], with_value: frozenset[str] | None
 ) -> str:
@@ -269,6 +281,7 @@ def _read_options(
     letter = "-v" if with_value is None else "-V"
     folders = _FOLDERS_OF_SINGULARITY if with_value is _WITH_VALUE else _FOLDERS
     while rest and rest[0].startswith("-"):
+        rest[:1] = _split_letter(rest[0], with_value)
         name, equals, value = rest.pop(0).partition("=")
         is_flag = _FLAGS_OF_DOCKER.fullmatch(name) if with_value is None else name not in with_value
         if not is_flag and not equals:

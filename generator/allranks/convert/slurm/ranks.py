@@ -45,6 +45,8 @@ _IN_EACH_RANK = (
     "the script ran it once, and each rank would run it, all at once: write it above the condition "
     "or the function, where it becomes setup"
 )
+# Folders of programs that an image has.
+_COMMON_FOLDER = re.compile(r"(?:/usr|/usr/local|/opt/conda)?/bin$")
 _ONCE = "every node starts the same, so that it is said once"
 
 
@@ -144,6 +146,7 @@ class Ranks(MpiRanks):
         text = self.text[main.command.start : main.command.end]
         why = "; ".join(self._changes(main, program)) or "each rank runs it"
         self.say(line, text, Outcome.CHANGED, "command", why)
+        self._say_environment(main, program)
         profiler = self.profilers.get(id(main.command))
         if profiler:
             self.say(line, profiler, Outcome.NOT_CARRIED, "command", _PROFILER)
@@ -153,6 +156,22 @@ class Ranks(MpiRanks):
             is_name = reason.startswith(("--role", "--log-dir"))
             outcome = Outcome.CHANGED if is_name else Outcome.NOT_CARRIED
             self.say(line, text, outcome, "", reason)
+
+    def _say_environment(self, main: Step, program: commands.Program) -> None:
+        """Say of a torchrun in a folder of its own that its python does not run the program."""
+        own = next((text for text in main.words if words.base(text) in words.TORCHRUN), "")
+        folder = scanner.unquote(own).rpartition("/")[0]
+        is_common = not folder or _COMMON_FOLDER.match(folder) is not None
+        if is_common or "$(" in own or program.runner is not Runner.TORCHRUN:
+            return
+        environment = re.escape(folder.removesuffix("/bin").removeprefix("./"))
+        if re.search(rf"{environment}/bin/activate|PATH=\S*{environment}/bin", self.text):
+            return
+        why = (
+            f"the python of {folder} ran the program, and that of the image does: put the folder "
+            "first on PATH, in setup"
+        )
+        self.say(main.command.line, own, Outcome.NOT_CARRIED, "command", why)
 
     def _say_asked(self, typed: str, line: int) -> None:
         """Say what the script asked once, for all ranks, and each rank asks for itself."""
@@ -372,7 +391,8 @@ class Ranks(MpiRanks):
         for command in [] if is_alone else self.statements[main.statement].commands:
             texts = [token.text for token in command.words]
             is_harmless = not texts or words.any_of(texts, words.IN_EACH_RANK | functions)
-            if id(command) not in started and not is_harmless:
+            is_other = id(command) in started or command.excludes(main.command)
+            if not is_other and not is_harmless:
                 text = self.text[command.start : command.end]
                 self.say(command.line, text, Outcome.NOT_CARRIED, "command", _IN_EACH_RANK)
 

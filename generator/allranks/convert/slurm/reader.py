@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from allranks.convert import scanner
 from allranks.convert.slurm import shell_text, sizes, words
 from allranks.convert.slurm.images import OF_FILE
-from allranks.convert.slurm.setup import NO_CONTAINERS, TOOLS
+from allranks.convert.slurm.setup import NO_CONTAINERS, OTHER_HOSTS, TOOLS
 from allranks.convert.slurm.unset_variables import PRINTING, UnsetVariables
 from allranks.convert.verdicts import Outcome
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.script import Body, Step
     from allranks.convert.slurm.sizes import Size
 
+# What a person is to fill in; a shell takes its brackets for files.
+_BLANK = re.compile(r"<[A-Za-z][\w .,-]*>")
 _NOT_CONTINUED = re.compile(r"\\[ \t]+(?:#.*)?$")
 # A job that waits for this one: both have work to do.
 _AFTER_THIS = re.compile(r"(?:--dependency|-d)\b\S*[\s=]*\S*SLURM_JOB_?ID")
@@ -77,6 +79,8 @@ _CONTAINER = re.compile(
 _OF_SLURM = re.compile(
     r"(?:\$\(|`)\s*((?:scontrol\s+show\s+(?:nodes?|job)|squeue|sacct|sinfo)\b[^)`|]*)"
 )
+# The same to another host.
+_ON_OTHER_HOSTS = re.compile(r"(?:\$\(|`)\s*(ssh\s[^)`|]*)")
 # Another job that is submitted where the script reads its number.
 _SUBMITTING = re.compile(r"(?:\$\(|`)(?:[^)`\n]*\|)?\s*sbatch\b|\beval\s+[\"']?sbatch\b")
 # The options that say how many tasks there are.
@@ -122,9 +126,11 @@ class Reader(UnsetVariables):
         try:
             self.statements = scanner.parse(self.text)
         except scanner.ScriptError as error:
-            raise self.refuse(
-                error.line, f"the script cannot be read: {error.reason}", "mend the script"
-            ) from error
+            row = self.lines[error.line - 1] if error.line <= len(self.lines) else ""
+            blank = _BLANK.search(row)
+            hint = f"fill in what stands for {blank[0]}" if blank else "mend the script"
+            message = f"the script cannot be read: {error.reason}"
+            raise self.refuse(error.line, message, hint) from error
         if any(map(self._open_group, self.statements)):
             self.statements = scanner.parse(self.text)
         if not self.statements:
@@ -380,6 +386,10 @@ class Reader(UnsetVariables):
         self._say_own_path()
         if "SLURM_JOB_NAME" in {name for name, _ in words.variables(code)}:
             body.reads_name = self._line_with(re.compile("SLURM_JOB_NAME").search) or 1
+        asked = _ON_OTHER_HOSTS.search(code)
+        if asked is not None:
+            line = self._line_with(_ON_OTHER_HOSTS.search)
+            self.say(line, asked[1].strip(), Outcome.NOT_CARRIED, "", OTHER_HOSTS)
         asked = _OF_SLURM.search(code)
         if asked is not None:
             why = "a pod has no programs of Slurm's"

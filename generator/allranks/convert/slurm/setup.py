@@ -26,7 +26,7 @@ _REQUEUES = (
 )
 _OF_MODULES = "where the image has modules; what it loads must be in the image otherwise"
 _ACTIVATED = "what it activates must be in the image, or in a volume at that path"
-_OTHER_HOSTS = "a pod has no keys of who submits, and none of the old cluster's hosts: take it out"
+OTHER_HOSTS = "a pod has no keys of who submits, and none of the old cluster's hosts: take it out"
 _SET = "setup does not end at an unset variable, nor at what fails within a pipe"
 MEETING = "the launcher lets the ranks meet, and tells each its rank and where rank 0 is"
 # What becomes of a line that calls one of Slurm's programs; the others only ask.
@@ -57,6 +57,8 @@ _BEHIND = frozenset(
             "squeue",
             "scancel",
             "jobstats",
+            "kill",
+            "pkill",
         )
     }
 )
@@ -165,7 +167,7 @@ class Setup(Folders):
         for command in statement.commands:
             if words.any_of([token.text for token in command.words], words.OF_OTHER_HOSTS):
                 path = self.text[command.start : command.end]
-                self.say(command.line, path, Outcome.NOT_CARRIED, "", _OTHER_HOSTS)
+                self.say(command.line, path, Outcome.NOT_CARRIED, "", OTHER_HOSTS)
         tools = [
             command
             for command in statement.commands
@@ -452,7 +454,8 @@ class Setup(Folders):
                     continue
                 own = own[len(own) - len(rest) :]
             program = words.base(own[0].text)
-            if program in words.CONTAINERS and program not in words.UNREAD_CONTAINERS:
+            is_read = words.base(inner[0]) == "srun" or program not in words.UNREAD_CONTAINERS
+            if program in words.CONTAINERS and is_read:
                 inside = self._container([token.text for token in own], command.line)
                 if inside:
                     own = own[len(own) - inside :]

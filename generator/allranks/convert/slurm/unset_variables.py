@@ -33,6 +33,13 @@ _NO_ARRAY = (
     "a task of an array has it, and the script asks for no array: write `#SBATCH --array=…` "
     "into it, or the variable into env"
 )
+# Where Slurm names the GPUs that a job has on a node.
+_NUMBERS_OF_GPUS = frozenset(
+    {
+        *("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
+        *("GPU_DEVICE_ORDINAL", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS"),
+    }
+)
 # Slurm's variables whose text is that of an option.
 _OPTIONS_OF = {
     "SLURM_JOB_ACCOUNT": "account",
@@ -65,6 +72,7 @@ class UnsetVariables(Ranks):
                 f"no words were given behind the script's name: `{names.CLI} sbatch SCRIPT "
                 "WORD...`",
             )
+        self.set_names -= self._passed_on()
         optional = words.optional(_REQUIRED.sub("", whole))
         read_by_more = {name for name, _ in words.variables(code)}
         for name, has_default in words.variables(whole):
@@ -80,6 +88,15 @@ class UnsetVariables(Ranks):
                 reason = "" if is_read else "it is only printed"
                 reason = _WITHOUT if name in optional else reason
                 self._say_variable(name, line, reason)
+
+    def _passed_on(self) -> set[str]:
+        """The variables that the script sets to themselves alone: ``export KEY=$KEY``."""
+        values: dict[str, set[str]] = {}
+        for statement in self.statements:
+            for command in statement.commands:
+                for name, value in shell_text.assigned_by(command):
+                    values.setdefault(name, set()).add(shell_text.variable_alone(value.strip('"')))
+        return {name for name, texts in values.items() if texts == {name}}
 
     def _line_of_words(self) -> int:
         """The first line that reads the words behind the script's name, as functions do not."""
@@ -109,7 +126,7 @@ class UnsetVariables(Ranks):
         """
         to = f"env.{name}"
         value = self._slurm_value(name)
-        if value:
+        if value and not (harmless and name in _NUMBERS_OF_GPUS):
             self.body.env[name] = value
             why = "it follows from what the script asks for"
             self.say(line, f"${name}", Outcome.CHANGED, to, why)
@@ -151,6 +168,8 @@ class UnsetVariables(Ranks):
     def _slurm_value(self, name: str) -> str:
         """What Slurm sets a variable to, by the job's options; "" where they do not say it."""
         size, nodes = self.size, self.body.nodes or 1
+        if name in _NUMBERS_OF_GPUS:
+            return ",".join(map(str, range(size.gpus_per_node or size.gpus or 0)))
         if name == "SLURM_GPUS":
             gpus = size.gpus or (size.gpus_per_node or 0) * nodes
             return str(gpus) if gpus else ""

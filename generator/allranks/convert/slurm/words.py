@@ -187,7 +187,6 @@ ALWAYS = frozenset(
             "REPLY",
             "OPTARG",
             "OPTIND",
-            "CUDA_VISIBLE_DEVICES",
             "BASH_REMATCH",
         ),
         *(
@@ -198,8 +197,6 @@ ALWAYS = frozenset(
             "CUDA_HOME",
             "OMP_NUM_THREADS",
         ),
-        "ROCR_VISIBLE_DEVICES",
-        "HIP_VISIBLE_DEVICES",
         "PKG_CONFIG_PATH",
         "C_INCLUDE_PATH",
         "CPLUS_INCLUDE_PATH",

@@ -53,6 +53,8 @@ def test_a_program_in_the_branch_of_the_step_is_said() -> None:
     assert [verdict.path for verdict in made.lost] == ["python prepare.py"]
     assert _verdict(made, "python prepare.py").line == 4
     assert not _convert("#SBATCH -n 1 --gpus=1", *rows).lost
+    other = ("if [ -f x ]; then", "  composer b.py", "else", "  srun python a.py", "fi")
+    assert not _convert(_TASKS, *other).lost
 
 
 def test_what_a_branch_activates_is_said() -> None:
@@ -186,7 +188,7 @@ def test_what_is_done_on_other_hosts_is_said_by_line() -> None:
     rows = ("ssh -N -f -R 8888:localhost:8888 login", "scp login:/data .", "ssh-keygen -t rsa")
     made = _convert("#SBATCH -n1", *rows, "python a.py")
     assert [verdict.line for verdict in made.lost] == [3, 4]
-    made = _convert(_NODES, "ssh node1 rm -rf /tmp/x", "srun torchrun --nproc_per_node 4 train.py")
+    made = _convert(_NODES, "ssh node1 rm -rf /tmp/x", "srun torchrun --nnodes 2 --nproc_per_node 4 train.py")
     assert "keys" in _verdict(made, "ssh node1").why
 
 
@@ -209,3 +211,65 @@ def test_a_script_in_the_text_of_the_step_is_said_to_be_unread() -> None:
     made = _convert(_NODES, "srun bash -c 'source env.sh; NODE_RANK=$SLURM_NODEID ./train.sh --a'")
     notes = [note for note in made.notes if "was not looked at" in note]
     assert [note.split()[1] for note in notes] == ["./train.sh"]
+
+
+def test_a_blank_in_a_script_is_to_be_filled_in() -> None:
+    """A shell takes its brackets for files, and cannot read the line."""
+    with pytest.raises(InvalidValues) as excinfo:
+        _convert("#SBATCH -n1", "export HF_TOKEN=<your-token>", "python a.py")
+    assert "fill in what stands for <your-token>" in excinfo.value.problems[0].hint
+
+
+def test_binds_that_stand_at_their_letter_are_read() -> None:
+    """`-B/data:/data` is `-B /data:/data`, as Singularity, Shifter and docker read it."""
+    for program in (
+        'singularity exec -B"/data:/d" docker://a/b:1',
+        "shifter --image=a/b:1 -V/data:/d",
+        "docker run -v/data:/d -eA=1 a/b:1",
+    ):
+        made = _convert("#SBATCH -n1", f"srun {program} python a.py")
+        assert made.values["podTemplate"]["spec"]["volumes"] == [
+            {"name": "host-0", "hostPath": {"path": "/data"}}
+        ], program
+    lost = _convert("#SBATCH -n1", "srun singularity exec -B$A:/a -H/b docker://a/b:1 python a.py")
+    assert {verdict.path for verdict in lost.lost} >= {"--bind", "-H /b"}
+
+
+def test_the_numbers_of_the_gpus_are_those_of_the_pod() -> None:
+    """Slurm sets them for each job, and a device plugin does not."""
+    made = _convert("#SBATCH -n1 --gpus-per-node=2", "python a.py --gpus $CUDA_VISIBLE_DEVICES")
+    assert made.values["env"]["CUDA_VISIBLE_DEVICES"] == "0,1"
+    made = _convert("#SBATCH -n1 --gpus-per-node=2", "echo $CUDA_VISIBLE_DEVICES", "python a.py")
+    assert "env" not in made.values
+    made = _convert("#SBATCH -n1", "python a.py --gpus $CUDA_VISIBLE_DEVICES")
+    assert {verdict.path for verdict in made.lost} == {"$CUDA_VISIBLE_DEVICES"}
+
+
+def test_a_torchrun_of_an_environment_of_its_own_is_said() -> None:
+    """Its python ran the program, and the image's does now."""
+    made = _convert(_NODES, "srun ./pt/bin/torchrun --nnodes 2 --nproc_per_node 4 train.py")
+    assert "./pt/bin" in _verdict(made, "./pt/bin/torchrun").why
+    assert {verdict.path for verdict in made.lost} == {"./pt/bin/torchrun"}
+    for program in ("torchrun", "/usr/local/bin/torchrun", "/opt/conda/bin/torchrun"):
+        assert not _convert(_NODES, f"srun {program} --nnodes 2 --nproc_per_node 4 train.py").lost
+    activated = "source pt/bin/activate"
+    assert not _convert(_NODES, activated, "srun pt/bin/torchrun --nnodes 2 --nproc_per_node 4 train.py").lost
+
+
+def test_a_variable_that_is_set_to_itself_comes_from_who_submits() -> None:
+    """`export KEY=$KEY` passes on what a pod does not have."""
+    made = _convert("#SBATCH -n1", 'export KEY="${KEY}"', "A=$A:/x", "python a.py")
+    assert {verdict.path for verdict in made.lost} == {"$KEY"}
+    assert not _convert("#SBATCH -n1", 'KEY=1; export KEY="$KEY"', "python a.py").lost
+
+
+def test_ssh_whose_answer_is_read_is_said() -> None:
+    """In a variable as in a line of its own."""
+    made = _convert(_TASKS, "FOLDER=`ssh login pwd`", "srun python a.py --out $FOLDER")
+    assert "keys" in _verdict(made, "ssh login pwd").why
+
+
+def test_what_ends_a_process_behind_the_step_is_no_loss() -> None:
+    """The pod ends with its ranks, and all that runs in it."""
+    made = _convert(_TASKS, "nvidia-smi -l > gpu.log &", "PID=$!", "srun python a.py", "kill $PID")
+    assert not made.lost
