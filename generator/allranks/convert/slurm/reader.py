@@ -210,6 +210,7 @@ class Reader(UnsetVariables):
         body = self.body
         body.script = shell_text.without_directives(self.text)
         body.nodes, body.procs_per_node = 1, 1
+        body.values["torchrun"] = {"maxRestarts": 0}  # Slurm runs it once
         self.say(1, self.lines[0], Outcome.CARRIED, "script")
         self._finish()
         return body
@@ -218,6 +219,7 @@ class Reader(UnsetVariables):
         """Run the script as it is; what it activates comes before, as setup."""
         body = self.body
         body.nodes, body.procs_per_node = 1, 1
+        body.values["torchrun"] = {"maxRestarts": 0}  # Slurm runs it once
         self._check_submits()
         self._check_beside(steps)
         if self.size.node_count > 1:

@@ -273,3 +273,12 @@ def test_what_ends_a_process_behind_the_step_is_no_loss() -> None:
     """The pod ends with its ranks, and all that runs in it."""
     made = _convert(_TASKS, "nvidia-smi -l > gpu.log &", "PID=$!", "srun python a.py", "kill $PID")
     assert not made.lost
+
+
+@pytest.mark.parametrize("first", ["#!/bin/bash", "#!/usr/bin/env python3"])
+def test_a_script_that_fails_does_not_start_again(first: str) -> None:
+    """Slurm runs it once; torchrun, which starts it here, would by default go on three times."""
+    made = job.convert(f"{first}\n#SBATCH -n1\ntrue\n".encode(), "job.sbatch")
+    assert made.values["torchrun"] == {"maxRestarts": 0}
+    array = _convert("#SBATCH -n1 --array=1-3", "python a.py $SLURM_ARRAY_TASK_ID")
+    assert "torchrun" not in array.values
