@@ -188,7 +188,9 @@ def test_what_is_done_on_other_hosts_is_said_by_line() -> None:
     rows = ("ssh -N -f -R 8888:localhost:8888 login", "scp login:/data .", "ssh-keygen -t rsa")
     made = _convert("#SBATCH -n1", *rows, "python a.py")
     assert [verdict.line for verdict in made.lost] == [3, 4]
-    made = _convert(_NODES, "ssh node1 rm -rf /tmp/x", "srun torchrun --nnodes 2 --nproc_per_node 4 train.py")
+    made = _convert(
+        _NODES, "ssh node1 rm -rf /tmp/x", "srun torchrun --nnodes 2 --nproc_per_node 4 train.py"
+    )
     assert "keys" in _verdict(made, "ssh node1").why
 
 
@@ -253,7 +255,9 @@ def test_a_torchrun_of_an_environment_of_its_own_is_said() -> None:
     for program in ("torchrun", "/usr/local/bin/torchrun", "/opt/conda/bin/torchrun"):
         assert not _convert(_NODES, f"srun {program} --nnodes 2 --nproc_per_node 4 train.py").lost
     activated = "source pt/bin/activate"
-    assert not _convert(_NODES, activated, "srun pt/bin/torchrun --nnodes 2 --nproc_per_node 4 train.py").lost
+    assert not _convert(
+        _NODES, activated, "srun pt/bin/torchrun --nnodes 2 --nproc_per_node 4 train.py"
+    ).lost
 
 
 def test_a_variable_that_is_set_to_itself_comes_from_who_submits() -> None:
@@ -282,3 +286,15 @@ def test_a_script_that_fails_does_not_start_again(first: str) -> None:
     assert made.values["torchrun"] == {"maxRestarts": 0}
     array = _convert("#SBATCH -n1 --array=1-3", "python a.py $SLURM_ARRAY_TASK_ID")
     assert "torchrun" not in array.values
+
+
+def test_ranks_of_srun_have_the_threads_of_their_cpus() -> None:
+    """Srun binds a task to its CPUs, which OpenMP counts; torchrun would tell each rank 1."""
+    options = "#SBATCH -N2 --ntasks-per-node=4 --gpus-per-node=4 --cpus-per-task=6"
+    made = _convert(options, "srun python a.py")
+    assert made.values["env"] == {"OMP_NUM_THREADS": "6"}
+    assert "torchrun" in _verdict(made, "OMP_NUM_THREADS").why
+    own = _convert(options, "export OMP_NUM_THREADS=2", "srun python a.py")
+    assert own.values["env"] == {"OMP_NUM_THREADS": "2"}
+    for rows in ((options, "srun torchrun --nproc-per-node=4 a.py"), (_TASKS, "srun python a.py")):
+        assert "env" not in _convert(*rows).values
