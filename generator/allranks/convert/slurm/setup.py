@@ -26,6 +26,7 @@ _REQUEUES = (
 )
 _OF_MODULES = "where the image has modules; what it loads must be in the image otherwise"
 _ACTIVATED = "what it activates must be in the image, or in a volume at that path"
+_OF_ROOT = "a pod of a run is no root: put what it installs, or mounts, into the image or a volume"
 OTHER_HOSTS = "a pod has no keys of who submits, and none of the old cluster's hosts: take it out"
 _SET = "setup does not end at an unset variable, nor at what fails within a pipe"
 MEETING = "the launcher lets the ranks meet, and tells each its rank and where rank 0 is"
@@ -135,7 +136,9 @@ class Setup(Folders):
             self.say(statement.line, text, Outcome.CHANGED, "setup", _OF_MODULES)
             return f"! command -v {program} >/dev/null || {text}"
         self._say_activated(statement, to)
-        verdict = self._verdict_of(statement, text, program, is_one=is_one)
+        verdict = self._say_forbidden(statement) or self._verdict_of(
+            statement, text, program, is_one=is_one
+        )
         if verdict is not None and program == "set" and is_setup:
             loses = shell_text.set_of_setup(text)[1]
             verdict = (Outcome.CHANGED, _SET) if loses else verdict
@@ -164,10 +167,6 @@ class Setup(Folders):
         first = [token.text for token in statement.commands[0].words] if statement.commands else []
         if not is_one and words.is_python(first):
             return Outcome.CHANGED, "it runs once in each pod"
-        for command in statement.commands:
-            if words.any_of([token.text for token in command.words], words.OF_OTHER_HOSTS):
-                path = self.text[command.start : command.end]
-                self.say(command.line, path, Outcome.NOT_CARRIED, "", OTHER_HOSTS)
         tools = [
             command
             for command in statement.commands
@@ -177,6 +176,20 @@ class Setup(Folders):
             path = self.text[tool.start : tool.end]
             self.say(tool.line, path, Outcome.NOT_CARRIED, "", "a pod has no programs of Slurm's")
         return None if tools else (Outcome.CARRIED, "")
+
+    def _say_forbidden(self, statement: Statement) -> tuple[Outcome, str] | None:
+        """Say of parts of a statement what no pod may do; gives that of the whole, if it is one."""
+        for command in statement.commands:
+            texts = [token.text for token in command.words]
+            is_root = bool({words.base(text) for text in texts[:2]} & words.OF_ROOT)
+            why = _OF_ROOT if is_root else OTHER_HOSTS
+            if not is_root and not words.any_of(texts, words.OF_OTHER_HOSTS):
+                continue
+            if statement.is_simple:
+                return Outcome.NOT_CARRIED, why
+            path = self.text[command.start : command.end]
+            self.say(command.line, path, Outcome.NOT_CARRIED, "", why)
+        return None
 
     def _say_activated(self, statement: Statement, to: str) -> None:
         """Say of each line of a condition, a loop or a function what it needs of the image."""

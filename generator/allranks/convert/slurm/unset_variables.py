@@ -25,6 +25,7 @@ _REQUIRED = re.compile(r"-z\s+\"?\$\{\w+:?-\}\"?[^\n]*(?:\n(?!\s*(?:fi|el)\b)[^\
 # Beginnings of the names of variables that somebody sets in the pod.
 _TOLD = ("PET_", "OMPI_", "PMI", "ALLRANKS_", "BASH_", "CONDA_")
 _OF_ARRAY = "SLURM_ARRAY_"
+_SHELLS = shell_text.SHELLS
 # Variables of a login, which no file of a project's sets.
 _OF_WHO_SUBMITS = frozenset({"USER", "LOGNAME", "SCRATCH", "WORK"})
 # What the variables that modules set are called.
@@ -59,6 +60,7 @@ class UnsetVariables(Ranks):
     def _say_unset(self, whole: str) -> None:
         """Name the variables that the script reads and nobody sets."""
         self.set_names.update(re.findall(r"\$\{([A-Za-z_]\w*):?=", self.text))
+        whole = "\n".join([whole, *self._inner_texts()])
         code = PRINTING.sub("", whole)
         self.set_names.update(re.findall(r"(?:^|[\s;&|(])([A-Za-z_]\w*)\+?=", code, re.MULTILINE))
         self.set_names.update(re.findall(r"\bfor\s+([A-Za-z_]\w*)", whole))
@@ -88,6 +90,17 @@ class UnsetVariables(Ranks):
                 reason = "" if is_read else "it is only printed"
                 reason = _WITHOUT if name in optional else reason
                 self._say_variable(name, line, reason)
+
+    def _inner_texts(self) -> list[str]:
+        """The texts of ``bash -c "…"`` in a script that is run as it is, as that shell has them."""
+        made = []
+        for statement in self.statements if self.body.script else []:
+            for command in statement.commands:
+                texts = [token.text for token in command.words]
+                at = next((n for n, text in enumerate(texts) if words.base(text) in _SHELLS), None)
+                inner = None if at is None else shell_text.shell_text(texts[at:])
+                made += [] if inner is None else [inner]
+        return made
 
     def _passed_on(self) -> set[str]:
         """The variables that the script sets to themselves alone: ``export KEY=$KEY``."""

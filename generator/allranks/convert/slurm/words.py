@@ -68,6 +68,8 @@ OF_OTHER_HOSTS = frozenset(
 )
 # Those of them that start programs on several.
 STARTING_ELSEWHERE = OF_OTHER_HOSTS - {"scp", "sftp", "pdcp", "mosh"}
+# What only root may do, as a rule.
+OF_ROOT = frozenset({"sudo", "apt", "apt-get", "yum", "dnf", "mount", "sysctl"})
 # What only changes how a terminal looks: without one it fails.
 OF_TERMINAL = frozenset({"clear", "reset", "tput"})
 # What may stand behind the training, besides what only prints.

@@ -298,3 +298,17 @@ def test_ranks_of_srun_have_the_threads_of_their_cpus() -> None:
     assert own.values["env"] == {"OMP_NUM_THREADS": "2"}
     for rows in ((options, "srun torchrun --nproc-per-node=4 a.py"), (_TASKS, "srun python a.py")):
         assert "env" not in _convert(*rows).values
+
+
+def test_what_only_root_may_do_is_said() -> None:
+    """A pod of a run is no root."""
+    rows = ("sudo apt-get update && apt-get install -y git", "if x; then sudo mount a b; fi")
+    made = _convert("#SBATCH -n1", *rows, "python a.py")
+    assert [verdict.line for verdict in made.lost] == [3, 3, 4]
+    assert all("root" in verdict.why for verdict in made.lost)
+
+
+def test_variables_of_a_shell_in_a_script_of_one_process_are_said() -> None:
+    """What the outer shell leaves to it, with a backslash, it reads for itself."""
+    made = _convert("#SBATCH -n1", 'srun bash -c "A=1; python a.py \\$A \\$DATA"')
+    assert {verdict.path for verdict in made.lost} == {"$DATA"}
