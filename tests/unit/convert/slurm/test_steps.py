@@ -312,3 +312,14 @@ def test_variables_of_a_shell_in_a_script_of_one_process_are_said() -> None:
     """What the outer shell leaves to it, with a backslash, it reads for itself."""
     made = _convert("#SBATCH -n1", 'srun bash -c "A=1; python a.py \\$A \\$DATA"')
     assert {verdict.path for verdict in made.lost} == {"$DATA"}
+
+
+def test_tasks_of_an_array_go_on_where_others_fail() -> None:
+    """A sweep would end where its first ten trials all fail alike."""
+    made = _convert("#SBATCH -n1 --array=0-19", "python a.py $SLURM_ARRAY_TASK_ID")
+    assert made.values["sweep"]["maxFailedTrials"] == 20
+    few = _convert("#SBATCH -n1 --array=0-3", "python a.py $SLURM_ARRAY_TASK_ID")
+    assert "maxFailedTrials" not in few.values["sweep"]
+    ranks = _convert(_TASKS, "#SBATCH --array=0-19", "srun python a.py $SLURM_ARRAY_TASK_ID")
+    assert "maxFailedTrials" not in ranks.values["sweep"]
+    assert any("all fail alike" in note for note in ranks.notes)
