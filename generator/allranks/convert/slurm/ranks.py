@@ -295,6 +295,7 @@ class Ranks(RankSizes):
             if len(own) > 1 and words.base(own[0]) in shell_text.SHELLS:
                 own = own[1:]
             if own and own[0].endswith((".sh", ".bash")):
+                self.may_launch = True
                 self.body.notes.append(
                     f"what {own[0]} does was not looked at: a torchrun or an srun in it would "
                     "start further processes in each rank"
@@ -403,6 +404,12 @@ class Ranks(RankSizes):
             body.working_dir = program.working_dir
         if program.setup:
             body.setup += program.setup
+        if self.may_launch and body.workload != "mpi":
+            # A torchrun in it would take the options of the one around it for its own.
+            line = command[2] if command[1:2] == ["-c"] else f"exec {commands.as_shell(command)}"
+            text = f"unset {' '.join(words.OF_LAUNCHER)}\n{line}"
+            command = [*command[:2], text, *command[3:]] if command[1:2] == ["-c"] else []
+            command = command or ["bash", "-c", text]
         if command[1:2] == ["-c"]:
             command[2:3] = [self._defined(text, program) for text in command[2:3]]
         body.command = command

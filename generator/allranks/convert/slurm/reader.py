@@ -46,6 +46,13 @@ _OF_SUBMITTING = (
         *("find", "xargs", "pushd", "popd", "bc", "usage", "getopt", "shopt", "trap", "realpath"),
     }
 )
+# What torchrun tells each rank.
+_OF_RANK = (
+    *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE"),
+    *("ROLE_RANK", "ROLE_NAME", "ROLE_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
+    *("TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RESTART_COUNT"),
+    *("TORCHELASTIC_MAX_RESTARTS", "TORCHELASTIC_ERROR_FILE"),
+)
 _SEPARATOR = re.compile(r"[ \t]*[;&](?![;&])[ \t]*")
 # Files of host names, by what they are called.
 _HOSTS = re.compile(r"(?i)(?:host|machine|node)_?(?:s?_?file|s?_?list)|(?:^|/)(?:hosts|machines)\b")
@@ -264,7 +271,8 @@ class Reader(UnsetVariables):
         rest = re.sub(r"\A#![^\n]*\n?", "", rest)
         rest = re.sub(r"\n{3,}", "\n\n", rest).strip("\n")
         counts = self._put_counts("\n".join([*setup, *again, rest]))
-        body.script = "\n".join([shebang.strip(), *counts, *again, rest]) + "\n"
+        head = [shebang.strip(), self._without_launcher(), *counts]
+        body.script = "\n".join([*filter(None, head), *again, rest]) + "\n"
         asked = [step for step in steps if step.is_srun and step.words]
         asked.sort(key=lambda step: -step.size.gpu_count)
         for step in asked:  # the first that sets something is the one whose line is shown
@@ -272,6 +280,18 @@ class Reader(UnsetVariables):
         if asked:
             sizes.fill(self.size, sizes.largest([step.size for step in asked]))
         self._say_conditional()
+
+    def _without_launcher(self) -> str:
+        """A line that takes from a script what torchrun, which starts it, tells its ranks.
+
+        What the script starts would take it for its own: torchrun reads options from PET_, and who
+        finds a LOCAL_RANK uses one GPU. Where the script itself says where ranks meet, they do.
+        """
+        if any(setting.name == "array" for setting in self.job_settings):
+            return ""  # a trial of one process has no launcher
+        names_of = words.OF_LAUNCHER if self.meeting else (*words.OF_LAUNCHER, *_OF_RANK)
+        read_here = {name for name, _ in words.variables(self.text)}
+        return f"unset {' '.join(name for name in names_of if name not in read_here)}"
 
     def _put_counts(self, text: str) -> list[str]:
         """Give a batch script the numbers of tasks that it has in Slurm, where its pod has one.

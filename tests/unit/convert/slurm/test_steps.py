@@ -323,3 +323,29 @@ def test_tasks_of_an_array_go_on_where_others_fail() -> None:
     ranks = _convert(_TASKS, "#SBATCH --array=0-19", "srun python a.py $SLURM_ARRAY_TASK_ID")
     assert "maxFailedTrials" not in ranks.values["sweep"]
     assert any("all fail alike" in note for note in ranks.notes)
+
+
+def test_what_a_script_starts_takes_nothing_of_the_launcher_around_it() -> None:
+    """A torchrun reads its options from PET_, and a program with a LOCAL_RANK uses one GPU."""
+    rows = ("torchrun --nproc_per_node 4 a.py", "torchrun --nproc_per_node 4 b.py")
+    made = _convert("#SBATCH -n1 --gpus=4", *rows)
+    line = made.values["script"].split("\n")[1].split()
+    assert line[0] == "unset"
+    assert {"PET_NO_PYTHON", "LOCAL_RANK", "WORLD_SIZE", "MASTER_PORT"} <= {*line}
+    meets = _convert("#SBATCH -n1", "export MASTER_ADDR=$(hostname)", "python a.py")
+    line = meets.values["script"].split("\n")[1].split()
+    assert "PET_NO_PYTHON" in line
+    assert "MASTER_ADDR" not in line
+    reads = _convert("#SBATCH -n1", "python a.py --rank $RANK")
+    assert "RANK" not in reads.values["script"].split("\n")[1].split()
+    assert "unset" not in _convert("#SBATCH -n1 --array=0-3", "python a.py").values["script"]
+
+
+def test_a_torchrun_in_a_script_of_each_rank_has_its_own_options() -> None:
+    """Those of the launcher around it are taken from the script, which starts as it did."""
+    command = _convert(_NODES, "srun bash train.sh --a 'b c'").values["command"]
+    assert command[:2] == ["bash", "-c"]
+    unset, start = command[2].split("\n")
+    assert unset.startswith("unset PET_NO_PYTHON ")
+    assert start == "exec bash train.sh --a 'b c'"
+    assert _convert(_NODES, "srun python a.py").values["command"] == ["python", "a.py"]
