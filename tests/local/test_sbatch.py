@@ -105,3 +105,32 @@ def test_an_array_is_a_sweep(command_line: CommandLine, tmp_path: Path) -> None:
     command_line("convert", script, "-o", values)
     command_line("sweep", "run", "job", "-f", values, "--on", "local")
     assert ["1 of 2 up to 3", "3 of 2 up to 3"] == told.read_text().splitlines()
+
+
+IN_TURN = """#!/bin/bash
+#SBATCH --job-name=turn -n1
+torchrun --nproc_per_node 2 rank.py {told} first
+torchrun --nproc_per_node 2 rank.py {told} second
+python -c "import os; print('alone', os.environ.get('LOCAL_RANK'))" >>{told}
+exit 3
+"""
+RANK = """
+import os, sys
+
+with open(sys.argv[1], "a") as told:
+    told.write(" ".join((sys.argv[2], os.environ["RANK"], os.environ["WORLD_SIZE"])) + "\\n")
+"""
+
+
+def test_a_script_starts_its_own_launchers_and_fails_once(
+    command_line: CommandLine, tmp_path: Path
+) -> None:
+    """What torchrun, which starts the script, tells its ranks is nothing to those in the script."""
+    code, told = tmp_path / "code", tmp_path / "told"
+    code.mkdir()
+    (code / "job.sbatch").write_text(IN_TURN.format(told=told), encoding="utf-8")
+    (code / "rank.py").write_text(RANK, encoding="utf-8")
+    words = ("--workspace", code, "--on", "local", code / "job.sbatch")
+    command_line("sbatch", *words, code=3)
+    ranks = [f"{turn} {rank} 2" for turn in ("first", "second") for rank in (0, 1)]
+    assert sorted([*ranks, "alone None"]) == sorted(told.read_text().splitlines())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from allranks.convert import commands, configmap_scripts, entrypoints, pods, shell
 from allranks.convert.commands import Program, Runner
+from allranks.convert.image_names import image_parts, is_repository
 from allranks.convert.verdicts import Outcome, dotted
 from allranks.errors import InputError
 from allranks.values.sources import defaults as chart_defaults
@@ -48,8 +49,8 @@ def command_of(fields: Fields, pod: Pod, context: Context) -> tuple[str, ...]:
     for key in ("command", "args"):
         _check_words(fields, (*pod.container, key))
     image = fields.text(*pod.container, "image")
-    repository = pods.image_parts(image).get("repository", "")
-    if _NO_IMAGE.search(image) or not _REPOSITORY.fullmatch(repository):
+    repository = image_parts(image).get("repository", "")
+    if _NO_IMAGE.search(image) or not is_repository(repository):
         given = fields.get(*pod.container, "image")
         raise InputError(
             f"{'' if given is None else given!r} is no name of an image",
@@ -90,11 +91,6 @@ def _check_words(fields: Fields, path: FieldPath) -> None:
 
 # What stands for an image in a template that is not filled in.
 _NO_IMAGE = re.compile(r"[${}<>\s]")
-# The names of images without tag or digest, with a registry or without: ``gcr.io/team/trainer``.
-_PART = r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*"
-_REPOSITORY = re.compile(
-    rf"(?:[A-Za-z0-9](?:[-A-Za-z0-9.]*[A-Za-z0-9])?(?::[0-9]+)?/)?{_PART}(?:/{_PART})*"
-)
 
 
 def _unknown(image: str, path: FieldPath) -> InputError:

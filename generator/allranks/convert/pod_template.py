@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from allranks import names
 from allranks.convert import commands
+from allranks.convert.image_names import image_parts
 from allranks.convert.verdicts import FieldPath, Fields, Named, Outcome, dotted
 from allranks.errors import InputError
 from allranks.k8s import fields as k8s
@@ -604,19 +605,6 @@ class _Reader:
 
 
 _ENV_FROM = ("prefix", "secretRef", "configMapRef")
-
-
-def image_parts(image: str) -> dict[str, str]:
-    """An image's name as `image` has it: repository, tag, digest, as far as it has them.
-
-    Args:
-        image: ``registry:5000/team/name:tag@sha256:…``.
-    """
-    rest, _, digest = image.partition("@")
-    head, slash, last = rest.rpartition("/")
-    name, _, tag = last.partition(":")
-    parts = {"repository": f"{head}{slash}{name}", "tag": tag, "digest": digest}
-    return {key: value for key, value in parts.items() if value}
 
 
 def is_gpu(name: str) -> bool:

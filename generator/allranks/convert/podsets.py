@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks.convert import commands, pods
 from allranks.convert.commands import Runner
-from allranks.convert.pod_template import image_parts
+from allranks.convert.image_names import image_parts
 from allranks.convert.verdicts import dotted
 from allranks.errors import InputError
 from allranks.k8s import fields as k8s

@@ -26,6 +26,9 @@ _OPENING |= {"case": "esac", "{": "}", "[[": "]]"}
 _MIDDLE = frozenset({"then", "else", "elif", "do", "!", "time", "coproc"})
 _CLOSING = frozenset({"fi", "done", "esac", "}"})
 RESERVED = frozenset({*_OPENING, *_CLOSING, *_MIDDLE, "function"})
+# Words behind which a list of commands begins, and those that end it.
+_BEGINS_LIST = frozenset({"if", "while", "until", "then", "else", "elif", "do", "{", "!", "("})
+_ENDS_LIST = frozenset({"then", "do", "else", "elif", "fi", "done", "}", "esac"})
 _LOOPS = frozenset({"for", "while", "until", "select"})
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?\+?=")
 _DEEPEST = 200
@@ -85,6 +88,8 @@ class Command:
         start: its place in the script's text.
         end: where it ends, with what is redirected.
         within: the compound commands around it, outermost first: ``for``, ``if``, ``function``.
+        branches: the ``if`` and ``case`` around it, each as its number in the script and that of
+            the branch in it.
         before: the operator before it: "" at the beginning of a line.
         after: the operator behind it.
     """
@@ -96,6 +101,7 @@ class Command:
     start: int = 0
     end: int = 0
     within: tuple[str, ...] = ()
+    branches: tuple[tuple[int, int], ...] = ()
     before: str = ""
     after: str = ""
 
@@ -108,6 +114,11 @@ class Command:
     def in_loop(self) -> bool:
         """Whether it may run more than once."""
         return any(kind in _LOOPS for kind in self.within)
+
+    def excludes(self, other: Command) -> bool:
+        """Whether another command of the same script stands in another branch of one choice."""
+        own, others = dict(self.branches), dict(other.branches)
+        return any(own[choice] != others[choice] for choice in own.keys() & others.keys())
 
 
 @dataclass(slots=True)
@@ -339,6 +350,8 @@ class _Parser:
         self.text = text
         self.lexer = _Lexer(text)
         self.stack: list[tuple[str, str, int]] = []  # kind, what closes it, its line
+        self.branches: list[tuple[int, int]] = []  # of the choices around: number, branch
+        self.choices = 0
         self.found: list[Statement] = []
         self.commands: list[Command] = []
         self.command = Command()
@@ -349,9 +362,14 @@ class _Parser:
         self.function = ""
         self.case_words = 0
         self.target = ""
+        self.pattern = ""  # what stands before in the pattern of a case
         self.arithmetic = 0
         self.awaits_name = False
         self.in_parameters = False
+        self.wanting = ""  # what a command is wanted behind: then, &&, (
+        self.is_complete = False  # whether the line has a whole command before this token
+        self.has_else: list[bool] = []  # of the same: whether its else has begun
+        self.conditions: list[bool] = []  # of each if and loop around: whether its body is to come
 
     def statements(self) -> list[Statement]:
         previous = Token("operator", "\n", 0, 0, 1)
@@ -365,6 +383,8 @@ class _Parser:
             else:
                 self._take_operator(token, previous)
             previous = token
+        if self.target or self.wanting in _LISTS:
+            raise ScriptError(self.last_line, "it ends where more is wanted")
         self._end_command("")
         if self.stack:
             kind, closing, line = self.stack[-1]
@@ -375,35 +395,53 @@ class _Parser:
     def _within(self) -> tuple[str, ...]:
         return tuple(kind for kind, _, _ in self.stack)
 
+    def _begin(self, token: Token) -> None:
+        """Note where a command begins, and what is around it."""
+        command = self.command
+        command.line, command.start, command.before = token.line, token.start, self.before
+        command.within, command.branches = self._within(), tuple(self.branches)
+
+    def _next_branch(self) -> None:
+        choice, branch = self.branches.pop()
+        self.branches.append((choice, branch + 1))
+
     def _take_word(self, token: Token) -> None:
         self.end, self.last_line = token.end, self.lexer.line
         if self.target:
             self.command.redirections.append((self.target, token.text))
             self.command.end = token.end
             self.target = ""
+            self.wanting, self.is_complete = "", True
             return
         kind = self.stack[-1][0] if self.stack else ""
         if kind in ("((", "[["):
             if kind == "[[" and token.text == "]]":
                 self.stack.pop()
+                self.wanting, self.is_complete = "", True
                 self.before = token.text  # it is a command, which may be the last of its line
             return
+        if self.in_parameters:
+            raise _unexpected(token)
         is_first = not self.command.words and not self.command.assignments
         if kind in ("for head", "case head") and is_first:
             if (kind, token.text) in (("for head", "do"), ("case head", "in")):
                 _, closing, line = self.stack.pop()
                 inner = "for" if kind == "for head" else "case pattern"
                 self.stack.append((inner, closing, line))
+                self.wanting, self.is_complete = "do" if kind == "for head" else "", False
             return
         if kind == "case pattern" and token.text != "esac":
+            if self.pattern and self.pattern != "|":
+                raise _unexpected(token)
+            self.pattern = token.text
             return
         if is_first and self._take_reserved(token):
             return
         command = self.command
         if is_first:
-            command.line, command.start, command.within = token.line, token.start, self._within()
-            command.before = self.before
+            self._begin(token)
         command.end = token.end
+        self.wanting, self.is_complete = "", True
         if not command.words and _ASSIGNMENT.match(token.text):
             command.assignments.append(token)
         else:
@@ -415,18 +453,14 @@ class _Parser:
             self.awaits_name = False
             self.function = self.function or text
             return True
+        if text in _ENDS_LIST and self.wanting:
+            raise _unexpected(token)
         if self.stack and text == self.stack[-1][1]:
-            kind = self.stack.pop()[0]
-            if kind == "case pattern":
-                self.stack.pop()
+            self._close(token)
             return True
+        self._take_middle(token)
         if text in _OPENING:
-            if text in ("for", "select"):
-                self.stack.append(("for head", "done", token.line))
-            elif text == "case":
-                self.stack += [("case", "esac", token.line), ("case head", "esac", token.line)]
-            else:
-                self.stack.append((text, _OPENING[text], token.line))
+            self._open_compound(token)
             return True
         if text == "function":
             self.awaits_name = True
@@ -434,6 +468,52 @@ class _Parser:
         if text in _CLOSING:
             raise ScriptError(token.line, f"{text} closes nothing")
         return text in _MIDDLE
+
+    def _close(self, token: Token) -> None:
+        """End a compound command: ``fi``, ``done``, ``esac``, ``}``."""
+        kind = self.stack.pop()[0]
+        if kind in ("if", "while", "until"):
+            self.has_else.pop()
+            if self.conditions.pop():
+                raise _unexpected(token)
+        self.is_complete = True
+        if kind == "case pattern":
+            self.stack.pop()
+        if kind in ("if", "case", "case pattern"):
+            self.branches.pop()
+
+    def _open_compound(self, token: Token) -> None:
+        """Begin a compound command: ``if``, ``for``, ``case``, ``{``."""
+        text = token.text
+        if text in ("if", "case"):
+            self.choices += 1
+            self.branches.append((self.choices, 0))
+        if text in ("if", "while", "until"):
+            self.conditions.append(True)
+            self.has_else.append(False)
+        if text in ("for", "select"):
+            self.stack.append(("for head", "done", token.line))
+        elif text == "case":
+            self.stack += [("case", "esac", token.line), ("case head", "esac", token.line)]
+        else:
+            self.stack.append((text, _OPENING[text], token.line))
+
+    def _take_middle(self, token: Token) -> None:
+        """A word between the parts of a compound command: the condition, the body, the other."""
+        text, kind = token.text, self.stack[-1][0] if self.stack else ""
+        if text in ("then", "do"):
+            is_wanted = kind == "if" if text == "then" else kind in ("while", "until")
+            if not is_wanted or not self.conditions[-1]:
+                raise _unexpected(token)
+            self.conditions[-1] = False
+        elif text in ("elif", "else"):
+            if kind != "if" or self.conditions[-1] or self.has_else[-1]:
+                raise _unexpected(token)
+            self._next_branch()
+            self.conditions[-1] = text == "elif"
+            self.has_else[-1] = text == "else"
+        self.wanting = text if text in _BEGINS_LIST else ""
+        self.is_complete = text == "time"
 
     def _take_operator(self, token: Token, previous: Token) -> None:
         text = token.text
@@ -443,6 +523,8 @@ class _Parser:
         elif self.lexer.at > token.end and self.start >= 0:  # a here-document follows
             self.end, self.last_line = self.lexer.at, self.lexer.line - 1
         ends_parameters = self.in_parameters and text == ")"
+        if self.target or (self.in_parameters and not ends_parameters):
+            raise _unexpected(token)
         self.in_parameters = False
         if kind in ("((", "[[", "for head"):
             self._take_inside(token, kind)
@@ -453,6 +535,7 @@ class _Parser:
         elif text == "(":
             self._open(token, previous)
         elif kind == "case pattern":
+            self.pattern = text if text == "|" else ""
             if text == ")":
                 self.stack.pop()
         elif text in _BREAKS:
@@ -469,8 +552,7 @@ class _Parser:
     def _take_redirection(self, token: Token) -> None:
         command = self.command
         if not (command.words or command.assignments or command.redirections):
-            command.line, command.start = token.line, token.start
-            command.within, command.before = self._within(), self.before
+            self._begin(token)
         number = command.words[-1] if command.words else None
         if number is not None and number.end == token.start and number.text.isdigit():
             command.words.pop()  # 2>
@@ -478,31 +560,53 @@ class _Parser:
 
     def _break(self, token: Token, kind: str) -> None:
         """End a command, and with it what it is the end of."""
-        text = token.text
+        text, has_body = token.text, self.is_complete or bool(self.commands)
+        self._check_break(token, kind)
         self._end_command(text)
         if kind == "case" and text in (";;", ";&", ";;&"):
+            self._next_branch()
             self.stack.append(("case pattern", "esac", token.line))
         elif text == ")" and kind == "(":
             self.stack.pop()
         elif text == ")":
             raise ScriptError(token.line, "the bracket ) closes nothing")
         elif text in ("\n", ";", "&") and not self.stack:
-            is_function_head = self.function and not self.commands
+            is_function_head = self.function and not has_body and not self.commands
             if self.before not in _LISTS and not is_function_head:
                 self._end_statement(in_background=text == "&")
+
+    def _check_break(self, token: Token, kind: str) -> None:
+        """Refuse an operator where a command is wanted."""
+        text = token.text
+        if text == "\n":
+            self.is_complete = False
+            return
+        if text in (";;", ";&", ";;&"):
+            is_wrong = kind != "case" or bool(self.wanting)
+        elif text == ")":
+            is_wrong = bool(self.wanting)
+        else:
+            is_wrong = not self.is_complete
+        if is_wrong:
+            raise _unexpected(token)
+        self.wanting = text if text in _LISTS else ""
+        self.is_complete = text == ")"
 
     def _take_arithmetic(self, text: str) -> None:
         self.arithmetic += (text == "(") - (text == ")")
         if self.arithmetic <= 0:
             self.stack.pop()
             self.before = "))"  # as behind [[
+            self.wanting, self.is_complete = "", True
 
     def _open(self, token: Token, previous: Token) -> None:
         command = self.command
         if command.words or command.assignments:
             # name() { …; }
-            if len(command.words) == 1 and previous.kind == "word":
-                self.function = self.function or command.words[0].text
+            if len(command.words) != 1 or command.assignments or previous.kind != "word":
+                raise _unexpected(token)
+            self.function = self.function or command.words[0].text
+            self.is_complete = False
             self.command = Command()
             self.in_parameters = True
             return
@@ -518,6 +622,7 @@ class _Parser:
             self.arithmetic = 2
             return
         self.stack.append(("(", ")", token.line))
+        self.wanting, self.is_complete = "(", False
 
     def _end_command(self, operator: str) -> None:
         command = self.command
@@ -550,6 +655,11 @@ class _Parser:
                 )
             )
         self.commands, self.function, self.start, self.before = [], "", -1, ""
+
+
+def _unexpected(token: Token) -> ScriptError:
+    shown = "the line ends" if token.text == "\n" else f"{token.text} stands"
+    return ScriptError(token.line, f"{shown} where something else is wanted")
 
 
 # --- words ----------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ _LONGEST = 2_147_483_647
 
 
 def seconds(text: str) -> int | None:
-    """A time limit in seconds; 0 for none at all.
+    """A time limit in seconds, of whole minutes as Slurm rounds it up; 0 for none at all.
 
     ``90`` (minutes), ``90:30`` (minutes and seconds), ``1:30:00``, ``2-12`` (days and hours),
     ``2-12:30``, ``2-12:30:00``; UNLIMITED and INFINITE.
@@ -42,7 +42,7 @@ def seconds(text: str) -> int | None:
         total = parts[0] * 60 + parts[1]
     else:
         total = (parts[0] * 60 + parts[1]) * 60 + parts[2]
-    return min(total, _LONGEST)
+    return min(-(-total // 60) * 60, _LONGEST // 60 * 60)
 
 
 def mebibytes(text: str) -> float | None:

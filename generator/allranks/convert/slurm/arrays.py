@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.draft import Draft
 
 _LARGE_GRID = 10_000  # trials of a grid that has to say how many it wants
+_MANY = 10  # tasks that all fail alike end a sweep that says nothing else
 _ARRAY = "SLURM_ARRAY_TASK_ID"
 
 
@@ -54,6 +55,7 @@ def put_array(job: Draft) -> None:
         job.put("array", ("sweep", "parallel"), array.parallel)
     if len(array.indexes) > _LARGE_GRID:
         job.put("array", ("sweep", "trials"), len(array.indexes))
+    _put_failures(job, len(array.indexes), ranks=ranks)
     if ranks:
         if array.parallel:
             fields.note(
@@ -74,3 +76,16 @@ def put_array(job: Draft) -> None:
         ("SLURM_ARRAY_TASK_STEP", array.step or 1),
     ):
         fields.put(("env", name), str(value), (key_of("array"),))
+
+
+def _put_failures(job: Draft, tasks: int, *, ranks: bool) -> None:
+    """Let a sweep of many tasks go on where its first all fail alike, as an array does."""
+    if tasks < _MANY:
+        return
+    if ranks:  # plain Helm counts no failed ones then, and refuses the value
+        job.fields.note(
+            f"`{names.CLI} sweep run` ends the sweep where its first {_MANY} tasks all fail alike: "
+            "sweep.maxFailedTrials says how many may"
+        )
+    else:
+        job.put("array", ("sweep", "maxFailedTrials"), tasks)

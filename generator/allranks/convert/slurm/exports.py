@@ -112,6 +112,8 @@ class Exports(Steps):
         is_text = not value or scanner.is_static(value)
         if not equals or not is_free or not is_text or self._is_set_again(name):
             return None
+        if any(shell_text.removes(c, name) for s in self.statements for c in s.commands):
+            return None  # it holds where it stands, and until it is removed
         text = scanner.unquote(value)
         return None if "\0" in text else (name, text)
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from allranks.convert.image_names import is_repository
 from allranks.convert.slurm.words import DOCKER
 from allranks.convert.verdicts import Outcome, Verdict
 
@@ -17,7 +18,6 @@ OF_FILE = (
     "a file of an image is none that a pod can have: push the image that it was made of, and "
     "name that"
 )
-_REPOSITORY = re.compile(r"[a-z0-9]+(?:[._/:-]+[A-Za-z0-9_-]+)*")
 # Options of `singularity exec` and `apptainer exec` that have a value.
 _WITH_VALUE = frozenset(
     {
@@ -85,6 +85,7 @@ _OWN_PROGRAM = (
 )
 _ENV_FILE = "what the file says is not known here: write it into env"
 _IN_SHELL = "its text is known where the script runs: write it into workingDir"
+_LETTERS_OF_DOCKER = ("-v", "-e", "-w", "-u", "-h", "-m", "-p", "-l", "-a", "-c")
 # Options of `docker run` without a value; all others have one.
 _FLAGS_OF_DOCKER = re.compile(
     r"-[ditP]+|--(?:rm|interactive|tty|detach|init|privileged|read-only|publish-all|no-healthcheck"
@@ -108,10 +109,8 @@ def image(text: str) -> dict[str, str] | None:
     name, _, tag = last.partition(":")
     repository = f"{head}{slash}{name}"
     if repository != repository.lower():
-        return None  # a registry has none
-    if not _REPOSITORY.fullmatch(repository) or not re.fullmatch(
-        r"[\w][\w.-]{0,127}|", tag, re.ASCII
-    ):
+        return None  # a path has none; in front of one, it is rather a placeholder than a registry
+    if not is_repository(repository) or not re.fullmatch(r"[\w][\w.-]{0,127}|", tag, re.ASCII):
         return None
     if digest and not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
         return None
@@ -263,6 +262,17 @@ def _of_docker(texts: Sequence[str]) -> Container | None:
     return made
 
 
+def _split_letter(text: str, with_value: frozenset[str] | None) -> list[str]:
+    """An option of one letter apart from the value that stands at it: ``-B/data:/data``."""
+    letter, value = text[:2], text[2:]
+    if with_value is None:
+        has_value = letter in _LETTERS_OF_DOCKER and _FLAGS_OF_DOCKER.fullmatch(text) is None
+    else:
+        has_value = letter in with_value
+    is_glued = bool(value) and not text.startswith("--") and not value.startswith("=")
+    return [letter, value] if has_value and is_glued else [text]
+
+
 def _read_options(
     rest: list[str], made: Container, binds: list[str], with_value: frozenset[str] | None
 ) -> str:
@@ -271,6 +281,7 @@ def _read_options(
     letter = "-v" if with_value is None else "-V"
     folders = _FOLDERS_OF_SINGULARITY if with_value is _WITH_VALUE else _FOLDERS
     while rest and rest[0].startswith("-"):
+        rest[:1] = _split_letter(rest[0], with_value)
         name, equals, value = rest.pop(0).partition("=")
         is_flag = _FLAGS_OF_DOCKER.fullmatch(name) if with_value is None else name not in with_value
         if not is_flag and not equals:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -10,37 +9,19 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.convert import commands, scanner
 from allranks.convert.commands import Runner
-from allranks.convert.slurm import mpirun, options, shell_text, sizes, words
+from allranks.convert.slurm import mpirun, options, shell_text, words
 from allranks.convert.slurm.node_variables import NodeVariable, kind_of
-from allranks.convert.slurm.setup import Setup
+from allranks.convert.slurm.rank_sizes import RankSizes
 from allranks.convert.verdicts import Outcome
-from allranks.humanize import plural
 
 if TYPE_CHECKING:
     from allranks.convert.scanner import Statement
     from allranks.convert.slurm.options import Setting
     from allranks.convert.slurm.script import Step
 
-_MEETS = re.compile(
-    r"MASTER_ADDR|torch|SLURM_PROCID|megatron|nemo|lightning|nccl|deepspeed", re.IGNORECASE
-)
-_MPI = re.compile(r"mpi4py|open-?mpi|intel-?mpi|\bimpi\b|mpich|horovod", re.IGNORECASE)
-_PYTHON = re.compile(r"torch|accelerate|deepspeed|lightning|python")
-# Programs that run another program.
-_RUNNERS = frozenset({"uv", "conda", "poetry", "pixi", "micromamba", "mamba"})
-# What each MPI's module is called.
-_IMPLEMENTATIONS = {
-    "Intel": r"\b(?:module\s+(?:load|add)|ml)\s[^\n]*(?:impi|intel-?mpi|oneapi[-/]mpi)|i_mpi_"
-    r"|oneapi/setvars|\bpath=[^\n]*/(?:impi|intel-?mpi)[/\d:._-]|/impi/[\d.]+/|oneapi/mpi/",
-    "MPICH": r"\b(?:module\s+(?:load|add)|ml)\s[^\n]*mpich|\bpath=[^\n]*/mpich[/\d:._-]",
-}
 _LOG = f"the lines are the run's log: `{names.CLI} logs NAME`"
-_FIRST_NODE = "without srun it runs on the first node alone"
 # What may stand behind a pipe.
 _FILTERS = words.IDLE | words.ENDING | {"tee", "cat", "grep", "sed", "ts", "awk", "split"}
-# Flags that tell a launcher of other nodes.
-_SPANNING = ("machine_rank", "machine-rank", "main_process_ip", "hostfile", "node_rank", "--rdzv")
-_OTHER_PORT = 29409
 _PORT = "29510"  # of a launcher inside the chart's own, which has the one before it
 _RESERVED = frozenset(names.RESERVED_ENV)
 _ADDRESS = frozenset({"MASTER_ADDR", "MASTER_PORT"})
@@ -50,14 +31,17 @@ _STARTING = re.compile(
 # A file that a shell of each rank reads may say of each its rank.
 _SOURCING = re.compile(r"^(?:\.|source)\s", re.MULTILINE)
 _DECIDED = "options of srun's that the script decides on as it runs: write those that you want"
-_WITHOUT_MPI = (
-    "srun gave the ranks MPI, and torchrun does not: for a program that uses mpi4py write "
-    "`workload: mpi`, without torchrun"
+_PROFILER = "it measured what starts the ranks, which the chart does: write it before the program"
+_IN_EACH_RANK = (
+    "the script ran it once, and each rank would run it, all at once: write it above the condition "
+    "or the function, where it becomes setup"
 )
+# Folders of programs that an image has.
+_COMMON_FOLDER = re.compile(r"(?:/usr|/usr/local|/opt/conda)?/bin$")
 _ONCE = "every node starts the same, so that it is said once"
 
 
-class Ranks(Setup):
+class Ranks(RankSizes):
     """A script whose step is read."""
 
     def _as_ranks(self, main: Step, steps: list[Step]) -> None:
@@ -82,10 +66,14 @@ class Ranks(Setup):
         nested = None
         if statement.function or any(command.within for command in statement.commands):
             nested = self._nested_text(main, statement, place, program, steps)
+            if nested is not None:
+                self._say_beside(main, steps)
         else:
             setup += filter(None, [self._flat(main, statement)])
         self._write_setup(setup)
         self._write_command(program, nested)
+        if self.body.workload == "mpi":
+            self._tell_mpi_hosts(place)
         self._say_step(main, program)
         for number, other in enumerate(self.statements[place + 1 :], place + 1):
             if number in merged:
@@ -149,12 +137,32 @@ class Ranks(Setup):
         text = self.text[main.command.start : main.command.end]
         why = "; ".join(self._changes(main, program)) or "each rank runs it"
         self.say(line, text, Outcome.CHANGED, "command", why)
+        self._say_environment(main, program)
+        profiler = self.profilers.get(id(main.command))
+        if profiler:
+            self.say(line, profiler, Outcome.NOT_CARRIED, "command", _PROFILER)
         self._say_conditional()
         self._say_asked(words.expanded_part(text), line)
         for reason in program.lost:
             is_name = reason.startswith(("--role", "--log-dir"))
             outcome = Outcome.CHANGED if is_name else Outcome.NOT_CARRIED
             self.say(line, text, outcome, "", reason)
+
+    def _say_environment(self, main: Step, program: commands.Program) -> None:
+        """Say of a torchrun in a folder of its own that its python does not run the program."""
+        own = next((text for text in main.words if words.base(text) in words.TORCHRUN), "")
+        folder = scanner.unquote(own).rpartition("/")[0]
+        is_common = not folder or _COMMON_FOLDER.match(folder) is not None
+        if is_common or "$(" in own or program.runner is not Runner.TORCHRUN:
+            return
+        environment = re.escape(folder.removesuffix("/bin").removeprefix("./"))
+        if re.search(rf"{environment}/bin/activate|PATH=\S*{environment}/bin", self.text):
+            return
+        why = (
+            f"the python of {folder} ran the program, and that of the image does: put the folder "
+            "first on PATH, in setup"
+        )
+        self.say(main.command.line, own, Outcome.NOT_CARRIED, "command", why)
 
     def _say_asked(self, typed: str, line: int) -> None:
         """Say what the script asked once, for all ranks, and each rank asks for itself."""
@@ -282,14 +290,26 @@ class Ranks(Setup):
 
     def _note_launched(self, rest: list[str], inner: str | None) -> None:
         """Say of a script of the user's own that nobody has looked into it."""
-        texts = [scanner.unquote(text) for text in rest[:2]]
-        if inner is None and len(texts) > 1 and words.base(texts[0]) in shell_text.SHELLS:
-            texts = texts[1:]
-        if inner is None and texts and texts[0].endswith((".sh", ".bash")):
-            self.body.notes.append(
-                f"what {texts[0]} does was not looked at: a torchrun or an srun in it would start "
-                "further processes in each rank"
-            )
+        for texts in [rest] if inner is None else self._command_words(inner):
+            own = [scanner.unquote(text) for text in words.unwrapped(texts)[:2]]
+            if len(own) > 1 and words.base(own[0]) in shell_text.SHELLS:
+                own = own[1:]
+            if own and own[0].endswith((".sh", ".bash")):
+                self.may_launch = True
+                self.body.notes.append(
+                    f"what {own[0]} does was not looked at: a torchrun or an srun in it would "
+                    "start further processes in each rank"
+                )
+
+    @staticmethod
+    def _command_words(text: str) -> list[list[str]]:
+        """The words of each command of a text; [] where it is none of a shell's."""
+        try:
+            statements = scanner.parse(text)
+        except scanner.ScriptError:
+            return []
+        commands_of = [command for statement in statements for command in statement.commands]
+        return [[token.text for token in command.words] for command in commands_of]
 
     def _flat(self, main: Step, statement: Statement) -> str:
         """What stands before and behind the step on its line; gives that which is setup."""
@@ -354,6 +374,20 @@ class Ranks(Setup):
             whole += "\n" + self.slice(self.statements[place])
         return whole
 
+    def _say_beside(self, main: Step, steps: list[Step]) -> None:
+        """Say of what stands around the step in its branch, or function, that each rank runs it."""
+        started = {id(step.command) for step in steps}
+        is_alone = (self.body.nodes, self.body.procs_per_node) == (1, 1)
+        functions = {other.function for other in self.statements if other.function}
+        self._say_activated(self.statements[main.statement], "command")
+        for command in [] if is_alone else self.statements[main.statement].commands:
+            texts = [token.text for token in command.words]
+            is_harmless = not texts or words.any_of(texts, words.IN_EACH_RANK | functions)
+            is_other = id(command) in started or command.excludes(main.command)
+            if not is_other and not is_harmless:
+                text = self.text[command.start : command.end]
+                self.say(command.line, text, Outcome.NOT_CARRIED, "command", _IN_EACH_RANK)
+
     def _write_command(self, program: commands.Program, text: str | None) -> None:
         body = self.body
         command = list(program.command)
@@ -370,6 +404,12 @@ class Ranks(Setup):
             body.working_dir = program.working_dir
         if program.setup:
             body.setup += program.setup
+        if self.may_launch and body.workload != "mpi":
+            # A torchrun in it would take the options of the one around it for its own.
+            line = command[2] if command[1:2] == ["-c"] else f"exec {commands.as_shell(command)}"
+            text = f"unset {' '.join(words.OF_LAUNCHER)}\n{line}"
+            command = [*command[:2], text, *command[3:]] if command[1:2] == ["-c"] else []
+            command = command or ["bash", "-c", text]
         if command[1:2] == ["-c"]:
             command[2:3] = [self._defined(text, program) for text in command[2:3]]
         body.command = command
@@ -457,153 +497,3 @@ class Ranks(Setup):
         ]
         self.body.uses_slurm |= any("SLURM_" in text for text in texts)
         return texts
-
-    def _size_of(self, main: Step, program: commands.Program) -> None:
-        """How many nodes and ranks the step has."""
-        body = self.body
-        if main.is_srun:
-            sizes.fill(self.size, main.size)
-            body.step_outcomes = main.size.outcomes
-        size = main.size if main.is_srun and not self._over_nodes(main) else self.size
-        nodes = size.nodes or self.size.nodes
-        per_node, gpus = size.per_node, self.size.gpus_per_node
-        if program.runner is Runner.TORCHRUN:
-            nodes = self._size_torchrun(main, program, nodes, per_node)
-        elif program.runner in (Runner.MPIRUN, Runner.HOROVODRUN):
-            is_own = program.runner is Runner.HOROVODRUN and not words.names_hosts(main.words)
-            if is_own and (nodes or 1) > 1 and not main.is_srun:
-                self.say(main.command.line, "horovodrun", Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
-                nodes = 1
-            self._as_mpi(self._slots(program, nodes or 1) or per_node)
-            if words.base(program.command[0]) not in words.MPIRUN | {"horovodrun"}:
-                body.values.setdefault("mpi", {})["ownMpirun"] = True
-        elif program.is_nested:
-            nodes = self._size_nested(main, program, nodes)
-        elif self._is_mpi(main, program):
-            self._as_mpi(per_node)
-            body.uses_slurm = True  # srun tells its tasks, and the program may read it
-        else:
-            is_spread = gpus is None and bool(self.size.gpus) and nodes is None
-            body.procs_per_node = 0 if is_spread or (gpus and per_node == gpus) else per_node
-            body.values["torchrun"] = {"maxRestarts": 0}
-            body.uses_slurm = True
-            if not (gpus or self.size.gpus or _MEETS.search(self.text)):
-                body.notes.append(_WITHOUT_MPI)
-        body.nodes = nodes if nodes is not None else (None if self.size.gpus else 1)
-
-    def _size_torchrun(
-        self, main: Step, program: commands.Program, nodes: int | None, per_node: int
-    ) -> int | None:
-        """The nodes of a torchrun, of the job's and its own flags; its ranks are put."""
-        body, line, gpus = self.body, main.command.line, self.size.gpus_per_node
-        body.values["torchrun"] = dict(program.values)
-        wanted = program.options.get("nproc-per-node", "1")
-        count = self._processes(wanted)
-        body.procs_per_node = 0 if count is None or (gpus and count == gpus) else count
-        if count is None and wanted not in ("gpu", "auto", "cpu"):
-            why = "what it is, is known in the pod alone: one process for each GPU"
-            path = f"--nproc-per-node {wanted}"
-            self.say(line, path, Outcome.CHANGED, "procsPerNode", why)
-        nnodes = commands.number(program.options.get("nnodes", ""), self.constants)
-        if nnodes and nodes is None:
-            nodes = min(nnodes, sizes.MOST_NODES)
-        is_deepspeed = any("deepspeed" in change for change in program.changes)
-        is_own = nnodes == 1 or "nnodes" not in program.options
-        is_alone = program.is_alone if is_deepspeed else is_own
-        if not main.is_srun and (nodes or 1) > 1 and is_alone:
-            self.say(line, "torchrun", Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
-            nodes = 1
-        elif nnodes and nodes and nnodes != nodes and main.is_srun:
-            why = f"the job has {plural(nodes, 'node')}"
-            self.say(line, f"--nnodes {nnodes}", Outcome.CHANGED, "nodes", why)
-        if is_alone and main.is_srun and (nodes or 1) > 1:
-            name, what = ("deepspeed", "hosts") if is_deepspeed else ("torchrun", "other nodes")
-            why = (
-                f"it names no {what}: each node trained by itself; here all of them train together"
-            )
-            self.say(line, name, Outcome.NOT_CARRIED, "", why)
-        if main.is_srun and per_node > 1:
-            why = (
-                f"torchrun starts the ranks of a node, and so runs once on each, not {per_node} "
-                "times"
-            )
-            self.say(line, "srun", Outcome.CHANGED, "", why)
-        return nodes
-
-    def _processes(self, text: str) -> int | None:
-        """The processes of a node; None where it is not known before."""
-        resolved = words.resolve(text, self.constants) or text
-        if resolved in ("gpu", "auto"):
-            # torchrun counts the GPUs that torch sees.
-            visible = re.fullmatch(r"\d+(?:,\d+)*", self.constants.get("CUDA_VISIBLE_DEVICES", ""))
-            return visible[0].count(",") + 1 if visible else self.size.gpus_per_node
-        count = commands.number(resolved, self.constants)
-        return count if count and count <= sizes.MOST_PER_NODE else None
-
-    def _size_nested(self, main: Step, program: commands.Program, nodes: int | None) -> int | None:
-        """The nodes of a launcher that starts the ranks of a node itself."""
-        body = self.body
-        body.procs_per_node = 1
-        body.uses_slurm = True
-        line = " ".join(program.command)
-        spans = any(flag in line for flag in _SPANNING)
-        if (nodes or 1) > 1 and not main.is_srun and not spans:
-            path = str(program.runner)
-            self.say(main.command.line, path, Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
-            nodes = 1
-        if program.runner is Runner.DEEPSPEED and (nodes or 1) > 1:
-            raise self.refuse(
-                main.command.line,
-                "deepspeed starts the ranks of other nodes by ssh, which pods do not have",
-                "start them with `srun torchrun`: DeepSpeed trains the same under torchrun, with "
-                "LOCAL_RANK in place of --local_rank",
-            )
-        # The chart's rendezvous leaves its usual port to that of the launcher in the pods.
-        port = {"port": _OTHER_PORT} if (nodes or 1) > 1 else {}
-        body.values["torchrun"] = {"maxRestarts": 0, **port}
-        body.notes.append(
-            f"{program.runner} starts the ranks of each node itself, so that each pod runs "
-            "it once; "
-            "under torchrun (its command alone) allranks would see every rank"
-        )
-        return nodes
-
-    def _is_mpi(self, main: Step, program: commands.Program) -> bool:
-        """Whether what srun starts is a program of MPI's, and not one that meets by MASTER_ADDR."""
-        has_mpi = any(
-            setting.name == "mpi" and setting.value != "none" for setting in main.settings
-        )
-        meets = _MEETS.search(self.text) is not None
-        words_of = " ".join(map(self._expanded, main.words))
-        if "mpi4py" in words_of:
-            return True
-        if _PYTHON.search(words_of):
-            return (has_mpi or _MPI.search(self.text) is not None) and not meets
-        is_text = program.command[1:2] == ("-c",)
-        name = words.base(words.unwrapped(main.words if is_text else program.command)[0])
-        if is_text and name in shell_text.SHELLS:
-            name = words.base(shell_text.first_word(program.command)) or name
-        if name in shell_text.SHELLS or name.endswith((".sh", ".bash", ".py")) or name in _RUNNERS:
-            return has_mpi and not meets
-        return True
-
-    def _slots(self, program: commands.Program, nodes: int) -> int:
-        """The ranks of a node of an mpirun in a job without tasks; 0 where they are unknown."""
-        if self.size.tasks or self.size.tasks_per_node:
-            return 0
-        texts = self._split(shell_text.as_text(program.command))
-        own = texts[: len(texts) - len(mpirun.program(texts))]  # the program may have an -n, too
-        match = mpirun.COUNT_OF_RANKS.search(" ".join(own))
-        count = commands.number(match[1], self.constants) if match is not None else None
-        return min(math.ceil(count / nodes), sizes.MOST_PER_NODE) if count else 0
-
-    def _as_mpi(self, per_node: int) -> None:
-        """Make the run one of the mpi chart."""
-        body = self.body
-        body.workload = "mpi"
-        body.procs_per_node = 0 if self.size.gpus_per_node == per_node else per_node
-        text = re.sub(r"^\s*#.*", "", self.text.lower(), flags=re.MULTILINE)
-        for implementation, pattern in _IMPLEMENTATIONS.items():
-            if re.search(pattern, text):
-                body.values["mpi"] = {"implementation": implementation}
-                break

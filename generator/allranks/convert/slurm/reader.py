@@ -13,11 +13,11 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from allranks import names
 from allranks.convert import scanner
-from allranks.convert.slurm import amounts, shell_text, sizes, words
-from allranks.convert.slurm.ranks import Ranks
-from allranks.convert.slurm.setup import NO_CONTAINERS, TOOLS
+from allranks.convert.slurm import shell_text, sizes, words
+from allranks.convert.slurm.images import OF_FILE
+from allranks.convert.slurm.setup import NO_CONTAINERS, OTHER_HOSTS, TOOLS
+from allranks.convert.slurm.unset_variables import PRINTING, UnsetVariables
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.script import Body, Step
     from allranks.convert.slurm.sizes import Size
 
-_RESERVED = frozenset(names.RESERVED_ENV)
+# What a person is to fill in; a shell takes its brackets for files.
+_BLANK = re.compile(r"<[A-Za-z][\w .,-]*>")
 _NOT_CONTINUED = re.compile(r"\\[ \t]+(?:#.*)?$")
 # A job that waits for this one: both have work to do.
 _AFTER_THIS = re.compile(r"(?:--dependency|-d)\b\S*[\s=]*\S*SLURM_JOB_?ID")
@@ -45,23 +46,35 @@ _OF_SUBMITTING = (
         *("find", "xargs", "pushd", "popd", "bc", "usage", "getopt", "shopt", "trap", "realpath"),
     }
 )
+# What torchrun tells each rank.
+_OF_RANK = (
+    *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE"),
+    *("ROLE_RANK", "ROLE_NAME", "ROLE_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
+    *("TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RESTART_COUNT"),
+    *("TORCHELASTIC_MAX_RESTARTS", "TORCHELASTIC_ERROR_FILE"),
+)
 _SEPARATOR = re.compile(r"[ \t]*[;&](?![;&])[ \t]*")
-_WITHOUT = "the script goes on without it; write it into env to give it"
-# What ends the script where a variable is not set, if only to be printed.
-_NOUNSET = re.compile(r"^\s*set\s+(?:-[a-zA-Z]*u|[^\n;]*-o\s+nounset)", re.MULTILINE)
-# Lines that print, and do nothing else.
-_PRINTING = re.compile(r"^\s*(?:echo|printf)\b[^|>;&`\n]*$", re.MULTILINE)
-# Programs that are Python, or written in it; and lines that run none.
+# Files of host names, by what they are called.
 _HOSTS = re.compile(r"(?i)(?:host|machine|node)_?(?:s?_?file|s?_?list)|(?:^|/)(?:hosts|machines)\b")
+# Programs that are Python, or written in it; and lines that run none.
 _RUNS_PYTHON = re.compile(
     r"\b(?:(?:python|pypy)[0-9.]*|torchrun|accelerate|deepspeed|horovodrun|tune|wandb)\b|\.py\b"
 )
 _NO_CODE = re.compile(r"^\s*(?:#|module\b|ml\b|conda\b|source\b|\.\s|echo\b).*", re.MULTILINE)
-# A test that ends the script where a variable is not set.
-_REQUIRED = re.compile(r"-z\s+\"?\$\{\w+:?-\}\"?[^\n]*(?:\n(?!\s*(?:fi|el)\b)[^\n]*){0,6}?\bexit\b")
 # An srun that is left where a command may stand: in $(…), behind xargs, timeout or parallel, or in
 # a variable.
 _SRUN = re.compile(r"(?:^|[\s;&|(`]|=[\"']?)srun(?:\s|[\"'])")
+# A question whether there is one.
+_LOOK_FOR_SRUN = re.compile(r"\b(?:command\s+-[vV]|which|type(?:\s+-\w+)?|hash)\s+srun\b")
+_NO_SRUN = "a pod has none, so that the other branch runs there: keep that which you want"
+_IMAGE_FILE = re.compile(r"^[^=]+\.(?:sif|simg|sqsh|squashfs)$")
+# What makes or moves such a file, and starts nothing with it.
+_ON_IMAGE_FILES = (
+    words.IN_EACH_RANK
+    | words.CONTAINERS
+    | words.UNREAD_CONTAINERS
+    | {"cp", "mv", "rm", "ln", "rsync", "wget", "curl", "tar", "chmod", "sbcast", "stat"}
+)
 # The path of the script itself.
 _OWN_PATH = re.compile(r"\$(?:0\b|\{0[^0-9}]*\}|\{?BASH_SOURCE\b)")
 # A container that is left where a command may stand, as an srun may be.
@@ -73,32 +86,12 @@ _CONTAINER = re.compile(
 _OF_SLURM = re.compile(
     r"(?:\$\(|`)\s*((?:scontrol\s+show\s+(?:nodes?|job)|squeue|sacct|sinfo)\b[^)`|]*)"
 )
+# The same to another host.
+_ON_OTHER_HOSTS = re.compile(r"(?:\$\(|`)\s*(ssh\s[^)`|]*)")
 # Another job that is submitted where the script reads its number.
 _SUBMITTING = re.compile(r"(?:\$\(|`)(?:[^)`\n]*\|)?\s*sbatch\b|\beval\s+[\"']?sbatch\b")
-# Beginnings of the names of variables that somebody sets in the pod.
-_TOLD = ("PET_", "OMPI_", "PMI", "ALLRANKS_", "BASH_", "CONDA_")
-_OF_ARRAY = "SLURM_ARRAY_"
-# Variables of a login, which no file of a project's sets.
-_OF_WHO_SUBMITS = frozenset({"USER", "LOGNAME", "SCRATCH", "WORK"})
-# What the variables that modules set are called.
-_OF_MODULES = re.compile(r"^EBROOT|^MKLROOT$|[A-Z0-9]_(?:HOME|ROOT|DIR|PATH|BIN|LIB\w*|INC\w*)$")
-_NO_ARRAY = (
-    "a task of an array has it, and the script asks for no array: write `#SBATCH --array=…` "
-    "into it, or the variable into env"
-)
 # The options that say how many tasks there are.
 _TASK_OPTIONS = frozenset({"ntasks", "ntasks-per-node", "tasks-per-node", "ntasks-per-gpu"})
-# Slurm's variables whose text is that of an option.
-_OPTIONS_OF = {
-    "SLURM_JOB_ACCOUNT": "account",
-    "SLURM_JOB_QOS": "qos",
-    "SLURM_JOB_PARTITION": "partition",
-    "SLURM_GPUS_PER_TASK": "gpus-per-task",
-    "SLURM_CPUS_PER_GPU": "cpus-per-gpu",
-    "SLURM_MEM_PER_NODE": "mem",
-    "SLURM_MEM_PER_CPU": "mem-per-cpu",
-    "SLURM_MEM_PER_GPU": "mem-per-gpu",
-}
 
 
 def read(
@@ -119,7 +112,7 @@ def read(
     return Reader(text, source, size, settings, args).read()
 
 
-class Reader(Ranks):
+class Reader(UnsetVariables):
     """A script that is read as a whole."""
 
     def read(self) -> Body:
@@ -140,9 +133,11 @@ class Reader(Ranks):
         try:
             self.statements = scanner.parse(self.text)
         except scanner.ScriptError as error:
-            raise self.refuse(
-                error.line, f"the script cannot be read: {error.reason}", "mend the script"
-            ) from error
+            row = self.lines[error.line - 1] if error.line <= len(self.lines) else ""
+            blank = _BLANK.search(row)
+            hint = f"fill in what stands for {blank[0]}" if blank else "mend the script"
+            message = f"the script cannot be read: {error.reason}"
+            raise self.refuse(error.line, message, hint) from error
         if any(map(self._open_group, self.statements)):
             self.statements = scanner.parse(self.text)
         if not self.statements:
@@ -222,6 +217,7 @@ class Reader(Ranks):
         body = self.body
         body.script = shell_text.without_directives(self.text)
         body.nodes, body.procs_per_node = 1, 1
+        body.values["torchrun"] = {"maxRestarts": 0}  # Slurm runs it once
         self.say(1, self.lines[0], Outcome.CARRIED, "script")
         self._finish()
         return body
@@ -230,6 +226,7 @@ class Reader(Ranks):
         """Run the script as it is; what it activates comes before, as setup."""
         body = self.body
         body.nodes, body.procs_per_node = 1, 1
+        body.values["torchrun"] = {"maxRestarts": 0}  # Slurm runs it once
         self._check_submits()
         self._check_beside(steps)
         if self.size.node_count > 1:
@@ -274,7 +271,8 @@ class Reader(Ranks):
         rest = re.sub(r"\A#![^\n]*\n?", "", rest)
         rest = re.sub(r"\n{3,}", "\n\n", rest).strip("\n")
         counts = self._put_counts("\n".join([*setup, *again, rest]))
-        body.script = "\n".join([shebang.strip(), *counts, *again, rest]) + "\n"
+        head = [shebang.strip(), self._without_launcher(), *counts]
+        body.script = "\n".join([*filter(None, head), *again, rest]) + "\n"
         asked = [step for step in steps if step.is_srun and step.words]
         asked.sort(key=lambda step: -step.size.gpu_count)
         for step in asked:  # the first that sets something is the one whose line is shown
@@ -282,6 +280,18 @@ class Reader(Ranks):
         if asked:
             sizes.fill(self.size, sizes.largest([step.size for step in asked]))
         self._say_conditional()
+
+    def _without_launcher(self) -> str:
+        """A line that takes from a script what torchrun, which starts it, tells its ranks.
+
+        What the script starts would take it for its own: torchrun reads options from PET_, and who
+        finds a LOCAL_RANK uses one GPU. Where the script itself says where ranks meet, they do.
+        """
+        if any(setting.name == "array" for setting in self.job_settings):
+            return ""  # a trial of one process has no launcher
+        names_of = words.OF_LAUNCHER if self.meeting else (*words.OF_LAUNCHER, *_OF_RANK)
+        read_here = {name for name, _ in words.variables(self.text)}
+        return f"unset {' '.join(name for name in names_of if name not in read_here)}"
 
     def _put_counts(self, text: str) -> list[str]:
         """Give a batch script the numbers of tasks that it has in Slurm, where its pod has one.
@@ -302,7 +312,7 @@ class Reader(Ranks):
             "SLURM_TASKS_PER_NODE": size.per_node,
             "SLURM_CPUS_PER_TASK": size.cpus_per_task or 1,
         }
-        read_here = {name for name, _ in words.variables(_PRINTING.sub("", text))}
+        read_here = {name for name, _ in words.variables(PRINTING.sub("", text))}
         for name, count in counts.items():
             if name in read_here:
                 self.body.env[name] = str(count)
@@ -323,10 +333,13 @@ class Reader(Ranks):
     def _last_activation(self) -> int:
         """The last statement before the program that activates something; -1 for none."""
         last = -1
+        programs = [n for n, other in enumerate(self.statements) if self._runs_program(other)]
         for number, statement in enumerate(self.statements):
+            if number in programs[-1:]:
+                break  # it is the program, whatever it activates before
             if self._is_activation(statement):
                 last = number
-            elif self._runs_program(statement):
+            elif number in programs:
                 break
         return last
 
@@ -362,10 +375,8 @@ class Reader(Ranks):
     def _check_remote(self) -> None:
         for statement in self.statements:
             for command in statement.commands:
-                if words.any_of(
-                    [token.text for token in command.words],
-                    ("ssh", "pdsh", "clush", "parallel-ssh"),
-                ):
+                texts = [token.text for token in command.words]
+                if words.any_of(texts, words.STARTING_ELSEWHERE):
                     raise self.refuse(
                         command.line,
                         "the script starts processes on the other nodes by ssh, which pods "
@@ -380,18 +391,27 @@ class Reader(Ranks):
             body.env.setdefault("SLURM_TMPDIR", "/tmp")  # noqa: S108 - the pod's own
             self.say(0, "$SLURM_TMPDIR", Outcome.CHANGED, "env.SLURM_TMPDIR", "the pod's own /tmp")
         self._note_secrets(whole)
-        code = _PRINTING.sub("", re.sub(r"^\s*#.*$", "", whole, flags=re.MULTILINE))
-        if _SRUN.search(code):
+        code = PRINTING.sub("", re.sub(r"^\s*#.*$", "", whole, flags=re.MULTILINE))
+        looks = [match[0] for match in _LOOK_FOR_SRUN.finditer(code)]
+        if looks:
+            line = self._line_with(_LOOK_FOR_SRUN.search)
+            self.say(line, looks[0], Outcome.NOT_CARRIED, "", _NO_SRUN)
+        if _calls_srun(code):
             why = "a pod has no srun: take it off, or write the step as a command of its own"
-            line = self._line_with(_SRUN.search)
+            line = self._line_with(_calls_srun)
             self.say(line, "srun", Outcome.NOT_CARRIED, "", why)
         in_variable = self._container_in_variable(code)
         if in_variable or _CONTAINER.search(code):
             line = self._line_with(in_variable or _CONTAINER.search)
             self.say(line, "singularity", Outcome.NOT_CARRIED, "image", NO_CONTAINERS)
+        self._say_image_file()
         self._say_own_path()
         if "SLURM_JOB_NAME" in {name for name, _ in words.variables(code)}:
             body.reads_name = self._line_with(re.compile("SLURM_JOB_NAME").search) or 1
+        asked = _ON_OTHER_HOSTS.search(code)
+        if asked is not None:
+            line = self._line_with(_ON_OTHER_HOSTS.search)
+            self.say(line, asked[1].strip(), Outcome.NOT_CARRIED, "", OTHER_HOSTS)
         asked = _OF_SLURM.search(code)
         if asked is not None:
             why = "a pod has no programs of Slurm's"
@@ -402,6 +422,25 @@ class Reader(Ranks):
             self.say(self._line_with(_SUBMITTING.search), "sbatch", outcome, "", why)
         body.uses_slurm = body.uses_slurm or bool(re.search(r"\bSLURM_", whole))
         self._say_unset(re.sub(r"^\s*#.*$", "", whole, flags=re.MULTILINE))
+
+    def _say_image_file(self) -> None:
+        """Say that a program gets the file of an image, where the report has no word of it yet."""
+        for statement in [] if self._is_image_said() else self.statements:
+            for command in statement.commands:
+                texts = [token.text for token in command.words]
+                if words.any_of(texts, _ON_IMAGE_FILES):
+                    continue
+                for text in map(scanner.unquote, texts[1:]):
+                    if _IMAGE_FILE.search(text):
+                        self.say(command.line, text, Outcome.NOT_CARRIED, "image", OF_FILE)
+                        return
+
+    def _is_image_said(self) -> bool:
+        """Whether the report has a word of an image, or of a container that nobody starts."""
+        asked = {setting.name for setting in self.job_settings + self.body.settings}
+        return "container-image" in asked or any(
+            verdict.to == "image" for verdict in self.body.verdicts
+        )
 
     def _container_in_variable(self, code: str) -> Callable[[str], object] | None:
         """What finds `$SINGULARITY exec`, where that variable is such a program; None for none."""
@@ -423,7 +462,7 @@ class Reader(Ranks):
     def _say_own_path(self) -> None:
         """Say that setup, and a command, have another path than the script."""
         own = "\n".join([self.body.setup, *self.body.command])
-        if _OWN_PATH.search(words.expanded_part(_PRINTING.sub("", own))):
+        if _OWN_PATH.search(words.expanded_part(PRINTING.sub("", own))):
             line = self._line_with(_OWN_PATH.search)
             if line:
                 why = "the script is no file in a pod: write its path out, or take the line out"
@@ -453,124 +492,10 @@ class Reader(Ranks):
             "",
         )
 
-    def _say_unset(self, whole: str) -> None:
-        """Name the variables that the script reads and nobody sets."""
-        self.set_names.update(re.findall(r"\$\{([A-Za-z_]\w*):?=", self.text))
-        code = _PRINTING.sub("", whole)
-        self.set_names.update(re.findall(r"(?:^|[\s;&|(])([A-Za-z_]\w*)\+?=", code, re.MULTILINE))
-        self.set_names.update(re.findall(r"\bfor\s+([A-Za-z_]\w*)", whole))
-        line = self._line_of_words() if words.wants_words(whole) and not self.args else 0
-        if line:
-            self.say(
-                line,
-                "$1 …",
-                Outcome.NOT_CARRIED,
-                "",
-                f"no words were given behind the script's name: `{names.CLI} sbatch SCRIPT "
-                "WORD...`",
-            )
-        optional = words.optional(_REQUIRED.sub("", whole))
-        read_by_more = {name for name, _ in words.variables(code)}
-        for name, has_default in words.variables(whole):
-            is_known = name in self.set_names or name in words.ALWAYS or name in self.body.env
-            if has_default or is_known or self._is_told(name):
-                continue
-            line = self._line_with(re.compile(rf"\$\{{?{name}\b").search)
-            if line and name == "TMPDIR":
-                self.body.env[name] = "/tmp"  # noqa: S108 - the pod's own
-                self.say(line, f"${name}", Outcome.CHANGED, f"env.{name}", "the pod's own /tmp")
-            elif line:
-                is_read = name in read_by_more or _NOUNSET.search(code) is not None
-                reason = "" if is_read else "it is only printed"
-                reason = _WITHOUT if name in optional else reason
-                self._say_variable(name, line, reason)
 
-    def _line_of_words(self) -> int:
-        """The first line that reads the words behind the script's name, as functions do not."""
-        rows = [*self.lines]
-        for statement in self.statements:
-            if statement.function:
-                rows[statement.line - 1 : statement.last_line] = [""] * (
-                    statement.last_line - statement.line + 1
-                )
-        if not words.wants_words("\n".join(rows)):
-            return 0
-        return next((n for n, row in enumerate(rows, 1) if words.wants_words(row)), 1)
-
-    def _line_with(self, matches: Callable[[str], object]) -> int:
-        """The first line that is no comment and of which something is true; 0 for none."""
-        rows = enumerate(self.lines, 1)
-        return next((n for n, row in rows if not row.startswith("#") and matches(row)), 0)
-
-    def _is_told(self, name: str) -> bool:
-        """Whether the launcher, an MPI, or an array sets a variable where Slurm would."""
-        if name.startswith(_OF_ARRAY):
-            return any(setting.name == "array" for setting in self.job_settings)
-        return name in _RESERVED or name in words.OF_COMPAT or name.startswith(_TOLD)
-
-    def _say_variable(self, name: str, line: int, harmless: str) -> None:
-        """Say of a variable that nobody sets what becomes of it.
-
-        Args:
-            name: its name.
-            line: the first line that reads it.
-            harmless: why the script does the same without it; "" where it does not.
-        """
-        to = f"env.{name}"
-        value = self._slurm_value(name)
-        if value:
-            self.body.env[name] = value
-            why = "it follows from what the script asks for"
-            self.say(line, f"${name}", Outcome.CHANGED, to, why)
-        elif harmless:
-            self.say(line, f"${name}", Outcome.CHANGED, to, harmless)
-        elif name.startswith(_OF_ARRAY):
-            self.say(line, f"${name}", Outcome.NOT_CARRIED, to, _NO_ARRAY)
-        elif name.startswith("SLURM_"):
-            why = "`compat: slurm` does not set it: write it into env"
-            self.say(line, f"${name}", Outcome.NOT_CARRIED, to, why)
-        else:
-            why = (
-                "the script does not set it, and a pod has not the environment of who submits: "
-                "write it into env"
-            )
-            origin = "" if name in _OF_WHO_SUBMITS else self._origin_before(line, name)
-            if origin:
-                why = (
-                    f"{origin} may set it, which is not read here: write it into env where that "
-                    "does not set it in a pod"
-                )
-            self.say(line, f"${name}", Outcome.NOT_CARRIED, to, why)
-
-    def _origin_before(self, line: int, name: str) -> str:
-        """What the script reads before a line, and may set a variable; "" for nothing."""
-        is_of_module = _OF_MODULES.search(name) is not None
-        origins = []
-        for statement in self.statements:
-            for command in statement.commands:
-                texts = [scanner.unquote(token.text) for token in command.words[:2]]
-                if command.line >= line or len(texts) < 2:  # noqa: PLR2004 - source and the file
-                    continue
-                if texts[0] in ("source", ".") and not words.ACTIVATES.search(texts[1]):
-                    origins.append(f"the file {shell_text.short(texts[1])} (line {command.line})")
-                elif is_of_module and texts[0] in ("module", "ml") and texts[1] != "purge":
-                    origins.append(f"a module (line {command.line})")
-        return origins[-1] if origins else ""
-
-    def _slurm_value(self, name: str) -> str:
-        """What Slurm sets a variable to, by the job's options; "" where they do not say it."""
-        size, nodes = self.size, self.body.nodes or 1
-        if name == "SLURM_GPUS":
-            gpus = size.gpus or (size.gpus_per_node or 0) * nodes
-            return str(gpus) if gpus else ""
-        option = _OPTIONS_OF.get(name, "")
-        text = next(
-            (setting.value for setting in reversed(self.job_settings) if setting.name == option), ""
-        )
-        if not name.startswith("SLURM_MEM_"):
-            return text
-        amount = amounts.mebibytes(text)
-        return "" if amount is None else str(round(amount))
+def _calls_srun(text: str) -> bool:
+    """Whether a text has an srun where a command may stand."""
+    return _SRUN.search(_LOOK_FOR_SRUN.sub("", text)) is not None
 
 
 def _is_script(text: str) -> bool:

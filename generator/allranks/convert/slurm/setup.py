@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks import names
 from allranks.convert import commands, scanner
 from allranks.convert.slurm import images, mpirun, shell_text, words
-from allranks.convert.slurm.exports import Exports
+from allranks.convert.slurm.folders import Folders
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -17,12 +16,6 @@ if TYPE_CHECKING:
     from allranks.convert.scanner import Command, Statement
 
 _MODULES = ("module", "ml")
-# Programs whose words are no paths.
-_ANYWHERE = frozenset(
-    {"set", "shopt", "ulimit", "umask", "unset", "export", "declare", "typeset", "readonly"}
-    | {"module", "ml", "conda", "mamba", "micromamba", "pyenv", "true", ":", "[", "test", "exit"}
-)
-_SUBMIT_DIR = re.compile(r'"?\$\{?SLURM_SUBMIT_DIR\}?"?/?')
 NO_CONTAINERS = "a pod starts no containers: name its image in image, and write what it runs"
 _LOOKING = words.IDLE | {"cat", "rm", "wc", "head"}
 _NO_FILE = "it asks Slurm, and a pod has none: write the file that later lines read yourself"
@@ -31,8 +24,12 @@ _REQUEUES = (
     "a pod has no programs of Slurm's: let the program handle SIGTERM, and "
     "runPolicy.backoffLimit start it again"
 )
+_OF_MODULES = "where the image has modules; what it loads must be in the image otherwise"
+_ACTIVATED = "what it activates must be in the image, or in a volume at that path"
+_OF_ROOT = "a pod of a run is no root: put what it installs, or mounts, into the image or a volume"
+OTHER_HOSTS = "a pod has no keys of who submits, and none of the old cluster's hosts: take it out"
 _SET = "setup does not end at an unset variable, nor at what fails within a pipe"
-_RENDEZVOUS = "the launcher lets the ranks meet, and tells each its rank and where rank 0 is"
+MEETING = "the launcher lets the ranks meet, and tells each its rank and where rank 0 is"
 # What becomes of a line that calls one of Slurm's programs; the others only ask.
 TOOLS = {
     "sbatch": (
@@ -61,6 +58,8 @@ _BEHIND = frozenset(
             "squeue",
             "scancel",
             "jobstats",
+            "kill",
+            "pkill",
         )
     }
 )
@@ -75,7 +74,7 @@ _ON_FILES = frozenset(
 )
 
 
-class Setup(Exports):
+class Setup(Folders):
     """A script whose other statements are sorted."""
 
     def _runs_program(self, statement: Statement) -> bool:
@@ -134,10 +133,12 @@ class Setup(Exports):
         ):
             return None
         if program in _MODULES:
-            why = "where the image has modules; what it loads must be in the image otherwise"
-            self.say(statement.line, text, Outcome.CHANGED, "setup", why)
+            self.say(statement.line, text, Outcome.CHANGED, "setup", _OF_MODULES)
             return f"! command -v {program} >/dev/null || {text}"
-        verdict = self._verdict_of(statement, text, program, is_one=is_one)
+        self._say_activated(statement, to)
+        verdict = self._say_forbidden(statement) or self._verdict_of(
+            statement, text, program, is_one=is_one
+        )
         if verdict is not None and program == "set" and is_setup:
             loses = shell_text.set_of_setup(text)[1]
             verdict = (Outcome.CHANGED, _SET) if loses else verdict
@@ -154,8 +155,7 @@ class Setup(Exports):
     ) -> tuple[Outcome, str] | None:
         """What becomes of a statement that is kept; None where it was said already."""
         if program in words.ACTIVATING:
-            why = "what it activates must be in the image, or in a volume at that path"
-            return Outcome.CHANGED, why
+            return Outcome.CHANGED, _ACTIVATED
         if self._runs(statement, words.UNREAD_CONTAINERS):
             return Outcome.NOT_CARRIED, NO_CONTAINERS
         if not is_one and any(id(command) in self.side for command in statement.commands):
@@ -176,6 +176,29 @@ class Setup(Exports):
             path = self.text[tool.start : tool.end]
             self.say(tool.line, path, Outcome.NOT_CARRIED, "", "a pod has no programs of Slurm's")
         return None if tools else (Outcome.CARRIED, "")
+
+    def _say_forbidden(self, statement: Statement) -> tuple[Outcome, str] | None:
+        """Say of parts of a statement what no pod may do; gives that of the whole, if it is one."""
+        for command in statement.commands:
+            texts = [token.text for token in command.words]
+            is_root = bool({words.base(text) for text in texts[:2]} & words.OF_ROOT)
+            why = _OF_ROOT if is_root else OTHER_HOSTS
+            if not is_root and not words.any_of(texts, words.OF_OTHER_HOSTS):
+                continue
+            if statement.is_simple:
+                return Outcome.NOT_CARRIED, why
+            path = self.text[command.start : command.end]
+            self.say(command.line, path, Outcome.NOT_CARRIED, "", why)
+        return None
+
+    def _say_activated(self, statement: Statement, to: str) -> None:
+        """Say of each line of a condition, a loop or a function what it needs of the image."""
+        for command in [] if statement.is_simple else statement.commands:
+            text, program = self.text[command.start : command.end], words.base(command.name)
+            if program in _MODULES:
+                self.say(command.line, text, Outcome.CHANGED, to, _OF_MODULES)
+            elif program in words.ACTIVATING and len(command.words) > 1:
+                self.say(command.line, text, Outcome.CHANGED, to, _ACTIVATED)
 
     def _in_each_pod(self, statement: Statement, text: str) -> str:
         """Why it matters that each pod runs a statement; "" where it does not."""
@@ -233,7 +256,7 @@ class Setup(Exports):
             if not is_late:
                 self.dropped.update(assigned)
                 self.meeting.update(assigned)
-                return Outcome.CHANGED, _RENDEZVOUS
+                return Outcome.CHANGED, MEETING
             return self._left_for_ranks(statement, reads_dropped=reads_dropped)
         if is_one:
             return None
@@ -399,57 +422,6 @@ class Setup(Exports):
             for name in assigned
         ) or (words.names_nodes(text) or reads_dropped)
 
-    @staticmethod
-    def _goes_back(statement: Statement) -> bool:
-        """Whether a statement goes to the folder that the script is submitted from."""
-        words_of = (
-            [token.text for token in statement.commands[0].words] if statement.commands else []
-        )
-        return (
-            statement.is_simple
-            and words_of[:1] == ["cd"]
-            and len(words_of) == 2  # noqa: PLR2004 - cd and the folder
-            and _SUBMIT_DIR.fullmatch(words_of[1]) is not None
-        )
-
-    def _to_working_dir(self, command: Command) -> bool:
-        """Carry ``cd /folder`` as the folder of the command."""
-        _, *targets = command.words
-        if len(targets) != 1 or command.redirections:
-            return False
-        target = targets[0].text
-        path = words.resolve(target, self.constants)
-        if _SUBMIT_DIR.fullmatch(target):
-            why = f"the command starts in the folder that `{names.CLI} sbatch` and `submit` send"
-            self.say(command.line, f"cd {target}", Outcome.CHANGED, "", why)
-            return True
-        # Lines before it start where the script does.
-        is_taken = bool(self.body.working_dir or self.body.setup or self.body.reads_folder)
-        if path is None or not path.startswith("/") or "\n" in path or is_taken:
-            return False
-        self.body.working_dir = path
-        self.say(command.line, f"cd {target}", Outcome.CARRIED, "workingDir")
-        return True
-
-    def _reads_folder(self, statement: Statement) -> bool:
-        """Whether a line may do something else in another folder: ``cp a b``, ``X=$(ls)``."""
-        if statement.function:
-            return False  # its calls are looked at
-        return any(map(self._may_read_folder, statement.commands))
-
-    def _may_read_folder(self, command: Command) -> bool:
-        words_of = [*command.assignments, *command.words]
-        if any(re.search(r"[$<]\(|`", word.text) or "PWD" in word.text for word in words_of):
-            return True
-        program = words.base(command.name)
-        is_of_shell = not program or program in words.IDLE | _ANYWHERE
-        paths = [] if is_of_shell else [word.text for word in command.words[1:]]
-        paths += [target for _, target in command.redirections if not target.isdigit()]
-        return any(
-            not (words.resolve(path, self.constants) or path).startswith(("/", "~", "-"))
-            for path in paths
-        )
-
     def _behind(self, statement: Statement) -> None:
         """Say what becomes of a statement behind the step."""
         text = self.slice(statement)
@@ -495,7 +467,8 @@ class Setup(Exports):
                     continue
                 own = own[len(own) - len(rest) :]
             program = words.base(own[0].text)
-            if program in words.CONTAINERS and program not in words.UNREAD_CONTAINERS:
+            is_read = words.base(inner[0]) == "srun" or program not in words.UNREAD_CONTAINERS
+            if program in words.CONTAINERS and is_read:
                 inside = self._container([token.text for token in own], command.line)
                 if inside:
                     own = own[len(own) - inside :]

@@ -57,6 +57,16 @@ def assigned_by(command: Command) -> list[tuple[str, str]]:
     return made
 
 
+def removes(command: Command, name: str) -> bool:
+    """Whether a command takes a variable out of the environment: ``unset A``, ``export -n A``."""
+    texts = [word.text for word in command.words]
+    flags = {text for text in texts[1:] if text[:1] in "-+"}
+    is_removal = texts[:1] == ["unset"] and "-f" not in flags
+    is_removal |= texts[:1] == ["export"] and "-n" in flags
+    is_removal |= texts[:1] in (["declare"], ["typeset"]) and "+x" in flags
+    return is_removal and name in texts[1:]
+
+
 def assigns(statement: Statement, name: str) -> bool:
     """Whether a statement sets a variable."""
     return any(other == name for command in statement.commands for other, _ in assigned_by(command))

@@ -138,6 +138,8 @@ def fill(size: Size, step: Size) -> None:
         size.gpu_types = step.gpu_types
     if size.cpus_per_task is None and step.cpus_per_task is not None:
         size.cpus_per_task, size.cpus_per_node = step.cpus_per_task, step.cpus_per_node
+    if size.cpus_per_node is None or size.tasks_per_node is None:
+        size.cpus_per_node = step.cpus_per_node or size.cpus_per_node
     if size.memory is None:
         size.memory = step.memory
 
@@ -148,7 +150,7 @@ def largest(steps: Sequence[Size]) -> Size:
     by_gpus = max(steps, key=lambda step: step.gpu_count)
     size.gpus_per_node, size.gpus = by_gpus.gpus_per_node, by_gpus.gpus
     size.gpu_types = by_gpus.gpu_types
-    by_cpus = max(steps, key=lambda step: step.cpus_per_task or 0)
+    by_cpus = max(steps, key=lambda step: step.cpus_per_node or step.cpus_per_task or 0)
     size.cpus_per_task, size.cpus_per_node = by_cpus.cpus_per_task, by_cpus.cpus_per_node
     memory = [step.memory for step in steps if step.memory is not None]
     # 0 is all that a node has.
@@ -239,6 +241,7 @@ def _read_tasks(reader: _Reader) -> None:
 def _read_gpus(reader: _Reader) -> None:
     size, texts = reader.size, reader.texts
     types: list[str] = []
+    _say_replaced(reader)
     form = "a number of GPUs such as 8, gpu:8 or gpu:h100:8"
     for name in (
         "gres",
@@ -291,6 +294,15 @@ def _read_gpus(reader: _Reader) -> None:
         size.gpus = None
     elif size.gpus_per_node is not None:
         size.gpus = None
+
+
+def _say_replaced(reader: _Reader) -> None:
+    """Say of the GPUs of a node that another option names another number of them."""
+    gres = amounts.gres(reader.texts.get("gres", ""))
+    per_node = amounts.gpus(reader.texts.get("gpus-per-node", ""))
+    if gres and per_node and gres.count and per_node.count not in (0, gres.count):
+        why = f"--gpus-per-node stands in its place: a node has {per_node.count}"
+        reader.say("gres", Outcome.CHANGED, "gpusPerNode", why)
 
 
 def _count_gpus(reader: _Reader, name: str, count: int) -> None:

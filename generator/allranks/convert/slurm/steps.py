@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from allranks import names
@@ -31,6 +32,8 @@ _SIZES = frozenset(
 
 
 _LINES = ("line", "lines")
+# Programs whose ranks the chart starts in place of what is measured.
+_SPANNING = words.MPIRUN | {"srun"}
 
 
 class Steps(Script):
@@ -53,6 +56,10 @@ class Steps(Script):
             text = self._expanded(scanner.unquote(" ".join(inner[1:])))
             inner = words.unwrapped(self._split(text) or [text])
         inner = words.by_name(inner)
+        at = words.behind_profiler(inner)
+        # A launcher of one node runs in the pod as it is, and what measures it with it.
+        if at and (self.size.node_count > 1 or words.base(inner[at]) in _SPANNING):
+            inner = self._without_profiler(command, inner)
         program = words.base(inner[0]) if inner else ""
         self._check_ray(command, inner)
         if program in words.FOREIGN_STARTERS and program != "parallel":
@@ -71,6 +78,15 @@ class Steps(Script):
         if words.starts_ranks(inner) and not self._only_prints(mpirun.program(inner)):
             return Step(number, command, [], inner, is_srun=False, size=self.size, is_multi=True)
         return None
+
+    def _without_profiler(self, command: Command, texts: list[str]) -> list[str]:
+        """Words without what measures a launcher, also in a container; it is kept to be said."""
+        inside = self._inside(texts)
+        at = words.behind_profiler(inside)
+        if not at:
+            return texts
+        self.profilers[id(command)] = " ".join(inside[: min(at, 2)])
+        return [*texts[: len(texts) - len(inside)], *inside[at:]]
 
     def _only_prints(self, texts: Sequence[str]) -> bool:
         """Whether words only print, themselves or in the text of ``bash -c "…"``."""
@@ -117,6 +133,8 @@ class Steps(Script):
         else:
             self._check_counts(command, settings)
             size = self._step_size(settings)
+            if size.node_count > 1:
+                started = self._without_profiler(command, started)
             inside = self._inside(started)
             self._check_ray(command, words.unwrapped(inside))
             starts = words.starts_ranks(inside) or self._inner_starts(inside)
@@ -358,9 +376,11 @@ class Steps(Script):
         return list(seen.values())
 
     def _exclusive(self, multi: list[Step]) -> bool:
-        """Whether steps stand in the branches of one if or case."""
-        return len({step.statement for step in multi}) == 1 and all(
-            {"if", "case"} & {*step.command.within} and not self._repeats(step) for step in multi
+        """Whether of several steps one alone runs: each is in another branch of an if or case."""
+        return (
+            len({step.statement for step in multi}) == 1
+            and not any(map(self._repeats, multi))
+            and all(one.command.excludes(two.command) for one, two in combinations(multi, 2))
         )
 
     def _program_of(self, texts: Sequence[str]) -> commands.Program:

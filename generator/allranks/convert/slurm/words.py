@@ -51,6 +51,25 @@ IDLE = frozenset(
         ),
     }
 )
+# What measures the program behind it.
+PROFILERS = frozenset(
+    {
+        *("perf", "nsys", "ncu", "nvprof", "rocprof", "rocprofv2", "rocprofv3", "rocprof-sys-run"),
+        *("vtune", "amplxe-cl", "advixe-cl", "likwid-perfctr", "strace", "ltrace", "valgrind"),
+        *("heaptrack", "py-spy", "scalene", "psrecord"),
+    }
+)
+# What does something on another machine, with the keys of who submits.
+OF_OTHER_HOSTS = frozenset(
+    {
+        *("ssh", "scp", "sftp", "sshpass", "autossh", "mosh", "dask-ssh", "pssh", "parallel-ssh"),
+        *("pdsh", "clush", "pdcp"),
+    }
+)
+# Those of them that start programs on several.
+STARTING_ELSEWHERE = OF_OTHER_HOSTS - {"scp", "sftp", "pdcp", "mosh"}
+# What only root may do, as a rule.
+OF_ROOT = frozenset({"sudo", "apt", "apt-get", "yum", "dnf", "mount", "sysctl"})
 # What only changes how a terminal looks: without one it fails.
 OF_TERMINAL = frozenset({"clear", "reset", "tput"})
 # What may stand behind the training, besides what only prints.
@@ -93,9 +112,29 @@ RENDEZVOUS = frozenset(
         *("LOCAL_WORLD_SIZE", "MASTER_IP", "MASTER_HOST"),
     }
 )
+# What a rank has of its own, also under a launcher that does not say it.
+OF_ONE_RANK = frozenset({"RANK", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK"})
+# What torchrun reads as its options, where they are those of the launcher around it.
+OF_LAUNCHER = (
+    *("PET_NO_PYTHON", "PET_STANDALONE", "PET_NNODES", "PET_NPROC_PER_NODE", "PET_MAX_RESTARTS"),
+    *("PET_RUN_PATH", "PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT", "PET_RDZV_ID", "PET_RDZV_CONF"),
+)
 # Programs that change the environment of the shell.
 ACTIVATING = frozenset(
     {"module", "ml", "conda", "mamba", "micromamba", "source", ".", "eval", "spack", "pyenv"}
+)
+# What each rank may run for itself: it only reads, or makes what is there already.
+IN_EACH_RANK = (
+    IDLE
+    | ENDING
+    | ACTIVATING
+    | SLURM_TOOLS
+    | {
+        *("export", "declare", "local", "readonly", "typeset", "read", "shift", "let", "cd"),
+        *("mkdir", "touch", "cat", "grep", "sed", "awk", "seq", "dirname", "basename", "head"),
+        *("tail", "cut", "tr", "wc", "sort", "tee", "expr", "bc", "realpath", "readlink", "trap"),
+        *("break", "continue", "pushd", "popd", "ulimit", "shopt", "mapfile", "readarray"),
+    }
 )
 # Files whose variables are known: they activate an environment, or define the command module.
 ACTIVATES = re.compile(r"(?:activate|/(?:conda|mamba|micromamba|modules?|lmod)\.sh|/profile)$")
@@ -155,7 +194,6 @@ ALWAYS = frozenset(
             "REPLY",
             "OPTARG",
             "OPTIND",
-            "CUDA_VISIBLE_DEVICES",
             "BASH_REMATCH",
         ),
         *(
@@ -166,8 +204,6 @@ ALWAYS = frozenset(
             "CUDA_HOME",
             "OMP_NUM_THREADS",
         ),
-        "ROCR_VISIBLE_DEVICES",
-        "HIP_VISIBLE_DEVICES",
         "PKG_CONFIG_PATH",
         "C_INCLUDE_PATH",
         "CPLUS_INCLUDE_PATH",
@@ -227,6 +263,16 @@ def unwrapped(words: Sequence[str]) -> list[str]:
         while len(rest) > 1 and (rest[0].startswith("-") or re.match(r"[A-Za-z_]\w*=", rest[0])):
             rest.pop(0)
     return rest
+
+
+def behind_profiler(words: Sequence[str]) -> int:
+    """Where a launcher begins that words measure: ``perf stat mpirun``; 0 where they do not."""
+    if not words or base(words[0]) not in PROFILERS:
+        return 0
+    starts = (
+        at for at in range(1, len(words)) if base(words[at]) == "srun" or starts_ranks(words[at:])
+    )
+    return next(starts, 0)
 
 
 def starts_ranks(words: Sequence[str]) -> bool:

@@ -8,7 +8,7 @@ from allranks import names
 from allranks.humanize import plural
 from allranks.values import frameworks
 from allranks.values.rules.base import Finding, Rule, View, path
-from allranks.values.rules.size import SIZE, most_nodes, numbers, size
+from allranks.values.rules.size import SIZE, devices, most_nodes, numbers, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +48,7 @@ def _elastic_nodes(view: View) -> Iterator[Finding]:
         location, hint = path("nodes"), f"write {near}, or leave nodes out to start with {first}"
     elif view["gpus"]:
         few, most_gpus = least * requested.gpus, most * requested.gpus
-        location, hint = path("gpus"), f"ask for {few} to {most_gpus} GPUs"
+        location, hint = path("gpus"), f"ask for {devices(view, f'{few} to {most_gpus}')}"
     else:
         location, hint = view.path("own.roles.worker.replicas"), f"write {near}, or leave it out"
     yield Finding(

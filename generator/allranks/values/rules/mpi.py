@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from allranks.humanize import plural
 from allranks.values.rules.base import Finding, Rule, View, path
 from allranks.values.rules.command import CONFIG_MAP_MAX, ENTRY_RESERVE
-from allranks.values.rules.size import SIZE, Size, hosts, size
+from allranks.values.rules.size import SIZE, Size, devices, hosts, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,8 +54,8 @@ def _slots(view: View) -> Iterator[Finding]:
     elif not procs and requested is not None and requested.gpus and requested.gpus != slots:
         yield Finding(
             path("mpi.slotsPerWorker"),
-            f"{slots} contradicts {plural(requested.gpus, 'GPU')} per node, one for each rank",
-            f"leave it out for {requested.gpus}, or set procsPerNode for fewer ranks than GPUs",
+            f"{slots} contradicts {devices(view, requested.gpus)} per node, one for each rank",
+            f"leave it out for {requested.gpus}, or set procsPerNode for fewer ranks",
         )
 
 

@@ -6,10 +6,11 @@ reported together with everything else that is wrong.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from allranks.humanize import number_of, plural
+from allranks.humanize import number_of, plural, plurals
 from allranks.model.elastic_size import Numbers
 from allranks.schema.fixes import Fix
 from allranks.values.rules.base import Finding, Rule, View, path
@@ -21,7 +22,10 @@ SIZE = (
     *("gpus", "nodes", "gpusPerNode", "nodeShape.gpus"),
     *("own.elastic", "own.numWorkers", "own.runLauncherAsWorker"),
     *("own.mode", "own.auto", "own.roles.worker", "own.strategy", "own.framework"),
+    "gpuResource",
 )
+# Resources that are GPUs: nvidia.com/gpu, nvidia.com/mig-1g.5gb, gpu.intel.com/i915.
+_GPUS = re.compile(r"gpu|/mig-", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,18 @@ def asks_gpus(view: View) -> bool:
     return bool(view["gpus"] or gpus_per_node(view))
 
 
+def devices(view: View, number: int | str) -> str:
+    """A number of what `gpuResource` names, as a sentence has it: ``2 GPUs``, ``8 or 16 GPUs``.
+
+    What is no GPU is a device, with the name of its resource: ``2 devices (google.com/tpu)``.
+    """
+    resource = str(view["gpuResource"])
+    is_gpu = _GPUS.search(resource) is not None
+    noun = "GPU" if is_gpu else "device"
+    text = plural(number, noun) if isinstance(number, int) else f"{number} {plurals(noun)}"
+    return text if is_gpu else f"{text} ({resource})"
+
+
 def divisors(number: int) -> set[int]:
     """All divisors of a positive number."""
     small = {part for part in range(1, int(number**0.5) + 1) if number % part == 0}
@@ -137,11 +153,11 @@ def _gpus_divide(view: View) -> Iterator[Finding]:
     if gpus and per_node and not _count(view, gpus, per_node):
         yield Finding(
             path("gpus"),
-            f"{plural(gpus, 'GPU')} {number_of(gpus, 'is', 'are')} no multiple of gpusPerNode, "
+            f"{devices(view, gpus)} {number_of(gpus, 'is', 'are')} no multiple of gpusPerNode, "
             f"which is {per_node}",
             Fix(
-                f"ask for {_neighbours(gpus, per_node)} GPUs, or leave gpusPerNode out and set "
-                f"nodeShape.gpus: {per_node}",
+                f"ask for {devices(view, _neighbours(gpus, per_node))}, or leave gpusPerNode out "
+                f"and set nodeShape.gpus: {per_node}",
                 value=_nearest(gpus, per_node),
             ),
         )
@@ -149,9 +165,10 @@ def _gpus_divide(view: View) -> Iterator[Finding]:
         fewer = max(part for part in divisors(gpus) if part < nodes)
         yield Finding(
             path("gpus"),
-            f"{plural(gpus, 'GPU')} cannot be split equally over {plural(nodes, 'node')}",
+            f"{devices(view, gpus)} cannot be split equally over {plural(nodes, 'node')}",
             Fix(
-                f"ask for {_neighbours(gpus, nodes)} GPUs, or for {plural(fewer, 'node')}",
+                f"ask for {devices(view, _neighbours(gpus, nodes))}, or for "
+                f"{plural(fewer, 'node')}",
                 value=_nearest(gpus, nodes),
             ),
         )
@@ -164,8 +181,8 @@ def _gpus_agree(view: View) -> Iterator[Finding]:
     if count and nodes and nodes != count:
         yield Finding(
             path("gpus"),
-            f"{plural(nodes, 'node')} with {plural(per_node, 'GPU')} each have "
-            f"{plural(nodes * per_node, 'GPU')} in all, and gpus is {gpus}",
+            f"{plural(nodes, 'node')} with {devices(view, per_node)} each have "
+            f"{devices(view, nodes * per_node)} in all, and gpus is {gpus}",
             f"set nodes: {count}, or gpus: {nodes * per_node}, or leave one of them out",
         )
 
@@ -175,13 +192,13 @@ def _node_shape(view: View) -> Iterator[Finding]:
     if not most or requested is None or requested.gpus <= most:
         return
     if gpus_per_node(view):
-        hint, location = f"use at most {plural(most, 'GPU')} per node", "gpusPerNode"
+        hint, location = f"use at most {devices(view, most)} per node", "gpusPerNode"
     else:
         hint = f"use at least {plural(-(-int(view['gpus']) // most), 'node')}"
         location = "nodes" if view["nodes"] else "gpus"
     yield Finding(
         path(location),
-        f"a node would need {plural(requested.gpus, 'GPU')}, and nodeShape.gpus says it has {most}",
+        f"a node would need {devices(view, requested.gpus)}, and nodeShape.gpus says it has {most}",
         hint,
     )
 
@@ -191,9 +208,9 @@ def _procs(view: View) -> Iterator[Finding]:
     if requested is not None and requested.gpus and procs > requested.gpus:
         yield Finding(
             path("procsPerNode"),
-            f"{procs} processes would share {plural(requested.gpus, 'GPU')} of a node; "
+            f"{procs} processes would share {devices(view, requested.gpus)} of a node; "
             "each needs its own",
-            f"use at most {requested.gpus}, or leave it out for one process per GPU",
+            f"use at most {requested.gpus}, or leave it out for one process each",
         )
 
 

@@ -1,0 +1,120 @@
+"""A step whose ranks are MPI's: when it is, how many they are, and what they are told."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from allranks.convert import commands
+from allranks.convert.slurm import mpirun, shell_text, sizes, words
+from allranks.convert.slurm.node_variables import NodeVariable, kind_of
+from allranks.convert.slurm.setup import MEETING, Setup
+from allranks.convert.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from allranks.convert.slurm.script import Step
+
+MEETS = re.compile(
+    r"MASTER_ADDR|torch|SLURM_PROCID|megatron|nemo|lightning|nccl|deepspeed", re.IGNORECASE
+)
+_MPI = re.compile(r"mpi4py|open-?mpi|intel-?mpi|\bimpi\b|mpich|horovod", re.IGNORECASE)
+_PYTHON = re.compile(r"torch|accelerate|deepspeed|lightning|python")
+# Programs that run another program.
+_RUNNERS = frozenset({"uv", "conda", "poetry", "pixi", "micromamba", "mamba"})
+# What each MPI's module is called.
+_IMPLEMENTATIONS = {
+    "Intel": r"\b(?:module\s+(?:load|add)|ml)\s[^\n]*(?:impi|intel-?mpi|oneapi[-/]mpi)|i_mpi_"
+    r"|oneapi/setvars|\bpath=[^\n]*/(?:impi|intel-?mpi)[/\d:._-]|/impi/[\d.]+/|oneapi/mpi/",
+    "MPICH": r"\b(?:module\s+(?:load|add)|ml)\s[^\n]*mpich|\bpath=[^\n]*/mpich[/\d:._-]",
+}
+_OWN_RANK = "no launcher of MPI's sets it: let the program ask MPI for its own rank"
+_OF_HOSTS = "the first host of the chart's list is where rank 0 runs"
+# That host, as shell.
+_FIRST_HOST = "\"$(sed 's/[ :].*//;q' /etc/mpi/hostfile)\""
+_MPI_PORT = "29500"
+
+
+class MpiRanks(Setup):
+    """A script whose step may be one of MPI's."""
+
+    def _tell_mpi_hosts(self, place: int) -> None:
+        """Set for ranks of MPI's where the first of them is, as no launcher of theirs does."""
+        body, exported = self.body, set[str]()
+        of_line: dict[int, set[str]] = {}
+        for statement in self.statements[:place]:
+            for command in statement.commands:
+                own = {name for name, _ in shell_text.assigned_by(command)} & self.meeting
+                of_line.setdefault(statement.line, set()).update(own)
+                exported |= own if command.name == "export" else set()
+                exported |= {word.text for word in command.words[1:]} & self.meeting
+        exported |= {*re.findall(r"\s-{1,2}x\s+(\w+)", self.text)} & self.meeting
+        reads = {name for name, _ in words.variables(" ".join(body.command))}
+        values = {name: self._of_mpi(name) for name in sorted(exported - words.OF_ONE_RANK)}
+        if "MASTER_ADDR" in reads:
+            values["MASTER_ADDR"] = _FIRST_HOST
+        lines = [f"export {name}={value}" for name, value in values.items() if value]
+        body.setup += "".join(f"{line}\n" for line in lines)
+        to = "setup" if lines else ""
+        for at, verdict in enumerate(body.verdicts):
+            if verdict.why != MEETING:
+                continue
+            if of_line.get(verdict.line, set()) & words.OF_ONE_RANK:
+                made = replace(verdict, outcome=Outcome.NOT_CARRIED, to="", why=_OWN_RANK)
+            else:
+                made = replace(verdict, to=to, why=_OF_HOSTS)
+            body.verdicts[at] = made
+
+    def _of_mpi(self, name: str) -> str:
+        """What a variable of the nodes is in a pod of the mpi chart, as shell; "" for nothing."""
+        if name == "WORLD_SIZE":
+            ranks = self.body.procs_per_node or self.size.gpus_per_node
+            return str(ranks * (self.body.nodes or 1)) if ranks else ""
+        if name in self.constants or name == "MASTER_PORT":
+            return self.constants.get(name, _MPI_PORT)
+        text = next(
+            (self.slice(other) for other in self.statements if shell_text.assigns(other, name)), ""
+        )
+        kind = kind_of(name, text, {NodeVariable.ADDRESS})
+        return _FIRST_HOST if kind is NodeVariable.ADDRESS else ""
+
+    def _is_mpi(self, main: Step, program: commands.Program) -> bool:
+        """Whether what srun starts is a program of MPI's, and not one that meets by MASTER_ADDR."""
+        has_mpi = any(
+            setting.name == "mpi" and setting.value != "none" for setting in main.settings
+        )
+        meets = MEETS.search(self.text) is not None
+        words_of = " ".join(map(self._expanded, main.words))
+        if "mpi4py" in words_of:
+            return True
+        if _PYTHON.search(words_of):
+            return (has_mpi or _MPI.search(self.text) is not None) and not meets
+        is_text = program.command[1:2] == ("-c",)
+        name = words.base(words.unwrapped(main.words if is_text else program.command)[0])
+        if is_text and name in shell_text.SHELLS:
+            name = words.base(shell_text.first_word(program.command)) or name
+        if name in shell_text.SHELLS or name.endswith((".sh", ".bash", ".py")) or name in _RUNNERS:
+            return has_mpi and not meets
+        return has_mpi or "MASTER_ADDR" not in self.set_names
+
+    def _slots(self, program: commands.Program, nodes: int) -> int:
+        """The ranks of a node of an mpirun in a job without tasks; 0 where they are unknown."""
+        if self.size.tasks or self.size.tasks_per_node:
+            return 0
+        texts = self._split(shell_text.as_text(program.command))
+        own = texts[: len(texts) - len(mpirun.program(texts))]  # the program may have an -n, too
+        match = mpirun.COUNT_OF_RANKS.search(" ".join(own))
+        count = commands.number(match[1], self.constants) if match is not None else None
+        return min(math.ceil(count / nodes), sizes.MOST_PER_NODE) if count else 0
+
+    def _as_mpi(self, per_node: int) -> None:
+        """Make the run one of the mpi chart."""
+        body = self.body
+        body.workload = "mpi"
+        body.procs_per_node = 0 if self.size.gpus_per_node == per_node else per_node
+        text = re.sub(r"^\s*#.*", "", self.text.lower(), flags=re.MULTILINE)
+        for implementation, pattern in _IMPLEMENTATIONS.items():
+            if re.search(pattern, text):
+                body.values["mpi"] = {"implementation": implementation}
+                break

@@ -1,0 +1,201 @@
+"""Variables that a script reads and does not set: who sets them in a pod, or that nobody does."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks import names
+from allranks.convert import scanner
+from allranks.convert.slurm import amounts, shell_text, words
+from allranks.convert.slurm.ranks import Ranks
+from allranks.convert.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_RESERVED = frozenset(names.RESERVED_ENV)
+_WITHOUT = "the script goes on without it; write it into env to give it"
+# What ends the script where a variable is not set, if only to be printed.
+_NOUNSET = re.compile(r"^\s*set\s+(?:-[a-zA-Z]*u|[^\n;]*-o\s+nounset)", re.MULTILINE)
+# Lines that print, and do nothing else.
+PRINTING = re.compile(r"^\s*(?:echo|printf)\b[^|>;&`\n]*$", re.MULTILINE)
+# A test that ends the script where a variable is not set.
+_REQUIRED = re.compile(r"-z\s+\"?\$\{\w+:?-\}\"?[^\n]*(?:\n(?!\s*(?:fi|el)\b)[^\n]*){0,6}?\bexit\b")
+# Beginnings of the names of variables that somebody sets in the pod.
+_TOLD = ("PET_", "OMPI_", "PMI", "ALLRANKS_", "BASH_", "CONDA_")
+_OF_ARRAY = "SLURM_ARRAY_"
+_SHELLS = shell_text.SHELLS
+# Variables of a login, which no file of a project's sets.
+_OF_WHO_SUBMITS = frozenset({"USER", "LOGNAME", "SCRATCH", "WORK"})
+# What the variables that modules set are called.
+_OF_MODULES = re.compile(r"^EBROOT|^MKLROOT$|[A-Z0-9]_(?:HOME|ROOT|DIR|PATH|BIN|LIB\w*|INC\w*)$")
+_NO_ARRAY = (
+    "a task of an array has it, and the script asks for no array: write `#SBATCH --array=…` "
+    "into it, or the variable into env"
+)
+# Where Slurm names the GPUs that a job has on a node.
+_NUMBERS_OF_GPUS = frozenset(
+    {
+        *("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
+        *("GPU_DEVICE_ORDINAL", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS"),
+    }
+)
+# Slurm's variables whose text is that of an option.
+_OPTIONS_OF = {
+    "SLURM_JOB_ACCOUNT": "account",
+    "SLURM_JOB_QOS": "qos",
+    "SLURM_JOB_PARTITION": "partition",
+    "SLURM_GPUS_PER_TASK": "gpus-per-task",
+    "SLURM_CPUS_PER_GPU": "cpus-per-gpu",
+    "SLURM_MEM_PER_NODE": "mem",
+    "SLURM_MEM_PER_CPU": "mem-per-cpu",
+    "SLURM_MEM_PER_GPU": "mem-per-gpu",
+}
+
+
+class UnsetVariables(Ranks):
+    """A script whose variables are looked for."""
+
+    def _say_unset(self, whole: str) -> None:
+        """Name the variables that the script reads and nobody sets."""
+        self.set_names.update(re.findall(r"\$\{([A-Za-z_]\w*):?=", self.text))
+        whole = "\n".join([whole, *self._inner_texts()])
+        code = PRINTING.sub("", whole)
+        self.set_names.update(re.findall(r"(?:^|[\s;&|(])([A-Za-z_]\w*)\+?=", code, re.MULTILINE))
+        self.set_names.update(re.findall(r"\bfor\s+([A-Za-z_]\w*)", whole))
+        line = self._line_of_words() if words.wants_words(whole) and not self.args else 0
+        if line:
+            self.say(
+                line,
+                "$1 …",
+                Outcome.NOT_CARRIED,
+                "",
+                f"no words were given behind the script's name: `{names.CLI} sbatch SCRIPT "
+                "WORD...`",
+            )
+        self.set_names -= self._passed_on()
+        optional = words.optional(_REQUIRED.sub("", whole))
+        read_by_more = {name for name, _ in words.variables(code)}
+        for name, has_default in words.variables(whole):
+            is_known = name in self.set_names or name in words.ALWAYS or name in self.body.env
+            if has_default or is_known or self._is_told(name):
+                continue
+            line = self._line_with(re.compile(rf"\$\{{?{name}\b").search)
+            if line and name == "TMPDIR":
+                self.body.env[name] = "/tmp"  # noqa: S108 - the pod's own
+                self.say(line, f"${name}", Outcome.CHANGED, f"env.{name}", "the pod's own /tmp")
+            elif line:
+                is_read = name in read_by_more or _NOUNSET.search(code) is not None
+                reason = "" if is_read else "it is only printed"
+                reason = _WITHOUT if name in optional else reason
+                self._say_variable(name, line, reason)
+
+    def _inner_texts(self) -> list[str]:
+        """The texts of ``bash -c "…"`` in a script that is run as it is, as that shell has them."""
+        made = []
+        for statement in self.statements if self.body.script else []:
+            for command in statement.commands:
+                texts = [token.text for token in command.words]
+                at = next((n for n, text in enumerate(texts) if words.base(text) in _SHELLS), None)
+                inner = None if at is None else shell_text.shell_text(texts[at:])
+                made += [] if inner is None else [inner]
+        return made
+
+    def _passed_on(self) -> set[str]:
+        """The variables that the script sets to themselves alone: ``export KEY=$KEY``."""
+        values: dict[str, set[str]] = {}
+        for statement in self.statements:
+            for command in statement.commands:
+                for name, value in shell_text.assigned_by(command):
+                    values.setdefault(name, set()).add(shell_text.variable_alone(value.strip('"')))
+        return {name for name, texts in values.items() if texts == {name}}
+
+    def _line_of_words(self) -> int:
+        """The first line that reads the words behind the script's name, as functions do not."""
+        rows = [*self.lines]
+        for statement in self.statements:
+            if statement.function:
+                rows[statement.line - 1 : statement.last_line] = [""] * (
+                    statement.last_line - statement.line + 1
+                )
+        if not words.wants_words("\n".join(rows)):
+            return 0
+        return next((n for n, row in enumerate(rows, 1) if words.wants_words(row)), 1)
+
+    def _is_told(self, name: str) -> bool:
+        """Whether the launcher, an MPI, or an array sets a variable where Slurm would."""
+        if name.startswith(_OF_ARRAY):
+            return any(setting.name == "array" for setting in self.job_settings)
+        return name in _RESERVED or name in words.OF_COMPAT or name.startswith(_TOLD)
+
+    def _say_variable(self, name: str, line: int, harmless: str) -> None:
+        """Say of a variable that nobody sets what becomes of it.
+
+        Args:
+            name: its name.
+            line: the first line that reads it.
+            harmless: why the script does the same without it; "" where it does not.
+        """
+        to = f"env.{name}"
+        value = self._slurm_value(name)
+        if value and not (harmless and name in _NUMBERS_OF_GPUS):
+            self.body.env[name] = value
+            why = "it follows from what the script asks for"
+            self.say(line, f"${name}", Outcome.CHANGED, to, why)
+        elif harmless:
+            self.say(line, f"${name}", Outcome.CHANGED, to, harmless)
+        elif name.startswith(_OF_ARRAY):
+            self.say(line, f"${name}", Outcome.NOT_CARRIED, to, _NO_ARRAY)
+        elif name.startswith("SLURM_"):
+            why = "`compat: slurm` does not set it: write it into env"
+            self.say(line, f"${name}", Outcome.NOT_CARRIED, to, why)
+        else:
+            why = (
+                "the script does not set it, and a pod has not the environment of who submits: "
+                "write it into env"
+            )
+            origin = "" if name in _OF_WHO_SUBMITS else self._origin_before(line, name)
+            if origin:
+                why = (
+                    f"{origin} may set it, which is not read here: write it into env where that "
+                    "does not set it in a pod"
+                )
+            self.say(line, f"${name}", Outcome.NOT_CARRIED, to, why)
+
+    def _origin_before(self, line: int, name: str) -> str:
+        """What the script reads before a line, and may set a variable; "" for nothing."""
+        is_of_module = _OF_MODULES.search(name) is not None
+        origins = []
+        for statement in self.statements:
+            for command in statement.commands:
+                texts = [scanner.unquote(token.text) for token in command.words[:2]]
+                if command.line >= line or len(texts) < 2:  # noqa: PLR2004 - source and the file
+                    continue
+                if texts[0] in ("source", ".") and not words.ACTIVATES.search(texts[1]):
+                    origins.append(f"the file {shell_text.short(texts[1])} (line {command.line})")
+                elif is_of_module and texts[0] in ("module", "ml") and texts[1] != "purge":
+                    origins.append(f"a module (line {command.line})")
+        return origins[-1] if origins else ""
+
+    def _slurm_value(self, name: str) -> str:
+        """What Slurm sets a variable to, by the job's options; "" where they do not say it."""
+        size, nodes = self.size, self.body.nodes or 1
+        if name in _NUMBERS_OF_GPUS:
+            return ",".join(map(str, range(size.gpus_per_node or size.gpus or 0)))
+        if name == "SLURM_GPUS":
+            gpus = size.gpus or (size.gpus_per_node or 0) * nodes
+            return str(gpus) if gpus else ""
+        option = _OPTIONS_OF.get(name, "")
+        text = next(
+            (setting.value for setting in reversed(self.job_settings) if setting.name == option), ""
+        )
+        if not name.startswith("SLURM_MEM_"):
+            return text
+        amount = amounts.mebibytes(text)
+        return "" if amount is None else str(round(amount))
+
+    def _line_with(self, matches: Callable[[str], object]) -> int:
+        """The first line that is no comment and of which something is true; 0 for none."""
+        rows = enumerate(self.lines, 1)
+        return next((n for n, row in rows if not row.startswith("#") and matches(row)), 0)
