@@ -12,7 +12,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import affinities
+from allranks.convert import affinities, downward
 from allranks.convert.verdicts import Conversion, FieldPath, Fields, Named, Outcome, dotted
 from allranks.errors import InputError, Problem
 from allranks.schema.validate import find_problems as schema_problems
@@ -43,6 +43,7 @@ def conversion(fields: Fields, *, queue: str = "", chart: str = "", name: str = 
     """
     name = nearest_name(name, names.HELM_RELEASE_NAME_MAX) if name else _name(fields)
     affinities.take_out(fields)
+    downward.take_out(fields)
     _share_devices(fields)
     settle(fields, chart or str(fields.values.get("workload") or ""), name)
     fields.values = _without_empty(fields.values)

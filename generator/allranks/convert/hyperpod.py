@@ -2,7 +2,8 @@
 
 It is a PyTorchJob whose replicas are a list. Its fields are those of HyperPodPytorchJob in
 https://github.com/aws/sagemaker-hyperpod-cli,
-src/sagemaker/hyperpod/training/config/hyperpod_pytorch_job_unified_config.py.
+src/sagemaker/hyperpod/training/config/hyperpod_pytorch_job_unified_config.py, and those of elastic
+training in SageMaker's documentation (sagemaker-eks-elastic-training).
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ _LOG = f"{_R}.logMonitoringConfiguration"
 _WAITS = ("expectedRecurringFrequencyInSeconds", "expectedStartCutOffInSeconds")
 _PROGRESS = "any line of output and any collective is progress, and no pattern is looked for"
 _FULL = "a pod that fails is replaced, and the ranks of all start anew"
+_ONE_SIZE = (
+    "a run keeps its number of nodes: set torchrun.elastic where the program goes on at another size"
+)
 FIELDS: tuple[Rule, ...] = (
     *METADATA,
     carried("spec.nprocPerNode", "procsPerNode"),
@@ -45,6 +49,8 @@ FIELDS: tuple[Rule, ...] = (
         changed(f"{_LOG}[].{key}", "runPolicy.stallSeconds", _PROGRESS)
         for key in ("name", "logPattern", *_WAITS)
     ),
+    lost("spec.elasticPolicy.**", _ONE_SIZE),
+    lost(f"{_S}.maxReplicas", _ONE_SIZE),
     lost(f"{_LOG}[].**", "nothing looks for numbers in the log"),
     lost(f"{_R}.faultDeadlineSeconds", "runPolicy.activeDeadlineSeconds is the only deadline"),
     lost(f"{_R}.startupDeadlineSeconds", "runPolicy.activeDeadlineSeconds is the only deadline"),

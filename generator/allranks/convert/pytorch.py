@@ -220,6 +220,9 @@ def _size(fields: Fields, roles: list[str], pod: Pod, program: commands.Program)
     if program.is_nested and most and least and least < most:
         for key in ("minReplicas", "maxReplicas"):
             fields.leave(("spec", "elasticPolicy", key), _NESTED)
+    elif most and least and _has_one_size(program, pod):
+        for key in ("minReplicas", "maxReplicas"):
+            fields.change(("spec", "elasticPolicy", key), "the command's --nnodes wins", "nodes")
     elif most and least and least < most:
         fields.carry(
             ("spec", "elasticPolicy", "minReplicas"), ("torchrun", "elastic", "minNodes"), least
@@ -228,6 +231,12 @@ def _size(fields: Fields, roles: list[str], pod: Pod, program: commands.Program)
             ("spec", "elasticPolicy", "maxReplicas"), ("torchrun", "elastic", "maxNodes"), most
         )
         nodes = min(max(nodes, least), most)
+        nnodes = program.options.get("nnodes", "")
+        if nnodes and ":" not in nnodes and not commands.mentions((nnodes,), ("PET_NNODES",)):
+            fields.note(
+                f"how many --nnodes {nnodes} is, is not known here: the run has from {least} to "
+                f"{most} nodes, as its elasticPolicy says; leave torchrun.elastic out for a number"
+            )
     else:
         for key in ("minReplicas", "maxReplicas"):
             fields.change(
@@ -240,6 +249,12 @@ def _size(fields: Fields, roles: list[str], pod: Pod, program: commands.Program)
         fields.say((*_path(role), "replicas"), outcome, "nodes", why)
     if pod.gpus:
         fields.put(("gpusPerNode",), pod.gpus, (*pod.container, "resources"))
+
+
+def _has_one_size(program: commands.Program, pod: Pod) -> bool:
+    """Whether a command's own --nnodes is a number: torchrun then keeps to it."""
+    nnodes = program.options.get("nnodes", "")
+    return commands.number(nnodes, pod.variables) is not None
 
 
 def _alone(fields: Fields, pod: Pod, program: commands.Program) -> None:

@@ -152,15 +152,51 @@ spec:
               - bash
               - -c
               - |
-                for i in $(seq 0 1); do echo ${JOB}-${i}.mesh slots=4 >> /tmp/hosts; done
-                mpirun --hostfile /tmp/hosts all_gather_perf
+                for i in $(seq 0 1); do getent hosts ${JOB}-${i}.mesh; done
+                torchrun train.py
 """
 
 
-def test_hosts_that_a_launcher_names_by_its_job() -> None:
+def test_hosts_that_a_script_names_by_its_job() -> None:
     """A script that makes its pods' names of its Job's finds none of them, and that is said."""
     conversion = text_as_jobs(MESH).conversions[0]
-    assert ("mpi", {f"{POD}.containers[0].command[2]"}) == (
-        conversion.values["workload"],
-        lost(conversion),
-    )
+    assert f"{POD}.containers[0].command[2]" in lost(conversion)
+
+
+def test_a_pod_whose_mpirun_is_alone() -> None:
+    """It starts its ranks in its own pod, with no way to another; with a list of hosts it is half
+    of a job, and refused.
+    """
+    local = MESH.replace("torchrun train.py", "mpirun -np 4 all_gather_perf")
+    values = text_as_jobs(local).conversions[0].values
+    assert ("sweep", 0) == (values["workload"], values["sweep"]["parameters"]["index"]["range"]["max"])
+    hosts = local.replace("-np 4", "-np 4 --hostfile /etc/hosts.mpi")
+    assert "none of its pods are those" in refusal(hosts).message
+    variable = "- {name: OMPI_MCA_orte_default_hostfile, value: /mpi/hosts}\n              - name: JOB"
+    assert "none of its pods are those" in refusal(local.replace("- name: JOB", variable)).message
+
+
+NAMED = """
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: flux}
+spec:
+  network: {subdomain: m}
+  replicatedJobs:
+  - name: worker
+    template:
+      spec:
+        parallelism: 4
+        completions: 4
+        template:
+          spec:
+            containers:
+            - {name: main, image: x, command: [bash, -c, "start --brokers flux-worker-0-[0-3]"]}
+"""
+
+
+def test_pods_that_reach_each_other_are_no_trials() -> None:
+    """Where nothing starts ranks, and the program names the other pods, trials would not meet."""
+    assert "they are no trials" in refusal(NAMED).message
+    plain = NAMED.replace("flux-worker-0-[0-3]", "other")
+    assert "sweep" == text_as_jobs(plain).conversions[0].values["workload"]

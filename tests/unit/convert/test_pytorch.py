@@ -138,6 +138,46 @@ def test_an_elastic_job_is_a_range() -> None:
     assert "elastic" not in fixed.values["torchrun"]
 
 
+@pytest.mark.parametrize(
+    ("nnodes", "is_elastic"), [("2", False), ("$NODES", False), ("1:4", True), ("$PET_NNODES", True)]
+)
+def test_a_number_of_nodes_in_the_command_wins(nnodes: str, *, is_elastic: bool) -> None:
+    """torchrun's own --nnodes wins over what elasticPolicy tells the pods: a number is no range."""
+    container = {
+        "command": ["torchrun", f"--nnodes={nnodes}", "t.py"],
+        "env": [{"name": "NODES", "value": "2"}],
+    }
+    policy = {"elasticPolicy": {"minReplicas": 1, "maxReplicas": 4}}
+    conversion = convert(container, policy)
+    assert is_elastic is ("elastic" in conversion.values["torchrun"])
+    assert (2, {}) == (conversion.values["nodes"], lost(conversion))
+
+
+def test_a_range_of_nodes_is_said_where_the_command_s_number_is_not_known() -> None:
+    """A variable that nobody sets here may be a number, which torchrun would keep to."""
+    container = {"command": ["torchrun", "--nnodes=$NODES", "t.py"]}
+    conversion = convert(container, {"elasticPolicy": {"minReplicas": 1, "maxReplicas": 4}})
+    assert any("leave torchrun.elastic out for a number" in note for note in conversion.notes)
+
+
+def test_labels_of_the_old_controller_are_read_in_vain() -> None:
+    """A variable made of one is not there here, in the program's container and in any other."""
+    path = "metadata.labels['training.kubeflow.org/replica-index']"
+    old = {"name": "INDEX", "valueFrom": {"fieldRef": {"fieldPath": path}}}
+    own = {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    source = job({"command": ["a"], "env": [old, own]})
+    spec = source["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]
+    spec["containers"].append({"name": "side", "image": "y:1", "env": [own, old]})
+    conversion = pytorch.convert(source, Context())
+    assert ["POD"] == list(conversion.values["env"])
+    side = conversion.values["podTemplate"]["spec"]["containers"][0]
+    assert [own] == side["env"]
+    above = "spec.pytorchReplicaSpecs.Worker.template.spec.containers"
+    assert {f"{above}[0].env[0]", f"{above}[1].env[1]"} == {
+        path.partition(".name")[0].partition(".valueFrom")[0] for path in lost(conversion)
+    }
+
+
 POLICIES = [
     ("Never", {"backoffLimit": 0}),
     ("OnFailure", {}),
@@ -207,6 +247,12 @@ def test_entry_points_that_are_known(image: str, args: list[str], command: list[
     conversion = convert({"image": image, "args": args})
     assert command == conversion.values["command"]
     assert [True] == ["entry point" in note for note in conversion.notes if image in note]
+
+
+def test_a_script_among_args_is_an_entry_point_s_to_start() -> None:
+    """Nobody can say whether python or torchrun starts it: an image's own program is no .py."""
+    with pytest.raises(InputError, match="there is no command"):
+        convert({"args": ["/app/train.py", "--epochs=1"]})
 
 
 @pytest.mark.parametrize(
