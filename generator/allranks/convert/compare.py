@@ -8,7 +8,7 @@ find each other is not compared, because that is what differs by design.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
@@ -19,7 +19,7 @@ from allranks.k8s import quantity
 from allranks.k8s.fields import count, items, mapping, text, texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from allranks.convert import original
     from allranks.k8s.manifest import Manifest
@@ -80,7 +80,17 @@ def differences(originals: Sequence[original.Pod], objects: Iterable[Manifest]) 
         originals: the pods that the old controller makes.
         objects: the rendered manifests of the release.
     """
-    ours = _by_role(objects)
+    objects = list(objects)
+    made = {
+        text(item, "metadata", "name") for item in objects if item.get("kind") == _CLAIM
+    }
+    ours = {
+        role: (number, _with_own_claims(spec, made), world)
+        for role, (number, spec, world) in _by_role(objects).items()
+    }
+    originals = [
+        replace(pod, spec=_with_own_claims(pod.spec, pod.claims)) for pod in originals
+    ]
     theirs: dict[str, list[original.Pod]] = {}
     # Where all pods of the release are alike, so are these, whatever they were called.
     is_single = set(ours) <= _ALIKE or len({pod.role for pod in originals}) == 1
@@ -102,6 +112,22 @@ def differences(originals: Sequence[original.Pod], objects: Iterable[Manifest]) 
                 compared.add(key)
                 result += _of_specs(role, pod, spec)
     return list(dict.fromkeys(result))
+
+
+_CLAIM = "PersistentVolumeClaim"
+
+
+def _with_own_claims(spec: Mapping[str, Any], made: Collection[str]) -> Mapping[str, Any]:
+    """A PodSpec in which the claims that come with the job have no names of their own."""
+    if not made:
+        return spec
+    volumes = [
+        {**volume, "persistentVolumeClaim": {"claimName": "of the job"}}
+        if text(volume, "persistentVolumeClaim", "claimName") in made
+        else volume
+        for volume in items(spec, "volumes")
+    ]
+    return {**spec, "volumes": volumes}
 
 
 def _ranks(role: str, pod: original.Pod, world: int) -> Iterator[Difference]:

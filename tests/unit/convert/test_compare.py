@@ -47,6 +47,22 @@ def test_a_shell_that_reads_its_profile_is_another() -> None:
     assert [0, 1] == list(map(len, differing))
 
 
+def test_a_claim_that_both_make_is_the_same() -> None:
+    """A volume whose claim comes with the job is one, however either calls the claim."""
+
+    def volumes(claim: str) -> list[dict[str, Any]]:
+        return [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]
+
+    container = {"command": ["a"], "volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+    spec = {**_original(container).spec, "volumes": volumes("v-train")}
+    theirs = original.Pod("job-0", "node", 0, spec, "main", claims=("v-train",))
+    ours = _release({"args": ["a"], "volumeMounts": container["volumeMounts"]})
+    ours["spec"]["template"]["spec"]["volumes"] = volumes("job-checkpoints")
+    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "job-checkpoints"}}
+    assert [] == compare.differences([theirs], [claim, ours])
+    assert ["mount /v"] == [item.what for item in compare.differences([theirs], [ours])]
+
+
 def test_an_amount_of_nothing_is_none() -> None:
     """`cpu:` without a value is no limit, as to Kubernetes."""
     amounts = {"limits": {"cpu": None, "memory": "1Gi"}}

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 from allranks.convert import finish
-from tests.converted import lost, refusal, sample, text_as_jobs
+from allranks.convert.original import sets
+from tests.converted import documents, lost, refusal, sample, text_as_jobs
 
 ANNOTATION = "metadata.annotations.alpha.jobset.sigs.k8s.io/exclusive-topology"
 POD = "spec.replicatedJobs[0].template.spec.template.spec"
@@ -39,6 +40,55 @@ def test_a_claim_of_the_set_is_a_volume_of_the_run() -> None:
     values = sample("jobset.yaml", "pretrain").values
     assert {"checkpoints": volume} == values["storage"]
     assert "spec" not in values["podTemplate"]
+
+
+CLAIMS = """
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: train}
+spec:
+  volumeClaimPolicies:
+  - templates:
+    - metadata: {name: ckpt, labels: {team: a}}
+      spec: {accessModes: [ReadWriteMany], resources: {requests: {storage: 10Gi}}}
+    - metadata: {name: cache}
+      spec: {accessModes: [ReadWriteMany], resources: {requests: {storage: 1Gi}}}
+  replicatedJobs:
+  - name: workers
+    template:
+      spec:
+        template:
+          spec:
+            initContainers:
+            - {name: fetch, image: x, volumeMounts: [{name: cache, mountPath: /cache}]}
+            containers:
+            - name: main
+              image: x
+              command: [torchrun, train.py]
+              volumeMounts: [{name: ckpt, mountPath: /ckpt}, {name: cache, mountPath: /cache}]
+"""
+
+
+def test_what_a_claim_of_the_set_has_besides_its_size() -> None:
+    """A claim goes with the JobSet where nothing else is asked; its labels have no place here, and
+    a volume of the run is the program's container's alone.
+    """
+    conversion = text_as_jobs(CLAIMS).conversions[0]
+    assert {"checkpoints": False} == {
+        name: volume["keep"] for name, volume in conversion.values["storage"].items()
+    }
+    reasons = {verdict.path: verdict.why for verdict in conversion.lost}
+    templates = "spec.volumeClaimPolicies[0].templates"
+    assert "labels" in reasons[f"{templates}[0].metadata.labels.team"]
+    size = reasons[f"{templates}[1].spec.resources.requests.storage"]
+    assert "a container besides the one that trains mounts it" in size
+
+
+def test_the_claims_of_a_set_are_volumes_of_its_pods() -> None:
+    """JobSet gives each pod that mounts a claim the volume of it, and the comparison knows."""
+    pods = sets.pods_of_jobset(dict(documents(CLAIMS)[0].data))
+    claims = [volume["persistentVolumeClaim"]["claimName"] for volume in pods[0].spec["volumes"]]
+    assert ["ckpt-train", "cache-train"] == claims
 
 
 def test_names_of_pods_are_the_address_of_rank_0() -> None:
