@@ -81,16 +81,12 @@ def differences(originals: Sequence[original.Pod], objects: Iterable[Manifest]) 
         objects: the rendered manifests of the release.
     """
     objects = list(objects)
-    made = {
-        text(item, "metadata", "name") for item in objects if item.get("kind") == _CLAIM
-    }
+    made = {text(item, "metadata", "name") for item in objects if item.get("kind") == _CLAIM}
     ours = {
         role: (number, _with_own_claims(spec, made), world)
         for role, (number, spec, world) in _by_role(objects).items()
     }
-    originals = [
-        replace(pod, spec=_with_own_claims(pod.spec, pod.claims)) for pod in originals
-    ]
+    originals = [replace(pod, spec=_with_own_claims(pod.spec, pod.claims)) for pod in originals]
     theirs: dict[str, list[original.Pod]] = {}
     # Where all pods of the release are alike, so are these, whatever they were called.
     is_single = set(ours) <= _ALIKE or len({pod.role for pod in originals}) == 1

@@ -29,9 +29,7 @@ _LOG = f"{_R}.logMonitoringConfiguration"
 _WAITS = ("expectedRecurringFrequencyInSeconds", "expectedStartCutOffInSeconds")
 _PROGRESS = "any line of output and any collective is progress, and no pattern is looked for"
 _FULL = "a pod that fails is replaced, and the ranks of all start anew"
-_ONE_SIZE = (
-    "a run keeps its number of nodes: set torchrun.elastic where the program goes on at another size"
-)
+_ONE_SIZE = "a run keeps its size: set torchrun.elastic where the program goes on at another one"
 FIELDS: tuple[Rule, ...] = (
     *METADATA,
     carried("spec.nprocPerNode", "procsPerNode"),

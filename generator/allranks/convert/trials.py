@@ -188,9 +188,9 @@ def as_job(values: Mapping[str, Any]) -> dict[str, Any]:
     rest = {key: value for key, value in values.items() if key not in ("workload", SWEEP)}
     if own.get("workload"):
         job = overlay(rest, k8s.mapping(own, "values"))
-        return without_search({**job, "workload": own["workload"]})
+        return dict(without_search({**job, "workload": own["workload"]}))
     single = {"parameters": {"index": {"range": {"min": 0, "max": 0}, "env": "COMPLETION_INDEX"}}}
-    return without_search({**rest, "workload": SWEEP, SWEEP: single})
+    return dict(without_search({**rest, "workload": SWEEP, SWEEP: single}))
 
 
 def replaced(node: Any, change: Callable[[str], str]) -> Any:

@@ -192,7 +192,7 @@ spec:
 
 
 def test_the_job_of_a_chart_is_compared(cli: Any) -> None:
-    """A folder that is a chart is rendered for --check as for a conversion, with the same values."""
+    """A folder that is a chart is rendered for --check as it is for a conversion."""
     templates = cli.cwd / "chart" / "templates"
     templates.mkdir(parents=True)
     (templates.parent / "Chart.yaml").write_text("{apiVersion: v2, name: job, version: 0.1.0}\n")

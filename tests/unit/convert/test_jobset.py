@@ -70,9 +70,7 @@ spec:
 
 
 def test_what_a_claim_of_the_set_has_besides_its_size() -> None:
-    """A claim goes with the JobSet where nothing else is asked; its labels have no place here, and
-    a volume of the run is the program's container's alone.
-    """
+    """It goes with the JobSet; its labels have no place, and an init container no volume of it."""
     conversion = text_as_jobs(CLAIMS).conversions[0]
     assert {"checkpoints": False} == {
         name: volume["keep"] for name, volume in conversion.values["storage"].items()
@@ -214,16 +212,15 @@ def test_hosts_that_a_script_names_by_its_job() -> None:
 
 
 def test_a_pod_whose_mpirun_is_alone() -> None:
-    """It starts its ranks in its own pod, with no way to another; with a list of hosts it is half
-    of a job, and refused.
-    """
+    """It starts its ranks in its own pod; with a list of hosts it is half of a job, and refused."""
     local = MESH.replace("torchrun train.py", "mpirun -np 4 all_gather_perf")
     values = text_as_jobs(local).conversions[0].values
-    assert ("sweep", 0) == (values["workload"], values["sweep"]["parameters"]["index"]["range"]["max"])
+    trials = values["sweep"]["parameters"]["index"]["range"]
+    assert ("sweep", {"min": 0, "max": 0}) == (values["workload"], trials)
     hosts = local.replace("-np 4", "-np 4 --hostfile /etc/hosts.mpi")
     assert "none of its pods are those" in refusal(hosts).message
-    variable = "- {name: OMPI_MCA_orte_default_hostfile, value: /mpi/hosts}\n              - name: JOB"
-    assert "none of its pods are those" in refusal(local.replace("- name: JOB", variable)).message
+    variable = local.replace("name: JOB", "name: OMPI_MCA_orte_default_hostfile")
+    assert "none of its pods are those" in refusal(variable).message
 
 
 NAMED = """

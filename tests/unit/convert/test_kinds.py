@@ -581,12 +581,10 @@ def test_a_size_that_hyperpod_changes_is_lost() -> None:
     """Elastic training of HyperPod has fields of its own, and a run keeps its number of nodes."""
     policy = "elasticPolicy: {minReplicas: 1, maxReplicas: 8, replicaIncrementStep: 1}"
     text = HYPERPOD.replace("runPolicy: {", f"{policy}\n  runPolicy: {{", 1)
-    conversion = converted.text_as_jobs(text.replace("replicas: 4", "maxReplicas: 8"))
-    reasons = {
-        verdict.path.removeprefix("spec."): verdict.why for verdict in conversion.conversions[0].lost
-    }
-    assert {"set torchrun.elastic" in why for why in reasons.values()} == {True}
-    assert {"replicaSpecs[0].maxReplicas", "elasticPolicy.minReplicas"} <= set(reasons)
+    result = converted.text_as_jobs(text.replace("replicas: 4", "maxReplicas: 8"))
+    reasons = {verdict.path: verdict.why for verdict in result.conversions[0].lost}
+    assert {True} == {"set torchrun.elastic" in why for why in reasons.values()}
+    assert {"spec.replicaSpecs[0].maxReplicas", "spec.elasticPolicy.minReplicas"} <= set(reasons)
 
 
 def test_a_log_that_stands_still_is_a_run_that_does() -> None:

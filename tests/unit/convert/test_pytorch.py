@@ -139,10 +139,11 @@ def test_an_elastic_job_is_a_range() -> None:
 
 
 @pytest.mark.parametrize(
-    ("nnodes", "is_elastic"), [("2", False), ("$NODES", False), ("1:4", True), ("$PET_NNODES", True)]
+    ("nnodes", "is_elastic"),
+    [("2", False), ("$NODES", False), ("1:4", True), ("$PET_NNODES", True)],
 )
 def test_a_number_of_nodes_in_the_command_wins(nnodes: str, *, is_elastic: bool) -> None:
-    """torchrun's own --nnodes wins over what elasticPolicy tells the pods: a number is no range."""
+    """The command's own --nnodes wins over elasticPolicy: a number is no range."""
     container = {
         "command": ["torchrun", f"--nnodes={nnodes}", "t.py"],
         "env": [{"name": "NODES", "value": "2"}],
@@ -176,6 +177,29 @@ def test_labels_of_the_old_controller_are_read_in_vain() -> None:
     assert {f"{above}[0].env[0]", f"{above}[1].env[1]"} == {
         path.partition(".name")[0].partition(".valueFrom")[0] for path in lost(conversion)
     }
+
+
+def test_labels_of_nodes_that_are_not_filled_in_are_left_out() -> None:
+    """No API server takes such a value, in an affinity as little as in a node selector."""
+    source = job({"command": ["a"]})
+    spec = source["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]
+    conditions = [
+        {"key": "pool", "operator": "In", "values": ["${POOL}"]},
+        {"key": "gpu", "operator": "Exists"},
+    ]
+    required = {"nodeSelectorTerms": [{"matchExpressions": conditions}]}
+    name = "requiredDuringSchedulingIgnoredDuringExecution"
+    spec["affinity"] = {"nodeAffinity": {name: required}}
+    spec["nodeSelector"] = {"pool": "${POOL}"}
+    conversion = pytorch.convert(source, Context())
+    assert {
+        "nodeAffinity": {name: {"nodeSelectorTerms": [{"matchExpressions": conditions[1:]}]}}
+    } == (conversion.values["scheduling"]["affinity"])
+    above = f"affinity.nodeAffinity.{name}.nodeSelectorTerms[0].matchExpressions[0]"
+    assert {
+        "nodeSelector.pool",
+        *(f"{above}.{key}" for key in ("key", "operator", "values[0]")),
+    } == {path.partition("template.spec.")[2] for path in lost(conversion)}
 
 
 POLICIES = [

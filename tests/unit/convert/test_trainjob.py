@@ -130,9 +130,7 @@ spec: {runtimeRef: {name: r, kind: TrainingRuntime}, trainer: {command: [torchru
 
 @pytest.mark.parametrize("name", ["workers", "node"])
 def test_a_runtime_none_of_whose_jobs_is_said_to_train(name: str) -> None:
-    """Trainer lays spec.trainer over no job without the label, whatever it is called: its command
-    would never run there, so that the runtime is refused, with what is missing.
-    """
+    """Trainer lays nothing over a job without the label, whatever it is called: it is refused."""
     text = NO_STEP.replace("NAME", name)
     problem = refusal(text)
     assert "so Trainer lays nothing of spec.trainer over its pods" in problem.message

@@ -43,7 +43,7 @@ RUNTIME = {
                                         "containers": [{"name": "node", "image": "y"}],
                                     }
                                 }
-                            }
+                            },
                         },
                     }
                 ]
