@@ -11,13 +11,12 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import claims, commands, jobs, mpi_hosts, pods, roles, trials
+from allranks.convert import claims, jobs, mpi_hosts, pods, roles, trials
 from allranks.convert.commands import Runner
 from allranks.convert.podsets import MPI, MXNET, PYTORCH, TENSORFLOW, PodSet, Shape
 from allranks.convert.rewrite import Rewrite
 from allranks.convert.verdicts import Outcome, dotted
 from allranks.errors import InputError
-from allranks.humanize import plural
 from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
@@ -181,16 +180,7 @@ def _check_ranks(fields: Fields, context: Context, shape: Shape) -> None:
         if program.runner is not Runner.TORCHRUN or is_said:
             continue
         here: FieldPath = (*podset.path, "spec", "containers", podset.index)
-        nnodes = program.options.get("nnodes", "1")
-        count = commands.number(nnodes.rpartition(":")[2], podset.env)
-        if count is not None and count != total:
-            alone = "by itself" if count == 1 else f"with {count - 1} others"
-            for key in ("command", "args"):
-                fields.leave(
-                    (*here, key),
-                    f"its torchrun has --nnodes {nnodes}: each of {plural(total, 'pod')} trained "
-                    f"{alone}; here all of them train together",
-                )
+        jobs.check_nodes(fields, here, program.options, podset.env, (total, "1"))
 
 
 def _array(

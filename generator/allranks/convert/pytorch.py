@@ -89,6 +89,10 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     _same(fields, {name: other for name, other in templates.items() if name != role}, pod)
     _size(fields, roles, pod, program)
     _alone(fields, pod, program)
+    if program.runner is commands.Runner.TORCHRUN and not program.is_alone:
+        jobs.check_nodes(
+            fields, pod.container, program.options, pod.variables, (fields.values["nodes"], "")
+        )
     jobs.processes(fields, pod, program, _processes(fields, pod, program), ("spec", "nprocPerNode"))
     kubeflow.run_policy(fields, ("spec", "runPolicy"))
     policies: list[FieldPath] = [

@@ -573,7 +573,8 @@ def test_spares_of_hyperpod_are_spares() -> None:
     conversion = converted.text_as_jobs(spared).conversions[0]
     assert (4, 2) == (conversion.values["nodes"], conversion.values["torchrun"]["spares"])
     assert not conversion.lost
-    single = converted.text_as_jobs(spared.replace("replicas: 4", "replicas: 1")).conversions[0]
+    one = spared.replace("replicas: 4", "replicas: 1").replace("--nnodes=4", "--nnodes=1")
+    single = converted.text_as_jobs(one).conversions[0]
     assert {"spec.replicaSpecs[0].spares"} == converted.lost(single)
 
 
@@ -581,10 +582,22 @@ def test_a_size_that_hyperpod_changes_is_lost() -> None:
     """Elastic training of HyperPod has fields of its own, and a run keeps its number of nodes."""
     policy = "elasticPolicy: {minReplicas: 1, maxReplicas: 8, replicaIncrementStep: 1}"
     text = HYPERPOD.replace("runPolicy: {", f"{policy}\n  runPolicy: {{", 1)
-    result = converted.text_as_jobs(text.replace("replicas: 4", "maxReplicas: 8"))
+    result = converted.text_as_jobs(text.replace("replicas: 4", "replicas: 4\n    maxReplicas: 8"))
     reasons = {verdict.path: verdict.why for verdict in result.conversions[0].lost}
     assert {True} == {"set torchrun.elastic" in why for why in reasons.values()}
     assert {"spec.replicaSpecs[0].maxReplicas", "spec.elasticPolicy.minReplicas"} <= set(reasons)
+
+
+def test_a_script_that_may_ask_hyperpod_s_operator_is_said() -> None:
+    """A hyperpodrun among other commands asks for what is not there; of a file nobody can say."""
+    plain = HYPERPOD.partition("command: ")[2].partition("]")[0] + "]"
+    script = HYPERPOD.replace(plain, "[bash, /work/run.sh]")
+    notes = " ".join(converted.text_as_jobs(script).conversions[0].notes)
+    assert "NNODES and NPROC_PER_NODE" in notes
+    nested = HYPERPOD.replace(plain, '[bash, -c, "hyperpodrun a.py; hyperpodrun b.py"]')
+    losses = converted.text_as_jobs(nested).conversions[0].lost
+    assert {True} == {"asks HyperPod's operator" in verdict.why for verdict in losses}
+    assert losses
 
 
 def test_a_log_that_stands_still_is_a_run_that_does() -> None:

@@ -154,6 +154,25 @@ def test_a_number_of_nodes_in_the_command_wins(nnodes: str, *, is_elastic: bool)
     assert (2, {}) == (conversion.values["nodes"], lost(conversion))
 
 
+APART = [
+    ("--nnodes=1", "trained by itself"),
+    ("--standalone", "trained by itself"),
+    ("--nnodes=$NODES", "waited for 3 others"),
+    ("--nnodes=2", ""),
+    ("--nnodes=1:4", ""),
+    ("--nnodes=$WORLD_SIZE", ""),
+]
+
+
+@pytest.mark.parametrize(("flag", "how"), APART)
+def test_a_torchrun_of_other_nodes_than_pods_is_said(flag: str, how: str) -> None:
+    """Pods whose torchrun knows of fewer trained apart, and here all of them train together."""
+    env = [{"name": "NODES", "value": "4"}]
+    reasons = set(lost(convert({"command": ["torchrun", flag, "t.py"], "env": env})).values())
+    assert bool(how) is bool(reasons)
+    assert all(f"each of 2 pods {how}; here all" in why for why in reasons)
+
+
 def test_a_range_of_nodes_is_said_where_the_command_s_number_is_not_known() -> None:
     """A variable that nobody sets here may be a number, which torchrun would keep to."""
     container = {"command": ["torchrun", "--nnodes=$NODES", "t.py"]}
