@@ -28,11 +28,13 @@ __all__ = [
     "arriving",
     "as_shell",
     "expanded",
+    "going_on",
     "has_reference",
     "mentions",
     "number",
     "read",
     "starters",
+    "stops",
 ]
 
 
@@ -349,7 +351,7 @@ def _with_setup(
     whole: tuple[str, ...],
 ) -> Program:
     """A program with the shell that stood before it in its script."""
-    goes_on = not _stops(whole, commands)
+    goes_on = not stops(whole, commands)
     before, commands = _without_set(before, commands)
     setup = before.strip().rstrip(";&").strip()
     if not setup or not commands:
@@ -388,7 +390,7 @@ def _with_setup(
     if goes_on and is_bash:  # a shell of its own, whose last command says whether it failed
         setup += "" if is_chained else f"\ntrue  {_GOES_ON}"
     elif goes_on:
-        setup = _going_on(setup, is_chained=is_chained)
+        setup = going_on(setup, is_chained=is_chained)
     names = [
         assignment.text.partition("=")[0].removesuffix("+")
         for command in commands
@@ -404,8 +406,13 @@ def _with_setup(
     return replace(result, setup=f"{shebang}{setup}\n", changes=(*result.changes, why))
 
 
-def _stops(words: Sequence[str], commands: Sequence[shell.Command]) -> bool:
-    """Whether a script ends with the first command that fails: by `bash -e`, or `set -e`."""
+def stops(words: Sequence[str], commands: Sequence[shell.Command]) -> bool:
+    """Whether a script ends with the first command that fails: by `bash -e`, or `set -e`.
+
+    Args:
+        words: the shell, its flags, and the script.
+        commands: those of the script.
+    """
     place = next((at for at, word in enumerate(words) if re.fullmatch(r"-[a-z]*c", word)), 0)
     flags = [word for word in words[1 : place + 1] if word.startswith("-")]
     flags += [
@@ -417,7 +424,7 @@ def _stops(words: Sequence[str], commands: Sequence[shell.Command]) -> bool:
     return any(re.fullmatch(r"-[a-z]*e[a-z]*|errexit", flag) for flag in (*flags, *words[1:place]))
 
 
-def _going_on(setup: str, *, is_chained: bool) -> str:
+def going_on(setup: str, *, is_chained: bool) -> str:
     """Shell that goes on where a command fails, as its script did, up to what is chained by &&.
 
     Args:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from allranks.convert import registry
+from allranks.convert import commands, registry
 from allranks.convert.original import dlrover
 from allranks.convert.registry import Context, Document
 from allranks.convert.verdicts import Outcome
@@ -134,19 +134,53 @@ def test_the_oldest_gives_each_worker_a_slot() -> None:
     assert any("beside spec" in note for note in conversion.notes)
 
 
-def test_workers_that_prepare_themselves() -> None:
-    """What they do before they wait is setup, of the workers alone."""
+PREPARED = [
+    ("sh", "git clone u && cd u && sleep 9", "", "git clone u && cd u"),
+    ("bash", "source /e/activate; sshd -D", "", f"{commands.GOES_ON}. /e/activate\ntrue"),
+    ("bash", "source /e a\nsshd -D", "#!/bin/bash\n", f"{commands.GOES_ON}source /e a\ntrue"),
+    ("bash", "set -e\na\nsshd -D", "", "set -e\na"),
+]
+
+
+@pytest.mark.parametrize(("program", "script", "shebang", "text"), PREPARED)
+def test_workers_that_prepare_themselves(
+    program: str, script: str, shebang: str, text: str
+) -> None:
+    """What they do before they wait is setup, of the workers alone, as their own shell read it."""
     source = DOCUMENTS["old"].data
-    worker = {"name": "w", "image": "x", "command": ["sh", "-c", "git clone u && cd u && sleep 9"]}
+    worker = {"name": "w", "image": "x", "command": [program, "-c", script]}
     manifest = {
         **source,
         "spec": {**source["spec"], "workerTemplate": {"spec": {"containers": [worker]}}},
     }
     conversion = registry.convert_document(Document(manifest), Context())
-    assert (
-        'if [ "$K_MPI_JOB_ROLE" = worker ]; then\ngit clone u && cd u\nfi\n'
-        == conversion.values["setup"]
-    )
+    setup = f'{shebang}if [ "$K_MPI_JOB_ROLE" = worker ]; then\n{text}\nfi\n'
+    assert setup == conversion.values["setup"]
+
+
+NAMES = [
+    ("tcp://pi-worker-0.pi-worker:1", True, False),
+    ("pi-worker-1", True, False),
+    ("tcp://pi-worker-0.pi:1", False, True),
+    ("/logs/pi-worker-0", False, False),
+    ("pip-worker-0.pi", False, False),
+]
+
+
+@pytest.mark.parametrize(("word", "is_lost", "is_noted"), NAMES)
+def test_names_of_an_mpi_job_s_pods(word: str, *, is_lost: bool, is_noted: bool) -> None:
+    """A pod has its name by the job's own Service alone, in a release of that name."""
+    containers = [{"name": "c", "image": "x", "command": ["mpirun", "a", f"--at={word}"]}]
+    template = {"template": {"spec": {"containers": containers}}}
+    manifest = {
+        "apiVersion": "kubeflow.org/v2beta1",
+        "kind": "MPIJob",
+        "metadata": {"name": "pi"},
+        "spec": {"mpiReplicaSpecs": {"Launcher": template}},
+    }
+    conversion = registry.convert_document(Document(manifest), Context())
+    assert is_lost is any("is no name here" in verdict.why for verdict in conversion.lost)
+    assert is_noted is any("give the release this name" in note for note in conversion.notes)
 
 
 def test_roles_of_a_tfjob() -> None:
