@@ -30,6 +30,7 @@ __all__ = [
     "expanded",
     "going_on",
     "has_reference",
+    "lasts",
     "mentions",
     "number",
     "read",
@@ -118,6 +119,15 @@ _LASTING = re.compile(
     r"(?:^|[;&|\n])\s*(?:export|cd|source|\.|set|ulimit|umask|unset|conda|eval|module)\b"
 )
 _EMPTY: tuple[str, ...] = ()
+
+
+def lasts(setup: str) -> bool:
+    """Whether shell leaves something behind for what runs after it in the same shell.
+
+    Args:
+        setup: the shell's text.
+    """
+    return bool(_LASTING.search(setup))
 
 
 def read(
@@ -371,7 +381,7 @@ def _with_setup(
     posix = None if profile else posix
     is_bash = posix is None
     setup = setup if posix is None else posix
-    lasting = bool(_LASTING.search(setup)) or any(command.assignments for command in commands)
+    lasting = lasts(setup) or any(command.assignments for command in commands)
     is_chained = commands[-1].after == "&&"
     if is_bash and lasting:
         if result.is_nested or result.workload == "mpi":
