@@ -336,7 +336,12 @@ spec: {pytorchReplicaSpecs: {Worker: {replicas: 2, template: {spec: {
     {nvidia.com/gpu: 8}}, volumeMounts: [{name: s, mountPath: /s}]}],
   volumes: [{name: s, configMap: {name: scripts}}]}}}}}
 """
-    for line, is_wrapped in (('torchrun "${ARGS[@]}" a.py', True), ("python a.py", False)):
+    lines = {
+        'torchrun "${ARGS[@]}" a.py': True,
+        "nsys profile torchrun a.py": True,
+        "python a.py": False,
+    }
+    for line, is_wrapped in lines.items():
         conversion = converted.text_as_jobs(text.replace("LINE", line)).conversions[0]
         assert 1 == conversion.values["procsPerNode"]
         assert is_wrapped == ("PET_NNODES" in " ".join(conversion.values["command"]))
