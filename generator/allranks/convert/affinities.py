@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from allranks.convert.verdicts import FieldPath, Fields
 
 # Keys of labels that the old controllers give to their pods, or how they begin.
-_GIVEN = (
+GIVEN = (
     *("training.kubeflow.org/", "trainer.kubeflow.org/", "jobset.sigs.k8s.io/", "volcano.sh/"),
     *("leaderworkerset.sigs.k8s.io/", "elasticjob.dlrover/", "torchrun.ai/"),
     *("statefulset.kubernetes.io/", "apps.kubernetes.io/", "pytorch-job-name", "tf-job-name"),
@@ -111,7 +111,7 @@ def _key_of_own(term: Any, name: str) -> str:
     for selector in selectors:
         for key, values in _requirements(selector):
             is_of_other = key.endswith("name") and values and name not in values
-            is_given = key.startswith(_GIVEN) or key in _GIVEN_KEYS
+            is_given = key.startswith(GIVEN) or key in _GIVEN_KEYS
             if is_given and not is_of_other:
                 return key
     return ""

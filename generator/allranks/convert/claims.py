@@ -23,6 +23,8 @@ _OF_EACH = (
     "each pod has such a volume, which goes with the pod, and the claim stayed: mount one that all "
     "share, by storage"
 )
+_LABELS = "a claim of the chart has the chart's own labels and annotations alone"
+_BY_OTHERS = "a container besides the one that trains mounts it, or a mount has options"
 _FULL = "a run has three volumes of its own: make this claim yourself, and mount it by podTemplate"
 
 
@@ -50,6 +52,7 @@ class Claim:
 def rules(template: str) -> tuple[Rule, ...]:
     """What becomes of a claim's template at a path."""
     return (
+        *(lost(f"{template}.metadata.{key}.*", _LABELS) for key in ("labels", "annotations")),
         changed(f"{template}.metadata.**", "storage", "the chart names its claims itself"),
         changed(f"{template}.apiVersion", "storage", "the chart makes the claim"),
         changed(f"{template}.kind", "storage", "the chart makes the claim"),
@@ -131,8 +134,8 @@ def movable(fields: Fields, claims: Collection[Claim]) -> list[Claim]:
         elif not claim.mounts and not claim.mount_path:
             fields.change(claim.path, "no container mounts it")
         else:
-            why = "it is mounted at several places: make it yourself, and mount it by podTemplate"
-            fields.leave(claim.path, why)
+            alone = "it is mounted at several places" if simple else _BY_OTHERS
+            fields.leave(claim.path, f"{alone}: make it yourself, and mount it by podTemplate")
     return moved
 
 

@@ -28,11 +28,14 @@ __all__ = [
     "arriving",
     "as_shell",
     "expanded",
+    "going_on",
     "has_reference",
+    "lasts",
     "mentions",
     "number",
     "read",
     "starters",
+    "stops",
 ]
 
 
@@ -118,6 +121,15 @@ _LASTING = re.compile(
 _EMPTY: tuple[str, ...] = ()
 
 
+def lasts(setup: str) -> bool:
+    """Whether shell leaves something behind for what runs after it in the same shell.
+
+    Args:
+        setup: the shell's text.
+    """
+    return bool(_LASTING.search(setup))
+
+
 def read(
     command: Sequence[str], args: Sequence[str] = (), env: Mapping[str, str] | None = None
 ) -> Program:
@@ -193,6 +205,18 @@ def _script_of(words: Sequence[str]) -> tuple[str, str, tuple[str, ...]] | None:
     return None
 
 
+def _reads_profile(words: Sequence[str]) -> str:
+    """The flags of a shell that reads a person's files first, as ``bash -lc`` does; "" for none."""
+    flags: list[str] = []
+    for word in words[1:]:
+        if not word.startswith("-"):
+            break
+        flags.append(word)
+    letters = "".join(flag[1:] for flag in flags if not flag.startswith("--"))
+    own = ("l" if "l" in letters or "--login" in flags else "") + ("i" if "i" in letters else "")
+    return f"-{own}c" if own else ""
+
+
 def _base(word: str) -> str:
     return word.rpartition("/")[2]
 
@@ -233,10 +257,30 @@ def _of_script(words: Sequence[str], env: Mapping[str, str]) -> Program:
     if not ok:
         return _whole(whole, text)
     result = _of_shell_command(main, program, variables)
+    profile = _reads_profile(words)
+    if profile and result.runner not in (Runner.TORCHRUN, Runner.PLAIN):
+        return _whole(whole, text)
+    if profile:
+        result = _with_profile(result, program, profile)
     if mentions((text[: main.start],), _OF_RANKS):
         # A setup runs before there are ranks: it would read nothing.
         return _whole(whole, text)
     return _with_setup(result, text[: main.start], before, program, whole)
+
+
+def _with_profile(result: Program, program: str, flags: str) -> Program:
+    """A program that a shell starts which reads a person's files first: they may say where it is.
+
+    Args:
+        result: the program.
+        program: the shell.
+        flags: its flags: ``-lc``.
+    """
+    command = result.command
+    has_shell = command[1:2] == ("-c",) and command[0] == program
+    line = command[2] if has_shell else f"exec {as_shell(command)}"
+    why = "the shell reads its profile first, in each process"
+    return replace(result, command=(program, flags, line), changes=(*result.changes, why))
 
 
 def _exports(command: shell.Command) -> tuple[shell.Word, ...]:
@@ -317,7 +361,7 @@ def _with_setup(
     whole: tuple[str, ...],
 ) -> Program:
     """A program with the shell that stood before it in its script."""
-    goes_on = not _stops(whole, commands)
+    goes_on = not stops(whole, commands)
     before, commands = _without_set(before, commands)
     setup = before.strip().rstrip(";&").strip()
     if not setup or not commands:
@@ -332,10 +376,12 @@ def _with_setup(
             commands = commands[1:]
             if not commands:
                 return result
+    profile = _reads_profile(whole)
     posix = preparation.for_each_shell(setup) if _base(program) != "sh" else setup
+    posix = None if profile else posix
     is_bash = posix is None
     setup = setup if posix is None else posix
-    lasting = bool(_LASTING.search(setup)) or any(command.assignments for command in commands)
+    lasting = lasts(setup) or any(command.assignments for command in commands)
     is_chained = commands[-1].after == "&&"
     if is_bash and lasting:
         if result.is_nested or result.workload == "mpi":
@@ -343,18 +389,18 @@ def _with_setup(
         if result.runner is Runner.TORCHRUN:
             body = (
                 result.command[2]
-                if result.command[1:2] == ("-c",)
+                if result.command[1:2] in (("-c",), (profile,))
                 else f"exec {as_shell(result.command)}"
             )
             why = "the shell before it is bash's, and each process runs it"
             text = f"{setup} && {{ {body}; }}" if is_chained else f"{setup}\n{body}"
-            command = (program, "-c", text if goes_on else f"set -e\n{text}")
+            command = (program, profile or "-c", text if goes_on else f"set -e\n{text}")
             return replace(result, command=command, changes=(*result.changes, why))
         return replace(result, command=tuple(word.strip() for word in whole))
     if goes_on and is_bash:  # a shell of its own, whose last command says whether it failed
         setup += "" if is_chained else f"\ntrue  {_GOES_ON}"
     elif goes_on:
-        setup = _going_on(setup, is_chained=is_chained)
+        setup = going_on(setup, is_chained=is_chained)
     names = [
         assignment.text.partition("=")[0].removesuffix("+")
         for command in commands
@@ -364,13 +410,19 @@ def _with_setup(
     text = "\n".join(result.command)
     if any(re.search(rf"\$\{{?[#!]?{re.escape(name)}(?!\w)", text) for name in names):
         setup = f"set -a  # the command reads these variables, too\n{setup}"
-    shebang = f"#!{program if program.startswith('/') else '/bin/' + program}\n" if is_bash else ""
+    shell_path = program if program.startswith("/") else f"/bin/{program}"
+    shebang = f"#!{shell_path}{profile and ' '}{profile.removesuffix('c')}\n" if is_bash else ""
     why = "what stands before the program is setup, once in each pod"
     return replace(result, setup=f"{shebang}{setup}\n", changes=(*result.changes, why))
 
 
-def _stops(words: Sequence[str], commands: Sequence[shell.Command]) -> bool:
-    """Whether a script ends with the first command that fails: by `bash -e`, or `set -e`."""
+def stops(words: Sequence[str], commands: Sequence[shell.Command]) -> bool:
+    """Whether a script ends with the first command that fails: by `bash -e`, or `set -e`.
+
+    Args:
+        words: the shell, its flags, and the script.
+        commands: those of the script.
+    """
     place = next((at for at, word in enumerate(words) if re.fullmatch(r"-[a-z]*c", word)), 0)
     flags = [word for word in words[1 : place + 1] if word.startswith("-")]
     flags += [
@@ -382,7 +434,7 @@ def _stops(words: Sequence[str], commands: Sequence[shell.Command]) -> bool:
     return any(re.fullmatch(r"-[a-z]*e[a-z]*|errexit", flag) for flag in (*flags, *words[1:place]))
 
 
-def _going_on(setup: str, *, is_chained: bool) -> str:
+def going_on(setup: str, *, is_chained: bool) -> str:
     """Shell that goes on where a command fails, as its script did, up to what is chained by &&.
 
     Args:
@@ -456,13 +508,28 @@ def _runner(words: Sequence[str]) -> Runner:
     program, module = _base(words[0]), _module(words) or ""
     if is_tune(words):
         return Runner.TORCHRUN
-    if program in ("torchrun", "dlrover-run", "hyperpodrun") or module in _TORCH_MODULES:
+    if program in _TORCHRUNS or module in _TORCH_MODULES:
         return Runner.TORCHRUN
     if program == "accelerate" and "launch" not in words[1:2]:
         return Runner.PLAIN
     if module.startswith("accelerate.commands.launch"):
         return Runner.ACCELERATE
-    return _RUNNERS.get(program, Runner.PLAIN)
+    runner = _RUNNERS.get(program, Runner.PLAIN)
+    return Runner.NESTED if runner is Runner.PLAIN and _starts_torchrun(words) else runner
+
+
+_TORCHRUNS = ("torchrun", "dlrover-run", "hyperpodrun")
+
+
+def _starts_torchrun(words: Sequence[str]) -> bool:
+    """Whether a program of another kind is given a torchrun to start, as a profiler is."""
+    if _PYTHON.fullmatch(words[0]) or _base(words[0]) in (*_SHELLS, "echo", "which", "pip"):
+        return False
+    return any(
+        _base(word) in _TORCHRUNS or _module(words[at:]) in _TORCH_MODULES
+        for at, word in enumerate(words[:-1])
+        if at
+    )
 
 
 def is_tune(words: Sequence[str]) -> bool:
@@ -515,7 +582,11 @@ def _of_words(
     if runner is Runner.DEEPSPEED and (launch := deepspeed_words.read(inner[1:])) is not None:
         return _deepspeed(launch, () if is_shell else tuple(wrappers), env)
     kept = tuple(inner if is_shell else words)
-    return Program(runner, kept), len(kept)
+    notes = (_WRAPPED.format(inner[0]),) if runner is Runner.NESTED else ()
+    return Program(runner, kept, notes=notes), len(kept)
+
+
+_WRAPPED = "{} starts torchrun: each pod runs it once, as before"
 
 
 _LOCAL_RANK = (

@@ -8,7 +8,7 @@ find each other is not compared, because that is what differs by design.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
@@ -19,7 +19,7 @@ from allranks.k8s import quantity
 from allranks.k8s.fields import count, items, mapping, text, texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from allranks.convert import original
     from allranks.k8s.manifest import Manifest
@@ -80,7 +80,13 @@ def differences(originals: Sequence[original.Pod], objects: Iterable[Manifest]) 
         originals: the pods that the old controller makes.
         objects: the rendered manifests of the release.
     """
-    ours = _by_role(objects)
+    objects = list(objects)
+    made = {text(item, "metadata", "name") for item in objects if item.get("kind") == _CLAIM}
+    ours = {
+        role: (number, _with_own_claims(spec, made), world)
+        for role, (number, spec, world) in _by_role(objects).items()
+    }
+    originals = [replace(pod, spec=_with_own_claims(pod.spec, pod.claims)) for pod in originals]
     theirs: dict[str, list[original.Pod]] = {}
     # Where all pods of the release are alike, so are these, whatever they were called.
     is_single = set(ours) <= _ALIKE or len({pod.role for pod in originals}) == 1
@@ -104,6 +110,22 @@ def differences(originals: Sequence[original.Pod], objects: Iterable[Manifest]) 
     return list(dict.fromkeys(result))
 
 
+_CLAIM = "PersistentVolumeClaim"
+
+
+def _with_own_claims(spec: Mapping[str, Any], made: Collection[str]) -> Mapping[str, Any]:
+    """A PodSpec in which the claims that come with the job have no names of their own."""
+    if not made:
+        return spec
+    volumes = [
+        {**volume, "persistentVolumeClaim": {"claimName": "of the job"}}
+        if text(volume, "persistentVolumeClaim", "claimName") in made
+        else volume
+        for volume in items(spec, "volumes")
+    ]
+    return {**spec, "volumes": volumes}
+
+
 def _ranks(role: str, pod: original.Pod, world: int) -> Iterator[Difference]:
     """The number of processes, where both sides say it."""
     container = _container(pod.spec, pod.container)
@@ -116,6 +138,9 @@ def _ranks(role: str, pod: original.Pod, world: int) -> Iterator[Difference]:
     if not per_pod:
         per_pod = _gpus(container) or 1
     nodes = pod.world // max(pod.ranks, 1) if pod.ranks else pod.world
+    # A number of nodes in the command's own words wins over what the controller tells the pod.
+    own = commands.number(program.options.get("nnodes", "").rpartition(":")[2], variables)
+    nodes = own if own and own > 1 else nodes
     if nodes and nodes * per_pod != world:
         yield Difference(role, "processes in all", str(nodes * per_pod), str(world))
 
@@ -187,12 +212,12 @@ def _command(
     words = tuple(_expanded(word, variables) for word in _words(theirs))
     if not theirs.get("command") and not entrypoints.runs_its_arguments(words):
         words = (*entrypoints.of(str(theirs.get("image") or "")), *words)
-    if role == names.ROLE_LAUNCHER:
-        words = tuple(map(mpi_hosts.without_hosts, words))
     program = commands.read(words, (), variables)
     expected = program.command if program.runner is commands.Runner.TORCHRUN else words
     # Where a chart has a setup, a script may be one and its last command; a role has none.
     forms = (expected, program.command) if program.setup else (expected,)
+    if role == names.ROLE_LAUNCHER:  # whose list of hosts may be the chart's
+        forms = (*forms, tuple(map(mpi_hosts.without_hosts, words)))
     args = texts(ours.get("args"))
     if role == names.ROLE_LAUNCHER and args and args[0].isdigit():
         args = args[1 + int(args[0]) :]
@@ -214,14 +239,16 @@ def _run_words(words: Sequence[str], variables: Mapping[str, str]) -> tuple[str,
     run_words = list(words)
     if run_words[:2] == ["sh", "-c"] and len(run_words) > 4 and run_words[3] == "sh":  # noqa: PLR2004
         run_words = run_words[4:]
+    profile: tuple[str, ...] = ()
     if len(run_words) == 3 and re.fullmatch("-[a-z]*c", run_words[1]):  # noqa: PLR2004
+        profile = tuple(letter for letter in "li" if letter in run_words[1])
         lines = (line.rstrip() for line in run_words[2].strip().splitlines())
         run_words[2] = "\n".join(lines)
         body = run_words[2].strip().removeprefix("exec ")
         parsed = shell.parse(body)
         if parsed and len(parsed) == 1 and not parsed[0].assignments:
             filled = [_filled(word.text, variables) for word in parsed[0].words]
-            return tuple(filled)
+            return (*profile, *filled)
     return tuple(run_words)
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _SHELLS = ("sh", "bash", "dash", "ash", "zsh", "ksh")
 # Launchers that a pod runs once, each of which starts its processes itself.
-_LAUNCHERS = {Runner.TORCHRUN, Runner.ACCELERATE, Runner.DEEPSPEED}
+_LAUNCHERS = {Runner.TORCHRUN, Runner.ACCELERATE, Runner.DEEPSPEED, Runner.NESTED}
 
 
 def with_launcher(fields: Fields, pod: Pod, runs: Program, context: Context) -> Program:

@@ -44,7 +44,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
 # args has an entry point that runs its arguments.
 _PROGRAMS = re.compile(
     r"(?:/\S*/)?(?:python[0-9.]*|bash|sh|torchrun|mpirun|mpiexec|horovodrun|accelerate|deepspeed"
-    r"|env|numactl|nsys|srun|conda|uv|poetry|sshd)|/\S+/\S+"
+    r"|env|numactl|nsys|srun|conda|uv|poetry|sshd)|/\S+/\S+(?<!\.py)"
 )
 
 

@@ -155,6 +155,23 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     return finish.conversion(fields, queue=inner.queue)
 
 
+def trial(manifest: Manifest, context: Context) -> Manifest:
+    """The job of an Experiment's trial, with ${sweep.NAME} for its parameters.
+
+    Args:
+        manifest: the Experiment.
+        context: what else is known.
+
+    Raises:
+        InputError: it has none.
+    """
+    fields = Fields(manifest)
+    template, _ = _trial_spec(fields, context)
+    texts = _texts(fields, template)
+    job: Manifest = trials.replaced(template, lambda text: _put(text, texts))
+    return trials.named(job, fields.text("metadata", "name"))
+
+
 def _primary(target: Rewrite, fields: Fields) -> None:
     """Tell which container of a Job runs the program, where the Experiment says it."""
     name = fields.text(*_TEMPLATE, "primaryContainerName")

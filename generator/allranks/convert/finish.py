@@ -12,7 +12,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import affinities
+from allranks.convert import affinities, downward
 from allranks.convert.verdicts import Conversion, FieldPath, Fields, Named, Outcome, dotted
 from allranks.errors import InputError, Problem
 from allranks.schema.validate import find_problems as schema_problems
@@ -43,6 +43,7 @@ def conversion(fields: Fields, *, queue: str = "", chart: str = "", name: str = 
     """
     name = nearest_name(name, names.HELM_RELEASE_NAME_MAX) if name else _name(fields)
     affinities.take_out(fields)
+    downward.take_out(fields)
     _share_devices(fields)
     settle(fields, chart or str(fields.values.get("workload") or ""), name)
     fields.values = _without_empty(fields.values)
@@ -167,20 +168,30 @@ def _refusal(problem: Problem) -> InputError:
 
 def _take_out(fields: Fields, path: FieldPath, problem: Problem) -> None:
     """Take the value at a path out, and say so of the fields that it was made of."""
-    own = _existing(fields.values, path)
+    own = _whole_condition(_existing(fields.values, path))
     if not own or own == ("workload",):
         raise _refusal(problem)
     places = {_place(fields.values, to): source for to, source in fields.origins.items()}
     sources = [source for to, source in places.items() if to and to[: len(own)] == own]
     above = [(len(to), source) for to, source in places.items() if to and own[: len(to)] == to]
     if not sources and above:
-        sources = [max(above)[1]]
+        length, source = max(above)
+        within: FieldPath = (*source, *own[length:])
+        sources = [within if fields.has(*within) else source]
     _remove(fields.values, own)
     present = [source for source in sources if fields.has(*source)]
     for source in present:
         fields.leave(source, f"{problem.path or 'it'}: {problem.message}")
     if not present:
         fields.note(f"{dotted(own)} is left out: {problem.message}")
+
+
+def _whole_condition(path: FieldPath) -> FieldPath:
+    """A path, up to the condition of a node's labels that it is in: without values it is none."""
+    for depth in range(2, len(path)):
+        if path[depth] == "values" and path[depth - 2] in ("matchExpressions", "matchFields"):
+            return path[:depth]
+    return path
 
 
 def _existing(values: Mapping[str, Any], path: FieldPath) -> FieldPath:

@@ -2,14 +2,16 @@
 
 It is a PyTorchJob whose replicas are a list. Its fields are those of HyperPodPytorchJob in
 https://github.com/aws/sagemaker-hyperpod-cli,
-src/sagemaker/hyperpod/training/config/hyperpod_pytorch_job_unified_config.py.
+src/sagemaker/hyperpod/training/config/hyperpod_pytorch_job_unified_config.py, and those of elastic
+training in SageMaker's documentation (sagemaker-eks-elastic-training).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.convert import finish, job, pod_jobs, pods, podsets
+from allranks.convert import commands, finish, job, pod_jobs, pods, podsets
+from allranks.convert.commands import Runner
 from allranks.convert.verdicts import METADATA, Fields, Rule, Rules, carried, changed, lost
 from allranks.errors import InputError
 
@@ -28,6 +30,7 @@ _LOG = f"{_R}.logMonitoringConfiguration"
 _WAITS = ("expectedRecurringFrequencyInSeconds", "expectedStartCutOffInSeconds")
 _PROGRESS = "any line of output and any collective is progress, and no pattern is looked for"
 _FULL = "a pod that fails is replaced, and the ranks of all start anew"
+_ONE_SIZE = "a run keeps its size: set torchrun.elastic where the program goes on at another one"
 FIELDS: tuple[Rule, ...] = (
     *METADATA,
     carried("spec.nprocPerNode", "procsPerNode"),
@@ -45,6 +48,8 @@ FIELDS: tuple[Rule, ...] = (
         changed(f"{_LOG}[].{key}", "runPolicy.stallSeconds", _PROGRESS)
         for key in ("name", "logPattern", *_WAITS)
     ),
+    lost("spec.elasticPolicy.**", _ONE_SIZE),
+    lost(f"{_S}.maxReplicas", _ONE_SIZE),
     lost(f"{_LOG}[].**", "nothing looks for numbers in the log"),
     lost(f"{_R}.faultDeadlineSeconds", "runPolicy.activeDeadlineSeconds is the only deadline"),
     lost(f"{_R}.startupDeadlineSeconds", "runPolicy.activeDeadlineSeconds is the only deadline"),
@@ -63,7 +68,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         InputError: it has no pods, or they are of no form here.
     """
     fields = Fields(manifest, rules=_RULES, unknown=f"a {KIND} has no such field")
-    shape = podsets.Shape(podsets.PYTORCH, podsets.ranks(_sets(fields), KIND))
+    sets = _sets(fields)
+    shape = podsets.Shape(podsets.PYTORCH, podsets.ranks(sets, KIND))
     target = pod_jobs.rewrite(fields, shape)
     target.copy(("spec", "nprocPerNode"), ("spec", "nprocPerNode"))
     for key in ("activeDeadlineSeconds", "suspend"):
@@ -76,9 +82,28 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     retries = fields.number(*_RETRIES)
     if retries is not None:
         job.retry(fields, retries, _RETRIES)
+    for podset in sets:
+        _launcher(fields, podset, context)
     _spares(fields)
     _stall(fields)
     return finish.conversion(fields, queue=queue)
+
+
+def _launcher(fields: Fields, podset: PodSet, context: Context) -> None:
+    """Say of a command that starts hyperpodrun, or may, that its operator is not there."""
+    program = podset.program(context.entrypoint)
+    here: FieldPath = (*podset.path, "spec", "containers", podset.index)
+    if program.runner is Runner.PLAIN:
+        fields.note(
+            "a script that calls hyperpodrun, or reads NNODES and NPROC_PER_NODE, finds neither "
+            "HyperPod's operator nor these here: have it call torchrun, which is told all it needs"
+        )
+    elif program.is_nested and commands.mentions(program.command, ("hyperpodrun",)):
+        for key in ("command", "args"):
+            fields.leave(
+                (*here, key),
+                "its hyperpodrun asks HyperPod's operator, which is not there: call torchrun",
+            )
 
 
 def _spares(fields: Fields) -> None:

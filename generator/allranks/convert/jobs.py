@@ -11,9 +11,12 @@ from allranks.convert.commands import Program, Runner
 from allranks.convert.image_names import image_parts, is_repository
 from allranks.convert.verdicts import Outcome, dotted
 from allranks.errors import InputError
+from allranks.humanize import plural
 from allranks.values.sources import defaults as chart_defaults
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from allranks.convert.pods import Pod
     from allranks.convert.registry import Context
     from allranks.convert.verdicts import FieldPath, Fields
@@ -188,6 +191,44 @@ def _meet_elsewhere(fields: Fields, pod: Pod, runs: Program) -> None:
 _PORT = re.compile(r"(?<![\w.])[0-9]{4,5}(?![\w.])", re.ASCII)
 # Flags of torchrun's that name lines of its log, and change nothing about what runs.
 _ONLY_NAMES = ("--role", "--log-dir")
+
+
+def check_nodes(
+    fields: Fields,
+    container: FieldPath,
+    options: Mapping[str, str],
+    variables: Mapping[str, str],
+    pods: tuple[int, str],
+) -> None:
+    """Say where a command's torchrun knows of another number of nodes than there are pods.
+
+    Args:
+        fields: the object.
+        container: the container that trains.
+        options: of its torchrun.
+        variables: those of its variables whose text is known.
+        pods: how many there are, and how many torchrun is told of where its options do not say;
+            "" for as many.
+    """
+    total, default = pods
+    nnodes = "1" if "standalone" in options else options.get("nnodes", default)
+    least, count = (
+        commands.number(end, variables) for end in (nnodes.partition(":")[0], _most(nnodes))
+    )
+    if count is None or (least or count) <= total <= count:
+        return
+    with_others = "waited for" if count > total else "trained with"
+    how = "trained by itself" if count == 1 else f"{with_others} {plural(count - 1, 'other')}"
+    for key in ("command", "args"):
+        fields.leave(
+            (*container, key),
+            f"its torchrun has --nnodes {nnodes}: each of {plural(total, 'pod')} {how}; "
+            "here all of them train together",
+        )
+
+
+def _most(nnodes: str) -> str:
+    return nnodes.rpartition(":")[2]
 
 
 # Numbers of processes that torchrun takes from the devices of a pod; "" is no flag at all.

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands, finish, job, jobs, kubeflow, pods, shell
+from allranks.convert import commands, finish, job, jobs, kubeflow, pods, preparation, shell
 from allranks.convert.verdicts import (
     METADATA,
     Conversion,
@@ -119,6 +119,8 @@ def convert(manifest: Manifest, _context: Context) -> Conversion:
     _worker_command(fields, worker, _KEPT if dialect.by_api else _SSHD)
     for pod in (launcher, worker):
         _agents_of_variables(fields, pod)
+    for pod in (launcher, worker):
+        _names(fields, pod)
     _size(fields, dialect, launcher, worker, is_seed=is_seed)
     _settings(fields, dialect)
     if is_seed:
@@ -223,6 +225,35 @@ _AGENT_OPTION = re.compile(
 )
 
 
+def _names(fields: Fields, pod: Pod) -> None:
+    """Say of names of the old controller's pods whether they are names here.
+
+    A pod's name and the Service of the job are as they were where the release has the job's name;
+    an older operator's Service, and a name without a Service, are not there.
+    """
+    job = fields.text("metadata", "name")
+    if not job or not pod.container:
+        return
+    name = re.compile(
+        rf"(?:(?<![\w/.-])|(?<=//)){re.escape(job)}-(?:worker-\d+|launcher)(?![\w-])((?:\.[\w-]+)*)"
+    )
+    paths: list[FieldPath] = [
+        (*pod.container, key, index)
+        for key in ("command", "args")
+        for index, _ in enumerate(fields.words(*pod.container, key))
+    ]
+    variables = fields.items(*pod.container, "env")
+    paths += [(*pod.container, "env", index, "value") for index, _ in variables]
+    for path in paths:
+        matches = list(name.finditer(str(fields.get(*path) or "")))
+        if any(match[1].split(".")[1:2] != [job] for match in matches):
+            fields.leave(path, f"{matches[0][0]} is no name here: read /etc/mpi/hostfile")
+        elif matches:
+            fields.note(
+                f"{matches[0][0]} is a pod of the release {job}: give the release this name"
+            )
+
+
 def _worker_command(fields: Fields, worker: Pod, why: str) -> None:
     """Say of what the workers run that the chart runs it, after a setup of theirs.
 
@@ -242,16 +273,29 @@ def _worker_command(fields: Fields, worker: Pod, why: str) -> None:
     source: FieldPath = (*worker.container, "command" if worker.command else "args")
     if waits and others:
         own = text[: parsed[-1].start].strip().rstrip("&;").strip()
-        setup = f'if [ "$K_MPI_JOB_ROLE" = worker ]; then\n{own}\nfi\n'
-        fields.put(("setup",), setup, source)
+        if is_script and not commands.stops(words, parsed):
+            is_chained = parsed[-2].after == "&&"
+            own = commands.going_on(own, is_chained=is_chained)
+            own += "" if is_chained or not own.startswith(commands.GOES_ON) else "\ntrue"
+        fields.put(("setup",), _of_workers(own, words[0] if is_script else "sh"), source)
     for key in ("command", "args"):
-        path: FieldPath = (*worker.container, key)
+        here: FieldPath = (*worker.container, key)
         if waits and others:
-            fields.change(path, "what the workers do before they wait is setup", "setup")
+            fields.change(here, "what the workers do before they wait is setup", "setup")
         elif parsed and not others:
-            fields.change(path, why)
+            fields.change(here, why)
         else:
-            fields.leave(path, "workers wait for mpirun alone, after setup")
+            fields.leave(here, "workers wait for mpirun alone, after setup")
+
+
+def _of_workers(text: str, program: str) -> str:
+    """What workers do before they wait, as a setup of theirs alone, in the shell that ran it."""
+    shebang = ""
+    if program.rpartition("/")[2] != "sh":
+        posix = None if "pipefail" in text else preparation.for_each_shell(text)
+        path = program if program.startswith("/") else f"/bin/{program}"
+        shebang, text = (f"#!{path}\n", text) if posix is None else ("", posix)
+    return f'{shebang}if [ "$K_MPI_JOB_ROLE" = worker ]; then\n{text}\nfi\n'
 
 
 # What a worker runs to wait for mpirun, and what does nothing else.

@@ -16,6 +16,8 @@ from allranks.convert.verdicts import METADATA, Fields, Outcome, Rule, Rules, ca
 from allranks.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from allranks.convert.registry import Context, Manifest
     from allranks.convert.verdicts import Conversion, FieldPath
 
@@ -56,13 +58,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     """
     fields = Fields(manifest, rules=_RULES, unknown=f"an {KIND} has no such field")
     parameters = _parameters(fields)
-    template = fields.mapping(*_TEMPLATE)
-    held = {name: trials.holder(trials.parameter_name(name)) for name in parameters}
-
-    def put(text: str) -> str:
-        return _HOLDER.sub(lambda match: held.get(match[1], match[0]), text)
-
-    target = Rewrite(fields, trials.replaced(template, put))
+    target = Rewrite(fields, _job(fields, parameters))
     target.also(_TEMPLATE, ())
     target.name_after(fields)
     inner = target.convert((runtimes.GROUP, trainjob.KIND), context)
@@ -95,6 +91,30 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         f"start it with `{names.CLI} sweep run NAME -f FILE`: plain Helm has no search but a grid"
     )
     return finish.conversion(fields, queue=inner.queue)
+
+
+def trial(manifest: Manifest, _context: Context) -> Manifest:
+    """The TrainJob of an OptimizationJob's trial, with ${sweep.NAME} for its parameters.
+
+    Args:
+        manifest: the OptimizationJob.
+        _context: what else is known.
+    """
+    fields = Fields(manifest)
+    job = _job(fields, _parameters(fields))
+    kind = {"apiVersion": f"{runtimes.GROUP}/v1alpha1", "kind": trainjob.KIND}
+    return trials.named({**kind, **job}, fields.text("metadata", "name"))
+
+
+def _job(fields: Fields, parameters: Iterable[str]) -> Manifest:
+    """The TrainJob of its trials, with what a sweep has in the place of parameters."""
+    held = {name: trials.holder(trials.parameter_name(name)) for name in parameters}
+
+    def put(text: str) -> str:
+        return _HOLDER.sub(lambda match: held.get(match[1], match[0]), text)
+
+    template: Manifest = trials.replaced(fields.mapping(*_TEMPLATE), put)
+    return template
 
 
 def _parameters(fields: Fields) -> dict[str, tuple[int, dict[str, Any]]]:

@@ -11,13 +11,12 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import claims, commands, jobs, mpi_hosts, pods, roles, trials
+from allranks.convert import claims, jobs, mpi_hosts, pods, roles, trials
 from allranks.convert.commands import Runner
 from allranks.convert.podsets import MPI, MXNET, PYTORCH, TENSORFLOW, PodSet, Shape
 from allranks.convert.rewrite import Rewrite
 from allranks.convert.verdicts import Outcome, dotted
 from allranks.errors import InputError
-from allranks.humanize import plural
 from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
@@ -29,17 +28,6 @@ if TYPE_CHECKING:
     from allranks.convert.registry import Context
     from allranks.convert.verdicts import FieldPath, Fields
 
-# What keys of labels and annotations say of a pod that another controller has made.
-_FOREIGN = (
-    "jobset.sigs.k8s.io/",
-    "training.kubeflow.org/",
-    "trainer.kubeflow.org/",
-    "leaderworkerset.sigs.k8s.io/",
-    "volcano.sh/",
-    "statefulset.kubernetes.io/",
-    "apps.kubernetes.io/",
-)
-_NOT_WRITTEN = "it reads a label or annotation that the old controller writes"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 # What each kind calls its roles' section, and the container of the program in it.
 _SECTIONS = {
@@ -95,21 +83,12 @@ def _template(
         for index, _ in fields.items(*first.path, "spec", key):
             source: FieldPath = (*first.path, "spec", key, index)
             place: FieldPath = (*to, "spec", key, index)
-            others = target.keep((*source, "env"), (*place, "env"), _is_own)
-            for entry in others:
-                fields.leave((*source, "env", entry), _NOT_WRITTEN)
             if drop_mounts:
                 target.keep(
                     (*source, "volumeMounts"),
                     (*place, "volumeMounts"),
                     lambda mount: k8s.text(mount, "name") not in drop_mounts,
                 )
-
-
-def _is_own(entry: Any) -> bool:
-    """Whether a variable is known in a pod that the old controller has not made."""
-    path = k8s.text(entry, "valueFrom", "fieldRef", "fieldPath")
-    return not any(key in path for key in _FOREIGN)
 
 
 # What the kinds above have of a run's policy, and where it is among the values.
@@ -161,9 +140,6 @@ def convert(
         claims.put(fields, moved)
         if shape.key == PYTORCH:
             _check_ranks(fields, context, shape)
-    for sets in shape.roles.values():
-        for podset in sets:
-            _without_foreign(fields, podset)
     if of_each:
         claims.of_each_pod(fields, of_each)
     return queue
@@ -204,35 +180,7 @@ def _check_ranks(fields: Fields, context: Context, shape: Shape) -> None:
         if program.runner is not Runner.TORCHRUN or is_said:
             continue
         here: FieldPath = (*podset.path, "spec", "containers", podset.index)
-        nnodes = program.options.get("nnodes", "1")
-        count = commands.number(nnodes.rpartition(":")[2], podset.env)
-        if count is not None and count != total:
-            alone = "by itself" if count == 1 else f"with {count - 1} others"
-            for key in ("command", "args"):
-                fields.leave(
-                    (*here, key),
-                    f"its torchrun has --nnodes {nnodes}: each of {plural(total, 'pod')} trained "
-                    f"{alone}; here all of them train together",
-                )
-
-
-def _without_foreign(fields: Fields, podset: PodSet) -> None:
-    """Take out variables that read what the old controller writes on its pods."""
-    spec = k8s.mapping(fields.values, "podTemplate", "spec")
-    for key in ("initContainers", "containers"):
-        for index, _ in fields.items(*podset.path, "spec", key):
-            here: FieldPath = (*podset.path, "spec", key, index, "env")
-            for place, entry in fields.items(*here):
-                if not _is_own(entry):
-                    fields.leave((*here, place), _NOT_WRITTEN)
-        for container in k8s.items(spec, key):
-            if isinstance(container.get("env"), list):
-                container["env"] = [entry for entry in container["env"] if _is_own(entry)]
-    env = fields.values.get("env")
-    if isinstance(env, dict):
-        for name, value in list(env.items()):
-            if isinstance(value, dict) and not _is_own({"name": name, **value}):
-                del env[name]
+        jobs.check_nodes(fields, here, program.options, podset.env, (total, "1"))
 
 
 def _array(

@@ -6,6 +6,9 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks.convert import roles, trials
+from allranks.convert.verdicts import dotted
+from allranks.errors import InputError
+from allranks.humanize import plural
 from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
@@ -32,6 +35,7 @@ def put_right(fields: Fields, sets: Sequence[PodSet], names: Sequence[str], firs
         first: the name of the pod of rank 0.
     """
     exports: dict[str, str] = {}
+    _check_ranks_elsewhere(fields, sets)
     is_torchrun = fields.values.get("workload") == "torchrun"
     is_put = is_torchrun and _put_address(fields, first)
     for podset in sets:
@@ -61,6 +65,8 @@ def put_right(fields: Fields, sets: Sequence[PodSet], names: Sequence[str], firs
 
         for key in ("command", "args"):
             for index, word in enumerate(fields.words(*here, key)):
+                if is_old(word):
+                    _check_trials(fields, podset, (*here, key, index))
                 if is_old(word) and any(map(is_old, trials.texts(fields.values))):
                     fields.leave((*here, key, index), _OTHER_NAMES)
                 elif is_put and is_old(word):
@@ -68,6 +74,47 @@ def put_right(fields: Fields, sets: Sequence[PodSet], names: Sequence[str], firs
     if exports and isinstance(fields.values.get("command"), list):
         text = " ".join(f"{name}={value}" for name, value in exports.items())
         fields.values["command"] = roles.wrapped(fields.values["command"], text)
+
+
+def _check_trials(fields: Fields, podset: PodSet, path: FieldPath) -> None:
+    """Refuse pods that reach each other by names where nothing starts ranks: trials do not meet.
+
+    Raises:
+        InputError: they are such pods.
+    """
+    meets = fields.has(*podset.path, "spec", "subdomain") or fields.has("spec", "network")
+    if fields.values.get("workload") == "sweep" and podset.replicas > 1 and meets:
+        raise InputError(
+            "its pods reach each other by their names, and nothing in it starts ranks: they are no "
+            "trials, which know of no other",
+            path=dotted(path),
+            hint="keep its controller for it, or have torchrun or mpirun start its ranks",
+        )
+
+
+def _check_ranks_elsewhere(fields: Fields, sets: Sequence[PodSet]) -> None:
+    """Refuse pods that are some of the ranks of a job, whose others are in another object.
+
+    Raises:
+        InputError: WORLD_SIZE is a number that its pods are not, and they meet at an address.
+    """
+    for podset in sets:
+        if fields.values.get("workload") != "torchrun" or podset.program().is_nested:
+            continue
+        env: FieldPath = (*podset.path, "spec", "containers", podset.index, "env")
+        entries = {k8s.text(entry, "name"): (index, entry) for index, entry in fields.items(*env)}
+        index, entry = entries.get("WORLD_SIZE", (0, {}))
+        given = k8s.digits(k8s.text(entry, "value"))
+        nodes = fields.values.get("nodes") or 1
+        per_pod = fields.values.get("gpusPerNode") or 1
+        others = sum(other.replicas for other in sets)
+        if given and "MASTER_ADDR" in entries and given not in (nodes, nodes * per_pod, others):
+            raise InputError(
+                f"WORLD_SIZE is {given} and it has {plural(nodes, 'pod')}: the other ranks are in "
+                "another object, and would not meet these",
+                path=dotted((*env, index, "value")),
+                hint=f"write all {given} as one object, such as an Indexed Job, and convert that",
+            )
 
 
 def _put_address(fields: Fields, first: str) -> bool:

@@ -326,8 +326,30 @@ def _mpi(sets: Sequence[PodSet], launchers: list[PodSet], kind: str) -> Shape:
             path="spec",
             hint=f"keep the {kind} for it",
         )
-    roles = {"Launcher": (launcher,)}
-    return Shape(MPI, {**roles, "Worker": tuple(workers)} if workers else roles)
+    if not workers:
+        return _alone(launcher, kind)
+    return Shape(MPI, {"Launcher": (launcher,), "Worker": tuple(workers)})
+
+
+# How mpirun is told of hosts: by an option, or by a variable.
+_HOSTS = re.compile(
+    r"(?:^|\s)(?:--?hostfile|--?machinefile|--?hosts?|-H)(?:=|\s+)(?!localhost|127\.0\.0\.1)"
+)
+_HOST_FILES = {
+    *("OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile"),
+    *("HYDRA_HOST_FILE", "I_MPI_HYDRA_HOST_FILE"),
+}
+
+
+def _alone(launcher: PodSet, kind: str) -> Shape:
+    """A pod whose mpirun starts its ranks in the pod itself, so that it needs no way to others."""
+    if _HOSTS.search("\n".join(launcher.words)) or launcher.variables & _HOST_FILES:
+        raise InputError(
+            "its mpirun has a list of hosts, and none of its pods are those",
+            path="spec",
+            hint=f"write the launcher and its workers as one MPIJob, or keep the {kind} for it",
+        )
+    return Shape(None, {"": (launcher,)})
 
 
 def ranks(sets: Sequence[PodSet], kind: str) -> dict[str, tuple[PodSet, ...]]:

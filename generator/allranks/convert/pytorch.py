@@ -89,6 +89,10 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     _same(fields, {name: other for name, other in templates.items() if name != role}, pod)
     _size(fields, roles, pod, program)
     _alone(fields, pod, program)
+    if program.runner is commands.Runner.TORCHRUN and not program.is_alone:
+        jobs.check_nodes(
+            fields, pod.container, program.options, pod.variables, (fields.values["nodes"], "")
+        )
     jobs.processes(fields, pod, program, _processes(fields, pod, program), ("spec", "nprocPerNode"))
     kubeflow.run_policy(fields, ("spec", "runPolicy"))
     policies: list[FieldPath] = [
@@ -220,6 +224,9 @@ def _size(fields: Fields, roles: list[str], pod: Pod, program: commands.Program)
     if program.is_nested and most and least and least < most:
         for key in ("minReplicas", "maxReplicas"):
             fields.leave(("spec", "elasticPolicy", key), _NESTED)
+    elif most and least and _has_one_size(program, pod):
+        for key in ("minReplicas", "maxReplicas"):
+            fields.change(("spec", "elasticPolicy", key), "the command's --nnodes wins", "nodes")
     elif most and least and least < most:
         fields.carry(
             ("spec", "elasticPolicy", "minReplicas"), ("torchrun", "elastic", "minNodes"), least
@@ -228,6 +235,12 @@ def _size(fields: Fields, roles: list[str], pod: Pod, program: commands.Program)
             ("spec", "elasticPolicy", "maxReplicas"), ("torchrun", "elastic", "maxNodes"), most
         )
         nodes = min(max(nodes, least), most)
+        nnodes = program.options.get("nnodes", "")
+        if nnodes and ":" not in nnodes and not commands.mentions((nnodes,), ("PET_NNODES",)):
+            fields.note(
+                f"how many --nnodes {nnodes} is, is not known here: the run has from {least} to "
+                f"{most} nodes, as its elasticPolicy says; leave torchrun.elastic out for a number"
+            )
     else:
         for key in ("minReplicas", "maxReplicas"):
             fields.change(
@@ -240,6 +253,12 @@ def _size(fields: Fields, roles: list[str], pod: Pod, program: commands.Program)
         fields.say((*_path(role), "replicas"), outcome, "nodes", why)
     if pod.gpus:
         fields.put(("gpusPerNode",), pod.gpus, (*pod.container, "resources"))
+
+
+def _has_one_size(program: commands.Program, pod: Pod) -> bool:
+    """Whether a command's own --nnodes is a number: torchrun then keeps to it."""
+    nnodes = program.options.get("nnodes", "")
+    return commands.number(nnodes, pod.variables) is not None
 
 
 def _alone(fields: Fields, pod: Pod, program: commands.Program) -> None:

@@ -15,7 +15,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import finish
+from allranks.convert import commands, finish, preparation
 from allranks.convert.pods import SECURITY_NOTE
 from allranks.convert.verdicts import Conversion, Fields, Outcome
 from allranks.errors import InputError
@@ -270,7 +270,7 @@ def _size(fields: Fields) -> None:
 
 def _command(fields: Fields) -> None:
     _shell(fields, ("spec", "command"))
-    fields.carry(("spec", "setupCommand"), ("setup",))
+    _setup(fields)
     script = fields.get("spec", "script")
     if isinstance(script, str):
         is_text = "\n" in script
@@ -284,6 +284,23 @@ def _command(fields: Fields) -> None:
         fields.carry(("spec", "args"), ("args",), _words(args), "a list of words")
     elif isinstance(args, list):
         fields.carry(("spec", "args"), ("args",), [str(word) for word in args])
+
+
+def _setup(fields: Fields) -> None:
+    """Carry what ran in bash before torchrun, chained to it by &&, as the chart's sh reads it."""
+    path: FieldPath = ("spec", "setupCommand")
+    given = fields.get(*path)
+    if not isinstance(given, str):
+        fields.carry(path, ("setup",))
+        return
+    text = commands.going_on(given, is_chained=True)
+    posix = preparation.for_each_shell(text)
+    if posix is None and commands.lasts(given):
+        fields.leave(path, "bash alone reads it, and what it exports would not reach the program")
+        return
+    text = f"#!/bin/bash\n{text}" if posix is None else posix
+    why = "" if text == given else "the chart's shell reads it as bash did"
+    fields.carry(path, ("setup",), text, why)
 
 
 def _shell(fields: Fields, path: FieldPath) -> None:

@@ -152,7 +152,7 @@ class _Runtime:
             for job in self.jobs
             if k8s.mapping(job, "template", "metadata", "labels").get(_STEP) == "trainer"
         )
-        return next(steps, None) or self.job(runtimes.NODE)
+        return next(steps, None) or (self.job(runtimes.NODE) if self.is_built_in else None)
 
 
 def convert(manifest: Manifest, context: Context) -> Conversion:
@@ -321,9 +321,10 @@ def _workers(target: Rewrite, runtime: _Runtime, specs: str) -> FieldPath:
     """Write its pods as the workers of another kind; where their template stands there."""
     if runtime.trainer is None:
         raise InputError(
-            f"none of the replicated jobs of {runtime.title} is said to train",
+            f"none of the replicated jobs of {runtime.title} is said to train, so Trainer lays "
+            "nothing of spec.trainer over its pods, and tells them nothing of each other",
             path="spec.runtimeRef.name",
-            hint=f"label the one that does with {_STEP}: trainer, or call it {runtimes.NODE}",
+            hint=f"label the template of the one that does with {_STEP}: trainer",
         )
     worker: FieldPath = ("spec", specs, "Worker")
     target.put((*worker, "restartPolicy"), "OnFailure")  # how often, the runtime says

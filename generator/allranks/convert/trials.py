@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from allranks.convert import finish
 from allranks.convert.verdicts import dotted
 from allranks.errors import InputError
+from allranks.k8s import fields as k8s
+from allranks.values.merge import overlay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -162,6 +164,33 @@ def number(text: Any) -> int | float | None:
     except ValueError:
         value = float(text)
         return value if abs(value) < float("inf") else None
+
+
+def without_search(node: Any) -> Any:
+    """A job, or values, of a trial with the name of each parameter in the place of its value."""
+    return replaced(node, lambda text: _HOLDER.sub(r"parameter-\1", text))
+
+
+def named(job: dict[str, Any], name: str) -> dict[str, Any]:
+    """The job of a trial with the name of its search."""
+    metadata = job.get("metadata")
+    own = metadata if isinstance(metadata, dict) else {}
+    return {**job, "metadata": {**own, "name": name}}
+
+
+def as_job(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a trial as those of a job that is no trial.
+
+    Args:
+        values: those of a sweep.
+    """
+    own = k8s.mapping(values, SWEEP, TRIAL)
+    rest = {key: value for key, value in values.items() if key not in ("workload", SWEEP)}
+    if own.get("workload"):
+        job = overlay(rest, k8s.mapping(own, "values"))
+        return dict(without_search({**job, "workload": own["workload"]}))
+    single = {"parameters": {"index": {"range": {"min": 0, "max": 0}, "env": "COMPLETION_INDEX"}}}
+    return dict(without_search({**rest, "workload": SWEEP, SWEEP: single}))
 
 
 def replaced(node: Any, change: Callable[[str], str]) -> Any:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import compare, original, registry, trials
+from allranks.convert import compare, experiment, optimizationjob, original, registry, trials
 from allranks.convert.slurm import job as slurm
 from allranks.convert.verdicts import dotted
 from allranks.errors import InputError, InvalidValues, Problem
@@ -63,9 +63,7 @@ def convert(
     for path in paths:
         source = STDIN_NAME if path.strip() == files.STDIN else path
         if _is_chart(Path(path)):
-            documents += registry.documents_of(
-                load.load_objects(_rendered(Path(path), chart, namespace), source)
-            )
+            documents += _of_chart(path, chart, namespace)
             continue
         data = files.read(path)
         if slurm.is_script(data):
@@ -179,6 +177,10 @@ def as_sources(conversion: Conversion) -> Sources:
 def _documents(path: str) -> Iterator[registry.Document]:
     source = STDIN_NAME if path.strip() == files.STDIN else path
     return registry.documents_of(load.load_objects(files.read(path), source))
+
+
+def _of_chart(path: str, chart: ChartInput, namespace: str) -> Iterator[registry.Document]:
+    return registry.documents_of(load.load_objects(_rendered(Path(path), chart, namespace), path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,12 +316,14 @@ class Check:
         name: its name.
         pods: how many pods its controller makes.
         differences: what differs, pods of one role after the other.
+        note: what is not compared; "" for nothing.
     """
 
     kind: str
     name: str
     pods: int
     differences: tuple[compare.Difference, ...]
+    note: str = ""
 
 
 _MADE_OF = re.compile(r"# Values.* made of (\S+) (\S+)")
@@ -337,35 +341,53 @@ def _made_of(values: str, jobs: list[registry.Document]) -> list[registry.Docume
     return [job for job in jobs if (job.kind, job.name) == (match[1], match[2])]
 
 
+# Searches, whose jobs are those of their trials: by kind, what makes the job of one.
+_SEARCHES: dict[str, Callable[[registry.Manifest, registry.Context], registry.Manifest]] = {
+    "Experiment": experiment.trial,
+    optimizationjob.KIND: optimizationjob.trial,
+}
+_OF_TRIAL = (
+    "the pods of a trial are compared, with the names of parameters for their values: what is "
+    "searched, and what a trial is judged by, is no part of a pod"
+)
+
+
 def check(
-    values: str, paths: tuple[str, ...], namespace: str = "", helm: str | None = None
+    values: str,
+    paths: tuple[str, ...],
+    namespace: str = "",
+    chart: ChartInput | None = None,
 ) -> Check:
     """Compare the release of a values file with the pods that an object's own controller makes.
 
     Args:
         values: the values file.
-        paths: files with manifests, of which exactly one is a job; ``-`` is standard input.
+        paths: files with manifests, and charts, with exactly one job; ``-`` is standard input.
         namespace: the namespace; "" for the object's own.
-        helm: a helm program; None to find one.
+        chart: with what charts are rendered, and the helm to use; None for the defaults.
 
     Raises:
         InputError: there is no such job, or nobody knows its controller's pods.
     """
-    documents = [document for path in paths for document in _documents(path)]
-    candidates = [document for document in documents if registry.is_job(document)]
-    if len(candidates) > 1:
-        candidates = _made_of(values, candidates) or candidates
-    if len(candidates) != 1:
-        count = plural(len(candidates), "job") if candidates else "no job"
-        raise InputError(
-            f"{', '.join(paths)} has {count}, and --check compares one",
-            hint="give the manifest of the job that the values were made of",
+    chart = chart or ChartInput()
+    documents = [
+        document
+        for path in paths
+        for document in (
+            _of_chart(path, chart, namespace) if _is_chart(Path(path)) else _documents(path)
         )
-    document = candidates[0]
-    theirs = original.pods(document.data, [item.data for item in documents])
+    ]
+    document = _checked_job(values, paths, documents)
+    context = registry.Context(documents=tuple(documents))
+    sources, job = Sources((values,)), document.data
+    if document.kind in _SEARCHES:
+        job = trials.without_search(_SEARCHES[document.kind](job, context))
+        own = trials.as_job(load.load(files.read_text(values), values).data)
+        sources = Sources((values,), contents={values: dump.dump(own).encode()})
+    theirs = original.pods(job, [item.data for item in documents])
     if theirs is None:
         raise InputError(
-            f"nobody here knows the pods that the controller of a {document.kind} makes",
+            f"nobody here knows the pods that the controller of a {job.get('kind')} makes",
             path="kind",
             source=document.where,
             hint="only " + ", ".join(sorted({kind for _, kind in original.ORIGINALS})) + " are",
@@ -375,8 +397,25 @@ def check(
 
     release = nearest_name(document.name, names.HELM_RELEASE_NAME_MAX)
     namespace = namespace or document.namespace or "default"
-    prepared = prepare.prepare(Sources((values,)), release=release, namespace=namespace)
-    text = render.manifests(prepared, binary.find(helm), release, namespace)
+    prepared = prepare.prepare(sources, release=release, namespace=namespace)
+    text = render.manifests(prepared, binary.find(chart.helm or None), release, namespace)
     objects = [item for item in load.load_all(text) if isinstance(item, dict)]
     differences = compare.differences(theirs, objects)
-    return Check(document.kind, document.name, len(theirs), tuple(differences))
+    note = _OF_TRIAL if document.kind in _SEARCHES else ""
+    return Check(document.kind, document.name, len(theirs), tuple(differences), note)
+
+
+def _checked_job(
+    values: str, paths: tuple[str, ...], documents: list[registry.Document]
+) -> registry.Document:
+    """The job among objects that a values file is compared with."""
+    candidates = [document for document in documents if registry.is_job(document)]
+    if len(candidates) > 1:
+        candidates = _made_of(values, candidates) or candidates
+    if len(candidates) != 1:
+        count = plural(len(candidates), "job") if candidates else "no job"
+        raise InputError(
+            f"{', '.join(paths)} has {count}, and --check compares one",
+            hint="give the manifest of the job that the values were made of",
+        )
+    return candidates[0]

@@ -135,6 +135,77 @@ def test_a_changed_value_is_a_difference(cli: Any) -> None:
     ) == (process.returncode, process.stdout.splitlines())
 
 
+@pytest.mark.parametrize("name", ["experiment.yaml", "optimizationjob.yaml"])
+def test_a_trial_of_a_search_is_compared(cli: Any, name: str) -> None:
+    """--check compares the pods of a trial, and says that the search itself is none of them."""
+    text = OPTIMIZATION if name == "optimizationjob.yaml" else EXPERIMENT
+    (cli.cwd / name).write_text(text, encoding="utf-8")
+    assert 0 == cli("convert", name, "-o", "values.yaml").returncode
+    process = cli("convert", "--check", "values.yaml", name)
+    assert 0 == process.returncode, process.stdout + process.stderr
+    assert "no difference" in process.stdout
+    assert "is no part of a pod" in process.stderr
+    values = (cli.cwd / "values.yaml").read_text(encoding="utf-8")
+    cli.write(values.replace("--lr=", "--rate="))
+    process = cli("convert", "--check", "values.yaml", name)
+    assert 3 == process.returncode
+    assert "--lr=parameter-lr" in process.stdout.splitlines()[0]
+
+
+EXPERIMENT = """\
+apiVersion: kubeflow.org/v1beta1
+kind: Experiment
+metadata: {name: search}
+spec:
+  objective: {type: minimize, objectiveMetricName: loss}
+  algorithm: {algorithmName: random}
+  maxTrialCount: 4
+  parameters:
+  - {name: lr, parameterType: double, feasibleSpace: {min: "0.1", max: "0.9"}}
+  trialTemplate:
+    primaryContainerName: main
+    trialParameters: [{name: rate, reference: lr}]
+    trialSpec:
+      apiVersion: kubeflow.org/v1
+      kind: PyTorchJob
+      spec:
+        pytorchReplicaSpecs:
+          Worker:
+            replicas: 2
+            template: {spec: {containers: [{name: pytorch, image: "x:1", command: [
+              torchrun, t.py, "--lr=${trialParameters.rate}"]}]}}
+"""
+OPTIMIZATION = """\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: OptimizationJob
+metadata: {name: search}
+spec:
+  objectives: [{metric: loss}]
+  numTrials: 2
+  parameters:
+  - {name: lr, searchSpace: {categorical: {choices: ["1", "2"]}}}
+  trainJobTemplate:
+    spec:
+      runtimeRef: {name: torch-distributed}
+      trainer: {image: "x:1", numNodes: 2, command: [torchrun, t.py, "--lr={{ .lr }}"]}
+"""
+
+
+def test_the_job_of_a_chart_is_compared(cli: Any) -> None:
+    """A folder that is a chart is rendered for --check as it is for a conversion."""
+    templates = cli.cwd / "chart" / "templates"
+    templates.mkdir(parents=True)
+    (templates.parent / "Chart.yaml").write_text("{apiVersion: v2, name: job, version: 0.1.0}\n")
+    job = PLAIN.replace("replicas: 2", "replicas: {{ .Values.pods }}")
+    (templates / "job.yaml").write_text(job, encoding="utf-8")
+    pods = ("--chart-set", "pods=3")
+    assert 0 == cli("convert", "chart", *pods, "-o", "values.yaml").returncode
+    process = cli("convert", "--check", "values.yaml", "chart", *pods)
+    assert "PyTorchJob plain, 3 pods: no difference\n" == process.stdout
+    other = cli("convert", "--check", "values.yaml", "chart", "--chart-set", "pods=4")
+    assert "node: pods: 4 there, 3 here" == other.stdout.splitlines()[0]
+
+
 # What a converted sample has otherwise than the pods of its own controller, and why that is so.
 DIFFERENCES = {
     # A launcher with ranks has the GPUs of a host; its own template asked for none.
@@ -143,8 +214,8 @@ DIFFERENCES = {
     "plain": ["node: image"],
     # A trial has its index as a parameter, which a shell puts in.
     "shards": ["trial: env SHARD", "trial: command"],
-    # MASTER_ADDR has the first pod's name, and the set's label is not there; claims are storage.
-    "pretrain": ["node: env FIRST", "node: env SET", "node: mount /ckpt"],
+    # MASTER_ADDR has the first pod's name, and the set's label is not there.
+    "pretrain": ["node: env FIRST", "node: env SET"],
     # Volcano gives the priority to the gang, and a claim of the job's own a name of its own.
     "gang": ["node: priorityClassName", "node: mount /ckpt"],
     # A shell makes JAX's variables of ours.

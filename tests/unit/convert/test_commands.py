@@ -185,6 +185,27 @@ def test_a_script_is_setup_and_a_program(
     )
 
 
+_LOGIN = [
+    ("torchrun --nnodes=2 t.py", "exec python3 -u t.py", ""),
+    ("pip install x && torchrun t.py", "exec python3 -u t.py", "#!/bin/bash -l\npip install x\n"),
+    ("export A=1; torchrun t.py $A", "export A=1\nexec python3 -u t.py $A", ""),
+    ("python t.py", "exec python t.py", ""),
+    ("accelerate launch t.py", "accelerate launch t.py", ""),
+]
+
+
+@pytest.mark.parametrize("flags", [["-lc"], ["--login", "-c"], ["-l", "-c"]])
+@pytest.mark.parametrize(("text", "line", "setup"), _LOGIN)
+def test_a_shell_that_reads_its_profile_stays_one(
+    text: str, line: str, setup: str, flags: list[str]
+) -> None:
+    """What `bash -lc` starts may be found by its profile alone, in the setup as in each process."""
+    program = commands.read(["bash", *flags, text])
+    assert ("bash", line, setup) == (program.command[0], program.command[-1], program.setup)
+    assert {"-lc"} >= {word for word in program.command if word == "-c"} - set(flags)
+    assert any("l" in word for word in program.command[1:-1])
+
+
 RUNNERS = [
     (["python", "t.py"], Runner.PLAIN),
     (["mpirun", "-np", "2", "a"], Runner.MPIRUN),
@@ -200,6 +221,10 @@ RUNNERS = [
     (["bash", "-c", "torchrun a.py | tee log"], Runner.NESTED),
     (["bash", "-c", "torchrun a.py; python after.py"], Runner.NESTED),
     (["dlrover-run", "--network-check", "t.py"], Runner.TORCHRUN),
+    (["nsys", "profile", "-o", "x", "torchrun", "--nnodes=2", "t.py"], Runner.NESTED),
+    (["conda", "run", "python", "-m", "torch.distributed.run", "t.py"], Runner.NESTED),
+    (["python", "t.py", "torchrun", "x"], Runner.PLAIN),
+    (["pip", "show", "torchrun", "x"], Runner.PLAIN),
     ([], Runner.PLAIN),
 ]
 

@@ -32,6 +32,37 @@ def test_what_a_job_sets_itself_is_no_difference() -> None:
     assert [] == compare.differences([theirs], [ours])
 
 
+def test_a_launcher_that_counts_its_hosts_is_the_same() -> None:
+    """A script that reads the file of hosts stays as it is, and is compared as it is."""
+    script = ["bash", "-c", "N=$(wc -l </etc/mpi/hostfile)\nsleep 10\nmpirun -np $N a"]
+    theirs = original.Pod("job-0", "launcher", 0, _original({"command": script}).spec, "main")
+    assert [] == compare.differences([theirs], [_release({"args": script}, "launcher")])
+
+
+def test_a_shell_that_reads_its_profile_is_another() -> None:
+    """`bash -lc` may find its programs elsewhere than the words alone do."""
+    theirs = _original({"command": ["bash", "-lc", "python t.py"]})
+    ours = [["bash", "-lc", "exec python t.py"], ["python", "t.py"]]
+    differing = [compare.differences([theirs], [_release({"args": args})]) for args in ours]
+    assert [0, 1] == list(map(len, differing))
+
+
+def test_a_claim_that_both_make_is_the_same() -> None:
+    """A volume whose claim comes with the job is one, however either calls the claim."""
+
+    def volumes(claim: str) -> list[dict[str, Any]]:
+        return [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]
+
+    container = {"command": ["a"], "volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+    spec = {**_original(container).spec, "volumes": volumes("v-train")}
+    theirs = original.Pod("job-0", "node", 0, spec, "main", claims=("v-train",))
+    ours = _release({"args": ["a"], "volumeMounts": container["volumeMounts"]})
+    ours["spec"]["template"]["spec"]["volumes"] = volumes("job-checkpoints")
+    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "job-checkpoints"}}
+    assert [] == compare.differences([theirs], [claim, ours])
+    assert ["mount /v"] == [item.what for item in compare.differences([theirs], [ours])]
+
+
 def test_an_amount_of_nothing_is_none() -> None:
     """`cpu:` without a value is no limit, as to Kubernetes."""
     amounts = {"limits": {"cpu": None, "memory": "1Gi"}}

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 from allranks.convert import finish
-from tests.converted import lost, refusal, sample, text_as_jobs
+from allranks.convert.original import sets
+from tests.converted import documents, lost, refusal, sample, text_as_jobs
 
 ANNOTATION = "metadata.annotations.alpha.jobset.sigs.k8s.io/exclusive-topology"
 POD = "spec.replicatedJobs[0].template.spec.template.spec"
@@ -39,6 +40,53 @@ def test_a_claim_of_the_set_is_a_volume_of_the_run() -> None:
     values = sample("jobset.yaml", "pretrain").values
     assert {"checkpoints": volume} == values["storage"]
     assert "spec" not in values["podTemplate"]
+
+
+CLAIMS = """
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: train}
+spec:
+  volumeClaimPolicies:
+  - templates:
+    - metadata: {name: ckpt, labels: {team: a}}
+      spec: {accessModes: [ReadWriteMany], resources: {requests: {storage: 10Gi}}}
+    - metadata: {name: cache}
+      spec: {accessModes: [ReadWriteMany], resources: {requests: {storage: 1Gi}}}
+  replicatedJobs:
+  - name: workers
+    template:
+      spec:
+        template:
+          spec:
+            initContainers:
+            - {name: fetch, image: x, volumeMounts: [{name: cache, mountPath: /cache}]}
+            containers:
+            - name: main
+              image: x
+              command: [torchrun, train.py]
+              volumeMounts: [{name: ckpt, mountPath: /ckpt}, {name: cache, mountPath: /cache}]
+"""
+
+
+def test_what_a_claim_of_the_set_has_besides_its_size() -> None:
+    """It goes with the JobSet; its labels have no place, and an init container no volume of it."""
+    conversion = text_as_jobs(CLAIMS).conversions[0]
+    assert {"checkpoints": False} == {
+        name: volume["keep"] for name, volume in conversion.values["storage"].items()
+    }
+    reasons = {verdict.path: verdict.why for verdict in conversion.lost}
+    templates = "spec.volumeClaimPolicies[0].templates"
+    assert "labels" in reasons[f"{templates}[0].metadata.labels.team"]
+    size = reasons[f"{templates}[1].spec.resources.requests.storage"]
+    assert "a container besides the one that trains mounts it" in size
+
+
+def test_the_claims_of_a_set_are_volumes_of_its_pods() -> None:
+    """JobSet gives each pod that mounts a claim the volume of it, and the comparison knows."""
+    pods = sets.pods_of_jobset(dict(documents(CLAIMS)[0].data))
+    claims = [volume["persistentVolumeClaim"]["claimName"] for volume in pods[0].spec["volumes"]]
+    assert ["ckpt-train", "cache-train"] == claims
 
 
 def test_names_of_pods_are_the_address_of_rank_0() -> None:
@@ -152,15 +200,50 @@ spec:
               - bash
               - -c
               - |
-                for i in $(seq 0 1); do echo ${JOB}-${i}.mesh slots=4 >> /tmp/hosts; done
-                mpirun --hostfile /tmp/hosts all_gather_perf
+                for i in $(seq 0 1); do getent hosts ${JOB}-${i}.mesh; done
+                torchrun train.py
 """
 
 
-def test_hosts_that_a_launcher_names_by_its_job() -> None:
+def test_hosts_that_a_script_names_by_its_job() -> None:
     """A script that makes its pods' names of its Job's finds none of them, and that is said."""
     conversion = text_as_jobs(MESH).conversions[0]
-    assert ("mpi", {f"{POD}.containers[0].command[2]"}) == (
-        conversion.values["workload"],
-        lost(conversion),
-    )
+    assert f"{POD}.containers[0].command[2]" in lost(conversion)
+
+
+def test_a_pod_whose_mpirun_is_alone() -> None:
+    """It starts its ranks in its own pod; with a list of hosts it is half of a job, and refused."""
+    local = MESH.replace("torchrun train.py", "mpirun -np 4 all_gather_perf")
+    values = text_as_jobs(local).conversions[0].values
+    trials = values["sweep"]["parameters"]["index"]["range"]
+    assert ("sweep", {"min": 0, "max": 0}) == (values["workload"], trials)
+    hosts = local.replace("-np 4", "-np 4 --hostfile /etc/hosts.mpi")
+    assert "none of its pods are those" in refusal(hosts).message
+    variable = local.replace("name: JOB", "name: OMPI_MCA_orte_default_hostfile")
+    assert "none of its pods are those" in refusal(variable).message
+
+
+NAMED = """
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: flux}
+spec:
+  network: {subdomain: m}
+  replicatedJobs:
+  - name: worker
+    template:
+      spec:
+        parallelism: 4
+        completions: 4
+        template:
+          spec:
+            containers:
+            - {name: main, image: x, command: [bash, -c, "start --brokers flux-worker-0-[0-3]"]}
+"""
+
+
+def test_pods_that_reach_each_other_are_no_trials() -> None:
+    """Where nothing starts ranks, and the program names the other pods, trials would not meet."""
+    assert "they are no trials" in refusal(NAMED).message
+    plain = NAMED.replace("flux-worker-0-[0-3]", "other")
+    assert "sweep" == text_as_jobs(plain).conversions[0].values["workload"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from allranks.convert import registry
+from allranks.convert import commands, registry
 from allranks.convert.original import dlrover
 from allranks.convert.registry import Context, Document
 from allranks.convert.verdicts import Outcome
@@ -134,19 +134,53 @@ def test_the_oldest_gives_each_worker_a_slot() -> None:
     assert any("beside spec" in note for note in conversion.notes)
 
 
-def test_workers_that_prepare_themselves() -> None:
-    """What they do before they wait is setup, of the workers alone."""
+PREPARED = [
+    ("sh", "git clone u && cd u && sleep 9", "", "git clone u && cd u"),
+    ("bash", "source /e/activate; sshd -D", "", f"{commands.GOES_ON}. /e/activate\ntrue"),
+    ("bash", "source /e a\nsshd -D", "#!/bin/bash\n", f"{commands.GOES_ON}source /e a\ntrue"),
+    ("bash", "set -e\na\nsshd -D", "", "set -e\na"),
+]
+
+
+@pytest.mark.parametrize(("program", "script", "shebang", "text"), PREPARED)
+def test_workers_that_prepare_themselves(
+    program: str, script: str, shebang: str, text: str
+) -> None:
+    """What they do before they wait is setup, of the workers alone, as their own shell read it."""
     source = DOCUMENTS["old"].data
-    worker = {"name": "w", "image": "x", "command": ["sh", "-c", "git clone u && cd u && sleep 9"]}
+    worker = {"name": "w", "image": "x", "command": [program, "-c", script]}
     manifest = {
         **source,
         "spec": {**source["spec"], "workerTemplate": {"spec": {"containers": [worker]}}},
     }
     conversion = registry.convert_document(Document(manifest), Context())
-    assert (
-        'if [ "$K_MPI_JOB_ROLE" = worker ]; then\ngit clone u && cd u\nfi\n'
-        == conversion.values["setup"]
-    )
+    setup = f'{shebang}if [ "$K_MPI_JOB_ROLE" = worker ]; then\n{text}\nfi\n'
+    assert setup == conversion.values["setup"]
+
+
+NAMES = [
+    ("tcp://pi-worker-0.pi-worker:1", True, False),
+    ("pi-worker-1", True, False),
+    ("tcp://pi-worker-0.pi:1", False, True),
+    ("/logs/pi-worker-0", False, False),
+    ("pip-worker-0.pi", False, False),
+]
+
+
+@pytest.mark.parametrize(("word", "is_lost", "is_noted"), NAMES)
+def test_names_of_an_mpi_job_s_pods(word: str, *, is_lost: bool, is_noted: bool) -> None:
+    """A pod has its name by the job's own Service alone, in a release of that name."""
+    containers = [{"name": "c", "image": "x", "command": ["mpirun", "a", f"--at={word}"]}]
+    template = {"template": {"spec": {"containers": containers}}}
+    manifest = {
+        "apiVersion": "kubeflow.org/v2beta1",
+        "kind": "MPIJob",
+        "metadata": {"name": "pi"},
+        "spec": {"mpiReplicaSpecs": {"Launcher": template}},
+    }
+    conversion = registry.convert_document(Document(manifest), Context())
+    assert is_lost is any("is no name here" in verdict.why for verdict in conversion.lost)
+    assert is_noted is any("give the release this name" in note for note in conversion.notes)
 
 
 def test_roles_of_a_tfjob() -> None:
@@ -573,8 +607,31 @@ def test_spares_of_hyperpod_are_spares() -> None:
     conversion = converted.text_as_jobs(spared).conversions[0]
     assert (4, 2) == (conversion.values["nodes"], conversion.values["torchrun"]["spares"])
     assert not conversion.lost
-    single = converted.text_as_jobs(spared.replace("replicas: 4", "replicas: 1")).conversions[0]
+    one = spared.replace("replicas: 4", "replicas: 1").replace("--nnodes=4", "--nnodes=1")
+    single = converted.text_as_jobs(one).conversions[0]
     assert {"spec.replicaSpecs[0].spares"} == converted.lost(single)
+
+
+def test_a_size_that_hyperpod_changes_is_lost() -> None:
+    """Elastic training of HyperPod has fields of its own, and a run keeps its number of nodes."""
+    policy = "elasticPolicy: {minReplicas: 1, maxReplicas: 8, replicaIncrementStep: 1}"
+    text = HYPERPOD.replace("runPolicy: {", f"{policy}\n  runPolicy: {{", 1)
+    result = converted.text_as_jobs(text.replace("replicas: 4", "replicas: 4\n    maxReplicas: 8"))
+    reasons = {verdict.path: verdict.why for verdict in result.conversions[0].lost}
+    assert {True} == {"set torchrun.elastic" in why for why in reasons.values()}
+    assert {"spec.replicaSpecs[0].maxReplicas", "spec.elasticPolicy.minReplicas"} <= set(reasons)
+
+
+def test_a_script_that_may_ask_hyperpod_s_operator_is_said() -> None:
+    """A hyperpodrun among other commands asks for what is not there; of a file nobody can say."""
+    plain = HYPERPOD.partition("command: ")[2].partition("]")[0] + "]"
+    script = HYPERPOD.replace(plain, "[bash, /work/run.sh]")
+    notes = " ".join(converted.text_as_jobs(script).conversions[0].notes)
+    assert "NNODES and NPROC_PER_NODE" in notes
+    nested = HYPERPOD.replace(plain, '[bash, -c, "hyperpodrun a.py; hyperpodrun b.py"]')
+    losses = converted.text_as_jobs(nested).conversions[0].lost
+    assert {True} == {"asks HyperPod's operator" in verdict.why for verdict in losses}
+    assert losses
 
 
 def test_a_log_that_stands_still_is_a_run_that_does() -> None:

@@ -138,6 +138,89 @@ def test_an_elastic_job_is_a_range() -> None:
     assert "elastic" not in fixed.values["torchrun"]
 
 
+@pytest.mark.parametrize(
+    ("nnodes", "is_elastic"),
+    [("2", False), ("$NODES", False), ("1:4", True), ("$PET_NNODES", True)],
+)
+def test_a_number_of_nodes_in_the_command_wins(nnodes: str, *, is_elastic: bool) -> None:
+    """The command's own --nnodes wins over elasticPolicy: a number is no range."""
+    container = {
+        "command": ["torchrun", f"--nnodes={nnodes}", "t.py"],
+        "env": [{"name": "NODES", "value": "2"}],
+    }
+    policy = {"elasticPolicy": {"minReplicas": 1, "maxReplicas": 4}}
+    conversion = convert(container, policy)
+    assert is_elastic is ("elastic" in conversion.values["torchrun"])
+    assert (2, {}) == (conversion.values["nodes"], lost(conversion))
+
+
+APART = [
+    ("--nnodes=1", "trained by itself"),
+    ("--standalone", "trained by itself"),
+    ("--nnodes=$NODES", "waited for 3 others"),
+    ("--nnodes=2", ""),
+    ("--nnodes=1:4", ""),
+    ("--nnodes=$WORLD_SIZE", ""),
+]
+
+
+@pytest.mark.parametrize(("flag", "how"), APART)
+def test_a_torchrun_of_other_nodes_than_pods_is_said(flag: str, how: str) -> None:
+    """Pods whose torchrun knows of fewer trained apart, and here all of them train together."""
+    env = [{"name": "NODES", "value": "4"}]
+    reasons = set(lost(convert({"command": ["torchrun", flag, "t.py"], "env": env})).values())
+    assert bool(how) is bool(reasons)
+    assert all(f"each of 2 pods {how}; here all" in why for why in reasons)
+
+
+def test_a_range_of_nodes_is_said_where_the_command_s_number_is_not_known() -> None:
+    """A variable that nobody sets here may be a number, which torchrun would keep to."""
+    container = {"command": ["torchrun", "--nnodes=$NODES", "t.py"]}
+    conversion = convert(container, {"elasticPolicy": {"minReplicas": 1, "maxReplicas": 4}})
+    assert any("leave torchrun.elastic out for a number" in note for note in conversion.notes)
+
+
+def test_labels_of_the_old_controller_are_read_in_vain() -> None:
+    """A variable made of one is not there here, in the program's container and in any other."""
+    path = "metadata.labels['training.kubeflow.org/replica-index']"
+    old = {"name": "INDEX", "valueFrom": {"fieldRef": {"fieldPath": path}}}
+    own = {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    source = job({"command": ["a"], "env": [old, own]})
+    spec = source["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]
+    spec["containers"].append({"name": "side", "image": "y:1", "env": [own, old]})
+    conversion = pytorch.convert(source, Context())
+    assert ["POD"] == list(conversion.values["env"])
+    side = conversion.values["podTemplate"]["spec"]["containers"][0]
+    assert [own] == side["env"]
+    above = "spec.pytorchReplicaSpecs.Worker.template.spec.containers"
+    assert {f"{above}[0].env[0]", f"{above}[1].env[1]"} == {
+        path.partition(".name")[0].partition(".valueFrom")[0] for path in lost(conversion)
+    }
+
+
+def test_labels_of_nodes_that_are_not_filled_in_are_left_out() -> None:
+    """No API server takes such a value, in an affinity as little as in a node selector."""
+    source = job({"command": ["a"]})
+    spec = source["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]
+    conditions = [
+        {"key": "pool", "operator": "In", "values": ["${POOL}"]},
+        {"key": "gpu", "operator": "Exists"},
+    ]
+    required = {"nodeSelectorTerms": [{"matchExpressions": conditions}]}
+    name = "requiredDuringSchedulingIgnoredDuringExecution"
+    spec["affinity"] = {"nodeAffinity": {name: required}}
+    spec["nodeSelector"] = {"pool": "${POOL}"}
+    conversion = pytorch.convert(source, Context())
+    assert {
+        "nodeAffinity": {name: {"nodeSelectorTerms": [{"matchExpressions": conditions[1:]}]}}
+    } == (conversion.values["scheduling"]["affinity"])
+    above = f"affinity.nodeAffinity.{name}.nodeSelectorTerms[0].matchExpressions[0]"
+    assert {
+        "nodeSelector.pool",
+        *(f"{above}.{key}" for key in ("key", "operator", "values[0]")),
+    } == {path.partition("template.spec.")[2] for path in lost(conversion)}
+
+
 POLICIES = [
     ("Never", {"backoffLimit": 0}),
     ("OnFailure", {}),
@@ -209,6 +292,12 @@ def test_entry_points_that_are_known(image: str, args: list[str], command: list[
     assert [True] == ["entry point" in note for note in conversion.notes if image in note]
 
 
+def test_a_script_among_args_is_an_entry_point_s_to_start() -> None:
+    """Nobody can say whether python or torchrun starts it: an image's own program is no .py."""
+    with pytest.raises(InputError, match="there is no command"):
+        convert({"args": ["/app/train.py", "--epochs=1"]})
+
+
 @pytest.mark.parametrize(
     "image",
     ["${IMAGE_URI}", "<account>.example/x", "{{ image }}", "", "V_IMAGE", "gcr.io/PROJECT_ID/x:1"],
@@ -247,7 +336,12 @@ spec: {pytorchReplicaSpecs: {Worker: {replicas: 2, template: {spec: {
     {nvidia.com/gpu: 8}}, volumeMounts: [{name: s, mountPath: /s}]}],
   volumes: [{name: s, configMap: {name: scripts}}]}}}}}
 """
-    for line, is_wrapped in (('torchrun "${ARGS[@]}" a.py', True), ("python a.py", False)):
+    lines = {
+        'torchrun "${ARGS[@]}" a.py': True,
+        "nsys profile torchrun a.py": True,
+        "python a.py": False,
+    }
+    for line, is_wrapped in lines.items():
         conversion = converted.text_as_jobs(text.replace("LINE", line)).conversions[0]
         assert 1 == conversion.values["procsPerNode"]
         assert is_wrapped == ("PET_NNODES" in " ".join(conversion.values["command"]))

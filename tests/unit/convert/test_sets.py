@@ -35,6 +35,26 @@ def test_a_group_that_trains_is_a_job() -> None:
     assert set() == lost(conversion)
 
 
+HALF = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: master}
+spec: {template: {spec: {restartPolicy: Never, containers: [
+  {name: c, image: i, command: [python, a.py], env: [
+    {name: WORLD_SIZE, value: "4"}, {name: RANK, value: "0"},
+    {name: MASTER_ADDR, value: master-0.all}]}]}}}
+"""
+
+
+def test_ranks_of_which_some_are_in_another_object_are_refused() -> None:
+    """A run of one of four ranks would meet at itself, and wait for the others for ever."""
+    problem = refusal(HALF)
+    assert "WORLD_SIZE is 4 and it has 1 pod" in problem.message
+    assert "spec.template.spec.containers[0].env[0].value" == problem.path
+    whole = HALF.replace("spec: {template", "spec: {completions: 4, parallelism: 4, template")
+    assert 4 == text_as_jobs(whole).conversions[0].values["nodes"]
+
+
 GROUP = """\
 apiVersion: leaderworkerset.x-k8s.io/v1
 kind: LeaderWorkerSet

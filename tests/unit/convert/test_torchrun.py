@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allranks.convert import torchrun
+from allranks.convert import commands, torchrun
 from allranks.convert.verdicts import Outcome, leaves
 from allranks.errors import InputError
 from allranks.names import QUEUE_CHART
@@ -229,6 +229,25 @@ def test_a_job_of_the_readme() -> None:
         values["torchrun"]["rdzvBackend"],
     )
     assert {"minNodes": 1, "maxNodes": 2} == values["torchrun"]["elastic"]
+
+
+SETUPS = [
+    ("pip install -e .", "pip install -e ."),
+    ("mkdir a; pip install b", f"{commands.GOES_ON}mkdir a\nset -e\npip install b"),
+    ("source /e/activate", ". /e/activate"),
+    ("[[ -d a ]] || mkdir a", "#!/bin/bash\n[[ -d a ]] || mkdir a"),
+    ("export A=$(cat <(echo 1))", None),
+]
+
+
+@pytest.mark.parametrize(("given", "setup"), SETUPS)
+def test_a_setup_that_bash_ran(given: str, setup: str | None) -> None:
+    """The chart's sh reads it as bash did; what bash alone reads and the program needs is lost."""
+    spec = {"queue": "q", "jobName": "j", "jobID": "1", "command": "python t.py"}
+    job = manifest("TorchrunJob", {**spec, "setupCommand": given})
+    conversion = torchrun.job(job)
+    assert setup == conversion.values.get("setup")
+    assert ([] if setup else ["spec.setupCommand"]) == [item.path for item in conversion.lost]
 
 
 def test_a_job_of_the_crd() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from allranks.convert.original import trainjob
 from tests.converted import documents, lost, refusal, sample, text_as_jobs
 
@@ -98,8 +100,9 @@ def test_a_runtime_that_tells_nothing_is_said() -> None:
     text = (
         "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainingRuntime\nmetadata: {name: r}\n"
         "spec: {mlPolicy: {numNodes: 2}, template: {spec: {replicatedJobs: [\n"
-        "  {name: node, template: {spec: {template: {spec: {containers: [\n"
-        "    {name: node, image: i}]}}}}}]}}}\n"
+        "  {name: node, template: {metadata: {labels:\n"
+        "    {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}, spec: {template: {spec:\n"
+        "      {containers: [{name: node, image: i}]}}}}}]}}}\n"
         "---\napiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata: {name: j}\n"
         "spec: {runtimeRef: {name: r, kind: TrainingRuntime}, trainer: {command: [python, a.py]}}\n"
     )
@@ -108,6 +111,38 @@ def test_a_runtime_that_tells_nothing_is_said() -> None:
     assert "tells its pods nothing of each other" in notes
     alone = text.replace("python, a.py", "torchrun, --nnodes=2, a.py")
     assert "must have torch" not in " ".join(text_as_jobs(alone).conversions[0].notes)
+
+
+NO_STEP = """
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainingRuntime
+metadata: {name: r}
+spec: {mlPolicy: {numNodes: 2, torch: {}}, template: {spec: {replicatedJobs: [
+  {name: NAME, template: {spec: {template: {spec: {containers: [
+    {name: node, image: i, command: [torchrun, own.py]}]}}}}}]}}}
+---
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: j}
+spec: {runtimeRef: {name: r, kind: TrainingRuntime}, trainer: {command: [torchrun, a.py]}}
+"""
+
+
+@pytest.mark.parametrize("name", ["workers", "node"])
+def test_a_runtime_none_of_whose_jobs_is_said_to_train(name: str) -> None:
+    """Trainer lays nothing over a job without the label, whatever it is called: it is refused."""
+    text = NO_STEP.replace("NAME", name)
+    problem = refusal(text)
+    assert "so Trainer lays nothing of spec.trainer over its pods" in problem.message
+    assert "trainjob-ancestor-step: trainer" in problem.hint
+    labelled = text.replace(
+        "template: {spec: {template",
+        "template: {metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}, "
+        "spec: {template",
+        1,
+    )
+    values = text_as_jobs(labelled).conversions[0].values
+    assert (2, ["python3", "-u", "a.py"]) == (values["nodes"], values["command"])
 
 
 def test_a_runtime_of_mpi_has_a_launcher_and_nodes() -> None:
@@ -130,6 +165,7 @@ apiVersion: trainer.kubeflow.org/v1alpha1
 kind: ClusterTrainingRuntime
 metadata: {name: own}
 spec: {mlPolicy: {torch: {}}, template: {spec: {MORE, replicatedJobs: [{name: node, template: {
+  metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}},
   spec: {backoffLimit: 1, activeDeadlineSeconds: 60, template: {spec: {containers: [
     {name: node, image: i, command: [torchrun, a.py]}]}}}}}]}}}
 ---

@@ -33,6 +33,9 @@ RUNTIME = {
                     {
                         "name": "node",
                         "template": {
+                            "metadata": {
+                                "labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
+                            },
                             "spec": {
                                 "template": {
                                     "spec": {
@@ -40,7 +43,7 @@ RUNTIME = {
                                         "containers": [{"name": "node", "image": "y"}],
                                     }
                                 }
-                            }
+                            },
                         },
                     }
                 ]

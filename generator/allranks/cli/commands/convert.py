@@ -121,7 +121,8 @@ def convert_command(
 
     if checked:
         _refuse_with_check(target, entrypoint)
-        check = convert.check(checked, (*files, *runtimes), namespace, helm)
+        chart = convert.ChartInput(chart_values, chart_set, helm or "")
+        check = convert.check(checked, (*files, *runtimes), namespace, chart)
         same = _check(console, check, report)
         return 0 if same or lossy else EXIT_LOST
     result = convert.convert(
@@ -161,6 +162,8 @@ def _refuse_with_check(target: str, entrypoint: str) -> None:
 
 def _check(console: Console, check: Check, report: str) -> bool:
     """Show what differs; return whether nothing does."""
+    if check.note:
+        console.note(check.note)
     if report == "json":
         console.json(
             {

@@ -30,6 +30,7 @@ class Pod:
         files: the text of each file that it mounts, by path.
         world: how many ranks the job has; 0 where the controller does not say.
         ranks: how many of them the pod starts; 0 where the command says it alone.
+        claims: the names of the claims that the controller makes for the job.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Pod:
     files: Mapping[str, str] = field(default_factory=dict)
     world: int = 0
     ranks: int = 0
+    claims: tuple[str, ...] = ()
 
 
 # The module of each kind, by API group and kind: "module:function".

@@ -2,7 +2,8 @@
 
 What is relied on, each read in its project's repository on GitHub:
 
-- kubernetes-sigs/jobset, pkg/util/placement/placement.go: the names of a JobSet's pods
+- kubernetes-sigs/jobset, pkg/util/placement/placement.go: the names of a JobSet's pods;
+  pkg/controllers/volume_claim_policy.go: the claims that it makes, and their volumes
 - volcano-sh/volcano, pkg/controllers/job/job_controller_util.go (createJobPod),
   pkg/controllers/job/plugins/env/env.go and
   pkg/controllers/job/plugins/distributed-framework/pytorch/pytorch.go: a Volcano Job's variables
@@ -46,15 +47,38 @@ def pods_of_jobset(manifest: Manifest) -> list[Pod]:
         for entry in items(job, "dependsOn")
         if entry.get("status") == "Complete"
     }
+    claims = {
+        text(template, "metadata", "name"): f"{text(template, 'metadata', 'name')}-{name}"
+        for policy in items(manifest, "spec", "volumeClaimPolicies")
+        for template in items(policy, "templates")
+    }
     result: list[Pod] = []
     for job in jobs:
         if text(job, "name") in before:
             continue
-        spec = mapping(job, "template", "spec")
+        spec = _with_claims(mapping(job, "template", "spec"), claims)
         for replica in range(_number(job, 1, "replicas")):
             stem = f"{name}-{text(job, 'name')}-{replica}"
             result += _of_job(spec, stem, text(job, "name"))
-    return _ranked(result)
+    return [replace(pod, claims=tuple(claims.values())) for pod in _ranked(result)]
+
+
+def _with_claims(spec: Mapping[str, Any], claims: Mapping[str, str]) -> dict[str, Any]:
+    """A JobSpec whose pods have the volumes of the claims that their containers mount."""
+    pod = pod_spec(spec)
+    mounted = {
+        text(mount, "name")
+        for kind in ("containers", "initContainers")
+        for container in items(pod, kind)
+        for mount in items(container, "volumeMounts")
+    }
+    volumes = [
+        {"name": volume, "persistentVolumeClaim": {"claimName": claim}}
+        for volume, claim in claims.items()
+        if volume in mounted
+    ]
+    pod |= {"volumes": [*items(pod, "volumes"), *volumes]} if volumes else {}
+    return {**spec, "template": {**mapping(spec, "template"), "spec": pod}}
 
 
 def pods_of_job(manifest: Manifest) -> list[Pod]:

@@ -1,0 +1,75 @@
+"""What containers read of their own pod's labels and annotations, by Kubernetes' downward API.
+
+A variable that reads ``training.kubeflow.org/replica-index`` is empty where no controller has
+written that label. Such variables, and such files of volumes, are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from allranks.convert.affinities import GIVEN
+from allranks.convert.pod_template import WRITTEN_KEYS
+from allranks.k8s import fields as k8s
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from allranks.convert.verdicts import FieldPath, Fields
+
+_NOT_WRITTEN = "it reads a label or annotation that the old controller writes"
+_KEY = re.compile(r"^metadata\.(?:labels|annotations)\['(.+)'\]$")
+# What Kubernetes itself writes on the pods of Jobs, which a run's are.
+_OF_JOBS = ("controller-uid", "job-name")
+
+
+def take_out(fields: Fields) -> None:
+    """Take what reads labels of an old controller out of the values.
+
+    Args:
+        fields: the object, converted.
+    """
+    for path in _read_by(fields.get(), ()):
+        fields.leave(path, _NOT_WRITTEN)
+    _without(fields.values)
+
+
+def is_written_here(entry: Any) -> bool:
+    """Whether a variable, or a file, reads nothing that an old controller alone writes.
+
+    Args:
+        entry: an entry of ``env``, or an item of a ``downwardAPI``.
+    """
+    paths = (
+        k8s.text(entry, "valueFrom", "fieldRef", "fieldPath"),
+        k8s.text(entry, "fieldRef", "fieldPath"),
+    )
+    keys = [match[1] for path in paths if (match := _KEY.match(path))]
+    return not any(
+        key.startswith(GIVEN) or (key in WRITTEN_KEYS and key not in _OF_JOBS) for key in keys
+    )
+
+
+def _read_by(node: Any, path: FieldPath) -> Iterator[FieldPath]:
+    """The entries of an object that read such labels."""
+    if isinstance(node, dict):
+        for key, value in node.items():
+            yield from _read_by(value, (*path, key))
+    elif isinstance(node, list):
+        for index, value in enumerate(node):
+            if path[-1:] in (("env",), ("items",)) and not is_written_here(value):
+                yield (*path, index)
+            else:
+                yield from _read_by(value, (*path, index))
+
+
+def _without(node: Any) -> None:
+    """Take such entries out of values: of lists, and of `env`, which has them by name."""
+    if isinstance(node, list):
+        node[:] = [value for value in node if is_written_here(value)]
+    elif isinstance(node, dict) and isinstance(variables := node.get("env"), dict):
+        node["env"] = {name: value for name, value in variables.items() if is_written_here(value)}
+    for value in node.values() if isinstance(node, dict) else node:
+        if isinstance(value, dict | list):
+            _without(value)
