@@ -99,8 +99,6 @@ def kubectl_torchrun() -> int:
 
 def postrender() -> NoReturn:
     """`allranks-postrender`."""
-    # What it makes has no cycles, and it ends soon: looking for some takes a twentieth of its time.
-    gc.disable()
     end(program("allranks.postrender.__main__"))
 
 
@@ -113,6 +111,8 @@ def end(main: Callable[[], int]) -> NoReturn:
     Args:
         main: gives the exit code.
     """
+    # What it makes has no cycles, and it ends soon: looking for some takes a twentieth of its time.
+    gc.disable()
     code = main()
     sys.stderr.flush()
     os._exit(code)
