@@ -87,9 +87,8 @@ def test_the_usual_run_imports_little() -> None:
     """What takes long to import stays away, also where a dialect is written."""
     heavy = (
         *("argparse", "dataclasses", "inspect", "typing", "shutil", "locale"),
-        # Of the standard library for PyYAML, which reads with its C parser alone.
+        # For PyYAML, which reads with its C parser alone.
         *("re", "enum", "functools", "collections", "datetime", "base64", "struct", "json"),
-        *("yaml.constructor", "yaml.reader", "yaml.representer", "yaml.resolver"),
     )
     code = (
         "import sys; from allranks.postrender.__main__ import main; "

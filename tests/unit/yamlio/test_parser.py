@@ -61,7 +61,7 @@ def test_the_errors_are_those_of_pyyaml(text: str, error: str) -> None:
     """An error whose module was not there when the parser was imported is PyYAML's own."""
     code = (
         "import sys\nfrom allranks.yamlio.parser import CParser\n"
-        "assert not {'yaml.reader', 'yaml.scanner', 'yaml.parser', 're'} & set(sys.modules)\n"
+        "assert not {'re', 'datetime', 'base64'} & set(sys.modules)\n"
         "try:\n"
         f"    parser = CParser({text!r})\n"
         "    while parser.get_event():\n        pass\n"
