@@ -89,7 +89,10 @@ def cli() -> int:
     # What a command reads of a large run has no cycles; looking for some each 700 objects takes a
     # twentieth of its time.
     gc.set_threshold(_OBJECTS_BETWEEN_LOOKS)
-    return program("allranks.cli.main")()
+    try:
+        return program("allranks.cli.main")()
+    finally:
+        gc.freeze()  # Python looks once more as it ends
 
 
 def kubectl_torchrun() -> int:
