@@ -89,7 +89,10 @@ def cli() -> int:
     # What a command reads of a large run has no cycles; looking for some each 700 objects takes a
     # twentieth of its time.
     gc.set_threshold(_OBJECTS_BETWEEN_LOOKS)
-    return program("allranks.cli.main")()
+    try:
+        return program("allranks.cli.main")()
+    finally:
+        gc.freeze()  # Python looks once more as it ends
 
 
 def kubectl_torchrun() -> int:
@@ -99,8 +102,6 @@ def kubectl_torchrun() -> int:
 
 def postrender() -> NoReturn:
     """`allranks-postrender`."""
-    # What it makes has no cycles, and it ends soon: looking for some takes a twentieth of its time.
-    gc.disable()
     end(program("allranks.postrender.__main__"))
 
 
@@ -113,6 +114,8 @@ def end(main: Callable[[], int]) -> NoReturn:
     Args:
         main: gives the exit code.
     """
+    # What it makes has no cycles, and it ends soon: looking for some takes a twentieth of its time.
+    gc.disable()
     code = main()
     sys.stderr.flush()
     os._exit(code)

@@ -178,9 +178,10 @@ def test_an_interrupt_that_is_ignored_stays_so(tmp_path: Path) -> None:
     assert out.startswith("allranks ")
 
 
-def test_a_run_on_a_cluster_loads_nothing_of_the_local_runtime() -> None:
+@pytest.mark.parametrize("module", ["cli.commands.run", "cli.commands.why", "diagnosis.pods"])
+def test_a_run_on_a_cluster_loads_nothing_of_the_local_runtime(module: str) -> None:
     """It takes a tenth of the time that the command itself needs."""
     loaded = "[name for name in ('allranks.local', 'psutil') if name in sys.modules]"
-    program = f"import sys, allranks.cli.commands.run; print({loaded})"
+    program = f"import sys, allranks.{module}; print({loaded})"
     command = [sys.executable, "-c", program]
     assert "[]\n" == subprocess.run(command, capture_output=True, text=True, check=True).stdout

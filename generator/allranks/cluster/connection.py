@@ -2,8 +2,8 @@
 
 Of the kubernetes library only kubeconfigs, credentials and sockets are used: no discovery (four
 more requests, and a cache file in the shared temporary folder), no wrapper objects (they cost ten
-times the parsing of a page). The library is imported when a cluster is first asked, because it
-takes 0.2 s that no other command should pay.
+times the parsing of a page). These parts (`kube_library`) are imported when a cluster is first
+asked, because they take 0.1 s that no other command should pay.
 
 Every answer is bounded in time, and a failed request is not sent again: the caller knows best
 whether it still makes sense. One that the server has put off, unread and with a time to come back
@@ -29,7 +29,8 @@ from allranks.errors import BusyError, InputError, TooLongError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from kubernetes.client import ApiClient
+    from kubernetes.client import Configuration
+    from urllib3 import PoolManager
 
     from allranks.cluster.errors import ApiRequest
     from allranks.errors import ApiError
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 20.0
 JSON = "application/json"
+# The library's own name, of which the API server makes the manager of the fields that we write.
+_AGENT = "OpenAPI-Generator/python"
 _CREDENTIALS_SECONDS = 5.0
 _SOCKETS_KEPT = 128  # as many logs may be followed at once
 _CHUNK = 1 << 16
@@ -102,7 +105,7 @@ class Connection:
     def where(self) -> str:
         """The context and the server's address, for messages."""
         name = self.config.context
-        host = self.client.configuration.host
+        host = self.settings.host
         return f"context {name} at {host}" if name else f"this pod's cluster at {host}"
 
     @property
@@ -111,28 +114,28 @@ class Connection:
         return self._server or self.where
 
     @cached_property
-    def client(self) -> ApiClient:
-        """The library's client.
+    def settings(self) -> Configuration:
+        """The address of the server and how to log in, as the library reads them.
 
         Raises:
             InputError: the kubeconfig is missing, broken, or has no such context.
         """
-        from kubernetes import client, config
+        from allranks.cluster import kube_library as library
 
-        settings = client.Configuration()
+        settings = library.Configuration()
         resolved = self.config
         try:
             if resolved.in_cluster:
-                config.load_incluster_config(  # type: ignore[no-untyped-call]
+                library.load_incluster_config(  # type: ignore[no-untyped-call]
                     client_configuration=settings
                 )
             else:
-                config.load_kube_config(  # type: ignore[no-untyped-call]
+                library.load_kube_config(  # type: ignore[no-untyped-call]
                     config_file=os.pathsep.join(resolved.files),
                     context=resolved.context,
                     client_configuration=settings,
                 )
-        except (config.ConfigException, OSError, ValueError) as error:
+        except (library.ConfigException, OSError, ValueError) as error:
             raise InputError(
                 f"the kubeconfig cannot be used: {error}",
                 hint="fetch it again from your cluster's provider",
@@ -144,7 +147,14 @@ class Connection:
         if not settings.verify_ssl:
             # The kubeconfig says so; kubectl does not repeat it at each request either.
             warnings.filterwarnings("ignore", "Unverified HTTPS request", module="urllib3")
-        return client.ApiClient(settings)
+        return settings
+
+    @cached_property
+    def _pool(self) -> PoolManager:
+        """The sockets."""
+        from allranks.cluster.kube_library import RESTClientObject
+
+        return RESTClientObject(self.settings).pool_manager
 
     def request(
         self,
@@ -275,26 +285,26 @@ class Connection:
 
         Thousands of these are sent: nothing is read into or out of objects of the library's.
         """
-        library = self.client
+        pool = self._pool
         from urllib3 import Timeout
         from urllib3.exceptions import HTTPError, SSLError
 
-        headers: Any = {"Accept": accept, "User-Agent": self._agent or library.user_agent}
+        headers: Any = {"Accept": accept, "User-Agent": self._agent or _AGENT}
         if not streamed:
             # As client-go does: a long list is a fifteenth of its size on the way.
             headers["Accept-Encoding"] = "gzip"
         if body is not None:
             headers["Content-Type"] = content_type
-        headers |= self._credentials()
+        headers |= self.credentials()
         if self.config.impersonation:
             headers = self._impersonating(headers)
         marks = f"?{urlencode(query)}" if query else ""
         deadline = time.monotonic() + self._patience
         while True:
             try:
-                answer = library.rest_client.pool_manager.request(
+                answer = pool.request(
                     request.method,
-                    f"{library.configuration.host}{request.url}{marks}",
+                    f"{self.settings.host}{request.url}{marks}",
                     body=body,
                     headers=headers,
                     timeout=Timeout(connect=min(CONNECT_SECONDS, self._timeout), read=read_seconds),
@@ -332,7 +342,7 @@ class Connection:
             out.add(name, value.encode().decode("latin-1"))
         return out
 
-    def _credentials(self) -> dict[str, str]:
+    def credentials(self) -> dict[str, str]:
         """The headers that authenticate the user.
 
         The library builds a whole configuration, proxies and all, to say whether a token is still
@@ -341,7 +351,7 @@ class Connection:
         """
         until, headers = self._authorization
         if time.monotonic() >= until:
-            entries = self.client.configuration.auth_settings().values()
+            entries: Any = self.settings.auth_settings().values()
             headers = {entry["key"]: entry["value"] for entry in entries}
             self._authorization = (time.monotonic() + _CREDENTIALS_SECONDS, headers)
         return headers

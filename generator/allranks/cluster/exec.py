@@ -151,13 +151,12 @@ def ask(
 
 def _open(connection: Connection, place: ExecTarget, query: list[tuple[str, str]]) -> Any:
     """Open the library's session."""
-    client = connection.client
+    settings = connection.settings
     import websocket
     from kubernetes.stream.ws_client import WSClient, get_websocket_url
 
     request = ApiRequest("create", f"{paths.PODS}/exec", place.namespace, place.pod)
-    _, url, headers, *_ = client.param_serialize("GET", request.url, auth_settings=["BearerToken"])
-    lower = {name.lower(): value for name, value in headers.items()}
+    lower = {name.lower(): value for name, value in connection.credentials().items()}
     own_headers = {name: lower[name] for name in ("authorization",) if name in lower}
     if connection.config.impersonation:
         # The library passes on these two alone, as lines: further ones go below the second.
@@ -166,8 +165,8 @@ def _open(connection: Connection, place: ExecTarget, query: list[tuple[str, str]
     websocket.setdefaulttimeout(_HANDSHAKE_SECONDS)
     try:
         session = WSClient(  # type: ignore[no-untyped-call]
-            client.configuration,
-            get_websocket_url(url, query),  # type: ignore[no-untyped-call]
+            settings,
+            get_websocket_url(f"{settings.host}{request.url}", query),  # type: ignore[no-untyped-call]
             own_headers,
             capture_all=False,
             binary=True,

@@ -39,11 +39,10 @@ def of_run(cluster: KubeClient, observation: Observation, status: RunStatus) -> 
         status: what they say.
     """
     report = progress.read(observation.pods)
-    speakers = progress.speakers([pod for pod in observation.pods if has_started(pod)])
-    for pod in speakers[:_PODS_MAX] if report is None else ():
-        report = _of_pod(cluster, observation.namespace, pod)
-        if report is not None:
-            break
+    if report is None:
+        speakers = progress.speakers([pod for pod in observation.pods if has_started(pod)])
+        logs = (_of_pod(cluster, observation.namespace, pod) for pod in speakers[:_PODS_MAX])
+        report = next((own for own in logs if own is not None), None)
     return status if report is None else replace(status, progress=report)
 
 

@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from allranks import names
 from allranks.cluster.logs import MOST
-from allranks.errors import AllranksError, NotFoundError, RunError
-from allranks.local import runs as local_runs
-from allranks.local.state import store
+from allranks.errors import AllranksError, NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from allranks.cluster.interface import KubeClient
 
 CONTAINER = "trainer"
 END = "allranks-why-done"  # the last line of a pod's answer
 _FILES = "/etc/allranks"
-_PROGRAM = "why.py"
-_STARTING_SECONDS = 15.0  # for a pod to start a Python, on a busy node
-_OLDER = "its charts are older than this command, or runPolicy.diagnose is off"
-_LINES = 200  # of a log that are read
+PROGRAM = "why.py"
+STARTING_SECONDS = 15.0  # for a pod to start a Python, on a busy node
+OLDER = "its charts are older than this command, or runPolicy.diagnose is off"
+LINES = 200  # of a log that are read
 _PER_SECOND = 16  # pods that can be asked, where each takes as long as it may look at its ranks
 # In a container the image's own Python runs it, whatever it is called there.
 _SHELL = (
-    f"test -e {_FILES}/{_PROGRAM} || {{ echo {_OLDER} >&2; exit 1; }}; "
+    f"test -e {_FILES}/{PROGRAM} || {{ echo {OLDER} >&2; exit 1; }}; "
     "for python in python3 python; do command -v $python >/dev/null && "
-    f'exec $python -I -S -B -X utf8 {_FILES}/{_PROGRAM} "$@"; done; '
+    f'exec $python -I -S -B -X utf8 {_FILES}/{PROGRAM} "$@"; done; '
     "echo no python3 and no python is on PATH >&2; exit 127"
 )
 
@@ -73,55 +67,14 @@ class ClusterPods:
             namespace=self.namespace,
             container=CONTAINER,
             end=END.encode(),
-            seconds=seconds + _STARTING_SECONDS,
+            seconds=seconds + STARTING_SECONDS,
         )
 
     def log(self, pod: str) -> Iterator[str]:
         """See `PodSource`."""
         return iter(
-            self.cluster.logs(pod, namespace=self.namespace, container=CONTAINER, tail=_LINES)
+            self.cluster.logs(pod, namespace=self.namespace, container=CONTAINER, tail=LINES)
         )
-
-
-@dataclass(frozen=True, slots=True)
-class LocalPods:
-    """The pods of a run on this machine: processes, and a folder of each."""
-
-    name: str
-    namespace: str
-
-    def _attempt(self, pod: str) -> Path:
-        folder = store.run_folder(self.name, self.namespace).pods / pod
-        try:
-            return max(folder.iterdir(), key=lambda path: path.stat().st_mtime)
-        except (FileNotFoundError, ValueError) as error:
-            raise NotFoundError(f"pod {pod} has ended") from error
-
-    def ask(self, pod: str, seconds: float) -> bytes:
-        """See `PodSource`."""
-        attempt = self._attempt(pod)
-        program = attempt / "mounts" / CONTAINER / "entry" / _PROGRAM
-        if not program.exists():
-            raise RunError(_OLDER)
-        command = [sys.executable, "-I", "-S", "-B", "-X", "utf8", str(program), f"{seconds:g}"]
-        env = {names.ENV_POD_UID: attempt.name, "POD_NAME": pod, "PATH": "/usr/bin:/bin"}
-        limit = seconds + _STARTING_SECONDS
-        try:
-            result = subprocess.run(  # noqa: S603 - our own program, in the folder of the run
-                command, capture_output=True, check=False, env=env, timeout=limit
-            )
-        except subprocess.TimeoutExpired as error:
-            raise RunError(f"it has not answered within {limit:.0f} s") from error
-        answer, end, _ = result.stdout.partition(f"\n{END}".encode())
-        if not end:
-            lines = result.stderr.decode(errors="replace").strip().splitlines()
-            raise RunError((lines or ["it gave no answer"])[-1])
-        return answer
-
-    def log(self, pod: str) -> Iterator[str]:
-        """See `PodSource`."""
-        lines = local_runs.logs(self.name, self.namespace, tail=_LINES)
-        return (line.text for line in lines if line.pod == pod)
 
 
 @dataclass(frozen=True, slots=True)

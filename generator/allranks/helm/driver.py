@@ -12,7 +12,7 @@ pyhelm3 (0.5) knows helm's commands and their JSON, and is kept for that. Around
   adds a flag letter by letter. Both are put right on the way out.
 - It parses rendered manifests with a loader that re-types scalars. `template` returns the text.
 
-Importing pyhelm3 costs 0.15 s: only commands that call helm import this module.
+Importing pyhelm3's runner costs 0.05 s: only commands that call helm import this module.
 """
 
 from __future__ import annotations
@@ -29,15 +29,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import pyhelm3
-import pyhelm3.command
-import pyhelm3.errors
 import semver
 
 from allranks import names
 from allranks.errors import ToolError
 from allranks.helm import errors
 from allranks.helm.binary import HelmBinary, environment
+from allranks.helm.pyhelm import Command, Error, ReleaseNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -65,7 +63,7 @@ class PostRenderer:
     plugins: Path | None = None
 
 
-class HelmCommand(pyhelm3.command.Command):  # type: ignore[misc] # pyhelm3 has no types
+class HelmCommand(Command):  # type: ignore[misc] # pyhelm3 has no types
     """pyhelm3's command runner, without a shell and with a post-renderer."""
 
     def __init__(
@@ -109,7 +107,7 @@ class HelmCommand(pyhelm3.command.Command):  # type: ignore[misc] # pyhelm3 has 
         """Run helm; return its standard output.
 
         Raises:
-            pyhelm3.errors.Error: helm failed; it carries the exit code and both outputs.
+            Error: helm failed; it carries the exit code and both outputs.
         """
         env = environment(os.environ, plugins=self._post_renderer is not None)
         if self._post_renderer is not None and self._post_renderer.plugins is not None:
@@ -133,26 +131,10 @@ class HelmCommand(pyhelm3.command.Command):  # type: ignore[misc] # pyhelm3 has 
         if process.returncode == 0:
             return stdout
         is_missing = b"release: not found" in stderr.lower()
-        kind = pyhelm3.errors.ReleaseNotFoundError if is_missing else pyhelm3.errors.Error
+        kind = ReleaseNotFoundError if is_missing else Error
         # pyhelm3 decodes it as UTF-8, and its failure would hide helm's own.
         stderr = stderr.decode("utf-8", "replace").encode()
         raise kind(process.returncode, stdout, stderr)
-
-
-class Client(pyhelm3.Client):  # type: ignore[misc] # pyhelm3 has no types
-    """pyhelm3's client of the helm in use; it creates no namespace unasked."""
-
-    def __init__(
-        self, binary: HelmBinary, *, post_renderer: PostRenderer | None = None, **options: Any
-    ) -> None:
-        super().__init__(
-            HelmCommand(binary, post_renderer=post_renderer, **options), executable=str(binary.path)
-        )
-
-    async def install_or_upgrade_release(self, *args: Any, **options: Any) -> Any:
-        """As pyhelm3's, but `create_namespace` is off unless it is asked for."""
-        options.setdefault("create_namespace", False)
-        return await super().install_or_upgrade_release(*args, **options)
 
 
 def template(
@@ -205,7 +187,7 @@ def call(running: Coroutine[Any, Any, _T], report: Path | None = None) -> _T:
     """
     try:
         return asyncio.run(running)
-    except pyhelm3.errors.Error as error:
+    except Error as error:
         problems_text = report.read_text("utf-8") if report is not None and report.exists() else ""
         raise errors.parse(error.stderr.decode("utf-8", "replace"), problems_text) from error
     except OSError as error:

@@ -14,12 +14,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyhelm3.errors
-
 from allranks import names
 from allranks.errors import AllranksError, ForbiddenError, ToolError, UnknownKindError
 from allranks.helm import errors, plugins
 from allranks.helm.driver import HelmCommand, PostRenderer, call
+from allranks.helm.pyhelm import ReleaseNotFoundError
 from allranks.yamlio.load import load_all
 
 if TYPE_CHECKING:
@@ -281,6 +280,6 @@ def _call(home: ReleaseRef, words: Sequence[str]) -> bytes:
     try:
         return call(home.command().run([*words, "--namespace", home.namespace]))
     except ToolError as error:
-        if isinstance(error.__cause__, pyhelm3.errors.ReleaseNotFoundError):
+        if isinstance(error.__cause__, ReleaseNotFoundError):
             raise _GoneError(str(error)) from error
         raise

@@ -93,7 +93,9 @@ def without_images(node: Manifest) -> Manifest:
 
 # What differs from pod to pod of a run, beside the part that is the same.
 _OWN_SPEC = ("nodeName", "hostname")
+_OWN_STATUS = ("podIPs",)
 _TEXTS = ("labels", "annotations")
+_CONTAINERS = ("containerStatuses", "initContainerStatuses")
 
 
 def compact(pod: Manifest, shared: PartTable) -> Manifest:
@@ -110,26 +112,35 @@ def compact(pod: Manifest, shared: PartTable) -> Manifest:
     return compacted
 
 
-def _section(section: dict[str, Any], shared: PartTable) -> dict[str, Any]:
-    return {
-        key: shared.like_latest(key, value) if value and isinstance(value, dict | list) else value
-        for key, value in section.items()
-    }
+def _section(
+    section: dict[str, Any], shared: PartTable, own: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """A section with its parts shared, but for those that each pod has of its own."""
+    compacted = section.copy()
+    for key, value in section.items():
+        if value and (type(value) is dict or type(value) is list) and key not in own:
+            compacted[key] = shared.like_latest(key, value)
+    return compacted
 
 
 def _metadata(metadata: dict[str, Any], shared: PartTable) -> dict[str, Any]:
-    rest = metadata.copy()
-    rest.pop("managedFields", None)
-    texts = {key: _interned(rest.pop(key)) for key in _TEXTS if isinstance(rest.get(key), dict)}
-    return {**_section(rest, shared), **texts}
+    compacted = _section(metadata, shared, ("managedFields", *_TEXTS))
+    compacted.pop("managedFields", None)
+    for key in _TEXTS:
+        if isinstance(metadata.get(key), dict):
+            compacted[key] = _interned(metadata[key])
+    return compacted
 
 
 def _interned(texts: dict[str, Any]) -> dict[str, Any]:
-    """Labels or annotations: alike from pod to pod but for the pod's index."""
-    return {
-        sys.intern(key): sys.intern(value) if type(value) is str else value
-        for key, value in texts.items()
-    }
+    """Labels or annotations: alike from pod to pod but for the pod's index.
+
+    Their keys are the same strings already, as a parser makes them for all of an answer.
+    """
+    try:
+        return dict(zip(texts, map(sys.intern, texts.values()), strict=True))
+    except TypeError:  # a value that is no text, which the API server does not let in
+        return texts
 
 
 def _spec(spec: dict[str, Any], shared: PartTable) -> dict[str, Any]:
@@ -139,8 +150,8 @@ def _spec(spec: dict[str, Any], shared: PartTable) -> dict[str, Any]:
 
 
 def _status(status: dict[str, Any], shared: PartTable) -> dict[str, Any]:
-    compacted = _section(status, shared)
-    for key in ("containerStatuses", "initContainerStatuses"):
+    compacted = _section(status, shared, (*_OWN_STATUS, *_CONTAINERS))
+    for key in _CONTAINERS:
         if isinstance(status.get(key), list):
             compacted[key] = [
                 _section(entry, shared) if isinstance(entry, dict) else entry

@@ -8,8 +8,6 @@ every comment of the chart's author stays. Anything else is left to the parser.
 
 from __future__ import annotations
 
-import re
-
 from allranks import __version__, names
 
 _LINE = "\n"
@@ -50,7 +48,9 @@ def _digest_line(lines: list[str]) -> int | None:
     """The line of ``metadata.annotations[digest]``; None where a line before it is not simple."""
     # The keys that lead to the line, and the indentation of each.
     path: list[tuple[int, str]] = []
-    pattern = re.compile(_ENTRY, re.VERBOSE | re.ASCII)  # no stream of others' charts needs it
+    import re
+
+    pattern = re.compile(_ENTRY, re.VERBOSE | re.ASCII)
     for index, line in enumerate(lines):
         if not line or line.startswith("#"):
             continue

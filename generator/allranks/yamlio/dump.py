@@ -10,9 +10,7 @@ stream between: several times faster than a dumper of PyYAML, and without import
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Mapping
-from functools import lru_cache
+from _collections_abc import Mapping  # as `os` does: `collections` takes another twentieth
 
 try:  # without the package json, a twentieth of the post-renderer's start
     from _json import encode_basestring
@@ -25,25 +23,31 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_PLAIN = re.compile(r"[A-Za-z/_.][A-Za-z0-9/._:@-]*", re.ASCII)
-_NOT_PLAIN = re.compile(
-    # Words with a meaning, in any case; infinities; what may start a number; a key; only points.
-    r"(?:y|n|yes|no|on|off|true|false|null|[.]?(?:inf|nan)|[._]*[0-9].*|[._]+|.*:)",
-    re.ASCII | re.IGNORECASE,
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_DIGITS = "0123456789"
+# No patterns: importing `re` takes as long as half of Python's own start.
+_STARTS_PLAIN = frozenset(f"{_LETTERS}/_.")
+_IN_PLAIN = frozenset(f"{_LETTERS}{_DIGITS}/._:@-")
+# Words with a meaning, in any case, and infinities.
+_WORDS = frozenset(
+    [
+        *("y", "n", "yes", "no", "on", "off", "true", "false", "null"),
+        *("inf", "nan", ".inf", ".nan"),
+    ]
 )
-# JSON inside of text reads better in single quotes, which know no escapes.
-_BETTER_SINGLE = re.compile(r'["\\]')
-_PRINTABLE = re.compile(r"[ -~]*")
 # Control characters beyond JSON's own escapes, and what YAML takes for line breaks or forbids.
-_UNSAFE = re.compile("[\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
-# A block keeps exactly this: tabs and line feeds, but no other control character.
-_NOT_IN_BLOCK = re.compile("[\x00-\x08\x0b-\x1f\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff]")
+_UNSAFE = (*range(0x7F, 0xA1), 0x2028, 0x2029, 0xFEFF, 0xFFFE, 0xFFFF)
+_ESCAPES = {code: f"\\u{code:04x}" for code in _UNSAFE}
+# A block keeps tabs and line feeds, but no other control character.
+_NOT_IN_BLOCK = frozenset(map(chr, (*range(9), *range(0x0B, 0x20), *_UNSAFE)))
 # Some emitters that read and write our text again trip over blanks at the end of a block's line.
-_TRAILING_BLANK = re.compile(r"[ \t](?:\n|\Z)")
+_BLANKS = (" ", "\t")
 _CONSTANTS = {None: "null", True: "true", False: "false"}
 # YAML readers look this far for the colon after a key that starts on the line.
 _KEY_MAX = 1000
+# Texts that are plain: keys and names come again and again.
+_PLAIN_TEXTS: set[str] = set()
+_PLAIN_TEXTS_MAX = 8192
 
 
 def dump(value: Any) -> str:
@@ -125,20 +129,44 @@ def _float(value: float) -> str:
     return text if "." in text else text.replace("e", ".0e")
 
 
-@lru_cache(maxsize=8192)
 def _text(value: str) -> str:
     """Text on one line: plain where that is safe, else in quotes."""
-    if _PLAIN.fullmatch(value) and not _NOT_PLAIN.fullmatch(value):
+    if value in _PLAIN_TEXTS:
         return value
-    if _BETTER_SINGLE.search(value) and _PRINTABLE.fullmatch(value):
+    if _is_plain(value):
+        if len(_PLAIN_TEXTS) < _PLAIN_TEXTS_MAX:
+            _PLAIN_TEXTS.add(value)
+        return value
+    # JSON inside of text reads better in single quotes, which know no escapes.
+    if ('"' in value or "\\" in value) and value.isascii() and value.isprintable():
         return "'" + value.replace("'", "''") + "'"
     # JSON's form is YAML's too, but for what only YAML takes for a line break or a control.
-    quoted = encode_basestring(value)
+    quoted: str = encode_basestring(value)
     if value.isascii() and "\x7f" not in value:
         return quoted
-    if _SURROGATE.search(value):
+    if not _is_unicode(value):
         raise InputError(f"{value!r} holds a character that is not UTF-8", hint="save it as UTF-8")
-    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", quoted)
+    return quoted.translate(_ESCAPES)
+
+
+def _is_plain(value: str) -> bool:
+    """Whether every reader takes it for text without quotes."""
+    if not value or value[0] not in _STARTS_PLAIN or not _IN_PLAIN.issuperset(value):
+        return False
+    # A key; only points; what may start a number.
+    if value[-1] == ":" or value.lower() in _WORDS:
+        return False
+    rest = value.lstrip("._")
+    return rest != "" and rest[0] not in _DIGITS
+
+
+def _is_unicode(value: str) -> bool:
+    """Whether it holds no half of a character, which no file can."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _block(value: str, pad: str) -> str:
@@ -148,9 +176,10 @@ def _block(value: str, pad: str) -> str:
         not body
         or body[0] in " \t\n"
         or body[-1] == "\n"
-        or _NOT_IN_BLOCK.search(body)
-        or _TRAILING_BLANK.search(body)
-        or _SURROGATE.search(body)
+        or body.endswith(_BLANKS)
+        or any(f"{blank}\n" in body for blank in _BLANKS)
+        or not _NOT_IN_BLOCK.isdisjoint(body)
+        or not _is_unicode(body)
     ):
         return _text(value)
     indented = "".join(f"\n{pad}{line}" if line else "\n" for line in body.split("\n"))

@@ -10,10 +10,9 @@ Working on events is also faster than composing nodes, and no nesting can exhaus
 from __future__ import annotations
 
 import math
-import re
 
 from allranks.yamlio.parser import CParser  # isort: skip # before anything else of PyYAML
-import yaml
+from yaml.error import YAMLError
 from yaml.events import (
     AliasEvent,
     DocumentStartEvent,
@@ -46,8 +45,6 @@ MAX_VALUES = 250_000
 MAX_EXACT_INT = 2**53 - 1
 
 _OPEN = object()
-# What Python makes of bytes in arguments and file names that are not UTF-8.
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def load(text: str | bytes, source: str) -> ValuesDocument:
@@ -219,7 +216,7 @@ class _ValueBuilder:
                     yield self._value(event, 0), event.start_mark.line + 1
                 elif kind is StreamEndEvent:
                     return
-        except yaml.YAMLError as error:
+        except YAMLError as error:
             from allranks.yamlio import mistakes
 
             raise mistakes.explain(error, self._text, self._source) from error
@@ -441,6 +438,9 @@ def _decode(text: str | bytes, source: str) -> str:
             from allranks.yamlio import mistakes
 
             raise mistakes.not_utf8(error, source) from error
-    if not text.isascii() and _SURROGATE.search(text):
-        raise InputError("the text is not UTF-8", hint="save it as UTF-8", source=source)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        # What Python makes of bytes in arguments and file names that are not UTF-8.
+        raise InputError("the text is not UTF-8", hint="save it as UTF-8", source=source) from None
     return text.removeprefix("\ufeff")

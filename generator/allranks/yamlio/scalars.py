@@ -2,17 +2,13 @@
 
 Helm reads YAML with sigs.k8s.io/yaml, and that with go-yaml v2: booleans of YAML 1.1 (`yes`, `n`),
 floats of YAML 1.2 (`1e-5`), octal as `0777` and `0o777`, no base 60, dates as text. No Python
-library agrees, so its table stands here, rule by rule, and is tested against Helm itself.
+library agrees, so its table stands here and in `number`, rule by rule, and is tested against Helm
+itself. What most manifests do not have, and the libraries for it, is imported when it is read.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import math
-import re
-import struct
-from functools import lru_cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,17 +33,10 @@ _WORDS: dict[str, bool | float | None] = {
     **dict.fromkeys(["-.inf", "-.Inf", "-.INF"], -math.inf),
 }
 
-_DECIMAL = re.compile(r"[-+]?(?:0|[1-9][0-9]*)", re.ASCII)
-_OCTAL = re.compile(r"([-+]?)0[oO]?([0-7]+)", re.ASCII)
-_HEX = re.compile(r"([-+]?)0[xX]([0-9a-fA-F]+)", re.ASCII)
-# go-yaml tries base 2 a second time on what follows a lower-case 0b, which admits a sign there.
-_BINARY = re.compile(r"(?:([-+]?)0[bB]|0b([-+]))([01]+)", re.ASCII)
-_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", re.ASCII)
-# A number that starts with its point goes straight to Go, which takes underscores between digits.
-_DOT_FLOAT = re.compile(r"\.[0-9](?:_?[0-9])*(?:[eE][-+]?[0-9](?:_?[0-9])*)?", re.ASCII)
-
-_INT64_MIN = -(2**63)
-_UINT64_MAX = 2**64 - 1
+# What numbers of any form are made of: most of what only begins with a digit, as 1Gi, is not.
+_OF_NUMBERS = frozenset("0123456789abcdefABCDEFxXoO+-._")
+# Whole numbers of so many digits are below 2^63.
+_PLAIN_DIGITS = 18
 _INT64_MAX = 2**63 - 1
 
 _FLOAT32_DIGITS = 9
@@ -55,7 +44,6 @@ _FLOAT32_DIGITS = 9
 _EXPONENTS = range(-4, 6)
 
 
-@lru_cache(maxsize=4096)
 def resolve(text: str) -> Any:
     """The value of a plain scalar (without quotes and without a tag).
 
@@ -64,12 +52,19 @@ def resolve(text: str) -> Any:
     """
     if text in _WORDS:
         return _WORDS[text]
-    first = text[0]
-    if first == ".":
-        return _finite(text) if _DOT_FLOAT.fullmatch(text) else text
-    if first in "+-0123456789":
-        return _number(text)
-    return text
+    if text[0] not in "+-0123456789." or not text.lstrip("+-._")[:1].isdigit():
+        return text
+    if not _OF_NUMBERS.issuperset(text):
+        return text
+    whole, point, decimals = text.partition(".")
+    if len(text) <= _PLAIN_DIGITS and whole.isdigit():
+        if decimals.isdigit():
+            return float(text)
+        if not point and (whole[0] != "0" or whole == "0"):
+            return int(whole)
+    from allranks.yamlio import number
+
+    return number.resolve(text)
 
 
 def resolve_tagged(tag: str, text: str) -> Any:
@@ -83,13 +78,15 @@ def resolve_tagged(tag: str, text: str) -> Any:
         return _binary(text)
     if kind not in ("bool", "int", "float", "null", "timestamp") or not tag.startswith(_TAG):
         return text
+    from allranks.yamlio import number
+
     value = resolve(text) if text[:1] in HINTS else text
     fits = {
         "bool": isinstance(value, bool),
         "int": isinstance(value, int) and not isinstance(value, bool),
         "float": isinstance(value, int | float) and not isinstance(value, bool),
         "null": value is None,
-        "timestamp": re.match(r"\d{4}-\d{1,2}-\d{1,2}", text, re.ASCII) is not None,
+        "timestamp": number.starts_with_date(text),
     }
     if not fits[kind]:
         raise ValueError(f"{text!r} is not of the type its tag !!{kind} says")
@@ -113,44 +110,11 @@ def key_text(value: Any) -> str:
     raise ValueError("a key must be text")
 
 
-def _number(text: str) -> Any:
-    """The value of a scalar that starts with a digit or a sign: underscores do not count."""
-    plain = text.replace("_", "")
-    value: int | None = None
-    if _DECIMAL.fullmatch(plain):
-        value = _parse_int(plain, 10)
-    elif match := _OCTAL.fullmatch(plain):
-        value = _parse_int(match[1] + match[2], 8)
-    elif match := _HEX.fullmatch(plain):
-        value = _parse_int(match[1] + match[2], 16)
-    elif match := _BINARY.fullmatch(plain):
-        value = _parse_int((match[1] or match[2] or "") + match[3], 2)
-    if value is not None:
-        return value
-    if _FLOAT.fullmatch(plain):
-        number = _finite(plain)
-        return text if number is plain else number
-    return text
-
-
-def _parse_int(digits: str, base: int) -> int | None:
-    """The number, or None where it has more than 64 bits; a sign leaves 63 of them."""
-    # 64 bits are at most 64 digits; Python refuses to read thousands of decimal ones.
-    if len(digits.lstrip("+-").lstrip("0")) > 64:  # noqa: PLR2004
-        return None
-    value = int(digits, base)
-    top = _INT64_MAX if digits[0] in "+-" else _UINT64_MAX
-    return value if _INT64_MIN <= value <= top else None
-
-
-def _finite(text: str) -> float | str:
-    """The number, or the text itself where it is too large for 64 bits, as Go gives up there."""
-    number = float(text)
-    return text if math.isinf(number) else number
-
-
 def _binary(text: str) -> str:
     """Base64 as text: what is not UTF-8 in it does not survive Helm's way through JSON."""
+    import base64
+    import binascii
+
     try:
         data = base64.b64decode(text.replace("\n", "").replace("\r", ""), validate=True)
     except binascii.Error as error:
@@ -160,6 +124,8 @@ def _binary(text: str) -> str:
 
 def _float32_text(value: float) -> str:
     """A float as Go prints it with the fewest digits that tell it from other 32-bit floats."""
+    import struct
+
     if math.isnan(value):
         return ".nan"
     try:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from allranks.errors import InputError, InvalidValues, RunError
 from allranks.helm import driver, errors, plugins
+from allranks.helm.client import Client
 from allranks.yamlio import load
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def test_a_plugin_of_helm_4_does_not_reach_what_helm_3_renders(
 
 def test_pyhelm3_reads_a_chart_through_our_command(binary: HelmBinary, chart: Path) -> None:
     """pyhelm3's own client works on our command runner, on both majors."""
-    client = driver.Client(binary)
+    client = Client(binary)
     description = driver.call(client.get_chart(chart))
     assert ("probe", "0.1.0") == (description.metadata.name, description.metadata.version)
     assert binary.major == client.version.major

@@ -10,6 +10,7 @@ import pytest
 
 from allranks import names
 from allranks.diagnosis import pods, report, verdict
+from allranks.diagnosis.local_pods import LocalPods
 from allranks.local import mpi
 from allranks.local import runs as local_runs
 from allranks.local.host import addresses, namespaces
@@ -256,7 +257,7 @@ def _whereabouts(handle: local_runs.Handle) -> dict[int, tuple[str, str]]:
 
     def look() -> dict[int, tuple[str, str]] | None:
         of_run = [pod.name for pod in handle.status().pods]
-        answers = pods.ask(pods.LocalPods("run", "lab"), of_run, seconds=3, limit=60, logs=())
+        answers = pods.ask(LocalPods("run", "lab"), of_run, seconds=3, limit=60, logs=())
         assert {} == answers.silent
         reports = [report.read(name, "", text) for name, text in answers.texts.items()]
         groups = verdict.diagnose([pod for pod in reports if pod], {}, {}).groups

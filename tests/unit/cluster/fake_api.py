@@ -110,7 +110,7 @@ class FakeApiServer:
                 name.lower(): ", ".join(handler.headers.get_all(name) or ())
                 for name in handler.headers
             },
-            json.loads(raw) if raw else None,
+            _body(handler.headers.get("Content-Type", ""), raw),
         )
         self.requests.append(request)
         answer = self.routes.get(url.path, _unknown)(request)
@@ -175,6 +175,13 @@ def write_kubeconfig(
     }
     path.write_text(json.dumps(config))
     return path
+
+
+def _body(content_type: str, raw: bytes) -> Any:
+    """What was sent: a form's fields, or JSON."""
+    if content_type == "application/x-www-form-urlencoded":
+        return dict(parse_qsl(raw.decode()))
+    return json.loads(raw) if raw else None
 
 
 def _unknown(_: Request) -> Answer:

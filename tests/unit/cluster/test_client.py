@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import base64
 import dataclasses
+import json
 import os
 import re
 import socket
@@ -480,6 +482,87 @@ def test_nothing_is_imported_or_sent_before_the_first_question() -> None:
         "sys.exit('kubernetes' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# Asks for the version, then does what is added.
+ASKING = """
+import sys
+from allranks.cluster.client import KubeCluster
+print(KubeCluster(sys.argv[1]).version())
+"""
+
+
+def ask(config: Path, more: str) -> str:
+    """What a program prints that asks a cluster, in a Python of its own."""
+    command = [sys.executable, "-c", ASKING + more, str(config)]
+    env = {**os.environ, "OAUTHLIB_INSECURE_TRANSPORT": "1"}
+    return subprocess.run(command, env=env, check=True, capture_output=True, text=True).stdout
+
+
+def test_a_request_imports_what_it_needs(tmp_path: Path, api: Any) -> None:
+    """The library's classes of all kinds, and what it has for other ways to log in, stay away."""
+    api.routes["/version"] = lambda _: fake_api.Answer(data={"gitVersion": "v1.36.3"})
+    config = fake_api.write_kubeconfig(tmp_path / "config", api.url)
+    heavy = {
+        *("pydantic", "requests", "websocket", "jsonschema", "asyncio", "kubernetes.dynamic"),
+        *("kubernetes.client.api_client", "oauthlib.oauth2.rfc6749"),
+    }
+    loaded = ask(config, f"print(sorted({heavy} & set(sys.modules)))")
+    assert ["v1.36.3", "[]"] == loaded.split()
+
+
+def test_the_library_is_whole_for_others_in_the_process(tmp_path: Path, api: Any) -> None:
+    """Somebody else's program finds every part of it, and the classes themselves."""
+    api.routes["/version"] = lambda _: fake_api.Answer(data={"gitVersion": "v1"})
+    config = fake_api.write_kubeconfig(tmp_path / "config", api.url)
+    more = (
+        "import inspect, kubernetes, requests_oauthlib\n"
+        "from kubernetes import dynamic, stream, watch\n"
+        "from kubernetes.client import ApiClient\n"
+        "assert callable(stream.stream) and inspect.isclass(watch.Watch)\n"
+        "assert inspect.isclass(ApiClient) and kubernetes.client.ApiClient is ApiClient\n"
+        "assert inspect.isclass(requests_oauthlib.OAuth2Session)\n"
+        "client = kubernetes.config.new_client_from_config(sys.argv[1])\n"
+        "assert type(client) is ApiClient\n"
+        "answer = client.call_api('GET', client.configuration.host + '/version')\n"
+        "print(kubernetes.client.VersionApi.__name__, answer.read().decode())\n"
+    )
+    assert 'VersionApi {"gitVersion": "v1"}' in ask(config, more)
+
+
+def test_a_token_that_has_run_out_is_renewed(tmp_path: Path, api: Any) -> None:
+    """The library renews it with what is imported only then, and the request bears the new one."""
+    api.routes |= {
+        "/.well-known/openid-configuration": lambda _: fake_api.Answer(
+            data={"token_endpoint": f"{api.url}/token"}
+        ),
+        "/token": lambda _: fake_api.Answer(
+            data={"access_token": "a", "id_token": "new", "refresh_token": "r2"}
+        ),
+        "/version": lambda request: fake_api.Answer(
+            data={"gitVersion": request.headers["authorization"]}
+        ),
+    }
+    old = ".".join(
+        base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=")
+        for part in ({"alg": "none"}, {"exp": 1}, {})
+    )
+    login = {
+        "auth-provider": {
+            "name": "oidc",
+            "config": {
+                "client-id": "c",
+                "client-secret": "s",
+                "id-token": old,
+                "idp-issuer-url": api.url,
+                "refresh-token": "r1",
+            },
+        }
+    }
+    config = fake_api.write_kubeconfig(tmp_path / "config", api.url, login=login)
+    assert ask(config, "") == "Bearer new\n"
+    (renewal,) = (request for request in api.requests if request.path == "/token")
+    assert "r1" == renewal.body["refresh_token"]
 
 
 def test_a_login_program_that_is_missing_is_named(tmp_path: Path) -> None:

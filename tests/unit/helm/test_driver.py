@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from allranks.errors import InvalidValues, ToolError
 from allranks.helm import driver
 from allranks.helm.binary import HelmBinary
+from allranks.helm.client import Client
 
 RECORDER = """\
 #!/bin/sh
@@ -98,7 +99,7 @@ def test_an_escaped_backslash_is_not_a_surrogate() -> None:
 
 def test_waiting_never_waits_for_the_training(helm: HelmBinary) -> None:
     """pyhelm3's wait=True also waits for jobs; that flag is taken out again."""
-    client = driver.Client(helm)
+    client = Client(helm)
     driver.call(
         client._command.install_or_upgrade("r", "/c", {}, wait=True, create_namespace=False)
     )
@@ -108,7 +109,7 @@ def test_waiting_never_waits_for_the_training(helm: HelmBinary) -> None:
 
 def test_disabling_validation_is_one_flag(helm: HelmBinary) -> None:
     """pyhelm3 adds this flag letter by letter; it goes out as one word."""
-    client = driver.Client(helm)
+    client = Client(helm)
     driver.call(client._command.install_or_upgrade("r", "/c", {}, disable_validation=True))
     assert argv(helm)[-1] == "--disable-openapi-validation"
     assert "-" not in argv(helm)[-2:]
@@ -116,7 +117,7 @@ def test_disabling_validation_is_one_flag(helm: HelmBinary) -> None:
 
 def test_a_helm_without_patch_number_is_read(helm: HelmBinary) -> None:
     """A helm that calls itself v4.3 does not stop pyhelm3."""
-    client = driver.Client(helm)
+    client = Client(helm)
     assert client.version.to_tuple()[:3] == (4, 3, 0)
 
 

@@ -83,7 +83,8 @@ def cluster_status(name: str, cluster_target: ClusterTarget) -> RunStatus:
         NotFoundError: there is no such run.
         AllranksError: the cluster does not answer, or forbids it.
     """
-    return _observe(name, cluster_target)[1]
+    with without_collection():  # until the pods are let go
+        return _observe(name, cluster_target)[1]
 
 
 def _observe(name: str, cluster_target: ClusterTarget) -> tuple[Observation, RunStatus]:

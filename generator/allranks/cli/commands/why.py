@@ -73,10 +73,12 @@ def why_command(
     cluster_target = target.cluster_target(console)
     status = status_of(name, target, cluster_target)
     source: PodSource
-    from allranks.diagnosis.pods import ClusterPods, LocalPods
+    from allranks.diagnosis.pods import ClusterPods
     from allranks.diagnosis.verdict import NOT_ASKED
 
     if cluster_target is None:
+        from allranks.diagnosis.local_pods import LocalPods
+
         source = LocalPods(name, target.local_namespace)
     else:
         source = ClusterPods(cluster_target.cluster, cluster_target.namespace)
