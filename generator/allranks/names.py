@@ -260,8 +260,9 @@ EXIT_STALLED = 218
 PREFLIGHT_LINE = "allranks: preflight "
 # A preflight has found something wrong with a node, or between nodes (files/preflight.py).
 EXIT_PREFLIGHT = 219
-# A launcher asks Kubernetes by it to start the pod's containers again where they are, and says by
-# the other one that they were killed after the last such start (files/in_place.py).
+# A launcher asks Kubernetes by it to start the pod's containers again where they are; by the other
+# one it ends where none of these starts is left, and its own code would ask for one more
+# (files/in_place.py).
 EXIT_RESTART, EXIT_NO_RESTART_LEFT = 220, 221
 
 # Our master's verdict begins with it, wherever it is left: in its own termination message, and in

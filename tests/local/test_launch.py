@@ -362,6 +362,33 @@ def test_a_container_that_is_killed_after_its_last_restart_says_so(nodes: Nodes)
     assert not (nodes.folder / "tries").exists()
 
 
+@pytest.mark.parametrize("code", [220, 137])
+def test_a_rank_that_asks_for_one_more_start_gets_none(nodes: Nodes, code: int) -> None:
+    """Its exit code is one after which Kubernetes starts the container again: none is left."""
+    nodes.count = 1
+    (nodes.folder / "starts-of-pod").write_text("2")
+    extra = {
+        "ALLRANKS_RESTARTS_IN_PLACE": "2",
+        "ALLRANKS_STARTS_FILE": str(nodes.folder / "starts-of-pod"),
+        "PET_MAX_RESTARTS": "0",
+    }
+    assert 221 == nodes.start(0, f"import sys; sys.exit({code})", **extra).wait(90)
+    assert f"rank 0 ended with exit code {code}" == nodes.message(0)
+
+
+@pytest.mark.parametrize("count", ["-100000", "zzz\n", ""])
+def test_a_count_that_a_program_has_spoilt_ends_the_pod(nodes: Nodes, count: str) -> None:
+    """Nothing else would limit its starts."""
+    nodes.count = 1
+    (nodes.folder / "starts-of-pod").write_text(count)
+    extra = {
+        "ALLRANKS_RESTARTS_IN_PLACE": "2",
+        "ALLRANKS_STARTS_FILE": str(nodes.folder / "starts-of-pod"),
+    }
+    assert 221 == nodes.start(0, "pass", **extra).wait(90)
+    assert f"cannot be counted: {nodes.folder}/starts-of-pod has {count!r}" in nodes.message(0)
+
+
 @pytest.mark.parametrize(("code", "fatal"), [(13, "13"), (219, ""), (126, "")])
 def test_what_another_start_cannot_mend_ends_the_pod(nodes: Nodes, code: int, fatal: str) -> None:
     """A fatal exit code, an unfit node, a program that cannot be started: as without restarts."""

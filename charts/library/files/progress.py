@@ -414,7 +414,7 @@ class Progress:
             new.write_text("%d stop\n" % time.time_ns(), encoding="utf-8")
             new.replace(file)
         except OSError as error:
-            say("the ranks are not told to save: %s" % error)
+            say("the ranks are not told to save by their file: %s" % error)
 
     def share(self, attempt, pod):
         """Tell the other nodes how long steps take here, from now on; see `Sharing`."""

@@ -6,7 +6,8 @@
 # A rank has ALLRANKS_SAVE_FILE in its environment. That file is written as a whole, as one line: the
 # ID, a whole number that is larger at each request, and the word "stop" where the pod is about to end.
 # Where ALLRANKS_CHECKPOINT_SIGNAL names a signal, the ranks get it, but only those that have a handler:
-# it would end the others. Says how many ranks there are, and how many of them got the signal.
+# it would end the others. Says which of the files cannot be written, how many ranks there are, and how
+# many of them got the signal.
 #
 # POSIX sh with tr and sed. With ALLRANKS_SAVE_ONLY it looks for the ranks of that file alone.
 
@@ -34,7 +35,9 @@ for allranks_pid in $allranks_ranks; do
 done
 
 printf '%s' "$allranks_files" | while IFS= read -r allranks_file; do
-  printf '%s\n' "$*" >"$allranks_file.new" && mv -f "$allranks_file.new" "$allranks_file"
+  if ! { [ ! -d "$allranks_file" ] && printf '%s\n' "$*" >"$allranks_file.new" && mv -f "$allranks_file.new" "$allranks_file"; }; then
+    printf 'unwritten %s\n' "$allranks_file"
+  fi
 done
 
 # allranks_catches PID NUMBER: whether the process has a handler for the signal.

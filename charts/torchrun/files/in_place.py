@@ -7,9 +7,11 @@ So the launcher counts in a file that lives as long as the pod, and ends with th
 while starts are left, whatever the ranks have ended with: that stands in the termination message,
 as always. Named as well is 137, of a container that the kernel has killed with its launcher.
 
+With none left, an end with one of these two is EXIT_NONE_LEFT instead: Kubernetes would go on.
+
 What another start here cannot mend ends as it does without this: a fatal exit code, a node that is
-not fit, a standstill, a command or a workspace that is not there, a pod that is told to stop.
-Standard library; Python 3.8 or newer.
+not fit, a standstill, a command or a workspace that is not there, a pod that is told to stop, and a
+rank that ends with the code of one of them itself. Standard library; Python 3.8 or newer.
 """
 
 from __future__ import annotations
@@ -54,15 +56,20 @@ class Restarts:
             self.count = int(counted)
             return ""
         try:
-            self.count = int(self._file.read_text(encoding="utf-8"))
+            text = self._file.read_text(encoding="utf-8")[:100]
         except FileNotFoundError:
-            pass
+            text = "0"
         except (OSError, ValueError) as error:
             return "the starts of this pod cannot be counted: %s" % error
+        if not text.isdigit():
+            return "the starts of this pod cannot be counted: %s has %r" % (self._file, text)
+        self.count = int(text)
         if self.count > self._most:
             return "the container was killed (exit code 137) after its last restart in place"
         try:
-            self._file.write_text(str(self.count + 1), encoding="utf-8")
+            new = self._file.with_name(self._file.name + ".new")
+            new.write_text(str(self.count + 1), encoding="utf-8")
+            new.replace(self._file)
         except OSError as error:
             return "the starts of this pod cannot be counted: %s" % error
         self._env[COUNTED] = str(self.count)
@@ -80,6 +87,6 @@ class Restarts:
                 "(%d of %d)" % (code, self.count + 1, self._most)
             )
             return EXIT_RESTART
-        if code == EXIT_KILLED and self._killed:
-            return self.EXIT_NONE_LEFT
-        return code
+        # After these Kubernetes would start it once more.
+        is_named = code == EXIT_RESTART or (code == EXIT_KILLED and self._killed)
+        return self.EXIT_NONE_LEFT if is_named else code

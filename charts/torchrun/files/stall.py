@@ -423,7 +423,7 @@ class Watcher:
                 attempt, quiet, is_told = watch.attempt, Quiet(now), False
             if attempt is None or (is_told and not self._is_said):
                 continue
-            views = self.eyes.look()
+            views = self._look(attempt)
             wrote_at = self.output.wrote_at if self.output else 0.0
             quiet.update(views, wrote_at, now, has_ended=bool(attempt.ended()))
             if self._is_said and not quiet.lasts(self.seconds, now):
@@ -435,6 +435,12 @@ class Watcher:
                 is_told = self._judge(attempt, quiet, views, now)
             except STORE_ERRORS:
                 continue  # the store is gone: so is the attempt, soon
+
+    def _look(self, attempt, *, closely=False):
+        """The ranks that run; what one that has ended leaves behind has its number, and is none."""
+        views = self.eyes.look(closely=True) if closely else self.eyes.look()
+        ended = set(attempt.ended())
+        return [view for view in views if view.rank not in ended]
 
     def _judge(self, attempt, quiet, views, now):
         """Whether it is said that this attempt stands still."""
@@ -448,7 +454,7 @@ class Watcher:
         elif not board.is_asked() and not (stands and (quiet.waits or quiet.idles)):
             return False
         if any(view.moves for view in views):  # another pod asked
-            views = self.eyes.look(closely=True)
+            views = self._look(attempt, closely=True)
         places, silence = self.eyes.places(), now - quiet.since
         pod, node, ended = attempt.pod, attempt.node, attempt.ended()
         own = report(pod, node, views, places, silence, ended=ended)

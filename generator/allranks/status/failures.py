@@ -48,7 +48,7 @@ _CODES = {
     names.EXIT_PREFLIGHT: "the preflight found a node that is not fit to train",
     names.EXIT_STALLED: "the run stood still for runPolicy.stallSeconds",
     names.EXIT_RESTART: "its containers start again where they are",
-    names.EXIT_NO_RESTART_LEFT: "it was killed, and no restart in place is left",
+    names.EXIT_NO_RESTART_LEFT: "no restart in place is left",
     _KILLED: "it was killed (SIGKILL), most likely because memory ran out",
     _TERMINATED: "it was told to stop (SIGTERM)",
     _SIGNALLED + signal.SIGSEGV: "it crashed (SIGSEGV)",
@@ -330,10 +330,10 @@ def culprit(failure: Failure) -> Failure:
     """Return the failure of the pod that a message names, in place of the pod with the message."""
     end = _named_end(failure.message, failure.pod)
     if end is None:
-        is_preflight = failure.exit_code == names.EXIT_PREFLIGHT
+        is_preflight = _is_preflight(failure.exit_code, failure.message)
         return replace(failure, reason=PREFLIGHT_FAILED, log=()) if is_preflight else failure
     number = end.pod.rpartition("-")[2]
-    is_preflight = end.code == names.EXIT_PREFLIGHT
+    is_preflight = _is_preflight(end.code, end.rest)
     words = f"{end.rank} ended with exit code {end.code}{end.rest}"
     return replace(
         failure,
@@ -346,9 +346,14 @@ def culprit(failure: Failure) -> Failure:
     )
 
 
+def _is_preflight(code: int, message: str) -> bool:
+    """Whether an end is that of a preflight; a program may end with its exit code, too."""
+    return code == names.EXIT_PREFLIGHT and message.lstrip().startswith("preflight: ")
+
+
 def unfit_nodes(failure: Failure | None) -> tuple[str, ...]:
     """Return the nodes that a preflight has named, for `scheduling.avoidNodes`; () for none."""
-    if failure is None or failure.exit_code != names.EXIT_PREFLIGHT:
+    if failure is None or not _is_preflight(failure.exit_code, failure.message):
         return ()
     match = _AVOID.search(failure.message)
     return tuple(filter(None, match["nodes"].split(", "))) if match else ()

@@ -297,7 +297,7 @@ def _end(
     if own and (not message or own == EVICTED):
         # What it was evicted for is the cause; that the program was told to stop is not.
         message = text(pod.status, "message") or message
-    if code == names.EXIT_RESTART:
+    if code in {names.EXIT_RESTART, names.EXIT_NO_RESTART_LEFT}:
         code = code_of_rank(message) or code
     return ContainerEnd(name, code, at, reason, message, previous)
 

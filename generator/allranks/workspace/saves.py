@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 END = "allranks-save-done"  # the last line of charts/library/files/save.sh
 _AT_ONCE = 64
 _NUMBERS = 2
+_UNWRITTEN = "unwritten "  # before a file that could not be written
 
 
 class SavingPod(Protocol):
@@ -71,7 +72,11 @@ def ask_all(pods: Sequence[SavingPod], request: int, *, seconds: float) -> list[
 
 
 def _read(pod: str, answer: bytes) -> SaveAnswer:
-    numbers = answer.decode("utf-8", "replace").split()[-_NUMBERS:]
+    text = answer.decode("utf-8", "replace")
+    numbers = text.split()[-_NUMBERS:]
     if len(numbers) != _NUMBERS or not all(number.isdecimal() for number in numbers):
         raise RunError(f"pod {pod} gave no answer that can be read")
-    return SaveAnswer(pod, int(numbers[0]), int(numbers[1]))
+    lines = text.splitlines()
+    files = [line.removeprefix(_UNWRITTEN) for line in lines if line.startswith(_UNWRITTEN)]
+    problem = f"{files[0]}, which its ranks look at, cannot be written" if files else ""
+    return SaveAnswer(pod, int(numbers[0]), int(numbers[1]), problem)

@@ -110,6 +110,25 @@ def test_a_pod_whose_ranks_have_ended_is_no_progress(stall: Any) -> None:
     assert not quiet.idles
 
 
+def test_what_a_rank_has_left_behind_is_no_rank(stall: Any) -> None:
+    """A process that outlives its parent still has the rank's number in its environment."""
+    attempt = _FAILURES.Attempt("big-0", _Store(), 0, 1)
+    attempt._endings = [_FAILURES.Ending(1, 0, was_stopped=False)]
+    views = [_view(stall, 0, _group(5, 4)), _view(stall, 1, None)]
+    eyes = SimpleNamespace(look=lambda **_: views, places=dict, seen=[])
+    watcher = stall.Watcher(
+        600,
+        ends=False,
+        eyes=eyes,
+        output=None,
+        say=lambda _: None,
+        record=lambda _: None,
+        reports=stall.Reports({}, "big-0", None),
+    )
+    assert [0] == [view.rank for view in watcher._look(attempt)]
+    assert [0] == [view.rank for view in watcher._look(attempt, closely=True)]
+
+
 def test_a_rank_that_has_ended_while_others_wait_for_it_is_blamed(stall: Any) -> None:
     """A rank with fewer batches than the others ends well, and never enters their collective."""
     ended = stall.report("big-0", 0, [], {}, 600.0, ended=[0, 1])

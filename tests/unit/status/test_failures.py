@@ -145,6 +145,8 @@ def test_a_preflight_that_failed_names_its_node() -> None:
     assert ("big-5", 5) == (other.pod, other.rank)
     assert ("b2",) == unfit_nodes(other)
     assert () == unfit_nodes(None) == unfit_nodes(Failure("p", 0, "c", 219, 1.0))
+    program = Failure("p", 0, "c", 219, 1.0, reason="Error", message="ValueError: 219")
+    assert "Error" == culprit(program).reason
 
 
 @pytest.mark.parametrize(
