@@ -79,7 +79,11 @@ def _training(status: RunStatus) -> Iterator[str]:
     """The lines about the training itself: how far it is, a standstill, and slow ranks."""
     if status.progress is None:
         return
-    words = progress_words(status.progress, killed=was_killed(status), finished=status.finished)
+    report = status.progress
+    if status.failure is not None and status.failure.exit_code == _KILLED:
+        # The other pods are told to stop because of it.
+        report = {key: value for key, value in report.items() if key != "stopping"}
+    words = progress_words(report, killed=was_killed(status), finished=status.finished)
     if words:
         yield f"  progress: {'; '.join(words)}"
     if status.finished:

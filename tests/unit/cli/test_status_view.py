@@ -331,3 +331,13 @@ def test_a_run_of_this_machine_is_not_told_to_leave_it(capsys: pytest.CaptureFix
     output = capsys.readouterr().out
     assert "free disk 0 MiB, at least 9\nthis machine is the only node of the run: " in output
     assert "avoid" not in output
+
+
+def test_a_rank_that_is_killed_was_not_told_to_stop(capsys: pytest.CaptureFixture[str]) -> None:
+    """The pods of its peers are told to stop because of it, and their ranks report that."""
+    killed = Failure("demo-1", 1, "trainer", 137, 100.0, message="rank 1 ended with exit code 137")
+    report = {"text": "step 12 of 90", "step": 12, "saved": 10, "stopping": True}
+    status = RunStatus("demo", "lab", Phase.FAILED, failure=killed, progress=report)
+    status_view.show(Console(), status, 200.0)
+    words = "progress: step 12 of 90; saved at step 10; killed before it had saved again"
+    assert words in capsys.readouterr().out
