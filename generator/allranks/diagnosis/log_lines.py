@@ -74,7 +74,8 @@ _END_AN_ATTEMPT = frozenset({_NOT_ENDED, _NOT_REACHED, _PEER_GONE, _STORE_GONE, 
 _NO_CAUSE = re.compile(r"has failed to shutdown the rendezvous", re.IGNORECASE)
 _STARTED = re.compile(
     rf"^{re.escape(names.LAUNCHER_LINE)}(?:this is restart \d+ of \d+ in place|"
-    r"rank 0 at .* joining again|a place is free: this pod trains now)"
+    r"rank 0 at .* joining again|a place is free: this pod trains now|"
+    r"taking workspace .*, generation \d+|generation \d+: rank \d+ of \d+)"
     r"|\] (?:Starting worker group|Rendezvous'ing worker group|starting workers for entrypoint)"
 )
 _ENDED = re.compile(r"Sending process \d+ closing signal|\bfailed \(exitcode: -?\d+\) local_rank")

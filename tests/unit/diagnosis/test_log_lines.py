@@ -192,6 +192,8 @@ def test_an_end_without_a_rendezvous_is_no_cause() -> None:
         "allranks: this is restart 1 of 3 in place",
         "allranks: rank 0 at big-0.big:29500 is gone; waiting for it and joining again",
         "allranks: a place is free: this pod trains now",
+        "allranks: taking workspace sha256:0123, generation 2",
+        "allranks: generation 2: rank 0 of 2, rank 0 at 10.0.0.1:29500",
         "I1126 torch/distributed/elastic/agent/server/api.py:714] [default] Starting worker group",
     ],
 )
