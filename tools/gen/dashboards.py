@@ -170,19 +170,23 @@ RULES = (
     ),
     Rule(
         "AllranksOperatorIsRefused",
-        'ceil(sum by (action) (increase(allranks_actions_total{result="refused"}[15m]))) > 0',
-        "5m",
+        # What is refused is tried again after 375 s at most, twice in each quarter of an hour; one
+        # refusal, or several at once, are out of sight before the 20 minutes are over. Prometheus
+        # extrapolates a count to the ends of its time, which `round` takes back.
+        'round(sum by (action) (increase(allranks_actions_total{result="refused"}[15m]))) >= 2',
+        "20m",
         "warning",
-        "The API server has refused {{ $labels.action }} {{ $value }} times in 15 minutes.",
+        "The API server has refused {{ $labels.action }} {{ $value }} times in 15 minutes, and "
+        "goes on.",
         "An Event `ActionRefused` or `FailedCreate` of the object, and the operator's log, have "
         "the API server's sentence.",
     ),
     Rule(
         "AllranksPlansFailed",
-        'ceil(sum(increase(allranks_plans_total{result="failed"}[15m]))) > 0',
+        'round(sum(increase(allranks_plans_total{result="failed"}[30m]))) >= 3',
         "0m",
         "warning",
-        "{{ $value }} scale plans could not be taken in 15 minutes, and nothing of them was done.",
+        "{{ $value }} scale plans could not be taken in half an hour; nothing of them was done.",
         "`kubectl get scaleplans -A` shows them, and their message why.",
     ),
     Rule(
@@ -200,7 +204,7 @@ RULES = (
         '(max(allranks_runs{phase="Failed"}) - max(allranks_runs{phase="Failed"} offset 10m)) > 0',
         "0m",
         "info",
-        "{{ $value }} more runs have failed in ten minutes.",
+        "Runs have failed in the last ten minutes: {{ $value }} more than before.",
         "`allranks list -A` shows them, and `allranks status NAME` why.",
     ),
 )

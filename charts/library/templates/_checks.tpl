@@ -254,6 +254,10 @@ stand for who uses plain Helm.
 {{- if and $scheduling.gangTimeoutSeconds (eq $scheduling.dialect "none") -}}
 {{- $problems = append $problems "scheduling.gangTimeoutSeconds: scheduling.dialect none has no gangs; name a dialect, or leave it 0" -}}
 {{- end -}}
+{{- $host := get $scheduling.nodeSelector "kubernetes.io/hostname" -}}
+{{- if and $host (has $host $scheduling.avoidNodes) -}}
+{{- $problems = append $problems (printf "scheduling.nodeSelector.kubernetes.io/hostname: selects %s, which scheduling.avoidNodes names; select another node, or take it out there" $host) -}}
+{{- end -}}
 {{- if and $isPlaced (not (get $scheduling.topology.labels $scheduling.topology.level)) -}}
 {{- $problems = append $problems (printf "scheduling.topology.level: %q has no node label in scheduling.topology.labels; use one of %s" $scheduling.topology.level (keys $scheduling.topology.labels | sortAlpha | join ", ")) -}}
 {{- end -}}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from allranks import names
@@ -14,6 +15,21 @@ if TYPE_CHECKING:
 _LINE_MAX = 160
 
 
+class Since(StrEnum):
+    """What a log shows after an error: that there is less, or no, reason to speak of it now.
+
+    An attempt that has ended, or a step, is told by other lines than a start, and may still belong
+    to the attempt of the error: only a run that makes steps proves that the error is over.
+    """
+
+    NOTHING = ""
+    ENDED = "ended"  # torch has ended the ranks, or the training has said how far it is
+    STARTED = "started"  # the launcher or torch has started the ranks again
+
+
+_ORDER = {since: number for number, since in enumerate(Since)}
+
+
 @dataclass(frozen=True, slots=True)
 class LogFinding:
     """An error that pods have written.
@@ -22,12 +38,49 @@ class LogFinding:
         meaning: what it means, and what to do.
         line: the first line that has it.
         pods: whose logs have it, in order.
+        since: what came after it, in each of these logs at least.
+        ends_attempt: whether no rank makes a step in the attempt that has it.
     """
 
     meaning: str
     line: str
     pods: tuple[str, ...]
+    since: Since = Since.NOTHING
+    ends_attempt: bool = False
 
+    @property
+    def is_earlier(self) -> bool:
+        """Whether it is of an attempt before the present one."""
+        return self.since is Since.STARTED
+
+
+_NOT_ENDED = (
+    "a collective did not end within its timeout: a rank did not come to it, or the "
+    "network between two nodes is broken"
+)
+_NOT_REACHED = (
+    "a rank cannot reach a peer: NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME or NCCL_IB_HCA "
+    "names the wrong interface, or a network policy stands between the pods"
+)
+_PEER_GONE = "a peer is gone, or the network to it"
+_STORE_GONE = (
+    "the rendezvous is gone, or the network to it: `status` says whether rank 0's pod runs"
+)
+_NOT_JOINED = "not all nodes joined in time: `status` says which pods do not run"
+# A run that makes steps has all of its ranks: these are of an attempt before.
+_END_AN_ATTEMPT = frozenset({_NOT_ENDED, _NOT_REACHED, _PEER_GONE, _STORE_GONE, _NOT_JOINED})
+
+# What torch's agent writes as it ends: of an orderly end too, where rank 0's pod was the first.
+_NO_CAUSE = re.compile(r"has failed to shutdown the rendezvous", re.IGNORECASE)
+_STARTED = re.compile(
+    rf"^{re.escape(names.LAUNCHER_LINE)}(?:this is restart \d+ of \d+ in place|"
+    r"rank 0 at .* joining again|a place is free: this pod trains now|"
+    r"taking workspace .*, generation \d+|generation \d+: rank \d+ of \d+)"
+    r"|\] (?:Starting worker group|Rendezvous'ing worker group|starting workers for entrypoint)"
+)
+_ENDED = re.compile(r"Sending process \d+ closing signal|\bfailed \(exitcode: -?\d+\) local_rank")
+_FOR_PROGRAMS = re.compile(rf"{re.escape(names.LAUNCHER_LINE)}(?:\w+ )?[\[{{]")
+_STANDS_STILL = re.compile(r'"standstill": "[^"]')
 
 # The words are those of NCCL 2.30, PyTorch 2.15, gloo, the CUDA runtime and the kernel, and of
 # earlier releases where they were others. The first that fits a line is taken.
@@ -52,10 +105,7 @@ _MEANINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
                 r"|some nccl operations have failed or timed out"
                 r"|timed out in monitoredbarrier|timed out waiting \d+ms for (?:send|recv)"
             ),
-            (
-                "a collective did not end within its timeout: a rank did not come to it, or the "
-                "network between two nodes is broken"
-            ),
+            _NOT_ENDED,
         ),
         (
             r"watchdog got stuck for",
@@ -110,10 +160,7 @@ _MEANINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
                 r"|socketstartconnect|pollconnect to .{0,60}failed|gloo connectfullmesh failed"
                 r"|connection attempt timed out after"
             ),
-            (
-                "a rank cannot reach a peer: NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME or NCCL_IB_HCA "
-                "names the wrong interface, or a network policy stands between the pods"
-            ),
+            _NOT_REACHED,
         ),
         (
             r"nccl version mismatch with remote peer",
@@ -159,7 +206,7 @@ _MEANINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
                 r"remote process (?:has )?exited or there was a network error|ncclremoteerror"
                 r"|connection (?:closed|reset) by (?:remote )?peer"
             ),
-            "a peer is gone, or the network to it",
+            _PEER_GONE,
         ),
         (
             r"ncclsystemerror|unhandled system error",
@@ -170,14 +217,22 @@ _MEANINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             "CUDA failed within NCCL: with env NCCL_DEBUG=WARN its log names the call",
         ),
         (
+            r"rendezvousconnectionerror|connection to the c10d store has failed",
+            _STORE_GONE,
+        ),
+        (
             (
-                r"rendezvous(?:timeout|connection|closed)error|rdzv.{0,60}timed? ?out"
+                r"rendezvoustimeouterror|rdzv.{0,60}timed? ?out"
                 r"|seconds waiting for clients\. \d+/\d+ clients joined"
                 r"|client socket has timed out after"
                 r"|tcp client failed to connect.{0,80} - timed out"
                 r"|wait timeout after \d+ms, keys:"
             ),
-            "not all nodes joined in time: `status` says which pods do not run",
+            _NOT_JOINED,
+        ),
+        (
+            r"rendezvousclosederror",
+            "a node came to join when the run had ended on the others already",
         ),
         (
             r"address already in use|eaddrinuse",
@@ -197,27 +252,73 @@ def findings(logs: Iterable[tuple[str, Iterable[str]]]) -> tuple[LogFinding, ...
     Args:
         logs: the pods, each with its lines.
     """
-    lines: dict[str, str] = {}
-    pods: dict[str, dict[str, None]] = {}
+    merged: dict[str, LogFinding] = {}
     for pod, text in logs:
-        for line in text:
-            for pattern, meaning in _MEANINGS:
-                if pattern.search(line):
-                    lines.setdefault(meaning, " ".join(line.split())[:_LINE_MAX])
-                    pods.setdefault(meaning, {})[pod] = None
-                    break
-    return tuple(LogFinding(meaning, lines[meaning], tuple(pods[meaning])) for meaning in lines)
+        for finding in _in_a_log(pod, text):
+            before = merged.get(finding.meaning)
+            if before is None:
+                merged[finding.meaning] = finding
+                continue
+            newer, older = finding, before
+            if _ORDER[before.since] <= _ORDER[finding.since]:
+                newer, older = before, finding
+            pods = before.pods + finding.pods
+            if newer.is_earlier != older.is_earlier:
+                pods = newer.pods  # what the other logs have is of an attempt before
+            merged[finding.meaning] = replace(newer, pods=pods)
+    return tuple(merged.values())
+
+
+def of_now(logs: Iterable[LogFinding]) -> tuple[LogFinding, ...]:
+    """The errors that matter to a run that makes steps; what it has outlived is left out."""
+    return tuple(entry for entry in logs if not entry.since and not entry.ends_attempt)
+
+
+def _in_a_log(pod: str, text: Iterable[str]) -> Iterable[LogFinding]:
+    """The errors in the log of a pod: of each the first line of the newest attempt that has it."""
+    own: dict[str, LogFinding] = {}
+    for line in text:
+        since = _tells(line)
+        if since:
+            for meaning, finding in own.items():
+                if _ORDER[finding.since] < _ORDER[since]:
+                    own[meaning] = replace(finding, since=since)
+            continue
+        meaning = _meaning(line)
+        if meaning and (meaning not in own or own[meaning].since):
+            first = " ".join(line.split())[:_LINE_MAX]
+            ends = meaning in _END_AN_ATTEMPT
+            own[meaning] = LogFinding(meaning, first, (pod,), ends_attempt=ends)
+    return own.values()
+
+
+def _tells(line: str) -> Since:
+    if _STARTED.search(line):
+        return Since.STARTED
+    goes_on = line.startswith(names.PROGRESS_LINE) and not _STANDS_STILL.search(line)
+    return Since.ENDED if goes_on or _ENDED.search(line) else Since.NOTHING
+
+
+def _meaning(line: str) -> str:
+    if _NO_CAUSE.search(line):
+        return ""
+    return next((meaning for pattern, meaning in _MEANINGS if pattern.search(line)), "")
 
 
 def last_words(logs: Iterable[tuple[str, Iterable[str]]]) -> dict[str, str]:
-    """What the launcher of each pod has said last, but for its progress; {} where none has spoken.
+    """What the launcher of each pod has said last in a sentence; {} where none has spoken.
+
+    Lines for programs (progress, a preflight: a word and JSON) are no sentences, and what stands
+    before a preflight is of a wait that is over.
 
     Args:
         logs: the pods, each with its lines.
     """
-    words = {}
+    words: dict[str, str] = {}
     for pod, text in logs:
         for line in text:
-            if line.startswith(names.LAUNCHER_LINE) and not line.startswith(names.PROGRESS_LINE):
+            if line.startswith(names.PREFLIGHT_LINE):
+                words.pop(pod, None)
+            if line.startswith(names.LAUNCHER_LINE) and not _FOR_PROGRAMS.match(line):
                 words[pod] = " ".join(line.split()[1:])[:_LINE_MAX]
     return words

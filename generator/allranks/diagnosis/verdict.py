@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from allranks.diagnosis import collectives
+from allranks.diagnosis import collectives, log_lines
 from allranks.diagnosis.collectives import Kind, Wait
 from allranks.humanize import list_some, number_of, plural
 from allranks.k8s.ranges import write_pairs
@@ -150,7 +150,12 @@ class Diagnosis:
                 for group in self.groups
             ],
             "logs": [
-                {"meaning": entry.meaning, "line": entry.line, "pods": list(entry.pods)}
+                {
+                    "meaning": entry.meaning,
+                    "line": entry.line,
+                    "pods": list(entry.pods),
+                    "beforeLastStart": entry.is_earlier,
+                }
                 for entry in self.logs
             ],
         }
@@ -196,7 +201,7 @@ def diagnose(
         finding.blamed,
         (*_remarks(pods, ranks, silent), *_remark_left_out(pods, silent, left_out)),
         _groups(ranks, waits),
-        tuple(logs),
+        _logs(finding.state, logs),
     )
 
 
@@ -214,8 +219,12 @@ def _of_groups(
         verdicts[name],
         sentence=f"in the replica group {name}: {verdicts[name].sentence}",
         remarks=(*verdicts[name].remarks, *remarks),
-        logs=tuple(logs),
+        logs=_logs(verdicts[name].state, logs),
     )
+
+
+def _logs(state: State, logs: Iterable[LogFinding]) -> tuple[LogFinding, ...]:
+    return log_lines.of_now(logs) if state in {State.STEPS, State.SLOW} else tuple(logs)
 
 
 def _could_not_be_asked(silent: Mapping[str, str]) -> str:

@@ -42,6 +42,29 @@ def test_a_pod_without_a_rank_is_told_with_the_last_words_of_its_launcher() -> N
     assert "demo-1 has said last: demo-1 waits for the others" == diagnosis.remarks[-1]
 
 
+class _PodsStartedAgain(_PodsWithoutRanks):
+    """Pods that were started again after a peer was lost."""
+
+    def log(self, pod: str) -> Iterator[str]:
+        """The end of the attempt before, and a start."""
+        del pod
+        yield "RuntimeError: Connection closed by peer [10.0.0.2]:4711"
+        yield "allranks: this is restart 1 of 3 in place"
+
+
+def test_an_error_of_an_earlier_attempt_is_told_as_that(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Whoever is woken by the run learns that it was before its ranks started again."""
+    pods = (PodStatus("demo-0", "node", 0, PodPhase.RUNNING),)
+    status = RunStatus("demo", "lab", Phase.RUNNING, pods=pods)
+    console = Console()
+    diagnosis, _ = why.examine(console, status, _PodsStartedAgain(), 5)
+    why._show(console, diagnosis, stacks=False)
+    words = "in the log of demo-0, before the last start of its ranks: a peer is gone, or the"
+    assert words in capsys.readouterr().out
+
+
 def test_a_checkpoint_of_pods_without_ranks_says_that_no_rank_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from allranks.diagnosis.log_lines import findings, last_words
+from allranks.diagnosis.log_lines import findings, last_words, of_now
 
 
 @pytest.mark.parametrize(
@@ -161,3 +161,75 @@ def test_the_last_words_of_a_launcher_are_those_before_its_progress() -> None:
     """They tell what a pod waits for in which no rank runs."""
     lines = ["allranks: waiting for  rank 0", "step 3", 'allranks: progress {"step": 3}']
     assert {"a-0": "waiting for rank 0"} == last_words([("a-0", lines), ("a-1", ["step 1"])])
+
+
+def test_the_last_words_of_a_launcher_are_no_line_for_programs() -> None:
+    """A preflight of long ago is JSON, and the wait before it is over: nothing is said then."""
+    preflight = 'allranks: preflight {"passed": true, "node": "b2"}'
+    assert {} == last_words([("a-0", ["allranks: waiting for rank 0", preflight])])
+    spare = [preflight, "allranks: standing by: all 2 places are taken", 'allranks: other {"a": 1}']
+    assert {"a-0": "standing by: all 2 places are taken"} == last_words([("a-0", spare)])
+
+
+_GONE = "RuntimeError: [gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.2]:4711"
+
+
+def test_an_end_without_a_rendezvous_is_no_cause() -> None:
+    """A torch writes it as it ends, where rank 0's pod has ended first: all nodes had joined."""
+    line = (
+        "W1126 torch/distributed/elastic/rendezvous/dynamic_rendezvous.py:1313] The node "
+        "'big-1_71_0' has failed to shutdown the rendezvous 'big' due to an error of type "
+        "RendezvousConnectionError."
+    )
+    assert () == findings([("a-1", [line])])
+    (finding,) = findings([("a-1", [line.replace("shutdown", "send a keep-alive heartbeat to")])])
+    assert finding.meaning.startswith("the rendezvous is gone, or the network to it")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "allranks: this is restart 1 of 3 in place",
+        "allranks: rank 0 at big-0.big:29500 is gone; waiting for it and joining again",
+        "allranks: a place is free: this pod trains now",
+        "allranks: taking workspace sha256:0123, generation 2",
+        "allranks: generation 2: rank 0 of 2, rank 0 at 10.0.0.1:29500",
+        "I1126 torch/distributed/elastic/agent/server/api.py:714] [default] Starting worker group",
+    ],
+)
+def test_an_error_before_a_start_of_the_ranks_is_of_an_earlier_attempt(line: str) -> None:
+    """Unless the attempt after it has the same error, or another pod's has."""
+    (finding,) = findings([("a-0", [_GONE, line])])
+    assert finding.is_earlier
+    (finding,) = findings([("a-0", [_GONE, line, f"{_GONE} again"])])
+    assert (False, f"{_GONE} again") == (finding.is_earlier, finding.line)
+    (finding,) = findings([("a-0", [_GONE, line]), ("a-1", [f"{_GONE} now"])])
+    assert (False, f"{_GONE} now", ("a-1",)) == (finding.is_earlier, finding.line, finding.pods)
+    (finding,) = findings([("a-0", [_GONE, line]), ("a-1", [_GONE, line])])
+    assert (True, ("a-0", "a-1")) == (finding.is_earlier, finding.pods)
+
+
+@pytest.mark.parametrize(
+    ("line", "after", "expected"),
+    [
+        (_GONE, [], 0),
+        ("oom-kill: out", [], 1),
+        ("oom-kill: out", ["allranks: this is restart 1 of 3 in place"], 0),
+        ("oom-kill: out", ['allranks: progress {"step": 3}'], 0),
+        ("oom-kill: out", ["W1126 api.py:1028] Sending process 71 closing signal SIGTERM"], 0),
+        ("oom-kill: out", ["E1126 api.py:1002] failed (exitcode: -9) local_rank: 0 (pid: 7)"], 0),
+        ("oom-kill: out", ['allranks: progress {"standstill": "rank 1 has not come"}'], 1),
+        ("oom-kill: out", ["allranks: waiting for rank 0"], 1),
+    ],
+)
+def test_a_run_that_makes_steps_has_outlived_errors(
+    line: str, after: list[str], expected: int
+) -> None:
+    """No peer of it is gone, and what its log goes on after is over; all else is still told."""
+    assert expected == len(of_now(findings([("a-0", [line, *after])])))
+
+
+def test_progress_alone_does_not_make_an_error_an_earlier_one() -> None:
+    """It is written late, so that a step before the error may be told after it."""
+    (finding,) = findings([("a-0", [_GONE, 'allranks: progress {"step": 3}'])])
+    assert not finding.is_earlier

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from allranks.diagnosis import report
+from allranks.diagnosis import log_lines, report
 from allranks.diagnosis.pods import spread
 from allranks.diagnosis.verdict import Diagnosis, State, diagnose
 
@@ -53,6 +53,20 @@ def test_a_recorded_hang_is_named(name: str, words: str) -> None:
     diagnosis = _verdict(_recorded(name))
     assert words == diagnosis.sentence[: len(words)]
     assert () == diagnosis.remarks
+
+
+@pytest.mark.parametrize(("name", "meanings"), [("healthy", 0), ("slow", 0), ("absent", 1)])
+def test_a_run_that_makes_steps_says_nothing_of_a_peer_that_was_gone(
+    name: str, meanings: int
+) -> None:
+    """Its log still has the lines of the attempt before; a run that stands still tells of it."""
+    pod = report.read("big-0", "b2", json.dumps(_recorded(name)).encode())
+    assert pod is not None
+    logs = log_lines.findings([("big-0", ["RuntimeError: Connection closed by peer [10.0.0.2]"])])
+    diagnosis = diagnose([pod], {}, {}, logs)
+    assert meanings == len(diagnosis.logs)
+    if meanings:
+        assert not diagnosis.as_dict()["logs"][0]["beforeLastStart"]
 
 
 def test_ranks_in_several_pods_are_compared() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -26,8 +27,13 @@ def expressions() -> dict[str, str]:
 
 def alerts() -> dict[str, str]:
     """The PromQL of each alert, by its name."""
+    return {name: rule["expr"] for name, rule in alert_rules().items()}
+
+
+def alert_rules() -> dict[str, dict[str, Any]]:
+    """Each alert as Prometheus reads it, by its name."""
     groups = yaml.safe_load((_FILES / "rules.yaml").read_text("utf-8"))
-    return {rule["alert"]: rule["expr"] for group in groups for rule in group["rules"]}
+    return {rule["alert"]: rule for group in groups for rule in group["rules"]}
 
 
 def missing_series(scrape: str) -> set[str]:

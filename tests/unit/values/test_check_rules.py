@@ -59,6 +59,11 @@ REFUSED = [
     ("script-size", f"setup: {'x' * 1015809}", "setup"),
     ("compat", "{command: [/x.py], compat: slurm, torchrun: {runPath: true}}", "compat"),
     ("stall", "runPolicy: {onStall: end}", "runPolicy.onStall"),
+    (
+        "avoid-nodes",
+        "scheduling: {avoidNodes: [b1, b2], nodeSelector: {kubernetes.io/hostname: b2}}",
+        'scheduling.nodeSelector["kubernetes.io/hostname"]',
+    ),
     ("module", "torchrun: {module: true}", "torchrun.module"),
     ("module", "torchrun: {module: true, runPath: true}", "torchrun.runPath"),
     ("module", "{command: [], script: x, torchrun: {runPath: true}}", "torchrun.runPath"),
@@ -447,6 +452,8 @@ ACCEPTED = [
     "storage: {datasets: {size: 1Gi, mountPath: /device}, workspace: {size: 1Gi, mountPath: /d}}",
     "{queue: x, scheduling: {dialect: kueue, schedulerName: default-scheduler}}",
     "scheduling: {dialect: coscheduling, schedulerName: my-scheduler, gangTimeoutSeconds: 5}",
+    "scheduling: {avoidNodes: [b1], nodeSelector: {kubernetes.io/hostname: b2}}",
+    "scheduling: {avoidNodes: [b1], nodeSelector: {pool: b1}}",
     "network: {dnsPolicy: Default}",
     "{network: {hostNetwork: true}, torchrun: {port: 80}, security: {restricted: false}}",
     "security: {restricted: false, podSecurityContext: {runAsUser: 0}}",
@@ -616,6 +623,31 @@ def test_a_warning_stops_nothing() -> None:
     assert ["torchrun.localAddr"] == [p.path for p in check.warnings(same, lambda _: "")]
     assert [] == check.warnings(values("{torchrun: {localAddr: 10.0.0.1}}"), lambda _: "")
     assert [] == check.warnings(values("{}"), lambda _: "")
+
+
+@pytest.mark.parametrize(
+    ("policy", "path"),
+    [
+        ("{stallSeconds: 600, activeDeadlineSeconds: 600}", "runPolicy.stallSeconds"),
+        ("{stallSeconds: 900, activeDeadlineSeconds: 600}", "runPolicy.stallSeconds"),
+        ("{stallSeconds: 599, activeDeadlineSeconds: 600}", None),
+        ("{stallSeconds: 900}", None),
+        ("{activeDeadlineSeconds: 600}", None),
+        ("{stallSeconds: 900, onStall: end, diagnose: false}", "runPolicy.onStall"),
+        ("{stallSeconds: 900, onStall: end}", None),
+        ("{stallSeconds: 900, diagnose: false}", None),
+        ("{diagnose: false}", None),
+    ],
+)
+@pytest.mark.parametrize("workload", ["torchrun", "mpi"])
+def test_a_standstill_that_nobody_will_see_is_worth_a_word(
+    workload: str, policy: str, path: str | None
+) -> None:
+    """One that comes after the job's own deadline, and an end of ranks that nobody can ask."""
+    given_values = values(f"{{workload: {workload}, runPolicy: {policy}}}")
+    assert [] == check.check(given_values, lambda _: "")
+    warnings = check.warnings(given_values, lambda _: "")
+    assert [path] * (path is not None) == [problem.path for problem in warnings]
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,8 @@ def _show(console: Console, diagnosis: Diagnosis, *, stacks: bool) -> None:
     console.text(diagnosis.sentence)
     for entry in diagnosis.logs:
         pods = list_some(entry.pods)
-        console.text(f"  in the log of {pods}: {entry.meaning}")
+        when = ", before the last start of its ranks" if entry.is_earlier else ""
+        console.text(f"  in the log of {pods}{when}: {entry.meaning}")
         console.text(f"    {entry.line}")
     for remark in diagnosis.remarks:
         console.text(f"  {remark}")

@@ -163,6 +163,25 @@ def _stall(view: View) -> Iterator[Finding]:
         yield Finding(path("runPolicy.onStall"), message, "set both")
 
 
+def _unseen_stall(view: View) -> Iterator[Finding]:
+    """A standstill that is set, and that nothing will come of."""
+    seconds, deadline = view["runPolicy.stallSeconds"], view["runPolicy.activeDeadlineSeconds"]
+    if seconds and deadline and seconds >= deadline:
+        yield Finding(
+            path("runPolicy.stallSeconds"),
+            f"{seconds} is no less than runPolicy.activeDeadlineSeconds, {deadline}, after which "
+            "the job has ended: no standstill is ever reported",
+            "make it less",
+        )
+    if seconds and view["runPolicy.onStall"] == "end" and not view["runPolicy.diagnose"]:
+        yield Finding(
+            path("runPolicy.onStall"),
+            "end is for ranks that can be asked what they do, and with runPolicy.diagnose: false "
+            "they cannot: a standstill of them is reported, and mostly not ended",
+            "set runPolicy.diagnose to true, or runPolicy.onStall to report",
+        )
+
+
 def _image(view: View) -> Iterator[Finding]:
     if not view["image.repository"]:
         yield Finding(
@@ -276,6 +295,17 @@ RULES = (
             "elastic.auto.master.command",
         ),
         _stall,
+    ),
+    Rule(
+        "unseen-stall",
+        "`runPolicy.stallSeconds` is less than `activeDeadlineSeconds`, and `onStall: end` comes "
+        "with `diagnose`.",
+        (
+            *("runPolicy.stallSeconds", "runPolicy.activeDeadlineSeconds"),
+            *("runPolicy.onStall", "runPolicy.diagnose"),
+        ),
+        _unseen_stall,
+        warning=True,
     ),
     Rule(
         "image",

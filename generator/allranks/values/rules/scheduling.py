@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.names import KAI_TOPOLOGY, VOLCANO_TIERS
+from allranks.names import HOSTNAME, KAI_TOPOLOGY, VOLCANO_TIERS
 from allranks.values.rules.base import Finding, Rule, View, path
 
 if TYPE_CHECKING:
@@ -100,6 +100,16 @@ def _gpu_type(view: View) -> Iterator[Finding]:
         )
 
 
+def _avoid_nodes(view: View) -> Iterator[Finding]:
+    selected = view["scheduling.nodeSelector"].get(HOSTNAME)
+    if selected in view["scheduling.avoidNodes"]:
+        yield Finding(
+            path("scheduling.nodeSelector", HOSTNAME),
+            f"selects {selected}, which scheduling.avoidNodes names; no node is left for the pods",
+            "select another node, or take it out of scheduling.avoidNodes",
+        )
+
+
 def _tolerations(view: View) -> Iterator[Finding]:
     for index, toleration in enumerate(view["scheduling.tolerations"]):
         location = path("scheduling.tolerations", index)
@@ -159,6 +169,13 @@ RULES = (
         "`scheduling.nodeSelector` does not contradict `gpuType`.",
         ("gpuType", "scheduling.nodeSelector"),
         _gpu_type,
+    ),
+    Rule(
+        "avoid-nodes",
+        f"`scheduling.nodeSelector` does not select, by `{HOSTNAME}`, a node that "
+        "`scheduling.avoidNodes` names.",
+        ("scheduling.avoidNodes", "scheduling.nodeSelector"),
+        _avoid_nodes,
     ),
     Rule(
         "tolerations",
