@@ -166,9 +166,10 @@ def test_workers_without_a_launcher_end_by_themselves(lab: MakeLab, shell: str) 
 def test_workers_wait_for_a_launcher_in_a_queue(lab: MakeLab) -> None:
     """Under a scheduler's queue a launcher that never was may still come; one that was may not."""
     job = lab("openmpi4", workers=1)
-    env = {"ALLRANKS_MPI_LOST_SECONDS": "1", "ALLRANKS_MPI_WAIT_FOR_PODS": "scheduler"}
+    # So long that no look for the launcher takes it, however busy the machine is.
+    env = {"ALLRANKS_MPI_LOST_SECONDS": "5", "ALLRANKS_MPI_WAIT_FOR_PODS": "scheduler"}
     (worker,) = job.all_workers(**env)
-    rounds = time.monotonic() + 5  # a worker that minded would have ended twice
+    rounds = time.monotonic() + 11  # a worker that minded would have ended twice
     until(lambda: time.monotonic() > rounds, "some looks for the launcher")
     assert worker.outer.poll() is None
     # Its name is there for several of the worker's looks, also where they come late.
