@@ -124,6 +124,7 @@ def test_a_timeline_fits_a_terminal_and_groups_the_pods_of_a_large_run() -> None
     bars = [line for line in printed if line.startswith("node ")]
     assert 3 == len(bars)
     assert "x" in bars[1]
+    assert "  +91s      saved       step 4" in printed
     assert all(len(line) <= 80 for line in printed)
     pods = [samples.ready(index) for index in range(500)] + [samples.failed(500, 1)]
     seen = samples.observe(samples.job(pods=501), pods=pods)
