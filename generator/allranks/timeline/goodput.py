@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
+from math import inf
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -144,12 +145,12 @@ def _running(timeline: Timeline, begun: float, lost: dict[str, float]) -> float:
     for bar in _training(timeline.pods):
         for span in bar.spans:
             start = max(begun, span.start)
-            end = timeline.last if span.end is None else span.end
+            end = timeline.last if span.end is None else min(timeline.last, span.end)
             if span.name == RUNNING and start < end:
                 ran.append(Stretch(start, end))
-                trains_from = _trains_from(span, end, preflights)
+                trains_from = _trains_from(span, preflights)
                 if trains_from is not None:
-                    trained.append(Stretch(max(start, trains_from), end))
+                    trained.append(Stretch(min(end, max(start, trains_from)), end))
     whole, running = _seconds(ran), _seconds(trained)
     lost[_PREFLIGHT] += whole - running
     ended = max((stretch.end for stretch in ran), default=begun)
@@ -166,20 +167,21 @@ def _training(bars: Sequence[PodBar]) -> Iterator[PodBar]:
             yield bar
 
 
-def _trains_from(span: Span, end: float, preflights: Sequence[Moment]) -> float | None:
+def _trains_from(span: Span, preflights: Sequence[Moment]) -> float | None:
     """Return when the training may have begun in a pod's span; None where it never did."""
+    end = inf if span.end is None else span.end
     own = [
         moment for moment in preflights if span.start - _ROUNDING <= moment.at <= end + _ROUNDING
     ]
     passed = [moment.at for moment in own if not moment.detail.startswith(PREFLIGHT_FAILED)]
     if passed:
-        return min(end, *passed)  # of a launcher that starts over, the first counts
+        return min(passed)  # of a launcher that starts over, the first counts
     return None if own else span.start
 
 
 def _seconds(stretches: Sequence[Stretch]) -> float:
     """Return how long at least one of the stretches lasts."""
-    seconds, until = 0.0, float("-inf")
+    seconds, until = 0.0, -inf
     for stretch in sorted(stretches):
         seconds += max(0.0, stretch.end - max(until, stretch.start))
         until = max(until, stretch.end)

@@ -160,6 +160,13 @@ def test_only_time_in_which_a_pod_ran_may_have_made_steps() -> None:
     assert {"starting pods": 10.0, "running": 47.0, "restart": 43.0} == spent_on(goes_on)
 
 
+def test_what_a_pod_ran_after_the_end_of_its_run_does_not_count() -> None:
+    """Pods of a Job that has failed are told to end, and may take their time."""
+    run = untold(ran(0, (10.0, 130.0)), moments=[Moment(125.0, "preflight", "failed in 9 s")])
+    assert {"starting pods": 10.0, "running": 0.0, "preflight": 90.0} == spent_on(run)
+    assert 90.0 == goodput.of(untold(ran(0, (10.0, 130.0)))).running
+
+
 def test_a_page_has_what_the_terminal_has_of_goodput() -> None:
     """The most that may have made steps, too, where nothing says when they were made."""
     run = untold(ran(0, (10.0, 40.0)))
