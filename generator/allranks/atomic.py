@@ -65,7 +65,7 @@ def stage(
         like: see there.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: it cannot be written; the error names the path, also where the body moves the file.
     """
     partial = path.with_name(f".allranks-{os.urandom(8).hex()}")
     try:
@@ -76,5 +76,9 @@ def stage(
                     os.fchown(stream.fileno(), like.st_uid, like.st_gid)
                 os.fchmod(stream.fileno(), stat.S_IMODE(like.st_mode))
         yield partial
+    except OSError as error:
+        if error.filename is not None and os.fspath(error.filename) == str(partial):
+            error.filename, error.filename2 = str(path), None
+        raise
     finally:
         partial.unlink(missing_ok=True)

@@ -53,3 +53,21 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="folder"):
         atomic.write(folder, "x")
     assert [folder] == list(tmp_path.iterdir())
+
+
+def test_an_error_names_the_file_that_was_asked_for(tmp_path: Path) -> None:
+    """Not the hidden one beside it, which nobody asked for; whether it cannot be made or moved."""
+    folder = tmp_path / "folder"
+    (folder / "inside").mkdir(parents=True)
+    for path in (tmp_path / "missing" / "run.html", folder):
+        with pytest.raises(OSError, match=path.name) as raised:
+            atomic.write(path, "x")
+        assert str(path) == raised.value.filename
+        assert ".allranks-" not in str(raised.value)
+
+
+def test_an_error_of_another_file_stays_as_it_is(tmp_path: Path) -> None:
+    """What fails while a file is staged may have nothing to do with it."""
+    other = tmp_path / "other"
+    with pytest.raises(OSError, match="other"), atomic.stage(tmp_path / "mine", "x"):
+        other.read_text()

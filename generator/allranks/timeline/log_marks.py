@@ -15,7 +15,16 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from allranks import names
-from allranks.timeline.model import FIRST_STEP, PREFLIGHT, RENDEZVOUS, RESTART, SAVED, Moment, Step
+from allranks.timeline.model import (
+    FIRST_STEP,
+    PREFLIGHT,
+    PREFLIGHT_FAILED,
+    RENDEZVOUS,
+    RESTART,
+    SAVED,
+    Moment,
+    Step,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -112,7 +121,7 @@ def _preflight_words(report: Mapping[str, Any]) -> str:
     seconds = _number(report.get("seconds"))
     if seconds is None or "passed" not in report:
         return ""
-    return f"{'passed' if report['passed'] is True else 'failed'} in {seconds:g} s"
+    return f"{'passed in' if report['passed'] is True else PREFLIGHT_FAILED} {seconds:g} s"
 
 
 def _number(value: Any) -> float | None:

@@ -20,6 +20,8 @@ ORDER = (
     *(CREATED, ADMITTED, SCHEDULED, PULLED, STARTED, RENDEZVOUS, PREFLIGHT),
     *(FIRST_STEP, SAVED, FAILED, RESTART, ENDED),
 )
+# How the detail of a preflight begins that a node did not pass.
+PREFLIGHT_FAILED = "failed in"
 # Spans of a pod.
 SCHEDULING, PREPARING, RUNNING = "scheduling", "preparing", "running"
 

@@ -75,13 +75,10 @@ def html(timeline: Timeline, goodput: Goodput, length: Callable[[float], str]) -
 def _goodput(goodput: Goodput, length: Callable[[float], str]) -> Iterator[str]:
     share = "not known" if goodput.share is None else f"{goodput.share:.1%}"
     yield f"<section><h2>Goodput: {share}</h2><table>"
-    entries = [*goodput.lost]
-    if goodput.steps is not None:
-        entries.insert(0, ("steps", goodput.steps))
-    for cause, seconds in entries:
+    for words, seconds in goodput.parts:
         part = seconds / (goodput.seconds or 1.0)
         yield (
-            f"<tr><td>{escape(cause)}</td><td class=n>{length(seconds)}</td>"
+            f"<tr><td>{escape(words)}</td><td class=n>{length(seconds)}</td>"
             f"<td class=n>{part:.1%}</td></tr>"
         )
     yield "</table></section>"

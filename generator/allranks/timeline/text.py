@@ -64,7 +64,9 @@ def _few(moments: tuple[Moment, ...]) -> Iterator[Moment]:
 
 
 def _moment(moment: Moment, start: float, length: Callable[[float], str]) -> str:
-    what = " ".join(part for part in (moment.pod, moment.detail) if part)
+    # Whose log tells of a save is no news; which pod ended badly is.
+    pod = moment.pod if moment.name in {RESTART, FAILED} else ""
+    what = " ".join(part for part in (pod, moment.detail) if part)
     return f"  +{length(moment.at - start):<8} {moment.name:<11} {what}"
 
 
@@ -87,13 +89,9 @@ def goodput_lines(goodput: Goodput, length: Callable[[float], str]) -> Iterator[
         length: shows a number of seconds.
     """
     whole = goodput.seconds or 1.0
-    if goodput.share is not None and goodput.steps is not None:
+    if goodput.share is not None:
         yield f"{goodput.share:.1%} of {length(goodput.seconds)} made steps"
-        yield f"  {length(goodput.steps):>8}  {goodput.share:>6.1%}  steps"
     else:
         yield f"nothing says when steps were made during these {length(goodput.seconds)}"
-        if goodput.running is not None:
-            share = goodput.running / whole
-            yield f"  {length(goodput.running):>8}  {share:>6.1%}  running: at most this made steps"
-    for cause, seconds in goodput.lost:
-        yield f"  {length(seconds):>8}  {seconds / whole:>6.1%}  {cause}"
+    for words, seconds in goodput.parts:
+        yield f"  {length(seconds):>8}  {seconds / whole:>6.1%}  {words}"

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 from allranks.model.rank_lines import ONE, LogWriters
 from allranks.model.status import Phase, PodPhase, PodStatus, RunStatus
 from allranks.status.reduce import reduce
-from allranks.timeline import goodput, log_marks, of_local_run, of_objects, otlp, rows, text
-from allranks.timeline.model import Moment, Step, Timeline
+from allranks.timeline import goodput, log_marks, of_local_run, of_objects, otlp, page, rows, text
+from allranks.timeline.model import Moment, PodBar, Span, Step, Timeline
 from tests.unit.status import samples
 from tests.unit.timeline.stories import LENGTH, trained
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def test_each_moment_is_told_by_an_object_an_event_or_a_line_of_a_log() -> None:
@@ -90,7 +94,7 @@ def test_goodput_counts_each_step_once_and_names_what_the_rest_was_lost_to() -> 
         "waiting for nodes": 7.0,
         "starting pods": 3.0,
         "starting the training": 10.0,
-        "restart after Error, exit code 137": 20.0,
+        "restart": 20.0,
         "steps done again": 10.0,
         "after the last step": 10.0,
     } == dict(spent.lost)
@@ -99,9 +103,9 @@ def test_goodput_counts_each_step_once_and_names_what_the_rest_was_lost_to() -> 
 
 
 def test_a_restart_is_one_cause_in_one_word() -> None:
-    """Ranks may end a step after a pod has failed, and go back later; that nobody tells is one."""
+    """Ranks may end steps after a pod has failed, and go back later; that nobody tells is one."""
     steps = [Step(at, number) for at, number in ((0.0, 1), (10.0, 2), (13.0, 3), (40.0, 2))]
-    moments = (Moment(12.0, "restart", "Error, exit code 1"),)
+    moments = (Moment(12.0, "restart", "Error, exit code 1"), Moment(12.5, "restart", "Killed"))
     run = Timeline(
         *("demo", "lab", "torchrun", "uid", "Succeeded"),
         start=0.0,
@@ -111,10 +115,98 @@ def test_a_restart_is_one_cause_in_one_word() -> None:
         steps=(*steps, Step(50.0, 3), Step(55.0, 3), Step(60.0, 1)),
     )
     assert {
-        "restart after Error, exit code 1": 30.0,
-        "restart": 5.0,
+        "restart": 35.0,
         "steps done again": 25.0,
     } == dict(goodput.of(run).lost)
+
+
+def untold(
+    *bars: PodBar, moments: Sequence[Moment] = (), end: float | None = 100.0, now: float = 100.0
+) -> Timeline:
+    """A run that says nothing of its steps: made at 0, its pods all started at 10."""
+    return Timeline(
+        *("demo", "lab", "torchrun", "uid", "Failed"),
+        start=0.0,
+        end=end,
+        now=now,
+        moments=(Moment(0.0, "scheduled"), Moment(10.0, "started"), *moments),
+        pods=bars,
+    )
+
+
+def ran(index: int, *times: tuple[float, float | None], role: str = "node") -> PodBar:
+    """A pod that ran at some times."""
+    spans = [Span("preparing", times[0][0] - 5.0, times[0][0])]
+    spans += [Span("running", start, end) for start, end in times]
+    return PodBar(f"demo-{role}-{index}", "uid", role, index, "", tuple(spans))
+
+
+def spent_on(run: Timeline) -> dict[str, float]:
+    """What the time of a run was spent on, which is all of it."""
+    spent = goodput.of(run)
+    assert spent.running is not None
+    whole = {"running": spent.running, **dict(spent.lost)}
+    assert spent.seconds == sum(whole.values())
+    return whole
+
+
+def test_only_time_in_which_a_pod_ran_may_have_made_steps() -> None:
+    """Not that between two attempts, nor that after the last; a pod that overlaps counts once."""
+    attempts = [ran(0, (10.0, 12.0)), ran(1, (8.0, 13.0)), ran(0, (50.0, 53.0), (53.0, 54.0))]
+    expected = {"starting pods": 10.0, "running": 7.0, "restart": 37.0}
+    assert {**expected, "after the last pod": 46.0} == spent_on(untold(*attempts))
+    assert {**expected, "since the last pod": 46.0} == spent_on(untold(*attempts, end=None))
+    goes_on = untold(*attempts, ran(1, (60.0, None)), end=None)
+    assert {"starting pods": 10.0, "running": 47.0, "restart": 43.0} == spent_on(goes_on)
+
+
+def test_what_a_pod_ran_after_the_end_of_its_run_does_not_count() -> None:
+    """Pods of a Job that has failed are told to end, and may take their time."""
+    run = untold(ran(0, (10.0, 130.0)), moments=[Moment(125.0, "preflight", "failed in 9 s")])
+    assert {"starting pods": 10.0, "running": 0.0, "preflight": 90.0} == spent_on(run)
+    assert 90.0 == goodput.of(untold(ran(0, (10.0, 130.0)))).running
+
+
+def test_a_page_has_what_the_terminal_has_of_goodput() -> None:
+    """The most that may have made steps, too, where nothing says when they were made."""
+    run = untold(ran(0, (10.0, 40.0)))
+    row = "running: at most this made steps"
+    printed = list(text.goodput_lines(goodput.of(run), LENGTH))
+    assert f"       30s   30.0%  {row}" in printed
+    assert f"<td>{row}</td><td class=n>30s</td>" in page.html(run, goodput.of(run), LENGTH)
+
+
+def test_a_pod_that_makes_no_steps_itself_does_not_count() -> None:
+    """Workers of MPI wait for the launcher's next attempt; a master only plans."""
+    for own, other in (("launcher", "worker"), ("worker", "master")):
+        run = untold(ran(0, (10.0, 30.0), role=own), ran(0, (5.0, 100.0), role=other))
+        assert {
+            "starting pods": 10.0,
+            "running": 20.0,
+            "after the last pod": 70.0,
+        } == spent_on(run)
+
+
+def test_no_step_is_made_before_a_preflight_has_passed() -> None:
+    """Of an attempt whose preflight failed, none at all; a time on a cluster has whole seconds."""
+    attempts = [ran(0, (10.0, 30.0)), ran(1, (10.0, 30.0)), ran(0, (40.0, 80.0))]
+    preflights = [Moment(30.5, "preflight", "failed in 20 s")]
+    assert {
+        "starting pods": 10.0,
+        "preflight": 20.0,
+        "restart": 10.0,
+        "running": 40.0,
+        "after the last pod": 20.0,
+    } == spent_on(untold(*attempts, moments=preflights))
+    preflights += [Moment(45.0, "preflight", "passed in 5 s")]
+    spent = spent_on(untold(*attempts, moments=preflights))
+    assert (25.0, 35.0) == (spent["preflight"], spent["running"])
+    # A launcher that starts over in its container looks again.
+    preflights += [Moment(70.0, "preflight", "failed in 5 s")]
+    assert spent == spent_on(untold(*attempts, moments=preflights))
+    (failed,) = preflights[:1]
+    nothing = spent_on(untold(*attempts[:2], moments=[failed]))
+    assert 0.0 == nothing["running"]
 
 
 def test_a_timeline_fits_a_terminal_and_groups_the_pods_of_a_large_run() -> None:
@@ -124,6 +216,7 @@ def test_a_timeline_fits_a_terminal_and_groups_the_pods_of_a_large_run() -> None
     bars = [line for line in printed if line.startswith("node ")]
     assert 3 == len(bars)
     assert "x" in bars[1]
+    assert "  +91s      saved       step 4" in printed
     assert all(len(line) <= 80 for line in printed)
     pods = [samples.ready(index) for index in range(500)] + [samples.failed(500, 1)]
     seen = samples.observe(samples.job(pods=501), pods=pods)

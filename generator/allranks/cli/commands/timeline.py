@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 import allranks
-from allranks import atomic, names
-from allranks.cli import options, otlp_sender, status_view
+from allranks import names
+from allranks.cli import files, options, otlp_sender, status_view
 from allranks.cli.console import clean
 from allranks.cli.target import run_argument, target_options
 from allranks.errors import InputError
@@ -91,8 +91,9 @@ def timeline_command(
     if path is None:
         console.raw(document)
         return
-    atomic.write(Path(path), document)
-    console.note(f"the timeline of {name} is in {path}")
+    files.write(Path(path), document)
+    if path != files.STDOUT:
+        console.note(f"the timeline of {name} is in {path}")
 
 
 def _document(run: Timeline, output: str) -> Iterator[str]:
@@ -181,5 +182,6 @@ def _local(name: str, target: Target, *, logs: bool) -> Timeline:
         for line in (local_runs.logs(name, namespace, node=0, role=lead) if lead and logs else ())
         if not line.process
     )
-    marks = [log_marks.read(lines, ONE, name, stamped=False)]
+    pod = next((pod.name for pod in status.pods if pod.role == lead and pod.rank == 0), name)
+    marks = [log_marks.read(lines, ONE, pod, stamped=False)]
     return of_local_run.build(status, local_runs.events(name, namespace), marks, time.time())

@@ -355,9 +355,8 @@ class PodRun:
                 writers=LogWriters.of(container.manifest),
             ),
         )
-        self.states[name] = replace(
-            state, running=True, starts=state.starts + 1, started_at=now, message="", reason=""
-        )
+        # Its last end stays as it was: nobody may have looked at it yet.
+        self.states[name] = replace(state, running=True, starts=state.starts + 1, started_at=now)
         identity = f"{self.uid}/{name}/{state.starts}"
         container_process = _Process(container, 0, identity, log)
         try:

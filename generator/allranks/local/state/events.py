@@ -141,6 +141,6 @@ def _end_text(name: str, state: ContainerState) -> EventText:
     detail = f": {state.message}" if state.message else ""
     return EventText(
         WARNING if state.exit_code else NORMAL,
-        state.reason or "Ended",
+        state.reason or ("Error" if state.exit_code else "Completed"),
         f"container {name} ended with exit code {state.exit_code}{detail}",
     )

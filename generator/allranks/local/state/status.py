@@ -24,6 +24,7 @@ from allranks.model.status import (
 from allranks.status import failures, processes, reduce
 from allranks.status.controllers import ControllerOutcome
 from allranks.status.failures import Part, Suspect
+from allranks.status.pod_json import code_of_rank
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -253,7 +254,8 @@ def _bad(pod: PodRun, progress: RunProgress) -> Iterator[tuple[Suspect, Failure]
     same_place = [pod for pod in progress.pods if _place(pod.plan, elastic=elastic) == place]
     later = same_place[same_place.index(pod) + 1 :]
     has_started = any(state.starts for pod in later for state in pod.states.values())
-    for failure in pod.failures:
+    for end in pod.failures:
+        failure = replace(end, exit_code=_code(end.exit_code, end.message))
         suspect = Suspect(
             at=failure.at,
             rank=failure.rank or 0,
@@ -330,10 +332,18 @@ def _pod_status(plan: PodPlan, pod: PodRun | None, progress: RunProgress) -> Pod
     )
 
 
+def _code(code: int, message: str) -> int:
+    """What a container ended with: of a launcher that asks for a restart, what its rank did."""
+    return (code_of_rank(message) or code) if code == names.EXIT_RESTART else code
+
+
 def _container_status(pod: PodRun, name: str) -> ContainerStatus:
     state = pod.states[name]
+    code, message = state.exit_code, state.message
+    if code is not None:
+        code = _code(code, message)
     if state.running:
-        word, reason = "running", ""
+        word, reason, message = "running", "", ""  # those of its last end are none of this start's
     elif not state.starts:
         word, reason = "waiting", "PodInitializing"
     elif pod.active and pod.wake_at is not None:
@@ -344,7 +354,7 @@ def _container_status(pod: PodRun, name: str) -> ContainerStatus:
         name=name,
         state=word,
         reason=reason,
-        exit_code=state.exit_code,
+        exit_code=code,
         restarts=state.restarts,
-        message=state.message,
+        message=message,
     )
