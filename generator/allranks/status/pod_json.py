@@ -127,7 +127,9 @@ class Container(NamedTuple):
     @property
     def exit_code(self) -> int | None:
         """The exit code of its last end; None before the first."""
-        return number((self.ended or self.last).get("exitCode"))
+        end = self.ended or self.last
+        code = number(end.get("exitCode"))
+        return code if code is None else code_of_rank(code, string(end.get("message")))
 
     @property
     def restarts(self) -> int:
@@ -297,8 +299,7 @@ def _end(
     if own and (not message or own == EVICTED):
         # What it was evicted for is the cause; that the program was told to stop is not.
         message = text(pod.status, "message") or message
-    if code in {names.EXIT_RESTART, names.EXIT_NO_RESTART_LEFT}:
-        code = code_of_rank(message) or code
+    code = code_of_rank(code, message)
     return ContainerEnd(name, code, at, reason, message, previous)
 
 
@@ -310,10 +311,17 @@ _ENDED = re.compile(
 )
 
 
-def code_of_rank(message: str) -> int | None:
-    """Return the exit code of the rank that a launcher's message is about; None for none."""
+def code_of_rank(code: int, message: str) -> int:
+    """Return the exit code of the rank that a launcher's end is about, else its own.
+
+    Args:
+        code: what the container ended with.
+        message: its termination message.
+    """
+    if code not in {names.EXIT_RESTART, names.EXIT_NO_RESTART_LEFT}:
+        return code
     match = _ENDED.match(message)
-    return int(match["code"]) if match is not None else None
+    return int(match["code"]) if match is not None else code
 
 
 def _pod_end(pod: RawPod) -> ContainerEnd:

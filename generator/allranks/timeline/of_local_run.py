@@ -100,10 +100,9 @@ def _spans(events: Sequence[Manifest], over: float | None) -> list[Span]:
             start = at
         elif _END in message and start is not None:
             code, _, words = message.partition(_END)[2].partition(": ")
-            if code == str(names.EXIT_RESTART):
-                code = str(code_of_rank(words) or code)
             bad = text(event, "type") == "Warning"
-            failure = f"{text(event, 'reason')}, exit code {code}" if bad else ""
+            own = code_of_rank(int(code), words) if bad else 0
+            failure = f"{text(event, 'reason')}, exit code {own}" if bad else ""
             spans.append(Span(RUNNING, start, at, failure))
             start = None
     if start is not None:

@@ -118,20 +118,23 @@ def test_a_pod_that_names_the_culprit_stands_for_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "code"),
+    ("ended_with", "message", "code"),
     [
-        ("rank 3 ended with exit code 37\nValueError: no", 37),
-        (f"{names.FAILED_FIRST}rank 3 in pod ex-1 ended with exit code 37", 37),
-        (f"{names.PEER_LOST}rank 0 ended with exit code 1 (and 1 more on this node: 1)", 1),
-        ("torchrun failed: RuntimeError", None),
-        ("", None),
+        (220, "rank 3 ended with exit code 37\nValueError: no", 37),
+        (220, f"{names.FAILED_FIRST}rank 3 in pod ex-1 ended with exit code 37", 37),
+        (220, f"{names.PEER_LOST}rank 0 ended with exit code 1 (and 1 more on this node: 1)", 1),
+        (221, "rank 3 ended with exit code 137", 137),
+        (221, "the container was killed (exit code 137) after its last restart in place", 221),
+        (220, "torchrun failed: RuntimeError", 220),
+        (220, "", 220),
+        (9, "rank 3 ended with exit code 37", 9),
     ],
 )
 def test_the_code_of_a_rank_stands_in_the_message_of_its_launcher(
-    message: str, code: int | None
+    ended_with: int, message: str, code: int
 ) -> None:
     """A launcher that asks for a restart in place ends with a code of its own."""
-    assert code == code_of_rank(message)
+    assert code == code_of_rank(ended_with, message)
 
 
 def test_a_preflight_that_failed_names_its_node() -> None:

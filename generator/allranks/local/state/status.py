@@ -255,7 +255,7 @@ def _bad(pod: PodRun, progress: RunProgress) -> Iterator[tuple[Suspect, Failure]
     later = same_place[same_place.index(pod) + 1 :]
     has_started = any(state.starts for pod in later for state in pod.states.values())
     for end in pod.failures:
-        failure = replace(end, exit_code=_code(end.exit_code, end.message))
+        failure = replace(end, exit_code=code_of_rank(end.exit_code, end.message))
         suspect = Suspect(
             at=failure.at,
             rank=failure.rank or 0,
@@ -332,16 +332,11 @@ def _pod_status(plan: PodPlan, pod: PodRun | None, progress: RunProgress) -> Pod
     )
 
 
-def _code(code: int, message: str) -> int:
-    """What a container ended with: of a launcher that asks for a restart, what its rank did."""
-    return (code_of_rank(message) or code) if code == names.EXIT_RESTART else code
-
-
 def _container_status(pod: PodRun, name: str) -> ContainerStatus:
     state = pod.states[name]
     code, message = state.exit_code, state.message
     if code is not None:
-        code = _code(code, message)
+        code = code_of_rank(code, message)
     if state.running:
         word, reason, message = "running", "", ""  # those of its last end are none of this start's
     elif not state.starts:
