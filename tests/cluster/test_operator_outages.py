@@ -81,8 +81,9 @@ def test_a_store_that_stands_still(lab: Lab) -> None:
 
 
 def test_an_api_server_that_starts_anew(lab: Lab, endings: ExitStack, submits: Submits) -> None:
-    """Amid a plan of 300 pods: watches drop, their places are forgotten, and nothing is lost.
+    """Amid a plan of 300 pods: watches drop, and nothing is lost.
 
+    Whether their places are forgotten, too, depends on what changed in between (unit/operator).
     Two submits are in the middle of it as well. Code that is being sent is sent in the end; a
     release that helm was making is not, which is said, and the command can be given again.
     """
@@ -116,7 +117,6 @@ def test_an_api_server_that_starts_anew(lab: Lab, endings: ExitStack, submits: S
     with urllib.request.urlopen(f"http://127.0.0.1:{operator.port}/metrics") as answer:
         text = answer.read().decode()
     assert 'reason="dropped"' in text
-    assert 'reason="expired"' in text
     assert operator.process.alive
     operator.sound()
 

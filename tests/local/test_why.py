@@ -210,7 +210,7 @@ def test_a_standstill_is_explained_reported_and_ended(
 # An agent of an elastic worker, in place of whose torchrun a rank is started here.
 _AGENT = """
 import os, subprocess, sys, time, types
-import elastic_agent
+import elastic_agent, failures
 class Store(dict):
     set = dict.__setitem__
     get = dict.__getitem__
@@ -219,8 +219,7 @@ class Store(dict):
 env = {**os.environ, "RANK": "3", "PYTHONPATH": os.getcwd()}
 elastic_agent.arm_ranks(env)
 rank = subprocess.Popen([sys.executable, "-c", sys.argv[1]], env=env, cwd="/")
-board = types.SimpleNamespace(store=Store())
-attempt = types.SimpleNamespace(pod="w-0", node=0, nodes=1, board=board)
+attempt = failures.Attempt("w-0", Store(), 0, 1)
 elastic_agent.watch_for_standstill(os.environ, types.SimpleNamespace(attempt=attempt), None)
 rank.wait()
 """
