@@ -332,17 +332,22 @@ sys.exit(7)
 """
 
 
+def _in_place(nodes: Nodes) -> dict[str, str]:
+    """Two restarts in place, counted in `starts-of-pod`, and none by torchrun."""
+    return {
+        "ALLRANKS_RESTARTS_IN_PLACE": "2",
+        "ALLRANKS_STARTS_FILE": str(nodes.folder / "starts-of-pod"),
+        "PET_MAX_RESTARTS": "0",
+    }
+
+
 def test_containers_start_again_in_their_pod_as_often_as_asked(nodes: Nodes) -> None:
     """The launcher counts over its ends, also that by the kernel; then the rank's own code ends it.
 
     The termination message is the failure's each time.
     """
     nodes.count = 1
-    extra = {
-        "ALLRANKS_RESTARTS_IN_PLACE": "2",
-        "ALLRANKS_STARTS_FILE": str(nodes.folder / "starts-of-pod"),
-        "PET_MAX_RESTARTS": "0",
-    }
+    extra = _in_place(nodes)
     codes = [nodes.start(0, FAILING, **extra).wait(90) for _ in range(3)]
     assert [220, -signal.SIGKILL, 7] == codes, nodes.log(0)
     assert "rank 0 ended with exit code 7" == nodes.message(0)
@@ -353,10 +358,7 @@ def test_a_container_that_is_killed_after_its_last_restart_says_so(nodes: Nodes)
     """It would start again for ever: 137 is one of the codes after which Kubernetes does that."""
     nodes.count = 1
     (nodes.folder / "starts-of-pod").write_text("3")
-    extra = {
-        "ALLRANKS_RESTARTS_IN_PLACE": "2",
-        "ALLRANKS_STARTS_FILE": str(nodes.folder / "starts-of-pod"),
-    }
+    extra = _in_place(nodes)
     assert 221 == nodes.start(0, FAILING, **extra).wait(90)
     assert nodes.message(0).startswith("the container was killed (exit code 137) after its last")
     assert not (nodes.folder / "tries").exists()
@@ -367,11 +369,7 @@ def test_a_rank_that_asks_for_one_more_start_gets_none(nodes: Nodes, code: int) 
     """Its exit code is one after which Kubernetes starts the container again: none is left."""
     nodes.count = 1
     (nodes.folder / "starts-of-pod").write_text("2")
-    extra = {
-        "ALLRANKS_RESTARTS_IN_PLACE": "2",
-        "ALLRANKS_STARTS_FILE": str(nodes.folder / "starts-of-pod"),
-        "PET_MAX_RESTARTS": "0",
-    }
+    extra = _in_place(nodes)
     assert 221 == nodes.start(0, f"import sys; sys.exit({code})", **extra).wait(90)
     assert f"rank 0 ended with exit code {code}" == nodes.message(0)
 
@@ -381,10 +379,7 @@ def test_a_count_that_a_program_has_spoilt_ends_the_pod(nodes: Nodes, count: str
     """Nothing else would limit its starts."""
     nodes.count = 1
     (nodes.folder / "starts-of-pod").write_text(count)
-    extra = {
-        "ALLRANKS_RESTARTS_IN_PLACE": "2",
-        "ALLRANKS_STARTS_FILE": str(nodes.folder / "starts-of-pod"),
-    }
+    extra = _in_place(nodes)
     assert 221 == nodes.start(0, "pass", **extra).wait(90)
     assert f"cannot be counted: {nodes.folder}/starts-of-pod has {count!r}" in nodes.message(0)
 
@@ -393,12 +388,7 @@ def test_a_count_that_a_program_has_spoilt_ends_the_pod(nodes: Nodes, count: str
 def test_what_another_start_cannot_mend_ends_the_pod(nodes: Nodes, code: int, fatal: str) -> None:
     """A fatal exit code, an unfit node, a program that cannot be started: as without restarts."""
     nodes.count = 1
-    extra = {
-        "ALLRANKS_RESTARTS_IN_PLACE": "2",
-        "ALLRANKS_STARTS_FILE": str(nodes.folder / "starts-of-pod"),
-        "ALLRANKS_FATAL_EXIT_CODES": fatal,
-        "PET_MAX_RESTARTS": "0",
-    }
+    extra = _in_place(nodes) | {"ALLRANKS_FATAL_EXIT_CODES": fatal}
     assert code == nodes.start(0, f"import sys; sys.exit({code})", **extra).wait(90)
 
 

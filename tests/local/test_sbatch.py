@@ -98,27 +98,27 @@ def test_a_batch_script_of_mpis_trains(command_line: CommandLine, tmp_path: Path
 
 def test_an_array_is_a_sweep(command_line: CommandLine, tmp_path: Path) -> None:
     """Its tasks are trials, each with its number and what Slurm says of the array."""
-    script, values, told = (tmp_path / name for name in ("job.sbatch", "values.yaml", "told"))
+    script, values, record = (tmp_path / name for name in ("job.sbatch", "values.yaml", "record"))
     words = "$SLURM_ARRAY_TASK_ID of $SLURM_ARRAY_TASK_COUNT up to $SLURM_ARRAY_TASK_MAX"
-    line = f"echo {words} >>{told}"
+    line = f"echo {words} >>{record}"
     script.write_text(f"#!/bin/bash\n#SBATCH --array=1-3:2%1\n{line}\n", encoding="utf-8")
     command_line("convert", script, "-o", values)
     command_line("sweep", "run", "job", "-f", values, "--on", "local")
-    assert ["1 of 2 up to 3", "3 of 2 up to 3"] == told.read_text().splitlines()
+    assert ["1 of 2 up to 3", "3 of 2 up to 3"] == record.read_text().splitlines()
 
 
 IN_TURN = """#!/bin/bash
 #SBATCH --job-name=turn -n1
-torchrun --nproc_per_node 2 rank.py {told} first
-torchrun --nproc_per_node 2 rank.py {told} second
-python -c "import os; print('alone', os.environ.get('LOCAL_RANK'))" >>{told}
+torchrun --nproc_per_node 2 rank.py {record} first
+torchrun --nproc_per_node 2 rank.py {record} second
+python -c "import os; print('alone', os.environ.get('LOCAL_RANK'))" >>{record}
 exit 3
 """
 RANK = """
 import os, sys
 
-with open(sys.argv[1], "a") as told:
-    told.write(" ".join((sys.argv[2], os.environ["RANK"], os.environ["WORLD_SIZE"])) + "\\n")
+with open(sys.argv[1], "a") as record:
+    record.write(" ".join((sys.argv[2], os.environ["RANK"], os.environ["WORLD_SIZE"])) + "\\n")
 """
 
 
@@ -126,11 +126,11 @@ def test_a_script_starts_its_own_launchers_and_fails_once(
     command_line: CommandLine, tmp_path: Path
 ) -> None:
     """What torchrun, which starts the script, tells its ranks is nothing to those in the script."""
-    code, told = tmp_path / "code", tmp_path / "told"
+    code, record = tmp_path / "code", tmp_path / "record"
     code.mkdir()
-    (code / "job.sbatch").write_text(IN_TURN.format(told=told), encoding="utf-8")
+    (code / "job.sbatch").write_text(IN_TURN.format(record=record), encoding="utf-8")
     (code / "rank.py").write_text(RANK, encoding="utf-8")
     words = ("--workspace", code, "--on", "local", code / "job.sbatch")
     command_line("sbatch", *words, code=3)
     ranks = [f"{turn} {rank} 2" for turn in ("first", "second") for rank in (0, 1)]
-    assert sorted([*ranks, "alone None"]) == sorted(told.read_text().splitlines())
+    assert sorted([*ranks, "alone None"]) == sorted(record.read_text().splitlines())

@@ -256,13 +256,12 @@ def verdict(reports, seconds):
             pod["node"],
             beginning + words + _circumstances(rank, begun),
         )
-    ended = [({"rank": rank}, pod) for pod in reports for rank in pod.get("ended", ())]
+    ended = [(rank, pod) for pod in reports for rank in pod.get("ended", ())]
     if not absent and ended:
         rank, pod = ended[0]
         words = "rank %d%s (pod %s) has ended with exit code 0 and has not entered %s"
-        words = words % (rank["rank"], _more(ended), pod["pod"], what)
-        words += "; " + _count(waiting)
-        return rank["rank"], pod["pod"], pod["node"], beginning + words
+        words = words % (rank, _more(ended), pod["pod"], what)
+        return rank, pod["pod"], pod["node"], beginning + words + "; " + _count(waiting)
     if not absent:
         words = "all ranks that answer have entered %s (%s)" % (what, waiting[0][0]["at"])
         rank, pod = waiting[0]
@@ -438,9 +437,8 @@ class Watcher:
 
     def _look(self, attempt, *, closely=False):
         """The ranks that run; what one that has ended leaves behind has its number, and is none."""
-        views = self.eyes.look(closely=True) if closely else self.eyes.look()
         ended = set(attempt.ended())
-        return [view for view in views if view.rank not in ended]
+        return [view for view in self.eyes.look(closely=closely) if view.rank not in ended]
 
     def _judge(self, attempt, quiet, views, now):
         """Whether it is said that this attempt stands still."""

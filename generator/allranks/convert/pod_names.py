@@ -104,16 +104,16 @@ def _check_ranks_elsewhere(fields: Fields, sets: Sequence[PodSet]) -> None:
         env: FieldPath = (*podset.path, "spec", "containers", podset.index, "env")
         entries = {k8s.text(entry, "name"): (index, entry) for index, entry in fields.items(*env)}
         index, entry = entries.get("WORLD_SIZE", (0, {}))
-        given = k8s.digits(k8s.text(entry, "value"))
+        world = k8s.digits(k8s.text(entry, "value"))
         nodes = fields.values.get("nodes") or 1
         per_pod = fields.values.get("gpusPerNode") or 1
         others = sum(other.replicas for other in sets)
-        if given and "MASTER_ADDR" in entries and given not in (nodes, nodes * per_pod, others):
+        if world and "MASTER_ADDR" in entries and world not in (nodes, nodes * per_pod, others):
             raise InputError(
-                f"WORLD_SIZE is {given} and it has {plural(nodes, 'pod')}: the other ranks are in "
+                f"WORLD_SIZE is {world} and it has {plural(nodes, 'pod')}: the other ranks are in "
                 "another object, and would not meet these",
                 path=dotted((*env, index, "value")),
-                hint=f"write all {given} as one object, such as an Indexed Job, and convert that",
+                hint=f"write all {world} as one object, such as an Indexed Job, and convert that",
             )
 
 

@@ -289,17 +289,17 @@ def _command(fields: Fields) -> None:
 def _setup(fields: Fields) -> None:
     """Carry what ran in bash before torchrun, chained to it by &&, as the chart's sh reads it."""
     path: FieldPath = ("spec", "setupCommand")
-    given = fields.get(*path)
-    if not isinstance(given, str):
+    command = fields.get(*path)
+    if not isinstance(command, str):
         fields.carry(path, ("setup",))
         return
-    text = commands.going_on(given, is_chained=True)
+    text = commands.going_on(command, is_chained=True)
     posix = preparation.for_each_shell(text)
-    if posix is None and commands.lasts(given):
+    if posix is None and commands.lasts(command):
         fields.leave(path, "bash alone reads it, and what it exports would not reach the program")
         return
     text = f"#!/bin/bash\n{text}" if posix is None else posix
-    why = "" if text == given else "the chart's shell reads it as bash did"
+    why = "" if text == command else "the chart's shell reads it as bash did"
     fields.carry(path, ("setup",), text, why)
 
 

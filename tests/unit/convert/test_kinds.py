@@ -607,8 +607,8 @@ def test_spares_of_hyperpod_are_spares() -> None:
     conversion = converted.text_as_jobs(spared).conversions[0]
     assert (4, 2) == (conversion.values["nodes"], conversion.values["torchrun"]["spares"])
     assert not conversion.lost
-    one = spared.replace("replicas: 4", "replicas: 1").replace("--nnodes=4", "--nnodes=1")
-    single = converted.text_as_jobs(one).conversions[0]
+    single_node = spared.replace("replicas: 4", "replicas: 1").replace("--nnodes=4", "--nnodes=1")
+    single = converted.text_as_jobs(single_node).conversions[0]
     assert {"spec.replicaSpecs[0].spares"} == converted.lost(single)
 
 
@@ -625,7 +625,7 @@ def test_a_size_that_hyperpod_changes_is_lost() -> None:
 def test_a_script_that_may_ask_hyperpod_s_operator_is_said() -> None:
     """A hyperpodrun among other commands asks for what is not there; of a file nobody can say."""
     plain = HYPERPOD.partition("command: ")[2].partition("]")[0] + "]"
-    script = HYPERPOD.replace(plain, "[bash, /work/run.sh]")
+    script = HYPERPOD.replace(plain, "[bash, /app/run.sh]")
     notes = " ".join(converted.text_as_jobs(script).conversions[0].notes)
     assert "NNODES and NPROC_PER_NODE" in notes
     nested = HYPERPOD.replace(plain, '[bash, -c, "hyperpodrun a.py; hyperpodrun b.py"]')

@@ -16,7 +16,7 @@ from tests.modules import CHARTS, load
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 _FILE = CHARTS / "torchrun/files/stall.py"
@@ -56,6 +56,21 @@ def _group(entered: int, completed: int) -> dict[str, Any]:
     last = {"number": entered, "done": entered == completed, "between": False}
     entry = {**last, "name": "nccl:all_reduce"}
     return {"0": {"enqueued": entered, "completed": completed, "last": [entry]}}
+
+
+def _watcher(
+    stall: Any, eyes: Any, *, ends: bool, say: Callable[[str], None] = lambda _: None
+) -> Any:
+    """One that keeps no reports, with a limit of ten minutes."""
+    return stall.Watcher(
+        600,
+        ends=ends,
+        eyes=eyes,
+        output=None,
+        say=say,
+        record=lambda _: None,
+        reports=stall.Reports({}, "big-0", None),
+    )
 
 
 def _quiet(stall: Any, *looks: tuple[float, Any, float, float]) -> Any:
@@ -116,15 +131,7 @@ def test_what_a_rank_has_left_behind_is_no_rank(stall: Any) -> None:
     attempt._endings = [_FAILURES.Ending(1, 0, was_stopped=False)]
     views = [_view(stall, 0, _group(5, 4)), _view(stall, 1, None)]
     eyes = SimpleNamespace(look=lambda **_: views, places=dict, seen=[])
-    watcher = stall.Watcher(
-        600,
-        ends=False,
-        eyes=eyes,
-        output=None,
-        say=lambda _: None,
-        record=lambda _: None,
-        reports=stall.Reports({}, "big-0", None),
-    )
+    watcher = _watcher(stall, eyes, ends=False)
     assert [0] == [view.rank for view in watcher._look(attempt)]
     assert [0] == [view.rank for view in watcher._look(attempt, closely=True)]
 
@@ -219,15 +226,7 @@ def test_a_frozen_rank_is_ended_with_the_others(stall: Any) -> None:
         eyes = SimpleNamespace(look=lambda: [view], places=lambda: {1: ""}, seen=[])
         store = _Store({"allranks/stall-asked": "1", "allranks/stall-ended": "1"})
         attempt = _FAILURES.Attempt("big-1", store, 1, 2)
-        watcher = stall.Watcher(
-            600,
-            ends=True,
-            eyes=eyes,
-            output=None,
-            say=lambda _: None,
-            record=lambda _: None,
-            reports=stall.Reports({}, "big-1", None),
-        )
+        watcher = _watcher(stall, eyes, ends=True)
         assert watcher._judge(attempt, stall.Quiet(0.0), [view], 1.0)
         assert -signal.SIGKILL == rank.wait(timeout=60)
     assert 1 == store["allranks/stalls"]
@@ -241,15 +240,7 @@ def test_ranks_that_nobody_can_ask_are_reported_and_not_ended(stall: Any) -> Non
         eyes = SimpleNamespace(look=lambda: [view], places=lambda: {0: ""}, seen=[])
         store = _Store()
         attempt = _FAILURES.Attempt("big-0", store, 0, 1)
-        watcher = stall.Watcher(
-            600,
-            ends=True,
-            eyes=eyes,
-            output=None,
-            say=lines.append,
-            record=lambda _: None,
-            reports=stall.Reports({}, "big-0", None),
-        )
+        watcher = _watcher(stall, eyes, ends=True, say=lines.append)
         quiet = stall.Quiet(0.0)
         quiet.idles = True
         assert watcher._judge(attempt, quiet, [view], 601.0)

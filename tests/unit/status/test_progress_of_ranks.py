@@ -298,8 +298,8 @@ def test_what_a_rank_says_wrongly_is_refused_with_the_reason(
     path = urlsplit(pod.env["ALLRANKS_PROGRESS_URL"]).path
     assert pod.answer(json.dumps(body).encode(), path) == (400, reason)
     assert pod.report() is None
-    said = {"rank": 0, "step": 4, "percent": 100.0000001, "metrics": {"loss": float("nan")}}
-    assert pod.answer(json.dumps(said).encode(), path) == (200, "")
+    posted = {"rank": 0, "step": 4, "percent": 100.0000001, "metrics": {"loss": float("nan")}}
+    assert pod.answer(json.dumps(posted).encode(), path) == (200, "")
     assert (pod.report() or {})["text"] == "step 4 (100%)"
 
 

@@ -80,7 +80,7 @@ def test_threads_that_ask_at_once_find_all_of_it() -> None:
         "from allranks.yamlio.parser import CParser\nimport yaml\n"
         "sys.setswitchinterval(1e-6)\n"
         "with ThreadPoolExecutor(8) as pool:\n"
-        "    found = list(pool.map(lambda _: yaml.safe_load('a: 1'), range(8)))\n"
-        "assert found == [{'a': 1}] * 8, found\n"
+        "    documents = list(pool.map(lambda _: yaml.safe_load('a: 1'), range(8)))\n"
+        "assert documents == [{'a': 1}] * 8, documents\n"
     )
     subprocess.run([sys.executable, "-I", "-c", code], check=True)
