@@ -137,6 +137,18 @@ def test_a_look_for_standstills_costs_ranks_that_make_steps_next_to_nothing(
     assert not [view.rank for _ in range(3) for view in eyes.look() if view.moves]
 
 
+@pytest.mark.usefixtures("gangs")
+def test_a_look_for_standstills_names_a_stopped_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It answers nothing, and the kernel says why."""
+    stall, why = (load(hanging.HOOK.with_name(f"{name}.py")) for name in ("stall", "why"))
+    monkeypatch.setenv(names.ENV_POD_UID, "frozen")
+    eyes = stall.Eyes(why)
+    until(lambda: stall.STOPPED == eyes.places().get(1), "a rank that is stopped", seconds=60)
+    pod = stall.report("run-0", 0, eyes.look(), eyes.places(), 15)
+    sentence = stall.verdict([pod], 15)[3]
+    assert sentence.startswith("no progress for 15 s: rank 1 (pod run-0) is stopped, by SIGSTOP")
+
+
 def test_ranks_save_at_one_call_and_exchange_at_few(gangs: Path) -> None:
     """One is asked, all save at the same call soon after; short steps do not exchange at each."""
     files = [gangs / f"asked/calls-{rank}" for rank in range(2)]

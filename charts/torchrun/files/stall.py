@@ -34,6 +34,7 @@ IDLE_CORES = 0.02
 NODES_MAX = 4096
 KEEP_SECONDS = 10.0  # for storage to take a report
 SENTENCE_MAX = 200  # characters of a line of progress
+STOPPED = "stopped, by SIGSTOP or a debugger"  # in place of where a rank is
 NOT_ENDED = "no rank can be asked what it does, so that it is not ended (runPolicy.onStall)"
 STORE_ERRORS = (RuntimeError, ValueError, OSError, LookupError)
 
@@ -137,10 +138,12 @@ class Eyes:
         return moving
 
     def places(self):
-        """Where each rank is: the innermost call of its program."""
+        """Where each rank is: the innermost call of its program, or `STOPPED`."""
         self.seen = self._why.look(ANSWER_SECONDS)["ranks"]
         return {
-            rank["rank"]: self._why.place(rank.get("stacks", ""), rank.get("main", 0))
+            rank["rank"]: STOPPED
+            if rank.get("state") in ("T", "t")
+            else self._why.place(rank.get("stacks", ""), rank.get("main", 0))
             for rank in self.seen
         }
 
@@ -224,52 +227,63 @@ def verdict(reports, seconds):
     Returns:
         (the rank to blame, its pod, its node, a sentence).
     """
+    rank, pod, words = _cause(reports)
+    return rank, pod["pod"], pod["node"], "no progress for %d s: %s" % (seconds, words)
+
+
+def _cause(reports):
+    """The rank to blame (-1 for none), what its pod says, and why, in words."""
     ranks = [(rank, pod) for pod in reports for rank in pod["ranks"]]
-    waiting = [(rank, pod) for rank, pod in ranks if rank["pending"]]
-    beginning = "no progress for %d s: " % seconds
     if not ranks:
-        home = reports[0]
-        return -1, home["pod"], home["node"], beginning + "no rank runs any more"
-    first, home = min(ranks, key=lambda pair: pair[0]["rank"])
-    if not waiting:
-        where = first["at"] or "a place that is not known"
+        return -1, reports[0], "no rank runs any more"
+    ranks.sort(key=lambda pair: pair[0]["rank"])
+    waiting = [(rank, pod) for rank, pod in ranks if rank["pending"]]
+    # It cannot say what it has entered; and it is the cause, whatever the others do.
+    stopped = [(rank, pod) for rank, pod in ranks if rank["at"] == STOPPED]
+    if stopped:
+        words = _named(stopped) + " is " + STOPPED + ("; " + _count(waiting) if waiting else "")
+    elif waiting:
+        return _cause_of_wait(reports, ranks, waiting)
+    else:
         words = "no rank computes, and none waits in a collective; rank %d is at %s"
-        return first["rank"], home["pod"], home["node"], beginning + words % (first["rank"], where)
+        words = words % (ranks[0][0]["rank"], ranks[0][0]["at"] or "a place that is not known")
+    rank, pod = (stopped or ranks)[0]
+    return rank["rank"], pod, words
+
+
+def _cause_of_wait(reports, ranks, waiting):
+    """As `_cause`, of what keeps the ranks that wait in a collective."""
     group, number, name = min((rank["pending"] for rank, _ in waiting), key=lambda entry: entry[1])
+    what = "%s #%d" % (name, number) + ("" if group == "0" else " of group %s" % group)
     absent = []
     for rank, pod in ranks:
         entered = (rank["numbers"] or {}).get(group)
         if rank["numbers"] is None or (entered and entered[0] < number):
             absent.append((rank, pod))
-    what = "%s #%d" % (name, number) + ("" if group == "0" else " of group %s" % group)
     there = [(rank, pod) for rank, pod in waiting if tuple(rank["pending"][:2]) == (group, number)]
     begun = [rank for rank, _ in there if rank.get("begun")]
     behind = [(rank, pod) for rank, pod in there if rank.get("begun") is False] if begun else []
-    if not absent and behind:
-        rank, pod = behind[0]
-        words = "rank %d%s (pod %s) has given %s to its GPU, "
-        words += "which is still busy with what came before it"
-        words = words % (rank["rank"], _more(behind), pod["pod"], what)
-        return (
-            rank["rank"],
-            pod["pod"],
-            pod["node"],
-            beginning + words + _circumstances(rank, begun),
-        )
-    ended = [(rank, pod) for pod in reports for rank in pod.get("ended", ())]
-    if not absent and ended:
-        rank, pod = ended[0]
-        words = "rank %d%s (pod %s) has ended with exit code 0 and has not entered %s"
-        words = words % (rank, _more(ended), pod["pod"], what)
-        return rank, pod["pod"], pod["node"], beginning + words + "; " + _count(waiting)
-    if not absent:
+    ended = [({"rank": rank}, pod) for pod in reports for rank in pod.get("ended", ())]
+    if absent:
+        blamed, words = absent, "%s has not entered %s" % (_named(absent), what)
+        words += _circumstances(absent[0][0], waiting)
+    elif behind:
+        words = "%s has given %s to its GPU, which is still busy with what came before it"
+        blamed, words = behind, words % (_named(behind), what) + _circumstances(behind[0][0], begun)
+    elif ended:
+        words = "%s has ended with exit code 0 and has not entered %s; %s"
+        blamed, words = ended, words % (_named(ended), what, _count(waiting))
+    else:
         words = "all ranks that answer have entered %s (%s)" % (what, waiting[0][0]["at"])
-        rank, pod = waiting[0]
-        return rank["rank"], pod["pod"], pod["node"], beginning + words
-    rank, pod = absent[0]
-    words = "rank %d%s (pod %s) has not entered %s"
-    words = words % (rank["rank"], _more(absent), pod["pod"], what)
-    return rank["rank"], pod["pod"], pod["node"], beginning + words + _circumstances(rank, waiting)
+        blamed = waiting
+    rank, pod = blamed[0]
+    return rank["rank"], pod, words
+
+
+def _named(ranks):
+    """The first of some ranks, with its pod, and how many more there are."""
+    rank, pod = ranks[0]
+    return "rank %d%s (pod %s)" % (rank["rank"], _more(ranks), pod["pod"])
 
 
 def _more(ranks):
@@ -289,7 +303,8 @@ def lines(content):
     """A line for each rank of what `report` gives: where it is, and the collective it waits in."""
     for rank in content["ranks"]:
         what = "in %s #%d" % rank["pending"][:0:-1] if rank["pending"] else "in no collective"
-        yield "no progress: rank %d is at %s, %s" % (rank["rank"], rank["at"] or "?", what)
+        where = rank["at"] if rank["at"] == STOPPED else "at " + (rank["at"] or "?")
+        yield "no progress: rank %d is %s, %s" % (rank["rank"], where, what)
 
 
 class Reports:

@@ -171,6 +171,22 @@ def test_the_rank_that_keeps_the_others_is_blamed(stall: Any) -> None:
     assert "none waits in a collective; rank 0 is at train.py:0 in step" in nobody
 
 
+def test_a_rank_that_is_stopped_is_named_as_such(stall: Any) -> None:
+    """By the kernel's own word, whatever it had entered before; it is the cause of what waits."""
+    ranks = [{"rank": 1, "state": "T"}, {"rank": 2, "state": "S"}]
+    why = SimpleNamespace(look=lambda _: {"ranks": ranks}, place=lambda *_: "train.py:9")
+    places = stall.Eyes(why).places()
+    assert {1: stall.STOPPED, 2: "train.py:9"} == places
+    stopped = stall.report("big-0", 0, [_view(stall, 1, None)], places, 600.0)
+    waiting = stall.report("big-1", 1, [_view(stall, 2, _group(5, 4))], places, 600.0)
+    beginning = "no progress for 600 s: rank 1 (pod big-0) is stopped, by SIGSTOP or a debugger"
+    assert (1, "big-0", 0, f"{beginning}; 1 rank waits") == stall.verdict([waiting, stopped], 600)
+    assert (1, "big-0", 0, beginning) == stall.verdict([stopped], 600)
+    line = "no progress: rank 1 is stopped, by SIGSTOP or a debugger, in no collective"
+    assert [line] == list(stall.lines(stopped))
+    assert stall.is_known([stopped])
+
+
 def test_a_gpu_that_has_not_begun_what_the_others_are_in_is_blamed(stall: Any) -> None:
     """All ranks have entered a collective, and NCCL tells which GPUs have begun it."""
 
