@@ -671,3 +671,32 @@ def test_a_job_of_hyperpod_is_a_torchrun() -> None:
         HYPERPOD.replace("train.py", "--pre-train-script=pre.sh, train.py")
     )
     assert any("command" in path for path in converted.lost(hooked.conversions[0]))
+
+
+PLAIN_ELASTIC = """\
+apiVersion: elastic.iml.github.io/v1alpha1
+kind: ElasticJob
+metadata: {name: e}
+spec:
+  replicaSpecs:
+    worker: {replicas: 2, template: {spec: {containers: [{name: main, image: i, command: WORDS,
+      resources: {limits: {nvidia.com/gpu: 8}}}]}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "is_lost", "is_noted"),
+    [
+        ("[python, t.py]", False, False),
+        ("[bash, /app/run.sh]", False, True),
+        ("[bash, -c, 'for i in 1 2; do dlrover-run t.py; done']", True, False),
+    ],
+)
+def test_an_elastic_job_without_a_launcher_runs_its_command_once_in_each_pod(
+    words: str, is_lost: bool, is_noted: bool
+) -> None:
+    """As DLRover did, and not for each GPU; what a launcher in a script lacks is said."""
+    conversion = text_as_jobs(PLAIN_ELASTIC.replace("WORDS", words)).conversions[0]
+    assert 1 == conversion.values["procsPerNode"]
+    assert is_lost == bool(lost(conversion))
+    assert is_noted == any("/app/run.sh runs is not known" in note for note in conversion.notes)
