@@ -363,8 +363,28 @@ def test_objects_beside_a_job() -> None:
         if item.kind == "Service"
     )
     result = registry.convert_all([*documents, service], Context())
-    assert [("ConfigMap", True), ("Service", False)] == [
-        (item.kind, item.is_needed) for item in result.beside
+    why = "neither the job nor anything beside it names it"
+    assert [("ConfigMap", False, why), ("Service", False)] == [
+        (item.kind, item.is_needed, item.why)
+        if item.kind == "ConfigMap"
+        else (item.kind, item.is_needed)
+        for item in result.beside
+    ]
+    result = registry.convert_all([DOCUMENTS["resnet"], *documents, service], Context())
+    assert ("ConfigMap", True, "the job reads it") in [
+        (item.kind, item.is_needed, item.why) for item in result.beside
+    ]
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a"}}
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "b"},
+        "subjects": [{"kind": "ServiceAccount", "name": "a"}],
+    }
+    others = [Document(item, "beside.yaml") for item in (account, binding)]
+    result = registry.convert_all([DOCUMENTS["mnist"], *others], Context())
+    assert ["RoleBinding b names it", "the job's account may need it"] == [
+        item.why for item in result.beside
     ]
 
 
