@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -101,6 +102,9 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     fields.carry(("spec", "distributionStrategy"), ("elastic", "strategy"), strategy)
     if strategy == "AllreduceStrategy":
         _processes(fields, templates[roles.WORKER], context)
+    else:
+        for template in templates.values():
+            _own_master(fields, template)
     for role in own_roles:
         _replicas(fields, role)
     _switches(fields, own_roles)
@@ -179,6 +183,20 @@ def _processes(fields: Fields, pod: Pod, context: Context) -> None:
         "the processes are started by allranks' own agent; a script that imports dlrover finds no "
         "master of DLRover"
     )
+
+
+def _own_master(fields: Fields, pod: Pod) -> None:
+    """Say of a program of DLRover's own that it asks DLRover's master."""
+    if any(_DLROVER.search(word) for word in pod.words):
+        for key in ("command", "args"):
+            fields.leave(
+                (*pod.container, key),
+                "it runs a module of DLRover's, which finds no master of DLRover: run the training "
+                "itself, which reads TF_CONFIG",
+            )
+
+
+_DLROVER = re.compile(r"(?<![\w./-])dlrover\.(?!git)")
 
 
 def _once(fields: Fields, pod: Pod, program: commands.Program) -> None:

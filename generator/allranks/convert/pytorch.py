@@ -87,6 +87,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     runs = jobs.program(fields, pod, context)
     runs = configmap_scripts.with_unseen(fields, pod.container, runs, context)
     program = _told(runs, processes)
+    if program.runner is commands.Runner.PLAIN:
+        fields.note(jobs.NO_TORCHRUN)
     jobs.put(fields, pod, program, processes)
     _same(fields, {name: other for name, other in templates.items() if name != role}, pod)
     _size(fields, roles, pod, program)

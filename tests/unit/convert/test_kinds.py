@@ -704,6 +704,18 @@ spec:
 """
 
 
+def test_a_module_of_dlrover_finds_no_master() -> None:
+    """With parameter servers, too, what asks DLRover's own master is said."""
+    text = PLAIN_ELASTIC.replace(
+        "spec:\n", "spec:\n  distributionStrategy: ParameterServerStrategy\n", 1
+    )
+    for words, is_lost in (("-m dlrover.trainer.entry.local_entry", True), ("train.py", False)):
+        conversion = text_as_jobs(
+            text.replace("WORDS", f"[bash, -c, 'cd a && python {words}']")
+        ).conversions[0]
+        assert is_lost == any("command" in path for path in lost(conversion))
+
+
 @pytest.mark.parametrize(
     ("words", "is_lost", "is_noted"),
     [
