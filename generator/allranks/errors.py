@@ -211,6 +211,10 @@ class ToolError(RunError):
     """A program we call (helm, kubectl) failed or is missing."""
 
 
+class TemplateError(RunError):
+    """A chart's template failed: it is wrong, or it was not given the values that it needs."""
+
+
 class UnknownKindError(ToolError):
     """The cluster has no such kind of object, or has it no longer."""
 

@@ -67,6 +67,8 @@ class Program:
         lost: what is not carried, as reasons.
         notes: what a person should know, as sentences.
         is_alone: whether the launcher that is taken off knew of no other pod.
+        scripts: the texts of files that it runs.
+        is_unseen: whether it runs a file whose text nobody has.
     """
 
     runner: Runner
@@ -79,6 +81,8 @@ class Program:
     lost: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     is_alone: bool = False
+    scripts: tuple[str, ...] = ()
+    is_unseen: bool = False
 
     @property
     def workload(self) -> str:
@@ -105,6 +109,7 @@ _RUNNERS = {
     "accelerate-launch": Runner.ACCELERATE,
     "deepspeed": Runner.DEEPSPEED,
     "srun": Runner.SRUN,
+    "ft_launcher": Runner.NESTED,  # NVIDIA's resiliency extension has a torchrun of its own
 }
 # What a rank is told, and a setup is not.
 _OF_RANKS = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK", "PET_*")
@@ -162,6 +167,35 @@ def starters(words: Sequence[str]) -> set[Runner]:
     if script is None:
         return {_runner(_unwrapped(words)[1])}
     return {_runner(_unwrapped(_texts(command))[1]) for command in shell.parse(script[1]) or ()}
+
+
+def shell_scripts(words: Sequence[str]) -> list[str]:
+    """The files of shell that a container's words run: run.sh of ``bash run.sh`` and ``./run.sh``.
+
+    Those that a shell reads into itself (``source env.sh``) only prepare what it runs.
+
+    Args:
+        words: the words.
+    """
+    script = _script_of(words)
+    parsed = [list(words)] if script is None else map(_texts, shell.parse(script[1]) or ())
+    return [file for texts in parsed if (file := _shell_script(_unwrapped(texts)[1]))]
+
+
+def _shell_script(words: Sequence[str]) -> str:
+    if not words or _base(words[0]) not in _SHELLS:
+        return words[0] if words and words[0].endswith(_SCRIPT_ENDS) else ""
+    names = (word for word in words[1:] if not word.startswith("-"))
+    has_text = any(re.fullmatch(r"-[a-z]*c", word) for word in words[1:])
+    return "" if has_text else next(names, "")
+
+
+_SCRIPT_ENDS = (".sh", ".bash")
+
+
+def expands(words: Sequence[str], name: str) -> bool:
+    """Whether a shell puts a variable's value into words: ``$NAME`` and ``${NAME:-0}``."""
+    return any(re.search(rf"\$\{{?{name}(?!\w)", word) for word in words)
 
 
 def mentions(words: Sequence[str], names: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Scripts that a container runs out of a ConfigMap of the input: what they start is known, too."""
+"""Scripts that a container runs: what those of a ConfigMap of the input start is known, too."""
 
 from __future__ import annotations
 
@@ -13,34 +13,60 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from allranks.convert.commands import Program
-    from allranks.convert.pods import Pod
     from allranks.convert.registry import Context
-    from allranks.convert.verdicts import Fields
+    from allranks.convert.verdicts import FieldPath, Fields
 
 _SHELLS = ("sh", "bash", "dash", "ash", "zsh", "ksh")
 # Launchers that a pod runs once, each of which starts its processes itself.
 _LAUNCHERS = {Runner.TORCHRUN, Runner.ACCELERATE, Runner.DEEPSPEED, Runner.NESTED}
 
 
-def with_launcher(fields: Fields, pod: Pod, runs: Program, context: Context) -> Program:
+def with_launcher(fields: Fields, container: FieldPath, runs: Program, context: Context) -> Program:
     """A program, as one that starts its own processes where the script that it runs does.
 
     Args:
         fields: the object.
-        pod: the template.
+        container: the container that runs it, below its template.
         runs: what the container's words run.
         context: what else is known; the input may have the script's ConfigMap.
     """
     if runs.runner is not Runner.PLAIN:
         return runs
-    for name, path, text in _texts(fields, pod, context):
-        if path in _first_words(runs) and commands.starters(("sh", "-c", text)) & _LAUNCHERS:
+    files = {*_first_words(runs), *commands.shell_scripts(runs.command)}
+    for name, path, text in _texts(fields, container, context):
+        if path in files and commands.starters(("sh", "-c", text)) & _LAUNCHERS:
             note = (
                 f"{path} of ConfigMap {name} starts torchrun itself: each pod runs it once, as "
                 "before"
             )
-            return replace(runs, runner=Runner.NESTED, notes=(*runs.notes, note))
+            notes = (*runs.notes, note)
+            return replace(runs, runner=Runner.NESTED, notes=notes, scripts=(text,))
     return runs
+
+
+def with_unseen(fields: Fields, container: FieldPath, runs: Program, context: Context) -> Program:
+    """A program, as one that starts its own processes where it runs shell that the input has not.
+
+    A torchrun in such a script is told of the pods as the old controller told it, and a script that
+    has none is the same rank.
+
+    Args:
+        fields: the object.
+        container: the container that runs it, below its template.
+        runs: what the container's words run.
+        context: what else is known.
+    """
+    if runs.runner is not Runner.PLAIN:
+        return runs
+    seen = {path for _, path, _ in _texts(fields, container, context)}
+    unseen = [path for path in commands.shell_scripts(runs.command) if path not in seen]
+    if not unseen:
+        return runs
+    note = (
+        f"what {unseen[-1]} runs is not in the input: each pod runs it once, and where it starts "
+        "torchrun itself, that has the variables of the old controller"
+    )
+    return replace(runs, runner=Runner.NESTED, notes=(*runs.notes, note), is_unseen=True)
 
 
 def _first_words(runs: Program) -> tuple[str, ...]:
@@ -51,13 +77,15 @@ def _first_words(runs: Program) -> tuple[str, ...]:
     return words[:1]
 
 
-def _texts(fields: Fields, pod: Pod, context: Context) -> Iterator[tuple[str, str, str]]:
+def _texts(
+    fields: Fields, container: FieldPath, context: Context
+) -> Iterator[tuple[str, str, str]]:
     """The texts of ConfigMaps that are files in a container: the map, the file's path, the text."""
     volumes = {
         k8s.text(volume, "name"): k8s.mapping(volume, "configMap")
-        for _, volume in fields.items(*pod.path, "spec", "volumes")
+        for _, volume in fields.items(*container[:-2], "volumes")
     }
-    for _, mount in fields.items(*pod.container, "volumeMounts"):
+    for _, mount in fields.items(*container, "volumeMounts"):
         source = volumes.get(k8s.text(mount, "name"), {})
         name = k8s.text(source, "name")
         document = context.find("ConfigMap", name) if name else None

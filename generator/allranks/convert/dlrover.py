@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -101,6 +102,9 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     fields.carry(("spec", "distributionStrategy"), ("elastic", "strategy"), strategy)
     if strategy == "AllreduceStrategy":
         _processes(fields, templates[roles.WORKER], context)
+    else:
+        for template in templates.values():
+            _own_master(fields, template)
     for role in own_roles:
         _replicas(fields, role)
     _switches(fields, own_roles)
@@ -156,6 +160,7 @@ def _processes(fields: Fields, pod: Pod, context: Context) -> None:
     """Take dlrover-run and its flags off what each process runs."""
     program = jobs.program(fields, pod, context)
     if program.runner is not commands.Runner.TORCHRUN:
+        _once(fields, pod, program)
         return
     source: FieldPath = (*pod.container, "command" if pod.command else "args")
     fields.put(("command",), list(program.command), source)
@@ -178,6 +183,41 @@ def _processes(fields: Fields, pod: Pod, context: Context) -> None:
         "the processes are started by allranks' own agent; a script that imports dlrover finds no "
         "master of DLRover"
     )
+
+
+def _own_master(fields: Fields, pod: Pod) -> None:
+    """Say of a program of DLRover's own that it asks DLRover's master."""
+    if any(_DLROVER.search(word) for word in pod.words):
+        for key in ("command", "args"):
+            fields.leave(
+                (*pod.container, key),
+                "it runs a module of DLRover's, which finds no master of DLRover: run the training "
+                "itself, which reads TF_CONFIG",
+            )
+
+
+_DLROVER = re.compile(r"(?<![\w./-])dlrover\.(?!git)")
+
+
+def _once(fields: Fields, pod: Pod, program: commands.Program) -> None:
+    """Have each pod run once what is no torchrun, as DLRover did."""
+    if pod.gpus > 1:
+        fields.put(("procsPerNode",), 1, pod.container)
+    scripts = commands.shell_scripts(program.command)
+    if program.is_nested:
+        for key in ("command", "args"):
+            fields.leave((*pod.container, key), _OWN_LAUNCHER)
+    elif scripts:
+        fields.note(
+            f"what {scripts[-1]} runs is not known: each pod runs it once, and a dlrover-run in it "
+            "finds no master of DLRover: make that the container's command"
+        )
+
+
+_OWN_LAUNCHER = (
+    "it starts its processes itself, which find no master of DLRover, and allranks' agent starts "
+    "it: have dlrover-run be the last of its commands"
+)
 
 
 def _replicas(fields: Fields, role: roles.Role) -> None:

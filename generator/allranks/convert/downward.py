@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from allranks.convert.verdicts import FieldPath, Fields
 
 _NOT_WRITTEN = "it reads a label or annotation that the old controller writes"
+_TAKES_UP = "it takes up {}, which is not there"
 _KEY = re.compile(r"^metadata\.(?:labels|annotations)\['(.+)'\]$")
 # What Kubernetes itself writes on the pods of Jobs, which a run's are.
 _OF_JOBS = ("controller-uid", "job-name")
@@ -32,6 +33,10 @@ def take_out(fields: Fields) -> None:
     """
     for path in _read_by(fields.get(), ()):
         fields.leave(path, _NOT_WRITTEN)
+        name = fields.text(*path, "name") if path[-2:-1] == ("env",) else ""
+        for index, entry in fields.items(*path[:-1]) if name else ():
+            if f"$({name})" in k8s.text(entry, "value"):
+                fields.leave((*path[:-1], index, "value"), _TAKES_UP.format(name))
     _without(fields.values)
 
 

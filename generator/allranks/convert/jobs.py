@@ -118,7 +118,7 @@ def program(fields: Fields, pod: Pod, context: Context) -> Program:
         InputError: the image decides, and nobody knows what it runs; or it is no image.
     """
     runs = commands.read(command_of(fields, pod, context), (), pod.variables)
-    return configmap_scripts.with_launcher(fields, pod, runs, context)
+    return configmap_scripts.with_launcher(fields, pod.container, runs, context)
 
 
 def put(fields: Fields, pod: Pod, runs: Program, processes: str = "auto") -> None:
@@ -178,14 +178,18 @@ def _meet_elsewhere(fields: Fields, pod: Pod, runs: Program) -> None:
     """
     texts = [
         *runs.command,
+        *runs.scripts,
         *(text for name, text in pod.variables.items() if not pods.is_set_by_job(name, "torchrun")),
     ]
     taken = {int(port) for text in texts for port in _PORT.findall(text)}
     own = chart_defaults("torchrun")["torchrun"]["port"]
+    if runs.is_unseen:
+        taken.add(own)
     if own in taken and fields.values.get("workload") == "torchrun":
         free = next(port for port in range(own + 1, own + len(taken) + 1) if port not in taken)
         fields.put(("torchrun", "port"), free)
-        fields.note(f"the command's own launcher has port {own}, so torchrun.port is {free}")
+        verb = "may have" if runs.is_unseen else "has"
+        fields.note(f"the command's own launcher {verb} port {own}, so torchrun.port is {free}")
 
 
 _PORT = re.compile(r"(?<![\w.])[0-9]{4,5}(?![\w.])", re.ASCII)

@@ -11,8 +11,9 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import claims, jobs, mpi_hosts, pods, roles, trials
+from allranks.convert import claims, configmap_scripts, jobs, mpi_hosts, pods, roles, trials
 from allranks.convert.commands import Runner
+from allranks.convert.pod_template import OF_TRAINER
 from allranks.convert.podsets import MPI, MXNET, PYTORCH, TENSORFLOW, PodSet, Shape
 from allranks.convert.rewrite import Rewrite
 from allranks.convert.verdicts import Outcome, dotted
@@ -20,11 +21,11 @@ from allranks.errors import InputError
 from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from allranks.convert.claims import Claim
     from allranks.convert.commands import Program
-    from allranks.convert.pod_template import Pod
+    from allranks.convert.pod_template import Piece, Pod
     from allranks.convert.registry import Context
     from allranks.convert.verdicts import FieldPath, Fields
 
@@ -99,6 +100,7 @@ _FINDING: tuple[tuple[str, ...], ...] = (
     ("spec", "plugins", "svc"),
     ("spec", "plugins", "ssh"),
 )
+_MOUNTS: FieldPath = (*OF_TRAINER, "volumeMounts")
 _INDEX = "COMPLETION_INDEX"
 _JOB_INDEX = "JOB_COMPLETION_INDEX"
 _COMPLETION = "batch.kubernetes.io/job-completion-index"
@@ -174,12 +176,14 @@ def _check_ranks(fields: Fields, context: Context, shape: Shape) -> None:
     total = sum(podset.replicas for podset in sets)
     for podset in sets:
         program = podset.program(context.entrypoint)
+        here: FieldPath = (*podset.path, "spec", "containers", podset.index)
+        for look in (configmap_scripts.with_launcher, configmap_scripts.with_unseen):
+            program = look(fields, here, program, context)
         if program.runner is Runner.PLAIN:
             fields.note(jobs.NO_TORCHRUN)
         is_said = program.is_alone or "PET_NNODES" in podset.variables
         if program.runner is not Runner.TORCHRUN or is_said:
             continue
-        here: FieldPath = (*podset.path, "spec", "containers", podset.index)
         jobs.check_nodes(fields, here, program.options, podset.env, (total, "1"))
 
 
@@ -198,7 +202,7 @@ def _array(
     kept = tuple(
         piece for piece in pod.pieces if piece.to[:1] != ("env",) or piece.to[-1] not in exports
     )
-    pods.put(fields, replace(pod, pieces=kept), "sweep")
+    pods.put(fields, replace(pod, pieces=_without_mounts(kept, moved)), "sweep")
     program = jobs.program(fields, pod, context)
     _check_alone(podset, pod, program)
     jobs.words(fields, pod, program)
@@ -242,6 +246,20 @@ def _array(
         fields.note(trials.ALONE)
     _note_plain_helm(fields, podset.replicas)
     return ""
+
+
+def _without_mounts(pieces: Sequence[Piece], moved: Collection[Claim]) -> tuple[Piece, ...]:
+    """The pieces of a template without the mounts of claims that are volumes of the run."""
+    gone = {mount for claim in moved for mount in claim.mounts}
+    mounts = [piece for piece in pieces if piece.to == _MOUNTS]
+    # A list's items have a piece each, of which each has the whole list.
+    pairs = zip(mounts, mounts[0].value if mounts else (), strict=True)
+    left = [mount for piece, mount in pairs if piece.source not in gone]
+    return tuple(
+        replace(piece, value=left) if piece.to == _MOUNTS else piece
+        for piece in pieces
+        if piece.source not in gone
+    )
 
 
 def _check_alone(podset: PodSet, pod: Pod, program: Program) -> None:

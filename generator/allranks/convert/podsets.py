@@ -44,6 +44,7 @@ RANKS = (
 )
 _TENSORFLOW_WORDS = ("TF_CONFIG", "--job_name", "--ps_hosts", "--worker_hosts")
 _JAX_WORDS = ("COORDINATOR_ADDRESS", "JAX_PROCESS_ID", "jax.distributed")
+_JAX_OWN = ("JAX_COORDINATOR_ADDRESS", *_JAX_WORDS[1:])
 _FIRST_AND_OTHERS = 2
 # Programs that serve a model, and never end by themselves.
 _SERVER_NAMES = re.compile(
@@ -223,18 +224,16 @@ def shape(sets: Sequence[PodSet], kind: str, entrypoint: Sequence[str] = ()) -> 
     ]
     if launchers:
         return _mpi(sets, launchers, kind)
+    # NODE_RANK and the like, of which JAX's scripts make their own, make no rank of torchrun's.
+    if all(program.runner is Runner.PLAIN for program in programs):
+        _refuse_jax(sets, _JAX_OWN, kind)
     if any(_is_rank(podset, program) for podset, program in zip(sets, programs, strict=True)):
         return Shape(PYTORCH, ranks(sets, kind))
     if any("DMLC_ROLE" in podset.variables for podset in sets):
         return Shape(MXNET, _by_role(sets, _MXNET_ROLES, kind))
     if any(_mentions(podset, _TENSORFLOW_WORDS) for podset in sets):
         return Shape(TENSORFLOW, _by_role(sets, _ROLES, kind))
-    if any(_mentions(podset, _JAX_WORDS) for podset in sets):
-        raise InputError(
-            "its program is JAX's, which allranks does not start",
-            path="spec",
-            hint=f"keep the {kind} for it",
-        )
+    _refuse_jax(sets, _JAX_WORDS, kind)
     if len(sets) == 1:
         return Shape(None, {"": tuple(sets)})
     raise InputError(
@@ -243,6 +242,15 @@ def shape(sets: Sequence[PodSet], kind: str, entrypoint: Sequence[str] = ()) -> 
         path="spec",
         hint=f"keep the {kind} for it, or give each of them an object of its own",
     )
+
+
+def _refuse_jax(sets: Sequence[PodSet], words: Sequence[str], kind: str) -> None:
+    if any(_mentions(podset, words) for podset in sets):
+        raise InputError(
+            "its program is JAX's, which allranks does not start",
+            path="spec",
+            hint=f"keep the {kind} for it",
+        )
 
 
 def check_ends(sets: Sequence[PodSet], kind: str) -> None:

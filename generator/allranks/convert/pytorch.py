@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import commands, finish, jobs, kubeflow, pods
+from allranks.convert import commands, configmap_scripts, finish, jobs, kubeflow, pods
 from allranks.convert.verdicts import (
     METADATA,
     Conversion,
@@ -84,7 +84,11 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     pod = templates[role]
     processes = fields.get("spec", "nprocPerNode")
     processes = "auto" if processes is None else str(processes)
-    program = _told(jobs.program(fields, pod, context), processes)
+    runs = jobs.program(fields, pod, context)
+    runs = configmap_scripts.with_unseen(fields, pod.container, runs, context)
+    program = _told(runs, processes)
+    if program.runner is commands.Runner.PLAIN:
+        fields.note(jobs.NO_TORCHRUN)
     jobs.put(fields, pod, program, processes)
     _same(fields, {name: other for name, other in templates.items() if name != role}, pod)
     _size(fields, roles, pod, program)
@@ -358,12 +362,13 @@ def _environment(fields: Fields, pod: Pod, program: commands.Program) -> None:
         for key in ("command", "args"):
             fields.leave((*pod.container, key), f"it reads {', '.join(read)}, which is not there")
     per_pod = fields.values.get("procsPerNode", pod.gpus or 1)
-    if program.runner is commands.Runner.TORCHRUN and per_pod > 1:
-        for name in commands.mentions(program.command, ("RANK",)):
-            fields.note(
-                f"the command reads {name}, which was the pod's number there; here it is that of "
-                f"each of its {per_pod} processes, and GROUP_RANK is the pod's"
-            )
+    # What the program reads itself, its torchrun told each process there, too.
+    is_put_in = commands.expands(program.command, "RANK")
+    if program.runner is commands.Runner.TORCHRUN and per_pod > 1 and is_put_in:
+        fields.note(
+            "the command reads RANK, which was the pod's number there; here it is that of each of "
+            f"its {per_pod} processes, and GROUP_RANK is the pod's"
+        )
     _references(fields, pod)
     jobs.environment(fields, pod, program, names, rf"{job}-(?:master|worker)-\d+")
     factor = fields.number("spec", "nprocPerNode")

@@ -52,6 +52,14 @@ _PURPOSES = {
 }
 
 
+# Of those that a pod names: what the job does with the object.
+_USES = {
+    "ConfigMap": "the job reads it",
+    "Secret": "the job reads it",
+    "PersistentVolumeClaim": "the job mounts it",
+    "ServiceAccount": "the job runs as it",
+    "PriorityClass": "the job has its priority",
+}
 # The label by which a pod is in a PodGroup of the scheduler plugins.
 _POD_GROUP = "scheduling.x-k8s.io/pod-group"
 
@@ -87,8 +95,25 @@ def _generic(
         return _service(document, others, conversions)
     if document.kind == "PodGroup" and document.group != "scheduling.k8s.io":
         return pod_group(document.data, [conversion.values for conversion in conversions])
+    if document.kind in _USES:
+        return _used(document, others, conversions)
     why = _PURPOSES.get(document.kind, "no kind of job that is known here")
     return Beside(document.kind or "an object without a kind", document.name, True, why)
+
+
+def _used(
+    document: Document, others: Sequence[Document], conversions: Sequence[Conversion]
+) -> Beside:
+    """What to do about an object that a pod has by its name alone."""
+    kind, name = document.kind, document.name
+    if any(name in trials.texts(conversion.values) for conversion in conversions):
+        return Beside(kind, name, True, _USES[kind])
+    for other in others:
+        if other is not document and name in trials.texts(other.data):
+            return Beside(kind, name, True, f"{other.kind} {other.name} names it")
+    if any(conversion.queue for conversion in conversions):
+        return Beside(kind, name, True, _PURPOSES[kind])  # by the queue's template
+    return Beside(kind, name, False, "neither the job nor anything beside it names it")
 
 
 def pod_group(group: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]]) -> Beside:

@@ -181,7 +181,10 @@ def wrapped(words: Sequence[str], exports: str) -> list[str]:
         words: the command.
         exports: the assignments, as a shell has them.
     """
-    return ["sh", "-c", f'export {exports}; exec "$@"', "sh", *words]
+    at = 0
+    if words[:2] == ["sh", "-c"] and "PET_NNODES" in words[2]:
+        at = 4  # what tells a torchrun of the command's own of the job, by the job's variables
+    return [*words[:at], "sh", "-c", f'export {exports}; exec "$@"', "sh", *words[at:]]
 
 
 def wrap(fields: Fields, exports: str) -> None:

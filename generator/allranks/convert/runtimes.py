@@ -8,17 +8,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from allranks.k8s.fields import mapping
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+
+    from allranks.k8s.manifest import Manifest
 
 GROUP = "trainer.kubeflow.org"
 KINDS = ("TrainingRuntime", "ClusterTrainingRuntime")
 CLUSTER = "ClusterTrainingRuntime"
 NODE = "node"
 LAUNCHER = "launcher"
+# The label that says over which replicated job Trainer lays a TrainJob's spec.trainer.
+STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 
 _TORCH_IMAGE = "pytorch/pytorch"
 _OF_TRAINER = "ghcr.io/kubeflow/trainer"
+
+
+def labelled(jobs: Iterable[Manifest]) -> Manifest | None:
+    """The replicated job that is labelled as the one that trains; None for none."""
+    return next(
+        (
+            job
+            for job in jobs
+            if mapping(job, "template", "metadata", "labels").get(STEP) == "trainer"
+        ),
+        None,
+    )
 
 
 def _pods(name: str, image: str, container: Mapping[str, Any] | None = None) -> dict[str, Any]:

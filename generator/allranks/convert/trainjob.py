@@ -113,7 +113,7 @@ _NAMED_LISTS = (
     "volumeMounts",
     "imagePullSecrets",
 )
-_STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
+_STEP = runtimes.STEP
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +146,20 @@ class _Runtime:
 
     @property
     def trainer(self) -> Manifest | None:
-        """The replicated job whose pods train."""
-        steps = (
-            job
-            for job in self.jobs
-            if k8s.mapping(job, "template", "metadata", "labels").get(_STEP) == "trainer"
-        )
-        return next(steps, None) or (self.job(runtimes.NODE) if self.is_built_in else None)
+        """The replicated job over whose pods Trainer lays spec.trainer; None where no label says.
+
+        Those of Trainer's own runtimes are labelled: of MPI's the launcher.
+        """
+        if self.is_built_in:
+            return self.job(runtimes.LAUNCHER) or self.job(runtimes.NODE)
+        return runtimes.labelled(self.jobs)
+
+    @property
+    def ends_with_its_trainer(self) -> bool:
+        """Whether its success policy asks of no other pods than those a run is done with."""
+        policy = k8s.mapping(self.spec, "template", "spec", "successPolicy")
+        main = self.job(runtimes.LAUNCHER) or self.trainer or {}
+        return k8s.texts(policy.get("targetReplicatedJobs")) == [main.get("name")]
 
 
 def convert(manifest: Manifest, context: Context) -> Conversion:
@@ -300,21 +307,36 @@ def _container(target: Rewrite, to: FieldPath) -> FieldPath:
     return (*to, "spec", "containers", index)
 
 
-def _trainer(target: Rewrite, to: FieldPath, *, runs: bool = True) -> None:
+def _trainer(target: Rewrite, to: FieldPath, *, is_whole: bool = True) -> None:
     """Lay a TrainJob's trainer over the container that trains.
 
     Args:
         target: what the TrainJob is written as.
         to: the template.
-        runs: whether this container runs the command.
+        is_whole: whether all of it is laid over, or its environment and resources alone.
     """
     fields, container = target.fields, _container(target, to)
-    for key in ("image", "command", "args"):
-        if key == "image" or runs:
-            target.copy((*_TRAINER, key), (*container, key))
-    target.copy((*_TRAINER, "resourcesPerNode"), (*container, "resources"))
+    for key in _PROGRAM if is_whole else ():
+        target.copy((*_TRAINER, key), (*container, key))
+    _over(target, (*_TRAINER, "resourcesPerNode"), (*container, "resources"))
     for index, item in fields.items(*_TRAINER, "env"):
         _over_item(target, (*_TRAINER, "env", index), (*container, "env"), item)
+
+
+_PROGRAM = ("image", "command", "args")
+
+
+def _not_laid(fields: Fields, runtime: _Runtime) -> None:
+    """Say what of spec.trainer no pods of MPI have, because no label of their runtime says so."""
+    is_node = k8s.mapping(runtime.policy, "mpi").get("runLauncherAsNode") is True
+    keys = (*_PROGRAM, *(() if is_node else ("env", "resourcesPerNode")))
+    for key in keys if runtime.trainer is None else ():
+        if fields.has(*_TRAINER, key):
+            fields.leave(
+                (*_TRAINER, key),
+                f"no replicated job of {runtime.title} has the label {_STEP}: trainer, so Trainer "
+                "lays it over none",
+            )
 
 
 def _workers(target: Rewrite, runtime: _Runtime, specs: str) -> FieldPath:
@@ -387,14 +409,17 @@ def _mpi(target: Rewrite, runtime: _Runtime) -> tuple[str, str]:
             hint=f"call those {missing[0]} that are, or write it as an MPIJob",
         )
     specs: FieldPath = ("spec", "mpiReplicaSpecs")
+    is_node = policy.get("runLauncherAsNode") is True
     for name, role in ((runtimes.LAUNCHER, "Launcher"), (runtimes.NODE, "Worker")):
         template: FieldPath = (*specs, role, "template")
         _template(target, runtime, name, template)
-        _trainer(target, template, runs=role == "Launcher")
+        is_trainer = runtime.trainer is not None and runtime.trainer.get("name") == name
+        if is_trainer or (is_node and name == runtimes.NODE):
+            _trainer(target, template, is_whole=is_trainer)
+    _not_laid(target.fields, runtime)
     nodes = (
         target.fields.number(*_TRAINER, "numNodes") or k8s.number(runtime.policy, "numNodes") or 1
     )
-    is_node = policy.get("runLauncherAsNode") is True
     replicas: FieldPath = (*specs, "Worker", "replicas")
     target.put((*specs, "Launcher", "replicas"), 1)
     # With the launcher a node itself, Trainer never makes fewer than one other.
@@ -486,6 +511,8 @@ def _of_job_set(fields: Fields, runtime: _Runtime) -> None:
         if seconds is not None and key not in policy:
             policy[key] = max(seconds, 1)
     others = [f"template.spec.{key}" for key in job_set if key not in _OF_JOB_SET]
+    if runtime.ends_with_its_trainer:
+        others.remove("template.spec.successPolicy")
     others += [f"the {key} of its Job" for key in main if key not in _OF_JOB]
     rules = {"rules", "restartStrategy"} & set(k8s.mapping(job_set, "failurePolicy"))
     others += [f"template.spec.failurePolicy.{key}" for key in sorted(rules)]

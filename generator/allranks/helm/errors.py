@@ -21,6 +21,7 @@ from allranks.errors import (
     Problem,
     ReleaseTakenError,
     RunError,
+    TemplateError,
     ToolError,
     UnknownKindError,
 )
@@ -409,7 +410,7 @@ _RULES: tuple[Callable[[str], AllranksError | None], ...] = (
     ),
     _rule(
         r"(template: )?(?P<where>[\w./-]+\.(?:ya?ml|tpl|txt):\d+:\d+)(?P<why>.*)",
-        lambda m: RunError(
+        lambda m: TemplateError(
             "the chart's template failed: " + " ".join(m["why"].strip(": \n").split()),
             path=m["where"],
             hint="please report this with your values file",

@@ -12,7 +12,7 @@ from allranks import names
 from allranks.convert import compare, experiment, optimizationjob, original, registry, trials
 from allranks.convert.slurm import job as slurm
 from allranks.convert.verdicts import dotted
-from allranks.errors import InputError, InvalidValues, Problem
+from allranks.errors import InputError, InvalidValues, Problem, TemplateError
 from allranks.humanize import plural
 from allranks.service import trainer_runtimes
 from allranks.values import files, merge, strvals
@@ -203,7 +203,11 @@ def _is_chart(path: Path) -> bool:
 
 
 def _rendered(path: Path, chart: ChartInput, namespace: str) -> str:
-    """The manifests of a chart."""
+    """The manifests of a chart.
+
+    Raises:
+        InputError: its templates fail with these values.
+    """
     from allranks.helm import binary, driver
 
     values: dict[str, Any] = {}
@@ -213,7 +217,16 @@ def _rendered(path: Path, chart: ChartInput, namespace: str) -> str:
     for text in chart.assignments:
         strvals.apply("set", text, values)
     name = nearest_name(path.name.removesuffix(".tgz"), names.HELM_RELEASE_NAME_MAX)
-    return driver.template(binary.find(chart.helm or None), name, namespace, path, values)
+    try:
+        return driver.template(binary.find(chart.helm or None), name, namespace, path, values)
+    except TemplateError as error:
+        problem = error.problems[0]
+        raise InputError(
+            problem.message,
+            path=problem.path,
+            hint="give the values that it is installed with, by --chart-values FILE or "
+            "--chart-set KEY=VALUE",
+        ) from error
 
 
 def values_file(conversion: Conversion) -> str:

@@ -274,3 +274,8 @@ def test_a_chart_is_rendered_and_read(cli: Any) -> None:
     assert 0 == process.returncode
     assert "Values made of PyTorchJob recipe" in process.stdout
     assert "\nnodes: 3 #" in process.stdout
+    (folder / "templates/job.yaml").write_text("a: {{ .Values.image.tag }}\n")
+    process = cli("convert", "recipe")
+    assert 2 == process.returncode
+    assert "the chart's template failed" in process.stderr
+    assert "give the values that it is installed with, by --chart-values FILE" in process.stderr

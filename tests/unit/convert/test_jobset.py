@@ -82,6 +82,30 @@ def test_what_a_claim_of_the_set_has_besides_its_size() -> None:
     assert "a container besides the one that trains mounts it" in size
 
 
+def test_the_claims_of_a_set_whose_pods_are_trials() -> None:
+    """They are volumes of the run, which the container mounts once, and nothing else is said."""
+    text = CLAIMS.replace("[torchrun, train.py]", "[work]").replace("ckpt", "checkpoints")
+    conversion = text_as_jobs(text).conversions[0]
+    assert {"checkpoints": "/checkpoints"} == {
+        name: volume["mountPath"] for name, volume in conversion.values["storage"].items()
+    }
+    assert not any("which is not there" in note for note in conversion.notes)
+    mounts = [path for path in lost(conversion) if "].containers[0].volumeMounts[0]" in path]
+    assert [] == mounts
+
+
+def test_a_variable_of_a_variable_that_is_not_there() -> None:
+    """What takes up a variable that only the old controller could fill is not carried either."""
+    variables = (
+        'env: [{name: HOST, valueFrom: {fieldRef: {fieldPath: "metadata.labels['
+        "'jobset.sigs.k8s.io/coordinator']\"}}}, {name: AT, value: $(HOST):80}]"
+    )
+    text = CLAIMS.replace("command: [torchrun", f"{variables}\n              command: [torchrun")
+    reasons = {verdict.path: verdict.why for verdict in text_as_jobs(text).conversions[0].lost}
+    path = "spec.replicatedJobs[0].template.spec.template.spec.containers[0].env[1].value"
+    assert "it takes up HOST, which is not there" == reasons[path]
+
+
 def test_the_claims_of_a_set_are_volumes_of_its_pods() -> None:
     """JobSet gives each pod that mounts a claim the volume of it, and the comparison knows."""
     pods = sets.pods_of_jobset(dict(documents(CLAIMS)[0].data))
@@ -144,6 +168,14 @@ def test_programs_of_their_own_are_refused() -> None:
     problem = refusal(
         "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: a}\nspec:\n"
         f"  replicatedJobs: [{{name: a, template: {{spec: {{completions: 2, {jax}}}}}}}]\n"
+    )
+    assert "its program is JAX's, which allranks does not start" == problem.message
+    own = jax.replace("COORDINATOR", "JAX_COORDINATOR").replace(
+        "env: [", "env: [{name: NODE_RANK, value: '0'}, "
+    )
+    problem = refusal(
+        "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: a}\nspec:\n"
+        f"  replicatedJobs: [{{name: a, template: {{spec: {{{own}}}}}}}]\n"
     )
     assert "its program is JAX's, which allranks does not start" == problem.message
 

@@ -363,8 +363,28 @@ def test_objects_beside_a_job() -> None:
         if item.kind == "Service"
     )
     result = registry.convert_all([*documents, service], Context())
-    assert [("ConfigMap", True), ("Service", False)] == [
-        (item.kind, item.is_needed) for item in result.beside
+    why = "neither the job nor anything beside it names it"
+    assert [("ConfigMap", False, why), ("Service", False)] == [
+        (item.kind, item.is_needed, item.why)
+        if item.kind == "ConfigMap"
+        else (item.kind, item.is_needed)
+        for item in result.beside
+    ]
+    result = registry.convert_all([DOCUMENTS["resnet"], *documents, service], Context())
+    assert ("ConfigMap", True, "the job reads it") in [
+        (item.kind, item.is_needed, item.why) for item in result.beside
+    ]
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a"}}
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "b"},
+        "subjects": [{"kind": "ServiceAccount", "name": "a"}],
+    }
+    others = [Document(item, "beside.yaml") for item in (account, binding)]
+    result = registry.convert_all([DOCUMENTS["mnist"], *others], Context())
+    assert ["RoleBinding b names it", "the job's account may need it"] == [
+        item.why for item in result.beside
     ]
 
 
@@ -671,3 +691,44 @@ def test_a_job_of_hyperpod_is_a_torchrun() -> None:
         HYPERPOD.replace("train.py", "--pre-train-script=pre.sh, train.py")
     )
     assert any("command" in path for path in converted.lost(hooked.conversions[0]))
+
+
+PLAIN_ELASTIC = """\
+apiVersion: elastic.iml.github.io/v1alpha1
+kind: ElasticJob
+metadata: {name: e}
+spec:
+  replicaSpecs:
+    worker: {replicas: 2, template: {spec: {containers: [{name: main, image: i, command: WORDS,
+      resources: {limits: {nvidia.com/gpu: 8}}}]}}}
+"""
+
+
+def test_a_module_of_dlrover_finds_no_master() -> None:
+    """With parameter servers, too, what asks DLRover's own master is said."""
+    text = PLAIN_ELASTIC.replace(
+        "spec:\n", "spec:\n  distributionStrategy: ParameterServerStrategy\n", 1
+    )
+    for words, is_lost in (("-m dlrover.trainer.entry.local_entry", True), ("train.py", False)):
+        conversion = text_as_jobs(
+            text.replace("WORDS", f"[bash, -c, 'cd a && python {words}']")
+        ).conversions[0]
+        assert is_lost == any("command" in path for path in lost(conversion))
+
+
+@pytest.mark.parametrize(
+    ("words", "is_lost", "is_noted"),
+    [
+        ("[python, t.py]", False, False),
+        ("[bash, /app/run.sh]", False, True),
+        ("[bash, -c, 'for i in 1 2; do dlrover-run t.py; done']", True, False),
+    ],
+)
+def test_an_elastic_job_without_a_launcher_runs_its_command_once_in_each_pod(
+    words: str, is_lost: bool, is_noted: bool
+) -> None:
+    """As DLRover did, and not for each GPU; what a launcher in a script lacks is said."""
+    conversion = text_as_jobs(PLAIN_ELASTIC.replace("WORDS", words)).conversions[0]
+    assert 1 == conversion.values["procsPerNode"]
+    assert is_lost == bool(lost(conversion))
+    assert is_noted == any("/app/run.sh runs is not known" in note for note in conversion.notes)

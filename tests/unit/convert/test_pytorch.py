@@ -288,7 +288,7 @@ ENTRY_POINTS = [
 def test_entry_points_that_are_known(image: str, args: list[str], command: list[str]) -> None:
     """A public image's own, or one that runs its arguments; a note says so."""
     conversion = convert({"image": image, "args": args})
-    assert command == conversion.values["command"]
+    assert command == conversion.values["command"][-len(command) :]
     assert [True] == ["entry point" in note for note in conversion.notes if image in note]
 
 
@@ -315,6 +315,54 @@ def test_all_exit_codes_are_rows_and_no_page() -> None:
     text = service.values_file(conversion)
     assert conversion.values == load(text, "values").data
     assert 40 > len(text.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("words", "is_wrapped"),
+    [
+        (["bash", "/fsx/train.sh", "--lr=1"], True),
+        (["./train.sh"], True),
+        (["bash", "-c", "echo a\npwd\nbash /fsx/train.sh \\\n"], True),
+        (["bash", "-c", "for i in 1 2; do ./train.sh $i; done"], True),
+        (["bash", "-c", "source /fsx/env.sh; for i in 1 2; do python t.py; done"], False),
+        (["/fsx/train"], False),
+        (["python", "train.py", "a.sh"], False),
+    ],
+)
+def test_a_script_that_the_input_has_not_may_start_torchrun(
+    words: list[str], is_wrapped: bool
+) -> None:
+    """A torchrun in it has the operator's variables, all devices, and a port of its own."""
+    range_of_nodes = {"elasticPolicy": {"minReplicas": 1, "maxReplicas": 4}}
+    for spec in ({}, range_of_nodes):
+        conversion = convert({"command": words, **GPUS}, spec)
+        values = conversion.values
+        assert (2, 1) == (values["nodes"], values["procsPerNode"])
+        text = " ".join(values["command"])
+        assert is_wrapped == ("PET_NPROC_PER_NODE=auto" in text)
+        assert is_wrapped == any("runs is not in the input" in note for note in conversion.notes)
+        assert (29501 if is_wrapped else None) == values["torchrun"].get("port")
+        is_lost = any(path.startswith("spec.elasticPolicy") for path in lost(conversion))
+        assert (is_wrapped and bool(spec)) == is_lost
+
+
+def test_the_torchrun_of_the_resiliency_extension_is_a_torchrun() -> None:
+    """It starts the processes of its pod itself, and meets at its own port."""
+    words = ["bash", "-c", "RANK=0\nft_launcher --nnodes=2 --rdzv_endpoint=$HOST:29500 a.py\n"]
+    values = convert({"command": words, **GPUS}).values
+    assert "PET_NNODES" in values["command"][2]
+    assert (1, 29501) == (values["procsPerNode"], values["torchrun"]["port"])
+
+
+def test_what_a_torchrun_tells_its_processes_they_read_here_too() -> None:
+    """Only what a shell in front of torchrun put in was the pod's number."""
+    said = "the command reads RANK, which was the pod's number there"
+    for words, is_said in (
+        (["torchrun", "--no-python", "python3", "-c", "import os; os.environ['RANK']"], False),
+        (["bash", "-c", "torchrun a.py --rank=$RANK"], True),
+    ):
+        notes = convert({"command": words, **GPUS}).notes
+        assert is_said == any(note.startswith(said) for note in notes)
 
 
 def test_a_script_of_a_configmap_that_starts_torchrun_is_run_once_in_each_pod() -> None:
@@ -346,6 +394,10 @@ spec: {pytorchReplicaSpecs: {Worker: {replicas: 2, template: {spec: {
         assert 1 == conversion.values["procsPerNode"]
         assert is_wrapped == ("PET_NNODES" in " ".join(conversion.values["command"]))
         assert is_wrapped == any("/s/run.sh of ConfigMap" in note for note in conversion.notes)
+    own = text.replace("[bash, /s/run.sh]", "[bash, -c, 'date; pwd; echo $HOME; bash /s/run.sh']")
+    conversion = converted.text_as_jobs(own.replace("LINE", "torchrun --rdzv-endpoint=$M:29500 a"))
+    values = conversion.conversions[0].values
+    assert ("PET_NNODES" in values["command"][2], 29501) == (True, values["torchrun"]["port"])
     job = text.partition("---")[0] + (
         "---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {completions: 2, "
         "completionMode: Indexed, template: {spec: {containers: [{name: c, image: i, command: "

@@ -181,3 +181,63 @@ spec: {runtimeRef: {name: own}}
     other = text_as_jobs(text.replace("MORE", "successPolicy: {operator: Any}")).conversions[0]
     assert {"spec.runtimeRef.name"} == lost(other)
     assert any("is not carried: template.spec.successPolicy" in note for note in other.notes)
+
+
+MPI = """\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: ClusterTrainingRuntime
+metadata: {name: own}
+spec:
+  mlPolicy: {mpi: {runLauncherAsNode: AS_NODE}}
+  template:
+    spec:
+      successPolicy: {operator: All, targetReplicatedJobs: [launcher]}
+      replicatedJobs:
+      - name: launcher
+        template:
+          metadata: {labels: {LABEL: trainer}}
+          spec: {template: {spec: {containers: [{name: node, image: old, command: [mpirun, old]}]}}}
+      - name: node
+        template: {spec: {template: {spec: {containers: [{name: node, image: old, command: [
+          /usr/sbin/sshd, -De], resources: {limits: {memory: 1Gi, nvidia.com/gpu: 1}}}]}}}}
+---
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: a}
+spec:
+  runtimeRef: {name: own}
+  trainer: {numNodes: 3, image: new, command: [mpirun, new], resourcesPerNode: {limits: {
+    nvidia.com/gpu: 2}}}
+"""
+
+
+def test_what_a_trainjob_lays_over_the_pods_of_mpi() -> None:
+    """All of it over the launcher that is labelled, and resources over nodes where it is one."""
+    text = MPI.replace("LABEL", "trainer.kubeflow.org/trainjob-ancestor-step")
+    conversion = text_as_jobs(text.replace("AS_NODE", "true")).conversions[0]
+    values = conversion.values
+    assert (["mpirun", "new"], 2, set()) == (
+        values["command"],
+        values["gpusPerNode"],
+        lost(conversion),
+    )
+    assert "1Gi" == values["resources"]["perPod"]["limits"]["memory"]
+    images = (values["image"]["repository"], str(values["mpi"]))
+    assert ("old", True) == (images[0], "'new'" in images[1]) or (
+        ("new", True) == (images[0], "'old'" in images[1])
+    )
+
+
+def test_a_launcher_without_a_label_keeps_its_program() -> None:
+    """Trainer lays a TrainJob's program over none of its pods then, which is said."""
+    text = MPI.replace("LABEL", "team").replace("AS_NODE", "false")
+    conversion = text_as_jobs(text).conversions[0]
+    assert ["mpirun", "old"] == conversion.values["command"]
+    assert 1 == conversion.values["gpusPerNode"]
+    assert {True} == {"so Trainer lays it over none" in verdict.why for verdict in conversion.lost}
+    assert {
+        "spec.trainer.image",
+        "spec.trainer.command[0]",
+        "spec.trainer.command[1]",
+        "spec.trainer.resourcesPerNode.limits.nvidia.com/gpu",
+    } == lost(conversion)

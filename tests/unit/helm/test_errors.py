@@ -14,6 +14,7 @@ from allranks.errors import (
     Problem,
     ReleaseTakenError,
     RunError,
+    TemplateError,
     ToolError,
     UnknownKindError,
 )
@@ -170,7 +171,7 @@ def test_schema_failures_are_problems_by_values_path() -> None:
                 '  executing "c/templates/x.yaml" at <.Values.q.r>:\n'
                 "    nil pointer evaluating interface {}.r\n"
             ),
-            RunError,
+            TemplateError,
             Problem(
                 "c/templates/x.yaml:2:41",
                 'the chart\'s template failed: executing "c/templates/x.yaml" at <.Values.q.r>: '

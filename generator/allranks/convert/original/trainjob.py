@@ -36,6 +36,7 @@ def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[Pod] | Non
     Returns:
         None where its runtime is not known.
     """
+    others = list(others)
     runtime = _runtime(manifest, others)
     if runtime is None:
         return None
@@ -44,14 +45,23 @@ def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[Pod] | Non
     nodes = number(trainer, "numNodes") or number(policy, "numNodes") or 1
     processes = str(trainer.get("numProcPerNode") or "auto")
     is_mpi = "mpi" in policy
-    worker = _spec(manifest, runtime, runtimes.NODE, runs=not is_mpi)
+    as_node = mapping(policy, "mpi").get("runLauncherAsNode") is True
+    jobs = items(runtime, "template", "spec", "replicatedJobs")
+    # In Trainer's own runtimes of MPI, it is the launcher that is labelled.
+    trains = text(runtimes.labelled(jobs) or {}, "name") or (
+        runtimes.LAUNCHER if is_mpi and _is_built_in(manifest, others) else ""
+    )
+    laid = {
+        runtimes.NODE: not is_mpi or trains == runtimes.NODE,
+        runtimes.LAUNCHER: trains == runtimes.LAUNCHER,
+    }
+    worker = _spec(manifest, runtime, runtimes.NODE, whole=laid[runtimes.NODE], rest=as_node)
     env = {}
     if "torch" in policy:
         processes = _processes(processes, worker)
         first = f"{name}-{runtimes.NODE}-0-0.{name}"
         env = {"PET_NNODES": str(nodes), "PET_NPROC_PER_NODE": processes}
         env |= {"PET_MASTER_ADDR": first, "PET_MASTER_PORT": _PORT}
-    as_node = mapping(policy, "mpi").get("runLauncherAsNode") is True
     ranks = int(processes) if processes.isdigit() else 0
     result = [
         Pod(
@@ -67,7 +77,7 @@ def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[Pod] | Non
         for index in range(max(nodes - 1, 1) if as_node else nodes)
     ]
     if is_mpi:
-        launcher = _spec(manifest, runtime, runtimes.LAUNCHER, runs=True)
+        launcher = _spec(manifest, runtime, runtimes.LAUNCHER, whole=laid[runtimes.LAUNCHER])
         result.append(Pod(f"{name}-launcher-0-0", "launcher", 0, launcher, runtimes.NODE))
     return result
 
@@ -84,6 +94,12 @@ def _processes(given: str, spec: Mapping[str, Any]) -> str:
     return str(max(1, ceil(cpus)))
 
 
+def _is_built_in(manifest: Manifest, others: Iterable[Manifest]) -> bool:
+    """Whether its runtime is one of Trainer's own that no object beside it is."""
+    reference = mapping(manifest, "spec", "runtimeRef")
+    return text(reference, "name") not in {name_of(other) for other in others}
+
+
 def _runtime(manifest: Manifest, others: Iterable[Manifest]) -> Mapping[str, Any] | None:
     reference = mapping(manifest, "spec", "runtimeRef")
     name, kind = text(reference, "name"), text(reference, "kind") or runtimes.CLUSTER
@@ -95,16 +111,22 @@ def _runtime(manifest: Manifest, others: Iterable[Manifest]) -> Mapping[str, Any
 
 
 def _spec(
-    manifest: Manifest, runtime: Mapping[str, Any], name: str, *, runs: bool
+    manifest: Manifest,
+    runtime: Mapping[str, Any],
+    name: str,
+    *,
+    whole: bool,
+    rest: bool = False,
 ) -> dict[str, Any]:
     """The PodSpec of a replicated job, with the trainer and the patches laid over it."""
     jobs = items(runtime, "template", "spec", "replicatedJobs")
     job = next((job for job in jobs if job.get("name") == name), {})
     spec = pod_spec(mapping(job, "template", "spec"))
     trainer = mapping(manifest, "spec", "trainer")
-    own = {key: trainer[key] for key in ("image", "env") if key in trainer}
-    own |= {key: trainer[key] for key in ("command", "args") if runs and key in trainer}
-    if "resourcesPerNode" in trainer:
+    own = {key: trainer[key] for key in ("image", "command", "args") if whole and key in trainer}
+    has_rest = whole or rest
+    own |= {key: trainer[key] for key in ("env",) if has_rest and key in trainer}
+    if has_rest and "resourcesPerNode" in trainer:
         own["resources"] = trainer["resourcesPerNode"]
     laid: dict[str, Any] = _over(spec, {"containers": [{"name": runtimes.NODE, **own}]})
     for item in items(manifest, "spec", "podTemplateOverrides"):
