@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from allranks import names
 from allranks.k8s.fields import count, items, mapping, number, string, text, when
 from allranks.model.status import ContainerStatus, PodPhase
+from allranks.status import rank_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -303,16 +303,11 @@ def _end(
     return ContainerEnd(name, code, at, reason, message, previous)
 
 
-# A launcher that asks for a restart in place ends with a code of its own: that of the rank which
-# failed stands in its message.
-_ENDED = re.compile(
-    rf"(?:{re.escape(names.PEER_LOST)})?(?:{re.escape(names.FAILED_FIRST)})?"
-    r"rank \d+(?: in pod \S+)? ended with exit code (?P<code>\d+)"
-)
-
-
 def code_of_rank(code: int, message: str) -> int:
     """Return the exit code of the rank that a launcher's end is about, else its own.
+
+    A launcher that asks for a restart in place ends with a code of its own: that of the rank which
+    failed stands in its message.
 
     Args:
         code: what the container ended with.
@@ -320,8 +315,8 @@ def code_of_rank(code: int, message: str) -> int:
     """
     if code not in {names.EXIT_RESTART, names.EXIT_NO_RESTART_LEFT}:
         return code
-    match = _ENDED.match(message)
-    return int(match["code"]) if match is not None else code
+    end = rank_end.parse(message)
+    return end.code if end is not None else code
 
 
 def _pod_end(pod: RawPod) -> ContainerEnd:
