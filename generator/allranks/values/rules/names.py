@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks import names
+from allranks.k8s.object_names import has_dns_1035_form, is_dns_1123_label
 from allranks.values import frameworks
 from allranks.values.rules.base import Finding, Rule, View, path
 from allranks.values.rules.size import SIZE, size, uneven
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
 # What a StatefulSet's name has behind it in the label controller-revision-hash, which may have 63.
 _REVISION = "-" + 10 * "x"
-_DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
-_DNS_1123 = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 # Labels by which controllers, Services and status find the pods.
 _OURS = (
@@ -88,7 +87,7 @@ def _limit_of_roles(view: View) -> tuple[int, str]:
 
 def _release_name(view: View) -> Iterator[Finding]:
     name = view.release
-    if name and not _DNS_1035.fullmatch(name):
+    if name and not has_dns_1035_form(name):
         yield Finding(
             (),
             f"the release name {name!r} is no name for a Service: it needs lower-case letters, "
@@ -100,7 +99,7 @@ def _release_name(view: View) -> Iterator[Finding]:
 def _release_length(view: View) -> Iterator[Finding]:
     name = view.release
     limit, reason = _limit(view)
-    if _DNS_1035.fullmatch(name) and len(name) > limit:
+    if has_dns_1035_form(name) and len(name) > limit:
         yield Finding(
             (),
             f"the release name is {len(name)} characters long; at most {limit} are allowed{reason}",
@@ -110,7 +109,7 @@ def _release_length(view: View) -> Iterator[Finding]:
 
 def _namespace(view: View) -> Iterator[Finding]:
     name = view.namespace
-    if name and not (_DNS_1123.fullmatch(name) and len(name) <= names.DNS_LABEL_MAX):
+    if name and not is_dns_1123_label(name):
         yield Finding(
             (),
             f"the namespace {name!r} is no name for a namespace: it needs lower-case letters, "
