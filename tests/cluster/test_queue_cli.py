@@ -211,13 +211,7 @@ def test_a_job_that_breaks_a_rule_is_not_sent(allranks: Program) -> None:
 def test_who_may_not_read_the_queue_is_told_the_right(allranks: Program) -> None:
     """The ConfigMap, the right to ask for, and --queue-file."""
     allranks("queue", "install", "h100", values=queue())
-    guest = Program(
-        allranks.cluster,
-        allranks.namespace,
-        allranks.helm,
-        allranks.home,
-        allranks.cluster.guest_kubeconfig,
-    )
+    guest = allranks.as_guest()
     output = guest("run", "demo", "-q", "h100", "--detach", code=1, values=job())
     assert "queue h100 is the ConfigMap allranks-queue-h100" in output
     assert "--queue-file" in output

@@ -250,13 +250,7 @@ def test_rights_for_config_maps_are_asked_for_before_anything_is_sent(
     allranks: Program, code: Path, repo: Path
 ) -> None:
     """The missing ones are named; with the guide's Role it works, to the deletion of the code."""
-    guest = Program(
-        allranks.cluster,
-        allranks.namespace,
-        allranks.helm,
-        allranks.home,
-        allranks.cluster.guest_kubeconfig,
-    )
+    guest = allranks.as_guest()
     output = submit(guest, code, "demo", "--detach", code=1)
     assert "nothing was sent" in output
     assert {} == parts(allranks)
