@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from allranks.azure import naming
@@ -11,7 +11,6 @@ from allranks.azure.observed import DELETING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
 
     from allranks.azure.observed import Group
     from allranks.azure.settings import Pool, Settings
@@ -194,8 +193,6 @@ def time_text(time: datetime) -> str:
 
 
 def _read_time(text: str) -> datetime | None:
-    from datetime import UTC, datetime
-
     try:
         return datetime.strptime(text, _TIME).replace(tzinfo=UTC)
     except ValueError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 from allranks.errors import InputError
@@ -47,8 +48,6 @@ class StaticCredential:
 
     def get_token(self, *_scopes: str, **_: Any) -> AccessToken:
         """The token, as one that is good for an hour."""
-        import time
-
         from azure.core.credentials import AccessToken
 
         return AccessToken(self._token, int(time.time()) + _LIFE)
