@@ -28,7 +28,7 @@ class Verb(StrEnum):
     NONE = "exists"
 
 
-class Kind(StrEnum):
+class ResourceKind(StrEnum):
     """What something is."""
 
     PROVIDER = "resource provider"
@@ -61,7 +61,7 @@ class Action:
     """
 
     verb: Verb
-    kind: Kind
+    kind: ResourceKind
     name: str
     detail: str = ""
     body: Body = None
@@ -71,7 +71,7 @@ class Action:
     takes_data: bool = False
 
     @property
-    def key(self) -> tuple[Kind, str]:
+    def key(self) -> tuple[ResourceKind, str]:
         """What it is about."""
         return self.kind, self.name
 

@@ -11,7 +11,7 @@ from allranks.humanize import list_some, plural
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from allranks.azure.observed import Catalog, Observed, Usage, VmSize
+    from allranks.azure.observed import Catalog, Observed, VcpuQuota, VmSize
     from allranks.azure.settings import Settings
 
 ALL_CORES = "cores"  # the quota of all vCPUs of a region
@@ -119,7 +119,7 @@ def _quota(settings: Settings, catalog: Catalog, observed: Observed) -> Iterator
                 free[usage.name.lower()] -= max(0, least - there) * size.cores
 
 
-def _no_quota(path: str, pool: str, size: VmSize, usage: Usage, region: str) -> Problem:
+def _no_quota(path: str, pool: str, size: VmSize, usage: VcpuQuota, region: str) -> Problem:
     return Problem(
         path,
         f"node pool {pool} has machines of {size.cores} vCPUs ({size.name}), and of the quota of "
@@ -130,7 +130,7 @@ def _no_quota(path: str, pool: str, size: VmSize, usage: Usage, region: str) -> 
     )
 
 
-def _usages(catalog: Catalog, size: VmSize, *, is_spot: bool) -> list[Usage]:
+def _usages(catalog: Catalog, size: VmSize, *, is_spot: bool) -> list[VcpuQuota]:
     names = [SPOT_CORES] if is_spot else [size.family, ALL_CORES]
     return [usage for name in names if (usage := catalog.usage(name)) is not None]
 

@@ -12,7 +12,7 @@ from allranks.azure.observed import DELETING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from allranks.azure.observed import Group
+    from allranks.azure.observed import ResourceGroup
     from allranks.azure.settings import Pool, Settings
 
 # Tags of ours. Azure forbids "/" in the names of tags, so they are no labels of Kubernetes' kind.
@@ -112,7 +112,7 @@ class Desired:
     expires: datetime | None
 
 
-def desired(settings: Settings, group: Group | None, now: datetime) -> Desired:
+def desired(settings: Settings, group: ResourceGroup | None, now: datetime) -> Desired:
     """What is to be there.
 
     It may live so many hours from when the group was made, and not from when it was last asked for:

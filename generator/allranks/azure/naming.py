@@ -36,7 +36,7 @@ _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class NamingRule:
     """What a kind of name may be made of.
 
     Attributes:
@@ -110,7 +110,7 @@ def _fits(allowed: str, char: str) -> bool:
     return re.fullmatch(allowed, char, re.ASCII) is not None
 
 
-GROUP = Rule(
+GROUP = NamingRule(
     "a resource group",
     1,
     90,
@@ -119,9 +119,9 @@ GROUP = Rule(
     first=r"[\w.()-]",
     last=r"[\w()-]",
 )
-CLUSTER = Rule("an AKS cluster", 1, 63, "[A-Za-z0-9_-]", "letters, digits, - and _")
-DNS_PREFIX = Rule("a DNS prefix", 1, 54, "[A-Za-z0-9-]", "letters, digits and -")
-POOL = Rule(
+CLUSTER = NamingRule("an AKS cluster", 1, 63, "[A-Za-z0-9_-]", "letters, digits, - and _")
+DNS_PREFIX = NamingRule("a DNS prefix", 1, 54, "[A-Za-z0-9-]", "letters, digits and -")
+POOL = NamingRule(
     "a node pool of Linux",
     1,
     12,
@@ -130,10 +130,12 @@ POOL = Rule(
     first="[a-z]",
     joint="",
 )
-ACCOUNT = Rule(
+ACCOUNT = NamingRule(
     "a storage account", 3, 24, "[a-z0-9]", "lower-case letters and digits only", joint=""
 )
-SHARE = Rule("a file share", 3, 63, "[a-z0-9-]", "lower-case letters, digits and -", is_spaced=True)
+SHARE = NamingRule(
+    "a file share", 3, 63, "[a-z0-9-]", "lower-case letters, digits and -", is_spaced=True
+)
 CONTAINER = replace(SHARE, kind="a blob container")
 
 

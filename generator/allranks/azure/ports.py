@@ -18,12 +18,12 @@ if TYPE_CHECKING:
         DesiredPool,
     )
     from allranks.azure.observed import (
-        Account,
         Catalog,
         Cluster,
-        Group,
         Provider,
         Resource,
+        ResourceGroup,
+        StorageAccount,
     )
 
 
@@ -50,10 +50,10 @@ class Arm(Protocol):
     def account_refusal(self, name: str) -> str:
         """Why no account of this name can be made; "" where it can."""
 
-    def group(self, name: str) -> Group | None:
+    def group(self, name: str) -> ResourceGroup | None:
         """A resource group."""
 
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[ResourceGroup, ...]:
         """All resource groups that carry our tag."""
 
     def put_group(self, group: DesiredGroup) -> None:
@@ -89,7 +89,7 @@ class Arm(Protocol):
     def delete_pool(self, group: str, cluster: str, pool: str) -> None:
         """Remove a node pool."""
 
-    def account(self, group: str, name: str) -> Account | None:
+    def account(self, group: str, name: str) -> StorageAccount | None:
         """A storage account with its shares and containers."""
 
     def put_account(self, group: str, account: DesiredAccount) -> None:

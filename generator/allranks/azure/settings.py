@@ -76,7 +76,7 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class FileShare:
     """A file share.
 
     Attributes:
@@ -147,7 +147,7 @@ class Settings:
     account: str
     sku: str
     soft_delete_days: int
-    shares: tuple[Share, ...]
+    shares: tuple[FileShare, ...]
     containers: tuple[str, ...]
     source: str = FILE
 
@@ -437,7 +437,7 @@ def _settings(values: Mapping[str, Any], source: str) -> Settings:
         account=storage["account"],
         sku=storage["sku"],
         soft_delete_days=storage["softDeleteDays"],
-        shares=tuple(Share(share["name"], share["quotaGiB"]) for share in storage["shares"]),
+        shares=tuple(FileShare(share["name"], share["quotaGiB"]) for share in storage["shares"]),
         containers=tuple(storage["containers"]),
         source=source,
     )

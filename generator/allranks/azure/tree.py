@@ -38,7 +38,7 @@ class Stamp:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class UploadFile:
     """A file to send.
 
     Attributes:
@@ -61,7 +61,7 @@ class Folder:
     """
 
     path: str
-    files: tuple[Entry, ...]
+    files: tuple[UploadFile, ...]
     folders: tuple[str, ...]
 
     def name(self, entry: str) -> str:
@@ -86,7 +86,7 @@ class Extent:
     left_out: list[str] = field(default_factory=list)
 
 
-class Tree:
+class UploadSource:
     """A folder, or one file, on this machine.
 
     A link to a file in the folder is sent as the file: neither a share nor a blob is a link. One to
@@ -126,7 +126,7 @@ class Tree:
         """
         extent = Extent()
         problems: list[Problem] = []
-        share = destination.place is upload.Place.SHARE
+        share = destination.place is upload.StorageKind.SHARE
         for folder in self.folders(problems, extent.left_out):
             extent.folders += 1
             extent.files += len(folder.files)
@@ -153,7 +153,7 @@ class Tree:
         problems = [] if problems is None else problems
         left_out = [] if left_out is None else left_out
         if self._single:
-            entry = Entry(self._single, Stamp.of(Path(self.file(self._single)).stat()))
+            entry = UploadFile(self._single, Stamp.of(Path(self.file(self._single)).stat()))
             yield Folder("", (entry,), ())
             return
         stack = [""]
@@ -163,7 +163,7 @@ class Tree:
             stack += [folder.name(name) for name in reversed(folder.folders)]
 
     def _folder(self, path: str, problems: list[Problem], left_out: list[str]) -> Folder:
-        files: list[Entry] = []
+        files: list[UploadFile] = []
         folders: list[str] = []
         try:
             with os.scandir(self.file(path)) as entries:
@@ -176,7 +176,7 @@ class Tree:
                     if problem is not None:
                         problems.append(problem)
                     elif entry.is_file():
-                        files.append(Entry(entry.name, Stamp.of(entry.stat())))
+                        files.append(UploadFile(entry.name, Stamp.of(entry.stat())))
         except OSError as error:
             problems.append(
                 Problem(

@@ -25,7 +25,7 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _HINT = "rename it, or move it out of the folder"
 
 
-class Place(StrEnum):
+class StorageKind(StrEnum):
     """Where data is kept."""
 
     SHARE = "share"
@@ -42,7 +42,7 @@ class Destination:
         folder: the folder in it, without slashes at its ends; "" is its root.
     """
 
-    place: Place
+    place: StorageKind
     name: str
     folder: str = ""
 
@@ -161,15 +161,15 @@ def parse(text: str) -> Destination:
         InvalidValues: it is none, or Azure forbids its name.
     """
     place, colon, rest = text.partition(":")
-    if not colon or place not in tuple(Place):
+    if not colon or place not in tuple(StorageKind):
         raise InputError(
             f"{text!r} is no destination",
             path="DESTINATION",
             hint="write share:NAME/FOLDER for a file share, or blob:CONTAINER/FOLDER for blobs",
         )
     name, _, folder = rest.partition("/")
-    destination = Destination(Place(place), name, folder.strip("/"))
-    rule = naming.SHARE if destination.place is Place.SHARE else naming.CONTAINER
+    destination = Destination(StorageKind(place), name, folder.strip("/"))
+    rule = naming.SHARE if destination.place is StorageKind.SHARE else naming.CONTAINER
     problems = list(rule.check(name, "DESTINATION"))
     if destination.folder:
         problems += check_names(destination, ())
@@ -185,7 +185,7 @@ def check_names(destination: Destination, names: Iterable[str]) -> Iterator[Prob
         destination: where they go.
         names: their paths below its folder.
     """
-    share = destination.place is Place.SHARE
+    share = destination.place is StorageKind.SHARE
     rules = _share_rules if share else _blob_rules
     for name in names or ("",):
         path = "/".join(filter(None, (destination.folder, name)))
@@ -236,7 +236,7 @@ def _share_rules(path: str) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class UnsentFile:
     """A file that was not sent.
 
     Attributes:
@@ -249,7 +249,7 @@ class Failure:
 
 
 @dataclass(slots=True)
-class Progress:
+class UploadProgress:
     """How far an upload is; written by one thread at a time, and read by others.
 
     Attributes:

@@ -44,7 +44,7 @@ def observation(cluster: KubeClient, name: str, namespace: str) -> Observation:
 
 def leads(seen: Observation) -> list[Manifest]:
     """The pods whose logs tell of the training: rank 0's or the launcher's, each attempt."""
-    return pod_selection.Ranks(seen.objects).leading(seen.pods)
+    return pod_selection.PodRanks(seen.objects).leading(seen.pods)
 
 
 def marks(

@@ -308,7 +308,7 @@ def _first_lines(conversion: Conversion) -> dict[tuple[str | int, ...], int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class PodComparison:
     """What a release would run otherwise than an object's own controller does.
 
     Attributes:
@@ -357,7 +357,7 @@ def check(
     paths: tuple[str, ...],
     namespace: str = "",
     chart: ChartInput | None = None,
-) -> Check:
+) -> PodComparison:
     """Compare the release of a values file with the pods that an object's own controller makes.
 
     Args:
@@ -402,7 +402,7 @@ def check(
     objects = [item for item in load.load_all(text) if isinstance(item, dict)]
     differences = compare.differences(theirs, objects)
     note = _OF_TRIAL if document.kind in _SEARCHES else ""
-    return Check(document.kind, document.name, len(theirs), tuple(differences), note)
+    return PodComparison(document.kind, document.name, len(theirs), tuple(differences), note)
 
 
 def _checked_job(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from allranks.errors import Problem
     from allranks.schema.paths import ValuesPath
-    from allranks.schema.validator import Engine
+    from allranks.schema.validator import ChartSchema
     from allranks.values.sources import Loaded, Sources
     from allranks.yamlio.document import ValuesDocument
 
@@ -261,7 +261,7 @@ class _Pass:
         self._written = written_fixes
         # Likewise, and why: what was tried since something was written last.
         self._refused = refused_fixes
-        self._judge: Engine = engine(loaded.workload)
+        self._judge: ChartSchema = engine(loaded.workload)
         self._defaults = defaults(loaded.workload)
         # What was changed in each file, because what stands there is now known no more.
         self._touched: dict[str, _Paths] = {}

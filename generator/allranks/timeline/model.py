@@ -124,7 +124,7 @@ class PodBar:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TrainingStep:
     """A step that the training told of.
 
     Attributes:
@@ -172,7 +172,7 @@ class Timeline:
     now: float
     moments: tuple[Moment, ...]
     pods: tuple[PodBar, ...] = ()
-    steps: tuple[Step, ...] = ()
+    steps: tuple[TrainingStep, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property

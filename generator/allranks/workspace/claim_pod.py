@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from allranks.cluster.interface import KubeClient
     from allranks.k8s.manifest import Manifest
-    from allranks.workspace.model import Destination
+    from allranks.workspace.model import SnapshotDestination
 
 FOLDER = "/claim"
 END = "allranks-end-of-answer"
@@ -77,7 +77,11 @@ def values_of(pod: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def body(
-    name: str, digests: tuple[str, str], destination: Destination, *, is_read_only: bool = False
+    name: str,
+    digests: tuple[str, str],
+    destination: SnapshotDestination,
+    *,
+    is_read_only: bool = False,
 ) -> Manifest:
     """A pod that mounts a claim and waits: the job's own image, and no right to anything.
 

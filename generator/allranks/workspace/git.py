@@ -89,7 +89,7 @@ class Pattern:
 
 
 @dataclass(slots=True)
-class Repository:
+class WorkTree:
     """A git work tree, or the part of it below a folder, read through git's own programs.
 
     It is a context manager: its processes end with it.
@@ -342,7 +342,7 @@ def _batches(paths: Iterable[str]) -> Iterator[list[str]]:
         yield batch
 
 
-def repository(folder: Path, home: Path) -> Repository | None:
+def repository(folder: Path, home: Path) -> WorkTree | None:
     """The work tree that a folder lies in, as git reads it.
 
     Args:
@@ -359,7 +359,7 @@ def repository(folder: Path, home: Path) -> Repository | None:
     program = shutil.which("git") if top is not None else None
     if top is None or program is None:
         return None
-    opened = Repository(folder, top, home, _program=program)
+    opened = WorkTree(folder, top, home, _program=program)
     try:
         return opened if opened.start() else None
     except BaseException:

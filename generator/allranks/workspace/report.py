@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class SnapshotReport:
     """What is shown of a snapshot before it goes.
 
     Attributes:
@@ -63,7 +63,7 @@ def report(
     archive: Archive,
     *,
     way: Way,
-) -> Report:
+) -> SnapshotReport:
     """What is shown of a snapshot before it goes.
 
     Args:
@@ -73,7 +73,7 @@ def report(
     """
     kinds = [entry.kind for entry in snapshot.entries]
     files = sizes.files_of(snapshot.entries)
-    return Report(
+    return SnapshotReport(
         folder=str(snapshot.folder),
         digest=snapshot.digest,
         name=snapshot.name,

@@ -69,7 +69,7 @@ def take(folder: Path, *, include: Sequence[str] = ()) -> Snapshot:
         problems = list(tree.problems)
         _refuse_size(root, tree.paths)
         items = sorted(tree.paths, key=lambda item: item.path)
-        reader = _Reader(root, frozenset(named), problems)
+        reader = _SnapshotReader(root, frozenset(named), problems)
         entries = tuple(entry for item in items if (entry := reader.entry(item)) is not None)
         if problems:
             raise InvalidValues(sorted(problems, key=lambda problem: problem.path))
@@ -146,7 +146,7 @@ def file_mode(status: os.stat_result) -> int:
     return MODE_PROGRAM if status.st_mode & stat.S_IXUSR else MODE_FILE
 
 
-class _Reader:
+class _SnapshotReader:
     """Makes entries of what goes, and gathers what cannot."""
 
     def __init__(self, root: Path, named: frozenset[str], problems: list[Problem]) -> None:

@@ -40,7 +40,7 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class WorkerReport:
     """A worker's work since its last report.
 
     Attributes:
@@ -119,14 +119,14 @@ def join(body: Any) -> Join:
     return Join(node, Generation(_count(inner, "generation", 0), ranks), training=True)
 
 
-def report(body: Any) -> Report:
+def report(body: Any) -> WorkerReport:
     """Read ``POST /v1/report``.
 
     Raises:
         InputError: a field is missing, or is not what it has to be.
     """
     data = _object(body)
-    return Report(
+    return WorkerReport(
         pod=pod(data.get("pod")),
         generation=_count(data, "generation", 0),
         step=_count(data, "step"),

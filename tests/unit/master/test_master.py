@@ -15,7 +15,7 @@ from allranks import names
 from allranks.elastic.members import FAILED, SUCCEEDED, Member, MemberGroup
 from allranks.elastic.target import DesiredState
 from allranks_operator.master import options, server
-from allranks_operator.master.backend import Folder
+from allranks_operator.master.backend import FolderBackend
 from allranks_operator.master.log import Log
 from allranks_operator.master.master import Master
 from allranks_operator.master.server import MasterServer
@@ -47,7 +47,7 @@ class Job:
         """Another master, which remembers nothing."""
         text = json.dumps(self.asked["options"])
         self.master = Master(
-            Folder(self.folder),
+            FolderBackend(self.folder),
             options.read(text),
             Log(self.lines),
             self.clock,

@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from allranks.sweep import actions, naming, records
-from allranks.sweep.actions import Observed
+from allranks.sweep.actions import ObservedRelease
 from allranks.sweep.decide import decide
 from allranks.sweep.metrics import ObjectiveExtractor
 from allranks.sweep.model import (
@@ -201,7 +201,7 @@ class Runner:
     def __init__(self, journal: Memory, world: World) -> None:
         self.journal = journal
         self.world = world
-        self.blocked: dict[str, Observed] = {}
+        self.blocked: dict[str, ObservedRelease] = {}
         self.collectors: dict[tuple[str, int], tuple[ObjectiveExtractor, int]] = {}
 
     def steps(self) -> Generator[None]:
@@ -230,10 +230,10 @@ class Runner:
                 yield
             self.world.tick()
 
-    def observe(self) -> dict[str, Observed]:
+    def observe(self) -> dict[str, ObservedRelease]:
         """Every release, and those that could not be made."""
         observed = {
-            name: Observed(
+            name: ObservedRelease(
                 actions.REMOVING if release.going else release.phase, "exit code 1"
             )
             for name, release in self.world.releases.items()
@@ -273,7 +273,7 @@ class Runner:
         if isinstance(action, actions.Start):
             self.blocked.pop(action.name, None)
             if not self.world.install(action.name):
-                self.blocked[action.name] = Observed(actions.BLOCKED, "quota", since=now)
+                self.blocked[action.name] = ObservedRelease(actions.BLOCKED, "quota", since=now)
             yield
         elif isinstance(action, actions.Stop | actions.Remove):
             self.blocked.pop(action.name, None)

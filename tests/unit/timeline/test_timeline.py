@@ -9,7 +9,7 @@ from allranks.model.rank_lines import ONE, LogWriters
 from allranks.model.status import Phase, PodPhase, PodStatus, RunStatus
 from allranks.status.reduce import reduce
 from allranks.timeline import goodput, log_marks, of_local_run, of_objects, otlp, page, rows, text
-from allranks.timeline.model import Moment, PodBar, Span, Step, Timeline
+from allranks.timeline.model import Moment, PodBar, Span, Timeline, TrainingStep
 from tests.unit.status import samples
 from tests.unit.timeline.stories import LENGTH, trained
 
@@ -104,7 +104,7 @@ def test_goodput_counts_each_step_once_and_names_what_the_rest_was_lost_to() -> 
 
 def test_a_restart_is_one_cause_in_one_word() -> None:
     """Ranks may end steps after a pod has failed, and go back later; that nobody tells is one."""
-    steps = [Step(at, number) for at, number in ((0.0, 1), (10.0, 2), (13.0, 3), (40.0, 2))]
+    steps = [TrainingStep(at, number) for at, number in ((0.0, 1), (10.0, 2), (13.0, 3), (40.0, 2))]
     moments = (Moment(12.0, "restart", "Error, exit code 1"), Moment(12.5, "restart", "Killed"))
     run = Timeline(
         *("demo", "lab", "torchrun", "uid", "Succeeded"),
@@ -112,7 +112,7 @@ def test_a_restart_is_one_cause_in_one_word() -> None:
         end=60.0,
         now=99.0,
         moments=moments,
-        steps=(*steps, Step(50.0, 3), Step(55.0, 3), Step(60.0, 1)),
+        steps=(*steps, TrainingStep(50.0, 3), TrainingStep(55.0, 3), TrainingStep(60.0, 1)),
     )
     assert {
         "restart": 35.0,

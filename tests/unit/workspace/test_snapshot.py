@@ -167,7 +167,7 @@ def test_a_name_that_is_no_text_is_named(tmp_path: Path) -> None:
 def test_a_device_is_named() -> None:
     """It is not opened. To make one takes root, so the system has to lend its own."""
     problems: list[Problem] = []
-    reader = snapshots._Reader(Path("/dev"), frozenset(), problems)
+    reader = snapshots._SnapshotReader(Path("/dev"), frozenset(), problems)
     assert reader.entry(ignore.Item("null", Path("/dev/null").lstat())) is None
     (problem,) = problems
     assert "is a device; only files, folders and links are sent" == problem.message

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from allranks.status.observation import Observation
     from allranks.status.queue_usage import QueueUsage
     from allranks.values.queue import Queue
-    from allranks.values.rules.base import Rule
+    from allranks.values.rules.base import ValuesRule
     from allranks.values.sources import Sources
 
 _RUNS_SHOWN = 20
@@ -442,7 +442,7 @@ def _free(console: Console, target: Target, queue: Queue) -> int | None:
         return None  # who may submit need not see what others run
 
 
-def _verdict(queue: Queue, rule: Rule, problems: tuple[Problem, ...]) -> dict[str, Any]:
+def _verdict(queue: Queue, rule: ValuesRule, problems: tuple[Problem, ...]) -> dict[str, Any]:
     key = rule.id.removeprefix("queue-")
     return {
         "rule": key,
@@ -453,7 +453,7 @@ def _verdict(queue: Queue, rule: Rule, problems: tuple[Problem, ...]) -> dict[st
 
 
 def _show_verdicts(
-    console: Console, queue: Queue, verdicts: list[tuple[Rule, tuple[Problem, ...]]]
+    console: Console, queue: Queue, verdicts: list[tuple[ValuesRule, tuple[Problem, ...]]]
 ) -> None:
     width = max(len(rule.id.removeprefix("queue-")) for rule, _ in verdicts)
     for rule, problems in verdicts:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from allranks.cli.console import Console
-    from allranks.cli.run_options import Plan
+    from allranks.cli.run_options import RunOptions
     from allranks.cli.target import ClusterTarget, Target
     from allranks.cli.workspace import WorkspaceFlags
     from allranks.service.workspace import PackedWorkspace
@@ -256,13 +256,15 @@ def submit_command(
       allranks submit --dry-run -f team.yaml -- python train.py
       allranks submit --on local --nodes 2 -- python train.py
     """
-    from allranks.cli.run_options import Plan
+    from allranks.cli.run_options import RunOptions
 
     if name and named and name != named:
         raise InputError(
             f"the run is called {name} and {named}", path="--name", hint="give one of the two"
         )
-    plan = Plan(detach=detach, replace=replace, logs=logs, timeout=timeout, output=output)
+    run_options = RunOptions(
+        detach=detach, replace=replace, logs=logs, timeout=timeout, output=output
+    )
     job = Job(command, gpus, nodes, env, image)
     raise click.exceptions.Exit(
         submit(
@@ -271,7 +273,7 @@ def submit_command(
             sources,
             workspace,
             target,
-            plan=plan,
+            run_options=run_options,
             name=name or named,
             dry_run=dry_run,
         )
@@ -285,7 +287,7 @@ def submit(
     workspace: WorkspaceFlags,
     target: Target,
     *,
-    plan: Plan,
+    run_options: RunOptions,
     name: str = "",
     stem: str = "",
     dry_run: bool = False,
@@ -299,7 +301,7 @@ def submit(
         sources: values files and the `--set` family.
         workspace: the folder of code.
         target: where it runs.
-        plan: how to run it.
+        run_options: how to run it.
         name: the run's name; "" finds one.
         stem: what a name that is found begins with; "" for the program's.
         dry_run: show what would be sent and run; start nothing.
@@ -344,7 +346,7 @@ def submit(
         ready = prepare.prepare(sources, release=free, namespace=namespace, is_local=is_local)
         if dry_run:
             run.show_dry_run(
-                console, ready, packed, name=free, namespace=namespace, output=plan.output
+                console, ready, packed, name=free, namespace=namespace, output=run_options.output
             )
             return 0
         if not name and cluster_target is not None:
@@ -353,14 +355,14 @@ def submit(
             if cluster_target is None:
                 folder = Path(packed.snapshot.folder)
                 return run.run_here(
-                    console, ready, free, target, folder, plan=plan, workspace=packed
+                    console, ready, free, target, folder, run_options=run_options, workspace=packed
                 )
             return run.run_on_cluster(
                 console,
                 ready,
                 cluster_target.home(free),
                 cluster_target,
-                plan,
+                run_options,
                 workspace=packed,
             )
         except NameTakenError:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from allranks.values.rules.base import Finding, Rule, View, path
+from allranks.values.rules.base import Finding, ValuesRule, View, path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -169,28 +169,28 @@ def _limits(view: View) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule(
+    ValuesRule(
         "azure-volume",
         "A volume on Azure is one of `azureFile` and `azureBlob`, and either exists, by its name, "
         "or is new, with a size.",
         ("storage",),
         _one_volume,
     ),
-    Rule(
+    ValuesRule(
         "azure-account",
         "What exists on Azure is in an account that is named; what is mounted by NFS from Azure "
         "Files is in a Premium one.",
         ("storage",),
         _account,
     ),
-    Rule(
+    ValuesRule(
         "azure-credentials",
         "A volume on Azure has at most one of `secretName` and `clientID`, and no key in its "
         "values.",
         ("storage",),
         _credentials,
     ),
-    Rule(
+    ValuesRule(
         "azure-limits",
         "`storage.workspace` is on no SMB share and no blobfuse mount, where code that needs hard "
         "links or permissions breaks.",

@@ -75,7 +75,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ValuesRule:
     """One rule.
 
     Attributes:

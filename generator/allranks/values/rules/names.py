@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.k8s.object_names import has_dns_1035_form, is_dns_1123_label
 from allranks.values import frameworks
-from allranks.values.rules.base import Finding, Rule, View, path
+from allranks.values.rules.base import Finding, ValuesRule, View, path
 from allranks.values.rules.size import SIZE, size, uneven
 
 if TYPE_CHECKING:
@@ -179,51 +179,51 @@ def _network_policy(view: View) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule(
+    ValuesRule(
         "release-name",
         "The release's name is the name of a Service: lower-case letters, digits and `-`, a "
         "letter first.",
         (),
         _release_name,
     ),
-    Rule(
+    ValuesRule(
         "release-length",
         "The release's name has at most 53 characters; fewer with a StatefulSet and with MPI, "
         "whose pods are named after it.",
         (*SIZE, "own.controller", "own.transport", "own.roles"),
         _release_length,
     ),
-    Rule(
+    ValuesRule(
         "namespace",
         "The namespace has lower-case letters, digits and `-`, at most 63.",
         (),
         _namespace,
     ),
-    Rule(
+    ValuesRule(
         "own-labels",
         "Labels and annotations that the charts set themselves are not set by the user.",
         ("labels", "annotations", "podTemplate"),
         _own_labels,
     ),
-    Rule(
+    ValuesRule(
         "no-hooks",
         "`annotations` do not make Helm hooks of the job's objects.",
         ("annotations",),
         _no_hooks,
     ),
-    Rule(
+    ValuesRule(
         "service-account",
         "`serviceAccount.annotations` need `serviceAccount.create`.",
         ("serviceAccount",),
         _account,
     ),
-    Rule(
+    ValuesRule(
         "queue-revision",
         "`queueRef.revision` comes with `queueRef.name`.",
         ("queueRef",),
         _queue_revision,
     ),
-    Rule(
+    ValuesRule(
         "network-policy",
         "`networkPolicy.from` needs `networkPolicy.enabled`, which excludes `network.hostNetwork`.",
         ("networkPolicy", "network.hostNetwork"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from allranks.values.rules.base import Finding, Rule, View, path
+from allranks.values.rules.base import Finding, ValuesRule, View, path
 from allranks.values.rules.command import ROLES, is_reserved_env, roles
 from allranks.values.rules.size import SIZE, size
 
@@ -150,27 +150,27 @@ def _container(container: dict[str, Any], location: ValuesPath, view: View) -> I
 
 
 RULES = (
-    Rule(
+    ValuesRule(
         "dns",
         "`network.dnsPolicy` lets the pods find rank 0: `ClusterFirstWithHostNet` with "
         "`hostNetwork`, and `None` with `podTemplate.spec.dnsConfig` only.",
         (*SIZE, "network.dnsPolicy", "network.hostNetwork", "podTemplate"),
         _dns,
     ),
-    Rule(
+    ValuesRule(
         "host-port",
         "With `network.hostNetwork` and `security.restricted`, `torchrun.port` is 1024 or more.",
         ("torchrun.port", "network.hostNetwork", "security.restricted"),
         _host_port,
         workload="torchrun",
     ),
-    Rule(
+    ValuesRule(
         "restricted",
         "The security contexts ask nothing that `security.restricted` forbids.",
         ("security",),
         _restricted,
     ),
-    Rule(
+    ValuesRule(
         "pod-template",
         "`podTemplate` leaves alone what the job depends on: restart policy, host name, DNS and "
         "host network of the pod; command, args and reserved variables of the trainer. Its "

@@ -12,9 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from allranks.humanize import plural
-from allranks.values.rules.base import Finding, Rule, View, path
+from allranks.values.rules.base import Finding, ValuesRule, View, path
 from allranks.values.rules.command import ROLES, roles
-from allranks.values.rules.size import SIZE, Size, size
+from allranks.values.rules.size import SIZE, RequestedSize, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -38,7 +38,7 @@ _CONTROLLER = ("own.controller", "own.transport")
 _TEMPLATES = ("podTemplate", _MASTER, *ROLES)
 
 
-def rules(queue: Queue) -> tuple[Rule, ...]:
+def rules(queue: Queue) -> tuple[ValuesRule, ...]:
     """The rules of a queue that can be told from values.
 
     Limits on all jobs of a queue together are enforced in the cluster, by the namespace's quota.
@@ -85,7 +85,7 @@ def rules(queue: Queue) -> tuple[Rule, ...]:
         ),
     )
     return tuple(
-        Rule(f"queue-{key}", doc, reads, partial(find, queue), cluster=True)
+        ValuesRule(f"queue-{key}", doc, reads, partial(find, queue), cluster=True)
         for key, doc, reads, find in made
     )
 
@@ -398,7 +398,7 @@ def total_gpus(view: View) -> tuple[int, ValuesPath]:
     return gpus, where
 
 
-def _gpus_of(view: View, first: Size | None) -> int:
+def _gpus_of(view: View, first: RequestedSize | None) -> int:
     if first is None:
         return int(view["gpus"])
     # Of an MPI job the last node may have fewer.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from allranks.azure.settings import Settings
     from allranks.azure.tree import Extent
-    from allranks.azure.upload import Destination, Failure, Progress, Room, Store
+    from allranks.azure.upload import Destination, Room, Store, UnsentFile, UploadProgress
     from allranks.cli.console import Console
 
 _SHOWN = 20
@@ -84,14 +84,14 @@ def upload_command(
       allranks azure upload data/ blob:datasets/mnist --account trainingdata
     """
     from allranks.azure import transfer, upload
-    from allranks.azure.tree import Tree
+    from allranks.azure.tree import UploadSource
 
     target = upload.parse(destination)
     settings = _settings(file, account)
-    tree = Tree(source)
+    tree = UploadSource(source)
     extent = tree.check(target)
     stop = threading.Event()
-    progress = upload.Progress()
+    progress = upload.UploadProgress()
     with _connected(console, target, account, settings, stop) as (store, room):
         transfer.check_room(room, extent.size, target)
         started = time.monotonic()
@@ -179,7 +179,7 @@ def _connected(
         yield store, room
 
 
-def _line(progress: Progress, extent: Extent, seconds: float, room: int) -> str:
+def _line(progress: UploadProgress, extent: Extent, seconds: float, room: int) -> str:
     """A bar with what is done of it, and how long the rest will take."""
     from allranks.service.workspace import size
 
@@ -196,7 +196,7 @@ def _line(progress: Progress, extent: Extent, seconds: float, room: int) -> str:
     return whole if len(whole) <= room else f"{share:4.0%} {text}"[:room]
 
 
-def _left(progress: Progress, extent: Extent, seconds: float) -> str:
+def _left(progress: UploadProgress, extent: Extent, seconds: float) -> str:
     """How long the rest takes, by the files or by the bytes, whichever are slower."""
     shares = [progress.files / max(1, extent.files), progress.size / max(1, extent.size)]
     least = min(shares)
@@ -210,8 +210,8 @@ def _tell(
     console: Console,
     destination: Destination,
     extent: Extent,
-    progress: Progress,
-    failures: list[Failure],
+    progress: UploadProgress,
+    failures: list[UnsentFile],
     *,
     output: str,
 ) -> None:
