@@ -110,8 +110,8 @@ def _quota(settings: Settings, catalog: Catalog, observed: Observed) -> Iterator
         # A pool of 0 nodes is of no use where not even one of them may start.
         need = max(0, max(least, 1) - there) * size.cores
         for usage in _usages(catalog, size, is_spot=is_spot):
-            left = free[usage.name.lower()]
-            if need > left:
+            free_cores = free[usage.name.lower()]
+            if need > free_cores:
                 yield _no_quota(f"{path}.vmSize", pool, size, usage, settings.region)
                 break
         else:

@@ -154,10 +154,10 @@ def _refuse_pool(path: str, pool: DesiredPool, there: ObservedPool) -> Iterator[
         ("gpuDriver", pool.gpu_driver, there.gpu_driver),
     ):
         if want != have:
-            shown = there.vm_size if key == "vmSize" else str(have).lower()
+            value = there.vm_size if key == "vmSize" else str(have).lower()
             yield Problem(
                 f"{path}.{key}",
-                f"of node pool {pool.name} is {shown} in the cluster, which {_KEEPS}",
+                f"of node pool {pool.name} is {value} in the cluster, which {_KEEPS}",
                 "give the pool another name: the new one is made, and the old one removed",
             )
     if there.mode != pool.mode:
@@ -280,8 +280,8 @@ def _pools(desired: Desired, cluster: Cluster | None) -> Iterator[Action]:
         and cluster.power == "Running"
     )
     system = desired.cluster.system
-    wanted = ((system, True), *((pool, False) for pool in desired.pools))
-    for want, is_system in wanted:
+    pools = ((system, True), *((pool, False) for pool in desired.pools))
+    for want, is_system in pools:
         there = cluster.pool(want.name) if cluster is not None else None
         if there is None:
             if is_system and (cluster is None or not cluster.pools):
@@ -296,7 +296,7 @@ def _pools(desired: Desired, cluster: Cluster | None) -> Iterator[Action]:
             )
         else:
             yield Action(Verb.NONE, ResourceKind.POOL, want.name, _shape(want))
-    names = {want.name for want, _ in wanted}
+    names = {want.name for want, _ in pools}
     own = dict(desired.group.tags)[TAG_NAME]
     for there in cluster.pools if cluster is not None else ():
         if there.name in names or not is_of(there.tags, own):
@@ -439,12 +439,12 @@ def removal(
 def _removals(
     group: ResourceGroup, own: list[Resource], foreign: list[Resource], *, keep_storage: bool
 ) -> Iterator[Action]:
-    kept = [item for item in own if keep_storage and _is_account(item)]
-    goes_whole = not foreign and not kept and not keep_storage
+    accounts = [item for item in own if keep_storage and _is_account(item)]
+    goes_whole = not foreign and not accounts and not keep_storage
     # The cluster last: what removes may run in it, and then goes with it.
     for item in sorted(own, key=lambda item: (item.type == CLUSTER_TYPE, item.type, item.name)):
         kind = ResourceKind.CLUSTER if item.type == CLUSTER_TYPE else ResourceKind.ACCOUNT
-        if item in kept or item.type not in (CLUSTER_TYPE, ACCOUNT_TYPE):
+        if item in accounts or item.type not in (CLUSTER_TYPE, ACCOUNT_TYPE):
             continue
         is_going = item.state == DELETING or (goes_whole and group.state == DELETING)
         yield Action(

@@ -79,10 +79,10 @@ class NamingRule:
             yield Problem(path, message, hint)
         bad = sorted({char for char in name if not re.fullmatch(self.allowed, char)})
         if bad:
-            shown = " ".join(
+            characters = " ".join(
                 char if char.isprintable() and char != " " else repr(char) for char in bad
             )
-            message = f"{name!r} has {shown}; the name of {self.kind} has {self.words}"
+            message = f"{name!r} has {characters}; the name of {self.kind} has {self.words}"
             yield Problem(path, message, hint)
         for char, allowed, verb in ((name[0], self.first, "begin"), (name[-1], self.last, "end")):
             if char not in bad and not re.fullmatch(allowed, char):

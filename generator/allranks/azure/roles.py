@@ -92,7 +92,7 @@ def _grants(settings: Settings) -> Iterator[Grant]:
         (give(ACCOUNT, own, "ServicePrincipal"),),
     )
     identity = f"{settings.cluster}-storage"
-    shown = f"$(az identity show {of_group} -n {identity} --query"
+    show = f"$(az identity show {of_group} -n {identity} --query"
     issuer = f"{cluster} oidcIssuerProfile.issuerUrl -o tsv)"
     federate = (
         f"az identity federated-credential create {of_group} --identity-name {identity} -n pods "
@@ -104,7 +104,7 @@ def _grants(settings: Settings) -> Iterator[Grant]:
         ACCOUNT,
         (
             f"az identity create {of_group} -n {identity} --tags allranks-name={settings.name}",
-            give(ACCOUNT, f"{shown} principalId -o tsv)", "ServicePrincipal"),
+            give(ACCOUNT, f"{show} principalId -o tsv)", "ServicePrincipal"),
             federate,
             f"az identity show {of_group} -n {identity} --query clientId -o tsv",
         ),

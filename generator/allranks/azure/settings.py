@@ -332,24 +332,24 @@ def _rules_of_pools(values: Mapping[str, Any]) -> Iterator[tuple[ValuesPath, Pro
     before = {system["name"]: "cluster.systemPool"}
     for index, pool in enumerate(values["pools"]):
         path = ("pools", index)
-        shown = paths.show(path)
-        for problem in naming.POOL.check(pool["name"], f"{shown}.name"):
+        where = paths.show(path)
+        for problem in naming.POOL.check(pool["name"], f"{where}.name"):
             yield (*path, "name"), problem
         if pool["name"] in before:
             yield (
                 (*path, "name"),
                 Problem(
-                    f"{shown}.name",
+                    f"{where}.name",
                     f"{pool['name']!r} is the name of {before[pool['name']]} already",
                     "give each pool a name of its own",
                 ),
             )
-        before[pool["name"]] = shown
+        before[pool["name"]] = where
         if pool.get("os") == "Windows":
             yield (
                 (*path, "os"),
                 Problem(
-                    f"{shown}.os",
+                    f"{where}.os",
                     "is Windows, on which no training runs",
                     "write Linux, or remove the key",
                 ),
@@ -358,15 +358,15 @@ def _rules_of_pools(values: Mapping[str, Any]) -> Iterator[tuple[ValuesPath, Pro
             yield (
                 (*path, "minNodes"),
                 Problem(
-                    f"{shown}.minNodes",
+                    f"{where}.minNodes",
                     f"is {pool['minNodes']}, more than maxNodes, which is {pool['maxNodes']}",
                     f"write {pool['maxNodes']} at most; 0 costs nothing while nothing runs",
                 ),
             )
-        for problem in naming.check_labels(pool.get("labels", {}), f"{shown}.labels"):
+        for problem in naming.check_labels(pool.get("labels", {}), f"{where}.labels"):
             yield (*path, "labels"), problem
         for at, taint in enumerate(pool.get("taints", ())):
-            for problem in naming.check_taint(taint, f"{shown}.taints[{at}]"):
+            for problem in naming.check_taint(taint, f"{where}.taints[{at}]"):
                 yield (*path, "taints", at), problem
 
 

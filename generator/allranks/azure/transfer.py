@@ -328,10 +328,10 @@ def _read(descriptor: int, length: int, offset: int) -> bytes:
     if len(data) in (0, length):
         return data
     parts = [data]
-    left = length - len(data)
-    while left and (data := os.pread(descriptor, left, offset + length - left)):
+    rest = length - len(data)
+    while rest and (data := os.pread(descriptor, rest, offset + length - rest)):
         parts.append(data)
-        left -= len(data)
+        rest -= len(data)
     return b"".join(parts)
 
 

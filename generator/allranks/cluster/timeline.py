@@ -27,24 +27,24 @@ def observation(cluster: KubeClient, name: str, namespace: str) -> Observation:
         NotFoundError: there is no such run.
         ToolError: the cluster does not answer, or forbids it (ForbiddenError).
     """
-    seen = observe.observe(cluster, name, namespace)
-    controllers = [item for item in seen.objects if item.get("kind") != "Workload"]
+    observed = observe.observe(cluster, name, namespace)
+    controllers = [item for item in observed.objects if item.get("kind") != "Workload"]
     queued, notes = observe.workloads(cluster, namespace, controllers)
     try:
-        pulls = events.of_run(cluster, seen, fields="reason=Pulled")
+        pulls = events.of_run(cluster, observed, fields="reason=Pulled")
     except ForbiddenError:
         pulls, notes = [], (*notes, _NO_EVENTS)
     return replace(
-        seen,
+        observed,
         objects=(*controllers, *queued),
-        events=(*seen.events, *pulls),
-        notes=(*seen.notes, *notes),
+        events=(*observed.events, *pulls),
+        notes=(*observed.notes, *notes),
     )
 
 
-def leads(seen: Observation) -> list[Manifest]:
+def leads(observation: Observation) -> list[Manifest]:
     """The pods whose logs tell of the training: rank 0's or the launcher's, each attempt."""
-    return pod_selection.PodRanks(seen.objects).leading(seen.pods)
+    return pod_selection.PodRanks(observation.objects).leading(observation.pods)
 
 
 def marks(

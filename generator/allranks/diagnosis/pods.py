@@ -142,6 +142,6 @@ def ask(
             return pod, ()  # the stacks say more than a log that is not there
 
     with ThreadPoolExecutor(MOST) as threads:
-        read = threads.map(lines, logs)
+        log_lines = threads.map(lines, logs)
         list(threads.map(question, pods[:most]))
-        return Answers(texts, dict(sorted(silent.items())), dict(read), frozenset(left_out))
+        return Answers(texts, dict(sorted(silent.items())), dict(log_lines), frozenset(left_out))

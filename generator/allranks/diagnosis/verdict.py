@@ -313,14 +313,14 @@ def _lost(
     """Ranks without a process, where others wait."""
     world = max(rank.world for rank in ranks)
     there = {rank.number for rank in ranks if rank.process.state not in {"Z", "X"}} | unknown
-    lost = [number for number in range(world) if number not in there]
-    if not lost or not waits:
+    absent = [number for number in range(world) if number not in there]
+    if not absent or not waits:
         return None
-    places = [_lost_place(number, homes) for number in lost]
+    places = [_lost_place(number, homes) for number in absent]
     waiting = sorted({number for wait in waits for number in wait.waiting})
     words = (
-        f"{_ranks(lost)} {number_of(len(lost), 'has', 'have')} no process that answers"
-        f"{_at(places[0].pod, homes.get(lost[0], ('', ''))[1])}; "
+        f"{_ranks(absent)} {number_of(len(absent), 'has', 'have')} no process that answers"
+        f"{_at(places[0].pod, homes.get(absent[0], ('', ''))[1])}; "
         f"{_waiting(waiting)} in {_named(waits[0].collective, waits[0])}"
     )
     return _Finding(RunState.STALLED, "lost", words, tuple(places))
@@ -646,10 +646,10 @@ def _remark_left_out(
     pods: Sequence[PodReport], silent: Mapping[str, str], left_out: frozenset[str]
 ) -> Iterable[str]:
     if left_out:
-        asked = len(pods) + len(silent)
+        pod_count = len(pods) + len(silent)
         yield (
-            f"{asked} of {plural(asked + len(left_out), 'pod')} were asked before the time ran "
-            "out; a longer --timeout leaves time for more"
+            f"{pod_count} of {plural(pod_count + len(left_out), 'pod')} were asked before the time "
+            "ran out; a longer --timeout leaves time for more"
         )
 
 

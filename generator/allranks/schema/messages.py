@@ -74,8 +74,8 @@ def beside_args(fix: Fix) -> str:
     words = fix.value
     if not isinstance(words, list) or words[:2] != ["sh", "-c"]:
         return fix
-    shown = short([*words, "sh"])
-    return f'write it as a list: {shown}, with "$@" in the text where the args belong'
+    example = short([*words, "sh"])
+    return f'write it as a list: {example}, with "$@" in the text where the args belong'
 
 
 def _expectation(violation: Violation) -> str:

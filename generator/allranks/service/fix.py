@@ -367,8 +367,8 @@ class _Pass:
             for item in items:
                 if item.is_move:
                     self._move(item)
-            written = {id(note.problem) for note in self.applied[noted:]}
-            tried = [item for item in items if id(item.problem) in written]
+            applied_ids = {id(note.problem) for note in self.applied[noted:]}
+            tried = [item for item in items if id(item.problem) in applied_ids]
             new = self._new_problems(tried)
             if not new:
                 return
@@ -383,8 +383,8 @@ class _Pass:
                 middle = len(items) // 2
                 self._write_checked(items[:middle])
                 items = items[middle:]
-            gone = {id(item) for item in blamed}
-            items = [item for item in items if id(item) not in gone]
+            blamed_ids = {id(item) for item in blamed}
+            items = [item for item in items if id(item) not in blamed_ids]
 
     def _move(self, item: _PendingFix) -> None:
         """Bring a value to another place."""

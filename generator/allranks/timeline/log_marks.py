@@ -147,8 +147,8 @@ def _of_lowest(steps: list[tuple[int, str, TrainingStep]]) -> tuple[TrainingStep
         return ()
     lowest = min(rank for rank, _, _ in steps)
     units = {unit for rank, unit, _ in steps if rank == lowest}
-    wanted = next(unit for unit in _UNITS if unit in units)
-    chosen = [step for rank, unit, step in steps if rank == lowest and unit == wanted]
+    finest = next(unit for unit in _UNITS if unit in units)
+    chosen = [step for rank, unit, step in steps if rank == lowest and unit == finest]
     # Steps are counted anew in each epoch only where each line says which epoch it is.
     counted_through = any(step.epoch < 0 for step in chosen)
     return tuple(replace(step, epoch=0.0) if counted_through else step for step in chosen)

@@ -116,8 +116,8 @@ def choose(
     if via == "image":
         return Way("image", f"{words}; workspace.via asks for an image", place=registry)
     if number <= archives.PARTS_MAX:
-        asked = "; workspace.via asks for it" if via == "configMap" else ""
-        reason = f"{words}, which {plural(number, 'ConfigMap')} can hold{asked}"
+        request = "; workspace.via asks for it" if via == "configMap" else ""
+        reason = f"{words}, which {plural(number, 'ConfigMap')} can hold{request}"
         return Way("configMap", reason, number)
     more = f"{words} are more than {archives.PARTS_MAX} ConfigMaps hold"
     if registry and via != "configMap":

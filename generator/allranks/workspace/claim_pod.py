@@ -271,8 +271,9 @@ class ClaimPod:
             InputError: somebody else made it, for something else.
         """
         metadata = mapping(present, "metadata")
-        wanted = mapping(self.body, "metadata", "annotations")
-        if text(metadata, "annotations", names.WORKSPACE_DIGEST) != wanted[names.WORKSPACE_DIGEST]:
+        annotations = mapping(self.body, "metadata", "annotations")
+        digest = annotations[names.WORKSPACE_DIGEST]
+        if text(metadata, "annotations", names.WORKSPACE_DIGEST) != digest:
             self.is_begun = False
             raise InputError(
                 f"pod {self.name} in namespace {self.namespace} was made for something else",

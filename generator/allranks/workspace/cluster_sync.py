@@ -150,10 +150,10 @@ class ClusterRun:
     def _metadata(self) -> dict[str, Any]:
         controllers = [manifest for manifest in self.controllers if has_volume(manifest)]
         labels = mapping(controllers[0], "metadata", "labels")
-        kept = (names.APP_INSTANCE, names.APP_PART_OF, names.APP_MANAGED_BY, names.WORKLOAD)
+        keys = (names.APP_INSTANCE, names.APP_PART_OF, names.APP_MANAGED_BY, names.WORKLOAD)
         return {
             "name": self.name + SUFFIX,
-            "labels": {key: labels[key] for key in kept if key in labels},
+            "labels": {key: labels[key] for key in keys if key in labels},
             "ownerReferences": [config_maps.owner(manifest) for manifest in controllers],
         }
 

@@ -56,12 +56,12 @@ def _git_folder(top: Path) -> Path:
 
 def _environment() -> dict[str, str]:
     """Ours, without what would point git elsewhere, as it stands in the hooks of a repository."""
-    kept = {
+    variables = {
         key: value
         for key, value in os.environ.items()
         if not key.startswith("GIT_") or key.startswith(("GIT_CONFIG_", "GIT_CEILING"))
     }
-    return kept | {
+    return variables | {
         "GIT_FLUSH": "1",
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_TERMINAL_PROMPT": "0",

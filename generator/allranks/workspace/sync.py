@@ -298,9 +298,9 @@ def _activate_all(
     active: set[str] = set()
     pods = staged
     while True:
-        left = {uid: pod for uid, pod in pods.items() if uid not in active}
-        problems = _all(left, lambda pod: _activate(pod, offer, deadline))
-        active |= left.keys() - problems.keys()
+        remaining = {uid: pod for uid, pod in pods.items() if uid not in active}
+        problems = _all(remaining, lambda pod: _activate(pod, offer, deadline))
+        active |= remaining.keys() - problems.keys()
         pods = target.pods()
         if pods.keys() <= active:
             return len(pods.keys() & active)
@@ -343,16 +343,16 @@ def _receive(pod: SyncPod, offer: Offer) -> str:
 
 
 def _activate(pod: SyncPod, offer: Offer, deadline: float) -> str:
-    left = max(1.0, deadline - time.monotonic())
-    words = ("activate", str(offer.generation), offer.digest, f"{left:.0f}")
-    problem = _problem(pod, pod.call(words, b"", left + SEND_SECONDS))
+    seconds_left = max(1.0, deadline - time.monotonic())
+    words = ("activate", str(offer.generation), offer.digest, f"{seconds_left:.0f}")
+    problem = _problem(pod, pod.call(words, b"", seconds_left + SEND_SECONDS))
     if not problem.endswith("was not received here"):
         return problem
     # It was made after the others had got it; it may have found what was published by itself.
     received = _receive(pod, offer)
     if received and not received.endswith("is here already"):
         return received
-    return _problem(pod, pod.call(words, b"", left + SEND_SECONDS))
+    return _problem(pod, pod.call(words, b"", seconds_left + SEND_SECONDS))
 
 
 def _call(pod: SyncPod, *words: str) -> str:

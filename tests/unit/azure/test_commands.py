@@ -608,10 +608,10 @@ def test_reap_goes_on_where_one_cannot_go(azure: Azure) -> None:
     azure.fake.add_group("third", {**TAGS, "allranks-name": "third"})
     azure.fake.pass_time(24)
     more = {**TAGS, "allranks-name": "third", "allranks-expires": "2027-01-01T00:00:00Z"}
-    given = {**azure.fake.groups["third"].body, "tags": more}
+    group = {**azure.fake.groups["third"].body, "tags": more}
     azure.fake.faults = [
         Fault("DELETE", GROUP, error(409, "ScopeLocked", "It is locked."), times=1000),
-        Fault("GET", "third$", Answer(200, given), times=1000),
+        Fault("GET", "third$", Answer(200, group), times=1000),
     ]
 
     ended = azure.run("reap", "--yes", "-o", "json")

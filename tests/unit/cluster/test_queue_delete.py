@@ -103,7 +103,9 @@ class Place:
     def _item(self, path: str) -> Callable[[Any], Any]:
         def route(request: Any) -> Any:
             name = request.path.rsplit("/", 1)[1]
-            item = next((it for it in self.objects[path] if it["metadata"]["name"] == name), None)
+            item = next(
+                (item for item in self.objects[path] if item["metadata"]["name"] == name), None
+            )
             if item is None:
                 return self._answer(404, {"kind": "Status", "reason": "NotFound", "details": {}})
             if request.method == "DELETE":

@@ -57,6 +57,8 @@ def missing_series(scrape: str) -> set[str]:
 def unknown_metrics(scrape: str) -> set[str]:
     """The metrics of any expression that a scrape does not have."""
     types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", scrape, re.MULTILINE))
-    known = set(types)
-    known |= {name + part for name, kind in types.items() if kind == "histogram" for part in _PARTS}
-    return {name for text in expressions().values() for name in _METRIC.findall(text)} - known
+    scraped = set(types)
+    scraped |= {
+        name + part for name, kind in types.items() if kind == "histogram" for part in _PARTS
+    }
+    return {name for text in expressions().values() for name in _METRIC.findall(text)} - scraped

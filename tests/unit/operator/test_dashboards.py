@@ -79,5 +79,5 @@ def test_each_label_is_one_of_its_metrics(name: str) -> None:
     asked = {word.strip() for by in re.findall(r"by \(([^)]*)\)", text) for word in by.split(",")}
     asked |= set(re.findall(r"[{,](\w+)=", text))
     metrics = [metric for metric in TABLE if re.search(rf"\b{metric}(_bucket)?\b", text)]
-    known = {label for metric in metrics for label in TABLE[metric][0]}
-    assert asked <= known | _ADDED
+    labels = {label for metric in metrics for label in TABLE[metric][0]}
+    assert asked <= labels | _ADDED

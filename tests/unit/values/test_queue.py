@@ -381,13 +381,13 @@ def test_what_is_imposed_stands_whatever_a_person_writes(
     own = of(dump({"name": "q", "imposed": high}))
     data = json.dumps({"workload": "torchrun", **mine}).encode()
     loaded = load_sources(Sources(("v.yaml",), contents={"v.yaml": data}, queue=own))
-    told = {item.path for item in loaded.overridden}
+    overridden = {item.path for item in loaded.overridden}
     for section, keys in high.items():
         for key, value in keys.items():
             assert value == loaded.values[section][key]
             before = copy.deepcopy(mine).get(section, {}).get(key, value)
             differs = before != value or isinstance(before, bool) != isinstance(value, bool)
-            assert differs == ((section, key) in told)
+            assert differs == ((section, key) in overridden)
 
 
 def test_a_source_that_says_nothing_of_a_key_is_not_listed(job: str) -> None:

@@ -280,8 +280,8 @@ class ShareStore(_Store):
             and headers.get("content-length") == str(content.size)
         ):
             ranges = self._wire.ask("GET", self._path(name), "comp=rangelist")
-            written = _ranges(_xml(self._expect(f"list the ranges of {name}", ranges)))
-            return [number for number in numbers if not _is_written(content, number, written)]
+            spans = _ranges(_xml(self._expect(f"list the ranges of {name}", ranges)))
+            return [number for number in numbers if not _is_written(content, number, spans)]
         self._create(name, content.size, {_UNDER_WAY: _hexadecimal(content.md5)})
         return list(numbers)
 

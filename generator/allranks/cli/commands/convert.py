@@ -221,11 +221,11 @@ def _write(console: Console, result: Result, target: str, report: str) -> list[s
             hint="name a folder with -o",
         )
     writing.make_folder(path)
-    written = []
+    files = []
     for conversion, name in zip(result.conversions, names_of, strict=True):
         writing.write(path / name, convert.values_file(conversion))
-        written.append(str(path / name))
-    return written
+        files.append(str(path / name))
+    return files
 
 
 def _file_names(conversions: tuple[Conversion, ...]) -> list[str]:

@@ -524,19 +524,19 @@ def delete_command(
     if release is not None and _config_map(release, name) is None:
         release = None  # another one that has the name
     _check_rights(cluster, namespace, release, remaining)
-    kept = sorted({*_kept(release), *(_word(claim) for claim in remaining.claims)})
+    claims = sorted({*_kept(release), *(_word(claim) for claim in remaining.claims)})
     if release is not None:
         releases.uninstall(home)
     # Helm is done when it has removed what it may, and knows nothing without its record.
     cluster_queues.remove(cluster, cluster_queues.remains(cluster, name, namespace))
     if output == "json":
-        console.json({"name": name, "kept": kept, "runs": going})
+        console.json({"name": name, "kept": claims, "runs": going})
         return
     console.text(f"deleted queue {name}")
-    for claim in kept:
+    for claim in claims:
         console.text(f"  kept {claim}")
-    if kept:
-        console.text(f"  remove it with: kubectl delete -n {home.namespace} {' '.join(kept)}")
+    if claims:
+        console.text(f"  remove it with: kubectl delete -n {home.namespace} {' '.join(claims)}")
 
 
 def _release_of(
@@ -580,8 +580,8 @@ def _check_rights(
     if release is None:  # nothing else says what there is
         cluster_queues.check_rights(cluster, remaining.objects, namespace, remaining.unseen)
         return
-    gone = [manifest for manifest in release.manifests if not cleanup.is_kept(manifest)]
-    cluster_queues.check_rights(cluster, (*gone, *remaining.objects), namespace)
+    manifests = [manifest for manifest in release.manifests if not cleanup.is_kept(manifest)]
+    cluster_queues.check_rights(cluster, (*manifests, *remaining.objects), namespace)
 
 
 def _word(manifest: Manifest) -> str:

@@ -445,17 +445,17 @@ def _send_and_install(
     """
     from allranks.workspace import config_maps
 
-    sent = workspace.transport.send(cluster, home.namespace, nodes=nodes)
-    console.note(workspace.sentence if sent.created else f"{workspace.sentence}: sent before")
+    parts = workspace.transport.send(cluster, home.namespace, nodes=nodes)
+    console.note(workspace.sentence if parts.created else f"{workspace.sentence}: sent before")
     try:
         install(console, rendered, home)
     except AllranksError:
-        workspace.transport.withdraw(cluster, home.namespace, sent)
+        workspace.transport.withdraw(cluster, home.namespace, parts)
         raise
     try:
         controllers = config_maps.controllers(cluster, rendered.objects, home.namespace)
         workspace.transport.own(cluster, home.namespace, controllers)
-        config_maps.collect(cluster, home.namespace, owned=sent.names)
+        config_maps.collect(cluster, home.namespace, owned=parts.names)
     except AllranksError as error:
         console.note(
             f"the snapshot has no owner yet: {error.problem.message}; the next submit in namespace "

@@ -145,11 +145,11 @@ def sbatch_command(
             hint=f"`{names.CLI} convert {rest[0]} -o values.yaml`, then `{names.CLI} sweep run "
             f"{conversion.name} -f values.yaml --workspace .`",
         )
-    made = convert.as_sources(conversion)
+    values = convert.as_sources(conversion)
     sources = replaced(
         sources,
-        files=(*made.files, *sources.files),
-        contents={**sources.contents, **made.contents},
+        files=(*values.files, *sources.files),
+        contents={**sources.contents, **values.contents},
     )
     raise click.exceptions.Exit(
         submit(

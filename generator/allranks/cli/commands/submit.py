@@ -174,7 +174,7 @@ def job_options(*nodes: str) -> Callable[[Callable[..., Any]], Callable[..., Any
     Args:
         nodes: the words for how many nodes; the command gets it as `nodes`.
     """
-    added = (
+    flags = (
         click.option(
             "--gpus",
             type=click.IntRange(min=0),
@@ -199,7 +199,7 @@ def job_options(*nodes: str) -> Callable[[Callable[..., Any]], Callable[..., Any
     )
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(added):
+        for option in reversed(flags):
             function = option(function)
         return function
 
@@ -338,10 +338,10 @@ def submit(
     resolve.refuse(loaded, name, namespace, is_local=is_local)
     packed = workspace.pack(loaded.values, where=loaded.where, is_local=is_local, console=console)
     assert packed is not None  # noqa: S101 - submit has a folder always
-    wanted = name or _name_of(loaded.values, loaded.user, packed, stem)
-    taken = () if name or dry_run else _taken(namespace, cluster_target)
+    preferred = name or _name_of(loaded.values, loaded.user, packed, stem)
+    names_in_use = () if name or dry_run else _taken(namespace, cluster_target)
     for number in range(1, _NAMES_TRIED + 1):
-        free = wanted if name else _free(wanted, taken)
+        free = preferred if name else _free(preferred, names_in_use)
 
         ready = prepare.prepare(sources, release=free, namespace=namespace, is_local=is_local)
         if dry_run:
@@ -370,7 +370,7 @@ def submit(
             if name or number == _NAMES_TRIED:
                 raise
             console.note(f"another run took the name {free} meanwhile")
-            taken = (*taken, free)
+            names_in_use = (*names_in_use, free)
     raise AssertionError  # the loop returns or raises
 
 
@@ -441,13 +441,13 @@ def _slug(text: str) -> str:
     return slug if slug[:1].isalpha() else ""
 
 
-def _free(wanted: str, taken: Iterable[str]) -> str:
+def _free(preferred: str, names_in_use: Iterable[str]) -> str:
     """The name, or the first of ``NAME-2``, ``NAME-3`` … that is free."""
-    taken = set(taken)
-    name, number = wanted, 1
-    while name in taken:
+    names_in_use = set(names_in_use)
+    name, number = preferred, 1
+    while name in names_in_use:
         number += 1
-        name = f"{wanted}-{number}"
+        name = f"{preferred}-{number}"
     return name
 
 

@@ -566,10 +566,10 @@ def secret(document: Manifest) -> dict[str, bytes]:
 def claim(document: Manifest) -> VolumeClaim:
     """A PersistentVolumeClaim."""
     annotations = (document.get("metadata") or {}).get("annotations") or {}
-    kept = annotations.get(names.HELM_RESOURCE_POLICY) == "keep"
+    stays = annotations.get(names.HELM_RESOURCE_POLICY) == "keep"
     # What a volume that exists has in it is not the release's to remove.
     exists = bool((document.get("spec") or {}).get("volumeName"))
-    return VolumeClaim(_referent_name(document), keep=kept or exists)
+    return VolumeClaim(_referent_name(document), keep=stays or exists)
 
 
 def _referent_name(document: Manifest) -> str:

@@ -137,15 +137,15 @@ def _account(view: View) -> Iterator[Finding]:
 def _credentials(view: View) -> Iterator[Finding]:
     for volume in _volumes(view):
         settings = volume.settings
-        asked = [key for key in ("secretName", "clientID") if settings.get(key)]
+        credentials = [key for key in ("secretName", "clientID") if settings.get(key)]
         if volume.is_nfs:
-            for key in asked:
+            for key in credentials:
                 yield Finding(
                     volume.path(key),
                     "nfs asks for no credentials, only for a network that may reach the account",
                     "remove it, or use another protocol",
                 )
-        elif len(asked) > 1:
+        elif len(credentials) > 1:
             yield Finding(volume.path("clientID"), "secretName is set too", "remove one of them")
         for index, option in enumerate(settings.get("mountOptions") or ()):
             if _PASSWORD.search(option):

@@ -195,8 +195,8 @@ def _asks(view: View) -> Iterator[_Ask]:
     if view["elastic.mode"] != "auto":
         return
     limits = view["elastic.auto"]["limits"]
-    read = {key: view[key] for key in READ} | {view.workload: view["own"]}
-    spec = JobSpec.from_values(read, frameworks.fewest(read))
+    values = {key: view[key] for key in READ} | {view.workload: view["own"]}
+    spec = JobSpec.from_values(values, frameworks.fewest(values))
     per_worker = numbers(view).each
     worker = spec.requests(per_worker) | {_GPU: per_worker}
     for name in (_CPU, _MEMORY, _GPU):

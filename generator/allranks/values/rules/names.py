@@ -52,7 +52,7 @@ def _limit(view: View) -> tuple[int, str]:
         return _limit_of_roles(view)
     stateful = view["own.controller"] == "StatefulSet"
     if view.workload != "mpi":
-        added = _REVISION if stateful else ""
+        suffix = _REVISION if stateful else ""
     else:
         stateful = stateful or (not view["own.controller"] and view["own.transport"] == "exec")
         requested = size(view)
@@ -62,8 +62,8 @@ def _limit(view: View) -> tuple[int, str]:
         indices = [f"-worker-{workers - 1}", "-worker-last-0"][: 2 if last else 1]
         if stateful:
             indices = [index.rpartition("-")[0] + _REVISION for index in indices]
-        added = max(["-launcher-0", *indices], key=len)
-    limit = min(names.HELM_RELEASE_NAME_MAX, names.DNS_LABEL_MAX - len(added))
+        suffix = max(["-launcher-0", *indices], key=len)
+    limit = min(names.HELM_RELEASE_NAME_MAX, names.DNS_LABEL_MAX - len(suffix))
     if limit == names.HELM_RELEASE_NAME_MAX:
         return limit, ""
     return limit, " with a StatefulSet" if stateful else " with the pods' names behind it"
@@ -71,15 +71,15 @@ def _limit(view: View) -> tuple[int, str]:
 
 def _limit_of_roles(view: View) -> tuple[int, str]:
     """The same for an elastic job, whose pods have a role and an index in their names."""
-    added = "elasticjob--dlrover-master"
+    suffix = "elasticjob--dlrover-master"
     if view["own.mode"] != "auto":
         requested = size(view)
         counts = {
             role: max(int(view["own.roles"][role]["replicas"]), about.least)
             for role, about in frameworks.of(view).roles.items()
         } | {"worker": requested.nodes if requested else 1}
-        added = max((f"-{role}-{count - 1}" for role, count in counts.items() if count), key=len)
-    limit = min(names.HELM_RELEASE_NAME_MAX, names.DNS_LABEL_MAX - len(added))
+        suffix = max((f"-{role}-{count - 1}" for role, count in counts.items() if count), key=len)
+    limit = min(names.HELM_RELEASE_NAME_MAX, names.DNS_LABEL_MAX - len(suffix))
     if limit == names.HELM_RELEASE_NAME_MAX:
         return limit, ""
     return limit, " with the pods' names behind it"

@@ -85,8 +85,8 @@ def _more_than_restricted(context: dict[str, Any]) -> Iterator[tuple[ValuesPath,
         yield ("allowPrivilegeEscalation",), "a process could gain privileges"
     if (context.get("seccompProfile") or {}).get("type") == "Unconfined":
         yield ("seccompProfile", "type"), "Unconfined lifts the system call filter"
-    added = (context.get("capabilities") or {}).get("add") or ()
-    extra = [name for name in added if name != "NET_BIND_SERVICE"]
+    capabilities = (context.get("capabilities") or {}).get("add") or ()
+    extra = [name for name in capabilities if name != "NET_BIND_SERVICE"]
     if extra:
         yield ("capabilities", "add"), f"the capability {extra[0]} is added"
 

@@ -47,7 +47,7 @@ def rules(queue: Queue) -> tuple[ValuesRule, ...]:
     Args:
         queue: the queue.
     """
-    made: tuple[tuple[str, str, tuple[str, ...], _Find], ...] = (
+    rows: tuple[tuple[str, str, tuple[str, ...], _Find], ...] = (
         ("workloads", "The workload is one that the queue takes.", ("workload",), _workload),
         (
             "maxGpusPerJob",
@@ -86,7 +86,7 @@ def rules(queue: Queue) -> tuple[ValuesRule, ...]:
     )
     return tuple(
         ValuesRule(f"queue-{key}", doc, reads, partial(find, queue), cluster=True)
-        for key, doc, reads, find in made
+        for key, doc, reads, find in rows
     )
 
 
@@ -285,10 +285,10 @@ def _host_path(queue: Queue, view: View) -> Iterator[Finding]:
 def _host_network(queue: Queue, view: View) -> Iterator[Finding]:
     if queue.rules.allow_host_network:
         return
-    asked = [(path("network.hostNetwork"), view["network.hostNetwork"])]
-    asked += [((*where, "hostNetwork"), spec.get("hostNetwork")) for where, spec in _specs(view)]
+    settings = [(path("network.hostNetwork"), view["network.hostNetwork"])]
+    settings += [((*where, "hostNetwork"), spec.get("hostNetwork")) for where, spec in _specs(view)]
     sentence = f"{queue.label} does not allow the node's own network (rules.allowHostNetwork)"
-    yield from (Finding(where, sentence, "leave it out") for where, on in asked if on is True)
+    yield from (Finding(where, sentence, "leave it out") for where, on in settings if on is True)
     for where, container in _containers(view):
         for index, port in enumerate(_items(container, "ports")):
             if port.get("hostPort"):
@@ -327,8 +327,10 @@ def _privileged(queue: Queue, view: View) -> Iterator[Finding]:
                 f"{queue.label} allows no container that is privileged (rules.allowPrivileged)",
                 "leave it out",
             )
-        asked = (context.get("capabilities") or {}).get("add") or []
-        more = [name for name in asked if str(name).removeprefix("CAP_") not in _CAPABILITIES]
+        capabilities = (context.get("capabilities") or {}).get("add") or []
+        more = [
+            name for name in capabilities if str(name).removeprefix("CAP_") not in _CAPABILITIES
+        ]
         if more:
             yield Finding(
                 (*where, "capabilities", "add"),

@@ -135,8 +135,8 @@ def _fits_shape(view: View) -> Iterator[Finding]:
     requested = size(view)
     if requested is None:
         return
-    read = {key: view[key] for key in READ} | {view.workload: view["own"]}
-    pod = JobSpec.from_values(read).requests(requested.gpus)
+    values = {key: view[key] for key in READ} | {view.workload: view["own"]}
+    pod = JobSpec.from_values(values).requests(requested.gpus)
     for name in ("cpu", "memory"):
         capacity = view[f"nodeShape.{name}"]
         if capacity == "" or pod.get(name, 0) <= quantity.capacity_units(name, capacity):

@@ -92,9 +92,9 @@ def down_command(
             engine.down(settings.name, look, keep_storage=keep_storage)
         _forget(settings, kubeconfig)
         engine.wait_for_node_group(machines)
-    removed = [action.as_dict() for action in plan.actions]
+    actions = [action.as_dict() for action in plan.actions]
     if output == "json":
-        console.json({"ok": True, "name": settings.name, "removed": removed})
+        console.json({"ok": True, "name": settings.name, "removed": actions})
     else:
         console.text(f"{settings.name} is gone" if plan.actions else "there was nothing to remove")
 

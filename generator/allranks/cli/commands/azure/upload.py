@@ -111,8 +111,8 @@ def _settings(file: str, account: str) -> Settings | None:
 
     from allranks.azure import settings
 
-    named = account or os.environ.get("AZURE_STORAGE_CONNECTION_STRING")
-    if named and file == settings.FILE and not Path(file).exists():
+    account_name = account or os.environ.get("AZURE_STORAGE_CONNECTION_STRING")
+    if account_name and file == settings.FILE and not Path(file).exists():
         return None
     return settings.load(file)
 
@@ -191,8 +191,8 @@ def _line(progress: UploadProgress, extent: Extent, seconds: float, room: int) -
         f"{progress.files:,} of {plural(extent.files, 'file')}, "
         f"{size(progress.size)} of {size(extent.size)}"
     )
-    left = _left(progress, extent, seconds)
-    whole = f"{bar} {text}{left}"
+    time_left = _left(progress, extent, seconds)
+    whole = f"{bar} {text}{time_left}"
     return whole if len(whole) <= room else f"{share:4.0%} {text}"[:room]
 
 
