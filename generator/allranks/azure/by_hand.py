@@ -29,7 +29,7 @@ _TIMES = {TAG_MADE: '"$made"', TAG_EXPIRES: '"$expires"'}
 
 
 def _wanted(settings: Settings) -> Desired:
-    """What is to be there; its times are stood in for."""
+    """The desired state, with placeholders for its times."""
     return desired(settings, None, datetime.fromtimestamp(0, UTC))
 
 
@@ -197,7 +197,7 @@ ROLES_API = "2022-04-01"
 
 
 class _Expression(str):
-    """What stands in a file of Bicep as it is."""
+    """Text that goes into a file of Bicep as it is."""
 
     __slots__ = ()
 

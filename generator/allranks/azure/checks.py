@@ -19,7 +19,7 @@ SPOT_CORES = "lowPriorityCores"  # that of all spot machines, whatever their fam
 
 
 def check_region(settings: Settings, catalog: Catalog) -> Iterator[Problem]:
-    """Whether there is such a region, with AKS."""
+    """Yield a problem where there is no such region, or no AKS in it."""
     if catalog.regions and settings.region not in catalog.regions:
         yield Problem(
             "region",
@@ -29,7 +29,7 @@ def check_region(settings: Settings, catalog: Catalog) -> Iterator[Problem]:
 
 
 def check(settings: Settings, catalog: Catalog, observed: Observed) -> tuple[Problem, ...]:
-    """What the region has not, or the subscription may not have.
+    """The problems with a region: machines that it lacks, and quotas that are too small.
 
     Args:
         settings: what is asked for.

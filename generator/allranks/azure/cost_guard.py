@@ -47,7 +47,7 @@ class NeedlessCost:
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """What runs under a name.
+    """The resources of one name that cost money.
 
     Attributes:
         name: what the whole is called.
@@ -78,7 +78,7 @@ class Bill:
 
 
 def bill(group: ResourceGroup, clusters: Sequence[Cluster], now: datetime) -> Bill:
-    """What runs in a group of ours, and what of it need not.
+    """The bill of a resource group of ours, and which of its costs are needless.
 
     Args:
         group: the resource group.

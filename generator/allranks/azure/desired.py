@@ -89,7 +89,7 @@ class DesiredAccount:
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """All that is to be there.
+    """The desired state: each resource that an azure.yaml asks for.
 
     Attributes:
         group: the resource group.
@@ -113,7 +113,7 @@ class Desired:
 
 
 def desired(settings: Settings, group: ResourceGroup | None, now: datetime) -> Desired:
-    """What is to be there.
+    """The desired state of an azure.yaml.
 
     It may live so many hours from when the group was made, and not from when it was last asked for:
     the same file twice is the same twice.
@@ -200,12 +200,12 @@ def _read_time(text: str) -> datetime | None:
 
 
 def made_at(tags: Mapping[str, str]) -> datetime | None:
-    """When something of ours was made; None where its tags do not say."""
+    """The time when a resource of ours was made; None where its tags do not say."""
     return _read_time(tags.get(TAG_MADE, ""))
 
 
 def expires_at(tags: Mapping[str, str]) -> datetime | None:
-    """Until when something of ours may live; None for ever, and where the tag is no time."""
+    """The time when a resource of ours expires; None for never, and where the tag is no time."""
     return _read_time(tags.get(TAG_EXPIRES, ""))
 
 

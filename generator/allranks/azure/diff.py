@@ -38,7 +38,7 @@ Tags = tuple[tuple[str, str], ...]
 
 
 def plan(desired: Desired, observed: Observed) -> Plan:
-    """What `up` does, from what is there to what is to be.
+    """The actions of `up`, from the observed to the desired state.
 
     Args:
         desired: what is to be.
@@ -404,7 +404,7 @@ def _notes(desired: Desired, observed: Observed) -> Iterator[str]:
 def removal(
     name: str, observed: Observed, *, keep_storage: bool = False, group_name: str = ""
 ) -> Plan:
-    """What `down` does.
+    """The actions of `down`.
 
     The whole group goes in one request, where all in it is ours: whatever becomes of this program,
     Azure goes on. Else each thing of ours goes by itself, and the group stays.
@@ -496,6 +496,6 @@ def _removal_notes(
 
 
 def body_of(action: Action) -> Any:
-    """What an action sends; it has something."""
+    """The body of an action that sends one."""
     assert action.body is not None  # noqa: S101 - its maker gives it
     return action.body

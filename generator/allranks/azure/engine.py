@@ -46,7 +46,7 @@ Key = tuple[ResourceKind, str]
 
 @dataclass(slots=True)
 class _Rounds:
-    """What this program has done so far, by what it is about.
+    """The actions that this program has done so far, by resource.
 
     Attributes:
         looks: how often was waited between two looks.
@@ -64,7 +64,7 @@ class _Rounds:
 
 
 class Engine:
-    """Brings what is there to what is to be.
+    """Brings the observed state to the desired one.
 
     Args:
         arm: Azure Resource Manager, patient with what it puts off.
@@ -84,7 +84,7 @@ class Engine:
         self._line = ""
 
     def line(self) -> str:
-        """What is waited for now, in a line."""
+        """A line on what is waited for now."""
         passed = int(time.monotonic() - self._start)
         return f"{self._line or 'asking Azure'} · {passed // 60}m{passed % 60:02d}s"
 
@@ -333,7 +333,7 @@ def _failed(action: Action) -> RunError:
 
 
 def _fix(reason: str) -> str:
-    """What to do about a reason of Azure's."""
+    """The fix for a reason of Azure's."""
     text = reason.lower()
     for words, fix in _FIXES:
         if any(word in text for word in words):
@@ -374,7 +374,7 @@ _FIXES = (
 
 
 def look_by_group(arm: Arm, name: str) -> Observed:
-    """What is there in a group of ours, without an azure.yaml.
+    """The observed state of a group of ours, without an azure.yaml.
 
     Args:
         arm: Azure Resource Manager.

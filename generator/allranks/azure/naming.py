@@ -37,7 +37,7 @@ _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 @dataclass(frozen=True, slots=True)
 class NamingRule:
-    """What a kind of name may be made of.
+    """The rules for one kind of name.
 
     Attributes:
         kind: what is named, with its article.
@@ -62,7 +62,7 @@ class NamingRule:
     is_spaced: bool = False
 
     def check(self, name: str, path: str) -> Iterator[Problem]:
-        """What is wrong with a name, a problem for each rule that it breaks."""
+        """The problems with a name, one for each rule that it breaks."""
         if not name:
             yield Problem(path, f"the name of {self.kind} is empty", "write demo")
             return
@@ -160,7 +160,7 @@ def node_group(group: str, cluster: str, region: str) -> str:
 
 
 def check_node_group(group: str, cluster: str, region: str, path: str) -> Iterator[Problem]:
-    """What is wrong with the name of the group that AKS makes for the machines."""
+    """The problems with the name of the group that AKS makes for the machines."""
     name = node_group(group, cluster, region)
     if len(name) > NODE_GROUP_MAX:
         yield Problem(
@@ -172,7 +172,7 @@ def check_node_group(group: str, cluster: str, region: str, path: str) -> Iterat
 
 
 def check_tags(tags: Mapping[str, str], path: str) -> Iterator[Problem]:
-    """What is wrong with tags of a person's own."""
+    """The problems with tags of a person's own."""
     if len(tags) > TAGS_MAX - _OWN_TAGS:
         yield Problem(
             path,
@@ -225,7 +225,7 @@ def check_tags(tags: Mapping[str, str], path: str) -> Iterator[Problem]:
 
 
 def check_labels(labels: Mapping[str, str], path: str) -> Iterator[Problem]:
-    """What is wrong with the labels of a pool's nodes."""
+    """The problems with the labels of a pool's nodes."""
     for name, value in labels.items():
         here = f"{path}.{name}"
         if not _LABEL.fullmatch(name):
@@ -247,7 +247,7 @@ def check_labels(labels: Mapping[str, str], path: str) -> Iterator[Problem]:
 
 
 def check_taint(text: str, path: str) -> Iterator[Problem]:
-    """What is wrong with a taint, ``key=value:Effect``."""
+    """The problems with a taint, ``key=value:Effect``."""
     key, _, effect = text.rpartition(":")
     name, _, value = key.partition("=")
     if not _LABEL.fullmatch(name) or not _LABEL_VALUE.fullmatch(value):

@@ -155,7 +155,7 @@ class StorageAccount(Resource):
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """All that is there of what an azure.yaml names.
+    """The observed state of all that an azure.yaml names.
 
     Attributes:
         now: the time of Azure's own clock.
@@ -226,13 +226,13 @@ class VcpuQuota:
 
     @property
     def free(self) -> int:
-        """How many are left."""
+        """The number of vCPUs that are left."""
         return max(0, self.limit - self.used)
 
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """What a region has, and what of it the subscription may use.
+    """The catalog of a region: machines, versions of Kubernetes, and the subscription's quotas.
 
     Attributes:
         regions: where there is AKS.
@@ -290,7 +290,7 @@ def observe(
 def with_named(
     listed: Sequence[Resource], named: Sequence[Resource | None]
 ) -> tuple[Resource, ...]:
-    """All that is in a group: what was asked for by name counts where the list lags behind.
+    """The resources of a group; those asked for by name count where the list lags behind.
 
     Args:
         listed: what Azure lists.

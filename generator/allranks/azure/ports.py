@@ -45,7 +45,7 @@ class Arm(Protocol):
         """Let the subscription use a resource provider."""
 
     def catalog(self, region: str) -> Catalog:
-        """What a region has."""
+        """The catalog of a region."""
 
     def account_refusal(self, name: str) -> str:
         """Why no account of this name can be made; "" where it can."""
@@ -63,7 +63,7 @@ class Arm(Protocol):
         """Remove a resource group with all that is in it."""
 
     def resources(self, group: str) -> tuple[Resource, ...]:
-        """All that is in a group."""
+        """The resources of a group."""
 
     def clusters(self, group: str) -> tuple[Cluster, ...]:
         """The clusters of a group."""

@@ -46,7 +46,7 @@ class Grant:
 
 
 def grants(settings: Settings) -> tuple[Grant, ...]:
-    """Who needs which role on the storage account, and what gives it.
+    """The roles that the storage account's users need, each with the commands that give it.
 
     Args:
         settings: the azure.yaml.

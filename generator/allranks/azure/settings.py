@@ -105,7 +105,7 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What azure.yaml asks for, with every name filled in.
+    """The settings of an azure.yaml, with every name filled in.
 
     Attributes:
         name: what the whole is called.
@@ -287,7 +287,7 @@ def _filled(values: Mapping[str, Any], env: Mapping[str, str]) -> dict[str, Any]
 
 
 def _rules(values: Mapping[str, Any]) -> Iterator[tuple[ValuesPath, Problem]]:
-    """What Azure forbids, and what contradicts itself."""
+    """The problems with settings: what Azure forbids, and what contradicts itself."""
     cluster, storage = values["cluster"], values["storage"]
     of_name = [*naming.CLUSTER.check(values["name"], "name")]
     if of_name:  # most other names follow from it

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What tells whether a file was changed.
+    """The size and times by which a change of a file is noticed.
 
     Attributes:
         size: its bytes.
@@ -71,7 +71,7 @@ class Folder:
 
 @dataclass(slots=True)
 class Extent:
-    """What there is to send.
+    """The extent of an upload: files, bytes and folders.
 
     Attributes:
         files: how many.
@@ -112,7 +112,7 @@ class UploadSource:
         self._real = self.root.rstrip("/") + "/"
 
     def file(self, name: str) -> str:
-        """Where a file is, by its path below the root."""
+        """The path on this machine of a file below the root."""
         return f"{self._real}{name}"
 
     def check(self, destination: Destination) -> Extent:
@@ -186,7 +186,7 @@ class UploadSource:
         return Folder(path, tuple(files), tuple(folders))
 
     def _problem(self, name: str, entry: os.DirEntry[str], left_out: list[str]) -> Problem | None:
-        """What keeps a file or a link from being sent."""
+        """The reason why a file or a link cannot be sent."""
         if entry.is_symlink():
             target = os.path.realpath(entry.path)
             if not f"{target}/".startswith(self._real):

@@ -26,7 +26,7 @@ _HINT = "rename it, or move it out of the folder"
 
 
 class StorageKind(StrEnum):
-    """Where data is kept."""
+    """The kind of storage: a file share, or blobs."""
 
     SHARE = "share"
     BLOB = "blob"
@@ -34,7 +34,7 @@ class StorageKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where an upload goes.
+    """The destination of an upload.
 
     Attributes:
         place: a file share, or a blob container.
@@ -66,7 +66,7 @@ class Remote:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a folder of the destination has.
+    """The contents of a folder of the destination.
 
     Attributes:
         files: the files, by their names in the folder.
@@ -79,7 +79,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How much a share takes.
+    """The room in a share, in bytes.
 
     Attributes:
         quota: bytes in all.
@@ -105,10 +105,10 @@ class Store(Protocol):
         """Close its connections, once no thread needs them."""
 
     def check(self) -> Room | None:
-        """Whether it is there and may be written to; its room, where it is bounded."""
+        """The room in the destination, where that is bounded; it has to be there, and writable."""
 
     def listing(self, folder: str) -> Listing:
-        """What is in a folder."""
+        """The contents of a folder."""
 
     def md5(self, name: str) -> str:
         """The MD5 of a file, as it was recorded when it was complete; "" where it is not."""
@@ -147,7 +147,7 @@ class Content:
 
 
 def block_size(size: int) -> int:
-    """How long the blocks of a file are: a blob has 50,000 at most."""
+    """The length of a file's blocks, in bytes: a blob has 50,000 of them at most."""
     return max(BLOCK, -(-size // _BLOCKS_MAX))
 
 
@@ -179,7 +179,7 @@ def parse(text: str) -> Destination:
 
 
 def check_names(destination: Destination, names: Iterable[str]) -> Iterator[Problem]:
-    """What Azure does not take of the names of files and folders.
+    """Yield a problem for each name of a file or folder that Azure does not take.
 
     Args:
         destination: where they go.
@@ -250,7 +250,7 @@ class UnsentFile:
 
 @dataclass(slots=True)
 class UploadProgress:
-    """How far an upload is; written by one thread at a time, and read by others.
+    """The progress of an upload; written by one thread at a time, and read by others.
 
     Attributes:
         files: files that are done with.

@@ -42,7 +42,7 @@ _REST_SHARE = 10
 
 @dataclass(frozen=True, slots=True)
 class FollowOptions:
-    """How to follow a run.
+    """The options of following a run.
 
     Attributes:
         logs: lead (rank 0's or the launcher's), all or none; `selection` wins over it.

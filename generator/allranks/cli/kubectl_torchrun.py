@@ -138,7 +138,7 @@ def _in_own_words(text: str) -> str:
 
 
 def _elsewhere(name: str) -> str:
-    """What to write in place of a command that is none here."""
+    """The command to write in place of one that is none here."""
     if name in _ELSEWHERE:
         return f"write {_ELSEWHERE[name]}"
     if name in cli_main.COMMANDS:

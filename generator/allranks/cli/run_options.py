@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How to run a job.
+    """The options of running a job.
 
     Attributes:
         detach: return when it has started.

@@ -50,7 +50,7 @@ def leads(observation: Observation) -> list[Manifest]:
 def marks(
     cluster: KubeClient, namespace: str, pods: Iterable[Manifest]
 ) -> tuple[dict[str, LogMarks], tuple[str, ...]]:
-    """What the logs of pods tell, by the pod's name, and notes on those that cannot be read.
+    """The marks in the logs of pods, by the pod's name, and notes on those that cannot be read.
 
     Raises:
         ToolError: the cluster does not answer.

@@ -30,7 +30,7 @@ _LAST_SHARE, _LATE_SHARE, _LATE_SECONDS = 0.8, 0.25, 0.02
 
 
 class GroupState(StrEnum):
-    """How a group stands."""
+    """The state of a process group."""
 
     ABSENT = "absent"  # some ranks have not entered what the others wait in
     MISMATCH = "mismatch"  # the ranks are in different collectives
@@ -82,12 +82,12 @@ class Straggler:
 
     @property
     def factor(self) -> float:
-        """How much faster the run would be without the wait."""
+        """The factor by which the run would be faster without the wait."""
         return self.period / max(self.period - self.late, self.period / 1000)
 
 
 def waits(ranks: Sequence[Rank]) -> tuple[GroupWait, ...]:
-    """What the ranks wait for in their groups, the default group first."""
+    """The waits of ranks in their groups, the default group first."""
     views: dict[str, dict[int, Group]] = {}
     for rank in ranks:
         flight = rank.newest_flight
@@ -102,7 +102,7 @@ def waits(ranks: Sequence[Rank]) -> tuple[GroupWait, ...]:
 
 
 def _key(name: str, group: Group) -> str:
-    """What tells a group from others of the same name: in torch, names are each rank's own."""
+    """The key that tells a group from others of its name: in torch, each rank names its own."""
     return f"{name} {group.members}"
 
 

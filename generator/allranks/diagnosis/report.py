@@ -108,7 +108,7 @@ class Flight:
 
     @property
     def progress(self) -> tuple[tuple[str, int, int], ...]:
-        """What changes as the rank goes on."""
+        """The figures that change as the rank goes on."""
         return tuple((name, group.enqueued, group.completed) for name, group in self.groups.items())
 
 

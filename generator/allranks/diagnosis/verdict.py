@@ -64,7 +64,7 @@ _WAITS = (
 
 
 class RunState(StrEnum):
-    """How a run stands."""
+    """The state of a run."""
 
     STEPS = "steps"
     SLOW = "slow"
@@ -109,7 +109,7 @@ class Alike:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Why a run stands still, or that it does not.
+    """The verdict on a run: why it stands still, or that it does not.
 
     Attributes:
         state: in a word.
@@ -554,7 +554,7 @@ def _imports(rank: Rank) -> bool:
 
 
 def does(process: Process, *, is_stuck_in_c: bool = False) -> str:  # noqa: PLR0911 - a table
-    """What a process does, in words."""
+    """The activity of a process, in words."""
     if process.state in {"Z", "X"}:
         return "has ended"
     if process.is_stopped:

@@ -46,7 +46,7 @@ class NodeShape:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """How strictly the pods are kept together, and by which node label per level."""
+    """How strictly pods are kept together, and the node label of each level."""
 
     mode: str = "none"
     level: str = "rack"

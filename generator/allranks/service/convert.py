@@ -117,7 +117,7 @@ def _check_sweeps(conversions: Iterable[Conversion]) -> None:
 
 
 def _problems(conversion: Conversion) -> tuple[Problem, ...]:
-    """What `validate` says of a sweep's values once its parameters are put in.
+    """The problems that `validate` finds in a sweep's values once its parameters are put in.
 
     All other values are settled by their converters, with the rules that `validate` has.
     """
@@ -187,7 +187,7 @@ def _of_chart(path: str, chart: ChartInput, namespace: str) -> Iterator[registry
 
 @dataclass(frozen=True, slots=True)
 class ChartInput:
-    """With what a chart is rendered.
+    """The input with which a chart is rendered.
 
     Attributes:
         values: values files.
@@ -311,7 +311,7 @@ def _first_lines(conversion: Conversion) -> dict[tuple[str | int, ...], int]:
 
 @dataclass(frozen=True, slots=True)
 class PodComparison:
-    """What a release would run otherwise than an object's own controller does.
+    """The differences between the pods of a release and those of an object's own controller.
 
     Attributes:
         kind: the object's kind.

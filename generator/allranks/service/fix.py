@@ -41,7 +41,7 @@ _LINKS_MAX = 40  # as the kernel follows
 
 @dataclass(frozen=True, slots=True)
 class FixNote:
-    """What became of the fix of a problem.
+    """The fate of one fix, in words.
 
     Attributes:
         problem: the problem, with its place.
@@ -201,12 +201,12 @@ class _PendingFix:
 
     @property
     def mark(self) -> tuple[str, ValuesPath, str]:
-        """What it is known by in every pass."""
+        """The key by which every pass knows it."""
         return self.place, self.path, str(self.fix)
 
     @property
     def change(self) -> edit.ValueChange:
-        """It as a change of a text; not for a move."""
+        """The fix as a change of a text; not for a move."""
         if self.fix.key:
             return edit.ValueChange(self.path, name=str(self.fix.key[-1]))
         return edit.ValueChange(self.path, value=self.fix.value)

@@ -39,7 +39,7 @@ class PackedWorkspace:
 
     @property
     def sentence(self) -> str:
-        """What is sent and how, in a line."""
+        """A line on what is sent and how."""
         report = self.report
         parts = f"{report.way.parts} ConfigMaps" if report.way.parts > 1 else "a ConfigMap"
         how = {

@@ -60,7 +60,7 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Goodput:
-    """How the time of a run was spent.
+    """The time of a run, by what it was spent on.
 
     Attributes:
         seconds: from its creation to its end, or to now.

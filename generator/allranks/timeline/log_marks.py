@@ -50,7 +50,7 @@ _UNITS = ("global_step", "step", "epoch")
 
 
 class LogMarks(NamedTuple):
-    """What a log tells.
+    """The marks in a log: moments and steps.
 
     Attributes:
         moments: rendezvous, preflight, saves, and what the launcher says of a restart.

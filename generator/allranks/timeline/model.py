@@ -139,7 +139,7 @@ class TrainingStep:
 
     @property
     def place(self) -> tuple[float, float]:
-        """What grows as the training goes on."""
+        """The epoch and step, which grow as the training goes on."""
         return self.epoch, self.number
 
 

@@ -106,7 +106,7 @@ def find_problems(
 
 
 def mount_problems(values: Mapping[str, Any], locate: Callable[[ValuesPath], str]) -> list[Problem]:
-    """What is wrong with where pods would have a folder of code that is not packed yet.
+    """The problems with the place where pods would have a folder of code that is not packed yet.
 
     Args:
         values: as of `find_problems`.
@@ -120,7 +120,7 @@ def mount_problems(values: Mapping[str, Any], locate: Callable[[ValuesPath], str
 def verdicts(
     values: Mapping[str, Any], locate: Callable[[ValuesPath], str], queue: Queue
 ) -> list[tuple[ValuesRule, tuple[Problem, ...]]]:
-    """What each rule of a queue says of values that are valid otherwise.
+    """The verdict of each rule of a queue on values that are valid otherwise.
 
     Args:
         values: the chart's defaults with the user's values merged over them.

@@ -24,7 +24,7 @@ _WAYS: tuple[Transport, ...] = get_args(Transport)
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a snapshot goes.
+    """The way of a snapshot to the pods.
 
     Attributes:
         via: the way; local where it goes to processes of this machine.
@@ -72,7 +72,7 @@ def check(via: str, registry: str, claim: str) -> None:
 
 
 def most_bytes(via: str, registry: str, claim: str) -> int | None:
-    """How large an archive may be by the ways that the values let it go; None for any size.
+    """The most bytes of an archive by the ways that the values allow; None for any size.
 
     Args:
         via: as of `check`.

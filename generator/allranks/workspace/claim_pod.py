@@ -59,7 +59,7 @@ def digits(digest: str) -> str:
 
 
 def values_of(pod: Mapping[str, Any]) -> dict[str, Any]:
-    """What a pod is made of, as the values that it was made of."""
+    """The values that a pod was made of."""
     container = next(iter(items(pod, "containers")), {})
     pull = [text(secret, "name") for secret in items(pod, "imagePullSecrets")]
     return {
@@ -206,7 +206,7 @@ class ClaimPod:
     def ask(
         self, program: str, words: Sequence[str], data: bytes = b"", *, seconds: float = 0.0
     ) -> bytes:
-        """What a program in the pod answers.
+        """The answer of a program in the pod.
 
         Args:
             program: a script for sh.
@@ -346,7 +346,7 @@ def _claim_of(manifest: Manifest) -> str:
 
 
 def _unscheduled(present: Manifest) -> str:
-    """Why no node takes a pod, in the scheduler's words; "" where one does."""
+    """The scheduler's words on why no node takes a pod; "" where one does."""
     return next(
         (
             text(condition, "message")

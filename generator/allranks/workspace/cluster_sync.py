@@ -159,7 +159,7 @@ class ClusterRun:
 
 
 def synced(cluster: KubeClient, namespace: str, name: str) -> Offer | None:
-    """What was synced last into a run; None where nothing was.
+    """The offer that was synced last into a run; None where none was.
 
     Args:
         cluster: where the run is.

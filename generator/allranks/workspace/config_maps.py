@@ -75,7 +75,7 @@ NEEDS = tuple(permissions.Need(verb, paths.CONFIG_MAPS) for verb in ("get", "cre
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """Where a snapshot lies in a namespace, and what of it was new there.
+    """The ConfigMaps of a snapshot in a namespace, and whether they were new there.
 
     Attributes:
         names: its ConfigMaps, in the order of the archive's parts.
@@ -232,7 +232,7 @@ def of_release(cluster: KubeClient, release: str, namespace: str) -> tuple[Manif
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """Who uses snapshots in a namespace.
+    """The users of snapshots in a namespace.
 
     Attributes:
         alive: the uids of all controllers that are there and not being deleted.

@@ -55,7 +55,7 @@ def _git_folder(top: Path) -> Path:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, without what would point git elsewhere, as it stands in the hooks of a repository."""
+    """Our environment, without what would point git elsewhere (a repository's hooks have such)."""
     variables = {
         key: value
         for key, value in os.environ.items()
@@ -222,7 +222,7 @@ class WorkTree:
         return [os.fsdecode(name) for name in output.split(b"\0") if name]
 
     def diff(self, paths: Sequence[str]) -> str:
-        """How some paths differ from the commit.
+        """The difference of some paths from the commit.
 
         Raises:
             ToolError: git gives no answer.
@@ -262,7 +262,7 @@ class WorkTree:
         return process
 
     def _output(self, name: str) -> bytes | None:
-        """What a process says; None where it fails."""
+        """The output of a process; None where it fails."""
         process = self._processes.pop(name)
         try:
             output, _ = process.communicate(timeout=SECONDS)

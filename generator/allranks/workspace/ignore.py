@@ -70,7 +70,7 @@ class Item:
 
 @dataclass(slots=True)
 class Tree:
-    """What a walk over a workspace comes upon.
+    """The paths and problems that a walk over a workspace finds.
 
     Attributes:
         paths: what goes, in no order.
@@ -201,7 +201,7 @@ class _Walk:
         return () if _is_excluded(files, self.folder.relative_to(top).parts) else files
 
     def _read(self, folder: _Folder) -> list[_PathCheck]:
-        """What a folder holds, once it is sure that it goes."""
+        """The entries of a folder, once it is sure that it goes."""
         try:
             with os.scandir(self.folder / folder.path) as entries:
                 listed = list(entries)
@@ -309,7 +309,7 @@ class _Walk:
 
 @dataclass(slots=True)
 class _PathCheck:
-    """Whether a path goes.
+    """The question whether a path is sent.
 
     Attributes:
         folder: where it lies.

@@ -66,7 +66,7 @@ def part_names(snapshot: Snapshot, archive: Archive, size: int = archives.PART_B
 
 
 def record(snapshot: Snapshot) -> dict[str, str]:
-    """What is recorded of a snapshot on what runs it: the digest, the commit, the branch."""
+    """The record of a snapshot on what runs it: the digest, the commit, the branch."""
     recorded = {names.WORKSPACE_DIGEST: snapshot.digest}
     revision = snapshot.revision
     if revision is not None:

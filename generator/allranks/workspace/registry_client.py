@@ -258,7 +258,7 @@ class _Requests(oras.provider.Registry):  # type: ignore[misc]  # oras has no ty
 
 
 def _own_words(response: requests.Response) -> str:
-    """What a registry says itself."""
+    """The registry's own words."""
     try:
         errors = response.json()["errors"]
         words = str(errors[0].get("message") or errors[0].get("code") or "")

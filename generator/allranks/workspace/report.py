@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotReport:
-    """What is shown of a snapshot before it goes.
+    """The summary of a snapshot that is shown before it goes.
 
     Attributes:
         folder: where it was taken.
@@ -64,7 +64,7 @@ def report(
     *,
     way: Way,
 ) -> SnapshotReport:
-    """What is shown of a snapshot before it goes.
+    """The summary of a snapshot that is shown before it goes.
 
     Args:
         snapshot: what goes.
@@ -93,7 +93,7 @@ def report(
 
 
 def by_rule(excluded: Sequence[Excluded]) -> dict[str, tuple[str, ...]]:
-    """What stays out, by the rule that keeps it out; sorted by rule, then by path."""
+    """The paths that stay out, by the rule that keeps them out; sorted by rule, then by path."""
     rules: dict[str, list[str]] = {}
     for path in excluded:
         rules.setdefault(path.rule, []).append(path.path)

@@ -46,7 +46,7 @@ _SPECIAL = {
 
 
 class ChangedError(InputError):
-    """A file is not what it was a moment ago."""
+    """A file was changed while it was read."""
 
 
 def take(folder: Path, *, include: Sequence[str] = ()) -> Snapshot:
@@ -253,7 +253,7 @@ def shown_path(path: str) -> str:
 
 
 def _wrong_name(path: str) -> str:
-    """What is wrong with a path; "" where nothing is."""
+    """The problem with a path; "" for none."""
     try:
         length = len(path.encode())
     except UnicodeEncodeError:
@@ -266,7 +266,7 @@ def _wrong_name(path: str) -> str:
 
 
 def _wrong_target(root: Path, path: str, target: str) -> str:
-    """What is wrong with where a link leads; "" where nothing is."""
+    """The problem with the target of a link; "" for none."""
     text = shown_path(target)
     if target.startswith("/"):
         return f"is a link to an absolute path ({text}), which is not there in the pods"

@@ -33,7 +33,7 @@ class SnapshotTransport(Protocol):
         """The rights that it takes in the namespace."""
 
     def values(self) -> dict[str, Any]:
-        """What the chart is told: `workspace.snapshot`."""
+        """The values for the chart: `workspace.snapshot`."""
 
     def manifests(self, namespace: str) -> list[Manifest]:
         """The objects that hold it, for `render` and local runs; [] where it is in none."""
@@ -126,7 +126,7 @@ class RunFolderCopy(ConfigMaps):
 
 
 class _Elsewhere:
-    """What is the same for all ways that leave nothing in the namespace to own or to remove."""
+    """The part that ways share which leave nothing in the namespace to own or to remove."""
 
     __slots__ = ()
 
@@ -225,7 +225,7 @@ def _values(snapshot: Snapshot, archive: Archive, **where: Any) -> dict[str, Any
 
 
 def recorded(snapshot: Snapshot) -> dict[str, Any]:
-    """What the values say of the commit, for the record: it is no part of what is sent."""
+    """The commit in the values, for the record: it is no part of what is sent."""
     revision = snapshot.revision
     if revision is None:
         return {}

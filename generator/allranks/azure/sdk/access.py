@@ -107,7 +107,7 @@ class SignedAccess:
 
 @dataclass(frozen=True, slots=True)
 class Entrance:
-    """Where a service of a storage account is, and how requests to it are let in.
+    """The address of a storage account's service, and how requests to it are authorized.
 
     Attributes:
         account: the account's name.
@@ -121,7 +121,7 @@ class Entrance:
 
 
 def entrance(place: StorageKind, account: str, *, cloud: str, way: str) -> Entrance:
-    """How to get at an account.
+    """The entrance to an account.
 
     Args:
         place: which service of it.
@@ -141,7 +141,7 @@ def entrance(place: StorageKind, account: str, *, cloud: str, way: str) -> Entra
 
 
 def by_key(place: StorageKind, account: str, key: str, *, cloud: str) -> Entrance:
-    """How to get at an account whose key is known.
+    """The entrance to an account whose key is at hand.
 
     Args:
         place: which service of it.

@@ -153,7 +153,7 @@ class SdkArm:
             self._groups.providers.register(name)
 
     def catalog(self, region: str) -> state.Catalog:
-        """What a region has."""
+        """The catalog of a region."""
         regions = self.provider(_CONTAINER_SERVICE).regions
         if regions and region not in regions:
             return state.Catalog(regions)
@@ -216,7 +216,7 @@ class SdkArm:
             self._groups.resource_groups.begin_delete(name, polling=False)
 
     def resources(self, group: str) -> tuple[state.Resource, ...]:
-        """All that is in a group."""
+        """The resources of a group."""
         with translated(f"list what is in resource group {group}"):
             try:
                 items = list(
@@ -423,7 +423,7 @@ def _only_absent(error: HttpResponseError, code: str) -> None:
 
 
 class _absent:  # noqa: N801 - a context manager, in use a word of a sentence
-    """What is to go and is not there has gone."""
+    """Treat a resource that is to be removed and is not there as removed."""
 
     def __enter__(self) -> None:
         return None

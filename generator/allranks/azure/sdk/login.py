@@ -54,7 +54,7 @@ class StaticCredential:
 
 
 def endpoint(cloud: str) -> str:
-    """Where ARM of a cloud is, or the fake that a test has named."""
+    """The address of a cloud's ARM, or of the fake that a test names."""
     return os.environ[ENV_ENDPOINT] if is_fake() else CLOUDS[cloud][0]
 
 
@@ -67,7 +67,7 @@ def is_fake() -> bool:
 
 
 def credential(login: str, cloud: str) -> TokenCredential:  # noqa: PLR0911 - a way each
-    """Who asks.
+    """The credential with which Azure is asked.
 
     Args:
         login: the way, as in azure.yaml.

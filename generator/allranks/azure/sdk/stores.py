@@ -45,7 +45,7 @@ _ROLES = {
 
 
 class _Store:
-    """What both have."""
+    """The part that both kinds of stores share."""
 
     def __init__(self, wire: Wire, destination: Destination, account: str) -> None:
         self._wire, self._destination, self._account = wire, destination, account
@@ -129,7 +129,7 @@ class BlobStore(_Store):
     """A blob container; see `Store`."""
 
     def check(self) -> Room | None:
-        """Whether there is such a container."""
+        """Refuse a container that is not there; a container has no bounds."""
         self._expect(
             f"look at container {self._destination.name}",
             self._wire.ask("GET", self._root, "restype=container"),
@@ -219,7 +219,7 @@ class ShareStore(_Store):
     _is_old = False
 
     def check(self) -> Room | None:
-        """Whether there is such a share, and how full it is."""
+        """The room in the share, which has to be there."""
         what = f"look at share {self._destination.name}"
         share = self._expect(what, self._wire.ask("GET", self._root, "restype=share"))
         stats = self._expect(what, self._wire.ask("GET", self._root, "restype=share&comp=stats"))

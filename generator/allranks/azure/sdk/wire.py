@@ -39,7 +39,7 @@ _BASIC_PORTS = {"https": 443, "http": 80}
 
 
 class Access(Protocol):
-    """How a request is let in."""
+    """How requests are authorized."""
 
     def query(self) -> str:
         """A signature for the query; "" for none."""
@@ -52,12 +52,12 @@ class Access(Protocol):
 
     @property
     def origin(self) -> str:
-        """Where a key or a signature comes from; "" for a login."""
+        """The source of a key or signature; "" for a login."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreAnswer:
-    """What a store answers.
+    """The answer of a store.
 
     Attributes:
         status: HTTP's.
@@ -120,7 +120,7 @@ class Wire:
 
     @property
     def origin(self) -> str:
-        """Where the key or the signature of the requests comes from; "" for a login."""
+        """The source of the requests' key or signature; "" for a login."""
         return self._access.origin
 
     def close(self) -> None:

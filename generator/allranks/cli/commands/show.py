@@ -129,7 +129,7 @@ def show_command(
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """What is kept of the code itself.
+    """The parts of the code that are kept.
 
     Attributes:
         archive: the code.
@@ -201,7 +201,7 @@ class _RunCode:
         return config_maps.missing(self.cluster, self.namespace, code.digest, code.parts)
 
     def synced(self, name: str) -> Offer | None:
-        """What was synced last into the run; None where nothing was."""
+        """The code that was synced last into the run; None where none was."""
         if self.cluster is None:
             from allranks.workspace import local_sync
 

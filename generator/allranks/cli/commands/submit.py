@@ -70,7 +70,7 @@ class WithCommandLine(click.Command):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What the options of `submit` say about the job.
+    """The job as the options of `submit` describe it.
 
     Attributes:
         command: the words after ``--``.
@@ -375,7 +375,7 @@ def submit(
 
 
 def _of_cluster(loaded: Loaded) -> str:
-    """What says that a job is meant for a cluster; "" where nothing does."""
+    """The flag or value by which a job is meant for a cluster; "" where there is none."""
     if loaded.queue is not None:
         return loaded.queue.label
     settings = loaded.values.get("workspace") or {}

@@ -49,7 +49,7 @@ _LEADING_ROLES = (names.ROLE_LAUNCHER, names.ROLE_CHIEF, names.ROLE_NODE, names.
 
 @dataclass(frozen=True, slots=True)
 class LocalTarget:
-    """Where local trials run.
+    """The namespace, working folder and helm of local trials.
 
     Attributes:
         namespace: the namespace of the runs.

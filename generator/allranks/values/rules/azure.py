@@ -38,7 +38,7 @@ class _Volume:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What is given of it."""
+        """The settings that are given of it."""
         settings: Mapping[str, Any] = self.values[self.key]
         return settings
 

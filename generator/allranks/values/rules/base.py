@@ -76,7 +76,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class ValuesRule:
-    """One rule.
+    """A rule between values.
 
     Attributes:
         id: a short name that does not change.

@@ -349,7 +349,7 @@ def _more(
 
 
 def _none_of(queue: Queue, where: ValuesPath, about: str, key: str, hint: str) -> Finding:
-    """What stands in no list of a rule."""
+    """The entries that are in no list of a rule."""
     allowed = queue.rules.as_dict()[key]
     return Finding(
         where, f"{about} that {queue.label} allows (rules.{key}): {_list(allowed)}", hint

@@ -31,7 +31,7 @@ def _queue(view: View) -> Iterator[Finding]:
 
 
 def _dialect(view: View) -> Iterator[Finding]:
-    """What the post-renderer would refuse: the dialect's own names are not all there."""
+    """Find names of a dialect that are missing, which the post-renderer would refuse."""
     dialect, topology = view["scheduling.dialect"], view["scheduling.topology"]
     if dialect == "kueue" and not view["queue"]:
         yield Finding(

@@ -197,7 +197,7 @@ def _line(progress: UploadProgress, extent: Extent, seconds: float, room: int) -
 
 
 def _left(progress: UploadProgress, extent: Extent, seconds: float) -> str:
-    """How long the rest takes, by the files or by the bytes, whichever are slower."""
+    """The time left in words, by the files or by the bytes, whichever are slower."""
     shares = [progress.files / max(1, extent.files), progress.size / max(1, extent.size)]
     least = min(shares)
     if least <= 0 or least >= 1:
