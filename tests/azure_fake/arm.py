@@ -3,7 +3,8 @@
 It keeps what it is told in memory, and does things as slowly as it is asked to: an operation is
 done after so many looks at it, counted and not timed. What can go wrong in the real one can be
 ordered: conflicts, throttling, failures, quotas, answers that come late, tokens that expire, and
-the death of whoever asks, before or after a request is carried out.
+the death of whoever asks, before or after a request is carried out. It is long because it is one
+server, whose resources know each other.
 """
 
 from __future__ import annotations

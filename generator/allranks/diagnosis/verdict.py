@@ -3,6 +3,8 @@
 The rules go from what is certain to what is likely: a rank that is gone or frozen explains all
 that waits for it; then what the flight recorders say; then, where no collective is waited in, what
 the ranks do by themselves. A run that has moved between two looks is never called stuck.
+
+It is longer than most: which rule speaks first is decided between all of them.
 """
 
 from __future__ import annotations

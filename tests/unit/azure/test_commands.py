@@ -1,4 +1,7 @@
-"""`allranks azure …` as processes, against a fake of Resource Manager over real HTTP."""
+"""`allranks azure …` as processes, against a fake of Resource Manager over real HTTP.
+
+It is long because one story leads through all commands.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A whole master over HTTP, in a folder, with workers that only call."""
+"""A whole master over HTTP, in a folder, with workers that only call.
+
+It is long because all calls of the protocol are tried on one kind of job.
+"""
 
 from __future__ import annotations
 

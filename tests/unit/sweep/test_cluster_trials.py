@@ -1,4 +1,7 @@
-"""Trials on a cluster that only pretends, with a helm that only writes its records."""
+"""Trials on a cluster that only pretends, with a helm that only writes its records.
+
+It is long because all that can happen to a trial is tried on one such cluster.
+"""
 
 from __future__ import annotations
 

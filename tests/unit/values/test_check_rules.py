@@ -1,4 +1,7 @@
-"""The rules between values: each refuses what its sentence says, and only that."""
+"""The rules between values: each refuses what its sentence says, and only that.
+
+It is long because it is one table: a row or more for each rule.
+"""
 
 from __future__ import annotations
 
