@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from allranks.cli import options
+from allranks.cli.commands.azure import shared
 from allranks.errors import EXIT_FAILED, AllranksError, ForbiddenError, MissingToolError
 from allranks.humanize import list_some, plural
 
@@ -30,15 +31,7 @@ _BAR = 24
 @click.command("upload", short_help="Send a folder to a file share, or to blobs.")
 @click.argument("source", metavar="SOURCE", type=click.Path())
 @click.argument("destination", metavar="DESTINATION")
-@click.option(
-    "-f",
-    "--file",
-    default="azure.yaml",
-    show_default=True,
-    metavar="FILE",
-    type=click.Path(allow_dash=True),
-    help="Whose storage account it is; '-' is standard input.",
-)
+@shared.file_flag("Whose storage account it is")
 @click.option(
     "--account",
     default="",
