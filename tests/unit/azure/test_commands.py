@@ -63,7 +63,7 @@ def test_plan_changes_nothing(azure: Azure) -> None:
 
     assert 0 == plan.code, plan.err
     assert [] == azure.fake.writes()
-    made = [(entry["action"], entry["kind"], entry["name"]) for entry in plan.data["entries"]]
+    actions = [(entry["action"], entry["kind"], entry["name"]) for entry in plan.data["entries"]]
     assert [
         ("make", "resource group", GROUP),
         ("make", "AKS cluster", "demo"),
@@ -73,7 +73,7 @@ def test_plan_changes_nothing(azure: Azure) -> None:
         ("make", "soft delete", "blobs"),
         ("make", "file share", "datasets"),
         ("make", "blob container", "blobs"),
-    ] == made
+    ] == actions
     azure.up()
     after = azure.run("plan", "-o", "json")
     assert {"exists"} == {entry["action"] for entry in after.data["entries"]}
@@ -365,9 +365,9 @@ def test_what_fails_in_azure_is_told_with_a_fix(azure: Azure) -> None:
     assert 1 == failed.code
     assert "could not make AKS cluster demo: Allocation failed: no capacity" in failed.err
     assert "choose another size or region" in failed.err
-    shown = azure.run("status")
-    assert 1 == shown.code
-    assert "no capacity" in shown.out
+    status = azure.run("status")
+    assert 1 == status.code
+    assert "no capacity" in status.out
     again = azure.run("up", "--yes")
     assert 0 == again.code, again.err
 

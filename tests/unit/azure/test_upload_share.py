@@ -354,12 +354,12 @@ def test_an_upload_that_was_killed_goes_on_where_it_was(
     large = os.urandom(4 * BLOCK)
     (data / "large.bin").write_bytes(large)
     reached, gate = threading.Event(), threading.Event()
-    written: list[str] = []
+    names: list[str] = []
 
     def hold(operation: str, path: str) -> None:
         if operation == "put_range" and path == "large.bin":
-            written.append(path)
-            if len(written) > 2:
+            names.append(path)
+            if len(names) > 2:
                 reached.set()
                 gate.wait(_SECONDS)
 

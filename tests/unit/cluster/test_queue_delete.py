@@ -115,8 +115,8 @@ class Place:
         return route
 
     def _review(self, request: Any) -> Any:
-        asked = request.body["spec"]["resourceAttributes"]
-        is_allowed = f"{asked['verb']} {asked['resource']}" not in self.forbidden
+        attributes = request.body["spec"]["resourceAttributes"]
+        is_allowed = f"{attributes['verb']} {attributes['resource']}" not in self.forbidden
         return self._answer(201, request.body | {"status": {"allowed": is_allowed}})
 
 

@@ -40,8 +40,8 @@ def test_each_moment_is_told_by_an_object_an_event_or_a_line_of_a_log() -> None:
 
 def test_what_nothing_tells_is_left_out() -> None:
     """A run that waits has no moment but its creation; there is no step without a line."""
-    seen = samples.observe(samples.job(pods=2), pods=[samples.unscheduled("no room")])
-    run = of_objects.build(seen, reduce(seen), {}, frozenset())
+    observation = samples.observe(samples.job(pods=2), pods=[samples.unscheduled("no room")])
+    run = of_objects.build(observation, reduce(observation), {}, frozenset())
     assert ["created", "admitted"] == [moment.name for moment in run.moments]
     (bar,) = run.pods
     assert [("scheduling", None)] == [(span.name, span.end) for span in bar.spans]
@@ -219,8 +219,8 @@ def test_a_timeline_fits_a_terminal_and_groups_the_pods_of_a_large_run() -> None
     assert "  +91s      saved       step 4" in printed
     assert all(len(line) <= 80 for line in printed)
     pods = [samples.ready(index) for index in range(500)] + [samples.failed(500, 1)]
-    seen = samples.observe(samples.job(pods=501), pods=pods)
-    run = of_objects.build(seen, reduce(seen), {}, frozenset({"demo-0-x7k2p"}))
+    observation = samples.observe(samples.job(pods=501), pods=pods)
+    run = of_objects.build(observation, reduce(observation), {}, frozenset({"demo-0-x7k2p"}))
     chosen = rows.choose(run, text.MOST_ROWS)
     assert ["node 0", "node 500", "499 more nodes"] == [row.label for row in chosen]
     assert all(len(line) <= 60 for line in text.lines(run, 60, LENGTH))

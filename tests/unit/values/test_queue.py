@@ -352,8 +352,8 @@ def test_the_merge_is_helm_s_and_the_explanation_agrees(
     sources = Sources(("v.yaml",), (("set-json", json.dumps(flag)),), {"v.yaml": data}, queue=own)
     loaded = load_sources(sources)
     user: dict[str, Any] = {"workload": "torchrun", "queueRef": loaded.user["queueRef"]}
-    named = {"preset": "", **of_queue, **of_file}["preset"]
-    names_of = tuple(named if isinstance(named, list) else filter(None, [named]))
+    preset = {"preset": "", **of_queue, **of_file}["preset"]
+    names_of = tuple(preset if isinstance(preset, list) else filter(None, [preset]))
     assert names_of == loaded.presets
     of_presets = [presets.load(name).data for name in names_of]
     for layer in (*of_presets, low, file, flag, high):

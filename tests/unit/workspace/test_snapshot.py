@@ -103,9 +103,9 @@ def test_what_is_unpacked_is_what_was_there(files: dict[str, tuple[bytes, bool]]
         (source / "empty").mkdir()
         (source / "link").symlink_to("empty")
         archives.unpack(archives.pack(snapshots.take(source)), target)
-        kept = {"folder": 0o755, "link": 0o777}
+        modes = {"folder": 0o755, "link": 0o777}
         expected = {
-            path: (kind, kept.get(kind, 0o755 if mode & 0o100 else 0o644), content)
+            path: (kind, modes.get(kind, 0o755 if mode & 0o100 else 0o644), content)
             for path, (kind, mode, content) in _tree(source).items()
         }
         assert expected == _tree(target)
