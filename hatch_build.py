@@ -31,10 +31,10 @@ class DataHook(BuildHookInterface):  # type: ignore[type-arg]
 
 def _files(folder: Path) -> list[Path]:
     """Every file below a folder, symlinked folders included, in a fixed order."""
-    found: list[Path] = []
+    paths: list[Path] = []
     for path in sorted(folder.iterdir()):
         if path.is_dir():
-            found += _files(path)
+            paths += _files(path)
         elif not path.name.endswith((".pyc", ".tgz")):
-            found.append(path)
-    return found
+            paths.append(path)
+    return paths

@@ -69,8 +69,8 @@ def build(name: str, target: Path) -> None:
             f"  fix: set up with it: make clean setup-test PYTHON=python{needed}"
         )
     print(f"installing {name} into {target.relative_to(REPO)}", file=sys.stderr)
-    for left in CACHE.glob(f"{name}-*"):
-        shutil.rmtree(left)
+    for partial in CACHE.glob(f"{name}-*"):
+        shutil.rmtree(partial)
     subprocess.run([sys.executable, "-m", "venv", target], check=True)  # noqa: S603 (our own words)
     if name in BESIDE:  # pip then finds there what is pinned alike
         paths = {"base": str(target), "platbase": str(target)}

@@ -35,7 +35,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def unwritable(number: int | None, folder: str, instead: str = "name another place") -> str:
-    """What to do about a folder that cannot be written to, as a fix.
+    """The fix for a folder that cannot be written to.
 
     Args:
         number: why, as `OSError.errno` has it.
@@ -149,7 +149,7 @@ class AllranksError(Exception):
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """All that is wrong; one unless the class collects several."""
+        """The problems; one unless the class collects several."""
         return (self.problem,)
 
     @property
@@ -224,7 +224,7 @@ class MissingToolError(InputError):
 
 
 class NameTakenError(InputError):
-    """What was to be made has a name that another release's object has."""
+    """The name of an object to be made is taken by another release's."""
 
 
 class ReleaseTakenError(NameTakenError):
@@ -256,7 +256,7 @@ class ApiError(AllranksError):
 
 
 class NotFoundError(ApiError, InputError):
-    """What was named is not there: a run, an object, a namespace, a kind (404)."""
+    """A run, object, namespace or kind that was named is not there (404)."""
 
 
 class ConflictError(ApiError, ToolError):

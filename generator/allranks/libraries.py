@@ -99,7 +99,7 @@ def import_without(name: str, *classes: str) -> None:
 
 def _constructor(owner: ModuleType, name: str) -> Callable[..., object]:
     def construct(*arguments: Any, **options: Any) -> object:
-        made: object = getattr(owner, name)(*arguments, **options)
-        return made
+        instance: object = getattr(owner, name)(*arguments, **options)
+        return instance
 
     return construct

@@ -78,7 +78,7 @@ class _Input(io.RawIOBase):
     """Standard input that is closed."""
 
     def readable(self) -> bool:
-        """It is asked, and fails then."""
+        """Always true: who reads it finds out that it cannot be read."""
         return True
 
     def fileno(self) -> int:

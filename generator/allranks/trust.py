@@ -23,7 +23,7 @@ _LINKS = 40  # as many as the system follows
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """What lets another user change a file, or put another one in its place.
+    """A permission that lets another user change a file, or put another one in its place.
 
     Attributes:
         path: a file, a link or a folder on the way to it.
@@ -77,7 +77,7 @@ def is_for_all(folder: Path) -> bool:
 
 
 def exposures(path: Path) -> Iterator[Exposure]:
-    """What lets other users at a file, from the root of the file system down to it.
+    """The permissions that let other users at a file, from the root of the file system down to it.
 
     Nothing is wrong with a folder that the group may write whose only member is its owner, as many
     systems give each user; nor with one such as /tmp, in which nobody takes away what is another's.
@@ -118,7 +118,7 @@ def _of_folder(place: Path, stat_result: os.stat_result, *, is_foreign: bool) ->
 
 
 def writers(stat_result: os.stat_result) -> str:
-    """Who else may write something; "" where nobody may."""
+    """The other users who may write something; "" where nobody may."""
     if stat_result.st_mode & stat.S_IWOTH:
         return "all users"
     if stat_result.st_mode & stat.S_IWGRP and not _is_private(
@@ -148,7 +148,7 @@ def _group(group: int) -> str:
 
 
 def _way(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """All that is passed on the way to a file, links and what they lead to among it."""
+    """The paths that lead to a file, with links and their targets."""
     here, links = Path("/"), 0
     ahead = list(reversed(path.parts[1:]))
     try:

@@ -3,7 +3,8 @@
 It keeps what it is told in memory, and does things as slowly as it is asked to: an operation is
 done after so many looks at it, counted and not timed. What can go wrong in the real one can be
 ordered: conflicts, throttling, failures, quotas, answers that come late, tokens that expire, and
-the death of whoever asks, before or after a request is carried out.
+the death of whoever asks, before or after a request is carried out. It is long because it is one
+server, whose resources know each other.
 """
 
 from __future__ import annotations
@@ -865,10 +866,10 @@ class FakeArm:
         refusal = self._no_account(group, account)
         if refusal is not None:
             return refusal
-        kept = self.retention[account]
+        recoverable = self.retention[account]
         if request.method == "PUT":
-            kept[service] = request.body["properties"]
-        return Answer(data={"name": "default", "properties": kept.get(service, {})})
+            recoverable[service] = request.body["properties"]
+        return Answer(data={"name": "default", "properties": recoverable.get(service, {})})
 
     def _share_list(self, request: Request, group: str, account: str) -> Answer:
         return self._no_account(group, account) or Answer(
@@ -990,17 +991,17 @@ def _in_progress(name: str) -> Answer:
 
 def _public(body: Body) -> Body:
     """A cluster's body as it is answered: without the fake's own notes."""
-    shown = copy.deepcopy(body)
-    shown["properties"]["agentPoolProfiles"] = [
+    answer = copy.deepcopy(body)
+    answer["properties"]["agentPoolProfiles"] = [
         {key: pool[key] for key in pool if key not in ("left", "goes", "gone")}
-        for pool in shown["properties"]["agentPoolProfiles"]
+        for pool in answer["properties"]["agentPoolProfiles"]
         if not pool.get("gone")
     ]
-    return shown
+    return answer
 
 
 def _settled(body: Body) -> Body:
-    shown = copy.deepcopy(body)
-    if "agentPoolProfiles" in shown["properties"]:
-        shown = _public(shown)
-    return shown
+    answer = copy.deepcopy(body)
+    if "agentPoolProfiles" in answer["properties"]:
+        answer = _public(answer)
+    return answer

@@ -38,20 +38,20 @@ class _Session(requests.Session):
     def request(self, method: str, url: str, **options: Any) -> requests.Response:  # type: ignore[override]
         """Answer as the fake does."""
         fake, parts = self._fake, urlsplit(url)
-        asked = Request(
+        arm_request = Request(
             method,
             unquote(parts.path),
             dict(parse_qsl(parts.query)),
             json.loads(options["data"]) if options.get("data") else None,
             str(options["headers"].get("Authorization", "")).removeprefix("Bearer "),
         )
-        fake.requests.append(asked)
+        fake.requests.append(arm_request)
         dies = fake.kill_at == len(fake.requests) or (
             method not in READS and fake.kill_at_write == len(fake.writes())
         )
         if dies and not fake.kill_after:
             raise Killed
-        answer = fake._answer(asked, len(fake.requests))
+        answer = fake._answer(arm_request, len(fake.requests))
         if dies:
             raise Killed
         payload = b"" if answer.data is None else json.dumps(answer.data).encode()

@@ -17,7 +17,7 @@ import pytest
 from azure.storage.blob import ContainerClient
 
 from allranks.azure.sdk import uploads, wire
-from allranks.azure.upload import BLOCK, Destination, Place
+from allranks.azure.upload import BLOCK, Destination, StorageKind
 from allranks.cli.main import main
 from allranks.errors import RefusedError
 from tests.azure_fake.files import md5_of
@@ -129,7 +129,7 @@ def _kill_after_blocks(azurite: Azurite, upload: subprocess.Popen[bytes], count:
 
 def test_a_block_that_arrives_otherwise_is_refused(azurite: Azurite, container: str) -> None:
     """Azure holds what it gets against the MD5 that was sent with it."""
-    destination = Destination(Place.BLOB, container)
+    destination = Destination(StorageKind.BLOB, container)
     store = uploads.connect(
         destination, ACCOUNT, cloud="public", way="auto", stop=threading.Event()
     )

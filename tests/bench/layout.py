@@ -18,7 +18,7 @@ from allranks.layout import feasible, render
 from allranks.layout.compute import compute
 from allranks.layout.inventory_objects import from_objects
 from allranks.model.inventory import Amount, Inventory, Node, Taint
-from allranks.model.job_spec import JobSpec, Pod, Topology
+from allranks.model.job_spec import JobSpec, PodAmounts, Topology
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -61,7 +61,7 @@ def cluster(rack: int, block: int, *, busy: bool) -> Inventory:
 
 def jobs() -> Iterator[tuple[str, JobSpec]]:
     """Every mode, at every level, for every total; elastic and fixed splits once."""
-    pod = Pod(per_gpu={"cpu": "12", "memory": "180Gi"}, devices={"rdma/hca": 8})
+    pod = PodAmounts(per_gpu={"cpu": "12", "memory": "180Gi"}, devices={"rdma/hca": 8})
     pool = {"key": "pool", "operator": "In", "values": ["train"]}
     for mode in ("none", "preferred", "required"):
         for level in ("host", "rack", "block")[: 1 if mode == "none" else 3]:

@@ -92,7 +92,10 @@ def renderers(major: int, folder: Path) -> dict[str, list[str]]:
         shutil.copytree(ROOT / "plugins" / "helm4" / "allranks-postrender", ours)
         (ours / "python").write_text(f"{sys.executable}\n")
         programs["allranks"] = ours.name
-    return {"plain": [], **{name: ["--post-renderer", it] for name, it in programs.items()}}
+    return {
+        "plain": [],
+        **{name: ["--post-renderer", program] for name, program in programs.items()},
+    }
 
 
 def seconds(command: list[str], env: dict[str, str]) -> float:

@@ -136,8 +136,8 @@ def main() -> int:
             results[way].append(_lose(torchrun))
     print(f"{'seconds to the next step':32}{'median':>8}   each")
     for way, seconds in results.items():
-        each = " ".join(f"{number:.1f}" for number in seconds)
-        print(f"{way:32}{median(seconds):8.1f}   {each}")
+        times = " ".join(f"{number:.1f}" for number in seconds)
+        print(f"{way:32}{median(seconds):8.1f}   {times}")
     return 0
 
 

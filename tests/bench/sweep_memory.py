@@ -25,7 +25,7 @@ from allranks.cli.commands.sweep import (
     view,  # noqa: F401
 )
 from allranks.sweep import actions, model, runner
-from allranks.sweep.actions import Observed
+from allranks.sweep.actions import ObservedRelease
 from allranks.sweep.spec import prepare
 from allranks.sweep.trials import cluster  # noqa: F401
 from allranks.sweep.trials.base import TrialOutput
@@ -46,10 +46,10 @@ class AtOnce:
 
     def __init__(self) -> None:
         """None runs."""
-        self._there: dict[str, Observed] = {}
+        self._there: dict[str, ObservedRelease] = {}
         self._unread: set[str] = set()
 
-    def observe(self) -> Mapping[str, Observed]:
+    def observe(self) -> Mapping[str, ObservedRelease]:
         """All have ended well."""
         return dict(self._there)
 
@@ -65,7 +65,7 @@ class AtOnce:
         """Begin and end."""
         if not values:
             raise ValueError(trial.name)
-        self._there[trial.name] = Observed(actions.SUCCEEDED)
+        self._there[trial.name] = ObservedRelease(actions.SUCCEEDED)
         self._unread.add(trial.name)
 
     def remove(self, name: str) -> None:

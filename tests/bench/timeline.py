@@ -23,11 +23,11 @@ def main() -> int:
     """Print the table; 1 where one form is over the budget."""
     retried = [samples.failed(index, 1, suffix="old") for index in range(PODS // 10)]
     pods = retried + [samples.ready(index) for index in range(PODS)]
-    seen = samples.observe(samples.job(pods=PODS), pods=json.loads(json.dumps(pods)))
+    observation = samples.observe(samples.job(pods=PODS), pods=json.loads(json.dumps(pods)))
     leads = frozenset({"demo-0-x7k2p"})
 
     def built() -> of_objects.Timeline:
-        return of_objects.build(seen, reduce(seen), {}, leads)
+        return of_objects.build(observation, reduce(observation), {}, leads)
 
     forms = {
         "text": lambda: list(text.lines(built(), 100, status_view.length)),

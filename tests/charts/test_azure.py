@@ -92,8 +92,8 @@ def test_a_key_is_in_a_secret_alone(render: Any) -> None:
     """Its name, and the release's namespace, are what a volume and a class say of it."""
     volume = render(azureFile={**SHARE, "secretName": "azure"})
     csi = volume["PersistentVolume/default.demo-datasets"]["spec"]["csi"]
-    made = render(size="1Gi", azureFile={"secretName": "azure"})
-    parameters = made["StorageClass/default.demo-datasets"]["parameters"]
+    manifests = render(size="1Gi", azureFile={"secretName": "azure"})
+    parameters = manifests["StorageClass/default.demo-datasets"]["parameters"]
     assert csi["nodeStageSecretRef"] == {"name": "azure", "namespace": "default"}
     assert parameters == {
         f"csi.storage.k8s.io/{use}-secret-{part}": value

@@ -62,14 +62,14 @@ def _ranks(
             pod["ALLRANKS_MPI_HOSTFILE"] = str(hosts)
         text = f". {SCRIPT}; allranks_slurm_node; "
         text += "".join(f"export {name}={value}; " for name, value in variables.items())
-        shown = subprocess.run(
+        output = subprocess.run(
             [*shell, "-euc", text + "allranks_slurm_rank; env"],
             env={"PATH": os.environ["PATH"], **fixed, **pod},
             capture_output=True,
             text=True,
             check=True,
         ).stdout
-        yield dict(row.split("=", 1) for row in shown.splitlines() if row.startswith("SLURM"))
+        yield dict(row.split("=", 1) for row in output.splitlines() if row.startswith("SLURM"))
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size['nodes']}-nodes")
@@ -138,7 +138,7 @@ def test_each_task_of_an_array_has_a_number_of_its_own(shell: tuple[str, ...]) -
     """And all have that of the array."""
     text = f'. {SCRIPT}; allranks_slurm_node; echo "$SLURM_ARRAY_JOB_ID $SLURM_JOB_ID $SLURM_JOBID"'
     env = {"PATH": os.environ["PATH"], "SLURM_JOB_ID": "100", "SLURM_ARRAY_TASK_ID": "4"}
-    shown = subprocess.run(
+    output = subprocess.run(
         [*shell, "-euc", text], env=env, capture_output=True, text=True, check=True
     ).stdout
-    assert shown == "100 105 105\n"
+    assert output == "100 105 105\n"

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sysconfig
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +54,10 @@ class Program:
     helm: Path
     home: Path
     kubeconfig: Path | None = None
+
+    def as_guest(self) -> Program:
+        """The program as a user who has no rights but those that a test gives."""
+        return replace(self, kubeconfig=self.cluster.guest_kubeconfig)
 
     def __call__(
         self, *words: str | Path, code: int = 0, values: Mapping[str, Any] | None = None

@@ -33,13 +33,7 @@ def allranks(cluster: Cluster, namespace: str, helm4: Any, tmp_path: Path) -> Pr
 @pytest.fixture
 def researcher(allranks: Program) -> Program:
     """The program as a user who has no rights but those a test gives it."""
-    return Program(
-        allranks.cluster,
-        allranks.namespace,
-        allranks.helm,
-        allranks.home,
-        allranks.cluster.guest_kubeconfig,
-    )
+    return allranks.as_guest()
 
 
 def documented(repo: Path) -> dict[str, Any]:

@@ -66,12 +66,12 @@ def test_a_queue_from_its_install_to_its_end(allranks: Program) -> None:
     values = queue(storage={"datasets": {"size": "1Gi"}})
     first = allranks.json("queue", "install", "h100", values=values)
     assert first["previous"] is None
-    shown = allranks.json("queue", "show", "h100")
+    queue_data = allranks.json("queue", "show", "h100")
     assert (first["revision"], 2, 0, []) == (
-        shown["revision"],
-        shown["rules"]["maxNodesPerJob"],
-        shown["gpus"]["used"],
-        shown["waiting"],
+        queue_data["revision"],
+        queue_data["rules"]["maxNodesPerJob"],
+        queue_data["gpus"]["used"],
+        queue_data["waiting"],
     )
     assert "linux" in allranks("queue", "show", "h100")
     values["rules"] = {"maxNodesPerJob": 3}
@@ -104,16 +104,16 @@ def test_a_job_keeps_the_queue_that_it_was_made_with(allranks: Program) -> None:
     """A changed queue touches nothing; an upgrade takes what is recorded, with -q the present."""
     old = allranks.json("queue", "install", "h100", values=queue())["revision"]
     allranks("run", "demo", "-q", "h100", "--detach", values=job())
-    made = allranks.get(JOBS, "demo")
+    job_object = allranks.get(JOBS, "demo")
     assert ("h100", old, 600) == (
-        made["metadata"]["labels"][names.QUEUE],
+        job_object["metadata"]["labels"][names.QUEUE],
         revision(allranks),
-        made["spec"]["ttlSecondsAfterFinished"],
+        job_object["spec"]["ttlSecondsAfterFinished"],
     )
-    assert "linux" == made["spec"]["template"]["spec"]["nodeSelector"]["kubernetes.io/os"]
+    assert "linux" == job_object["spec"]["template"]["spec"]["nodeSelector"]["kubernetes.io/os"]
     changed = queue(defaults={"runPolicy": {"ttlSecondsAfterFinished": 900}})
     new = allranks.json("queue", "install", "h100", values=changed)["revision"]
-    assert made["metadata"]["resourceVersion"] == (
+    assert job_object["metadata"]["resourceVersion"] == (
         allranks.get(JOBS, "demo")["metadata"]["resourceVersion"]
     ) or old == revision(allranks)
     allranks("upgrade", "demo", values=job())
@@ -123,7 +123,7 @@ def test_a_job_keeps_the_queue_that_it_was_made_with(allranks: Program) -> None:
     )
     allranks("upgrade", "demo", "-q", "h100", values=job())
     after = allranks.get(JOBS, "demo")
-    assert (new, 900, made["metadata"]["uid"]) == (
+    assert (new, 900, job_object["metadata"]["uid"]) == (
         revision(allranks),
         after["spec"]["ttlSecondsAfterFinished"],
         after["metadata"]["uid"],
@@ -135,8 +135,8 @@ def test_a_queue_that_runs_use_stays(allranks: Program) -> None:
     """Its removal is refused with the names of the runs; --force leaves them as they are."""
     allranks("queue", "install", "h100", values=queue())
     allranks("run", "demo", "-q", "h100", "--detach", values=job())
-    shown = allranks.json("queue", "show", "h100")
-    assert ["demo"] == [run["name"] for run in (*shown["running"], *shown["waiting"])]
+    queue_data = allranks.json("queue", "show", "h100")
+    assert ["demo"] == [run["name"] for run in (*queue_data["running"], *queue_data["waiting"])]
     output = allranks("queue", "delete", "h100", code=2)
     assert "1 run of queue h100 goes on: demo" in output
     uid = allranks.get(JOBS, "demo")["metadata"]["uid"]
@@ -211,13 +211,7 @@ def test_a_job_that_breaks_a_rule_is_not_sent(allranks: Program) -> None:
 def test_who_may_not_read_the_queue_is_told_the_right(allranks: Program) -> None:
     """The ConfigMap, the right to ask for, and --queue-file."""
     allranks("queue", "install", "h100", values=queue())
-    guest = Program(
-        allranks.cluster,
-        allranks.namespace,
-        allranks.helm,
-        allranks.home,
-        allranks.cluster.guest_kubeconfig,
-    )
+    guest = allranks.as_guest()
     output = guest("run", "demo", "-q", "h100", "--detach", code=1, values=job())
     assert "queue h100 is the ConfigMap allranks-queue-h100" in output
     assert "--queue-file" in output

@@ -5,7 +5,7 @@ One namespace and one Role, which is patched for each right; commands are forked
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -215,8 +215,7 @@ def member(
     allranks("queue", "install", "h100", values=queue())
     role = team_role(helm4, repo)
     grant(allranks, role)
-    guest = replace(allranks, kubeconfig=allranks.cluster.guest_kubeconfig)
-    return Member(guest, zygote, role, code)
+    return Member(allranks.as_guest(), zygote, role, code)
 
 
 @pytest.fixture

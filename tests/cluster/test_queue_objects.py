@@ -94,11 +94,11 @@ def test_what_is_beyond_the_quota_waits_and_says_why(allranks: Program) -> None:
             part for part in (quota_text, amounts) if part in " ".join(text.split())
         }
     assert ["first"] == _owners(allranks)
-    shown = allranks.json("queue", "show", "h100")
-    (waiting,) = shown["waiting"]
+    queue_data = allranks.json("queue", "show", "h100")
+    (waiting,) = queue_data["waiting"]
     assert "second" == waiting["name"]
     assert amounts in waiting["waitingFor"]
-    assert {"used": 8, "free": 0} == {key: shown["gpus"][key] for key in ("used", "free")}
+    assert {"used": 8, "free": 0} == {key: queue_data["gpus"][key] for key in ("used", "free")}
     text = " ".join(allranks("queue", "show", "h100").split())
     assert "8 used, 0 free (ResourceQuota allranks-queue-h100 has 8 of 8)" in text
     assert "1 running, 1 waiting" in text
@@ -145,14 +145,14 @@ def test_a_schedulers_queue_is_taken_whole(
     text = dump(values)
     helm4.run("install", name, CHART, "-f", "-", *place, stdin=text)
     rendered = yaml.safe_load_all(helm4.run("get", "manifest", name, *place).stdout)
-    sent = [item for item in rendered if item and item["apiVersion"] == version]
-    assert kinds == {item["kind"] for item in sent}
-    before = [_there(where, item) for item in sent]
-    for item, stored in zip(sent, before, strict=True):
+    manifests = [item for item in rendered if item and item["apiVersion"] == version]
+    assert kinds == {item["kind"] for item in manifests}
+    before = [_there(where, item) for item in manifests]
+    for item, stored in zip(manifests, before, strict=True):
         assert version == stored["apiVersion"]
         assert item["spec"] == _part(stored["spec"], item["spec"]), item["kind"]
     helm4.run("upgrade", name, CHART, "-f", "-", *place, stdin=text)
-    assert before == [_there(where, item) for item in sent]
+    assert before == [_there(where, item) for item in manifests]
     helm4.run("uninstall", name, *place)
 
 

@@ -1,6 +1,7 @@
 """A queue's rules, as a real API server holds everybody to them: both ways, with the message.
 
-Objects are written as kubectl would send them, mostly without a label of ours.
+Objects are written as kubectl would send them, mostly without a label of ours. It is long because
+all rules are of one policy, which a control plane takes once.
 """
 
 from __future__ import annotations

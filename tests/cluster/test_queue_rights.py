@@ -62,13 +62,7 @@ def _nodes(make_nodes: MakeNodes) -> None:
 @pytest.fixture
 def member(allranks: Program) -> Program:
     """The program as somebody of the team, who has no rights yet."""
-    return Program(
-        allranks.cluster,
-        allranks.namespace,
-        allranks.helm,
-        allranks.home,
-        allranks.cluster.guest_kubeconfig,
-    )
+    return allranks.as_guest()
 
 
 def team_role(helm4: Any, repo: Path) -> dict[str, Any]:

@@ -103,12 +103,12 @@ def test_a_folder_from_submit_to_delete(allranks: Program, code: Path, tmp_path:
     ((part, owners),) = parts(allranks).items()
     assert {"first"} == owners
     (code / "train.py").write_text("print('edited')\n", encoding="utf-8")
-    shown = allranks.json("show", "first", "--code", tmp_path / "ran")
-    assert ["python", "train.py", "--lr", "1e-5", "two words"] == shown["command"]
+    code_data = allranks.json("show", "first", "--code", tmp_path / "ran")
+    assert ["python", "train.py", "--lr", "1e-5", "two words"] == code_data["command"]
     assert (part.rsplit("-", 2)[0], [part], "configMap") == (
-        f"ws-{shown['digest'][7:19]}",
-        shown["parts"],
-        shown["via"],
+        f"ws-{code_data['digest'][7:19]}",
+        code_data["parts"],
+        code_data["via"],
     )
     (code / "train.py").write_text("print('training')\n", encoding="utf-8")
     assert tree(code) == tree(tmp_path / "ran")
@@ -235,8 +235,8 @@ def test_a_sender_that_is_killed_leaves_what_a_later_one_mends(
 
 def test_what_was_sent_for_nothing_goes_after_an_hour(allranks: Program, code: Path) -> None:
     """A sender that was killed before its release: an hour later its parts go."""
-    taken = snapshot.take(code)
-    sent = objects.config_maps(taken, archive.pack(taken), allranks.namespace)
+    contents = snapshot.take(code)
+    sent = objects.config_maps(contents, archive.pack(contents), allranks.namespace)
     cluster = KubeCluster(str(allranks.cluster.kubeconfig))
     config_maps.send(cluster, sent, allranks.namespace)
     assert () == config_maps.collect(cluster, allranks.namespace)
@@ -250,13 +250,7 @@ def test_rights_for_config_maps_are_asked_for_before_anything_is_sent(
     allranks: Program, code: Path, repo: Path
 ) -> None:
     """The missing ones are named; with the guide's Role it works, to the deletion of the code."""
-    guest = Program(
-        allranks.cluster,
-        allranks.namespace,
-        allranks.helm,
-        allranks.home,
-        allranks.cluster.guest_kubeconfig,
-    )
+    guest = allranks.as_guest()
     output = submit(guest, code, "demo", "--detach", code=1)
     assert "nothing was sent" in output
     assert {} == parts(allranks)

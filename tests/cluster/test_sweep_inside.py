@@ -162,7 +162,7 @@ def test_a_runner_that_is_killed_is_followed_by_another(
     (owner,) = part["metadata"]["ownerReferences"]
     assert ("Secret", "s-journal") == (owner["kind"], owner["name"])
     assert "Running" == json.loads(person("status", "s", "-o", "json"))["phase"]
-    first, kept = person.pod("pod-1"), person.kept
+    first, journal = person.pod("pod-1"), person.kept
     mounted = f'"name": "{part["metadata"]["name"]}"'
     until(
         lambda: any(
@@ -170,7 +170,7 @@ def test_a_runner_that_is_killed_is_followed_by_another(
         ),
         "a trial with the code",
     )
-    until(lambda: len(read_state(kept).trials) >= 3, "three trials")
+    until(lambda: len(read_state(journal).trials) >= 3, "three trials")
     first.kill()
     first.communicate()
     _check_secrets(person, helm4)

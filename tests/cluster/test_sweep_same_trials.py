@@ -139,16 +139,16 @@ def test_a_killed_pod_of_the_runner_is_followed_by_the_same_trials(
     person = Person(field, tmp_path / "laptop")
     where = ("-n", field.namespace, "--in-cluster", "--detach")
     person("run", "s", "-f", str(values), *where)
-    kept = person.kept
+    journal = person.kept
     for kill in range(_KILLS_INSIDE):
         # In the trials by chance, and twice in those that follow from what was found.
         trials = 6 + 5 * kill
         pod = person.pod(f"pod-{kill}")
-        until(lambda trials=trials: len(read_state(kept).trials) >= trials, f"{trials} trials")
+        until(lambda trials=trials: len(read_state(journal).trials) >= trials, f"{trials} trials")
         pod.kill()
         pod.communicate()
     last = person.pod("pod-last")
     out, err = last.communicate(timeout=_PATIENCE)
     assert 0 == last.returncode, out + err
-    assert _uninterrupted(field, alone) == _ran(read_state(kept))
+    assert _uninterrupted(field, alone) == _ran(read_state(journal))
     person("delete", "s")

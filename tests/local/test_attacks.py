@@ -39,14 +39,14 @@ def _call(address: str, path: str, token: str, body: str | None = None) -> int:
 
 def test_a_master_here_hears_its_own_pods_alone(machine: Machine, tmp_path: Path) -> None:
     """Its token is in their environment, which others cannot read, and in no file of the run."""
-    kept = tmp_path / "kept"
-    keeps = f'echo "$ALLRANKS_MASTER_ADDR $ALLRANKS_MASTER_TOKEN" >{kept}.new; mv {kept}.new {kept}'
+    file = tmp_path / "kept"
+    keeps = f'echo "$ALLRANKS_MASTER_ADDR $ALLRANKS_MASTER_TOKEN" >{file}.new; mv {file}.new {file}'
     job = elastic(worker=f"{keeps}; {_FOR_EVER}", worker_spec={"replicas": 1})
     leader = job["spec"]["replicaSpecs"][names.EDL_MASTER]["template"]["spec"]["containers"][0]
     leader["command"] = [sys.executable, "-m", "allranks_operator.master"]
     machine.start(job)
-    until(kept.exists, "what the worker has")
-    address, token = kept.read_text().split()
+    until(file.exists, "what the worker has")
+    address, token = file.read_text().split()
     until(lambda: _call(address, "/v1/status", token) == HTTPStatus.OK, "the master")
     end = json.dumps({"pod": "run-edljob-worker-0", "generation": 0, "ok": False})
     for guess in ("", "0" * len(token), token[:-1]):

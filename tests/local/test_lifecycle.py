@@ -1,4 +1,4 @@
-"""Every rule of a pod's life, with real processes."""
+"""Every rule of a pod's life, with real processes; it is long because the rules are many."""
 
 from __future__ import annotations
 

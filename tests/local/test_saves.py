@@ -61,8 +61,8 @@ def test_ranks_save_when_they_are_asked_and_before_their_pod_ends(
 
     progress = partial(progress_of, command_line, "demo")
     until(lambda: progress().get("step"), "a first report")
-    asked = json.loads(command_line("checkpoint", "demo", *on, "-o", "json").stdout)
-    assert (1, 2, 2, []) == tuple(asked[key] for key in ("pods", "ranks", "signalled", "problems"))
+    answer = json.loads(command_line("checkpoint", "demo", *on, "-o", "json").stdout)
+    assert (1, 2, 2, []) == tuple(answer[key] for key in ("pods", "ranks", "signalled", "problems"))
     step = until(lambda: progress().get("saved"), "the save that was asked for")
     assert f"saved at step {step}" in command_line("status", "demo", *on).stdout
 

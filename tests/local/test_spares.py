@@ -131,8 +131,8 @@ def test_a_pod_joins_in_turn(
 
 def test_a_pod_that_stood_by_ends_well_only_with_the_training(spare: Any) -> None:
     """Where the training has not succeeded, the pod waits for the next attempt and joins again."""
-    said: list[str] = []
-    pod = spare.Spares(2, 2, "run-0", said.append)
+    lines: list[str] = []
+    pod = spare.Spares(2, 2, "run-0", lines.append)
     state = SimpleNamespace(closed=True)
     context = SimpleNamespace(node=OWN, state=state, settings=None)
     train = partial(pod._next, context, ACTIONS)

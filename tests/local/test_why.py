@@ -212,8 +212,8 @@ def test_a_standstill_is_explained_reported_and_ended(
         "no progress for 15 s: no rank computes, and none waits in a collective; rank 0 is at "
         "script:5 in <module>" in output
     )
-    (kept,) = tmp_path.rglob("allranks-standstills/ex-0-*.txt")
-    page = kept.read_text()
+    (report_file,) = tmp_path.rglob("allranks-standstills/ex-0-*.txt")
+    page = report_file.read_text()
     assert "no progress for 15 s: no rank computes" in page
     assert 2 == len(re.findall(r"rank \d: \S+ script, state \w, waits in \w+, \d+ MiB", page))
     assert 'script", line 5 in <module>' in page
@@ -265,8 +265,8 @@ def test_an_elastic_worker_arms_its_ranks_and_says_that_they_stand_still(tmp_pat
             assert any(line.startswith("allranks: this is kept in") for line in lines)
         finally:
             os.killpg(agent.pid, signal.SIGKILL)
-    (kept,) = tmp_path.rglob("w-0-*.txt")
+    (report_file,) = tmp_path.rglob("w-0-*.txt")
     assert (
         "no progress for 2 s: no rank computes, and none waits in a collective; rank 3 is at"
-        in (kept.read_text())
+        in (report_file.read_text())
     )

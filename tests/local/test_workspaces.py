@@ -94,9 +94,9 @@ def test_torchrun_trains_what_was_sent(machine: Machine, chart: Chart) -> None:
     )
     outcome = machine.run(*manifests)
     assert (Phase.SUCCEEDED, 0) == (outcome.status.phase, outcome.status.exit_code)
-    said = [line.rsplit(" ", 1) for line in _said(outcome)]
-    assert ["rank 0 has sent here True", "rank 1 has sent here True"] == [line for line, _ in said]
-    assert all(folder.endswith("/code/empty']") for _, folder in said)
+    words = [line.rsplit(" ", 1) for line in _said(outcome)]
+    assert ["rank 0 has sent here True", "rank 1 has sent here True"] == [line for line, _ in words]
+    assert all(folder.endswith("/code/empty']") for _, folder in words)
     assert outcome.texts.count("NAME = 'sent'") == 2
 
 

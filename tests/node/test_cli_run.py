@@ -29,8 +29,8 @@ def test_run_follows_a_job_and_delete_keeps_its_checkpoints(lab: Lab, allranks: 
     status = json.loads(allranks("status", "digits", "-o", "json"))
     assert "Succeeded" == status["phase"]
     moments = json.loads(allranks("timeline", "digits", "-o", "json"))["moments"]
-    known = ["created", "scheduled", "pulled", "started", "first step", "ended"]
-    assert known == [moment["name"] for moment in moments if moment["name"] in known]
+    expected = ["created", "scheduled", "pulled", "started", "first step", "ended"]
+    assert expected == [moment["name"] for moment in moments if moment["name"] in expected]
     spent = json.loads(allranks("goodput", "digits", "-o", "json"))
     assert 0 < spent["goodput"] < 1
     assert "digits-checkpoints" in allranks("delete", "digits")

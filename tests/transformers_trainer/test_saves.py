@@ -84,8 +84,8 @@ def test_a_trainer_saves_when_it_is_asked_and_before_its_pod_ends(
 
     progress = partial(progress_of, command_line, "demo")
     until(lambda: progress().get("step"), "a first report of Trainer's own", 120)
-    asked = json.loads(command_line("checkpoint", "demo", *on, "-o", "json").stdout)
-    assert (1, 1, []) == tuple(asked[key] for key in ("pods", "ranks", "problems"))
+    answer = json.loads(command_line("checkpoint", "demo", *on, "-o", "json").stdout)
+    assert (1, 1, []) == tuple(answer[key] for key in ("pods", "ranks", "problems"))
     step = until(lambda: progress().get("saved"), "the save that was asked for", 60)
     assert (saves / f"checkpoint-{step}" / "trainer_state.json").is_file()
 

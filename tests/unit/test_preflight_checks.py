@@ -80,15 +80,15 @@ def _words(reports: list[dict[str, Any]], missing: Any = (), **limits: float) ->
 )
 def test_a_node_is_held_against_thresholds(measured: dict[str, float], words: str) -> None:
     """What a node measures of itself is named with the number, the threshold and its value."""
-    named = f"preflight: node b5 (pod big-5): {words}" if words else ""
-    assert named == _words([_report(5, None, **measured)])
+    sentence = f"preflight: node b5 (pod big-5): {words}" if words else ""
+    assert sentence == _words([_report(5, None, **measured)])
 
 
 def test_no_threshold_and_no_number_are_no_fault() -> None:
     """A threshold of 0 asks nothing, and what could not be measured is no fault."""
     report = _report(0, matmul=1, memory=1, shm=0, disk=0, gpuFree=0)
-    asked = dict.fromkeys(("matmul", "memory", "shm", "disk", "gpuFree", "pair", "all"), 0)
-    assert not _words([report], **asked)
+    thresholds = dict.fromkeys(("matmul", "memory", "shm", "disk", "gpuFree", "pair", "all"), 0)
+    assert not _words([report], **thresholds)
     assert not _words([{"node": 0, "rank": 0, "measured": {}}])
 
 

@@ -145,8 +145,8 @@ def test_a_locale_that_is_not_utf_8(tmp_path: Path) -> None:
     ascii_locale = "env LC_ALL=C PYTHONUTF8=0 PYTHONCOERCECLOCALE=0"
     command = f"{ascii_locale} allranks validate -f values.yaml"
     line = f"{command} --set 'image.repository=p,args={{grüße}}'"
-    told = "ok  torchrun: 2 nodes, 2 processes: 'ü→.py' 'grüße'\n"
-    assert (0, told, "") == shell(line, tmp_path)
+    answer = "ok  torchrun: 2 nodes, 2 processes: 'ü→.py' 'grüße'\n"
+    assert (0, answer, "") == shell(line, tmp_path)
     code, out, err = shell(f"{command} --set image.repository=p,nodes=ü", tmp_path)
     assert (2, "") == (code, out)
     assert err.startswith('error: nodes: "ü" is a string')

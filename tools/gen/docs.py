@@ -66,19 +66,19 @@ class Key:
 def keys(workload: str) -> Iterator[Key]:
     """Every key that a values file may have, in the order of values.yaml."""
     node, base = bundle.source(workload)
-    root = {each["$ref"]: key for key, each in node["properties"].items() if "$ref" in each}
+    root = {schema["$ref"]: key for key, schema in node["properties"].items() if "$ref" in schema}
     yield from _keys(node, base, "", defaults(workload), root)
 
 
 def _keys(
-    node: dict[str, Any], base: str, above: str, given: Any, root: dict[str, str]
+    node: dict[str, Any], base: str, above: str, chart_defaults: Any, root: dict[str, str]
 ) -> Iterator[Key]:
     properties = node.get("properties", {})
-    order = list(given) if isinstance(given, dict) else []
+    order = list(chart_defaults) if isinstance(chart_defaults, dict) else []
     for key in sorted(properties, key=lambda key: order.index(key) if key in order else len(order)):
         schema, home = _merged(properties[key], base)
         path = f"{above}.{key}" if above else key
-        default = given.get(key, _UNSET) if isinstance(given, dict) else _UNSET
+        default = chart_defaults.get(key, _UNSET) if isinstance(chart_defaults, dict) else _UNSET
         like = root.get(properties[key].get("$ref", ""), "") if above and _nests(schema) else ""
         yield Key(path, schema, default, like)
         if like:

@@ -13,7 +13,8 @@ process of rank 0's pod keeps for as long as this takes:
 
 A pod that comes to a training which goes on already, because another one was lost, finds torchrun's
 own store there and measures nothing: the others wait for it. What cannot be measured is said in the
-log, and is no fault. Standard library and torch (1.13 or newer); Python 3.8 or newer.
+log, and is no fault. Standard library and torch (1.13 or newer); Python 3.8 or newer. It is longer
+than most: what is measured on a node and what between nodes are steps of one meeting.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Verb(StrEnum):
-    """What becomes of something."""
+    """What an action does."""
 
     MAKE = "make"
     CHANGE = "change"
@@ -28,8 +28,8 @@ class Verb(StrEnum):
     NONE = "exists"
 
 
-class Kind(StrEnum):
-    """What something is."""
+class ResourceKind(StrEnum):
+    """The kind of a resource of Azure's."""
 
     PROVIDER = "resource provider"
     GROUP = "resource group"
@@ -46,7 +46,7 @@ MARKS = {Verb.MAKE: "+", Verb.CHANGE: "~", Verb.REMOVE: "-", Verb.WAIT: "…", V
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What becomes of one thing.
+    """The change of one resource, a wait for it, or nothing.
 
     Attributes:
         verb: what.
@@ -61,7 +61,7 @@ class Action:
     """
 
     verb: Verb
-    kind: Kind
+    kind: ResourceKind
     name: str
     detail: str = ""
     body: Body = None
@@ -71,8 +71,8 @@ class Action:
     takes_data: bool = False
 
     @property
-    def key(self) -> tuple[Kind, str]:
-        """What it is about."""
+    def key(self) -> tuple[ResourceKind, str]:
+        """The kind and the name of its resource."""
         return self.kind, self.name
 
     def __str__(self) -> str:
@@ -92,7 +92,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What becomes of all that an azure.yaml names.
+    """The actions for all resources that an azure.yaml names.
 
     Attributes:
         entries: each thing with what becomes of it, in the order in which it is done.
@@ -106,12 +106,12 @@ class Plan:
 
     @property
     def actions(self) -> tuple[Action, ...]:
-        """What is to be done or waited for."""
+        """The actions that change something or wait."""
         return tuple(entry for entry in self.entries if entry.verb is not Verb.NONE)
 
     @property
     def removals(self) -> tuple[Action, ...]:
-        """What goes."""
+        """The actions that remove something."""
         return tuple(entry for entry in self.entries if entry.verb is Verb.REMOVE)
 
     def as_dict(self) -> dict[str, Any]:

@@ -29,7 +29,7 @@ _TIMES = {TAG_MADE: '"$made"', TAG_EXPIRES: '"$expires"'}
 
 
 def _wanted(settings: Settings) -> Desired:
-    """What is to be there; its times are stood in for."""
+    """The desired state, with placeholders for its times."""
     return desired(settings, None, datetime.fromtimestamp(0, UTC))
 
 
@@ -197,7 +197,7 @@ ROLES_API = "2022-04-01"
 
 
 class _Expression(str):
-    """What stands in a file of Bicep as it is."""
+    """Text that goes into a file of Bicep as it is."""
 
     __slots__ = ()
 
@@ -306,7 +306,7 @@ def _bicep_roles(desired: Desired) -> Iterator[str]:
     ours = "giveRoles"
     theirs = "giveRoles && !empty(sender)"
     own, nodes = "cluster.identity.principalId", "cluster.properties.identityProfile"
-    wanted = [
+    assignments = [
         ("roleOfCluster", roles.ACCOUNT, own, "ServicePrincipal", ours),
         (
             "roleOfNodes",
@@ -317,10 +317,10 @@ def _bicep_roles(desired: Desired) -> Iterator[str]:
         ),
     ]
     if desired.shares:
-        wanted.append(("roleForShares", roles.FILE_DATA, "sender", "User", theirs))
+        assignments.append(("roleForShares", roles.FILE_DATA, "sender", "User", theirs))
     if desired.containers:
-        wanted.append(("roleForBlobs", roles.BLOB_DATA, "sender", "User", theirs))
-    for symbol, role, principal, kind, condition in wanted:
+        assignments.append(("roleForBlobs", roles.BLOB_DATA, "sender", "User", theirs))
+    for symbol, role, principal, kind, condition in assignments:
         whose = "sender" if principal == "sender" else f"cluster.id, {_text(symbol)}"
         definition = _text(roles.IDS[role])
         of_roles = _text("Microsoft.Authorization/roleDefinitions")

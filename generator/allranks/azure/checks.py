@@ -11,7 +11,7 @@ from allranks.humanize import list_some, plural
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from allranks.azure.observed import Catalog, Observed, Usage, VmSize
+    from allranks.azure.observed import Catalog, Observed, VcpuQuota, VmSize
     from allranks.azure.settings import Settings
 
 ALL_CORES = "cores"  # the quota of all vCPUs of a region
@@ -19,7 +19,7 @@ SPOT_CORES = "lowPriorityCores"  # that of all spot machines, whatever their fam
 
 
 def check_region(settings: Settings, catalog: Catalog) -> Iterator[Problem]:
-    """Whether there is such a region, with AKS."""
+    """Yield a problem where there is no such region, or no AKS in it."""
     if catalog.regions and settings.region not in catalog.regions:
         yield Problem(
             "region",
@@ -29,7 +29,7 @@ def check_region(settings: Settings, catalog: Catalog) -> Iterator[Problem]:
 
 
 def check(settings: Settings, catalog: Catalog, observed: Observed) -> tuple[Problem, ...]:
-    """What the region has not, or the subscription may not have.
+    """The problems with a region: machines that it lacks, and quotas that are too small.
 
     Args:
         settings: what is asked for.
@@ -110,8 +110,8 @@ def _quota(settings: Settings, catalog: Catalog, observed: Observed) -> Iterator
         # A pool of 0 nodes is of no use where not even one of them may start.
         need = max(0, max(least, 1) - there) * size.cores
         for usage in _usages(catalog, size, is_spot=is_spot):
-            left = free[usage.name.lower()]
-            if need > left:
+            free_cores = free[usage.name.lower()]
+            if need > free_cores:
                 yield _no_quota(f"{path}.vmSize", pool, size, usage, settings.region)
                 break
         else:
@@ -119,7 +119,7 @@ def _quota(settings: Settings, catalog: Catalog, observed: Observed) -> Iterator
                 free[usage.name.lower()] -= max(0, least - there) * size.cores
 
 
-def _no_quota(path: str, pool: str, size: VmSize, usage: Usage, region: str) -> Problem:
+def _no_quota(path: str, pool: str, size: VmSize, usage: VcpuQuota, region: str) -> Problem:
     return Problem(
         path,
         f"node pool {pool} has machines of {size.cores} vCPUs ({size.name}), and of the quota of "
@@ -130,7 +130,7 @@ def _no_quota(path: str, pool: str, size: VmSize, usage: Usage, region: str) -> 
     )
 
 
-def _usages(catalog: Catalog, size: VmSize, *, is_spot: bool) -> list[Usage]:
+def _usages(catalog: Catalog, size: VmSize, *, is_spot: bool) -> list[VcpuQuota]:
     names = [SPOT_CORES] if is_spot else [size.family, ALL_CORES]
     return [usage for name in names if (usage := catalog.usage(name)) is not None]
 

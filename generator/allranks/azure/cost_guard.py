@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime, timedelta
 
-    from allranks.azure.observed import Cluster, Group, ObservedPool
+    from allranks.azure.observed import Cluster, ObservedPool, ResourceGroup
 
 # Azure's sizes with accelerators are its N series: NC, ND, NG, NV.
 _ACCELERATED = "standard_n"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class NeedlessCost:
     """Something that costs money and need not, and what ends it.
 
     Attributes:
@@ -47,7 +47,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """What runs under a name.
+    """The resources of one name that cost money.
 
     Attributes:
         name: what the whole is called.
@@ -63,7 +63,7 @@ class Bill:
     made: datetime | None
     expires: datetime | None
     pools: tuple[tuple[str, str], ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[NeedlessCost, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """The bill as JSON-ready data."""
@@ -77,8 +77,8 @@ class Bill:
         }
 
 
-def bill(group: Group, clusters: Sequence[Cluster], now: datetime) -> Bill:
-    """What runs in a group of ours, and what of it need not.
+def bill(group: ResourceGroup, clusters: Sequence[Cluster], now: datetime) -> Bill:
+    """The bill of a resource group of ours, and which of its costs are needless.
 
     Args:
         group: the resource group.
@@ -113,11 +113,11 @@ def is_accelerated(vm_size: str) -> bool:
     return vm_size.lower().startswith(_ACCELERATED)
 
 
-def _time_findings(name: str, group: Group, now: datetime) -> Iterator[Finding]:
+def _time_findings(name: str, group: ResourceGroup, now: datetime) -> Iterator[NeedlessCost]:
     expires = expires_at(group.tags)
     if is_expired(group, now):
         assert expires is not None  # noqa: S101 - it has expired
-        yield Finding(
+        yield NeedlessCost(
             name,
             f"expired {age(now - expires)} ago",
             "would be removed by `allranks azure reap`",
@@ -126,10 +126,12 @@ def _time_findings(name: str, group: Group, now: datetime) -> Iterator[Finding]:
     elif expires is None:
         text = group.tags.get(TAG_EXPIRES)
         words = f"its tag {TAG_EXPIRES} is {text!r}, which is no time" if text else "never expires"
-        yield Finding(name, words, "write maxHours, and `allranks azure up`", group.name)
+        yield NeedlessCost(name, words, "write maxHours, and `allranks azure up`", group.name)
 
 
-def _pool_finding(name: str, group: Group, cluster: Cluster, pool: ObservedPool) -> Finding | None:
+def _pool_finding(
+    name: str, group: ResourceGroup, cluster: Cluster, pool: ObservedPool
+) -> NeedlessCost | None:
     if not is_accelerated(pool.vm_size) or pool.mode == "System":
         return None
     if pool.max_nodes is None and pool.nodes:
@@ -142,10 +144,10 @@ def _pool_finding(name: str, group: Group, cluster: Cluster, pool: ObservedPool)
         return None
     most = max(pool.max_nodes or pool.nodes, 1)
     remedy = f"would be scaled from 0 to {most} by what pods ask for; one that is used stays"
-    return Finding(name, words, remedy, group.name, cluster.name, pool.name, most)
+    return NeedlessCost(name, words, remedy, group.name, cluster.name, pool.name, most)
 
 
-def is_expired(group: Group, now: datetime) -> bool:
+def is_expired(group: ResourceGroup, now: datetime) -> bool:
     """Whether a group of ours is past its time.
 
     Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from allranks.azure import naming
@@ -11,9 +11,8 @@ from allranks.azure.observed import DELETING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
 
-    from allranks.azure.observed import Group
+    from allranks.azure.observed import ResourceGroup
     from allranks.azure.settings import Pool, Settings
 
 # Tags of ours. Azure forbids "/" in the names of tags, so they are no labels of Kubernetes' kind.
@@ -90,7 +89,7 @@ class DesiredAccount:
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """All that is to be there.
+    """The desired state: each resource that an azure.yaml asks for.
 
     Attributes:
         group: the resource group.
@@ -113,8 +112,8 @@ class Desired:
     expires: datetime | None
 
 
-def desired(settings: Settings, group: Group | None, now: datetime) -> Desired:
-    """What is to be there.
+def desired(settings: Settings, group: ResourceGroup | None, now: datetime) -> Desired:
+    """The desired state of an azure.yaml.
 
     It may live so many hours from when the group was made, and not from when it was last asked for:
     the same file twice is the same twice.
@@ -194,8 +193,6 @@ def time_text(time: datetime) -> str:
 
 
 def _read_time(text: str) -> datetime | None:
-    from datetime import UTC, datetime
-
     try:
         return datetime.strptime(text, _TIME).replace(tzinfo=UTC)
     except ValueError:
@@ -203,12 +200,12 @@ def _read_time(text: str) -> datetime | None:
 
 
 def made_at(tags: Mapping[str, str]) -> datetime | None:
-    """When something of ours was made; None where its tags do not say."""
+    """The time when a resource of ours was made; None where its tags do not say."""
     return _read_time(tags.get(TAG_MADE, ""))
 
 
 def expires_at(tags: Mapping[str, str]) -> datetime | None:
-    """Until when something of ours may live; None for ever, and where the tag is no time."""
+    """The time when a resource of ours expires; None for never, and where the tag is no time."""
     return _read_time(tags.get(TAG_EXPIRES, ""))
 
 

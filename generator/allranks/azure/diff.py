@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.azure.actions import Action, Kind, Plan, Verb
+from allranks.azure.actions import Action, Plan, ResourceKind, Verb
 from allranks.azure.desired import (
     SPOT_TAINT,
     TAG_EXPIRES,
@@ -20,7 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from allranks.azure.desired import Desired, DesiredPool
-    from allranks.azure.observed import Account, Cluster, Group, Observed, ObservedPool, Resource
+    from allranks.azure.observed import (
+        Cluster,
+        Observed,
+        ObservedPool,
+        Resource,
+        ResourceGroup,
+        StorageAccount,
+    )
 
 CLUSTER_TYPE = "Microsoft.ContainerService/managedClusters"
 ACCOUNT_TYPE = "Microsoft.Storage/storageAccounts"
@@ -30,7 +38,7 @@ Tags = tuple[tuple[str, str], ...]
 
 
 def plan(desired: Desired, observed: Observed) -> Plan:
-    """What `up` does, from what is there to what is to be.
+    """The actions of `up`, from the observed to the desired state.
 
     Args:
         desired: what is to be.
@@ -45,7 +53,7 @@ def plan(desired: Desired, observed: Observed) -> Plan:
         ]
     entries = [
         *(
-            Action(Verb.MAKE, Kind.PROVIDER, name, "the subscription does not use it yet")
+            Action(Verb.MAKE, ResourceKind.PROVIDER, name, "the subscription does not use it yet")
             for name in observed.unregistered
         ),
         _group(desired, observed.group),
@@ -55,7 +63,7 @@ def plan(desired: Desired, observed: Observed) -> Plan:
     return Plan(tuple(entries), tuple(refusals), tuple(_notes(desired, observed)))
 
 
-def _refuse_group(desired: Desired, group: Group | None) -> Iterator[Problem]:
+def _refuse_group(desired: Desired, group: ResourceGroup | None) -> Iterator[Problem]:
     if group is None:
         return
     name = dict(desired.group.tags)[TAG_NAME]
@@ -146,10 +154,10 @@ def _refuse_pool(path: str, pool: DesiredPool, there: ObservedPool) -> Iterator[
         ("gpuDriver", pool.gpu_driver, there.gpu_driver),
     ):
         if want != have:
-            shown = there.vm_size if key == "vmSize" else str(have).lower()
+            value = there.vm_size if key == "vmSize" else str(have).lower()
             yield Problem(
                 f"{path}.{key}",
-                f"of node pool {pool.name} is {shown} in the cluster, which {_KEEPS}",
+                f"of node pool {pool.name} is {value} in the cluster, which {_KEEPS}",
                 "give the pool another name: the new one is made, and the old one removed",
             )
     if there.mode != pool.mode:
@@ -160,7 +168,7 @@ def _refuse_pool(path: str, pool: DesiredPool, there: ObservedPool) -> Iterator[
         )
 
 
-def _refuse_account(desired: Desired, account: Account | None) -> Iterator[Problem]:
+def _refuse_account(desired: Desired, account: StorageAccount | None) -> Iterator[Problem]:
     if account is None:
         return
     name = dict(desired.group.tags)[TAG_NAME]
@@ -203,24 +211,23 @@ def _tag_words(want: Tags, have: Mapping[str, str]) -> str:
     return "tags"
 
 
-def _group(desired: Desired, group: Group | None) -> Action:
+def _group(desired: Desired, group: ResourceGroup | None) -> Action:
     want = desired.group
     if group is None:
         until = dict(want.tags).get(TAG_EXPIRES)
         detail = f"{want.region}, " + (f"expires {until}" if until else "no expiry")
-        return Action(Verb.MAKE, Kind.GROUP, want.name, detail, want)
+        return Action(Verb.MAKE, ResourceKind.GROUP, want.name, detail, want)
     if group.is_busy:
-        return Action(Verb.WAIT, Kind.GROUP, group.name, group.state)
+        return Action(Verb.WAIT, ResourceKind.GROUP, group.name, group.state)
     if _tags_differ(want.tags, group.tags):
-        from dataclasses import replace
-
         body = replace(want, tags=merged_tags(want.tags, group.tags))
-        return Action(Verb.CHANGE, Kind.GROUP, want.name, _tag_words(want.tags, group.tags), body)
-    return Action(Verb.NONE, Kind.GROUP, group.name, group.region)
+        return Action(
+            Verb.CHANGE, ResourceKind.GROUP, want.name, _tag_words(want.tags, group.tags), body
+        )
+    return Action(Verb.NONE, ResourceKind.GROUP, group.name, group.region)
 
 
 def _cluster(desired: Desired, observed: Observed) -> Iterator[Action]:
-    from dataclasses import replace
 
     want, cluster = desired.cluster, observed.cluster
     system = want.system
@@ -228,21 +235,23 @@ def _cluster(desired: Desired, observed: Observed) -> Iterator[Action]:
     is_ready = observed.group is not None and not observed.unregistered
     name = want.name
     if cluster is None:
-        yield Action(Verb.MAKE, Kind.CLUSTER, name, shape, want, is_ready)
+        yield Action(Verb.MAKE, ResourceKind.CLUSTER, name, shape, want, is_ready)
     elif cluster.is_busy:
-        yield Action(Verb.WAIT, Kind.CLUSTER, name, cluster.state)
+        yield Action(Verb.WAIT, ResourceKind.CLUSTER, name, cluster.state)
     else:
         body = replace(want, tags=merged_tags(want.tags, cluster.tags))
         changes = [*_cluster_changes(desired, cluster)]
         if changes:
             failure = cluster.error if cluster.state == FAILED else None
-            yield Action(Verb.CHANGE, Kind.CLUSTER, name, "; ".join(changes), body, failure=failure)
+            yield Action(
+                Verb.CHANGE, ResourceKind.CLUSTER, name, "; ".join(changes), body, failure=failure
+            )
         elif _tags_differ(want.tags, cluster.tags):
             words = _tag_words(want.tags, cluster.tags)
-            yield Action(Verb.CHANGE, Kind.CLUSTER, name, words, body, is_alone=True)
+            yield Action(Verb.CHANGE, ResourceKind.CLUSTER, name, words, body, is_alone=True)
         else:
             version = f"Kubernetes {cluster.kubernetes_now}, " if cluster.kubernetes_now else ""
-            yield Action(Verb.NONE, Kind.CLUSTER, name, version + cluster.power.lower())
+            yield Action(Verb.NONE, ResourceKind.CLUSTER, name, version + cluster.power.lower())
     yield from _pools(desired, cluster)
 
 
@@ -271,32 +280,32 @@ def _pools(desired: Desired, cluster: Cluster | None) -> Iterator[Action]:
         and cluster.power == "Running"
     )
     system = desired.cluster.system
-    wanted = ((system, True), *((pool, False) for pool in desired.pools))
-    for want, is_system in wanted:
+    pools = ((system, True), *((pool, False) for pool in desired.pools))
+    for want, is_system in pools:
         there = cluster.pool(want.name) if cluster is not None else None
         if there is None:
             if is_system and (cluster is None or not cluster.pools):
                 continue  # it comes with the cluster
-            yield Action(Verb.MAKE, Kind.POOL, want.name, _shape(want), want, is_ready)
+            yield Action(Verb.MAKE, ResourceKind.POOL, want.name, _shape(want), want, is_ready)
         elif there.is_busy:
-            yield Action(Verb.WAIT, Kind.POOL, want.name, there.state)
+            yield Action(Verb.WAIT, ResourceKind.POOL, want.name, there.state)
         elif changes := "; ".join(_pool_changes(want, there)):
             failure = there.error if there.state == FAILED else None
             yield Action(
-                Verb.CHANGE, Kind.POOL, want.name, changes, want, is_ready, failure=failure
+                Verb.CHANGE, ResourceKind.POOL, want.name, changes, want, is_ready, failure=failure
             )
         else:
-            yield Action(Verb.NONE, Kind.POOL, want.name, _shape(want))
-    names = {want.name for want, _ in wanted}
+            yield Action(Verb.NONE, ResourceKind.POOL, want.name, _shape(want))
+    names = {want.name for want, _ in pools}
     own = dict(desired.group.tags)[TAG_NAME]
     for there in cluster.pools if cluster is not None else ():
         if there.name in names or not is_of(there.tags, own):
             continue
         if there.state == DELETING:
-            yield Action(Verb.WAIT, Kind.POOL, there.name, there.state)
+            yield Action(Verb.WAIT, ResourceKind.POOL, there.name, there.state)
         else:
             detail = f"{there.nodes} x {there.vm_size}; not in the file"
-            yield Action(Verb.REMOVE, Kind.POOL, there.name, detail, None, is_ready)
+            yield Action(Verb.REMOVE, ResourceKind.POOL, there.name, detail, None, is_ready)
 
 
 def _shape(pool: DesiredPool) -> str:
@@ -328,23 +337,24 @@ def _pool_changes(want: DesiredPool, there: ObservedPool) -> Iterator[str]:
 
 
 def _storage(desired: Desired, observed: Observed) -> Iterator[Action]:
-    from dataclasses import replace
 
     want, account = desired.account, observed.account
     is_ready = observed.group is not None and not observed.unregistered
     days = desired.soft_delete_days
     if account is None:
-        yield Action(Verb.MAKE, Kind.ACCOUNT, want.name, want.sku, want, is_ready)
+        yield Action(Verb.MAKE, ResourceKind.ACCOUNT, want.name, want.sku, want, is_ready)
     elif account.is_busy:
-        yield Action(Verb.WAIT, Kind.ACCOUNT, want.name, account.state)
+        yield Action(Verb.WAIT, ResourceKind.ACCOUNT, want.name, account.state)
     elif account.state == FAILED:
-        yield Action(Verb.CHANGE, Kind.ACCOUNT, want.name, "again, as it failed", want, failure="")
+        yield Action(
+            Verb.CHANGE, ResourceKind.ACCOUNT, want.name, "again, as it failed", want, failure=""
+        )
     elif _tags_differ(want.tags, account.tags):
         body = replace(want, tags=merged_tags(want.tags, account.tags))
         words = _tag_words(want.tags, account.tags)
-        yield Action(Verb.CHANGE, Kind.ACCOUNT, want.name, words, body, is_alone=True)
+        yield Action(Verb.CHANGE, ResourceKind.ACCOUNT, want.name, words, body, is_alone=True)
     else:
-        yield Action(Verb.NONE, Kind.ACCOUNT, want.name, account.sku)
+        yield Action(Verb.NONE, ResourceKind.ACCOUNT, want.name, account.sku)
     inside = account is not None and not account.is_busy and account.state != FAILED
     for name, have in (
         ("shares", account.share_days if account is not None else 0),
@@ -355,20 +365,20 @@ def _storage(desired: Desired, observed: Observed) -> Iterator[Action]:
         ),
     ):
         verb = Verb.NONE if have == days else Verb.CHANGE if have else Verb.MAKE
-        yield Action(verb, Kind.SOFT_DELETE, name, f"{days} days", days, inside)
+        yield Action(verb, ResourceKind.SOFT_DELETE, name, f"{days} days", days, inside)
     for name, quota in desired.shares:
         size = account.shares.get(name) if account is not None else None
         if size is None:
-            yield Action(Verb.MAKE, Kind.SHARE, name, f"{quota} GiB", quota, inside)
+            yield Action(Verb.MAKE, ResourceKind.SHARE, name, f"{quota} GiB", quota, inside)
         elif size != quota:
             words = f"{quota} GiB, was {size}"
-            yield Action(Verb.CHANGE, Kind.SHARE, name, words, quota, inside)
+            yield Action(Verb.CHANGE, ResourceKind.SHARE, name, words, quota, inside)
         else:
-            yield Action(Verb.NONE, Kind.SHARE, name, f"{quota} GiB")
+            yield Action(Verb.NONE, ResourceKind.SHARE, name, f"{quota} GiB")
     for name in desired.containers:
         is_there = account is not None and name in account.containers
         verb = Verb.NONE if is_there else Verb.MAKE
-        yield Action(verb, Kind.CONTAINER, name, "", None, inside)
+        yield Action(verb, ResourceKind.CONTAINER, name, "", None, inside)
 
 
 def _notes(desired: Desired, observed: Observed) -> Iterator[str]:
@@ -394,7 +404,7 @@ def _notes(desired: Desired, observed: Observed) -> Iterator[str]:
 def removal(
     name: str, observed: Observed, *, keep_storage: bool = False, group_name: str = ""
 ) -> Plan:
-    """What `down` does.
+    """The actions of `down`.
 
     The whole group goes in one request, where all in it is ours: whatever becomes of this program,
     Azure goes on. Else each thing of ours goes by itself, and the group stays.
@@ -427,14 +437,14 @@ def removal(
 
 
 def _removals(
-    group: Group, own: list[Resource], foreign: list[Resource], *, keep_storage: bool
+    group: ResourceGroup, own: list[Resource], foreign: list[Resource], *, keep_storage: bool
 ) -> Iterator[Action]:
-    kept = [item for item in own if keep_storage and _is_account(item)]
-    goes_whole = not foreign and not kept and not keep_storage
+    accounts = [item for item in own if keep_storage and _is_account(item)]
+    goes_whole = not foreign and not accounts and not keep_storage
     # The cluster last: what removes may run in it, and then goes with it.
     for item in sorted(own, key=lambda item: (item.type == CLUSTER_TYPE, item.type, item.name)):
-        kind = Kind.CLUSTER if item.type == CLUSTER_TYPE else Kind.ACCOUNT
-        if item in kept or item.type not in (CLUSTER_TYPE, ACCOUNT_TYPE):
+        kind = ResourceKind.CLUSTER if item.type == CLUSTER_TYPE else ResourceKind.ACCOUNT
+        if item in accounts or item.type not in (CLUSTER_TYPE, ACCOUNT_TYPE):
             continue
         is_going = item.state == DELETING or (goes_whole and group.state == DELETING)
         yield Action(
@@ -449,7 +459,7 @@ def _removals(
         is_going = group.state == DELETING
         yield Action(
             Verb.WAIT if is_going else Verb.REMOVE,
-            Kind.GROUP,
+            ResourceKind.GROUP,
             group.name,
             "is being removed" if is_going else "with all that is in it",
             takes_data=any(map(_is_account, own)),
@@ -466,7 +476,7 @@ def _loss(item: Resource) -> str:
 
 def _removal_notes(
     observed: Observed,
-    group: Group,
+    group: ResourceGroup,
     own: list[Resource],
     foreign: list[Resource],
     *,
@@ -486,6 +496,6 @@ def _removal_notes(
 
 
 def body_of(action: Action) -> Any:
-    """What an action sends; it has something."""
+    """The body of an action that sends one."""
     assert action.body is not None  # noqa: S101 - its maker gives it
     return action.body

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from allranks.azure import diff, naming
-from allranks.azure.actions import Kind, Verb
+from allranks.azure.actions import ResourceKind, Verb
 from allranks.azure.desired import (
     DesiredAccount,
     DesiredCluster,
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 _REPETITIONS_MAX = 3
 # So many looks in a row do not show what has gone: Azure may forget for one what is there.
 _ABSENT_LOOKS = 3
-Key = tuple[Kind, str]
+Key = tuple[ResourceKind, str]
 
 
 @dataclass(slots=True)
 class _Rounds:
-    """What this program has done so far, by what it is about.
+    """The actions that this program has done so far, by resource.
 
     Attributes:
         looks: how often was waited between two looks.
@@ -64,7 +64,7 @@ class _Rounds:
 
 
 class Engine:
-    """Brings what is there to what is to be.
+    """Brings the observed state to the desired one.
 
     Args:
         arm: Azure Resource Manager, patient with what it puts off.
@@ -84,7 +84,7 @@ class Engine:
         self._line = ""
 
     def line(self) -> str:
-        """What is waited for now, in a line."""
+        """A line on what is waited for now."""
         passed = int(time.monotonic() - self._start)
         return f"{self._line or 'asking Azure'} · {passed // 60}m{passed % 60:02d}s"
 
@@ -181,7 +181,7 @@ class Engine:
     def _do(self, action: Action, settings: Settings) -> None:
         arm, group, account = self._arm, settings.group, settings.account
         body = action.body
-        if action.kind is Kind.PROVIDER:
+        if action.kind is ResourceKind.PROVIDER:
             arm.register(action.name)
         elif isinstance(body, DesiredGroup):
             arm.put_group(body)
@@ -194,11 +194,11 @@ class Engine:
             arm.put_pool(group, settings.cluster, body)
         elif isinstance(body, DesiredAccount):
             arm.put_account(group, body)
-        elif action.kind is Kind.POOL:
+        elif action.kind is ResourceKind.POOL:
             arm.delete_pool(group, settings.cluster, action.name)
-        elif action.kind is Kind.SOFT_DELETE:
+        elif action.kind is ResourceKind.SOFT_DELETE:
             arm.put_soft_delete(group, account, int(body or 0), blobs=action.name == "blobs")
-        elif action.kind is Kind.SHARE:
+        elif action.kind is ResourceKind.SHARE:
             is_new = action.verb is Verb.MAKE
             arm.put_share(group, account, action.name, int(body or 0), is_new=is_new)
         else:
@@ -285,9 +285,9 @@ class Engine:
             self._round(plan, rounds, partial(self._remove, group.name))
 
     def _remove(self, group: str, action: Action) -> None:
-        if action.kind is Kind.GROUP:
+        if action.kind is ResourceKind.GROUP:
             self._arm.delete_group(group)
-        elif action.kind is Kind.CLUSTER:
+        elif action.kind is ResourceKind.CLUSTER:
             self._arm.delete_cluster(group, action.name)
         else:
             self._arm.delete_account(group, action.name)
@@ -333,7 +333,7 @@ def _failed(action: Action) -> RunError:
 
 
 def _fix(reason: str) -> str:
-    """What to do about a reason of Azure's."""
+    """The fix for a reason of Azure's."""
     text = reason.lower()
     for words, fix in _FIXES:
         if any(word in text for word in words):
@@ -374,7 +374,7 @@ _FIXES = (
 
 
 def look_by_group(arm: Arm, name: str) -> Observed:
-    """What is there in a group of ours, without an azure.yaml.
+    """The observed state of a group of ours, without an azure.yaml.
 
     Args:
         arm: Azure Resource Manager.

@@ -109,7 +109,7 @@ def without(data: dict[str, Any], context: str, user: str) -> dict[str, Any]:
 
 
 def user_name(group: str, cluster: str) -> str:
-    """How AKS calls the user of a cluster's kubeconfig."""
+    """The name that AKS gives the user of a cluster's kubeconfig."""
     return f"clusterUser_{group}_{cluster}"
 
 
@@ -161,7 +161,7 @@ def read(file: Path) -> dict[str, Any]:
 
 
 def parse(content: bytes) -> dict[str, Any]:
-    """What AKS gives as a kubeconfig.
+    """The data of a kubeconfig that AKS gives.
 
     Raises:
         RunError: it is none.

@@ -36,8 +36,8 @@ _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """What a kind of name may be made of.
+class NamingRule:
+    """The rules for one kind of name.
 
     Attributes:
         kind: what is named, with its article.
@@ -62,7 +62,7 @@ class Rule:
     is_spaced: bool = False
 
     def check(self, name: str, path: str) -> Iterator[Problem]:
-        """What is wrong with a name, a problem for each rule that it breaks."""
+        """The problems with a name, one for each rule that it breaks."""
         if not name:
             yield Problem(path, f"the name of {self.kind} is empty", "write demo")
             return
@@ -79,10 +79,10 @@ class Rule:
             yield Problem(path, message, hint)
         bad = sorted({char for char in name if not re.fullmatch(self.allowed, char)})
         if bad:
-            shown = " ".join(
+            characters = " ".join(
                 char if char.isprintable() and char != " " else repr(char) for char in bad
             )
-            message = f"{name!r} has {shown}; the name of {self.kind} has {self.words}"
+            message = f"{name!r} has {characters}; the name of {self.kind} has {self.words}"
             yield Problem(path, message, hint)
         for char, allowed, verb in ((name[0], self.first, "begin"), (name[-1], self.last, "end")):
             if char not in bad and not re.fullmatch(allowed, char):
@@ -110,7 +110,7 @@ def _fits(allowed: str, char: str) -> bool:
     return re.fullmatch(allowed, char, re.ASCII) is not None
 
 
-GROUP = Rule(
+GROUP = NamingRule(
     "a resource group",
     1,
     90,
@@ -119,9 +119,9 @@ GROUP = Rule(
     first=r"[\w.()-]",
     last=r"[\w()-]",
 )
-CLUSTER = Rule("an AKS cluster", 1, 63, "[A-Za-z0-9_-]", "letters, digits, - and _")
-DNS_PREFIX = Rule("a DNS prefix", 1, 54, "[A-Za-z0-9-]", "letters, digits and -")
-POOL = Rule(
+CLUSTER = NamingRule("an AKS cluster", 1, 63, "[A-Za-z0-9_-]", "letters, digits, - and _")
+DNS_PREFIX = NamingRule("a DNS prefix", 1, 54, "[A-Za-z0-9-]", "letters, digits and -")
+POOL = NamingRule(
     "a node pool of Linux",
     1,
     12,
@@ -130,10 +130,12 @@ POOL = Rule(
     first="[a-z]",
     joint="",
 )
-ACCOUNT = Rule(
+ACCOUNT = NamingRule(
     "a storage account", 3, 24, "[a-z0-9]", "lower-case letters and digits only", joint=""
 )
-SHARE = Rule("a file share", 3, 63, "[a-z0-9-]", "lower-case letters, digits and -", is_spaced=True)
+SHARE = NamingRule(
+    "a file share", 3, 63, "[a-z0-9-]", "lower-case letters, digits and -", is_spaced=True
+)
 CONTAINER = replace(SHARE, kind="a blob container")
 
 
@@ -158,7 +160,7 @@ def node_group(group: str, cluster: str, region: str) -> str:
 
 
 def check_node_group(group: str, cluster: str, region: str, path: str) -> Iterator[Problem]:
-    """What is wrong with the name of the group that AKS makes for the machines."""
+    """The problems with the name of the group that AKS makes for the machines."""
     name = node_group(group, cluster, region)
     if len(name) > NODE_GROUP_MAX:
         yield Problem(
@@ -170,7 +172,7 @@ def check_node_group(group: str, cluster: str, region: str, path: str) -> Iterat
 
 
 def check_tags(tags: Mapping[str, str], path: str) -> Iterator[Problem]:
-    """What is wrong with tags of a person's own."""
+    """The problems with tags of a person's own."""
     if len(tags) > TAGS_MAX - _OWN_TAGS:
         yield Problem(
             path,
@@ -223,7 +225,7 @@ def check_tags(tags: Mapping[str, str], path: str) -> Iterator[Problem]:
 
 
 def check_labels(labels: Mapping[str, str], path: str) -> Iterator[Problem]:
-    """What is wrong with the labels of a pool's nodes."""
+    """The problems with the labels of a pool's nodes."""
     for name, value in labels.items():
         here = f"{path}.{name}"
         if not _LABEL.fullmatch(name):
@@ -245,7 +247,7 @@ def check_labels(labels: Mapping[str, str], path: str) -> Iterator[Problem]:
 
 
 def check_taint(text: str, path: str) -> Iterator[Problem]:
-    """What is wrong with a taint, ``key=value:Effect``."""
+    """The problems with a taint, ``key=value:Effect``."""
     key, _, effect = text.rpartition(":")
     name, _, value = key.partition("=")
     if not _LABEL.fullmatch(name) or not _LABEL_VALUE.fullmatch(value):

@@ -43,7 +43,7 @@ class Resource:
 
 
 @dataclass(frozen=True, slots=True)
-class Group(Resource):
+class ResourceGroup(Resource):
     """A resource group.
 
     Attributes:
@@ -131,7 +131,7 @@ class Cluster(Resource):
 
 
 @dataclass(frozen=True, slots=True)
-class Account(Resource):
+class StorageAccount(Resource):
     """A storage account.
 
     Attributes:
@@ -155,7 +155,7 @@ class Account(Resource):
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """All that is there of what an azure.yaml names.
+    """The observed state of all that an azure.yaml names.
 
     Attributes:
         now: the time of Azure's own clock.
@@ -167,9 +167,9 @@ class Observed:
     """
 
     now: datetime
-    group: Group | None = None
+    group: ResourceGroup | None = None
     cluster: Cluster | None = None
-    account: Account | None = None
+    account: StorageAccount | None = None
     resources: tuple[Resource, ...] = ()
     unregistered: tuple[str, ...] = ()
 
@@ -209,7 +209,7 @@ class VmSize:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class VcpuQuota:
     """A quota of vCPUs in a region.
 
     Attributes:
@@ -226,13 +226,13 @@ class Usage:
 
     @property
     def free(self) -> int:
-        """How many are left."""
+        """The number of vCPUs that are left."""
         return max(0, self.limit - self.used)
 
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """What a region has, and what of it the subscription may use.
+    """The catalog of a region: machines, versions of Kubernetes, and the subscription's quotas.
 
     Attributes:
         regions: where there is AKS.
@@ -243,14 +243,14 @@ class Catalog:
 
     regions: tuple[str, ...] = ()
     sizes: tuple[VmSize, ...] = ()
-    usages: tuple[Usage, ...] = ()
+    usages: tuple[VcpuQuota, ...] = ()
     versions: tuple[str, ...] = ()
 
     def size(self, name: str) -> VmSize | None:
         """A size by its name, whatever its case; None where there is none."""
         return next((size for size in self.sizes if size.name.lower() == name.lower()), None)
 
-    def usage(self, name: str) -> Usage | None:
+    def usage(self, name: str) -> VcpuQuota | None:
         """A quota by its name, whatever its case."""
         return next((usage for usage in self.usages if usage.name.lower() == name.lower()), None)
 
@@ -290,7 +290,7 @@ def observe(
 def with_named(
     listed: Sequence[Resource], named: Sequence[Resource | None]
 ) -> tuple[Resource, ...]:
-    """All that is in a group: what was asked for by name counts where the list lags behind.
+    """The resources of a group; those asked for by name count where the list lags behind.
 
     Args:
         listed: what Azure lists.

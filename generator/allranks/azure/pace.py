@@ -23,7 +23,7 @@ _LOGINS = 2  # how often a login that is refused is made anew
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How long to wait.
+    """The pace of requests: how long each wait is, and how often something is looked at.
 
     Attributes:
         poll: seconds between two looks at what goes on.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def up(arm: Arm, settings: Settings) -> Plan:
-    """What `up` would do, and why it cannot.
+    """The plan of `up`, and the reasons why it cannot be carried out.
 
     Args:
         arm: Azure Resource Manager.

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
         DesiredPool,
     )
     from allranks.azure.observed import (
-        Account,
         Catalog,
         Cluster,
-        Group,
         Provider,
         Resource,
+        ResourceGroup,
+        StorageAccount,
     )
 
 
@@ -45,15 +45,15 @@ class Arm(Protocol):
         """Let the subscription use a resource provider."""
 
     def catalog(self, region: str) -> Catalog:
-        """What a region has."""
+        """The catalog of a region."""
 
     def account_refusal(self, name: str) -> str:
         """Why no account of this name can be made; "" where it can."""
 
-    def group(self, name: str) -> Group | None:
+    def group(self, name: str) -> ResourceGroup | None:
         """A resource group."""
 
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[ResourceGroup, ...]:
         """All resource groups that carry our tag."""
 
     def put_group(self, group: DesiredGroup) -> None:
@@ -63,7 +63,7 @@ class Arm(Protocol):
         """Remove a resource group with all that is in it."""
 
     def resources(self, group: str) -> tuple[Resource, ...]:
-        """All that is in a group."""
+        """The resources of a group."""
 
     def clusters(self, group: str) -> tuple[Cluster, ...]:
         """The clusters of a group."""
@@ -89,7 +89,7 @@ class Arm(Protocol):
     def delete_pool(self, group: str, cluster: str, pool: str) -> None:
         """Remove a node pool."""
 
-    def account(self, group: str, name: str) -> Account | None:
+    def account(self, group: str, name: str) -> StorageAccount | None:
         """A storage account with its shares and containers."""
 
     def put_account(self, group: str, account: DesiredAccount) -> None:

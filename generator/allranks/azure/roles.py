@@ -46,7 +46,7 @@ class Grant:
 
 
 def grants(settings: Settings) -> tuple[Grant, ...]:
-    """Who needs which role on the storage account, and what gives it.
+    """The roles that the storage account's users need, each with the commands that give it.
 
     Args:
         settings: the azure.yaml.
@@ -92,7 +92,7 @@ def _grants(settings: Settings) -> Iterator[Grant]:
         (give(ACCOUNT, own, "ServicePrincipal"),),
     )
     identity = f"{settings.cluster}-storage"
-    shown = f"$(az identity show {of_group} -n {identity} --query"
+    show = f"$(az identity show {of_group} -n {identity} --query"
     issuer = f"{cluster} oidcIssuerProfile.issuerUrl -o tsv)"
     federate = (
         f"az identity federated-credential create {of_group} --identity-name {identity} -n pods "
@@ -104,7 +104,7 @@ def _grants(settings: Settings) -> Iterator[Grant]:
         ACCOUNT,
         (
             f"az identity create {of_group} -n {identity} --tags allranks-name={settings.name}",
-            give(ACCOUNT, f"{shown} principalId -o tsv)", "ServicePrincipal"),
+            give(ACCOUNT, f"{show} principalId -o tsv)", "ServicePrincipal"),
             federate,
             f"az identity show {of_group} -n {identity} --query clientId -o tsv",
         ),

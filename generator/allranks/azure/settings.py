@@ -76,7 +76,7 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class FileShare:
     """A file share.
 
     Attributes:
@@ -105,7 +105,7 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What azure.yaml asks for, with every name filled in.
+    """The settings of an azure.yaml, with every name filled in.
 
     Attributes:
         name: what the whole is called.
@@ -147,7 +147,7 @@ class Settings:
     account: str
     sku: str
     soft_delete_days: int
-    shares: tuple[Share, ...]
+    shares: tuple[FileShare, ...]
     containers: tuple[str, ...]
     source: str = FILE
 
@@ -287,7 +287,7 @@ def _filled(values: Mapping[str, Any], env: Mapping[str, str]) -> dict[str, Any]
 
 
 def _rules(values: Mapping[str, Any]) -> Iterator[tuple[ValuesPath, Problem]]:
-    """What Azure forbids, and what contradicts itself."""
+    """The problems with settings: what Azure forbids, and what contradicts itself."""
     cluster, storage = values["cluster"], values["storage"]
     of_name = [*naming.CLUSTER.check(values["name"], "name")]
     if of_name:  # most other names follow from it
@@ -332,24 +332,24 @@ def _rules_of_pools(values: Mapping[str, Any]) -> Iterator[tuple[ValuesPath, Pro
     before = {system["name"]: "cluster.systemPool"}
     for index, pool in enumerate(values["pools"]):
         path = ("pools", index)
-        shown = paths.show(path)
-        for problem in naming.POOL.check(pool["name"], f"{shown}.name"):
+        where = paths.show(path)
+        for problem in naming.POOL.check(pool["name"], f"{where}.name"):
             yield (*path, "name"), problem
         if pool["name"] in before:
             yield (
                 (*path, "name"),
                 Problem(
-                    f"{shown}.name",
+                    f"{where}.name",
                     f"{pool['name']!r} is the name of {before[pool['name']]} already",
                     "give each pool a name of its own",
                 ),
             )
-        before[pool["name"]] = shown
+        before[pool["name"]] = where
         if pool.get("os") == "Windows":
             yield (
                 (*path, "os"),
                 Problem(
-                    f"{shown}.os",
+                    f"{where}.os",
                     "is Windows, on which no training runs",
                     "write Linux, or remove the key",
                 ),
@@ -358,15 +358,15 @@ def _rules_of_pools(values: Mapping[str, Any]) -> Iterator[tuple[ValuesPath, Pro
             yield (
                 (*path, "minNodes"),
                 Problem(
-                    f"{shown}.minNodes",
+                    f"{where}.minNodes",
                     f"is {pool['minNodes']}, more than maxNodes, which is {pool['maxNodes']}",
                     f"write {pool['maxNodes']} at most; 0 costs nothing while nothing runs",
                 ),
             )
-        for problem in naming.check_labels(pool.get("labels", {}), f"{shown}.labels"):
+        for problem in naming.check_labels(pool.get("labels", {}), f"{where}.labels"):
             yield (*path, "labels"), problem
         for at, taint in enumerate(pool.get("taints", ())):
-            for problem in naming.check_taint(taint, f"{shown}.taints[{at}]"):
+            for problem in naming.check_taint(taint, f"{where}.taints[{at}]"):
                 yield (*path, "taints", at), problem
 
 
@@ -437,7 +437,7 @@ def _settings(values: Mapping[str, Any], source: str) -> Settings:
         account=storage["account"],
         sku=storage["sku"],
         soft_delete_days=storage["softDeleteDays"],
-        shares=tuple(Share(share["name"], share["quotaGiB"]) for share in storage["shares"]),
+        shares=tuple(FileShare(share["name"], share["quotaGiB"]) for share in storage["shares"]),
         containers=tuple(storage["containers"]),
         source=source,
     )

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from allranks.azure import upload
 from allranks.azure.tree import Stamp
-from allranks.azure.upload import BLOCK, Content, Failure, Listing
+from allranks.azure.upload import BLOCK, Content, Listing, UnsentFile
 from allranks.errors import (
     AllranksError,
     BusyError,
@@ -33,8 +33,8 @@ from allranks.errors import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from allranks.azure.tree import Entry, Folder, Tree
-    from allranks.azure.upload import Destination, Progress, Remote, Room, Store
+    from allranks.azure.tree import Folder, UploadFile, UploadSource
+    from allranks.azure.upload import Destination, Remote, Room, Store, UploadProgress
 
 # Whatever these are about, it is not about one file: the next would meet the same.
 _FATAL = (BusyError, ForbiddenError, NotFoundError, QuotaError)
@@ -42,7 +42,7 @@ _FAILURES_MAX = 100
 _NONE = Listing({})
 
 
-class ChangedError(RunError):
+class SourceChangedError(RunError):
     """A file was changed while it was sent."""
 
 
@@ -61,9 +61,9 @@ class Transfer:
     def __init__(
         self,
         store: Store,
-        tree: Tree,
+        tree: UploadSource,
         destination: Destination,
-        progress: Progress,
+        progress: UploadProgress,
         *,
         workers: int,
         stop: threading.Event,
@@ -71,15 +71,15 @@ class Transfer:
         self._store, self._tree, self._destination = store, tree, destination
         self._progress, self._stop, self._workers = progress, stop, workers
         self._lock = threading.Lock()
-        self._files: queue.Queue[tuple[Folder, Entry, Remote | None] | None] = queue.Queue(
+        self._files: queue.Queue[tuple[Folder, UploadFile, Remote | None] | None] = queue.Queue(
             2 * workers
         )
         self._room_for_blocks = threading.BoundedSemaphore(workers)
         self._blocks = ThreadPoolExecutor(workers, thread_name_prefix="block")
         self._fatal: AllranksError | None = None
-        self.failures: list[Failure] = []
+        self.failures: list[UnsentFile] = []
 
-    def run(self) -> list[Failure]:
+    def run(self) -> list[UnsentFile]:
         """Send all that is not there.
 
         Returns:
@@ -140,7 +140,7 @@ class Transfer:
     def _name(self, path: str) -> str:
         return "/".join(filter(None, (self._destination.folder, path)))
 
-    def _put(self, item: tuple[Folder, Entry, Remote | None] | None) -> None:
+    def _put(self, item: tuple[Folder, UploadFile, Remote | None] | None) -> None:
         """Wait for a worker; not for long ones where all is to end."""
         while True:
             try:
@@ -179,7 +179,7 @@ class Transfer:
     def _fail(self, name: str, problem: Problem) -> None:
         with self._lock:
             self._progress.files += 1
-            self.failures.append(Failure(name, problem))
+            self.failures.append(UnsentFile(name, problem))
             too_many = len(self.failures) >= _FAILURES_MAX
         if too_many:
             self._stop.set()
@@ -306,8 +306,8 @@ class StoppedError(RunError):
 _AGAIN = "give the same command again: what is there is not sent again"
 
 
-def _changed(name: str) -> ChangedError:
-    return ChangedError(
+def _changed(name: str) -> SourceChangedError:
+    return SourceChangedError(
         "was changed while it was sent, so what is there may be neither the old nor the new",
         path=name,
         hint="let what writes to it end, and give the same command again",
@@ -328,10 +328,10 @@ def _read(descriptor: int, length: int, offset: int) -> bytes:
     if len(data) in (0, length):
         return data
     parts = [data]
-    left = length - len(data)
-    while left and (data := os.pread(descriptor, left, offset + length - left)):
+    rest = length - len(data)
+    while rest and (data := os.pread(descriptor, rest, offset + length - rest)):
         parts.append(data)
-        left -= len(data)
+        rest -= len(data)
     return b"".join(parts)
 
 

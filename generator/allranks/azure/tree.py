@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What tells whether a file was changed.
+    """The size and times by which a change of a file is noticed.
 
     Attributes:
         size: its bytes.
@@ -38,7 +38,7 @@ class Stamp:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class UploadFile:
     """A file to send.
 
     Attributes:
@@ -61,7 +61,7 @@ class Folder:
     """
 
     path: str
-    files: tuple[Entry, ...]
+    files: tuple[UploadFile, ...]
     folders: tuple[str, ...]
 
     def name(self, entry: str) -> str:
@@ -71,7 +71,7 @@ class Folder:
 
 @dataclass(slots=True)
 class Extent:
-    """What there is to send.
+    """The extent of an upload: files, bytes and folders.
 
     Attributes:
         files: how many.
@@ -86,7 +86,7 @@ class Extent:
     left_out: list[str] = field(default_factory=list)
 
 
-class Tree:
+class UploadSource:
     """A folder, or one file, on this machine.
 
     A link to a file in the folder is sent as the file: neither a share nor a blob is a link. One to
@@ -112,7 +112,7 @@ class Tree:
         self._real = self.root.rstrip("/") + "/"
 
     def file(self, name: str) -> str:
-        """Where a file is, by its path below the root."""
+        """The path on this machine of a file below the root."""
         return f"{self._real}{name}"
 
     def check(self, destination: Destination) -> Extent:
@@ -126,7 +126,7 @@ class Tree:
         """
         extent = Extent()
         problems: list[Problem] = []
-        share = destination.place is upload.Place.SHARE
+        share = destination.place is upload.StorageKind.SHARE
         for folder in self.folders(problems, extent.left_out):
             extent.folders += 1
             extent.files += len(folder.files)
@@ -153,7 +153,7 @@ class Tree:
         problems = [] if problems is None else problems
         left_out = [] if left_out is None else left_out
         if self._single:
-            entry = Entry(self._single, Stamp.of(Path(self.file(self._single)).stat()))
+            entry = UploadFile(self._single, Stamp.of(Path(self.file(self._single)).stat()))
             yield Folder("", (entry,), ())
             return
         stack = [""]
@@ -163,7 +163,7 @@ class Tree:
             stack += [folder.name(name) for name in reversed(folder.folders)]
 
     def _folder(self, path: str, problems: list[Problem], left_out: list[str]) -> Folder:
-        files: list[Entry] = []
+        files: list[UploadFile] = []
         folders: list[str] = []
         try:
             with os.scandir(self.file(path)) as entries:
@@ -176,7 +176,7 @@ class Tree:
                     if problem is not None:
                         problems.append(problem)
                     elif entry.is_file():
-                        files.append(Entry(entry.name, Stamp.of(entry.stat())))
+                        files.append(UploadFile(entry.name, Stamp.of(entry.stat())))
         except OSError as error:
             problems.append(
                 Problem(
@@ -186,7 +186,7 @@ class Tree:
         return Folder(path, tuple(files), tuple(folders))
 
     def _problem(self, name: str, entry: os.DirEntry[str], left_out: list[str]) -> Problem | None:
-        """What keeps a file or a link from being sent."""
+        """The reason why a file or a link cannot be sent."""
         if entry.is_symlink():
             target = os.path.realpath(entry.path)
             if not f"{target}/".startswith(self._real):

@@ -25,8 +25,8 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _HINT = "rename it, or move it out of the folder"
 
 
-class Place(StrEnum):
-    """Where data is kept."""
+class StorageKind(StrEnum):
+    """The kind of storage: a file share, or blobs."""
 
     SHARE = "share"
     BLOB = "blob"
@@ -34,7 +34,7 @@ class Place(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where an upload goes.
+    """The destination of an upload.
 
     Attributes:
         place: a file share, or a blob container.
@@ -42,7 +42,7 @@ class Destination:
         folder: the folder in it, without slashes at its ends; "" is its root.
     """
 
-    place: Place
+    place: StorageKind
     name: str
     folder: str = ""
 
@@ -66,7 +66,7 @@ class Remote:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a folder of the destination has.
+    """The contents of a folder of the destination.
 
     Attributes:
         files: the files, by their names in the folder.
@@ -79,7 +79,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How much a share takes.
+    """The room in a share, in bytes.
 
     Attributes:
         quota: bytes in all.
@@ -105,10 +105,10 @@ class Store(Protocol):
         """Close its connections, once no thread needs them."""
 
     def check(self) -> Room | None:
-        """Whether it is there and may be written to; its room, where it is bounded."""
+        """The room in the destination, where that is bounded; it has to be there, and writable."""
 
     def listing(self, folder: str) -> Listing:
-        """What is in a folder."""
+        """The contents of a folder."""
 
     def md5(self, name: str) -> str:
         """The MD5 of a file, as it was recorded when it was complete; "" where it is not."""
@@ -147,7 +147,7 @@ class Content:
 
 
 def block_size(size: int) -> int:
-    """How long the blocks of a file are: a blob has 50,000 at most."""
+    """The length of a file's blocks, in bytes: a blob has 50,000 of them at most."""
     return max(BLOCK, -(-size // _BLOCKS_MAX))
 
 
@@ -161,15 +161,15 @@ def parse(text: str) -> Destination:
         InvalidValues: it is none, or Azure forbids its name.
     """
     place, colon, rest = text.partition(":")
-    if not colon or place not in tuple(Place):
+    if not colon or place not in tuple(StorageKind):
         raise InputError(
             f"{text!r} is no destination",
             path="DESTINATION",
             hint="write share:NAME/FOLDER for a file share, or blob:CONTAINER/FOLDER for blobs",
         )
     name, _, folder = rest.partition("/")
-    destination = Destination(Place(place), name, folder.strip("/"))
-    rule = naming.SHARE if destination.place is Place.SHARE else naming.CONTAINER
+    destination = Destination(StorageKind(place), name, folder.strip("/"))
+    rule = naming.SHARE if destination.place is StorageKind.SHARE else naming.CONTAINER
     problems = list(rule.check(name, "DESTINATION"))
     if destination.folder:
         problems += check_names(destination, ())
@@ -179,13 +179,13 @@ def parse(text: str) -> Destination:
 
 
 def check_names(destination: Destination, names: Iterable[str]) -> Iterator[Problem]:
-    """What Azure does not take of the names of files and folders.
+    """Yield a problem for each name of a file or folder that Azure does not take.
 
     Args:
         destination: where they go.
         names: their paths below its folder.
     """
-    share = destination.place is Place.SHARE
+    share = destination.place is StorageKind.SHARE
     rules = _share_rules if share else _blob_rules
     for name in names or ("",):
         path = "/".join(filter(None, (destination.folder, name)))
@@ -236,7 +236,7 @@ def _share_rules(path: str) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class UnsentFile:
     """A file that was not sent.
 
     Attributes:
@@ -249,8 +249,8 @@ class Failure:
 
 
 @dataclass(slots=True)
-class Progress:
-    """How far an upload is; written by one thread at a time, and read by others.
+class UploadProgress:
+    """The progress of an upload; written by one thread at a time, and read by others.
 
     Attributes:
         files: files that are done with.

@@ -73,7 +73,7 @@ def make_folder(path: Path) -> None:
 
 
 class PartlyWrittenError(RunError):
-    """Of several files some were replaced, and then one could not be.
+    """Some of several files were replaced, and then one could not be.
 
     Attributes:
         written: the files that were.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FixRequest:
-    """What the command line asks for.
+    """The flags of `validate` that are about fixes.
 
     Attributes:
         release: the release's name; "" if there is none yet.

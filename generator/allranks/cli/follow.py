@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.cli import status_view
 from allranks.cluster.logs import PodLogLine, Tails
-from allranks.cluster.pod_selection import Ranks
+from allranks.cluster.pod_selection import PodRanks
 from allranks.cluster.watch import RunObserver
 from allranks.errors import AllranksError, RunError
 from allranks.model.rank_lines import ALL, LineSelection
@@ -42,7 +42,7 @@ _REST_SHARE = 10
 
 @dataclass(frozen=True, slots=True)
 class FollowOptions:
-    """How to follow a run.
+    """The options of following a run.
 
     Attributes:
         logs: lead (rank 0's or the launcher's), all or none; `selection` wins over it.
@@ -74,7 +74,7 @@ class FollowOptions:
         kinds = {str(manifest.get("kind")) for manifest in observation.objects}
         return replace(self, kinds=tuple(sorted(kinds)))
 
-    def choose_pods(self, pods: tuple[Manifest, ...], ranks: Ranks) -> list[Manifest]:
+    def choose_pods(self, pods: tuple[Manifest, ...], ranks: PodRanks) -> list[Manifest]:
         """Return the pods whose logs are shown."""
         if self.logs == "none":
             return []
@@ -204,7 +204,7 @@ class _Follower:
 
     def _update_tails(self, observation: Observation) -> None:
         if self._how.logs != "none":
-            ranks = Ranks(observation.objects)
+            ranks = PodRanks(observation.objects)
             self.tails.look(self._how.choose_pods(observation.pods, ranks), ranks)
 
     def _note(self, status: RunStatus) -> None:

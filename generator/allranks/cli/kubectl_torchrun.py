@@ -83,7 +83,7 @@ _OPTIONS = {
 }
 
 
-class _Group(click.Group):
+class _TorchrunGroup(click.Group):
     """A group that has some of the commands of `allranks` besides its own."""
 
     def resolve_command(
@@ -138,7 +138,7 @@ def _in_own_words(text: str) -> str:
 
 
 def _elsewhere(name: str) -> str:
-    """What to write in place of a command that is none here."""
+    """The command to write in place of one that is none here."""
     if name in _ELSEWHERE:
         return f"write {_ELSEWHERE[name]}"
     if name in cli_main.COMMANDS:
@@ -182,7 +182,7 @@ def _refusal(error: click.NoSuchOption) -> click.ClickException | InputError:
 
 
 @click.group(
-    cls=_Group,
+    cls=_TorchrunGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 ok, 1 failed at run, 2 wrong input, 130 interrupted.",
 )
@@ -263,7 +263,7 @@ def submit_command(
       kubectl torchrun submit --queue h100 --gpus 16 "python train.py"
       kubectl torchrun submit --queue h100 --num-nodes 2 --follow "python train.py --lr 1e-5"
     """
-    from allranks.cli.run_options import Plan
+    from allranks.cli.run_options import RunOptions
 
     words = words_of(command[0]) if len(command) == 1 else command
     if command and not any(word.strip() for word in words):
@@ -271,7 +271,7 @@ def submit_command(
             "the command is empty", hint=f"write what each rank runs, as in `{_EXAMPLE}`"
         )
     job = submit.Job(words, gpus, nodes, env, image)
-    plan = Plan(detach=not follow, output=output)
+    run_options = RunOptions(detach=not follow, output=output)
     raise click.exceptions.Exit(
         submit.submit(
             console,
@@ -279,7 +279,7 @@ def submit_command(
             sources,
             workspace,
             target,
-            plan=plan,
+            run_options=run_options,
             name=name,
             dry_run=dry_run,
             example=_EXAMPLE,

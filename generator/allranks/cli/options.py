@@ -132,7 +132,7 @@ def queue_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
             from allranks.cli import queue_source
 
-            place = queue_source.Place.of(options)
+            place = queue_source.QueueNamespace.of(options)
             queue = queue_source.read(name, path, options["sources"], place)
             options["sources"] = replace(options["sources"], queue=queue)
         return function(*args, **options)

@@ -57,7 +57,7 @@ def send(url: str, bodies: Iterable[dict[str, Any]]) -> int:
     """
     opener = urllib.request.build_opener(_NoRedirect)
     headers = {"Content-Type": "application/json", **_headers(os.environ.get(ENV_HEADERS, ""))}
-    sent = 0
+    count = 0
     for body in bodies:
         data = json.dumps(body).encode()
         request = urllib.request.Request(url, data, headers, method="POST")  # noqa: S310 - see endpoint
@@ -78,8 +78,8 @@ def send(url: str, bodies: Iterable[dict[str, Any]]) -> int:
                 hint="usually it listens for HTTP on port 4318",
             ) from error
         spans = body["resourceSpans"][0]["scopeSpans"][0]["spans"]
-        sent += len(spans)
-    return sent
+        count += len(spans)
+    return count
 
 
 def _headers(text: str) -> dict[str, str]:

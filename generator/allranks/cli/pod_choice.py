@@ -14,7 +14,7 @@ from allranks.k8s import fields
 
 if TYPE_CHECKING:
     from allranks.cli.target import ClusterTarget
-    from allranks.cluster.pod_selection import Ranks
+    from allranks.cluster.pod_selection import PodRanks
     from allranks.k8s.manifest import Manifest
     from allranks.model.rank_lines import LineSelection
     from allranks.status.observation import Observation
@@ -35,7 +35,7 @@ ROLE = click.option(
 
 def select_pods(
     name: str, cluster_target: ClusterTarget, selection: LineSelection, *, by_line: bool = False
-) -> tuple[list[Manifest], Ranks]:
+) -> tuple[list[Manifest], PodRanks]:
     """Return the selected pods of a run, ordered by role, number and age; and their ranks.
 
     See `locate` for `by_line`.
@@ -45,10 +45,10 @@ def select_pods(
         InputError: it has no such pods.
     """
     from allranks.cluster.observe import observe
-    from allranks.cluster.pod_selection import Ranks
+    from allranks.cluster.pod_selection import PodRanks
 
     observation = observe(cluster_target.cluster, name, cluster_target.namespace)
-    ranks = Ranks(observation.objects)
+    ranks = PodRanks(observation.objects)
     description = _describe(selection, ranks)
     selection = locate(cluster_target, observation, selection, by_line=by_line)
     pods = ranks.choose(observation.pods, selection)
@@ -68,7 +68,7 @@ def select_pods(
     )
 
 
-def _describe(selection: LineSelection, ranks: Ranks) -> str:
+def _describe(selection: LineSelection, ranks: PodRanks) -> str:
     """Describe a selection in words."""
     if selection.rank is not None:
         return f"rank {selection.rank}"

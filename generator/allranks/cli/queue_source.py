@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class QueueNamespace:
     """A cluster and a namespace of it.
 
     Attributes:
@@ -36,7 +36,7 @@ class Place:
     kubeconfig: str = ""
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> Place:
+    def of(cls, options: Mapping[str, Any]) -> QueueNamespace:
         """The place that a command's options name, whichever of them it has."""
         target = options.get("target")
         if isinstance(target, Target):
@@ -65,7 +65,7 @@ def _by_default(name: str) -> bool:
     return context is not None and context.get_parameter_source(name) is ParameterSource.DEFAULT
 
 
-def read(name: str, path: str, sources: Sources, place: Place) -> Queue:
+def read(name: str, path: str, sources: Sources, place: QueueNamespace) -> Queue:
     """The queue that -q and --queue-file name.
 
     Args:
@@ -110,7 +110,7 @@ def names_at(options: Mapping[str, Any]) -> list[str]:
         from allranks.cluster import queues as cluster_queues
 
         try:
-            cluster, namespace = Place.of(options).cluster()
+            cluster, namespace = QueueNamespace.of(options).cluster()
             items = cluster_queues.list_all(cluster, namespace)
         except AllranksError:
             return []

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """How to run a job.
+class RunOptions:
+    """The options of running a job.
 
     Attributes:
         detach: return when it has started.
@@ -37,7 +37,7 @@ def job_options(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add NAME, and the options of values, workspace, target, helm, run and output.
 
-    The command gets them as `name`, `sources`, `workspace`, `target`, `plan` and `dry_run`.
+    The command gets them as `name`, `sources`, `workspace`, `target`, `run_options` and `dry_run`.
 
     Args:
         target: adds the options that say where the job may run.
@@ -45,17 +45,17 @@ def job_options(
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
-        def with_plan(*args: Any, **given: Any) -> Any:
-            plan = Plan(
-                detach=given.pop("detach"),
-                replace=given.pop("replace"),
-                logs=given.pop("logs"),
-                timeout=given.pop("timeout"),
-                output=given.pop("output"),
+        def with_options(*args: Any, **values: Any) -> Any:
+            run_options = RunOptions(
+                detach=values.pop("detach"),
+                replace=values.pop("replace"),
+                logs=values.pop("logs"),
+                timeout=values.pop("timeout"),
+                output=values.pop("output"),
             )
-            return function(*args, plan=plan, **given)
+            return function(*args, run_options=run_options, **values)
 
-        command: Callable[..., Any] = with_plan
+        command: Callable[..., Any] = with_options
         for add in (
             options.output_option("text", "json"),
             options.run_options,

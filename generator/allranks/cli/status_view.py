@@ -264,8 +264,8 @@ def progress_words(
         killed: whether it was killed after that.
         finished: whether it has ended, so that no time is left.
     """
-    left = "" if finished else progress.time_left(report)
-    words = [f"{report['text']}{left}"] if report.get("text") else []
+    time_left = "" if finished else progress.time_left(report)
+    words = [f"{report['text']}{time_left}"] if report.get("text") else []
     metrics = report.get("metrics") or {}
     if metrics:
         words.append(", ".join(f"{one_line(name)} {value:.4g}" for name, value in metrics.items()))
@@ -297,8 +297,8 @@ def progress_cell(run: RunStatus) -> str:
     percent, eta = report.get("percent"), report.get("eta")
     if percent is None:
         return str(report.get("text") or "")[:_CELL]
-    left = f" {span(eta)}" if eta and not run.finished else ""
-    return f"{percent:g}%{left}"
+    time_left = f" {span(eta)}" if eta and not run.finished else ""
+    return f"{percent:g}%{time_left}"
 
 
 def counts(status: RunStatus) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ import click
 
 from allranks import names
 from allranks.errors import InputError
+from allranks.k8s.object_names import is_dns_1123_label
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 LOCAL, CLUSTER = "local", "cluster"
 _COMPLETION_SECONDS = 1.0
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +213,7 @@ def run_argument(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add NAME, an existing run, with shell completion."""
 
     def check_value(_: click.Context, __: click.Parameter, value: str) -> str:
-        if not _NAME.fullmatch(value):
+        if not is_dns_1123_label(value):
             raise InputError(
                 f"{value!r} is no name of a run",
                 hint=f"`{names.CLI} list` shows the runs; names have lower-case letters, digits "

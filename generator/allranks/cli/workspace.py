@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceFlags:
-    """What the command line says about the workspace.
+    """The flags about the workspace.
 
     Attributes:
         folder: of --workspace; "" for none.

@@ -151,7 +151,7 @@ class KubeCluster(KubeClient):
         unread: Callable[[str], None] | None,
     ) -> Iterator[Manifest]:
         def outline_of(text: bytes) -> Manifest | None:
-            """As much as can be read of an object that is nested too deep."""
+            """The outline of an object that is nested too deep to be read whole."""
             head = outline.head(text)
             if head is None:
                 raise too_deep(self.where, request)

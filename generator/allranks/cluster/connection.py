@@ -110,7 +110,7 @@ class Connection:
 
     @property
     def server(self) -> str:
-        """What the server is called in messages."""
+        """The server's name in messages."""
         return self._server or self.where
 
     @cached_property

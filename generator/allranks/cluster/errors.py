@@ -59,7 +59,7 @@ _METHODS = {
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """What a request asks of which resource.
+    """A request's verb, resource, namespace and name.
 
     Attributes:
         verb: as rights name it: ``list``, ``create``, ``get``.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from allranks.cluster.interface import KubeClient, Stream
-    from allranks.cluster.pod_selection import RankIdentity, Ranks
+    from allranks.cluster.pod_selection import PodRanks, RankIdentity
     from allranks.k8s.manifest import Manifest
 
 # The API server and each kubelet hold a connection per log.
@@ -115,7 +115,7 @@ class Tails:
         self._closed = threading.Event()
         self._limited = False
 
-    def look(self, pods: Iterable[Manifest], ranks: Ranks) -> None:
+    def look(self, pods: Iterable[Manifest], ranks: PodRanks) -> None:
         """Start following each container that has started since the last call.
 
         Args:

@@ -46,7 +46,7 @@ class RankIdentity:
         return number if self.role in {"", NODE} else f"{self.role}-{number}"
 
 
-class Ranks:
+class PodRanks:
     """The ranks of a run's pods.
 
     A role may have several controllers (`demo-worker` and `demo-worker-last`); the ranks of the
@@ -175,7 +175,7 @@ def with_rank(
     if launcher is None:
         places = processes.elastic(plan)
         for pod, ranks in places.items():
-            identity = Ranks(manifests).identify(pod) if rank in ranks else None
+            identity = PodRanks(manifests).identify(pod) if rank in ranks else None
             if identity is not None:
                 return identity
         if places:
@@ -185,7 +185,7 @@ def with_rank(
     spec = _pod_spec(launcher)
     table = processes.mpi(spec, hostfile)
     for pod, ranks in table.items():
-        identity = Ranks(manifests).identify(pod) if rank in ranks else None
+        identity = PodRanks(manifests).identify(pod) if rank in ranks else None
         if identity is not None:
             return identity
     if table:

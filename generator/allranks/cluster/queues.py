@@ -150,7 +150,7 @@ def missing(cluster: KubeClient, name: str, namespace: str) -> NotFoundError:
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """What there is of a queue, whether or not its release and its ConfigMap are there.
+    """The objects of a queue, whether or not its release and its ConfigMap are there.
 
     Attributes:
         objects: what goes with the queue, in the order of its removal; each has a kind.
@@ -166,7 +166,7 @@ class Remains:
 
 
 def remains(cluster: ObjectLister, name: str, namespace: str) -> Remains:
-    """What there is of a queue, by the labels and annotations of its release.
+    """The objects of a queue, found by the labels and annotations of its release.
 
     Args:
         cluster: the cluster.
@@ -256,7 +256,7 @@ def remove(cluster: KubeClient, remaining: Remains) -> None:
 
 
 def bounds(cluster: KubeClient, namespace: str, local_queue: str) -> tuple[Manifests, list[str]]:
-    """What may bound a queue's GPUs: ResourceQuotas, and Kueue's queues where it has one.
+    """The objects that may bound a queue's GPUs: ResourceQuotas, and Kueue's own.
 
     Args:
         cluster: the cluster.

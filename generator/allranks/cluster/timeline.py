@@ -27,30 +27,30 @@ def observation(cluster: KubeClient, name: str, namespace: str) -> Observation:
         NotFoundError: there is no such run.
         ToolError: the cluster does not answer, or forbids it (ForbiddenError).
     """
-    seen = observe.observe(cluster, name, namespace)
-    controllers = [item for item in seen.objects if item.get("kind") != "Workload"]
+    observed = observe.observe(cluster, name, namespace)
+    controllers = [item for item in observed.objects if item.get("kind") != "Workload"]
     queued, notes = observe.workloads(cluster, namespace, controllers)
     try:
-        pulls = events.of_run(cluster, seen, fields="reason=Pulled")
+        pulls = events.of_run(cluster, observed, fields="reason=Pulled")
     except ForbiddenError:
         pulls, notes = [], (*notes, _NO_EVENTS)
     return replace(
-        seen,
+        observed,
         objects=(*controllers, *queued),
-        events=(*seen.events, *pulls),
-        notes=(*seen.notes, *notes),
+        events=(*observed.events, *pulls),
+        notes=(*observed.notes, *notes),
     )
 
 
-def leads(seen: Observation) -> list[Manifest]:
+def leads(observation: Observation) -> list[Manifest]:
     """The pods whose logs tell of the training: rank 0's or the launcher's, each attempt."""
-    return pod_selection.Ranks(seen.objects).leading(seen.pods)
+    return pod_selection.PodRanks(observation.objects).leading(observation.pods)
 
 
 def marks(
     cluster: KubeClient, namespace: str, pods: Iterable[Manifest]
 ) -> tuple[dict[str, LogMarks], tuple[str, ...]]:
-    """What the logs of pods tell, by the pod's name, and notes on those that cannot be read.
+    """The marks in the logs of pods, by the pod's name, and notes on those that cannot be read.
 
     Raises:
         ToolError: the cluster does not answer.

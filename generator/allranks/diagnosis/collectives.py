@@ -29,8 +29,8 @@ _ENOUGH = 5  # collectives that all ranks have, before one of them is called slo
 _LAST_SHARE, _LATE_SHARE, _LATE_SECONDS = 0.8, 0.25, 0.02
 
 
-class Kind(StrEnum):
-    """How a group stands."""
+class GroupState(StrEnum):
+    """The state of a process group."""
 
     ABSENT = "absent"  # some ranks have not entered what the others wait in
     MISMATCH = "mismatch"  # the ranks are in different collectives
@@ -42,7 +42,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class GroupWait:
     """Ranks of a group that wait.
 
     Attributes:
@@ -56,7 +56,7 @@ class Wait:
         other: what the others are in, where that differs.
     """
 
-    kind: Kind
+    kind: GroupState
     group: Group
     collective: Collective
     waiting: tuple[int, ...]
@@ -82,12 +82,12 @@ class Straggler:
 
     @property
     def factor(self) -> float:
-        """How much faster the run would be without the wait."""
+        """The factor by which the run would be faster without the wait."""
         return self.period / max(self.period - self.late, self.period / 1000)
 
 
-def waits(ranks: Sequence[Rank]) -> tuple[Wait, ...]:
-    """What the ranks wait for in their groups, the default group first."""
+def waits(ranks: Sequence[Rank]) -> tuple[GroupWait, ...]:
+    """The waits of ranks in their groups, the default group first."""
     views: dict[str, dict[int, Group]] = {}
     for rank in ranks:
         flight = rank.newest_flight
@@ -102,11 +102,11 @@ def waits(ranks: Sequence[Rank]) -> tuple[Wait, ...]:
 
 
 def _key(name: str, group: Group) -> str:
-    """What tells a group from others of the same name: in torch, names are each rank's own."""
+    """The key that tells a group from others of its name: in torch, each rank names its own."""
     return f"{name} {group.members}"
 
 
-def _group_waits(views: Mapping[int, Group], ranks: Mapping[int, Rank]) -> Iterator[Wait]:
+def _group_waits(views: Mapping[int, Group], ranks: Mapping[int, Rank]) -> Iterator[GroupWait]:
     pending = {
         number: entry for number, group in views.items() if (entry := group.pending) is not None
     }
@@ -119,7 +119,7 @@ def _group_waits(views: Mapping[int, Group], ranks: Mapping[int, Rank]) -> Itera
         global_ranks = dict(enumerate(group.ranks))
         absent = tuple(global_ranks.get(peer, peer) for peer in sorted(peers))
         absent = tuple(peer for peer in absent if peer != number)
-        yield _wait(Kind.MESSAGE, entry, (number,), absent, views, ranks)
+        yield _wait(GroupState.MESSAGE, entry, (number,), absent, views, ranks)
     if not entered:
         return
     # What was entered last is not what is waited for: a rank may be ahead of its GPU.
@@ -129,7 +129,7 @@ def _group_waits(views: Mapping[int, Group], ranks: Mapping[int, Rank]) -> Itera
     members = set(views[waiting[0]].ranks) or set(views)
     absent = tuple(sorted(n for n in members if n not in views or views[n].enqueued < lowest))
     if absent:
-        yield _wait(Kind.ABSENT, collective, waiting, absent, views, ranks)
+        yield _wait(GroupState.ABSENT, collective, waiting, absent, views, ranks)
         return
     yield _differing(collective, waiting, views, ranks)
 
@@ -139,7 +139,7 @@ def _differing(
     waiting: tuple[int, ...],
     views: Mapping[int, Group],
     ranks: Mapping[int, Rank],
-) -> Wait:
+) -> GroupWait:
     entries = {
         number: entry
         for number, group in views.items()
@@ -150,7 +150,9 @@ def _differing(
         usual = names.most_common(1)[0][0]
         odd = tuple(sorted(n for n, entry in entries.items() if entry.name != usual))
         rest = tuple(sorted(n for n, entry in entries.items() if entry.name == usual))
-        return _wait(Kind.MISMATCH, entries[rest[0]], rest, odd, views, ranks, entries[odd[0]])
+        return _wait(
+            GroupState.MISMATCH, entries[rest[0]], rest, odd, views, ranks, entries[odd[0]]
+        )
     if collective.name in _ALIKE:
         forms = Counter((entry.shapes, entry.types) for entry in entries.values())
         if len(forms) > 1:
@@ -159,30 +161,32 @@ def _differing(
                 sorted(n for n, entry in entries.items() if (entry.shapes, entry.types) != form)
             )
             rest = tuple(sorted(entries.keys() - set(odd)))
-            return _wait(Kind.SHAPES, entries[rest[0]], rest, odd, views, ranks, entries[odd[0]])
+            return _wait(
+                GroupState.SHAPES, entries[rest[0]], rest, odd, views, ranks, entries[odd[0]]
+            )
     pending = {number: entry for number, entry in entries.items() if not entry.done}
     begun = tuple(sorted(n for n, entry in pending.items() if entry.state == "started"))
     behind = tuple(sorted(n for n, entry in pending.items() if entry.state == "scheduled"))
     if begun and behind:
-        return _wait(Kind.BEHIND, collective, begun, behind, views, ranks)
-    return _wait(Kind.UNDER_WAY, collective, waiting, (), views, ranks)
+        return _wait(GroupState.BEHIND, collective, begun, behind, views, ranks)
+    return _wait(GroupState.UNDER_WAY, collective, waiting, (), views, ranks)
 
 
 def _wait(  # noqa: PLR0917 - the same few at each call
-    kind: Kind,
+    kind: GroupState,
     collective: Collective,
     waiting: tuple[int, ...],
     absent: tuple[int, ...],
     views: Mapping[int, Group],
     ranks: Mapping[int, Rank],
     other: Collective | None = None,
-) -> Wait:
+) -> GroupWait:
     group = views[waiting[0]]
     seconds = max(
         ranks[number].time - (views[number].pending or collective).began for number in waiting
     )
     usual = max((_longest(views[number]) for number in waiting), default=0.0)
-    return Wait(kind, group, collective, waiting, absent, max(0.0, seconds), usual, other)
+    return GroupWait(kind, group, collective, waiting, absent, max(0.0, seconds), usual, other)
 
 
 def _longest(group: Group) -> float:

@@ -16,7 +16,7 @@ _LINE_MAX = 160
 
 
 class Since(StrEnum):
-    """What a log shows after an error: that there is less, or no, reason to speak of it now.
+    """What follows an error in a log; the further the run went on, the less the error matters.
 
     An attempt that has ended, or a step, is told by other lines than a start, and may still belong
     to the attempt of the error: only a run that makes steps proves that the error is over.

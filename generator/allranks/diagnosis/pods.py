@@ -33,10 +33,10 @@ _SHELL = (
 
 
 class PodSource(Protocol):
-    """Where the pods of a run are."""
+    """A source of pods' answers: a cluster, or this machine."""
 
     def ask(self, pod: str, seconds: float) -> bytes:
-        """What a pod says of its ranks, as JSON.
+        """The answer of a pod about its ranks, as JSON.
 
         Raises:
             NotFoundError: the pod is gone.
@@ -79,7 +79,7 @@ class ClusterPods:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What pods said.
+    """The answers of pods, and those that gave none.
 
     Attributes:
         texts: the JSON of each pod that answered.
@@ -142,6 +142,6 @@ def ask(
             return pod, ()  # the stacks say more than a log that is not there
 
     with ThreadPoolExecutor(MOST) as threads:
-        read = threads.map(lines, logs)
+        log_lines = threads.map(lines, logs)
         list(threads.map(question, pods[:most]))
-        return Answers(texts, dict(sorted(silent.items())), dict(read), frozenset(left_out))
+        return Answers(texts, dict(sorted(silent.items())), dict(log_lines), frozenset(left_out))

@@ -108,7 +108,7 @@ class Flight:
 
     @property
     def progress(self) -> tuple[tuple[str, int, int], ...]:
-        """What changes as the rank goes on."""
+        """The figures that change as the rank goes on."""
         return tuple((name, group.enqueued, group.completed) for name, group in self.groups.items())
 
 
@@ -204,7 +204,7 @@ class Rank:
 
 
 @dataclass(frozen=True, slots=True)
-class Pod:
+class PodReport:
     """A pod's answer.
 
     Attributes:
@@ -222,7 +222,7 @@ class Pod:
     gpus: tuple[Mapping[str, str], ...] = ()
 
 
-def read(name: str, node: str, answer: bytes) -> Pod | None:
+def read(name: str, node: str, answer: bytes) -> PodReport | None:
     """A pod's answer; None where it is none.
 
     Args:
@@ -239,7 +239,7 @@ def read(name: str, node: str, answer: bytes) -> Pod | None:
     ranks = [_rank(name, node, item, _float(data.get("time"))) for item in items(data, "ranks")]
     gpus = [{key: str(word) for key, word in gpu.items()} for gpu in items(data, "gpus")]
     ranks.sort(key=lambda rank: rank.number)
-    return Pod(name, node, tuple(ranks), count(data, "memory", "killed"), tuple(gpus))
+    return PodReport(name, node, tuple(ranks), count(data, "memory", "killed"), tuple(gpus))
 
 
 def _rank(pod: str, node: str, data: Any, time: float) -> Rank:

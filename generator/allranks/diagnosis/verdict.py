@@ -3,6 +3,8 @@
 The rules go from what is certain to what is likely: a rank that is gone or frozen explains all
 that waits for it; then what the flight recorders say; then, where no collective is waited in, what
 the ranks do by themselves. A run that has moved between two looks is never called stuck.
+
+It is longer than most: which rule speaks first is decided between all of them.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from allranks.diagnosis import collectives, log_lines
-from allranks.diagnosis.collectives import Kind, Wait
+from allranks.diagnosis.collectives import GroupState, GroupWait
 from allranks.humanize import list_some, number_of, plural
 from allranks.k8s.ranges import write_pairs
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from allranks.diagnosis.log_lines import LogFinding
-    from allranks.diagnosis.report import Collective, Pod, Process, Rank
+    from allranks.diagnosis.report import Collective, PodReport, Process, Rank
 
 # A wait is no hang before it is longer than this, and than so many times the longest before it.
 _PATIENCE_SECONDS, _PATIENCE_FACTOR = 5.0, 3.0
@@ -63,8 +65,8 @@ _WAITS = (
 )
 
 
-class State(StrEnum):
-    """How a run stands."""
+class RunState(StrEnum):
+    """The state of a run."""
 
     STEPS = "steps"
     SLOW = "slow"
@@ -74,7 +76,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BlamedRank:
     """A rank that is to blame, for whoever acts on it.
 
     Attributes:
@@ -109,7 +111,7 @@ class Alike:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Why a run stands still, or that it does not.
+    """The verdict on a run: why it stands still, or that it does not.
 
     Attributes:
         state: in a word.
@@ -121,10 +123,10 @@ class Diagnosis:
         logs: known errors in the logs.
     """
 
-    state: State
+    state: RunState
     reason: str
     sentence: str
-    blamed: tuple[Place, ...] = ()
+    blamed: tuple[BlamedRank, ...] = ()
     remarks: tuple[str, ...] = ()
     groups: tuple[Alike, ...] = field(default=(), repr=False)
     logs: tuple[LogFinding, ...] = ()
@@ -163,14 +165,14 @@ class Diagnosis:
 
 @dataclass(frozen=True, slots=True)
 class _Finding:
-    state: State
+    state: RunState
     reason: str
     sentence: str
-    blamed: tuple[Place, ...] = ()
+    blamed: tuple[BlamedRank, ...] = ()
 
 
 def diagnose(
-    pods: Sequence[Pod],
+    pods: Sequence[PodReport],
     silent: Mapping[str, str],
     homes: Mapping[int, tuple[str, str]],
     logs: Iterable[LogFinding] = (),
@@ -205,11 +207,17 @@ def diagnose(
     )
 
 
-_WORST_FIRST = (State.STALLED, State.SLOW, State.UNKNOWN, State.STARTING, State.STEPS)
+_WORST_FIRST = (
+    RunState.STALLED,
+    RunState.SLOW,
+    RunState.UNKNOWN,
+    RunState.STARTING,
+    RunState.STEPS,
+)
 
 
 def _of_groups(
-    pods: Sequence[Pod], silent: Mapping[str, str], logs: Iterable[LogFinding]
+    pods: Sequence[PodReport], silent: Mapping[str, str], logs: Iterable[LogFinding]
 ) -> Diagnosis:
     """The verdict on the replica group that stands worst; the other groups go on without it."""
     verdicts = {pod.name: diagnose([pod], {}, {}) for pod in pods}
@@ -223,8 +231,8 @@ def _of_groups(
     )
 
 
-def _logs(state: State, logs: Iterable[LogFinding]) -> tuple[LogFinding, ...]:
-    return log_lines.of_now(logs) if state in {State.STEPS, State.SLOW} else tuple(logs)
+def _logs(state: RunState, logs: Iterable[LogFinding]) -> tuple[LogFinding, ...]:
+    return log_lines.of_now(logs) if state in {RunState.STEPS, RunState.SLOW} else tuple(logs)
 
 
 def _could_not_be_asked(silent: Mapping[str, str]) -> str:
@@ -241,16 +249,16 @@ def _could_not_be_asked(silent: Mapping[str, str]) -> str:
 
 def _find(
     ranks: Sequence[Rank],
-    waits: Sequence[Wait],
+    waits: Sequence[GroupWait],
     silent: Mapping[str, str],
     homes: Mapping[int, tuple[str, str]],
     unknown: frozenset[int],
 ) -> _Finding:
     if not ranks:
         if silent:
-            return _Finding(State.UNKNOWN, NOT_ASKED, _could_not_be_asked(silent))
+            return _Finding(RunState.UNKNOWN, NOT_ASKED, _could_not_be_asked(silent))
         words = "no rank runs in its pods: none has begun yet, or all have ended"
-        return _Finding(State.UNKNOWN, NO_RANKS, words)
+        return _Finding(RunState.UNKNOWN, NO_RANKS, words)
     by_number = {rank.number: rank for rank in ranks}
     finding = _lost(ranks, waits, homes, unknown) or _frozen(ranks, waits)
     if finding is not None:
@@ -282,42 +290,46 @@ def _unknown(
     )
 
 
-def _without(wait: Wait, unknown: frozenset[int]) -> Wait:
+def _without(wait: GroupWait, unknown: frozenset[int]) -> GroupWait:
     """A wait that blames no rank of which nothing is known."""
     absent = tuple(number for number in wait.absent if number not in unknown)
-    if wait.kind is Kind.UNDER_WAY:  # of a group whose ranks are not told, all may not be here
+    if (
+        wait.kind is GroupState.UNDER_WAY
+    ):  # of a group whose ranks are not told, all may not be here
         is_open = bool(unknown) and not wait.group.ranks
     else:
         is_open = bool(wait.absent) and not absent
     return (
-        replace(wait, kind=Kind.NOT_ASKED, absent=()) if is_open else replace(wait, absent=absent)
+        replace(wait, kind=GroupState.NOT_ASKED, absent=())
+        if is_open
+        else replace(wait, absent=absent)
     )
 
 
 def _lost(
     ranks: Sequence[Rank],
-    waits: Sequence[Wait],
+    waits: Sequence[GroupWait],
     homes: Mapping[int, tuple[str, str]],
     unknown: frozenset[int],
 ) -> _Finding | None:
     """Ranks without a process, where others wait."""
     world = max(rank.world for rank in ranks)
     there = {rank.number for rank in ranks if rank.process.state not in {"Z", "X"}} | unknown
-    lost = [number for number in range(world) if number not in there]
-    if not lost or not waits:
+    absent = [number for number in range(world) if number not in there]
+    if not absent or not waits:
         return None
-    places = [_lost_place(number, homes) for number in lost]
+    places = [_lost_place(number, homes) for number in absent]
     waiting = sorted({number for wait in waits for number in wait.waiting})
     words = (
-        f"{_ranks(lost)} {number_of(len(lost), 'has', 'have')} no process that answers"
-        f"{_at(places[0].pod, homes.get(lost[0], ('', ''))[1])}; "
+        f"{_ranks(absent)} {number_of(len(absent), 'has', 'have')} no process that answers"
+        f"{_at(places[0].pod, homes.get(absent[0], ('', ''))[1])}; "
         f"{_waiting(waiting)} in {_named(waits[0].collective, waits[0])}"
     )
-    return _Finding(State.STALLED, "lost", words, tuple(places))
+    return _Finding(RunState.STALLED, "lost", words, tuple(places))
 
 
-def _lost_place(number: int, homes: Mapping[int, tuple[str, str]]) -> Place:
-    return Place(number, homes.get(number, ("", ""))[0], "")
+def _lost_place(number: int, homes: Mapping[int, tuple[str, str]]) -> BlamedRank:
+    return BlamedRank(number, homes.get(number, ("", ""))[0], "")
 
 
 def _at(pod: str, why: str) -> str:
@@ -326,7 +338,7 @@ def _at(pod: str, why: str) -> str:
     return f" (pod {pod}: {why})" if why else f" (pod {pod})"
 
 
-def _frozen(ranks: Sequence[Rank], waits: Sequence[Wait]) -> _Finding | None:
+def _frozen(ranks: Sequence[Rank], waits: Sequence[GroupWait]) -> _Finding | None:
     frozen = [rank for rank in ranks if rank.process.is_stopped]
     if not frozen:
         return None
@@ -338,7 +350,7 @@ def _frozen(ranks: Sequence[Rank], waits: Sequence[Wait]) -> _Finding | None:
     )
     if waiting:
         words += f"; {_waiting(waiting)}"
-    return _Finding(State.STALLED, "frozen", words, _places(frozen))
+    return _Finding(RunState.STALLED, "frozen", words, _places(frozen))
 
 
 def _steps(ranks: Sequence[Rank]) -> _Finding:
@@ -350,22 +362,22 @@ def _steps(ranks: Sequence[Rank]) -> _Finding:
             f"{_span(slow.period)} between two collectives the others wait {_span(slow.late)} for "
             f"it (the run would be {slow.factor:.1f} times as fast without)"
         )
-        return _Finding(State.SLOW, "straggler", words, _places([rank]))
+        return _Finding(RunState.SLOW, "straggler", words, _places([rank]))
     pace = collectives.pace(ranks)
     words = "this run makes steps" + (f" ({pace:.3g} collectives a second)" if pace else "")
-    return _Finding(State.STEPS, "", words)
+    return _Finding(RunState.STEPS, "", words)
 
 
-def _is_long(wait: Wait) -> bool:
+def _is_long(wait: GroupWait) -> bool:
     return wait.seconds > max(_PATIENCE_SECONDS, _PATIENCE_FACTOR * wait.usual)
 
 
-def _waited_for(waits: Sequence[Wait], ranks: Mapping[int, Rank]) -> _Finding | None:
+def _waited_for(waits: Sequence[GroupWait], ranks: Mapping[int, Rank]) -> _Finding | None:
     """What the flight recorders say, where a wait is too long, or can never end."""
     for wait in waits:
-        if wait.kind is Kind.MISMATCH or wait.kind is Kind.SHAPES:
+        if wait.kind is GroupState.MISMATCH or wait.kind is GroupState.SHAPES:
             return _different(wait, ranks)
-    absent_waits = [wait for wait in waits if wait.kind in {Kind.ABSENT, Kind.MESSAGE}]
+    absent_waits = [wait for wait in waits if wait.kind in {GroupState.ABSENT, GroupState.MESSAGE}]
     long = [wait for wait in absent_waits if _is_long(wait)]
     if not long:
         return None
@@ -380,17 +392,21 @@ def _waited_for(waits: Sequence[Wait], ranks: Mapping[int, Rank]) -> _Finding | 
 
 
 def _absent(
-    wait: Wait, roots: Sequence[int], ranks: Mapping[int, Rank], waiting: set[int]
+    wait: GroupWait, roots: Sequence[int], ranks: Mapping[int, Rank], waiting: set[int]
 ) -> _Finding:
     there = [ranks[number] for number in roots if number in ranks]
-    entered = "sent to" if wait.kind is Kind.MESSAGE else "entered"
+    entered = "sent to" if wait.kind is GroupState.MESSAGE else "entered"
     never = "have" if len(roots) > 1 else "has"
-    what = f"rank {wait.waiting[0]}" if wait.kind is Kind.MESSAGE else _named(wait.collective, wait)
+    what = (
+        f"rank {wait.waiting[0]}"
+        if wait.kind is GroupState.MESSAGE
+        else _named(wait.collective, wait)
+    )
     words = f"{_ranks(roots)}{_home(there[0]) if there else ''} {never} not {entered} {what}"
     if there:
         words += f"; it {_does_at(there[0])}" if len(there) == 1 else f"; {_doing(there)}"
     words += f"; {_have_waited(sorted(waiting), wait)}"
-    return _Finding(State.STALLED, str(wait.kind), words, _places(there))
+    return _Finding(RunState.STALLED, str(wait.kind), words, _places(there))
 
 
 def _doing(ranks: Sequence[Rank]) -> str:
@@ -398,11 +414,11 @@ def _doing(ranks: Sequence[Rank]) -> str:
     return f"rank {first.number} {_does_at(first)}"
 
 
-def _different(wait: Wait, ranks: Mapping[int, Rank]) -> _Finding:
+def _different(wait: GroupWait, ranks: Mapping[int, Rank]) -> _Finding:
     other = wait.other or wait.collective
     odd = [ranks[number] for number in wait.absent]
     rest = ranks[wait.waiting[0]]
-    if wait.kind is Kind.MISMATCH:
+    if wait.kind is GroupState.MISMATCH:
         words = (
             f"the ranks are in different collectives: #{wait.collective.number}"
             f"{_of_group(wait)} is {other.name} for {_ranks(wait.absent)}{_home(odd[0])}"
@@ -415,7 +431,7 @@ def _different(wait: Wait, ranks: Mapping[int, Rank]) -> _Finding:
             f"{_ranks(wait.waiting)} {number_of(len(wait.waiting), 'gives', 'give')} "
             f"{_form(wait.collective)}{_from(rest)}"
         )
-    return _Finding(State.STALLED, str(wait.kind), words, _places(odd))
+    return _Finding(RunState.STALLED, str(wait.kind), words, _places(odd))
 
 
 def _from(rank: Rank) -> str:
@@ -432,7 +448,7 @@ def _form(collective: Collective) -> str:
     return list_some(parts, 2) or "nothing"
 
 
-def _cycle(waits: Sequence[Wait], ranks: Mapping[int, Rank]) -> _Finding:
+def _cycle(waits: Sequence[GroupWait], ranks: Mapping[int, Rank]) -> _Finding:
     clauses = [
         f"{_ranks(wait.waiting)} {number_of(len(wait.waiting), 'waits', 'wait')} for "
         f"{_ranks(wait.absent)} in {_named(wait.collective, wait)}{_from(ranks[wait.waiting[0]])}"
@@ -440,10 +456,10 @@ def _cycle(waits: Sequence[Wait], ranks: Mapping[int, Rank]) -> _Finding:
     ]
     numbers = sorted({number for wait in waits for number in wait.waiting})
     words = f"the ranks wait for each other: {list_some(clauses, _SHOWN, '; ')}"
-    return _Finding(State.STALLED, "cycle", words, _places([ranks[n] for n in numbers[:_SHOWN]]))
+    return _Finding(RunState.STALLED, "cycle", words, _places([ranks[n] for n in numbers[:_SHOWN]]))
 
 
-def _in_a_step(ranks: Sequence[Rank], waits: Sequence[Wait]) -> _Finding | None:
+def _in_a_step(ranks: Sequence[Rank], waits: Sequence[GroupWait]) -> _Finding | None:
     """No wait is too long: it is in the middle of a step, or it starts."""
     if not waits or any(_is_long(wait) for wait in waits):
         return None
@@ -453,7 +469,7 @@ def _in_a_step(ranks: Sequence[Rank], waits: Sequence[Wait]) -> _Finding | None:
             f"this run is starting: {_have_waited(wait.waiting, wait)} in "
             f"{_named(wait.collective, wait)}, its first collective"
         )
-        return _Finding(State.STARTING, "", words)
+        return _Finding(RunState.STARTING, "", words)
     slow = collectives.straggler(ranks)
     if slow is not None:
         return _steps(ranks)
@@ -461,12 +477,12 @@ def _in_a_step(ranks: Sequence[Rank], waits: Sequence[Wait]) -> _Finding | None:
         f"this run is in the middle of a step: {_have_waited(wait.waiting, wait)} in "
         f"{_named(wait.collective, wait)}, and such a wait has taken {_span(wait.usual)} before"
     )
-    return _Finding(State.STEPS, "", words)
+    return _Finding(RunState.STEPS, "", words)
 
 
-def _behind(waits: Sequence[Wait], ranks: Mapping[int, Rank]) -> _Finding | None:
+def _behind(waits: Sequence[GroupWait], ranks: Mapping[int, Rank]) -> _Finding | None:
     for wait in waits:
-        if wait.kind is Kind.BEHIND and _is_long(wait):
+        if wait.kind is GroupState.BEHIND and _is_long(wait):
             there = [ranks[number] for number in wait.absent]
             gpus, does = number_of(len(there), "its GPU", "their GPUs"), _doing(there)
             words = (
@@ -475,13 +491,13 @@ def _behind(waits: Sequence[Wait], ranks: Mapping[int, Rank]) -> _Finding | None
                 f"{number_of(len(there), 'is', 'are')} still busy with what came before it; "
                 f"{does}; {_have_waited(wait.waiting, wait)}"
             )
-            return _Finding(State.STALLED, str(wait.kind), words, _places(there))
+            return _Finding(RunState.STALLED, str(wait.kind), words, _places(there))
     return None
 
 
-def _under_way(waits: Sequence[Wait], ranks: Mapping[int, Rank]) -> _Finding | None:
+def _under_way(waits: Sequence[GroupWait], ranks: Mapping[int, Rank]) -> _Finding | None:
     for wait in waits:
-        if wait.kind is Kind.UNDER_WAY and _is_long(wait):
+        if wait.kind is GroupState.UNDER_WAY and _is_long(wait):
             words = (
                 f"all ranks of the group have entered {_named(wait.collective, wait)}"
                 f"{_from(ranks[wait.waiting[0]])}, and {_ranks(wait.waiting)} "
@@ -490,18 +506,18 @@ def _under_way(waits: Sequence[Wait], ranks: Mapping[int, Rank]) -> _Finding | N
             )
             if wait.collective.backend == _NCCL and wait.collective.state == "scheduled":
                 words += f" ({_TIMING}=1 in `env` tells which)"
-            return _Finding(State.STALLED, "underWay", words, _places([ranks[wait.waiting[0]]]))
+            return _Finding(RunState.STALLED, "underWay", words, _places([ranks[wait.waiting[0]]]))
     return None
 
 
-def _not_asked(waits: Sequence[Wait]) -> _Finding | None:
+def _not_asked(waits: Sequence[GroupWait]) -> _Finding | None:
     for wait in waits:
-        if wait.kind is Kind.NOT_ASKED and _is_long(wait):
+        if wait.kind is GroupState.NOT_ASKED and _is_long(wait):
             words = (
                 f"{_have_waited(wait.waiting, wait)} in {_named(wait.collective, wait)}, and the "
                 "rank that has not entered it is in a pod that was not asked"
             )
-            return _Finding(State.STALLED, str(wait.kind), words)
+            return _Finding(RunState.STALLED, str(wait.kind), words)
     return None
 
 
@@ -512,11 +528,11 @@ def _by_themselves(ranks: Sequence[Rank]) -> _Finding:
         words = f"this run is starting: {_ranks([rank.number for rank in importing])} " + (
             number_of(len(importing), "is", "are") + " still importing modules"
         )
-        return _Finding(State.STARTING, "", words)
+        return _Finding(RunState.STARTING, "", words)
     stuck = [rank for rank in ranks if rank.is_stuck_in_c]
     if stuck:
         return _Finding(
-            State.STALLED,
+            RunState.STALLED,
             "stuckInC",
             f"rank {stuck[0].number}{_home(stuck[0])} {_does_at(stuck[0])}",
             _places(stuck),
@@ -525,13 +541,13 @@ def _by_themselves(ranks: Sequence[Rank]) -> _Finding:
     if len(still) == len(ranks):
         first = still[0]
         words = f"no rank computes, and none waits in a collective: {_doing([first])}"
-        return _Finding(State.UNKNOWN, "still", words, _places(still[:_SHOWN]))
+        return _Finding(RunState.UNKNOWN, "still", words, _places(still[:_SHOWN]))
     busy = [rank.number for rank in ranks if rank.process.cpu >= _STILL]
     verb = number_of(len(busy), "computes", "compute")
     words = f"no rank waits in a collective; {_ranks(busy)} {verb}"
     if not any(rank.newest_flight for rank in ranks):
         words += ", and there is no flight recorder that says more"
-    return _Finding(State.UNKNOWN, "computes", words)
+    return _Finding(RunState.UNKNOWN, "computes", words)
 
 
 def _imports(rank: Rank) -> bool:
@@ -540,7 +556,7 @@ def _imports(rank: Rank) -> bool:
 
 
 def does(process: Process, *, is_stuck_in_c: bool = False) -> str:  # noqa: PLR0911 - a table
-    """What a process does, in words."""
+    """The activity of a process, in words."""
     if process.state in {"Z", "X"}:
         return "has ended"
     if process.is_stopped:
@@ -569,7 +585,7 @@ def _does_at(rank: Rank) -> str:
     return words
 
 
-def _groups(ranks: Sequence[Rank], waits: Sequence[Wait]) -> tuple[Alike, ...]:
+def _groups(ranks: Sequence[Rank], waits: Sequence[GroupWait]) -> tuple[Alike, ...]:
     """Ranks with the same stack, the fewest first: they are the ones to look at."""
     waiting = {
         number: f"waits in {_named(wait.collective, wait)}"
@@ -593,7 +609,7 @@ def _general(rank: Rank) -> str:
 
 
 def _remarks(
-    pods: Sequence[Pod], ranks: Sequence[Rank], silent: Mapping[str, str]
+    pods: Sequence[PodReport], ranks: Sequence[Rank], silent: Mapping[str, str]
 ) -> Iterable[str]:
     if silent and ranks:
         reasons = [f"{pod}: {why}" for pod, why in silent.items()]
@@ -629,13 +645,13 @@ def _remarks(
 
 
 def _remark_left_out(
-    pods: Sequence[Pod], silent: Mapping[str, str], left_out: frozenset[str]
+    pods: Sequence[PodReport], silent: Mapping[str, str], left_out: frozenset[str]
 ) -> Iterable[str]:
     if left_out:
-        asked = len(pods) + len(silent)
+        pod_count = len(pods) + len(silent)
         yield (
-            f"{asked} of {plural(asked + len(left_out), 'pod')} were asked before the time ran "
-            "out; a longer --timeout leaves time for more"
+            f"{pod_count} of {plural(pod_count + len(left_out), 'pod')} were asked before the time "
+            "ran out; a longer --timeout leaves time for more"
         )
 
 
@@ -645,9 +661,9 @@ def _recorded(rank: Rank) -> bool:
     )
 
 
-def _places(ranks: Iterable[Rank]) -> tuple[Place, ...]:
+def _places(ranks: Iterable[Rank]) -> tuple[BlamedRank, ...]:
     return tuple(
-        Place(rank.number, rank.pod, rank.node, str(rank.process.main or "")) for rank in ranks
+        BlamedRank(rank.number, rank.pod, rank.node, str(rank.process.main or "")) for rank in ranks
     )
 
 
@@ -666,17 +682,17 @@ def _waiting(numbers: Sequence[int]) -> str:
     return f"{plural(len(numbers), 'rank')} wait"
 
 
-def _have_waited(numbers: Sequence[int], wait: Wait) -> str:
+def _have_waited(numbers: Sequence[int], wait: GroupWait) -> str:
     if len(numbers) == 1:
         return f"rank {numbers[0]} has waited for {_span(wait.seconds)}"
     return f"{plural(len(numbers), 'rank')} have waited for {_span(wait.seconds)}"
 
 
-def _named(collective: Collective, wait: Wait) -> str:
+def _named(collective: Collective, wait: GroupWait) -> str:
     return f"{collective.name} #{collective.number}{_of_group(wait)}"
 
 
-def _of_group(wait: Wait) -> str:
+def _of_group(wait: GroupWait) -> str:
     if wait.group.name == _DEFAULT_GROUP:
         return ""
     ranks = wait.group.members

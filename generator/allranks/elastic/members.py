@@ -99,8 +99,8 @@ def grow(group: MemberGroup, more: int) -> MemberGroup:
     """Return a group with more members, on the lowest free ranks."""
     ranks = {member.rank for member in group.members}
     free = (rank for rank in itertools.count() if rank not in ranks)
-    added = [Member(group.next_id + step, next(free)) for step in range(more)]
-    return _with(group, (*group.members, *added))
+    new_members = [Member(group.next_id + step, next(free)) for step in range(more)]
+    return _with(group, (*group.members, *new_members))
 
 
 def shrunk(group: MemberGroup, fewer: int, keep: Callable[[Member], bool]) -> MemberGroup:

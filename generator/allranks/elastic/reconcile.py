@@ -28,7 +28,7 @@ _SERVICES_AT_ONCE = 500
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-class Difference(NamedTuple):
+class PodDifference(NamedTuple):
     """The differences between the pods of a job and its target.
 
     Attributes:
@@ -50,7 +50,7 @@ def difference(
     observed: ObservedPods,
     pod_names: Collection[str],
     withheld: Mapping[str, str] = _NOTHING,
-) -> Difference:
+) -> PodDifference:
     """Compare the pods of a job with its target.
 
     Args:
@@ -80,10 +80,10 @@ def difference(
         if any(member.leaving or member.renew for member in group.members):
             unsettled.add(kind)
     barred = {kind: withheld[kind] for kind in sorted(short & withheld.keys())}
-    return Difference(missing, unwanted, frozenset(unsettled), barred)
+    return PodDifference(missing, unwanted, frozenset(unsettled), barred)
 
 
-def pod_actions(job: ElasticJob, target: DesiredState, changes: Difference) -> Iterator[Action]:
+def pod_actions(job: ElasticJob, target: DesiredState, changes: PodDifference) -> Iterator[Action]:
     """Yield the creations and deletions of pods; `requeue_after` says when more are due."""
     secret = pods.token(job) if job.master == "own" else None
     for kind, member in changes.missing[:_AT_ONCE]:
@@ -92,7 +92,7 @@ def pod_actions(job: ElasticJob, target: DesiredState, changes: Difference) -> I
         yield DeletePod(pod.name, pod.uid, reason=reason)
 
 
-def requeue_after(changes: Difference, services: Sequence[Action] = ()) -> float | None:
+def requeue_after(changes: PodDifference, services: Sequence[Action] = ()) -> float | None:
     """Return the seconds until the remaining creations are due; None where there are none.
 
     Args:

@@ -253,7 +253,7 @@ def _post_renderer(binary: HelmBinary) -> Iterator[PostRenderer]:
 
 
 def _record(home: ReleaseRef, words: Sequence[str]) -> dict[str, Any]:
-    """What helm answers in JSON; `null`, as of no values, is empty.
+    """The record that helm answers in JSON; `null`, as of no values, is empty.
 
     Raises:
         ToolError: it answers something else, as a program around helm does.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def holder(lease: Manifest) -> str:
-    """Who holds a Lease; "" where it was released, or never taken."""
+    """The holder of a Lease; "" where it was released, or never taken."""
     return text(lease, "spec", "holderIdentity")
 
 

@@ -74,7 +74,7 @@ class _Pattern(NamedTuple):
     number: int
 
     def match(self, data: bytes, at: int) -> tuple[bytes, int] | None:
-        """What stands for a spec that is like this one, and where that spec ends; None for others.
+        """The shared value of a spec that is like this one, and where that spec ends; or None.
 
         Args:
             data: the answer of the API server.
@@ -141,7 +141,7 @@ class PodSpecs:
         return b"".join((*parts, data[at:])) if parts else data
 
     def _pattern(self, text: bytes) -> _Pattern | None:
-        """What other specs are compared with; None for what is no spec."""
+        """The pattern that other specs are compared with; None for what is no spec."""
         try:
             spec = self._loads(text)
             pattern, values = self._split(text)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+from allranks import names
+from allranks.k8s.object_names import is_dns_1123_label
+
 _OTHER = re.compile(r"[^a-z0-9-]+")
 
 
@@ -14,8 +16,11 @@ def hint(name: str) -> str:
     Args:
         name: the namespace.
     """
-    if _NAME.fullmatch(name):
+    if is_dns_1123_label(name):
         return f"kubectl create namespace {name}, or pass another with -n"
-    near = _OTHER.sub("-", name.lower())[:63].strip("-")
-    rule = "the name of a namespace has lower-case letters, digits and '-', at most 63"
+    near = _OTHER.sub("-", name.lower())[: names.DNS_LABEL_MAX].strip("-")
+    rule = (
+        "the name of a namespace has lower-case letters, digits and '-', at most "
+        f"{names.DNS_LABEL_MAX}"
+    )
     return f"{rule}: pass -n {near}" if near else f"{rule}: pass another with -n"

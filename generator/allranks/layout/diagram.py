@@ -27,7 +27,7 @@ _OTHERS = "other blocks"
 
 
 @dataclass(slots=True)
-class Usage:
+class GpuUsage:
     """GPUs by use; pods, for a job without GPUs."""
 
     job: int = 0
@@ -40,7 +40,7 @@ class Usage:
         """The sum of all uses."""
         return self.job + self.busy + self.free + self.off
 
-    def add(self, usage: Usage) -> None:
+    def add(self, usage: GpuUsage) -> None:
         """Add another usage to this one."""
         self.job += usage.job
         self.busy += usage.busy
@@ -67,7 +67,7 @@ class Box:
     name: str
     block: str
     rack: str
-    usage: Usage
+    usage: GpuUsage
     nodes: int = 1
     ranks: range = range(0)
     remark: str = ""
@@ -96,7 +96,7 @@ class Diagram:
 
     level: str
     blocks: list[tuple[str, list[BoxGroup]]]
-    usage: Usage
+    usage: GpuUsage
     nodes: int
 
 
@@ -111,7 +111,7 @@ def build(layout: Layout, inventory: Inventory | None) -> Diagram:
         boxes, level = _pods(layout), "pod"
     else:
         boxes, level = _nodes(layout, inventory), "node"
-    total = Usage()
+    total = GpuUsage()
     for box in boxes:
         total.add(box.usage)
     count = len(boxes)
@@ -140,7 +140,7 @@ def _pods(layout: Layout) -> list[Box]:
             layout.pod(rank) if layout.hosts else f"pod {rank}",
             "",
             "",
-            Usage(job=layout.gpus_of(rank) or layout.procs(rank)),
+            GpuUsage(job=layout.gpus_of(rank) or layout.procs(rank)),
             ranks=layout.ranks(rank),
             remark=layout.standing(rank),
         )
@@ -155,12 +155,12 @@ def _nodes(layout: Layout, inventory: Inventory) -> list[Box]:
         share = shares.get(node.name)
         gpus = inventory.gpus(node, layout.gpu_resource)
         job = layout.gpus_of(share.rank) if share else 0
-        usage = Usage(job, gpus.total - gpus.free, gpus.free - job)
+        usage = GpuUsage(job, gpus.total - gpus.free, gpus.free - job)
         if not layout.gpus_per_node:
             job = 1 if share else 0
-            usage = Usage(job, 0, 1 - job)
+            usage = GpuUsage(job, 0, 1 - job)
         if node.blocked:
-            usage = Usage(off=usage.total)
+            usage = GpuUsage(off=usage.total)
         boxes.append(
             Box(
                 node.name,
@@ -204,7 +204,7 @@ def _merge(boxes: Iterable[Box], key: Callable[[Box], tuple[str, str]]) -> list[
         if into is None:
             whole = rack != box.rack
             name = (block or "no block") if whole else rack or "no rack"
-            into = merged[block, rack] = Box(name, block, rack, Usage(), 0, whole=whole)
+            into = merged[block, rack] = Box(name, block, rack, GpuUsage(), 0, whole=whole)
         into.usage.add(box.usage)
         into.nodes += box.nodes
         into.ranks = _join(into.ranks, box.ranks)
@@ -218,7 +218,7 @@ def _runs(boxes: list[Box]) -> list[Box]:
     for start in range(0, len(boxes), size):
         run = boxes[start : start + size]
         last = start + len(run) - 1
-        usage = Usage()
+        usage = GpuUsage()
         for box in run:
             usage.add(box.usage)
         ranks = _join(run[0].ranks, run[-1].ranks)

@@ -18,7 +18,7 @@ from allranks.model.inventory import BLOCK, RACK
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from allranks.layout.diagram import Box, Diagram, Usage
+    from allranks.layout.diagram import Box, Diagram, GpuUsage
     from allranks.model.layout import Layout
 
 
@@ -203,7 +203,9 @@ def _cells(canvas: Canvas, box: Box, style: _Style, x: float, y: float) -> None:
             column += 1
 
 
-def _bar(canvas: Canvas, usage: Usage, x: float, y: float, *, width: float, height: float) -> None:
+def _bar(
+    canvas: Canvas, usage: GpuUsage, x: float, y: float, *, width: float, height: float
+) -> None:
     canvas.box(x, y, width, height, fill="card", stroke="line")
     edge = x
     for kind, _ in _PARTS:

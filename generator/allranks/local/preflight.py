@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # The value that says on which port the pods of a workload listen.
 _PORT_KEYS = {"torchrun": "torchrun.port", "mpi": "mpi.ssh.port", "elastic": "elastic.port"}
 # Stands for the folders that a pod will have once it runs.
-_NO_FOLDERS = volumes.Folders(
+_NO_FOLDERS = volumes.VolumeFolders(
     Path("/nonexistent/pod"), Path("/nonexistent/pod/claims"), Path("/nonexistent/configmaps")
 )
 
@@ -99,7 +99,7 @@ def _check_pod(
 ) -> None:
     for container in pod.plan.containers:
         variables = env.variables(surroundings, pod, container)
-        mounts = volumes.Mounts(surroundings.release, pod, container, _NO_FOLDERS)
+        mounts = volumes.ContainerMounts(surroundings.release, pod, container, _NO_FOLDERS)
         mounts.check()
         rewriter = Rewriter(host_names, mounts.paths({}))
         program = env.argv(container, variables, rewriter)[0]

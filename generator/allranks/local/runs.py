@@ -2,6 +2,8 @@
 
 A run belongs to the user, not to the terminal it was started in. `start` hands it to a supervisor
 (`allranks.local.supervisor`) and every verb works from any other shell, through the run's folder.
+
+It is longer than most: the verbs share how a run and its supervisor are found.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ from allranks.local.plan.expand import expand
 from allranks.local.plan.rewrite import release_names
 from allranks.local.pod import gpus
 from allranks.local.pod.env import Surroundings
-from allranks.local.pod.runner import Context, PodRun
+from allranks.local.pod.runner import PodRun, RunSettings
 from allranks.local.state import records, store
 from allranks.local.state import status as run_status
 from allranks.local.state.events import EventLog
@@ -310,11 +310,11 @@ class Supervisor:
         self._folder.write_status(last)
 
 
-def _context(folder: RunFolder, release: ReleasePlan, spec: Spec) -> Context:
+def _context(folder: RunFolder, release: ReleasePlan, spec: Spec) -> RunSettings:
     by_pod = addresses.by_pod(release, spec.block)
     visible, _ = gpus.share(release.pods, gpus.present(os.environ))
     hosts = mpi.write_hosts(folder.path, release, by_pod, spec.arrangement)
-    return Context(
+    return RunSettings(
         folder=folder,
         surroundings=Surroundings(
             release,

@@ -46,7 +46,7 @@ class NodeShape:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """How strictly the pods are kept together, and by which node label per level."""
+    """How strictly pods are kept together, and the node label of each level."""
 
     mode: str = "none"
     level: str = "rack"
@@ -69,7 +69,7 @@ class Topology:
 
 
 @dataclass(frozen=True, slots=True)
-class Pod:
+class PodAmounts:
     """The requests of one pod of the job, besides its GPUs.
 
     Attributes:
@@ -131,7 +131,7 @@ class JobSpec:
     node_shape: NodeShape = NodeShape()
     gpu_resource: str = ""
     gpu_type: tuple[str, str] = ("", "")
-    pod: Pod = field(default_factory=Pod)
+    pod: PodAmounts = field(default_factory=PodAmounts)
     shm_size: str = ""
     shm_per_gpu: str = ""
     topology: Topology = field(default_factory=Topology)
@@ -335,7 +335,7 @@ def _where(values: Values, template: Values) -> dict[str, Any]:
     }
 
 
-def _pod(values: Values, template: Values, of_role: Values | None = None) -> Pod:
+def _pod(values: Values, template: Values, of_role: Values | None = None) -> PodAmounts:
     """Return a pod's requests: a role's own amounts replace the shared ones, a template's both."""
     resources = _map(values, "resources")
     rdma = _map(values, "network", "rdma")
@@ -349,7 +349,7 @@ def _pod(values: Values, template: Values, of_role: Values | None = None) -> Pod
         "overhead": _map(template, "overhead"),
         "resources": _map(template, "resources"),
     }
-    return Pod(
+    return PodAmounts(
         requests=_map(resources, "perPod", "requests"),
         limits=_map(resources, "perPod", "limits"),
         per_gpu=_map(resources, "perGpu"),

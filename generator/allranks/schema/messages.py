@@ -20,7 +20,7 @@ from allranks.yamlio import scalars
 
 if TYPE_CHECKING:
     from allranks.schema.paths import ValuesPath
-    from allranks.schema.validator import Engine, Violation
+    from allranks.schema.validator import ChartSchema, Violation
 
 TypedText = Callable[["ValuesPath", Any], str]
 _Words = tuple[str, str]
@@ -47,7 +47,7 @@ _NUMBER_MAX = 2.0**53  # above it a float has no fractions
 _LONG_NUMBER = 16  # digits; a float64, which Helm keeps numbers in, holds fewer exactly
 
 
-def explain(engine: Engine, violation: Violation, token_of: TypedText) -> _Words:
+def explain(engine: ChartSchema, violation: Violation, token_of: TypedText) -> _Words:
     """The message and the fix for one violation.
 
     Args:
@@ -74,8 +74,8 @@ def beside_args(fix: Fix) -> str:
     words = fix.value
     if not isinstance(words, list) or words[:2] != ["sh", "-c"]:
         return fix
-    shown = short([*words, "sh"])
-    return f'write it as a list: {shown}, with "$@" in the text where the args belong'
+    example = short([*words, "sh"])
+    return f'write it as a list: {example}, with "$@" in the text where the args belong'
 
 
 def _expectation(violation: Violation) -> str:
@@ -107,7 +107,7 @@ def _container(value: Any) -> str:
     return "array" if isinstance(value, list) else "object"
 
 
-def _type(engine: Engine, violation: Violation, token_of: TypedText) -> _Words:
+def _type(engine: ChartSchema, violation: Violation, token_of: TypedText) -> _Words:
     value, actual = violation.instance, _actual(violation, token_of)
     types = violation.expected if isinstance(violation.expected, list) else [violation.expected]
     expected = _expectation(violation)
@@ -144,7 +144,7 @@ def _whole(value: float) -> str:
 
 
 def _type_hint(  # noqa: PLR0911 - one for each pair of types
-    engine: Engine, violation: Violation, actual: str, types: list[str]
+    engine: ChartSchema, violation: Violation, actual: str, types: list[str]
 ) -> str:
     value = violation.instance
     if isinstance(value, str):
@@ -179,7 +179,7 @@ def _truth(value: bool, text: str) -> Fix:  # noqa: FBT001 - it is what is writt
     return write(value, quoted(value), form="write {} without quotes", is_safe=is_safe)
 
 
-def _container_hint(engine: Engine, violation: Violation, types: list[str]) -> str:
+def _container_hint(engine: ChartSchema, violation: Violation, types: list[str]) -> str:
     """The fix for a list or map in place of another type."""
     value = violation.instance
     if violation.path[-1:] == ("env",) and "object" in types:
@@ -208,7 +208,7 @@ def _inside(value: dict[str, Any] | list[Any]) -> list[Any]:
 
 
 def _string_hint(  # noqa: PLR0911 - one for each type
-    engine: Engine, violation: Violation, value: str, types: list[str]
+    engine: ChartSchema, violation: Violation, value: str, types: list[str]
 ) -> str:
     """The fix for a string in place of another type."""
     bare = value.strip()
@@ -282,7 +282,7 @@ def _map_hint(violation: Violation) -> str:
     return f"write a map with {keys}" if keys else ""
 
 
-def _words_hint(engine: Engine, violation: Violation, text: str) -> str:
+def _words_hint(engine: ChartSchema, violation: Violation, text: str) -> str:
     """The fix for a text in place of a list: its words, as a shell splits it."""
     form, is_safe = "write it as a list: {}", True
     try:
@@ -306,11 +306,11 @@ def _words_hint(engine: Engine, violation: Violation, text: str) -> str:
     return write(words, short(words), form=form, is_safe=is_safe) if fits else ""
 
 
-def _unknown(engine: Engine, violation: Violation, _: TypedText) -> _Words:
+def _unknown(engine: ChartSchema, violation: Violation, _: TypedText) -> _Words:
     return "unknown key", suggestions.nearest_fix(engine, violation.path)
 
 
-def _missing(engine: Engine, violation: Violation, __: TypedText) -> _Words:
+def _missing(engine: ChartSchema, violation: Violation, __: TypedText) -> _Words:
     path = violation.path
     own = path[0] in _OWN or any(isinstance(part, int) for part in path)
     if own:
@@ -321,7 +321,7 @@ def _missing(engine: Engine, violation: Violation, __: TypedText) -> _Words:
     return "is missing: null removes a default that the chart needs", fix
 
 
-def _bad_key(engine: Engine, violation: Violation, _: TypedText) -> _Words:
+def _bad_key(engine: ChartSchema, violation: Violation, _: TypedText) -> _Words:
     key, node = str(violation.path[-1]), engine.resolve(violation.expected)
     fix = suggestions.value_fix(engine, node, key)
     if isinstance(fix, Fix):
@@ -329,7 +329,7 @@ def _bad_key(engine: Engine, violation: Violation, _: TypedText) -> _Words:
     return f"the key {short(key)} is not {node.get('title', 'allowed')}", fix
 
 
-def _pattern(engine: Engine, violation: Violation, _: TypedText) -> _Words:
+def _pattern(engine: ChartSchema, violation: Violation, _: TypedText) -> _Words:
     value = str(violation.instance)
     if "\0" in value:
         return "the text has a NUL character, which no program can be given", "remove it"
@@ -340,7 +340,7 @@ def _pattern(engine: Engine, violation: Violation, _: TypedText) -> _Words:
     return f"{short(value)} is not {expected}", hint or f"write {expected}"
 
 
-def _enum(engine: Engine, violation: Violation, _: TypedText) -> _Words:
+def _enum(engine: ChartSchema, violation: Violation, _: TypedText) -> _Words:
     choices = ", ".join(_choice(choice) for choice in violation.expected)
     hint = _flag_hint(violation) or suggestions.value_fix(
         engine, violation.schema, violation.instance
@@ -363,7 +363,7 @@ def _flag_hint(violation: Violation) -> str:
     return _truth(flag, value)
 
 
-def _const(_: Engine, violation: Violation, __: TypedText) -> _Words:
+def _const(_: ChartSchema, violation: Violation, __: TypedText) -> _Words:
     if violation.path == ("workload",):
         return (
             f"this file is for {short(violation.instance)}, and the chart is {violation.expected}",
@@ -373,49 +373,49 @@ def _const(_: Engine, violation: Violation, __: TypedText) -> _Words:
     return f"{short(violation.instance)} is not {expected}", write(violation.expected, expected)
 
 
-def _minimum(_: Engine, violation: Violation, token_of: TypedText) -> _Words:
+def _minimum(_: ChartSchema, violation: Violation, token_of: TypedText) -> _Words:
     least = violation.expected
     message = f"{_actual(violation, token_of)} is less than the least allowed, {least}"
     return message, Fix(f"write {least} or more")
 
 
-def _maximum(_: Engine, violation: Violation, token_of: TypedText) -> _Words:
+def _maximum(_: ChartSchema, violation: Violation, token_of: TypedText) -> _Words:
     most = violation.expected
     message = f"{_actual(violation, token_of)} is more than the most allowed, {most}"
     return message, Fix(f"write {most} or less")
 
 
-def _unique(_: Engine, violation: Violation, __: TypedText) -> _Words:
+def _unique(_: ChartSchema, violation: Violation, __: TypedText) -> _Words:
     twice = violation.instance[first_duplicate(violation.instance)]
     return f"{short(twice)} is listed twice", "remove one"
 
 
-def _long(_: Engine, violation: Violation, __: TypedText) -> _Words:
+def _long(_: ChartSchema, violation: Violation, __: TypedText) -> _Words:
     size = len(violation.instance)
     return f"is {size} characters long; at most {violation.expected} are allowed", "shorten it"
 
 
-def _few(_: Engine, violation: Violation, __: TypedText) -> _Words:
+def _few(_: ChartSchema, violation: Violation, __: TypedText) -> _Words:
     return f"is empty, not {_expectation(violation)}", "give at least one"
 
 
-def _one_source(_: Engine, violation: Violation, __: TypedText) -> _Words:
+def _one_source(_: ChartSchema, violation: Violation, __: TypedText) -> _Words:
     sources = ", ".join(sorted(violation.schema.get("properties", {})))
     count = len(violation.instance)
     return f"has {count or 'no'} keys; exactly one is allowed", f"keep one of {sources}"
 
 
-def _one_of(_: Engine, violation: Violation, __: TypedText) -> _Words:
+def _one_of(_: ChartSchema, violation: Violation, __: TypedText) -> _Words:
     keys = " and ".join(key for branch in violation.expected for key in branch["required"])
     return f"needs exactly one of {keys}", "write each one as an item of its own"
 
 
-def _any_of(_: Engine, violation: Violation, __: TypedText) -> _Words:
+def _any_of(_: ChartSchema, violation: Violation, __: TypedText) -> _Words:
     key = violation.expected[0]["required"][0]
     return f"has no {key}, and items are merged by it", f"add {key}: …"
 
 
-_SPECIAL: dict[str, Callable[[Engine, Violation, TypedText], _Words]] = {
+_SPECIAL: dict[str, Callable[[ChartSchema, Violation, TypedText], _Words]] = {
     "additionalProperties": _unknown,
     "anyOf": _any_of,
     "const": _const,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from allranks.schema.paths import ValuesPath
-    from allranks.schema.validator import Engine, Schema
+    from allranks.schema.validator import ChartSchema, Schema
 
 
 _AMOUNTS = frozenset({"cpu", "memory", "ephemeralstorage"})
@@ -48,7 +48,7 @@ _LONGEST = 200  # letters; a longer text is like no key
 _FEW = 12  # keys that a person can take in at a glance
 
 
-def nearest_fix(engine: Engine, path: ValuesPath) -> str:
+def nearest_fix(engine: ChartSchema, path: ValuesPath) -> str:
     """The fix for an unknown key.
 
     Args:
@@ -217,7 +217,7 @@ def _use(target: str, path: ValuesPath, siblings: list[str], count: int) -> str:
     return use_key(target) if parts[: len(parent)] == parent else ""
 
 
-def _elsewhere(engine: Engine, path: ValuesPath) -> str:
+def _elsewhere(engine: ChartSchema, path: ValuesPath) -> str:
     """The same key at another place: under the same parent, else the one nearest to the root."""
     key = _fold(str(path[-1]))
     if key in _BARE or _is_made_up(engine, path):
@@ -250,13 +250,13 @@ def _are_in_line(path: ValuesPath, other: ValuesPath) -> bool:
     return below[: len(above)] == above
 
 
-def _is_made_up(engine: Engine, path: ValuesPath) -> bool:
+def _is_made_up(engine: ChartSchema, path: ValuesPath) -> bool:
     """Whether a key is in a map with free keys, or below one."""
     fixed = [engine.at(path[:end]).get("properties", {}) for end in range(len(path) - 1)]
     return any(key not in keys for key, keys in zip(path[:-1], fixed, strict=True))
 
 
-def _known_paths(engine: Engine) -> Iterator[ValuesPath]:
+def _known_paths(engine: ChartSchema) -> Iterator[ValuesPath]:
     """All fixed paths of the schema but those that the generator writes."""
     pending: list[tuple[ValuesPath, Schema]] = [((), engine.schema)]
     while pending:
@@ -313,7 +313,7 @@ def quoted(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def value_fix(engine: Engine, node: Schema, value: Any) -> str:
+def value_fix(engine: ChartSchema, node: Schema, value: Any) -> str:
     """The fix for a refused value, where a repaired one is accepted; "" otherwise.
 
     Args:

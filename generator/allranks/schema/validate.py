@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from allranks.errors import PROBLEMS_MAX, UNJUDGED, Problem
 from allranks.schema import flag_fixes, messages, paths
 from allranks.schema.fixes import Fix
-from allranks.schema.validator import MORE, Engine, Violation, engine
+from allranks.schema.validator import MORE, ChartSchema, Violation, engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -54,7 +54,7 @@ def find_problems(
 
 
 def find_with(
-    judge: Engine,
+    judge: ChartSchema,
     values: Mapping[str, Any],
     locate: Callable[[ValuesPath], str],
     token_of: TypedText = lambda *_: "",
@@ -104,7 +104,7 @@ def in_file_order(
 
 
 def _problem(
-    judge: Engine,
+    judge: ChartSchema,
     values: Mapping[str, Any],
     violation: Violation,
     locate: Callable[[ValuesPath], str],
@@ -138,7 +138,7 @@ def _has_args(values: Mapping[str, Any], path: ValuesPath) -> bool:
     )
 
 
-def _as_flag(judge: Engine, violation: Violation, source: str, hint: str) -> str:
+def _as_flag(judge: ChartSchema, violation: Violation, source: str, hint: str) -> str:
     """The fix as a flag, where a flag gave the value."""
     path = violation.path
     if violation.keyword == "additionalProperties":

@@ -60,7 +60,7 @@ class Violation:
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class ChartSchema:
     """A chart's schema, ready to validate."""
 
     schema: Schema
@@ -115,7 +115,7 @@ class Engine:
         return child if isinstance(child, dict) else {}
 
 
-def engine(workload: str) -> Engine:
+def engine(workload: str) -> ChartSchema:
     """The engine of a workload's chart.
 
     Raises:
@@ -129,7 +129,7 @@ def engine(workload: str) -> Engine:
     return _compile(path.read_text(encoding="utf-8"))
 
 
-def engine_of_file(name: str) -> Engine:
+def engine_of_file(name: str) -> ChartSchema:
     """The engine of a hand-written schema that stands alone, and is no chart's.
 
     Args:
@@ -143,9 +143,9 @@ def engine_of_file(name: str) -> Engine:
 
 
 @functools.lru_cache(maxsize=8)
-def _compile(text: str) -> Engine:
+def _compile(text: str) -> ChartSchema:
     schema: Schema = json.loads(text)
-    return Engine(schema, _validator_class()(schema))
+    return ChartSchema(schema, _validator_class()(schema))
 
 
 @functools.cache

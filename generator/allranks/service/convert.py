@@ -71,12 +71,12 @@ def convert(
         else:
             documents += registry.documents_of(load.load_objects(data, source))
             remarks[source] = comments.comments_of(data.decode("utf-8-sig"))
-    given = [document for path in runtimes for document in _documents(path)]
-    wanted = trainer_runtimes.missing((*documents, *given))
-    if wanted and (asked := cluster()) is not None:
-        given += trainer_runtimes.read(asked, wanted, namespace)
+    runtime_documents = [document for path in runtimes for document in _documents(path)]
+    references = trainer_runtimes.missing((*documents, *runtime_documents))
+    if references and (kube_client := cluster()) is not None:
+        runtime_documents += trainer_runtimes.read(kube_client, references, namespace)
     context = registry.Context(
-        runtimes=tuple(given),
+        runtimes=tuple(runtime_documents),
         namespace=namespace,
         entrypoint=entrypoint,
     )
@@ -112,12 +112,12 @@ def _check_sweeps(conversions: Iterable[Conversion]) -> None:
     Raises:
         InvalidValues: there are some.
     """
-    if problems := [problem for made in conversions for problem in _problems(made)]:
+    if problems := [problem for conversion in conversions for problem in _problems(conversion)]:
         raise InvalidValues(problems)
 
 
 def _problems(conversion: Conversion) -> tuple[Problem, ...]:
-    """What `validate` says of a sweep's values once its parameters are put in.
+    """The problems that `validate` finds in a sweep's values once its parameters are put in.
 
     All other values are settled by their converters, with the rules that `validate` has.
     """
@@ -161,9 +161,11 @@ def script(
         InputError: it cannot be read or be a run; every problem is in it.
     """
     source = STDIN_NAME if path.strip() == files.STDIN else path
-    made = slurm.convert(files.read(path), source, words=words, args=args, namespace=namespace)
-    _check_sweeps((made,))
-    return made
+    conversion = slurm.convert(
+        files.read(path), source, words=words, args=args, namespace=namespace
+    )
+    _check_sweeps((conversion,))
+    return conversion
 
 
 def as_sources(conversion: Conversion) -> Sources:
@@ -185,7 +187,7 @@ def _of_chart(path: str, chart: ChartInput, namespace: str) -> Iterator[registry
 
 @dataclass(frozen=True, slots=True)
 class ChartInput:
-    """With what a chart is rendered.
+    """The input with which a chart is rendered.
 
     Attributes:
         values: values files.
@@ -279,7 +281,7 @@ def _with_origins(text: str, conversion: Conversion) -> str:
         for to, source in conversion.origins.items()
         if (number := lines.get(source, 0)) and all(isinstance(step, str) for step in to)
     }
-    kept = dict(conversion.comments)  # each is kept once
+    comments_left = dict(conversion.comments)  # each is kept once
     out: list[str] = []
     above: list[tuple[int, str]] = []
     block = -1
@@ -300,7 +302,7 @@ def _with_origins(text: str, conversion: Conversion) -> str:
         if is_block:
             block = indent
         number, comment = places.get(path, (0, ""))
-        remarks, behind = kept.pop(number, ((), ""))
+        remarks, behind = comments_left.pop(number, ((), ""))
         out += [f"{' ' * indent}# {_comment(remark)}" for remark in remarks]
         own = f" # {_comment(behind)}" if behind else ""
         out.append(f"{line}{own} # {comment}" if comment else line)
@@ -321,8 +323,8 @@ def _first_lines(conversion: Conversion) -> dict[tuple[str | int, ...], int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
-    """What a release would run otherwise than an object's own controller does.
+class PodComparison:
+    """The differences between the pods of a release and those of an object's own controller.
 
     Attributes:
         kind: the object's kind.
@@ -370,7 +372,7 @@ def check(
     paths: tuple[str, ...],
     namespace: str = "",
     chart: ChartInput | None = None,
-) -> Check:
+) -> PodComparison:
     """Compare the release of a values file with the pods that an object's own controller makes.
 
     Args:
@@ -415,7 +417,7 @@ def check(
     objects = [item for item in load.load_all(text) if isinstance(item, dict)]
     differences = compare.differences(theirs, objects)
     note = _OF_TRIAL if document.kind in _SEARCHES else ""
-    return Check(document.kind, document.name, len(theirs), tuple(differences), note)
+    return PodComparison(document.kind, document.name, len(theirs), tuple(differences), note)
 
 
 def _checked_job(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from allranks.errors import Problem
     from allranks.schema.paths import ValuesPath
-    from allranks.schema.validator import Engine
+    from allranks.schema.validator import ChartSchema
     from allranks.values.sources import Loaded, Sources
     from allranks.yamlio.document import ValuesDocument
 
@@ -41,7 +41,7 @@ _LINKS_MAX = 40  # as the kernel follows
 
 @dataclass(frozen=True, slots=True)
 class FixNote:
-    """What became of the fix of a problem.
+    """The fate of one fix, in words.
 
     Attributes:
         problem: the problem, with its place.
@@ -201,12 +201,12 @@ class _PendingFix:
 
     @property
     def mark(self) -> tuple[str, ValuesPath, str]:
-        """What it is known by in every pass."""
+        """The key by which every pass knows it."""
         return self.place, self.path, str(self.fix)
 
     @property
     def change(self) -> edit.ValueChange:
-        """It as a change of a text; not for a move."""
+        """The fix as a change of a text; not for a move."""
         if self.fix.key:
             return edit.ValueChange(self.path, name=str(self.fix.key[-1]))
         return edit.ValueChange(self.path, value=self.fix.value)
@@ -261,7 +261,7 @@ class _Pass:
         self._written = written_fixes
         # Likewise, and why: what was tried since something was written last.
         self._refused = refused_fixes
-        self._judge: Engine = engine(loaded.workload)
+        self._judge: ChartSchema = engine(loaded.workload)
         self._defaults = defaults(loaded.workload)
         # What was changed in each file, because what stands there is now known no more.
         self._touched: dict[str, _Paths] = {}
@@ -367,8 +367,8 @@ class _Pass:
             for item in items:
                 if item.is_move:
                     self._move(item)
-            written = {id(note.problem) for note in self.applied[noted:]}
-            tried = [item for item in items if id(item.problem) in written]
+            applied_ids = {id(note.problem) for note in self.applied[noted:]}
+            tried = [item for item in items if id(item.problem) in applied_ids]
             new = self._new_problems(tried)
             if not new:
                 return
@@ -383,8 +383,8 @@ class _Pass:
                 middle = len(items) // 2
                 self._write_checked(items[:middle])
                 items = items[middle:]
-            gone = {id(item) for item in blamed}
-            items = [item for item in items if id(item) not in gone]
+            blamed_ids = {id(item) for item in blamed}
+            items = [item for item in items if id(item) not in blamed_ids]
 
     def _move(self, item: _PendingFix) -> None:
         """Bring a value to another place."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks import names
 from allranks.errors import InputError
+from allranks.k8s.object_names import is_dns_1123_label
 from allranks.values import files, queue
 from allranks.values.sources import STDIN_NAME, defaults
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from allranks.cluster.interface import KubeClient
     from allranks.values.queue import Queue
     from allranks.yamlio.document import ValuesDocument
-
-_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
 
 
 def check_name(name: str, path: str) -> None:
@@ -31,7 +30,7 @@ def check_name(name: str, path: str) -> None:
     Raises:
         InputError: it is none; the nearest is named.
     """
-    if _NAME.fullmatch(name) and len(name) <= names.HELM_RELEASE_NAME_MAX:
+    if is_dns_1123_label(name, longest=names.HELM_RELEASE_NAME_MAX):
         return
     near = re.sub(r"[^a-z0-9]+", "-", name.lower())[: names.HELM_RELEASE_NAME_MAX].strip("-")
     raise InputError(

@@ -38,8 +38,8 @@ def queues(paths: tuple[str, ...]) -> list[Conversion]:
         objects = [
             item for item in _objects(files.read(path), source) if torchrun.is_torchrun(item)
         ]
-        made = [item for item in objects if item["kind"] in torchrun.QUEUE_KINDS]
-        if not made:
+        queue_objects = [item for item in objects if item["kind"] in torchrun.QUEUE_KINDS]
+        if not queue_objects:
             is_job = bool(objects)
             raise InputError(
                 f"{source} has a TorchrunJob, and no queue" if is_job else f"{source} has no queue",
@@ -47,7 +47,7 @@ def queues(paths: tuple[str, ...]) -> list[Conversion]:
                 if is_job
                 else f"give a file with an object of {torchrun.GROUP} and kind TorchrunQueue",
             )
-        for item in made:
+        for item in queue_objects:
             conversion = queue_import.fit(_located(lambda item=item: _queue(item), source), source)
             if conversion.name in conversions:
                 raise InputError(

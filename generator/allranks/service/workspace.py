@@ -11,7 +11,7 @@ from allranks.workspace import archive as archives
 from allranks.workspace import choice, ways
 from allranks.workspace import report as reports
 from allranks.workspace import snapshot as snapshots
-from allranks.workspace.model import Destination
+from allranks.workspace.model import SnapshotDestination
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from allranks.service.prepare import PreparedJob
     from allranks.workspace.choice import Way
     from allranks.workspace.model import Archive, Snapshot
-    from allranks.workspace.report import Report
+    from allranks.workspace.report import SnapshotReport
     from allranks.workspace.ways import SnapshotTransport
 
 
@@ -34,12 +34,12 @@ class PackedWorkspace:
     """
 
     snapshot: Snapshot
-    report: Report
+    report: SnapshotReport
     transport: SnapshotTransport
 
     @property
     def sentence(self) -> str:
-        """What is sent and how, in a line."""
+        """A line on what is sent and how."""
         report = self.report
         parts = f"{report.way.parts} ConfigMaps" if report.way.parts > 1 else "a ConfigMap"
         how = {
@@ -76,10 +76,10 @@ def pack(
     if is_local:
         snapshot = snapshots.take(Path(folder), include=include)
         archive = archives.pack_fast(snapshot)
-        return _packed(snapshot, archive, choice.here(archive), Destination())
+        return _packed(snapshot, archive, choice.here(archive), SnapshotDestination())
     settings = values.get("workspace") or {}
     via = str(settings.get("via") or "")
-    destination = Destination(
+    destination = SnapshotDestination(
         str(settings.get("registry") or ""), str(settings.get("claim") or ""), values
     )
     registry, claim = destination.registry, destination.claim
@@ -95,7 +95,7 @@ def pack(
 
 
 def _packed(
-    snapshot: Snapshot, archive: Archive, way: Way, destination: Destination
+    snapshot: Snapshot, archive: Archive, way: Way, destination: SnapshotDestination
 ) -> PackedWorkspace:
     report = reports.report(snapshot, archive, way=way)
     return PackedWorkspace(

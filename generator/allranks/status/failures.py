@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from allranks import names
 from allranks.model.status import Failure, PodPhase
+from allranks.status import rank_end
 from allranks.status.controller_facts import JOB, ControllerOutcome
 from allranks.status.pod_indexes import is_disrupted
 from allranks.status.pod_json import RUNNING
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from allranks.status.pod_indexes import ControllerPods, PodIndex
     from allranks.status.pod_json import ContainerEnd
     from allranks.status.pods import PodFacts
+    from allranks.status.rank_end import RankEnd
 
 
 _SIGNALLED = 128
@@ -220,27 +222,6 @@ _ADVICE = re.compile(rf"^.*{_AVOID.pattern}$\n?", re.MULTILINE)  # the line that
 _AFTERSHOCK_SECONDS = 5.0
 # What the master of an elastic job tells all workers, of one that had said this of its end.
 _OF_WORKER = re.compile(r"(?:the training failed \d+ times in a row; )?(?P<pod>\S+): ")
-_NAMED = re.compile(
-    re.escape(names.FAILED_FIRST)
-    + r"(?P<rank>rank \d+) in pod (?P<pod>\S+) ended with exit code (?P<code>\d+)"
-)
-_RANK_ENDED = re.compile(r"(?P<rank>rank \d+) ended with exit code (?P<code>\d+)")
-
-
-class _NamedEnd(NamedTuple):
-    """The end of another pod's rank, as a termination message has it.
-
-    Attributes:
-        rank: the rank in words, as ``rank 3``.
-        pod: its pod.
-        code: its exit code.
-        rest: what follows in the message: its last lines.
-    """
-
-    rank: str
-    pod: str
-    code: int
-    rest: str
 
 
 class Part(IntEnum):
@@ -304,31 +285,29 @@ def only_reports_another(code: int, message: str, pod: str, *, is_fixed_size: bo
 
 def names_another(message: str, pod: str) -> bool:
     """Whether a pod's termination message names the rank of another one that failed first."""
-    return _named_end(message, pod) is not None
+    return _end_elsewhere(message, pod) is not None
 
 
-def _named_end(message: str, pod: str) -> _NamedEnd | None:
+def _end_elsewhere(message: str, pod: str) -> RankEnd | None:
     """Return the end of another pod's rank that a pod's message tells of; None for none."""
-    named = ""
+    worker = ""
     if message.startswith(names.JOB_HAS_FAILED):
         message = message.removeprefix(names.JOB_HAS_FAILED)
-        worker = _OF_WORKER.match(message)
-        if worker is None:
+        match = _OF_WORKER.match(message)
+        if match is None:
             return None
-        named, message = worker["pod"], message[worker.end() :]
-    match = _NAMED.match(message)
-    if match is not None:
-        named = match["pod"]
-    elif named:
-        match = _RANK_ENDED.match(message)
-    if match is None or named == pod:
+        worker, message = match["pod"], message[match.end() :]
+    end = rank_end.parse(message)
+    if end is not None and worker and not end.prefix and not end.pod:
+        end = end._replace(pod=worker)  # the master had it from that worker itself
+    elif end is not None and end.prefix != names.FAILED_FIRST:
         return None
-    return _NamedEnd(match["rank"], named, int(match["code"]), message[match.end() :])
+    return end if end is not None and end.pod not in {"", pod} else None
 
 
 def culprit(failure: Failure) -> Failure:
     """Return the failure of the pod that a message names, in place of the pod with the message."""
-    end = _named_end(failure.message, failure.pod)
+    end = _end_elsewhere(failure.message, failure.pod)
     if end is None:
         is_preflight = _is_preflight(failure.exit_code, failure.message)
         return replace(failure, reason=PREFLIGHT_FAILED, log=()) if is_preflight else failure

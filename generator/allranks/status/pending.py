@@ -26,7 +26,7 @@ _SHOWN = 3
 
 
 @dataclass(slots=True)
-class _Group:
+class _PodGroup:
     """Pods with one cause; where only their `detail` differs, the most frequent is shown."""
 
     cause: Cause
@@ -60,11 +60,11 @@ def reasons(
         events: the newest events.
         queue: what queues and gang schedulers say.
     """
-    groups: dict[tuple[Priority, str, str], _Group] = {}
+    groups: dict[tuple[Priority, str, str], _PodGroup] = {}
     for cause, pod, number in _causes(pod_sets, events, queue):
         # A pull that fails and its back-off are one cause.
         reason = "" if cause.order is Priority.ERROR else cause.reason
-        group = groups.setdefault((cause.order, reason, cause.what), _Group(cause, pod))
+        group = groups.setdefault((cause.order, reason, cause.what), _PodGroup(cause, pod))
         group.pods += number
         group.details[cause.detail] += number
     ordered = sorted(groups.values(), key=_order)
@@ -75,11 +75,11 @@ def reasons(
     )
 
 
-def _order(group: _Group) -> tuple[int, int, str]:
+def _order(group: _PodGroup) -> tuple[int, int, str]:
     return group.cause.order, -group.pods, group.cause.what
 
 
-def _clause(group: _Group, *, alone: bool) -> str:
+def _clause(group: _PodGroup, *, alone: bool) -> str:
     # Of two equally frequent causes, always show the same.
     detail = min(group.details, key=lambda clause: (-group.details[clause], clause))
     cause = replace(group.cause, detail=detail)

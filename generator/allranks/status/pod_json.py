@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from allranks import names
 from allranks.k8s.fields import count, items, mapping, number, string, text, when
 from allranks.model.status import ContainerStatus, PodPhase
+from allranks.status import rank_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -40,7 +40,7 @@ class RawPod(NamedTuple):
     spec: Mapping[str, Any]
     status: Mapping[str, Any]
     conditions: Mapping[str, Manifest]
-    containers: tuple[Container, ...]
+    containers: tuple[RawContainer, ...]
     phase: PodPhase
     ended: bool
     reason: str
@@ -103,7 +103,7 @@ WAITING, RUNNING, TERMINATED = "waiting", "running", "terminated"
 _NOTHING: Mapping[str, Any] = {}
 
 
-class Container(NamedTuple):
+class RawContainer(NamedTuple):
     """The status of a container, parsed once.
 
     Attributes:
@@ -155,7 +155,7 @@ class Container(NamedTuple):
 _status = lru_cache(maxsize=4096)(ContainerStatus)
 
 
-def read_containers(status: Mapping[str, Any]) -> tuple[Container, ...]:
+def read_containers(status: Mapping[str, Any]) -> tuple[RawContainer, ...]:
     """Return the containers that a node has reported, init containers first."""
     main = [_read(container, main=True) for container in items(status.get("containerStatuses"))]
     if "initContainerStatuses" not in status:
@@ -166,19 +166,19 @@ def read_containers(status: Mapping[str, Any]) -> tuple[Container, ...]:
     return (*init, *main)
 
 
-def _read(raw: Manifest, *, main: bool) -> Container:
+def _read(raw: Manifest, *, main: bool) -> RawContainer:
     state, before = mapping(raw.get("state")), raw.get("lastState")
     last = mapping(mapping(before).get(TERMINATED)) if before else _NOTHING
     name = string(raw.get("name"))
     if RUNNING in state:
-        return Container(raw, name, main, RUNNING, mapping(state[RUNNING]), _NOTHING, last)
+        return RawContainer(raw, name, main, RUNNING, mapping(state[RUNNING]), _NOTHING, last)
     if TERMINATED in state:
         terminated = mapping(state[TERMINATED])
-        return Container(raw, name, main, TERMINATED, terminated, terminated, last)
-    return Container(raw, name, main, WAITING, mapping(state.get(WAITING)), _NOTHING, last)
+        return RawContainer(raw, name, main, TERMINATED, terminated, terminated, last)
+    return RawContainer(raw, name, main, WAITING, mapping(state.get(WAITING)), _NOTHING, last)
 
 
-def time_of_end(containers: Sequence[Container], *, before: bool = True) -> float | None:
+def time_of_end(containers: Sequence[RawContainer], *, before: bool = True) -> float | None:
     """Return when one of the containers last ended.
 
     Args:
@@ -257,7 +257,7 @@ def ends(pod: RawPod) -> Iterator[ContainerEnd]:
         yield _pod_end(pod)
 
 
-def _ends(container: Container, pod: RawPod) -> Iterator[ContainerEnd]:
+def _ends(container: RawContainer, pod: RawPod) -> Iterator[ContainerEnd]:
     for terminated, previous in ((container.last, True), (container.ended, False)):
         code = number(terminated.get("exitCode")) if terminated else 0
         if not code or _is_unsettled(container, terminated, pod):
@@ -268,12 +268,12 @@ def _ends(container: Container, pod: RawPod) -> Iterator[ContainerEnd]:
             yield _end(container.name, code, at, terminated, pod, previous=is_restarted)
 
 
-def _is_over(container: Container, pod: RawPod) -> bool:
+def _is_over(container: RawContainer, pod: RawPod) -> bool:
     """Whether the pod ended before the container, which had ended, was started again."""
     return container.word == WAITING and pod.phase is PodPhase.FAILED
 
 
-def _is_unsettled(container: Container, terminated: Mapping[str, Any], pod: RawPod) -> bool:
+def _is_unsettled(container: RawContainer, terminated: Mapping[str, Any], pod: RawPod) -> bool:
     """Whether the kubelet has yet to say what a container ended of.
 
     It holds back the reason of an eviction until the pod's phase is final, and makes up an end of
@@ -303,16 +303,11 @@ def _end(
     return ContainerEnd(name, code, at, reason, message, previous)
 
 
-# A launcher that asks for a restart in place ends with a code of its own: that of the rank which
-# failed stands in its message.
-_ENDED = re.compile(
-    rf"(?:{re.escape(names.PEER_LOST)})?(?:{re.escape(names.FAILED_FIRST)})?"
-    r"rank \d+(?: in pod \S+)? ended with exit code (?P<code>\d+)"
-)
-
-
 def code_of_rank(code: int, message: str) -> int:
     """Return the exit code of the rank that a launcher's end is about, else its own.
+
+    A launcher that asks for a restart in place ends with a code of its own: that of the rank which
+    failed stands in its message.
 
     Args:
         code: what the container ended with.
@@ -320,8 +315,8 @@ def code_of_rank(code: int, message: str) -> int:
     """
     if code not in {names.EXIT_RESTART, names.EXIT_NO_RESTART_LEFT}:
         return code
-    match = _ENDED.match(message)
-    return int(match["code"]) if match is not None else code
+    end = rank_end.parse(message)
+    return end.code if end is not None else code
 
 
 def _pod_end(pod: RawPod) -> ContainerEnd:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from allranks.k8s.manifest import Manifest
     from allranks.status.events import NewestEvents
-    from allranks.status.pod_json import Container, RawPod
+    from allranks.status.pod_json import RawContainer, RawPod
 
 _END = Cause(Priority.END, TERMINATING, "the end of")
 _READINESS = Cause(Priority.READINESS, "NotReady", "the readiness of")
@@ -109,7 +109,7 @@ def _of_containers(pod: RawPod) -> Cause | None:
     return worst
 
 
-def _of_container(container: Container, pod: RawPod) -> Cause | None:
+def _of_container(container: RawContainer, pod: RawPod) -> Cause | None:
     if container.word == RUNNING:
         if container.main or container.name in pod.sidecars:
             return None

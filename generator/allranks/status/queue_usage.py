@@ -28,7 +28,7 @@ _OVER = frozenset({"Succeeded", "Failed"})
 
 @dataclass(frozen=True, slots=True)
 class GpuBound:
-    """What bounds the GPUs of a queue.
+    """A bound on the GPUs of a queue.
 
     Attributes:
         source: the object that says so: ``ResourceQuota research/allranks-queue-h100``.
@@ -104,7 +104,7 @@ def is_of(observation: Observation, queue: str) -> bool:
 def usage(
     observations: Iterable[Observation], gpu_resource: str, others: Sequence[Manifest] = ()
 ) -> QueueUsage:
-    """How full a queue is.
+    """The use of a queue.
 
     Args:
         observations: the runs of the queue.

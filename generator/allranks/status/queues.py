@@ -28,7 +28,7 @@ _UNPLACED = ("Unschedulable", "UnschedulableOnNodePool")
 
 
 @dataclass(frozen=True, slots=True)
-class Queue:
+class QueuePosition:
     """The place of a run in its queue.
 
     Attributes:
@@ -44,11 +44,11 @@ class Queue:
     cause: Cause | None = None
 
 
-def kueue(controllers: Sequence[ControllerFacts], objects: Sequence[Manifest]) -> Queue:
+def kueue(controllers: Sequence[ControllerFacts], objects: Sequence[Manifest]) -> QueuePosition:
     """Return the place of the controllers that go through Kueue."""
     queued = [controller for controller in controllers if controller.queue]
     if not queued:
-        return Queue()
+        return QueuePosition()
     workloads = [manifest for manifest in objects if _is_workload(manifest)]
     held_names, stopped, admitted = [], [], 0
     cause: Cause | None = None
@@ -63,7 +63,7 @@ def kueue(controllers: Sequence[ControllerFacts], objects: Sequence[Manifest]) -
         elif controller.suspended:
             held_names.append(controller.name)
             cause = cause or _cause_of_hold(controller, conditions)
-    return Queue(
+    return QueuePosition(
         held=frozenset(held_names),
         stopped=frozenset(stopped),
         admitted=admitted == len(queued),

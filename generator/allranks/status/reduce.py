@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from allranks.status.observation import Observation
     from allranks.status.pod_indexes import PodIndex
     from allranks.status.pods import PodFacts
-    from allranks.status.queues import Queue
+    from allranks.status.queues import QueuePosition
 
 
 _BARE = "Pod"
@@ -214,7 +214,7 @@ def _bare(pod: PodFacts) -> ControllerFacts:
 
 
 def _waits(
-    snapshot: _Snapshot, queue: Queue, observation: Observation, phase: Phase
+    snapshot: _Snapshot, queue: QueuePosition, observation: Observation, phase: Phase
 ) -> PendingReasons:
     if phase in FINAL:
         return PendingReasons()
@@ -403,7 +403,7 @@ def overall(pod_sets: Sequence[ControllerPods]) -> ControllerVerdict | None:
 
 
 def phase_of(
-    pod_sets: Sequence[ControllerPods], verdict: ControllerVerdict | None, queue: Queue
+    pod_sets: Sequence[ControllerPods], verdict: ControllerVerdict | None, queue: QueuePosition
 ) -> Phase:
     """Return the phase of a run.
 
@@ -441,7 +441,7 @@ def ending_sentence(end: str) -> str:
     return f"{end}; its last pods are being ended"
 
 
-def _going_on(pod_sets: Sequence[ControllerPods], queue: Queue) -> Phase:
+def _going_on(pod_sets: Sequence[ControllerPods], queue: QueuePosition) -> Phase:
     """Return the phase of a run that has not ended."""
     pod_sets = training(pod_sets)
     indexes = [pod_index for pod_set in pod_sets for pod_index in pod_set.indexes]

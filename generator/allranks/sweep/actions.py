@@ -28,7 +28,7 @@ REQUESTED: Final = "stopped"  # a person wanted so
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class ObservedRelease:
     """The observed release of a trial.
 
     Attributes:

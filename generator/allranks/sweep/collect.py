@@ -18,7 +18,7 @@ from allranks.sweep.metrics import ObjectiveExtractor
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
-    from allranks.sweep.actions import Observed
+    from allranks.sweep.actions import ObservedRelease
     from allranks.sweep.model import Trial
     from allranks.sweep.signals import Interrupts
     from allranks.sweep.state import SweepState
@@ -52,8 +52,8 @@ class MetricCollector:
         self._lines: dict[tuple[str, int], deque[str]] = {}
 
     def collect(
-        self, state: SweepState, observed: Mapping[str, Observed], mute: Container[str]
-    ) -> tuple[dict[str, Observed], list[records.Record]]:
+        self, state: SweepState, observed: Mapping[str, ObservedRelease], mute: Container[str]
+    ) -> tuple[dict[str, ObservedRelease], list[records.Record]]:
         """Read the output that is new.
 
         Args:
@@ -86,14 +86,16 @@ class MetricCollector:
         self.is_behind = any(self._lines.values())
         return updated, recorded
 
-    def _is_worth_it(self, state: SweepState, release: Observed) -> bool:
+    def _is_worth_it(self, state: SweepState, release: ObservedRelease) -> bool:
         """Whether to read on: a trial that succeeded keeps its value although the sweep ends."""
         if self._interrupts.is_leaving:
             return False
         is_ending = self._interrupts.count or state.requested
         return release.phase == actions.SUCCEEDED or not is_ending
 
-    def _new(self, trial: Trial, state: SweepState, release: Observed) -> list[records.Record]:
+    def _new(
+        self, trial: Trial, state: SweepState, release: ObservedRelease
+    ) -> list[records.Record]:
         key, now = (trial.name, trial.attempts), time.time()
         if key not in self._extractors:
             self._extractors[key] = ObjectiveExtractor(

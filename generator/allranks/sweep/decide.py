@@ -19,7 +19,7 @@ from allranks.humanize import number_of, plural
 from allranks.sweep import actions, early_stopping
 from allranks.sweep.actions import (
     Finish,
-    Observed,
+    ObservedRelease,
     Propose,
     RecordEnd,
     RecordRelease,
@@ -78,7 +78,7 @@ class _View:
 
 
 def decide(
-    state: SweepState, spec: SweepSpec, observed: Mapping[str, Observed], now: float
+    state: SweepState, spec: SweepSpec, observed: Mapping[str, ObservedRelease], now: float
 ) -> list[Action]:
     """Return the next actions, in order; none if all that is left is to wait.
 
@@ -137,7 +137,7 @@ def early_end(state: SweepState, spec: SweepSpec) -> tuple[str, str] | None:
     return None
 
 
-def _settle(trial: Trial, view: _View, release: Observed | None) -> Iterator[Action]:
+def _settle(trial: Trial, view: _View, release: ObservedRelease | None) -> Iterator[Action]:
     """Yield the actions for one running trial."""
     if release is not None:
         view.state.unsure.discard(trial.number)
@@ -167,11 +167,13 @@ def _missing(trial: Trial, view: _View) -> Action:
         # It was removed, or it succeeded and the record was lost: there is no telling which.
         return Retry(trial.number, "its release had gone before this process looked at it")
     if trial.has_release:
-        return _retry_or_fail(trial, view, Observed(actions.FAILED, "its release was removed"))
+        return _retry_or_fail(
+            trial, view, ObservedRelease(actions.FAILED, "its release was removed")
+        )
     return Start(trial.number, trial.name, trial.attempts)
 
 
-def _wait_for_release(trial: Trial, view: _View, release: Observed) -> Iterator[Action]:
+def _wait_for_release(trial: Trial, view: _View, release: ObservedRelease) -> Iterator[Action]:
     """Yield the actions for a trial whose release cannot be installed for now."""
     if not trial.waiting or alike(trial.reason) != alike(release.reason):
         yield Wait(trial.number, release.reason)
@@ -179,7 +181,7 @@ def _wait_for_release(trial: Trial, view: _View, release: Observed) -> Iterator[
         yield Start(trial.number, trial.name, trial.attempts)
 
 
-def _call_off(trial: Trial, release: Observed | None, reason: str) -> Iterator[Action]:
+def _call_off(trial: Trial, release: ObservedRelease | None, reason: str) -> Iterator[Action]:
     """Yield the actions for a running trial of a sweep that is to end."""
     if release is not None and release.phase == actions.FAILED:
         yield RecordEnd(
@@ -208,7 +210,7 @@ def _watch(trial: Trial, view: _View) -> Iterator[Action]:
             view.state.judged[trial.number] = trial.measures
 
 
-def _stopping(trial: Trial, release: Observed | None) -> Iterator[Action]:
+def _stopping(trial: Trial, release: ObservedRelease | None) -> Iterator[Action]:
     """Yield the actions for a trial that is being stopped, until its release is gone or ended."""
     if release is not None and release.phase == actions.RUNNING:
         yield Stop(trial.number, trial.name, trial.stopping, trial.reason)
@@ -218,7 +220,7 @@ def _stopping(trial: Trial, release: Observed | None) -> Iterator[Action]:
     yield RecordEnd(trial.number, trial.stopping, value, trial.reason, cpu)
 
 
-def _end_well(trial: Trial, view: _View, release: Observed) -> Action:
+def _end_well(trial: Trial, view: _View, release: ObservedRelease) -> Action:
     metric, ended_at = view.spec.objective.metric, _late_end(release, view.now)
     if not metric:
         return RecordEnd(trial.number, SUCCEEDED, None, "", release.cpu_seconds, ended_at)
@@ -233,7 +235,7 @@ def _end_well(trial: Trial, view: _View, release: Observed) -> Action:
     return RecordEnd(trial.number, SUCCEEDED, value, "", release.cpu_seconds, ended_at)
 
 
-def _retry_or_fail(trial: Trial, view: _View, release: Observed) -> Action:
+def _retry_or_fail(trial: Trial, view: _View, release: ObservedRelease) -> Action:
     reason = release.reason or "it failed"
     if release.retryable and trial.attempts <= view.spec.retries:
         return Retry(trial.number, reason)
@@ -242,7 +244,7 @@ def _retry_or_fail(trial: Trial, view: _View, release: Observed) -> Action:
     )
 
 
-def _late_end(release: Observed, now: float) -> float | None:
+def _late_end(release: ObservedRelease, now: float) -> float | None:
     """Return when a release ended, in seconds since 1970, if that is longer ago than `LATE`."""
     return release.since if release.since and now - release.since > LATE else None
 
@@ -254,7 +256,7 @@ def _last(trial: Trial) -> float | None:
 
 
 def _removals(
-    state: SweepState, spec: SweepSpec, observed: Mapping[str, Observed]
+    state: SweepState, spec: SweepSpec, observed: Mapping[str, ObservedRelease]
 ) -> Iterator[Action]:
     """Yield removals of releases of ended trials, of earlier attempts, and of no trial."""
     for name, release in observed.items():
@@ -279,7 +281,7 @@ def _keeps(trial: Trial, spec: SweepSpec) -> bool:
 
 def _close(
     state: SweepState,
-    observed: Mapping[str, Observed],
+    observed: Mapping[str, ObservedRelease],
     steps: list[Action],
     ending: tuple[str, str],
 ) -> list[Action]:
@@ -292,7 +294,7 @@ def _close(
 
 def _finish(
     state: SweepState,
-    observed: Mapping[str, Observed],
+    observed: Mapping[str, ObservedRelease],
     steps: list[Action],
     outcome: str,
     reason: str,
@@ -320,7 +322,7 @@ def _verdict(state: SweepState, spec: SweepSpec) -> tuple[str, str]:
 
 
 def _begin(
-    state: SweepState, spec: SweepSpec, observed: Mapping[str, Observed]
+    state: SweepState, spec: SweepSpec, observed: Mapping[str, ObservedRelease]
 ) -> Iterator[Action]:
     """Yield starts of pending trials, and proposals of new ones, within `parallel`."""
     running = state.running()
@@ -339,7 +341,7 @@ def _begin(
             yield Propose(len(state.trials) + index)
 
 
-def _is_made(release: Observed) -> bool:
+def _is_made(release: ObservedRelease) -> bool:
     """Whether a release was installed: it runs, or has ended after it began."""
     has_ended = release.phase == actions.SUCCEEDED or (
         release.phase == actions.FAILED and release.began > 0
@@ -347,11 +349,11 @@ def _is_made(release: Observed) -> bool:
     return release.phase == actions.RUNNING or has_ended
 
 
-def _is_blocked(release: Observed | None) -> bool:
+def _is_blocked(release: ObservedRelease | None) -> bool:
     return release is not None and release.phase == actions.BLOCKED
 
 
-def _stray(state: SweepState, name: str, release: Observed) -> bool:
+def _stray(state: SweepState, name: str, release: ObservedRelease) -> bool:
     """Whether a release takes room although it belongs to no running trial.
 
     The release of an ended trial that is being removed takes none.

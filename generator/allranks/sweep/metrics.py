@@ -255,7 +255,7 @@ class Match(Protocol):
         """Return the text of each named group; None for a group that is not in the match."""
 
 
-class Pattern(Protocol):
+class CompiledPattern(Protocol):
     """The part of a compiled RE2 pattern that is used here."""
 
     def finditer(self, text: str) -> Iterable[Match]:
@@ -286,7 +286,7 @@ def find(text: str, line: str, most: int) -> list[dict[str, str | None]]:
 
 
 @lru_cache(maxsize=8)
-def load(text: str) -> Pattern:
+def load(text: str) -> CompiledPattern:
     """Compile a pattern.
 
     Raises:
@@ -306,7 +306,7 @@ def load(text: str) -> Pattern:
     options = re2.Options()
     options.log_errors = False  # to stderr, past us
     try:
-        pattern: Pattern = re2.compile(text, options)
+        pattern: CompiledPattern = re2.compile(text, options)
     except UnicodeEncodeError as error:
         raise InputError("holds what is no character", path=_PATH, hint=EXAMPLE) from error
     except re2.error as error:

@@ -216,7 +216,7 @@ class EarlyStopping:
 
 @dataclass(frozen=True, slots=True)
 class MetricsSpec:
-    """How measures are parsed from the output of trials.
+    """The rules by which measures are parsed from the output of trials.
 
     Attributes:
         source: `AUTO` (both), `TERMINATION` (the termination message) or `STDOUT`.

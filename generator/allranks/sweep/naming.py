@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from typing import TYPE_CHECKING
 
 from allranks import names
+from allranks.k8s.object_names import has_dns_1035_form
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 DIGITS = 8
 # Two of ten thousand trials share eight digits in one of a hundred sweeps; twelve digits do not.
 MORE_DIGITS = 12
-# Names of sweeps and of trials, which are names of releases, of objects and of folders.
-NAME = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?", re.ASCII)
 # The suffix of a trial's name is a dash and eight digits, or twelve.
 NAME_MAX = names.HELM_RELEASE_NAME_MAX - 1 - MORE_DIGITS
 
@@ -51,4 +49,4 @@ def trial_name(sweep: str, assignment: Assignment, used: Container[str] = ()) ->
 def is_trial(name: str, sweep: str) -> bool:
     """Whether a trial of a sweep could have this name."""
     own = name.startswith(f"{sweep}-") and len(name) <= names.HELM_RELEASE_NAME_MAX
-    return own and NAME.fullmatch(name) is not None
+    return own and has_dns_1035_form(name)

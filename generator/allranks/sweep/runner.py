@@ -14,7 +14,7 @@ from allranks import retry
 from allranks.errors import AllranksError, ForbiddenError, InputError, RunError
 from allranks.humanize import list_some
 from allranks.sweep import actions, name_conflicts, naming, records, serialize
-from allranks.sweep.actions import Observed
+from allranks.sweep.actions import ObservedRelease
 from allranks.sweep.collect import MetricCollector
 from allranks.sweep.decide import decide
 from allranks.sweep.search import factory
@@ -259,7 +259,7 @@ class _Runner:
         self._search = factory.make(journal.state.spec)
         self._collector = collector
         # Failures of trials whose parameters give no valid job, until their end is recorded.
-        self._impossible: dict[str, Observed] = {}
+        self._impossible: dict[str, ObservedRelease] = {}
         self._trouble_since: float | None = None
         self._failures = 0
 
@@ -303,7 +303,7 @@ class _Runner:
 
     # --- observing --------------------------------------------------------------------------------
 
-    def _observe(self) -> dict[str, Observed] | None:
+    def _observe(self) -> dict[str, ObservedRelease] | None:
         """Return all releases; None if they cannot be listed for now."""
         try:
             observed = dict(self._trials.observe())
@@ -353,7 +353,7 @@ class _Runner:
             values = self._prepared.values(trial)
         except InputError as error:
             reason = "; ".join(problem.message for problem in error.problems)
-            self._impossible[trial.name] = Observed(actions.FAILED, reason, retryable=False)
+            self._impossible[trial.name] = ObservedRelease(actions.FAILED, reason, retryable=False)
             return
         self._trials.start(trial, values)
 
@@ -371,6 +371,6 @@ class _Runner:
         return True
 
 
-def _under_way(observed: Mapping[str, Observed]) -> bool:
+def _under_way(observed: Mapping[str, ObservedRelease]) -> bool:
     """Whether a release is being installed or removed."""
     return any(trial.phase in (actions.STARTING, actions.REMOVING) for trial in observed.values())

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks import names
 from allranks.errors import InputError
+from allranks.k8s.object_names import has_dns_1035_form
 from allranks.sweep import naming
 from allranks.sweep import record_fields as typed
 from allranks.sweep.model import (
@@ -90,7 +91,7 @@ def restore(data: Any) -> SweepSpec:
     record = typed.mapping(data, "spec")
     typed.exactly(record, "spec", [field.name for field in fields(SweepSpec)])
     name = typed.text(record["name"], "spec.name")
-    if not naming.NAME.fullmatch(name) or len(name) > naming.NAME_MAX:
+    if not has_dns_1035_form(name) or len(name) > naming.NAME_MAX:
         raise ValueError(f"spec.name is {name[:40]!r}, which is no name of a sweep")
     max_failed, early = record["max_failed"], record["early"]
     whole = typed.whole

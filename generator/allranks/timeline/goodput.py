@@ -60,7 +60,7 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Goodput:
-    """How the time of a run was spent.
+    """The time of a run, by what it was spent on.
 
     Attributes:
         seconds: from its creation to its end, or to now.
@@ -194,22 +194,22 @@ def _steps(timeline: Timeline, lost: dict[str, float]) -> float:
     times = sorted(moment.at for moment in breaks)
     productive = 0.0
     # The place in the training and the seconds of each step that still counts.
-    done: list[tuple[tuple[float, float], float]] = []
+    steps: list[tuple[tuple[float, float], float]] = []
     for before, after in pairwise(timeline.steps):
         took = after.at - before.at
         is_broken = bisect_right(times, before.at) < bisect_right(times, after.at)
         if after.place >= before.place and not is_broken:  # a step may be told of twice
             productive += took
-            done.append((after.place, took))
+            steps.append((after.place, took))
             continue
         lost[_RESTART] += took
-        while done and done[-1][0] >= after.place:
-            _, seconds = done.pop()
+        while steps and steps[-1][0] >= after.place:
+            _, seconds = steps.pop()
             productive -= seconds
             lost[_AGAIN] += seconds
     rest = timeline.last - timeline.steps[-1].at
-    usual = median([seconds for _, seconds in done]) if done else 0.0
-    if timeline.end is None and done and rest <= _PATIENCE * usual:
+    usual = median([seconds for _, seconds in steps]) if steps else 0.0
+    if timeline.end is None and steps and rest <= _PATIENCE * usual:
         return productive + max(0.0, rest)
     again = next((stop for stop in breaks if stop.at > timeline.steps[-1].at), None)
     if again is not None and again.name == RESTART:

@@ -23,7 +23,7 @@ from allranks.timeline.model import (
     RESTART,
     SAVED,
     Moment,
-    Step,
+    TrainingStep,
 )
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ _UNITS = ("global_step", "step", "epoch")
 
 
 class LogMarks(NamedTuple):
-    """What a log tells.
+    """The marks in a log: moments and steps.
 
     Attributes:
         moments: rendezvous, preflight, saves, and what the launcher says of a restart.
@@ -58,7 +58,7 @@ class LogMarks(NamedTuple):
     """
 
     moments: tuple[Moment, ...] = ()
-    steps: tuple[Step, ...] = ()
+    steps: tuple[TrainingStep, ...] = ()
 
 
 def read(lines: Iterable[str], writers: LogWriters, pod: str, *, stamped: bool) -> LogMarks:
@@ -71,7 +71,7 @@ def read(lines: Iterable[str], writers: LogWriters, pod: str, *, stamped: bool) 
         stamped: whether each line begins with the time at which it was written.
     """
     moments: list[Moment] = []
-    steps: list[tuple[int, str, Step]] = []
+    steps: list[tuple[int, str, TrainingStep]] = []
     last_save: str | None = None
     for line in lines:
         stamp, _, written = line.partition(" ") if stamped else ("", "", line)
@@ -94,7 +94,7 @@ def read(lines: Iterable[str], writers: LogWriters, pod: str, *, stamped: bool) 
                 moments.append(Moment(at, SAVED, number, pod))
             if counted and (is_progress or not is_save):
                 epoch = float(counted.get("epoch", -1)) if unit == "step" else -1.0
-                steps.append((rank or 0, unit, Step(at, float(counted[unit]), epoch)))
+                steps.append((rank or 0, unit, TrainingStep(at, float(counted[unit]), epoch)))
                 if len(steps) > _STEPS_MAX:
                     del steps[1::2]  # a log may have millions; the time between two stays told
         elif "allranks: " in text[:10] or "Rendezvous complete" in text:
@@ -131,7 +131,7 @@ def _number(value: Any) -> float | None:
     return float(value) if abs(value) < 2**53 else None
 
 
-def merge(marks: Iterable[LogMarks]) -> tuple[tuple[Step, ...], list[Moment]]:
+def merge(marks: Iterable[LogMarks]) -> tuple[tuple[TrainingStep, ...], list[Moment]]:
     """Return the steps that several logs tell, in order, and their moments, with the first step."""
     logs = list(marks)
     steps = sorted((step for log in logs for step in log.steps), key=lambda step: step.at)
@@ -141,14 +141,14 @@ def merge(marks: Iterable[LogMarks]) -> tuple[tuple[Step, ...], list[Moment]]:
     return tuple(steps), moments
 
 
-def _of_lowest(steps: list[tuple[int, str, Step]]) -> tuple[Step, ...]:
+def _of_lowest(steps: list[tuple[int, str, TrainingStep]]) -> tuple[TrainingStep, ...]:
     """Return the steps of the lowest rank, in one unit: steps, where it counts these at all."""
     if not steps:
         return ()
     lowest = min(rank for rank, _, _ in steps)
     units = {unit for rank, unit, _ in steps if rank == lowest}
-    wanted = next(unit for unit in _UNITS if unit in units)
-    chosen = [step for rank, unit, step in steps if rank == lowest and unit == wanted]
+    finest = next(unit for unit in _UNITS if unit in units)
+    chosen = [step for rank, unit, step in steps if rank == lowest and unit == finest]
     # Steps are counted anew in each epoch only where each line says which epoch it is.
     counted_through = any(step.epoch < 0 for step in chosen)
     return tuple(replace(step, epoch=0.0) if counted_through else step for step in chosen)

@@ -124,7 +124,7 @@ class PodBar:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TrainingStep:
     """A step that the training told of.
 
     Attributes:
@@ -139,7 +139,7 @@ class Step:
 
     @property
     def place(self) -> tuple[float, float]:
-        """What grows as the training goes on."""
+        """The epoch and step, which grow as the training goes on."""
         return self.epoch, self.number
 
 
@@ -172,7 +172,7 @@ class Timeline:
     now: float
     moments: tuple[Moment, ...]
     pods: tuple[PodBar, ...] = ()
-    steps: tuple[Step, ...] = ()
+    steps: tuple[TrainingStep, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property

@@ -30,7 +30,7 @@ from allranks.values.rules import (
     workspace,
 )
 from allranks.values.rules import queue as queue_rules
-from allranks.values.rules.base import EVERYTHING, Finding, Rule, View, path, resolved
+from allranks.values.rules.base import EVERYTHING, Finding, ValuesRule, View, path, resolved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -106,7 +106,7 @@ def find_problems(
 
 
 def mount_problems(values: Mapping[str, Any], locate: Callable[[ValuesPath], str]) -> list[Problem]:
-    """What is wrong with where pods would have a folder of code that is not packed yet.
+    """The problems with the place where pods would have a folder of code that is not packed yet.
 
     Args:
         values: as of `find_problems`.
@@ -119,8 +119,8 @@ def mount_problems(values: Mapping[str, Any], locate: Callable[[ValuesPath], str
 
 def verdicts(
     values: Mapping[str, Any], locate: Callable[[ValuesPath], str], queue: Queue
-) -> list[tuple[Rule, tuple[Problem, ...]]]:
-    """What each rule of a queue says of values that are valid otherwise.
+) -> list[tuple[ValuesRule, tuple[Problem, ...]]]:
+    """The verdict of each rule of a queue on values that are valid otherwise.
 
     Args:
         values: the chart's defaults with the user's values merged over them.
@@ -147,7 +147,7 @@ def gpus(values: Mapping[str, Any]) -> int:
     return queue_rules.total_gpus(View(job, queue_rules.TOTAL))[0]
 
 
-def rules() -> tuple[Rule, ...]:
+def rules() -> tuple[ValuesRule, ...]:
     """All rules, in the order of the documentation."""
     shared = (names, command, size, elastic, resources, storage, azure, workspace, scheduling, pod)
     return tuple(
@@ -156,7 +156,7 @@ def rules() -> tuple[Rule, ...]:
 
 
 def _run(
-    selected_rules: Iterable[Rule],
+    selected_rules: Iterable[ValuesRule],
     view: View,
     locate: Callable[[ValuesPath], str],
     unreadable: tuple[ValuesPath, ...],
@@ -189,7 +189,7 @@ def _defaults(workload: str) -> Mapping[str, Any]:
     return defaults(workload)
 
 
-def _findings(rule: Rule, view: View) -> Iterator[Finding]:
+def _findings(rule: ValuesRule, view: View) -> Iterator[Finding]:
     yield from rule.find(View(view.values, rule.reads, view.release, view.namespace))
 
 

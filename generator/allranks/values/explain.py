@@ -29,7 +29,7 @@ _PRESET = "preset"
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """What a source makes of a key.
+    """The value that one source gives a key.
 
     Attributes:
         source: ``file:line``, ``queue h100 imposed:2`` or the flag.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
+class RoleLimits:
     """The least and the most pods of a role in a framework (0 is no limit)."""
 
     least: int = 0
@@ -40,7 +40,7 @@ class Framework:
         port: what its pods listen on.
     """
 
-    roles: Mapping[str, Role] = field(default_factory=dict)
+    roles: Mapping[str, RoleLimits] = field(default_factory=dict)
     env: tuple[str, ...] = ()
     strategy: str = ""
     port: int = 0
@@ -84,7 +84,7 @@ def recipes() -> dict[str, Framework]:
     return {
         name: Framework(
             roles={
-                role: Role(int(about.get("least", 0)), int(about.get("most", 0)))
+                role: RoleLimits(int(about.get("least", 0)), int(about.get("most", 0)))
                 for role, about in recipe["roles"].items()
             },
             env=tuple(recipe["env"]),

@@ -45,7 +45,7 @@ class QueueBlock(ValuesDocument):
 
 @dataclass(frozen=True, slots=True)
 class QueueRules:
-    """What a queue's jobs are held to; zero and empty mean "no limit".
+    """The limits of a queue's jobs; zero and empty mean "no limit".
 
     Attributes:
         max_gpus_per_job: GPUs of a job.
@@ -476,7 +476,7 @@ class Overridden:
 def overridden(
     user: Mapping[str, Any], imposed: Mapping[str, Any], path: Sequence[str] = ()
 ) -> list[tuple[tuple[str, ...], Any, Any]]:
-    """What a person gave and another value is imposed on: path, what was given, what is imposed.
+    """The person's values that imposed ones replace: path, what was given, what is imposed.
 
     Args:
         user: the person's own values.

@@ -180,7 +180,7 @@ TRIAL_VALUES = ("sweep", "trial", "values")
 
 
 def _trial_values(user: Mapping[str, Any]) -> dict[str, Any]:
-    """What a sweep's values have for its trials alone, which lies over its other values."""
+    """The values of a sweep for its trials alone, which lie over its other values."""
     node: Any = user
     for key in TRIAL_VALUES:
         node = node.get(key) if isinstance(node, dict) else None

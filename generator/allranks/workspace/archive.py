@@ -116,15 +116,15 @@ def compress(chunks: Iterable[bytes], most: int | None = None) -> tuple[bytes, C
     Raises:
         TooLargeError: they take more bytes than are of use.
     """
-    kept = list(chunks)
-    packed = _gzip(kept, PART_BYTES * PARTS_MAX)
+    content = list(chunks)
+    packed = _gzip(content, PART_BYTES * PARTS_MAX)
     if packed is not None:
         return packed, "gzip"
     if most is not None:
-        _refuse_hopeless(kept, most)
+        _refuse_hopeless(content, most)
     compressor = lzma.LZMACompressor(lzma.FORMAT_XZ, check=lzma.CHECK_CRC64, preset=_XZ_PRESET)
     pieces, size = [], 0
-    for chunk in kept:
+    for chunk in content:
         for begin in range(0, len(chunk), _XZ_BYTES):
             pieces.append(compressor.compress(chunk[begin : begin + _XZ_BYTES]))
             size += len(pieces[-1])

@@ -24,7 +24,7 @@ _WAYS: tuple[Transport, ...] = get_args(Transport)
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a snapshot goes.
+    """The way of a snapshot to the pods.
 
     Attributes:
         via: the way; local where it goes to processes of this machine.
@@ -72,7 +72,7 @@ def check(via: str, registry: str, claim: str) -> None:
 
 
 def most_bytes(via: str, registry: str, claim: str) -> int | None:
-    """How large an archive may be by the ways that the values let it go; None for any size.
+    """The most bytes of an archive by the ways that the values allow; None for any size.
 
     Args:
         via: as of `check`.
@@ -116,8 +116,8 @@ def choose(
     if via == "image":
         return Way("image", f"{words}; workspace.via asks for an image", place=registry)
     if number <= archives.PARTS_MAX:
-        asked = "; workspace.via asks for it" if via == "configMap" else ""
-        reason = f"{words}, which {plural(number, 'ConfigMap')} can hold{asked}"
+        request = "; workspace.via asks for it" if via == "configMap" else ""
+        reason = f"{words}, which {plural(number, 'ConfigMap')} can hold{request}"
         return Way("configMap", reason, number)
     more = f"{words} are more than {archives.PARTS_MAX} ConfigMaps hold"
     if registry and via != "configMap":

@@ -29,7 +29,7 @@ from allranks.workspace import archive as archives
 from allranks.workspace import claim_pod
 from allranks.workspace import image as images
 from allranks.workspace import snapshot as snapshots
-from allranks.workspace.model import Destination
+from allranks.workspace.model import SnapshotDestination
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -155,7 +155,7 @@ def pod_name(snapshot: Snapshot) -> str:
     return f"{snapshot.name}-fill"
 
 
-def pod(snapshot: Snapshot, archive: Archive, destination: Destination) -> Manifest:
+def pod(snapshot: Snapshot, archive: Archive, destination: SnapshotDestination) -> Manifest:
     """The pod that fills a claim.
 
     Args:
@@ -171,7 +171,7 @@ def fill(
     namespace: str,
     snapshot: Snapshot,
     archive: Archive,
-    destination: Destination,
+    destination: SnapshotDestination,
     *,
     nodes: int = 1,
 ) -> bool:
@@ -233,7 +233,7 @@ def read(
         cluster.get(paths.CLAIMS, claim, namespace=namespace)
     except NotFoundError as error:
         raise _lost(f"claim {claim} is no longer in namespace {namespace}") from error
-    destination = Destination(claim=claim, pod=claim_pod.values_of(template))
+    destination = SnapshotDestination(claim=claim, pod=claim_pod.values_of(template))
     name = f"{names.WORKSPACE_PREFIX}{claim_pod.digits(code.digest)}-read"
     digests = code.digest, code.archive_digest
     body = claim_pod.body(name, digests, destination, is_read_only=True)

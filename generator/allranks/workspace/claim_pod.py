@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from allranks.cluster.interface import KubeClient
     from allranks.k8s.manifest import Manifest
-    from allranks.workspace.model import Destination
+    from allranks.workspace.model import SnapshotDestination
 
 FOLDER = "/claim"
 END = "allranks-end-of-answer"
@@ -59,7 +59,7 @@ def digits(digest: str) -> str:
 
 
 def values_of(pod: Mapping[str, Any]) -> dict[str, Any]:
-    """What a pod is made of, as the values that it was made of."""
+    """The values that a pod was made of."""
     container = next(iter(items(pod, "containers")), {})
     pull = [text(secret, "name") for secret in items(pod, "imagePullSecrets")]
     return {
@@ -77,7 +77,11 @@ def values_of(pod: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def body(
-    name: str, digests: tuple[str, str], destination: Destination, *, is_read_only: bool = False
+    name: str,
+    digests: tuple[str, str],
+    destination: SnapshotDestination,
+    *,
+    is_read_only: bool = False,
 ) -> Manifest:
     """A pod that mounts a claim and waits: the job's own image, and no right to anything.
 
@@ -202,7 +206,7 @@ class ClaimPod:
     def ask(
         self, program: str, words: Sequence[str], data: bytes = b"", *, seconds: float = 0.0
     ) -> bytes:
-        """What a program in the pod answers.
+        """The answer of a program in the pod.
 
         Args:
             program: a script for sh.
@@ -267,8 +271,9 @@ class ClaimPod:
             InputError: somebody else made it, for something else.
         """
         metadata = mapping(present, "metadata")
-        wanted = mapping(self.body, "metadata", "annotations")
-        if text(metadata, "annotations", names.WORKSPACE_DIGEST) != wanted[names.WORKSPACE_DIGEST]:
+        annotations = mapping(self.body, "metadata", "annotations")
+        digest = annotations[names.WORKSPACE_DIGEST]
+        if text(metadata, "annotations", names.WORKSPACE_DIGEST) != digest:
             self.is_begun = False
             raise InputError(
                 f"pod {self.name} in namespace {self.namespace} was made for something else",
@@ -341,7 +346,7 @@ def _claim_of(manifest: Manifest) -> str:
 
 
 def _unscheduled(present: Manifest) -> str:
-    """Why no node takes a pod, in the scheduler's words; "" where one does."""
+    """The scheduler's words on why no node takes a pod; "" where one does."""
     return next(
         (
             text(condition, "message")

@@ -150,16 +150,16 @@ class ClusterRun:
     def _metadata(self) -> dict[str, Any]:
         controllers = [manifest for manifest in self.controllers if has_volume(manifest)]
         labels = mapping(controllers[0], "metadata", "labels")
-        kept = (names.APP_INSTANCE, names.APP_PART_OF, names.APP_MANAGED_BY, names.WORKLOAD)
+        keys = (names.APP_INSTANCE, names.APP_PART_OF, names.APP_MANAGED_BY, names.WORKLOAD)
         return {
             "name": self.name + SUFFIX,
-            "labels": {key: labels[key] for key in kept if key in labels},
+            "labels": {key: labels[key] for key in keys if key in labels},
             "ownerReferences": [config_maps.owner(manifest) for manifest in controllers],
         }
 
 
 def synced(cluster: KubeClient, namespace: str, name: str) -> Offer | None:
-    """What was synced last into a run; None where nothing was.
+    """The offer that was synced last into a run; None where none was.
 
     Args:
         cluster: where the run is.

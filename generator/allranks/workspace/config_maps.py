@@ -75,7 +75,7 @@ NEEDS = tuple(permissions.Need(verb, paths.CONFIG_MAPS) for verb in ("get", "cre
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """Where a snapshot lies in a namespace, and what of it was new there.
+    """The ConfigMaps of a snapshot in a namespace, and whether they were new there.
 
     Attributes:
         names: its ConfigMaps, in the order of the archive's parts.
@@ -152,8 +152,8 @@ def own(
         deadline = time.monotonic() + seconds
         try:
             while not _add_owners(cluster, _name(part), namespace, [*owners.values()], deadline):
-                left = deadline - time.monotonic()
-                if _ensure(cluster, part, namespace, left, [*owners.values()]):
+                seconds_left = deadline - time.monotonic()
+                if _ensure(cluster, part, namespace, seconds_left, [*owners.values()]):
                     again.append(_name(part))
                     break
         except ApiError as error:
@@ -232,7 +232,7 @@ def of_release(cluster: KubeClient, release: str, namespace: str) -> tuple[Manif
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """Who uses snapshots in a namespace.
+    """The users of snapshots in a namespace.
 
     Attributes:
         alive: the uids of all controllers that are there and not being deleted.
@@ -286,12 +286,12 @@ def collect(
         if not there:
             return ()
         use = _use(cluster, namespace)
-        removed = []
+        deleted_names = []
         for metadata in there:
             may_go = use.is_whole and _is_doubtful(metadata, digest, moment)
             if _judge(cluster, namespace, metadata, use, may_go=may_go):
-                removed.append(str(metadata["name"]))
-        return tuple(removed)
+                deleted_names.append(str(metadata["name"]))
+        return tuple(deleted_names)
     except ApiError:
         return ()  # the garbage collector does the same, and so does the next who looks
 

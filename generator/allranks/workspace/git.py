@@ -55,13 +55,13 @@ def _git_folder(top: Path) -> Path:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, without what would point git elsewhere, as it stands in the hooks of a repository."""
-    kept = {
+    """Our environment, without what would point git elsewhere (a repository's hooks have such)."""
+    variables = {
         key: value
         for key, value in os.environ.items()
         if not key.startswith("GIT_") or key.startswith(("GIT_CONFIG_", "GIT_CEILING"))
     }
-    return kept | {
+    return variables | {
         "GIT_FLUSH": "1",
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_TERMINAL_PROMPT": "0",
@@ -89,7 +89,7 @@ class Pattern:
 
 
 @dataclass(slots=True)
-class Repository:
+class WorkTree:
     """A git work tree, or the part of it below a folder, read through git's own programs.
 
     It is a context manager: its processes end with it.
@@ -222,7 +222,7 @@ class Repository:
         return [os.fsdecode(name) for name in output.split(b"\0") if name]
 
     def diff(self, paths: Sequence[str]) -> str:
-        """How some paths differ from the commit.
+        """The difference of some paths from the commit.
 
         Raises:
             ToolError: git gives no answer.
@@ -262,7 +262,7 @@ class Repository:
         return process
 
     def _output(self, name: str) -> bytes | None:
-        """What a process says; None where it fails."""
+        """The output of a process; None where it fails."""
         process = self._processes.pop(name)
         try:
             output, _ = process.communicate(timeout=SECONDS)
@@ -342,7 +342,7 @@ def _batches(paths: Iterable[str]) -> Iterator[list[str]]:
         yield batch
 
 
-def repository(folder: Path, home: Path) -> Repository | None:
+def repository(folder: Path, home: Path) -> WorkTree | None:
     """The work tree that a folder lies in, as git reads it.
 
     Args:
@@ -359,7 +359,7 @@ def repository(folder: Path, home: Path) -> Repository | None:
     program = shutil.which("git") if top is not None else None
     if top is None or program is None:
         return None
-    opened = Repository(folder, top, home, _program=program)
+    opened = WorkTree(folder, top, home, _program=program)
     try:
         return opened if opened.start() else None
     except BaseException:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from contextlib import ExitStack
     from pathlib import Path
 
-    from allranks.workspace.git import Repository
+    from allranks.workspace.git import WorkTree
     from allranks.workspace.patterns import PatternFile
 
 IGNORE_FILE = ".allranksignore"
@@ -70,7 +70,7 @@ class Item:
 
 @dataclass(slots=True)
 class Tree:
-    """What a walk over a workspace comes upon.
+    """The paths and problems that a walk over a workspace finds.
 
     Attributes:
         paths: what goes, in no order.
@@ -82,7 +82,7 @@ class Tree:
     paths: list[Item] = field(default_factory=list)
     excluded: list[Excluded] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
-    repository: Repository | None = None
+    repository: WorkTree | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class _Folder:
     depth: int = 0
     status: os.stat_result | None = None
     own: tuple[PatternFile, ...] = ()
-    repository: Repository | None = None
+    repository: WorkTree | None = None
     base: str = ""
     files: tuple[PatternFile, ...] = ()
     rule: str = ""
@@ -161,7 +161,7 @@ class _Walk:
         level = [self._root()]
         self.tree.repository = level[0].repository
         while level:
-            asked: list[_Question] = []
+            asked: list[_PathCheck] = []
             for folder in level:
                 asked += self._read(folder)
             level = self._settle(asked)
@@ -176,7 +176,7 @@ class _Walk:
             files = self._rules_above(git.work_tree(self.folder))
         return _Folder("", repository=repository, files=files)
 
-    def _repository(self, folder: Path) -> Repository | None:
+    def _repository(self, folder: Path) -> WorkTree | None:
         repository = git.repository(folder, self.folder)
         if repository is not None:
             self.stack.enter_context(repository)
@@ -200,8 +200,8 @@ class _Walk:
         )
         return () if _is_excluded(files, self.folder.relative_to(top).parts) else files
 
-    def _read(self, folder: _Folder) -> list[_Question]:
-        """What a folder holds, once it is sure that it goes."""
+    def _read(self, folder: _Folder) -> list[_PathCheck]:
+        """The entries of a folder, once it is sure that it goes."""
         try:
             with os.scandir(self.folder / folder.path) as entries:
                 listed = list(entries)
@@ -236,7 +236,7 @@ class _Walk:
             except OSError as error:
                 self._complain(folder.path + entry.name, error)
                 continue
-            questions.append(_Question(folder, entry.name, status))
+            questions.append(_PathCheck(folder, entry.name, status))
         return questions
 
     def _with_rules(self, folder: _Folder, names: set[str]) -> _Folder:
@@ -258,9 +258,9 @@ class _Walk:
         path = folder.path + name
         return patterns.read(self.folder / path, name=path, base=folder.path)
 
-    def _settle(self, questions: list[_Question]) -> list[_Folder]:
+    def _settle(self, questions: list[_PathCheck]) -> list[_Folder]:
         """Decide about paths; the folders among those that go are the next level."""
-        for_git: dict[int, tuple[Repository, list[_Question]]] = {}
+        for_git: dict[int, tuple[WorkTree, list[_PathCheck]]] = {}
         for question in questions:
             question.decide(self.named)
             repository = question.folder.repository
@@ -308,8 +308,8 @@ class _Walk:
 
 
 @dataclass(slots=True)
-class _Question:
-    """Whether a path goes.
+class _PathCheck:
+    """The question whether a path is sent.
 
     Attributes:
         folder: where it lies.

@@ -53,7 +53,7 @@ class Blob:
         return f"sha256:{hashlib.sha256(self.data).hexdigest()}"
 
     def descriptor(self) -> dict[str, Any]:
-        """How a manifest refers to them."""
+        """The descriptor by which a manifest refers to them."""
         return {"mediaType": self.media_type, "digest": self.digest, "size": len(self.data)}
 
 

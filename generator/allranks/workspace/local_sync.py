@@ -122,7 +122,7 @@ class LocalRun:
 
 
 def synced(name: str, namespace: str) -> Offer | None:
-    """What was synced last into a run; None where nothing was.
+    """The offer that was synced last into a run; None where none was.
 
     Raises:
         RunError: what is kept of it is broken.

@@ -116,7 +116,7 @@ class Archive:
 
 
 @dataclass(frozen=True, slots=True)
-class Destination:
+class SnapshotDestination:
     """Where the values of a job let a snapshot go besides ConfigMaps.
 
     Attributes:

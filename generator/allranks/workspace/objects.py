@@ -66,7 +66,7 @@ def part_names(snapshot: Snapshot, archive: Archive, size: int = archives.PART_B
 
 
 def record(snapshot: Snapshot) -> dict[str, str]:
-    """What is recorded of a snapshot on what runs it: the digest, the commit, the branch."""
+    """The record of a snapshot on what runs it: the digest, the commit, the branch."""
     recorded = {names.WORKSPACE_DIGEST: snapshot.digest}
     revision = snapshot.revision
     if revision is not None:
@@ -173,8 +173,8 @@ def read(config_maps: Sequence[Manifest]) -> tuple[Archive, dict[str, Any]]:
 
 def _annotations(config_map: Manifest) -> dict[str, Any]:
     metadata = config_map.get("metadata")
-    kept = metadata.get("annotations") if isinstance(metadata, dict) else None
-    return kept if isinstance(kept, dict) else {}
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    return annotations if isinstance(annotations, dict) else {}
 
 
 def _part(config_map: Manifest) -> tuple[int, int]:

@@ -84,10 +84,10 @@ def _below(pattern: str) -> str:
     It takes `a/**/` for `a/` itself, and `*/` for the folders at the top alone.
     """
     mark, pattern = ("!", pattern[1:]) if pattern.startswith("!") else ("", pattern)
-    kept = pattern.rstrip(" ")
-    if kept in {"*/", "**/"}:
+    text = pattern.rstrip(" ")
+    if text in {"*/", "**/"}:
         return f"{mark}**/?*/"
-    return f"{mark}{kept[:-1]}/?*/" if kept.endswith("/**/") else mark + pattern
+    return f"{mark}{text[:-1]}/?*/" if text.endswith("/**/") else mark + pattern
 
 
 def read(path: Path, *, name: str, base: str = "", lead: str = "") -> PatternFile:

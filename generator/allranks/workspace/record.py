@@ -143,7 +143,7 @@ def _variable(pod: Any, name: str) -> str:
 
 
 def _place(pod: Any) -> tuple[str, tuple[str, ...]]:
-    """How and where a pod gets its workspace; "" for none."""
+    """The way and the place of a pod's workspace; "" for none."""
     for volume in items(pod, "volumes"):
         if text(volume, "name") != VOLUME:
             continue

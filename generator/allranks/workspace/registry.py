@@ -55,7 +55,7 @@ class Repository:
 
     @property
     def api_host(self) -> str:
-        """Where its API is."""
+        """The host of its API."""
         return "registry-1.docker.io" if self.host in _DOCKER_HUB else self.host
 
     @property
@@ -72,7 +72,7 @@ class Repository:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Who asks a registry.
+    """The credentials for a registry.
 
     Attributes:
         user: the name.
@@ -174,7 +174,7 @@ def _client(place: Repository) -> RegistryClient:
 
 
 def credentials(host: str, env: Mapping[str, str]) -> Credentials | None:
-    """What docker's configuration says about a registry; None for nothing.
+    """The credentials in docker's configuration for a registry; None for none.
 
     Args:
         host: the registry.
@@ -213,7 +213,7 @@ def credentials(host: str, env: Mapping[str, str]) -> Credentials | None:
 
 
 def _plain(entry: Any) -> Credentials | None:
-    """What stands in the file itself."""
+    """The credentials in the file itself."""
     user, password = text(entry, "username"), text(entry, "password")
     try:
         joined = base64.b64decode(text(entry, "auth")).decode()
@@ -225,7 +225,7 @@ def _plain(entry: Any) -> Credentials | None:
 
 
 def _stored(helper: str, key: str, host: str) -> Credentials | None:
-    """What a credential helper answers.
+    """The credentials that a credential helper answers.
 
     Raises:
         RunError: it is not there, or has an identity token alone.

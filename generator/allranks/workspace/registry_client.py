@@ -258,7 +258,7 @@ class _Requests(oras.provider.Registry):  # type: ignore[misc]  # oras has no ty
 
 
 def _own_words(response: requests.Response) -> str:
-    """What a registry says itself."""
+    """The registry's own words."""
     try:
         errors = response.json()["errors"]
         words = str(errors[0].get("message") or errors[0].get("code") or "")
@@ -269,16 +269,16 @@ def _own_words(response: requests.Response) -> str:
 
 def _reason(error: BaseException) -> str:
     """The innermost sentence of an error: urllib3 packs the system's own into two more."""
-    seen: list[BaseException] = []
+    causes: list[BaseException] = []
     current: BaseException | None = error
-    while current is not None and current not in seen:
-        seen.append(current)
+    while current is not None and current not in causes:
+        causes.append(current)
         reason = getattr(current, "reason", None)
         inner = reason if isinstance(reason, BaseException) else None
         inner = inner or current.__cause__ or current.__context__
         if inner is None and current.args and isinstance(current.args[0], BaseException):
             inner = current.args[0]
         current = inner
-    last = seen[-1]
+    last = causes[-1]
     words = getattr(last, "strerror", None) or str(last)
     return words[:_WORDS_MAX] or type(last).__name__

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """What is shown of a snapshot before it goes.
+class SnapshotReport:
+    """The summary of a snapshot that is shown before it goes.
 
     Attributes:
         folder: where it was taken.
@@ -63,8 +63,8 @@ def report(
     archive: Archive,
     *,
     way: Way,
-) -> Report:
-    """What is shown of a snapshot before it goes.
+) -> SnapshotReport:
+    """The summary of a snapshot that is shown before it goes.
 
     Args:
         snapshot: what goes.
@@ -73,7 +73,7 @@ def report(
     """
     kinds = [entry.kind for entry in snapshot.entries]
     files = sizes.files_of(snapshot.entries)
-    return Report(
+    return SnapshotReport(
         folder=str(snapshot.folder),
         digest=snapshot.digest,
         name=snapshot.name,
@@ -93,7 +93,7 @@ def report(
 
 
 def by_rule(excluded: Sequence[Excluded]) -> dict[str, tuple[str, ...]]:
-    """What stays out, by the rule that keeps it out; sorted by rule, then by path."""
+    """The paths that stay out, by the rule that keeps them out; sorted by rule, then by path."""
     rules: dict[str, list[str]] = {}
     for path in excluded:
         rules.setdefault(path.rule, []).append(path.path)

@@ -24,7 +24,7 @@ _SPAN = 4096  # how far behind its beginning the shape of a key is looked for
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """What a file is refused for.
+    """The secret for which a file is refused.
 
     Attributes:
         rule: what it looks like, as it follows "looks like": ``a token of GitHub``.
@@ -67,7 +67,7 @@ _PRIVATE = re.compile(rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY")
 
 
 def by_name(path: str, data: bytes | None) -> Secret | None:
-    """What the name of a file says it is.
+    """The secret that a file is by its name; None where it is none.
 
     Args:
         path: below the workspace.
@@ -115,7 +115,7 @@ def _is_public(data: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """How a secret looks.
+    """The shape of a secret.
 
     Attributes:
         begin: what it begins with, which is fast to search for.
@@ -195,7 +195,7 @@ _DISTINCT_MIN = 6
 
 
 def by_content(path: str, data: bytes) -> Iterator[Secret]:
-    """What a file holds that looks like a secret, the first of each kind.
+    """Yield what looks like a secret in a file, the first of each kind.
 
     Args:
         path: below the workspace.

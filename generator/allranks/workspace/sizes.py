@@ -63,7 +63,7 @@ def words(files: Sequence[Sized]) -> str:
 
 
 def exclusion(files: Sequence[Sized]) -> str:
-    """What to write into .allranksignore: what holds most, and all of it is no code maybe."""
+    """The lines to write into .allranksignore: the largest folders, whose files may be no code."""
     total = sum(file.size for file in files)
     half = [folder for folder in _folders(files) if 2 * folder.size >= total]
     # The innermost of them: what is above it holds the code as well.

@@ -46,7 +46,7 @@ _SPECIAL = {
 
 
 class ChangedError(InputError):
-    """A file is not what it was a moment ago."""
+    """A file was changed while it was read."""
 
 
 def take(folder: Path, *, include: Sequence[str] = ()) -> Snapshot:
@@ -63,13 +63,13 @@ def take(folder: Path, *, include: Sequence[str] = ()) -> Snapshot:
         ToolError: git gives no answer.
     """
     root = _resolve(folder)
-    named = [_named(root, text) for text in include]
+    files = [_named(root, text) for text in include]
     with ExitStack() as stack:
-        tree = ignore.walk(root, named, stack)
+        tree = ignore.walk(root, files, stack)
         problems = list(tree.problems)
         _refuse_size(root, tree.paths)
         items = sorted(tree.paths, key=lambda item: item.path)
-        reader = _Reader(root, frozenset(named), problems)
+        reader = _SnapshotReader(root, frozenset(files), problems)
         entries = tuple(entry for item in items if (entry := reader.entry(item)) is not None)
         if problems:
             raise InvalidValues(sorted(problems, key=lambda problem: problem.path))
@@ -120,12 +120,12 @@ def read_file(path: Path, *, most: int = 0) -> tuple[str, int, bytes | None, os.
         before = os.fstat(descriptor)
         if not stat.S_ISREG(before.st_mode):
             raise ChangedError("is no file any more")
-        total, size, kept = hashlib.sha256(), 0, []
+        total, size, chunks = hashlib.sha256(), 0, []
         while chunk := os.read(descriptor, min(before.st_size + 1, _READ_BYTES)):
             total.update(chunk)
             size += len(chunk)
             if not most or before.st_size <= most:
-                kept.append(chunk)
+                chunks.append(chunk)
             if size > before.st_size:
                 break
         after = os.fstat(descriptor)
@@ -133,7 +133,7 @@ def read_file(path: Path, *, most: int = 0) -> tuple[str, int, bytes | None, os.
         os.close(descriptor)
     if size != before.st_size or _moment(before) != _moment(after):
         raise ChangedError("has changed while it was read")
-    data = b"".join(kept) if not most or size <= most else None
+    data = b"".join(chunks) if not most or size <= most else None
     return total.hexdigest(), size, data, before
 
 
@@ -146,7 +146,7 @@ def file_mode(status: os.stat_result) -> int:
     return MODE_PROGRAM if status.st_mode & stat.S_IXUSR else MODE_FILE
 
 
-class _Reader:
+class _SnapshotReader:
     """Makes entries of what goes, and gathers what cannot."""
 
     def __init__(self, root: Path, named: frozenset[str], problems: list[Problem]) -> None:
@@ -253,7 +253,7 @@ def shown_path(path: str) -> str:
 
 
 def _wrong_name(path: str) -> str:
-    """What is wrong with a path; "" where nothing is."""
+    """The problem with a path; "" for none."""
     try:
         length = len(path.encode())
     except UnicodeEncodeError:
@@ -266,10 +266,10 @@ def _wrong_name(path: str) -> str:
 
 
 def _wrong_target(root: Path, path: str, target: str) -> str:
-    """What is wrong with where a link leads; "" where nothing is."""
-    shown = shown_path(target)
+    """The problem with the target of a link; "" for none."""
+    text = shown_path(target)
     if target.startswith("/"):
-        return f"is a link to an absolute path ({shown}), which is not there in the pods"
+        return f"is a link to an absolute path ({text}), which is not there in the pods"
     wrong = _wrong_name(target)
     if wrong:
         return f"is a link to what {wrong}"
@@ -277,7 +277,7 @@ def _wrong_target(root: Path, path: str, target: str) -> str:
     real = os.path.realpath(root / path)
     is_out = lexical == ".." or lexical.startswith("../")
     if is_out or not Path(real).is_relative_to(root):
-        return f"is a link that leads out of the workspace ({shown})"
+        return f"is a link that leads out of the workspace ({text})"
     return ""
 
 
@@ -373,8 +373,8 @@ def _revision(tree: Tree, entries: Sequence[SnapshotEntry]) -> GitRevision | Non
     )
     going = {entry.path for entry in entries}
     # What stays out of the snapshot stays out of the difference, too.
-    kept = [path for path in changed if path in going or not _stays_out(path, tree)]
-    diff = repository.diff(kept) if kept else ""
+    paths = [path for path in changed if path in going or not _stays_out(path, tree)]
+    diff = repository.diff(paths) if paths else ""
     data = diff.encode(errors="replace")
     if len(data) > DIFF_BYTES_MAX or any(secrets.by_content("diff", data)):
         diff = ""

@@ -43,7 +43,7 @@ _PAUSE = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A snapshot that a run is to go on with.
+    """A snapshot with which a run is to go on.
 
     Attributes:
         generation: its number, from 1; what the run was started with is 0.
@@ -66,7 +66,7 @@ class Offer:
         return json.dumps(fields)
 
     def message(self) -> bytes:
-        """What a pod reads: a line of JSON, then the archive."""
+        """The message that a pod reads: a line of JSON, then the archive."""
         fields = {**json.loads(self.text()), "size": len(self.archive.data)}
         return json.dumps(fields).encode() + b"\n" + self.archive.data
 
@@ -131,7 +131,7 @@ def has_volume(manifest: Manifest) -> bool:
 
 
 def published_in(offer: str) -> Published:
-    """What an offer says that the pods are to have.
+    """The record of an offer, for the pods.
 
     Raises:
         RunError: it is none.
@@ -148,7 +148,7 @@ def published_in(offer: str) -> Published:
 
 
 def kept_offer(name: str, offer: str, data: bytes) -> Offer:
-    """What was synced last into a run, as it is kept.
+    """The offer that was synced last into a run, as it is kept.
 
     Args:
         name: the run.
@@ -298,9 +298,9 @@ def _activate_all(
     active: set[str] = set()
     pods = staged
     while True:
-        left = {uid: pod for uid, pod in pods.items() if uid not in active}
-        problems = _all(left, lambda pod: _activate(pod, offer, deadline))
-        active |= left.keys() - problems.keys()
+        remaining = {uid: pod for uid, pod in pods.items() if uid not in active}
+        problems = _all(remaining, lambda pod: _activate(pod, offer, deadline))
+        active |= remaining.keys() - problems.keys()
         pods = target.pods()
         if pods.keys() <= active:
             return len(pods.keys() & active)
@@ -343,16 +343,16 @@ def _receive(pod: SyncPod, offer: Offer) -> str:
 
 
 def _activate(pod: SyncPod, offer: Offer, deadline: float) -> str:
-    left = max(1.0, deadline - time.monotonic())
-    words = ("activate", str(offer.generation), offer.digest, f"{left:.0f}")
-    problem = _problem(pod, pod.call(words, b"", left + SEND_SECONDS))
+    seconds_left = max(1.0, deadline - time.monotonic())
+    words = ("activate", str(offer.generation), offer.digest, f"{seconds_left:.0f}")
+    problem = _problem(pod, pod.call(words, b"", seconds_left + SEND_SECONDS))
     if not problem.endswith("was not received here"):
         return problem
     # It was made after the others had got it; it may have found what was published by itself.
     received = _receive(pod, offer)
     if received and not received.endswith("is here already"):
         return received
-    return _problem(pod, pod.call(words, b"", left + SEND_SECONDS))
+    return _problem(pod, pod.call(words, b"", seconds_left + SEND_SECONDS))
 
 
 def _call(pod: SyncPod, *words: str) -> str:
@@ -360,7 +360,7 @@ def _call(pod: SyncPod, *words: str) -> str:
 
 
 def _problem(pod: SyncPod, answer: bytes) -> str:
-    """What a pod's answer says went wrong; "" for nothing."""
+    """The problem that a pod's answer tells of; "" for none."""
     try:
         fields = json.loads(answer)
         return str(fields["problem"])

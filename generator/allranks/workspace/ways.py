@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from allranks.workspace import archive as archives
 from allranks.workspace import claim, config_maps, image, objects, registry
 from allranks.workspace.config_maps import Sent
-from allranks.workspace.model import Destination
+from allranks.workspace.model import SnapshotDestination
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from allranks.k8s.manifest import Manifest
     from allranks.workspace.model import Archive, Route, Snapshot
 
-_NOWHERE = Destination()
+_NOWHERE = SnapshotDestination()
 
 
 class SnapshotTransport(Protocol):
@@ -33,7 +33,7 @@ class SnapshotTransport(Protocol):
         """The rights that it takes in the namespace."""
 
     def values(self) -> dict[str, Any]:
-        """What the chart is told: `workspace.snapshot`."""
+        """The values for the chart: `workspace.snapshot`."""
 
     def manifests(self, namespace: str) -> list[Manifest]:
         """The objects that hold it, for `render` and local runs; [] where it is in none."""
@@ -73,7 +73,7 @@ class ConfigMaps:
 
     snapshot: Snapshot
     archive: Archive
-    destination: Destination = _NOWHERE
+    destination: SnapshotDestination = _NOWHERE
 
     @property
     def needs(self) -> tuple[Need, ...]:
@@ -103,7 +103,7 @@ class ConfigMaps:
 
 
 @dataclass(frozen=True, slots=True)
-class RunFolder(ConfigMaps):
+class RunFolderCopy(ConfigMaps):
     """A snapshot for processes of this machine, which find it in the folder of their run.
 
     The charts know it as ConfigMaps; as none of them is one of a cluster, they hold any size.
@@ -126,7 +126,7 @@ class RunFolder(ConfigMaps):
 
 
 class _Elsewhere:
-    """What is the same for all ways that leave nothing in the namespace to own or to remove."""
+    """The part that ways share which leave nothing in the namespace to own or to remove."""
 
     __slots__ = ()
 
@@ -154,7 +154,7 @@ class RegistryImage(_Elsewhere):
 
     snapshot: Snapshot
     archive: Archive
-    destination: Destination = _NOWHERE
+    destination: SnapshotDestination = _NOWHERE
 
     @property
     def needs(self) -> tuple[Need, ...]:
@@ -192,7 +192,7 @@ class FilledClaim(_Elsewhere):
 
     snapshot: Snapshot
     archive: Archive
-    destination: Destination = _NOWHERE
+    destination: SnapshotDestination = _NOWHERE
 
     @property
     def needs(self) -> tuple[Need, ...]:
@@ -225,7 +225,7 @@ def _values(snapshot: Snapshot, archive: Archive, **where: Any) -> dict[str, Any
 
 
 def recorded(snapshot: Snapshot) -> dict[str, Any]:
-    """What the values say of the commit, for the record: it is no part of what is sent."""
+    """The commit in the values, for the record: it is no part of what is sent."""
     revision = snapshot.revision
     if revision is None:
         return {}
@@ -233,16 +233,16 @@ def recorded(snapshot: Snapshot) -> dict[str, Any]:
     return {"commit": revision.commit, **branch, "dirty": revision.is_dirty}
 
 
-WAYS: dict[Route, Callable[[Snapshot, Archive, Destination], SnapshotTransport]] = {
+WAYS: dict[Route, Callable[[Snapshot, Archive, SnapshotDestination], SnapshotTransport]] = {
     "configMap": ConfigMaps,
     "image": RegistryImage,
     "pvc": FilledClaim,
-    "local": RunFolder,
+    "local": RunFolderCopy,
 }
 
 
 def transport_of(
-    via: Route, snapshot: Snapshot, archive: Archive, destination: Destination
+    via: Route, snapshot: Snapshot, archive: Archive, destination: SnapshotDestination
 ) -> SnapshotTransport:
     """The transport of a snapshot by a way, which `choice` has chosen.
 

@@ -259,7 +259,7 @@ def _with_ends(text: str, source: str, change: Callable[[_Editor], str]) -> str:
 
 
 def _why(error: YAMLError) -> str:
-    """What a parser refuses, as the end of a sentence."""
+    """A parser's refusal, as the end of a sentence."""
     reason = getattr(error, "problem", None)
     return f": {reason}" if reason else ""
 
@@ -271,7 +271,7 @@ def _line_of(error: YAMLError) -> int:
 
 
 def _as_json(text: str) -> Any:
-    """What a text says that is a map in JSON, and not only in YAML; None for any other."""
+    """The data of a text that is a map in JSON, and not only in YAML; None for any other."""
     if not text.lstrip().startswith("{"):
         return None
     try:
@@ -447,7 +447,7 @@ class _Editor:
         return self._replace(above, node, value)
 
     def splice(self, change: ValueChange) -> _Splice:
-        """What a change replaces: a value on its line, or a key, and nothing around it."""
+        """The text that a change replaces: a value on its line, or a key, and nothing around it."""
         parent, index = self._entry(change.path)
         if change.name:
             key = parent.keys[index]

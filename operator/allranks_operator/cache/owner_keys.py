@@ -18,7 +18,7 @@ RUN, JOB, UNREAD = "run", "job", "unread"
 
 
 class Key(NamedTuple):
-    """What is reconciled as a whole.
+    """The key of what is reconciled as a whole: a run, or an elastic job.
 
     Attributes:
         kind: `run` (a release and its TrainingRun), `job` (an ElasticJob) or `unread` (an object

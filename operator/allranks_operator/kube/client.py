@@ -78,7 +78,7 @@ class Api:
         return self._connection.request(ApiRequest("get", path, namespace, name))
 
     def find(self, path: str, namespace: str, name: str) -> tuple[Manifest, str]:
-        """One object, by the right to list: that to get is not needed beside it.
+        """One object, by the right to list alone: the right to get is not needed.
 
         Returns:
             The object, and the resource version as of which it is there.
@@ -271,7 +271,7 @@ class Watching:
 
 
 def _stub(text: bytes) -> Manifest | None:
-    """What stands for an object of a list that is nested too deep."""
+    """The stand-in for an object of a list that is nested too deep."""
     stub_metadata = outline.name(text)
     return None if stub_metadata is None else bounds.unread(stub_metadata, bounds.TOO_DEEP)
 

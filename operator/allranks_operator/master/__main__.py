@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.errors import AllranksError
 from allranks_operator.master import options as master_options
-from allranks_operator.master.backend import Folder
+from allranks_operator.master.backend import FolderBackend
 from allranks_operator.master.log import Log
 from allranks_operator.master.master import READ_SECONDS, Master
 from allranks_operator.master.server import MasterServer
@@ -107,7 +107,7 @@ def _lead(master: Master, place: JobScope, stopped: _StopSignal, log: Log) -> in
 
 def _backend(place: JobScope) -> MasterBackend:
     if place.folder is not None:
-        return Folder(place.folder)
+        return FolderBackend(place.folder)
     from allranks_operator.master.backend import Kubernetes
 
     return Kubernetes(place.namespace, place.job)

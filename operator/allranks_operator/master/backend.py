@@ -172,7 +172,7 @@ class Kubernetes:
         return f"{self._job}{names.HISTORY_SUFFIX}"
 
 
-class Folder:
+class FolderBackend:
     """The backend of a folder; see `MasterBackend`."""
 
     def __init__(self, folder: Path) -> None:

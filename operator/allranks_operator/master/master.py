@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from allranks_operator.master.log import Log
     from allranks_operator.master.observation import PodView
     from allranks_operator.master.options import MasterOptions
-    from allranks_operator.master.protocol import Done, Join, Report
+    from allranks_operator.master.protocol import Done, Join, WorkerReport
 
 
 READ_SECONDS = 2.0
@@ -161,7 +161,7 @@ class Master:
                     return {"state": "wait", "generation": after}
                 self._changed.wait(remaining)
 
-    def report(self, request: Report) -> Answer:
+    def report(self, request: WorkerReport) -> Answer:
         """Take a worker's report of its speed.
 
         Raises:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from allranks.elastic.api.job import ElasticJob
     from allranks.elastic.resources import ResourceAmounts
     from allranks.k8s.manifest import Manifest
-    from allranks_operator.master.protocol import Report
+    from allranks_operator.master.protocol import WorkerReport
     from allranks_operator.master.rendezvous import Rendezvous
 
 
@@ -59,7 +59,7 @@ class Reports:
         self.counts = {pod: count for pod, count in self.counts.items() if pod in current}
         self.steps = {pod: step for pod, step in self.steps.items() if pod in current}
 
-    def add(self, report: Report) -> bool:
+    def add(self, report: WorkerReport) -> bool:
         """Add a report; return whether it has a step that was never done before."""
         previous = self.counts.get(report.pod, Count())
         before = self.steps.get(report.pod)

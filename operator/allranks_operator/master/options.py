@@ -59,7 +59,7 @@ class MasterOptions:
 
 @dataclass(frozen=True, slots=True)
 class JobScope:
-    """Where a master runs, and for which job.
+    """The namespace, the job and the backend of a master.
 
     Attributes:
         namespace: the job's namespace.

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from allranks.errors import InputError
+from allranks.k8s.object_names import is_dns_1123_subdomain
 from allranks_operator.master.rendezvous import Generation, PeerNode
 
-_POD = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
 _DEPTH_MAX = 16
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _BESIDE = bytes(set(range(256)) - set(b"{}[]"))
@@ -40,7 +40,7 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class WorkerReport:
     """A worker's work since its last report.
 
     Attributes:
@@ -119,14 +119,14 @@ def join(body: Any) -> Join:
     return Join(node, Generation(_count(inner, "generation", 0), ranks), training=True)
 
 
-def report(body: Any) -> Report:
+def report(body: Any) -> WorkerReport:
     """Read ``POST /v1/report``.
 
     Raises:
         InputError: a field is missing, or is not what it has to be.
     """
     data = _object(body)
-    return Report(
+    return WorkerReport(
         pod=pod(data.get("pod")),
         generation=_count(data, "generation", 0),
         step=_count(data, "step"),
@@ -158,7 +158,7 @@ def pod(value: Any) -> str:
     Raises:
         InputError: it is none.
     """
-    if not isinstance(value, str) or not _POD.fullmatch(value):
+    if not isinstance(value, str) or not is_dns_1123_subdomain(value):
         raise _wrong("pod", value, "the name of a pod")
     return value
 

@@ -204,7 +204,7 @@ class TrainingRunReconciler:
     def _progress(
         self, key: Key, observation: Observation, status: RunStatus
     ) -> Mapping[str, Any] | None:
-        """How far the training is; None where it is not said now."""
+        """The progress of the training; None where nothing new tells it."""
         report = progress.read(observation.pods)
         if report is not None or self._progress_log is None:
             return report

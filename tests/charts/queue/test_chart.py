@@ -138,9 +138,9 @@ def test_a_schedulers_queue_is_what_jobs_name(
 ) -> None:
     """A name of its own, which the value `queue` of the jobs has."""
     dialect = key.split(".", maxsplit=1)[0]
-    asked = _renamed(dialect)
-    asked[dialect] |= values[dialect]
-    assert f"{kind}/{asked['defaults']['queue']}" in render(**asked)
+    dialect_values = _renamed(dialect)
+    dialect_values[dialect] |= values[dialect]
+    assert f"{kind}/{dialect_values['defaults']['queue']}" in render(**dialect_values)
     assert f"{kind}/demo" in render(**_scheduler(dialect))
 
 

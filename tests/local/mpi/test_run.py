@@ -100,8 +100,8 @@ def _expected(outcome: Outcome, *hosts: str) -> list[str]:
     own = way is namespaces.IsolationMethod.ROOT or (
         way is namespaces.IsolationMethod.USER and has_ssh
     )
-    seen = hosts if own else (os.uname().nodename,) * size
-    return [f"rank {i} of {size} on {name} sum {total}" for i, name in enumerate(seen)]
+    host_names = hosts if own else (os.uname().nodename,) * size
+    return [f"rank {i} of {size} on {name} sum {total}" for i, name in enumerate(host_names)]
 
 
 def _codes(outcome: Outcome, role: str) -> list[int | None]:

@@ -24,7 +24,7 @@ from tests.local.sweep.postgres import PASSWORD, USER, Server
 from tests.local.sweep.test_cli import Laptop, held_runner, laptop
 from tests.unit.sweep.simulation import spec
 from tests.unit.sweep.studies import kill_writers, same, study
-from tests.unit.sweep.test_older_journals import check, database
+from tests.unit.sweep.test_older_journals import check, database, open_at_once
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -211,20 +211,7 @@ def test_a_sweep_that_an_older_version_kept_in_postgresql(server: Server, tmp_pa
     backend = backend_of(url, "s")
     check(read_state(backend))
     assert not backend.is_run()
-    errors: list[InputError] = []
-
-    def take() -> None:
-        try:
-            Journal.open(backend_of(url, "s")).close()
-        except InputError as error:
-            errors.append(error)
-
-    takers = [threading.Thread(target=take) for _ in range(4)]
-    for taker in takers:
-        taker.start()
-    for taker in takers:
-        taker.join()
-    assert all("another process runs this sweep" in str(error) for error in errors)
+    open_at_once(url)
     with Journal.open(backend) as journal:
         check(journal.state)
         journal.append(records.request_stop("enough", 2e9))

@@ -1,4 +1,7 @@
-"""`allranks azure …` as processes, against a fake of Resource Manager over real HTTP."""
+"""`allranks azure …` as processes, against a fake of Resource Manager over real HTTP.
+
+It is long because one story leads through all commands.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,7 @@ def test_plan_changes_nothing(azure: Azure) -> None:
 
     assert 0 == plan.code, plan.err
     assert [] == azure.fake.writes()
-    made = [(entry["action"], entry["kind"], entry["name"]) for entry in plan.data["entries"]]
+    actions = [(entry["action"], entry["kind"], entry["name"]) for entry in plan.data["entries"]]
     assert [
         ("make", "resource group", GROUP),
         ("make", "AKS cluster", "demo"),
@@ -70,7 +73,7 @@ def test_plan_changes_nothing(azure: Azure) -> None:
         ("make", "soft delete", "blobs"),
         ("make", "file share", "datasets"),
         ("make", "blob container", "blobs"),
-    ] == made
+    ] == actions
     azure.up()
     after = azure.run("plan", "-o", "json")
     assert {"exists"} == {entry["action"] for entry in after.data["entries"]}
@@ -362,9 +365,9 @@ def test_what_fails_in_azure_is_told_with_a_fix(azure: Azure) -> None:
     assert 1 == failed.code
     assert "could not make AKS cluster demo: Allocation failed: no capacity" in failed.err
     assert "choose another size or region" in failed.err
-    shown = azure.run("status")
-    assert 1 == shown.code
-    assert "no capacity" in shown.out
+    status = azure.run("status")
+    assert 1 == status.code
+    assert "no capacity" in status.out
     again = azure.run("up", "--yes")
     assert 0 == again.code, again.err
 
@@ -608,10 +611,10 @@ def test_reap_goes_on_where_one_cannot_go(azure: Azure) -> None:
     azure.fake.add_group("third", {**TAGS, "allranks-name": "third"})
     azure.fake.pass_time(24)
     more = {**TAGS, "allranks-name": "third", "allranks-expires": "2027-01-01T00:00:00Z"}
-    given = {**azure.fake.groups["third"].body, "tags": more}
+    group = {**azure.fake.groups["third"].body, "tags": more}
     azure.fake.faults = [
         Fault("DELETE", GROUP, error(409, "ScopeLocked", "It is locked."), times=1000),
-        Fault("GET", "third$", Answer(200, given), times=1000),
+        Fault("GET", "third$", Answer(200, group), times=1000),
     ]
 
     ended = azure.run("reap", "--yes", "-o", "json")

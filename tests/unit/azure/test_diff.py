@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allranks.azure import diff, observed
-from allranks.azure.actions import Action, Kind, Verb
+from allranks.azure.actions import Action, ResourceKind, Verb
 from allranks.azure.desired import (
     TAG_EXPIRES,
     TAG_NAME,
@@ -18,7 +18,7 @@ from allranks.azure.desired import (
     expires_at,
     made_at,
 )
-from allranks.azure.settings import Pool, Settings, Share, SystemPool
+from allranks.azure.settings import FileShare, Pool, Settings, SystemPool
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
 names = st.sampled_from(["gpu", "cpu", "spot", "big"])
@@ -53,7 +53,7 @@ all_settings = st.builds(
     sku=st.just("Standard_LRS"),
     soft_delete_days=st.integers(1, 9),
     shares=st.lists(
-        st.builds(Share, st.sampled_from(["abc", "def"]), st.integers(1, 9)),
+        st.builds(FileShare, st.sampled_from(["abc", "def"]), st.integers(1, 9)),
         max_size=2,
         unique_by=lambda share: share.name,
     ).map(tuple),
@@ -81,15 +81,15 @@ def _apply(action: Action, state: observed.Observed) -> observed.Observed:
     """What is there after an action, as Azure would carry it out."""
     body, name = action.body, action.name
     cluster, account = state.cluster, state.account
-    if action.kind is Kind.PROVIDER:
+    if action.kind is ResourceKind.PROVIDER:
         return replace(
             state, unregistered=tuple(item for item in state.unregistered if item != name)
         )
-    if action.kind is Kind.GROUP:
+    if action.kind is ResourceKind.GROUP:
         return replace(
-            state, group=observed.Group("", name, "", dict(body.tags), region=body.region)
+            state, group=observed.ResourceGroup("", name, "", dict(body.tags), region=body.region)
         )
-    if action.kind is Kind.CLUSTER:
+    if action.kind is ResourceKind.CLUSTER:
         there = (_pool(body.system),) if cluster is None else cluster.pools
         made = observed.Cluster(
             "",
@@ -105,18 +105,18 @@ def _apply(action: Action, state: observed.Observed) -> observed.Observed:
         if action.is_alone:
             made = replace(cluster, tags=dict(body.tags))
         return replace(state, cluster=made)
-    if action.kind is Kind.POOL:
+    if action.kind is ResourceKind.POOL:
         rest = tuple(pool for pool in cluster.pools if pool.name != name)
         more = () if action.verb is Verb.REMOVE else (_pool(body),)
         return replace(state, cluster=replace(cluster, pools=(*rest, *more)))
-    if action.kind is Kind.ACCOUNT:
-        old = account or observed.Account("", name, diff.ACCOUNT_TYPE, sku=body.sku)
+    if action.kind is ResourceKind.ACCOUNT:
+        old = account or observed.StorageAccount("", name, diff.ACCOUNT_TYPE, sku=body.sku)
         return replace(state, account=replace(old, tags=dict(body.tags)))
-    if action.kind is Kind.SOFT_DELETE and name == "shares":
+    if action.kind is ResourceKind.SOFT_DELETE and name == "shares":
         return replace(state, account=replace(account, share_days=body))
-    if action.kind is Kind.SOFT_DELETE:
+    if action.kind is ResourceKind.SOFT_DELETE:
         return replace(state, account=replace(account, blob_days=body, container_days=body))
-    if action.kind is Kind.SHARE:
+    if action.kind is ResourceKind.SHARE:
         return replace(state, account=replace(account, shares={**account.shares, name: body}))
     return replace(state, account=replace(account, containers=(*account.containers, name)))
 
@@ -161,7 +161,7 @@ def test_from_any_state_to_any_other(before: Settings, after: Settings, hours: i
 
     plan = diff.plan(desired(after, end.group, end.now), end)
     assert bool(plan.refusals) != (not plan.actions)
-    assert {action.kind for action in done if action.verb is Verb.REMOVE} <= {Kind.POOL}
+    assert {action.kind for action in done if action.verb is Verb.REMOVE} <= {ResourceKind.POOL}
     assert shares <= {*end.account.shares}
     assert containers <= {*end.account.containers}
     assert NOW == made_at(end.group.tags)
@@ -176,7 +176,7 @@ def test_what_is_not_ours_is_neither_changed_nor_removed(
 ) -> None:
     """A group without our tag, or with another's, has neither a plan nor a removal."""
     tags = {} if tag is None else {TAG_NAME: tag}
-    group = observed.Group("", "group", "", tags, region="westeurope")
+    group = observed.ResourceGroup("", "group", "", tags, region="westeurope")
     item = observed.Resource("", "demo", diff.CLUSTER_TYPE, {TAG_NAME: "demo"})
     state = observed.Observed(NOW, group, resources=(item,))
 
@@ -195,19 +195,19 @@ def test_a_removal_takes_ours_alone(own: set[str], foreign: list[str], keep: boo
     """The group goes only where all in it is ours, and nothing of others is ever an entry."""
     resources = [observed.Resource("", f"own{kind[-3:]}", kind, {TAG_NAME: "demo"}) for kind in own]
     resources += [observed.Resource("", f"their{at}", kind) for at, kind in enumerate(foreign)]
-    group = observed.Group("", "group", "", {TAG_NAME: "demo"}, region="westeurope")
+    group = observed.ResourceGroup("", "group", "", {TAG_NAME: "demo"}, region="westeurope")
     state = observed.Observed(NOW, group, resources=tuple(resources))
 
     plan = diff.removal("demo", state, keep_storage=keep)
 
     ready = [action for action in plan.entries if action.is_ready]
     assert not [action for action in plan.entries if action.name.startswith("their")]
-    goes_whole = Kind.GROUP in {action.kind for action in ready}
+    goes_whole = ResourceKind.GROUP in {action.kind for action in ready}
     assert goes_whole == (not foreign and not keep)
     if keep:
-        assert Kind.ACCOUNT not in {action.kind for action in plan.entries}
+        assert ResourceKind.ACCOUNT not in {action.kind for action in plan.entries}
     kinds = [action.kind for action in ready]
-    assert Kind.CLUSTER not in kinds[:-1]  # the cluster goes last: what asks may run in it
+    assert ResourceKind.CLUSTER not in kinds[:-1]  # the cluster goes last: what asks may run in it
 
 
 def test_a_tag_that_others_put_on_stays() -> None:

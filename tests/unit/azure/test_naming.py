@@ -33,7 +33,7 @@ NAMES = st.text("abzAZ09-_.() é/", max_size=100)
 
 
 @given(rule=st.sampled_from(RULES), name=NAMES)
-def test_a_rule_refuses_what_azure_refuses(rule: naming.Rule, name: str) -> None:
+def test_a_rule_refuses_what_azure_refuses(rule: naming.NamingRule, name: str) -> None:
     """A name has no problem exactly where Azure's own pattern takes it."""
     is_taken = re.fullmatch(PATTERNS[rule.kind], name) is not None
 
@@ -41,7 +41,7 @@ def test_a_rule_refuses_what_azure_refuses(rule: naming.Rule, name: str) -> None
 
 
 @given(rule=st.sampled_from(RULES), name=NAMES)
-def test_a_fix_is_a_name_that_is_allowed(rule: naming.Rule, name: str) -> None:
+def test_a_fix_is_a_name_that_is_allowed(rule: naming.NamingRule, name: str) -> None:
     """What the fix of each problem writes has no problem."""
     for problem in rule.check(name, "name"):
         assert [] == list(rule.check(problem.hint.removeprefix("write "), "name"))
@@ -67,7 +67,7 @@ def test_a_fix_is_a_name_that_is_allowed(rule: naming.Rule, name: str) -> None:
         (naming.DNS_PREFIX, "a" * 55, "at most 54"),
     ],
 )
-def test_each_rule_has_its_words(rule: naming.Rule, name: str, words: str) -> None:
+def test_each_rule_has_its_words(rule: naming.NamingRule, name: str, words: str) -> None:
     """What is wrong is said in the words of the rule that is broken."""
     assert any(words in problem.message for problem in rule.check(name, "name"))
 

@@ -134,7 +134,7 @@ def test_bicep_has_what_the_requests_have(file: settings.Settings) -> None:
     Its tags are those of the group, so that all has one expiry; pools are made one after the other.
     """
     two = replace(file, pools=(*file.pools, replace(file.pools[0], name="more")))
-    text, wanted = by_hand.bicep(two), desired(two, None, NOW)
+    text, state = by_hand.bicep(two), desired(two, None, NOW)
 
     assert "team: 'a \\'b\\' \\${c}'" in text
     assert text == by_hand.bicep(two)
@@ -150,7 +150,7 @@ def test_bicep_has_what_the_requests_have(file: settings.Settings) -> None:
         *("roleOfCluster", "roleOfNodes", "roleForShares", "roleForBlobs"),
     ] == symbols
     assert 4 == text.count(" = if (giveRoles")
-    keys = _keys(bodies.cluster_body(wanted.cluster)) | _keys(bodies.pool_body(wanted.pools[0]))
+    keys = _keys(bodies.cluster_body(state.cluster)) | _keys(bodies.pool_body(state.pools[0]))
     for key in keys - {TAG_EXPIRES, TAG_MADE}:  # the group has them
         assert re.search(rf"(?m)^ *'?{re.escape(key)}'?: ", text), key
 
@@ -164,10 +164,10 @@ def _keys(data: Any) -> set[str]:
 @given(st.text("a'\\${}\n\t é", max_size=30))
 def test_a_text_in_bicep_ends_where_it_should(text: str) -> None:
     """Quotes, backslashes and dollars of a text end it nowhere, and begin no expression."""
-    written = by_hand._text(text)
+    literal = by_hand._text(text)
 
-    inner = written[1:-1]
-    assert ("'", "'") == (written[0], written[-1])
+    inner = literal[1:-1]
+    assert ("'", "'") == (literal[0], literal[-1])
     assert not re.search(r"(?<!\\)(\\\\)*'", inner)
     assert not re.search(r"(?<!\\)(\\\\)*\$\{", inner)
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 import pytest
 
 from allranks.azure import upload
-from allranks.azure.upload import BLOCK, Destination, Place
+from allranks.azure.upload import BLOCK, Destination, StorageKind
 from allranks.errors import InputError
 
-SHARE = Destination(Place.SHARE, "datasets", "mnist")
-BLOB = Destination(Place.BLOB, "datasets", "mnist")
+SHARE = Destination(StorageKind.SHARE, "datasets", "mnist")
+BLOB = Destination(StorageKind.BLOB, "datasets", "mnist")
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("share:datasets", Destination(Place.SHARE, "datasets")),
-        ("share:datasets/", Destination(Place.SHARE, "datasets")),
-        ("share:datasets/mnist/v1/", Destination(Place.SHARE, "datasets", "mnist/v1")),
-        ("blob:datasets/mnist", Destination(Place.BLOB, "datasets", "mnist")),
+        ("share:datasets", Destination(StorageKind.SHARE, "datasets")),
+        ("share:datasets/", Destination(StorageKind.SHARE, "datasets")),
+        ("share:datasets/mnist/v1/", Destination(StorageKind.SHARE, "datasets", "mnist/v1")),
+        ("blob:datasets/mnist", Destination(StorageKind.BLOB, "datasets", "mnist")),
     ],
 )
 def test_a_destination_is_a_place_and_a_folder(text: str, expected: Destination) -> None:

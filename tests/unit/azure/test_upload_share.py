@@ -18,7 +18,7 @@ import pytest
 
 from allranks.azure.sdk import access, login, stores, wire
 from allranks.azure.tree import Extent
-from allranks.azure.upload import BLOCK, Destination, Place, Progress, Room
+from allranks.azure.upload import BLOCK, Destination, Room, StorageKind, UploadProgress
 from allranks.cli.commands.azure.upload import _line
 from allranks.cli.main import main
 from allranks.errors import ForbiddenError
@@ -281,8 +281,8 @@ def test_a_share_that_is_not_there_is_named(upload: Any) -> None:
 
 def test_a_right_that_is_missing_is_named(fake: FakeFiles) -> None:
     """By the role that has it; being the owner of the account is not enough."""
-    entrance = access.TokenAccess(login.StaticCredential("token"), Place.SHARE)
-    destination = Destination(Place.SHARE, "datasets")
+    entrance = access.TokenAccess(login.StaticCredential("token"), StorageKind.SHARE)
+    destination = Destination(StorageKind.SHARE, "datasets")
     service = wire.Wire(fake.endpoint, entrance, threading.Event())
     with closing(stores.ShareStore(service, destination, ACCOUNT)) as store:
         assert store.check() == Room(100 * _GIB, 0)
@@ -354,12 +354,12 @@ def test_an_upload_that_was_killed_goes_on_where_it_was(
     large = os.urandom(4 * BLOCK)
     (data / "large.bin").write_bytes(large)
     reached, gate = threading.Event(), threading.Event()
-    written: list[str] = []
+    names: list[str] = []
 
     def hold(operation: str, path: str) -> None:
         if operation == "put_range" and path == "large.bin":
-            written.append(path)
-            if len(written) > 2:
+            names.append(path)
+            if len(names) > 2:
                 reached.set()
                 gate.wait(_SECONDS)
 
@@ -459,10 +459,10 @@ def test_a_folder_of_many_files_is_listed_in_pages(
 
 def test_a_line_says_how_far_it_is() -> None:
     """By bytes, and with the time that the slower of bytes and files will take."""
-    progress = Progress(files=10, size=3 * 1024**2)
+    progress = UploadProgress(files=10, size=3 * 1024**2)
     extent = Extent(files=100, size=4 * 1024**2)
     assert _line(progress, extent, 10.0, 120) == (
         "[##################------]  75% 10 of 100 files, 3.0 MiB of 4.0 MiB, 90 s left"
     )
     assert _line(progress, extent, 10.0, 20) == " 75% 10 of 100 files"
-    assert " 50% 1 of 2 files" in _line(Progress(files=1), Extent(files=2), 1.0, 120)
+    assert " 50% 1 of 2 files" in _line(UploadProgress(files=1), Extent(files=2), 1.0, 120)

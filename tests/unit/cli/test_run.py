@@ -11,7 +11,7 @@ from allranks import names
 from allranks.cli import follow, status_view
 from allranks.cli.commands import avoid
 from allranks.cli.commands import run as run_command
-from allranks.cli.run_options import Plan
+from allranks.cli.run_options import RunOptions
 from allranks.local import runs as local_runs
 from allranks.local import values as local_values
 from allranks.model.status import Failure, Phase, RunStatus
@@ -139,7 +139,7 @@ def test_a_run_starts_anew_off_the_nodes_that_its_preflight_names(
     console: Any = SimpleNamespace(note=notes.append, text=lambda _: None)
     target: Any = SimpleNamespace(cluster=None)
     home: Any = SimpleNamespace(name="demo", namespace="lab")
-    code = run_command._follow_on_cluster(console, home, target, Plan(), ("Job",))
+    code = run_command._follow_on_cluster(console, home, target, RunOptions(), ("Job",))
     assert (names.EXIT_PREFLIGHT, ["b2", "b3"]) == (code, avoided)
     assert notes == [
         "preflight: node b2 is slow; starting demo anew without b2",

@@ -11,6 +11,7 @@ from allranks.cli.commands import scale
 from allranks.cli.console import Console
 from allranks.elastic.plans.status import Answer
 from allranks.errors import InputError, RunError
+from tests.clock import FakeClock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,25 +21,10 @@ _DONE = Answer("p", "Succeeded", "the pods are as the job allows; worker: 9 aske
 _HELD = Answer("p", "Scaling", "the job is suspended", held=True)
 
 
-class Clock:
-    """A time that goes on only where somebody sleeps."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def monotonic(self) -> float:
-        """The time."""
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        """Let it go on."""
-        self.now += seconds
-
-
 @pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
     """The command's own clock."""
-    stopped_clock = Clock()
+    stopped_clock = FakeClock(0.0)
     monkeypatch.setattr(scale, "time", stopped_clock)
     return stopped_clock
 
@@ -71,13 +57,13 @@ def test_what_is_waited_for_is_told_while_it_is(capsys: pytest.CaptureFixture[st
     ] == capsys.readouterr().err.splitlines()
 
 
-def test_a_suspended_job_is_not_waited_for(clock: Clock) -> None:
+def test_a_suspended_job_is_not_waited_for(clock: FakeClock) -> None:
     """Its pods come when a person resumes it."""
     assert _HELD == carried([_HELD])
     assert 0.0 == clock.now
 
 
-def test_nothing_is_waited_for_where_that_was_asked(clock: Clock) -> None:
+def test_nothing_is_waited_for_where_that_was_asked(clock: FakeClock) -> None:
     """Not even for somebody to see it."""
     assert Answer("p") == carried([Answer("p")], timeout=0.0)
     assert 0.0 == clock.now
@@ -90,7 +76,7 @@ def test_a_plan_that_is_late_goes_on() -> None:
     assert "it goes on: `watch` shows how" in str(error.value)
 
 
-def test_a_plan_that_nobody_sees_is_not_waited_for_so_long(clock: Clock) -> None:
+def test_a_plan_that_nobody_sees_is_not_waited_for_so_long(clock: FakeClock) -> None:
     """It may be that no operator is there at all."""
     with pytest.raises(RunError, match="has seen plan p in 30s") as error:
         carried([Answer("p")])

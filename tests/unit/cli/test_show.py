@@ -47,7 +47,7 @@ def test_code_that_is_gone_is_said_with_why(is_there: bool, words: str) -> None:
     """Somebody has deleted it, where the run is there; else it went with its last run."""
     cluster: Any = SimpleNamespace(list=lambda *_, **__: [])
     code = CodeRecord(digest="sha256:12", via="configMap", parts=("ws-12-0",))
-    run = show._Run(code, "lab", cluster, (), is_there)
+    run = show._RunCode(code, "lab", cluster, (), is_there)
     with pytest.raises(NotFoundError) as caught:
         run.kept(needed=True)
     assert words in caught.value.problem.hint

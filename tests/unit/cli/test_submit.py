@@ -336,10 +336,10 @@ def test_a_name_that_somebody_takes_meanwhile_is_numbered(
     words: Any = (Console(), job, Sources(), WorkspaceFlags(str(tmp_path)), target)
     if name:
         with pytest.raises(NameTakenError):
-            submit.submit(*words, plan=run.Plan(), name=name)
+            submit.submit(*words, run_options=run.RunOptions(), name=name)
         assert ["mine"] == tried
         return
-    assert 0 == submit.submit(*words, plan=run.Plan(), name=name)
+    assert 0 == submit.submit(*words, run_options=run.RunOptions(), name=name)
     assert f"{tried[0]}-2" == tried[1]
 
 

@@ -12,11 +12,7 @@ import optuna
 import pytest
 
 from allranks.cli import main
-from allranks.sweep import records
-from allranks.sweep.search import space
-from allranks.sweep.storage import catalog
-from allranks.sweep.storage.journal import Journal
-from tests.unit.sweep.simulation import spec
+from tests.unit.sweep.simulation import write_ended_sweep
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,12 +23,7 @@ def sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sweep s with one trial that has ended."""
     monkeypatch.setenv("ALLRANKS_STATE", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
-    assignment = space.assignment(spec().parameters, 0)
-    with Journal.create(catalog.locate("s"), records.head(spec(), 1.0)) as journal:
-        journal.append(records.trial(0, "s-0", assignment, 2.0))
-        journal.append({"t": "start", "n": 0, "attempt": 1, "at": 3.0})
-        end = {"t": "end", "n": 0, "state": "succeeded", "v": 0.5, "why": "", "cpu": 1.5}
-        journal.append({**end, "at": 5.0})
+    write_ended_sweep()
 
 
 def export(*words: str) -> int:

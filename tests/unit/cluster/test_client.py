@@ -1,3 +1,8 @@
+"""The client of a cluster against a fake API server over HTTP.
+
+It is long because each kind of request is tried with each kind of refusal.
+"""
+
 from __future__ import annotations
 
 import base64

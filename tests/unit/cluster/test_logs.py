@@ -9,7 +9,7 @@ import pytest
 
 from allranks.cluster import logs as module
 from allranks.cluster.logs import PodLogLine, Tails
-from allranks.cluster.pod_selection import RankIdentity, Ranks
+from allranks.cluster.pod_selection import PodRanks, RankIdentity
 from allranks.errors import ToolError
 from allranks.model.rank_lines import ALL, LineSelection
 
@@ -48,7 +48,7 @@ class Follower:
 
     def look(self, *pods: Any) -> None:
         """One look."""
-        self.tails.look(pods, Ranks(()))
+        self.tails.look(pods, PodRanks(()))
 
     def printed_lines(self) -> list[tuple[str, int, str]]:
         """Who, attempt and text of each line so far, once all streams have ended."""

@@ -8,7 +8,7 @@ import pytest
 
 from allranks import names
 from allranks.cluster import pod_selection
-from allranks.cluster.pod_selection import RankIdentity, Ranks
+from allranks.cluster.pod_selection import PodRanks, RankIdentity
 from allranks.model.rank_lines import LineSelection
 
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -44,7 +44,7 @@ def test_ranks_go_on_from_one_controller_to_the_next(fake: Any) -> None:
     ]
     for manifest in objects:
         manifest["spec"]["template"] = {"metadata": {"labels": manifest["metadata"]["labels"]}}
-    ranks = Ranks(objects)
+    ranks = PodRanks(objects)
     assert 2 == ranks.of(pod(fake, "worker", "0", "demo-worker-last")).rank
     assert 1 == ranks.of(pod(fake, "worker", "1", "demo-worker")).rank
 
@@ -53,7 +53,7 @@ def test_the_leading_pod_is_the_launcher_or_rank_0(fake: Any) -> None:
     """Whose log tells how the training goes."""
     zero, second = pod(fake, "node", "0"), pod(fake, "node", "1")
     launcher = pod(fake, "launcher", "0")
-    ranks = Ranks(())
+    ranks = PodRanks(())
     assert [zero] == ranks.leading([second, zero])
     assert [launcher] == ranks.leading([pod(fake, "worker", "0"), launcher])
 
@@ -62,7 +62,7 @@ def test_pods_are_chosen_in_order(fake: Any) -> None:
     """By rank and age, and only those that were asked for."""
     pods = [pod(fake, "worker", "10"), pod(fake, "worker", "2", name="b")]
     pods.append(pod(fake, "worker", "2", name="a"))
-    ranks = Ranks(())
+    ranks = PodRanks(())
     selection = ranks.choose(pods, LineSelection(role="worker"))
     assert ["a", "b", "p"] == [item["metadata"]["name"] for item in selection]
     assert [] == ranks.choose(pods, LineSelection(rank=1))
@@ -85,16 +85,16 @@ def test_pods_of_elastic_jobs_say_their_rank_themselves(fake: Any) -> None:
     """A replaced pod has another id and the same rank; its role is a label of DLRover's or ours."""
     labels = {names.EDL_RANK: "1", names.EDL_TYPE: "worker"}
     manifest = fake.manifest("Pod", "demo-edljob-worker-7", role="worker", labels=labels)
-    assert RankIdentity("worker", 1) == Ranks(()).of(manifest)
+    assert RankIdentity("worker", 1) == PodRanks(()).of(manifest)
     del manifest["metadata"]["labels"][names.ROLE]
-    assert RankIdentity("worker", 1) == Ranks(()).of(manifest)
+    assert RankIdentity("worker", 1) == PodRanks(()).of(manifest)
 
 
 def test_no_parameter_servers_log_leads(fake: Any) -> None:
     """The chief's tells how the training goes, else the first worker's."""
     ps, worker = pod(fake, "ps", "0"), pod(fake, "worker", "0")
     chief = pod(fake, "chief", "0")
-    ranks = Ranks(())
+    ranks = PodRanks(())
     assert [worker] == ranks.leading([ps, worker, pod(fake, "worker", "1")])
     assert [chief] == ranks.leading([ps, worker, chief])
     assert [ps] == ranks.leading([ps])

@@ -103,7 +103,9 @@ class Place:
     def _item(self, path: str) -> Callable[[Any], Any]:
         def route(request: Any) -> Any:
             name = request.path.rsplit("/", 1)[1]
-            item = next((it for it in self.objects[path] if it["metadata"]["name"] == name), None)
+            item = next(
+                (item for item in self.objects[path] if item["metadata"]["name"] == name), None
+            )
             if item is None:
                 return self._answer(404, {"kind": "Status", "reason": "NotFound", "details": {}})
             if request.method == "DELETE":
@@ -113,8 +115,8 @@ class Place:
         return route
 
     def _review(self, request: Any) -> Any:
-        asked = request.body["spec"]["resourceAttributes"]
-        is_allowed = f"{asked['verb']} {asked['resource']}" not in self.forbidden
+        attributes = request.body["spec"]["resourceAttributes"]
+        is_allowed = f"{attributes['verb']} {attributes['resource']}" not in self.forbidden
         return self._answer(201, request.body | {"status": {"allowed": is_allowed}})
 
 

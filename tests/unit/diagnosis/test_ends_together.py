@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.clock import FakeClock
 from tests.modules import CHARTS, load
 
 _FAILURES = load(CHARTS / "torchrun/files/failures.py")
@@ -28,21 +29,10 @@ class _CountingStore:
         return self.counts[key]
 
 
-class _SteppedClock:
-    """Time that passes when it is told to."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def monotonic(self) -> float:
-        """The time."""
-        return self.now
-
-
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> _SteppedClock:
+def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
     """The clock of the module."""
-    clock = _SteppedClock()
+    clock = FakeClock()
     monkeypatch.setattr(_FAILURES, "time", clock)
     return clock
 
@@ -58,7 +48,7 @@ def _attempt(store: _CountingStore, members: int | None, *, least: int = 3) -> A
     return attempt
 
 
-def test_it_waits_until_all_nodes_have_ended(clock: _SteppedClock) -> None:
+def test_it_waits_until_all_nodes_have_ended(clock: FakeClock) -> None:
     """It counts itself once, and says once that it waits."""
     store, lines = _CountingStore(), list[str]()
     attempt = _attempt(store, 3)
@@ -83,7 +73,7 @@ def test_it_waits_until_all_nodes_have_ended(clock: _SteppedClock) -> None:
     ],
 )
 def test_it_waits_no_longer_than_torchrun_for_a_node_that_may_never_come(
-    clock: _SteppedClock, members: int | None, least: int, *, waits: bool
+    clock: FakeClock, members: int | None, least: int, *, waits: bool
 ) -> None:
     """Torchrun's own limit holds then, and only then."""
     attempt = _attempt(_CountingStore(), members, least=least)
@@ -93,7 +83,7 @@ def test_it_waits_no_longer_than_torchrun_for_a_node_that_may_never_come(
     assert waits is not attempt.is_incomplete
 
 
-def test_a_store_that_is_gone_is_left_for_torchrun_to_notice(clock: _SteppedClock) -> None:
+def test_a_store_that_is_gone_is_left_for_torchrun_to_notice(clock: FakeClock) -> None:
     """The next question of its own fails, and the node joins again."""
     store = _CountingStore()
     attempt = _attempt(store, 3)

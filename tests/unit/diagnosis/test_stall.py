@@ -195,8 +195,8 @@ def test_a_gpu_that_has_not_begun_what_the_others_are_in_is_blamed(stall: Any) -
         groups["0"]["last"][0]["state"] = state
         view = _view(stall, node, groups)
         report = stall.report(f"big-{node}", node, [view], {node: f"train.py:{node} in step"}, 600)
-        sent: dict[str, Any] = json.loads(json.dumps(report))
-        return sent
+        answer: dict[str, Any] = json.loads(json.dumps(report))
+        return answer
 
     reports = [pod(0, "started"), pod(1, "scheduled"), pod(2, "started")]
     sentence = (

@@ -11,7 +11,7 @@ import pytest
 
 from allranks.diagnosis import log_lines, report
 from allranks.diagnosis.pods import spread
-from allranks.diagnosis.verdict import Diagnosis, State, diagnose
+from allranks.diagnosis.verdict import Diagnosis, RunState, diagnose
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -144,7 +144,7 @@ def test_a_gpu_that_has_not_begun_a_collective_is_named() -> None:
         "rank 1 (pod big-0, node node-0) has given all_reduce #4 to its GPU, which is still busy "
         "with what came before it; rank 1 " in diagnosis.sentence
     )
-    assert (State.STALLED, "behind") == (diagnosis.state, diagnosis.reason)
+    assert (RunState.STALLED, "behind") == (diagnosis.state, diagnosis.reason)
     assert [1] == [place.rank for place in diagnosis.blamed]
 
 
@@ -161,7 +161,7 @@ def test_all_ranks_in_one_collective_is_the_networks_fault() -> None:
     for rank in answer["ranks"]:
         rank["flight"] = rank["before"] = answer["ranks"][0]["flight"]
     diagnosis = _verdict(answer)
-    assert State.STALLED is diagnosis.state
+    assert RunState.STALLED is diagnosis.state
     assert "all ranks of the group have entered all_reduce #4" in diagnosis.sentence
 
 
@@ -171,7 +171,7 @@ def test_a_wait_of_a_usual_length_is_a_step() -> None:
     for rank in answer["ranks"]:
         rank["flight"]["groups"]["0"]["times"][0][1] -= 60
         rank["before"] = rank["flight"]
-    assert State.STEPS is _verdict(answer).state
+    assert RunState.STEPS is _verdict(answer).state
     first = _recorded("absent")
     for rank in first["ranks"]:
         first["time"] = rank["flight"]["groups"]["0"]["times"][0][1] + 1
@@ -179,7 +179,7 @@ def test_a_wait_of_a_usual_length_is_a_step() -> None:
             group = rank[view]["groups"]["0"]
             group.update(completed=0, enqueued=min(1, group["enqueued"] - 3), times=[])
             group["last"] = [{**group["last"][0], "done": False}] if group["enqueued"] else []
-    assert State.STARTING is _verdict(first).state
+    assert RunState.STARTING is _verdict(first).state
 
 
 def test_ranks_without_torch_or_recorder_are_told_by_their_stacks() -> None:
@@ -193,7 +193,7 @@ def test_ranks_without_torch_or_recorder_are_told_by_their_stacks() -> None:
     for rank in answer["ranks"]:
         rank.update(flight=None, before=None, answers=False, armed=False, stacks="", cpu=1.0)
     diagnosis = _verdict(answer)
-    assert State.UNKNOWN is diagnosis.state
+    assert RunState.UNKNOWN is diagnosis.state
     assert "ranks 0-2 compute, and there is no flight recorder" in diagnosis.sentence
     assert "ranks 0-2 cannot be asked" in diagnosis.remarks[0]
 
@@ -205,7 +205,7 @@ def test_an_answer_that_is_none_is_no_error() -> None:
     odd = b'{"ranks": [{"rank": "x", "flight": {"groups": {"0": [1]}}, "stacks": 4, "cpu": "y"}]}'
     pod = report.read("big-0", "", odd)
     assert pod is not None
-    assert State.UNKNOWN is diagnose([pod], {}, {}).state
+    assert RunState.UNKNOWN is diagnose([pod], {}, {}).state
     assert diagnose([], {}, {}).sentence.startswith("no rank runs in its pods: ")
     silent = {f"big-{n}": f"the server forbids exec into big-{n}" for n in range(3)} | {"a": "x"}
     assert (

@@ -1,4 +1,7 @@
-"""The life of a job's master, and how it begins, holds and ends the job."""
+"""The life of a job's master, and how it begins, holds and ends the job.
+
+It is long because each step of that life is tried with each that can fail.
+"""
 
 from __future__ import annotations
 

@@ -35,8 +35,8 @@ def test_who_wrote_which_field_is_left_out_before_it_is_parsed(
     text = json.dumps({"items": items}, separators=(",", ":"))
     results = json.loads(without_writers(text.encode()))["items"]
     for result, item in zip(results, items, strict=True):
-        kept = result["metadata"].pop("managedFields")
-        assert kept in ([], item["metadata"].pop("managedFields"))
+        fields = result["metadata"].pop("managedFields")
+        assert fields in ([], item["metadata"].pop("managedFields"))
         assert item == result
     plain = b'{"managedFields":[{"f:env":{"k:{\\"name\\":\\"A\\"}":{}}}],"x":[{}]}'
     assert b'{"managedFields":[],"x":[{}]}' == without_writers(plain)

@@ -8,7 +8,7 @@ from allranks.errors import CapacityError
 from allranks.layout import render
 from allranks.layout.compute import compute
 from allranks.model.inventory import Amount, Inventory, Node, Taint
-from allranks.model.job_spec import JobSpec, Pod, Topology
+from allranks.model.job_spec import JobSpec, PodAmounts, Topology
 from allranks.model.layout import Placement
 
 GPU = "nvidia.com/gpu"
@@ -175,7 +175,7 @@ def test_every_filter_of_the_scheduler_keeps_a_node_away(
         gpu_type=("type", "H100"),
         node_selector={"pool": "a"} if "gpu_type" not in fields else {},
         node_terms=({"matchExpressions": [zone]},),
-        pod=Pod(requests={"rdma/hca": 1}, per_gpu={"cpu": "500m", "memory": "512Mi"}),
+        pod=PodAmounts(requests={"rdma/hca": 1}, per_gpu={"cpu": "500m", "memory": "512Mi"}),
     )
     assert names(spec, cluster(node("a", **good))) == ["a"]
     changed = good | fields
@@ -250,9 +250,9 @@ def test_terms_are_alternatives_and_an_empty_one_selects_nothing() -> None:
 def test_a_cpu_job_leaves_gpu_nodes_alone() -> None:
     """Nodes without GPUs are taken first."""
     plain = [Node(f"cpu-{i}", cpu=Amount(8000, 8000)) for i in range(2)]
-    spec = job(nodes=2, pod=Pod(requests={"cpu": "4"}))
+    spec = job(nodes=2, pod=PodAmounts(requests={"cpu": "4"}))
     assert names(spec, cluster(node("gpu", 0), node("g2"), *plain)) == ["cpu-0", "cpu-1"]
-    error = refusal(job(nodes=3, pod=Pod(requests={"cpu": "4"})), cluster(*plain))
+    error = refusal(job(nodes=3, pod=PodAmounts(requests={"cpu": "4"})), cluster(*plain))
     assert "3 needed, 2 of 2 nodes can take a pod" in str(error)
     assert "the largest that fits now is 2 nodes" in str(error)
 

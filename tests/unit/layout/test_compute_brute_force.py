@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from allranks.errors import CapacityError
 from allranks.layout.compute import compute
 from allranks.model.inventory import Amount, Inventory, Node
-from allranks.model.job_spec import JobSpec, NodeShape, Pod, Topology
+from allranks.model.job_spec import JobSpec, NodeShape, PodAmounts, Topology
 
 if TYPE_CHECKING:
     from random import Random
@@ -58,7 +58,7 @@ def specs(draw: st.DrawFn) -> JobSpec:
         gpus_per_node=draw(st.sampled_from(divisors)) if demand == "per node" else 0,
         node_shape=NodeShape(draw(st.integers(1, 8)) if demand == "shape" else 0),
         gpu_resource="example.com/gpu",
-        pod=Pod(per_gpu={"cpu": "1"}),
+        pod=PodAmounts(per_gpu={"cpu": "1"}),
         topology=Topology(
             draw(st.sampled_from(["none", "preferred", "required"])),
             draw(st.sampled_from(["host", "rack", "block"])),

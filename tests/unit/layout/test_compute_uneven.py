@@ -15,7 +15,7 @@ from allranks.errors import CapacityError, InputError
 from allranks.layout.compute import compute
 from allranks.layout.render import rows
 from allranks.model.inventory import Amount, Inventory, Node
-from allranks.model.job_spec import JobSpec, Pod, Topology
+from allranks.model.job_spec import JobSpec, PodAmounts, Topology
 
 if TYPE_CHECKING:
     from random import Random
@@ -135,7 +135,9 @@ def test_the_last_node_has_the_rest() -> None:
 
 def test_the_last_pods_share_is_that_of_its_own_gpus() -> None:
     """What each GPU brings along comes with the GPUs that the last pod really has."""
-    spec = replace(job(12, 8), pod=Pod(per_gpu={"cpu": "8", "memory": "64Gi"}), shm_per_gpu="8Gi")
+    spec = replace(
+        job(12, 8), pod=PodAmounts(per_gpu={"cpu": "8", "memory": "64Gi"}), shm_per_gpu="8Gi"
+    )
     layout = compute(spec)
     assert [("64", "512Gi", "64Gi"), ("32", "256Gi", "32Gi")] == [
         (row["cpu"], row["memory"], row["shm"]) for row in rows(layout)

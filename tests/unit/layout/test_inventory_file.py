@@ -9,7 +9,7 @@ from allranks.errors import InputError
 from allranks.layout import inventory_file
 from allranks.layout.compute import compute
 from allranks.model.inventory import Amount, Taint
-from allranks.model.job_spec import JobSpec, Pod
+from allranks.model.job_spec import JobSpec, PodAmounts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,7 +64,7 @@ def test_the_short_form_is_read_whole(tmp_path: Path) -> None:
 def test_what_the_short_form_leaves_out_limits_nothing(tmp_path: Path) -> None:
     """An inventory of GPUs alone places a job that asks CPU, memory and adapters too."""
     path = write(tmp_path, "nodes:\n  - {name: gpu, gpus: 8}\n")
-    pod = Pod(requests={"cpu": "900", "memory": "9Ti", "rdma/hca": 1})
+    pod = PodAmounts(requests={"cpu": "900", "memory": "9Ti", "rdma/hca": 1})
     layout = compute(
         JobSpec(gpus=8, gpu_resource="amd.com/gpu", pod=pod), inventory_file.load(path)
     )

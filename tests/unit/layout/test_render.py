@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from allranks.layout import diagram, render
 from allranks.layout.compute import compute
 from allranks.model.inventory import Amount, Inventory, Node
-from allranks.model.job_spec import JobSpec, Pod, Topology
+from allranks.model.job_spec import JobSpec, PodAmounts, Topology
 from allranks.model.layout import Layout
 
 GPU = "nvidia.com/gpu"
@@ -37,7 +37,7 @@ def cluster(count: int, rack: int = 4, block: int = 8, gpus: int = 8) -> Invento
 
 def job(**fields: int) -> JobSpec:
     """A job with shares per GPU."""
-    pod = Pod(per_gpu={"cpu": "12", "memory": "180Gi"})
+    pod = PodAmounts(per_gpu={"cpu": "12", "memory": "180Gi"})
     return JobSpec(gpu_resource=GPU, pod=pod, shm_per_gpu="8Gi", **fields)  # type: ignore[arg-type]
 
 

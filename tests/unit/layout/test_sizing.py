@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from allranks.errors import CapacityError, InputError
 from allranks.layout.compute import compute
-from allranks.model.job_spec import JobSpec, NodeShape, Pod, Topology
+from allranks.model.job_spec import JobSpec, NodeShape, PodAmounts, Topology
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 
@@ -121,7 +121,7 @@ def test_nearest_totals_in_a_refusal_are_right(gpus: int, per_node: int) -> None
 
 def test_pods_larger_than_the_node_shape_are_refused() -> None:
     """CPU and memory of the shape are bounds too."""
-    pod = Pod(per_gpu={"cpu": "12", "memory": "100Gi"})
+    pod = PodAmounts(per_gpu={"cpu": "12", "memory": "100Gi"})
     shape = NodeShape(8, "96", "700Gi")
     with pytest.raises(CapacityError) as excinfo:
         compute(JobSpec(gpus=8, pod=pod, node_shape=shape))

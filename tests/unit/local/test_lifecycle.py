@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from allranks.local.controller import JobBackoff
-from allranks.local.plan.model import ContainerPlan, Kind, Restart
+from allranks.local.plan.model import ContainerKind, ContainerPlan, Restart
 from allranks.local.pod.lifecycle import ContainerState, PodLifecycle, decide
 from allranks.model.status import PodPhase
 
@@ -22,15 +22,17 @@ def _terminated(code: int, *, starts: int = 1, streak: int = 1, at: float = _NOW
 
 
 def _main(name: str = "m", restart: Restart = Restart.NEVER) -> ContainerPlan:
-    return ContainerPlan(name, Kind.MAIN, restart, {})
+    return ContainerPlan(name, ContainerKind.MAIN, restart, {})
 
 
 def _init(name: str = "i", restart: Restart = Restart.NEVER) -> ContainerPlan:
-    return ContainerPlan(name, Kind.INIT, restart, {})
+    return ContainerPlan(name, ContainerKind.INIT, restart, {})
 
 
-_RULED = ContainerPlan("m", Kind.MAIN, Restart.NEVER, {}, restarts_on=frozenset((137, 220)))
-_SIDECAR = ContainerPlan("s", Kind.SIDECAR, Restart.ALWAYS, {})
+_RULED = ContainerPlan(
+    "m", ContainerKind.MAIN, Restart.NEVER, {}, restarts_on=frozenset((137, 220))
+)
+_SIDECAR = ContainerPlan("s", ContainerKind.SIDECAR, Restart.ALWAYS, {})
 
 
 def _decide(containers: list[ContainerPlan], *states: ContainerState) -> PodLifecycle:

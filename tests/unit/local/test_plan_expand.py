@@ -16,7 +16,14 @@ from allranks.errors import InputError
 from allranks.local import preflight
 from allranks.local.host.addresses import Block
 from allranks.local.plan.expand import expand, parse_indexes
-from allranks.local.plan.model import FailureRule, JobPlan, Kind, Restart, SetPlan, SuccessRule
+from allranks.local.plan.model import (
+    ContainerKind,
+    FailureRule,
+    JobPlan,
+    Restart,
+    SetPlan,
+    SuccessRule,
+)
 
 if TYPE_CHECKING:
     from conftest import Manifests
@@ -148,10 +155,10 @@ def test_containers_keep_order_and_kind(manifests: Manifests) -> None:
     }
     containers = _only_job(manifests.job(pod=pod)).pods[0].containers
     assert [
-        ("fetch", Kind.INIT, Restart.ON_FAILURE),
-        ("proxy", Kind.SIDECAR, Restart.ALWAYS),
-        ("trainer", Kind.MAIN, Restart.ON_FAILURE),
-        ("logger", Kind.MAIN, Restart.ON_FAILURE),
+        ("fetch", ContainerKind.INIT, Restart.ON_FAILURE),
+        ("proxy", ContainerKind.SIDECAR, Restart.ALWAYS),
+        ("trainer", ContainerKind.MAIN, Restart.ON_FAILURE),
+        ("logger", ContainerKind.MAIN, Restart.ON_FAILURE),
     ] == [(container.name, container.kind, container.restart) for container in containers]
 
 

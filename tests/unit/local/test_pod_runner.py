@@ -12,7 +12,7 @@ from allranks.local.host.addresses import Block, by_pod
 from allranks.local.plan.expand import expand
 from allranks.local.plan.rewrite import release_names
 from allranks.local.pod.env import Surroundings
-from allranks.local.pod.runner import Context, PodRun
+from allranks.local.pod.runner import PodRun, RunSettings
 from allranks.local.state import events
 from allranks.local.state.status import RunProgress, report
 from allranks.local.state.store import RunFolder
@@ -50,7 +50,7 @@ class Story:
         self.addresses = by_pod(self.release, Block(0, 1))
         run_folder = RunFolder(folder / "runs" / "lab" / "train")
         run_folder.logs.mkdir(parents=True)
-        context = Context(
+        context = RunSettings(
             folder=run_folder,
             surroundings=Surroundings(self.release, self.addresses, {}),
             names=release_names(self.release, self.addresses),

@@ -12,7 +12,7 @@ from allranks.errors import InputError
 from allranks.local.plan.expand import expand
 from allranks.local.plan.rewrite import Names, Rewriter
 from allranks.local.pod.env import PlacedPod
-from allranks.local.pod.volumes import Folders, Mounts
+from allranks.local.pod.volumes import ContainerMounts, VolumeFolders
 
 if TYPE_CHECKING:
     from conftest import Manifests
@@ -42,12 +42,14 @@ class Box:
         }
         job = manifests.job(pod=pod, labels={"team": "blue"})
         self.release = expand([job, *documents], name="train", namespace="lab")
-        self.folders = Folders(tmp_path / "pod", tmp_path / "claims", tmp_path / "configmaps")
+        self.folders = VolumeFolders(tmp_path / "pod", tmp_path / "claims", tmp_path / "configmaps")
         self.pod = PlacedPod(self.release.pods[0], "uid", "127.9.9.9")
 
-    def mounts(self, container: int = 0) -> Mounts:
+    def mounts(self, container: int = 0) -> ContainerMounts:
         """What one of the two containers mounts."""
-        return Mounts(self.release, self.pod, self.pod.plan.containers[container], self.folders)
+        return ContainerMounts(
+            self.release, self.pod, self.pod.plan.containers[container], self.folders
+        )
 
     def make(self, scope: dict[str, str] | None = None) -> str:
         """Create it, and return where /m is."""

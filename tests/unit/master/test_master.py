@@ -1,4 +1,7 @@
-"""A whole master over HTTP, in a folder, with workers that only call."""
+"""A whole master over HTTP, in a folder, with workers that only call.
+
+It is long because all calls of the protocol are tried on one kind of job.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,11 @@ from allranks import names
 from allranks.elastic.members import FAILED, SUCCEEDED, Member, MemberGroup
 from allranks.elastic.target import DesiredState
 from allranks_operator.master import options, server
-from allranks_operator.master.backend import Folder
+from allranks_operator.master.backend import FolderBackend
 from allranks_operator.master.log import Log
 from allranks_operator.master.master import Master
 from allranks_operator.master.server import MasterServer
+from tests.clock import FakeClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,17 +30,6 @@ if TYPE_CHECKING:
 
 UID = "u-1"
 PS = "ParameterServerStrategy"
-
-
-class Clock:
-    """A clock that stands until it is moved."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        """The time."""
-        return self.now
 
 
 class Job:
@@ -47,7 +40,7 @@ class Job:
         self.asked = {"options": {}, "specs": {"worker": {"replicas": 2}}, "strategy": ""} | options
         self.groups: dict[str, MemberGroup] = {}
         self.pods: dict[str, dict[str, Any]] = {}
-        self.clock = Clock()
+        self.clock = FakeClock()
         self.lines = StringIO()
         self.plan = ""
         self.write()
@@ -57,7 +50,11 @@ class Job:
         """Another master, which remembers nothing."""
         text = json.dumps(self.asked["options"])
         self.master = Master(
-            Folder(self.folder), options.read(text), Log(self.lines), self.clock, read_seconds=0
+            FolderBackend(self.folder),
+            options.read(text),
+            Log(self.lines),
+            self.clock,
+            read_seconds=0,
         )
         self.server = MasterServer(self.master, "127.0.0.1", 0, self.clock)
         self.server.start()

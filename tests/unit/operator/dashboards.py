@@ -41,7 +41,7 @@ def missing_series(scrape: str) -> set[str]:
 
     Prometheus sees no growth in a counter that appears with its first event.
     """
-    wanted = {
+    series = {
         (metric, label)
         for text in alerts().values()
         for metric, label in re.findall(r"increase\((\w+)\{(\w+=\"\w+\")\}", text)
@@ -49,7 +49,7 @@ def missing_series(scrape: str) -> set[str]:
     lines = scrape.splitlines()
     return {
         f"{metric}{{{label}}}"
-        for metric, label in wanted
+        for metric, label in series
         if not any(line.startswith(f"{metric}{{") and label in line for line in lines)
     }
 
@@ -57,6 +57,8 @@ def missing_series(scrape: str) -> set[str]:
 def unknown_metrics(scrape: str) -> set[str]:
     """The metrics of any expression that a scrape does not have."""
     types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", scrape, re.MULTILINE))
-    known = set(types)
-    known |= {name + part for name, kind in types.items() if kind == "histogram" for part in _PARTS}
-    return {name for text in expressions().values() for name in _METRIC.findall(text)} - known
+    scraped = set(types)
+    scraped |= {
+        name + part for name, kind in types.items() if kind == "histogram" for part in _PARTS
+    }
+    return {name for text in expressions().values() for name in _METRIC.findall(text)} - scraped

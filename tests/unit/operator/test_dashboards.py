@@ -76,8 +76,10 @@ def test_each_label_is_one_of_its_metrics(name: str) -> None:
     """What a sum is by, and what is selected by; brackets are closed."""
     text = expressions()[name]
     assert text.count("(") == text.count(")")
-    asked = {word.strip() for by in re.findall(r"by \(([^)]*)\)", text) for word in by.split(",")}
-    asked |= set(re.findall(r"[{,](\w+)=", text))
+    used_labels = {
+        word.strip() for by in re.findall(r"by \(([^)]*)\)", text) for word in by.split(",")
+    }
+    used_labels |= set(re.findall(r"[{,](\w+)=", text))
     metrics = [metric for metric in TABLE if re.search(rf"\b{metric}(_bucket)?\b", text)]
-    known = {label for metric in metrics for label in TABLE[metric][0]}
-    assert asked <= known | _ADDED
+    labels = {label for metric in metrics for label in TABLE[metric][0]}
+    assert used_labels <= labels | _ADDED

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from allranks_operator import events
 from allranks_operator.events import Event, EventRecorder, ObjectReference
+from tests.clock import FakeClock
 from tests.unit.operator.fakes import FakeServer, status_answer
 from tests.unit.operator.parts import EVENTS_PATH
 
@@ -42,13 +43,13 @@ def test_a_sentence_is_not_repeated_all_the_time(
 ) -> None:
     """After some minutes it is; another sentence is at once."""
     server.routes["POST", EVENTS_PATH] = lambda _, body: body
-    now = [100.0]
-    monkeypatch.setattr(events.time, "monotonic", lambda: now[0])
+    clock = FakeClock(100.0)
+    monkeypatch.setattr(events, "time", clock)
     recorder = EventRecorder(api, "me", lambda _: None)
     for event in (sentence(), sentence(), sentence("something else")):
         recorder.record(event)
     assert 2 == len(server.requests)
-    now[0] += 700
+    clock.now += 700
     recorder.record(sentence())
     assert 3 == len(server.requests)
 

@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 
 import pytest
 
 from allranks_operator import workqueue
 from allranks_operator.cache.owner_keys import Key
 from allranks_operator.workqueue import WorkItem, WorkQueue
+from tests.clock import FakeClock
 from tests.unit.operator.fakes import until
 
 
-@dataclass
-class Clock:
-    """Stands in for the module `time`: goes on only where a test says so."""
-
-    now: float = 100.0
-
-    def monotonic(self) -> float:
-        """The time."""
-        return self.now
-
-
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
     """The queue's clock."""
-    stopped = Clock()
+    stopped = FakeClock(100.0)
     monkeypatch.setattr(workqueue, "time", stopped)
     return stopped
 
@@ -97,7 +86,7 @@ def test_a_change_that_is_put_off_keeps_its_age() -> None:
     assert WorkItem(A, 1.0) == queue.get(0)
 
 
-def test_a_key_that_is_held_back_has_one_look_for_all_its_changes(clock: Clock) -> None:
+def test_a_key_that_is_held_back_has_one_look_for_all_its_changes(clock: FakeClock) -> None:
     """Whatever asks for it meanwhile; the age is that of the first change, and others go on."""
     queue = WorkQueue()
     queue.hold(A, 5)
@@ -177,7 +166,7 @@ def test_no_key_is_lost_or_taken_twice_by_many_threads() -> None:
     assert ([], set(keys)) == (clashes, keys_taken)
 
 
-def test_what_was_asked_for_before_is_held_back_too(clock: Clock) -> None:
+def test_what_was_asked_for_before_is_held_back_too(clock: FakeClock) -> None:
     """A look that took long is not followed at once by what changed during it."""
     queue = WorkQueue()
     queue.add(A)

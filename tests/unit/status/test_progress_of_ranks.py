@@ -101,7 +101,7 @@ def test_a_training_with_transformers_says_how_far_it_is_by_itself(pod: Pod) -> 
     assert status_view.progress_cell(run) == "60% 8m20s"
     assert RunStatus.from_dict(json.loads(json.dumps(run.as_dict()))) == run
     measures = list(metrics.parse(pod.log, MetricsSpec()))
-    assert [(each.name, each.value, each.step) for each in measures] == [
+    assert [(measure.name, measure.value, measure.step) for measure in measures] == [
         ("loss", 1.169, 12),
         ("grad_norm", 2.569, 12),
     ]
@@ -183,8 +183,8 @@ def test_what_was_killed_is_said_to_be_saved_or_not(
 
 def test_what_has_ended_has_no_time_left_and_a_name_is_one_line() -> None:
     """Whatever a program calls its numbers, it writes no line of ours."""
-    said = {"step": 75, "total": 100, "eta": 5, "metrics": {"a\nallranks: error: b": 7}}
-    report = progress.form(said)
+    progress_line = {"step": 75, "total": 100, "eta": 5, "metrics": {"a\nallranks: error: b": 7}}
+    report = progress.form(progress_line)
     assert report is not None
     assert status_view.progress_words(report)[0].endswith("(75%), 5s left")
     words = ["step 75 of 100 (75%)", r"a\nallranks: error: b 7"]
@@ -482,17 +482,17 @@ def test_a_slow_rank_is_named_with_its_node_and_factor(tmp_path: Path) -> None:
 )
 def test_ranks_are_slow_against_the_median(seconds: list[float], slow: list[int]) -> None:
     """Few slow ones are named, the slowest first; where half of all are, none is."""
-    found = LAUNCHER.slowest([("pod", {str(rank): own for rank, own in enumerate(seconds)})])
-    assert [entry["rank"] for entry in found] == slow
+    slowest = LAUNCHER.slowest([("pod", {str(rank): own for rank, own in enumerate(seconds)})])
+    assert [entry["rank"] for entry in slowest] == slow
 
 
 def test_what_is_said_of_slow_ranks_is_bounded() -> None:
     """A program may write any line to its log: what is no rank is left out."""
-    said = {
+    progress_line = {
         "step": 1,
         "slow": [7, {"rank": "x"}, {"rank": 1, "pod": "p" * 900, "factor": 2, "seconds": 1}],
     }
-    report = progress.form(said)
+    report = progress.form(progress_line)
     assert report is not None
     assert [len(entry["pod"]) for entry in report["slow"]] == [200]
     assert "slow" not in (progress.form({"step": 1, "slow": "all"}) or {})

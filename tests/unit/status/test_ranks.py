@@ -49,8 +49,8 @@ def test_each_node_says_the_ranks_of_its_processes(
         pod["ranks"] for pod in rows
     ]
     assert [(0, 0), (1, 1)] == [(pod["index"], pod["rank"]) for pod in rows]
-    said = any("1 of 2 pods train and 1 stands by" in remark for remark in status.remarks)
-    assert said == ("ALLRANKS_SPARES" in env)
+    is_remarked = any("1 of 2 pods train and 1 stands by" in remark for remark in status.remarks)
+    assert is_remarked == ("ALLRANKS_SPARES" in env)
 
 
 def test_a_run_of_replica_groups_needs_as_many_as_have_to_succeed() -> None:

@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from allranks.sweep import actions, naming, records
-from allranks.sweep.actions import Observed
+from allranks.sweep.actions import ObservedRelease
 from allranks.sweep.decide import decide
 from allranks.sweep.metrics import ObjectiveExtractor
 from allranks.sweep.model import (
@@ -26,8 +26,9 @@ from allranks.sweep.model import (
     TrialSpec,
     Values,
 )
-from allranks.sweep.search import factory
+from allranks.sweep.search import factory, space
 from allranks.sweep.state import SweepState, fold
+from allranks.sweep.storage import catalog
 from allranks.sweep.storage.catalog import backend_of
 from allranks.sweep.storage.journal import Journal
 
@@ -200,7 +201,7 @@ class Runner:
     def __init__(self, journal: Memory, world: World) -> None:
         self.journal = journal
         self.world = world
-        self.blocked: dict[str, Observed] = {}
+        self.blocked: dict[str, ObservedRelease] = {}
         self.collectors: dict[tuple[str, int], tuple[ObjectiveExtractor, int]] = {}
 
     def steps(self) -> Generator[None]:
@@ -229,10 +230,12 @@ class Runner:
                 yield
             self.world.tick()
 
-    def observe(self) -> dict[str, Observed]:
+    def observe(self) -> dict[str, ObservedRelease]:
         """Every release, and those that could not be made."""
         observed = {
-            name: Observed(actions.REMOVING if release.going else release.phase, "exit code 1")
+            name: ObservedRelease(
+                actions.REMOVING if release.going else release.phase, "exit code 1"
+            )
             for name, release in self.world.releases.items()
         }
         return {**self.blocked, **observed}
@@ -270,7 +273,7 @@ class Runner:
         if isinstance(action, actions.Start):
             self.blocked.pop(action.name, None)
             if not self.world.install(action.name):
-                self.blocked[action.name] = Observed(actions.BLOCKED, "quota", since=now)
+                self.blocked[action.name] = ObservedRelease(actions.BLOCKED, "quota", since=now)
             yield
         elif isinstance(action, actions.Stop | actions.Remove):
             self.blocked.pop(action.name, None)
@@ -278,6 +281,16 @@ class Runner:
             yield
         elif isinstance(action, actions.RecordEnd):
             self.blocked.pop(state.trials[action.number].name, None)
+
+
+def write_ended_sweep() -> None:
+    """Write the journal of a sweep s on this machine with one trial, which has succeeded."""
+    assignment = space.assignment(spec().parameters, 0)
+    with Journal.create(catalog.locate("s"), records.head(spec(), 1.0)) as journal:
+        journal.append(records.trial(0, "s-0", assignment, 2.0))
+        journal.append({"t": "start", "n": 0, "attempt": 1, "at": 3.0})
+        end = {"t": "end", "n": 0, "state": "succeeded", "v": 0.5, "why": "", "cpu": 1.5}
+        journal.append({**end, "at": 5.0})
 
 
 def proposed(number: int, state: SweepState, search: Search, now: float) -> Record:

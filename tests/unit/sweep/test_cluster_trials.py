@@ -1,4 +1,7 @@
-"""Trials on a cluster that only pretends, with a helm that only writes its records."""
+"""Trials on a cluster that only pretends, with a helm that only writes its records.
+
+It is long because all that can happen to a trial is tried on one such cluster.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,7 @@ from .simulation import spec
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from allranks.sweep.actions import Observed
+    from allranks.sweep.actions import ObservedRelease
 
 _IN = re.compile(r"(\S+) in \(([^)]*)\)")
 _PATIENCE = 20.0
@@ -204,17 +207,17 @@ class Stand:
         self.trials.start(self.trial, {"a": 1})
         self.until(lambda observed: observed is None or observed.phase != actions.STARTING)
 
-    def look(self) -> Observed | None:
+    def look(self) -> ObservedRelease | None:
         """What is seen of the trial."""
         return self.trials.observe().get(self.trial.name)
 
-    def observed(self) -> Observed:
+    def observed(self) -> ObservedRelease:
         """What is seen of the trial, of which something is."""
         observed = self.look()
         assert observed is not None
         return observed
 
-    def until(self, check: Callable[[Observed | None], bool]) -> Observed | None:
+    def until(self, check: Callable[[ObservedRelease | None], bool]) -> ObservedRelease | None:
         """What is seen of the trial once a check holds."""
         deadline = time.monotonic() + _PATIENCE
         while not check(observed := self.look()):
@@ -222,7 +225,7 @@ class Stand:
             self.trials.wait(0.01)
         return observed
 
-    def phase(self, phase: str) -> Observed:
+    def phase(self, phase: str) -> ObservedRelease:
         """The trial, once it is in a phase."""
         observed = self.until(lambda observed: observed is not None and observed.phase == phase)
         assert observed is not None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from allranks.sweep import actions, collect, model, records, runner
-from allranks.sweep.actions import Observed
+from allranks.sweep.actions import ObservedRelease
 from allranks.sweep.collect import MetricCollector
 from allranks.sweep.ownership import OwnerMark
 from allranks.sweep.search import space
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-RUNNING = Observed(actions.RUNNING)
-ENDED = Observed(actions.SUCCEEDED)
+RUNNING = ObservedRelease(actions.RUNNING)
+ENDED = ObservedRelease(actions.SUCCEEDED)
 
 
 class Talking:
     """One trial that has said all of it when it is first asked, and what is done to it."""
 
-    def __init__(self, lines: list[str], observed: Observed) -> None:
+    def __init__(self, lines: list[str], observed: ObservedRelease) -> None:
         self.lines = lines
-        self.observed: dict[str, Observed] = {"s-0": observed}
+        self.observed: dict[str, ObservedRelease] = {"s-0": observed}
         self.reads = 0
 
     def read(self, _trial: object) -> TrialOutput:
@@ -44,7 +44,7 @@ class Talking:
         lines, self.lines = self.lines, []
         return TrialOutput(lines, "" if self.observed["s-0"].phase != actions.RUNNING else None)
 
-    def observe(self) -> Mapping[str, Observed]:
+    def observe(self) -> Mapping[str, ObservedRelease]:
         """The trial."""
         return self.observed
 
@@ -122,7 +122,7 @@ def test_between_two_looks_so_many_lines_are_read() -> None:
     ],
 )
 def test_a_signal_does_not_wait_for_measures(
-    tmp_path: Path, observed: Observed, signals: int, measure_count: int, ending: str
+    tmp_path: Path, observed: ObservedRelease, signals: int, measure_count: int, ending: str
 ) -> None:
     """What is cancelled or left is read no further; what has ended well keeps its value."""
     lines = _metric_lines(9)

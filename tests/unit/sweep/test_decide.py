@@ -13,7 +13,7 @@ from allranks.sweep import actions, records
 from allranks.sweep.actions import (
     BLOCKED,
     Finish,
-    Observed,
+    ObservedRelease,
     Propose,
     RecordEnd,
     RecordRelease,
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from allranks.sweep.actions import Action
     from allranks.sweep.model import SweepSpec
 
-GONE = Observed(actions.REMOVING)
-HERE = Observed(actions.RUNNING)
-GOOD = Observed(actions.SUCCEEDED, cpu_seconds=2.5, others=("loss",))
-BAD = Observed(actions.FAILED, "exit code 1")
+GONE = ObservedRelease(actions.REMOVING)
+HERE = ObservedRelease(actions.RUNNING)
+GOOD = ObservedRelease(actions.SUCCEEDED, cpu_seconds=2.5, others=("loss",))
+BAD = ObservedRelease(actions.FAILED, "exit code 1")
 
 
 def sweep(sweep_spec: SweepSpec, trials: int = 0, started_count: int | None = None) -> SweepState:
@@ -112,7 +112,7 @@ def test_a_start_that_may_not_have_happened_is_done_again() -> None:
     (action,) = decide(state, spec(parallel=1), {}, 0.0)
     assert Start(0, "s-0", 1) == action
     assert records.of(action, state, 0.0) is None
-    assert [] == decide(state, spec(parallel=1), {"s-0": Observed(actions.STARTING)}, 0.0)
+    assert [] == decide(state, spec(parallel=1), {"s-0": ObservedRelease(actions.STARTING)}, 0.0)
     assert [RecordRelease(0)] == decide(state, spec(parallel=1), {"s-0": HERE}, 0.0)
 
 
@@ -145,11 +145,11 @@ def test_a_release_that_somebody_removed_was_an_attempt() -> None:
             RecordEnd(0, UNMEASURED, None, "the last accuracy that it reported is nan", 2.5),
         ),
         ((0.5,), BAD, RecordEnd(0, FAILED, None, "exit code 1")),
-        ((), Observed(actions.FAILED), RecordEnd(0, FAILED, None, "it failed")),
+        ((), ObservedRelease(actions.FAILED), RecordEnd(0, FAILED, None, "it failed")),
     ],
 )
 def test_how_a_trial_ends(
-    values: tuple[float, ...], observed: Observed, expected: RecordEnd
+    values: tuple[float, ...], observed: ObservedRelease, expected: RecordEnd
 ) -> None:
     """Nothing is begun in the same round: the end may be that of the sweep."""
     state = sweep(spec(), 1)
@@ -193,14 +193,14 @@ def test_a_failed_attempt_is_tried_again_as_often_as_asked() -> None:
 def test_a_full_quota_is_waited_for() -> None:
     """Nothing else is begun meanwhile, and no attempt is spent; why is written down once."""
     state = sweep(spec(), 3, 1)
-    observed = {"s-0": Observed(BLOCKED, "quota: 3 of 4", since=100.0)}
+    observed = {"s-0": ObservedRelease(BLOCKED, "quota: 3 of 4", since=100.0)}
     waits = decide(state, spec(), observed, 110.0)
     assert [Wait(0, "quota: 3 of 4")] == waits
     carry_out(state, waits)
     assert (True, "quota: 3 of 4") == (state.trials[0].waiting, state.trials[0].reason)
-    observed = {"s-0": Observed(BLOCKED, "quota: 2 of 4", since=100.0)}
+    observed = {"s-0": ObservedRelease(BLOCKED, "quota: 2 of 4", since=100.0)}
     assert [] == decide(state, spec(), observed, 110.0)
-    other = {"s-0": Observed(BLOCKED, "no answer", since=100.0)}
+    other = {"s-0": ObservedRelease(BLOCKED, "no answer", since=100.0)}
     assert [Wait(0, "no answer")] == decide(state, spec(), other, 110.0)
     (action,) = decide(state, spec(), observed, 116.0)
     assert Start(0, "s-0", 1) == action
@@ -220,14 +220,14 @@ def test_a_full_quota_is_waited_for() -> None:
     ],
 )
 def test_the_time_of_a_trial_leaves_out_what_it_waited(
-    observed: Observed, start_time: float | None
+    observed: ObservedRelease, start_time: float | None
 ) -> None:
     """It begins with its release, as the cluster or this machine knows; none, no time."""
     sweep_spec = spec(parallel=1)
     state = sweep(sweep_spec, 1, 0)
     state.apply({"t": "start", "n": 0, "attempt": 1, "at": 40.0})
     state.apply(records.of(Wait(0, "quota"), state, 41.0) or {})
-    assert [] == decide(state, sweep_spec, {"s-0": Observed(actions.STARTING)}, 59.0)
+    assert [] == decide(state, sweep_spec, {"s-0": ObservedRelease(actions.STARTING)}, 59.0)
     for action in decide(state, sweep_spec, {"s-0": observed}, 60.0):
         state.apply(records.of(action, state, 60.0) or {"t": "runner", "at": 60.0})
     trial = state.trials[0]
@@ -267,7 +267,7 @@ def test_a_trial_that_has_ended_is_not_stopped_while_its_last_words_are_read() -
     carry_out(state, [RecordRelease(0), RecordRelease(1)])
     report(state, 0, 0.9)
     report(state, 1, 0.1)
-    observed = {"s-0": HERE, "s-1": Observed(actions.RUNNING, is_over=True)}
+    observed = {"s-0": HERE, "s-1": ObservedRelease(actions.RUNNING, is_over=True)}
     assert [] == decide(state, sweep_spec, observed, 0.0)
     state.apply(records.request_stop("enough", 1.0))
     assert [Stop(0, "s-0", CANCELLED, "enough")] == decide(state, sweep_spec, observed, 0.0)
@@ -283,10 +283,13 @@ def test_the_end_of_a_sweep_calls_off_what_runs_and_what_waits() -> None:
     report(state, 0, 0.95)
     observed = {"s-0": GOOD, "s-1": HERE}
     carry_out(
-        state, decide(state, sweep_spec, {**observed, "s-2": Observed(actions.STARTING)}, 0.0)
+        state,
+        decide(state, sweep_spec, {**observed, "s-2": ObservedRelease(actions.STARTING)}, 0.0),
     )
     reason = "s-0 has accuracy 0.95"
-    decisions = decide(state, sweep_spec, {**observed, "s-2": Observed(actions.STARTING)}, 0.0)
+    decisions = decide(
+        state, sweep_spec, {**observed, "s-2": ObservedRelease(actions.STARTING)}, 0.0
+    )
     assert [
         Stop(1, "s-1", CANCELLED, reason),
         Remove("s-0", "trial 0 has ended (succeeded)"),
@@ -357,7 +360,7 @@ def test_a_trial_that_ended_while_nobody_looked_has_its_own_time(
     sweep_spec = spec(objective=Objective(""))
     state = sweep(sweep_spec, 1)
     for action in decide(
-        state, sweep_spec, {"s-0": Observed(actions.SUCCEEDED, since=since)}, 100.0
+        state, sweep_spec, {"s-0": ObservedRelease(actions.SUCCEEDED, since=since)}, 100.0
     ):
         record = records.of(action, state, 100.0)
         assert record is not None
@@ -414,7 +417,9 @@ def test_a_metric_that_is_never_a_number_ends_a_sweep(value: float) -> None:
     for number in range(4):
         assert early_end(state, sweep_spec) is None
         report(state, number, value)
-        decisions = decide(state, sweep_spec, {f"s-{number}": Observed(actions.SUCCEEDED)}, 0.0)
+        decisions = decide(
+            state, sweep_spec, {f"s-{number}": ObservedRelease(actions.SUCCEEDED)}, 0.0
+        )
         carry_out(state, [action for action in decisions if isinstance(action, RecordEnd)])
     reason = (
         "accuracy was no number at the end of 4 trials; "
@@ -428,7 +433,7 @@ def test_a_sweep_no_trial_of_which_ended_with_a_number_has_failed() -> None:
     sweep_spec = spec(trials=1)
     state = sweep(sweep_spec, 1)
     report(state, 0, 0.5, math.nan)
-    carry_out(state, decide(state, sweep_spec, {"s-0": Observed(actions.SUCCEEDED)}, 0.0))
+    carry_out(state, decide(state, sweep_spec, {"s-0": ObservedRelease(actions.SUCCEEDED)}, 0.0))
     decisions = decide(state, sweep_spec, {}, 0.0)
     assert [actions.BROKEN] == [
         action.outcome for action in decisions if isinstance(action, Finish)
@@ -471,7 +476,7 @@ def test_whose_releases_stay(keep: str, state: str, is_kept: bool) -> None:
     sweep_spec = spec(keep=keep, trials=1)
     sweeping = sweep(sweep_spec, 1)
     carry_out(sweeping, [RecordEnd(0, state, None, "")])
-    observed = Observed(actions.SUCCEEDED if state == SUCCEEDED else actions.FAILED)
+    observed = ObservedRelease(actions.SUCCEEDED if state == SUCCEEDED else actions.FAILED)
     decisions = decide(sweeping, sweep_spec, {"s-0": observed}, 0.0)
     assert is_kept == (not any(isinstance(action, Remove) for action in decisions))
     assert Remove("s-0", f"trial 0 has ended ({state})") in decide(

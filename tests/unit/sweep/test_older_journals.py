@@ -190,9 +190,8 @@ def test_who_moves_it_may_be_killed(tmp_path: Path, moment: str) -> None:
         check(journal.state)
 
 
-def test_two_who_move_it_at_once(tmp_path: Path) -> None:
-    """One does, and the other is told so; or it comes when that one has gone."""
-    url = database(tmp_path)
+def open_at_once(url: str) -> None:
+    """Open a sweep four times at once: who may not write is told that another does."""
     errors: list[InputError] = []
 
     def take() -> None:
@@ -207,6 +206,12 @@ def test_two_who_move_it_at_once(tmp_path: Path) -> None:
     for taker in takers:
         taker.join()
     assert all("another process runs this sweep" in str(error) for error in errors)
+
+
+def test_two_who_move_it_at_once(tmp_path: Path) -> None:
+    """One does, and the other is told so; or it comes when that one has gone."""
+    url = database(tmp_path)
+    open_at_once(url)
     check(read_state(backend_of(url, "s")))
 
 

@@ -18,7 +18,7 @@ from allranks.cli.commands.sweep import options as sweep_options
 from allranks.cli.commands.sweep import run as sweep_run
 from allranks.errors import ForbiddenError, InputError, RunError
 from allranks.sweep import actions, model, records, runner
-from allranks.sweep.actions import Observed
+from allranks.sweep.actions import ObservedRelease
 from allranks.sweep.ownership import OwnerMark
 from allranks.sweep.reporting import results
 from allranks.sweep.spec.prepare import PreparedSweep
@@ -72,14 +72,14 @@ class Pretended:
     most: int = 0
     closed: list[bool] = field(default_factory=list)
 
-    def observe(self) -> Mapping[str, Observed]:
+    def observe(self) -> Mapping[str, ObservedRelease]:
         """Every release."""
         self._step()
         self.on_observe()
         observed = {}
         for name, run in self.runs.items():
             phase = actions.RUNNING if run.looks_left > 0 else self.results[name]
-            observed[name] = Observed(phase, "exit code 1")
+            observed[name] = ObservedRelease(phase, "exit code 1")
         return observed
 
     def others(self) -> Mapping[str, str]:

@@ -17,7 +17,7 @@ LENGTH = "{:.0f}s".format
 
 def timed(index: int, start: float, end: float, code: int, suffix: str) -> samples.Manifest:
     """A pod that was placed two seconds after it was made, and ran."""
-    made = start - 5
+    creation = start - 5
     state = {
         "exitCode": code,
         "reason": "Error" if code else "Completed",
@@ -28,10 +28,10 @@ def timed(index: int, start: float, end: float, code: int, suffix: str) -> sampl
         index,
         "Failed" if code else "Succeeded",
         samples.container({"terminated": state}),
-        created=made,
+        created=creation,
         suffix=suffix,
     )
-    pod["status"]["conditions"] = [samples.condition("PodScheduled", at=made + 2)]
+    pod["status"]["conditions"] = [samples.condition("PodScheduled", at=creation + 2)]
     return pod
 
 
@@ -57,7 +57,7 @@ def trained() -> Timeline:
     ]
     pulled = samples.event("Pulled", "pulled", kind="Pod", name="demo-0-aaaaa", at=29)
     also = samples.event("Pulled", "pulled", kind="Pod", name="demo-1-bbbbb", at=27)
-    seen = samples.observe(job, admitted, pods=pods, events=[pulled, also])
+    observation = samples.observe(job, admitted, pods=pods, events=[pulled, also])
     lines = [
         *log((40, 1), (50, 2), (60, 3), (80, 3), (90, 4)),
         f"{samples.stamp(36)} allranks: rendezvous complete",
@@ -65,5 +65,5 @@ def trained() -> Timeline:
     ]
     marks = log_marks.read(lines, LogWriters(2, prefixed=True), "demo-0-aaaaa", stamped=True)
     return of_objects.build(
-        seen, reduce(seen), {"demo-0-aaaaa": marks}, frozenset({"demo-0-aaaaa"})
+        observation, reduce(observation), {"demo-0-aaaaa": marks}, frozenset({"demo-0-aaaaa"})
     )

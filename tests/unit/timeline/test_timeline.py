@@ -9,7 +9,7 @@ from allranks.model.rank_lines import ONE, LogWriters
 from allranks.model.status import Phase, PodPhase, PodStatus, RunStatus
 from allranks.status.reduce import reduce
 from allranks.timeline import goodput, log_marks, of_local_run, of_objects, otlp, page, rows, text
-from allranks.timeline.model import Moment, PodBar, Span, Step, Timeline
+from allranks.timeline.model import Moment, PodBar, Span, Timeline, TrainingStep
 from tests.unit.status import samples
 from tests.unit.timeline.stories import LENGTH, trained
 
@@ -40,8 +40,8 @@ def test_each_moment_is_told_by_an_object_an_event_or_a_line_of_a_log() -> None:
 
 def test_what_nothing_tells_is_left_out() -> None:
     """A run that waits has no moment but its creation; there is no step without a line."""
-    seen = samples.observe(samples.job(pods=2), pods=[samples.unscheduled("no room")])
-    run = of_objects.build(seen, reduce(seen), {}, frozenset())
+    observation = samples.observe(samples.job(pods=2), pods=[samples.unscheduled("no room")])
+    run = of_objects.build(observation, reduce(observation), {}, frozenset())
     assert ["created", "admitted"] == [moment.name for moment in run.moments]
     (bar,) = run.pods
     assert [("scheduling", None)] == [(span.name, span.end) for span in bar.spans]
@@ -104,7 +104,7 @@ def test_goodput_counts_each_step_once_and_names_what_the_rest_was_lost_to() -> 
 
 def test_a_restart_is_one_cause_in_one_word() -> None:
     """Ranks may end steps after a pod has failed, and go back later; that nobody tells is one."""
-    steps = [Step(at, number) for at, number in ((0.0, 1), (10.0, 2), (13.0, 3), (40.0, 2))]
+    steps = [TrainingStep(at, number) for at, number in ((0.0, 1), (10.0, 2), (13.0, 3), (40.0, 2))]
     moments = (Moment(12.0, "restart", "Error, exit code 1"), Moment(12.5, "restart", "Killed"))
     run = Timeline(
         *("demo", "lab", "torchrun", "uid", "Succeeded"),
@@ -112,7 +112,7 @@ def test_a_restart_is_one_cause_in_one_word() -> None:
         end=60.0,
         now=99.0,
         moments=moments,
-        steps=(*steps, Step(50.0, 3), Step(55.0, 3), Step(60.0, 1)),
+        steps=(*steps, TrainingStep(50.0, 3), TrainingStep(55.0, 3), TrainingStep(60.0, 1)),
     )
     assert {
         "restart": 35.0,
@@ -219,8 +219,8 @@ def test_a_timeline_fits_a_terminal_and_groups_the_pods_of_a_large_run() -> None
     assert "  +91s      saved       step 4" in printed
     assert all(len(line) <= 80 for line in printed)
     pods = [samples.ready(index) for index in range(500)] + [samples.failed(500, 1)]
-    seen = samples.observe(samples.job(pods=501), pods=pods)
-    run = of_objects.build(seen, reduce(seen), {}, frozenset({"demo-0-x7k2p"}))
+    observation = samples.observe(samples.job(pods=501), pods=pods)
+    run = of_objects.build(observation, reduce(observation), {}, frozenset({"demo-0-x7k2p"}))
     chosen = rows.choose(run, text.MOST_ROWS)
     assert ["node 0", "node 500", "499 more nodes"] == [row.label for row in chosen]
     assert all(len(line) <= 60 for line in text.lines(run, 60, LENGTH))

@@ -1,4 +1,7 @@
-"""The rules between values: each refuses what its sentence says, and only that."""
+"""The rules between values: each refuses what its sentence says, and only that.
+
+It is long because it is one table: a row or more for each rule.
+"""
 
 from __future__ import annotations
 
@@ -608,8 +611,8 @@ def test_code_where_links_and_permissions_are_lost(
     volume: str, settings: str, *, warned: bool
 ) -> None:
     """Is warned of: data sets and checkpoints are fine on SMB and blobfuse."""
-    asked = values(f"storage: {{{volume}: {{size: 1Gi, {settings}}}}}")
-    paths = [problem.path for problem in check.warnings(asked, lambda _: "")]
+    volumes = values(f"storage: {{{volume}: {{size: 1Gi, {settings}}}}}")
+    paths = [problem.path for problem in check.warnings(volumes, lambda _: "")]
     key = settings.partition(":")[0]
     assert paths == [f"storage.{volume}.{key}.protocol"] * warned
 

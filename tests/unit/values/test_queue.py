@@ -352,8 +352,8 @@ def test_the_merge_is_helm_s_and_the_explanation_agrees(
     sources = Sources(("v.yaml",), (("set-json", json.dumps(flag)),), {"v.yaml": data}, queue=own)
     loaded = load_sources(sources)
     user: dict[str, Any] = {"workload": "torchrun", "queueRef": loaded.user["queueRef"]}
-    named = {"preset": "", **of_queue, **of_file}["preset"]
-    names_of = tuple(named if isinstance(named, list) else filter(None, [named]))
+    preset = {"preset": "", **of_queue, **of_file}["preset"]
+    names_of = tuple(preset if isinstance(preset, list) else filter(None, [preset]))
     assert names_of == loaded.presets
     of_presets = [presets.load(name).data for name in names_of]
     for layer in (*of_presets, low, file, flag, high):
@@ -381,13 +381,13 @@ def test_what_is_imposed_stands_whatever_a_person_writes(
     own = of(dump({"name": "q", "imposed": high}))
     data = json.dumps({"workload": "torchrun", **mine}).encode()
     loaded = load_sources(Sources(("v.yaml",), contents={"v.yaml": data}, queue=own))
-    told = {item.path for item in loaded.overridden}
+    overridden = {item.path for item in loaded.overridden}
     for section, keys in high.items():
         for key, value in keys.items():
             assert value == loaded.values[section][key]
             before = copy.deepcopy(mine).get(section, {}).get(key, value)
             differs = before != value or isinstance(before, bool) != isinstance(value, bool)
-            assert differs == ((section, key) in told)
+            assert differs == ((section, key) in overridden)
 
 
 def test_a_source_that_says_nothing_of_a_key_is_not_listed(job: str) -> None:

@@ -24,7 +24,7 @@ from allranks.errors import (
     RunError,
 )
 from allranks.workspace import claim, claim_pod, record
-from allranks.workspace.model import Archive, Destination
+from allranks.workspace.model import Archive, SnapshotDestination
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ VALUES = {
     "security": {"restricted": True, "podSecurityContext": {"fsGroup": 1000}},
     "scheduling": {"tolerations": [{"operator": "Exists"}]},
 }
-DESTINATION = Destination(claim="code", pod=VALUES)
+DESTINATION = SnapshotDestination(claim="code", pod=VALUES)
 
 
 @dataclass
@@ -132,7 +132,7 @@ def cluster(tmp_path: Path) -> FakeCluster:
 def send(cluster: FakeCluster, snapshot: Snapshot, archive: Archive) -> Callable[..., bool]:
     """Sends the snapshot to the claim."""
 
-    def send(nodes: int = 1, destination: Destination = DESTINATION) -> bool:
+    def send(nodes: int = 1, destination: SnapshotDestination = DESTINATION) -> bool:
         return claim.fill(
             cluster,  # type: ignore[arg-type]
             "lab",
@@ -373,7 +373,7 @@ def test_the_pod_is_a_restricted_one(snapshot: Snapshot, archive: Archive) -> No
         "capabilities": {"drop": ["ALL"]},
         "readOnlyRootFilesystem": True,
     } == container["securityContext"]
-    root = Destination(claim="code", pod={**VALUES, "security": {"restricted": False}})
+    root = SnapshotDestination(claim="code", pod={**VALUES, "security": {"restricted": False}})
     assert "runAsNonRoot" not in claim.pod(snapshot, archive, root)["spec"]["securityContext"]
 
 
@@ -407,7 +407,7 @@ def test_a_claim_that_is_not_there_has_the_nearest_named(
 ) -> None:
     """Nothing is made for it."""
     with pytest.raises(InputError, match="there is no claim cod in namespace lab") as caught:
-        send(destination=Destination(claim="cod", pod=VALUES))
+        send(destination=SnapshotDestination(claim="cod", pod=VALUES))
     assert "did you mean code?" == caught.value.problem.hint
     assert 0 == cluster.created
 

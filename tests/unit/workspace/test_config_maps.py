@@ -176,8 +176,8 @@ NAMES = [part(0)["metadata"]["name"], part(1)["metadata"]["name"]]
 
 def test_what_is_there_is_not_sent_again(there: FakeNamespace) -> None:
     """The first time each part is made; the second time each is asked for, and nothing is sent."""
-    sent = config_maps.send(there, [part(0), part(1)], "lab")
-    assert (tuple(NAMES), tuple(NAMES)) == (sent.names, sent.created)
+    parts = config_maps.send(there, [part(0), part(1)], "lab")
+    assert (tuple(NAMES), tuple(NAMES)) == (parts.names, parts.created)
     there.requests.clear()
     assert () == config_maps.send(there, [part(0), part(1)], "lab").created
     assert [("get", "configmaps", name) for name in NAMES] == there.requests
@@ -343,8 +343,8 @@ def test_a_conflict_is_tried_again(there: FakeNamespace) -> None:
 def test_what_was_sent_in_vain_goes_but_not_what_another_run_has(there: FakeNamespace) -> None:
     """A release that does not come takes its own parts with it only."""
     config_maps.send(there, [part(0)], "lab")
-    sent = config_maps.send(there, [part(0), part(1)], "lab")
-    config_maps.withdraw(there, sent, "lab")
+    parts = config_maps.send(there, [part(0), part(1)], "lab")
+    config_maps.withdraw(there, parts, "lab")
     assert NAMES[:1] == there.parts()
     owned = config_maps.send(there, [part(1)], "lab")
     config_maps.own(there, [part(1)], "lab", [job("one")])
@@ -403,8 +403,8 @@ def test_a_run_without_its_mark_becomes_the_owner_at_the_next_submit(
 def test_what_is_withdrawn_stays_with_a_run_that_waits_for_it(there: FakeNamespace) -> None:
     """A release that does not come has put the part there again for another run."""
     there.add(job("waits"))
-    sent = config_maps.send(there, [part(0)], "lab")
-    config_maps.withdraw(there, sent, "lab")
+    parts = config_maps.send(there, [part(0)], "lab")
+    config_maps.withdraw(there, parts, "lab")
     assert ["uid-waits"] == there.owners(NAMES[0])
 
 

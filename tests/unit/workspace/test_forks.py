@@ -39,10 +39,10 @@ def pod(tmp_path: Path) -> Path:
     (tmp_path / "entry.sh").write_text('echo "entry.sh $*"; exit 9\n')
     (tmp_path / "state/code").mkdir(parents=True)
     (tmp_path / "sent").mkdir()
-    sent = Sent(pack({"number.txt": "2"}), parts=1)
-    (tmp_path / "sent/archive.0").write_bytes(sent.data)
+    snapshot = Sent(pack({"number.txt": "2"}), parts=1)
+    (tmp_path / "sent/archive.0").write_bytes(snapshot.data)
     (tmp_path / "sent/offer.json").write_text(
-        f'{{"generation": 1, "digest": "{sent.digest}", "archiveDigest": "{sent.digest}", '
+        f'{{"generation": 1, "digest": "{snapshot.digest}", "archiveDigest": "{snapshot.digest}", '
         '"compression": "gzip"}'
     )
     return tmp_path

@@ -207,8 +207,8 @@ def test_a_persons_own_excludes_hold(
         monkeypatch.setenv(place, str(tmp_path / "xdg"))
     (repository / "x.scratch").write_text("")
     (repository / "code/y.scratch").write_text("")
-    shown = f"~/{file.relative_to(home)}" if file.is_relative_to(home) else str(file)
-    rule = f"{shown}:2 *.scratch"
+    name = f"~/{file.relative_to(home)}" if file.is_relative_to(home) else str(file)
+    rule = f"{name}:2 *.scratch"
     assert {"x.scratch": rule, "code/y.scratch": rule, **_OF_GIT} == _rules(repository)
     # What is tracked goes, and what a deeper file of rules takes in.
     (repository / "code/.gitignore").write_text("!y.scratch\n")

@@ -56,8 +56,8 @@ def test_config_maps_hold_it_and_give_it_back(snapshot: Snapshot) -> None:
         assert snapshot.digest[7:19] == metadata["labels"][names.WORKSPACE]
         data = config_map["binaryData"].values()
         assert sum(len(base64.b64decode(value)) for value in data) <= _API_BYTES_MAX
-    kept, about = objects.read(config_maps[::-1])
-    assert archive == kept
+    stored, about = objects.read(config_maps[::-1])
+    assert archive == stored
     assert snapshot.revision is not None
     assert (snapshot.digest, "c" * 40, True) == (about["digest"], about["commit"], about["dirty"])
     assert snapshot.revision.diff == about["diff"]
@@ -152,9 +152,9 @@ def test_the_ten_largest_are_named_where_it_is_too_large(tmp_path: Path) -> None
     for number in range(12):
         folder = "src/data" if number > 1 else "."
         (tmp_path / f"{folder}/{number:02}.bin").write_bytes(bytes(100 + number))
-    taken = snapshots.take(tmp_path)
+    snapshot = snapshots.take(tmp_path)
     with pytest.raises(InputError) as error:
-        choice.choose(_archive(_ALL + 1), via="", registry="", snapshot=taken)
+        choice.choose(_archive(_ALL + 1), via="", registry="", snapshot=snapshot)
     message = error.value.problem.message
     assert "files: src/data/11.bin (111 bytes), src/data/10.bin (110 bytes)" in message
     assert "02.bin (102 bytes)" in message
@@ -172,14 +172,16 @@ def test_the_report_lists_what_goes_and_what_stays_out(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("x" * 20)
     (tmp_path / "link").symlink_to("train.py")
     (tmp_path / "__pycache__").mkdir()
-    taken = snapshots.take(tmp_path)
-    shown = report.report(taken, archives.pack(taken), way=choice.here(archives.pack(taken)))
-    assert (2, 1, 1, 50) == (shown.files, shown.folders, shown.links, shown.size)
-    assert ["src/a.py", "train.py"] == [file.path for file in shown.largest_files]
+    snapshot = snapshots.take(tmp_path)
+    summary = report.report(
+        snapshot, archives.pack(snapshot), way=choice.here(archives.pack(snapshot))
+    )
+    assert (2, 1, 1, 50) == (summary.files, summary.folders, summary.links, summary.size)
+    assert ["src/a.py", "train.py"] == [file.path for file in summary.largest_files]
     assert [("src/", 30, 1)] == [
-        (folder.path, folder.size, folder.files) for folder in shown.largest_folders
+        (folder.path, folder.size, folder.files) for folder in summary.largest_folders
     ]
-    assert {"default __pycache__/": ("__pycache__/",)} == shown.excluded
+    assert {"default __pycache__/": ("__pycache__/",)} == summary.excluded
 
 
 def test_a_difference_that_is_too_long_is_left_out_whole(snapshot: Snapshot) -> None:
@@ -189,22 +191,22 @@ def test_a_difference_that_is_too_long_is_left_out_whole(snapshot: Snapshot) -> 
     revision = GitRevision("c" * 40, "study", is_dirty=True, diff=diff)
     longer = dataclasses.replace(snapshot, revision=revision)
     archive = archives.pack(longer)
-    kept, about = objects.read(objects.config_maps(longer, archive, "lab"))
-    assert (archive, "", True) == (kept, about["diff"], about["dirty"])
+    stored, about = objects.read(objects.config_maps(longer, archive, "lab"))
+    assert (archive, "", True) == (stored, about["diff"], about["dirty"])
 
 
 def test_the_values_name_where_it_is(snapshot: Snapshot) -> None:
     """What is not set is left out."""
     archive = archives.pack(snapshot)
-    written = objects.values(snapshot, archive)["workspace"]["snapshot"]
+    values = objects.values(snapshot, archive)["workspace"]["snapshot"]
     assert {
         "digest": snapshot.digest,
         "archiveDigest": archive.digest,
         "compression": "gzip",
         "via": "configMap",
         "configMaps": objects.part_names(snapshot, archive),
-    }.items() <= written.items()
-    assert all(written.values())
+    }.items() <= values.items()
+    assert all(values.values())
 
 
 @pytest.mark.parametrize("size", [1, 65_536, 200_000])

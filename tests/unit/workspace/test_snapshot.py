@@ -103,9 +103,9 @@ def test_what_is_unpacked_is_what_was_there(files: dict[str, tuple[bytes, bool]]
         (source / "empty").mkdir()
         (source / "link").symlink_to("empty")
         archives.unpack(archives.pack(snapshots.take(source)), target)
-        kept = {"folder": 0o755, "link": 0o777}
+        modes = {"folder": 0o755, "link": 0o777}
         expected = {
-            path: (kind, kept.get(kind, 0o755 if mode & 0o100 else 0o644), content)
+            path: (kind, modes.get(kind, 0o755 if mode & 0o100 else 0o644), content)
             for path, (kind, mode, content) in _tree(source).items()
         }
         assert expected == _tree(target)
@@ -167,7 +167,7 @@ def test_a_name_that_is_no_text_is_named(tmp_path: Path) -> None:
 def test_a_device_is_named() -> None:
     """It is not opened. To make one takes root, so the system has to lend its own."""
     problems: list[Problem] = []
-    reader = snapshots._Reader(Path("/dev"), frozenset(), problems)
+    reader = snapshots._SnapshotReader(Path("/dev"), frozenset(), problems)
     assert reader.entry(ignore.Item("null", Path("/dev/null").lstat())) is None
     (problem,) = problems
     assert "is a device; only files, folders and links are sent" == problem.message

@@ -231,12 +231,12 @@ def test_a_mounted_volume_is_not_written_to(
     Another folder stands for what a mount shows: an emptyDir is one of the same disk.
     """
     pod.send(workspaces.pack({"data/x": "", "train.py": ""}))
-    shown = tmp_path / "app"
+    target = tmp_path / "app"
     (pod.code / "data").mkdir(parents=True)
-    (shown / "data").mkdir(parents=True)
-    pod.env["ALLRANKS_WORKSPACE_FOLDER"] = str(shown)
+    (target / "data").mkdir(parents=True)
+    pod.env["ALLRANKS_WORKSPACE_FOLDER"] = str(target)
     assert pod.unpack() == 217
-    assert f"a volume is mounted at {shown}/data" in capsys.readouterr().out
+    assert f"a volume is mounted at {target}/data" in capsys.readouterr().out
     assert not any((pod.code / "data").iterdir())
 
 

@@ -15,7 +15,7 @@ from allranks.schema import validate
 from allranks.service import workspace as service
 from allranks.workspace import archive as archives
 from allranks.workspace import choice, objects, ways
-from allranks.workspace.model import Archive, Destination
+from allranks.workspace.model import Archive, SnapshotDestination
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,7 +76,7 @@ def test_the_values_of_each_way_are_what_the_schema_wants(
     snapshot: Snapshot, archive: Archive, via: Any
 ) -> None:
     """What the command line writes passes the checks of the charts."""
-    destination = Destination("registry.example.com/team/code", "code")
+    destination = SnapshotDestination("registry.example.com/team/code", "code")
     values = ways.transport_of(via, snapshot, archive, destination).values()
     assert {"local": "configMap"}.get(via, via) == values["via"]  # charts know no other
     problems = validate.validate("torchrun", {"workspace": {"snapshot": values}}, lambda _: "")

@@ -17,7 +17,7 @@ from azure.core.exceptions import AzureError
 
 from allranks.azure.sdk import errors, login
 from allranks.azure.sdk.wire import ENV_CONNECTION
-from allranks.azure.upload import Place
+from allranks.azure.upload import StorageKind
 from allranks.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ ENV_STORAGE = "ALLRANKS_AZURE_STORAGE_ENDPOINT"
 _SCOPE = "https://storage.azure.com/.default"
 _HOUR = 3600
 _EARLY = 300  # seconds before its end, something new takes its place
-_SERVICES = {Place.BLOB: "blob", Place.SHARE: "file"}
-_ENDPOINTS = {Place.BLOB: "BlobEndpoint", Place.SHARE: "FileEndpoint"}
+_SERVICES = {StorageKind.BLOB: "blob", StorageKind.SHARE: "file"}
+_ENDPOINTS = {StorageKind.BLOB: "BlobEndpoint", StorageKind.SHARE: "FileEndpoint"}
 
 
 class TokenAccess:
@@ -39,10 +39,10 @@ class TokenAccess:
 
     origin = ""
 
-    def __init__(self, credential: TokenCredential, place: Place) -> None:
+    def __init__(self, credential: TokenCredential, place: StorageKind) -> None:
         self._credential = credential
         # Without this, Azure Files looks for a person's own rights on each file.
-        self._more = {"x-ms-file-request-intent": "backup"} if place is Place.SHARE else {}
+        self._more = {"x-ms-file-request-intent": "backup"} if place is StorageKind.SHARE else {}
         self._lock = threading.Lock()
         self._headers: Mapping[str, str] = {}
         self._until = 0.0
@@ -107,7 +107,7 @@ class SignedAccess:
 
 @dataclass(frozen=True, slots=True)
 class Entrance:
-    """Where a service of a storage account is, and how requests to it are let in.
+    """The address of a storage account's service, and how requests to it are authorized.
 
     Attributes:
         account: the account's name.
@@ -120,8 +120,8 @@ class Entrance:
     access: TokenAccess | SignedAccess
 
 
-def entrance(place: Place, account: str, *, cloud: str, way: str) -> Entrance:
-    """How to get at an account.
+def entrance(place: StorageKind, account: str, *, cloud: str, way: str) -> Entrance:
+    """The entrance to an account.
 
     Args:
         place: which service of it.
@@ -140,8 +140,8 @@ def entrance(place: Place, account: str, *, cloud: str, way: str) -> Entrance:
     )
 
 
-def by_key(place: Place, account: str, key: str, *, cloud: str) -> Entrance:
-    """How to get at an account whose key is known.
+def by_key(place: StorageKind, account: str, key: str, *, cloud: str) -> Entrance:
+    """The entrance to an account whose key is at hand.
 
     Args:
         place: which service of it.
@@ -153,13 +153,13 @@ def by_key(place: Place, account: str, key: str, *, cloud: str) -> Entrance:
     return Entrance(account, _endpoint(place, account, cloud), access)
 
 
-def _endpoint(place: Place, account: str, cloud: str) -> str:
+def _endpoint(place: StorageKind, account: str, cloud: str) -> str:
     if login.is_fake() and os.environ.get(ENV_STORAGE):
         return os.environ[ENV_STORAGE]
     return f"https://{account}.{_SERVICES[place]}.{login.CLOUDS[cloud][2]}"
 
 
-def _of_connection(place: Place, account: str, text: str) -> Entrance:
+def _of_connection(place: StorageKind, account: str, text: str) -> Entrance:
     pairs = dict(part.partition("=")[::2] for part in text.split(";") if part)
     endpoint = pairs.get(_ENDPOINTS[place], "").rstrip("/")
     name = pairs.get("AccountName") or urllib.parse.urlsplit(endpoint).netloc.partition(".")[0]
@@ -187,11 +187,11 @@ def _of_connection(place: Place, account: str, text: str) -> Entrance:
     return Entrance(name, endpoint, access)
 
 
-def _sign(place: Place, account: str, key: str) -> str:
+def _sign(place: StorageKind, account: str, key: str) -> str:
     """A signature for one service of an account, which may do what an upload does."""
     until = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=_HOUR)
     try:
-        if place is Place.BLOB:
+        if place is StorageKind.BLOB:
             from azure.storage import blob
 
             return blob.generate_account_sas(

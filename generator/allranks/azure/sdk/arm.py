@@ -153,7 +153,7 @@ class SdkArm:
             self._groups.providers.register(name)
 
     def catalog(self, region: str) -> state.Catalog:
-        """What a region has."""
+        """The catalog of a region."""
         regions = self.provider(_CONTAINER_SERVICE).regions
         if regions and region not in regions:
             return state.Catalog(regions)
@@ -167,7 +167,7 @@ class SdkArm:
             regions,
             tuple(_vm_size(sku, region) for sku in skus if sku.resource_type == "virtualMachines"),
             tuple(
-                state.Usage(
+                state.VcpuQuota(
                     usage.name.value or "",
                     usage.name.localized_value or usage.name.value or "",
                     usage.current_value,
@@ -188,7 +188,7 @@ class SdkArm:
 
     # --- groups -----------------------------------------------------------------------------------
 
-    def group(self, name: str) -> state.Group | None:
+    def group(self, name: str) -> state.ResourceGroup | None:
         """A resource group."""
         with translated(f"look at resource group {name}"):
             try:
@@ -197,7 +197,7 @@ class SdkArm:
                 _only_absent(error, "ResourceGroupNotFound")
                 return None
 
-    def groups(self) -> tuple[state.Group, ...]:
+    def groups(self) -> tuple[state.ResourceGroup, ...]:
         """All resource groups that carry our tag."""
         with translated("list the resource groups"):
             groups = map(_group, self._groups.resource_groups.list())
@@ -216,7 +216,7 @@ class SdkArm:
             self._groups.resource_groups.begin_delete(name, polling=False)
 
     def resources(self, group: str) -> tuple[state.Resource, ...]:
-        """All that is in a group."""
+        """The resources of a group."""
         with translated(f"list what is in resource group {group}"):
             try:
                 items = list(
@@ -322,14 +322,14 @@ class SdkArm:
 
     # --- storage ----------------------------------------------------------------------------------
 
-    def account(self, group: str, name: str) -> state.Account | None:
+    def account(self, group: str, name: str) -> state.StorageAccount | None:
         """A storage account with its shares and containers."""
         with translated(f"look at storage account {name}"):
             try:
                 answer: Any = self._storage.storage_accounts.get_properties(group, name)
             except ResourceNotFoundError:
                 return None
-            base = state.Account(
+            base = state.StorageAccount(
                 answer.id or "",
                 answer.name or name,
                 answer.type or "",
@@ -340,7 +340,7 @@ class SdkArm:
             )
             return base if base.is_busy else self._inside(group, base)
 
-    def _inside(self, group: str, base: state.Account) -> state.Account:
+    def _inside(self, group: str, base: state.StorageAccount) -> state.StorageAccount:
         from dataclasses import replace
 
         storage = self._storage
@@ -423,7 +423,7 @@ def _only_absent(error: HttpResponseError, code: str) -> None:
 
 
 class _absent:  # noqa: N801 - a context manager, in use a word of a sentence
-    """What is to go and is not there has gone."""
+    """Treat a resource that is to be removed and is not there as removed."""
 
     def __enter__(self) -> None:
         return None
@@ -432,8 +432,8 @@ class _absent:  # noqa: N801 - a context manager, in use a word of a sentence
         return isinstance(error, ResourceNotFoundError)
 
 
-def _group(item: Any) -> state.Group:
-    return state.Group(
+def _group(item: Any) -> state.ResourceGroup:
+    return state.ResourceGroup(
         item.id or "",
         item.name or "",
         item.type or "",

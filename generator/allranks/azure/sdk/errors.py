@@ -195,14 +195,14 @@ def _role(detail: str) -> str:
         role = "Reader"
     elif group and not makes_group:
         role = _ROLES.get(provider, role)
-    wanted = role if role == "Contributor" else f"{role}, or Contributor,"
+    roles = role if role == "Contributor" else f"{role}, or Contributor,"
     place = "/".join(scope.split("/")[:3]) or "/subscriptions/ID"
     words = "the subscription"
     if group and not makes_group:
         place, words = group[0], f"resource group {group[0].rpartition('/')[2]}"
     who = match[1] if (match := _OBJECT.search(detail)) else "WHO"
     return (
-        f"ask an owner of the subscription for the role {wanted} on {words}: "
+        f"ask an owner of the subscription for the role {roles} on {words}: "
         f"`az role assignment create --role '{role}' --assignee {who} --scope {place}`"
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 from allranks.errors import InputError
@@ -47,15 +48,13 @@ class StaticCredential:
 
     def get_token(self, *_scopes: str, **_: Any) -> AccessToken:
         """The token, as one that is good for an hour."""
-        import time
-
         from azure.core.credentials import AccessToken
 
         return AccessToken(self._token, int(time.time()) + _LIFE)
 
 
 def endpoint(cloud: str) -> str:
-    """Where ARM of a cloud is, or the fake that a test has named."""
+    """The address of a cloud's ARM, or of the fake that a test names."""
     return os.environ[ENV_ENDPOINT] if is_fake() else CLOUDS[cloud][0]
 
 
@@ -68,7 +67,7 @@ def is_fake() -> bool:
 
 
 def credential(login: str, cloud: str) -> TokenCredential:  # noqa: PLR0911 - a way each
-    """Who asks.
+    """The credential with which Azure is asked.
 
     Args:
         login: the way, as in azure.yaml.

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
 from allranks.azure import upload
-from allranks.azure.sdk.wire import Answer, quote
-from allranks.azure.upload import Listing, Place, Remote, Room
+from allranks.azure.sdk.wire import StoreAnswer, quote
+from allranks.azure.upload import Listing, Remote, Room, StorageKind
 from allranks.errors import (
     AllranksError,
     ForbiddenError,
@@ -39,13 +39,13 @@ _UNKNOWN_VERSION = (400, "InvalidHeaderValue")
 # The MD5 of a large file that is being written: of one that is not complete, no MD5 is recorded.
 _UNDER_WAY = "x-ms-meta-allranksmd5"
 _ROLES = {
-    Place.BLOB: "Storage Blob Data Contributor",
-    Place.SHARE: "Storage File Data Privileged Contributor",
+    StorageKind.BLOB: "Storage Blob Data Contributor",
+    StorageKind.SHARE: "Storage File Data Privileged Contributor",
 }
 
 
 class _Store:
-    """What both have."""
+    """The part that both kinds of stores share."""
 
     def __init__(self, wire: Wire, destination: Destination, account: str) -> None:
         self._wire, self._destination, self._account = wire, destination, account
@@ -58,7 +58,7 @@ class _Store:
     def _path(self, name: str) -> str:
         return f"{self._root}/{quote(name)}" if name else self._root
 
-    def _error(self, what: str, answer: Answer) -> AllranksError:
+    def _error(self, what: str, answer: StoreAnswer) -> AllranksError:
         """The error of an answer, with the way out."""
         place, name = self._destination.place, self._destination.name
         about: dict[str, Any] = {"status": answer.status, "reason": answer.code}
@@ -97,10 +97,10 @@ class _Store:
             return self._full(what, answer)
         return RefusedError(f"Azure does not {what}: {detail}", **about)
 
-    def _full(self, what: str, answer: Answer) -> AllranksError:
+    def _full(self, what: str, answer: StoreAnswer) -> AllranksError:
         return QuotaError(f"Azure does not {what}: {answer.detail}", status=answer.status)
 
-    def _expect(self, what: str, answer: Answer) -> Answer:
+    def _expect(self, what: str, answer: StoreAnswer) -> StoreAnswer:
         if answer.status not in _GOOD:
             raise self._error(what, answer)
         return answer
@@ -122,14 +122,14 @@ class _Store:
                 return
 
 
-_KINDS = {Place.BLOB: "blob container", Place.SHARE: "file share"}
+_KINDS = {StorageKind.BLOB: "blob container", StorageKind.SHARE: "file share"}
 
 
 class BlobStore(_Store):
     """A blob container; see `Store`."""
 
     def check(self) -> Room | None:
-        """Whether there is such a container."""
+        """Refuse a container that is not there; a container has no bounds."""
         self._expect(
             f"look at container {self._destination.name}",
             self._wire.ask("GET", self._root, "restype=container"),
@@ -219,7 +219,7 @@ class ShareStore(_Store):
     _is_old = False
 
     def check(self) -> Room | None:
-        """Whether there is such a share, and how full it is."""
+        """The room in the share, which has to be there."""
         what = f"look at share {self._destination.name}"
         share = self._expect(what, self._wire.ask("GET", self._root, "restype=share"))
         stats = self._expect(what, self._wire.ask("GET", self._root, "restype=share&comp=stats"))
@@ -280,8 +280,8 @@ class ShareStore(_Store):
             and headers.get("content-length") == str(content.size)
         ):
             ranges = self._wire.ask("GET", self._path(name), "comp=rangelist")
-            written = _ranges(_xml(self._expect(f"list the ranges of {name}", ranges)))
-            return [number for number in numbers if not _is_written(content, number, written)]
+            spans = _ranges(_xml(self._expect(f"list the ranges of {name}", ranges)))
+            return [number for number in numbers if not _is_written(content, number, spans)]
         self._create(name, content.size, {_UNDER_WAY: _hexadecimal(content.md5)})
         return list(numbers)
 
@@ -314,7 +314,7 @@ class ShareStore(_Store):
         answer = self._wire.ask("PUT", self._path(name), "comp=properties", headers)
         self._expect(f"complete {name}", answer)
 
-    def _full(self, what: str, answer: Answer) -> AllranksError:
+    def _full(self, what: str, answer: StoreAnswer) -> AllranksError:
         name = self._destination.name
         try:
             room = self.check()
@@ -350,7 +350,7 @@ def _md5(data: bytes) -> str:
     return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()
 
 
-def _xml(answer: Answer) -> ET.Element:
+def _xml(answer: StoreAnswer) -> ET.Element:
     try:
         return ET.fromstring(answer.body)  # noqa: S314 - of the server that was asked
     except ET.ParseError as error:

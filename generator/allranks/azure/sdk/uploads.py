@@ -8,7 +8,7 @@ from allranks.azure.sdk import access
 from allranks.azure.sdk.keys import account_key
 from allranks.azure.sdk.stores import BlobStore, ShareStore
 from allranks.azure.sdk.wire import Wire
-from allranks.azure.upload import Place
+from allranks.azure.upload import StorageKind
 
 if TYPE_CHECKING:
     import threading
@@ -66,5 +66,5 @@ def _store(
     destination: Destination, entrance: Entrance, stop: threading.Event
 ) -> BlobStore | ShareStore:
     wire = Wire(entrance.endpoint, entrance.access, stop)
-    kind = BlobStore if destination.place is Place.BLOB else ShareStore
+    kind = BlobStore if destination.place is StorageKind.BLOB else ShareStore
     return kind(wire, destination, entrance.account)

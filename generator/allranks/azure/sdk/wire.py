@@ -39,7 +39,7 @@ _BASIC_PORTS = {"https": 443, "http": 80}
 
 
 class Access(Protocol):
-    """How a request is let in."""
+    """How requests are authorized."""
 
     def query(self) -> str:
         """A signature for the query; "" for none."""
@@ -52,12 +52,12 @@ class Access(Protocol):
 
     @property
     def origin(self) -> str:
-        """Where a key or a signature comes from; "" for a login."""
+        """The source of a key or signature; "" for a login."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a store answers.
+class StoreAnswer:
+    """The answer of a store.
 
     Attributes:
         status: HTTP's.
@@ -120,7 +120,7 @@ class Wire:
 
     @property
     def origin(self) -> str:
-        """Where the key or the signature of the requests comes from; "" for a login."""
+        """The source of the requests' key or signature; "" for a login."""
         return self._access.origin
 
     def close(self) -> None:
@@ -138,7 +138,7 @@ class Wire:
         query: str = "",
         headers: Mapping[str, str] | None = None,
         body: bytes = b"",
-    ) -> Answer:
+    ) -> StoreAnswer:
         """Send a request that may be sent twice, and again where Azure puts it off.
 
         Args:
@@ -183,7 +183,7 @@ class Wire:
 
     def _once(
         self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes
-    ) -> Answer:
+    ) -> StoreAnswer:
         connection = self._connection()
         queries = "&".join(filter(None, (query, self._access.query())))
         all_headers = {
@@ -201,7 +201,7 @@ class Wire:
         if response.will_close:
             self._drop()
         pairs = {name.lower(): value for name, value in response.getheaders()}
-        return Answer(response.status, pairs, data)
+        return StoreAnswer(response.status, pairs, data)
 
     def _connection(self) -> http.client.HTTPConnection:
         connection = getattr(self._local, "connection", None)
@@ -254,7 +254,7 @@ def _proxy_headers(parts: urllib.parse.SplitResult) -> dict[str, str]:
     return {"Proxy-Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
 
 
-def _retry_after(answer: Answer) -> float:
+def _retry_after(answer: StoreAnswer) -> float:
     millis = answer.headers.get("retry-after-ms", "")
     if millis.isdigit():
         return min(_TIMEOUT, int(millis) / 1000)

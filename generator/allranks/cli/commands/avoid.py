@@ -133,8 +133,8 @@ def keep_off(
     if release is None or not release.ours:
         raise runs.missing(cluster, home)
     before = list(map(str, mapping(release.values, "scheduling").get("avoidNodes") or ()))
-    wanted = [_hostname(cluster, node, before) for node in nodes]
-    after = _without(before, wanted) if remove else list(dict.fromkeys((*before, *wanted)))
+    hostnames = [_hostname(cluster, node, before) for node in nodes]
+    after = _without(before, hostnames) if remove else list(dict.fromkeys((*before, *hostnames)))
     replaced: list[str] = []
     if after != before:
         try:
@@ -175,11 +175,11 @@ def _hostname(cluster: KubeClient, node: str, avoided: Sequence[str]) -> str:
     except NotFoundError as error:
         there = nodes.all_names(cluster)
         near = difflib.get_close_matches(node, there, 1)
-        shown = f"there are {list_some(there)}" if there else "`kubectl get nodes` lists them"
+        advice = f"there are {list_some(there)}" if there else "`kubectl get nodes` lists them"
         raise InputError(
             f"there is no node {node!r}",
             path="NODE",
-            hint=f"did you mean {near[0]}?" if near else shown,
+            hint=f"did you mean {near[0]}?" if near else advice,
         ) from error
     # Who may not read nodes gives the name, which the label has on most clusters.
     return node if manifest is None else node_faults.hostname(manifest)

@@ -71,8 +71,10 @@ def checkpoint_command(
             {"pods": len(answers), "ranks": ranks, "signalled": signalled, "problems": problems}
         )
     elif ranks:
-        got = f", {signalled} of them by the signal" if signalled else ""
-        console.text(f"asked {plural(ranks, 'rank')} in {plural(len(answers), 'pod')} to save{got}")
+        by_signal = f", {signalled} of them by the signal" if signalled else ""
+        console.text(
+            f"asked {plural(ranks, 'rank')} in {plural(len(answers), 'pod')} to save{by_signal}"
+        )
     if problems:
         raise RunError(
             f"{plural(len(problems), 'pod')} of {len(answers)} could not be asked: "

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from allranks.cluster.interface import KubeClient
     from allranks.convert.registry import Result
     from allranks.convert.verdicts import Conversion
-    from allranks.service.convert import Check
+    from allranks.service.convert import PodComparison
 
 
 @click.command("convert", short_help="Make values of what runs elsewhere: PyTorchJob, MPIJob, …")
@@ -160,7 +160,7 @@ def _refuse_with_check(target: str, entrypoint: str) -> None:
             )
 
 
-def _check(console: Console, check: Check, report: str) -> bool:
+def _check(console: Console, check: PodComparison, report: str) -> bool:
     """Show what differs; return whether nothing does."""
     if check.note:
         console.note(check.note)
@@ -221,11 +221,11 @@ def _write(console: Console, result: Result, target: str, report: str) -> list[s
             hint="name a folder with -o",
         )
     writing.make_folder(path)
-    written = []
+    files = []
     for conversion, name in zip(result.conversions, names_of, strict=True):
         writing.write(path / name, convert.values_file(conversion))
-        written.append(str(path / name))
-    return written
+        files.append(str(path / name))
+    return files
 
 
 def _file_names(conversions: tuple[Conversion, ...]) -> list[str]:

@@ -79,8 +79,8 @@ def _show(console: Console, prepared: prepare.PreparedJob, layout: Layout, outpu
     if output == "json":
         trials = prepared.trials.as_dict() if prepared.trials is not None else {}
         job = prepare.trial_values(prepared)
-        asked = {"preflight": prepare.preflight(job), "lighthouse": prepare.lighthouse(job)}
-        of_torchrun = {key: value for key, value in asked.items() if value}
+        blocks = {"preflight": prepare.preflight(job), "lighthouse": prepare.lighthouse(job)}
+        of_torchrun = {key: value for key, value in blocks.items() if value}
         console.json({**layout.as_dict(), **of_torchrun, **trials})
         return
     console.text(facts(_head(prepared)))

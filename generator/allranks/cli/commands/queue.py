@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from allranks.status.observation import Observation
     from allranks.status.queue_usage import QueueUsage
     from allranks.values.queue import Queue
-    from allranks.values.rules.base import Rule
+    from allranks.values.rules.base import ValuesRule
     from allranks.values.sources import Sources
 
 _RUNS_SHOWN = 20
@@ -442,7 +442,7 @@ def _free(console: Console, target: Target, queue: Queue) -> int | None:
         return None  # who may submit need not see what others run
 
 
-def _verdict(queue: Queue, rule: Rule, problems: tuple[Problem, ...]) -> dict[str, Any]:
+def _verdict(queue: Queue, rule: ValuesRule, problems: tuple[Problem, ...]) -> dict[str, Any]:
     key = rule.id.removeprefix("queue-")
     return {
         "rule": key,
@@ -453,7 +453,7 @@ def _verdict(queue: Queue, rule: Rule, problems: tuple[Problem, ...]) -> dict[st
 
 
 def _show_verdicts(
-    console: Console, queue: Queue, verdicts: list[tuple[Rule, tuple[Problem, ...]]]
+    console: Console, queue: Queue, verdicts: list[tuple[ValuesRule, tuple[Problem, ...]]]
 ) -> None:
     width = max(len(rule.id.removeprefix("queue-")) for rule, _ in verdicts)
     for rule, problems in verdicts:
@@ -524,19 +524,19 @@ def delete_command(
     if release is not None and _config_map(release, name) is None:
         release = None  # another one that has the name
     _check_rights(cluster, namespace, release, remaining)
-    kept = sorted({*_kept(release), *(_word(claim) for claim in remaining.claims)})
+    claims = sorted({*_kept(release), *(_word(claim) for claim in remaining.claims)})
     if release is not None:
         releases.uninstall(home)
     # Helm is done when it has removed what it may, and knows nothing without its record.
     cluster_queues.remove(cluster, cluster_queues.remains(cluster, name, namespace))
     if output == "json":
-        console.json({"name": name, "kept": kept, "runs": going})
+        console.json({"name": name, "kept": claims, "runs": going})
         return
     console.text(f"deleted queue {name}")
-    for claim in kept:
+    for claim in claims:
         console.text(f"  kept {claim}")
-    if kept:
-        console.text(f"  remove it with: kubectl delete -n {home.namespace} {' '.join(kept)}")
+    if claims:
+        console.text(f"  remove it with: kubectl delete -n {home.namespace} {' '.join(claims)}")
 
 
 def _release_of(
@@ -580,8 +580,8 @@ def _check_rights(
     if release is None:  # nothing else says what there is
         cluster_queues.check_rights(cluster, remaining.objects, namespace, remaining.unseen)
         return
-    gone = [manifest for manifest in release.manifests if not cleanup.is_kept(manifest)]
-    cluster_queues.check_rights(cluster, (*gone, *remaining.objects), namespace)
+    manifests = [manifest for manifest in release.manifests if not cleanup.is_kept(manifest)]
+    cluster_queues.check_rights(cluster, (*manifests, *remaining.objects), namespace)
 
 
 def _word(manifest: Manifest) -> str:

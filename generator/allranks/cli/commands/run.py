@@ -18,7 +18,7 @@ import click
 from allranks import names
 from allranks.cli import options, status_view
 from allranks.cli.commands import runs
-from allranks.cli.run_options import Plan, job_options
+from allranks.cli.run_options import RunOptions, job_options
 from allranks.cli.target import target_options
 from allranks.cluster import crds, paths, permissions
 from allranks.cluster.pod_selection import RankIdentity
@@ -74,7 +74,7 @@ def run_command(
     sources: Sources,
     workspace: WorkspaceFlags,
     target: Target,
-    plan: Plan,
+    run_options: RunOptions,
     nodes_from_cluster: bool,
     workdir: str | None,
     dry_run: bool,
@@ -121,11 +121,13 @@ def run_command(
                 packed,
                 name=name,
                 namespace=target.local_namespace,
-                output=plan.output,
+                output=run_options.output,
             )
             return
         raise click.exceptions.Exit(
-            run_here(console, prepared, name, target, folder, plan=plan, workspace=packed)
+            run_here(
+                console, prepared, name, target, folder, run_options=run_options, workspace=packed
+            )
         )
 
     if workdir is not None:
@@ -145,7 +147,7 @@ def run_command(
             packed,
             name=name,
             namespace=cluster_target.namespace,
-            output=plan.output,
+            output=run_options.output,
         )
         return
     raise click.exceptions.Exit(
@@ -154,7 +156,7 @@ def run_command(
             prepared,
             cluster_target.home(name),
             cluster_target,
-            plan,
+            run_options,
             workspace=packed,
         )
     )
@@ -166,7 +168,7 @@ _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True, slots=True)
-class LocalRun:
+class PreparedLocalRun:
     """A run of this machine that is ready to start."""
 
     manifests: list[Any]
@@ -194,7 +196,7 @@ def run_here(
     target: Target,
     folder: Path,
     *,
-    plan: Plan,
+    run_options: RunOptions,
     workspace: PackedWorkspace | None = None,
 ) -> int:
     """Start a job here and follow it; return the exit code.
@@ -205,7 +207,7 @@ def run_here(
         name: the run.
         target: its namespace, and the helm to use.
         folder: where its programs start.
-        plan: how to run it.
+        run_options: how to run it.
         workspace: the folder of code that its pods get a copy of; None for none.
     """
     from allranks.local import values as local_values
@@ -214,7 +216,7 @@ def run_here(
     binary = helm_binary.find(target.helm)
     if workspace is not None:
         prepared = workspace.into(prepared)
-    if plan.replace:
+    if run_options.replace:
         _remove(name, namespace)
     local = local_values.values_for_this_machine(prepared.loaded.user, prepared.loaded.values)
     text = render.manifests(prepared, binary, name, namespace, local.values)
@@ -224,11 +226,11 @@ def run_here(
     if workspace is not None:
         console.note(workspace.sentence)
         manifests = [*workspace.transport.manifests(namespace), *manifests]
-    job = LocalRun(manifests, name, namespace, folder)
-    if plan.detach:
-        _started(console, job.start(foreground=False), plan.output)
+    job = PreparedLocalRun(manifests, name, namespace, folder)
+    if run_options.detach:
+        _started(console, job.start(foreground=False), run_options.output)
         return 0
-    return _to_its_end(console, job, plan.output)
+    return _to_its_end(console, job, run_options.output)
 
 
 def working_folder(workdir: str | None, sources: Sources) -> Path:
@@ -253,7 +255,7 @@ def _remove(name: str, namespace: str) -> None:
         local_runs.delete(name, namespace)
 
 
-def _to_its_end(console: Console, job: LocalRun, output: str) -> int:
+def _to_its_end(console: Console, job: PreparedLocalRun, output: str) -> int:
     with _stopping(console) as interrupted, job.start(foreground=True) as handle:
         interrupted.handle = handle
         status = _follow_here(console, handle, output)
@@ -349,7 +351,7 @@ def run_on_cluster(
     prepared: PreparedJob,
     home: ReleaseRef,
     cluster_target: ClusterTarget,
-    plan: Plan,
+    run_options: RunOptions,
     *,
     workspace: PackedWorkspace | None = None,
 ) -> int:
@@ -360,7 +362,7 @@ def run_on_cluster(
         prepared: its checked values.
         home: the release.
         cluster_target: the cluster and namespace.
-        plan: how to run it.
+        run_options: how to run it.
         workspace: the folder of code that is sent along; None for none.
 
     Raises:
@@ -370,7 +372,7 @@ def run_on_cluster(
     if workspace is not None:
         prepared = workspace.into(prepared)
     suspended = bool((prepared.loaded.values.get("runPolicy") or {}).get("suspend"))
-    detach = plan.detach or suspended
+    detach = run_options.detach or suspended
     # Helm renders in a process of its own, while the cluster is asked here.
     with ThreadPoolExecutor(1) as beside:
         rendering_ = beside.submit(render.for_cluster, prepared, home)
@@ -386,7 +388,7 @@ def run_on_cluster(
         _check_status(prepared, home, cluster_target, rules)
     for note in prepared.notes:
         console.note(note)
-    if plan.replace:
+    if run_options.replace:
         runs.remove(cluster_target.cluster, home)
     if workspace is None:
         install(console, rendered, home)
@@ -395,8 +397,8 @@ def run_on_cluster(
         _send_and_install(console, rendered, home, cluster_target.cluster, workspace, nodes=nodes)
     if not detach:
         kinds = tuple({str(manifest.get("kind")) for manifest in rendered.objects})
-        return _follow_on_cluster(console, home, cluster_target, plan, kinds)
-    if plan.output == "json":
+        return _follow_on_cluster(console, home, cluster_target, run_options, kinds)
+    if run_options.output == "json":
         console.json({"name": home.name, "namespace": home.namespace})
         return EXIT_OK
     console.text(f"started {home.name}{' (suspended)' if suspended else ''}")
@@ -443,17 +445,17 @@ def _send_and_install(
     """
     from allranks.workspace import config_maps
 
-    sent = workspace.transport.send(cluster, home.namespace, nodes=nodes)
-    console.note(workspace.sentence if sent.created else f"{workspace.sentence}: sent before")
+    parts = workspace.transport.send(cluster, home.namespace, nodes=nodes)
+    console.note(workspace.sentence if parts.created else f"{workspace.sentence}: sent before")
     try:
         install(console, rendered, home)
     except AllranksError:
-        workspace.transport.withdraw(cluster, home.namespace, sent)
+        workspace.transport.withdraw(cluster, home.namespace, parts)
         raise
     try:
         controllers = config_maps.controllers(cluster, rendered.objects, home.namespace)
         workspace.transport.own(cluster, home.namespace, controllers)
-        config_maps.collect(cluster, home.namespace, owned=sent.names)
+        config_maps.collect(cluster, home.namespace, owned=parts.names)
     except AllranksError as error:
         console.note(
             f"the snapshot has no owner yet: {error.problem.message}; the next submit in namespace "
@@ -537,14 +539,17 @@ def _follow_on_cluster(
     console: Console,
     home: ReleaseRef,
     cluster_target: ClusterTarget,
-    plan: Plan,
+    run_options: RunOptions,
     kinds: tuple[str, ...],
 ) -> int:
     # Who only starts a job does not wait for what reads its status.
     from allranks.cli import follow, status_view
 
     how = follow.FollowOptions(
-        logs=plan.logs, timeout=plan.timeout, json=plan.output == "json", kinds=kinds
+        logs=run_options.logs,
+        timeout=run_options.timeout,
+        json=run_options.output == "json",
+        kinds=kinds,
     )
     try:
         status = follow.follow(console, cluster_target.cluster, home.name, home.namespace, how)
@@ -560,7 +565,7 @@ def _follow_on_cluster(
             f"it again, `{names.CLI} delete {home.name}{where}` ends it"
         )
         return EXIT_INTERRUPTED
-    if plan.output == "json":
+    if run_options.output == "json":
         console.json(status.as_dict())
     else:
         console.text("")

@@ -140,12 +140,12 @@ def with_missing_code(
     runs_already = any(pod.phase is PodPhase.RUNNING for pod in status.pods)
     if status.finished or runs_already or code.via != "configMap":
         return status
-    gone = config_maps.missing(cluster, observation.namespace, code.digest, code.parts)
-    if not gone or all(part in status.waiting_for for part in gone):
+    missing_parts = config_maps.missing(cluster, observation.namespace, code.digest, code.parts)
+    if not missing_parts or all(part in status.waiting_for for part in missing_parts):
         return status  # nothing is gone, or the kubelet has said so
     words = (
-        f"its code, which somebody has deleted: ConfigMap {list_some(gone)}; `{names.CLI} submit` "
-        "of the same folder puts it there again"
+        f"its code, which somebody has deleted: ConfigMap {list_some(missing_parts)}; "
+        f"`{names.CLI} submit` of the same folder puts it there again"
     )
     if status.waiting_for:
         return replace(status, waiting_for=f"{status.waiting_for}, and for {words}")
@@ -415,13 +415,13 @@ def delete(cluster: KubeClient, home: ReleaseRef, *, timeout: float) -> DeletedR
             cleanup.remove_release(cluster, home.name, home.namespace, release.manifests)
         is_release = bool(unserved) or releases.uninstall(home)
     after = cleanup.leftovers(cluster, home.name, home.namespace)
-    removed = cleanup.remove(cluster, home.namespace, after)
+    leftovers = cleanup.remove(cluster, home.namespace, after)
     upgrade.wait_for_no_pods(cluster, home.name, home.namespace, timeout=timeout)
     config_maps.collect(cluster, home.namespace, digest=_code_of(release))
-    if not is_release and not removed:
+    if not is_release and not leftovers:
         # All that is left was asked to be kept: there was nothing to do.
         raise missing(cluster, home, volumes=tuple(item for item in after if item.keep))
-    return DeletedRun(is_release, removed, tuple(item for item in after if item.keep), unserved)
+    return DeletedRun(is_release, leftovers, tuple(item for item in after if item.keep), unserved)
 
 
 def _check_rights(

@@ -122,7 +122,7 @@ def sbatch_command(
     from dataclasses import replace as replaced
 
     from allranks.cli.commands.submit import Job, submit
-    from allranks.cli.run_options import Plan
+    from allranks.cli.run_options import RunOptions
     from allranks.convert import reports
     from allranks.convert.registry import Result
     from allranks.service import convert
@@ -145,11 +145,11 @@ def sbatch_command(
             hint=f"`{names.CLI} convert {rest[0]} -o values.yaml`, then `{names.CLI} sweep run "
             f"{conversion.name} -f values.yaml --workspace .`",
         )
-    made = convert.as_sources(conversion)
+    values = convert.as_sources(conversion)
     sources = replaced(
         sources,
-        files=(*made.files, *sources.files),
-        contents={**sources.contents, **made.contents},
+        files=(*values.files, *sources.files),
+        contents={**sources.contents, **values.contents},
     )
     raise click.exceptions.Exit(
         submit(
@@ -158,7 +158,9 @@ def sbatch_command(
             sources,
             workspace,
             target,
-            plan=Plan(detach=detach, replace=replace, logs=logs, timeout=timeout, output="text"),
+            run_options=RunOptions(
+                detach=detach, replace=replace, logs=logs, timeout=timeout, output="text"
+            ),
             stem=conversion.name,
             dry_run=dry_run,
             example=f"{names.CLI} sbatch train.sbatch",

@@ -86,7 +86,7 @@ def show_command(
             hint=f"add --code DIR, or leave it out: `{names.CLI} show` names both",
         )
     cluster_target = target.cluster_target(console)
-    run = _Run.find(name, target, cluster_target)
+    run = _RunCode.find(name, target, cluster_target)
     needed = bool(code) or diff
     if needed and not run.code.digest:
         raise InputError(
@@ -129,7 +129,7 @@ def show_command(
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """What is kept of the code itself.
+    """The parts of the code that are kept.
 
     Attributes:
         archive: the code.
@@ -143,7 +143,7 @@ class _Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _RunCode:
     """A run, as far as its code goes.
 
     Attributes:
@@ -201,7 +201,7 @@ class _Run:
         return config_maps.missing(self.cluster, self.namespace, code.digest, code.parts)
 
     def synced(self, name: str) -> Offer | None:
-        """What was synced last into the run; None where nothing was."""
+        """The code that was synced last into the run; None where none was."""
         if self.cluster is None:
             from allranks.workspace import local_sync
 
@@ -254,7 +254,7 @@ class _Run:
         return _Kept(archive, str(about["diff"]) if is_of_run else "", is_of_run)
 
 
-def _show(console: Console, name: str, run: _Run, synced: Offer | None) -> None:
+def _show(console: Console, name: str, run: _RunCode, synced: Offer | None) -> None:
     code = run.code
     console.text(f"{name}  {code.workload or 'a run'} in namespace {run.namespace}")
     differs = ", and the code differs from it" if code.is_dirty else ""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from allranks.cli.console import Console
-    from allranks.cli.run_options import Plan
+    from allranks.cli.run_options import RunOptions
     from allranks.cli.target import ClusterTarget, Target
     from allranks.cli.workspace import WorkspaceFlags
     from allranks.service.workspace import PackedWorkspace
@@ -70,7 +70,7 @@ class WithCommandLine(click.Command):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What the options of `submit` say about the job.
+    """The job as the options of `submit` describe it.
 
     Attributes:
         command: the words after ``--``.
@@ -174,7 +174,7 @@ def job_options(*nodes: str) -> Callable[[Callable[..., Any]], Callable[..., Any
     Args:
         nodes: the words for how many nodes; the command gets it as `nodes`.
     """
-    added = (
+    flags = (
         click.option(
             "--gpus",
             type=click.IntRange(min=0),
@@ -199,7 +199,7 @@ def job_options(*nodes: str) -> Callable[[Callable[..., Any]], Callable[..., Any
     )
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(added):
+        for option in reversed(flags):
             function = option(function)
         return function
 
@@ -256,13 +256,15 @@ def submit_command(
       allranks submit --dry-run -f team.yaml -- python train.py
       allranks submit --on local --nodes 2 -- python train.py
     """
-    from allranks.cli.run_options import Plan
+    from allranks.cli.run_options import RunOptions
 
     if name and named and name != named:
         raise InputError(
             f"the run is called {name} and {named}", path="--name", hint="give one of the two"
         )
-    plan = Plan(detach=detach, replace=replace, logs=logs, timeout=timeout, output=output)
+    run_options = RunOptions(
+        detach=detach, replace=replace, logs=logs, timeout=timeout, output=output
+    )
     job = Job(command, gpus, nodes, env, image)
     raise click.exceptions.Exit(
         submit(
@@ -271,7 +273,7 @@ def submit_command(
             sources,
             workspace,
             target,
-            plan=plan,
+            run_options=run_options,
             name=name or named,
             dry_run=dry_run,
         )
@@ -285,7 +287,7 @@ def submit(
     workspace: WorkspaceFlags,
     target: Target,
     *,
-    plan: Plan,
+    run_options: RunOptions,
     name: str = "",
     stem: str = "",
     dry_run: bool = False,
@@ -299,7 +301,7 @@ def submit(
         sources: values files and the `--set` family.
         workspace: the folder of code.
         target: where it runs.
-        plan: how to run it.
+        run_options: how to run it.
         name: the run's name; "" finds one.
         stem: what a name that is found begins with; "" for the program's.
         dry_run: show what would be sent and run; start nothing.
@@ -336,15 +338,15 @@ def submit(
     resolve.refuse(loaded, name, namespace, is_local=is_local)
     packed = workspace.pack(loaded.values, where=loaded.where, is_local=is_local, console=console)
     assert packed is not None  # noqa: S101 - submit has a folder always
-    wanted = name or _name_of(loaded.values, loaded.user, packed, stem)
-    taken = () if name or dry_run else _taken(namespace, cluster_target)
+    preferred = name or _name_of(loaded.values, loaded.user, packed, stem)
+    names_in_use = () if name or dry_run else _taken(namespace, cluster_target)
     for number in range(1, _NAMES_TRIED + 1):
-        free = wanted if name else _free(wanted, taken)
+        free = preferred if name else _free(preferred, names_in_use)
 
         ready = prepare.prepare(sources, release=free, namespace=namespace, is_local=is_local)
         if dry_run:
             run.show_dry_run(
-                console, ready, packed, name=free, namespace=namespace, output=plan.output
+                console, ready, packed, name=free, namespace=namespace, output=run_options.output
             )
             return 0
         if not name and cluster_target is not None:
@@ -353,14 +355,14 @@ def submit(
             if cluster_target is None:
                 folder = Path(packed.snapshot.folder)
                 return run.run_here(
-                    console, ready, free, target, folder, plan=plan, workspace=packed
+                    console, ready, free, target, folder, run_options=run_options, workspace=packed
                 )
             return run.run_on_cluster(
                 console,
                 ready,
                 cluster_target.home(free),
                 cluster_target,
-                plan,
+                run_options,
                 workspace=packed,
             )
         except NameTakenError:
@@ -368,12 +370,12 @@ def submit(
             if name or number == _NAMES_TRIED:
                 raise
             console.note(f"another run took the name {free} meanwhile")
-            taken = (*taken, free)
+            names_in_use = (*names_in_use, free)
     raise AssertionError  # the loop returns or raises
 
 
 def _of_cluster(loaded: Loaded) -> str:
-    """What says that a job is meant for a cluster; "" where nothing does."""
+    """The flag or value by which a job is meant for a cluster; "" where there is none."""
     if loaded.queue is not None:
         return loaded.queue.label
     settings = loaded.values.get("workspace") or {}
@@ -439,13 +441,13 @@ def _slug(text: str) -> str:
     return slug if slug[:1].isalpha() else ""
 
 
-def _free(wanted: str, taken: Iterable[str]) -> str:
+def _free(preferred: str, names_in_use: Iterable[str]) -> str:
     """The name, or the first of ``NAME-2``, ``NAME-3`` … that is free."""
-    taken = set(taken)
-    name, number = wanted, 1
-    while name in taken:
+    names_in_use = set(names_in_use)
+    name, number = preferred, 1
+    while name in names_in_use:
         number += 1
-        name = f"{wanted}-{number}"
+        name = f"{preferred}-{number}"
     return name
 
 

@@ -160,11 +160,11 @@ def _read(
 
     cluster, namespace = cluster_target.cluster, cluster_target.namespace
     with without_collection():
-        seen = observing.observation(cluster, name, namespace)
-        leads = observing.leads(seen)
+        observation = observing.observation(cluster, name, namespace)
+        leads = observing.leads(observation)
         marks, notes = observing.marks(cluster, namespace, leads) if logs else ({}, ())
         lead_names = frozenset(str(pod["metadata"]["name"]) for pod in leads)
-        built = of_objects.build(seen, reduce(seen), marks, lead_names)
+        built = of_objects.build(observation, reduce(observation), marks, lead_names)
         return replace(built, notes=(*built.notes, *notes))
 
 

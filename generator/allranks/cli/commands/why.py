@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from allranks.cli.console import Console
     from allranks.cli.target import Target
     from allranks.diagnosis.pods import Answers, PodSource
-    from allranks.diagnosis.report import Pod
+    from allranks.diagnosis.report import PodReport
     from allranks.diagnosis.verdict import Diagnosis
     from allranks.model.status import PodStatus, RunStatus
 
@@ -116,7 +116,7 @@ def examine(
         answers = pods.ask(source, _in_turn(status.pods), seconds=_SECONDS, limit=limit, logs=logs)
     nodes = {pod.name: pod.node for pod in status.pods}
     silent = dict(answers.silent)
-    reports: list[Pod] = []
+    reports: list[PodReport] = []
     for pod, text in sorted(answers.texts.items()):
         answer = report.read(pod, nodes.get(pod, ""), text)
         if answer is None:
@@ -143,11 +143,11 @@ def _in_turn(statuses: Sequence[PodStatus]) -> list[str]:
 
 
 def _without_pods(status: RunStatus) -> Diagnosis:
-    from allranks.diagnosis.verdict import Diagnosis, State
+    from allranks.diagnosis.verdict import Diagnosis, RunState
 
     reason = f"it waits for {status.waiting_for}" if status.waiting_for else status.message
     words = f"no pod of it runs, it is {status.phase}" + (f": {reason}" if reason else "")
-    return Diagnosis(State.UNKNOWN, "noPods", words)
+    return Diagnosis(RunState.UNKNOWN, "noPods", words)
 
 
 def _homes(pods: Sequence[PodStatus], silent: Mapping[str, str]) -> dict[int, tuple[str, str]]:

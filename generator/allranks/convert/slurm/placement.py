@@ -9,6 +9,7 @@ from allranks import names
 from allranks.convert.slurm import hostlist, sizes
 from allranks.convert.verdicts import Outcome
 from allranks.humanize import list_some
+from allranks.k8s.object_names import is_dns_1123_subdomain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 _HOSTS_SHOWN = 1_000
 # A slice of a GPU, at the end of what Slurm calls it: nvidia_h100_80gb_hbm3_3g.40gb.
 _SLICE = re.compile(r"(?:^|_)(\d+g\.\d+gb)$")
-# The name of a node, as long as the label has it.
-_NODE = re.compile(r"(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 # What a script for GPUs of AMD's says.
 _ROCM = re.compile(
@@ -118,7 +117,8 @@ def nodelist(job: Draft, setting: Setting) -> None:
         )
         return
     hosts = [host.lower() for host in hosts]  # as the kubelet writes them
-    wrong = [host for host in hosts if not _NODE.fullmatch(host)]
+    longest = names.DNS_LABEL_MAX  # of the label that has the name of its node
+    wrong = [host for host in hosts if not is_dns_1123_subdomain(host, longest=longest)]
     if wrong:
         why = f"no node of Kubernetes has such a name: {list_some(wrong)}"
         job.say(setting.name, Outcome.NOT_CARRIED, "scheduling", why)

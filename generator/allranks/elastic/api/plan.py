@@ -19,6 +19,7 @@ from allranks.elastic.api import unknown_fields
 from allranks.humanize import plural, shorten
 from allranks.k8s import ranges
 from allranks.k8s.fields import condition, count, items, mapping, number, text, when
+from allranks.k8s.object_names import is_dns_1123_label
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,7 +47,7 @@ _THERE = ("removePods", "migratePods")  # about pods that there are
 _POD_FIELDS = frozenset(unknown_fields.POD)
 _NAMED_MAX = 3
 
-_TYPE = re.compile(r"[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?", re.ASCII)
+_TYPE_MAX = 32
 _POD_NAME = re.compile(r".+-edljob-(?P<type>.+?)(?:-(?P<rank>[0-9]{1,9}))?-(?P<id>[0-9]{1,9})")
 
 
@@ -271,7 +272,7 @@ def _groups(
         where, kind = f"replicaResourceSpecs.{shorten(key)[1:-1]}", str(key).strip().lower()
         if kind == names.EDL_MASTER:
             problems.append("a plan does not change the master")
-        elif not _TYPE.fullmatch(kind):
+        elif not is_dns_1123_label(kind, longest=_TYPE_MAX):
             faults.append(f"replicaResourceSpecs has {shorten(key)}, which is no replica type")
         elif not isinstance(value, dict):
             faults.append(f"{where} is {shorten(value)}, not an object")
@@ -327,7 +328,7 @@ def _pod(data: Any, where: str, faults: list[str]) -> PodMeta | None:
     if name and not kind and not where.startswith("createPods"):
         faults.append(f"{where}: {shorten(name)} is no pod of this job")
         return None
-    if not _TYPE.fullmatch(kind) or kind == names.EDL_MASTER:
+    if not is_dns_1123_label(kind, longest=_TYPE_MAX) or kind == names.EDL_MASTER:
         faults.append(
             f"{where} is of type {shorten(kind)}; a worker, ps, chief or such is asked for"
         )

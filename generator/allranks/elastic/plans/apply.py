@@ -490,12 +490,12 @@ def ps_hosts_after(
         if host not in removed_services and _rank(job, host) in (None, *services)
     ]
     ranks_of_hosts = {_rank(job, host) for host in remaining}
-    added = [
+    new_hosts = [
         services[rank] or pod_metadata.address(job, names.ROLE_PS, rank)
         for rank in sorted(services.keys() - services_before.keys() - ranks_of_hosts)
     ]
     ranks = [_rank(job, host) for host in remaining]
-    addresses = [*remaining, *(host for host in added if host not in remaining)]
+    addresses = [*remaining, *(host for host in new_hosts if host not in remaining)]
     if None not in ranks and ranks == sorted(services.keys() & ranks_of_hosts):
         # A place in the list is the index of a server: by rank they stand, and so they stay.
         addresses.sort(key=lambda host: _rank(job, host) or 0)

@@ -65,16 +65,16 @@ def remove(
         more: how many pods the same plan creates; None where it replaces all that go.
     """
     members = {member.id: member for member in group.members}
-    removed: list[Member] = []
+    leaving: list[Member] = []
     for meta in metas:
         ident = _id(job, group, meta)
         if ident in members:
-            removed.append(members[ident])
+            leaving.append(members[ident])
         elif not _has_had(job, group, meta, foreign):
             notes.odd.append(f"{_name_of(job, meta)} is no pod of this job")
     if more is not None:
-        removed = _removable(job, group, removed, more, notes)
-    return elastic_members.without(group, removed)
+        leaving = _removable(job, group, leaving, more, notes)
+    return elastic_members.without(group, leaving)
 
 
 def _removable(

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from allranks.elastic.members import Member, MemberGroup
     from allranks.elastic.observed_pods import ObservedPod, ObservedPods
     from allranks.elastic.plans.order import Overruled
-    from allranks.elastic.reconcile import Difference
+    from allranks.elastic.reconcile import PodDifference
     from allranks.elastic.target import DesiredState
     from allranks.status.cause import Cause
 
@@ -68,7 +68,7 @@ def progress(
     job: ElasticJob,
     target: DesiredState,
     plans: Iterable[ScalePlan],
-    observed: tuple[ObservedPods, Difference],
+    observed: tuple[ObservedPods, PodDifference],
     now: float,
     *,
     refused: str = "",
@@ -168,7 +168,7 @@ def _outcome(
     target: DesiredState,
     plan: ScalePlan,
     counts: _Counts,
-    differs: Difference,
+    differs: PodDifference,
     *,
     newer: Overruled,
 ) -> PlanOutcome:

@@ -295,8 +295,8 @@ def _with_requests(
 def _container_security(container: Manifest) -> Manifest:
     """No privilege escalation, where nothing is said; as whom it runs is the image's own choice."""
     context = mapping(container, "securityContext")
-    added = mapping(context, "capabilities").get("add") or ()
-    if context.get("privileged") or "SYS_ADMIN" in added or "CAP_SYS_ADMIN" in added:
+    capabilities = mapping(context, "capabilities").get("add") or ()
+    if context.get("privileged") or "SYS_ADMIN" in capabilities or "CAP_SYS_ADMIN" in capabilities:
         return container  # the API server refuses both together
     return {**container, "securityContext": {"allowPrivilegeEscalation": False, **context}}
 

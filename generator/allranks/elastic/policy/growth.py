@@ -60,10 +60,10 @@ def _judge_trial(state: PolicyState, now: float) -> tuple[PolicyState, PolicyDec
         return state, None
     size, back = state.desired, state.good
     state = refuse(replace(state, bad=size), now)
-    added = size - back
+    more = size - back
     message = (
         f"back from {plural(size, 'worker')} to {back}: "
-        f"{'the one added brings' if added == 1 else f'each of the {added} added brings'} "
+        f"{'the one added brings' if more == 1 else f'each of the {more} added brings'} "
         f"{share:.0%} of a worker's speed ({_speeds(state, back, size)}), and growThreshold is "
         f"{threshold:.0%}"
     )

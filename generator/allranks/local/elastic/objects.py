@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from allranks.local.plan.model import Kind
+from allranks.local.plan.model import ContainerKind
 from allranks.model.status import timestamp
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _container_names(run: PodRun, *, init: bool) -> list[str]:
     return [
         container.name
         for container in run.plan.containers
-        if (container.kind is not Kind.MAIN) is init
+        if (container.kind is not ContainerKind.MAIN) is init
     ]
 
 

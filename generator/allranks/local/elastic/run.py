@@ -28,7 +28,7 @@ from allranks.local.plan import expand
 from allranks.local.plan.expand import Ownership, PodIdentity, pod_plan
 from allranks.local.plan.model import BarePlan, ReleasePlan, Restart
 from allranks.local.pod import gpus
-from allranks.local.pod.runner import Context, PodRun
+from allranks.local.pod.runner import PodRun, RunSettings
 from allranks.model.status import Phase
 from allranks.status.controllers import ControllerOutcome
 
@@ -70,7 +70,7 @@ class ElasticRun:
     def __init__(
         self,
         release: ReleasePlan,
-        context: Context,
+        context: RunSettings,
         block: Block,
         on_start: Callable[[PodRun], None],
     ) -> None:
@@ -273,7 +273,7 @@ class ElasticRun:
         self._pods[name] = _Pod(manifest, run)
         self._started(run)
 
-    def _context_of(self, plan: PodPlan) -> Context:
+    def _context_of(self, plan: PodPlan) -> RunSettings:
         """The context of a new pod: the other pods, and its GPUs."""
         context = self._context
         orders = dict(context.surroundings.orders)

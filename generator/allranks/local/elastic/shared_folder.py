@@ -99,10 +99,10 @@ class SharedFolder:
         """Read new and changed plans; return whether there were any."""
         entries = {entry.name: entry for entry in os.scandir(self.path / PLANS)}
         files = {name: entry for name, entry in entries.items() if _is_plan(name)}
-        removed = [name for name in self._plans if f"{name}.json" not in files]
-        for name in removed:
+        absent = [name for name in self._plans if f"{name}.json" not in files]
+        for name in absent:
             del self._plans[name]
-        return bool([name for name in files if self._read(files[name])]) or bool(removed)
+        return bool([name for name in files if self._read(files[name])]) or bool(absent)
 
     def remember(self) -> None:
         """Copy a changed history to where the next run of this name finds it."""

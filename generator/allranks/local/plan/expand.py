@@ -21,18 +21,18 @@ from allranks.errors import InputError, InvalidValues, Problem
 from allranks.local import safe_paths
 from allranks.local.plan.model import (
     BarePlan,
-    Claim,
+    ContainerKind,
     ContainerPlan,
     Controller,
     FailureRule,
     JobPlan,
-    Kind,
     PodPlan,
     ReleasePlan,
     Restart,
     ServicePlan,
     SetPlan,
     SuccessRule,
+    VolumeClaim,
 )
 
 if TYPE_CHECKING:
@@ -483,13 +483,13 @@ def _containers(spec: Mapping[str, Any], owner: Ownership) -> tuple[ContainerPla
     # An init container that fails is tried again unless the pod never restarts.
     retry = Restart.NEVER if restart is Restart.NEVER else Restart.ON_FAILURE
     init = [
-        _container(container, owner.path, Kind.SIDECAR, Restart.ALWAYS)
+        _container(container, owner.path, ContainerKind.SIDECAR, Restart.ALWAYS)
         if container.get("restartPolicy") == Restart.ALWAYS
-        else _container(container, owner.path, Kind.INIT, retry)
+        else _container(container, owner.path, ContainerKind.INIT, retry)
         for container in spec.get("initContainers") or ()
     ]
     main = [
-        _container(container, owner.path, Kind.MAIN, restart)
+        _container(container, owner.path, ContainerKind.MAIN, restart)
         for container in spec.get("containers") or ()
     ]
     if not main:
@@ -497,7 +497,9 @@ def _containers(spec: Mapping[str, Any], owner: Ownership) -> tuple[ContainerPla
     return (*init, *main)
 
 
-def _container(manifest: Manifest, path: str, kind: Kind, restart: Restart) -> ContainerPlan:
+def _container(
+    manifest: Manifest, path: str, kind: ContainerKind, restart: Restart
+) -> ContainerPlan:
     name = safe_paths.segment(str(manifest.get("name", "")), "container", path)
     if not manifest.get("command"):
         raise InputError(
@@ -561,13 +563,13 @@ def secret(document: Manifest) -> dict[str, bytes]:
     return {**_decode(document, "data"), **strings}
 
 
-def claim(document: Manifest) -> Claim:
+def claim(document: Manifest) -> VolumeClaim:
     """A PersistentVolumeClaim."""
     annotations = (document.get("metadata") or {}).get("annotations") or {}
-    kept = annotations.get(names.HELM_RESOURCE_POLICY) == "keep"
+    stays = annotations.get(names.HELM_RESOURCE_POLICY) == "keep"
     # What a volume that exists has in it is not the release's to remove.
     exists = bool((document.get("spec") or {}).get("volumeName"))
-    return Claim(_referent_name(document), keep=kept or exists)
+    return VolumeClaim(_referent_name(document), keep=stays or exists)
 
 
 def _referent_name(document: Manifest) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _GRACE = 30.0  # seconds, of a pod that says none
 
 
-class Kind(StrEnum):
+class ContainerKind(StrEnum):
     """The kind of a container: init, main or sidecar."""
 
     INIT = "init"  # runs to its end before the next one starts
@@ -51,7 +51,7 @@ class ContainerPlan:
     """
 
     name: str
-    kind: Kind
+    kind: ContainerKind
     restart: Restart
     manifest: Manifest = field(repr=False)
     restarts_on: frozenset[int] = frozenset()
@@ -190,7 +190,7 @@ class ServicePlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class VolumeClaim:
     """A claim that the release makes; `keep` when deleting the release leaves it."""
 
     name: str
@@ -209,7 +209,7 @@ class ReleasePlan:
     configmaps: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict, repr=False)
     secrets: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict, repr=False)
     binary: Mapping[str, frozenset[str]] = field(default_factory=dict)  # their keys, by ConfigMap
-    claims: tuple[Claim, ...] = ()
+    claims: tuple[VolumeClaim, ...] = ()
     objects: tuple[str, ...] = ()  # Kind/name of each manifest, in order
     elastic: Manifest | None = field(default=None, repr=False)  # the ElasticJob, where it has one
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from allranks.local.plan.model import ContainerPlan, Kind, Restart
+from allranks.local.plan.model import ContainerKind, ContainerPlan, Restart
 from allranks.model.status import PodPhase
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def decide(
         now: the time.
         backoff: how long retries wait.
     """
-    main = [container for container in containers if container.kind is Kind.MAIN]
+    main = [container for container in containers if container.kind is ContainerKind.MAIN]
     if all(_is_over(container, states[container.name]) for container in main):
         return _over(containers, main, states)
     start: list[str] = []
@@ -139,11 +139,11 @@ def decide(
             start.append(container.name)
         elif step.at is not None:
             waits.append((step.at, container.name))
-        if container.kind is Kind.INIT and not _has_succeeded(state):
+        if container.kind is ContainerKind.INIT and not _has_succeeded(state):
             if _is_over(container, state):
                 return PodLifecycle(PodPhase.FAILED, stop=_running(containers, states))
             return _life(PodPhase.PENDING, start, waits, f"init container {container.name}")
-        if container.kind is Kind.SIDECAR and not state.running and not step.now:
+        if container.kind is ContainerKind.SIDECAR and not state.running and not step.now:
             return _life(PodPhase.PENDING, start, waits, f"sidecar {container.name}")
     began = any(states[container.name].starts for container in main)
     return _life(PodPhase.RUNNING if began else PodPhase.PENDING, start, waits, "")
@@ -176,7 +176,7 @@ def _next(
 ) -> _Next:
     if state.running or _is_over(container, state):
         return _Next()
-    if container.kind is Kind.INIT and _has_succeeded(state):
+    if container.kind is ContainerKind.INIT and _has_succeeded(state):
         return _Next()
     if not state.starts or state.exit_code in container.restarts_on:
         return _Next(now=True)

@@ -15,7 +15,7 @@ from allranks import names
 from allranks.errors import InputError
 from allranks.local.host import process, process_tree
 from allranks.local.host.namespaces import Host, IsolationMethod
-from allranks.local.plan.model import ContainerPlan, Kind, PodPlan, Restart
+from allranks.local.plan.model import ContainerKind, ContainerPlan, PodPlan, Restart
 from allranks.local.plan.rewrite import Names, Rewriter, pod_names
 from allranks.local.pod import env as pod_env
 from allranks.local.pod import lifecycle, volumes
@@ -56,7 +56,7 @@ class PodEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class RunSettings:
     """The settings shared by all pods of a run.
 
     Attributes:
@@ -113,7 +113,7 @@ class PodRun:
 
     plan: PodPlan
     attempt: int
-    context: Context
+    context: RunSettings
     created_at: float
     phase: PodPhase = PodPhase.PENDING
     waiting: str = ""
@@ -158,7 +158,9 @@ class PodRun:
     def door(self) -> PodEntry | None:
         """The process to enter the pod by; None where its main container does not run."""
         main = next(
-            container.name for container in self.plan.containers if container.kind is Kind.MAIN
+            container.name
+            for container in self.plan.containers
+            if container.kind is ContainerKind.MAIN
         )
         process = self._processes.get(main)
         if process is None or not process.state or process.draining:
@@ -172,7 +174,7 @@ class PodRun:
         main = [
             self.states[container.name]
             for container in self.plan.containers
-            if container.kind is Kind.MAIN
+            if container.kind is ContainerKind.MAIN
         ]
         return all(state.ended and state.exit_code == 0 for state in main)
 
@@ -182,14 +184,16 @@ class PodRun:
         main = [
             self.states[container.name]
             for container in self.plan.containers
-            if container.kind is Kind.MAIN
+            if container.kind is ContainerKind.MAIN
         ]
         return self.phase is PodPhase.RUNNING and all(state.running for state in main)
 
     def view(self) -> PodAttempt:
         """The pod for its controller's decisions."""
         main = tuple(
-            container.name for container in self.plan.containers if container.kind is Kind.MAIN
+            container.name
+            for container in self.plan.containers
+            if container.kind is ContainerKind.MAIN
         )
         order = (
             *main,
@@ -320,7 +324,7 @@ class PodRun:
         main = [
             self.states[container.name]
             for container in self.plan.containers
-            if container.kind is Kind.MAIN
+            if container.kind is ContainerKind.MAIN
         ]
         ended_well = all(state.exit_code == 0 for state in main)
         return PodPhase.SUCCEEDED if ended_well else PodPhase.FAILED
@@ -332,9 +336,9 @@ class PodRun:
 
     # ------------------------------------------------------------ containers
 
-    def _folders(self) -> volumes.Folders:
+    def _folders(self) -> volumes.VolumeFolders:
         folder = self.context.folder
-        return volumes.Folders(
+        return volumes.VolumeFolders(
             pod=folder.pods / self.plan.name / self.uid,
             claims=folder.claims,
             config_maps=folder.config_maps,
@@ -374,7 +378,7 @@ class PodRun:
         pod = PlacedPod(self.plan, self.uid, self.address)
         variables = pod_env.variables(surroundings, pod, container)
         scope = {key: variable.value for key, variable in variables.items()}
-        mounts = volumes.Mounts(surroundings.release, pod, container, self._folders())
+        mounts = volumes.ContainerMounts(surroundings.release, pod, container, self._folders())
         rewriter = Rewriter(self.context.names, mounts.paths(scope))
         mounts.materialise(scope, rewriter)
         gpus = self.context.gpus.get(self.plan.name)
@@ -424,7 +428,7 @@ class PodRun:
             reason=word,
             message=message,
         )
-        if code and not self.stopped and container.kind is not Kind.SIDECAR:
+        if code and not self.stopped and container.kind is not ContainerKind.SIDECAR:
             failure = Failure(
                 pod=self.plan.name,
                 rank=self.plan.rank,

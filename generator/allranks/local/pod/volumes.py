@@ -35,7 +35,7 @@ _TERMINATION_LOG = "/dev/termination-log"
 
 
 @dataclass(frozen=True, slots=True)
-class Folders:
+class VolumeFolders:
     """The folders of a pod's volumes.
 
     Attributes:
@@ -69,7 +69,7 @@ def termination_path(container: ContainerPlan) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Mounts:
+class ContainerMounts:
     """The mounts of a container.
 
     Attributes:
@@ -82,7 +82,7 @@ class Mounts:
     release: ReleasePlan
     pod: PlacedPod
     container: ContainerPlan
-    folders: Folders
+    folders: VolumeFolders
 
     def paths(self, scope: Mapping[str, str]) -> dict[str, str]:
         """The folder or file on this machine by mount path; nothing is created.

@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from allranks import atomic, names, trust
 from allranks.errors import EXIT_FAILED, FULL, InputError, RunError, unwritable
+from allranks.k8s.object_names import is_dns_1123_subdomain
 from allranks.local.host.addresses import Block
 from allranks.local.mpi import Arrangement
 from allranks.model.status import Phase, PodPhase, RunStatus, count_roles
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
 # The paths of a run are written into scripts and lists of paths, where these need no quotes.
 ELASTIC = "elastic"  # the folder of an elastic job in that of its run
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_./@+=-]+")
-_DNS_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 _OURS = frozenset({"lock", "runs", "sweeps", "volumes", "workspaces"})
 _POLL = 0.02
 _PARTIAL = ".new"  # ends the hidden name of a folder that is being made
@@ -355,7 +355,7 @@ def run_folder(name: str, namespace: str) -> RunFolder:
         InputError: the name or the namespace is none that Kubernetes would take.
     """
     for noun, text in (("name", name), ("namespace", namespace)):
-        if not _DNS_NAME.fullmatch(text):
+        if not is_dns_1123_subdomain(text):
             raise InputError(
                 f"{text!r} is not a {noun} that Kubernetes takes",
                 hint="use lower-case letters, digits and '-'",

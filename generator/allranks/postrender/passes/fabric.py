@@ -62,9 +62,9 @@ def _rdma(edit: Edit, container: Path, resources: tuple[tuple[str, int | str], .
             # As text, which is how the API server stores an amount.
             value = str(amount) if explicit is None else explicit
             edit.default((*container, "resources", side, name), value)
-    added = (*container, "securityContext", "capabilities", "add")
-    if not {"ALL", IPC_LOCK} & set(map(str, edit.items(added))):
-        edit.append(added, IPC_LOCK)
+    capabilities = (*container, "securityContext", "capabilities", "add")
+    if not {"ALL", IPC_LOCK} & set(map(str, edit.items(capabilities))):
+        edit.append(capabilities, IPC_LOCK)
 
 
 def _main_containers(edit: Edit, spec: Path, container_names: tuple[str, ...]) -> list[Path]:

@@ -56,7 +56,7 @@ def _is_root(edit: Edit, context: Path) -> bool:
 
 
 def _container(edit: Edit, context: Path) -> None:
-    added = {str(item) for item in edit.items((*context, "capabilities", "add"))}
-    if edit.get((*context, "privileged")) is not True and not added & set(_ESCALATING):
+    capabilities = {str(item) for item in edit.items((*context, "capabilities", "add"))}
+    if edit.get((*context, "privileged")) is not True and not capabilities & set(_ESCALATING):
         edit.default((*context, "allowPrivilegeEscalation"), value=False)
     edit.default((*context, "capabilities", "drop"), ["ALL"])

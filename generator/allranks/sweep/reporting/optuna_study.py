@@ -106,7 +106,7 @@ def export(
         if overwrite:
             stack.enter_context(optuna_database.alone(storage, study_name))
         is_replaced = overwrite and study_name in optuna.get_all_study_names(storage)
-        lost = ", and the one before it is gone" if is_replaced else ""
+        note = ", and the one before it is gone" if is_replaced else ""
         study = _make(storage, study_name, direction, url, overwrite=overwrite)
         token = os.urandom(8).hex()
         try:
@@ -117,12 +117,12 @@ def export(
             refusal = optuna_database.refusal(error, url)
             left = _undone(storage, study, token)
             raise RunError(
-                f"{refusal.problem.message}; {left}{lost}",
+                f"{refusal.problem.message}; {left}{note}",
                 path="--optuna",
                 hint=refusal.problem.hint,
             ) from error
         except (KeyboardInterrupt, SystemExit) as error:
-            error.add_note(f"{_undone(storage, study, token)}{lost}")
+            error.add_note(f"{_undone(storage, study, token)}{note}")
             raise
 
 

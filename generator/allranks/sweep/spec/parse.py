@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from allranks import names
 from allranks.errors import InputError, MissingToolError
 from allranks.humanize import number_of
+from allranks.k8s.object_names import has_dns_1035_form
 from allranks.sweep import metrics as sweep_metrics
 from allranks.sweep import model, naming
 from allranks.sweep.model import (
@@ -136,7 +137,7 @@ def parse(
 
 
 def _check_name(reading: ParameterReader, name: str) -> None:
-    if not naming.NAME.fullmatch(name):
+    if not has_dns_1035_form(name):
         reading.refuse(
             (),
             f"{name!r} is no name of a sweep: its trials could not be named after it",

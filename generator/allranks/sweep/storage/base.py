@@ -64,7 +64,7 @@ class LostError(RunError):
 
 
 class Backend(ABC):
-    """Where one sweep's journal is kept; it is created without any access to that place.
+    """The storage of one sweep's journal; it is created without any access to it.
 
     Attributes:
         where: the address, as ``--journal`` takes it in any folder, without any password.

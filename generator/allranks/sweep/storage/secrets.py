@@ -15,7 +15,6 @@ follows from, or within a turn of the runner: both are made again where they are
 
 from __future__ import annotations
 
-import re
 import secrets
 import time
 from base64 import b64encode
@@ -35,6 +34,7 @@ from allranks.errors import (
     NotFoundError,
     RejectedError,
 )
+from allranks.k8s.object_names import is_dns_1123_label
 from allranks.sweep.storage import lease, segments
 from allranks.sweep.storage.base import Backend, BegunError, LostError
 
@@ -50,8 +50,6 @@ PREFIX = "secret:"
 # So long the cluster may be out of reach before a write is given up, in seconds.
 PATIENCE = 120.0
 _PAUSE = 1.0
-
-_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +81,7 @@ class Address:
         problem = ""
         if not where.startswith(PREFIX) or not slash:
             problem = "it needs a namespace and a name"
-        elif wrong := [part for part in (namespace, sweep) if not _NAME.fullmatch(part)]:
+        elif wrong := [part for part in (namespace, sweep) if not is_dns_1123_label(part)]:
             problem = f"{wrong[0]!r} is no name there: lower-case letters, digits and -, 63 at most"
         elif marks.keys() - {"context", "kubeconfig"}:
             problem = "only ?context=NAME and kubeconfig=FILE may follow the name"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from allranks.sweep.actions import Observed
+    from allranks.sweep.actions import ObservedRelease
     from allranks.sweep.model import Trial
 
 
@@ -53,7 +53,7 @@ class TrialOutput:
 class TrialReleases(Protocol):
     """The releases of one sweep."""
 
-    def observe(self) -> Mapping[str, Observed]:
+    def observe(self) -> Mapping[str, ObservedRelease]:
         """Return every release of the sweep by name, with installs and removals under way.
 
         For a release that has ended, `read` returns all of its output.

@@ -26,7 +26,7 @@ from allranks.model.status import Phase, RunStatus
 from allranks.status.observation import Observation
 from allranks.status.reduce import reduce
 from allranks.sweep import actions, ownership
-from allranks.sweep.actions import Observed
+from allranks.sweep.actions import ObservedRelease
 from allranks.sweep.model import TERMINATION
 from allranks.sweep.trials.base import TrialOutput, last_line
 from allranks.sweep.trials.logs import MOST, PodLog
@@ -80,15 +80,15 @@ class ClusterTrials:
         self._helm = Releasing(prepared, cluster, home, self.wake, is_inside=is_inside)
         self._slots = threading.Semaphore(MOST)
         self._pods: dict[str, TrialPods] = {}
-        self._ended: dict[str, Observed] = {}
+        self._ended: dict[str, ObservedRelease] = {}
         self._looked = -math.inf
         # The result of the last read: the names of all releases, and their states.
         self._there: frozenset[str] = frozenset()
-        self._observed: dict[str, Observed] = {}
+        self._observed: dict[str, ObservedRelease] = {}
 
     # --- observing --------------------------------------------------------------------------------
 
-    def observe(self) -> Mapping[str, Observed]:
+    def observe(self) -> Mapping[str, ObservedRelease]:
         """Return every release of the sweep, with installs and removals under way."""
         if time.monotonic() - self._looked >= _LOOK:
             # Before the list: work that finishes after this still counts as under way.
@@ -106,7 +106,7 @@ class ClusterTrials:
         """Read which releases there are, and the state of those without work under way."""
         under_way = self._helm.under_way()
         records = self._records()
-        observed: dict[str, Observed] = {}
+        observed: dict[str, ObservedRelease] = {}
         live: list[str] = []
         for name, status in records.items():
             if name in under_way:
@@ -114,7 +114,7 @@ class ClusterTrials:
             if status not in _INSTALLED:
                 # Its helm was killed, or has failed: nobody else installs or removes it now.
                 self._helm.remove(name)
-                observed[name] = Observed(actions.REMOVING)
+                observed[name] = ObservedRelease(actions.REMOVING)
             elif name in self._ended:
                 observed[name] = self._ended[name]
             else:
@@ -194,7 +194,7 @@ class ClusterTrials:
             metadata_only=True,
         )
 
-    def _progress(self, live: list[str]) -> Iterator[tuple[str, Observed]]:
+    def _progress(self, live: list[str]) -> Iterator[tuple[str, ObservedRelease]]:
         """Yield the state of each installed release."""
         if not live:
             return
@@ -254,19 +254,23 @@ class ClusterTrials:
                     path, namespace=self._namespace, label_selector=selector
                 )
 
-    def _judge(self, name: str, objects: Iterable[Manifest], pods: Iterable[Manifest]) -> Observed:
+    def _judge(
+        self, name: str, objects: Iterable[Manifest], pods: Iterable[Manifest]
+    ) -> ObservedRelease:
         now = time.time()
         observation = Observation(name, self._namespace, tuple(objects), tuple(pods), now=now)
         status = reduce(observation)
         since, began = status.finished_at or status.started_at or now, status.started_at or 0.0
         if status.phase is Phase.SUCCEEDED:
-            return Observed(actions.SUCCEEDED, since=status.finished_at or now, began=began)
+            return ObservedRelease(actions.SUCCEEDED, since=status.finished_at or now, began=began)
         if status.finished and observation.objects:
             reason, since = _reason(status), status.finished_at or now
-            return Observed(actions.FAILED, reason, since, began=began)
+            return ObservedRelease(actions.FAILED, reason, since, began=began)
         if status.finished and name in self._pods and self._pods[name].was_seen:
-            return Observed(actions.FAILED, "its job was removed before its end was seen", since)
-        return Observed(actions.RUNNING, since=since, began=began)
+            return ObservedRelease(
+                actions.FAILED, "its job was removed before its end was seen", since
+            )
+        return ObservedRelease(actions.RUNNING, since=since, began=began)
 
     # --- acting -----------------------------------------------------------------------------------
 
@@ -329,7 +333,7 @@ def _reason(status: RunStatus) -> str:
     return ": ".join(part for part in parts if part)
 
 
-def _verdict(jobs: Iterable[Manifest]) -> Observed:
+def _verdict(jobs: Iterable[Manifest]) -> ObservedRelease:
     """Return the state of an external chart's release: it ends with all its Jobs or a failure."""
     jobs = list(jobs)
     starts = [start for job in jobs if (start := when(job, "status", "startTime"))]
@@ -338,19 +342,21 @@ def _verdict(jobs: Iterable[Manifest]) -> Observed:
     now = time.time()
     if not states:
         reason = "its chart makes no Job, so that nothing says when a trial ends"
-        return Observed(actions.FAILED, reason, now, retryable=False)
+        return ObservedRelease(actions.FAILED, reason, now, retryable=False)
     for conditions in states:
         if holds(conditions, "Failed"):
             failure = condition(conditions, "Failed")
             reason = text(failure, "reason") or "its job failed"
             since = when(failure, "lastTransitionTime") or now
-            return Observed(actions.FAILED, reason, since, began=began)
+            return ObservedRelease(actions.FAILED, reason, since, began=began)
     if all(holds(conditions, "Complete") for conditions in states):
         ends = (
             when(condition(conditions, "Complete"), "lastTransitionTime") for conditions in states
         )
-        return Observed(actions.SUCCEEDED, since=max(end or now for end in ends), began=began)
-    return Observed(actions.RUNNING, since=now, began=began)
+        return ObservedRelease(
+            actions.SUCCEEDED, since=max(end or now for end in ends), began=began
+        )
+    return ObservedRelease(actions.RUNNING, since=now, began=began)
 
 
 # How long reading a log may take after its trial has ended, in seconds.
@@ -391,7 +397,7 @@ class TrialPods:
         """Update it with the trial's current controllers and pods."""
         objects, pods = list(objects), list(pods)
         self.was_seen = self.was_seen or bool(objects or pods)
-        leading = reading.Ranks(objects).leading(pods) or pods
+        leading = reading.PodRanks(objects).leading(pods) or pods
         for pod in sorted(leading, key=reading.creation_time):
             container = reading.main_container(pod)
             state = reading.container_status(pod, container).get("state") or {}

@@ -26,7 +26,7 @@ from allranks.local.state import records, store
 from allranks.model.rank_lines import ALL, LineSelection
 from allranks.model.status import Phase, PodStatus, RunStatus
 from allranks.sweep import actions, metrics, ownership, workspace
-from allranks.sweep.actions import Observed
+from allranks.sweep.actions import ObservedRelease
 from allranks.sweep.trials.base import TrialOutput, last_line
 from allranks.values.merge import merge
 from allranks.yamlio import load
@@ -49,7 +49,7 @@ _LEADING_ROLES = (names.ROLE_LAUNCHER, names.ROLE_CHIEF, names.ROLE_NODE, names.
 
 @dataclass(frozen=True, slots=True)
 class LocalTarget:
-    """Where local trials run.
+    """The namespace, working folder and helm of local trials.
 
     Attributes:
         namespace: the namespace of the runs.
@@ -96,7 +96,7 @@ class LocalTrials:
         self._handles: dict[str, local_runs.Handle] = {}
         # The runs that this runner stops or removes.
         self._removed: set[str] = set()
-        self._refused: dict[str, Observed] = {}
+        self._refused: dict[str, ObservedRelease] = {}
         self._runs: dict[str, _CachedRun] = {}
         # By the name of a run, the mtime of its record, and its labels.
         self._labels: dict[str, tuple[int, Mapping[str, str]]] = {}
@@ -108,10 +108,10 @@ class LocalTrials:
 
     # --- observing --------------------------------------------------------------------------------
 
-    def observe(self) -> Mapping[str, Observed]:
+    def observe(self) -> Mapping[str, ObservedRelease]:
         """Return every run of the sweep, with starts and stops under way."""
         self._collect()
-        observed: dict[str, Observed] = {}
+        observed: dict[str, ObservedRelease] = {}
         for folder in self._folders():
             if folder.path.name in self._starting:
                 continue  # Its record is there before its supervisor: it would seem to be lost.
@@ -126,8 +126,8 @@ class LocalTrials:
         for name in [name for name in self._runs if name not in observed]:
             del self._runs[name]
         observed.update(self._refused)
-        observed.update(dict.fromkeys(self._starting, Observed(actions.STARTING)))
-        observed.update(dict.fromkeys(self._ending, Observed(actions.REMOVING)))
+        observed.update(dict.fromkeys(self._starting, ObservedRelease(actions.STARTING)))
+        observed.update(dict.fromkeys(self._ending, ObservedRelease(actions.REMOVING)))
         return observed
 
     def read(self, trial: Trial) -> TrialOutput:
@@ -157,18 +157,18 @@ class LocalTrials:
         """Let `wait` return."""
         self._wakes.put(None)
 
-    def _observe(self, folder: store.RunFolder, status: RunStatus) -> Observed:
+    def _observe(self, folder: store.RunFolder, status: RunStatus) -> ObservedRelease:
         since = status.finished_at or status.started_at or time.time()
         handle = self._handles.get(folder.path.name)
         # Its processor time is known once its supervisor is gone, a moment after its last status.
         if not status.finished or (handle is not None and folder.alive()):
-            return Observed(actions.RUNNING, since=since, is_over=status.finished)
+            return ObservedRelease(actions.RUNNING, since=since, is_over=status.finished)
         self._runs[folder.path.name].has_ended = True
         cpu = None if handle is None else handle.cpu_seconds()
         finished_at = status.finished_at or time.time()
         if status.phase is Phase.SUCCEEDED:
-            return Observed(actions.SUCCEEDED, since=finished_at, cpu_seconds=cpu)
-        return Observed(actions.FAILED, self._reason(status), finished_at, cpu_seconds=cpu)
+            return ObservedRelease(actions.SUCCEEDED, since=finished_at, cpu_seconds=cpu)
+        return ObservedRelease(actions.FAILED, self._reason(status), finished_at, cpu_seconds=cpu)
 
     def _reason(self, status: RunStatus) -> str:
         """Return why a run failed, with equal text for equal failures."""
@@ -373,10 +373,10 @@ def _never_began(folder: store.RunFolder) -> bool:
     )
 
 
-def _refusal(error: AllranksError) -> Observed:
+def _refusal(error: AllranksError) -> ObservedRelease:
     """Return the failure of a run that cannot start; retryable unless its input is not valid."""
     reason = "; ".join(problem.message for problem in error.problems)
-    return Observed(
+    return ObservedRelease(
         actions.FAILED, reason, time.time(), retryable=not isinstance(error, InputError)
     )
 

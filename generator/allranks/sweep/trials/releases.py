@@ -27,7 +27,7 @@ from allranks.errors import AllranksError, ForbiddenError, InputError, ReleaseTa
 from allranks.helm import releases, slim_chart
 from allranks.local.state import store
 from allranks.sweep import actions, ownership
-from allranks.sweep.actions import Observed
+from allranks.sweep.actions import ObservedRelease
 from allranks.sweep.spec import external_chart
 from allranks.sweep.workspace import ClusterCode
 from allranks.yamlio import load
@@ -82,13 +82,13 @@ class Releasing:
             wake: called when work has finished, from any thread.
             is_inside: a pod runs the sweep.
         """
-        self.failed: dict[str, Observed] = {}
+        self.failed: dict[str, ObservedRelease] = {}
         self._prepared = prepared
         self._cluster = cluster
         self._home = replace(home, is_tied=True)
         self._wake = wake
         self._pool = ThreadPoolExecutor(AT_ONCE, "sweep-helm")
-        self._making: dict[str, Future[Observed | None]] = {}
+        self._making: dict[str, Future[ObservedRelease | None]] = {}
         self._removing: dict[str, Future[str]] = {}
         self._troubles: dict[str, int] = {}
         # Whether the manifests need the post-renderer; the first trial finds out.
@@ -113,12 +113,12 @@ class Releasing:
             removal = self._removing.pop(name)
             self._count(name, "" if removal.cancelled() else removal.result())
 
-    def under_way(self) -> dict[str, Observed]:
+    def under_way(self) -> dict[str, ObservedRelease]:
         """Return the releases that are being installed and removed."""
         now = time.time()
         return {
-            **dict.fromkeys(self._making, Observed(actions.STARTING, since=now)),
-            **dict.fromkeys(self._removing, Observed(actions.REMOVING, since=now)),
+            **dict.fromkeys(self._making, ObservedRelease(actions.STARTING, since=now)),
+            **dict.fromkeys(self._removing, ObservedRelease(actions.REMOVING, since=now)),
         }
 
     def start(self, trial: Trial, values: Mapping[str, Any]) -> None:
@@ -165,7 +165,7 @@ class Releasing:
         future.add_done_callback(lambda _: self._wake())
         return future
 
-    def _make(self, trial: Trial, values: Mapping[str, Any]) -> Observed | None:
+    def _make(self, trial: Trial, values: Mapping[str, Any]) -> ObservedRelease | None:
         """Install a release; return its failure, or None."""
         home = replace(self._home, name=trial.name)
         try:
@@ -177,7 +177,7 @@ class Releasing:
             return self._failed_install(error, home)
         return None
 
-    def _failed_install(self, error: AllranksError, home: ReleaseRef) -> Observed | None:
+    def _failed_install(self, error: AllranksError, home: ReleaseRef) -> ObservedRelease | None:
         """Return the failure of an install, and remove its remains; None if it is installed."""
         try:
             existing = records(self._cluster, home.namespace, home.name)
@@ -188,7 +188,7 @@ class Releasing:
             reason = (
                 f"its name is taken by {whose}; remove that release, or give the sweep another name"
             )
-            return Observed(actions.FAILED, reason, time.time(), retryable=False)
+            return ObservedRelease(actions.FAILED, reason, time.time(), retryable=False)
         if existing and isinstance(error, ReleaseTakenError):
             return None
         if isinstance(self._chart, str):
@@ -236,14 +236,14 @@ class Releasing:
         return ""
 
 
-def _refusal(error: AllranksError, name: str) -> Observed:
+def _refusal(error: AllranksError, name: str) -> ObservedRelease:
     """Return the failure of an install, with equal text for equal failures."""
     message = "; ".join(problem.message for problem in error.problems).replace(name, "<trial>")
     now = time.time()
     if any(words in message for words in _PASSING):
-        return Observed(actions.BLOCKED, message, now)
+        return ObservedRelease(actions.BLOCKED, message, now)
     wrong = isinstance(error, InputError | ForbiddenError) or any(w in message for w in _LASTING)
-    return Observed(actions.FAILED, message, now, retryable=not wrong)
+    return ObservedRelease(actions.FAILED, message, now, retryable=not wrong)
 
 
 # Kinds that can be deleted without helm, by API version and kind.

@@ -1,1 +1,1 @@
-"""The rules between values, one module per subject; see `Rule`."""
+"""The rules between values, one module per subject; see `ValuesRule`."""

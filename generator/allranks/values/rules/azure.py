@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from allranks.values.rules.base import Finding, Rule, View, path
+from allranks.values.rules.base import Finding, ValuesRule, View, path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -38,7 +38,7 @@ class _Volume:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What is given of it."""
+        """The settings that are given of it."""
         settings: Mapping[str, Any] = self.values[self.key]
         return settings
 
@@ -137,15 +137,15 @@ def _account(view: View) -> Iterator[Finding]:
 def _credentials(view: View) -> Iterator[Finding]:
     for volume in _volumes(view):
         settings = volume.settings
-        asked = [key for key in ("secretName", "clientID") if settings.get(key)]
+        credentials = [key for key in ("secretName", "clientID") if settings.get(key)]
         if volume.is_nfs:
-            for key in asked:
+            for key in credentials:
                 yield Finding(
                     volume.path(key),
                     "nfs asks for no credentials, only for a network that may reach the account",
                     "remove it, or use another protocol",
                 )
-        elif len(asked) > 1:
+        elif len(credentials) > 1:
             yield Finding(volume.path("clientID"), "secretName is set too", "remove one of them")
         for index, option in enumerate(settings.get("mountOptions") or ()):
             if _PASSWORD.search(option):
@@ -169,28 +169,28 @@ def _limits(view: View) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule(
+    ValuesRule(
         "azure-volume",
         "A volume on Azure is one of `azureFile` and `azureBlob`, and either exists, by its name, "
         "or is new, with a size.",
         ("storage",),
         _one_volume,
     ),
-    Rule(
+    ValuesRule(
         "azure-account",
         "What exists on Azure is in an account that is named; what is mounted by NFS from Azure "
         "Files is in a Premium one.",
         ("storage",),
         _account,
     ),
-    Rule(
+    ValuesRule(
         "azure-credentials",
         "A volume on Azure has at most one of `secretName` and `clientID`, and no key in its "
         "values.",
         ("storage",),
         _credentials,
     ),
-    Rule(
+    ValuesRule(
         "azure-limits",
         "`storage.workspace` is on no SMB share and no blobfuse mount, where code that needs hard "
         "links or permissions breaks.",

@@ -75,8 +75,8 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """One rule.
+class ValuesRule:
+    """A rule between values.
 
     Attributes:
         id: a short name that does not change.

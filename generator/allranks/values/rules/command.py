@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from allranks import names
 from allranks.model.elastic_size import rings
 from allranks.values import frameworks
-from allranks.values.rules.base import EVERYTHING, Finding, Rule, View, path
+from allranks.values.rules.base import EVERYTHING, Finding, ValuesRule, View, path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -258,20 +258,22 @@ def _texts(value: Any, location: ValuesPath) -> Iterator[tuple[ValuesPath, str]]
 
 
 RULES = (
-    Rule(
+    ValuesRule(
         "command-or-script",
         "Exactly one of `command` and `script` is set.",
         ("command", "script"),
         _command_or_script,
     ),
-    Rule("first-word", "The first word of `command` is not empty.", ("command",), _first_word),
-    Rule(
+    ValuesRule(
+        "first-word", "The first word of `command` is not empty.", ("command",), _first_word
+    ),
+    ValuesRule(
         "script-size",
         "`script` and `setup` fit into one ConfigMap of 1 MiB together with the entry script.",
         ("script", "setup"),
         _script_size,
     ),
-    Rule(
+    ValuesRule(
         "module",
         "`torchrun.module` and `torchrun.runPath` exclude each other, need `command`, and "
         "`command` then starts with the module or an absolute path, not with `python`.",
@@ -279,13 +281,13 @@ RULES = (
         _module,
         workload="torchrun",
     ),
-    Rule(
+    ValuesRule(
         "compat",
         "`compat: slurm` is for ranks: not for elastic jobs, and not beside `torchrun.runPath`.",
         ("compat", "torchrun.runPath"),
         _compat,
     ),
-    Rule(
+    ValuesRule(
         "stall",
         "`runPolicy.onStall: end` needs `stallSeconds`; of elastic jobs only workers of torchrun "
         "have `stallSeconds`, and their master does what is to be done.",
@@ -296,7 +298,7 @@ RULES = (
         ),
         _stall,
     ),
-    Rule(
+    ValuesRule(
         "unseen-stall",
         "`runPolicy.stallSeconds` is less than `activeDeadlineSeconds`, and `onStall: end` comes "
         "with `diagnose`.",
@@ -307,14 +309,14 @@ RULES = (
         _unseen_stall,
         warning=True,
     ),
-    Rule(
+    ValuesRule(
         "image",
         "`image.repository` is set; a run on this machine (`--on local`) needs none.",
         ("image",),
         _image,
         cluster=True,
     ),
-    Rule(
+    ValuesRule(
         "reserved-env",
         "`env` sets no variable that the job sets itself: `ALLRANKS_*`, `JOB_COMPLETION_INDEX`, "
         "and what torchrun (`PET_*`, `RANK`, `WORLD_SIZE`, …) or mpirun (`OMPI_COMM_WORLD_*`, "
@@ -323,7 +325,7 @@ RULES = (
         ("env", *ROLES),
         _env,
     ),
-    Rule(
+    ValuesRule(
         "secret-env",
         "`env` holds no passwords, tokens and keys as text, by their names: those belong in a "
         "Secret, and `env` takes them from there by `valueFrom`.",
@@ -332,7 +334,7 @@ RULES = (
         warning=True,
         cluster=True,
     ),
-    Rule(
+    ValuesRule(
         "clean-text",
         "No text has NUL characters or halves of surrogate pairs; all else is taken as typed.",
         (EVERYTHING,),

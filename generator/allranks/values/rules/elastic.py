@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.humanize import plural
 from allranks.values import frameworks
-from allranks.values.rules.base import Finding, Rule, View, path
+from allranks.values.rules.base import Finding, ValuesRule, View, path
 from allranks.values.rules.size import SIZE, devices, most_nodes, numbers, size
 
 if TYPE_CHECKING:
@@ -77,18 +77,20 @@ def _elastic_lead(view: View) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule(
+    ValuesRule(
         "elastic-lead",
         "An elastic job with parameter servers has a worker beside its chief.",
         ("elastic.framework", "elastic.strategy", "elastic.roles", *SIZE),
         _elastic_lead,
         workload="elastic",
     ),
-    Rule(
+    ValuesRule(
         "elastic-range",
         "`elastic` has both ends or none, and `minNodes` is at most `maxNodes`.",
         ("own.elastic",),
         _elastic_range,
     ),
-    Rule("elastic-nodes", "The size of an elastic job is inside its range.", SIZE, _elastic_nodes),
+    ValuesRule(
+        "elastic-nodes", "The size of an elastic job is inside its range.", SIZE, _elastic_nodes
+    ),
 )

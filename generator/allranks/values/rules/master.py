@@ -10,7 +10,7 @@ from allranks.k8s import quantity
 from allranks.model.job_spec import READ, JobSpec
 from allranks.names import ROLE_MASTER
 from allranks.values import frameworks
-from allranks.values.rules.base import Finding, Rule, View, path
+from allranks.values.rules.base import Finding, ValuesRule, View, path
 from allranks.values.rules.size import SIZE, numbers
 
 if TYPE_CHECKING:
@@ -195,8 +195,8 @@ def _asks(view: View) -> Iterator[_Ask]:
     if view["elastic.mode"] != "auto":
         return
     limits = view["elastic.auto"]["limits"]
-    read = {key: view[key] for key in READ} | {view.workload: view["own"]}
-    spec = JobSpec.from_values(read, frameworks.fewest(read))
+    values = {key: view[key] for key in READ} | {view.workload: view["own"]}
+    spec = JobSpec.from_values(values, frameworks.fewest(values))
     per_worker = numbers(view).each
     worker = spec.requests(per_worker) | {_GPU: per_worker}
     for name in (_CPU, _MEMORY, _GPU):
@@ -213,7 +213,7 @@ def _asks(view: View) -> Iterator[_Ask]:
 
 
 RULES = (
-    Rule(
+    ValuesRule(
         "elastic-static",
         "What bounds a master (`elastic.auto`) is not set for a static job, which has none.",
         ("elastic.mode", "elastic.auto"),
@@ -221,7 +221,7 @@ RULES = (
         warning=True,
         workload="elastic",
     ),
-    Rule(
+    ValuesRule(
         "elastic-auto",
         "`minWorkers` is at most `maxWorkers`, another master has an image, the master's "
         "container is not named like the trainer's, and an ElasticJob has no deadline and no "
@@ -230,21 +230,21 @@ RULES = (
         _auto,
         workload="elastic",
     ),
-    Rule(
+    ValuesRule(
         "elastic-start",
         "`elastic.auto.policy.startWorkers` is in the range of workers, and agrees with `nodes`.",
         SIZE,
         _start,
         workload="elastic",
     ),
-    Rule(
+    ValuesRule(
         "elastic-limits",
         "`elastic.auto.limits` hold the fewest workers, those to begin with, and the other roles.",
         _EVERYTHING,
         _limits,
         workload="elastic",
     ),
-    Rule(
+    ValuesRule(
         "elastic-bound",
         "Something bounds the size of a job whose master decides it.",
         SIZE,
@@ -252,7 +252,7 @@ RULES = (
         warning=True,
         workload="elastic",
     ),
-    Rule(
+    ValuesRule(
         "elastic-held",
         "`elastic.auto.limits` hold `maxWorkers`, and a limit of GPUs is one of pods with GPUs.",
         _EVERYTHING,

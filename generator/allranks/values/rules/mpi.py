@@ -6,9 +6,9 @@ import posixpath
 from typing import TYPE_CHECKING
 
 from allranks.humanize import plural
-from allranks.values.rules.base import Finding, Rule, View, path
+from allranks.values.rules.base import Finding, ValuesRule, View, path
 from allranks.values.rules.command import CONFIG_MAP_MAX, ENTRY_RESERVE
-from allranks.values.rules.size import SIZE, Size, devices, hosts, size
+from allranks.values.rules.size import SIZE, RequestedSize, devices, hosts, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,7 +80,7 @@ def _all_slots(view: View) -> int | None:
     return most * slots - (slots - min(slots, rest) if rest else 0)
 
 
-def _slots_of_one(view: View, requested: Size) -> int:
+def _slots_of_one(view: View, requested: RequestedSize) -> int:
     return int(view["procsPerNode"]) or int(view["mpi.slotsPerWorker"]) or requested.gpus or 1
 
 
@@ -213,35 +213,35 @@ def _discovery(view: View) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule(
+    ValuesRule(
         "mpi-workers",
         "`mpi.numWorkers` and `nodes` agree; a launcher with ranks is one of the `nodes`.",
         (*SIZE, "mpi.numWorkers", "mpi.runLauncherAsWorker"),
         _workers,
         workload="mpi",
     ),
-    Rule(
+    ValuesRule(
         "mpi-slots",
         "`mpi.slotsPerWorker` agrees with `procsPerNode`, and without it with the GPUs of a node.",
         (*SIZE, *_SLOTS),
         _slots,
         workload="mpi",
     ),
-    Rule(
+    ValuesRule(
         "mpi-np",
         "`mpi.np` is at most the slots of all hosts.",
         (*SIZE, *_SLOTS, "mpi.elastic", "mpi.np"),
         _np,
         workload="mpi",
     ),
-    Rule(
+    ValuesRule(
         "mpi-launcher-gpus",
         "`mpi.launcher.resources` asks for no GPUs.",
         ("gpuResource", "mpi.launcher"),
         _launcher_gpus,
         workload="mpi",
     ),
-    Rule(
+    ValuesRule(
         "mpi-program",
         "`mpi.mpirunArgs` are for a `command` that is no mpirun itself, `mpi.elastic` for one "
         "that finds its hosts.",
@@ -249,7 +249,7 @@ RULES = (
         _program,
         workload="mpi",
     ),
-    Rule(
+    ValuesRule(
         "mpi-fatal",
         f"`runPolicy.fatalExitCodes` does not hold {LOST_WORKER}, by which the launcher reports a "
         "lost worker.",
@@ -257,7 +257,7 @@ RULES = (
         _fatal,
         workload="mpi",
     ),
-    Rule(
+    ValuesRule(
         "mpi-transport",
         "The transport `exec` goes with a StatefulSet and without a key, `ssh` with a port that "
         "the pods' user may open.",
@@ -265,7 +265,7 @@ RULES = (
         _transport,
         workload="mpi",
     ),
-    Rule(
+    ValuesRule(
         "mpi-hostfile",
         "The host file fits into the ConfigMap of 1 MiB, beside `script`, `setup` and the entry "
         "scripts: some 20000 hosts.",
@@ -273,7 +273,7 @@ RULES = (
         _hostfile,
         workload="mpi",
     ),
-    Rule(
+    ValuesRule(
         "mpi-host-port",
         "With `network.hostNetwork`, port 22 is the node's own.",
         ("network.hostNetwork", "mpi.transport", "mpi.ssh"),
@@ -281,7 +281,7 @@ RULES = (
         warning=True,
         workload="mpi",
     ),
-    Rule(
+    ValuesRule(
         "mpi-intel-codes",
         "Intel's mpirun does not pass the ranks' exit codes on, so `runPolicy.fatalExitCodes` "
         "cannot tell them apart.",
@@ -290,7 +290,7 @@ RULES = (
         warning=True,
         workload="mpi",
     ),
-    Rule(
+    ValuesRule(
         "mpi-discovery",
         "An elastic `horovodrun` is given `--host-discovery-script`.",
         ("command", "args", "mpi.elastic"),

@@ -6,8 +6,9 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks import names
+from allranks.k8s.object_names import has_dns_1035_form, is_dns_1123_label
 from allranks.values import frameworks
-from allranks.values.rules.base import Finding, Rule, View, path
+from allranks.values.rules.base import Finding, ValuesRule, View, path
 from allranks.values.rules.size import SIZE, size, uneven
 
 if TYPE_CHECKING:
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
 # What a StatefulSet's name has behind it in the label controller-revision-hash, which may have 63.
 _REVISION = "-" + 10 * "x"
-_DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
-_DNS_1123 = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 # Labels by which controllers, Services and status find the pods.
 _OURS = (
@@ -53,7 +52,7 @@ def _limit(view: View) -> tuple[int, str]:
         return _limit_of_roles(view)
     stateful = view["own.controller"] == "StatefulSet"
     if view.workload != "mpi":
-        added = _REVISION if stateful else ""
+        suffix = _REVISION if stateful else ""
     else:
         stateful = stateful or (not view["own.controller"] and view["own.transport"] == "exec")
         requested = size(view)
@@ -63,8 +62,8 @@ def _limit(view: View) -> tuple[int, str]:
         indices = [f"-worker-{workers - 1}", "-worker-last-0"][: 2 if last else 1]
         if stateful:
             indices = [index.rpartition("-")[0] + _REVISION for index in indices]
-        added = max(["-launcher-0", *indices], key=len)
-    limit = min(names.HELM_RELEASE_NAME_MAX, names.DNS_LABEL_MAX - len(added))
+        suffix = max(["-launcher-0", *indices], key=len)
+    limit = min(names.HELM_RELEASE_NAME_MAX, names.DNS_LABEL_MAX - len(suffix))
     if limit == names.HELM_RELEASE_NAME_MAX:
         return limit, ""
     return limit, " with a StatefulSet" if stateful else " with the pods' names behind it"
@@ -72,15 +71,15 @@ def _limit(view: View) -> tuple[int, str]:
 
 def _limit_of_roles(view: View) -> tuple[int, str]:
     """The same for an elastic job, whose pods have a role and an index in their names."""
-    added = "elasticjob--dlrover-master"
+    suffix = "elasticjob--dlrover-master"
     if view["own.mode"] != "auto":
         requested = size(view)
         counts = {
             role: max(int(view["own.roles"][role]["replicas"]), about.least)
             for role, about in frameworks.of(view).roles.items()
         } | {"worker": requested.nodes if requested else 1}
-        added = max((f"-{role}-{count - 1}" for role, count in counts.items() if count), key=len)
-    limit = min(names.HELM_RELEASE_NAME_MAX, names.DNS_LABEL_MAX - len(added))
+        suffix = max((f"-{role}-{count - 1}" for role, count in counts.items() if count), key=len)
+    limit = min(names.HELM_RELEASE_NAME_MAX, names.DNS_LABEL_MAX - len(suffix))
     if limit == names.HELM_RELEASE_NAME_MAX:
         return limit, ""
     return limit, " with the pods' names behind it"
@@ -88,7 +87,7 @@ def _limit_of_roles(view: View) -> tuple[int, str]:
 
 def _release_name(view: View) -> Iterator[Finding]:
     name = view.release
-    if name and not _DNS_1035.fullmatch(name):
+    if name and not has_dns_1035_form(name):
         yield Finding(
             (),
             f"the release name {name!r} is no name for a Service: it needs lower-case letters, "
@@ -100,7 +99,7 @@ def _release_name(view: View) -> Iterator[Finding]:
 def _release_length(view: View) -> Iterator[Finding]:
     name = view.release
     limit, reason = _limit(view)
-    if _DNS_1035.fullmatch(name) and len(name) > limit:
+    if has_dns_1035_form(name) and len(name) > limit:
         yield Finding(
             (),
             f"the release name is {len(name)} characters long; at most {limit} are allowed{reason}",
@@ -110,7 +109,7 @@ def _release_length(view: View) -> Iterator[Finding]:
 
 def _namespace(view: View) -> Iterator[Finding]:
     name = view.namespace
-    if name and not (_DNS_1123.fullmatch(name) and len(name) <= names.DNS_LABEL_MAX):
+    if name and not is_dns_1123_label(name):
         yield Finding(
             (),
             f"the namespace {name!r} is no name for a namespace: it needs lower-case letters, "
@@ -180,51 +179,51 @@ def _network_policy(view: View) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule(
+    ValuesRule(
         "release-name",
         "The release's name is the name of a Service: lower-case letters, digits and `-`, a "
         "letter first.",
         (),
         _release_name,
     ),
-    Rule(
+    ValuesRule(
         "release-length",
         "The release's name has at most 53 characters; fewer with a StatefulSet and with MPI, "
         "whose pods are named after it.",
         (*SIZE, "own.controller", "own.transport", "own.roles"),
         _release_length,
     ),
-    Rule(
+    ValuesRule(
         "namespace",
         "The namespace has lower-case letters, digits and `-`, at most 63.",
         (),
         _namespace,
     ),
-    Rule(
+    ValuesRule(
         "own-labels",
         "Labels and annotations that the charts set themselves are not set by the user.",
         ("labels", "annotations", "podTemplate"),
         _own_labels,
     ),
-    Rule(
+    ValuesRule(
         "no-hooks",
         "`annotations` do not make Helm hooks of the job's objects.",
         ("annotations",),
         _no_hooks,
     ),
-    Rule(
+    ValuesRule(
         "service-account",
         "`serviceAccount.annotations` need `serviceAccount.create`.",
         ("serviceAccount",),
         _account,
     ),
-    Rule(
+    ValuesRule(
         "queue-revision",
         "`queueRef.revision` comes with `queueRef.name`.",
         ("queueRef",),
         _queue_revision,
     ),
-    Rule(
+    ValuesRule(
         "network-policy",
         "`networkPolicy.from` needs `networkPolicy.enabled`, which excludes `network.hostNetwork`.",
         ("networkPolicy", "network.hostNetwork"),

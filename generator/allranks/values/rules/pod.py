@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from allranks.values.rules.base import Finding, Rule, View, path
+from allranks.values.rules.base import Finding, ValuesRule, View, path
 from allranks.values.rules.command import ROLES, is_reserved_env, roles
 from allranks.values.rules.size import SIZE, size
 
@@ -85,8 +85,8 @@ def _more_than_restricted(context: dict[str, Any]) -> Iterator[tuple[ValuesPath,
         yield ("allowPrivilegeEscalation",), "a process could gain privileges"
     if (context.get("seccompProfile") or {}).get("type") == "Unconfined":
         yield ("seccompProfile", "type"), "Unconfined lifts the system call filter"
-    added = (context.get("capabilities") or {}).get("add") or ()
-    extra = [name for name in added if name != "NET_BIND_SERVICE"]
+    capabilities = (context.get("capabilities") or {}).get("add") or ()
+    extra = [name for name in capabilities if name != "NET_BIND_SERVICE"]
     if extra:
         yield ("capabilities", "add"), f"the capability {extra[0]} is added"
 
@@ -150,27 +150,27 @@ def _container(container: dict[str, Any], location: ValuesPath, view: View) -> I
 
 
 RULES = (
-    Rule(
+    ValuesRule(
         "dns",
         "`network.dnsPolicy` lets the pods find rank 0: `ClusterFirstWithHostNet` with "
         "`hostNetwork`, and `None` with `podTemplate.spec.dnsConfig` only.",
         (*SIZE, "network.dnsPolicy", "network.hostNetwork", "podTemplate"),
         _dns,
     ),
-    Rule(
+    ValuesRule(
         "host-port",
         "With `network.hostNetwork` and `security.restricted`, `torchrun.port` is 1024 or more.",
         ("torchrun.port", "network.hostNetwork", "security.restricted"),
         _host_port,
         workload="torchrun",
     ),
-    Rule(
+    ValuesRule(
         "restricted",
         "The security contexts ask nothing that `security.restricted` forbids.",
         ("security",),
         _restricted,
     ),
-    Rule(
+    ValuesRule(
         "pod-template",
         "`podTemplate` leaves alone what the job depends on: restart policy, host name, DNS and "
         "host network of the pod; command, args and reserved variables of the trainer. Its "

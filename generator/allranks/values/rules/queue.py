@@ -12,9 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from allranks.humanize import plural
-from allranks.values.rules.base import Finding, Rule, View, path
+from allranks.values.rules.base import Finding, ValuesRule, View, path
 from allranks.values.rules.command import ROLES, roles
-from allranks.values.rules.size import SIZE, Size, size
+from allranks.values.rules.size import SIZE, RequestedSize, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -38,7 +38,7 @@ _CONTROLLER = ("own.controller", "own.transport")
 _TEMPLATES = ("podTemplate", _MASTER, *ROLES)
 
 
-def rules(queue: Queue) -> tuple[Rule, ...]:
+def rules(queue: Queue) -> tuple[ValuesRule, ...]:
     """The rules of a queue that can be told from values.
 
     Limits on all jobs of a queue together are enforced in the cluster, by the namespace's quota.
@@ -47,7 +47,7 @@ def rules(queue: Queue) -> tuple[Rule, ...]:
     Args:
         queue: the queue.
     """
-    made: tuple[tuple[str, str, tuple[str, ...], _Find], ...] = (
+    rows: tuple[tuple[str, str, tuple[str, ...], _Find], ...] = (
         ("workloads", "The workload is one that the queue takes.", ("workload",), _workload),
         (
             "maxGpusPerJob",
@@ -85,8 +85,8 @@ def rules(queue: Queue) -> tuple[Rule, ...]:
         ),
     )
     return tuple(
-        Rule(f"queue-{key}", doc, reads, partial(find, queue), cluster=True)
-        for key, doc, reads, find in made
+        ValuesRule(f"queue-{key}", doc, reads, partial(find, queue), cluster=True)
+        for key, doc, reads, find in rows
     )
 
 
@@ -285,10 +285,10 @@ def _host_path(queue: Queue, view: View) -> Iterator[Finding]:
 def _host_network(queue: Queue, view: View) -> Iterator[Finding]:
     if queue.rules.allow_host_network:
         return
-    asked = [(path("network.hostNetwork"), view["network.hostNetwork"])]
-    asked += [((*where, "hostNetwork"), spec.get("hostNetwork")) for where, spec in _specs(view)]
+    settings = [(path("network.hostNetwork"), view["network.hostNetwork"])]
+    settings += [((*where, "hostNetwork"), spec.get("hostNetwork")) for where, spec in _specs(view)]
     sentence = f"{queue.label} does not allow the node's own network (rules.allowHostNetwork)"
-    yield from (Finding(where, sentence, "leave it out") for where, on in asked if on is True)
+    yield from (Finding(where, sentence, "leave it out") for where, on in settings if on is True)
     for where, container in _containers(view):
         for index, port in enumerate(_items(container, "ports")):
             if port.get("hostPort"):
@@ -327,8 +327,10 @@ def _privileged(queue: Queue, view: View) -> Iterator[Finding]:
                 f"{queue.label} allows no container that is privileged (rules.allowPrivileged)",
                 "leave it out",
             )
-        asked = (context.get("capabilities") or {}).get("add") or []
-        more = [name for name in asked if str(name).removeprefix("CAP_") not in _CAPABILITIES]
+        capabilities = (context.get("capabilities") or {}).get("add") or []
+        more = [
+            name for name in capabilities if str(name).removeprefix("CAP_") not in _CAPABILITIES
+        ]
         if more:
             yield Finding(
                 (*where, "capabilities", "add"),
@@ -347,7 +349,7 @@ def _more(
 
 
 def _none_of(queue: Queue, where: ValuesPath, about: str, key: str, hint: str) -> Finding:
-    """What stands in no list of a rule."""
+    """The entries that are in no list of a rule."""
     allowed = queue.rules.as_dict()[key]
     return Finding(
         where, f"{about} that {queue.label} allows (rules.{key}): {_list(allowed)}", hint
@@ -398,7 +400,7 @@ def total_gpus(view: View) -> tuple[int, ValuesPath]:
     return gpus, where
 
 
-def _gpus_of(view: View, first: Size | None) -> int:
+def _gpus_of(view: View, first: RequestedSize | None) -> int:
     if first is None:
         return int(view["gpus"])
     # Of an MPI job the last node may have fewer.

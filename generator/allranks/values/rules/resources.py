@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks.k8s import quantity
 from allranks.model.job_spec import READ, JobSpec
-from allranks.values.rules.base import Finding, Rule, View, path
+from allranks.values.rules.base import Finding, ValuesRule, View, path
 from allranks.values.rules.size import SIZE, asks_gpus, size
 
 if TYPE_CHECKING:
@@ -135,8 +135,8 @@ def _fits_shape(view: View) -> Iterator[Finding]:
     requested = size(view)
     if requested is None:
         return
-    read = {key: view[key] for key in READ} | {view.workload: view["own"]}
-    pod = JobSpec.from_values(read).requests(requested.gpus)
+    values = {key: view[key] for key in READ} | {view.workload: view["own"]}
+    pod = JobSpec.from_values(values).requests(requested.gpus)
     for name in ("cpu", "memory"):
         capacity = view[f"nodeShape.{name}"]
         if capacity == "" or pod.get(name, 0) <= quantity.capacity_units(name, capacity):
@@ -163,48 +163,50 @@ def _rdma(view: View) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule(
+    ValuesRule(
         "per-pod-or-per-gpu",
         "`resources.perPod` and `resources.perGpu` exclude each other.",
         ("resources",),
         _per_pod_or_gpu,
     ),
-    Rule(
+    ValuesRule(
         "shares-need-gpus",
         "`resources.perGpu`, `shm.sizePerGpu` and `storage.*.sizePerGpu` need GPUs.",
         (*SIZE, "resources", "shm", "storage"),
         _shares_need_gpus,
     ),
-    Rule("shm", "`shm.size` and `shm.sizePerGpu` exclude each other.", ("shm",), _shm),
-    Rule(
+    ValuesRule("shm", "`shm.size` and `shm.sizePerGpu` exclude each other.", ("shm",), _shm),
+    ValuesRule(
         "gpus-by-size",
         "GPUs are asked for by the size of the job, never in `resources`.",
         ("gpuResource", "resources"),
         _gpus_by_size,
     ),
-    Rule(
+    ValuesRule(
         "limits",
         "A limit is not below its request; a device has a limit, and no other request.",
         ("resources", "gpuResource"),
         _limits,
     ),
-    Rule(
+    ValuesRule(
         "units",
         "Memory and storage are at least a mebibyte: `memory: 180` would be 180 bytes.",
         ("resources", "shm", "storage", "nodeShape.memory"),
         _units,
     ),
-    Rule(
+    ValuesRule(
         "own-units",
         "Memory in the workload's own section is at least a mebibyte, too.",
         ("own",),
         _own_units,
     ),
-    Rule(
+    ValuesRule(
         "node-shape",
         "A pod asks no more CPU and memory than `nodeShape` says a node has.",
         (*sorted(READ), "own"),
         _fits_shape,
     ),
-    Rule("rdma", "`network.rdma.resources` need `network.rdma.enabled`.", ("network.rdma",), _rdma),
+    ValuesRule(
+        "rdma", "`network.rdma.resources` need `network.rdma.enabled`.", ("network.rdma",), _rdma
+    ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from allranks.values import frameworks
-from allranks.values.rules.base import Finding, Rule, View, path
+from allranks.values.rules.base import Finding, ValuesRule, View, path
 from allranks.values.rules.command import CONFIG_MAP_MAX, ENTRY_RESERVE
 from allranks.values.rules.size import SIZE, size
 
@@ -104,7 +104,7 @@ def _no_such_role(view: View, role: str) -> tuple[str, str]:
 def _unused(view: View) -> Iterator[Finding]:
     recipe = frameworks.of(view)
     for role, own in view["elastic.roles"].items():
-        about = recipe.roles.get(role, frameworks.Role())
+        about = recipe.roles.get(role, frameworks.RoleLimits())
         by_framework = strategy(view) == _SERVERS and role == "ps"
         if own["replicas"] or about.least or by_framework:
             continue
@@ -171,7 +171,7 @@ def _too_many(view: View) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule(
+    ValuesRule(
         "elastic-choice",
         "`elastic.mode`, `framework`, `strategy` and `successPolicy` go together: MXNet is static, "
         "and what its master decides is not set for an ElasticJob.",
@@ -179,14 +179,14 @@ RULES = (
         _choice,
         workload="elastic",
     ),
-    Rule(
+    ValuesRule(
         "elastic-follow-port",
         "`elastic.followPort` is another port than the framework's.",
         ("elastic.mode", "elastic.framework", "elastic.port", "elastic.followPort"),
         _follow_port,
         workload="elastic",
     ),
-    Rule(
+    ValuesRule(
         "elastic-roles",
         "`elastic.roles` are those of the framework, no more of each than it has, and without GPUs "
         "in `resources`.",
@@ -194,21 +194,21 @@ RULES = (
         _roles,
         workload="elastic",
     ),
-    Rule(
+    ValuesRule(
         "elastic-workers",
         "`elastic.roles.worker` agrees with `nodes` and `gpusPerNode`.",
         ("elastic.roles", "nodes", "gpusPerNode"),
         _workers,
         workload="elastic",
     ),
-    Rule(
+    ValuesRule(
         "elastic-processes",
         "One process runs in each pod, but for torchrun's in mode `auto`.",
         (*_CHOICE, "procsPerNode"),
         _one_process,
         workload="elastic",
     ),
-    Rule(
+    ValuesRule(
         "elastic-names",
         "The names of all pods fit into one variable (some 3000 pods), and into the ConfigMap "
         "beside `script` and `setup`.",
@@ -216,7 +216,7 @@ RULES = (
         _too_many,
         workload="elastic",
     ),
-    Rule(
+    ValuesRule(
         "elastic-unused",
         "A role that has settings has pods.",
         (*_CHOICE, "elastic.roles"),

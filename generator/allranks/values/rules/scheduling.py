@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from allranks.names import HOSTNAME, KAI_TOPOLOGY, VOLCANO_TIERS
-from allranks.values.rules.base import Finding, Rule, View, path
+from allranks.values.rules.base import Finding, ValuesRule, View, path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,7 @@ def _queue(view: View) -> Iterator[Finding]:
 
 
 def _dialect(view: View) -> Iterator[Finding]:
-    """What the post-renderer would refuse: the dialect's own names are not all there."""
+    """Find names of a dialect that are missing, which the post-renderer would refuse."""
     dialect, topology = view["scheduling.dialect"], view["scheduling.topology"]
     if dialect == "kueue" and not view["queue"]:
         yield Finding(
@@ -133,51 +133,51 @@ def _tolerations(view: View) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule(
+    ValuesRule(
         "queue",
         "`queue` needs a scheduling dialect that has queues: kueue, kai or volcano.",
         ("queue", "scheduling.dialect"),
         _queue,
     ),
-    Rule(
+    ValuesRule(
         "dialect",
         "A dialect has what it needs: Kueue a `queue`, KAI's topology the annotation "
         f"`{KAI_TOPOLOGY}`, Volcano's required topology the level rack or block.",
         ("queue", "annotations", "scheduling.dialect", "scheduling.topology"),
         _dialect,
     ),
-    Rule(
+    ValuesRule(
         "scheduler",
         "`scheduling.schedulerName` works with the dialect: not, say, default-scheduler with kai.",
         ("scheduling.dialect", "scheduling.schedulerName"),
         _scheduler,
     ),
-    Rule(
+    ValuesRule(
         "gang-timeout",
         "`scheduling.gangTimeoutSeconds` needs a scheduling dialect.",
         ("scheduling.dialect", "scheduling.gangTimeoutSeconds"),
         _gang_timeout,
     ),
-    Rule(
+    ValuesRule(
         "topology-level",
         "`scheduling.topology.level` is a key of `scheduling.topology.labels` where a mode is set.",
         ("scheduling.topology",),
         _level,
     ),
-    Rule(
+    ValuesRule(
         "gpu-type",
         "`scheduling.nodeSelector` does not contradict `gpuType`.",
         ("gpuType", "scheduling.nodeSelector"),
         _gpu_type,
     ),
-    Rule(
+    ValuesRule(
         "avoid-nodes",
         f"`scheduling.nodeSelector` does not select, by `{HOSTNAME}`, a node that "
         "`scheduling.avoidNodes` names.",
         ("scheduling.avoidNodes", "scheduling.nodeSelector"),
         _avoid_nodes,
     ),
-    Rule(
+    ValuesRule(
         "tolerations",
         "A toleration is one that Kubernetes accepts: `Exists` without a value, a key with all "
         "else, seconds with `NoExecute`.",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from allranks.humanize import number_of, plural, plurals
 from allranks.model.elastic_size import Numbers
 from allranks.schema.fixes import Fix
-from allranks.values.rules.base import Finding, Rule, View, path
+from allranks.values.rules.base import Finding, ValuesRule, View, path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,14 +29,14 @@ _GPUS = re.compile(r"gpu|/mig-", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class RequestedSize:
     """A number of nodes with a number of GPUs each; the last may have fewer."""
 
     nodes: int
     gpus: int
 
 
-def size(view: View) -> Size | None:
+def size(view: View) -> RequestedSize | None:
     """The size in the values, without regard to a cluster.
 
     Args:
@@ -47,15 +47,15 @@ def size(view: View) -> Size | None:
     """
     gpus, per_node, nodes = int(view["gpus"]), gpus_per_node(view), _nodes(view)
     if not gpus:
-        return Size(nodes or 1, per_node)
+        return RequestedSize(nodes or 1, per_node)
     if per_node:
         count = _count(view, gpus, per_node)
-        return Size(count, per_node) if count and nodes in (0, count) else None
+        return RequestedSize(count, per_node) if count and nodes in (0, count) else None
     if nodes:
-        return Size(nodes, gpus // nodes) if gpus % nodes == 0 else None
+        return RequestedSize(nodes, gpus // nodes) if gpus % nodes == 0 else None
     most = int(view["nodeShape.gpus"]) or gpus
     split = max(part for part in divisors(gpus) if part <= most)
-    return Size(gpus // split, split)
+    return RequestedSize(gpus // split, split)
 
 
 def hosts(view: View) -> int:
@@ -215,21 +215,23 @@ def _procs(view: View) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule(
+    ValuesRule(
         "gpus-divide",
         "`gpus` is a multiple of `gpusPerNode`, or of `nodes` (an elastic job's `maxNodes`). With "
         "MPI and `gpusPerNode` the last node may have the rest.",
         SIZE,
         _gpus_divide,
     ),
-    Rule(
+    ValuesRule(
         "gpus-agree",
         "Where `gpus`, `nodes` and `gpusPerNode` are all set, they agree.",
         SIZE,
         _gpus_agree,
     ),
-    Rule("node-shape-gpus", "No node needs more GPUs than `nodeShape.gpus`.", SIZE, _node_shape),
-    Rule(
+    ValuesRule(
+        "node-shape-gpus", "No node needs more GPUs than `nodeShape.gpus`.", SIZE, _node_shape
+    ),
+    ValuesRule(
         "procs-per-node",
         "`procsPerNode` is at most the GPUs of a node, where there are GPUs.",
         (*SIZE, "procsPerNode"),

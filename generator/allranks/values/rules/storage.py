@@ -6,7 +6,7 @@ import posixpath
 from typing import TYPE_CHECKING, Any
 
 from allranks.values.rules import azure
-from allranks.values.rules.base import Finding, Rule, View, path
+from allranks.values.rules.base import Finding, ValuesRule, View, path
 from allranks.values.rules.size import SIZE, most_nodes, size
 
 if TYPE_CHECKING:
@@ -114,26 +114,26 @@ def clash(folder: str, other: str) -> bool:
 
 
 RULES = (
-    Rule(
+    ValuesRule(
         "one-claim",
         "A volume has one of `existingClaim`, `size` and `sizePerGpu`.",
         ("storage",),
         _one_claim,
     ),
-    Rule(
+    ValuesRule(
         "storage-used",
         "`storageClassName` comes with a new claim, `subPath` with any.",
         ("storage",),
         _settings_used,
     ),
-    Rule(
+    ValuesRule(
         "shared-storage",
         "A new volume of a job with several nodes can be mounted by several: `ReadWriteMany` or "
         "`ReadOnlyMany`.",
         (*SIZE, "storage"),
         _shared,
     ),
-    Rule(
+    ValuesRule(
         "mount-paths",
         "Mount paths differ, and hide neither `/etc/allranks`, `/etc/allranks-workspace`, "
         "`/var/run/allranks` and `/var/run/allranks-workspace` nor `/dev`, `/proc` and `/sys`; "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.values.rules.base import Finding, Rule, View, path
+from allranks.values.rules.base import Finding, ValuesRule, View, path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,7 +57,7 @@ def _groups(view: View) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule(
+    ValuesRule(
         "torchft",
         "Replica groups (`torchrun.torchft.lighthouse`) are the pods of an Indexed Job that meet "
         "at the lighthouse alone, without spares, `compat` and `torchrun.localAddr`; `env` does "

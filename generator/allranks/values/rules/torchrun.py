@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.values.rules.base import Finding, Rule, View, path
+from allranks.values.rules.base import Finding, ValuesRule, View, path
 from allranks.values.rules.size import SIZE, size
 
 if TYPE_CHECKING:
@@ -158,35 +158,35 @@ def _local_addr(view: View) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule(
+    ValuesRule(
         "elastic-backend",
         "An elastic job has no static rendezvous.",
         ("torchrun.elastic", "torchrun.rdzvBackend"),
         _elastic_backend,
         workload="torchrun",
     ),
-    Rule(
+    ValuesRule(
         "elastic-controller",
         "An elastic job is an Indexed Job.",
         ("torchrun.elastic", "torchrun.controller"),
         _elastic_controller,
         workload="torchrun",
     ),
-    Rule(
+    ValuesRule(
         "rdzv-endpoint",
         "`torchrun.rdzvEndpoint` is set with the etcd backends, and only with them.",
         ("torchrun.rdzvBackend", "torchrun.rdzvEndpoint"),
         _endpoint,
         workload="torchrun",
     ),
-    Rule(
+    ValuesRule(
         "rdzv-conf",
         "`torchrun.rdzvConf` sets neither `is_host` nor `rank`.",
         ("torchrun.rdzvConf",),
         _conf,
         workload="torchrun",
     ),
-    Rule(
+    ValuesRule(
         "stateful",
         "`fatalExitCodes`, `activeDeadlineSeconds` and `ttlSecondsAfterFinished` need "
         "`torchrun.controller: Job`.",
@@ -194,7 +194,7 @@ RULES = (
         _stateful,
         workload="torchrun",
     ),
-    Rule(
+    ValuesRule(
         "spares",
         "`torchrun.spares` is for an Indexed Job with a fixed number of nodes, two or more, that "
         "meet by c10d, without `compat` and `torchrun.localAddr`.",
@@ -202,7 +202,7 @@ RULES = (
         _spares,
         workload="torchrun",
     ),
-    Rule(
+    ValuesRule(
         "restarts-in-place",
         "`torchrun.restartsInPlace` is for an Indexed Job, and its exit code is none of "
         "`runPolicy.fatalExitCodes`.",
@@ -210,7 +210,7 @@ RULES = (
         _restarts_in_place,
         workload="torchrun",
     ),
-    Rule(
+    ValuesRule(
         "local-addr",
         "`torchrun.localAddr` is one address for every node of a job.",
         (*SIZE, "torchrun.localAddr"),
@@ -218,7 +218,7 @@ RULES = (
         warning=True,
         workload="torchrun",
     ),
-    Rule(
+    ValuesRule(
         "etcd",
         "The backends `etcd` and `etcd-v2` need the v2 API, which etcd 3.6 dropped.",
         ("torchrun.rdzvBackend",),

@@ -6,7 +6,7 @@ import posixpath
 from typing import TYPE_CHECKING, Any
 
 from allranks.values.merge import merge
-from allranks.values.rules.base import Finding, Rule, View, path
+from allranks.values.rules.base import Finding, ValuesRule, View, path
 from allranks.values.rules.size import SIZE, most_nodes, size
 from allranks.values.rules.storage import ONE_NODE, clash, is_on, taken_paths
 
@@ -113,25 +113,25 @@ def with_code(values: Mapping[str, Any]) -> dict[str, Any]:
 
 PATH = "workspace-path"
 RULES = (
-    Rule(
+    ValuesRule(
         "workspace-transport",
         "`workspace.via: image` comes with `workspace.registry`, and `pvc` with `workspace.claim`.",
         ("workspace",),
         _transport,
     ),
-    Rule(
+    ValuesRule(
         "workspace-snapshot",
         "`workspace.snapshot` is empty, or says all that the way it was sent needs, and no more.",
         ("workspace",),
         _snapshot,
     ),
-    Rule(
+    ValuesRule(
         PATH,
         "`workspace.mountPath` hides nothing that the pod needs, and no volume is mounted there.",
         ("workspace", "storage"),
         _mount_path,
     ),
-    Rule(
+    ValuesRule(
         "workspace-shared",
         "A claim with the workspace of a job with several nodes can be mounted by several, as far "
         "as `accessModes` of a volume on the same claim says.",

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import click
 
+from allranks.cli.command_groups import InOrder
 from allranks.cli.commands.azure import deploy, look, make, remove, upload
-
-
-class InOrder(click.Group):
-    """A group that lists its commands in the order of use."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Return the commands in the order in which they were added."""
-        return list(self.commands)
 
 
 @click.group(

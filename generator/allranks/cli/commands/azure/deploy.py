@@ -21,7 +21,7 @@ from allranks.k8s import fields
 if TYPE_CHECKING:
     from allranks.azure.settings import Settings
     from allranks.cli.console import Console
-    from allranks.cli.run_options import Plan
+    from allranks.cli.run_options import RunOptions
     from allranks.cli.target import ClusterTarget, Target
     from allranks.cli.workspace import WorkspaceFlags
     from allranks.values.queue import Queue
@@ -66,7 +66,7 @@ def deploy_command(
     sources: Sources,
     workspace: WorkspaceFlags,
     target: Target,
-    plan: Plan,
+    run_options: RunOptions,
     dry_run: bool,
     azure_file: str,
     operator: bool,
@@ -102,7 +102,9 @@ def deploy_command(
     for volume in volumes:
         console.note(f"storage.{volume} is share {volume} of account {settings.account}")
     if dry_run:
-        run.show_dry_run(console, prepared, packed, name=name, namespace=space, output=plan.output)
+        run.show_dry_run(
+            console, prepared, packed, name=name, namespace=space, output=run_options.output
+        )
         return
     if operator:
         _install_operator(console, target)
@@ -112,7 +114,12 @@ def deploy_command(
         _write_secret(cluster_target, settings)
     raise click.exceptions.Exit(
         run.run_on_cluster(
-            console, prepared, cluster_target.home(name), cluster_target, plan, workspace=packed
+            console,
+            prepared,
+            cluster_target.home(name),
+            cluster_target,
+            run_options,
+            workspace=packed,
         )
     )
 
@@ -152,7 +159,7 @@ def _with_queue(sources: Sources, target: Target, name: str, values: str) -> Sou
         queues.check_name(name, "--queue")
         queue = queues.from_file(values, name)
     else:
-        place = queue_source.Place(target.namespace, target.context, target.kubeconfig)
+        place = queue_source.QueueNamespace(target.namespace, target.context, target.kubeconfig)
         queue = queue_source.read(name, "", sources, place)
     return replace(sources, queue=queue)
 

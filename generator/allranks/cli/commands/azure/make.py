@@ -124,7 +124,7 @@ def up_command(
       allranks azure up -f azure.yaml --yes -o json
     """
     from allranks.azure import plans
-    from allranks.azure.actions import Kind, Verb
+    from allranks.azure.actions import ResourceKind, Verb
     from allranks.azure.engine import Engine
 
     arm, waits = shared.connect(settings.where, console)
@@ -149,7 +149,9 @@ def up_command(
         f"{shared.COMMAND} down",
     ):
         console.command(line)
-    if any(action.kind is Kind.ACCOUNT and action.verb is Verb.MAKE for action in plan.entries):
+    if any(
+        action.kind is ResourceKind.ACCOUNT and action.verb is Verb.MAKE for action in plan.entries
+    ):
         _show_roles(console, settings)
 
 

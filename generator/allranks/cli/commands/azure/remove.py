@@ -14,7 +14,7 @@ from allranks.errors import EXIT_FAILED, AllranksError, InputError
 if TYPE_CHECKING:
     from allranks.azure.actions import Plan
     from allranks.azure.engine import Engine
-    from allranks.azure.observed import Group, Observed
+    from allranks.azure.observed import Observed, ResourceGroup
     from allranks.azure.ports import Arm
     from allranks.azure.settings import Settings, Subscription
     from allranks.cli.console import Console
@@ -92,9 +92,9 @@ def down_command(
             engine.down(settings.name, look, keep_storage=keep_storage)
         _forget(settings, kubeconfig)
         engine.wait_for_node_group(machines)
-    removed = [action.as_dict() for action in plan.actions]
+    actions = [action.as_dict() for action in plan.actions]
     if output == "json":
-        console.json({"ok": True, "name": settings.name, "removed": removed})
+        console.json({"ok": True, "name": settings.name, "removed": actions})
     else:
         console.text(f"{settings.name} is gone" if plan.actions else "there was nothing to remove")
 
@@ -181,8 +181,8 @@ def reap_command(
 
 
 def _reap(
-    console: Console, engine: Engine, arm: Arm, groups: list[Group], *, wait: bool
-) -> tuple[list[Group], list[AllranksError]]:
+    console: Console, engine: Engine, arm: Arm, groups: list[ResourceGroup], *, wait: bool
+) -> tuple[list[ResourceGroup], list[AllranksError]]:
     """Remove what has expired: all is begun before any of it is waited for.
 
     Returns:
@@ -191,11 +191,11 @@ def _reap(
     from allranks.azure.desired import TAG_NAME
     from allranks.azure.engine import look_by_group
 
-    going: list[tuple[Group, str]] = []
-    gone: list[Group] = []
+    going: list[tuple[ResourceGroup, str]] = []
+    gone: list[ResourceGroup] = []
     failed: list[AllranksError] = []
 
-    def down(group: Group, *, wait: bool) -> None:
+    def down(group: ResourceGroup, *, wait: bool) -> None:
         name = group.tags[TAG_NAME]
         engine.down(name, lambda: look_by_group(arm, group.name), wait=wait, is_begun=wait)
 

@@ -25,6 +25,23 @@ COMMAND = f"{names.CLI} azure"
 TIMEOUT = 5400.0  # seconds; a cluster takes ten minutes, and where Azure is busy an hour
 
 
+def file_flag(about: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add -f; the command gets the path of an azure.yaml as `file`.
+
+    Args:
+        about: what the help says of the file.
+    """
+    return click.option(
+        "-f",
+        "--file",
+        default="azure.yaml",
+        show_default=True,
+        metavar="FILE",
+        type=click.Path(allow_dash=True),
+        help=f"{about}; '-' is standard input.",
+    )
+
+
 def file_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add -f; the command gets the azure.yaml as `settings`."""
 
@@ -34,15 +51,7 @@ def file_option(function: Callable[..., Any]) -> Callable[..., Any]:
 
         return function(*args, settings=settings.load(parameters.pop("file")), **parameters)
 
-    return click.option(
-        "-f",
-        "--file",
-        default="azure.yaml",
-        show_default=True,
-        metavar="FILE",
-        type=click.Path(allow_dash=True),
-        help="What is to be there; '-' is standard input.",
-    )(with_settings)
+    return file_flag("What is to be there")(with_settings)
 
 
 def subscription_options(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from allranks.cli import options
+from allranks.cli.commands.azure import shared
 from allranks.errors import EXIT_FAILED, AllranksError, ForbiddenError, MissingToolError
 from allranks.humanize import list_some, plural
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from allranks.azure.settings import Settings
     from allranks.azure.tree import Extent
-    from allranks.azure.upload import Destination, Failure, Progress, Room, Store
+    from allranks.azure.upload import Destination, Room, Store, UnsentFile, UploadProgress
     from allranks.cli.console import Console
 
 _SHOWN = 20
@@ -30,15 +31,7 @@ _BAR = 24
 @click.command("upload", short_help="Send a folder to a file share, or to blobs.")
 @click.argument("source", metavar="SOURCE", type=click.Path())
 @click.argument("destination", metavar="DESTINATION")
-@click.option(
-    "-f",
-    "--file",
-    default="azure.yaml",
-    show_default=True,
-    metavar="FILE",
-    type=click.Path(allow_dash=True),
-    help="Whose storage account it is; '-' is standard input.",
-)
+@shared.file_flag("Whose storage account it is")
 @click.option(
     "--account",
     default="",
@@ -84,14 +77,14 @@ def upload_command(
       allranks azure upload data/ blob:datasets/mnist --account trainingdata
     """
     from allranks.azure import transfer, upload
-    from allranks.azure.tree import Tree
+    from allranks.azure.tree import UploadSource
 
     target = upload.parse(destination)
     settings = _settings(file, account)
-    tree = Tree(source)
+    tree = UploadSource(source)
     extent = tree.check(target)
     stop = threading.Event()
-    progress = upload.Progress()
+    progress = upload.UploadProgress()
     with _connected(console, target, account, settings, stop) as (store, room):
         transfer.check_room(room, extent.size, target)
         started = time.monotonic()
@@ -111,8 +104,8 @@ def _settings(file: str, account: str) -> Settings | None:
 
     from allranks.azure import settings
 
-    named = account or os.environ.get("AZURE_STORAGE_CONNECTION_STRING")
-    if named and file == settings.FILE and not Path(file).exists():
+    account_name = account or os.environ.get("AZURE_STORAGE_CONNECTION_STRING")
+    if account_name and file == settings.FILE and not Path(file).exists():
         return None
     return settings.load(file)
 
@@ -179,7 +172,7 @@ def _connected(
         yield store, room
 
 
-def _line(progress: Progress, extent: Extent, seconds: float, room: int) -> str:
+def _line(progress: UploadProgress, extent: Extent, seconds: float, room: int) -> str:
     """A bar with what is done of it, and how long the rest will take."""
     from allranks.service.workspace import size
 
@@ -191,13 +184,13 @@ def _line(progress: Progress, extent: Extent, seconds: float, room: int) -> str:
         f"{progress.files:,} of {plural(extent.files, 'file')}, "
         f"{size(progress.size)} of {size(extent.size)}"
     )
-    left = _left(progress, extent, seconds)
-    whole = f"{bar} {text}{left}"
+    time_left = _left(progress, extent, seconds)
+    whole = f"{bar} {text}{time_left}"
     return whole if len(whole) <= room else f"{share:4.0%} {text}"[:room]
 
 
-def _left(progress: Progress, extent: Extent, seconds: float) -> str:
-    """How long the rest takes, by the files or by the bytes, whichever are slower."""
+def _left(progress: UploadProgress, extent: Extent, seconds: float) -> str:
+    """The time left in words, by the files or by the bytes, whichever are slower."""
     shares = [progress.files / max(1, extent.files), progress.size / max(1, extent.size)]
     least = min(shares)
     if least <= 0 or least >= 1:
@@ -210,8 +203,8 @@ def _tell(
     console: Console,
     destination: Destination,
     extent: Extent,
-    progress: Progress,
-    failures: list[Failure],
+    progress: UploadProgress,
+    failures: list[UnsentFile],
     *,
     output: str,
 ) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def status(settings: Settings, observed: Observed) -> dict[str, Any]:
-    """What is there, as JSON-ready data."""
+    """The observed state as JSON-ready data."""
     from allranks.azure.desired import expires_at, made_at, time_text
 
     group, cluster, account = observed.group, observed.cluster, observed.account

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 import click
 
+from allranks.cli.command_groups import InOrder
 from allranks.cli.commands.sweep import control, export, in_cluster, results, run
-
-
-class InOrder(click.Group):
-    """A group that lists its commands in the order of use."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Return the commands in the order in which they were added."""
-        return list(self.commands)
-
 
 _HELP = "Try many settings of a job, and find the best."
 

@@ -41,7 +41,7 @@ INSIDE = "yes"
 
 @dataclass(frozen=True, slots=True)
 class SweepTarget:
-    """Where the trials of a sweep run.
+    """The place where a sweep's trials run: this machine, or a cluster and namespace.
 
     Attributes:
         on: ``local`` or ``cluster``.
