@@ -84,7 +84,8 @@ class Setup(Folders):
         for command in statement.commands:
             texts = [token.text for token in command.words]
             if (
-                words.is_python(texts)
+                self._evaluates_program(command)
+                or words.is_python(texts)
                 or words.starts_ranks(texts)
                 or words.any_of(texts, ("srun", "singularity", "apptainer"))
             ):
@@ -145,16 +146,23 @@ class Setup(Folders):
         if verdict is not None:
             self.say(statement.line, text, verdict[0], to, verdict[1])
         self.body.reads_folder |= self._reads_folder(statement)
+        return self._in_pod(statement)
+
+    def _in_pod(self, statement: Statement) -> str:
+        """A statement that is kept, as a pod runs it."""
         if any(id(command) in self.side for command in statement.commands):
             edits = self._inner_edits(statement)
             return shell_text.edited(self.text, edits, statement.start, statement.end)
+        text = self.slice(statement)
+        if any(map(_reads_profile, statement.commands)):
+            return f"image_path=$PATH\n{text}\nPATH=$PATH:$image_path"
         return text
 
     def _verdict_of(
         self, statement: Statement, text: str, program: str, *, is_one: bool
     ) -> tuple[Outcome, str] | None:
         """What becomes of a statement that is kept; None where it was said already."""
-        if program in words.ACTIVATING:
+        if program in words.ACTIVATING and not self._evaluates_program(statement.commands[0]):
             return Outcome.CHANGED, _ACTIVATED
         if self._runs(statement, words.UNREAD_CONTAINERS):
             return Outcome.NOT_CARRIED, NO_CONTAINERS
@@ -487,9 +495,9 @@ class Setup(Folders):
             if program in words.UNREAD_CONTAINERS:
                 self.say(line, program, Outcome.NOT_CARRIED, "image", NO_CONTAINERS)
             return 0
-        for verdict in parsed.verdicts:
+        inside = self.body.values.setdefault("", {})
+        for verdict in images.unite(inside, parsed, line):
             self.say(line, verdict.path, verdict.outcome, verdict.to, verdict.why)
-        self.body.values.setdefault("", {}).update(parsed.values, line=line)
         return parsed.inside
 
     def _comment_start(self, number: int) -> int:
@@ -539,6 +547,12 @@ class Setup(Folders):
         if self.args and words.positional(text):
             head.append(f"set -- {commands.as_shell(self.args)}")
         self.body.setup = "\n".join([*head, text]) + "\n" + self.body.setup
+
+
+def _reads_profile(command: Command) -> bool:
+    """Whether a command reads the profile of a login, which may set PATH anew."""
+    texts = [scanner.unquote(token.text) for token in command.words]
+    return texts[:2] in (["source", "/etc/profile"], [".", "/etc/profile"])
 
 
 def _sets_unexported(command: Command) -> bool:

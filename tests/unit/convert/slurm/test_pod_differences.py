@@ -1,0 +1,161 @@
+"""Lines of real scripts that do something on a cluster of Slurm's, and another thing in a pod."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from allranks.convert.slurm import job
+from allranks.convert.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from allranks.convert.verdicts import Conversion, Verdict
+
+
+def _convert(*rows: str, words: Sequence[str] = ()) -> Conversion:
+    script = "\n".join(("#!/bin/bash", *rows, "")).encode()
+    return job.convert(script, "job.sbatch", words=words)
+
+
+def _verdict(conversion: Conversion, path: str) -> Verdict:
+    return next(verdict for verdict in conversion.verdicts if verdict.path.startswith(path))
+
+
+def test_a_text_to_wrap_is_read_from_the_command_line_alone() -> None:
+    """Sbatch has read the script before it reads --wrap in its directives."""
+    made = _convert('#SBATCH -n1 --wrap "sleep infinity"', "python a.py")
+    assert "python a.py" in made.values["script"]
+    assert "command line" in _verdict(made, "--wrap").why
+    assert "sleep 9" in _convert("python a.py", words=("--wrap=sleep 9",)).values["script"]
+
+
+@pytest.mark.parametrize(
+    ("row", "path"),
+    [("#SBATCH -p long# cluster", ""), ("#SBATCH--time=5", "--time"), ("#SBATCHES", "")],
+)
+def test_directives_are_split_as_sbatch_splits_them(row: str, path: str) -> None:
+    """An unquoted # ends a line, also inside a word; no space is needed behind #SBATCH."""
+    made = _convert(row, "#SBATCH -n1", "python a.py")
+    assert not made.lost
+    assert made.queue in ("", "long")
+    assert path in {verdict.path for verdict in made.verdicts} | {""}
+
+
+def test_a_container_image_of_pyxis_keeps_its_hash() -> None:
+    """Sbatch would end the line there; what was meant is known."""
+    made = _convert("#SBATCH --container-image=nvcr.io#a/b:1 -N1", "python a.py")
+    assert made.values["image"] == {"repository": "nvcr.io/a/b", "tag": "1"}
+
+
+@pytest.mark.parametrize(
+    ("text", "row"),
+    [
+        ("python a.py", "eval $CMD"),
+        ("$PROGRAM --lr 1", 'eval "${CMD}"'),
+        ("A=1 ./train", "eval $CMD"),
+        ("", 'eval "python a.py"'),
+        ("", 'eval "$@"'),
+    ],
+)
+def test_an_eval_that_runs_the_program_is_the_script(text: str, row: str) -> None:
+    """In setup its end would be nobody's: the run would succeed where the program fails."""
+    made = _convert("#SBATCH -n1", f'PROGRAM=./a\nCMD="{text}"', "module load x", row)
+    assert row in made.values["script"]
+    assert row not in made.values["setup"]
+    assert _verdict(made, "eval").outcome is Outcome.CARRIED
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        'eval "$(conda shell.bash hook)"',
+        "eval `scram runtime -sh`",
+        'eval "$HOOK"',
+        "eval export A=1",
+    ],
+)
+def test_an_eval_that_sets_up_the_shell_is_setup(row: str) -> None:
+    """What it evaluates is the output of another program, or text for the shell."""
+    made = _convert("#SBATCH -n1", "HOOK=$(conda shell.bash hook)", row, "python a.py")
+    assert row in made.values["setup"]
+
+
+@pytest.mark.parametrize(
+    "row", ["source /etc/profile", ". /etc/profile", "[ -z $A ] || . /etc/profile"]
+)
+@pytest.mark.parametrize("program", ["python a.py", "srun -n2 python a.py"])
+def test_a_profile_leaves_the_path_of_the_image(row: str, program: str) -> None:
+    """Debian's sets another, without the folder that an image has its Python in."""
+    setup = _convert(row, program).values["setup"]
+    assert f"image_path=$PATH\n{row}\nPATH=$PATH:$image_path" in setup
+
+
+def test_a_path_above_the_folder_is_lost() -> None:
+    """The folder is sent alone; behind a `cd` nobody knows what is above."""
+    made = _convert("#SBATCH -n1", "A=1", "python ../main.py --out ../b")
+    assert _verdict(made, "../main.py").line == 4
+    assert "--workspace .." in _verdict(made, "../main.py").why
+    ranks = _convert("#SBATCH -n2", "srun python a.py --data=../d")
+    assert [verdict.path for verdict in ranks.lost] == ["../d"]
+    for rows in (("cd /a", "python ../main.py"), ("# ../a", "echo ../b", "python a.py x/../y")):
+        assert not _convert("#SBATCH -n1", *rows).lost
+
+
+def test_containers_that_are_no_single_pod_are_said() -> None:
+    """A pod has one image, and at each place one folder; what does not collide is united."""
+    inside = "docker://a/b:1 ./a"
+    rows = (f"singularity exec -B /x:/data {inside}", f"singularity exec -B /y:/data {inside}")
+    made = _convert("#SBATCH -n1", *rows)
+    assert "/x is there" in next(verdict.why for verdict in made.lost if verdict.line == 4)
+    both = _convert("#SBATCH -n1", rows[0], f"singularity exec -B /x:/data,/z {inside}")
+    assert not both.lost
+    assert [v["hostPath"]["path"] for v in both.values["podTemplate"]["spec"]["volumes"]] == [
+        "/x",
+        "/z",
+    ]
+    images = _convert("#SBATCH -n1", rows[0], "singularity exec docker://c/d:2 ./b")
+    assert images.values["image"]["repository"] == "a/b"
+    assert "one image" in _verdict(images, "docker://c/d:2").why
+    assert images.lost
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "nextflow run a.nf -profile singularity,slurm",
+        'snakemake -j 9 --cluster "sbatch -c 4"',
+        "snakemake --profile ./slurm",
+        "snakemake --executor slurm",
+        "python a.py -m hydra/launcher=submitit_slurm",
+    ],
+)
+def test_a_program_that_submits_to_slurm_is_said(row: str) -> None:
+    """A pod has no Slurm to submit to."""
+    made = _convert("#SBATCH -n1", row)
+    assert "submits" in made.lost[0].why
+    assert not _convert("#SBATCH -n1", "nextflow run /data/slurm-a.nf", "python a.py slurm").lost
+
+
+@pytest.mark.parametrize("name", ["bede-mpirun", "mympirun", "mpiexec_mpt", "/opt/a/mpirun_b"])
+def test_a_launcher_of_a_site_is_said(name: str) -> None:
+    """It asks Slurm for the nodes; one that the script has itself, or of Julia's, does not."""
+    made = _convert("#SBATCH -n1", f"{name} ./a")
+    assert "mpirun in its place" in made.lost[0].why
+    for row in ("mpiexecjl -n 2 julia a.jl", "./my-mpirun.sh a", "my_mpirun() { ./a; }\nmy_mpirun"):
+        assert not _convert("#SBATCH -n1", row).lost
+
+
+def test_a_job_that_begins_now_loses_nothing() -> None:
+    """It starts when there is room, as any."""
+    made = _convert("#SBATCH -n1 --begin=now", "python a.py")
+    assert _verdict(made, "--begin").outcome is Outcome.CARRIED
+    assert _convert("#SBATCH -n1 --begin=16:00", "python a.py").lost
+
+
+def test_the_cpus_of_a_job_with_one_gpu_are_its_pods() -> None:
+    """It needs no word about pods with fewer GPUs."""
+    made = _convert("#SBATCH --gpus=1 -c 4", "python a.py")
+    assert "fewer" not in _verdict(made, "--cpus-per-task").why
