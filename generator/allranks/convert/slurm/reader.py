@@ -61,7 +61,7 @@ _RUNS_PYTHON = re.compile(
     r"\b(?:(?:python|pypy)[0-9.]*|torchrun|accelerate|deepspeed|horovodrun|tune|wandb)\b|\.py\b"
 )
 _NO_CODE = re.compile(r"^\s*(?:#|module\b|ml\b|conda\b|source\b|\.\s|echo\b).*", re.MULTILINE)
-# An srun that is left where a command may stand: in $(…), behind xargs, timeout or parallel, or in
+# An srun that is left where a command may stand: in $(…), behind xargs or parallel, or in
 # a variable.
 _SRUN = re.compile(r"(?:^|[\s;&|(`]|=[\"']?)srun(?:\s|[\"'])")
 # A question whether there is one.
@@ -215,7 +215,8 @@ class Reader(UnsetVariables):
                 "write it for bash, or write the command into a values file",
             )
         body = self.body
-        body.script = shell_text.without_directives(self.text)
+        text = shell_text.without_directives(self.text)
+        body.script = self._without_launcher_in_python(text) if is_python else text
         body.nodes, body.procs_per_node = 1, 1
         body.values["torchrun"] = {"maxRestarts": 0}  # Slurm runs it once
         self.say(1, self.lines[0], Outcome.CARRIED, "script")
@@ -292,6 +293,18 @@ class Reader(UnsetVariables):
         names_of = words.OF_LAUNCHER if self.meeting else (*words.OF_LAUNCHER, *_OF_RANK)
         read_here = {name for name, _ in words.variables(self.text)}
         return f"unset {' '.join(name for name in names_of if name not in read_here)}"
+
+    def _without_launcher_in_python(self, text: str) -> str:
+        """A script of Python's with a line that takes the same from it; others as they are."""
+        is_trial = any(setting.name == "array" for setting in self.job_settings)
+        at = shell_text.first_line_of_python(text)
+        if is_trial or not at:
+            return text
+        read_here = set(re.findall(r"\w+", text))
+        names_of = [name for name in (*words.OF_LAUNCHER, *_OF_RANK) if name not in read_here]
+        rows = text.split("\n")
+        own = f'[__import__("os").environ.pop(_, None) for _ in "{" ".join(names_of)}".split()]'
+        return "\n".join([*rows[:at], own, *rows[at:]])
 
     def _put_counts(self, text: str) -> list[str]:
         """Give a batch script the numbers of tasks that it has in Slurm, where its pod has one.

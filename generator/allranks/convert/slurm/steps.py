@@ -51,7 +51,9 @@ class Steps(Script):
 
     def _step(self, number: int, command: Command) -> Step | None:
         """The step that a command is; None where it starts nothing."""
-        inner = words.unwrapped(self._expanded_words([token.text for token in command.words]))
+        whole = self._expanded_words([token.text for token in command.words])
+        self.limits[id(command)] = words.limit_of(whole)
+        inner = words.unwrapped(whole)
         if len(inner) > 1 and words.base(inner[0]) == "eval":
             text = self._expanded(scanner.unquote(" ".join(inner[1:])))
             inner = words.unwrapped(self._split(text) or [text])

@@ -159,3 +159,31 @@ def test_the_cpus_of_a_job_with_one_gpu_are_its_pods() -> None:
     """It needs no word about pods with fewer GPUs."""
     made = _convert("#SBATCH --gpus=1 -c 4", "python a.py")
     assert "fewer" not in _verdict(made, "--cpus-per-task").why
+
+
+@pytest.mark.parametrize(
+    "wrapper",
+    ["timeout 4h", "timeout -k 5 -s KILL --preserve-status 4h", "nice -n 10", "numactl -N 0"],
+)
+def test_a_launcher_behind_a_wrapper_is_the_step(wrapper: str) -> None:
+    """Its words are known, also those that are no option of their own."""
+    for launcher, workload in (("mpirun", "mpi"), ("srun python", "torchrun")):
+        made = _convert("#SBATCH -N2 --ntasks-per-node=4", f"{wrapper} {launcher} a.py")
+        assert (made.values["workload"], made.values["nodes"]) == (workload, 2)
+        is_limit = wrapper.startswith("timeout")
+        assert [verdict.path for verdict in made.lost] == ([wrapper] if is_limit else [])
+    made = _convert("#SBATCH -n1", f"{wrapper} srun python a.py")
+    assert f"{wrapper} python a.py" in made.values["script"]
+    assert not made.lost
+
+
+@pytest.mark.parametrize("shebang", ["#!/usr/bin/env python3", "#!/usr/bin/python -u"])
+def test_a_script_of_pythons_is_no_rank(shebang: str) -> None:
+    """Its torch would find the ranks of the launcher that starts it, and wait for them."""
+    script = f"{shebang}\n#SBATCH -n1 --gres=gpu:4\n'''A text.'''\nfrom __future__ import a\n"
+    values = job.convert(script.encode(), "job.py").values
+    rows = values["script"].split("\n")
+    assert rows[0] == shebang
+    assert "PET_NNODES" in values["script"]
+    assert "LOCAL_RANK" in values["script"]
+    compile(values["script"].replace("import a", "import annotations"), "a.py", "exec")
