@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 # Programs that run the steps of a workflow, and words of theirs that have Slurm run them.
 _WORKFLOWS = frozenset({"nextflow", "snakemake", "toil-cwl-runner", "toil-wdl-runner", "cromwell"})
 _TO_SLURM = re.compile(r"(?:.*[,/=])?slurm(?:,.*)?|--slurm.*|.*\bsbatch\b.*", re.DOTALL)
+_IN_CONTAINERS = re.compile(
+    r"(?:.*,)?(?:singularity|apptainer|docker|podman|shifter|charliecloud)(?:,.*)?"
+    r"|--(?:use|with)-(?:singularity|apptainer|docker|podman)(?:=.*)?|-with-(?:singularity|docker)",
+    re.DOTALL,
+)
+_STARTS_CONTAINERS = (
+    "it runs its steps in containers, and a pod starts none: let it run them as they are"
+)
 _LAUNCHER_OF_HYDRA = re.compile(r"\S*launcher=\S*slurm\S*")
 _SUBMITS = "it submits jobs to Slurm, and a pod has none: let it run them where it is"
 # Launchers of MPI's that are not those of an MPI: bede-mpirun, mympirun, mpiexec_mpt.
@@ -55,6 +63,8 @@ def of_script(statements: Sequence[Statement], *, starts_here: bool) -> list[Ver
             continue
         if _submits(texts):
             made.append(Verdict(shown, Outcome.NOT_CARRIED, "", _SUBMITS, command.line))
+        elif words.any_of(texts, _WORKFLOWS) and any(map(_IN_CONTAINERS.fullmatch, texts[1:])):
+            made.append(Verdict(shown, Outcome.NOT_CARRIED, "", _STARTS_CONTAINERS, command.line))
         if _is_of_site(texts) and texts[0] not in functions:
             made.append(Verdict(shown, Outcome.NOT_CARRIED, "command", _NO_LAUNCHER, command.line))
         above = _above(command) if is_here else ""

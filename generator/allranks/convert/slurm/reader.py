@@ -53,6 +53,8 @@ _OF_RANK = (
     *("TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RESTART_COUNT"),
     *("TORCHELASTIC_MAX_RESTARTS", "TORCHELASTIC_ERROR_FILE"),
 )
+# Those of them that say where ranks meet.
+_OF_MEETING = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE")
 _SEPARATOR = re.compile(r"[ \t]*[;&](?![;&])[ \t]*")
 # Files of host names, by what they are called.
 _HOSTS = re.compile(r"(?i)(?:host|machine|node)_?(?:s?_?file|s?_?list)|(?:^|/)(?:hosts|machines)\b")
@@ -259,7 +261,10 @@ class Reader(UnsetVariables):
                 # The shell of setup ends before the script begins, and a trap with it.
                 kept = "" if text is None or is_trap else self._with_comments(number, text)
                 setup += [kept] if kept else []
-                again += [text] if text is not None and self._lives_in_shell(statement) else []
+                is_again = self._lives_in_shell(statement) or shell_text.set_by(statement) & {
+                    *_OF_RANK
+                }
+                again += [text] if text is not None and is_again else []
             elif text is None:
                 edits.append((statement.start, self._end_of(statement), ""))
             elif text != self.slice(statement):
@@ -290,7 +295,8 @@ class Reader(UnsetVariables):
         """
         if any(setting.name == "array" for setting in self.job_settings):
             return ""  # a trial of one process has no launcher
-        names_of = words.OF_LAUNCHER if self.meeting else (*words.OF_LAUNCHER, *_OF_RANK)
+        met = {*self.meeting, *(_OF_MEETING if self.meeting else ())}
+        names_of = [name for name in (*words.OF_LAUNCHER, *_OF_RANK) if name not in met]
         read_here = {name for name, _ in words.variables(self.text)}
         return f"unset {' '.join(name for name in names_of if name not in read_here)}"
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _MODULES = ("module", "ml")
 NO_CONTAINERS = "a pod starts no containers: name its image in image, and write what it runs"
+# Numbers of nodes and ranks.
+_COUNTS = words.RENDEZVOUS - {"MASTER_ADDR", "MASTER_PORT", "MASTER_IP", "MASTER_HOST"}
 _LOOKING = words.IDLE | {"cat", "rm", "wc", "head"}
 _NO_FILE = "it asks Slurm, and a pod has none: write the file that later lines read yourself"
 _REQUEUING = re.compile(r"\b(?:scontrol|sbatch)\b")
@@ -257,7 +259,7 @@ class Setup(Folders):
             if not self._is_read_elsewhere(assigned):
                 self.dropped.update(assigned)
                 return Outcome.CHANGED, "it is a part of the command, and stands there"
-        elif is_one and self._is_of_the_script(assigned, text):
+        elif is_one and self._is_of_the_script(command, assigned, text):
             return None
         elif only_assigns and self._is_rendezvous(assigned, text, reads_dropped and not is_one):
             is_late = not is_one and self._has_more(statement)
@@ -288,9 +290,12 @@ class Setup(Folders):
             for number, other in enumerate(self.statements)
         )
 
-    def _is_of_the_script(self, assigned: list[str], text: str) -> bool:
+    def _is_of_the_script(self, command: Command | None, assigned: list[str], text: str) -> bool:
         """Whether a script that starts its ranks itself sets for them where they meet."""
-        return not words.names_nodes(text) and any(map(self._is_read_by_programs, assigned))
+        if words.names_nodes(text) or any(n in self.meeting for n, _ in words.variables(text)):
+            return False
+        is_told = command is not None and command.name == "export" and bool(assigned)
+        return is_told or any(map(self._is_read_by_programs, assigned))
 
     def _is_look(self, command: Command, program: str) -> bool:
         """Whether a step looks at the nodes, and does nothing to them."""
@@ -367,7 +372,8 @@ class Setup(Folders):
             return None
         is_launcher = self._is_nested_launch() and not is_array
         is_read = name not in words.RENDEZVOUS and self._is_read_by_programs(name)
-        if not (is_launcher or is_read or of_local):
+        is_told = command.name == "export" and name not in _COUNTS
+        if not (is_launcher or is_read or of_local or is_told):
             return None
         self.local.add(name)
         host = "(localhost)" if is_array else "localhost"

@@ -187,3 +187,40 @@ def test_a_script_of_pythons_is_no_rank(shebang: str) -> None:
     assert "PET_NNODES" in values["script"]
     assert "LOCAL_RANK" in values["script"]
     compile(values["script"].replace("import a", "import annotations"), "a.py", "exec")
+
+
+def test_where_a_script_of_one_process_lets_its_ranks_meet_is_its_own() -> None:
+    """It may start them itself; the launcher's RANK is none that it had on a cluster of Slurm's."""
+    rows = ("export MASTER_ADDR=127.0.0.1", "export MASTER_PORT=$((RANDOM + 9000))")
+    script = _convert("#SBATCH -n1 --gres=gpu:4", *rows, "python a.py").values["script"]
+    assert all(row in script for row in rows)
+    unset = script.split("\n")[1].split()
+    assert "LOCAL_RANK" in unset
+    assert "MASTER_ADDR" in unset
+
+
+def test_ranks_of_the_launcher_are_no_ranks_of_a_script_that_asks_slurm_for_its_node() -> None:
+    """There is one node, and all that the launcher has told of ranks goes."""
+    row = "export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1)"
+    made = _convert("#SBATCH -n1 --gres=gpu:4", row, "python a.py")
+    unset = made.values["script"].split("\n")[1].split()
+    assert {"RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR"} <= {*unset}
+    assert "export MASTER_ADDR=localhost\n" in made.values["script"]
+    own = _convert("#SBATCH -n1 --gres=gpu:4", row, "export RANK=$SLURM_PROCID", "python a.py")
+    assert "export RANK=$SLURM_PROCID" in own.values["script"]
+
+
+@pytest.mark.parametrize(
+    "row", ["nextflow run a.nf -profile zeus,singularity", "snakemake -j 2 --use-singularity"]
+)
+def test_a_workflow_whose_steps_are_containers_is_said(row: str) -> None:
+    """A pod starts none."""
+    assert "containers" in _convert("#SBATCH -n1", row).lost[0].why
+
+
+def test_what_a_script_tells_its_ranks_before_it_activates_holds_in_the_script() -> None:
+    """The launcher between setup and the script has variables of the same names."""
+    rows = ("export MASTER_PORT=123", "export WORLD_SIZE=2", "conda activate x", "A=1")
+    programs = ("torchrun --master_port $MASTER_PORT a.py", "torchrun b.py")
+    script = _convert("#SBATCH -n1 --gres=gpu:2", *rows, *programs).values["script"]
+    assert "\nexport MASTER_PORT=123\nexport WORLD_SIZE=2\nA=1\n" in script
