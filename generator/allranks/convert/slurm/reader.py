@@ -306,8 +306,7 @@ class Reader(UnsetVariables):
         at = shell_text.first_line_of_python(text)
         if is_trial or not at:
             return text
-        read_here = set(re.findall(r"\w+", text))
-        names_of = [name for name in (*words.OF_LAUNCHER, *_OF_RANK) if name not in read_here]
+        names_of = (*words.OF_LAUNCHER, *_OF_RANK)
         rows = text.split("\n")
         own = f'[__import__("os").environ.pop(_, None) for _ in "{" ".join(names_of)}".split()]'
         return "\n".join([*rows[:at], own, *rows[at:]])

@@ -180,12 +180,13 @@ def test_a_launcher_behind_a_wrapper_is_the_step(wrapper: str) -> None:
 @pytest.mark.parametrize("shebang", ["#!/usr/bin/env python3", "#!/usr/bin/python -u"])
 def test_a_script_of_pythons_is_no_rank(shebang: str) -> None:
     """Its torch would find the ranks of the launcher that starts it, and wait for them."""
-    script = f"{shebang}\n#SBATCH -n1 --gres=gpu:4\n'''A text.'''\nfrom __future__ import a\n"
+    code = "'''A text.'''\nfrom __future__ import a\nprint(os.environ.get('LOCAL_RANK'))\n"
+    script = f"{shebang}\n#SBATCH -n1 --gres=gpu:4\n{code}"
     values = job.convert(script.encode(), "job.py").values
     rows = values["script"].split("\n")
     assert rows[0] == shebang
     assert "PET_NNODES" in values["script"]
-    assert "LOCAL_RANK" in values["script"]
+    assert " LOCAL_RANK " in rows[3]
     compile(values["script"].replace("import a", "import annotations"), "a.py", "exec")
 
 
