@@ -8,6 +8,7 @@ import pytest
 
 from allranks.convert.slurm import job
 from allranks.convert.verdicts import Outcome
+from allranks.errors import InvalidValues
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -225,3 +226,14 @@ def test_what_a_script_tells_its_ranks_before_it_activates_holds_in_the_script()
     programs = ("torchrun --master_port $MASTER_PORT a.py", "torchrun b.py")
     script = _convert("#SBATCH -n1 --gres=gpu:2", *rows, *programs).values["script"]
     assert "\nexport MASTER_PORT=123\nexport WORLD_SIZE=2\nA=1\n" in script
+
+
+def test_a_folder_that_each_task_makes_before_the_training_is_made_once_in_a_pod() -> None:
+    """To make it twice is no other thing; what else runs in each task is a step."""
+    nodes = "#SBATCH -N 2 --ntasks-per-node=2 --gpus-per-node=2"
+    rows = ("srun mkdir -p /a/b", "srun truncate -s 0 /a/c", "srun python a.py")
+    made = _convert(nodes, *rows)
+    assert made.values["command"] == ["python", "a.py"]
+    assert "mkdir -p /a/b\ntruncate -s 0 /a/c\n" in made.values["setup"]
+    with pytest.raises(InvalidValues, match="2 steps"):
+        _convert(nodes, "srun ./setup.sh", "srun python a.py")
