@@ -55,6 +55,7 @@ _OF_RANK = (
 )
 # Those of them that say where ranks meet.
 _OF_MEETING = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE")
+_NO_LOGIN = "a pod has no login: its profile would set another PATH than the image's"
 _SEPARATOR = re.compile(r"[ \t]*[;&](?![;&])[ \t]*")
 # Files of host names, by what they are called.
 _HOSTS = re.compile(r"(?i)(?:host|machine|node)_?(?:s?_?file|s?_?list)|(?:^|/)(?:hosts|machines)\b")
@@ -272,12 +273,11 @@ class Reader(UnsetVariables):
             else:
                 edits += self._inner_edits(statement)
         self._write_setup(setup)
-        shebang = self.lines[0] if self.lines[0].startswith("#!") else "#!/bin/bash"
         rest = shell_text.without_directives(shell_text.edited(self.text, edits))
         rest = re.sub(r"\A#![^\n]*\n?", "", rest)
         rest = re.sub(r"\n{3,}", "\n\n", rest).strip("\n")
         counts = self._put_counts("\n".join([*setup, *again, rest]))
-        head = [shebang.strip(), self._without_launcher(), *counts]
+        head = [self._shebang(), self._without_launcher(), *counts]
         body.script = "\n".join([*filter(None, head), *again, rest]) + "\n"
         asked = [step for step in steps if step.is_srun and step.words]
         asked.sort(key=lambda step: -step.size.gpu_count)
@@ -286,6 +286,14 @@ class Reader(UnsetVariables):
         if asked:
             sizes.fill(self.size, sizes.largest([step.size for step in asked]))
         self._say_conditional()
+
+    def _shebang(self) -> str:
+        """The first line, whose shell is that of no login."""
+        own = self.lines[0].strip() if self.lines[0].startswith("#!") else "#!/bin/bash"
+        shebang = shell_text.without_login(own)
+        if own != shebang:
+            self.say(1, own, Outcome.CHANGED, "script", _NO_LOGIN)
+        return shebang
 
     def _without_launcher(self) -> str:
         """A line that takes from a script what torchrun, which starts it, tells its ranks.

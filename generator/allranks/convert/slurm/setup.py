@@ -157,7 +157,7 @@ class Setup(Folders):
             return shell_text.edited(self.text, edits, statement.start, statement.end)
         text = self.slice(statement)
         if any(map(_reads_profile, statement.commands)):
-            return f"image_path=$PATH\n{text}\nPATH=$PATH:$image_path"
+            return f"image_path=$PATH\n{text}\nPATH=$image_path:$PATH"
         return text
 
     def _verdict_of(

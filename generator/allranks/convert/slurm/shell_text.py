@@ -26,6 +26,12 @@ def short(text: str) -> str:
     return first if len(first) <= _SHOWN and not rest else f"{first[: _SHOWN - 2].rstrip()} …"
 
 
+def without_login(shebang: str) -> str:
+    """The first line of a script whose shell is that of no login: ``#!/bin/bash -el``."""
+    short = re.sub(r"(\s-[a-z]*)l(?=[a-z]*\s*$)", r"\1", shebang)
+    return re.sub(r"\s+(?:--login|-)\s*$", "", short)
+
+
 def first_line_of_python(text: str) -> int:
     """How many lines of a script of Python's have to stand first: its text, what is of the future.
 

@@ -91,7 +91,7 @@ def test_an_eval_that_sets_up_the_shell_is_setup(row: str) -> None:
 def test_a_profile_leaves_the_path_of_the_image(row: str, program: str) -> None:
     """Debian's sets another, without the folder that an image has its Python in."""
     setup = _convert(row, program).values["setup"]
-    assert f"image_path=$PATH\n{row}\nPATH=$PATH:$image_path" in setup
+    assert f"image_path=$PATH\n{row}\nPATH=$image_path:$PATH" in setup
 
 
 def test_a_path_above_the_folder_is_lost() -> None:
@@ -237,3 +237,19 @@ def test_a_folder_that_each_task_makes_before_the_training_is_made_once_in_a_pod
     assert "mkdir -p /a/b\ntruncate -s 0 /a/c\n" in made.values["setup"]
     with pytest.raises(InvalidValues, match="2 steps"):
         _convert(nodes, "srun ./setup.sh", "srun python a.py")
+
+
+@pytest.mark.parametrize(
+    ("shebang", "kept"),
+    [
+        ("#!/bin/bash -l", "#!/bin/bash"),
+        ("#!/bin/bash --login", "#!/bin/bash"),
+        ("#!/bin/bash -el", "#!/bin/bash -e"),
+        ("#!/bin/bash -e", "#!/bin/bash -e"),
+    ],
+)
+def test_a_shell_of_a_login_is_that_of_none(shebang: str, kept: str) -> None:
+    """The profile of a Debian sets PATH anew, and with it the image's Python is gone."""
+    made = job.convert(f"{shebang}\n#SBATCH -n1\npython a.py\n".encode(), "job.sbatch")
+    assert made.values["script"].startswith(f"{kept}\nunset ")
+    assert (shebang != kept) == any("login" in verdict.why for verdict in made.verdicts)
