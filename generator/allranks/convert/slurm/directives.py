@@ -167,6 +167,11 @@ def export(job: Draft, setting: Setting) -> None:
         )
 
 
+def _begin(job: Draft, setting: Setting) -> None:
+    if setting.value.strip() == "now":
+        job.say("begin", Outcome.CARRIED, "", "it starts when there is room")
+
+
 def _dependency(job: Draft, setting: Setting) -> None:
     if setting.value.strip() == "singleton":
         job.say("dependency", Outcome.CARRIED, "", "two runs of one name are never there at once")
@@ -255,6 +260,7 @@ CARRIED: dict[str, Callable[[Draft, Setting], None]] = {
     "chdir": chdir,
     "workdir": chdir,
     "export": export,
+    "begin": _begin,
     "dependency": _dependency,
     **dict.fromkeys(("container-image", "image"), _container_image),
     **dict.fromkeys(("container-mounts", "volume"), _container_mounts),

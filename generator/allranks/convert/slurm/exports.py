@@ -43,10 +43,29 @@ class Exports(Steps):
     def _is_activation(self, statement: Statement) -> bool:
         return not statement.function and any(
             words.base(command.name) in words.ACTIVATING
+            and not self._evaluates_program(command)
             and command.words[-1].text != "deactivate"
             and (len(command.words) == 1 or command.words[1].text not in ("unload", "rm"))
             for command in statement.commands
             if command.words
+        )
+
+    def _evaluates_program(self, command: Command) -> bool:
+        """Whether a command is an `eval` that runs a program, and sets up no shell."""
+        if words.base(command.name) != "eval":
+            return False
+        text = " ".join(scanner.unquote(word.text) for word in command.words[1:])
+        own = shell_text.variable_alone(text)
+        return any(map(self._is_program, self.contents.get(own, []) if own else [text]))
+
+    def _is_program(self, text: str) -> bool:
+        """Whether a text that is evaluated runs a program."""
+        text = words.partly(re.sub(r"\A\s*(?:[A-Za-z_]\w*=\S*\s+)*", "", text), self.constants)
+        first = text.split(maxsplit=1)[:1]
+        is_output = text.startswith(("$(", "`", "\\$"))
+        is_assignment = re.match(r"[\\$\w{}]+=", text) is not None
+        return bool(first) and not (
+            is_output or is_assignment or words.base(first[0]) in words.IN_EACH_RANK
         )
 
     def _to_env(self, statement: Statement, command: Command) -> bool:

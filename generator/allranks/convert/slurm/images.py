@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert.image_names import is_repository
@@ -230,6 +230,66 @@ def of_command(texts: Sequence[str]) -> Container | None:
         made.values["mounts"] = ",".join(binds)
     made.verdicts.append(_of_program(texts, verb, is_known=parts is not None))
     return made
+
+
+def unite(inside: dict[str, Any], made: Container, line: int) -> list[Verdict]:
+    """Put what a container says to what others of the script have said, as far as one pod has it.
+
+    Args:
+        inside: the values so far: image, mounts, working_dir, env, and the line of the mounts.
+        made: the container.
+        line: where it stands.
+
+    Returns:
+        What became of its options.
+    """
+    values, verdicts = dict(made.values), list(made.verdicts)
+    first = inside.get("image", {})
+    if first and values.get("image", first) != first:
+        why = f"a pod has one image, and that is {first['repository']}: make two runs"
+        verdicts = [
+            replace(verdict, outcome=Outcome.NOT_CARRIED, why=why)
+            if verdict.to == "image" and verdict.outcome is Outcome.CARRIED
+            else verdict
+            for verdict in verdicts
+        ]
+    folder = inside.get("working_dir", values.get("working_dir"))
+    if values.get("working_dir", folder) != folder:
+        why = f"another container of the script starts in {folder}: write a `cd` before the program"
+        verdicts.append(
+            Verdict(values["working_dir"], Outcome.NOT_CARRIED, "workingDir", why, line)
+        )
+    env = inside.get("env", {})
+    for name, text in values.get("env", {}).items():
+        if env.get(name, text) != text:
+            why = "another container of the script has another text: write it before the program"
+            verdicts.append(Verdict(name, Outcome.NOT_CARRIED, f"env.{name}", why, line))
+    binds = [part for part in inside.get("mounts", "").split(",") if part]
+    places = {_place(part): part.partition(":")[0] for part in binds}
+    for part in values.pop("mounts", "").split(","):
+        source, place = part.partition(":")[0], _place(part)
+        if part and places.get(place, source) != source:
+            why = f"a pod has one folder at {place}, and {places[place]} is there: make two runs"
+            to = "podTemplate.spec.volumes"
+            verdicts.append(Verdict(f"--bind {part}", Outcome.NOT_CARRIED, to, why, line))
+        elif part and place not in places:
+            places[place] = source
+            binds.append(part)
+    if binds:
+        inside.setdefault("line", line)
+        inside["mounts"] = ",".join(binds)
+    merged = {**values.pop("env", {}), **env}
+    if merged:
+        inside["env"] = merged
+    for key, value in values.items():
+        inside.setdefault(key, value)
+    return verdicts
+
+
+def _place(bind: str) -> str:
+    """Where a folder is mounted: ``/a:/b:ro``."""
+    source, _, rest = bind.strip().partition(":")
+    return (rest.partition(":")[0] or source).rstrip("/")
 
 
 def _of_program(texts: Sequence[str], verb: str, *, is_known: bool) -> Verdict:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 KIND = "sbatch script"
 
-_DIRECTIVE = re.compile(rb"^#SBATCH(?:\s|$)", re.MULTILINE)
+_DIRECTIVE = re.compile(rb"^#SBATCH(?:[\s-]|$)", re.MULTILINE)
 _SCRIPT = re.compile(rb"#!\s*\S*(?:sh|bash|python[0-9.]*|env\s)")
 _NAME_MAX = 45  # leaves room for what pods and submits put behind a name
 # What bash has and sh has not.
@@ -92,7 +92,10 @@ def convert(
     settings = [*read.settings, *given_words]
     _declare(job, settings)
     wrap = job.settings.get("wrap")
-    if wrap is not None:
+    if wrap is not None and wrap.line:
+        why = "sbatch reads it from its own command line alone: what runs is the script"
+        job.say("wrap", Outcome.CHANGED, "", why)
+    elif wrap is not None:
         text = f"#!/bin/sh\n{wrap.value}\n"
         job.say("wrap", Outcome.CARRIED, "command")
     text, of_container = singularity_environment.carry(launcher_variables.inline(text))

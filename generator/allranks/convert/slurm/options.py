@@ -596,7 +596,10 @@ def _parse_short(
 
 
 def words_of_directive(text: str) -> list[str]:
-    """The words of a line behind ``#SBATCH``, as sbatch splits it: quotes, and # for a comment."""
+    """The words of a line behind ``#SBATCH``, as sbatch splits it: quotes, and # for a comment.
+
+    It begins one inside of a word, too; in the name of an image it is Pyxis' sign.
+    """
     words: list[str] = []
     word, is_open, quote = "", False, ""
     at = 0
@@ -619,7 +622,7 @@ def words_of_directive(text: str) -> list[str]:
             if is_open:
                 words.append(word)
             word, is_open = "", False
-        elif char == "#" and not is_open:
+        elif char == "#" and not word.startswith("--container-image"):
             break
         else:
             word, is_open = word + char, True
@@ -661,7 +664,7 @@ def directives(lines: Iterable[str]) -> Directives:
     first = 0
     number = 0
     for number, text in enumerate(lines, 1):
-        if text.startswith("#SBATCH") and (text[7:8].isspace() or not text[7:]):
+        if text.startswith("#SBATCH") and (text[7:8].isspace() or text[7:8] in ("", "-")):
             if first:
                 late.append(number)
                 continue

@@ -31,6 +31,7 @@ _STARTING = re.compile(
 # A file that a shell of each rank reads may say of each its rank.
 _SOURCING = re.compile(r"^(?:\.|source)\s", re.MULTILINE)
 _DECIDED = "options of srun's that the script decides on as it runs: write those that you want"
+_LIMIT = "the launcher has the time of the run: write it there, in seconds"
 _PROFILER = "it measured what starts the ranks, which the chart does: write it before the program"
 _IN_EACH_RANK = (
     "the script ran it once, and each rank would run it, all at once: write it above the condition "
@@ -138,6 +139,9 @@ class Ranks(RankSizes):
         why = "; ".join(self._changes(main, program)) or "each rank runs it"
         self.say(line, text, Outcome.CHANGED, "command", why)
         self._say_environment(main, program)
+        limit = self.limits.get(id(main.command))
+        if limit:
+            self.say(line, limit, Outcome.NOT_CARRIED, "runPolicy.activeDeadlineSeconds", _LIMIT)
         profiler = self.profilers.get(id(main.command))
         if profiler:
             self.say(line, profiler, Outcome.NOT_CARRIED, "command", _PROFILER)
@@ -235,6 +239,10 @@ class Ranks(RankSizes):
         texts = main.words
         rest = words.unwrapped(texts)
         wrapped = texts[: len(texts) - len(rest)]
+        limit = words.limit_of(texts) if words.starts_ranks(rest) else ""
+        if limit:
+            self.limits[id(main.command)] = limit
+            wrapped = wrapped[: len(wrapped) - len(limit.split(" "))]
         start = mpirun.container(rest)
         if start is not None:
             inside = self._container(rest[start:], main.command.line)

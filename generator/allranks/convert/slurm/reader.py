@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
-from allranks.convert.slurm import shell_text, sizes, words
+from allranks.convert.slurm import absences, shell_text, sizes, words
 from allranks.convert.slurm.images import OF_FILE
 from allranks.convert.slurm.setup import NO_CONTAINERS, OTHER_HOSTS, TOOLS
 from allranks.convert.slurm.unset_variables import PRINTING, UnsetVariables
@@ -53,6 +53,9 @@ _OF_RANK = (
     *("TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RESTART_COUNT"),
     *("TORCHELASTIC_MAX_RESTARTS", "TORCHELASTIC_ERROR_FILE"),
 )
+# Those of them that say where ranks meet.
+_OF_MEETING = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE")
+_NO_LOGIN = "a pod has no login: its profile would set another PATH than the image's"
 _SEPARATOR = re.compile(r"[ \t]*[;&](?![;&])[ \t]*")
 # Files of host names, by what they are called.
 _HOSTS = re.compile(r"(?i)(?:host|machine|node)_?(?:s?_?file|s?_?list)|(?:^|/)(?:hosts|machines)\b")
@@ -61,7 +64,7 @@ _RUNS_PYTHON = re.compile(
     r"\b(?:(?:python|pypy)[0-9.]*|torchrun|accelerate|deepspeed|horovodrun|tune|wandb)\b|\.py\b"
 )
 _NO_CODE = re.compile(r"^\s*(?:#|module\b|ml\b|conda\b|source\b|\.\s|echo\b).*", re.MULTILINE)
-# An srun that is left where a command may stand: in $(…), behind xargs, timeout or parallel, or in
+# An srun that is left where a command may stand: in $(…), behind xargs or parallel, or in
 # a variable.
 _SRUN = re.compile(r"(?:^|[\s;&|(`]|=[\"']?)srun(?:\s|[\"'])")
 # A question whether there is one.
@@ -215,7 +218,8 @@ class Reader(UnsetVariables):
                 "write it for bash, or write the command into a values file",
             )
         body = self.body
-        body.script = shell_text.without_directives(self.text)
+        text = shell_text.without_directives(self.text)
+        body.script = self._without_launcher_in_python(text) if is_python else text
         body.nodes, body.procs_per_node = 1, 1
         body.values["torchrun"] = {"maxRestarts": 0}  # Slurm runs it once
         self.say(1, self.lines[0], Outcome.CARRIED, "script")
@@ -258,7 +262,10 @@ class Reader(UnsetVariables):
                 # The shell of setup ends before the script begins, and a trap with it.
                 kept = "" if text is None or is_trap else self._with_comments(number, text)
                 setup += [kept] if kept else []
-                again += [text] if text is not None and self._lives_in_shell(statement) else []
+                is_again = self._lives_in_shell(statement) or shell_text.set_by(statement) & {
+                    *_OF_RANK
+                }
+                again += [text] if text is not None and is_again else []
             elif text is None:
                 edits.append((statement.start, self._end_of(statement), ""))
             elif text != self.slice(statement):
@@ -266,12 +273,11 @@ class Reader(UnsetVariables):
             else:
                 edits += self._inner_edits(statement)
         self._write_setup(setup)
-        shebang = self.lines[0] if self.lines[0].startswith("#!") else "#!/bin/bash"
         rest = shell_text.without_directives(shell_text.edited(self.text, edits))
         rest = re.sub(r"\A#![^\n]*\n?", "", rest)
         rest = re.sub(r"\n{3,}", "\n\n", rest).strip("\n")
         counts = self._put_counts("\n".join([*setup, *again, rest]))
-        head = [shebang.strip(), self._without_launcher(), *counts]
+        head = [self._shebang(), self._without_launcher(), *counts]
         body.script = "\n".join([*filter(None, head), *again, rest]) + "\n"
         asked = [step for step in steps if step.is_srun and step.words]
         asked.sort(key=lambda step: -step.size.gpu_count)
@@ -281,6 +287,14 @@ class Reader(UnsetVariables):
             sizes.fill(self.size, sizes.largest([step.size for step in asked]))
         self._say_conditional()
 
+    def _shebang(self) -> str:
+        """The first line, whose shell is that of no login."""
+        own = self.lines[0].strip() if self.lines[0].startswith("#!") else "#!/bin/bash"
+        shebang = shell_text.without_login(own)
+        if own != shebang:
+            self.say(1, own, Outcome.CHANGED, "script", _NO_LOGIN)
+        return shebang
+
     def _without_launcher(self) -> str:
         """A line that takes from a script what torchrun, which starts it, tells its ranks.
 
@@ -289,9 +303,21 @@ class Reader(UnsetVariables):
         """
         if any(setting.name == "array" for setting in self.job_settings):
             return ""  # a trial of one process has no launcher
-        names_of = words.OF_LAUNCHER if self.meeting else (*words.OF_LAUNCHER, *_OF_RANK)
+        met = {*self.meeting, *(_OF_MEETING if self.meeting else ())}
+        names_of = [name for name in (*words.OF_LAUNCHER, *_OF_RANK) if name not in met]
         read_here = {name for name, _ in words.variables(self.text)}
         return f"unset {' '.join(name for name in names_of if name not in read_here)}"
+
+    def _without_launcher_in_python(self, text: str) -> str:
+        """A script of Python's with a line that takes the same from it; others as they are."""
+        is_trial = any(setting.name == "array" for setting in self.job_settings)
+        at = shell_text.first_line_of_python(text)
+        if is_trial or not at:
+            return text
+        names_of = (*words.OF_LAUNCHER, *_OF_RANK)
+        rows = text.split("\n")
+        own = f'[__import__("os").environ.pop(_, None) for _ in "{" ".join(names_of)}".split()]'
+        return "\n".join([*rows[:at], own, *rows[at:]])
 
     def _put_counts(self, text: str) -> list[str]:
         """Give a batch script the numbers of tasks that it has in Slurm, where its pod has one.
@@ -405,6 +431,8 @@ class Reader(UnsetVariables):
             line = self._line_with(in_variable or _CONTAINER.search)
             self.say(line, "singularity", Outcome.NOT_CARRIED, "image", NO_CONTAINERS)
         self._say_image_file()
+        starts_here = not {"chdir", "workdir"} & {setting.name for setting in self.job_settings}
+        body.verdicts += absences.of_script(self.statements, starts_here=starts_here)
         self._say_own_path()
         if "SLURM_JOB_NAME" in {name for name, _ in words.variables(code)}:
             body.reads_name = self._line_with(re.compile("SLURM_JOB_NAME").search) or 1

@@ -133,6 +133,7 @@ class Script:
         self.used: set[str] = set()  # those of them that have been put in
         self.may_launch = False  # whether the step is a script that may start a torchrun
         self.profilers: dict[int, str] = {}  # what measured a launcher, by id of its command
+        self.limits: dict[int, str] = {}  # what ends a launcher after a time, by the same
         self.side: dict[int, Step] = {}  # steps that prepare the nodes, by id of their command
 
     def say(self, line: int, path: str, outcome: Outcome, to: str = "", why: str = "") -> None:

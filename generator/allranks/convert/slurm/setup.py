@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _MODULES = ("module", "ml")
 NO_CONTAINERS = "a pod starts no containers: name its image in image, and write what it runs"
+# Numbers of nodes and ranks.
+_COUNTS = words.RENDEZVOUS - {"MASTER_ADDR", "MASTER_PORT", "MASTER_IP", "MASTER_HOST"}
 _LOOKING = words.IDLE | {"cat", "rm", "wc", "head"}
 _NO_FILE = "it asks Slurm, and a pod has none: write the file that later lines read yourself"
 _REQUEUING = re.compile(r"\b(?:scontrol|sbatch)\b")
@@ -84,7 +86,8 @@ class Setup(Folders):
         for command in statement.commands:
             texts = [token.text for token in command.words]
             if (
-                words.is_python(texts)
+                self._evaluates_program(command)
+                or words.is_python(texts)
                 or words.starts_ranks(texts)
                 or words.any_of(texts, ("srun", "singularity", "apptainer"))
             ):
@@ -145,16 +148,23 @@ class Setup(Folders):
         if verdict is not None:
             self.say(statement.line, text, verdict[0], to, verdict[1])
         self.body.reads_folder |= self._reads_folder(statement)
+        return self._in_pod(statement)
+
+    def _in_pod(self, statement: Statement) -> str:
+        """A statement that is kept, as a pod runs it."""
         if any(id(command) in self.side for command in statement.commands):
             edits = self._inner_edits(statement)
             return shell_text.edited(self.text, edits, statement.start, statement.end)
+        text = self.slice(statement)
+        if any(map(_reads_profile, statement.commands)):
+            return f"image_path=$PATH\n{text}\nPATH=$image_path:$PATH"
         return text
 
     def _verdict_of(
         self, statement: Statement, text: str, program: str, *, is_one: bool
     ) -> tuple[Outcome, str] | None:
         """What becomes of a statement that is kept; None where it was said already."""
-        if program in words.ACTIVATING:
+        if program in words.ACTIVATING and not self._evaluates_program(statement.commands[0]):
             return Outcome.CHANGED, _ACTIVATED
         if self._runs(statement, words.UNREAD_CONTAINERS):
             return Outcome.NOT_CARRIED, NO_CONTAINERS
@@ -249,7 +259,7 @@ class Setup(Folders):
             if not self._is_read_elsewhere(assigned):
                 self.dropped.update(assigned)
                 return Outcome.CHANGED, "it is a part of the command, and stands there"
-        elif is_one and self._is_of_the_script(assigned, text):
+        elif is_one and self._is_of_the_script(command, assigned, text):
             return None
         elif only_assigns and self._is_rendezvous(assigned, text, reads_dropped and not is_one):
             is_late = not is_one and self._has_more(statement)
@@ -280,9 +290,12 @@ class Setup(Folders):
             for number, other in enumerate(self.statements)
         )
 
-    def _is_of_the_script(self, assigned: list[str], text: str) -> bool:
+    def _is_of_the_script(self, command: Command | None, assigned: list[str], text: str) -> bool:
         """Whether a script that starts its ranks itself sets for them where they meet."""
-        return not words.names_nodes(text) and any(map(self._is_read_by_programs, assigned))
+        if words.names_nodes(text) or any(n in self.meeting for n, _ in words.variables(text)):
+            return False
+        is_told = command is not None and command.name == "export" and bool(assigned)
+        return is_told or any(map(self._is_read_by_programs, assigned))
 
     def _is_look(self, command: Command, program: str) -> bool:
         """Whether a step looks at the nodes, and does nothing to them."""
@@ -359,7 +372,8 @@ class Setup(Folders):
             return None
         is_launcher = self._is_nested_launch() and not is_array
         is_read = name not in words.RENDEZVOUS and self._is_read_by_programs(name)
-        if not (is_launcher or is_read or of_local):
+        is_told = command.name == "export" and name not in _COUNTS
+        if not (is_launcher or is_read or of_local or is_told):
             return None
         self.local.add(name)
         host = "(localhost)" if is_array else "localhost"
@@ -487,9 +501,9 @@ class Setup(Folders):
             if program in words.UNREAD_CONTAINERS:
                 self.say(line, program, Outcome.NOT_CARRIED, "image", NO_CONTAINERS)
             return 0
-        for verdict in parsed.verdicts:
+        inside = self.body.values.setdefault("", {})
+        for verdict in images.unite(inside, parsed, line):
             self.say(line, verdict.path, verdict.outcome, verdict.to, verdict.why)
-        self.body.values.setdefault("", {}).update(parsed.values, line=line)
         return parsed.inside
 
     def _comment_start(self, number: int) -> int:
@@ -539,6 +553,12 @@ class Setup(Folders):
         if self.args and words.positional(text):
             head.append(f"set -- {commands.as_shell(self.args)}")
         self.body.setup = "\n".join([*head, text]) + "\n" + self.body.setup
+
+
+def _reads_profile(command: Command) -> bool:
+    """Whether a command reads the profile of a login, which may set PATH anew."""
+    texts = [scanner.unquote(token.text) for token in command.words]
+    return texts[:2] in (["source", "/etc/profile"], [".", "/etc/profile"])
 
 
 def _sets_unexported(command: Command) -> bool:

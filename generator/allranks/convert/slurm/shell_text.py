@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import warnings
 from typing import TYPE_CHECKING
 
 from allranks.convert import commands, scanner
@@ -22,6 +24,33 @@ def short(text: str) -> str:
     """The first line of a statement, cut to a length that fits a report."""
     first, *rest = text.strip().split("\n")
     return first if len(first) <= _SHOWN and not rest else f"{first[: _SHOWN - 2].rstrip()} …"
+
+
+def without_login(shebang: str) -> str:
+    """The first line of a script whose shell is that of no login: ``#!/bin/bash -el``."""
+    short = re.sub(r"(\s-[a-z]*)l(?=[a-z]*\s*$)", r"\1", shebang)
+    return re.sub(r"\s+(?:--login|-)\s*$", "", short)
+
+
+def first_line_of_python(text: str) -> int:
+    """How many lines of a script of Python's have to stand first: its text, what is of the future.
+
+    0 for a script that this Python cannot read.
+    """
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            nodes = ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError):
+        return 0
+    lines = len(re.match(r"(?:#[^\n]*\n)*", text)[0].split("\n")) - 1  # type: ignore[index]
+    for number, node in enumerate(nodes):
+        is_text = (
+            number == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        )
+        if not is_text and not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
+            break
+        lines = node.end_lineno or lines
+    return lines
 
 
 def is_about_tasks(name: str) -> bool:

@@ -374,7 +374,7 @@ def _tasks_of_pod(size: Size) -> int:
 
 def _say_whole(reader: _Reader, name: str) -> None:
     """Say of an amount of a pod that it is for all GPUs of the job."""
-    if reader.size.gpus:
+    if (reader.size.gpus or 0) > 1:
         why = (
             f"for one pod with all {reader.size.gpus} GPUs, as the script names no nodes: write "
             "that of a pod's where gpusPerNode (or a preset) has fewer"

@@ -33,6 +33,8 @@ _SIZES = frozenset(
 
 _LINES = ("line", "lines")
 # Programs whose ranks the chart starts in place of what is measured.
+# What is the same where each task of a node does it.
+_SAME_AGAIN = ("mkdir", "touch", "truncate", "chmod")
 _SPANNING = words.MPIRUN | {"srun"}
 
 
@@ -51,7 +53,9 @@ class Steps(Script):
 
     def _step(self, number: int, command: Command) -> Step | None:
         """The step that a command is; None where it starts nothing."""
-        inner = words.unwrapped(self._expanded_words([token.text for token in command.words]))
+        whole = self._expanded_words([token.text for token in command.words])
+        self.limits[id(command)] = words.limit_of(whole)
+        inner = words.unwrapped(whole)
         if len(inner) > 1 and words.base(inner[0]) == "eval":
             text = self._expanded(scanner.unquote(" ".join(inner[1:])))
             inner = words.unwrapped(self._split(text) or [text])
@@ -244,7 +248,8 @@ class Steps(Script):
         last = max(at for at, weight in enumerate(weights) if weight == max(weights))
         kept = []
         for at, step in enumerate(multi):
-            is_side = at < last and not weights[at] and weights[last] and step.size.per_node == 1
+            is_once = step.size.per_node == 1 or words.any_of(step.words, _SAME_AGAIN)
+            is_side = at < last and not weights[at] and weights[last] and is_once
             if (
                 is_side
                 and not self._repeats(step)
@@ -258,6 +263,8 @@ class Steps(Script):
     def _weight(self, step: Step) -> int:
         """Whether a step looks like a training: it starts ranks, several a node, or Python."""
         texts = step.words
+        if step.is_srun and words.any_of(texts, _SAME_AGAIN):
+            return 0
         if self._is_torch_launcher(step) or not step.is_srun or step.size.per_node > 1:
             return 1
         inner = self._inner_text(texts)

@@ -212,7 +212,18 @@ ALWAYS = frozenset(
 
 _WRAPPERS = frozenset(
     {"exec", "nohup", "time", "command", "stdbuf", "unbuffer", "env", "numactl", "nice", "sudo"}
+    | {"timeout"}
 )
+# Their options whose value is a word of its own.
+_WITH_VALUE = {
+    "timeout": ("-k", "-s", "--kill-after", "--signal"),
+    "nice": ("-n", "--adjustment"),
+    "numactl": ("-N", "-m", "-C", "-i", "-p", "-l", "--cpunodebind", "--membind", "--physcpubind"),
+    "env": ("-u", "--unset", "-C", "--chdir"),
+    "stdbuf": ("-i", "-o", "-e"),
+    "sudo": ("-u", "-g"),
+    "time": ("-f", "-o"),
+}
 _NODELIST = re.compile(
     r"SLURM_(?:JOB_|STEP_)?NODELIST|\bscontrol\b(?!\s+show\s+(?:nodes?|job)\b)"
     r"|SLURM_LAUNCH_NODE_IPADDR|SLURMD_NODENAME"
@@ -259,10 +270,20 @@ def unwrapped(words: Sequence[str]) -> list[str]:
     """Words without those in front that run the rest as it is: ``time nohup python``."""
     rest = list(words)
     while len(rest) > 1 and base(rest[0]) in _WRAPPERS:
-        rest.pop(0)
+        program = base(rest.pop(0))
         while len(rest) > 1 and (rest[0].startswith("-") or re.match(r"[A-Za-z_]\w*=", rest[0])):
-            rest.pop(0)
+            has_value = rest.pop(0) in _WITH_VALUE.get(program, ())
+            del rest[: int(has_value and len(rest) > 1)]
+        if program == "timeout" and len(rest) > 1:
+            rest.pop(0)  # how long
     return rest
+
+
+def limit_of(words: Sequence[str]) -> str:
+    """The wrapper among words that ends what it runs after a time: ``timeout 4h``; "" for none."""
+    wrapped = list(words[: len(words) - len(unwrapped(words))])
+    at = next((n for n, word in enumerate(wrapped) if base(word) == "timeout"), len(wrapped))
+    return " ".join(wrapped[at:])
 
 
 def behind_profiler(words: Sequence[str]) -> int:

@@ -421,7 +421,6 @@ def test_names_of_nodes_in_a_script_of_one_node_are_this_one() -> None:
     [
         "OUT=$(srun python a.py)",
         "seq 4 | xargs -P4 -I{} srun -n1 python a.py --seed {}",
-        "timeout 3h srun python a.py",
     ],
 )
 def test_an_srun_that_is_left_is_said(row: str) -> None:

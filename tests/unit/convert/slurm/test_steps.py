@@ -332,7 +332,7 @@ def test_what_a_script_starts_takes_nothing_of_the_launcher_around_it() -> None:
     line = made.values["script"].split("\n")[1].split()
     assert line[0] == "unset"
     assert {"PET_NO_PYTHON", "LOCAL_RANK", "WORLD_SIZE", "MASTER_PORT"} <= {*line}
-    meets = _convert("#SBATCH -n1", "export MASTER_ADDR=$(hostname)", "python a.py")
+    meets = _convert("#SBATCH -n1", "MASTER_ADDR=$(hostname)", "python a.py")
     line = meets.values["script"].split("\n")[1].split()
     assert "PET_NO_PYTHON" in line
     assert "MASTER_ADDR" not in line

@@ -1,0 +1,104 @@
+"""What commands of a script need that a pod has not.
+
+That is a Slurm to submit to, the launcher of a site, and the folders above the one that is sent.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks.convert import scanner
+from allranks.convert.slurm import shell_text, words
+from allranks.convert.verdicts import Outcome, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from allranks.convert.scanner import Command, Statement
+
+# Programs that run the steps of a workflow, and words of theirs that have Slurm run them.
+_WORKFLOWS = frozenset({"nextflow", "snakemake", "toil-cwl-runner", "toil-wdl-runner", "cromwell"})
+_TO_SLURM = re.compile(r"(?:.*[,/=])?slurm(?:,.*)?|--slurm.*|.*\bsbatch\b.*", re.DOTALL)
+_IN_CONTAINERS = re.compile(
+    r"(?:.*,)?(?:singularity|apptainer|docker|podman|shifter|charliecloud)(?:,.*)?"
+    r"|--(?:use|with)-(?:singularity|apptainer|docker|podman)(?:=.*)?|-with-(?:singularity|docker)",
+    re.DOTALL,
+)
+_STARTS_CONTAINERS = (
+    "it runs its steps in containers, and a pod starts none: let it run them as they are"
+)
+_LAUNCHER_OF_HYDRA = re.compile(r"\S*launcher=\S*slurm\S*")
+_SUBMITS = "it submits jobs to Slurm, and a pod has none: let it run them where it is"
+# Launchers of MPI's that are not those of an MPI: bede-mpirun, mympirun, mpiexec_mpt.
+_OF_SITE = re.compile(
+    r"(?:[\w.]+[-_])*(?:my)?mpi(?:run|exec)(?:[-_.](?!(?:sh|py|pl|log|txt|out|exe)\b)[\w-]+)*"
+)
+_NO_LAUNCHER = (
+    "it is no launcher that the mpi chart knows, and may ask Slurm for its nodes: write mpirun in "
+    "its place"
+)
+_ABOVE = re.compile(r"(?:^|(?<=[=:,\"']))\.\.(?:/[^\s\"':,;]*)?(?=$|[\s\"':,;])")
+_NOT_SENT = (
+    "it is above the folder that is sent: send that above (`--workspace ..`), and let the script "
+    "begin with a `cd` into this one"
+)
+_SUBMIT_DIR = re.compile(r'"?(?:\$\{?SLURM_SUBMIT_DIR\}?|\$\{?PWD\}?|\.)"?/?')
+
+
+def of_script(statements: Sequence[Statement], *, starts_here: bool) -> list[Verdict]:
+    """What no pod has, each with its line.
+
+    Args:
+        statements: those of the script.
+        starts_here: whether it starts in the folder that is sent.
+    """
+    functions = {statement.function for statement in statements}
+    made: list[Verdict] = []
+    is_here = starts_here
+    for command in (command for statement in statements for command in statement.commands):
+        texts = [scanner.unquote(token.text) for token in command.words]
+        shown = shell_text.short(next(iter(words.unwrapped(texts)), ""))
+        if words.any_of(texts, words.SLURM_TOOLS):
+            continue
+        if _submits(texts):
+            made.append(Verdict(shown, Outcome.NOT_CARRIED, "", _SUBMITS, command.line))
+        elif words.any_of(texts, _WORKFLOWS) and any(map(_IN_CONTAINERS.fullmatch, texts[1:])):
+            made.append(Verdict(shown, Outcome.NOT_CARRIED, "", _STARTS_CONTAINERS, command.line))
+        if _is_of_site(texts) and texts[0] not in functions:
+            made.append(Verdict(shown, Outcome.NOT_CARRIED, "command", _NO_LAUNCHER, command.line))
+        above = _above(command) if is_here else ""
+        if above:
+            made.append(Verdict(above, Outcome.NOT_CARRIED, "", _NOT_SENT, command.line))
+        goes = texts[:1] in (["cd"], ["pushd"]) and texts[1:2] != []
+        # Where it goes is not known; and one word of folders above is enough.
+        is_here = is_here and not above and not (goes and not _SUBMIT_DIR.fullmatch(texts[1]))
+    return made
+
+
+def _submits(texts: Sequence[str]) -> bool:
+    """Whether a command has Slurm run what it starts."""
+    is_workflow = words.any_of(texts, _WORKFLOWS)
+    sign = _TO_SLURM if is_workflow else _LAUNCHER_OF_HYDRA
+    return any(map(sign.fullmatch, texts[1:]))
+
+
+def _is_of_site(texts: Sequence[str]) -> bool:
+    """Whether a command starts the launcher of a site."""
+    rest = words.unwrapped(texts)
+    name = words.base(rest[0]) if rest else ""
+    is_own = bool(rest) and rest[0].startswith("./")
+    return not is_own and name not in words.MPIRUN and _OF_SITE.fullmatch(name) is not None
+
+
+def _above(command: Command) -> str:
+    """A path above the folder that the command runs in; "" for none."""
+    texts = [token.text for token in command.words]
+    if words.any_of(texts, words.IDLE):
+        return ""
+    targets = [target for _, target in command.redirections]
+    for text in (*(token.text for token in command.assignments), *texts, *targets):
+        match = _ABOVE.search(text)
+        if match is not None:
+            return match[0]
+    return ""
