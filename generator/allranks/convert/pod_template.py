@@ -178,6 +178,10 @@ class Pod:
         """Its command and args."""
         return (*self.command, *self.args)
 
+    def piece(self, to: FieldPath) -> Piece | None:
+        """The piece that is the value at a path."""
+        return next((piece for piece in self.pieces if piece.to == to), None)
+
 
 def read(fields: Fields, path: FieldPath, main: Sequence[str] = ()) -> Pod:
     """Take a pod template apart.

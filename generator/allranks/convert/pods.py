@@ -61,6 +61,9 @@ __all__ = [
     "share",
 ]
 
+_PULL_POLICY: FieldPath = ("image", "pullPolicy")
+_PULLED_ONCE = "IfNotPresent"  # Kubernetes' policy for an image whose tag is not latest
+
 _C = "spec.containers[]"
 # What becomes of a pod template's fields; read with the path of the template in front.
 FIELDS: tuple[Rule, ...] = (
@@ -150,8 +153,25 @@ def share(fields: Fields, pods: Mapping[FieldPath, Pod], workload: str) -> None:
                     _note_heirs(fields, piece, pods)
             else:
                 _put_at_role(fields, piece, prefix)
+        _pull_as_before(fields, pod, pods[first], prefix)
     if not all(pod.is_restricted for pod in pods.values()):
         _unrestricted(fields)
+
+
+def _pull_as_before(fields: Fields, pod: Pod, first: Pod, prefix: FieldPath) -> None:
+    """Have a role's image pulled when it was, where its container leaves that to Kubernetes.
+
+    What the job's image has would be the role's, too.
+    """
+    policy, image = pod.piece(_PULL_POLICY), pod.piece(("image", "repository"))
+    if image is None or (policy is not None and policy.source != image.source):
+        return
+    own, of_first = (
+        _PULLED_ONCE if piece is None else piece.value
+        for piece in (policy, first.piece(_PULL_POLICY))
+    )
+    if own != of_first:
+        fields.put((*prefix, *OF_TRAINER, "imagePullPolicy"), own, image.source)
 
 
 def _shared(pods: Mapping[FieldPath, Pod], first: FieldPath) -> dict[FieldPath, Any]:
@@ -192,7 +212,7 @@ def _put_at_role(fields: Fields, piece: Piece, prefix: FieldPath) -> None:
     to = at_role(prefix, piece.to)
     if to is not None:
         _put(fields, piece, to)
-    elif piece.to == ("image", "pullPolicy"):
+    elif piece.to == _PULL_POLICY:
         if fields.get(*piece.source) == piece.value:
             _put(fields, piece, (*prefix, *OF_TRAINER, "imagePullPolicy"))
     elif piece.to[0] == "image":

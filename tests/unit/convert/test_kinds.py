@@ -535,6 +535,34 @@ def test_workers_that_are_reached_by_the_api_have_no_sshd() -> None:
     assert not any("sshd" in why for why in reasons)
 
 
+PULLED = [
+    ("image: a/l:1", "image: a/w", "IfNotPresent", "Always"),
+    ("image: a/l", "image: a/w:1", "Always", None),
+    ("image: a/l:1", "image: a/w:1, imagePullPolicy: Never", "IfNotPresent", "Never"),
+    ("image: a/w:1", "image: a/w:1, imagePullPolicy: Never", "IfNotPresent", "Never"),
+    ("image: a/l:1, imagePullPolicy: Always", "image: a/w:1", "Always", None),
+    ("image: a/l", "image: a/w", None, "Always"),
+]
+
+
+@pytest.mark.parametrize(("launcher", "worker", "own", "of_all"), PULLED)
+def test_each_roles_image_is_pulled_when_it_was(
+    launcher: str, worker: str, own: str | None, of_all: str | None
+) -> None:
+    """Where a container leaves it to Kubernetes, the policy of another role's image is not its."""
+    text = (
+        "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: a}\nspec: "
+        "{mpiReplicaSpecs: {Launcher: {template: {spec: {containers: [{name: c, "
+        f"{launcher}, command: [mpirun, a]}}]}}}}}}, "
+        f"Worker: {{template: {{spec: {{containers: [{{name: c, {worker}}}]}}}}}}}}}}"
+    )
+    values = text_as_jobs(text).conversions[0].values
+    template = values["mpi"].get("launcher", {}).get("podTemplate", {})
+    containers = template.get("spec", {}).get("containers", [{}])
+    assert own == containers[0].get("imagePullPolicy")
+    assert of_all == values["image"].get("pullPolicy")
+
+
 OLD = [
     ("TFJob", "replicaSpecs: [{replicas: 1, tfReplicaType: MASTER}]"),
     ("PyTorchJob", "replicaSpecs: [{replicas: 1, replicaType: MASTER}]"),
