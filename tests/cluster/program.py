@@ -1,4 +1,8 @@
-"""Our own program as a person calls it, on the shared cluster and in the test's own namespace."""
+"""Our own program as a person calls it, on the shared cluster and in the test's own namespace.
+
+A call that is waited for is forked from a process that has loaded all modules: Python and the
+libraries are most of what many calls cost. One that is started is a process from its start.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,20 @@ import json
 import os
 import subprocess
 import sysconfig
+import threading
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from allranks import names
+from tests.charts.cli.forking import Zygote
 from tests.kube import kwok
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from tests.kube.cluster import Cluster
 
@@ -25,6 +32,7 @@ SCRIPTS = Path(sysconfig.get_path("scripts"))
 # installed the release, and the tests beside it have each helm do its part.
 helm4_alone = pytest.mark.parametrize("helm", [4], ids=["helm4"], indirect=True)
 _SECONDS = 90
+_FORKING = threading.Lock()
 KINDS = (
     "batch/v1/jobs",
     "apps/v1/statefulsets",
@@ -69,15 +77,7 @@ class Program:
             code: the expected exit code.
             values: given as a values file.
         """
-        process = subprocess.run(
-            self.line(*words, values=values),
-            env=self.environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_SECONDS,
-        )
+        process = self._run(self.line(*words, values=values))
         output = process.stdout + process.stderr
         assert code == process.returncode, f"{words}: {process.returncode}\n{output}"
         assert "Traceback" not in output
@@ -85,17 +85,28 @@ class Program:
 
     def json(self, *words: str | Path, **how: Any) -> Any:
         """What it prints as data; notes go elsewhere."""
-        process = subprocess.run(
-            self.line(*words, "-o", "json", values=how.get("values")),
-            env=self.environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_SECONDS,
-        )
+        process = self._run(self.line(*words, "-o", "json", values=how.get("values")))
         assert how.get("code", 0) == process.returncode, process.stdout + process.stderr
         return json.loads(process.stdout)
+
+    def _run(self, line: Sequence[str | Path]) -> subprocess.CompletedProcess[str]:
+        """A call to its end, forked (see `tests/charts/cli/zygote.py`) where no other is so now."""
+        if not _FORKING.acquire(blocking=False):
+            return subprocess.run(
+                line,
+                env=self.environment(),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=_SECONDS,
+            )
+        try:
+            process = _zygote().run(line, Path.cwd(), self.environment(), b"", _SECONDS)
+        finally:
+            _FORKING.release()
+        texts = (stream.decode() for stream in (process.stdout, process.stderr))
+        return subprocess.CompletedProcess(line, process.returncode, *texts)
 
     def start(
         self, *words: str | Path, values: Mapping[str, Any] | None = None
@@ -209,6 +220,12 @@ def _owners(item: dict[str, Any]) -> set[str]:
         str(labels.get(names.APP_INSTANCE)),
         str(labels.get("name")) if labels.get("owner") == "helm" else "",
     }
+
+
+@cache
+def _zygote() -> Zygote:
+    """What the calls of this test worker come from; it ends with the worker."""
+    return Zygote()
 
 
 def program(cluster: Cluster, namespace: str, helm: Any, folder: Path) -> Program:

@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
     from .conftest import CommandLine
 
-pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.local,
+    pytest.mark.timeout(600),
+    pytest.mark.usefixtures("warm_ranks"),
+]
 
 _LAST_LINE = "disk of worker 1 is full"
 

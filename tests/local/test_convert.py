@@ -89,6 +89,7 @@ JOBS = [
 ]
 
 
+@pytest.mark.usefixtures("warm_ranks")
 @pytest.mark.parametrize(("text", "ranks", "place"), JOBS)
 def test_a_converted_job_trains(
     command_line: CommandLine, tmp_path: Path, text: str, ranks: int, place: tuple[str, str]
