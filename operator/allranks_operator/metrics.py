@@ -22,7 +22,7 @@ from allranks.elastic.api.plan import PLAN_FAILED, PLAN_SUCCEEDED, PLAN_SUPERSED
 TABLE = {
     "allranks_runs": (("phase",), "Runs by phase."),
     "allranks_plans_total": (("result",), "Scale plans that ended, by how."),
-    "allranks_actions_total": (("action", "result"), "What was done, and what became of it."),
+    "allranks_actions_total": (("action", "result"), "Actions, by their result."),
     "allranks_action_seconds": (("action",), "How long a request to the API server took."),
     "allranks_reaction_seconds": ((), "From a change of the cluster to the status that tells it."),
     "allranks_watch_restarts_total": (("resource", "reason"), "Watches that began again, and why."),
