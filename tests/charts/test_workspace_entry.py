@@ -247,7 +247,9 @@ def test_a_user_that_may_write_nowhere_else(able: Image) -> None:
         there.send(SENT)
         there.code.mkdir()
         (there.root / "termination").touch()
-        for path in (there.root, *there.root.rglob("*")):
+        # What is a link leads to this machine's own programs.
+        own = [path for path in there.root.rglob("*") if not path.is_symlink()]
+        for path in (there.root, *own):
             path.chmod(0o777 if (there.root / "state") in (path, path.parent) else 0o755)
         result = there.run("./run.sh", user=65534 if os.geteuid() == 0 else None)
         assert (0, "ran\n") == (result.returncode, result.stdout), result.stderr
