@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import re
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -45,6 +47,14 @@ def some_values_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return _sources(function, presets=False)
 
 
+def _file_of(options: Mapping[str, Any]) -> str:
+    """The file that was typed where the release's name belongs; else a name for an example."""
+    texts = [text for text in options.values() if isinstance(text, str) and text]
+    # Path's own way raises for a name that is too long.
+    files = (text for text in texts if os.path.isfile(text))  # noqa: PTH113
+    return shlex.quote(next(files, "values.yaml"))
+
+
 def _sources(
     function: Callable[..., Any], *, presets: bool, needed: bool = True
 ) -> Callable[..., Any]:
@@ -57,7 +67,9 @@ def _sources(
             sets.insert(0, ("set-json", f"preset={json.dumps(list(preset_names))}"))
         of_queue = bool(options.get("queue") or options.get("queue_file"))
         if presets and needed and not (files or sets or of_queue):
-            raise InputError("no values were given", hint="name a values file with -f values.yaml")
+            raise InputError(
+                "no values were given", hint=f"name a values file with -f {_file_of(options)}"
+            )
         from allranks.values.sources import Sources
 
         for text in (*files, *(text for _, text in sets)):

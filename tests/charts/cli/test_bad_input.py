@@ -144,6 +144,14 @@ def test_wrong_arguments(cli: Any, values: Path, args: list[str | bytes], says: 
     assert says in refusal(cli, "render", "demo", *args, "-o", "out")
 
 
+def test_a_values_file_in_place_of_the_name_is_given_with_f(cli: Any) -> None:
+    """The fix names the file that was typed."""
+    cli.write(RUN, "my job.yaml")
+    fix = "fix: name a values file with -f 'my job.yaml'"
+    assert fix in refusal(cli, "validate", "my job.yaml")
+    assert "with -f values.yaml" in refusal(cli, "validate", "missing.yaml")
+
+
 def test_every_problem_at_once(cli: Any) -> None:
     """All mistakes of all files are shown in one go, in the order of the file, as text and JSON."""
     cli.write(RUN + "args: [1]\ngpuss: 3\ntorchrun:\n  port: 70000\n")
