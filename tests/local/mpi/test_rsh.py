@@ -45,7 +45,8 @@ def test_a_signal_that_comes_as_the_connection_begins(
     words = [*shell, str(_RSH), "worker-0.lab", "true"]
     # It begins when it is held: a process keeps its id.
     process = subprocess.Popen(
-        [*shell, "-c", 'read -r line && exec "$@"', "start", *words],
+        # A hang-up may be ignored here, as under nohup, and that is handed down.
+        ["env", "--default-signal=HUP", *shell, "-c", 'read -r line && exec "$@"', "start", *words],
         stdin=subprocess.PIPE,
         text=True,
         env=env,

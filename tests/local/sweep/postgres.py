@@ -41,6 +41,8 @@ class Server:
         word.write_text(PASSWORD)
         word.chmod(0o644)
         command = [host.find("initdb"), "--auth=scram-sha-256", f"--pwfile={word}", "--no-sync"]
+        # Not this machine's locale.
+        command += ["--encoding=UTF8", "--locale=C"]
         self._run(*command, f"--username={USER}", f"--pgdata={self._data}")
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))

@@ -106,6 +106,19 @@ def _trials(laptop: Laptop) -> dict[str, dict[str, str]]:
 
 
 @pytest.mark.usefixtures("password")
+def test_a_database_without_an_encoding(laptop: Laptop, server: Server) -> None:
+    """A server that was made in the locale C has such ones: texts are as in any other."""
+    create = "CREATE DATABASE bytes TEMPLATE template0 ENCODING SQL_ASCII LOCALE 'C'"
+    server.sql("postgres", create)
+    url = server.url("bytes")
+    laptop.env.update(server.env)
+    (laptop.folder / "go").touch()
+    laptop.run("--journal", url, "--trials", "1")
+    laptop("export", "s", "--optuna", url)
+    same(read_state(backend_of(url, "s")), study(f"{url}?client_encoding=utf8"))
+
+
+@pytest.mark.usefixtures("password")
 def test_postgresql_keeps_what_was_acknowledged(server: Server) -> None:
     """Whenever the writer is killed; who goes on need not wait for its lease to run out."""
     kill_writers(server.make("killed"), 2)

@@ -19,11 +19,13 @@ from optuna.storages import RDBStorage
 from sqlalchemy import exc
 
 from allranks.errors import AllranksError, InputError, MissingToolError, RunError
+from allranks.sweep.storage import database_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _FLAG = "--optuna"
+_LIBPQ = ("postgresql", "postgresql+psycopg", "postgresql+psycopg2")
 _FORMS = "give sqlite:///optuna.db or postgresql://user@host/database"
 _PACKAGES = {"psycopg": "'allranks[postgres]'", "pymysql": "pymysql", "MySQLdb": "mysqlclient"}
 # What each of Optuna's tables has had since it is there.
@@ -213,6 +215,8 @@ def refusal(error: Exception, url: str) -> AllranksError:
 def _options(url: str) -> dict[str, Any]:
     if url.startswith("sqlite") and "timeout=" not in url:
         return {"connect_args": {"timeout": _BUSY}}
+    if sqlalchemy.make_url(url).drivername in _LIBPQ:
+        return {"connect_args": database_url.ENCODING}
     return {}
 
 

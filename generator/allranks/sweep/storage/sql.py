@@ -361,7 +361,8 @@ def _options(url: str) -> dict[str, Any]:
         return {} if has_timeout else {"connect_args": {database_url.TIMEOUT: _BUSY}}
     if backend == database_url.POSTGRESQL:
         quiet = {"connect_timeout": _CONNECT, "application_name": "allranks"}
-        return {"connect_args": quiet, "pool_pre_ping": True, "pool_size": 2}
+        arguments = {**quiet, **database_url.ENCODING}
+        return {"connect_args": arguments, "pool_pre_ping": True, "pool_size": 2}
     return {"pool_pre_ping": True}
 
 
