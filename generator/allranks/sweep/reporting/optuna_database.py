@@ -19,7 +19,6 @@ from optuna.storages import RDBStorage
 from sqlalchemy import exc
 
 from allranks.errors import AllranksError, InputError, MissingToolError, RunError
-from allranks.sweep.storage import database_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -216,7 +215,8 @@ def _options(url: str) -> dict[str, Any]:
     if url.startswith("sqlite") and "timeout=" not in url:
         return {"connect_args": {"timeout": _BUSY}}
     if sqlalchemy.make_url(url).drivername in _LIBPQ:
-        return {"connect_args": database_url.ENCODING}
+        # Else psycopg leaves bytes as they are where the database has no encoding (SQL_ASCII).
+        return {"connect_args": {"client_encoding": "utf8"}}
     return {}
 
 

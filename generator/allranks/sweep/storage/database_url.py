@@ -26,9 +26,6 @@ MARK = "://"
 SQLITE, POSTGRESQL, MYSQL = "sqlite", "postgresql", "mysql"
 # What the URL of a file may say besides.
 TIMEOUT = "timeout"
-# A database whose own encoding is SQL_ASCII, as of a server that was made in the locale C, sends
-# bytes, and psycopg leaves them such where the client names no encoding of its own.
-ENCODING = {"client_encoding": "utf8"}
 # That several people write the file, on purpose.
 _SHARED = "shared"
 SHARED_QUERY = f"?{_SHARED}=true"

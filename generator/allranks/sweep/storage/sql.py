@@ -361,7 +361,9 @@ def _options(url: str) -> dict[str, Any]:
         return {} if has_timeout else {"connect_args": {database_url.TIMEOUT: _BUSY}}
     if backend == database_url.POSTGRESQL:
         quiet = {"connect_timeout": _CONNECT, "application_name": "allranks"}
-        arguments = {**quiet, **database_url.ENCODING}
+        # A database without an encoding (SQL_ASCII), as of a server that was made in the locale C,
+        # sends bytes, and psycopg leaves them such where the client names no encoding of its own.
+        arguments = {**quiet, "client_encoding": "utf8"}
         return {"connect_args": arguments, "pool_pre_ping": True, "pool_size": 2}
     return {"pool_pre_ping": True}
 
