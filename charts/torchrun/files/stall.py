@@ -283,11 +283,8 @@ def _cause_of_wait(reports, ranks, waiting):
 def _named(ranks):
     """The first of some ranks, with its pod, and how many more there are."""
     rank, pod = ranks[0]
-    return "rank %d%s (pod %s)" % (rank["rank"], _more(ranks), pod["pod"])
-
-
-def _more(ranks):
-    return " (and %d more)" % (len(ranks) - 1) if len(ranks) > 1 else ""
+    more = " (and %d more)" % (len(ranks) - 1) if len(ranks) > 1 else ""
+    return "rank %d%s (pod %s)" % (rank["rank"], more, pod["pod"])
 
 
 def _circumstances(rank, waiting):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks import names
 from allranks.convert import commands, entrypoints, mpi_hosts, shell
+from allranks.convert.image_names import pull_policy
 from allranks.convert.pods import TRAINER, is_set_by_job
 from allranks.errors import InputError
 from allranks.k8s import quantity
@@ -302,7 +303,7 @@ def _facets(spec: Mapping[str, Any], container: Mapping[str, Any]) -> dict[str, 
     facets: dict[str, Any] = {key: container[key] for key in _OF_CONTAINER if container.get(key)}
     image = str(container.get("image") or "")
     facets["image"] = _image(image)
-    facets["image pulled"] = container.get("imagePullPolicy") or _pull_policy(image)
+    facets["image pulled"] = container.get("imagePullPolicy") or pull_policy(image)
     for entry in items(container, "env"):
         name = str(entry.get("name"))
         if not _OUR_ENV.fullmatch(name):
@@ -321,12 +322,6 @@ def _image(image: str) -> str:
     rest, at, digest = image.partition("@")
     head, slash, last = rest.rpartition("/")
     return f"{head}{slash}{last.partition(':')[0]}{at}{digest}" if at else image
-
-
-def _pull_policy(image: str) -> str:
-    name = image.rpartition("/")[2]
-    is_fixed = "@" in name or (":" in name and not name.endswith(":latest"))
-    return "IfNotPresent" if is_fixed else "Always"
 
 
 def _amounts(container: Mapping[str, Any]) -> dict[str, Any]:

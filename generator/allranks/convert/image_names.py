@@ -17,6 +17,21 @@ def is_repository(name: str) -> bool:
     return _REPOSITORY.fullmatch(name) is not None
 
 
+# When Kubernetes pulls an image whose container names no policy.
+PULLED_ONCE, PULLED_ALWAYS = "IfNotPresent", "Always"
+
+
+def pull_policy(image: str) -> str:
+    """The policy of a container that names none: the latest is pulled each time.
+
+    Args:
+        image: ``registry:5000/team/name:tag@sha256:…``.
+    """
+    parts = image_parts(image)
+    is_latest = parts.get("tag", "latest") == "latest" and "digest" not in parts
+    return PULLED_ALWAYS if is_latest else PULLED_ONCE
+
+
 def image_parts(image: str) -> dict[str, str]:
     """An image's name as `image` has it: repository, tag, digest, as far as it has them.
 

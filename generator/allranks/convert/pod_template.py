@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from allranks import names
 from allranks.convert import commands
-from allranks.convert.image_names import image_parts
+from allranks.convert.image_names import PULLED_ALWAYS, image_parts, pull_policy
 from allranks.convert.verdicts import FieldPath, Fields, Named, Outcome, dotted
 from allranks.errors import InputError
 from allranks.k8s import fields as k8s
@@ -406,14 +406,11 @@ class _Reader:
         image = self._fields.get(*here)
         if not isinstance(image, str) or not image:
             return
-        parts = image_parts(image)
-        for key, value in parts.items():
+        for key, value in image_parts(image).items():
             self._add(here, ("image", key), value)
         self._add(policy, ("image", "pullPolicy"))
-        is_latest = parts.get("tag", "latest") == "latest" and not parts.get("digest")
-        if is_latest and self._fields.get(*policy) is None:
-            # Kubernetes pulls such an image each time, where the container says nothing.
-            self._add(here, ("image", "pullPolicy"), "Always")
+        if self._fields.get(*policy) is None and pull_policy(image) == PULLED_ALWAYS:
+            self._add(here, ("image", "pullPolicy"), PULLED_ALWAYS)
 
     def _env(self, path: FieldPath) -> None:
         entries = self._fields.items(*path)

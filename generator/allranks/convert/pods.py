@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
+from allranks.convert.image_names import PULLED_ONCE
 from allranks.convert.pod_template import (
     KEPT,
     KEPT_OF_CONTAINER,
@@ -62,7 +63,6 @@ __all__ = [
 ]
 
 _PULL_POLICY: FieldPath = ("image", "pullPolicy")
-_PULLED_ONCE = "IfNotPresent"  # Kubernetes' policy for an image whose tag is not latest
 
 _C = "spec.containers[]"
 # What becomes of a pod template's fields; read with the path of the template in front.
@@ -167,7 +167,7 @@ def _pull_as_before(fields: Fields, pod: Pod, first: Pod, prefix: FieldPath) -> 
     if image is None or (policy is not None and policy.source != image.source):
         return
     own, of_first = (
-        _PULLED_ONCE if piece is None else piece.value
+        PULLED_ONCE if piece is None else piece.value
         for piece in (policy, first.piece(_PULL_POLICY))
     )
     if own != of_first:

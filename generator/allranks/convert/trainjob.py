@@ -113,7 +113,6 @@ _NAMED_LISTS = (
     "volumeMounts",
     "imagePullSecrets",
 )
-_STEP = runtimes.STEP
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +242,7 @@ def _template(target: Rewrite, runtime: _Runtime, name: str, to: FieldPath) -> N
     labels = k8s.mapping(own, "template", "metadata")
     for kind in ("labels", "annotations"):
         for key, value in k8s.mapping(labels, kind).items():
-            if key != _STEP:
+            if key != runtimes.STEP:
                 target.put((*to, "metadata", kind, key), value)
     for source, names in _patches(fields):
         if name in names:
@@ -334,8 +333,8 @@ def _not_laid(fields: Fields, runtime: _Runtime) -> None:
         if fields.has(*_TRAINER, key):
             fields.leave(
                 (*_TRAINER, key),
-                f"no replicated job of {runtime.title} has the label {_STEP}: trainer, so Trainer "
-                "lays it over none",
+                f"no replicated job of {runtime.title} has the label {runtimes.STEP}: trainer, so "
+                "Trainer lays it over none",
             )
 
 
@@ -346,7 +345,7 @@ def _workers(target: Rewrite, runtime: _Runtime, specs: str) -> FieldPath:
             f"none of the replicated jobs of {runtime.title} is said to train, so Trainer lays "
             "nothing of spec.trainer over its pods, and tells them nothing of each other",
             path="spec.runtimeRef.name",
-            hint=f"label the template of the one that does with {_STEP}: trainer",
+            hint=f"label the template of the one that does with {runtimes.STEP}: trainer",
         )
     worker: FieldPath = ("spec", specs, "Worker")
     target.put((*worker, "restartPolicy"), "OnFailure")  # how often, the runtime says

@@ -319,17 +319,17 @@ def test_a_name_that_somebody_takes_meanwhile_is_numbered(
     """Here as on a cluster; a name that the person chose stays, and is refused."""
     tried: list[str] = []
 
-    def start(_console: Any, _ready: Any, home: str, *_: Any, **__: Any) -> int:
-        tried.append(home)
+    def start(_console: Any, _ready: Any, release: str, *_: Any, **__: Any) -> int:
+        tried.append(release)
         if len(tried) == 1:
-            raise NameTakenError(f"{home} goes on")
+            raise NameTakenError(f"{release} goes on")
         return 0
 
     (tmp_path / "train.py").touch()
     monkeypatch.setattr(run, "run_here", start)
     monkeypatch.setattr(run, "run_on_cluster", start)
     monkeypatch.setattr(submit, "_taken", lambda *_: ())
-    on_cluster = SimpleNamespace(namespace="lab", home=str)
+    on_cluster = SimpleNamespace(namespace="lab")
     there = on_cluster if where == "cluster" else None
     target: Any = SimpleNamespace(on="", local_namespace="lab", cluster_target=lambda _: there)
     job = submit.Job(("python", "train.py"), nodes=1, image="a")

@@ -154,7 +154,7 @@ def run_command(
         run_on_cluster(
             console,
             prepared,
-            cluster_target.home(name),
+            name,
             cluster_target,
             run_options,
             workspace=packed,
@@ -349,7 +349,7 @@ def _stopping(console: Console) -> Iterator[_Interrupted]:
 def run_on_cluster(
     console: Console,
     prepared: PreparedJob,
-    home: ReleaseRef,
+    name: str,
     cluster_target: ClusterTarget,
     run_options: RunOptions,
     *,
@@ -360,7 +360,7 @@ def run_on_cluster(
     Args:
         console: where to show it.
         prepared: its checked values.
-        home: the release.
+        name: the release.
         cluster_target: the cluster and namespace.
         run_options: how to run it.
         workspace: the folder of code that is sent along; None for none.
@@ -369,6 +369,7 @@ def run_on_cluster(
         InputError: the name is taken, or the namespace is not there.
         AllranksError: the cluster does not answer, or forbids it; nothing is left of the run.
     """
+    home = cluster_target.home(name)
     if workspace is not None:
         prepared = workspace.into(prepared)
     suspended = bool((prepared.loaded.values.get("runPolicy") or {}).get("suspend"))

@@ -360,7 +360,7 @@ def submit(
             return run.run_on_cluster(
                 console,
                 ready,
-                cluster_target.home(free),
+                free,
                 cluster_target,
                 run_options,
                 workspace=packed,

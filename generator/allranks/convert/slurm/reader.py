@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
-from allranks.convert.slurm import absences, shell_text, sizes, words
+from allranks.convert.slurm import missing_in_pods, shell_text, sizes, words
 from allranks.convert.slurm.images import OF_FILE
 from allranks.convert.slurm.setup import NO_CONTAINERS, OTHER_HOSTS, TOOLS
 from allranks.convert.slurm.unset_variables import PRINTING, UnsetVariables
@@ -432,7 +432,7 @@ class Reader(UnsetVariables):
             self.say(line, "singularity", Outcome.NOT_CARRIED, "image", NO_CONTAINERS)
         self._say_image_file()
         starts_here = not {"chdir", "workdir"} & {setting.name for setting in self.job_settings}
-        body.verdicts += absences.of_script(self.statements, starts_here=starts_here)
+        body.verdicts += missing_in_pods.of_script(self.statements, starts_here=starts_here)
         self._say_own_path()
         if "SLURM_JOB_NAME" in {name for name, _ in words.variables(code)}:
             body.reads_name = self._line_with(re.compile("SLURM_JOB_NAME").search) or 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from allranks.convert import commands, scanner
@@ -28,8 +29,8 @@ def short(text: str) -> str:
 
 def without_login(shebang: str) -> str:
     """The first line of a script whose shell is that of no login: ``#!/bin/bash -el``."""
-    short = re.sub(r"(\s-[a-z]*)l(?=[a-z]*\s*$)", r"\1", shebang)
-    return re.sub(r"\s+(?:--login|-)\s*$", "", short)
+    without_letter = re.sub(r"(\s-[a-z]*)l(?=[a-z]*\s*$)", r"\1", shebang)
+    return re.sub(r"\s+(?:--login|-)\s*$", "", without_letter)
 
 
 def first_line_of_python(text: str) -> int:
@@ -42,7 +43,8 @@ def first_line_of_python(text: str) -> int:
             nodes = ast.parse(text).body
     except (SyntaxError, ValueError, RecursionError):
         return 0
-    lines = len(re.match(r"(?:#[^\n]*\n)*", text)[0].split("\n")) - 1  # type: ignore[index]
+    whole_rows = text.split("\n")[:-1]
+    lines = sum(1 for _ in takewhile(lambda row: row.startswith("#"), whole_rows))
     for number, node in enumerate(nodes):
         is_text = (
             number == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

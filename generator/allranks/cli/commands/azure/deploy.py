@@ -116,7 +116,7 @@ def deploy_command(
         run.run_on_cluster(
             console,
             prepared,
-            cluster_target.home(name),
+            name,
             cluster_target,
             run_options,
             workspace=packed,
