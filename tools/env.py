@@ -31,7 +31,7 @@ BESIDE = frozenset({"torchft"})
 PACKAGES = {"mxnet": "libquadmath0"}
 
 
-def known() -> list[str]:
+def environments() -> list[str]:
     """The names there are: those whose requirements say that the environment is their own."""
     return sorted(path.stem for path in PINS.glob("*.in"))
 
@@ -100,7 +100,7 @@ def check(name: str, target: Path) -> None:
 def main() -> None:
     """Build what is asked for and print where it is."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="+", choices=known(), metavar="NAME")
+    parser.add_argument("names", nargs="+", choices=environments(), metavar="NAME")
     for name in parser.parse_args().names:
         print(ensure(name))
 

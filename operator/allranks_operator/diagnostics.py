@@ -30,7 +30,7 @@ _SECONDS = 20.0
 # How long an answer is reused, and a refusal.
 FRESH_SECONDS = 5.0
 _REFUSED_SECONDS = 60.0
-_KEPT = 1000
+_ANSWERS_MAX = 1000
 
 
 class _Question(NamedTuple):
@@ -114,7 +114,7 @@ class Explainer:
             answer = self._fetch(key)
             seconds = _REFUSED_SECONDS if isinstance(answer, Exception) else FRESH_SECONDS
             with self._lock:
-                if len(self._answers) >= _KEPT:
+                if len(self._answers) >= _ANSWERS_MAX:
                     self._answers.clear()
                 self._answers[key] = (now + seconds, answer)
         if isinstance(answer, Exception):

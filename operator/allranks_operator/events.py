@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from allranks_operator.kube.client import Api
 
 
-_KEPT = 4096
+_EVENTS_MAX = 4096
 # An Event lives for an hour: what lasts is repeated while the previous Event still exists.
 _REPEAT_SECONDS = 600.0
 _MESSAGE_MAX = 1024
@@ -100,7 +100,7 @@ class EventRecorder:
                 return False
             self._recorded_at[key] = now
             self._recorded_at.move_to_end(key)
-            while len(self._recorded_at) > _KEPT:
+            while len(self._recorded_at) > _EVENTS_MAX:
                 self._recorded_at.popitem(last=False)
         return True
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _LINES = 20
 _LINE_MAX = 400
-_KEPT = 1000
+_LOGS_MAX = 1000
 
 
 class FailureLog:
@@ -31,7 +31,7 @@ class FailureLog:
             on_result: called with the result of each request.
         """
         self._log = PodLogs(api, on_result)
-        self._known: dict[tuple[str, str, str], tuple[str, ...]] = {}
+        self._tails: dict[tuple[str, str, str], tuple[str, ...]] = {}
 
     def of(self, observation: Observation) -> Mapping[str, tuple[str, ...]]:
         """The last lines by pod, for `reduce`; {} where there are none."""
@@ -40,11 +40,11 @@ class FailureLog:
             return {}
         pod, container, previous = failure
         key = (observation.namespace, pod, container)
-        if key not in self._known:
-            if len(self._known) >= _KEPT:
-                self._known.clear()
-            self._known[key] = self._read(observation.namespace, pod, container, previous=previous)
-        lines = self._known[key]
+        if key not in self._tails:
+            if len(self._tails) >= _LOGS_MAX:
+                self._tails.clear()
+            self._tails[key] = self._read(observation.namespace, pod, container, previous=previous)
+        lines = self._tails[key]
         return {pod: lines} if lines else {}
 
     def _read(self, namespace: str, pod: str, container: str, *, previous: bool) -> tuple[str, ...]:

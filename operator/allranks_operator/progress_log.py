@@ -22,7 +22,7 @@ _LINES = 1000
 _EVERY_SECONDS = 30.0
 # A training that says nothing is asked less and less often.
 _QUIET_SECONDS = 600.0
-_KEPT = 10_000
+_RUNS_MAX = 10_000
 
 
 class ProgressLog:
@@ -62,7 +62,7 @@ class ProgressLog:
         lines = self._log.tail(observation.namespace, name, container, _LINES)
         report = progress.of_lines(lines)
         pause = _EVERY_SECONDS if report else min(2 * pause, _QUIET_SECONDS)
-        if len(self._pauses) >= _KEPT:
+        if len(self._pauses) >= _RUNS_MAX:
             self._pauses.clear()
         self._pauses[uid] = (now + (_QUIET_SECONDS if over else pause), pause)
         return report, None if over else pause

@@ -53,21 +53,21 @@ class TokenBucket:
         self._seconds = seconds
         self._ahead = (at_once - 1) * seconds
         # Until when a key has used up what it may do (time.monotonic).
-        self._used: dict[Key, float] = {}
+        self._busy_until: dict[Key, float] = {}
 
     def wait(self, key: Key) -> float:
         """The seconds until a token is available; 0 for now."""
         now = time.monotonic()
-        return max(0.0, self._used.get(key, now) - self._ahead - now)
+        return max(0.0, self._busy_until.get(key, now) - self._ahead - now)
 
     def take(self, key: Key) -> None:
         """Take a token."""
         now = time.monotonic()
-        self._used[key] = max(now, self._used.get(key, now)) + self._seconds
+        self._busy_until[key] = max(now, self._busy_until.get(key, now)) + self._seconds
 
     def forget(self, key: Key) -> None:
         """Drop a key that no longer exists."""
-        self._used.pop(key, None)
+        self._busy_until.pop(key, None)
 
 
 class Backoff:

@@ -11,7 +11,7 @@ import pytest
 
 from allranks import names
 from allranks.local.host import addresses
-from allranks.model.rank_lines import ONE
+from allranks.model.rank_lines import SINGLE_WRITER
 from allranks.timeline import log_marks
 
 from . import launchers
@@ -44,7 +44,7 @@ def test_gangs(tmp_path: Path) -> None:
     ]
     report = json.loads(line.removeprefix(names.PREFLIGHT_LINE))
     assert (True, "b1", {"0", "2"}) == (report["passed"], report["node"], set(report["pairs"]))
-    (moment,) = log_marks.read([line], ONE, "big-1", stamped=False).moments
+    (moment,) = log_marks.read([line], SINGLE_WRITER, "big-1", stamped=False).moments
     assert ("preflight", True) == (moment.name, moment.detail.startswith("passed in "))
 
     assert dict.fromkeys("012", names.EXIT_PREFLIGHT) == codes["limited"], logs

@@ -45,9 +45,11 @@ def package(module: str) -> str:
 def reduced(imports: dict[str, set[str]]) -> list[tuple[str, str]]:
     """The arrows that no longer way shows."""
 
-    def reaches(start: str, goal: str, *, seen: set[str]) -> bool:
+    def reaches(start: str, goal: str, *, visited: set[str]) -> bool:
         for step in imports.get(start, ()):
-            if step == goal or (step not in seen and reaches(step, goal, seen=seen | {step})):
+            if step == goal or (
+                step not in visited and reaches(step, goal, visited=visited | {step})
+            ):
                 return True
         return False
 

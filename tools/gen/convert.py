@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 _MARK = re.compile(
     r"(<!-- fields: ([\w.]+):(\w+)(?:\[(\w+)\])? -->\n).*?(<!-- end -->\n)", re.DOTALL
 )
-_MADE = "<!-- Made by `make gen-convert` from the tables in generator/allranks/convert. -->\n"
+_NOTICE = "<!-- Made by `make gen-convert` from the tables in generator/allranks/convert. -->\n"
 
 
 def rules_of(module: str, name: str, key: str | None) -> tuple[Rule, ...]:
@@ -48,7 +48,7 @@ def table(rules: Iterable[Rule], module: str) -> str:
         why = rule.why.replace("|", "\\|")
         rows.append(f"| `{path}` | {rule.outcome} | {to} | {why} |\n")
     head = "| field | | value | why |\n| --- | --- | --- | --- |\n"
-    return f"{_MADE}\n{head}{''.join(dict.fromkeys(rows))}\n"
+    return f"{_NOTICE}\n{head}{''.join(dict.fromkeys(rows))}\n"
 
 
 def filled(text: str) -> str:

@@ -43,7 +43,7 @@ _OPTIONS = (
 )
 _OPTIONS_END = "<!-- options end -->"
 # The page names a file's own source, so that nobody edits it by hand.
-_MADE = "<!-- Made by `make gen-docs` from {source}; edit that. -->\n"
+_NOTICE = "<!-- Made by `make gen-docs` from {source}; edit that. -->\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def values_page(workload: str) -> str:
     lines = [
         f"# Values of the {workload} chart",
         "",
-        _MADE.format(source=f"`schemas/` and `charts/{workload}/values.yaml`"),
+        _NOTICE.format(source=f"`schemas/` and `charts/{workload}/values.yaml`"),
         'Zero and empty mean "not set". A key that is not here is refused, and the nearest one',
         "is named; `allranks validate` tells every problem at once. `[]` stands for an item of a",
         "list, `*` for a key of your own.",
@@ -145,7 +145,7 @@ def readme(workload: str) -> str:
     lines = [
         f"# {workload}",
         "",
-        _MADE.format(source=f"`schemas/` and `charts/{workload}/values.yaml`"),
+        _NOTICE.format(source=f"`schemas/` and `charts/{workload}/values.yaml`"),
         *(_ABOUT.get(workload) or _run(workload)),
         *_guide(workload),
         "| key | default | meaning |",
@@ -187,9 +187,9 @@ _ABOUT = {names.OPERATOR: _OPERATOR, names.SWEEP_RUNNER: _RUNNER, names.QUEUE_CH
 
 
 def _run(workload: str) -> list[str]:
-    what = "A grid of training trials" if workload == "sweep" else "One training job"
+    subject = "A grid of training trials" if workload == "sweep" else "One training job"
     return [
-        f"{what} as one Helm release:",
+        f"{subject} as one Helm release:",
         f"`helm install NAME charts/{workload} -f values.yaml`. The release's name is the job's",
         "name. Removing the release removes the job; volumes with `keep` stay. Values are checked",
         "against `values.schema.json` before anything is sent, and",
@@ -218,7 +218,7 @@ def checks_page() -> str:
     lines = [
         "# What is checked between values",
         "",
-        _MADE.format(source="`generator/allranks/values/rules/`"),
+        _NOTICE.format(source="`generator/allranks/values/rules/`"),
         "The schema says what each value may be; these rules say what values may be together. All",
         "that do not hold are reported in one run, before anything is sent.",
         "",

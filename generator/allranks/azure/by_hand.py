@@ -28,7 +28,7 @@ _FORMAT = "+%Y-%m-%dT%H:%M:%SZ"
 _TIMES = {TAG_MADE: '"$made"', TAG_EXPIRES: '"$expires"'}
 
 
-def _wanted(settings: Settings) -> Desired:
+def _desired_state(settings: Settings) -> Desired:
     """The desired state, with placeholders for its times."""
     return desired(settings, None, datetime.fromtimestamp(0, UTC))
 
@@ -50,7 +50,7 @@ def az(settings: Settings) -> str:
     Args:
         settings: the azure.yaml.
     """
-    desired = _wanted(settings)
+    desired = _desired_state(settings)
     group, cluster, account = desired.group, desired.cluster, desired.account
     system = cluster.system
     lines = [
@@ -212,7 +212,7 @@ def bicep(settings: Settings) -> str:
     Args:
         settings: the azure.yaml.
     """
-    desired = _wanted(settings)
+    desired = _desired_state(settings)
     group = desired.group
     where = _where(settings)
     commands = [

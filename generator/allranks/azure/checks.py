@@ -123,8 +123,8 @@ def _no_quota(path: str, pool: str, size: VmSize, usage: VcpuQuota, region: str)
     return Problem(
         path,
         f"node pool {pool} has machines of {size.cores} vCPUs ({size.name}), and of the quota of "
-        f"{usage.title} in {region} {usage.used} of {usage.limit} are used: what is asked for "
-        "does not fit",
+        f"{usage.title} in {region} {usage.used_vcpus} of {usage.limit} are used: what is asked "
+        "for does not fit",
         f"ask for more of {usage.title!r} in the portal, Quotas > Compute > {region}; it is free, "
         "and takes minutes to days. Or choose a size of another family, or another region",
     )

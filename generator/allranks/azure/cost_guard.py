@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from allranks.azure.desired import TAG_EXPIRES, TAG_NAME, expires_at, made_at, time_text
+from allranks.azure.desired import TAG_EXPIRES, TAG_NAME, creation_time, expiry_time, time_text
 from allranks.humanize import plural
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Bill:
     Attributes:
         name: what the whole is called.
         group: its resource group.
-        made: since when; None where it does not say.
+        created_at: since when; None where it does not say.
         expires: until when; None for ever.
         pools: its node pools, as ``2 x Standard_D8s_v5``, with their names.
         findings: what need not be.
@@ -60,7 +60,7 @@ class Bill:
 
     name: str
     group: str
-    made: datetime | None
+    created_at: datetime | None
     expires: datetime | None
     pools: tuple[tuple[str, str], ...]
     findings: tuple[NeedlessCost, ...]
@@ -70,7 +70,7 @@ class Bill:
         return {
             "name": self.name,
             "resourceGroup": self.group,
-            "made": time_text(self.made) if self.made else None,
+            "made": time_text(self.created_at) if self.created_at else None,
             "expires": time_text(self.expires) if self.expires else None,
             "pools": [{"name": name, "machines": text} for name, text in self.pools],
             "findings": [finding.as_dict() for finding in self.findings],
@@ -90,8 +90,8 @@ def bill(group: ResourceGroup, clusters: Sequence[Cluster], now: datetime) -> Bi
     return Bill(
         name,
         group.name,
-        made_at(group.tags),
-        expires_at(group.tags),
+        creation_time(group.tags),
+        expiry_time(group.tags),
         tuple((pool.name, f"{_running(pool)} x {pool.vm_size}") for _, pool in pools),
         (
             *_time_findings(name, group, now),
@@ -114,7 +114,7 @@ def is_accelerated(vm_size: str) -> bool:
 
 
 def _time_findings(name: str, group: ResourceGroup, now: datetime) -> Iterator[NeedlessCost]:
-    expires = expires_at(group.tags)
+    expires = expiry_time(group.tags)
     if is_expired(group, now):
         assert expires is not None  # noqa: S101 - it has expired
         yield NeedlessCost(
@@ -154,7 +154,7 @@ def is_expired(group: ResourceGroup, now: datetime) -> bool:
         group: the resource group.
         now: the time of Azure's clock.
     """
-    expires = expires_at(group.tags)
+    expires = expiry_time(group.tags)
     return expires is not None and expires <= now
 
 

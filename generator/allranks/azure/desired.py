@@ -123,10 +123,10 @@ def desired(settings: Settings, group: ResourceGroup | None, now: datetime) -> D
         group: the group as it is there; None where it is not.
         now: the time of Azure's clock, which is when it is made.
     """
-    made = made_at(group.tags) if group is not None else None
-    made = made or now
-    expires = made + timedelta(hours=settings.max_hours) if settings.max_hours else None
-    own = [(TAG_NAME, settings.name), (TAG_MADE, time_text(made))]
+    created_at = creation_time(group.tags) if group is not None else None
+    created_at = created_at or now
+    expires = created_at + timedelta(hours=settings.max_hours) if settings.max_hours else None
+    own = [(TAG_NAME, settings.name), (TAG_MADE, time_text(created_at))]
     if expires is not None:
         own.append((TAG_EXPIRES, time_text(expires)))
     tags = tuple(sorted((*settings.tags, *own)))
@@ -199,12 +199,12 @@ def _read_time(text: str) -> datetime | None:
         return None
 
 
-def made_at(tags: Mapping[str, str]) -> datetime | None:
+def creation_time(tags: Mapping[str, str]) -> datetime | None:
     """The time when a resource of ours was made; None where its tags do not say."""
     return _read_time(tags.get(TAG_MADE, ""))
 
 
-def expires_at(tags: Mapping[str, str]) -> datetime | None:
+def expiry_time(tags: Mapping[str, str]) -> datetime | None:
     """The time when a resource of ours expires; None for never, and where the tag is no time."""
     return _read_time(tags.get(TAG_EXPIRES, ""))
 

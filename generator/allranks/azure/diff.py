@@ -104,16 +104,16 @@ def _refuse_expired(desired: Desired, observed: Observed) -> Iterator[Problem]:
         )
 
 
-def _refuse_foreign(what: Resource, kind: str, path: str, name: str) -> Iterator[Problem]:
-    if not is_of(what.tags, name):
+def _refuse_foreign(resource: Resource, kind: str, path: str, name: str) -> Iterator[Problem]:
+    if not is_of(resource.tags, name):
         yield Problem(
             path,
-            f"{kind} {what.name} is there and was not made by allranks for {name!r}: its tag "
+            f"{kind} {resource.name} is there and was not made by allranks for {name!r}: its tag "
             f"{TAG_NAME} says otherwise",
             "give ours another name",
         )
-    elif what.state == DELETING:
-        yield Problem(path, f"{kind} {what.name} is being removed", "ask again when it is gone")
+    elif resource.state == DELETING:
+        yield Problem(path, f"{kind} {resource.name} is being removed", "ask again when it is gone")
 
 
 def _refuse_cluster(desired: Desired, cluster: Cluster | None) -> Iterator[Problem]:

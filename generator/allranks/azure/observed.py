@@ -215,19 +215,19 @@ class VcpuQuota:
     Attributes:
         name: of a family, or ``cores`` for all.
         title: how a person knows it.
-        used: how many are.
+        used_vcpus: how many are.
         limit: how many may be.
     """
 
     name: str
     title: str
-    used: int
+    used_vcpus: int
     limit: int
 
     @property
     def free(self) -> int:
         """The number of vCPUs that are left."""
-        return max(0, self.limit - self.used)
+        return max(0, self.limit - self.used_vcpus)
 
 
 @dataclass(frozen=True, slots=True)

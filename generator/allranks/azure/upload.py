@@ -83,16 +83,16 @@ class Room:
 
     Attributes:
         quota: bytes in all.
-        used: bytes that are taken.
+        used_bytes: bytes that are taken.
     """
 
     quota: int
-    used: int
+    used_bytes: int
 
     @property
     def free(self) -> int:
         """The bytes that are left."""
-        return max(0, self.quota - self.used)
+        return max(0, self.quota - self.used_bytes)
 
 
 class Store(Protocol):

@@ -248,12 +248,12 @@ def split(text: str) -> dict[str, str]:
     return documents
 
 
-def _free_name(manifest: dict[str, Any], used: dict[str, str]) -> str:
+def _free_name(manifest: dict[str, Any], documents: dict[str, str]) -> str:
     metadata = manifest.get("metadata") or {}
     parts = [str(manifest["kind"]), str(metadata.get("name") or "unnamed")]
     stem = "-".join(_UNSAFE.sub("-", part.lower()).strip("-.") for part in parts)
     name, number = f"{stem}.yaml", 2
-    while name in used:
+    while name in documents:
         name, number = f"{stem}-{number}.yaml", number + 1
     return name
 

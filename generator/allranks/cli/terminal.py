@@ -75,8 +75,8 @@ class _Colours:
                 codes = _extended_colour(rest or [word for (word, *_) in parts[:4]])
                 if codes is None:
                     return None
-                colour, used = codes
-                del parts[: 0 if rest else used]
+                colour, length = codes
+                del parts[: 0 if rest else length]
                 if code != 58:  # noqa: PLR2004 - see above
                     colours = replace(colours, **{"text" if code == 38 else "ground": colour})  # noqa: PLR2004
             else:

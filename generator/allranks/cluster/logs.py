@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from allranks.cluster.pod_selection import container_status, creation_time, main_container, writers
 from allranks.errors import AllranksError, ForbiddenError, NotFoundError
 from allranks.model import rank_lines
-from allranks.model.rank_lines import ALL, ONE, LineSelection, LogWriters
+from allranks.model.rank_lines import ALL, SINGLE_WRITER, LineSelection, LogWriters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -49,7 +49,7 @@ class PodLogLine:
     container: str
     attempt: int
     text: str
-    writers: LogWriters = ONE
+    writers: LogWriters = SINGLE_WRITER
     process: int | None = None
 
     @property
@@ -100,7 +100,7 @@ class Tails:
             selection: which lines of the pods.
         """
         self._tail = tail
-        self._wanted = selection
+        self._selection = selection
         self._cluster = cluster
         self._namespace = namespace
         self._sink = sink
@@ -233,7 +233,7 @@ class Tails:
 
     def _pass_on(self, place: _Place, text: str) -> None:
         process, text = place.writers.split(text)
-        if self._wanted.has_line(place.identity.role, place.writers, process):
+        if self._selection.has_line(place.identity.role, place.writers, process):
             origin = (place.pod, place.identity, place.container, place.attempt)
             self._sink(PodLogLine(*origin, text, place.writers, process))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from allranks import names
 from allranks.k8s.fields import mapping, text
 from allranks.model.processes import no_rank, not_fixed
-from allranks.model.rank_lines import ALL, ONE, LineSelection, LogWriters
+from allranks.model.rank_lines import ALL, SINGLE_WRITER, LineSelection, LogWriters
 from allranks.status import controllers, processes
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class PodRanks:
         """Whether the run will have a pod of that selection, judged by its existing pods."""
         kinds: dict[str, LogWriters] = {self.of(pod).role: writers(pod) for pod in pods}
         return any(
-            selection.has_pod(role, number, kinds.get(role, ONE))
+            selection.has_pod(role, number, kinds.get(role, SINGLE_WRITER))
             for role, count in self._expected.items()
             for number in range(count)
         )
@@ -224,7 +224,8 @@ def writers(pod: Manifest) -> LogWriters:
     name = main_container(pod)
     containers = (pod.get("spec") or {}).get("containers") or ()
     return next(
-        (LogWriters.of(container) for container in containers if container.get("name") == name), ONE
+        (LogWriters.of(container) for container in containers if container.get("name") == name),
+        SINGLE_WRITER,
     )
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 HELM = "helm"
 WORKLOADS = frozenset({"Job", "StatefulSet", names.ELASTIC_JOB})
 # Data is lost with these; they are never replaced.
-_KEPT = frozenset({"PersistentVolume", "PersistentVolumeClaim"})
+_DATA_KINDS = frozenset({"PersistentVolume", "PersistentVolumeClaim"})
 _KEEPS = "pods that run keep the old template"
 _SUSPENDED = "Suspended"
 _LOOK_SECONDS = 0.5
@@ -59,7 +59,7 @@ class Obstacle:
     @property
     def replaceable(self) -> bool:
         """Whether it can be deleted and created again without losing data."""
-        return self.kind not in _KEPT
+        return self.kind not in _DATA_KINDS
 
 
 @dataclass(frozen=True, slots=True)

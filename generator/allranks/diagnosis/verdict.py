@@ -395,14 +395,13 @@ def _absent(
     wait: GroupWait, roots: Sequence[int], ranks: Mapping[int, Rank], waiting: set[int]
 ) -> _Finding:
     there = [ranks[number] for number in roots if number in ranks]
-    entered = "sent to" if wait.kind is GroupState.MESSAGE else "entered"
     never = "have" if len(roots) > 1 else "has"
-    what = (
-        f"rank {wait.waiting[0]}"
+    step = (
+        f"sent to rank {wait.waiting[0]}"
         if wait.kind is GroupState.MESSAGE
-        else _named(wait.collective, wait)
+        else f"entered {_named(wait.collective, wait)}"
     )
-    words = f"{_ranks(roots)}{_home(there[0]) if there else ''} {never} not {entered} {what}"
+    words = f"{_ranks(roots)}{_home(there[0]) if there else ''} {never} not {step}"
     if there:
         words += f"; it {_does_at(there[0])}" if len(there) == 1 else f"; {_doing(there)}"
     words += f"; {_have_waited(sorted(waiting), wait)}"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from allranks.k8s.manifest import Manifest
 
 # What helm prints above the objects that an uninstall has left.
-LEFT = "were not deleted because their ownership could not be verified:"
+REMAINDER_HEADING = "were not deleted because their ownership could not be verified:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ def uninstall(home: ReleaseRef) -> bool:
         output = _call(home, ["uninstall", home.name]).decode("utf-8", "replace")
     except _GoneError:
         return False
-    _, mark, objects = output.partition(LEFT)
+    _, mark, objects = output.partition(REMAINDER_HEADING)
     if mark:
         problem = errors.parse(f"Error: {objects.strip()}").problem
         raise ForbiddenError(

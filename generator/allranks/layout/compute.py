@@ -61,7 +61,7 @@ def compute(spec: JobSpec, inventory: Inventory | None = None) -> Layout:
         InputError: the numbers contradict each other or do not divide.
         CapacityError: it does not fit; the message names the largest that would.
     """
-    if spec.topology.asked and not spec.topology.key:
+    if spec.topology.is_set and not spec.topology.key:
         raise InputError(
             f"no node label is given for the level {spec.topology.level!r}",
             path=f"scheduling.topology.labels.{spec.topology.level}",
@@ -91,7 +91,7 @@ def _choose(spec: JobSpec, inventory: Inventory) -> _Choice:
     pools.sort(key=len, reverse=True)
     if demanded and demanded.last:
         nodes = layout_placement.choose_uneven(
-            candidates, demanded, topology.level if topology.asked else "", pools
+            candidates, demanded, topology.level if topology.is_set else "", pools
         )
         if nodes:
             return _Choice(demanded, nodes, [])
@@ -100,7 +100,7 @@ def _choose(spec: JobSpec, inventory: Inventory) -> _Choice:
         pods = split.nodes + spec.spares
         count = _largest_part(pools, split, spec.min_nodes if spec.elastic else pods, pods)
         if count:
-            level = topology.level if topology.asked else ""
+            level = topology.level if topology.is_set else ""
             nodes = layout_placement.choose(candidates, count, split.gpus, level)
             return _Choice(split, nodes, [] if demanded else _awkward(split, pools))
     raise infeasible.refusal(screen, splits)
@@ -128,7 +128,7 @@ def _awkward(split: Split, pools: list[list[CandidateNode]]) -> list[str]:
 
 def _placement(spec: JobSpec, nodes: Iterable[CandidateNode]) -> Placement | None:
     topology = spec.topology
-    if not topology.asked:
+    if not topology.is_set:
         return None
     domains = dict.fromkeys(node.node.domain(topology.level, topology.labels) for node in nodes)
     values = tuple(domain for domain in domains if domain)
@@ -200,7 +200,7 @@ def _topology_notes(
     spec: JobSpec, inventory: Inventory, nodes: list[CandidateNode], placement: Placement | None
 ) -> list[str]:
     topology = spec.topology
-    if not topology.asked:
+    if not topology.is_set:
         return []
     if placement is None:
         return [

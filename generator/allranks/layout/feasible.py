@@ -67,15 +67,15 @@ class NodeFit:
     def __init__(self, spec: JobSpec, inventory: Inventory) -> None:
         self._spec = spec
         self._inventory = inventory
-        self._asked: dict[int, list[tuple[str, int]]] = {}
+        self._requests: dict[int, list[tuple[str, int]]] = {}
 
-    def missing(self, node: Node, gpus: int, used: Mapping[str, int] | None = None) -> str:
+    def missing(self, node: Node, gpus: int, reservation: Mapping[str, int] | None = None) -> str:
         """The first resource that a pod lacks on a node; "" where it fits.
 
         Args:
             node: the node.
             gpus: GPUs of the pod.
-            used: what another pod takes of the node's free resources before.
+            reservation: what another pod takes of the node's free resources before.
         """
         if gpus > self._inventory.gpus(node, self._spec.gpu_resource).free:
             return "GPUs"
@@ -88,7 +88,7 @@ class NodeFit:
                 amount = node.other.get(resource)
                 if amount is None and not self._lenient(resource):
                     return resource
-            if amount is not None and units + (used or {}).get(resource, 0) > amount.free:
+            if amount is not None and units + (reservation or {}).get(resource, 0) > amount.free:
                 return "CPU" if resource == "cpu" else resource
         return ""
 
@@ -110,10 +110,10 @@ class NodeFit:
 
     def requests(self, gpus: int) -> list[tuple[str, int]]:
         """The requests of a pod besides GPUs, including its pod slot."""
-        amounts = self._asked.get(gpus)
+        amounts = self._requests.get(gpus)
         if amounts is None:
             amounts = [*self._spec.requests(gpus).items(), (_POD_SLOTS, 1)]
-            self._asked[gpus] = amounts
+            self._requests[gpus] = amounts
         return amounts
 
 

@@ -64,14 +64,14 @@ def roles_room(
     if not spec.beside:
         return []
     workers = feasible.NodeFit(spec, inventory).requests(split.gpus)
-    used: dict[str, Counter[str]] = {}
+    reservations: dict[str, Counter[str]] = {}
     gpus: Counter[str] = Counter()
     for node in nodes:
-        _take(used, node.node.name, workers)
+        _take(reservations, node.node.name, workers)
         gpus[node.node.name] += split.gpus
     notes = []
     for role in spec.beside:
-        placed = _place(role, inventory, used, gpus)
+        placed = _place(role, inventory, reservations, gpus)
         if placed < role.nodes:
             notes.append(
                 f"only {placed} of {role.nodes} {role.role} have room now, beside the workers; the "
@@ -85,7 +85,7 @@ def _section(role: str) -> str:
 
 
 def _place(
-    role: JobSpec, inventory: Inventory, used: dict[str, Counter[str]], gpus: Counter[str]
+    role: JobSpec, inventory: Inventory, reservations: dict[str, Counter[str]], gpus: Counter[str]
 ) -> int:
     """The number of a role's pods that find a node; their requests are reserved there."""
     screen = feasible.FeasibilityFilter(role, inventory)
@@ -95,16 +95,18 @@ def _place(
         while (
             placed < role.nodes
             and gpus_per_pod <= candidate.free - (gpus[node.name] if gpus_per_pod else 0)
-            and not screen.fit.missing(node, gpus_per_pod, used.get(node.name))
+            and not screen.fit.missing(node, gpus_per_pod, reservations.get(node.name))
         ):
-            _take(used, node.name, requested)
+            _take(reservations, node.name, requested)
             gpus[node.name] += gpus_per_pod
             placed += 1
     return placed
 
 
-def _take(used: dict[str, Counter[str]], name: str, requested: Sequence[tuple[str, int]]) -> None:
-    own = used.setdefault(name, Counter())
+def _take(
+    reservations: dict[str, Counter[str]], name: str, requested: Sequence[tuple[str, int]]
+) -> None:
+    own = reservations.setdefault(name, Counter())
     for resource, units in requested:
         own[resource] += units
 
@@ -135,7 +137,7 @@ def launcher_room(
         gpus[nodes[-1].node.name] = split.last
     for candidate in screen.candidates(0):
         own = gpus.get(candidate.node.name)
-        used = {} if own is None else dict(workers.requests(own))
-        if not screen.fit.missing(candidate.node, 0, used):
+        reservations = {} if own is None else dict(workers.requests(own))
+        if not screen.fit.missing(candidate.node, 0, reservations):
             return []
     return [_WAITS]

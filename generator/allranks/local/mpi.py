@@ -275,12 +275,12 @@ class Directory:
 
     def __init__(self, run: Path, arrangement: Arrangement) -> None:
         self._path = run / _MAP
-        self._wanted = arrangement.direct
+        self._is_direct = arrangement.direct
         self._enter = run / "enter" if arrangement.way else None
         self._written = ""
-        if self._wanted:
+        if self._is_direct:
             self._path.touch()
-        if self._wanted and self._enter is not None:
+        if self._is_direct and self._enter is not None:
             words = (sys.executable, "-I", "-S", enter.__file__)
             self._enter.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
             self._enter.chmod(0o700)
@@ -291,7 +291,7 @@ class Directory:
         Each line, with tabs between: host, state folder, and each word that leads there before a
         command.
         """
-        if not self._wanted:
+        if not self._is_direct:
             return
         text = "".join(self._lines(doors))
         if text != self._written:

@@ -104,7 +104,7 @@ class Supervisor:
         self._ending = False  # no controller decides any more
         self._stopping = False  # what runs is being stopped
         self._events = Events(parent)
-        self._told: object = None  # what `_fingerprint` was when the state was last looked at
+        self._last_fingerprint: object = None  # of the state when it was last looked at
         self._dirty = True
         self._saved_at = 0.0
 
@@ -138,8 +138,8 @@ class Supervisor:
                 pod.step(now)
         self._pod_directory.write([door for pod in self._pods if (door := pod.door)])
         self._journal.update(self._pods, now)
-        self._dirty |= before != self._told
-        self._told = before
+        self._dirty |= before != self._last_fingerprint
+        self._last_fingerprint = before
 
     def _verdict(self) -> ControllerEnd | None:
         verdicts = [controller.verdict for controller in self._managed]

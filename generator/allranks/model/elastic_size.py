@@ -60,7 +60,7 @@ class Numbers:
         )
 
     @property
-    def each(self) -> int:
+    def gpus_per_worker(self) -> int:
         """The GPUs of each worker, where the values set them; else 0."""
         if self.per_node or self.gpus or not (self.auto and self.cap and self.gpu_limit):
             return self.per_node
@@ -73,7 +73,9 @@ class Numbers:
         return (max(1, self.least), most) if most else (0, 0)
 
     def _most(self) -> int:
-        limit = self.gpu_limit // self.each if self.gpu_limit and self.each else 0
+        limit = (
+            self.gpu_limit // self.gpus_per_worker if self.gpu_limit and self.gpus_per_worker else 0
+        )
         if self.most or limit:
             return min(self.most or limit, limit or self.most)
         return max(self.least, self.nodes) if self.least else 0

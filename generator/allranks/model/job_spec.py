@@ -53,7 +53,7 @@ class Topology:
     labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def asked(self) -> bool:
+    def is_set(self) -> bool:
         """Whether anything is asked at all."""
         return self.mode in ("preferred", "required")
 
@@ -199,7 +199,7 @@ class JobSpec:
             workload="elastic",
             gpus=numbers.gpus,
             nodes=numbers.nodes,
-            gpus_per_node=numbers.each,
+            gpus_per_node=numbers.gpus_per_worker,
             procs_per_node=_count(values, "procsPerNode") if rings(own) else 1,
             min_nodes=least,
             max_nodes=most,

@@ -73,7 +73,7 @@ def _number(text: str) -> int:
     return int(text) if text.isdecimal() and text.isascii() else 1
 
 
-ONE = LogWriters()
+SINGLE_WRITER = LogWriters()
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ class TopologyRequest(FrozenRecord):
     pods: tuple[tuple[str, str], ...] = ()
 
     @property
-    def asked(self) -> bool:
+    def is_set(self) -> bool:
         """Whether the request is not empty."""
         return self.mode != "none" and bool(self.key)
 

@@ -268,7 +268,7 @@ class _Pass:
         # The order of the problems, for the notes.
         self._order: dict[int, int] = {}
         # Where something is wrong with the contents as they are now, as far as that is known.
-        self._known: set[ValuesPath] = set()
+        self._problem_paths: set[ValuesPath] = set()
         self._is_cut = False
 
     def run(self) -> None:
@@ -361,19 +361,23 @@ class _Pass:
         range. Where that does not do, those go first at whose place a problem is.
         """
         while items:
-            before, noted, left = dict(self._contents), len(self.applied), len(self.left_out)
+            before, applied_count, omission_count = (
+                dict(self._contents),
+                len(self.applied),
+                len(self.left_out),
+            )
             for here in _by_place([item for item in items if not item.is_move]):
                 self._write(here)
             for item in items:
                 if item.is_move:
                     self._move(item)
-            applied_ids = {id(note.problem) for note in self.applied[noted:]}
+            applied_ids = {id(note.problem) for note in self.applied[applied_count:]}
             tried = [item for item in items if id(item.problem) in applied_ids]
             new = self._new_problems(tried)
             if not new:
                 return
             self._contents.update(before)
-            del self.applied[noted:], self.left_out[left:]
+            del self.applied[applied_count:], self.left_out[omission_count:]
             for item in tried:
                 self._written.discard(item.mark)
             blamed = _fixes_to_blame(tried, new) if tried[1:] else tried
@@ -477,7 +481,7 @@ class _Pass:
         renamed = [item.fix.key for item in items if item.fix.key and item.fix.is_safe]
 
         def is_ours(path: ValuesPath) -> bool:
-            if self._is_cut or path in self._known:
+            if self._is_cut or path in self._problem_paths:
                 return False
             return not any(path[: len(key)] == key for key in renamed)
 
@@ -488,7 +492,7 @@ class _Pass:
 
     def _know(self, problems: Sequence[tuple[ValuesPath, Problem]]) -> None:
         """Keep what is wrong now, to tell it from what comes later."""
-        self._known = {path for path, _ in problems}
+        self._problem_paths = {path for path, _ in problems}
         # Of very many problems some are only counted, and come up later.
         self._is_cut = len(problems) > PROBLEMS_MAX
 
@@ -520,12 +524,12 @@ def _rivals(problems: Sequence[tuple[ValuesPath, Problem]]) -> dict[ValuesPath, 
     Returns:
         The reasons by the paths of the problems. Where one fix alone is certain, it has none.
     """
-    wanted: dict[ValuesPath, dict[ValuesPath, Fix]] = {}
+    fixes_by_key: dict[ValuesPath, dict[ValuesPath, Fix]] = {}
     for path, problem in problems:
         if isinstance(problem.hint, Fix) and problem.hint.key:
-            wanted.setdefault(problem.hint.key, {})[path] = problem.hint
+            fixes_by_key.setdefault(problem.hint.key, {})[path] = problem.hint
     reasons: dict[ValuesPath, str] = {}
-    for key, fixes in wanted.items():
+    for key, fixes in fixes_by_key.items():
         certain = [path for path, fix in fixes.items() if fix.is_safe]
         for path in fixes:
             others = [paths.show(other) for other in fixes if other != path]

@@ -57,20 +57,20 @@ def _specs(document: Document) -> Iterator[Any]:
 
 
 def read(
-    cluster: KubeClient, wanted: Iterable[tuple[Document, str, str]], namespace: str = ""
+    cluster: KubeClient, references: Iterable[tuple[Document, str, str]], namespace: str = ""
 ) -> list[Document]:
     """Runtimes as a cluster has them.
 
     Args:
         cluster: the cluster.
-        wanted: what `missing` has found.
+        references: what `missing` has found.
         namespace: the namespace of the runs; "" for the objects' own, or the cluster's.
 
     Raises:
         InputError: the cluster does not answer, forbids it, or has none of that name.
     """
     result = []
-    for document, kind, name in wanted:
+    for document, kind, name in references:
         version = str(document.data.get("apiVersion")).rpartition("/")[2]
         path = f"apis/{runtimes.GROUP}/{version}/{_PLURALS[kind]}"
         is_of_cluster = kind == runtimes.CLUSTER

@@ -32,17 +32,17 @@ class Cause:
     Attributes:
         order: its priority among causes.
         reason: one word, Kubernetes' own where it has one.
-        what: what is missing, up to the pods: ``a node for``.
+        need: what is missing, up to the pods: ``a node for``.
         detail: the rest of the clause, after the pods: ``: of 5 nodes, …``.
-        alone: whether `what` is the whole clause, because no single pods are concerned.
+        alone: whether `need` is the whole clause, because no single pods are concerned.
     """
 
     order: Priority
     reason: str
-    what: str
+    need: str
     detail: str = ""
     alone: bool = False
 
     def clause(self, pods: str) -> str:
         """Return the clause with the pods put in: ``2 pods``, ``it``."""
-        return f"{self.what}{self.detail}" if self.alone else f"{self.what} {pods}{self.detail}"
+        return f"{self.need}{self.detail}" if self.alone else f"{self.need} {pods}{self.detail}"

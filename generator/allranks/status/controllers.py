@@ -418,9 +418,9 @@ def _no_plan(manifest: Manifest) -> Cause:
     reason = text(ready, "reason")
     if reason not in _STUCK:
         return _NO_PLAN
-    subject = "a pod template" if reason == _NO_TEMPLATE else _NO_PLAN.what
+    subject = "a pod template" if reason == _NO_TEMPLATE else _NO_PLAN.need
     return replace(
-        _NO_PLAN, reason=reason, what=subject, detail=f": {clause(text(ready, 'message'))}"
+        _NO_PLAN, reason=reason, need=subject, detail=f": {clause(text(ready, 'message'))}"
     )
 
 

@@ -78,8 +78,10 @@ def _quota(message: str) -> Cause | None:
     match = _EXCEEDED.search(message)
     if not match:
         return None
-    requested, used, limit = (_amounts(match[part]) for part in ("asked", "used", "limit"))
-    clauses = [_short(name, requested[name], used.get(name), limit.get(name)) for name in requested]
+    requested, usage, limit = (_amounts(match[part]) for part in ("asked", "used", "limit"))
+    clauses = [
+        _short(name, requested[name], usage.get(name), limit.get(name)) for name in requested
+    ]
     return Cause(
         Priority.CREATION,
         _QUOTA,
@@ -88,14 +90,14 @@ def _quota(message: str) -> Cause | None:
     )
 
 
-def _short(resource: str, requested: str, used: str | None, limit: str | None) -> str:
+def _short(resource: str, requested: str, usage: str | None, limit: str | None) -> str:
     """Return one resource of a quota: what a pod asks for, what is used, and what is missing."""
-    if used is None or limit is None:
+    if usage is None or limit is None:
         return f"{resource}: a pod asks for {requested}"
-    text = f"{resource}: a pod asks for {requested}, and {used} of {limit} is in use"
+    text = f"{resource}: a pod asks for {requested}, and {usage} of {limit} is in use"
     name = resource.removeprefix("requests.").removeprefix("limits.")
     try:
-        total = quantity.request_units(name, requested) + quantity.request_units(name, used)
+        total = quantity.request_units(name, requested) + quantity.request_units(name, usage)
         missing = total - quantity.capacity_units(name, limit)
     except InputError:
         return text

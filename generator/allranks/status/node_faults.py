@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # (AcceleratedHardwareReady, NetworkingReady). Of every other one, true is the bad state.
 _GOOD = ("Ready", "Healthy")
 # What the cordon and the conditions say already.
-_TOLD = frozenset(
+_TAINTS_OF_CONDITIONS = frozenset(
     {
         "node.kubernetes.io/unschedulable",
         "node.kubernetes.io/not-ready",
@@ -81,7 +81,7 @@ def _faults(node: Manifest, pods: Sequence[Manifest]) -> Iterator[str]:
         taint = Taint(text(entry, "key"), text(entry, "value"), text(entry, "effect"))
         if (
             taint.blocks
-            and taint.key not in _TOLD
+            and taint.key not in _TAINTS_OF_CONDITIONS
             and not all(_tolerate(pod, taint) for pod in pods)
         ):
             yield f"taint {taint}"

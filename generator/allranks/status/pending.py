@@ -64,7 +64,7 @@ def reasons(
     for cause, pod, number in _causes(pod_sets, events, queue):
         # A pull that fails and its back-off are one cause.
         reason = "" if cause.order is Priority.ERROR else cause.reason
-        group = groups.setdefault((cause.order, reason, cause.what), _PodGroup(cause, pod))
+        group = groups.setdefault((cause.order, reason, cause.need), _PodGroup(cause, pod))
         group.pods += number
         group.details[cause.detail] += number
     ordered = sorted(groups.values(), key=_order)
@@ -76,7 +76,7 @@ def reasons(
 
 
 def _order(group: _PodGroup) -> tuple[int, int, str]:
-    return group.cause.order, -group.pods, group.cause.what
+    return group.cause.order, -group.pods, group.cause.need
 
 
 def _clause(group: _PodGroup, *, alone: bool) -> str:

@@ -32,22 +32,27 @@ class GpuBound:
 
     Attributes:
         source: the object that says so: ``ResourceQuota research/allranks-queue-h100``.
-        used: GPUs in use, as that object counts them.
+        used_gpus: GPUs in use, as that object counts them.
         limit: GPUs in all.
     """
 
     source: str
-    used: int
+    used_gpus: int
     limit: int
 
     @property
     def free(self) -> int:
         """GPUs that are left."""
-        return max(0, self.limit - self.used)
+        return max(0, self.limit - self.used_gpus)
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON form."""
-        return {"source": self.source, "used": self.used, "limit": self.limit, "free": self.free}
+        return {
+            "source": self.source,
+            "used": self.used_gpus,
+            "limit": self.limit,
+            "free": self.free,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +166,8 @@ def _bounds(objects: Sequence[Manifest], gpu_resource: str) -> list[GpuBound]:
         if kind == "ResourceQuota":
             hard = mapping(manifest, "status", "hard") or mapping(manifest, "spec", "hard")
             if key in hard:
-                used = mapping(manifest, "status", "used").get(key, 0)
-                out.append(GpuBound(f"{kind} {name}", _whole(used), _whole(hard[key])))
+                usage = mapping(manifest, "status", "used").get(key, 0)
+                out.append(GpuBound(f"{kind} {name}", _whole(usage), _whole(hard[key])))
         elif kind == "ClusterQueue":
             limit = [
                 resource.get("nominalQuota")

@@ -32,18 +32,18 @@ def canonical(assignment: Assignment) -> str:
     return json.dumps(texts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def trial_name(sweep: str, assignment: Assignment, used: Container[str] = ()) -> str:
+def trial_name(sweep: str, assignment: Assignment, other_names: Container[str] = ()) -> str:
     """Return the name of a trial, which is also that of its release.
 
     Args:
         sweep: the sweep's name.
         assignment: the trial's parameters.
-        used: names of trials with other parameters, to avoid a collision.
+        other_names: names of trials with other parameters, to avoid a collision.
     """
     text = canonical(assignment).encode("utf-8", "surrogatepass")
     digest = hashlib.sha256(text).hexdigest()
     short = f"{sweep}-{digest[:DIGITS]}"
-    return f"{sweep}-{digest[:MORE_DIGITS]}" if short in used else short
+    return f"{sweep}-{digest[:MORE_DIGITS]}" if short in other_names else short
 
 
 def is_trial(name: str, sweep: str) -> bool:

@@ -58,7 +58,7 @@ def keep(parts: Sequence[Manifest]) -> None:
         ) from error
 
 
-def kept(digest: str, namespace: str) -> list[Manifest]:
+def stored_parts(digest: str, namespace: str) -> list[Manifest]:
     """The parts of a snapshot that this machine keeps; [] where it has none.
 
     Args:
@@ -86,7 +86,7 @@ def here(values: Mapping[str, Any], namespace: str) -> list[Manifest]:
     digest = digest_of(values)
     if not digest:
         return []
-    parts = kept(digest, namespace)
+    parts = stored_parts(digest, namespace)
     if not parts:
         raise _lost(digest)
     return parts
@@ -140,7 +140,7 @@ class ClusterCode:
         if text(values, "workspace", "snapshot", "via") not in {"", "configMap"}:
             return []  # an image or a file of a claim stays where it is
         if digest not in self._parts:
-            parts = kept(digest, self._namespace)
+            parts = stored_parts(digest, self._namespace)
             if not parts:
                 with suppress(ApiError):  # it may be forbidden to look
                     parts = config_maps.find(self._cluster, self._namespace, digest)

@@ -111,16 +111,16 @@ def _of_pod(pod: PodBar, timeline: Timeline, length: Callable[[float], str]) -> 
     whole = (timeline.last - timeline.start) or 1.0
     for span in pod.spans:
         end = timeline.last if span.end is None else span.end
-        left = max(0.0, (span.start - timeline.start) / whole * _WIDTH)
+        x = max(0.0, (span.start - timeline.start) / whole * _WIDTH)
         wide = max(1.5, (end - span.start) / whole * _WIDTH)
         words = f"{pod.name}: {span.name} {length(end - span.start)}"
         words += f", {span.failure}" if span.failure else ""
         yield (
-            f'<rect class="{span.name}" x="{left:.1f}" y="0" width="{wide:.1f}" height="10">'
+            f'<rect class="{span.name}" x="{x:.1f}" y="0" width="{wide:.1f}" height="10">'
             f"<title>{escape(words)}</title></rect>"
         )
         if span.failure:
-            yield f'<rect class="bad" x="{left + wide - 4:.1f}" y="0" width="4" height="10"/>'
+            yield f'<rect class="bad" x="{x + wide - 4:.1f}" y="0" width="4" height="10"/>'
 
 
 def _of_group(row: rows.Row, timeline: Timeline) -> Iterator[str]:

@@ -66,8 +66,8 @@ def _few(moments: tuple[Moment, ...]) -> Iterator[Moment]:
 def _moment(moment: Moment, start: float, length: Callable[[float], str]) -> str:
     # Whose log tells of a save is no news; which pod ended badly is.
     pod = moment.pod if moment.name in {RESTART, FAILED} else ""
-    what = " ".join(part for part in (pod, moment.detail) if part)
-    return f"  +{length(moment.at - start):<8} {moment.name:<11} {what}"
+    details = " ".join(part for part in (pod, moment.detail) if part)
+    return f"  +{length(moment.at - start):<8} {moment.name:<11} {details}"
 
 
 def _bar(row: rows.Row, timeline: Timeline, columns: int) -> str:

@@ -434,9 +434,9 @@ def _check_ours(part: Manifest, metadata: Manifest, namespace: str) -> None:
     is_ours = label == (part["metadata"].get("labels") or {}).get(names.WORKSPACE)
     if is_ours and _digest(metadata) == _digest(part["metadata"]):
         return
-    what = "holds another snapshot" if is_ours else f"was not made by {names.CLI}"
+    obstacle = "holds another snapshot" if is_ours else f"was not made by {names.CLI}"
     raise InputError(
-        f"ConfigMap {_name(part)} in namespace {namespace} {what}",
+        f"ConfigMap {_name(part)} in namespace {namespace} {obstacle}",
         hint=f"look at it, and remove it: kubectl delete configmap {_name(part)} -n {namespace}",
     )
 

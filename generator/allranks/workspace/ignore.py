@@ -161,10 +161,10 @@ class _Walk:
         level = [self._root()]
         self.tree.repository = level[0].repository
         while level:
-            asked: list[_PathCheck] = []
+            questions: list[_PathCheck] = []
             for folder in level:
-                asked += self._read(folder)
-            level = self._settle(asked)
+                questions += self._read(folder)
+            level = self._settle(questions)
         return self.tree
 
     def _root(self) -> _Folder:
@@ -266,9 +266,9 @@ class _Walk:
             repository = question.folder.repository
             if question.is_open and repository is not None:
                 for_git.setdefault(id(repository), (repository, []))[1].append(question)
-        for repository, asked in for_git.values():
-            rules = repository.ignored([question.inner_path for question in asked])
-            for question in asked:
+        for repository, open_questions in for_git.values():
+            rules = repository.ignored([question.inner_path for question in open_questions])
+            for question in open_questions:
                 question.settle(str(rules.get(question.inner_path, "")))
         level = []
         for question in questions:

@@ -126,7 +126,7 @@ class RegistryClient:
         response: requests.Response = self._tell(call, _WORDS[method])
         return response
 
-    def _tell(self, call: Any, what: str) -> Any:
+    def _tell(self, call: Any, action: str) -> Any:
         """Make a call; what goes wrong on the way becomes an error in words."""
         host = self._place.host
         try:
@@ -163,7 +163,7 @@ class RegistryClient:
             ) from error
         except (requests.exceptions.RequestException, OSError) as error:
             raise RunError(
-                f"cannot {what} {self._place}: {_reason(error)}",
+                f"cannot {action} {self._place}: {_reason(error)}",
                 path=_PATH,
                 hint="is it the right host, and can this machine reach it?",
             ) from error
@@ -237,11 +237,11 @@ class _Requests(oras.provider.Registry):  # type: ignore[misc]  # oras has no ty
             response = self.session.request(method, url, headers=headers, **request)
         return response
 
-    def refusal(self, response: requests.Response, what: str) -> RunError:
+    def refusal(self, response: requests.Response, action: str) -> RunError:
         """The error for an answer that is no success."""
         status, place = response.status_code, self._place
         own = _own_words(response)
-        words = f"cannot {what} {place}: {status}{f' {own}' if own else ''}"
+        words = f"cannot {action} {place}: {status}{f' {own}' if own else ''}"
         if status in _REFUSALS and not self._is_known:
             hint = f"`docker login {place.host}`; you are not logged in there"
         elif status in _REFUSALS:

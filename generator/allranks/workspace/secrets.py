@@ -78,7 +78,10 @@ def by_name(path: str, data: bytes | None) -> Secret | None:
     name = path.rpartition("/")[2].lower()
     rule = _NAMES.get(name, "")
     if not rule:
-        rule = next((what for end, what in _PATHS.items() if f"/{path}".endswith(f"/{end}")), "")
+        rule = next(
+            (description for end, description in _PATHS.items() if f"/{path}".endswith(f"/{end}")),
+            "",
+        )
     if not rule and _is_environment(name):
         rule = "a file of environment variables (.env)"
     if not rule and _SSH_KEY.fullmatch(name) and not name.endswith((".pub", ".py", ".md")):

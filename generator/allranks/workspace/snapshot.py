@@ -175,9 +175,9 @@ class _SnapshotReader:
         except OSError as error:
             self.problems.append(_unreadable(item.path, error))
             return None
-        what = _SPECIAL.get(stat.S_IFMT(mode), "no file")
+        kind = _SPECIAL.get(stat.S_IFMT(mode), "no file")
         self.problems.append(
-            Problem(item.path, f"is {what}; only files, folders and links are sent", _EXCLUDE)
+            Problem(item.path, f"is {kind}; only files, folders and links are sent", _EXCLUDE)
         )
         return None
 

@@ -142,15 +142,15 @@ def change_values(
             new = editor.replace_parts([splices[index] for index in indices])
             return new if _says(new, desired, source) else None
 
-        def settle(made: list[int], more: list[int]) -> list[int]:
+        def settle(base: list[int], more: list[int]) -> list[int]:
             """Those of `more` that can be made beside those that are."""
-            if not more or apply_splices(made + more) is not None:
-                return made + more
+            if not more or apply_splices(base + more) is not None:
+                return base + more
             if len(more) == 1:
                 errors[more[0]] = _refusal(_MORE_THAN_ONE, source)
-                return made
+                return base
             middle = len(more) // 2
-            return settle(settle(made, more[:middle]), more[middle:])
+            return settle(settle(base, more[:middle]), more[middle:])
 
         return editor.replace_parts([splices[index] for index in settle([], list(splices))])
 
@@ -514,8 +514,8 @@ class _Editor:
         lines += self._shift(name, column, shift)
         at, new = self._line_end(holder.end), "\n" + "\n".join(lines)
         # The comments go first; what is left of the entry is deleted as any.
-        left = self.replace_parts([(above, line, ""), (at, at, new), (end, below, "")])
-        moved = _Editor(left, self._source, is_json=False).delete(path)
+        remaining_text = self.replace_parts([(above, line, ""), (at, at, new), (end, below, "")])
+        moved = _Editor(remaining_text, self._source, is_json=False).delete(path)
         if moved.count("#") != self._text.count("#"):
             _refuse("a comment would be lost", self._source)
         return moved

@@ -14,9 +14,9 @@ from allranks.azure.desired import (
     TAG_EXPIRES,
     TAG_NAME,
     DesiredPool,
+    creation_time,
     desired,
-    expires_at,
-    made_at,
+    expiry_time,
 )
 from allranks.azure.settings import FileShare, Pool, Settings, SystemPool
 
@@ -164,10 +164,10 @@ def test_from_any_state_to_any_other(before: Settings, after: Settings, hours: i
     assert {action.kind for action in done if action.verb is Verb.REMOVE} <= {ResourceKind.POOL}
     assert shares <= {*end.account.shares}
     assert containers <= {*end.account.containers}
-    assert NOW == made_at(end.group.tags)
+    assert NOW == creation_time(end.group.tags)
     if not plan.refusals:
         expires = NOW + timedelta(hours=after.max_hours) if after.max_hours else None
-        assert expires == expires_at(end.group.tags)
+        assert expires == expiry_time(end.group.tags)
 
 
 @given(settings=all_settings, tag=st.sampled_from([None, "other"]), keep=st.booleans())

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allranks.azure import bodies, by_hand, cron, kubeconfig, settings
-from allranks.azure.desired import TAG_EXPIRES, TAG_MADE, desired, expires_at, made_at
+from allranks.azure.desired import TAG_EXPIRES, TAG_MADE, creation_time, desired, expiry_time
 from allranks.errors import InputError, RunError
 from allranks.yamlio.load import load_all
 
@@ -97,7 +97,7 @@ def test_az_is_a_program_of_a_shell(file: settings.Settings, tmp_path: Path) -> 
     ] == [" ".join(line[:2]) for line in lines]
     tags = dict(word.split("=", 1) for word in lines[4][lines[4].index("--tags") + 1 :])
     assert ("demo", "a 'b' ${c}") == (tags["allranks-name"], tags["team"])
-    made, expires = made_at(tags), expires_at(tags)
+    made, expires = creation_time(tags), expiry_time(tags)
     assert made is not None
     assert abs((datetime.now(UTC) - made).total_seconds()) < 3600
     assert expires is not None

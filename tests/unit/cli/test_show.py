@@ -49,7 +49,7 @@ def test_code_that_is_gone_is_said_with_why(is_there: bool, words: str) -> None:
     code = CodeRecord(digest="sha256:12", via="configMap", parts=("ws-12-0",))
     run = show._RunCode(code, "lab", cluster, (), is_there)
     with pytest.raises(NotFoundError) as caught:
-        run.kept(needed=True)
+        run.stored_code(needed=True)
     assert words in caught.value.problem.hint
     assert is_there == ("somebody has deleted it" in caught.value.problem.message)
     assert ("ws-12-0",) == run.gone

@@ -328,7 +328,7 @@ def test_a_name_that_somebody_takes_meanwhile_is_numbered(
     (tmp_path / "train.py").touch()
     monkeypatch.setattr(run, "run_here", start)
     monkeypatch.setattr(run, "run_on_cluster", start)
-    monkeypatch.setattr(submit, "_taken", lambda *_: ())
+    monkeypatch.setattr(submit, "_run_names", lambda *_: ())
     on_cluster = SimpleNamespace(namespace="lab")
     there = on_cluster if where == "cluster" else None
     target: Any = SimpleNamespace(on="", local_namespace="lab", cluster_target=lambda _: there)

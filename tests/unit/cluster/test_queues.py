@@ -195,7 +195,7 @@ def test_usage_counts_gpus_that_pods_hold() -> None:
     usage = queue_usage.usage(runs, "nvidia.com/gpu", others)
     assert (12, 2, 3) == (usage.gpus, usage.free, usage.pending)
     assert [("ResourceQuota q", 12, 20), ("ClusterQueue c", 14, 16)] == [
-        (bound.source, bound.used, bound.limit) for bound in usage.bounds
+        (bound.source, bound.used_gpus, bound.limit) for bound in usage.bounds
     ]
     assert queue_usage.usage(runs, "nvidia.com/gpu").free is None
 

@@ -140,7 +140,7 @@ def check_places(spec: JobSpec, inventory: Inventory, layout: Layout) -> None:
     assert layout.nodes == len({node.name for node in places})
     assert list(range(layout.nodes)) == [share.rank for share in layout.assignment]
     assert all(carries(node, layout.gpus_per_node) for node in places)
-    level = spec.topology.level if spec.topology.asked else "block"
+    level = spec.topology.level if spec.topology.is_set else "block"
     options = gangs(spec, inventory, layout.nodes, layout.gpus_per_node)
     fewest = min(len({domain(node, level) for node in gang}) for gang in options)
     assert fewest == len({domain(node, level) for node in places})

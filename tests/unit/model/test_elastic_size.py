@@ -35,4 +35,4 @@ def test_limits_and_bounds_together(
     numbers: Numbers, per_node: int, bounds: tuple[int, int]
 ) -> None:
     """GPUs of a worker follow from a limit only where nothing else says them, and only in auto."""
-    assert (per_node, bounds) == (numbers.each, numbers.bounds)
+    assert (per_node, bounds) == (numbers.gpus_per_worker, numbers.bounds)

@@ -3,7 +3,7 @@
 import pytest
 
 from allranks.model.processes import Processes
-from allranks.model.rank_lines import ONE, LineSelection, LogWriters, who
+from allranks.model.rank_lines import SINGLE_WRITER, LineSelection, LogWriters, who
 from allranks.status.processes import torchrun
 
 _FOUR = LogWriters(count=4, prefixed=True)
@@ -24,7 +24,7 @@ _FOUR = LogWriters(count=4, prefixed=True)
 def test_a_line_and_its_rank(text: str, expected: tuple[int | None, str]) -> None:
     """The rank is what our launcher writes, and nothing that only looks like it."""
     assert _FOUR.split(text) == expected
-    assert ONE.split(text) == (None, text)
+    assert SINGLE_WRITER.split(text) == (None, text)
 
 
 def test_the_processes_of_a_container() -> None:
@@ -36,8 +36,10 @@ def test_the_processes_of_a_container() -> None:
     assert (
         LogWriters.of({"env": [*variables, {"name": "PET_NNODES", "value": "2:4"}]}).fixed is False
     )
-    assert LogWriters.of({"env": [{"name": "PET_NPROC_PER_NODE", "valueFrom": {}}]}) == ONE
-    assert LogWriters.of({}) == ONE
+    assert (
+        LogWriters.of({"env": [{"name": "PET_NPROC_PER_NODE", "valueFrom": {}}]}) == SINGLE_WRITER
+    )
+    assert LogWriters.of({}) == SINGLE_WRITER
 
 
 _RANK_OF_NODE, _STATIC = "ALLRANKS_NODE_RANK", "PET_NODE_RANK"
@@ -66,8 +68,8 @@ def test_the_pod_of_a_process() -> None:
     assert [node for node in range(9) if LineSelection(rank=5).has_pod("node", node, _FOUR)] == [1]
     moving = LogWriters(count=4, prefixed=True, fixed=False)
     assert all(LineSelection(rank=5).has_pod("node", node, moving) for node in range(3))
-    assert LineSelection(rank=5).has_pod("ps", 5, ONE)
-    assert not LineSelection(rank=5, role="ps").has_pod("worker", 5, ONE)
+    assert LineSelection(rank=5).has_pod("ps", 5, SINGLE_WRITER)
+    assert not LineSelection(rank=5, role="ps").has_pod("worker", 5, SINGLE_WRITER)
     assert not LineSelection(rank=5, node=0).has_pod("node", 1, _FOUR)
 
 
@@ -85,8 +87,8 @@ def test_a_process_is_where_the_layout_has_it(count: int) -> None:
 
 def test_who_is_shown_before_a_line() -> None:
     """A process by its rank; what a pod with several of them says itself, by the pod."""
-    assert who("1", "node", ONE, None) == "1"
+    assert who("1", "node", SINGLE_WRITER, None) == "1"
     assert who("1", "node", _FOUR, 5) == "5"
     assert who("1", "node", _FOUR, None) == "node-1"
     assert who("trial-2", "trial", _FOUR, 3) == "trial-2:3"
-    assert who("worker-3", "worker", ONE, None) == "worker-3"
+    assert who("worker-3", "worker", SINGLE_WRITER, None) == "worker-3"

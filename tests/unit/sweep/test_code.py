@@ -65,7 +65,7 @@ def test_a_broken_file_is_as_good_as_none(root: Path, content: str) -> None:
     workspace.keep([part()])
     (file,) = (root / "workspaces").iterdir()
     file.write_text(content, encoding="utf-8")
-    assert [] == workspace.kept(DIGEST, "lab")
+    assert [] == workspace.stored_parts(DIGEST, "lab")
 
 
 def test_what_is_long_unused_is_dropped(root: Path) -> None:
@@ -76,10 +76,10 @@ def test_what_is_long_unused_is_dropped(root: Path) -> None:
     past = time.time() - 40 * 86_400
     for file in (root / "workspaces").iterdir():
         os.utime(file, (past, past))
-    assert workspace.kept(DIGEST, "lab")
+    assert workspace.stored_parts(DIGEST, "lab")
     workspace.keep([part(f"sha256:{'c3' * 32}")])
-    assert [] == workspace.kept(other, "lab")
-    assert workspace.kept(DIGEST, "lab")
+    assert [] == workspace.stored_parts(other, "lab")
+    assert workspace.stored_parts(DIGEST, "lab")
 
 
 class FakeCluster:

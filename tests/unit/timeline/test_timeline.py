@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from allranks.model.rank_lines import ONE, LogWriters
+from allranks.model.rank_lines import SINGLE_WRITER, LogWriters
 from allranks.model.status import Phase, PodPhase, PodStatus, RunStatus
 from allranks.status.reduce import reduce
 from allranks.timeline import goodput, log_marks, of_local_run, of_objects, otlp, page, rows, text
@@ -46,7 +46,7 @@ def test_what_nothing_tells_is_left_out() -> None:
     (bar,) = run.pods
     assert [("scheduling", None)] == [(span.name, span.end) for span in bar.spans]
     assert None is goodput.of(run).share
-    assert ((), ()) == log_marks.read(['{"step": 1}', "{step"], ONE, "a", stamped=False)
+    assert ((), ()) == log_marks.read(['{"step": 1}', "{step"], SINGLE_WRITER, "a", stamped=False)
 
 
 def test_lines_of_progress_tell_of_steps_and_of_each_save_once() -> None:
@@ -68,7 +68,7 @@ def test_a_preflight_is_told_in_words() -> None:
     """How it ended, and how long it took; of a line that is cut off, what is there."""
     reports = ['{"passed": true, "seconds": 2.5}', '{"passed": false, "seconds": 60}', '{"pas']
     lines = [f"{samples.stamp(7)} allranks: preflight {report}" for report in reports]
-    marks = log_marks.read(lines, ONE, "demo-0", stamped=True)
+    marks = log_marks.read(lines, SINGLE_WRITER, "demo-0", stamped=True)
     assert ["passed in 2.5 s", "failed in 60 s", 'preflight {"pas'] == [
         moment.detail for moment in marks.moments if moment.name == "preflight"
     ]
@@ -79,7 +79,7 @@ def test_a_preflight_of_this_machine_bears_its_own_time() -> None:
     reports = ['{"passed": true, "seconds": 2.5, "at": 107}', '{"at": "x", "passed": true}', "7"]
     lines = [f"allranks: preflight {report}" for report in reports]
     lines += ["allranks: rendezvous complete"]
-    marks = log_marks.read(lines, ONE, "demo-0", stamped=False)
+    marks = log_marks.read(lines, SINGLE_WRITER, "demo-0", stamped=False)
     assert [("preflight", 107.0, "passed in 2.5 s")] == [
         (moment.name, moment.at, moment.detail) for moment in marks.moments
     ]
@@ -269,7 +269,7 @@ def test_a_run_of_this_machine_is_told_by_its_supervisors_events() -> None:
         pods=(PodStatus("demo-0", "node", 0, PodPhase.SUCCEEDED),),
     )
     lines = [f'{{"epoch": 1, "time": {samples.START + 3}}}', '{"epoch": 2}', "other"]
-    marks = [log_marks.read(lines, ONE, "demo-0", stamped=False)]
+    marks = [log_marks.read(lines, SINGLE_WRITER, "demo-0", stamped=False)]
     run = of_local_run.build(status, events, marks, samples.START + 60)
     assert [
         (0.0, "created"),

@@ -77,30 +77,30 @@ _DETAIL_MAX = 600
 
 
 @contextmanager
-def translated(what: str) -> Iterator[None]:
+def translated(action: str) -> Iterator[None]:
     """Within the block, an error of an SDK is raised as one of ours.
 
     Args:
-        what: what is asked, as the end of the sentence "Azure …": ``make cluster demo``.
+        action: what is asked, as the end of the sentence "Azure …": ``make cluster demo``.
     """
     try:
         yield
     except HttpResponseError as error:
-        raise of_response(what, error) from error
+        raise of_response(action, error) from error
     except (ServiceRequestError, ServiceResponseError) as error:
         raise BusyError(
-            f"Azure does not answer when asked to {what}: {_line(error.message)}",
+            f"Azure does not answer when asked to {action}: {_line(error.message)}",
             hint="check the network, a proxy, and https://status.azure.com",
         ) from error
     except AzureError as error:
-        raise RefusedError(f"Azure's SDK cannot {what}: {_line(error.message)}") from error
+        raise RefusedError(f"Azure's SDK cannot {action}: {_line(error.message)}") from error
 
 
-def of_response(what: str, error: HttpResponseError) -> AllranksError:  # noqa: PLR0911 - a class each
+def of_response(action: str, error: HttpResponseError) -> AllranksError:  # noqa: PLR0911 - a class each
     """The error of an answer.
 
     Args:
-        what: what was asked.
+        action: what was asked.
         error: the SDK's own.
     """
     status = error.status_code or 0
@@ -110,35 +110,35 @@ def of_response(what: str, error: HttpResponseError) -> AllranksError:  # noqa: 
         return login_error(str(error.message))
     if code == _WRONG_TENANT or code in _PERMANENT:
         hint = _PERMANENT.get(code) or _other_tenant(detail)
-        return RefusedError(f"Azure does not {what}: {detail}", hint=hint, **about)
+        return RefusedError(f"Azure does not {action}: {detail}", hint=hint, **about)
     if status == _UNAUTHORIZED:
         return BusyError(
-            f"Azure does not take the login when asked to {what}: {detail}", hint=_LOGIN, **about
+            f"Azure does not take the login when asked to {action}: {detail}", hint=_LOGIN, **about
         )
     if status == _FORBIDDEN and not _is_quota(code, detail):
-        return ForbiddenError(f"you may not {what}: {detail}", hint=_role(detail), **about)
+        return ForbiddenError(f"you may not {action}: {detail}", hint=_role(detail), **about)
     if status == _NOT_FOUND:
-        return NotFoundError(f"Azure cannot {what}: {detail}", hint=_missing(code), **about)
+        return NotFoundError(f"Azure cannot {action}: {detail}", hint=_missing(code), **about)
     if status in (_TIMEOUT, _BUSY) or status >= _SERVER:
         return BusyError(
-            f"Azure puts off the request to {what} ({status}): {detail}",
+            f"Azure puts off the request to {action} ({status}): {detail}",
             retry_after=_retry_after(error),
             hint="ask again later",
             **about,
         )
     if _is_quota(code, detail):
         return QuotaError(
-            f"Azure does not {what}: {detail}",
+            f"Azure does not {action}: {detail}",
             hint="ask for more in the portal under Quotas, or choose another size or region",
             **about,
         )
     if status in (_CONFLICT, _PRECONDITION):
         return ConflictError(
-            f"Azure does not {what} now: {detail}",
+            f"Azure does not {action} now: {detail}",
             hint="something else goes on with it; ask again when that is over",
             **about,
         )
-    return RefusedError(f"Azure does not {what}: {detail}", hint=_MEND, **about)
+    return RefusedError(f"Azure does not {action}: {detail}", hint=_MEND, **about)
 
 
 def login_error(detail: str) -> InputError:

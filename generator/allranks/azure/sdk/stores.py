@@ -58,7 +58,7 @@ class _Store:
     def _path(self, name: str) -> str:
         return f"{self._root}/{quote(name)}" if name else self._root
 
-    def _error(self, what: str, answer: StoreAnswer) -> AllranksError:
+    def _error(self, action: str, answer: StoreAnswer) -> AllranksError:
         """The error of an answer, with the way out."""
         place, name = self._destination.place, self._destination.name
         about: dict[str, Any] = {"status": answer.status, "reason": answer.code}
@@ -78,11 +78,11 @@ class _Store:
                     "what is signed by it holds for an hour"
                 )
             return ForbiddenError(
-                f"account {self._account} does not let you {what}: {detail}", hint=hint, **about
+                f"account {self._account} does not let you {action}: {detail}", hint=hint, **about
             )
         if answer.status in (_UNAUTHORIZED, _FORBIDDEN) and not _FULL.search(code):
             return ForbiddenError(
-                f"you may not {what} in account {self._account}: {detail}",
+                f"you may not {action} in account {self._account}: {detail}",
                 hint=f"ask an owner of the account for the role {role!r} on it (Owner alone does "
                 "not give it), which takes minutes to hold; or check the account's firewall",
                 **about,
@@ -94,18 +94,18 @@ class _Store:
                 **about,
             )
         if answer.status in _FULL_STATUS or _FULL.search(f"{code} {detail}"):
-            return self._full(what, answer)
-        return RefusedError(f"Azure does not {what}: {detail}", **about)
+            return self._full(action, answer)
+        return RefusedError(f"Azure does not {action}: {detail}", **about)
 
-    def _full(self, what: str, answer: StoreAnswer) -> AllranksError:
-        return QuotaError(f"Azure does not {what}: {answer.detail}", status=answer.status)
+    def _full(self, action: str, answer: StoreAnswer) -> AllranksError:
+        return QuotaError(f"Azure does not {action}: {answer.detail}", status=answer.status)
 
-    def _expect(self, what: str, answer: StoreAnswer) -> StoreAnswer:
+    def _expect(self, action: str, answer: StoreAnswer) -> StoreAnswer:
         if answer.status not in _GOOD:
-            raise self._error(what, answer)
+            raise self._error(action, answer)
         return answer
 
-    def _pages(self, what: str, path: str, query: str) -> Iterator[ET.Element]:
+    def _pages(self, action: str, path: str, query: str) -> Iterator[ET.Element]:
         marker = ""
         while True:
             more = f"&marker={quote(marker)}" if marker else ""
@@ -115,7 +115,7 @@ class _Store:
                 "ParentNotFound",
             ):
                 return
-            page = _xml(self._expect(what, answer))
+            page = _xml(self._expect(action, answer))
             yield page
             marker = page.findtext("NextMarker") or ""
             if not marker:
@@ -220,18 +220,18 @@ class ShareStore(_Store):
 
     def check(self) -> Room | None:
         """The room in the share, which has to be there."""
-        what = f"look at share {self._destination.name}"
-        share = self._expect(what, self._wire.ask("GET", self._root, "restype=share"))
-        stats = self._expect(what, self._wire.ask("GET", self._root, "restype=share&comp=stats"))
-        used = int(_xml(stats).findtext("ShareUsageBytes") or 0)
-        return Room(int(share.headers.get("x-ms-share-quota", 0)) * upload.GIB, used)
+        action = f"look at share {self._destination.name}"
+        share = self._expect(action, self._wire.ask("GET", self._root, "restype=share"))
+        stats = self._expect(action, self._wire.ask("GET", self._root, "restype=share&comp=stats"))
+        used_bytes = int(_xml(stats).findtext("ShareUsageBytes") or 0)
+        return Room(int(share.headers.get("x-ms-share-quota", 0)) * upload.GIB, used_bytes)
 
     def listing(self, folder: str) -> Listing:
         """The files of a folder; Azure lists no MD5."""
         files: dict[str, Remote] = {}
         folders: set[str] = set()
-        what = f"list {folder or 'the share'}"
-        for page in self._pages(what, self._path(folder), "restype=directory&comp=list"):
+        action = f"list {folder or 'the share'}"
+        for page in self._pages(action, self._path(folder), "restype=directory&comp=list"):
             for item in page.iterfind("Entries/File"):
                 size = int(item.findtext("Properties/Content-Length") or 0)
                 files[item.findtext("Name") or ""] = Remote(size)
@@ -314,7 +314,7 @@ class ShareStore(_Store):
         answer = self._wire.ask("PUT", self._path(name), "comp=properties", headers)
         self._expect(f"complete {name}", answer)
 
-    def _full(self, what: str, answer: StoreAnswer) -> AllranksError:
+    def _full(self, action: str, answer: StoreAnswer) -> AllranksError:
         name = self._destination.name
         try:
             room = self.check()
@@ -322,12 +322,12 @@ class ShareStore(_Store):
             room = None
         quota = (
             f": its quota is {room.quota // upload.GIB:,} GiB, of which "
-            f"{room.used / upload.GIB:,.1f} are taken"
+            f"{room.used_bytes / upload.GIB:,.1f} are taken"
             if room is not None
             else ""
         )
         return QuotaError(
-            f"share {name} is full{quota} ({what})",
+            f"share {name} is full{quota} ({action})",
             hint="raise quotaGiB of the share in azure.yaml and give `allranks azure up`, or "
             "remove what is not needed; the same command then goes on where this ended",
             status=answer.status,

@@ -230,13 +230,13 @@ def _write(console: Console, result: Result, target: str, report: str) -> list[s
 
 def _file_names(conversions: tuple[Conversion, ...]) -> list[str]:
     """A file name for each job: its own, with its namespace and a number where that is taken."""
-    taken: set[str] = set()
+    taken_names: set[str] = set()
     file_names = []
     for conversion in conversions:
         candidates = [conversion.name, f"{conversion.namespace}-{conversion.name}".strip("-")]
         candidates += [f"{conversion.name}-{number}" for number in range(2, len(conversions) + 2)]
-        name = next(name for name in candidates if name not in taken)
-        taken.add(name)
+        name = next(name for name in candidates if name not in taken_names)
+        taken_names.add(name)
         file_names.append(f"{name}.yaml")
     return file_names
 

@@ -332,7 +332,7 @@ def _gpus(usage: QueueUsage) -> str:
     text = f"{usage.gpus} used"
     if usage.free is None:
         return f"{text}; nothing bounds them"
-    bounds = [f"{bound.source} has {bound.used} of {bound.limit}" for bound in usage.bounds]
+    bounds = [f"{bound.source} has {bound.used_gpus} of {bound.limit}" for bound in usage.bounds]
     return f"{text}, {usage.free} free ({'; '.join(bounds)})"
 
 
@@ -524,7 +524,7 @@ def delete_command(
     if release is not None and _config_map(release, name) is None:
         release = None  # another one that has the name
     _check_rights(cluster, namespace, release, remaining)
-    claims = sorted({*_kept(release), *(_word(claim) for claim in remaining.claims)})
+    claims = sorted({*_remaining_claims(release), *(_word(claim) for claim in remaining.claims)})
     if release is not None:
         releases.uninstall(home)
     # Helm is done when it has removed what it may, and knows nothing without its record.
@@ -588,7 +588,7 @@ def _word(manifest: Manifest) -> str:
     return f"{text(manifest, 'kind').lower()}/{text(manifest, 'metadata', 'name')}"
 
 
-def _kept(release: Release | None) -> list[str]:
+def _remaining_claims(release: Release | None) -> list[str]:
     """Return the claims of a release that helm leaves."""
     from allranks.cluster import cleanup
 

@@ -100,22 +100,24 @@ def show_command(
         return
     synced = run.synced(name) if run.code.digest else None
     newest = synced if code and not first and not diff else None
-    kept = run.kept(needed=needed and not newest) if needed or output == "json" else None
+    stored_code = (
+        run.stored_code(needed=needed and not newest) if needed or output == "json" else None
+    )
     if diff:
-        assert kept is not None  # noqa: S101 - it was read, or refused
-        console.raw(kept.diff)
-        if not kept.diff:
-            console.note(_no_difference(run.code, kept))
+        assert stored_code is not None  # noqa: S101 - it was read, or refused
+        console.raw(stored_code.diff)
+        if not stored_code.diff:
+            console.note(_no_difference(run.code, stored_code))
         return
     if code:
-        source = newest or kept
+        source = newest or stored_code
         assert source is not None  # noqa: S101 - see above
         _write(source.archive, Path(code))
     if output == "json":
         from allranks.service.workspace import camel
 
         data = {"name": name, "namespace": run.namespace, **camel(asdict(run.code))}
-        more = {"diff": kept.diff if kept else "", "isKept": kept is not None}
+        more = {"diff": stored_code.diff if stored_code else "", "isKept": stored_code is not None}
         more["synced"] = (
             {"digest": synced.digest, "generation": synced.generation} if synced else None
         )
@@ -128,7 +130,7 @@ def show_command(
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _StoredCode:
     """The parts of the code that are kept.
 
     Attributes:
@@ -210,7 +212,7 @@ class _RunCode:
 
         return cluster_sync.synced(self.cluster, self.namespace, name)
 
-    def kept(self, *, needed: bool) -> _Kept | None:
+    def stored_code(self, *, needed: bool) -> _StoredCode | None:
         """What is kept of its code; None where nothing is.
 
         Args:
@@ -233,7 +235,7 @@ class _RunCode:
                 assert self.cluster is not None  # noqa: S101 - claims are of clusters
                 pod = record.pod_of(self.objects)
                 archive = claim.read(self.cluster, self.namespace, self.code, pod)
-            return _Kept(archive, "", is_of_run=True)
+            return _StoredCode(archive, "", is_of_run=True)
         parts: list[Manifest] = list(filter(_is_part, self.objects))
         if self.cluster is not None:
             try:
@@ -251,7 +253,7 @@ class _RunCode:
         archive, about = objects.read(parts)
         # Two runs of one digest share what was sent; the difference is to the commit of the first.
         is_of_run = not self.code.commit or about["commit"] == self.code.commit
-        return _Kept(archive, str(about["diff"]) if is_of_run else "", is_of_run)
+        return _StoredCode(archive, str(about["diff"]) if is_of_run else "", is_of_run)
 
 
 def _show(console: Console, name: str, run: _RunCode, synced: Offer | None) -> None:
@@ -286,14 +288,14 @@ def _way(code: CodeRecord) -> str:
     return f"{code.via}: {', '.join(code.parts)}" if code.via else ""
 
 
-def _no_difference(code: CodeRecord, kept: _Kept | None = None) -> str:
+def _no_difference(code: CodeRecord, stored_code: _StoredCode | None = None) -> str:
     if not code.commit:
         return "the code was sent from outside of git: there is no commit to compare it with"
     if not code.is_dirty:
         return f"the code is that of commit {code.commit}"
     if code.via in _ELSEWHERE:
         return f"the difference is not kept: {_ELSEWHERE[code.via]} has the code alone"
-    if kept is not None and not kept.is_of_run:
+    if stored_code is not None and not stored_code.is_of_run:
         return "the difference is not kept: the same code was sent before, on another commit"
     return "the difference is not kept: it was too long, or it has new files only"
 
@@ -364,7 +366,7 @@ def _of_sweep(name: str, namespace: str) -> tuple[CodeRecord, Sequence[Manifest]
             via=_LOCAL if digest else "",
             compression=text(trial.values, *snapshot, "compression"),
         )
-        return code, sweep_workspace.kept(digest, namespace) if digest else []
+        return code, sweep_workspace.stored_parts(digest, namespace) if digest else []
     return None
 
 

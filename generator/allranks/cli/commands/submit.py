@@ -322,11 +322,11 @@ def submit(
     sources = read_once(sources)
     loaded = load_sources(sources)
     is_local = cluster_target is None
-    if dry_run and is_local and not target.on and (what := _of_cluster(loaded)):
+    if dry_run and is_local and not target.on and (cluster_setting := _of_cluster(loaded)):
         is_local = False
         console.note(
-            f"no kubeconfig names a cluster: {what} is of one, so this is checked as for a "
-            "cluster; --on local checks it for this machine"
+            f"no kubeconfig names a cluster: {cluster_setting} is of one, so this is checked as "
+            "for a cluster; --on local checks it for this machine"
         )
     elif dry_run and is_local:
         target.local(console)  # says why
@@ -339,7 +339,7 @@ def submit(
     packed = workspace.pack(loaded.values, where=loaded.where, is_local=is_local, console=console)
     assert packed is not None  # noqa: S101 - submit has a folder always
     preferred = name or _name_of(loaded.values, loaded.user, packed, stem)
-    names_in_use = () if name or dry_run else _taken(namespace, cluster_target)
+    names_in_use = () if name or dry_run else _run_names(namespace, cluster_target)
     for number in range(1, _NAMES_TRIED + 1):
         free = preferred if name else _free(preferred, names_in_use)
 
@@ -451,7 +451,7 @@ def _free(preferred: str, names_in_use: Iterable[str]) -> str:
     return name
 
 
-def _taken(namespace: str, cluster_target: ClusterTarget | None) -> tuple[str, ...]:
+def _run_names(namespace: str, cluster_target: ClusterTarget | None) -> tuple[str, ...]:
     """The names that runs of a namespace have; () where the user may not look."""
     if cluster_target is None:
         from allranks.local import runs as local_runs

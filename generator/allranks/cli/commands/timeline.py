@@ -170,7 +170,7 @@ def _read(
 
 def _local(name: str, target: Target, *, logs: bool) -> Timeline:
     from allranks.local import runs as local_runs
-    from allranks.model.rank_lines import ONE
+    from allranks.model.rank_lines import SINGLE_WRITER
     from allranks.timeline import log_marks, of_local_run
 
     namespace = target.local_namespace
@@ -183,5 +183,5 @@ def _local(name: str, target: Target, *, logs: bool) -> Timeline:
         if not line.process
     )
     pod = next((pod.name for pod in status.pods if pod.role == lead and pod.rank == 0), name)
-    marks = [log_marks.read(lines, ONE, pod, stamped=False)]
+    marks = [log_marks.read(lines, SINGLE_WRITER, pod, stamped=False)]
     return of_local_run.build(status, local_runs.events(name, namespace), marks, time.time())

@@ -158,8 +158,8 @@ def within_bounds(target: DesiredState, job: ElasticJob) -> Applied:
     for kind, group in target.groups.items():
         least, most = bounds(job, kind)
         if most is not None and group.replicas > most:
-            used = _is_used(job, groups, target.ps_hosts)
-            resized = _resize(group, most, used, Notes())
+            is_in_use = _server_use_test(job, groups, target.ps_hosts)
+            resized = _resize(group, most, is_in_use, Notes())
             change = f"{group.replicas - resized.replicas} of {plural(group.replicas, 'pod')} go"
             reason = f"maxReplicas {job.replicas[kind].max}"
         elif group.replicas < least and was_edited:
@@ -229,7 +229,7 @@ def _apply_to_group(
         since = max(int(plan.created_at), group.planned_at)
         group = replace(group, plan=plan.name, planned_at=since)
         group = members.without(group, [member for member in group.current if not member.alive])
-    group = _resize(group, allowed.replicas, _is_used(job, groups, ps_hosts), notes)
+    group = _resize(group, allowed.replicas, _server_use_test(job, groups, ps_hosts), notes)
     if plan.scale_type == MANUAL and ask.resource:
         group = rolling_resize.mark_for_resize(job, group_before, group)
     return group
@@ -244,7 +244,7 @@ def _gpu_notes(job: ElasticJob, kind: str, resource: ResourceAmounts | None) -> 
 
 
 def _resize(
-    group: MemberGroup, count: int, used: Callable[[Member], bool], notes: Notes
+    group: MemberGroup, count: int, is_in_use: Callable[[Member], bool], notes: Notes
 ) -> MemberGroup:
     have = group.replicas
     if count >= have:
@@ -254,7 +254,7 @@ def _resize(
         count = 1
     if group.type != names.ROLE_PS:
         return members.shrunk(group, have - count, lambda _: False)
-    smaller = members.shrunk(group, have - max(count, 1), used)
+    smaller = members.shrunk(group, have - max(count, 1), is_in_use)
     if smaller.replicas > count:
         requested = plural(count, "pod")
         reason = "workers may use them; removePods takes one away"
@@ -262,7 +262,7 @@ def _resize(
     return smaller
 
 
-def _is_used(
+def _server_use_test(
     job: ElasticJob, groups: Mapping[str, MemberGroup], ps_hosts: tuple[str, ...]
 ) -> Callable[[Member], bool]:
     """Return a test for servers that pods may use: those that `psHosts` names.

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from allranks.elastic.api.job import ElasticJob
     from allranks.elastic.api.plan import ScalePlan
 
-_KEPT = 10
+_PLANS_MAX = 10
 # More failed plans are kept for a while: besides them, only an Event tells the reason.
-_FAILED_KEPT = 50
-_KEPT_SECONDS = 30.0
-_LEFT_SECONDS = 600.0  # long enough for whoever wants to know why a plan came to nothing
+_UNREAD_FAILURES_MAX = 50
+_MASTER_PLAN_SECONDS = 30.0
+_READING_SECONDS = 600.0  # long enough for whoever wants to know why a plan came to nothing
 
 
 class Pruned(NamedTuple):
@@ -68,18 +68,20 @@ def prune(job: ElasticJob, plans: Sequence[ScalePlan], now: float) -> Pruned:
         if plan.scale_type == AUTO and plan.empty:
             deletions.append(_delete(plan))
         elif theirs:
-            seconds = _since(plan) + _KEPT_SECONDS - now
+            seconds = _since(plan) + _MASTER_PLAN_SECONDS - now
             if seconds <= 0:
                 deletions.append(_delete(plan))
             else:
                 waits.append(seconds)
         else:
             remaining.append(plan)
-    older = order.sort(remaining)[:-_KEPT]
+    older = order.sort(remaining)[:-_PLANS_MAX]
     unread = {
-        plan.uid: _since(plan) + _LEFT_SECONDS - now for plan in older if plan.phase == PLAN_FAILED
+        plan.uid: _since(plan) + _READING_SECONDS - now
+        for plan in older
+        if plan.phase == PLAN_FAILED
     }
-    fresh = [uid for uid, seconds in unread.items() if seconds > 0][-_FAILED_KEPT:]
+    fresh = [uid for uid, seconds in unread.items() if seconds > 0][-_UNREAD_FAILURES_MAX:]
     waits.extend(unread[uid] for uid in fresh)
     deletions.extend(_delete(plan) for plan in older if plan.uid not in fresh)
     return Pruned(tuple(deletions), min(waits, default=None))
@@ -96,7 +98,7 @@ def delete_orphan(plan: ScalePlan, now: float) -> Decision:
     """
     if plan.owner_uid:
         return Decision()
-    seconds = (plan.finished_at or plan.created_at) + _LEFT_SECONDS - now
+    seconds = (plan.finished_at or plan.created_at) + _READING_SECONDS - now
     return Decision(requeue_after=seconds) if seconds > 0 else Decision(None, (_delete(plan),))
 
 

@@ -27,12 +27,12 @@ class Overruled(NamedTuple):
 
     Attributes:
         by: the name of the later plan; "" where the plan still holds as a whole.
-        what: what the later plan has done, as a clause.
+        effect: what the later plan has done, as a clause.
         wholly: whether nothing of the plan holds any more.
     """
 
     by: str = ""
-    what: str = ""
+    effect: str = ""
     wholly: bool = False
 
 

@@ -117,14 +117,14 @@ class _Counts:
     ) -> None:
         self._job, self._target, self._trainers = job, target, observed.trainers
         self._refused = refusal
-        self._known: dict[str, tuple[int, int]] = {}
+        self._counts: dict[str, tuple[int, int]] = {}
 
     def of(self, kind: str) -> tuple[int, int]:
         """Return how many members of a type run, and how many there are."""
-        if kind not in self._known:
+        if kind not in self._counts:
             group = self._target.groups.get(kind)
-            self._known[kind] = self._count(kind, group.current if group is not None else ())
-        return self._known[kind]
+            self._counts[kind] = self._count(kind, group.current if group is not None else ())
+        return self._counts[kind]
 
     def of_some(self, kind: str, ids: frozenset[int]) -> tuple[int, int]:
         """Return the same for those of some members that still exist."""
@@ -173,7 +173,7 @@ def _outcome(
     newer: Overruled,
 ) -> PlanOutcome:
     if newer.wholly:
-        message = f"a newer plan, {newer.by}, has {newer.what} before its pods ran"
+        message = f"a newer plan, {newer.by}, has {newer.effect} before its pods ran"
         return PlanOutcome(PLAN_SUPERSEDED, "NewerPlan", message)
     counts_by_type = [
         (kind, *counts.of(kind)) for kind in sorted(_types_in_effect(plan, target.groups))
@@ -235,7 +235,7 @@ def _types_in_effect(plan: ScalePlan, groups: Mapping[str, MemberGroup]) -> set[
 
 # Most of thousands of waiting pods wait for the same thing, and each decision reads them.
 _READ_MAX = 100
-_TOLD = frozenset({Priority.ERROR, Priority.NODE, Priority.GATE, Priority.BACK_OFF})
+_REPORTED_PRIORITIES = frozenset({Priority.ERROR, Priority.NODE, Priority.GATE, Priority.BACK_OFF})
 _NOTHING_AROUND = PodContext({}, {})
 
 
@@ -254,12 +254,12 @@ def clause(group: MemberGroup, waiting: Iterable[ObservedPod], uncreated: int, r
     for pod, _ in zip(waiting, range(_READ_MAX), strict=False):
         parts = pod_json.read_pod(pod.manifest)
         cause = pod_pending.cause(parts, _NOTHING_AROUND) if parts.active else None
-        if cause is not None and cause.order in _TOLD:
+        if cause is not None and cause.order in _REPORTED_PRIORITIES:
             causes[cause] += 1
     if not causes:
         return ""
     # Of two equally frequent causes, always show the same.
-    worst = min(causes, key=lambda cause: (cause.order, -causes[cause], cause.what, cause.detail))
+    worst = min(causes, key=lambda cause: (cause.order, -causes[cause], cause.need, cause.detail))
     message = worst.clause(plural(causes[worst], f"{group.type} pod"))
     size = group.resource.as_dict() if group.resource is not None else {}
     if worst.order is not Priority.NODE or not size:

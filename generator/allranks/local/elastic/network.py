@@ -68,10 +68,10 @@ class NetworkAddresses:
         Raises:
             RunError: there is no address left.
         """
-        used = {self.by_pod[pod] for pod in living if pod in self.by_pod}
+        living_addresses = {self.by_pod[pod] for pod in living if pod in self.by_pod}
         address = self._addresses.get(place)
-        if address is None or (address in used and self._own):
-            address = self._free(used)
+        if address is None or (address in living_addresses and self._own):
+            address = self._free(living_addresses)
             self._addresses[place] = address
         self.by_pod[pod] = address
         return address
@@ -117,10 +117,10 @@ class NetworkAddresses:
                 ports |= {(name, port): self.port(place, port) for _, port in service.ports}
         return base.with_more(plain, ports)
 
-    def _free(self, used: Collection[str]) -> str:
+    def _free(self, living_addresses: Collection[str]) -> str:
         if not self._own:
             return _ONLY_ADDRESS
-        occupied = {*used, *self._addresses.values()}
+        occupied = {*living_addresses, *self._addresses.values()}
         for position in range(self._block.size):
             address = self._block.address(position)
             if address not in occupied:

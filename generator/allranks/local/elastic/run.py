@@ -89,7 +89,7 @@ class ElasticRun:
         self._pods: dict[str, _Pod] = {}
         self._decided: object = None
         self._look_at: float | None = None
-        self._told = ""
+        self._last_message = ""
         self._secrets: dict[str, dict[str, bytes]] = {}
         self.verdict: ControllerEnd | None = None
         if self._suspended:
@@ -144,7 +144,7 @@ class ElasticRun:
             (condition["message"] for condition in conditions if condition.get("type") == "Ready"),
             "",
         )
-        return "; ".join(part for part in (message, self._told) if part)
+        return "; ".join(part for part in (message, self._last_message) if part)
 
     def current_release(self) -> ReleasePlan:
         """The release, made of the pods that are there."""
@@ -252,7 +252,7 @@ class ElasticRun:
         elif isinstance(action, actions.WritePlanStatus):
             shared.set_plan_status(action.name, action.uid, action.status)
         else:
-            self._told = action.message
+            self._last_message = action.message
             shared.tell(action)
 
     def _create(self, manifest: Manifest, now: float) -> None:
@@ -266,7 +266,7 @@ class ElasticRun:
             living = [key for key, pod in self._pods.items() if pod.run.active]
             self._places.settle(name, place_of(labels), living)
         except AllranksError as error:
-            self._told = f"{name} cannot be made: {error.problem.message}"
+            self._last_message = f"{name} cannot be made: {error.problem.message}"
             return
         attempt = int(labels[names.EDL_RELAUNCHES])
         run = PodRun(plan, attempt, self._context_of(plan), created_at=now)

@@ -79,7 +79,7 @@ def allocate(
     start = int.from_bytes(digest[:4], "big")
     for step in range(_BLOCKS):
         block = Block((start + step) % _BLOCKS, count)
-        if block.first + count <= _BLOCKS and not any(block.meets(used) for used in blocks):
+        if block.first + count <= _BLOCKS and not any(block.meets(other) for other in blocks):
             return block
     raise RunError(
         f"there are too few free loopback addresses for {plural(pods, 'pod')}: other runs "
@@ -116,7 +116,7 @@ def served_ports(release: ReleasePlan) -> tuple[int, ...]:
     return tuple(dict.fromkeys(port for service in release.services for _, port in service.ports))
 
 
-def own_ports(release: ReleasePlan, used: Iterable[int]) -> dict[tuple[str, int], int]:
+def own_ports(release: ReleasePlan, claimed_ports: Iterable[int]) -> dict[tuple[str, int], int]:
     """A separate port for each pod of a job whose pods all listen on the same one.
 
     TensorFlow's server takes its port on all addresses of the machine, so two pods cannot have one
@@ -125,7 +125,7 @@ def own_ports(release: ReleasePlan, used: Iterable[int]) -> dict[tuple[str, int]
 
     Args:
         release: the release.
-        used: ports that live runs will listen on.
+        claimed_ports: ports that live runs will listen on.
 
     Returns:
         The port of this machine, by the pod's name and the port that its manifest has.
@@ -139,7 +139,7 @@ def own_ports(release: ReleasePlan, used: Iterable[int]) -> dict[tuple[str, int]
     for pod in release.pods:
         served = (service.ports for service in release.services if service.selects(pod))
         for port in dict.fromkeys(number for ports in served for _, number in ports):
-            port_numbers[pod.name, port] = free_port(port, (*used, *port_numbers.values()))
+            port_numbers[pod.name, port] = free_port(port, (*claimed_ports, *port_numbers.values()))
     return port_numbers
 
 
@@ -157,17 +157,17 @@ def bindable(address: str, port: int = 0) -> bool:
     return True
 
 
-def free_port(start: int, used: Iterable[int] = ()) -> int:
+def free_port(start: int, claimed_ports: Iterable[int] = ()) -> int:
     """Claim the first port from `start` on that no one listens on and no live run has claimed.
 
     Args:
         start: the port to try first.
-        used: ports that live runs will listen on.
+        claimed_ports: ports that live runs will listen on.
 
     Raises:
         RunError: all ports up to the last are taken.
     """
-    claimed = frozenset(used)
+    claimed = frozenset(claimed_ports)
     for port in range(start, _LAST_PORT + 1):
         if port not in claimed and bindable("", port) and claim(port):
             return port

@@ -42,7 +42,7 @@ class Interruption(NamedTuple):
 
 
 # A terminal that was closed, or a command line that was killed.
-_LEFT = Interruption("the command line that ran it has ended", EXIT_TERMINATED)
+_END_OF_COMMAND_LINE = Interruption("the command line that ran it has ended", EXIT_TERMINATED)
 
 
 class Events:
@@ -90,4 +90,4 @@ class Events:
             return Interruption.by(_SIGNAL_OF[words[:1]], at_once=SAY_AT_ONCE in words)
         os.close(parent)
         self._parent = None
-        return _LEFT
+        return _END_OF_COMMAND_LINE

@@ -86,7 +86,7 @@ class EventLog:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._seen: dict[tuple[str, str], ContainerState] = {}
+        self._last_states: dict[tuple[str, str], ContainerState] = {}
         self._stopped: set[str] = set()
 
     def update(self, pods: Iterable[PodRun], now: float) -> None:
@@ -99,9 +99,9 @@ class EventLog:
         for pod in pods:
             about = InvolvedObject("Pod", pod.plan.name, pod.uid)
             for name, state in pod.states.items():
-                before = self._seen.get((pod.uid, name))
+                before = self._last_states.get((pod.uid, name))
                 if state != before:
-                    self._seen[pod.uid, name] = state
+                    self._last_states[pod.uid, name] = state
                     for at, event in _news(name, before, state):
                         write(self._path, about, event, at)
             if pod.stopped and pod.uid not in self._stopped:

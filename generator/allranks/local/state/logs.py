@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from allranks.model.rank_lines import ALL, ONE, LineSelection, LogWriters
+from allranks.model.rank_lines import ALL, SINGLE_WRITER, LineSelection, LogWriters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -52,7 +52,7 @@ class LogLine:
     container: str = ""
     role: str = ""
     attempt: int = 0
-    writers: LogWriters = ONE
+    writers: LogWriters = SINGLE_WRITER
     process: int | None = None
 
 
@@ -66,7 +66,7 @@ class LogFile:
     container: str
     attempt: int
     start: int
-    writers: LogWriters = ONE
+    writers: LogWriters = SINGLE_WRITER
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> LogFile:
@@ -246,7 +246,7 @@ class _LogReader:
 
     def __init__(self, folder: Path, file: LogFile, selection: LineSelection) -> None:
         self._file = file
-        self._wanted = selection
+        self._selection = selection
         self._source = _Source(folder / file.name)
 
     def lines(self) -> Iterator[LogLine]:
@@ -262,7 +262,7 @@ class _LogReader:
     def _line(self, text: str) -> Iterator[LogLine]:
         file = self._file
         process, text = file.writers.split(text)
-        if self._wanted.has_line(file.role, file.writers, process):
+        if self._selection.has_line(file.role, file.writers, process):
             place = (file.container, file.role, file.attempt, file.writers, process)
             yield LogLine(file.pod, file.rank, text.rstrip("\r"), *place)
 

@@ -35,7 +35,7 @@ def apply(workload: Workload, ask: Scheduling) -> None:
         ask: what it asks of its scheduler.
     """
     topology = ask.topology
-    if not topology.asked or ask.dialect in _OWN_TOPOLOGY:
+    if not topology.is_set or ask.dialect in _OWN_TOPOLOGY:
         return
     for template in workload.trainers:
         affinity = (*template.spec, "affinity")

@@ -115,14 +115,14 @@ def open_storage(url: str) -> Iterator[Storage]:
         _look_at(url)
     except (exc.SQLAlchemyError, ImportError, TypeError, ValueError) as error:
         raise refusal(error, url) from error
-    for left in reversed(range(_TRIES)):
+    for retries in reversed(range(_TRIES)):
         try:
             storage = Storage(url)
             break
         except ERRORS as error:
             # Another program makes the same tables just now.
             is_raced = "already exists" in _first(error) or "UNIQUE" in _first(error)
-            if not (left and is_raced):
+            if not (retries and is_raced):
                 raise refusal(error, url) from error
     with closing(storage):
         yield storage

@@ -115,9 +115,9 @@ def export(
             raise _replaced_error(study_name) from error
         except optuna_database.ERRORS as error:
             refusal = optuna_database.refusal(error, url)
-            left = _undone(storage, study, token)
+            remainder = _undone(storage, study, token)
             raise RunError(
-                f"{refusal.problem.message}; {left}{note}",
+                f"{refusal.problem.message}; {remainder}{note}",
                 path="--optuna",
                 hint=refusal.problem.hint,
             ) from error

@@ -223,7 +223,7 @@ class LeaseHolder:
         self._who = identity()
         self._version = ""
         self._request = ""
-        self._taken = ""
+        self._delivered_request = ""
         self._ended = threading.Event()
         self._beat: threading.Thread | None = None
 
@@ -260,8 +260,8 @@ class LeaseHolder:
 
     def take_request(self) -> str:
         """Return the reason of a stop request since the last call; "" for none."""
-        reason = "" if self._request == self._taken else self._request
-        self._taken = self._request
+        reason = "" if self._request == self._delivered_request else self._request
+        self._delivered_request = self._request
         return reason
 
     def release(self) -> None:
@@ -274,7 +274,7 @@ class LeaseHolder:
         if self.lost:
             return
         body: dict[str, Any] = {"spec": {"holderIdentity": ""}}
-        if self._taken:
+        if self._delivered_request:
             body["metadata"] = {"annotations": {names.SWEEP_STOP: None}}
         with suppress(AllranksError):  # it runs out by itself
             self._patch(body)
@@ -315,7 +315,7 @@ class LeaseHolder:
         self._version = lease["metadata"]["resourceVersion"]
         self._request = annotation(lease, names.SWEEP_STOP)
         if not self._request:
-            self._taken = ""
+            self._delivered_request = ""
 
     def _get(self) -> Manifest:
         return self._cluster.get(paths.LEASES, self._name, namespace=self._namespace)

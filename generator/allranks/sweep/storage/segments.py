@@ -174,7 +174,7 @@ class Unpacker:
         self.streams = 0
         self.size = 0
         self.text = text
-        self._seen: set[str] = set()
+        self._read_keys: set[str] = set()
         self._unzip: Any = None
 
     def take(self, secret: Mapping[str, Any]) -> Iterator[bytes]:
@@ -184,7 +184,7 @@ class Unpacker:
             ValueError: it was changed by other hands.
         """
         pieces: Mapping[str, str] = secret.get("data") or {}
-        for key in sorted(pieces.keys() - self._seen):
+        for key in sorted(pieces.keys() - self._read_keys):
             match = _KEY.fullmatch(key)
             if match is None:
                 raise ValueError(f"{key!r} is no part of a journal")
@@ -192,7 +192,7 @@ class Unpacker:
                 self.streams = int(match[1]) + 1
                 self._unzip = zlib.decompressobj(_RAW)
             piece = b64decode(pieces[key], validate=True)
-            self._seen.add(key)
+            self._read_keys.add(key)
             self.size += len(piece)
             try:
                 text = _unpack(self._unzip, piece)

@@ -94,10 +94,10 @@ class Database:
             MissingToolError: its driver is not installed.
         """
         self.url, self.shown = url, database_url.show(url)
-        self._given = database_url.for_driver(url)
-        self._options = _options(self._given)
+        self._driver_url = database_url.for_driver(url)
+        self._options = _options(self._driver_url)
         try:
-            self._engine = sqlalchemy.create_engine(self._given, **self._options)
+            self._engine = sqlalchemy.create_engine(self._driver_url, **self._options)
         except exc.NoSuchModuleError as error:
             raise InputError(
                 f"there is no database of the kind {database_url.backend(url)}",
@@ -106,7 +106,7 @@ class Database:
             ) from error
         except ImportError as error:
             # One that is there without what it stands on names nothing.
-            driver = error.name or self._given.partition("://")[0].rpartition("+")[2]
+            driver = error.name or self._driver_url.partition("://")[0].rpartition("+")[2]
             raise MissingToolError(
                 f"{database_url.backend(url)} needs {driver}, which is not installed",
                 path="--journal",

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from allranks.errors import AllranksError, ForbiddenError, NotFoundError
-from allranks.model.rank_lines import ONE, LogWriters
+from allranks.model.rank_lines import SINGLE_WRITER, LogWriters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +41,7 @@ class PodLog:
         place: tuple[str, str, str],
         is_over: Callable[[], bool],
         slots: threading.Semaphore,
-        writers: LogWriters = ONE,
+        writers: LogWriters = SINGLE_WRITER,
     ) -> None:
         """Begin to read.
 

@@ -43,14 +43,14 @@ class _Volume:
         return settings
 
     @property
-    def what(self) -> str:
+    def name_key(self) -> str:
         """The key that names what exists."""
         return NAMES[self.key]
 
     @property
     def existing(self) -> str:
         """The share or container that exists; "" where a new one is asked for."""
-        return str(self.settings.get(self.what) or "")
+        return str(self.settings.get(self.name_key) or "")
 
     @property
     def is_nfs(self) -> bool:
@@ -64,7 +64,7 @@ class _Volume:
 
 def exists(volume: Mapping[str, Any]) -> bool:
     """Whether a volume is a share or a container that exists."""
-    return any((volume.get(key) or {}).get(what) for key, what in NAMES.items())
+    return any((volume.get(key) or {}).get(name_key) for key, name_key in NAMES.items())
 
 
 def _volumes(view: View) -> Iterator[_Volume]:
@@ -90,13 +90,13 @@ def _one_volume(view: View) -> Iterator[Finding]:
             yield Finding(
                 (*at, size),
                 f"{volume.existing} exists and has its size already",
-                f"remove it, or remove {volume.key}.{volume.what} for a new one",
+                f"remove it, or remove {volume.key}.{volume.name_key} for a new one",
             )
         elif not (volume.existing or size):
             yield Finding(
                 volume.path(),
-                f"neither {volume.what} nor a size is given",
-                f"name what exists in {volume.what}, or set storage.{volume.name}.size",
+                f"neither {volume.name_key} nor a size is given",
+                f"name what exists in {volume.name_key}, or set storage.{volume.name}.size",
             )
         if volume.values["storageClassName"]:
             yield Finding(

@@ -169,7 +169,12 @@ def _held(view: View) -> Iterator[Finding]:
             f"write {holding.holds}, or raise the limit to "
             f"{holding.show(holding.rest + requested.most * holding.per_worker)}",
         )
-    if requested.auto and requested.gpu_limit and not requested.each and not requested.gpus:
+    if (
+        requested.auto
+        and requested.gpu_limit
+        and not requested.gpus_per_worker
+        and not requested.gpus
+    ):
         yield Finding(
             path("elastic.auto.limits.gpu"),
             f"{requested.gpu_limit}, and no worker asks for a GPU, so this trains on CPUs",
@@ -197,7 +202,7 @@ def _asks(view: View) -> Iterator[_Ask]:
     limits = view["elastic.auto"]["limits"]
     values = {key: view[key] for key in READ} | {view.workload: view["own"]}
     spec = JobSpec.from_values(values, frameworks.fewest(values))
-    per_worker = numbers(view).each
+    per_worker = numbers(view).gpus_per_worker
     worker = spec.requests(per_worker) | {_GPU: per_worker}
     for name in (_CPU, _MEMORY, _GPU):
         if not limits[name] or not worker.get(name):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from allranks.schema.paths import ValuesPath
 
 _BYTES = ("memory", "ephemeral-storage")
-_ASKED = ("requests", "limits")
+_REQUIREMENTS = ("requests", "limits")
 _VOLUMES = ("workspace", "datasets", "checkpoints")
 _SIZES = (
     "shm.size",
@@ -124,7 +124,7 @@ def _own_sizes(values: Mapping[str, Any], *above: str) -> Iterator[tuple[tuple[s
     for key, value in values.items():
         if not isinstance(value, dict) or key == "podTemplate":
             continue
-        if key in _ASKED:
+        if key in _REQUIREMENTS:
             sizes = ((name, value[name]) for name in _BYTES if name in value)
             yield from (((*above, key, name), size) for name, size in sizes)
         else:

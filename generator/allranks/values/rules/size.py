@@ -69,7 +69,7 @@ def hosts(view: View) -> int:
 def gpus_per_node(view: View) -> int:
     """The GPUs of each node, where they are given; an elastic job's nodes are its workers."""
     if view.workload == "elastic":
-        return numbers(view).each
+        return numbers(view).gpus_per_worker
     return int(view["gpusPerNode"])
 
 

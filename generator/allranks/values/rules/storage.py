@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 ONE_NODE = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
 # Folders that the pod itself needs: the entry's, and those of the kernel.
-_TAKEN = (
+_TAKEN_PATHS = (
     *("/etc/allranks", "/var/run/allranks", "/etc/allranks-workspace"),
     *("/var/run/allranks-workspace", "/dev", "/proc", "/sys"),
 )
-_TAKEN_BY_MPI = ("/etc/mpi", "/etc/allranks-ssh")
+_MPI_PATHS = ("/etc/mpi", "/etc/allranks-ssh")
 
 
 def taken_paths(workload: str) -> tuple[str, ...]:
     """The folders that a pod of a workload needs itself."""
-    return _TAKEN + (_TAKEN_BY_MPI if workload == "mpi" else ())
+    return _TAKEN_PATHS + (_MPI_PATHS if workload == "mpi" else ())
 
 
 def _volumes(view: View) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _WHERE = "torchrun.torchft.lighthouse"
-_TOLD = (names.ENV_LIGHTHOUSE, names.ENV_REPLICA_GROUP, names.ENV_REPLICA_GROUPS)
+_OWN_VARIABLES = (names.ENV_LIGHTHOUSE, names.ENV_REPLICA_GROUP, names.ENV_REPLICA_GROUPS)
 
 
 def _groups(view: View) -> Iterator[Finding]:
@@ -49,7 +49,7 @@ def _groups(view: View) -> Iterator[Finding]:
             "could not say",
             "leave one of the two out",
         )
-    for name in _TOLD:
+    for name in _OWN_VARIABLES:
         if name in view["env"]:
             yield Finding(
                 path("env", name), f"with {_WHERE} each group is told its own", "remove it"

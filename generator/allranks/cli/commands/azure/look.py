@@ -77,7 +77,9 @@ def cost_guard_command(console: Console, /, *, where: Subscription, yes: bool, o
                 (
                     item.name,
                     item.group,
-                    f"{cost_guard.age(arm.now() - item.made)} ago" if item.made else "?",
+                    f"{cost_guard.age(arm.now() - item.created_at)} ago"
+                    if item.created_at
+                    else "?",
                     time_text(item.expires) if item.expires else "never",
                     ", ".join(text for _, text in item.pools) or "none",
                 )

@@ -184,12 +184,12 @@ def _line(progress: UploadProgress, extent: Extent, seconds: float, room: int) -
         f"{progress.files:,} of {plural(extent.files, 'file')}, "
         f"{size(progress.size)} of {size(extent.size)}"
     )
-    time_left = _left(progress, extent, seconds)
+    time_left = _time_left(progress, extent, seconds)
     whole = f"{bar} {text}{time_left}"
     return whole if len(whole) <= room else f"{share:4.0%} {text}"[:room]
 
 
-def _left(progress: UploadProgress, extent: Extent, seconds: float) -> str:
+def _time_left(progress: UploadProgress, extent: Extent, seconds: float) -> str:
     """The time left in words, by the files or by the bytes, whichever are slower."""
     shares = [progress.files / max(1, extent.files), progress.size / max(1, extent.size)]
     least = min(shares)

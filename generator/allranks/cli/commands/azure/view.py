@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def status(settings: Settings, observed: Observed) -> dict[str, Any]:
     """The observed state as JSON-ready data."""
-    from allranks.azure.desired import expires_at, made_at, time_text
+    from allranks.azure.desired import creation_time, expiry_time, time_text
 
     group, cluster, account = observed.group, observed.cluster, observed.account
     tags = group.tags if group is not None else {}
@@ -30,8 +30,8 @@ def status(settings: Settings, observed: Observed) -> dict[str, Any]:
         "subscription": settings.subscription,
         "region": settings.region,
         "resourceGroup": None if group is None else {"name": group.name, "state": group.state},
-        "made": time(made_at(tags)),
-        "expires": time(expires_at(tags)),
+        "made": time(creation_time(tags)),
+        "expires": time(expiry_time(tags)),
         "cluster": None
         if cluster is None
         else {
@@ -68,17 +68,17 @@ def status(settings: Settings, observed: Observed) -> dict[str, Any]:
 def show_status(console: Console, settings: Settings, observed: Observed, plan: Plan) -> None:
     """Write what is there, and whether it is as the file has it."""
     from allranks.azure.cost_guard import age
-    from allranks.azure.desired import expires_at, made_at, time_text
+    from allranks.azure.desired import creation_time, expiry_time, time_text
     from allranks.cli.console import facts
 
     group, cluster, account = observed.group, observed.cluster, observed.account
     if group is None:
         console.text(f"there is nothing of {settings.name}: no resource group {settings.group}")
         return
-    made, expires = made_at(group.tags), expires_at(group.tags)
+    created_at, expires = creation_time(group.tags), expiry_time(group.tags)
     lines = {"name": settings.name, "group": f"{group.name} in {group.region}"}
-    if made is not None:
-        lines["made"] = f"{time_text(made)}, {age(observed.now - made)} ago"
+    if created_at is not None:
+        lines["made"] = f"{time_text(created_at)}, {age(observed.now - created_at)} ago"
     if expires is None:
         lines["expires"] = "never"
     elif expires > observed.now:

@@ -113,7 +113,7 @@ def refuse_other_group(workload: Workload, ask: Scheduling, group: str) -> None:
     Raises:
         InputError: the queue, the gang or the topology is asked for; they are that group's.
     """
-    if ask.queue or ask.gang_min or ask.gang_timeout or ask.topology.asked:
+    if ask.queue or ask.gang_min or ask.gang_timeout or ask.topology.is_set:
         workload.edit.refuse(
             ("metadata", "name"),
             f"the pods are members of the PodGroup {group!r}, which is not ours to change: "
@@ -141,8 +141,8 @@ def check_existing(
         "queue": ask.queue,
         "priorityClassName": ask.priority_class,
         "scheduleTimeoutSeconds": ask.gang_timeout,
-        "networkTopology": ask.topology.asked,
-        "topologyConstraint": ask.topology.asked,
+        "networkTopology": ask.topology.is_set,
+        "topologyConstraint": ask.topology.is_set,
     }
     for key, value in ours.items():
         there = get(existing, (key,))

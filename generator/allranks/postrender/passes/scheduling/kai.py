@@ -80,7 +80,7 @@ def _pod_group(workload: Workload, ask: Scheduling, least: int) -> dict[str, Any
         spec["queue"] = ask.queue
     if ask.priority_class:
         spec["priorityClassName"] = ask.priority_class
-    if ask.topology.asked:
+    if ask.topology.is_set:
         topology = _topology_name(workload, ask, workload.job)
         spec["topologyConstraint"] = {
             "topology": topology,
@@ -110,7 +110,7 @@ def _write_gang_size(workload: Workload, ask: Scheduling) -> None:
 
 def _topology(workload: Workload, ask: Scheduling) -> None:
     edit, topology = workload.edit, ask.topology
-    if not topology.asked:
+    if not topology.is_set:
         return
     for path in sorted({(), workload.job}, key=str):
         annotations = (*path, "metadata", "annotations")

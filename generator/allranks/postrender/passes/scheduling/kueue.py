@@ -46,7 +46,7 @@ def apply(workload: Workload, ask: Scheduling) -> None:
     if workload.kind in ("Job", "CronJob") and ask.gang and ask.gang_min:
         _partial(workload, ask)
     key = TOPOLOGY.get(ask.topology.mode)
-    if key and ask.topology.asked:
+    if key and ask.topology.is_set:
         for template in workload.trainers:
             for annotation in (*TOPOLOGY.values(), _UNCONSTRAINED):
                 if annotation != key:

@@ -89,7 +89,7 @@ def _spec(workload: Workload, ask: Scheduling, least: int) -> dict[str, Any]:
     if ask.priority_class:
         spec["priorityClassName"] = ask.priority_class
     topology = ask.topology
-    if topology.asked:
+    if topology.is_set:
         tier = topology.tier or VOLCANO_TIERS.get(topology.level, 0)
         if not tier and topology.mode == "required":
             workload.edit.refuse(
