@@ -44,7 +44,7 @@ except ImportError:  # outside of a job of allranks
 
 
 WIDTH, DEPTH, SAMPLES = 64, 4, 32
-KEPT = 2  # checkpoints
+CHECKPOINTS_MAX = 2
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
@@ -89,7 +89,7 @@ def save(folder: Path, step: int, model: nn.Module, optimizer: torch.optim.Optim
     dcp.save(content, checkpoint_id=folder / f"step-{step}")
     if dist.get_rank() == 0:
         older = sorted(folder.glob("step-*"), key=lambda path: int(path.name[len("step-") :]))
-        for path in older[:-KEPT]:
+        for path in older[:-CHECKPOINTS_MAX]:
             shutil.rmtree(path, ignore_errors=True)
         saved(step)
 
@@ -108,11 +108,11 @@ def load(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> in
     return int(content["step"])
 
 
-def asked_anywhere(device: torch.device) -> bool:
+def is_save_due(device: torch.device) -> bool:
     """Whether a save was asked of any rank: all of them save together, or none."""
-    asked = torch.tensor([float(should_save())], device=device)
-    dist.all_reduce(asked, op=dist.ReduceOp.MAX)
-    return bool(asked.item())
+    request = torch.tensor([float(should_save())], device=device)
+    dist.all_reduce(request, op=dist.ReduceOp.MAX)
+    return bool(request.item())
 
 
 def main() -> None:
@@ -141,7 +141,7 @@ def main() -> None:
         report(step=step, total=options.steps, loss=loss.item())
         if step % 10 == 0 and rank == 0:
             print(json.dumps({"step": step, "loss": round(loss.item(), 4)}), flush=True)
-        if asked_anywhere(device) or step % options.every == 0 or step == options.steps:
+        if is_save_due(device) or step % options.every == 0 or step == options.steps:
             save(options.checkpoint_dir, step, model, optimizer)
     if rank == 0:
         final = {"final": True, "step": options.steps, "loss": round(loss.item(), 4)}

@@ -172,7 +172,7 @@ def test_the_last_lines_of_a_rank_are_kept() -> None:
     output = module.RankOutput(prefixed=True)
     output._thread.start()
     reader, write = os.pipe()
-    output._kept["7"] = module.deque(maxlen=module.KEPT_LINES)
+    output._last_lines["7"] = module.deque(maxlen=module.KEPT_LINES)
     pipe = output._pipe("7", write)
     pipe.write(b"".join(b"line %d\n" % number for number in range(50)))
     pipe.write(b"10 %\r20 %\rstill open")

@@ -62,7 +62,7 @@ class Reporter:
         self.active = bool(self._host and self._port and self._pod and first)
         self._interval = interval
         self._lock = threading.Lock()
-        self._steps = self._steps_said = 0
+        self._steps = self._step_number = 0
         self._samples = 0.0
         self._work = 0.0
         self._worked = False
@@ -79,9 +79,9 @@ class Reporter:
             step: the number of the step, where the training counts on after a restart; None counts
                 the calls.
         """
-        self._steps_said = self._steps_said + 1 if step is None else int(step)
+        self._step_number = self._step_number + 1 if step is None else int(step)
         if _progress is not None:
-            _progress.report(step=self._steps_said)
+            _progress.report(step=self._step_number)
         if not self.active:
             return
         now = time.monotonic()

@@ -277,13 +277,13 @@ class Role:
     def _follow(self):
         """Wait for the program, or for what ends it; returns the exit code."""
         with self.state.changed:
-            while self.program.code is None and not self._told():
+            while self.program.code is None and not self._is_over_or_lost():
                 self.state.changed.wait(1.0)
         if self.program.code is None:
             return self._end_program()
         if self.stopped:
             return self.program.code or EXIT_STOPPED
-        if self._told():
+        if self._is_over_or_lost():
             return self._verdict()
         return self._end_well() if self.program.code == 0 else self._end_badly()
 
@@ -381,7 +381,7 @@ class Role:
             never = {name for name in never if address_of(self.place.host(name))}
         return sorted(replaced | never)
 
-    def _told(self):
+    def _is_over_or_lost(self):
         """Whether the training is over, or no lead is there to say so."""
         return bool(self.state.over) or self._lost()
 
@@ -389,7 +389,7 @@ class Role:
         return self.attendance is not None and self.attendance.lost.is_set()
 
     def _interrupted(self):
-        return self.stopped or self._told()
+        return self.stopped or self._is_over_or_lost()
 
     def _verdict(self):
         """The exit code of a pod that does not end by its own program's."""

@@ -35,10 +35,10 @@ import time
 BEAT_SECONDS = 3.0
 SILENCE_SECONDS = 15.0  # without a word from the meeting: the connection is dead
 BACK_SECONDS = 10.0  # after its connection was closed, a pod that lives has long come back
-LINE_MAX, LINE_EACH = 4096, 64  # bytes of a line, and for each pod, which it may name
+LINE_MAX, LINE_PER_POD = 4096, 64  # bytes of a line, and for each pod, which it may name
 HELLO_SECONDS = 15.0  # for a connection to say which pod it is of
 STRANGERS_MAX = 4096  # connections that have not; all pods may call at once
-STRANGERS_EACH = 256  # of one address: all pods of one node, where they share its network
+STRANGERS_PER_ADDRESS = 256  # of one address: all pods of one node, where they share its network
 PLACES_MAX = 4  # connections of one pod: those that were lost are not seen to be at once
 
 
@@ -131,7 +131,7 @@ class Meeting:
 
     def _run(self):
         asyncio.set_event_loop(self._loop)
-        limit = LINE_MAX + LINE_EACH * len(self._place.everybody)
+        limit = LINE_MAX + LINE_PER_POD * len(self._place.everybody)
         start = asyncio.start_server(self._attend, sock=self._socket, limit=limit)
         self._loop.run_until_complete(start)
         self._loop.create_task(self._beat())
@@ -191,7 +191,7 @@ class Meeting:
     def _has_too_many(self, address):
         """Whether no more connections are taken that have not said whose they are."""
         everybody = sum(self._strangers.values())
-        return everybody > STRANGERS_MAX or self._strangers[address] > STRANGERS_EACH
+        return everybody > STRANGERS_MAX or self._strangers[address] > STRANGERS_PER_ADDRESS
 
     def _introduced(self, word):
         """The pod that a first word is of; "" for one that does not show the job's token."""
@@ -282,7 +282,7 @@ class Attendance:
         self._ended = None  # this pod's own end: 0, or the code of a failure for good
         self._noted = threading.Event()
         self._socket = None
-        self._seen = time.monotonic()
+        self._heard_at = time.monotonic()
         self.is_killed = False  # the meeting's pod was killed, it seems, and is not replaced
         self.lost = threading.Event()
         self.parted = threading.Event()  # it is over, and the meeting is closed
@@ -304,10 +304,10 @@ class Attendance:
         deadline = time.monotonic() + seconds
         with self._state.changed:
             while not self._was_noted():
-                left = deadline - time.monotonic()
-                if left <= 0 or self.lost.is_set():
+                seconds_left = deadline - time.monotonic()
+                if seconds_left <= 0 or self.lost.is_set():
                     return False
-                self._state.changed.wait(min(left, 1.0))
+                self._state.changed.wait(min(seconds_left, 1.0))
         return True
 
     def _was_noted(self):
@@ -320,7 +320,7 @@ class Attendance:
     def _look(self):
         pause = 0.1
         while not self._state.over:
-            before = self._seen
+            before = self._heard_at
             try:
                 self._attend()
                 reason, closed = "it closed the connection", True
@@ -329,10 +329,10 @@ class Attendance:
             self.is_killed = self.is_killed or (closed and self._lead_is_last)
             if self._state.over:
                 return
-            met = self._seen != before
+            met = self._heard_at != before
             if met:
                 self._say("%s is away (%s); looking for it" % (self._place.leads[0], reason))
-            if time.monotonic() - self._seen > self._patience():
+            if time.monotonic() - self._heard_at > self._patience():
                 self.lost.set()
                 with self._state.changed:
                     self._state.changed.notify_all()
@@ -357,7 +357,7 @@ class Attendance:
             lines = self._socket.makefile("rb")
             for line in lines:
                 word = json.loads(line)
-                self._seen = time.monotonic()
+                self._heard_at = time.monotonic()
                 self._lead_is_last, self.is_killed = word["last"], False
                 if word["over"]:
                     self._send({"heard": True})  # first: this pod may end as soon as it knows

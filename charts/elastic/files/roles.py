@@ -136,7 +136,7 @@ class Place:
 
     def _value(self, match, resolve):
         """What one placeholder stands for."""
-        what, role = match.groups()
+        field, role = match.groups()
         hosts = self.plan["hosts"].get(role, [])
         first = self._ranked()[:1] if role == FIRST else hosts[:1]
         values = {
@@ -151,7 +151,7 @@ class Place:
             ("port", True): lambda: int(first[0].rpartition(":")[2]),
             ("ip", True): lambda: resolve(host_of(first[0])),
         }
-        return values[what, role is not None]()
+        return values[field, role is not None]()
 
     def _own_address(self):
         return self.plan["hosts"][self.role][self.index]

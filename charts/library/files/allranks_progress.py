@@ -72,7 +72,7 @@ class Reporter:
         self._lock, self._sending = threading.Lock(), threading.Lock()
         # An entry for each call in the loop: the time, words and metrics, or seconds of work.
         self._calls = collections.deque(maxlen=CALLS_MAX)
-        self._said, self._metrics = {}, {}
+        self._words, self._metrics = {}, {}
         self._last_step = self._last_at = None
         self._seconds, self._work, self._steps, self._worked = 0.0, 0.0, 0, False
         self._thread, self._is_new = None, False
@@ -103,7 +103,7 @@ class Reporter:
                 self._worked = True
                 continue
             at, words, metrics = call
-            self._said.update((name, value) for name, value in words.items() if value is not None)
+            self._words.update((name, value) for name, value in words.items() if value is not None)
             self._metrics.update(metrics)
             step = words.get("step")
             if step is not None and step != self._last_step:
@@ -123,7 +123,7 @@ class Reporter:
             self._take()
             if not self._is_new:
                 return True
-            body = {"rank": self.rank, **self._said}
+            body = {"rank": self.rank, **self._words}
             metrics = {name: _plain(value) for name, value in self._metrics.items()}
             body["metrics"] = {name: value for name, value in metrics.items() if value is not None}
             if self._steps:
@@ -180,8 +180,8 @@ class Reporter:
     def _refused(self, answer):
         """Say once what is wrong with what the training reports, and forget it, but for a save."""
         with self._lock:
-            saved = self._said.get("saved")
-            self._said = {"saved": saved} if isinstance(saved, int) and saved >= 0 else {}
+            saved = self._words.get("saved")
+            self._words = {"saved": saved} if isinstance(saved, int) and saved >= 0 else {}
             self._metrics = {}
         if self._was_refused:
             return
@@ -298,13 +298,13 @@ class Saves:
         """Look at the file as it is; what was asked before this process began is no news."""
         env = os.environ if env is None else env
         self._path = env.get("ALLRANKS_SAVE_FILE", "")
-        self._mark, self._asked, self.stopping = None, 0, False
+        self._mark, self._newest_request, self.stopping = None, 0, False
         self._look()
         # By whether the pod ends: a last save is no repetition of one that was asked for before.
-        self._done = {0: self._asked >> 1, 1: 0}
+        self._done = {0: self._newest_request >> 1, 1: 0}
         self._group = self._pending = None
         self._is_shared = False
-        self._stride, self._left, self._exchanged_at = 1, 0, None
+        self._stride, self._calls_left, self._exchanged_at = 1, 0, None
         self._looks_at = 0.0
         self._holds = False
 
@@ -320,8 +320,8 @@ class Saves:
         group = getattr(getattr(distributed, "group", None), "WORLD", None)
         if group is not self._group:
             self._enter(distributed, group)
-        if self._left:
-            self._left -= 1
+        if self._calls_left:
+            self._calls_left -= 1
             return False
         if not self._is_shared:
             now = time.monotonic()
@@ -329,8 +329,12 @@ class Saves:
                 return False
             self._looks_at = now + LOOK_SECONDS
         self._look()
-        asked = self._agree(distributed, self._asked) if self._is_shared else self._asked
-        at, is_last = asked >> 1, asked & 1
+        request = (
+            self._agree(distributed, self._newest_request)
+            if self._is_shared
+            else self._newest_request
+        )
+        at, is_last = request >> 1, request & 1
         if at <= self._done[is_last] + SAME_NANOSECONDS:
             return False
         self._done[is_last] = at
@@ -339,7 +343,7 @@ class Saves:
     def _enter(self, distributed, group):
         """Begin anew with a group: its ranks have made no calls yet."""
         self._group, self._pending = group, None
-        self._stride, self._left, self._exchanged_at = 1, 0, None
+        self._stride, self._calls_left, self._exchanged_at = 1, 0, None
         is_there = group is not None and distributed.is_initialized()
         self._is_shared = is_there and distributed.get_world_size() > 1
 
@@ -362,21 +366,21 @@ class Saves:
     def _ask(self, at, *, is_last):
         self.stopping = self.stopping or is_last
         # The time of the request, and whether it is the last one, as one number.
-        self._asked = max(self._asked, at << 1 | is_last)
+        self._newest_request = max(self._newest_request, at << 1 | is_last)
 
     def _hold(self):
         """Let SIGTERM, which would end this process at once, be a wish to save; once."""
         try:
             if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-                signal.signal(signal.SIGTERM, self._told)
+                signal.signal(signal.SIGTERM, self._on_sigterm)
         except ValueError:
             return  # not the main thread: whoever has it decides
 
-    def _told(self, *_):
+    def _on_sigterm(self, *_):
         self._ask(time.time_ns(), is_last=True)
         self._looks_at = 0.0
 
-    def _agree(self, distributed, asked):
+    def _agree(self, distributed, request):
         """The newest request that any rank knew of at the last call; all ranks get the same.
 
         The ranks' numbers are exchanged while the step goes on: nobody waits for an answer. Where
@@ -389,10 +393,10 @@ class Saves:
             work.wait()
             newest, stride = tensor.tolist()
             self._stride = -stride
-            self._left = self._stride - 1
+            self._calls_left = self._stride - 1
         device = "cuda" if distributed.get_backend() == "nccl" else "cpu"
         # The most of the negative: as many calls as the rank with the fewest would leave out.
-        tensor = torch.tensor([asked, -pace], dtype=torch.int64, device=device)
+        tensor = torch.tensor([request, -pace], dtype=torch.int64, device=device)
         work = distributed.all_reduce(tensor, op=distributed.ReduceOp.MAX, async_op=True)
         self._pending = work, tensor
         return newest

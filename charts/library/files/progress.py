@@ -96,7 +96,7 @@ def numbers(pairs):
     Raises:
         ValueError: a name is none, or a value is neither a number nor a short text.
     """
-    kept = {}
+    metrics = {}
     for name, value in pairs:
         if not isinstance(name, str) or not 0 < len(name) <= TEXT_MAX:
             raise ValueError(
@@ -109,9 +109,9 @@ def numbers(pairs):
                 % (shown(name), TEXT_MAX, shown(value))
             )
         measured = number(value)
-        if measured is not None and len(kept) < METRICS_MAX:
-            kept[name[:NAME_MAX]] = measured
-    return kept
+        if measured is not None and len(metrics) < METRICS_MAX:
+            metrics[name[:NAME_MAX]] = measured
+    return metrics
 
 
 def of_trainer(body):
@@ -212,10 +212,10 @@ class Handler(BaseHTTPRequestHandler):
             self.server.take(report)
 
     def _drain(self, size):
-        left = min(size, DRAIN_MAX)
-        while left > 0:
-            data = self.rfile.read(min(left, BODY_MAX))
-            left -= len(data) or left
+        bytes_left = min(size, DRAIN_MAX)
+        while bytes_left > 0:
+            data = self.rfile.read(min(bytes_left, BODY_MAX))
+            bytes_left -= len(data) or bytes_left
 
     def _answer(self, code, error=""):
         content = json.dumps({"error": error} if error else {}).encode()
@@ -242,7 +242,7 @@ class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
         self._changed = threading.Condition()
         self._telling = threading.Lock()
         self._report, self._ranks, self._saves = {}, {}, {}
-        self._is_new, self._at_once, self._told_at = False, False, -math.inf
+        self._is_new, self._at_once, self._written_at = False, False, -math.inf
         self._places = threading.BoundedSemaphore(CONNECTIONS_MAX)
 
     def process_request(self, request, client_address):
@@ -286,9 +286,9 @@ class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
             if seconds is not None:
                 self._ranks[rank] = (seconds, work, time.monotonic())
         if rank == 0:
-            left = report.get("total", 0) - report.get("step", 0)
-            if seconds and "eta" not in report and left >= 0 and "total" in report:
-                report["eta"] = round(left * seconds)
+            steps_left = report.get("total", 0) - report.get("step", 0)
+            if seconds and "eta" not in report and steps_left >= 0 and "total" in report:
+                report["eta"] = round(steps_left * seconds)
             self.take(report)
         elif "saved" in report:
             self.take({"saved": report["saved"]})
@@ -307,7 +307,7 @@ class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
                 while not self._is_new:
                     self._changed.wait()
                 every = min(self._every, SOON_SECONDS) if self._at_once else self._every
-                pause = self._told_at + every - time.monotonic()
+                pause = self._written_at + every - time.monotonic()
                 if pause > 0:
                     self._changed.wait(pause)
                     continue
@@ -321,7 +321,7 @@ class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
                     return
                 self._report.update(more)
                 self._is_new = self._at_once = False
-                self._told_at = time.monotonic()
+                self._written_at = time.monotonic()
                 report = dict(self._report, at=int(time.time()))
             self._say(LINE + json.dumps(report))
 
@@ -365,7 +365,7 @@ class Sharing:
     def __init__(self, server, attempt, pod):
         """Of this pod; `attempt` gives the present attempt of failures.py, or None."""
         self._server, self._attempt, self._pod = server, attempt, pod
-        self._has_said = False
+        self._has_slow_ranks = False
 
     def run(self, seconds=SHARE_SECONDS):
         """Share for ever; a store that is gone is tried again."""
@@ -387,8 +387,8 @@ class Sharing:
         if attempt.node != 0 or not seconds:
             return
         slow = slowest([json.loads(text) for text in attempt.board.steps(attempt.nodes)])
-        if slow or self._has_said:
-            self._has_said = bool(slow)
+        if slow or self._has_slow_ranks:
+            self._has_slow_ranks = bool(slow)
             self._server.take({"slow": slow})
 
 
@@ -430,9 +430,9 @@ class Progress:
         shutil.rmtree(str(self.folder), ignore_errors=True)
 
 
-def first_folder(wanted):
+def first_folder(candidates):
     """The first of some folders that this user can write to, made; None where there is none."""
-    for path in wanted:
+    for path in candidates:
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=str(path)):
@@ -454,13 +454,13 @@ def start(env, say, every=EVERY_SECONDS):
     Returns:
         The progress; None where there is none. A training never fails for want of it.
     """
-    wanted = env.get("ALLRANKS_PROGRESS", "")
-    if wanted in ("", "off"):
+    setting = env.get("ALLRANKS_PROGRESS", "")
+    if setting in ("", "off"):
         return None
     other = Path(tempfile.gettempdir()) / "allranks"
-    folder = first_folder([Path(wanted), other])
+    folder = first_folder([Path(setting), other])
     if folder is None:
-        say("progress is not shown: neither %s nor %s can be written" % (wanted, other))
+        say("progress is not shown: neither %s nor %s can be written" % (setting, other))
         return None
     try:
         server = Server(secrets.token_hex(16), say, every)

@@ -255,14 +255,14 @@ def receive(workspace, stream):
     incoming = workspace.sync / ("incoming-%d" % os.getpid())
     incoming.mkdir()
     try:
-        left = size
+        bytes_left = size
         with (incoming / "archive.0").open("wb") as archive:
-            while left:
-                data = stream.read(min(left, 1 << 16))
+            while bytes_left:
+                data = stream.read(min(bytes_left, 1 << 16))
                 if not data:
-                    return "the stream ended %d bytes too early" % left
+                    return "the stream ended %d bytes too early" % bytes_left
                 archive.write(data)
-                left -= len(data)
+                bytes_left -= len(data)
         workspace.stage(offer, incoming)
     except (OSError, unpacking.BrokenError) as error:
         return str(error)
@@ -308,7 +308,7 @@ class Forks:
         self._workspace = workspace
         self._signals = {signal.SIGTERM, *signals}
         self._child = 0
-        self._is_told = False
+        self._is_terminated = False
 
     def start(self, argv):
         """Fork launchers, for as long as they ask for another one; only they return.
@@ -325,30 +325,30 @@ class Forks:
         for number in self._signals:
             signal.signal(number, self._pass_on)
         while True:
-            asks, asked = os.pipe()
-            os.set_blocking(asks, False)
+            requests, request_pipe = os.pipe()
+            os.set_blocking(requests, False)
             # A signal that comes before the child is there waits until it is.
             signal.pthread_sigmask(signal.SIG_BLOCK, self._signals)
             self._child = os.fork()
             if not self._child:
-                os.close(asks)
+                os.close(requests)
                 for number, handler in handlers.items():
                     signal.signal(number, signal.SIG_DFL if handler is None else handler)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, self._signals)
             if not self._child:
-                return asked
-            os.close(asked)
+                return request_pipe
+            os.close(request_pipe)
             code = self._wait()
-            if not has_data(asks):
+            if not has_data(requests):
                 os._exit(code)
-            if self._is_told:
+            if self._is_terminated:
                 os._exit(128 + signal.SIGTERM)
-            os.close(asks)
+            os.close(requests)
             if not self._renew():
                 start_entry(argv)
 
     def _pass_on(self, number, _):
-        self._is_told = self._is_told or number == signal.SIGTERM
+        self._is_terminated = self._is_terminated or number == signal.SIGTERM
         if not self._child:
             os._exit(128 + number)
         try:
@@ -426,7 +426,7 @@ class Follower:
         # Not SIGTERM, which is the pod's own end; but what ends the ranks must reach torchrun.
         self.signal = signal.SIGHUP if "SIGHUP" in signals.split(",") else signal.SIGTERM
         self.pending = None
-        self._asked = None
+        self._request_pipe = None
         self._restarts = threading.RLock()
         names = [name.strip() for name in signals.split(",")]
         self._signals = [getattr(signal, name) for name in names if hasattr(signal, name)]
@@ -434,12 +434,12 @@ class Follower:
     def fork(self, argv):
         """Go on in a process for each generation of the code, where this one may be forked."""
         if may_fork(self._workspace.folder):
-            self._asked = Forks(self._workspace, self._signals).start(argv)
+            self._request_pipe = Forks(self._workspace, self._signals).start(argv)
 
     def fork_again(self):
         """End for another fork, which starts anew with the newest code; return without a fork."""
-        if self._asked is not None:
-            os.write(self._asked, b"1")
+        if self._request_pipe is not None:
+            os.write(self._request_pipe, b"1")
             os._exit(0)
 
     def finish(self):
@@ -486,7 +486,7 @@ class Follower:
             time.sleep(0.05)
         return self.pending is not None
 
-    def is_told_by(self, number):
+    def owns_signal(self, number):
         """Whether a signal that has come is this follower's."""
         return self.pending is not None and number == self.signal
 

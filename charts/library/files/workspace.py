@@ -115,7 +115,7 @@ def extract(parts, compression, staging, older=None):
         OSError: the entries cannot be written.
     """
     mode = "r|gz" if compression == "gzip" else "r|xz"
-    entries, size, made, folders = {}, 0, set(), {staging}
+    entries, size, written_keys, folders = {}, 0, set(), {staging}
     older = older and Path(os.path.realpath(older))
     with tarfile.open(fileobj=parts, mode=mode, encoding="utf-8") as archive:
         for member in archive:
@@ -134,29 +134,29 @@ def extract(parts, compression, staging, older=None):
                     % (MAX_ENTRIES, MAX_BYTES >> 30)
                 )
             for end in range(1, len(path) + 1):
-                make_room(staging, "/".join(path[:end]), made)
+                make_room(staging, "/".join(path[:end]), written_keys)
             target, same = staging.joinpath(*path), older and older.joinpath(*path)
             entries[key] = write(archive, member, key, target, folders=folders, older=same)
     check_links([key for key, kind in entries.items() if kind == "l"], staging)
 
 
-def make_room(staging, key, made):
+def make_room(staging, key, written_keys):
     """Raise BrokenError where a path is there that has another name.
 
     Args:
         staging: the folder that is written to.
         key: the path below it.
-        made: the paths that were written, to which this one is added.
+        written_keys: the paths that were written, to which this one is added.
     """
-    if key not in made and is_taken(staging / key):
+    if key not in written_keys and exists(staging / key):
         raise BrokenError(
             "the workspace has %r and another name that the file system here does not tell apart "
             "from it; rename one of them" % key
         )
-    made.add(key)
+    written_keys.add(key)
 
 
-def is_taken(path):
+def exists(path):
     """Whether the file system has a path, by this name or by one that it takes for the same."""
     return os.path.lexists(path)
 
@@ -258,14 +258,14 @@ def move(source, target, shown):
         OSError: it cannot be moved.
     """
     for old in sorted(source.iterdir()):
-        new, seen = target / old.name, shown / old.name
-        if is_hidden(new, seen):
+        new, visible_path = target / old.name, shown / old.name
+        if is_hidden(new, visible_path):
             raise BrokenError(
                 "the workspace has %s, and a volume is mounted at %s; mount it elsewhere, or leave "
-                "%s out of the workspace" % (old.name, seen, old.name)
+                "%s out of the workspace" % (old.name, visible_path, old.name)
             )
         if is_folder(old) and is_folder(new):
-            move(old, new, seen)
+            move(old, new, visible_path)
             old.rmdir()
             continue
         if is_same(old, new):
@@ -278,18 +278,18 @@ def move(source, target, shown):
             if error.errno not in (errno.EISDIR, errno.ENOTDIR, errno.EBUSY):
                 raise
             raise BrokenError(
-                "the workspace has %s, and something else is at %s" % (old.name, seen)
+                "the workspace has %s, and something else is at %s" % (old.name, visible_path)
             ) from error
 
 
-def is_hidden(path, seen):
+def is_hidden(path, visible_path):
     """Whether something is mounted over a path, at the place where it is seen.
 
     Two folders of one disk are no mount for `os.path.ismount`, but are never one and the same.
     """
     if not os.path.lexists(path):
         return False
-    ours, theirs = path.lstat(), seen.lstat()
+    ours, theirs = path.lstat(), visible_path.lstat()
     return (ours.st_dev, ours.st_ino) != (theirs.st_dev, theirs.st_ino)
 
 

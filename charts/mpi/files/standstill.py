@@ -52,14 +52,14 @@ def own_ranks(with_places):
     places = {}
     if with_places:
         places = eyes.places()
-        stall.Reports(os.environ, pod, say).keep("", eyes.seen)
+        stall.Reports(os.environ, pod, say).keep("", eyes.ranks_seen)
     ranks = [
         {
             "rank": view.rank,
             "numbers": None if view.groups is None else view.numbers,
             "pending": view.pending,
             "begun": view.begun,
-            "used": view.used,
+            "used": view.cpu_seconds,
             "at": places.get(view.rank, ""),
         }
         for view in views
@@ -150,7 +150,7 @@ def main(argv):
     state = Path(os.environ["ALLRANKS_STATE"])
     names = (state / "hostlist").read_text(encoding="utf-8").split()
     try:
-        words, is_known = watch(int(argv[1]), Hosts(names, os.environ), state, say)
+        words, is_certain = watch(int(argv[1]), Hosts(names, os.environ), state, say)
     except Exception as error:  # noqa: BLE001 - whatever it is, the training goes on
         say("nobody looks for a standstill any more: %r" % error)
         return 1
@@ -158,7 +158,7 @@ def main(argv):
     say(stall.progress_line(words))
     pod = os.environ.get("POD_NAME") or os.environ.get("HOSTNAME", "")
     stall.Reports(os.environ, pod, say).keep(words, [])
-    if is_known:
+    if is_certain:
         (state / "stalled").write_text(words + "\n", encoding="utf-8")
     elif os.environ.get("ALLRANKS_STALL_ENDS") == "1":
         say(stall.NOT_ENDED)

@@ -250,10 +250,10 @@ class Attempt:
         self._endings = []
         self._stopped = None  # the ranks that torchrun has stopped
         self._changed = threading.Condition()
-        self._asked_at = 0.0
+        self._queried_at = 0.0
         self.success = None  # torchrun's own word that all ranks have ended well
         self._looked_at = self._ended_at = self._missing_since = 0.0
-        self._is_said = False  # that it waits for the others
+        self._is_announced = False  # that it waits for the others
         self.is_incomplete = False  # whether it has waited for them in vain
 
     def watch(self, rank, pid, lines, returncode):
@@ -357,9 +357,9 @@ class Attempt:
     def ended_elsewhere(self):
         """Whether another node has given up; asks the store now and then."""
         now = time.monotonic()
-        if self.board_lost or now - self._asked_at < ASK_SECONDS:
+        if self.board_lost or now - self._queried_at < ASK_SECONDS:
             return False
-        self._asked_at = now
+        self._queried_at = now
         try:
             over = self.board.is_over()
             if over and not self.failures():
@@ -430,8 +430,8 @@ class Attempt:
             count = self.board.count_ended(int(is_first))
             if count >= self.nodes:
                 return False
-            if say is not None and not self._is_said and now - self._ended_at > SAY_SECONDS:
-                self._is_said = True
+            if say is not None and not self._is_announced and now - self._ended_at > SAY_SECONDS:
+                self._is_announced = True
                 say(
                     "all ranks of this pod have ended well; waiting for other pods (%d of %d)"
                     % (self.nodes - count, self.nodes)
@@ -571,11 +571,11 @@ class Watch:
         attempt = self.attempt
         if attempt is None:
             return original(context, *args, **options)
-        is_told = isinstance(sys.exc_info()[1], self._stopped)
-        if is_told:
+        is_signalled = isinstance(sys.exc_info()[1], self._stopped)
+        if is_signalled:
             attempt.leave()
         attempt.stop()
-        if is_told or self.stuck is None:
+        if is_signalled or self.stuck is None:
             return original(context, *args, **options)
         with self.stuck.watched(attempt.has_lost_a_peer):
             return original(context, *args, **options)

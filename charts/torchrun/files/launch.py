@@ -94,7 +94,7 @@ class Settings:
         self.shutdown = float(env.get("PET_SHUTDOWN_TIMEOUT") or time_to_end(self.grace))
         self.stall_seconds = float(env.get("ALLRANKS_STALL_SECONDS") or 0)
         self.prefixed = env.get("ALLRANKS_RANK_PREFIX") == "1"
-        self.code_when_told = EXIT_TERMINATED  # until it is known how the job ends
+        self.code_on_sigterm = EXIT_TERMINATED  # until it is known how the job ends
         self.argv, self.output, self.follower, self.rank0 = [], None, None, None
         self.spares = None
         if env.get("ALLRANKS_SPARES"):
@@ -199,7 +199,7 @@ class Rank0:
             return False
 
 
-def wait_until(check, what, seconds):
+def wait_until(check, condition, seconds):
     """Poll `check` with a growing pause; say what is waited for; False when the time is over."""
     started = time.monotonic()
     next_word = 5.0
@@ -208,7 +208,7 @@ def wait_until(check, what, seconds):
         if waited >= seconds:
             return False
         if waited >= next_word:
-            say("waiting for %s (%.0f s of %.0f s)" % (what, waited, seconds))
+            say("waiting for %s (%.0f s of %.0f s)" % (condition, waited, seconds))
             next_word = waited * 2
         pause = min(max(0.05, waited / 10), 2.0)  # so that at most a tenth is lost
         time.sleep(min(pause, max(0.0, seconds - waited)))
@@ -224,8 +224,8 @@ def wait_for_rank0(settings):
     if not settings.host:
         return ""
     where = "%s:%d" % (settings.host, settings.port)
-    what = "rank 0's name %s to resolve" % settings.host
-    if not wait_until(lambda: resolves(settings.host), what, settings.wait_seconds):
+    condition = "rank 0's name %s to resolve" % settings.host
+    if not wait_until(lambda: resolves(settings.host), condition, settings.wait_seconds):
         return (
             "the name of rank 0, %s, did not resolve within %.0f s: its pod has no address yet "
             "(pending? pulling its image?), or the cluster's DNS does not answer"
@@ -233,8 +233,10 @@ def wait_for_rank0(settings):
         )
     if settings.node_rank == 0:
         return ""
-    what = "rank 0 at %s to listen" % where
-    if not wait_until(lambda: listens(settings.host, settings.port), what, settings.wait_seconds):
+    condition = "rank 0 at %s to listen" % where
+    if not wait_until(
+        lambda: listens(settings.host, settings.port), condition, settings.wait_seconds
+    ):
         return (
             "rank 0 at %s did not listen within %.0f s: look at its log; a network policy must "
             "let the job's pods reach each other" % (where, settings.wait_seconds)
@@ -393,8 +395,8 @@ def give_time_to_end(seconds, follower, last_save=None):
         if follower is not None and follower.pending and death_sig == follower.signal:
             death_sig = signal.SIGTERM
         # Not where ranks are ended because one of them has failed: there is nothing good to save.
-        is_told = isinstance(sys.exc_info()[1], SignalException)
-        if is_told and death_sig == signal.SIGTERM and last_save is not None:
+        is_signalled = isinstance(sys.exc_info()[1], SignalException)
+        if is_signalled and death_sig == signal.SIGTERM and last_save is not None:
             death_sig = last_save
         close(context, death_sig, seconds)
 
@@ -476,7 +478,7 @@ def conclude(settings, watch, torch_failures):
     """
     attempt = watch.attempt
     take_newer_code(settings)  # a peer may have taken it a little earlier
-    # What the end is comes before being told to stop; `end_when_told` sees to it that it comes.
+    # What the end is comes before being told to stop; `end_on_sigterm` sees to it that it comes.
     signal.signal(signal.SIGTERM, lambda *_: None)
     verdict = attempt.judge() if attempt is not None else None
     own = attempt.failures() if attempt is not None else []
@@ -509,7 +511,7 @@ def conclude(settings, watch, torch_failures):
     say(reason.split("\n", 1)[0])  # the last lines stand in the log of their own pod
     record(settings, reason)
     # From here on the end is known, however this pod is stopped.
-    settings.code_when_told = code
+    settings.code_on_sigterm = code
     signal.signal(signal.SIGTERM, lambda *_: os._exit(code))
     if attempt is not None and not rejoins:
         attempt.part()
@@ -598,7 +600,7 @@ def train(settings, output, argv):
     except failures.JobEnded:
         return conclude(settings, watch, {})
     except SignalException as error:
-        if settings.follower and settings.follower.is_told_by(int(error.sigval)):
+        if settings.follower and settings.follower.owns_signal(int(error.sigval)):
             start_over(settings)
         # A Job that has failed stops its other pods before each of them has seen why.
         code = 128 + int(error.sigval)
@@ -659,7 +661,7 @@ def train_to_the_end(settings, output, argv):
             rejoin(settings, settings.argv)
     except SignalException as error:
         number = int(error.sigval)
-        if settings.follower and settings.follower.is_told_by(number):
+        if settings.follower and settings.follower.owns_signal(number):
             start_over(settings)
         code = 128 + number
     settings.finish()
@@ -683,7 +685,7 @@ def has_children():
         return True
 
 
-def end_when_told(settings):
+def end_on_sigterm(settings):
     """Let a SIGTERM end this process even where Python cannot handle it.
 
     When its own ranks are done, torchrun waits for the other nodes inside C++ for up to five
@@ -699,7 +701,7 @@ def end_when_told(settings):
         received = b""
         while signal.SIGTERM not in received:
             received = os.read(signals, 64)
-            if follower and any(map(follower.is_told_by, received)):
+            if follower and any(map(follower.owns_signal, received)):
                 break
         if settings.progress:
             settings.progress.ask_to_save(os.environ, say)
@@ -710,7 +712,7 @@ def end_when_told(settings):
         if follower and follower.pending and signal.SIGTERM not in received:
             start_over(settings)
         settings.finish()
-        os._exit(settings.code_when_told)
+        os._exit(settings.code_on_sigterm)
 
     threading.Thread(target=watch, daemon=True).start()
 
@@ -778,7 +780,7 @@ def meet_and_train(settings, argv):
     look_sooner(os.environ)
     if settings.spares:
         settings.spares.hook()
-    end_when_told(settings)
+    end_on_sigterm(settings)
     words = as_typed(as_task(argv, os.environ), os.environ)
     if settings.rank0 is not None and not settings.rank0.is_connected():
         settings.rank0 = None

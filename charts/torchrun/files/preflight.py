@@ -64,13 +64,13 @@ class Plan:
 
     def __init__(self, env, settings, rendezvous_id):
         """Read what the chart asks, in the environment and in the launcher's settings."""
-        asked = json.loads(env["ALLRANKS_PREFLIGHT"])
-        self.level = LEVELS[asked["level"]]
-        self.seconds = float(asked["seconds"])
-        self.limits = dict(asked["limits"], gpuErrors=0, gpuRemapFailures=0)
+        settings_json = json.loads(env["ALLRANKS_PREFLIGHT"])
+        self.level = LEVELS[settings_json["level"]]
+        self.seconds = float(settings_json["seconds"])
+        self.limits = dict(settings_json["limits"], gpuErrors=0, gpuRemapFailures=0)
         if not self.limits["clock"]:
             del self.limits["clock"]  # the one threshold that is a most
-        self.gpus = int(asked["gpus"])
+        self.gpus = int(settings_json["gpus"])
         self.per_node = max(self.gpus, 1)
         self.arrive_seconds = settings.wait_seconds
         self.node, self.pod = settings.node_rank, settings.pod
@@ -294,7 +294,7 @@ class Process:
         nccl = device.kind == "cuda" and distributed.is_nccl_available()
         self._tell("local", dict(self.report, nccl=nccl))
         verdict = self._lead() if self.rank == 0 else None
-        if verdict is None and self._plan_is_told():
+        if verdict is None and self._has_plan():
             self._reduce(device)
             self._tell("done", self.report)
             verdict = self._judge() if self.rank == 0 else None
@@ -327,15 +327,15 @@ class Process:
             time.sleep(POLL_SECONDS)
         return store
 
-    def _tell(self, what, content):
-        self.store.set("%s/%s/%d" % (OPEN, what, self.rank), json.dumps(content))
+    def _tell(self, topic, content):
+        self.store.set("%s/%s/%d" % (OPEN, topic, self.rank), json.dumps(content))
 
-    def _gather(self, what, seconds):
+    def _gather(self, topic, seconds):
         """What the processes have told: {rank: content} of those that did in time."""
         deadline = time.monotonic() + seconds
         contents = {}
         for rank in range(self.size):
-            key = "%s/%s/%d" % (OPEN, what, rank)
+            key = "%s/%s/%d" % (OPEN, topic, rank)
             while not self.store.check([key]) and time.monotonic() < deadline:
                 time.sleep(POLL_SECONDS)
             if self.store.check([key]):
@@ -363,8 +363,8 @@ class Process:
         self.store.set(OPEN + "/plan", "nccl" if nccl else "gloo")
         return None
 
-    def _silent(self, ranks, what):
-        words = "%s did not end within %.0f s" % (what, self.plan.seconds)
+    def _silent(self, ranks, activity):
+        words = "%s did not end within %.0f s" % (activity, self.plan.seconds)
         return [(rank // self.plan.per_node, rank, words) for rank in sorted(ranks)]
 
     def _judge(self):
@@ -401,7 +401,7 @@ class Process:
             "all": round(min(all_speeds), 3) if all_speeds else None,
         }
 
-    def _plan_is_told(self):
+    def _has_plan(self):
         """Wait until it is said how to go on; False where there is a verdict instead."""
         limit = self.plan.arrive_seconds + 2 * self.plan.seconds
         return self._first_of((OPEN + "/plan", OPEN + "/verdict"), limit) == OPEN + "/plan"
@@ -591,8 +591,8 @@ class Preflight:
         deadline = time.monotonic() + limit
         content = b""
         while True:
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self._answers], [], [], left)[0]:
+            seconds_left = deadline - time.monotonic()
+            if seconds_left <= 0 or not select.select([self._answers], [], [], seconds_left)[0]:
                 self._say("preflight: no verdict within %.0f s" % limit)
                 return None
             part = os.read(self._answers, 65536)

@@ -39,16 +39,16 @@ F_GETPIPE_SZ = getattr(fcntl, "F_GETPIPE_SZ", 1032)
 class Stream:
     """One stream of one rank: a pipe's reading end, and what was read of the line that is open."""
 
-    def __init__(self, source, target, prefix, kept):
+    def __init__(self, source, target, prefix, last_lines):
         """Begin.
 
         Args:
             source: the reading end.
             target: the descriptor that lines are passed on to.
             prefix: bytes before each line; empty passes bytes on as they come.
-            kept: the rank's last lines, shared by its streams.
+            last_lines: the rank's last lines, shared by its streams.
         """
-        self.source, self.target, self.prefix, self.kept = source, target, prefix, kept
+        self.source, self.target, self.prefix, self.last_lines = source, target, prefix, last_lines
         self.open_line = bytearray()
 
     def feed(self, chunk):
@@ -87,7 +87,7 @@ class Stream:
         return head + self.prefix + body + b"\n"
 
     def _keep(self, lines):
-        self.kept.extend(lines.rstrip(b"\n").rsplit(b"\n", KEPT_LINES)[-KEPT_LINES:])
+        self.last_lines.extend(lines.rstrip(b"\n").rsplit(b"\n", KEPT_LINES)[-KEPT_LINES:])
 
 
 def cut(data):
@@ -115,7 +115,7 @@ class RankOutput:
         """
         self._prefixed = prefixed
         self.wrote_at = 0.0  # when the last line came, by the monotonic clock
-        self._kept = {}
+        self._last_lines = {}
         self._streams = []
         self._selector = selectors.DefaultSelector()
         self._lock = threading.RLock()
@@ -156,7 +156,8 @@ class RankOutput:
     def pipes(self, rank, names):
         """Writing ends for streams of a rank: ``{"_stdout": file}``; none for a terminal."""
         targets = {name: 1 if name == "_stdout" else 2 for name in names}
-        self._kept[rank] = deque(maxlen=KEPT_LINES)  # what its last start wrote is not its own
+        # What its last start wrote is not its own.
+        self._last_lines[rank] = deque(maxlen=KEPT_LINES)
         try:
             targets = {name: fd for name, fd in targets.items() if not os.isatty(fd)}
             if len(targets) > 1 and os.path.sameopenfile(1, 2):
@@ -173,7 +174,7 @@ class RankOutput:
         source, end = os.pipe()
         os.set_blocking(source, False)
         prefix = b"[%s] " % rank.encode() if self._prefixed and rank else b""
-        stream = Stream(source, target, prefix, self._kept[rank])
+        stream = Stream(source, target, prefix, self._last_lines[rank])
         with self._lock:
             self._streams.append(stream)
             self._selector.register(source, selectors.EVENT_READ, stream)
@@ -186,8 +187,12 @@ class RankOutput:
         """
         self.drain()
         with self._lock:
-            lines = list(self._kept.get(str(rank), ()))
-            lines += [s.open_line for s in self._streams if s.kept is self._kept.get(str(rank))]
+            lines = list(self._last_lines.get(str(rank), ()))
+            lines += [
+                s.open_line
+                for s in self._streams
+                if s.last_lines is self._last_lines.get(str(rank))
+            ]
             return [readable(line) for line in lines if line.strip()][-KEPT_LINES:]
 
     def drain(self):
@@ -230,9 +235,9 @@ class RankOutput:
     def _sweep(self, is_last):
         """Read what is there, but no more than the pipes held at this moment."""
         for stream in list(self._streams):
-            left = capacity(stream.source)
-            while left > 0 and (count := self._read(stream)):
-                left -= count
+            bytes_left = capacity(stream.source)
+            while bytes_left > 0 and (count := self._read(stream)):
+                bytes_left -= count
         if is_last:
             for stream in self._streams:
                 write(stream.target, stream.rest())

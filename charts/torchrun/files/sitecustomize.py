@@ -141,10 +141,10 @@ class Armed:
             self.thread = _thread.get_native_id()
             self.tell()
             while True:
-                asked = os.read(wait, 64)
-                if not asked:
+                question = os.read(wait, 64)
+                if not question:
                     return
-                text = (entered() if asked == b"n" else flight()).encode() + b"\n"
+                text = (entered() if question == b"n" else flight()).encode() + b"\n"
                 os.ftruncate(self.flight, 0)
                 os.pwrite(self.flight, text, 0)
         except Exception:  # noqa: BLE001, S110 - whatever it is, the program goes on

@@ -119,16 +119,16 @@ class Spares:
         if state.closed or node in state.participants:
             return None
         most = context.settings.max_nodes
-        taken = set(state.participants)
-        is_full = state.complete and len(taken) >= most
+        occupants = set(state.participants)
+        is_full = state.complete and len(occupants) >= most
         if is_full:
             self.stands_by = True
         if not self.stands_by:
             return None
         waiting = set(state.wait_list)
-        taken |= waiting - {node}
-        reserved = 0 if any(other.addr == self._lead for other in taken) else 1
-        if is_full or len(taken) + reserved >= most:
+        occupants |= waiting - {node}
+        reserved = 0 if any(other.addr == self._lead for other in occupants) else 1
+        if is_full or len(occupants) + reserved >= most:
             self._free_since = None
             self._announce()
             # Whoever waits is waited for: the others would restart their ranks without an end.

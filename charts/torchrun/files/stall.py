@@ -46,15 +46,15 @@ class RankView:
         rank: its number.
         pid: its process.
         groups: its process groups, as why.py gives them; None where it has not answered, or moves.
-        used: seconds of processor time so far.
+        cpu_seconds: seconds of processor time so far.
         waits_in: the (group, entry) of the first collective that it waits in (`why.waited_for`).
         moves: whether it has entered a collective since the look before.
     """
 
-    def __init__(self, rank, pid, groups, used, *, waits_in=(None, None), moves=False):
+    def __init__(self, rank, pid, groups, cpu_seconds, *, waits_in=(None, None), moves=False):
         """Take what was seen."""
-        self.rank, self.pid, self.groups, self.used, self.moves = rank, pid, groups, used, moves
-        self.waits_in = waits_in
+        self.rank, self.pid, self.groups, self.cpu_seconds = rank, pid, groups, cpu_seconds
+        self.moves, self.waits_in = moves, waits_in
 
     @property
     def numbers(self):
@@ -84,7 +84,7 @@ class Eyes:
     def __init__(self, why):
         """`why` is the module why.py."""
         self._why = why
-        self.seen = []  # what `places` saw last
+        self.ranks_seen = []  # what `places` saw last
         self._ranks = {}  # their processes, as they were found last
         self._entered = {}  # by process: how many collectives of each group, at the last look
 
@@ -96,55 +96,56 @@ class Eyes:
             return list(moving.values())
         living = self._why.processes()
         self._ranks = self._why.ranks(living)
-        asked = []
+        others = []
         for rank, process in self._ranks.items():
             if rank in moving:
                 continue
             try:
                 armed = self._why.Armed.of(process)
-                is_asked = armed is not None and armed.ask_flight()
-                used = process.seconds() + self._used_below(living, process)
-                asked.append((rank, process.pid, armed if is_asked else None, used))
+                has_recorder = armed is not None and armed.ask_flight()
+                cpu_seconds = process.seconds() + self._cpu_seconds_below(living, process)
+                others.append((rank, process.pid, armed if has_recorder else None, cpu_seconds))
             except (OSError, ValueError, IndexError):
                 continue  # it has just ended
         views = list(moving.values())
-        for rank, pid, armed, used in asked:
+        for rank, pid, armed, cpu_seconds in others:
             groups = ((armed and armed.flight(deadline)) or {}).get("groups")
             waits_in = self._why.waited_for(groups)
-            views.append(RankView(rank, pid, groups, used, waits_in=waits_in))
+            views.append(RankView(rank, pid, groups, cpu_seconds, waits_in=waits_in))
         return views
 
-    def _used_below(self, living, process):
+    def _cpu_seconds_below(self, living, process):
         """The processor time of what a rank has started, such as its loaders of data."""
-        used = 0.0
+        cpu_seconds = 0.0
         for other in self._why.below(living, process):
             with contextlib.suppress(OSError, ValueError, IndexError):  # it has just ended
-                used += other.seconds()
-        return used
+                cpu_seconds += other.seconds()
+        return cpu_seconds
 
     def _moving(self, deadline):
         """The ranks that have entered a collective since the look before, of those known then."""
         before, self._entered, moving = self._entered, {}, {}
         for rank, process in self._ranks.items():
             try:
-                armed, pid, used = self._why.Armed.of(process), process.pid, process.seconds()
+                armed, pid = self._why.Armed.of(process), process.pid
+                cpu_seconds = process.seconds()
             except (OSError, ValueError, IndexError):
                 continue  # it has just ended
             numbers = None if armed is None else armed.entered(deadline)
             if numbers is not None:
                 self._entered[pid] = numbers
                 if before.get(pid, numbers) != numbers:
-                    moving[rank] = RankView(rank, pid, None, used, moves=True)
+                    moving[rank] = RankView(rank, pid, None, cpu_seconds, moves=True)
         return moving
 
     def places(self):
         """Where each rank is: the innermost call of its program, or `STOPPED`."""
-        self.seen = self._why.look(ANSWER_SECONDS)["ranks"]
+        self.ranks_seen = self._why.look(ANSWER_SECONDS)["ranks"]
         return {
             rank["rank"]: STOPPED
             if rank.get("state") in ("T", "t")
             else self._why.place(rank.get("stacks", ""), rank.get("main", 0))
-            for rank in self.seen
+            for rank in self.ranks_seen
         }
 
 
@@ -155,7 +156,7 @@ class Quiet:
         """Begin: they move now."""
         self.since = now
         self.waits = self.idles = False
-        self._numbers, self._used, self._looked_at = None, {}, now
+        self._numbers, self._cpu_seconds, self._looked_at = None, {}, now
 
     def update(self, views, wrote_at, now, *, has_ended=False):
         """Take another look.
@@ -177,12 +178,12 @@ class Quiet:
         self._numbers = {**before, **numbers, **moving}
         self.since = max(self.since, wrote_at)
         passed = max(now - self._looked_at, 0.001)
-        used = [view.used - self._used.get(view.pid, 0.0) for view in views]
+        cpu_deltas = [view.cpu_seconds - self._cpu_seconds.get(view.pid, 0.0) for view in views]
         self.waits = any(view.pending for view in views)
-        self.idles = bool(views) and all(seconds / passed < IDLE_CORES for seconds in used)
+        self.idles = bool(views) and all(seconds / passed < IDLE_CORES for seconds in cpu_deltas)
         if views and not self.idles and not self.waits and not numbers:
             self.since = now  # without a recorder, what computes goes on
-        self._used = {view.pid: view.used for view in views}
+        self._cpu_seconds = {view.pid: view.cpu_seconds for view in views}
         self._looked_at = now
 
     def lasts(self, seconds, now):
@@ -215,7 +216,7 @@ def report(pod, node, views, places, quiet, *, ended=()):
     return dict(content, ended=list(ended))
 
 
-def is_known(reports):
+def is_certain(reports):
     """Whether any rank has said what it does: of ranks that nobody can ask, none may be ended."""
     ranks = [rank for pod in reports for rank in pod["ranks"]]
     return any(rank["numbers"] is not None or rank["at"] for rank in ranks)
@@ -254,7 +255,7 @@ def _cause(reports):
 def _cause_of_wait(reports, ranks, waiting):
     """As `_cause`, of what keeps the ranks that wait in a collective."""
     group, number, name = min((rank["pending"] for rank, _ in waiting), key=lambda entry: entry[1])
-    what = "%s #%d" % (name, number) + ("" if group == "0" else " of group %s" % group)
+    collective = "%s #%d" % (name, number) + ("" if group == "0" else " of group %s" % group)
     absent = []
     for rank, pod in ranks:
         entered = (rank["numbers"] or {}).get(group)
@@ -265,16 +266,19 @@ def _cause_of_wait(reports, ranks, waiting):
     behind = [(rank, pod) for rank, pod in there if rank.get("begun") is False] if begun else []
     ended = [({"rank": rank}, pod) for pod in reports for rank in pod.get("ended", ())]
     if absent:
-        blamed, words = absent, "%s has not entered %s" % (_named(absent), what)
+        blamed, words = absent, "%s has not entered %s" % (_named(absent), collective)
         words += _circumstances(absent[0][0], waiting)
     elif behind:
         words = "%s has given %s to its GPU, which is still busy with what came before it"
-        blamed, words = behind, words % (_named(behind), what) + _circumstances(behind[0][0], begun)
+        blamed, words = (
+            behind,
+            words % (_named(behind), collective) + _circumstances(behind[0][0], begun),
+        )
     elif ended:
         words = "%s has ended with exit code 0 and has not entered %s; %s"
-        blamed, words = ended, words % (_named(ended), what, _count(waiting))
+        blamed, words = ended, words % (_named(ended), collective, _count(waiting))
     else:
-        words = "all ranks that answer have entered %s (%s)" % (what, waiting[0][0]["at"])
+        words = "all ranks that answer have entered %s (%s)" % (collective, waiting[0][0]["at"])
         blamed = waiting
     rank, pod = blamed[0]
     return rank["rank"], pod, words
@@ -299,9 +303,9 @@ def _count(waiting):
 def lines(content):
     """A line for each rank of what `report` gives: where it is, and the collective it waits in."""
     for rank in content["ranks"]:
-        what = "in %s #%d" % rank["pending"][:0:-1] if rank["pending"] else "in no collective"
+        wait = "in %s #%d" % rank["pending"][:0:-1] if rank["pending"] else "in no collective"
         where = rank["at"] if rank["at"] == STOPPED else "at " + (rank["at"] or "?")
-        yield "no progress: rank %d is %s, %s" % (rank["rank"], where, what)
+        yield "no progress: rank %d is %s, %s" % (rank["rank"], where, wait)
 
 
 class Reports:
@@ -317,10 +321,10 @@ class Reports:
         """By the environment; `say` writes a line to the pod's log."""
         self._folder, self._pod, self._say = env.get("ALLRANKS_STALL_REPORTS", ""), pod, say
 
-    def keep(self, sentence, seen):
+    def keep(self, sentence, ranks):
         """Write what was seen of the ranks (`why.look`), with the verdict if it is known here."""
         if self._folder and self._say is not None:
-            args = (page(self._pod, sentence, seen),)
+            args = (page(self._pod, sentence, ranks),)
             thread = threading.Thread(target=self._write, args=args, daemon=True)
             thread.start()
             thread.join(KEEP_SECONDS)  # a network file system may never answer
@@ -338,15 +342,15 @@ class Reports:
         self._say("this is kept in %s" % file)
 
 
-def page(pod, sentence, seen):
+def page(pod, sentence, ranks):
     """A report: the verdict, and of each rank what the kernel says and its stacks."""
     lines = ["pod %s, %s" % (pod, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))]
     lines += [sentence] if sentence else []
-    for rank in seen:
+    for rank in ranks:
         words = "rank %d: %s, state %s, waits in %s, %d MiB, %.2f cores"
-        waits, used = rank.get("waits", "0"), rank.get("cpu", 0.0)
+        waits, cores = rank.get("waits", "0"), rank.get("cpu", 0.0)
         waits = "nothing" if waits in ("", "0") else waits
-        facts = (rank["rank"], rank["program"], rank["state"], waits, rank["memory"] >> 20, used)
+        facts = (rank["rank"], rank["program"], rank["state"], waits, rank["memory"] >> 20, cores)
         lines += ["", words % facts, rank.get("stacks", "")]
     return "\n".join(lines) + "\n"
 
@@ -377,7 +381,7 @@ class StallBoard:
         """Have all pods say what they see, whether they stand still or not."""
         self._store.set("allranks/stall-asked", "1")
 
-    def is_asked(self):
+    def is_report_due(self):
         """Whether they are to."""
         return self._store.check(["allranks/stall-asked"])
 
@@ -412,7 +416,7 @@ class Watcher:
         """
         self.seconds, self.ends, self.eyes, self.output = seconds, ends, eyes, output
         self.say, self.record, self.reports = say, record, reports
-        self._is_said = False  # in the progress
+        self._is_announced = False  # in the progress
 
     def follow(self, watch):
         """Look at each attempt of a launcher, in a thread."""
@@ -425,25 +429,25 @@ class Watcher:
             self.say("nobody looks for a standstill any more: %r" % error)
 
     def _follow(self, watch):
-        attempt, quiet, is_told = None, None, False
+        attempt, quiet, is_reported = None, None, False
         pause = min(max(self.seconds / LOOKS, 1.0), LOOK_MOST)
         while True:
             time.sleep(pause)
             now = time.monotonic()
             if watch.attempt is not attempt:
-                attempt, quiet, is_told = watch.attempt, Quiet(now), False
-            if attempt is None or (is_told and not self._is_said):
+                attempt, quiet, is_reported = watch.attempt, Quiet(now), False
+            if attempt is None or (is_reported and not self._is_announced):
                 continue
             views = self._look(attempt)
             wrote_at = self.output.wrote_at if self.output else 0.0
             quiet.update(views, wrote_at, now, has_ended=bool(attempt.ended()))
-            if self._is_said and not quiet.lasts(self.seconds, now):
-                self._is_said = False
+            if self._is_announced and not quiet.lasts(self.seconds, now):
+                self._is_announced = False
                 self.say(progress_line(""))
-            if is_told:
+            if is_reported:
                 continue
             try:
-                is_told = self._judge(attempt, quiet, views, now)
+                is_reported = self._judge(attempt, quiet, views, now)
             except STORE_ERRORS:
                 continue  # the store is gone: so is the attempt, soon
 
@@ -461,7 +465,7 @@ class Watcher:
             if not stands or not (quiet.waits or quiet.idles or others):
                 return False
             board.ask()
-        elif not board.is_asked() and not (stands and (quiet.waits or quiet.idles)):
+        elif not board.is_report_due() and not (stands and (quiet.waits or quiet.idles)):
             return False
         if any(view.moves for view in views):  # another pod asked
             views = self._look(attempt, closely=True)
@@ -474,7 +478,7 @@ class Watcher:
         if attempt.node == 0:
             self._conclude(attempt, board, own)
         else:
-            self.reports.keep("", self.eyes.seen)
+            self.reports.keep("", self.eyes.ranks_seen)
             if self.ends:
                 self._end_with_rank0(board)
         return True
@@ -504,12 +508,12 @@ class Watcher:
         rank, pod, node, sentence = verdict(reports, self.seconds)
         self.say(sentence)
         self.say(progress_line(sentence))
-        self._is_said = True
+        self._is_announced = True
         self.record(sentence)
-        self.reports.keep(sentence, self.eyes.seen)
+        self.reports.keep(sentence, self.eyes.ranks_seen)
         if not self.ends:
             return
-        if not is_known(reports):
+        if not is_certain(reports):
             self.say(NOT_ENDED)
             return
         self.say("ending this attempt with exit code %d (runPolicy.onStall)" % EXIT_STALLED)

@@ -155,14 +155,14 @@ class StuckRanks:
 
     def _look(self):
         """Where each rank of this pod stands; without those that do not stand in a collective."""
-        deadline, asked, standing = time.monotonic() + ANSWER_SECONDS, [], {}
+        deadline, armed_ranks, standing = time.monotonic() + ANSWER_SECONDS, [], {}
         living = self._why.processes()
         for rank, process in self._why.ranks(living).items():
             with contextlib.suppress(OSError, ValueError, IndexError):
                 armed = self._why.Armed.of(process) if _is_own(process, living) else None
                 if armed is not None and armed.ask_flight() and armed.ask_stacks():
-                    asked.append((rank, process, armed))
-        for rank, process, armed in asked:
+                    armed_ranks.append((rank, process, armed))
+        for rank, process, armed in armed_ranks:
             with contextlib.suppress(OSError, ValueError, IndexError, StopIteration):
                 flight, stacks = armed.flight(deadline), armed.stacks(deadline)
                 standing[rank] = Standing(rank, process, flight, stacks, self._why)

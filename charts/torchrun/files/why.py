@@ -192,8 +192,8 @@ class Armed:
         """Where a file of it is opened; None where it has closed it."""
         descriptor = self._number(name)
         link = self.process.link(descriptor)
-        wanted = "pipe:" if name == "wake" else "allranks-why-" + name
-        if descriptor < 0 or wanted not in link:
+        expected_link = "pipe:" if name == "wake" else "allranks-why-" + name
+        if descriptor < 0 or expected_link not in link:
             return None
         return self.process.path / "fd" / str(descriptor)
 
@@ -242,7 +242,7 @@ class Armed:
         except (OSError, ValueError):
             return None
 
-    def _ask(self, what):
+    def _ask(self, question):
         path, wake = self._path("flight"), self._path("wake")
         if not self.answers or path is None or wake is None:
             return False
@@ -252,7 +252,7 @@ class Armed:
         except OSError:
             return False
         try:
-            os.write(pipe, what)
+            os.write(pipe, question)
         except BlockingIOError:  # it has not answered for long, and will be no sooner asked
             pass
         finally:
@@ -485,9 +485,9 @@ class Look:
         children = below(living, process) if living else []
         self.children = list(filter(None, (first_look(None, child, None) for child in children)))
         self.armed = Armed.of(process)
-        self.asked = False
+        self.writes_stacks = False
         self.facts = process.facts()  # before it is disturbed
-        self.began, self.used = time.monotonic(), process.seconds()
+        self.began, self.cpu_at_start = time.monotonic(), process.seconds()
 
     def all(self):
         """This one and those of its children."""
@@ -496,20 +496,20 @@ class Look:
     def ask(self):
         """Have it write its stacks, where it can."""
         try:
-            self.asked = self.armed is not None and self.armed.ask_stacks()
+            self.writes_stacks = self.armed is not None and self.armed.ask_stacks()
         except (OSError, ValueError):
-            self.asked = False  # it has just ended
+            self.writes_stacks = False  # it has just ended
 
     def report(self, deadline):
         """What it is doing, as JSON takes it."""
         fields = {"pid": self.process.pid, "program": self.process.program}
         try:
-            used = (self.process.seconds() - self.used) / (time.monotonic() - self.began)
-            fields.update(self.facts, cpu=round(used, 2), state=self.process.stat()[0])
+            cores = (self.process.seconds() - self.cpu_at_start) / (time.monotonic() - self.began)
+            fields.update(self.facts, cpu=round(cores, 2), state=self.process.stat()[0])
         except (OSError, ValueError, IndexError):
             fields.update(self.facts, state="X")  # it has ended meanwhile
         fields["armed"] = self.armed is not None
-        fields["stacks"] = self.armed.stacks(deadline) if self.asked else ""
+        fields["stacks"] = self.armed.stacks(deadline) if self.writes_stacks else ""
         if not fields["stacks"]:
             fields["spy"] = spy(self.process.pid, deadline)
         if self.armed is not None:
@@ -536,13 +536,13 @@ def first_look(rank, process, living):
 def spy(pid, deadline):
     """The stacks by py-spy, where the image has it and the pod may; "" else."""
     program = shutil.which("py-spy")
-    left = deadline - time.monotonic()
-    if program is None or left <= 0:
+    seconds_left = deadline - time.monotonic()
+    if program is None or seconds_left <= 0:
         return ""
     try:
         words = [program, "dump", "--pid", str(pid)]
         result = subprocess.run(  # noqa: S603 - a fixed program, and a number
-            words, capture_output=True, check=False, timeout=left
+            words, capture_output=True, check=False, timeout=seconds_left
         )
     except (OSError, subprocess.SubprocessError):
         return ""
@@ -572,9 +572,9 @@ def gpus(deadline):
         return []
     words = [program, "--query-gpu=" + ",".join(SMI), "--format=csv,noheader,nounits"]
     try:
-        left = max(0.1, deadline - time.monotonic())
+        seconds_left = max(0.1, deadline - time.monotonic())
         result = subprocess.run(  # noqa: S603 - a fixed program, and a number
-            words, capture_output=True, check=False, timeout=left
+            words, capture_output=True, check=False, timeout=seconds_left
         )
     except (OSError, subprocess.SubprocessError):
         return []
@@ -588,12 +588,14 @@ def look(seconds):
     deadline = time.monotonic() + seconds
     living = processes()
     looks = list(filter(None, (first_look(*pair, living) for pair in ranks(living).items())))
-    asked = [rank for rank in looks if rank.armed is not None and rank.armed.ask_flight()]
+    recorders = [rank for rank in looks if rank.armed is not None and rank.armed.ask_flight()]
     half = time.monotonic() + max(0.1, (seconds - INTERVAL) / 3)
-    first = {rank.rank: rank.armed.flight(half) for rank in asked}
+    first = {rank.rank: rank.armed.flight(half) for rank in recorders}
     cards = gpus(deadline)
     time.sleep(INTERVAL)
-    asked = [rank for rank in asked if first[rank.rank] is not None and rank.armed.ask_flight()]
+    recorders = [
+        rank for rank in recorders if first[rank.rank] is not None and rank.armed.ask_flight()
+    ]
     for rank in looks:
         for process in rank.all():
             process.ask()
@@ -601,7 +603,7 @@ def look(seconds):
     for rank in looks:
         report = rank.report(deadline)
         report["before"] = first.get(rank.rank)
-        report["flight"] = rank.armed.flight(deadline) if rank in asked else None
+        report["flight"] = rank.armed.flight(deadline) if rank in recorders else None
         if report["flight"] is not None and report["before"] is not None:
             keep_numbers(report["before"])
         report["answers"] = rank.armed is not None and rank.armed.answers

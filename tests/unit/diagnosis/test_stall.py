@@ -184,7 +184,7 @@ def test_a_rank_that_is_stopped_is_named_as_such(stall: Any) -> None:
     assert (1, "big-0", 0, beginning) == stall.verdict([stopped], 600)
     line = "no progress: rank 1 is stopped, by SIGSTOP or a debugger, in no collective"
     assert [line] == list(stall.lines(stopped))
-    assert stall.is_known([stopped])
+    assert stall.is_certain([stopped])
 
 
 def test_a_gpu_that_has_not_begun_what_the_others_are_in_is_blamed(stall: Any) -> None:
@@ -276,7 +276,10 @@ def test_a_rank_computes_where_what_it_has_started_does(
         start_new_session=True,
     ) as rank:
         eyes = stall.Eyes(_WHY)
-        until(lambda: [view.used > 0.2 for view in eyes.look()] == [True], "what the child uses")
+        until(
+            lambda: [view.cpu_seconds > 0.2 for view in eyes.look()] == [True],
+            "what the child uses",
+        )
         os.killpg(rank.pid, signal.SIGKILL)
 
 
@@ -308,8 +311,8 @@ def test_ranks_of_mpi_stand_still_where_their_hosts_say_so(standstill: Any, tmp_
 
     hosts = _Hosts(standstill, {"run-worker-0": [rank(0, 7)], "run-worker-1": [rank(1, 6)]})
     lines: list[str] = []
-    sentence, is_known = standstill.watch(1, hosts, tmp_path, lines.append)
-    assert is_known
+    sentence, is_certain = standstill.watch(1, hosts, tmp_path, lines.append)
+    assert is_certain
     assert sentence.startswith("no progress for 1 s: rank 1 (pod run-worker-1) has not entered")
     assert "all_reduce #7; it is at train.py:1 in step; 1 rank waits" in sentence
     assert [

@@ -423,7 +423,7 @@ def test_a_rank_that_is_alone_looks_for_a_request_ten_times_a_second(
     assert not saves.should()
     now += 0.02
     assert saves.should()
-    saves._told()
+    saves._on_sigterm()
     assert [saves.should(), saves.stopping] == [True, True]
 
 

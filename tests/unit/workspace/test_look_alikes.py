@@ -38,7 +38,7 @@ def _folding(path: Path | str) -> str:
     return unicodedata.normalize("NFD", Path(path).name).casefold()
 
 
-def _fake_is_taken(path: Path) -> bool:
+def _fake_exists(path: Path) -> bool:
     """Whether a file system that does not tell names apart has a path."""
     return any(_folding(path) == _folding(name) for name in path.parent.iterdir())
 
@@ -99,7 +99,7 @@ def test_a_pod_on_such_a_volume_says_so(
     code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """And runs nothing: neither of two files may take the other's place, nor folders be one."""
-    monkeypatch.setattr(script, "is_taken", _fake_is_taken)
+    monkeypatch.setattr(script, "exists", _fake_exists)
     (tmp_path / "pod").mkdir()
     pod = Pod(tmp_path / "pod")
     for names in (("README", "readme"), ("Model/a.py", "model/b.py")):
