@@ -134,7 +134,7 @@ def sentence(answers, seconds, lasted, say):
         reports.append(stall.report(pod, node, views, places, lasted))
         for line in stall.lines(reports[-1]):
             say(line)
-    return stall.verdict(reports, seconds)[3], stall.is_known(reports)
+    return stall.verdict(reports, seconds)[3], stall.is_certain(reports)
 
 
 def say(text):
