@@ -35,10 +35,12 @@ settings.register_profile("allranks", deadline=None, derandomize=bool(os.environ
 settings.load_profile("allranks")
 
 # What a person has set for themselves would change what the programs print and where they look.
-_KEPT = ("ALLRANKS_TEST_", "ALLRANKS_TIER_LOG", "ALLRANKS_KUBE_RUNS")
+_TEST_VARIABLES = ("ALLRANKS_TEST_", "ALLRANKS_TIER_LOG", "ALLRANKS_KUBE_RUNS")
 _PERSONAL = ("ALLRANKS_", "HELM_", "XDG_", "KUBECONFIG", "KUBERNETES_", "NO_COLOR", "FORCE_COLOR")
 for _name in list(os.environ):
-    if _name.startswith((*_PERSONAL, "COLUMNS", "LINES", "TERM")) and not _name.startswith(_KEPT):
+    if _name.startswith((*_PERSONAL, "COLUMNS", "LINES", "TERM")) and not _name.startswith(
+        _TEST_VARIABLES
+    ):
         del os.environ[_name]
 
 # Where no program keeps what it has compiled, each of hundreds compiles all of ours once more: half

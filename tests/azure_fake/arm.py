@@ -97,20 +97,20 @@ class Thing:
 
     Attributes:
         body: as it is answered.
-        left: how many looks it takes until what goes on is done.
+        looks_left: how many looks it takes until what goes on is done.
         hidden: how many looks answer 404 before it can be seen.
         then: what happens when it is done.
     """
 
     body: Body
-    left: int = 0
+    looks_left: int = 0
     hidden: int = 0
     then: Callable[[], None] | None = None
 
     @property
     def is_busy(self) -> bool:
         """Whether an operation goes on."""
-        return self.left > 0
+        return self.looks_left > 0
 
     def state(self, word: str) -> None:
         """Set `provisioningState`."""
@@ -118,9 +118,9 @@ class Thing:
 
     def look(self) -> None:
         """Take note of a look: what goes on comes nearer to its end."""
-        if self.left:
-            self.left -= 1
-            if not self.left and self.then is not None:
+        if self.looks_left:
+            self.looks_left -= 1
+            if not self.looks_left and self.then is not None:
                 then, self.then = self.then, None
                 then()
 
@@ -151,7 +151,7 @@ class FakeArm:
             "Microsoft.Compute": True,
         }
         self.list_lags = False  # the list of what is in a group does not show it yet
-        self.taken: set[str] = set()  # names of accounts that others have
+        self.foreign_names: set[str] = set()  # names of accounts that others have
         self.keys: dict[str, str] = {}  # of accounts, by their names
         self.limits = {"cores": 100, "standardDSv5Family": 100, "StandardNCADSA100v4Family": 48}
         self.limits["lowPriorityCores"] = 100
@@ -464,7 +464,7 @@ class FakeArm:
                 "value": [
                     {
                         "unit": "Count",
-                        "currentValue": self._used(name),
+                        "currentValue": self._used_cores(name),
                         "limit": limit,
                         "name": {"value": name, "localizedValue": _TITLES.get(name, name)},
                     }
@@ -473,7 +473,7 @@ class FakeArm:
             }
         )
 
-    def _used(self, family: str) -> int:
+    def _used_cores(self, family: str) -> int:
         total = 0
         for (_, kind, _), thing in self.things.items():
             if kind == AKS:
@@ -492,12 +492,12 @@ class FakeArm:
 
     def _availability(self, request: Request) -> Answer:
         name = request.body["name"]
-        is_taken = name in self.taken or any(
+        has_owner = name in self.foreign_names or any(
             kind == STORAGE and there == name for _, kind, there in self.things
         )
         message = f"The storage account named {name} is already taken."
-        reason = {"reason": "AlreadyExists", "message": message} if is_taken else {}
-        return Answer(data={"nameAvailable": not is_taken, **reason})
+        reason = {"reason": "AlreadyExists", "message": message} if has_owner else {}
+        return Answer(data={"nameAvailable": not has_owner, **reason})
 
     # --- groups -----------------------------------------------------------------------------------
 
@@ -544,7 +544,7 @@ class FakeArm:
         if request.method == "DELETE":
             if not thing.is_busy:
                 thing.state("Deleting")
-                thing.left = self.looks
+                thing.looks_left = self.looks
                 thing.then = lambda: self._drop_group(name)
             return self._accepted(name)
         thing.look()
@@ -574,7 +574,7 @@ class FakeArm:
             machines = thing.body["properties"]["nodeResourceGroup"]
             if machines in self.groups:  # it takes a little longer
                 self.groups[machines].state("Deleting")
-                self.groups[machines].left = 1
+                self.groups[machines].looks_left = 1
                 self.groups[machines].then = lambda: self._drop_group(machines)
         if key[1] == STORAGE:
             self.shares.pop(key[2], None)
@@ -643,7 +643,7 @@ class FakeArm:
     def _begin(self, thing: Thing, word: str, name: str) -> None:
         """Begin an operation that ends after some looks, well or as ordered."""
         thing.state(word)
-        thing.left = self.looks
+        thing.looks_left = self.looks
 
         def end() -> None:
             reasons = self.failures.get(name) or []
@@ -685,7 +685,7 @@ class FakeArm:
             return Answer(200, _public(thing.body))
         if request.method == "DELETE":
             thing.state("Deleting")
-            thing.left = self.looks
+            thing.looks_left = self.looks
             thing.then = lambda: self._drop(key)
             return self._accepted(name)
         for pool in thing.body["properties"]["agentPoolProfiles"]:
@@ -733,7 +733,7 @@ class FakeArm:
             size = profile["vmSize"]
             need = profile["count"] * _CORES.get(size, 0)
             for family in (_FAMILIES.get(size, ""), "cores"):
-                if family in self.limits and self._used(family) + need > self.limits[family]:
+                if family in self.limits and self._used_cores(family) + need > self.limits[family]:
                     return error(
                         400,
                         "ErrCode_InsufficientVCPUQuota",
@@ -763,10 +763,10 @@ class FakeArm:
         return Answer(data={"kubeconfigs": [{"name": "clusterUser", "value": value}]})
 
     def _look_pool(self, pool: Body) -> None:
-        left = pool.get("left", 0)
-        if left:
-            pool["left"] = left - 1
-            if left == 1:
+        looks_left = pool.get("left", 0)
+        if looks_left:
+            pool["left"] = looks_left - 1
+            if looks_left == 1:
                 reasons = self.failures.get(pool["name"]) or []
                 reason = reasons.pop(0) if reasons else ""
                 pool["provisioningState"] = "Failed" if reason else "Succeeded"
@@ -818,7 +818,7 @@ class FakeArm:
             refusal = self._no_group(group)
             if refusal is not None:
                 return refusal
-            if name in self.taken:
+            if name in self.foreign_names:
                 return error(
                     409,
                     "StorageAccountAlreadyTaken",

@@ -48,20 +48,20 @@ class Share:
 
     Attributes:
         quota: GiB.
-        used: bytes that others have taken.
+        other_bytes: bytes that others have taken.
         files: by their paths.
         folders: their paths.
     """
 
     quota: int = 100
-    used: int = 0
+    other_bytes: int = 0
     files: dict[str, File] = field(default_factory=dict)
     folders: set[str] = field(default_factory=set)
 
     @property
-    def taken(self) -> int:
+    def used_bytes(self) -> int:
         """Bytes that are taken."""
-        return self.used + sum(len(file.data) for file in self.files.values())
+        return self.other_bytes + sum(len(file.data) for file in self.files.values())
 
 
 def md5_of(data: bytes | bytearray) -> str:
@@ -139,7 +139,9 @@ class FakeFiles:
         return 200, "", {"x-ms-share-quota": str(share.quota)}, b""
 
     def _get_stats(self, share: Share, *_: Any) -> Reply:
-        return _xml(f"<ShareStats><ShareUsageBytes>{share.taken}</ShareUsageBytes></ShareStats>")
+        return _xml(
+            f"<ShareStats><ShareUsageBytes>{share.used_bytes}</ShareUsageBytes></ShareStats>"
+        )
 
     def _list(self, share: Share, path: str, query: dict[str, str], *_: Any) -> Reply:
         if path and path not in share.folders:
@@ -182,7 +184,7 @@ class FakeFiles:
             return _error(404, "ParentNotFound", "The specified parent path does not exist.")
         size = int(headers["x-ms-content-length"])
         old = len(share.files[path].data) if path in share.files else 0
-        if share.taken + size - old > share.quota * _GIB:
+        if share.used_bytes + size - old > share.quota * _GIB:
             return _error(413, "ShareSizeLimitReached", "The share size limit has been reached.")
         meta = {key: value for key, value in headers.items() if key.startswith("x-ms-meta-")}
         content = bytearray(body or size)

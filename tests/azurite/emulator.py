@@ -33,12 +33,12 @@ class Azurite:
     Attributes:
         endpoint: of its account's blobs.
         requests: each that was answered, as its access log has it.
-        seen: gets each of them, too.
+        line_queue: gets each of them, too.
     """
 
     endpoint: str
     requests: list[str] = field(default_factory=list)
-    seen: queue.Queue[str] = field(default_factory=queue.Queue)
+    line_queue: queue.Queue[str] = field(default_factory=queue.Queue)
 
     @property
     def connection_string(self) -> str:
@@ -62,8 +62,8 @@ class Azurite:
         """Begin anew with what was asked."""
         self.settle()
         self.requests.clear()
-        while not self.seen.empty():
-            self.seen.get()
+        while not self.line_queue.empty():
+            self.line_queue.get()
 
     def puts(self) -> list[str]:
         """The requests that wrote to a blob."""
@@ -98,7 +98,7 @@ def serving(folder: Path, *more: str) -> Iterator[Azurite]:
         for line in process.stdout:
             if emulator.endpoint:
                 emulator.requests.append(line)
-                emulator.seen.put(line)
+                emulator.line_queue.put(line)
             else:
                 lines.put(line)
 

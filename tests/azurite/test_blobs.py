@@ -120,7 +120,7 @@ def _kill_after_blocks(azurite: Azurite, upload: subprocess.Popen[bytes], count:
     """End an upload by kill -9 when the emulator has answered for some of its blocks."""
     try:
         while count:
-            count -= "comp=block&" in azurite.seen.get(timeout=_SECONDS)
+            count -= "comp=block&" in azurite.line_queue.get(timeout=_SECONDS)
         upload.send_signal(signal.SIGKILL)
     finally:
         upload.kill()

@@ -98,8 +98,8 @@ def main() -> None:
         )
         wall = time.monotonic() - started
         # Azurite goes on, so this is the upload alone.
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    ours = used.ru_utime + used.ru_stime
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    ours = usage.ru_utime + usage.ru_stime
     figures = {
         "files": f"{count:,}",
         "seconds": f"{wall:.0f}",
@@ -107,7 +107,7 @@ def main() -> None:
         "of a bare client": f"{count / bare:.0f}",
         "ours / bare": f"{wall / bare:.2f}",
         "processor seconds of ours": f"{ours:.0f}",
-        "MiB at most": f"{used.ru_maxrss // 1024}",
+        "MiB at most": f"{usage.ru_maxrss // 1024}",
     }
     for row in (figures, ["---"] * len(figures), figures.values()):
         print(f"| {' | '.join(row)} |")

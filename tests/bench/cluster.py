@@ -151,7 +151,7 @@ class Bench:
             values = self.values(pods)
             command = (PROGRAM, "run", NAME, "-f", values, "--on", "cluster", "--detach")
         self.settle(namespace)
-        before = self.asked(namespace)
+        before = self.request_counts(namespace)
         start = time.time()
         self.run(*command, namespace=namespace)
         path = f"/apis/batch/v1/namespaces/{namespace}/jobs/{NAME}"
@@ -161,7 +161,7 @@ class Bench:
         created = self.cluster.audit.times(**kind)
         if len(created) != pods:
             sys.exit(f"{way}: {len(created)} pods were created, not {pods}")
-        return Run(created[-1] - start, self.asked(namespace) - before)
+        return Run(created[-1] - start, self.request_counts(namespace) - before)
 
     def lose(self, way: str, how: str, namespace: str) -> tuple[int, float]:
         """Lose most pods of a job at once.
@@ -203,7 +203,7 @@ class Bench:
             created = self.cluster.audit.times(**kind)[before:]
         return len(created), (created[-1] if created else time.time()) - start
 
-    def asked(self, namespace: str) -> Counter[tuple[str, str, str]]:
+    def request_counts(self, namespace: str) -> Counter[tuple[str, str, str]]:
         """What was asked about a namespace, or by a program of the user: who, verb, resource."""
 
         def counts(request: Request) -> bool:
@@ -218,10 +218,10 @@ class Bench:
 
     def settle(self, namespace: str) -> None:
         """Wait until nothing is asked for a while: every limiter is idle then."""
-        last, since = self.asked(namespace), time.monotonic()
+        last, since = self.request_counts(namespace), time.monotonic()
         while time.monotonic() - since < _QUIET_SECONDS:
             time.sleep(0.2)
-            if (now := self.asked(namespace)) != last:
+            if (now := self.request_counts(namespace)) != last:
                 last, since = now, time.monotonic()
 
 
@@ -279,9 +279,9 @@ def status(bench: Bench, sizes: Sequence[int]) -> bool:
     for size in sizes:
         namespace = f"status-{size}"
         bench.measure(OURS, size, namespace)
-        before = bench.asked(namespace)
+        before = bench.request_counts(namespace)
         bench.run(PROGRAM, "status", NAME, "--on", "cluster", namespace=namespace)
-        counts.append((bench.asked(namespace) - before).total())
+        counts.append((bench.request_counts(namespace) - before).total())
         print(f"{size:>8,}{counts[-1]:>10}")
     constant = len(set(counts)) == 1
     print(f"constant in the number of pods: {'yes' if constant else 'no  over'}")

@@ -27,7 +27,7 @@ from tests.node.conftest import Lab, rank_of
 if TYPE_CHECKING:
     from tests.kube.cluster import Cluster
 
-NODES, MANY, LEFT = 2, 32, 2
+NODES, MANY, SURVIVORS = 2, 32, 2
 EVERY, PACE = 20, 0.1
 STALL_SECONDS = 10
 RELEASE = "job"
@@ -237,7 +237,7 @@ class Job:
     def many(self) -> list[str]:
         """The names of all pods with ranks but the first ones."""
         pods = self.lab.pods(RELEASE, self.way.victim[1])
-        return [str(pod["metadata"]["name"]) for pod in pods if rank_of(pod) >= LEFT]
+        return [str(pod["metadata"]["name"]) for pod in pods if rank_of(pod) >= SURVIVORS]
 
     def process(self) -> int:
         """The process of the victim, as this machine counts."""

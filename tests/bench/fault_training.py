@@ -71,12 +71,12 @@ def name_process(rank: object) -> None:
 
 def fill_memory(rank: object) -> None:
     """Take more memory than there is, where the bench asks this rank to: once."""
-    asked = FOLDER / (f"oom-{rank}")
-    if asked.exists():
-        asked.unlink()
-        taken = []
+    request = FOLDER / (f"oom-{rank}")
+    if request.exists():
+        request.unlink()
+        blocks = []
         while True:
-            taken.append(b"x" * FULL)
+            blocks.append(b"x" * FULL)
 
 
 class Gloo:
@@ -169,17 +169,17 @@ def serve(port: int) -> None:
             if ready is server:
                 workers.append(server.accept()[0])
                 continue
-            asked = b""
+            word = b""
             with contextlib.suppress(OSError):
-                asked = ready.recv(1)
-                if asked == b"0":
+                word = ready.recv(1)
+                if word == b"0":
                     step += 1
                     if should_save() or step % EVERY == 0:
                         save(step)
                         saved(step)
-                if asked:
+                if word:
                     ready.sendall(b"%12d" % step)
-            if not asked:
+            if not word:
                 workers.remove(ready)
                 ready.close()
         fill_memory("ps")

@@ -31,7 +31,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.bench.fault_jobs import EVERY, LEFT, MANY, WAYS, FaultError, Job, until
+from tests.bench.fault_jobs import EVERY, MANY, SURVIVORS, WAYS, FaultError, Job, until
 from tests.kube import cluster as kube
 from tests.kube import faults as control_plane
 from tests.kube.api import ApiError
@@ -107,7 +107,7 @@ FAULTS = {
     "rank0-lost": Fault("rank 0's pod lost", lambda job: _delete(job, job.lead, 0)),
     "evicted": Fault("rank 0's pod evicted, with grace", lambda job: job.lab.evict(job.lead)),
     "many-evicted": Fault(
-        f"{MANY - LEFT} of {MANY} pods evicted", _evict_most, patience=_MANY_PATIENCE
+        f"{MANY - SURVIVORS} of {MANY} pods evicted", _evict_most, patience=_MANY_PATIENCE
     ),
 }
 ORDER = (

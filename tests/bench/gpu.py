@@ -240,8 +240,8 @@ def many_ranks(folder: Path) -> Iterator[str]:
         except BenchError:
             yield f"does not train: {' '.join(job.call('status', NAME).split())[:600]}"
             return
-        used = psutil.disk_usage("/dev/shm").used - before
-        yield f"trains; /dev/shm {used / 2**20:.1f} MiB"
+        used_bytes = psutil.disk_usage("/dev/shm").used - before
+        yield f"trains; /dev/shm {used_bytes / 2**20:.1f} MiB"
 
 
 def healthy(folder: Path) -> Iterator[str]:

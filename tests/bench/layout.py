@@ -44,11 +44,11 @@ def cluster(rack: int, block: int, *, busy: bool) -> Inventory:
         if rack:
             labels |= {KEYS["rack"]: f"rack-{number // rack}"}
             labels |= {KEYS["block"]: f"block-{number // block}"}
-        used = draws.random() if busy else 0.0
+        share = draws.random() if busy else 0.0
         nodes.append(
             Node(
                 f"node-{number}",
-                gpus=Amount(GPUS, GPUS - int(used * (GPUS + 1))),
+                gpus=Amount(GPUS, GPUS - int(share * (GPUS + 1))),
                 cpu=Amount(192_000, 192_000 - draws.randint(0, 96_000) * busy),
                 memory=Amount(2**41, 2**41 - draws.randint(0, 2**40) * busy),
                 other={"pods": Amount(110, 100), "rdma/hca": Amount(8, 8)},

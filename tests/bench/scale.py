@@ -105,8 +105,8 @@ def wait_for_pods(bench: Bench, namespace: str, pods: int, *, ready: int) -> Non
     deadline = time.monotonic() + _PATIENCE
     while True:
         status = bench.cluster.api("GET", job).get("status") or {}
-        left = 0 if ready else (status.get("active") or 0) + (status.get("terminating") or 0)
-        if (status.get("ready") or 0) == ready and not left:
+        other_pods = 0 if ready else (status.get("active") or 0) + (status.get("terminating") or 0)
+        if (status.get("ready") or 0) == ready and not other_pods:
             return
         if time.monotonic() > deadline:
             sys.exit(f"{ready} of {pods} pods did not come: {status}")
@@ -130,7 +130,7 @@ def measure(bench: Bench, pods: int) -> Job:
 
     def step(name: str, command: tuple[str | Path, ...], ready: int | None) -> None:
         bench.settle(namespace)
-        before, began = bench.asked(namespace), time.monotonic()
+        before, began = bench.request_counts(namespace), time.monotonic()
         bench.run(PROGRAM, *command, namespace=namespace)
         if ready is None:
             gone(bench, namespace)
@@ -138,7 +138,7 @@ def measure(bench: Bench, pods: int) -> Job:
             wait_for_pods(bench, namespace, pods, ready=ready)
         job.seconds[name] = time.monotonic() - began
         bench.settle(namespace)
-        job.requests[name] = (bench.asked(namespace) - before).total()
+        job.requests[name] = (bench.request_counts(namespace) - before).total()
         print(f"  {pods:,} pods, {name}: {job.seconds[name]:.1f} s", flush=True)
 
     values = bench.values(pods)

@@ -83,8 +83,8 @@ def main() -> int:
     for way, bound in ((SYNCED, SYNC_BOUND), (LOCALLY, LOCAL_BOUND)):
         if way in medians:
             bounds.append((f"{way} takes", medians[way], bound))
-    for what, seconds, bound in bounds:
-        print(f"{what}: {seconds:.2f} s (bound {bound:g} s)")
+    for measurement, seconds, bound in bounds:
+        print(f"{measurement}: {seconds:.2f} s (bound {bound:g} s)")
     return int(any(seconds > bound for _, seconds, bound in bounds))
 
 
@@ -250,9 +250,9 @@ class _Cluster(_Bench):
             _check(deadline, f"the end of {name}")
 
 
-def _check(deadline: float, what: str) -> None:
+def _check(deadline: float, event: str) -> None:
     if time.monotonic() > deadline:
-        sys.exit(f"{what} did not come within {_PATIENCE:g} s")
+        sys.exit(f"{event} did not come within {_PATIENCE:g} s")
     time.sleep(0.05)
 
 

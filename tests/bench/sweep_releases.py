@@ -94,12 +94,12 @@ class Releases:
         half = loop // 2
         looped = self._loop(space, range(half))
         before = _server_seconds(self._cluster)
-        swept, used = self._sweep(space, f"s{number}", trials)
+        swept, cpu_seconds = self._sweep(space, f"s{number}", trials)
         after = _server_seconds(self._cluster)
         looped += self._loop(space, range(half, 2 * half))
         self._cluster.api("DELETE", f"/api/v1/namespaces/{space}")
         cpu = {
-            "helm and the runner": used,
+            "helm and the runner": cpu_seconds,
             **{name: after[name] - before[name] for name in _SERVERS},
         }
         return Rates(

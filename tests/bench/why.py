@@ -38,8 +38,8 @@ def start_milliseconds(*, armed: bool) -> float:
     for _ in range(STARTS):
         subprocess.run([sys.executable, "-c", ""], env=env, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return 1000 * used / STARTS
+    cpu_seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return 1000 * cpu_seconds / STARTS
 
 
 def rank(number: int, store: str, turns: int, answers: int, *, armed: bool) -> None:

@@ -25,9 +25,9 @@ def test_strings_are_those_of_names(repo: Path) -> None:
     """The charts' labels and annotations are those in allranks.names, and no other is made up."""
     text = _text(repo, "library", "queue", *names.WORKLOADS)
     strings = {value for key, value in vars(names).items() if key.isupper() and type(value) is str}
-    used = set(re.findall(r'"(allranks\.dev/[a-z-]+)"', text))
-    used |= {f"{names.DOMAIN}/{key}" for key in ("scheduling", "placement", "fabric")}
-    assert used <= strings
+    used_keys = set(re.findall(r'"(allranks\.dev/[a-z-]+)"', text))
+    used_keys |= {f"{names.DOMAIN}/{key}" for key in ("scheduling", "placement", "fabric")}
+    assert used_keys <= strings
 
 
 @pytest.mark.parametrize(

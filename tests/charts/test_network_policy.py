@@ -19,7 +19,7 @@ pytestmark = pytest.mark.attack
 
 Manifest = dict[str, Any]
 WORKLOADS = ("torchrun", "mpi", "elastic", "sweep")
-ASKED = {"networkPolicy": {"enabled": True}}
+POLICY_VALUES = {"networkPolicy": {"enabled": True}}
 
 
 def render(template: Any, repo: Path, workload: str, file: str, over: Manifest) -> list[Manifest]:
@@ -46,7 +46,7 @@ def test_there_is_none_unless_it_is_asked_for(template: Any, repo: Path, workloa
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_the_pods_of_a_release_reach_each_other(template: Any, repo: Path, workload: str) -> None:
     """All of them, whatever their role; what they ask of others is left alone."""
-    manifests = render(template, repo, workload, "minimal", ASKED)
+    manifests = render(template, repo, workload, "minimal", POLICY_VALUES)
     (policy,) = (manifest for manifest in manifests if manifest["kind"] == "NetworkPolicy")
     spec = policy["spec"]
     own = spec["podSelector"]["matchLabels"]
@@ -62,7 +62,7 @@ def test_the_pods_of_a_release_reach_each_other(template: Any, repo: Path, workl
 
 def test_the_pods_that_the_operator_makes_are_among_them(template: Any, repo: Path) -> None:
     """A master and its workers carry the labels of their release."""
-    manifests = render(template, repo, "elastic", "auto", ASKED)
+    manifests = render(template, repo, "elastic", "auto", POLICY_VALUES)
     (policy,) = (manifest for manifest in manifests if manifest["kind"] == "NetworkPolicy")
     own = policy["spec"]["podSelector"]["matchLabels"]
     (manifest,) = (manifest for manifest in manifests if manifest["kind"] == "ElasticJob")

@@ -26,7 +26,7 @@ SIZES = [
 ]
 SHELLS = (("dash",), ("bash",))
 # How each launcher tells a rank who it is.
-TOLD = {
+RANK_VARIABLES = {
     "torchrun": {
         "RANK": "rank",
         "LOCAL_RANK": "local",
@@ -54,7 +54,7 @@ def _ranks(
     for rank in range(nodes * per_node):
         facts = {"rank": rank, "local": rank % per_node, "all": nodes * per_node}
         facts |= {"node": rank // per_node, "nodes": nodes}
-        variables = {name: str(facts[what]) for name, what in TOLD[launcher].items()}
+        variables = {name: str(facts[fact]) for name, fact in RANK_VARIABLES[launcher].items()}
         pod = {"HOSTNAME": names[rank // per_node].split(".")[0]}
         if launcher == "torchrun":
             pod["ALLRANKS_NODE_RANK"] = str(rank // per_node)
@@ -73,7 +73,7 @@ def _ranks(
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size['nodes']}-nodes")
-@pytest.mark.parametrize("launcher", TOLD)
+@pytest.mark.parametrize("launcher", RANK_VARIABLES)
 def test_ranks_are_told_what_the_manual_says(
     launcher: str, size: dict[str, Any], template: Any, tmp_path: Path
 ) -> None:
@@ -88,24 +88,30 @@ def test_ranks_are_told_what_the_manual_says(
 
     nodes = size["nodes"]
     per_node = size.get("procsPerNode") or size["gpusPerNode"]
-    numbers = [seen["SLURM_PROCID"] for seen in ranks]
+    numbers = [rank_env["SLURM_PROCID"] for rank_env in ranks]
     assert [str(rank) for rank in range(nodes * per_node)] == numbers
-    for rank, seen in enumerate(ranks):
-        assert str(rank % per_node) == seen["SLURM_LOCALID"]
-        assert str(rank // per_node) == seen["SLURM_NODEID"]
-        assert str(nodes * per_node) == seen["SLURM_NTASKS"] == seen["SLURM_NPROCS"]
-        assert str(nodes) == seen["SLURM_NNODES"] == seen["SLURM_JOB_NUM_NODES"]
-        assert str(per_node) == seen["SLURM_NTASKS_PER_NODE"]
-        count, times = re.fullmatch(r"(\d+)(?:\(x(\d+)\))?", seen["SLURM_TASKS_PER_NODE"]).groups()
+    for rank, rank_env in enumerate(ranks):
+        assert str(rank % per_node) == rank_env["SLURM_LOCALID"]
+        assert str(rank // per_node) == rank_env["SLURM_NODEID"]
+        assert str(nodes * per_node) == rank_env["SLURM_NTASKS"] == rank_env["SLURM_NPROCS"]
+        assert str(nodes) == rank_env["SLURM_NNODES"] == rank_env["SLURM_JOB_NUM_NODES"]
+        assert str(per_node) == rank_env["SLURM_NTASKS_PER_NODE"]
+        count, times = re.fullmatch(
+            r"(\d+)(?:\(x(\d+)\))?", rank_env["SLURM_TASKS_PER_NODE"]
+        ).groups()
         assert (per_node, nodes) == (int(count), int(times or 1))
-        hosts = hostlist.expand(seen["SLURM_JOB_NODELIST"])
+        hosts = hostlist.expand(rank_env["SLURM_JOB_NODELIST"])
         assert nodes == len(hosts) == len(set(hosts))
-        assert hosts[rank // per_node].split(".")[0] == seen["SLURMD_NODENAME"]
-        assert seen["SLURM_NODELIST"] == seen["SLURM_JOB_NODELIST"] == seen["SLURM_STEP_NODELIST"]
-        assert 0 < int(seen["SLURM_CPUS_ON_NODE"])
-        assert seen["SLURM_JOB_ID"] == seen["SLURM_JOBID"] == env["SLURM_JOB_ID"]
-        assert re.fullmatch(r"[1-9]\d{5,9}", seen["SLURM_JOB_ID"])
-        assert size.get("gpusPerNode", 0) == int(seen.get("SLURM_GPUS_ON_NODE", 0))
+        assert hosts[rank // per_node].split(".")[0] == rank_env["SLURMD_NODENAME"]
+        assert (
+            rank_env["SLURM_NODELIST"]
+            == rank_env["SLURM_JOB_NODELIST"]
+            == rank_env["SLURM_STEP_NODELIST"]
+        )
+        assert 0 < int(rank_env["SLURM_CPUS_ON_NODE"])
+        assert rank_env["SLURM_JOB_ID"] == rank_env["SLURM_JOBID"] == env["SLURM_JOB_ID"]
+        assert re.fullmatch(r"[1-9]\d{5,9}", rank_env["SLURM_JOB_ID"])
+        assert size.get("gpusPerNode", 0) == int(rank_env.get("SLURM_GPUS_ON_NODE", 0))
     if "resources" in size:
         cpus = {4: 32, 3: 7}[nodes]
         assert (cpus, max(1, cpus // per_node)) == (

@@ -12,7 +12,7 @@ from tests.charts.shared.rendered import minimal
 if TYPE_CHECKING:
     from pathlib import Path
 
-_KNOWN = ("--api-versions", f"{names.API_VERSION}/{names.TRAINING_RUN}")
+_API_VERSIONS = ("--api-versions", f"{names.API_VERSION}/{names.TRAINING_RUN}")
 
 
 @pytest.fixture(params=names.WORKLOADS)
@@ -53,7 +53,7 @@ def test_a_run_is_rendered_where_it_is_wanted(
 ) -> None:
     """By default where the cluster knows the kind; else as the values say."""
     values = minimal(chart.name) | {"nodes": 2, "status": {"enabled": enabled}}
-    manifests = template(chart, *(_KNOWN if has_crd else ()), values=values)
+    manifests = template(chart, *(_API_VERSIONS if has_crd else ()), values=values)
     assert expected == len(runs(manifests))
 
 
@@ -81,5 +81,5 @@ def test_everything_else_is_the_same(chart: Path, template: Any) -> None:
     """A cluster that knows the kind gets the same objects, and the run beside them."""
     own = {"mpi": {"ssh": {"existingSecret": "key"}}} if chart.name == "mpi" else {}
     values = minimal(chart.name) | own
-    without, beside = (template(chart, *words, values=values) for words in ((), _KNOWN))
+    without, beside = (template(chart, *words, values=values) for words in ((), _API_VERSIONS))
     assert without == [manifest for manifest in beside if manifest not in runs(beside)]

@@ -109,9 +109,9 @@ def image(request: pytest.FixtureRequest, helm4: Any, elastic: Path, tmp_path: P
     for manifest in load_all(helm4.render(elastic, "-f", values)):
         for name, text in (manifest.get("data") or {}).items():
             (tmp_path / "etc" / name).write_text(text)
-    made = Image(SHELLS[request.param], tmp_path)
-    made.send(SENT)
-    return made
+    image = Image(SHELLS[request.param], tmp_path)
+    image.send(SENT)
+    return image
 
 
 @pytest.fixture(params=["python", "tar"])

@@ -259,11 +259,11 @@ class Job:
         expected = set(pods)
         until(
             lambda: expected == self.alive(),
-            lambda: f"{sorted(expected)} run (there is {self.seen()}, {self.get()['status']})",
+            lambda: f"{sorted(expected)} run (there is {self.phases()}, {self.get()['status']})",
             seconds,
         )
 
-    def seen(self) -> dict[str, str]:
+    def phases(self) -> dict[str, str]:
         """The phase of each pod, for a test's last words."""
         return {name: pod["status"]["phase"] for name, pod in self.pods().items()}
 

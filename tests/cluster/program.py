@@ -172,7 +172,7 @@ class Program:
         """The objects of a kind in the namespace."""
         return self.cluster.items(self.root(kind))
 
-    def left(self, release: str) -> list[str]:
+    def objects_of(self, release: str) -> list[str]:
         """What there is of a release, as `kind/name`; what is going already is not named."""
         return [
             f"{kind.rpartition('/')[2]}/{item['metadata']['name']}"

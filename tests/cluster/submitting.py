@@ -115,7 +115,7 @@ class Submits:
     def nothing_left(self) -> None:
         """Neither objects of a run, nor a snapshot, nor a record."""
         for name in self._codes:
-            assert [] == self.program.left(name)
+            assert [] == self.program.objects_of(name)
         assert [] == [
             item["metadata"]["name"]
             for item in self.program.items("v1/configmaps")

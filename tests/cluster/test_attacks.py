@@ -93,8 +93,8 @@ def _create(lab: Lab, jobs: Iterator[dict[str, Any]]) -> tuple[int, int]:
         return True
 
     with ThreadPoolExecutor(4) as pool:
-        taken = list(pool.map(create, jobs))
-    return taken.count(True), taken.count(False)
+        answers = list(pool.map(create, jobs))
+    return answers.count(True), answers.count(False)
 
 
 def test_what_one_author_writes_keeps_no_other_waiting(
@@ -113,8 +113,8 @@ def test_what_one_author_writes_keeps_no_other_waiting(
         operator = lab.watch("--namespace", theirs.namespace)
         lab.running("first", 2)
         theirs.running("before", 1)
-        taken, refused = _create(theirs, _odd_jobs())
-        assert taken > refused
+        accepted, refused = _create(theirs, _odd_jobs())
+        assert accepted > refused
         lab.plan("first", 2, worker=3)
         theirs.plan("before", 2, worker=2)
         lab.running("first", 3)

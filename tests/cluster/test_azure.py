@@ -139,4 +139,4 @@ def test_shares_are_volumes_of_a_run_and_outlive_it(
     refusal = researcher("run", "demo", "--detach", values=values, code=1)
     assert "does not let you get storageclasses.storage.k8s.io" in refusal
     assert "belong to the whole cluster" in refusal
-    assert [] == allranks.left("demo")
+    assert [] == allranks.objects_of("demo")

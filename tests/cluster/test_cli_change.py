@@ -109,7 +109,7 @@ def test_a_job_of_one_limit_for_all_pods_is_named(allranks: Program) -> None:
             del template["metadata"]["labels"][label]
     path = f"{allranks.root(JOBS)}/demo"
     allranks.cluster.api("DELETE", path + "?propagationPolicy=Background")
-    until(lambda: "Job/demo" not in allranks.left("demo"), "the Job to go")
+    until(lambda: "Job/demo" not in allranks.objects_of("demo"), "the Job to go")
     spec |= {"backoffLimit": 0, "template": template}
     body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
     allranks.cluster.api("POST", allranks.root(JOBS), body)
@@ -207,7 +207,7 @@ def test_delete_keeps_what_was_asked_to_be_kept(allranks: Program) -> None:
     claim = "persistentvolumeclaims/demo-checkpoints"
     assert f"deleted demo\n  kept {claim}\n" in output
     assert f"kubectl delete -n {allranks.namespace} {claim}" in output
-    assert [claim] == allranks.left("demo")
+    assert [claim] == allranks.objects_of("demo")
     again = allranks("delete", "demo", code=2)
     assert "there is no run 'demo'" in again
     assert f"kept of an earlier one: {claim}" in again
@@ -220,7 +220,7 @@ def test_delete_works_without_helms_record(allranks: Program) -> None:
         name = item["metadata"]["name"]
         allranks.cluster.api("DELETE", f"{allranks.root('v1/secrets')}/{name}")
     assert "deleted demo\n" == allranks("delete", "demo")
-    assert [] == allranks.left("demo")
+    assert [] == allranks.objects_of("demo")
 
 
 def test_another_release_is_not_a_run(allranks: Program, tmp_path: Path) -> None:

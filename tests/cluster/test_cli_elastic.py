@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(900)
 
-_LEFT = (names.ELASTIC_JOBS, names.SCALE_PLANS, names.TRAINING_RUNS, "pods", "services")
+_ELASTIC_KINDS = (names.ELASTIC_JOBS, names.SCALE_PLANS, names.TRAINING_RUNS, "pods", "services")
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_an_elastic_run_from_start_to_end(lab: Lab, allranks: Program) -> None:
     workers(lab, 3)
 
     assert "deleted demo\n" in allranks("delete", "demo")
-    for plural in _LEFT:
+    for plural in _ELASTIC_KINDS:
         assert [] == lab.cluster.items(lab.path(plural)), plural
 
 

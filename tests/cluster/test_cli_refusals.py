@@ -81,7 +81,7 @@ def test_without_rights_the_missing_ones_are_named_and_nothing_is_sent(
     assert "does not let you list secrets, get secrets, create secrets" in output
     assert f"in namespace {allranks.namespace}; nothing was sent" in output
     assert "ask for a Role" in output
-    assert [] == allranks.left("demo")
+    assert [] == allranks.objects_of("demo")
     output = researcher("status", "demo", code=1)
     assert f"forbids to list jobs.batch in namespace {allranks.namespace}" in output
     assert "ask for a Role with list on jobs.batch" in output
@@ -109,7 +109,7 @@ def test_the_documented_role_is_enough(
     # Fake nodes have no kubelet: the right is there, the log is not.
     assert "forbids" not in researcher("logs", "demo", "--rank", "0", code=1)
     researcher("delete", "demo")
-    assert [] == allranks.left("demo")
+    assert [] == allranks.objects_of("demo")
     researcher("run", "short", values=job(ends="1s"))
     values = job(
         workload="sweep", nodes=1, sweep={"parameters": {"lr": {"values": [1, 2], "env": "LR"}}}
@@ -128,7 +128,7 @@ def test_one_right_less_is_named(allranks: Program, researcher: Program, repo: P
     grant(allranks, role)
     output = researcher("run", "demo", code=1, values=job())
     assert "does not let you create jobs.batch in namespace" in output
-    assert [] == allranks.left("demo")
+    assert [] == allranks.objects_of("demo")
 
 
 def test_a_namespace_that_is_not_there(allranks: Program) -> None:
@@ -175,7 +175,7 @@ def test_a_quota_on_objects_takes_the_install_back(allranks: Program) -> None:
     until(lambda: "hard" in allranks.cluster.api("GET", quota).get("status", {}), "the quota")
     output = allranks("run", "demo", code=1, values=job())
     assert "quota forbids it: exceeded quota: few" in output
-    assert [] == allranks.left("demo")
+    assert [] == allranks.objects_of("demo")
 
 
 def test_a_quota_on_pods_is_what_the_run_waits_for(allranks: Program) -> None:

@@ -57,9 +57,9 @@ def test_a_run_from_its_start_to_its_removal(allranks: Program) -> None:
         name for name in names if name in {"created", "scheduled", "started", "ended"}
     ]
     assert "nothing says when steps were made" in allranks("goodput", "demo")
-    assert "secrets/sh.helm.release.v1.demo.v1" in allranks.left("demo")
+    assert "secrets/sh.helm.release.v1.demo.v1" in allranks.objects_of("demo")
     assert "deleted demo\n" == allranks("delete", "demo")
-    assert [] == allranks.left("demo")
+    assert [] == allranks.objects_of("demo")
 
 
 def test_the_exit_code_is_the_jobs(allranks: Program) -> None:
@@ -175,7 +175,7 @@ def test_a_run_that_never_gets_ready_is_given_up_in_time(allranks: Program) -> N
     until(lambda: "ImagePullBackOff" in allranks("status", "demo"), "the reason")
     assert "after 1s" in allranks("wait", "demo", "--timeout", "1s", code=1)
     allranks("delete", "demo")
-    assert [] == allranks.left("demo")
+    assert [] == allranks.objects_of("demo")
 
 
 def test_a_detached_run_is_followed_by_another(allranks: Program) -> None:
@@ -225,7 +225,7 @@ def test_what_needs_the_post_renderer_gets_it(
     allranks("upgrade", "demo", values=values | {"runPolicy": policy})
     assert 60 == allranks.get("batch/v1/jobs", "demo")["spec"]["ttlSecondsAfterFinished"]
     allranks("delete", "demo")
-    assert [] == allranks.left("demo")
+    assert [] == allranks.objects_of("demo")
 
 
 def test_a_look_costs_the_same_for_two_pods_and_for_twenty(allranks: Program) -> None:

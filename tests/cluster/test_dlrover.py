@@ -154,7 +154,7 @@ def _expect_end(job: Job, phase: str, master: Master, code: int) -> None:
     master.ends(code)
     job.annotate(**{names.MASTER_EXIT_CODE: str(code)})
     until(lambda: job.phase() == phase, lambda: f"the phase {phase} (it is {job.phase()})")
-    until(lambda: not job.alive(), lambda: f"the end of its pods ({job.seen()})")
+    until(lambda: not job.alive(), lambda: f"the end of its pods ({job.phases()})")
     assert "completionTime" in job.get()["status"]["status"]
 
 
@@ -169,7 +169,7 @@ def test_an_all_reduce_job_is_driven_to_its_end(stage: Stage) -> None:
     job.end("worker-0", 1)
     job.runs("worker-2", "worker-3")
     assert job.label("worker-3", names.EDL_RANK) == "0"
-    assert job.seen()["worker-0"] == "Failed"  # its log is there to be read
+    assert job.phases()["worker-0"] == "Failed"  # its log is there to be read
 
     job.end("worker-2")
     job.end("worker-3")
@@ -308,7 +308,7 @@ def test_an_ended_pod_that_the_master_deletes_is_not_lost(stage: Stage) -> None:
     _expect_end(job, "Succeeded", master, 0)
     counts = job.get()["status"]["status"]["replicaStatuses"]["worker"]
     assert counts["succeeded"] == 2
-    assert set(job.seen()) <= {"worker-0", "worker-1"}
+    assert set(job.phases()) <= {"worker-0", "worker-1"}
 
 
 @story
@@ -337,7 +337,7 @@ def test_a_plan_of_a_person_and_a_suspension_are_carried_out(stage: Stage) -> No
     job.runs()
     until(lambda: job.phase() == "Suspended", lambda: f"the suspension (it is {job.phase()})")
     job.patch(names.ELASTIC_JOBS, "jma", {"spec": {"suspend": False}})
-    until(lambda: len(job.alive()) == 2, lambda: f"two workers again ({job.seen()})")
+    until(lambda: len(job.alive()) == 2, lambda: f"two workers again ({job.phases()})")
 
 
 @story

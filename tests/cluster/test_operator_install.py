@@ -390,7 +390,7 @@ def test_runs_outlive_their_kinds_and_still_go(with_each_helm: Program) -> None:
     output = fresh("delete", "demo")
     assert "deleted demo" in output
     assert "removed without helm" in output
-    assert [] == fresh.left("demo")
+    assert [] == fresh.objects_of("demo")
 
 
 def _refused(allranks: Program) -> int:

@@ -66,7 +66,7 @@ class Right(NamedTuple):
         return f"{self.verb}-{self.resource.replace('/', '.')}-{self.group or 'core'}"
 
     @property
-    def asked(self) -> tuple[str, str]:
+    def failing_request(self) -> tuple[str, str]:
         """The resource and the verb of the request that fails without it."""
         if (self.resource, self.verb) in _PASSED_ON:
             return "roles", "create"
@@ -269,7 +269,10 @@ def cases(
 def mended(cases: dict[Right, Case]) -> dict[Right, Case]:
     """The same, each given its right back after it was refused."""
     for case in cases.values():
-        until(lambda case=case: case.answers(*case.right.asked, refused=True), f"{case.right}")
+        until(
+            lambda case=case: case.answers(*case.right.failing_request, refused=True),
+            f"{case.right}",
+        )
     for case in cases.values():
         case.give(RIGHTS)
         _work(case.lab, "second")
@@ -282,14 +285,16 @@ def test_a_right_that_is_missing_is_named(cases: dict[Right, Case], right: Right
     case = cases[right]
     operator = case.operator
     assert operator is not None
-    until(lambda: case.answers(*right.asked, refused=True), f"a refusal for want of {right}")
+    until(
+        lambda: case.answers(*right.failing_request, refused=True), f"a refusal for want of {right}"
+    )
     until(case.is_named, lambda: f"{right} in the log; it has: {case.log[-2000:]}")
     assert operator.process.alive
     connection = http.client.HTTPConnection("127.0.0.1", operator.port, timeout=60)
     connection.request("GET", "/healthz")
     assert 200 == connection.getresponse().status
     connection.close()
-    refusals = case.answers(*right.asked, refused=True)
+    refusals = case.answers(*right.failing_request, refused=True)
     passed = time.monotonic() - case.started
     assert refusals < _REFUSALS + _REFUSALS_PER_SECOND * passed
 
@@ -299,7 +304,7 @@ def test_a_right_that_is_back_is_used(mended: dict[Right, Case], right: Right) -
     """Nothing has to be started again, and all that was asked for meanwhile is done."""
     case, lab = mended[right], mended[right].lab
     if (right.resource, right.verb) not in _PASSED_ON:
-        request = right.asked
+        request = right.failing_request
         until(lambda: case.answers(*request, refused=False), f"use of {right}", _SECONDS)
     until(lambda: len(lab.pods("edl", "worker")) == 1, "one worker", _SECONDS)
     lab.running("edl", 2, "ps", _SECONDS)

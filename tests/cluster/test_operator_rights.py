@@ -209,10 +209,10 @@ def test_a_master_works_with_exactly_its_rights(lab: Lab, tmp_path: Path) -> Non
     account = masters_account(lab, "led")
     run_master(lab, "led", account, tmp_path)
     assert "history.json" in (lab.get("configmaps", "led-history") or {})["data"]
-    used, refusals = requests_of(lab, account)
+    used_rights, refusals = requests_of(lab, account)
     assert set() == refusals
     # A plan is only looked for by name where one of that name is there already.
-    assert {("scaleplans", "get")} >= granted(lab, account) - used
+    assert {("scaleplans", "get")} >= granted(lab, account) - used_rights
 
 
 def test_a_masters_account_is_no_way_to_anything_else(lab: Lab) -> None:

@@ -162,7 +162,7 @@ def test_a_right_that_is_missing_is_named_and_nothing_is_half_done(member: Membe
     assert 0 == member.submit("kept")[0]
     member.edit()  # what is submitted and synced from now on is sent anew
     space = member.program.namespace
-    kept = sorted(member.program.left("kept"))
+    objects = sorted(member.program.objects_of("kept"))
     for command, resources in NEEDED.items():
         for resource, verbs in resources.items():
             for verb in verbs:
@@ -179,8 +179,8 @@ def test_a_right_that_is_missing_is_named_and_nothing_is_half_done(member: Membe
                 assert right.words in output or refusal in output, about
                 assert space in output, about
                 assert "ask for a Role" in output, about
-                assert [] == member.program.left("other"), about
-                assert kept == sorted(member.program.left("kept")), about
+                assert [] == member.program.objects_of("other"), about
+                assert objects == sorted(member.program.objects_of("kept")), about
                 assert [{"kept"}] == list(parts(member.program).values()), about
     for (verb, resource), words in OPTIONAL.items():
         (right,) = (
@@ -191,16 +191,16 @@ def test_a_right_that_is_missing_is_named_and_nothing_is_half_done(member: Membe
         assert (0, True) == (code, words in output), output
     member.hold()
     assert 0 == member.command("delete")[0]
-    assert [] == member.program.left("kept")
+    assert [] == member.program.objects_of("kept")
     assert {} == parts(member.program)
 
 
 @pytest.fixture(scope="module")
 def zygote() -> Iterator[Zygote]:
     """What the commands are forked from."""
-    made = Zygote()
-    yield made
-    made.close()
+    zygote = Zygote()
+    yield zygote
+    zygote.close()
 
 
 @pytest.fixture

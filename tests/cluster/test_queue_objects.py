@@ -55,8 +55,8 @@ def allranks(cluster: Cluster, namespace: str, helm4: Any, tmp_path: Path) -> Pr
 @pytest.fixture
 def where(cluster: Cluster) -> Iterator[Team]:
     """A namespace for a queue's objects alone."""
-    with team(cluster) as made:
-        yield made
+    with team(cluster) as own_team:
+        yield own_team
 
 
 @pytest.fixture

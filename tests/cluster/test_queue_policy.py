@@ -201,7 +201,7 @@ def test_a_submit_that_names_no_queue_is_told_the_rule(
     output = allranks("submit", "big", *flags, "--", "python", "train.py", code=2)
     assert f"error: {_NODES.format(5)}" in output
     assert "`allranks queue show h100" in output
-    assert [] == allranks.left("big")
+    assert [] == allranks.objects_of("big")
     secrets = [item["metadata"]["name"] for item in allranks.items("v1/secrets")]
     assert not any("release.v1.big" in name for name in secrets)
     maps = allranks.items("v1/configmaps")

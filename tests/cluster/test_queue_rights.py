@@ -102,7 +102,7 @@ def test_the_teams_role_is_enough_and_no_more(
     member("submit", "done", "--workspace", folder, "-q", "h100", *COMMAND, values=job(ends="1s"))
     member("logs", "done", code=1)  # fake nodes keep none: the right is what is used
     member("delete", "done")
-    assert [] == [*allranks.left("demo"), *allranks.left("done")]
+    assert [] == [*allranks.objects_of("demo"), *allranks.objects_of("done")]
 
     requests = {
         request
@@ -110,7 +110,7 @@ def test_the_teams_role_is_enough_and_no_more(
         if request.user == "guest" and request.namespace == allranks.namespace
     }
     refused = {(item.resource, item.verb) for item in requests if item.code == _FORBIDDEN}
-    used = {(item.resource, item.verb) for item in requests} - refused
+    used_rights = {(item.resource, item.verb) for item in requests} - refused
     granted = {
         (resource, verb)
         for rule in role["rules"]
@@ -118,6 +118,6 @@ def test_the_teams_role_is_enough_and_no_more(
         for verb in rule["verbs"]
     }
     assert refused == _OPTIONAL
-    unused = granted - used
+    unused = granted - used_rights
     expected = {(resource, verb) for resource, verbs in _OTHERS.items() for verb in verbs}
     assert expected == unused

@@ -264,12 +264,12 @@ def test_rights_for_config_maps_are_asked_for_before_anything_is_sent(
 def test_a_quota_on_config_maps_names_who_holds_it(allranks: Program, code: Path) -> None:
     """The snapshots that are there, with their runs; nothing is started."""
     submit(allranks, code, "first", "--detach", values=job())
-    used = len(allranks.items("v1/configmaps"))
+    count = len(allranks.items("v1/configmaps"))
     quota = {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
         "metadata": {"name": "few"},
-        "spec": {"hard": {"count/configmaps": str(used)}},
+        "spec": {"hard": {"count/configmaps": str(count)}},
     }
     path = allranks.root("v1/resourcequotas")
     allranks.cluster.api("POST", path, quota)
@@ -281,7 +281,7 @@ def test_a_quota_on_config_maps_names_who_holds_it(allranks: Program, code: Path
     output = submit(allranks, code, "second", "--detach", code=1)
     assert "does not fit the quota" in output
     assert "(first)" in output
-    assert [] == allranks.left("second")
+    assert [] == allranks.objects_of("second")
 
 
 def test_rendered_manifests_can_be_applied(allranks: Program, code: Path) -> None:

@@ -94,9 +94,9 @@ class Sender:
         assert "Traceback" not in text
         return process.exitcode, text
 
-    def left(self) -> list[str]:
+    def objects(self) -> list[str]:
         """All that there is of the run, its snapshots included."""
-        return [*self.program.left("demo"), *parts(self.program)]
+        return [*self.program.objects_of("demo"), *parts(self.program)]
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_a_submit_that_is_killed_before_any_request(sender: Sender, make_nodes: 
     assert 0 == sender.submit()[0]
     requests = list(sender.proxy.requests)
     assert 0 == sender.call("delete", "demo")[0]
-    assert [] == sender.left()
+    assert [] == sender.objects()
     points = _points(requests)
     assert len(points) > 5, requests
     was_told = False
@@ -134,11 +134,11 @@ def test_a_submit_that_is_killed_before_any_request(sender: Sender, make_nodes: 
         place = f"before {point} of {len(requests)}: {requests[point - 1]}"
         code, _ = sender.submit(kill_at=point)
         assert -signal.SIGKILL == code, place
-        left = sender.program.left("demo")
-        jobs = [item for item in left if item.startswith("jobs/")]
-        assert bool(jobs) or not any(item.startswith("pods/") for item in left), place
+        objects = sender.program.objects_of("demo")
+        jobs = [item for item in objects if item.startswith("jobs/")]
+        assert bool(jobs) or not any(item.startswith("pods/") for item in objects), place
         assert bool(jobs) <= bool(parts(sender.program)), place
-        records = [item for item in left if item.startswith("secrets/")]
+        records = [item for item in objects if item.startswith("secrets/")]
         if records and not was_told:
             code, text = sender.submit()
             assert code == 2, (place, text)
@@ -148,7 +148,7 @@ def test_a_submit_that_is_killed_before_any_request(sender: Sender, make_nodes: 
         assert code == 0, (place, text)
         assert len(parts(sender.program)) == 1, place
         assert 0 == sender.call("delete", "demo")[0]
-        assert [] == sender.left(), place
+        assert [] == sender.objects(), place
 
 
 def test_a_server_that_is_away_in_the_middle(sender: Sender, make_nodes: MakeNodes) -> None:
@@ -161,18 +161,18 @@ def test_a_server_that_is_away_in_the_middle(sender: Sender, make_nodes: MakeNod
     for point in [1, *(_first_write(requests, kind) for kind in kinds)]:
         place = f"at {point} of {len(requests)}: {requests[point - 1]}"
         code, text = sender.submit(dropped=range(point, point + 2))
-        left = sender.program.left("demo")
-        jobs = [item for item in left if item.startswith("jobs/")]
+        objects = sender.program.objects_of("demo")
+        jobs = [item for item in objects if item.startswith("jobs/")]
         assert bool(jobs) <= bool(parts(sender.program)), place
         if code:
             assert (code, True) == (1, "error: " in text), (place, text)
             assert "fix: " in text, (place, text)
-            records = [item for item in left if item.startswith("secrets/")]
+            records = [item for item in objects if item.startswith("secrets/")]
             code, text = sender.submit(*(("--replace",) if records else ()))
             assert code == 0, (place, text)
         assert len(parts(sender.program)) == 1, place
         assert 0 == sender.call("delete", "demo")[0]
-        assert [] == sender.left(), place
+        assert [] == sender.objects(), place
 
 
 def _first_write(requests: list[tuple[str, str]], kind: str) -> int:

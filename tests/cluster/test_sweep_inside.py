@@ -113,7 +113,7 @@ class Person:
         return f"secret:{self.field.namespace}/s"
 
     @property
-    def kept(self) -> SecretsBackend:
+    def backend(self) -> SecretsBackend:
         """The same, to look at."""
         address = Address("s", self.field.namespace, kubeconfig=str(self.field.cluster.kubeconfig))
         return SecretsBackend(address, "s")
@@ -162,7 +162,7 @@ def test_a_runner_that_is_killed_is_followed_by_another(
     (owner,) = part["metadata"]["ownerReferences"]
     assert ("Secret", "s-journal") == (owner["kind"], owner["name"])
     assert "Running" == json.loads(person("status", "s", "-o", "json"))["phase"]
-    first, journal = person.pod("pod-1"), person.kept
+    first, journal = person.pod("pod-1"), person.backend
     mounted = f'"name": "{part["metadata"]["name"]}"'
     until(
         lambda: any(
@@ -249,7 +249,7 @@ def _leave_a_release(person: Person, helm: Any) -> None:
     """A release of the sweep whose install has failed: no trial knows it, and helm removes it."""
     chart = _foreign(person)
     where = ("--namespace", person.field.namespace, "--kubeconfig", person.field.cluster.kubeconfig)
-    own = read_state(person.kept).owner.labels("s", 9)
+    own = read_state(person.backend).owner.labels("s", 9)
     marks = ",".join(f"{key}={text}" for key, text in own.items())
     helm.run("install", "s-orphan", chart, "--labels", marks, *where)
     path = f"/api/v1/namespaces/{person.field.namespace}/secrets/sh.helm.release.v1.s-orphan.v1"
@@ -286,9 +286,9 @@ def _check_rights(person: Person) -> None:
         if request.user == user and request.resource
     ]
     assert [] == [request for request in requests if request.code == _FORBIDDEN]
-    used = {(request.resource, request.verb) for request in requests}
-    used |= {(plural, "create") for plural, verb in used if verb == _APPLIED}
-    assert granted == granted & used, sorted(granted - used)
+    used_rights = {(request.resource, request.verb) for request in requests}
+    used_rights |= {(plural, "create") for plural, verb in used_rights if verb == _APPLIED}
+    assert granted == granted & used_rights, sorted(granted - used_rights)
 
 
 def test_a_foreign_chart_comes_along(person: Person, helm4: Any) -> None:
@@ -297,7 +297,7 @@ def test_a_foreign_chart_comes_along(person: Person, helm4: Any) -> None:
     where = ("-n", person.field.namespace, "--in-cluster", "--detach", "--keep", "all")
     person("run", "s", str(chart), "--set-range", "learning.rate=1e-5,0.10", *where)
     until(
-        lambda: "waits for a node: " in in_cluster.runner_problem(person.kept).message,
+        lambda: "waits for a node: " in in_cluster.runner_problem(person.backend).message,
         "the pod's trouble",
     )
     assert "waits for a node: " in person("status", "s").splitlines()[1]
@@ -312,7 +312,7 @@ def test_a_foreign_chart_comes_along(person: Person, helm4: Any) -> None:
     _check_refusals(person)
     _lose_the_journal(person, helm4)
     assert [] == person.field.releases()
-    assert in_cluster.runner_problem(person.kept).is_final
+    assert in_cluster.runner_problem(person.backend).is_final
 
 
 def _lose_the_journal(person: Person, helm: Any) -> None:
@@ -372,7 +372,7 @@ def test_of_two_writers_one_can_write(person: Person, monkeypatch: pytest.Monkey
     monkeypatch.setattr(segments, "FULL", 200)
     values, over = person.field.write([fake(0), fake(1)], parallel=1)
     prepared = person.field.prepare(values, over)
-    backend = person.kept
+    backend = person.backend
     old = Journal.create(backend, records.head(prepared.spec, 1.0, prepared.defaults))
     old.append(records.request_stop("first", 2.0))
     monkeypatch.setattr(secrets.lease, "holder", lambda _lease: "")
@@ -413,13 +413,13 @@ def test_a_stop_reaches_the_pod_and_a_resume_makes_another(person: Person) -> No
     assert "s  Running" in person("stop", "s", "--no-wait")
     out, err = pod.communicate(timeout=60)
     assert 0 == pod.returncode, out + err
-    state = read_state(person.kept)
+    state = read_state(person.backend)
     assert ("stopped", "a person stopped it") == (state.outcome, state.reason)
     assert ["s"] == person.field.releases()
     out, err = again.communicate(timeout=60)
     assert (130, True) == (again.returncode, "Stopped" in out), out + err
     with person.start("resume", "s") as following:
-        until(lambda: not read_state(person.kept).outcome, "the sweep to go on")
+        until(lambda: not read_state(person.backend).outcome, "the sweep to go on")
         until(lambda: _job(person) == ["s-runner-2"], "the second Job")
         pod = person.pod("pod-2")
         until(lambda: person.field.end_pods() or pod.poll() is not None, "the sweep's end")
@@ -443,7 +443,7 @@ def _looks(person: Person) -> int:
 
 def _job(person: Person) -> list[str]:
     """The Jobs of the runner."""
-    return [job["metadata"]["name"] for job in person.kept.jobs()]
+    return [job["metadata"]["name"] for job in person.backend.jobs()]
 
 
 def test_releases_that_are_half_made_when_their_runner_is_gone(person: Person, helm4: Any) -> None:
@@ -460,7 +460,7 @@ def test_releases_that_are_half_made_when_their_runner_is_gone(person: Person, h
     runner.communicate()
     (trial,) = [name for name in person.field.releases() if name != "s"]
     _kill_helm(person, helm4, trial, "uninstalling", "uninstall", trial, "--wait")
-    marks = read_state(person.kept).owner.labels("s", 1)
+    marks = read_state(person.backend).owner.labels("s", 1)
     own = ("--labels", ",".join(f"{key}={text}" for key, text in marks.items()))
     chart = _foreign(person)
     job = chart / "templates/job.yaml"

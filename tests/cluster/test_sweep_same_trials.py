@@ -139,7 +139,7 @@ def test_a_killed_pod_of_the_runner_is_followed_by_the_same_trials(
     person = Person(field, tmp_path / "laptop")
     where = ("-n", field.namespace, "--in-cluster", "--detach")
     person("run", "s", "-f", str(values), *where)
-    journal = person.kept
+    journal = person.backend
     for kill in range(_KILLS_INSIDE):
         # In the trials by chance, and twice in those that follow from what was found.
         trials = 6 + 5 * kill

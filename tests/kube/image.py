@@ -145,10 +145,10 @@ def _import(work: Path) -> None:
             *ctr,
             *("images", "import", "--local", "--discard-unpacked-layers"),
             *("--snapshotter=overlayfs", work / "images.tar"),
-            what="unpack the images",
+            purpose="unpack the images",
         )
         # Its garbage collector runs in the background, and is asked to by this.
-        place.run(*ctr, "content", "prune", "references", what="drop the packed layers")
+        place.run(*ctr, "content", "prune", "references", purpose="drop the packed layers")
 
 
 def _answers(place: node_place.Place, *command: str | Path) -> bool:

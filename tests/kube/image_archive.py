@@ -82,7 +82,7 @@ def _add_layer(packed: tarfile.TarFile, root: Path, temporary: Path) -> str:
     run(
         *("tar", "--directory", root, "--numeric-owner", "--xattrs", "--sort=name"),
         *("--create", "--file", temporary, "."),
-        what=f"pack {root.name}",
+        purpose=f"pack {root.name}",
     )
     digest = hashlib.sha256()
     with temporary.open("rb") as layer:

@@ -78,7 +78,7 @@ def _versions(
 ) -> Mapping[str, frozenset[str]]:
     """Library name -> the symbol versions that are asked of it."""
     versions_by_name: dict[str, set[str]] = {name: set() for name in names}
-    output = root.inside("objdump", "-p", *libraries, what="read torch's libraries")
+    output = root.inside("objdump", "-p", *libraries, purpose="read torch's libraries")
     for name, block in re.findall(r"required from (\S+):\n((?:\s+0x.*\n)+)", output):
         if name in versions_by_name:
             versions_by_name[name].update(line.split()[-1] for line in block.splitlines())
@@ -100,7 +100,7 @@ def _symbols(root: Root, libraries: Iterable[str]) -> Mapping[str, set[str]]:
 
 def _ldd(root: Root, libraries: Iterable[str], *options: str) -> str:
     command = f"ldd {' '.join((*options, *libraries))} 2>&1 || true"
-    return root.inside("sh", "-c", command, what="ask the loader what torch misses")
+    return root.inside("sh", "-c", command, purpose="ask the loader what torch misses")
 
 
 def _link(
@@ -134,4 +134,4 @@ def _link(
             f"cd /{work.name} && as -o none.o none.s && "
             f"ld -shared -soname {name} {mapped} -o {target} none.o"
         )
-        root.inside("sh", "-c", command, what=f"make an empty {name}")
+        root.inside("sh", "-c", command, purpose=f"make an empty {name}")

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 _PACKAGES = {"unshare": "util-linux", "ip": "iproute2", "nsenter": "util-linux"}
 
 
-def run(*command: str | Path, what: str) -> str:
+def run(*command: str | Path, purpose: str) -> str:
     """Run a program to its end.
 
     Args:
         command: its command line.
-        what: what it does, for the error.
+        purpose: what it does, for the error.
 
     Returns:
         What it wrote to standard output.
@@ -35,12 +35,12 @@ def run(*command: str | Path, what: str) -> str:
         process = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError as error:
         raise BenchError(
-            f"cannot {what}: {command[0]} is not installed",
+            f"cannot {purpose}: {command[0]} is not installed",
             f"apt-get install {_PACKAGES.get(str(command[0]), command[0])}",
         ) from error
     if process.returncode:
         words = "\n".join((process.stdout + process.stderr).strip().splitlines()[-15:])
-        raise BenchError(f"cannot {what}: {command[0]} ended with {process.returncode}\n{words}")
+        raise BenchError(f"cannot {purpose}: {command[0]} ended with {process.returncode}\n{words}")
     return process.stdout
 
 
@@ -56,26 +56,28 @@ class Root:
     folder: Path
     below: Path | None = None
 
-    def inside(self, *command: str, what: str, uid: int = 0) -> str:
+    def inside(self, *command: str, purpose: str, uid: int = 0) -> str:
         """Run a program that sees both layers, in namespaces that end with it; see :func:`run`.
 
         Args:
             command: its command line.
-            what: what it does, for the error.
+            purpose: what it does, for the error.
             uid: who runs it; 0 is root.
         """
         user = ("--setuid", str(uid), "--setgid", str(uid)) if uid else ()
         namespaces = ("--mount", "--pid", "--fork", "--kill-child", "--mount-proc=/proc")
         if self.below is None:
             root = ("unshare", *namespaces, *user, f"--root={self.folder}", "--wd=/")
-            return run(*root, *command, what=what)
+            return run(*root, *command, purpose=purpose)
         merged, work = self.folder.with_suffix(".merged"), self.folder.with_suffix(".work")
         for folder in (merged, work):
             folder.mkdir(exist_ok=True)
         options = f"lowerdir={self.below},upperdir={self.folder},workdir={work}"
         mount = f'mount -t overlay -o "{options}" overlay "{merged}" && exec "$@"'
         root = ("unshare", *namespaces, *user, f"--root={merged}", "--wd=/")
-        return run("unshare", "--mount", "--", "sh", "-c", mount, "sh", *root, *command, what=what)
+        return run(
+            "unshare", "--mount", "--", "sh", "-c", mount, "sh", *root, *command, purpose=purpose
+        )
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:

@@ -57,10 +57,10 @@ def make_base(recipe: Recipe, root: Path) -> None:
     run(
         *("debootstrap", "--force-check-gpg", "--variant=minbase"),
         *(f"--include={packages}", recipe.suite, root),
-        what=f"install Debian {recipe.suite}",
+        purpose=f"install Debian {recipe.suite}",
     )
     add = ("useradd", "--create-home", "--uid", str(recipe.uid), recipe.user)
-    Root(root).inside(*add, what="add the user")
+    Root(root).inside(*add, purpose="add the user")
     for leftover in ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/man"):
         shutil.rmtree(root / leftover)
         (root / leftover).mkdir()
@@ -108,7 +108,7 @@ def make_program(recipe: Recipe, program: Program, base: Path, layer: Path) -> N
     home = ("env", "HOME=/scratch", "TMPDIR=/scratch", "python3", "-W", "ignore", "-c")
     with root.scratch():
         purpose = f"import what {program.image} is for"
-        root.inside(*home, program.proof, what=purpose, uid=recipe.uid)
+        root.inside(*home, program.proof, purpose=purpose, uid=recipe.uid)
 
 
 def make_source(layer: Path) -> None:
@@ -174,7 +174,7 @@ def make_bare(root: Path, base: Path) -> None:
         (root / folder).mkdir(parents=True)
     (root / "tmp").chmod(0o1777)
     shutil.copy2(base / "bin/busybox", root / "bin/busybox")
-    applets = Root(base).inside("busybox", "--list", what="ask busybox what it has")
+    applets = Root(base).inside("busybox", "--list", purpose="ask busybox what it has")
     for applet in applets.split():
         if applet != "busybox":
             (root / "bin" / applet).symlink_to("busybox")
@@ -227,7 +227,7 @@ def _run_pip(
         *(word for tag in _PLATFORMS for word in ("--platform", tag)),
         *options,
         *("--requirement", requirements),
-        what=f"{verb} the Python packages of {requirements.name}",
+        purpose=f"{verb} the Python packages of {requirements.name}",
     )
     requirements.unlink()
 
@@ -237,7 +237,7 @@ def _compile(root: Root, site: Path) -> None:
     # Packages bring files for newer Pythons too, which do not compile here; the proof tells.
     folder = site.relative_to(root.folder)
     command = f"python3 -m compileall -q -j 2 /{folder} >/dev/null || true"
-    root.inside("sh", "-c", command, what="compile the image's Python modules")
+    root.inside("sh", "-c", command, purpose="compile the image's Python modules")
 
 
 def _prove(recipe: Recipe, root: Root) -> None:
@@ -246,6 +246,6 @@ def _prove(recipe: Recipe, root: Root) -> None:
         (folder / "proof.py").write_text(_PROOF, encoding="utf-8")
         root.inside(
             *("sh", "-c", both.format(f"/{folder.name}")),
-            what="import torch and reduce over gloo in the image",
+            purpose="import torch and reduce over gloo in the image",
             uid=recipe.uid,
         )

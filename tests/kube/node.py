@@ -68,7 +68,7 @@ def address(run: Run) -> str:
 
 def socket_of(place: Place) -> Path:
     """The socket of containerd, as this machine sees it."""
-    return place.seen(node_config.SOCKET)
+    return place.host_path(node_config.SOCKET)
 
 
 def _place(run: Run, processes: Processes) -> Place:

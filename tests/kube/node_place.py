@@ -49,13 +49,13 @@ class Place:
         entered = ("nsenter", f"--target={self.pid}", "--mount", "--net", "--pid", "--")
         return [*entered, *map(str, words)]
 
-    def seen(self, path: str) -> Path:
+    def host_path(self, path: str) -> Path:
         """Where this machine finds a file of the place, given the path it has there."""
         return Path(f"/proc/{self.pid}/root{path}")
 
-    def run(self, *words: str | Path, what: str) -> str:
+    def run(self, *words: str | Path, purpose: str) -> str:
         """Run a program in the place to its end; see :func:`image_programs.run`."""
-        return run(*self.command(*words), what=what)
+        return run(*self.command(*words), purpose=purpose)
 
 
 def command(folder: Path) -> list[str]:
@@ -106,12 +106,12 @@ def connect(place: Place, host: str, node: str, pods: str) -> None:
     """
     link = ("ip", "link", "add", place.name, "type", "veth", "peer", "name", "uplink")
     purpose = "join the node's network to this machine's"
-    run(*link, "netns", str(place.pid), what=purpose)
+    run(*link, "netns", str(place.pid), purpose=purpose)
     sweep()
     for hierarchy in _hierarchies():
         (hierarchy / place.cgroup).mkdir(exist_ok=True)
-    run("ip", "addr", "add", f"{host}/30", "dev", place.name, what=purpose)
-    run("ip", "link", "set", place.name, "up", what=purpose)
+    run("ip", "addr", "add", f"{host}/30", "dev", place.name, purpose=purpose)
+    run("ip", "link", "set", place.name, "up", purpose=purpose)
     script = f"""
         ip link set lo up
         ip addr add {node}/30 dev uplink
@@ -122,7 +122,7 @@ def connect(place: Place, host: str, node: str, pods: str) -> None:
         iptables --table nat --append POSTROUTING --source {pods} --out-interface uplink \
             --jump MASQUERADE
     """
-    place.run("sh", "-euc", script, what="set up the node's network")
+    place.run("sh", "-euc", script, purpose="set up the node's network")
 
 
 def leave(place: Place) -> None:

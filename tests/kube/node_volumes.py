@@ -112,7 +112,7 @@ class Provider:
 
     def _mount(self, *words: str | Path) -> None:
         entered = ("nsenter", f"--target={self.place}", "--mount", "--")
-        run(*entered, *words, what=f"{words[0]} a volume")
+        run(*entered, *words, purpose=f"{words[0]} a volume")
 
     def _ask(self, method: str, path: str, body: Mapping[str, Any] | None, unless: int) -> None:
         try:

@@ -25,7 +25,7 @@ from tests.modules import CHARTS, load
 
 HOOK = CHARTS / "torchrun/files/sitecustomize.py"
 SECONDS = 300.0
-CALLS, ASKED_AT = 600, 300
+CALLS, SAVE_AT = 600, 300
 
 
 def load_batch() -> None:
@@ -122,7 +122,7 @@ def cycle(rank: int, _: Path) -> None:
     dist.all_reduce(torch.ones(3), group=groups[rank])
 
 
-def asked(rank: int, folder: Path) -> None:
+def save_request(rank: int, folder: Path) -> None:
     """Rank 1 is asked to save; each writes at which calls it should, and how many were exchanges.
 
     It makes no collectives of its own.
@@ -133,7 +133,7 @@ def asked(rank: int, folder: Path) -> None:
     progress = load(HOOK.parents[2] / "library/files/allranks_progress.py")
     calls = []
     for call in range(CALLS):
-        if call == ASKED_AT and rank == 1:
+        if call == SAVE_AT and rank == 1:
             file.write_text(f"{time.time_ns()} ")
         if progress.should_save():
             calls.append(call)
@@ -145,7 +145,18 @@ def asked(rank: int, folder: Path) -> None:
 
 GANGS = {
     gang.__name__: gang
-    for gang in (absent, mismatch, slow, healthy, frozen, fifo, deadlock, stuck, cycle, asked)
+    for gang in (
+        absent,
+        mismatch,
+        slow,
+        healthy,
+        frozen,
+        fifo,
+        deadlock,
+        stuck,
+        cycle,
+        save_request,
+    )
 }
 WORLDS = {"absent": 3, "mismatch": 3}
 

@@ -118,12 +118,12 @@ def launch(folder: Path, job: Job, node: int, host: str, port: int) -> None:
     os.dup2(log, 2)
     if node == job.limited:
         resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))
-    asked = {"level": "quick", "seconds": 60, "gpus": 0, "limits": LIMITS}
+    preflight = {"level": "quick", "seconds": 60, "gpus": 0, "limits": LIMITS}
     os.environ.update(
         {
             "ALLRANKS_NODE_NAME": f"b{node}",
             "ALLRANKS_NODE_RANK": str(node),
-            "ALLRANKS_PREFLIGHT": json.dumps(asked),
+            "ALLRANKS_PREFLIGHT": json.dumps(preflight),
             "ALLRANKS_RANK0_HOST": host,
             "ALLRANKS_RANK0_PORT": str(port),
             "ALLRANKS_TERMINATION_LOG": str(folder / f"message.{node}"),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 
 _WAITS = "import time; print('up', flush=True)\nwhile True: time.sleep(1)"
-_LEFT = "the command line that ran it has ended"
+_END_OF_COMMAND_LINE = "the command line that ran it has ended"
 
 
 @pytest.mark.usefixtures("warm_ranks")
@@ -33,7 +33,7 @@ _LEFT = "the command line that ran it has ended"
     [
         (signal.SIGINT, 130, 130, "interrupted by SIGINT"),
         (signal.SIGTERM, 143, 143, "interrupted by SIGTERM"),
-        (signal.SIGHUP, -signal.SIGHUP, 143, _LEFT),
+        (signal.SIGHUP, -signal.SIGHUP, 143, _END_OF_COMMAND_LINE),
     ],
     ids=["SIGINT", "SIGTERM", "SIGHUP"],
 )

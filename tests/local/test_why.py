@@ -151,12 +151,12 @@ def test_a_look_for_standstills_names_a_stopped_rank(monkeypatch: pytest.MonkeyP
 
 def test_ranks_save_at_one_call_and_exchange_at_few(gangs: Path) -> None:
     """One is asked, all save at the same call soon after; short steps do not exchange at each."""
-    files = [gangs / f"asked/calls-{rank}" for rank in range(2)]
+    files = [gangs / f"save_request/calls-{rank}" for rank in range(2)]
     until(lambda: all(file.exists() for file in files), "the calls of both ranks", seconds=120)
     (first, exchanges), (second, _) = (json.loads(file.read_text()) for file in files)
     (call,) = first
     assert first == second
-    assert hanging.ASKED_AT < call < hanging.ASKED_AT + 70  # two exchanges, 32 calls apart
+    assert hanging.SAVE_AT < call < hanging.SAVE_AT + 70  # two exchanges, 32 calls apart
     assert exchanges < hanging.CALLS / 2
 
 

@@ -75,7 +75,7 @@ def chart(helm4: Any, repo: Path) -> Chart:
     return render
 
 
-def _said(outcome: Outcome) -> list[str]:
+def _rank_lines(outcome: Outcome) -> list[str]:
     return sorted(text for text in outcome.texts if text.startswith("rank "))
 
 
@@ -94,7 +94,7 @@ def test_torchrun_trains_what_was_sent(machine: Machine, chart: Chart) -> None:
     )
     outcome = machine.run(*manifests)
     assert (Phase.SUCCEEDED, 0) == (outcome.status.phase, outcome.status.exit_code)
-    words = [line.rsplit(" ", 1) for line in _said(outcome)]
+    words = [line.rsplit(" ", 1) for line in _rank_lines(outcome)]
     assert ["rank 0 has sent here True", "rank 1 has sent here True"] == [line for line, _ in words]
     assert all(folder.endswith("/code/empty']") for _, folder in words)
     assert outcome.texts.count("NAME = 'sent'") == 2
@@ -131,7 +131,7 @@ def test_mpi_ranks_start_in_the_workspace(machine: Machine, chart: Chart, transp
     outcome = machine.run(*manifests)
     assert (Phase.SUCCEEDED, 0) == (outcome.status.phase, outcome.status.exit_code), outcome.texts
     expected = [f"rank {rank} has sent here True []" for rank in range(4)]
-    assert expected == _said(outcome)
+    assert expected == _rank_lines(outcome)
 
 
 def test_every_role_of_an_elastic_job_has_it(machine: Machine, chart: Chart) -> None:
@@ -160,7 +160,7 @@ def test_trials_of_a_sweep_have_it(machine: Machine, chart: Chart) -> None:
     )
     outcome = machine.run(*manifests)
     expected = [f"rank ? has sent here True ['--lr', '{lr}']" for lr in "12"]
-    assert expected == _said(outcome)
+    assert expected == _rank_lines(outcome)
 
 
 def test_a_working_folder_inside(machine: Machine, chart: Chart) -> None:
@@ -258,4 +258,6 @@ def test_workers_of_a_master_have_it(machine: Machine, chart: Chart) -> None:
     )
     outcome = machine.run(*manifests)
     assert (Phase.SUCCEEDED, 0) == (outcome.status.phase, outcome.status.exit_code), outcome.texts
-    assert {"rank 0 has sent here True []", "rank 1 has sent here True []"} == set(_said(outcome))
+    assert {"rank 0 has sent here True []", "rank 1 has sent here True []"} == set(
+        _rank_lines(outcome)
+    )

@@ -290,8 +290,8 @@ def test_status_says_that_a_service_of_the_release_does_not_come_up(
     assert "pod beside-tensorboard-" in line
     assert "(exit code 3)" in line
     until(lambda: "up" in allranks("logs", "beside"), lambda: f"a rank\n{lab.logs('beside')}")
-    asked = json.loads(allranks("checkpoint", "beside", "-o", "json"))
-    assert (1, 1, []) == (asked["pods"], asked["ranks"], asked["problems"])
+    request = json.loads(allranks("checkpoint", "beside", "-o", "json"))
+    assert (1, 1, []) == (request["pods"], request["ranks"], request["problems"])
     until(
         lambda: "saved at step 7" in allranks("status", "beside"),
         lambda: f"a save\n{lab.logs('beside')}",

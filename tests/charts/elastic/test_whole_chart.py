@@ -30,7 +30,7 @@ _OF = {
 }
 CHART = Path(__file__).parents[3] / "charts/elastic"
 # An ElasticJob has these of a node's shape, for its master.
-_ASKED = {"nodeShape.cpu", "nodeShape.memory"}
+_MASTER_KEYS = {"nodeShape.cpu", "nodeShape.memory"}
 ELASTIC = Parity(
     chart=CHART,
     base={
@@ -68,7 +68,7 @@ ELASTIC = Parity(
     | {"elastic.strategy": "ParameterServerStrategy", "elastic.roles.server.replicas": 2}
     | {"elastic.auto.minWorkers": 2, "elastic.auto.relaunch": "master"}
     | {"elastic.roles.worker.replicas": 4, "runPolicy.stallSeconds": 600},
-    elsewhere={key: reason for key, reason in ELSEWHERE.items() if key not in _ASKED}
+    elsewhere={key: reason for key, reason in ELSEWHERE.items() if key not in _MASTER_KEYS}
     | {"elastic.roles.scheduler.replicas": "MXNet has always one"}
     | {"compat": "an elastic job has roles, and no ranks of Slurm's"}
     | {"runPolicy.onStall": "what is done about a standstill is the master's to say"},

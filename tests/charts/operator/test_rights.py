@@ -101,8 +101,8 @@ def test_only_who_makes_accounts_may(
     assert not making & {resource for _, resource in watcher}
     assert all("get" not in verbs for verbs in watcher.values())
     grants = {(key, verb) for key, verbs in guide_rights[2].items() for verb in verbs}
-    had = rights.of_role(render(), "Role/allranks-watcher")
-    assert grants <= {(key, verb) for key, verbs in had.items() for verb in verbs}
+    watcher_rights = rights.of_role(render(), "Role/allranks-watcher")
+    assert grants <= {(key, verb) for key, verbs in watcher_rights.items() for verb in verbs}
 
 
 def test_nobody_may_give_more_than_they_have(ci: dict[str, Any]) -> None:

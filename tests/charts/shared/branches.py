@@ -29,7 +29,7 @@ class Instrumented:
         shutil.copytree(charts, folder / "charts", symlinks=True)
         self.charts = folder / "charts"
         self.sources: dict[Path, str] = {}
-        self.left: dict[int, tuple[Path, int]] = {}
+        self.unreached: dict[int, tuple[Path, int]] = {}
         # A template that another chart's links to is judged where it is.
         paths = [
             path
@@ -41,14 +41,16 @@ class Instrumented:
             text = path.read_text(encoding="utf-8")
             self.sources[path] = text
             for branch in _BRANCH.finditer(text):
-                self.left[len(self.left)] = (path, branch.end())
+                self.unreached[len(self.unreached)] = (path, branch.end())
         self.write(set(self.sources))
 
     def write(self, paths: set[Path]) -> None:
         """Templates with the branches that are left; what they print stays the same."""
         for path in paths:
             text = self.sources[path]
-            marks = [(end, number) for number, (where, end) in self.left.items() if where == path]
+            marks = [
+                (end, number) for number, (where, end) in self.unreached.items() if where == path
+            ]
             for end, number in sorted(marks, reverse=True):
                 close = "-}}" if text.endswith("-}}", 0, end) else "}}"
                 text = f'{text[:end]}{{{{ fail "REACHED {number}." {close}{text[end:]}'
@@ -73,16 +75,16 @@ class Instrumented:
             self._take({int(match[1])})
 
     def _nothing_left(self, chart: str) -> bool:
-        return not any(path.parts[-3] in (chart, "library") for path, _ in self.left.values())
+        return not any(path.parts[-3] in (chart, "library") for path, _ in self.unreached.values())
 
     def _take(self, reached: set[int]) -> None:
-        branches = [self.left.pop(number) for number in reached if number in self.left]
+        branches = [self.unreached.pop(number) for number in reached if number in self.unreached]
         self.write({path for path, _ in branches})
 
     def where(self) -> list[str]:
         """File, line and text of what is left."""
         places = []
-        for path, end in self.left.values():
+        for path, end in self.unreached.values():
             before = self.sources[path][:end]
             line = before.count("\n") + 1
             places.append(f"{path.parent.parent.name}/{path.name}:{line} {before.splitlines()[-1]}")

@@ -31,7 +31,7 @@ NASTY = [
     *("a\nb ${sweep.x\n}\n", 'it\'s "so" \\', "$(A) $$(A)", "{{ .Values }}", "\u2028é", "1e6"),
 ]
 NAME = "s-1a2b3c4d"
-TOLD = (names.ENV_SWEEP, names.ENV_TRIAL, names.ENV_TRIAL_NAME)
+TRIAL_VARIABLES = (names.ENV_SWEEP, names.ENV_TRIAL, names.ENV_TRIAL_NAME)
 
 
 class Ran:
@@ -91,7 +91,7 @@ def test_it_gets_what_the_trial_got(
     assert [f"--p{place}={text}" for place, text in enumerate(NASTY)] == trial.argv[2:]
     assert "${sweep.trial}" == trial.env["SETUP"]
     variables = ["ALL", "SETUP", *(f"P{place}" for place in range(len(NASTY)))]
-    variables += TOLD if exactly else ()
+    variables += TRIAL_VARIABLES if exactly else ()
     for manifests in ran.again(capfd, sweep, exactly=exactly):
         start = pods.start(manifests, 0)
         assert trial.argv == start.argv

@@ -27,7 +27,7 @@ def _pod(helm: Any, chart: Path, **values: Any) -> dict[str, Any]:
     return pod
 
 
-def _taken(pod: dict[str, Any]) -> tuple[list[Any], list[str], list[str]]:
+def _sync_parts(pod: dict[str, Any]) -> tuple[list[Any], list[str], list[str]]:
     """The volume that newer code appears in, where it is mounted, and what the launcher is told."""
     (trainer,) = pod["containers"]
     mounts = [mount["mountPath"] for mount in trainer["volumeMounts"]]
@@ -55,7 +55,7 @@ def test_pods_with_a_workspace_can_take_newer_code(
     """They mount a ConfigMap that need not be there, and the launcher is told where."""
     volume = {"name": "workspace-sync", "configMap": {"name": "big-sync", "optional": True}}
     pod = _pod(helm, torchrun, **_SENT.values(), **values)
-    assert ([volume], [_FOLDER], [_FOLDER]) == _taken(pod)
+    assert ([volume], [_FOLDER], [_FOLDER]) == _sync_parts(pod)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_pods_with_a_workspace_can_take_newer_code(
 )
 def test_other_pods_take_none(helm: Any, torchrun: Path, values: dict[str, Any]) -> None:
     """Without a workspace there is nothing to renew; a static rendezvous keeps no codes apart."""
-    assert ([], [], []) == _taken(_pod(helm, torchrun, **values))
+    assert ([], [], []) == _sync_parts(_pod(helm, torchrun, **values))
 
 
 @pytest.mark.parametrize("controller", ["Job", "StatefulSet"])

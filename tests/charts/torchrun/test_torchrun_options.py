@@ -104,7 +104,7 @@ def test_trackers_are_told_the_run_and_the_users_own_variables_win(
 ) -> None:
     """Attempts of a Job have its uid, other pods a name of the release; env is never lost."""
 
-    def told(**values: Any) -> dict[str, Any]:
+    def tracker_variables(**values: Any) -> dict[str, Any]:
         names = ("WANDB_", "MLFLOW_", "ALLRANKS_RUN_UID")
         return {key: text for key, text in env(render(**values)).items() if key.startswith(names)}
 
@@ -112,16 +112,16 @@ def test_trackers_are_told_the_run_and_the_users_own_variables_win(
     (uid,) = (item["valueFrom"] for item in variables if item["name"] == "ALLRANKS_RUN_UID")
     path = "metadata.labels['batch.kubernetes.io/controller-uid']"
     assert path == uid["fieldRef"]["fieldPath"]
-    assert "$(ALLRANKS_RUN_UID)" == told()["WANDB_RUN_ID"]
-    assert "allow" == told()["WANDB_RESUME"]
-    own = told(env={"WANDB_RUN_ID": "mine", "MLFLOW_RUN_NAME": "other"})
+    assert "$(ALLRANKS_RUN_UID)" == tracker_variables()["WANDB_RUN_ID"]
+    assert "allow" == tracker_variables()["WANDB_RESUME"]
+    own = tracker_variables(env={"WANDB_RUN_ID": "mine", "MLFLOW_RUN_NAME": "other"})
     assert ("mine", "other") == (own["WANDB_RUN_ID"], own["MLFLOW_RUN_NAME"])
     assert "WANDB_RESUME" not in own
-    assert "seven" == told(trackers={"id": "seven"})["WANDB_RUN_ID"]
+    assert "seven" == tracker_variables(trackers={"id": "seven"})["WANDB_RUN_ID"]
     assert {"WANDB_RUN_GROUP", "WANDB_NAME", "MLFLOW_RUN_NAME"} == set(
-        told(trackers={"mode": "names"})
+        tracker_variables(trackers={"mode": "names"})
     )
-    in_set = told(torchrun={"controller": "StatefulSet"})["WANDB_RUN_ID"]
+    in_set = tracker_variables(torchrun={"controller": "StatefulSet"})["WANDB_RUN_ID"]
     assert in_set.rpartition("-")[0]
     assert "$" not in in_set
 

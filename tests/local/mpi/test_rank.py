@@ -124,7 +124,7 @@ def test_hydra_hears_of_an_end_after_a_killed_peer_has_confirmed_its_own(
 
 
 _PEER = "job-worker-0.job.lab.svc 0 139 alone"
-_DIES, _LIVES, _TOLD = (
+_DIES, _LIVES, _SIGNALLED = (
     f"job-worker-1.job.lab.svc 2 137 {how}" for how in ("killed", "alone", "told")
 )
 _BLAMED_KILLED, _BLAMED_PEER = "2 137 job-worker-1", "0 139 job-worker-0"
@@ -135,7 +135,7 @@ _BLAMED_KILLED, _BLAMED_PEER = "2 137 job-worker-1", "0 139 job-worker-0"
     ("implementation", "ends", "blamed"),
     [
         pytest.param("Intel", [_DIES, _PEER, _LIVES], _BLAMED_KILLED, id="in its place"),
-        pytest.param("Intel", [_DIES, _PEER, _TOLD], _BLAMED_PEER, id="with its group"),
+        pytest.param("Intel", [_DIES, _PEER, _SIGNALLED], _BLAMED_PEER, id="with its group"),
         pytest.param("MPICH", [_PEER, _DIES, _LIVES], _BLAMED_KILLED, id="heard late"),
         pytest.param("MPICH", [_PEER, _DIES], _BLAMED_PEER, id="killed by Hydra"),
         pytest.param("OpenMPI", [_PEER, _LIVES], _BLAMED_PEER, id="another MPI"),

@@ -407,7 +407,7 @@ def test_a_token_that_expires(azure: Azure) -> None:
 
 
 @pytest.mark.parametrize(
-    ("may_not", "what", "role", "place"),
+    ("may_not", "action", "role", "place"),
     [
         (
             "PUT .*managedClusters",
@@ -443,7 +443,7 @@ def test_a_token_that_expires(azure: Azure) -> None:
     ids=["cluster", "group", "removal", "sizes", "provider"],
 )
 def test_no_rights_name_the_role(
-    azure: Azure, may_not: str, what: str, role: str, place: str
+    azure: Azure, may_not: str, action: str, role: str, place: str
 ) -> None:
     """What one may not do is told with the role that is missing, and the command that gives it."""
     azure.fake.may_not = may_not
@@ -454,7 +454,7 @@ def test_no_rights_name_the_role(
     ended = azure.run("down" if "DELETE" in may_not else "up", "--yes")
 
     assert 1 == ended.code
-    assert f"you may not {what}" in ended.err
+    assert f"you may not {action}" in ended.err
     command = f"--role '{role}' --assignee {arm.SUBSCRIPTION} --scope {place}`"
     assert f"az role assignment create {command}" in ended.err
 
@@ -553,7 +553,7 @@ def test_what_is_not_there_is_refused_before_anything_is_made(
     azure: Azure, old: str, new: str, words: list[str]
 ) -> None:
     """Regions, sizes, versions and names are asked for first, and the nearest is named."""
-    azure.fake.taken = {"theirs"}
+    azure.fake.foreign_names = {"theirs"}
     azure.write(FILE.replace(old, new))
 
     ended = azure.run("up", "--yes")

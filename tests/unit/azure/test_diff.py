@@ -91,7 +91,7 @@ def _apply(action: Action, state: observed.Observed) -> observed.Observed:
         )
     if action.kind is ResourceKind.CLUSTER:
         there = (_pool(body.system),) if cluster is None else cluster.pools
-        made = observed.Cluster(
+        new_cluster = observed.Cluster(
             "",
             name,
             diff.CLUSTER_TYPE,
@@ -103,8 +103,8 @@ def _apply(action: Action, state: observed.Observed) -> observed.Observed:
             pools=there,
         )
         if action.is_alone:
-            made = replace(cluster, tags=dict(body.tags))
-        return replace(state, cluster=made)
+            new_cluster = replace(cluster, tags=dict(body.tags))
+        return replace(state, cluster=new_cluster)
     if action.kind is ResourceKind.POOL:
         rest = tuple(pool for pool in cluster.pools if pool.name != name)
         more = () if action.verb is Verb.REMOVE else (_pool(body),)

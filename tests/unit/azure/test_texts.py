@@ -97,11 +97,11 @@ def test_az_is_a_program_of_a_shell(file: settings.Settings, tmp_path: Path) -> 
     ] == [" ".join(line[:2]) for line in lines]
     tags = dict(word.split("=", 1) for word in lines[4][lines[4].index("--tags") + 1 :])
     assert ("demo", "a 'b' ${c}") == (tags["allranks-name"], tags["team"])
-    made, expires = creation_time(tags), expiry_time(tags)
-    assert made is not None
-    assert abs((datetime.now(UTC) - made).total_seconds()) < 3600
+    created_at, expires = creation_time(tags), expiry_time(tags)
+    assert created_at is not None
+    assert abs((datetime.now(UTC) - created_at).total_seconds()) < 3600
     assert expires is not None
-    assert timedelta(hours=12) - (expires - made) < timedelta(minutes=1)
+    assert timedelta(hours=12) - (expires - created_at) < timedelta(minutes=1)
     pool = lines[6]
     assert ("0", "2") == (pool[pool.index("--min-count") + 1], pool[pool.index("--max-count") + 1])
 

@@ -228,7 +228,7 @@ def test_what_a_share_can_never_take_is_refused(fake: FakeFiles, data: Path, upl
 
 def test_a_share_that_is_full_ends_the_upload(fake: FakeFiles, upload: Any) -> None:
     """With its quota, and the way out."""
-    fake.shares["datasets"] = Share(quota=1, used=_GIB - 100)
+    fake.shares["datasets"] = Share(quota=1, other_bytes=_GIB - 100)
     code, _, err = upload("data", "share:datasets", "--parallel", "1")
     assert code == 1
     assert "share datasets is full: its quota is 1 GiB, of which 1.0 are taken" in err

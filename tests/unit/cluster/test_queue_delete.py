@@ -29,7 +29,9 @@ POLICIES = f"{ADMISSION}/validatingadmissionpolicies"
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
-def made(kind: str, name: str, api_version: str = "v1", *, space: str = "research") -> Manifest:
+def release_object(
+    kind: str, name: str, api_version: str = "v1", *, space: str = "research"
+) -> Manifest:
     """An object of the queue's release; `space` is where its release is."""
     metadata: dict[str, Any] = {
         "name": name,
@@ -56,10 +58,10 @@ class Place:
 
     def __init__(self, api: Any, fake_api: ModuleType) -> None:
         self.objects: dict[str, list[Manifest]] = {
-            f"{CORE}/configmaps": [made("ConfigMap", "allranks-queue-h100")],
-            ROLES: [made("Role", "allranks-queue-h100", "rbac.authorization.k8s.io/v1")],
+            f"{CORE}/configmaps": [release_object("ConfigMap", "allranks-queue-h100")],
+            ROLES: [release_object("Role", "allranks-queue-h100", "rbac.authorization.k8s.io/v1")],
             POLICIES: [
-                made(
+                release_object(
                     "ValidatingAdmissionPolicy",
                     f"allranks-queue-{space}-h100-jobs",
                     "admissionregistration.k8s.io/v1",

@@ -42,8 +42,8 @@ def _sleeper() -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
-def _view(stall: Any, rank: int, groups: Any, used: float = 0.0) -> Any:
-    return stall.RankView(rank, 7, groups, used, waits_in=_WHY.waited_for(groups))
+def _view(stall: Any, rank: int, groups: Any, cpu_seconds: float = 0.0) -> Any:
+    return stall.RankView(rank, 7, groups, cpu_seconds, waits_in=_WHY.waited_for(groups))
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +76,8 @@ def _watcher(
 def _quiet(stall: Any, *looks: tuple[float, Any, float, float]) -> Any:
     """After looks at one rank: (time, its groups, seconds of processor time, last line)."""
     quiet = stall.Quiet(0.0)
-    for now, groups, used, wrote_at in looks:
-        quiet.update([_view(stall, 3, groups, used)], wrote_at, now)
+    for now, groups, cpu_seconds, wrote_at in looks:
+        quiet.update([_view(stall, 3, groups, cpu_seconds)], wrote_at, now)
     return quiet
 
 
@@ -288,12 +288,12 @@ class _Hosts:
 
     def __init__(self, standstill: Any, answers: dict[str, list[dict[str, Any]]]) -> None:
         """By their pods."""
-        self.asked: list[str] = []
+        self.questions: list[str] = []
         self._standstill, self._answers = standstill, answers
 
     def ask(self, word: str) -> list[tuple[str, list[Any]]]:
         """Through JSON, as rsh.sh brings it."""
-        self.asked.append(word)
+        self.questions.append(word)
         return [
             (pod, [self._standstill.HostRank(json.loads(json.dumps(rank))) for rank in ranks])
             for pod, ranks in self._answers.items()
@@ -319,8 +319,8 @@ def test_ranks_of_mpi_stand_still_where_their_hosts_say_so(standstill: Any, tmp_
         "no progress: rank 0 is at train.py:0 in step, in all_reduce #7",
         "no progress: rank 1 is at train.py:1 in step, in no collective",
     ] == lines
-    assert "where" == hosts.asked[-1]
-    assert "look" in hosts.asked
+    assert "where" == hosts.questions[-1]
+    assert "look" in hosts.questions
     silent = {**rank(0, 7), "numbers": None, "pending": None, "at": ""}
     answers = [("run-worker-0", [standstill.HostRank(silent)])]
     assert not standstill.sentence(answers, 1, 1.0, lines.append)[1]

@@ -39,7 +39,7 @@ _HISTORIES = st.lists(_STEPS, min_size=3, max_size=24)
 _ORDERS = st.lists(st.integers(0, 50), max_size=7)
 _MODES = st.sampled_from(["own", "given", "external"])
 # A pod that is somebody else's, and is called like a worker of the job.
-_TAKEN = f"{NAME}-edljob-worker-2"
+_FOREIGN_POD = f"{NAME}-edljob-worker-2"
 
 
 class _World:
@@ -50,9 +50,9 @@ class _World:
         if mode == "given":
             specs[MASTER] = {"template": template("dlrover:1")}
         self.cluster = SimCluster(job(specs, master=mode, annotations={names.RELAUNCH: "watcher"}))
-        self.cluster.foreign_pod(_TAKEN, **{names.EDL_NAME: NAME})
+        self.cluster.foreign_pod(_FOREIGN_POD, **{names.EDL_NAME: NAME})
         self.cluster.foreign_pod("somebody", **{names.APP_PART_OF: names.PART_OF})
-        self.asked: dict[str, int] = {}
+        self.requests: dict[str, int] = {}
         self.suspended = False
         self._plans = 0
         self.cluster.look()  # the counts of the spec that are there at first are no edit
@@ -99,7 +99,7 @@ class _World:
         if action == "person":
             name, scale = f"{NAME}-manual-{self._number()}", "manual"
         self.cluster.plan(name, scale=scale, **{kind: number})
-        self.asked[kind] = number
+        self.requests[kind] = number
         self.cluster.wait(1)
 
     def _scale(self, kind: str, number: int) -> None:
@@ -109,7 +109,7 @@ class _World:
         self.cluster.look()
         self.cluster.look()
         if before != self.cluster.job["metadata"]["generation"]:
-            self.asked[kind] = number
+            self.requests[kind] = number
 
     def _verbatim(self, action: str, kind: str, number: int) -> None:
         """A plan that names a pod of the target, as a master would that knows the target."""
@@ -121,7 +121,9 @@ class _World:
         # A suspended job makes no pods, and meets the name that was taken only when it goes on.
         # Until then that name is its owner's: a plan that names it is refused.
         members = [
-            member for member in group.current if f"{NAME}-edljob-{kind}-{member.id}" != _TAKEN
+            member
+            for member in group.current
+            if f"{NAME}-edljob-{kind}-{member.id}" != _FOREIGN_POD
         ]
         if not members:
             return
@@ -132,7 +134,7 @@ class _World:
             self.cluster.plan(self._name(), spec={"createPods": [new]})
         elif action == "remove":
             self.cluster.plan(self._name(), spec={"removePods": [meta]})
-            self.asked[kind] = group.replicas - 1
+            self.requests[kind] = group.replicas - 1
         else:
             resource = {"cpu": str(number + 1)}
             self.cluster.plan(self._name(), spec={"migratePods": [{**meta, "resource": resource}]})
@@ -179,7 +181,7 @@ def test_the_pods_are_what_the_last_plans_asked(
     cluster.edit(suspend=False)
     cluster.settle()
     target = cluster.target
-    for kind, count in world.asked.items():
+    for kind, count in world.requests.items():
         # Of parameter servers one stays, and so does the chief, unless it was removed by its name.
         allowed = {count, max(count, 1)} if kind in ("ps", "chief") else {count}
         assert target.groups[kind].replicas in allowed, kind
@@ -195,7 +197,7 @@ def test_the_pods_are_what_the_last_plans_asked(
         assert all(member.ended in ("", SUCCEEDED) for member in group.members)
     if not world.suspended:  # a pod that was not seen before it went comes back under its name
         assert {} == {name: times for name, times in cluster.created.items() if times > 1}
-    assert {_TAKEN, "somebody"}.isdisjoint(cluster.deletions)
+    assert {_FOREIGN_POD, "somebody"}.isdisjoint(cluster.deletions)
     assert all(phase in ("Succeeded", "Superseded") for phase in cluster.plan_phases().values())
     assert () == target.applied
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Manifest = dict[str, Any]
 RUNNING = MasterView("own", "m-0", "Running")
-SEEN = Member(0, 0, observed=True)
+OBSERVED_MEMBER = Member(0, 0, observed=True)
 
 
 def worker(number: int, phase: str = "Running", **fields: Any) -> Manifest:
@@ -80,28 +80,28 @@ def build(
         # A pod that has only just been made is not one that comes back.
         (
             [worker(0), worker(1, "Pending")],
-            group(SEEN, Member(1, 1, observed=True)),
+            group(OBSERVED_MEMBER, Member(1, 1, observed=True)),
             RUNNING,
             "Scaling",
             "PodsMissing",
         ),
         (
             [worker(0)],
-            group(SEEN, Member(1, 1, observed=True)),
+            group(OBSERVED_MEMBER, Member(1, 1, observed=True)),
             RUNNING,
             "Restarting",
             "PodsRestarting",
         ),
         (
             [worker(0), worker(1, "Failed", code=1)],
-            group(SEEN, Member(1, 1, observed=True)),
+            group(OBSERVED_MEMBER, Member(1, 1, observed=True)),
             RUNNING,
             "Restarting",
             "PodsRestarting",
         ),
         (
             [worker(0), worker(2, "Pending")],
-            group(SEEN, Member(2, 1, relaunches=1)),
+            group(OBSERVED_MEMBER, Member(2, 1, relaunches=1)),
             RUNNING,
             "Restarting",
             "PodsRestarting",
@@ -109,7 +109,7 @@ def build(
         # One that was given up is failed, and the job goes on without it.
         (
             [worker(0), worker(1, "Failed", code=1)],
-            group(SEEN, Member(1, 1, observed=True, ended=FAILED)),
+            group(OBSERVED_MEMBER, Member(1, 1, observed=True, ended=FAILED)),
             RUNNING,
             "Running",
             "PodsRunning",
@@ -117,7 +117,7 @@ def build(
         # A pod that moves: the old one stays until the new one is ready.
         (
             [worker(0), worker(1)],
-            group(replace(SEEN, leaving=True), Member(1, 0), replicas=1),
+            group(replace(OBSERVED_MEMBER, leaving=True), Member(1, 0), replicas=1),
             RUNNING,
             "Scaling",
             "PodsMissing",
@@ -125,7 +125,7 @@ def build(
         # One that vanished after it had done its work is not lost.
         (
             [worker(0)],
-            group(SEEN, Member(1, 1, observed=True, ended=SUCCEEDED)),
+            group(OBSERVED_MEMBER, Member(1, 1, observed=True, ended=SUCCEEDED)),
             RUNNING,
             "Running",
             "PodsRunning",

@@ -120,8 +120,8 @@ def test_pods_that_are_refused_are_told_with_the_reason() -> None:
     cluster.plan("p", worker=2)
     pending(cluster)
     cluster.wait(1)
-    used = "exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2"
-    decision = decide(replace(cluster.view(), refused=f'pods "a" is forbidden: {used}'))
+    refusal = "exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2"
+    decision = decide(replace(cluster.view(), refused=f'pods "a" is forbidden: {refusal}'))
     (write,) = [action for action in decision.then if isinstance(action, WritePlanStatus)]
     assert (
         "0 of 2 worker pods run; waiting for quota few to have room for 2 worker pods: "

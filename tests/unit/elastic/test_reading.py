@@ -19,12 +19,12 @@ from allranks.status import controllers
 from tests.unit.elastic.simcluster import MASTER, NAME, NAMESPACE, START, UID, SimCluster, job
 
 _WORDS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=10)
-_KNOWN = (
+_FIELDS = (
     "worker ps chief name id type rankIndex replicas resource cpu memory nvidia.com/gpu template "
     "spec containers resources requests minReplicas maxReplicas restartCount phase members groups "
     "target"
 )
-_KEYS = st.one_of(st.sampled_from(_KNOWN.split()), _WORDS)
+_KEYS = st.one_of(st.sampled_from(_FIELDS.split()), _WORDS)
 _LEAVES = st.one_of(
     st.none(),
     st.booleans(),

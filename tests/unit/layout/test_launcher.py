@@ -32,16 +32,16 @@ def notes(spec: JobSpec, *nodes: Node) -> tuple[str, ...]:
     return compute(spec, Inventory(nodes, GPU, "nodes.yaml")).notes
 
 
-ONE = {"resources": {"requests": {"cpu": "2"}}}
+LAUNCHER = {"resources": {"requests": {"cpu": "2"}}}
 
 
 @pytest.mark.parametrize(
     ("own", "nodes"),
     [
-        ({"launcher": ONE}, [node("a", 8), node("b", 10)]),  # beside a worker
-        ({"launcher": ONE}, [node("a", 8), node("b", 8), node("c", 2, 0)]),  # elsewhere
+        ({"launcher": LAUNCHER}, [node("a", 8), node("b", 10)]),  # beside a worker
+        ({"launcher": LAUNCHER}, [node("a", 8), node("b", 8), node("c", 2, 0)]),  # elsewhere
         ({}, [node("a", 8), node("b", 8)]),  # it asks for nothing
-        ({"launcher": ONE, "runLauncherAsWorker": True}, [node("a", 8), node("b", 8)]),
+        ({"launcher": LAUNCHER, "runLauncherAsWorker": True}, [node("a", 8), node("b", 8)]),
     ],
 )
 def test_a_launcher_that_has_room_is_not_spoken_of(own: dict[str, Any], nodes: list[Node]) -> None:
@@ -60,7 +60,7 @@ def test_a_launcher_that_has_room_is_not_spoken_of(own: dict[str, Any], nodes: l
 )
 def test_a_launcher_without_room_is_a_note(third: Node) -> None:
     """The ranks have their places; without the launcher none of them starts."""
-    (note,) = notes(job(launcher=ONE), node("a", 8), node("b", 9), third)
+    (note,) = notes(job(launcher=LAUNCHER), node("a", 8), node("b", 9), third)
     assert note.startswith("no node has room for the launcher now")
 
 
@@ -72,7 +72,7 @@ def test_the_launchers_own_template_decides_where_it_may_run() -> None:
         "nodeSelector": {"pool": "cpu"},
     }
     template = {"podTemplate": {"spec": spec}}
-    assert () == notes(job(launcher=ONE | template), node("a", 8), node("b", 8), third)
+    assert () == notes(job(launcher=LAUNCHER | template), node("a", 8), node("b", 8), third)
     (note,) = notes(job(launcher=template), node("a", 90), node("b", 90))
     assert "launcher" in note
 
@@ -80,7 +80,7 @@ def test_the_launchers_own_template_decides_where_it_may_run() -> None:
 def test_a_smaller_last_host_leaves_its_room_to_the_launcher() -> None:
     """What the last pod does not take is free for it."""
     values = {"gpus": 12, "gpusPerNode": 8, "resources": {"perGpu": {"cpu": "1"}}}
-    spec = JobSpec.from_values(merge(defaults("mpi"), {**values, "mpi": {"launcher": ONE}}))
+    spec = JobSpec.from_values(merge(defaults("mpi"), {**values, "mpi": {"launcher": LAUNCHER}}))
     assert () == notes(spec, node("a", 8), node("b", 6))
     assert 1 == len(notes(spec, node("a", 8), node("b", 5)))
 

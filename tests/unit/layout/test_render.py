@@ -203,6 +203,6 @@ def test_dark_viewers_get_colours_of_their_own() -> None:
     inventory = cluster(8)
     text = render.svg(compute(job(gpus=16), inventory), inventory, "a")
     style = text[text.index("prefers-color-scheme: dark") : text.index("</style>")]
-    used = set(re.findall(r'class="([^"]+)"', text))
-    for name in {name for classes in used for name in classes.split()}:
+    class_lists = set(re.findall(r'class="([^"]+)"', text))
+    for name in {name for classes in class_lists for name in classes.split()}:
         assert f".{name}{{" in style

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from allranks.local.pod.env import expand
 
-_KNOWN = {"A": "one", "B": "two", "EMPTY": "", "REF": "$(A)", "WITH SPACE": "odd"}
+_VARIABLES = {"A": "one", "B": "two", "EMPTY": "", "REF": "$(A)", "WITH SPACE": "odd"}
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ _KNOWN = {"A": "one", "B": "two", "EMPTY": "", "REF": "$(A)", "WITH SPACE": "odd
 )
 def test_references(text: str, expected: str) -> None:
     """Known names are replaced, ``$$`` is a dollar, and all else stays as typed."""
-    assert expected == expand(text, _KNOWN)
+    assert expected == expand(text, _VARIABLES)
 
 
 def test_first_scope_wins() -> None:
@@ -54,13 +54,13 @@ def test_first_scope_wins() -> None:
 @given(st.text())
 def test_doubled_dollars_arrive_as_typed(text: str) -> None:
     """A string whose dollars are all doubled, as charts write it, arrives as the user typed it."""
-    assert text == expand(text.replace("$", "$$"), _KNOWN)
+    assert text == expand(text.replace("$", "$$"), _VARIABLES)
 
 
 @given(st.text(alphabet="$(){}AB x\n"))
 def test_agrees_with_a_literal_reading(text: str) -> None:
     """The pattern gives what reading the text character by character gives."""
-    assert _by_hand(text) == expand(text, _KNOWN)
+    assert _by_hand(text) == expand(text, _VARIABLES)
 
 
 def _by_hand(text: str) -> str:
@@ -71,7 +71,7 @@ def _by_hand(text: str) -> str:
             out, position = out + "$", position + 2
         elif rest.startswith("$(") and ")" in rest:
             name = rest[2 : rest.index(")")]
-            out += _KNOWN.get(name, f"$({name})")
+            out += _VARIABLES.get(name, f"$({name})")
             position += len(name) + 3
         else:
             out, position = out + rest[0], position + 1

@@ -15,10 +15,10 @@ from allranks.local.plan.rewrite import Names, Rewriter, release_names
 if TYPE_CHECKING:
     from conftest import Manifests
 
-_ZERO, _ONE, _MASTER = "127.64.0.1", "127.64.0.2", "127.64.0.9"
+_RANK0, _RANK1, _MASTER = "127.64.0.1", "127.64.0.2", "127.64.0.9"
 _NAMES = Names(
-    {"train-0": _ZERO, "train-0.train": _ZERO, "train-1": _ONE, "train-master": _MASTER},
-    {"train": _ZERO},
+    {"train-0": _RANK0, "train-0.train": _RANK0, "train-1": _RANK1, "train-master": _MASTER},
+    {"train": _RANK0},
 )
 _PATHS = {
     "/data": "/s/data",
@@ -33,17 +33,17 @@ _REWRITER = Rewriter(_NAMES, _PATHS)
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("train-0", _ZERO),
-        ("train-0:29500", f"{_ZERO}:29500"),
-        ("train-0.train:29500", f"{_ZERO}:29500"),
-        ("--master=train-0", f"--master={_ZERO}"),
-        ("http://train-0/status", f"http://{_ZERO}/status"),
-        ("tcp://train-0.train:29500/x", f"tcp://{_ZERO}:29500/x"),
-        ("user@train-1", f"user@{_ONE}"),
-        ("train-0,train-1", f"{_ZERO},{_ONE}"),
-        ("train-0 slots=2\ntrain-1 slots=2\n", f"{_ZERO} slots=2\n{_ONE} slots=2\n"),
-        ('"train-0"', f'"{_ZERO}"'),
-        ("wait for train-0.", f"wait for {_ZERO}."),
+        ("train-0", _RANK0),
+        ("train-0:29500", f"{_RANK0}:29500"),
+        ("train-0.train:29500", f"{_RANK0}:29500"),
+        ("--master=train-0", f"--master={_RANK0}"),
+        ("http://train-0/status", f"http://{_RANK0}/status"),
+        ("tcp://train-0.train:29500/x", f"tcp://{_RANK0}:29500/x"),
+        ("user@train-1", f"user@{_RANK1}"),
+        ("train-0,train-1", f"{_RANK0},{_RANK1}"),
+        ("train-0 slots=2\ntrain-1 slots=2\n", f"{_RANK0} slots=2\n{_RANK1} slots=2\n"),
+        ('"train-0"', f'"{_RANK0}"'),
+        ("wait for train-0.", f"wait for {_RANK0}."),
         ("train-master:80", f"{_MASTER}:80"),
         # The same letters, something else.
         ("train-0.other", "train-0.other"),
@@ -71,9 +71,9 @@ def test_pod_names(text: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("train:29500", f"{_ZERO}:29500"),
-        ("http://train/", f"http://{_ZERO}/"),
-        ("root@train", f"root@{_ZERO}"),
+        ("train:29500", f"{_RANK0}:29500"),
+        ("http://train/", f"http://{_RANK0}/"),
+        ("root@train", f"root@{_RANK0}"),
         ("--run train", "--run train"),
         ("train", "train"),
         ("train: 5", "train: 5"),

@@ -25,13 +25,13 @@ class Process(psutil.Process):
         state: str = psutil.STATUS_RUNNING,
     ) -> None:
         super().__init__()
-        self.left = list(looks)
+        self.looks = list(looks)
         self.given_parent = parent
         self.state = state
 
     def environ(self) -> dict[str, str]:
         """The next look."""
-        answer = self.left.pop(0)
+        answer = self.looks.pop(0)
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -69,7 +69,7 @@ def test_a_mark_is_found(
     process = Process(looks)
     monkeypatch.setattr(psutil, "process_iter", lambda: [process])
     assert {expected} - {None} == process_tree.living("MARK", ["mine", "another"])
-    assert [] == process.left
+    assert [] == process.looks
 
 
 @pytest.mark.parametrize(
@@ -82,4 +82,4 @@ def test_what_never_has_an_environment_is_looked_at_once(
     process = Process([{}, MARKED], parent, state)
     monkeypatch.setattr(psutil, "process_iter", lambda: [process])
     assert [] == process_tree.find_marked("MARK", ["mine"])
-    assert [MARKED] == process.left
+    assert [MARKED] == process.looks

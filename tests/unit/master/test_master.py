@@ -37,7 +37,7 @@ class Job:
 
     def __init__(self, folder: Path, **options: Any) -> None:
         self.folder = folder
-        self.asked = {"options": {}, "specs": {"worker": {"replicas": 2}}, "strategy": ""} | options
+        self.spec = {"options": {}, "specs": {"worker": {"replicas": 2}}, "strategy": ""} | options
         self.groups: dict[str, MemberGroup] = {}
         self.pods: dict[str, dict[str, Any]] = {}
         self.clock = FakeClock()
@@ -48,7 +48,7 @@ class Job:
 
     def restart(self) -> None:
         """Another master, which remembers nothing."""
-        text = json.dumps(self.asked["options"])
+        text = json.dumps(self.spec["options"])
         self.master = Master(
             FolderBackend(self.folder),
             options.read(text),
@@ -89,8 +89,8 @@ class Job:
         job = {
             "metadata": {"name": "demo", "namespace": "lab", "uid": UID},
             "spec": {
-                "distributionStrategy": self.asked["strategy"],
-                "replicaSpecs": self.asked["specs"],
+                "distributionStrategy": self.spec["strategy"],
+                "replicaSpecs": self.spec["specs"],
             },
             "status": status,
         }

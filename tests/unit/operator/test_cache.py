@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 RUN_KEY, JOB_KEY = Key(RUN, "lab", "demo"), Key(JOB, "lab", "demo")
 
 
-class Seen:
+class Listener:
     """A world, and the keys that it told of."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ def names_of(world: ObjectCache, key: Key = RUN_KEY) -> list[str]:
 
 def test_an_object_is_found_by_all_it_belongs_to() -> None:
     """A pod is its release's and its elastic job's; a plan the job's that it names."""
-    listener = Seen()
+    listener = Listener()
     replace_list(listener.cache, pod())
     assert {RUN_KEY, JOB_KEY} == listener.new_keys()
     plan = {"metadata": {"name": "p", "namespace": "lab"}, "spec": {"ownerJob": "demo"}}
@@ -79,7 +79,7 @@ def test_a_plan_names_its_job_in_any_of_four_ways() -> None:
         ({"labels": {names.EDL_NAME_OLD: "demo"}}, {}),
         ({"ownerReferences": [owner]}, {}),
     ):
-        listener = Seen()
+        listener = Listener()
         plan = {"kind": names.SCALE_PLAN, "metadata": {"name": "p", "namespace": "lab"} | metadata}
         listener.cache.change(SCALE_PLANS, "lab", "ADDED", {**plan, "spec": spec})
         assert {JOB_KEY} == listener.new_keys()
@@ -87,7 +87,7 @@ def test_a_plan_names_its_job_in_any_of_four_ways() -> None:
 
 def test_runs_have_their_controllers() -> None:
     """By the label of the release, by the TrainingRun's own field, by an elastic job's name."""
-    listener = Seen()
+    listener = Listener()
     labels = {names.APP_INSTANCE: "demo"}
     about = {"namespace": "lab", "resourceVersion": "1"}
     job = {"kind": "Job", "metadata": {"name": "demo-launcher", "labels": labels, **about}}
@@ -100,7 +100,7 @@ def test_runs_have_their_controllers() -> None:
 
 def test_what_a_list_lacks_was_deleted() -> None:
     """Its run hears of it, as of a deletion."""
-    listener = Seen()
+    listener = Listener()
     replace_list(listener.cache, pod("a"), pod("b"))
     listener.new_keys()
     replace_list(listener.cache, pod("b"), at=20)
@@ -110,7 +110,7 @@ def test_what_a_list_lacks_was_deleted() -> None:
 
 def test_a_list_of_one_namespace_leaves_the_others() -> None:
     """What another list holds is none of its business."""
-    listener = Seen()
+    listener = Listener()
     other = pod("far")
     other["metadata"]["namespace"] = "away"
     listener.cache.replace(PODS, "away", [listener.cache.trim(PODS, other)], "5")
@@ -120,7 +120,7 @@ def test_a_list_of_one_namespace_leaves_the_others() -> None:
 
 def test_only_what_matters_is_told() -> None:
     """A change of nothing that is kept wakes nobody; the newer version is kept all the same."""
-    listener = Seen()
+    listener = Listener()
     replace_list(listener.cache, pod())
     listener.new_keys()
     listener.cache.change(PODS, "lab", "MODIFIED", pod(version=11, spec={"hostNetwork": True}))
@@ -132,7 +132,7 @@ def test_only_what_matters_is_told() -> None:
 
 def test_an_answer_is_known_before_its_event() -> None:
     """What we made is there at once; an older event does not take it back."""
-    listener = Seen()
+    listener = Listener()
     replace_list(listener.cache)
     listener.cache.learn(PODS, pod(version=15))
     assert ["a"] == names_of(listener.cache)
@@ -146,7 +146,7 @@ def test_an_answer_is_known_before_its_event() -> None:
 
 def test_an_answer_that_comes_late_raises_no_dead() -> None:
     """A pod was made, seen and deleted before the answer to its creation was read."""
-    listener = Seen()
+    listener = Listener()
     replace_list(listener.cache)
     listener.cache.change(PODS, "lab", "ADDED", pod(version=15))
     listener.cache.change(PODS, "lab", "DELETED", pod(version=16))
@@ -156,7 +156,7 @@ def test_an_answer_that_comes_late_raises_no_dead() -> None:
 
 def test_a_deletion_is_of_that_object_alone() -> None:
     """The end of an older pod of the name leaves the newer one."""
-    listener = Seen()
+    listener = Listener()
     replace_list(listener.cache, pod(uid="new", version=9))
     listener.cache.change(PODS, "lab", "DELETED", pod(uid="old", version=11))
     assert ["a"] == names_of(listener.cache)
@@ -168,7 +168,7 @@ def test_a_deletion_is_of_that_object_alone() -> None:
 
 def test_an_object_may_change_what_it_belongs_to() -> None:
     """The label of its release was edited: both releases hear of it."""
-    listener = Seen()
+    listener = Listener()
     replace_list(listener.cache, pod())
     listener.new_keys()
     moved = pod(version=11)

@@ -61,17 +61,17 @@ class _Nodes:
 
     def __init__(self, *answer: dict[str, Any] | None) -> None:
         self.answer = answer
-        self.asked: list[str] = []
+        self.selectors: list[str] = []
 
     def list(
         self, path: str, *, field_selector: str = "", label_selector: str = "", **_: Any
     ) -> Any:
         """Those that a selector chooses."""
         assert paths.NODES == path
-        self.asked.append(field_selector or label_selector)
+        self.selectors.append(field_selector or label_selector)
         if None in self.answer:
             raise ForbiddenError("context lab forbids to list nodes")
-        return [node for node in self.answer if node and _chooses(node, *self.asked[-1:])]
+        return [node for node in self.answer if node and _chooses(node, *self.selectors[-1:])]
 
 
 def _chooses(node: dict[str, Any], selector: str) -> bool:
@@ -97,7 +97,7 @@ def test_the_nodes_of_a_run_are_asked_for_and_no_others() -> None:
         lab, [pod(name, name) for name in ("b3", "b1", "b2")]
     )
     together = "kubernetes.io/hostname in (b1,b2,b3)"
-    assert ["metadata.name=b1", together, "metadata.name=b3"] == lab.asked
+    assert ["metadata.name=b1", together, "metadata.name=b3"] == lab.selectors
     note = "the state of its nodes is not shown: you may not list nodes"
     assert ([], note) == nodes.of_pods(_Nodes(None), [pod("a", "b1")])
 
@@ -109,5 +109,5 @@ def test_of_a_large_run_all_nodes_are_listed_at_once() -> None:
         lab = _Nodes(*many)
         listed, _ = nodes.of_pods(lab, [pod("a", f"n{number}") for number in range(count)])
         assert many == listed
-        assert "" == lab.asked[-1]
-        assert len(lab.asked) <= 2
+        assert "" == lab.selectors[-1]
+        assert len(lab.selectors) <= 2

@@ -534,12 +534,12 @@ def test_helm_reads_a_lean_copy_of_a_chart_that_was_checked(stand: Stand) -> Non
     for name in ("s-1", "s-2"):
         trials.start(Trial(1, name, {}, model.RUNNING, attempts=1), {"a": 1})
     _wait(lambda: len(stand.helm.installs) == 2)
-    (used,) = {options["chart"] for _, options in stand.helm.installs}
-    assert "sweep" == used.name
-    assert (used / "Chart.yaml").read_bytes() == (chart / "Chart.yaml").read_bytes()
-    assert not (used / "values.schema.json").exists()
+    (chart_copy,) = {options["chart"] for _, options in stand.helm.installs}
+    assert "sweep" == chart_copy.name
+    assert (chart_copy / "Chart.yaml").read_bytes() == (chart / "Chart.yaml").read_bytes()
+    assert not (chart_copy / "values.schema.json").exists()
     trials.close()
-    assert not used.exists()
+    assert not chart_copy.exists()
     stand.trials.close()
 
 

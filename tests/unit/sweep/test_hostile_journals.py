@@ -77,7 +77,7 @@ _COMMANDS = (
 )
 # What a terminal obeys, or reads in another order.
 _ORDERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-_TAKEN = 150  # of the odd journals, in one run of the test
+_JOURNALS_MAX = 150  # of the odd journals, in one run of the test
 
 
 def _records() -> list[dict[str, Any]]:
@@ -149,7 +149,7 @@ def test_no_journal_breaks_what_shows_it(
     monkeypatch.setattr(Console, "crash", lambda _, error: crashes.append(error))
     journals_ = _odd_journals()
     random.Random(part).shuffle(journals_)  # noqa: S311 - a choice of what is tried
-    for text in journals_[: _TAKEN // 4]:
+    for text in journals_[: _JOURNALS_MAX // 4]:
         own.write_text(text)
         for words in _COMMANDS:
             main.main(["sweep", *words])

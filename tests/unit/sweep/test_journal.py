@@ -268,13 +268,13 @@ def test_a_journal_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no journal"):
         read_state(backend_of(str(tmp_path / "none")))
     backend = backend_of(str(tmp_path), "s")
-    for used in (
+    for access in (
         partial(read_state, backend),
         partial(Journal.open, backend),
         lambda: Journal.create(backend, records.head(spec(), 1.0)),
     ):
         with pytest.raises(InputError, match="is no file") as excinfo:
-            used()
+            access()
         assert f"name a file in it: {tmp_path}/sweep.jsonl" == excinfo.value.problem.hint
 
 

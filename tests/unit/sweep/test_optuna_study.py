@@ -176,13 +176,15 @@ def test_the_tables_are_optunas(empty_database: Path) -> None:
     """What a database is judged by is what Optuna makes."""
     engine = sqlalchemy.create_engine(f"sqlite:///{empty_database}")
     inspector = sqlalchemy.inspect(engine)
-    made = {
+    columns_by_table = {
         name: {column["name"] for column in inspector.get_columns(name)}
         for name in inspector.get_table_names()
     }
     engine.dispose()
-    assert set(made) == set(optuna_database.TABLES)
-    assert all(made[name] >= columns for name, columns in optuna_database.TABLES.items())
+    assert set(columns_by_table) == set(optuna_database.TABLES)
+    assert all(
+        columns_by_table[name] >= columns for name, columns in optuna_database.TABLES.items()
+    )
 
 
 @pytest.mark.parametrize("table", sorted(optuna_database.TABLES))

@@ -50,7 +50,7 @@ class FakeCluster:
         folder: the claim.
         modes: its access modes.
         pods: by their names.
-        asked: what the program was asked to do.
+        questions: what the program was asked to do.
         status: of a pod that was made.
         before_ask: called before each question.
         path: the PATH of the image.
@@ -60,7 +60,7 @@ class FakeCluster:
     folder: Path
     modes: list[str] = field(default_factory=lambda: ["ReadWriteMany"])
     pods: dict[str, Manifest] = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
+    questions: list[str] = field(default_factory=list)
     status: Manifest = field(default_factory=lambda: {"phase": "Running"})
     before_ask: Callable[[str], None] = lambda _: None
     path: str = ""
@@ -105,7 +105,7 @@ class FakeCluster:
         """Run a program in the pod."""
         self.get(paths.PODS, pod, namespace="lab")
         words = [word.replace("/claim/", f"{self.folder}/") for word in command]
-        self.asked.append(words[4])
+        self.questions.append(words[4])
         self.before_ask(words[4])
         env = {"PATH": self.path} if self.path else None
         shell = shutil.which("sh")
@@ -177,9 +177,9 @@ def test_the_archive_is_on_the_claim_and_the_pod_is_gone(  # noqa: PLR0917 - fix
     assert [file] == files(cluster)
     assert archive.data == file.read_bytes()
     assert {} == cluster.pods
-    cluster.asked.clear()
+    cluster.questions.clear()
     assert not send()
-    assert ["look"] == cluster.asked
+    assert ["look"] == cluster.questions
     assert {} == cluster.pods
 
 
@@ -252,7 +252,7 @@ def test_a_run_gives_its_code_back_from_the_claim(  # noqa: PLR0917 - fixtures
     """In pieces, by a pod that mounts the claim read-only and is gone afterwards."""
     cluster.path = image_with(tmp_path, programs)
     send()
-    cluster.asked.clear()
+    cluster.questions.clear()
     monkeypatch.setattr(claim, "_PIECE_BYTES", 100)
     pieces = -(-len(archive.data) // 100)
     bodies: list[Manifest] = []
@@ -263,7 +263,7 @@ def test_a_run_gives_its_code_back_from_the_claim(  # noqa: PLR0917 - fixtures
         lambda path, body, **more: bodies.append(body) or create(path, body, **more),
     )
     assert archive == read_back()
-    assert ["size", *["read"] * pieces] == cluster.asked
+    assert ["size", *["read"] * pieces] == cluster.questions
     assert {} == cluster.pods
     (body,) = bodies
     (container,) = body["spec"]["containers"]
@@ -418,8 +418,8 @@ def test_an_interruption_takes_the_pod_along(
 ) -> None:
     """Ctrl-C while the archive is on its way."""
 
-    def interrupt(what: str) -> None:
-        if what == "fill":
+    def interrupt(question: str) -> None:
+        if question == "fill":
             raise interruption("now")
 
     cluster.before_ask = interrupt
@@ -444,9 +444,9 @@ def test_what_a_killed_sender_has_left_is_replaced(
     change: Manifest,
 ) -> None:
     """A pod that has ended, that is old, or that has another image."""
-    left = cluster.create(paths.PODS, claim.pod(snapshot, archive, DESTINATION), namespace="lab")
+    old_pod = cluster.create(paths.PODS, claim.pod(snapshot, archive, DESTINATION), namespace="lab")
     for key, value in change.items():
-        left[key] = {**left[key], **value}
+        old_pod[key] = {**old_pod[key], **value}
     assert send()
     assert 2 == cluster.created
     assert {} == cluster.pods
@@ -459,9 +459,9 @@ def test_two_senders_share_a_pod(
     cluster.create(paths.PODS, claim.pod(snapshot, archive, DESTINATION), namespace="lab")
     interruptions = ["fill"]
 
-    def interrupt(what: str) -> None:
-        if what in interruptions:
-            interruptions.remove(what)
+    def interrupt(question: str) -> None:
+        if question in interruptions:
+            interruptions.remove(question)
             cluster.pods.clear()
             raise RunError("the connection to the program was lost")
 

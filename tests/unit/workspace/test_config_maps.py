@@ -70,7 +70,7 @@ class FakeNamespace:
             copy.deepcopy(manifest)
             for (path, _), manifest in self.objects.items()
             if path == resource_path
-            and (not key or (value or True) in _label(manifest, key, wanted=value))
+            and (not key or (value or True) in _label(manifest, key, selector_value=value))
         ]
 
     def get(self, resource_path: str, name: str, **_: Any) -> Manifest:
@@ -133,9 +133,9 @@ class FakeNamespace:
         return self._store(paths.of_manifest(manifest), manifest)
 
 
-def _label(manifest: Manifest, key: str, *, wanted: str) -> list[Any]:
+def _label(manifest: Manifest, key: str, *, selector_value: str) -> list[Any]:
     value = (manifest["metadata"].get("labels") or {}).get(key)
-    return [] if value is None else [value if wanted else True]
+    return [] if value is None else [value if selector_value else True]
 
 
 def part(number: int = 0, digest: str = DIGEST) -> Manifest:

@@ -84,14 +84,14 @@ def test_the_record_has_no_commit(built: Image, snapshot: Snapshot, archive: Arc
     } == parsed(built.blobs[1])["config"]["Labels"]
 
 
-def kept(built: Image) -> dict[str, bytes]:
+def blobs_by_digest(built: Image) -> dict[str, bytes]:
     """All parts by their digests, as a registry has them."""
     return {blob.digest: blob.data for blob in (*built.blobs, *built.manifests, built.index)}
 
 
 def test_an_image_is_read_back(built: Image, snapshot: Snapshot, archive: Archive) -> None:
     """Byte for byte, with the digest of the snapshot."""
-    parts = kept(built)
+    parts = blobs_by_digest(built)
     actual = image.read(built.index.digest, parts.__getitem__, parts.__getitem__)
     assert (archive, snapshot.digest) == actual
 
@@ -99,7 +99,7 @@ def test_an_image_is_read_back(built: Image, snapshot: Snapshot, archive: Archiv
 @pytest.mark.parametrize("number", range(3))
 def test_a_part_that_is_not_what_its_digest_says_is_refused(built: Image, number: int) -> None:
     """Whichever part a registry has changed: the index, a manifest, the layer."""
-    parts = kept(built)
+    parts = blobs_by_digest(built)
     changed = (built.index, built.manifests[0], built.blobs[0])[number]
     parts[changed.digest] = changed.data + b" "
     with pytest.raises(RunError, match="has a part with the digest"):

@@ -103,15 +103,15 @@ def _archive(size: int) -> Archive:
     return Archive(bytes(size), "xz", "sha256:" + "0" * 64)
 
 
-_ONE, _ALL = archives.PART_BYTES, archives.PART_BYTES * archives.PARTS_MAX
+_ONE_PART, _ALL = archives.PART_BYTES, archives.PART_BYTES * archives.PARTS_MAX
 
 
 @pytest.mark.parametrize(
     ("size", "settings", "via", "parts"),
     [
         (1, {}, "configMap", 1),
-        (_ONE, {}, "configMap", 1),
-        (_ONE + 1, {"registry": "r.example.com/x"}, "configMap", 2),
+        (_ONE_PART, {}, "configMap", 1),
+        (_ONE_PART + 1, {"registry": "r.example.com/x"}, "configMap", 2),
         (_ALL, {}, "configMap", 8),
         (_ALL + 1, {"registry": "r.example.com/x", "claim": "code"}, "image", 0),
         (_ALL + 1, {"claim": "code"}, "pvc", 0),
@@ -225,7 +225,8 @@ def test_gzip_is_taken_up_to_the_last_byte_that_fits(
 
 
 @pytest.mark.parametrize(
-    ("size", "pieces"), [(1, 1), (_ONE, 1), (_ONE + 1, 2), (_ALL - _ONE + 1, 8), (_ALL, 8)]
+    ("size", "pieces"),
+    [(1, 1), (_ONE_PART, 1), (_ONE_PART + 1, 2), (_ALL - _ONE_PART + 1, 8), (_ALL, 8)],
 )
 def test_an_archive_takes_as_few_config_maps_as_hold_it(
     snapshot: Snapshot, size: int, pieces: int

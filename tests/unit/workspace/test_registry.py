@@ -36,7 +36,7 @@ class FakeRegistry:
 
     Attributes:
         port: on this machine.
-        kept: the bytes by their digests; tags as well.
+        blobs_by_digest: the bytes by their digests; tags as well.
         requests: verb and path of each request.
         authorizations: what each request said of who asks.
         refusal: status and body of each answer to a change; 0 for none.
@@ -46,7 +46,7 @@ class FakeRegistry:
     """
 
     port: int = 0
-    kept: dict[str, bytes] = field(default_factory=dict)
+    blobs_by_digest: dict[str, bytes] = field(default_factory=dict)
     requests: list[str] = field(default_factory=list)
     authorizations: list[str] = field(default_factory=list)
     refusal: tuple[int, str] = (0, "")
@@ -130,10 +130,10 @@ class _Handler(BaseHTTPRequestHandler):
         elif self.command == "PUT":
             digest = parse_qs(urlsplit(self.path).query).get("digest", [name])[0]
             actual = f"sha256:{hashlib.sha256(body).hexdigest()}"
-            self.fake.kept[digest] = self.fake.kept[actual] = body
+            self.fake.blobs_by_digest[digest] = self.fake.blobs_by_digest[actual] = body
             self._answer(201 if ":" not in digest or actual == digest else 400)
-        elif name in self.fake.kept:
-            self._answer(200, self.fake.kept[name])
+        elif name in self.fake.blobs_by_digest:
+            self._answer(200, self.fake.blobs_by_digest[name])
         else:
             self._answer(404, b'{"errors": [{"code": "NAME_UNKNOWN"}]}')
 
@@ -185,7 +185,7 @@ def test_an_image_is_pushed_once(fake: FakeRegistry, built: Image, archive: Arch
 
 def test_a_layer_that_is_there_is_not_sent_again(fake: FakeRegistry, built: Image) -> None:
     """A push that was interrupted goes on where it was."""
-    fake.kept[built.blobs[0].digest] = built.blobs[0].data
+    fake.blobs_by_digest[built.blobs[0].digest] = built.blobs[0].data
     assert registry.push(fake.name, built)
     uploads = [line for line in fake.changes if line.startswith("POST")]
     assert len(built.blobs) - 1 == len(uploads)
@@ -247,7 +247,7 @@ def test_each_refusal_says_what_to_do(
     with pytest.raises(RunError, match=words) as caught:
         registry.push(fake.name, built)
     assert hint in caught.value.problem.hint
-    assert built.index.digest not in fake.kept
+    assert built.index.digest not in fake.blobs_by_digest
 
 
 @pytest.mark.parametrize("body", ["", "<html>", "[]", '{"errors": []}', '{"errors": [7]}'])

@@ -146,14 +146,14 @@ class _FakeRun:
     offer: Offer | None = None
     alive: dict[str, _FakePod] = field(default_factory=dict)
     interruptions: list[Callable[[], None]] = field(default_factory=list)
-    made: int = 0
+    pod_count: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self) -> None:
         """A pod is made."""
-        self.made += 1
-        pod = _FakePod(self.program, f"pod-{self.made}", self.root / str(self.made), self)
-        self.alive[str(self.made)] = pod
+        self.pod_count += 1
+        pod = _FakePod(self.program, f"pod-{self.pod_count}", self.root / str(self.pod_count), self)
+        self.alive[str(self.pod_count)] = pod
 
     def lose(self, index: int) -> None:
         """A pod is lost, and another one made in its place."""
@@ -226,8 +226,8 @@ def test_what_is_compiled_of_a_file_goes_with_it(fake_run: _FakeRun) -> None:
 
     _deliver(fake_run, _offer(2))
 
-    left = {path.name.partition(".")[0] for path in (code / "__pycache__").iterdir()}
-    assert ({"same", "own"}, 1) == (left, (code / "same.py").stat().st_mtime)
+    stems = {path.name.partition(".")[0] for path in (code / "__pycache__").iterdir()}
+    assert ({"same", "own"}, 1) == (stems, (code / "same.py").stat().st_mtime)
     assert "x = 2\n" == (code / "other.py").read_text()
 
 

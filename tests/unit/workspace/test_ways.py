@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
     from allranks.workspace.model import Snapshot
 
-ONE, MOST = archives.PART_BYTES, archives.PART_BYTES * archives.PARTS_MAX
+ONE_PART, MOST = archives.PART_BYTES, archives.PART_BYTES * archives.PARTS_MAX
 DIGEST = f"sha256:{'0' * 64}"
 
 
 @pytest.mark.parametrize(
     ("size", "settings", "via", "parts"),
     [
-        (ONE, {}, "configMap", 1),
-        (ONE + 1, {}, "configMap", 2),
+        (ONE_PART, {}, "configMap", 1),
+        (ONE_PART + 1, {}, "configMap", 2),
         (MOST, {"registry": "r/c", "claim": "c"}, "configMap", 8),
         (MOST + 1, {"registry": "r/c", "claim": "c"}, "image", 0),
         (MOST + 1, {"registry": "r/c"}, "image", 0),

@@ -10,7 +10,7 @@ from allranks.elastic.policy.settings import PolicySettings
 from allranks.elastic.policy.step import step
 
 WHY = "said nothing for 45 s (lostSeconds)"
-SEEN = JobObservation(
+OBSERVATION = JobObservation(
     tuple(Worker(f"demo-edljob-worker-{number}") for number in range(3)),
     target=3,
     lost={"demo-edljob-worker-1": WHY},
@@ -33,7 +33,7 @@ def decided(
 
 def test_a_lost_worker_is_replaced_once_and_the_number_stays() -> None:
     """Whoever has set the number, and without a wait: the job stands still."""
-    state, (decision,) = decided(policy_state(fixed="it was set by hand"), SEEN, 1.0)
+    state, (decision,) = decided(policy_state(fixed="it was set by hand"), OBSERVATION, 1.0)
     assert ({"worker": 3}, ("demo-edljob-worker-1",), True) == (
         decision.replicas,
         decision.remove,
@@ -43,16 +43,16 @@ def test_a_lost_worker_is_replaced_once_and_the_number_stays() -> None:
         f"demo-edljob-worker-1 {WHY}: though it runs, 1 new pod takes its place" == decision.message
     )
     for second in range(2, 60):
-        state, again = decided(state, SEEN, float(second))
+        state, again = decided(state, OBSERVATION, float(second))
         assert [] == again
 
 
 def test_it_is_asked_for_again_where_nothing_came_of_it() -> None:
     """Another's plan was newer, and ours was not taken."""
-    state, _ = decided(policy_state(), SEEN, 1.0)
-    state, again = decided(state, SEEN, 61.0)
+    state, _ = decided(policy_state(), OBSERVATION, 1.0)
+    state, again = decided(state, OBSERVATION, 61.0)
     assert 1 == len(again)
-    state, _ = decided(state, replace(SEEN, lost={}), 62.0)
+    state, _ = decided(state, replace(OBSERVATION, lost={}), 62.0)
     assert {} == state.replaced
 
 
@@ -60,7 +60,7 @@ def test_many_are_one_plan() -> None:
     """A switch is gone; the servers and the chief are replaced as the workers are."""
     pods = [f"demo-edljob-worker-{number}" for number in range(4)] + ["demo-edljob-chief-0"]
     observation = replace(
-        SEEN, lost=dict.fromkeys(pods, WHY), replicas={"worker": 3, "chief": 1, "ps": 2}
+        OBSERVATION, lost=dict.fromkeys(pods, WHY), replicas={"worker": 3, "chief": 1, "ps": 2}
     )
     _, (decision,) = decided(policy_state(), observation, 1.0)
     assert ({"worker": 3, "chief": 1}, tuple(sorted(pods))) == (decision.replicas, decision.remove)
@@ -69,5 +69,5 @@ def test_many_are_one_plan() -> None:
 
 def test_a_plan_that_is_under_way_is_waited_for_and_an_end_is_an_end() -> None:
     """What a plan sets is not undone by a number from before it."""
-    assert [] == decided(policy_state(), replace(SEEN, settled=False), 1.0)[1]
-    assert [] == decided(policy_state(), replace(SEEN, ending=True), 1.0)[1]
+    assert [] == decided(policy_state(), replace(OBSERVATION, settled=False), 1.0)[1]
+    assert [] == decided(policy_state(), replace(OBSERVATION, ending=True), 1.0)[1]
