@@ -57,7 +57,7 @@ def reduced(imports: dict[str, set[str]]) -> list[tuple[str, str]]:
         (source, target)
         for source, targets in sorted(imports.items())
         for target in sorted(targets)
-        if not any(reaches(other, target, seen={source}) for other in targets if other != target)
+        if not any(reaches(other, target, visited={source}) for other in targets if other != target)
     ]
 
 

@@ -130,7 +130,7 @@ def test_what_a_rank_has_left_behind_is_no_rank(stall: Any) -> None:
     attempt = _FAILURES.Attempt("big-0", _Store(), 0, 1)
     attempt._endings = [_FAILURES.Ending(1, 0, was_stopped=False)]
     views = [_view(stall, 0, _group(5, 4)), _view(stall, 1, None)]
-    eyes = SimpleNamespace(look=lambda **_: views, places=dict, seen=[])
+    eyes = SimpleNamespace(look=lambda **_: views, places=dict, ranks_seen=[])
     watcher = _watcher(stall, eyes, ends=False)
     assert [0] == [view.rank for view in watcher._look(attempt)]
     assert [0] == [view.rank for view in watcher._look(attempt, closely=True)]
@@ -239,7 +239,7 @@ def test_a_frozen_rank_is_ended_with_the_others(stall: Any) -> None:
     with _sleeper() as rank:
         rank.send_signal(signal.SIGSTOP)
         view = stall.RankView(1, rank.pid, None, 0.0)
-        eyes = SimpleNamespace(look=lambda: [view], places=lambda: {1: ""}, seen=[])
+        eyes = SimpleNamespace(look=lambda: [view], places=lambda: {1: ""}, ranks_seen=[])
         store = _Store({"allranks/stall-asked": "1", "allranks/stall-ended": "1"})
         attempt = _FAILURES.Attempt("big-1", store, 1, 2)
         watcher = _watcher(stall, eyes, ends=True)
@@ -253,7 +253,7 @@ def test_ranks_that_nobody_can_ask_are_reported_and_not_ended(stall: Any) -> Non
     lines: list[str] = []
     with _sleeper() as rank:
         view = stall.RankView(0, rank.pid, None, 0.0)
-        eyes = SimpleNamespace(look=lambda: [view], places=lambda: {0: ""}, seen=[])
+        eyes = SimpleNamespace(look=lambda: [view], places=lambda: {0: ""}, ranks_seen=[])
         store = _Store()
         attempt = _FAILURES.Attempt("big-0", store, 0, 1)
         watcher = _watcher(stall, eyes, ends=True, say=lines.append)
