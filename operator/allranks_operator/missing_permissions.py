@@ -21,7 +21,7 @@ _FORBIDDEN = 403
 _CANNOT = re.compile(r'cannot (?P<verb>\S+) resource "(?P<resource>[^"]+)"')
 # A Role for others gives what its maker has; what that lacks is named (see `model.grants`).
 _WITHHELD = re.compile(r"grants rights that the user does not have: (?P<rights>.+)", re.DOTALL)
-_TOLD_MAX = 20
+_LINES_MAX = 20
 
 
 # How a request ended that a run can do without: the namespace, what the metrics call it, and the
@@ -76,7 +76,7 @@ class MissingPermissions:
         with self._lock:
             missing = sorted((namespace, right) for (namespace, _), right in self._missing.items())
         rights: dict[str, dict[str, None]] = {}
-        for namespace, right in missing[:_TOLD_MAX]:
+        for namespace, right in missing[:_LINES_MAX]:
             rights.setdefault(namespace, {})[right] = None
         return "; ".join(
             f"in {namespace}: {', '.join(names)}" for namespace, names in rights.items()

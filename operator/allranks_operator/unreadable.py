@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from allranks_operator.workqueue import WorkItem
 
 # Events for one namespace, in so many seconds.
-_TOLD_MAX, _SECONDS = 20, 600.0
+_EVENTS_MAX, _SECONDS = 20, 600.0
 _MESSAGE = "this {} is not read, and nothing is done for it: {}"
 
 
@@ -84,4 +84,4 @@ class UnreadObjects:
             if now - since >= _SECONDS:
                 since, count = now, 0
             self._counts[namespace] = (since, count + 1)
-        return count < _TOLD_MAX
+        return count < _EVENTS_MAX

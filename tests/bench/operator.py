@@ -392,12 +392,12 @@ def report_progress(bench: Bench, namespace: str, observed: WatchedStatuses) -> 
 
 
 def _reactions(
-    sent_at: Mapping[tuple[str, str], float], seen_at: Mapping[tuple[str, str], float]
+    sent_at: Mapping[tuple[str, str], float], observed_at: Mapping[tuple[str, str], float]
 ) -> Iterator[float]:
     """Seconds until each report, or a later one of the same run, stood in the status."""
     by_run: dict[str, list[tuple[float, float]]] = {}
     for key, at in sent_at.items():
-        by_run.setdefault(key[0], []).append((at, seen_at.get(key, float("inf"))))
+        by_run.setdefault(key[0], []).append((at, observed_at.get(key, float("inf"))))
     for reports in by_run.values():
         earliest = float("inf")
         for at, when in sorted(reports, reverse=True):

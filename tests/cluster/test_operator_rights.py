@@ -256,8 +256,8 @@ def test_a_masters_account_is_no_way_to_anything_else(lab: Lab) -> None:
     ):
         assert _FORBIDDEN == status("mine", "GET", path)
     assert "plan" == (lab.get("configmaps", "taken-history") or {})["data"]["secret"]
-    until(lambda: "taken" in _told_of(lab, "NameTaken"), "an Event that names the job")
+    until(lambda: "taken" in _jobs_with_event(lab, "NameTaken"), "an Event that names the job")
 
 
-def _told_of(lab: Lab, reason: str) -> set[str]:
+def _jobs_with_event(lab: Lab, reason: str) -> set[str]:
     return {event["involvedObject"]["name"] for event in lab.events(reason)}

@@ -129,7 +129,7 @@ def test_a_submit_that_is_killed_before_any_request(sender: Sender, make_nodes: 
     assert [] == sender.objects()
     points = _points(requests)
     assert len(points) > 5, requests
-    was_told = False
+    has_advice = False
     for point in points:
         place = f"before {point} of {len(requests)}: {requests[point - 1]}"
         code, _ = sender.submit(kill_at=point)
@@ -139,11 +139,11 @@ def test_a_submit_that_is_killed_before_any_request(sender: Sender, make_nodes: 
         assert bool(jobs) or not any(item.startswith("pods/") for item in objects), place
         assert bool(jobs) <= bool(parts(sender.program)), place
         records = [item for item in objects if item.startswith("secrets/")]
-        if records and not was_told:
+        if records and not has_advice:
             code, text = sender.submit()
             assert code == 2, (place, text)
             assert "release 'demo' was begun and is not finished (pending-install)" in text
-            was_told = True
+            has_advice = True
         code, text = sender.submit(*(("--replace",) if records else ()))
         assert code == 0, (place, text)
         assert len(parts(sender.program)) == 1, place

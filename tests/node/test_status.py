@@ -217,13 +217,13 @@ def test_a_stateful_set_that_fails_once_and_then_ends_well(lab: Lab) -> None:
     observation = observe(KubeCluster(str(lab.cluster.kubeconfig)), NAME, lab.namespace)
     assert (f"{NAME}-0", "trainer") == (first_failed(observation) or ())[:2]
 
-    def is_told() -> bool:
+    def has_started_again() -> bool:
         with suppress(BenchError):  # between two starts nothing runs in the pod
             lab.inside(f"{NAME}-0", "touch", "/run/state/seen")
             return True
         return False
 
-    until(is_told, "the second start")
+    until(has_started_again, "the second start")
     run_status = status(lab, lambda run: run.finished, "the good end")
     assert (Phase.SUCCEEDED, "RanksDone", 0, 1) == (
         run_status.phase,

@@ -269,8 +269,8 @@ class Engine:
             if not plan.actions:
                 unseen += 1
                 is_going = is_begun or rounds.done or rounds.busy
-                is_known = is_going and not rounds.refused
-                if unseen >= (_ABSENT_LOOKS if is_known else self._pace.looks):
+                is_confirmed = is_going and not rounds.refused
+                if unseen >= (_ABSENT_LOOKS if is_confirmed else self._pace.looks):
                     return
                 self._pace.sleep(self._pace.poll)
                 continue

@@ -77,13 +77,13 @@ class Extent:
         files: how many.
         size: their bytes.
         folders: how many folders.
-        left_out: links to folders, whose files are sent by their own names alone.
+        folder_links: links to folders, whose files are sent by their own names alone.
     """
 
     files: int = 0
     size: int = 0
     folders: int = 0
-    left_out: list[str] = field(default_factory=list)
+    folder_links: list[str] = field(default_factory=list)
 
 
 class UploadSource:
@@ -127,7 +127,7 @@ class UploadSource:
         extent = Extent()
         problems: list[Problem] = []
         share = destination.place is upload.StorageKind.SHARE
-        for folder in self.folders(problems, extent.left_out):
+        for folder in self.folders(problems, extent.folder_links):
             extent.folders += 1
             extent.files += len(folder.files)
             extent.size += sum(entry.stamp.size for entry in folder.files)
@@ -142,27 +142,27 @@ class UploadSource:
         return extent
 
     def folders(
-        self, problems: list[Problem] | None = None, left_out: list[str] | None = None
+        self, problems: list[Problem] | None = None, folder_links: list[str] | None = None
     ) -> Iterator[Folder]:
         """All folders, each before those that are in it.
 
         Args:
             problems: gets what cannot be sent.
-            left_out: gets the links to folders.
+            folder_links: gets the links to folders.
         """
         problems = [] if problems is None else problems
-        left_out = [] if left_out is None else left_out
+        folder_links = [] if folder_links is None else folder_links
         if self._single:
             entry = UploadFile(self._single, Stamp.of(Path(self.file(self._single)).stat()))
             yield Folder("", (entry,), ())
             return
         stack = [""]
         while stack:
-            folder = self._folder(stack.pop(), problems, left_out)
+            folder = self._folder(stack.pop(), problems, folder_links)
             yield folder
             stack += [folder.name(name) for name in reversed(folder.folders)]
 
-    def _folder(self, path: str, problems: list[Problem], left_out: list[str]) -> Folder:
+    def _folder(self, path: str, problems: list[Problem], folder_links: list[str]) -> Folder:
         files: list[UploadFile] = []
         folders: list[str] = []
         try:
@@ -172,7 +172,7 @@ class UploadSource:
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(entry.name)
                         continue
-                    problem = self._problem(name, entry, left_out)
+                    problem = self._problem(name, entry, folder_links)
                     if problem is not None:
                         problems.append(problem)
                     elif entry.is_file():
@@ -185,7 +185,9 @@ class UploadSource:
             )
         return Folder(path, tuple(files), tuple(folders))
 
-    def _problem(self, name: str, entry: os.DirEntry[str], left_out: list[str]) -> Problem | None:
+    def _problem(
+        self, name: str, entry: os.DirEntry[str], folder_links: list[str]
+    ) -> Problem | None:
         """The reason why a file or a link cannot be sent."""
         if entry.is_symlink():
             target = os.path.realpath(entry.path)
@@ -198,7 +200,7 @@ class UploadSource:
             if not os.path.lexists(target):
                 return Problem(name, "is a link to nothing", "remove it")
             if entry.is_dir():
-                left_out.append(name)
+                folder_links.append(name)
                 return None
         if not entry.is_file():
             return Problem(name, "is no file, but a pipe, a socket or a device", "move it out")

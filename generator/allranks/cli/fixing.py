@@ -67,7 +67,7 @@ def fix(console: Console, sources: Sources, request: FixRequest, validate: Valid
         for changed in plan.files:
             console.diff(_diff(changed))
             _tell_of_other_names(console, changed)
-    is_written = bool(plan.files) and _is_wanted(console, plan, request)
+    is_written = bool(plan.files) and _is_confirmed(console, plan, request)
     if is_written:
         _write(console, plan)
     _tell(console, plan, is_written=is_written)
@@ -105,7 +105,7 @@ def _write(console: Console, plan: FixPlan) -> None:
         raise click.exceptions.Exit(error.exit_code) from error
 
 
-def _is_wanted(console: Console, plan: FixPlan, request: FixRequest) -> bool:
+def _is_confirmed(console: Console, plan: FixPlan, request: FixRequest) -> bool:
     """Whether to write: as the flags say, else as a person does."""
     if request.only_diff or request.yes or console.json_errors:
         return request.yes
@@ -133,7 +133,7 @@ def _tell_of_other_names(console: Console, changed: FixedFile) -> None:
 def _tell(console: Console, plan: FixPlan, *, is_written: bool) -> None:
     if console.json_errors:
         return
-    for note in plan.left_out:
+    for note in plan.omissions:
         console.note(f"{note.problem.path}: not fixed: {note.reason}")
     if is_written:
         console.note(_summary(plan))
@@ -152,7 +152,7 @@ def _as_data(plan: FixPlan, written: Collection[str]) -> dict[str, Any]:
     """
     return {
         "fixes": [note.as_dict() for note in plan.applied],
-        "notFixed": [note.as_dict() for note in plan.left_out],
+        "notFixed": [note.as_dict() for note in plan.omissions],
         "files": [
             {
                 "file": changed.name,

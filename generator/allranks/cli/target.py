@@ -294,7 +294,7 @@ def _cluster_names(target: Target) -> list[str]:
         )
     except AllranksError:
         return []
-    runs = [item["metadata"] for item in items if not cleanup.is_kept(item)]
+    runs = [item["metadata"] for item in items if not cleanup.outlives_release(item)]
     labelled = [run["labels"].get(names.APP_INSTANCE) for run in runs]
     return [*filter(None, labelled), *_jobs_without_release(cluster_target)]
 

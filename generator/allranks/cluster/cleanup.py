@@ -155,7 +155,7 @@ def remove_release(
     """
     remove(cluster, namespace, leftovers(cluster, release, namespace))
     for item in manifests:
-        if not is_kept(item):
+        if not outlives_release(item):
             inside = str(item["metadata"].get("namespace") or namespace)
             cluster.delete(paths.of_manifest(item), str(item["metadata"]["name"]), namespace=inside)
     for resource_path in (paths.SECRETS, paths.CONFIG_MAPS):  # helm keeps its records in either
@@ -169,7 +169,7 @@ def _records(release: str) -> str:
     return f"owner=helm,name={release}"
 
 
-def is_kept(item: Manifest) -> bool:
+def outlives_release(item: Manifest) -> bool:
     """Whether an object is marked to outlive its release."""
     return text(item, "metadata", "annotations", names.HELM_RESOURCE_POLICY) == KEEP
 
@@ -179,7 +179,7 @@ def _leftover(resource_path: str, metadata: Manifest) -> Leftover:
     return Leftover(
         resource_path=resource_path,
         name=str(metadata["name"]),
-        keep=is_kept({"metadata": metadata}),
+        keep=outlives_release({"metadata": metadata}),
         workload=str(labels.get(names.WORKLOAD) or ""),
     )
 

@@ -106,7 +106,7 @@ def observe_all(
     # A release whose Job has been removed after its end still has its ConfigMap. One that was kept
     # of a run that is gone shows no run.
     maps = lookup.optional(paths.CONFIG_MAPS, _OURS, metadata_only=True)
-    remains = [configmap for configmap in maps if not cleanup.is_kept(configmap)]
+    remains = [configmap for configmap in maps if not cleanup.outlives_release(configmap)]
     # One that was made by hand has no label of ours, and may have no pods.
     controllers += lookup.elastic_jobs(needed=any(map(_is_elastic, pods)), unread=unread)
     releases = {_release(manifest) for manifest in (*controllers, *pods, *remains)} - {None}
@@ -258,7 +258,7 @@ class _Lookup:
         if record:
             return record
         maps = self.optional(paths.CONFIG_MAPS, selector, metadata_only=True)
-        return [configmap for configmap in maps if not cleanup.is_kept(configmap)]
+        return [configmap for configmap in maps if not cleanup.outlives_release(configmap)]
 
     def has_sweep_runner(self, release: str) -> bool:
         """Whether a release has the Job of a sweep's runner, which is no run."""

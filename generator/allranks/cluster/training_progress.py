@@ -46,7 +46,7 @@ def of_run(cluster: KubeClient, observation: Observation, status: RunStatus) -> 
     return status if report is None else replace(status, progress=report)
 
 
-def with_each(
+def of_runs(
     cluster: KubeClient, observations: Sequence[Observation], statuses: Sequence[RunStatus]
 ) -> list[RunStatus]:
     """The statuses of many runs, with the progress of the first that run."""

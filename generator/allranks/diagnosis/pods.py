@@ -85,13 +85,13 @@ class Answers:
         texts: the JSON of each pod that answered.
         silent: why each of the others did not.
         logs: the last lines of logs that were read.
-        left_out: the pods that were not asked, because the time was over.
+        skipped_pods: the pods that were not asked, because the time was over.
     """
 
     texts: Mapping[str, bytes]
     silent: Mapping[str, str]
     logs: Mapping[str, tuple[str, ...]]
-    left_out: frozenset[str] = frozenset()
+    skipped_pods: frozenset[str] = frozenset()
 
 
 def spread(pods: Sequence[str]) -> list[str]:
@@ -122,11 +122,11 @@ def ask(
     texts: dict[str, bytes] = {}
     silent: dict[str, str] = {}
     most = max(MOST, int(_PER_SECOND * limit))
-    left_out = set(pods[most:])
+    skipped_pods = set(pods[most:])
 
     def question(pod: str) -> None:
         if time.monotonic() > deadline:
-            left_out.add(pod)
+            skipped_pods.add(pod)
             return
         try:
             texts[pod] = source.ask(pod, seconds)
@@ -144,4 +144,6 @@ def ask(
     with ThreadPoolExecutor(MOST) as threads:
         log_lines = threads.map(lines, logs)
         list(threads.map(question, pods[:most]))
-        return Answers(texts, dict(sorted(silent.items())), dict(log_lines), frozenset(left_out))
+        return Answers(
+            texts, dict(sorted(silent.items())), dict(log_lines), frozenset(skipped_pods)
+        )

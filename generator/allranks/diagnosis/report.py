@@ -169,7 +169,7 @@ class Rank:
         children: the processes that it has started.
         flight: its flight recorder now; None where it has not answered.
         before: a moment before.
-        is_asked: whether a thread of it waits to be asked for the recorder.
+        has_recorder_thread: whether a thread of it waits to be asked for the recorder.
         time: when it was looked at, by its node's clock.
     """
 
@@ -181,7 +181,7 @@ class Rank:
     children: tuple[Process, ...]
     flight: Flight | None
     before: Flight | None
-    is_asked: bool
+    has_recorder_thread: bool
     time: float
 
     @property
@@ -193,7 +193,7 @@ class Rank:
     @property
     def is_stuck_in_c(self) -> bool:
         """Whether it holds Python's lock in a call that does not return."""
-        return self.is_asked and not self.process.is_stopped and self.flight is None
+        return self.has_recorder_thread and not self.process.is_stopped and self.flight is None
 
     @property
     def has_moved(self) -> bool:
@@ -252,7 +252,7 @@ def _rank(pod: str, node: str, data: Any, time: float) -> Rank:
         children=tuple(_process(child) for child in items(data, "children")),
         flight=_flight(data.get("flight")),
         before=_flight(data.get("before")),
-        is_asked=data.get("answers") is True,
+        has_recorder_thread=data.get("answers") is True,
         time=time,
     )
 

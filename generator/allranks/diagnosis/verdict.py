@@ -176,7 +176,7 @@ def diagnose(
     silent: Mapping[str, str],
     homes: Mapping[int, tuple[str, str]],
     logs: Iterable[LogFinding] = (),
-    left_out: frozenset[str] = frozenset(),
+    skipped_pods: frozenset[str] = frozenset(),
 ) -> Diagnosis:
     """The verdict on a run.
 
@@ -188,12 +188,12 @@ def diagnose(
         silent: the other pods of it, with why they gave none.
         homes: the (pod, why it has no process) of ranks, as far as the run's status tells.
         logs: known errors in its logs.
-        left_out: the pods that were not asked; nothing is claimed of their ranks.
+        skipped_pods: the pods that were not asked; nothing is claimed of their ranks.
     """
     ranks = sorted((rank for pod in pods for rank in pod.ranks), key=lambda rank: rank.number)
     if len({rank.number for rank in ranks}) < len(ranks) and len(pods) > 1:
         return _of_groups(pods, silent, logs)
-    unknown = _unknown(ranks, homes, left_out)
+    unknown = _unknown(ranks, homes, skipped_pods)
     waits = tuple(_without(wait, unknown) for wait in collectives.waits(ranks))
     finding = _find(ranks, waits, silent, homes, unknown)
     return Diagnosis(
@@ -201,7 +201,7 @@ def diagnose(
         finding.reason,
         finding.sentence,
         finding.blamed,
-        (*_remarks(pods, ranks, silent), *_remark_left_out(pods, silent, left_out)),
+        (*_remarks(pods, ranks, silent), *_remark_skipped(pods, silent, skipped_pods)),
         _groups(ranks, waits),
         _logs(finding.state, logs),
     )
@@ -276,17 +276,17 @@ def _find(
 
 
 def _unknown(
-    ranks: Sequence[Rank], homes: Mapping[int, tuple[str, str]], left_out: frozenset[str]
+    ranks: Sequence[Rank], homes: Mapping[int, tuple[str, str]], skipped_pods: frozenset[str]
 ) -> frozenset[int]:
     """The ranks of pods that were not asked, or that may be in one of them."""
-    if not left_out:
+    if not skipped_pods:
         return frozenset()
     there = {rank.number for rank in ranks}
     world = max((rank.world for rank in ranks), default=0)
     return frozenset(
         number
         for number in range(world)
-        if number not in there and (number not in homes or homes[number][0] in left_out)
+        if number not in there and (number not in homes or homes[number][0] in skipped_pods)
     )
 
 
@@ -643,14 +643,14 @@ def _remarks(
                 yield f"GPU {gpu.get('index')} of {pod.name} has {count} (ECC)"
 
 
-def _remark_left_out(
-    pods: Sequence[PodReport], silent: Mapping[str, str], left_out: frozenset[str]
+def _remark_skipped(
+    pods: Sequence[PodReport], silent: Mapping[str, str], skipped_pods: frozenset[str]
 ) -> Iterable[str]:
-    if left_out:
+    if skipped_pods:
         pod_count = len(pods) + len(silent)
         yield (
-            f"{pod_count} of {plural(pod_count + len(left_out), 'pod')} were asked before the time "
-            "ran out; a longer --timeout leaves time for more"
+            f"{pod_count} of {plural(pod_count + len(skipped_pods), 'pod')} were asked before the "
+            "time ran out; a longer --timeout leaves time for more"
         )
 
 

@@ -70,7 +70,7 @@ def decide(view: JobView) -> Decision:
     admitted = plans_apply.admit(job, replaced.target, scale_plans, pods.foreign)
     bounded = within_bounds(admitted.target, job) if not ending else Applied(admitted.target)
     resized_target = (
-        rolling_resize.resize_one(job, bounded.target, pods) if not ending else bounded.target
+        rolling_resize.resize_next(job, bounded.target, pods) if not ending else bounded.target
     )
     master_decision = master_pod.reconcile_master(job, resized_target, pods, view)
     target, fallback_notes, wait = _fall_back(job, master_decision, view.now)

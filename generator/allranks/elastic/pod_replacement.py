@@ -101,20 +101,22 @@ class _ReplacementNotes:
         # By type, of all pods that were ever replaced: five that end one after the other are five.
         self.so_far: dict[str, int] = {}
         self._replaced: dict[str, list[str]] = {}
-        self._given_up: list[EventNote] = []
+        self._final_failures: list[EventNote] = []
 
     def replaced(self, kind: str, name: str, reason: str) -> None:
         """Note that a member was replaced."""
         self._replaced.setdefault(kind, []).append(f"{name}: {reason}")
 
     @property
-    def last_given_up(self) -> str:
+    def last_final_failure(self) -> str:
         """A clause about the last pod that was given up; "" where it is not known."""
-        return f"; {self._given_up[-1].message}" if self._given_up else ""
+        return f"; {self._final_failures[-1].message}" if self._final_failures else ""
 
-    def given_up(self, name: str, reason: str) -> None:
+    def give_up(self, name: str, reason: str) -> None:
         """Note that a member is not replaced any more."""
-        self._given_up.append(EventNote(events.POD_GIVEN_UP, f"{name}: {reason}", warning=True))
+        self._final_failures.append(
+            EventNote(events.POD_GIVEN_UP, f"{name}: {reason}", warning=True)
+        )
 
     def fatal(self, name: str, reason: str) -> None:
         """Note a failure that ends the job."""
@@ -128,7 +130,7 @@ class _ReplacementNotes:
             total = self.so_far.get(kind, 0)
             outcome = f"replaced ({total} so far)" if total > len(clauses) else "replaced"
             yield EventNote(events.PODS_REPLACED, _list_pods(clauses, outcome, kind))
-        yield from self._given_up[:_NAMED_MAX]
+        yield from self._final_failures[:_NAMED_MAX]
 
 
 def _list_pods(of: list[str], outcome: str, kind: str = "") -> str:
@@ -255,7 +257,7 @@ class _PodReplacement:
         if verdict.outcome == "fatal":
             self.notes.fatal(pod.name, verdict.reason)
         else:
-            self.notes.given_up(pod.name, verdict.reason)
+            self.notes.give_up(pod.name, verdict.reason)
         return replace(member, ended=FAILED)
 
     def _successor(self, member: Member, verdict: RelaunchVerdict | None = None) -> Member:
@@ -286,18 +288,22 @@ class _PodReplacement:
 
     def _without_replaced(self, members: list[Member]) -> list[Member]:
         """Return the members without leaving ones whose successor is ready."""
-        taken_over: dict[int, bool] = {}
+        successor_readiness: dict[int, bool] = {}
         for member in members:
             if not member.leaving:
                 pod = self.observed.trainers.get(self._name(member))
                 ready = member.ended == SUCCEEDED or (pod is not None and pod.ready)
-                taken_over[member.rank] = ready
+                successor_readiness[member.rank] = ready
         return [
             member
             for member in members
             if not (
                 member.leaving
-                and (taken_over.get(member.rank, True) or member.ended or not self._remains(member))
+                and (
+                    successor_readiness.get(member.rank, True)
+                    or member.ended
+                    or not self._remains(member)
+                )
             )
         ]
 
@@ -349,7 +355,7 @@ def _end_for_too_few_pods(
         least = max(1, (spec.min if spec is not None else None) or 0)
         if failure_count and (kind in _NEEDED or (kind == names.ROLE_WORKER and alive < least)):
             failed = f"{plural(failure_count, f'{kind} pod')} failed too often"
-            return JobEnd(FAILED, "TooFewPods", f"{failed}{notes.last_given_up}")
+            return JobEnd(FAILED, "TooFewPods", f"{failed}{notes.last_final_failure}")
     return None
 
 

@@ -30,7 +30,7 @@ SUPPORTED = "Helm 4, or Helm 3 from 3.18.5"
 
 _VERSION = re.compile(r"^v?(\d+)\.(\d+)(?:\.(\d+))?(?:[-+].*)?$")
 _TIMEOUT = 30.0
-_GET_ONE = "install Helm 4 and put it on PATH, or name one with --helm or " + names.ENV_HELM
+_INSTALL_HINT = "install Helm 4 and put it on PATH, or name one with --helm or " + names.ENV_HELM
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def find(explicit: str | None = None, env: Mapping[str, str] | None = None) -> H
         if binary.supported:
             return binary
         first = first or _unsupported_error(binary)
-    raise first or MissingToolError("there is no helm on PATH", hint=_GET_ONE)
+    raise first or MissingToolError("there is no helm on PATH", hint=_INSTALL_HINT)
 
 
 def inspect(path: Path) -> HelmBinary:
@@ -98,11 +98,11 @@ def inspect(path: Path) -> HelmBinary:
         )
     except OSError as error:
         raise MissingToolError(
-            f"{path} does not start: {error.strerror or error}", hint=_GET_ONE
+            f"{path} does not start: {error.strerror or error}", hint=_INSTALL_HINT
         ) from error
     except subprocess.TimeoutExpired as error:
         raise MissingToolError(
-            f"{path} did not say its version in {_TIMEOUT:.0f} seconds", hint=_GET_ONE
+            f"{path} did not say its version in {_TIMEOUT:.0f} seconds", hint=_INSTALL_HINT
         ) from error
     text = process.stdout.decode("utf-8", "replace").strip()
     match = _VERSION.match(text)
@@ -110,7 +110,8 @@ def inspect(path: Path) -> HelmBinary:
         text = text or process.stderr.decode("utf-8", "replace").strip()
         first = text.splitlines()[0] if text else f"nothing, with exit code {process.returncode}"
         raise MissingToolError(
-            f"{path} is not a Helm we know: asked for its version it says {first!r}", hint=_GET_ONE
+            f"{path} is not a Helm we know: asked for its version it says {first!r}",
+            hint=_INSTALL_HINT,
         )
     numbers = (int(match[1]), int(match[2]), int(match[3] or 0))
     return HelmBinary(
@@ -150,7 +151,7 @@ def _find_named(text: str, origin: str, env: Mapping[str, str]) -> Path:
         reason = "is not executable"
     else:
         reason = "is not there" if os.sep in text else "is not on PATH"
-    raise MissingToolError(f"{origin} names {text!r}, which {reason}", hint=_GET_ONE)
+    raise MissingToolError(f"{origin} names {text!r}, which {reason}", hint=_INSTALL_HINT)
 
 
 def _candidates(env: Mapping[str, str]) -> Iterator[Path]:
@@ -170,5 +171,5 @@ def _candidates(env: Mapping[str, str]) -> Iterator[Path]:
 def _unsupported_error(binary: HelmBinary) -> MissingToolError:
     return MissingToolError(
         f"{binary.path} is Helm {binary.version}, which is not supported ({SUPPORTED} is)",
-        hint=_GET_ONE,
+        hint=_INSTALL_HINT,
     )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-_LEFT_OUT = shutil.ignore_patterns("values.schema.json", "README.md", "ci")
+_UNNEEDED_FILES = shutil.ignore_patterns("values.schema.json", "README.md", "ci")
 
 
 def copy(chart: Path, folder: Path) -> Path:
@@ -28,4 +28,4 @@ def copy(chart: Path, folder: Path) -> Path:
     Raises:
         OSError: the files cannot be read or written.
     """
-    return shutil.copytree(chart, folder / chart.name, ignore=_LEFT_OUT)
+    return shutil.copytree(chart, folder / chart.name, ignore=_UNNEEDED_FILES)

@@ -53,14 +53,14 @@ class ControllerDecision:
         verdict: its end; all pods that are left are stopped then.
         wake_at: when to ask again though nothing happens; None for never.
         waiting: what it waits for, for people; "" for nothing.
-        given_up: indexes that failed for good, while the others go on.
+        failed_indexes: indexes that failed for good, while the others go on.
     """
 
     create: tuple[int, ...] = ()
     verdict: ControllerEnd | None = None
     wake_at: float | None = None
     waiting: str = ""
-    given_up: frozenset[int] = frozenset()
+    failed_indexes: frozenset[int] = frozenset()
 
 
 def decide(
@@ -105,8 +105,10 @@ def decide_job(
     create, retry_at = _to_create(job, mine, succeeded, now, backoff)
     waiting = "back-off before a new pod" if retry_at is not None else ""
     wakes = [at for at in (deadline, retry_at) if at is not None]
-    wake_at, given_up = min(wakes, default=None), _failed_indexes(job, failed)
-    return ControllerDecision(create=create, wake_at=wake_at, waiting=waiting, given_up=given_up)
+    wake_at, failed_indexes = min(wakes, default=None), _failed_indexes(job, failed)
+    return ControllerDecision(
+        create=create, wake_at=wake_at, waiting=waiting, failed_indexes=failed_indexes
+    )
 
 
 def _job_verdict(
@@ -117,11 +119,11 @@ def _job_verdict(
     age: float,
 ) -> ControllerEnd | None:
     """The end of a Job; where several rules would end it, the order is the Job controller's."""
-    given_up = _failed_indexes(job, failed)
+    failed_indexes = _failed_indexes(job, failed)
     return (
         _fatal(job, failed)
-        or _retries_end(job, pods, failed, given_up, age)
-        or _complete(job, succeeded, given_up)
+        or _retries_end(job, pods, failed, failed_indexes, age)
+        or _complete(job, succeeded, failed_indexes)
     )
 
 
@@ -142,20 +144,20 @@ def _retries_end(
     job: JobPlan,
     pods: Sequence[PodAttempt],
     failed: Sequence[PodAttempt],
-    given_up: frozenset[int],
+    failed_indexes: frozenset[int],
     age: float,
 ) -> ControllerEnd | None:
     if _past_limit(job, pods, failed):
-        return _out_of_retries(job, "BackoffLimitExceeded", given_up)
+        return _out_of_retries(job, "BackoffLimitExceeded", failed_indexes)
     if job.deadline is not None and age >= job.deadline:
         return _failure("DeadlineExceeded", f"the job ran longer than {job.deadline:g} s")
-    if job.max_failed_indexes is not None and len(given_up) > job.max_failed_indexes:
-        return _out_of_retries(job, "MaxFailedIndexesExceeded", given_up)
+    if job.max_failed_indexes is not None and len(failed_indexes) > job.max_failed_indexes:
+        return _out_of_retries(job, "MaxFailedIndexesExceeded", failed_indexes)
     return None
 
 
 def _complete(
-    job: JobPlan, succeeded: frozenset[int], given_up: frozenset[int]
+    job: JobPlan, succeeded: frozenset[int], failed_indexes: frozenset[int]
 ) -> ControllerEnd | None:
     if is_met(job.success_rules, succeeded):
         return ControllerEnd(
@@ -164,12 +166,12 @@ def _complete(
     indexes = frozenset(pod.index for pod in job.pods)
     if indexes <= succeeded:
         return ControllerEnd(ControllerOutcome.COMPLETE, "CompletionsReached", "all pods succeeded")
-    if indexes <= succeeded | given_up:
-        return _out_of_retries(job, "FailedIndexes", given_up - succeeded)
+    if indexes <= succeeded | failed_indexes:
+        return _out_of_retries(job, "FailedIndexes", failed_indexes - succeeded)
     return None
 
 
-def _out_of_retries(job: JobPlan, reason: str, given_up: frozenset[int]) -> ControllerEnd:
+def _out_of_retries(job: JobPlan, reason: str, failed_indexes: frozenset[int]) -> ControllerEnd:
     allowed = Retries(
         limit=job.backoff_limit,
         per_index=job.backoff_limit_per_index,
@@ -177,7 +179,7 @@ def _out_of_retries(job: JobPlan, reason: str, given_up: frozenset[int]) -> Cont
         pods=len(job.pods),
         without_retry=any(rule.action == FAIL_INDEX for rule in job.failure_rules),
     )
-    return _failure(reason, out_of_retries(reason, allowed, len(given_up)))
+    return _failure(reason, out_of_retries(reason, allowed, len(failed_indexes)))
 
 
 def _failure(
@@ -207,14 +209,14 @@ def _failed_indexes(job: JobPlan, failed: Sequence[PodAttempt]) -> frozenset[int
     if job.backoff_limit_per_index is None:
         return frozenset()
     counts: dict[int, int] = {}
-    given_up = set()
+    failed_indexes = set()
     for pod in _counted_failures(job, failed):
         counts[pod.index] = counts.get(pod.index, 0) + 1
         if counts[pod.index] > job.backoff_limit_per_index:
-            given_up.add(pod.index)
+            failed_indexes.add(pod.index)
         if judge(job.failure_rules, pod.exits).action == FAIL_INDEX:
-            given_up.add(pod.index)
-    return frozenset(given_up)
+            failed_indexes.add(pod.index)
+    return frozenset(failed_indexes)
 
 
 def index_annotations(plan: Controller, pods: Sequence[PodAttempt], index: int) -> dict[str, str]:

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 # How often the state is written at most; its last change always is.
 _SAVE_EVERY = 0.05
 # How long leads may take to end when a follower has failed for good.
-_TOLD_SECONDS = 30.0
+_LEADS_END_SECONDS = 30.0
 
 
 @dataclass(slots=True)
@@ -63,7 +63,7 @@ class _Managed:
     verdict: ControllerEnd | None = None
     waiting: str = ""
     wake_at: float | None = None
-    given_up: frozenset[int] = frozenset()
+    failed_indexes: frozenset[int] = frozenset()
 
 
 class Supervisor:
@@ -153,7 +153,7 @@ class Supervisor:
             for pod in self._pods
         )
         managed = tuple(
-            (controller.verdict, controller.waiting, controller.given_up)
+            (controller.verdict, controller.waiting, controller.failed_indexes)
             for controller in self._managed
         )
         return (pods, managed, self._elastic and self._elastic.fingerprint)
@@ -165,7 +165,7 @@ class Supervisor:
         views = [pod.view() for pod in managed.pods]
         decision = controller.decide(managed.plan, views, now, self._started_at, self._backoff)
         managed.wake_at, managed.waiting = decision.wake_at, decision.waiting
-        managed.given_up = decision.given_up
+        managed.failed_indexes = decision.failed_indexes
         for index in decision.create:
             self._create(managed, index, now)
         if decision.verdict is not None:
@@ -187,7 +187,7 @@ class Supervisor:
         """
         is_expected = self._release.launcher is None and managed.plan.name not in self._leads
         if self._leads and is_expected:
-            self._stop_at = now + _TOLD_SECONDS
+            self._stop_at = now + _LEADS_END_SECONDS
         else:
             self._stop(now)
 
@@ -290,11 +290,11 @@ class Supervisor:
             verdict=verdict,
             interruption=self._interruption,
             waiting=[controller.waiting for controller in self._managed if controller.waiting],
-            given_up=frozenset(
+            failed_pods=frozenset(
                 pod.plan.name
                 for managed in self._managed
                 for pod in managed.pods
-                if pod.plan.index in managed.given_up
+                if pod.plan.index in managed.failed_indexes
             ),
             notes=self._notes,
             phase=None if elastic is None else elastic.phase,

@@ -33,7 +33,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _MAPS = ("properties", "patternProperties")  # their keys are names, not keywords
 # A key whose null means the same as its default, and which no template reads.
 _NULL_IS_NONE = frozenset({"preset"})
-_LEFT_BEHIND = ("$schema", "$id", "$defs", "$comment", "description")
+_DROPPED_KEYS = ("$schema", "$id", "$defs", "$comment", "description")
 OVERLAY = "x-overlay"
 
 Schema = dict[str, Any]
@@ -149,7 +149,7 @@ def _inline(node: Any, base: str, defs: dict[str, Schema], suffix: str = "") -> 
             out[key] = {name: _inline(sub, base, defs, suffix) for name, sub in value.items()}
         elif key == "$ref":
             out[key] = f"#/$defs/{_define(value, base, defs, suffix)}"
-        elif key not in _LEFT_BEHIND:
+        elif key not in _DROPPED_KEYS:
             out[key] = _inline(value, base, defs, suffix)
     return out
 

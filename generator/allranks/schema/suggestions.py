@@ -220,7 +220,7 @@ def _use(target: str, path: ValuesPath, siblings: list[str], count: int) -> str:
 def _elsewhere(engine: ChartSchema, path: ValuesPath) -> str:
     """The same key at another place: under the same parent, else the one nearest to the root."""
     key = _fold(str(path[-1]))
-    if key in _BARE or _is_made_up(engine, path):
+    if key in _BARE or _is_in_free_map(engine, path):
         return ""
     matches = [
         candidate
@@ -250,7 +250,7 @@ def _are_in_line(path: ValuesPath, other: ValuesPath) -> bool:
     return below[: len(above)] == above
 
 
-def _is_made_up(engine: ChartSchema, path: ValuesPath) -> bool:
+def _is_in_free_map(engine: ChartSchema, path: ValuesPath) -> bool:
     """Whether a key is in a map with free keys, or below one."""
     fixed = [engine.at(path[:end]).get("properties", {}) for end in range(len(path) - 1)]
     return any(key not in keys for key, keys in zip(path[:-1], fixed, strict=True))

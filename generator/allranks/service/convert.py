@@ -341,14 +341,14 @@ class PodComparison:
     note: str = ""
 
 
-_MADE_OF = re.compile(r"# Values.* made of (\S+) (\S+)")
+_ORIGIN_LINE = re.compile(r"# Values.* made of (\S+) (\S+)")
 
 
-def _made_of(values: str, jobs: list[registry.Document]) -> list[registry.Document]:
+def _origin_jobs(values: str, jobs: list[registry.Document]) -> list[registry.Document]:
     """The job that a values file says in its first line that it was made of; [] for none."""
     try:
         with Path(values).open(encoding="utf-8") as file:
-            match = _MADE_OF.match(file.readline())
+            match = _ORIGIN_LINE.match(file.readline())
     except (OSError, UnicodeDecodeError):
         return []  # what cannot be read is said where the values are
     if match is None:
@@ -426,7 +426,7 @@ def _checked_job(
     """The job among objects that a values file is compared with."""
     candidates = [document for document in documents if registry.is_job(document)]
     if len(candidates) > 1:
-        candidates = _made_of(values, candidates) or candidates
+        candidates = _origin_jobs(values, candidates) or candidates
     if len(candidates) != 1:
         count = plural(len(candidates), "job") if candidates else "no job"
         raise InputError(

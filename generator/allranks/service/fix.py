@@ -87,14 +87,14 @@ class FixPlan:
     Attributes:
         files: the files that change, in the order of the command line.
         applied: the fixes that are in them, in the order in which they were made.
-        left_out: the fixes that are not, each with its reason, in the order of the files.
+        omissions: the fixes that are not, each with its reason, in the order of the files.
         before: the sources with the contents that were read.
         after: the sources with the fixed contents.
     """
 
     files: tuple[FixedFile, ...]
     applied: tuple[FixNote, ...]
-    left_out: tuple[FixNote, ...]
+    omissions: tuple[FixNote, ...]
     before: Sources
     after: Sources
 
@@ -126,7 +126,7 @@ def plan(
     }
     contents = dict(read)
     applied: list[FixNote] = []
-    left_out: list[FixNote] = []
+    omissions: list[FixNote] = []
     written_fixes: set[tuple[str, ValuesPath, str]] = set()
     refused_fixes: dict[tuple[str, ValuesPath, str], str] = {}
     for _ in range(_PASSES_MAX):
@@ -143,7 +143,7 @@ def plan(
         )
         one_pass.run()
         applied += one_pass.applied
-        left_out = one_pass.left_out
+        omissions = one_pass.omissions
         if len(applied) >= _FIXES_MAX:
             break
         if one_pass.applied:
@@ -153,7 +153,7 @@ def plan(
     return FixPlan(
         files=_changed_files(read, contents),
         applied=tuple(applied),
-        left_out=tuple(left_out),
+        omissions=tuple(omissions),
         before=replace(sources, contents=read),
         after=replace(sources, contents=contents),
     )
@@ -249,7 +249,7 @@ class _Pass:
         refused_fixes: dict[tuple[str, ValuesPath, str], str],
     ) -> None:
         self.applied: list[FixNote] = []
-        self.left_out: list[FixNote] = []
+        self.omissions: list[FixNote] = []
         # Whether a fix waits for what becomes of another one that it touches.
         self.is_deferred = False
         self._sources = sources
@@ -293,15 +293,15 @@ class _Pass:
             self._know(resolve.find_problems(loaded, *self._release))
             self._write_checked(checked)
         self.applied.sort(key=lambda note: self._order[id(note.problem)])
-        self.left_out.sort(key=lambda note: self._order[id(note.problem)])
+        self.omissions.sort(key=lambda note: self._order[id(note.problem)])
 
     def _leave_out(self, problem: Problem, fix: Fix, error: Exception) -> None:
         reason = error.problem.message if isinstance(error, InputError) else str(error)
-        self.left_out.append(FixNote(problem, fix, reason))
+        self.omissions.append(FixNote(problem, fix, reason))
 
     def _refuse(self, item: _PendingFix, reason: str) -> None:
         """Leave out a fix that was tried."""
-        self.left_out.append(FixNote(item.problem, item.fix, reason))
+        self.omissions.append(FixNote(item.problem, item.fix, reason))
         self._refused[item.mark] = reason
 
     def _candidates(
@@ -364,7 +364,7 @@ class _Pass:
             before, applied_count, omission_count = (
                 dict(self._contents),
                 len(self.applied),
-                len(self.left_out),
+                len(self.omissions),
             )
             for here in _by_place([item for item in items if not item.is_move]):
                 self._write(here)
@@ -377,7 +377,7 @@ class _Pass:
             if not new:
                 return
             self._contents.update(before)
-            del self.applied[applied_count:], self.left_out[omission_count:]
+            del self.applied[applied_count:], self.omissions[omission_count:]
             for item in tried:
                 self._written.discard(item.mark)
             blamed = _fixes_to_blame(tried, new) if tried[1:] else tried

@@ -75,11 +75,11 @@ def _is_own(key: str) -> bool:
 def _of_field(problem: Problem, conversion: Conversion, source: str) -> Problem:
     """The problem of a value, said of the field of the object that it was made of."""
 
-    def is_made_of(verdict: Verdict) -> bool:
+    def concerns(verdict: Verdict) -> bool:
         rest = problem.path.removeprefix(verdict.to) if verdict.to else problem.path
         return rest != problem.path and rest[:1] in ("", ".", "[")
 
-    fields = [verdict for verdict in conversion.verdicts if is_made_of(verdict)]
+    fields = [verdict for verdict in conversion.verdicts if concerns(verdict)]
     longest = max((len(verdict.to) for verdict in fields), default=0)
     fields = [verdict for verdict in fields if len(verdict.to) == longest]
     if not fields:

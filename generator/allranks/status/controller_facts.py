@@ -92,7 +92,7 @@ class ControllerFacts:
         parallelism: how many of them it has at the same time.
         indexed: whether each of its pods has an index.
         completed: indexes that have succeeded, whose pods may be gone.
-        given_up: indexes that have failed for good.
+        failed_indexes: indexes that have failed for good.
         succeeded: how many pods have succeeded, likewise.
         failed: how many pods have failed and cost a retry, as it counts them; of an ElasticJob
             those that are not replaced.
@@ -122,7 +122,7 @@ class ControllerFacts:
     parallelism: int
     indexed: bool = True
     completed: Indexes = NONE
-    given_up: Indexes = NONE
+    failed_indexes: Indexes = NONE
     succeeded: int = 0
     failed: int = 0
     ignored: frozenset[int] = frozenset()

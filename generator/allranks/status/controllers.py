@@ -94,7 +94,7 @@ def _job(manifest: Manifest) -> ControllerFacts:
     indexed = text(spec, "completionMode") == "Indexed"
     index_fields = status if indexed else {}
     completed = Indexes.parse(text(index_fields, "completedIndexes")).below(expected)
-    given_up = Indexes.parse(text(index_fields, "failedIndexes")).below(expected)
+    failed_indexes = Indexes.parse(text(index_fields, "failedIndexes")).below(expected)
     verdict = _verdict_of(conditions, spec, status)
     suspended = spec.get("suspend") is True and verdict is None
     if suspended:
@@ -108,7 +108,7 @@ def _job(manifest: Manifest) -> ControllerFacts:
         parallelism=max(0, _or(parallelism, 1)),
         indexed=indexed,
         completed=completed,
-        given_up=given_up.without(completed),
+        failed_indexes=failed_indexes.without(completed),
         succeeded=count(status, "succeeded"),
         failed=count(status, "failed"),
         suspended=suspended,

@@ -132,18 +132,18 @@ def assign_pods(controller: ControllerFacts, pods: Sequence[PodFacts]) -> Contro
         index: _pod_index(controller, index, pod, sorted_pods.earlier.get(index, _NONE))
         for index, pod in sorted_pods.newest.items()
     }
-    gone_succeeded, given_up = _count_gone(controller, pod_indexes)
+    gone_succeeded, gone_failed = _count_gone(controller, pod_indexes)
     indexes = tuple(
-        _indexes(controller, pod_indexes, (gone_succeeded, given_up), sorted_pods.earlier)
+        _indexes(controller, pod_indexes, (gone_succeeded, gone_failed), sorted_pods.earlier)
     )
     counts = Counter(pod_index.phase for pod_index in pod_indexes.values())
     succeeded = counts[PodPhase.SUCCEEDED] + gone_succeeded
-    failed = counts[PodPhase.FAILED] + given_up
+    failed = counts[PodPhase.FAILED] + gone_failed
     running = counts[PodPhase.RUNNING]
     settled = _with_verdict(controller, pod_indexes.values(), succeeded)
     over = not settled.replaces
     active = counts[PodPhase.RUNNING] + counts[PodPhase.PENDING]
-    uncreated = controller.expected - len(pod_indexes) - gone_succeeded - given_up
+    uncreated = controller.expected - len(pod_indexes) - gone_succeeded - gone_failed
     return ControllerPods(
         controller=settled,
         indexes=indexes,
@@ -223,7 +223,7 @@ def _phase(controller: ControllerFacts, index: int, pod: PodFacts) -> PodPhase:
     """Return the phase of an index: its controller may remember more than its pod shows."""
     if index in controller.completed:
         return PodPhase.SUCCEEDED
-    if index in controller.given_up:
+    if index in controller.failed_indexes:
         return PodPhase.FAILED
     if controller.kind == STATEFUL_SET and pod.ended_well:
         return PodPhase.SUCCEEDED  # it is started again only to wait
@@ -237,7 +237,9 @@ def _count_gone(
     missing = controller.expected - len(pod_indexes)
     if not controller.counts:
         succeeded = min(missing, _count_others(controller.completed, pod_indexes))
-        return succeeded, min(missing - succeeded, _count_others(controller.given_up, pod_indexes))
+        return succeeded, min(
+            missing - succeeded, _count_others(controller.failed_indexes, pod_indexes)
+        )
     phases = [pod_index.phase for pod_index in pod_indexes.values()]
     succeeded = min(missing, max(0, controller.succeeded - phases.count(PodPhase.SUCCEEDED)))
     if controller.kind != ELASTIC_JOB:
@@ -288,12 +290,12 @@ def _count_replaced(earlier: Iterable[PodFacts]) -> tuple[int, int]:
 
 
 def _phases_of_gone(
-    controller: ControllerFacts, unseen: Sequence[int], succeeded: int, given_up: int
+    controller: ControllerFacts, unseen: Sequence[int], succeeded: int, gone_failed: int
 ) -> dict[int, PodPhase]:
     """Return the phases of the indexes whose pods are gone, where they are known."""
     if not controller.counts:
-        failed_numbers = [number for number in unseen if number in controller.given_up][:given_up]
-        phases = dict.fromkeys(failed_numbers, PodPhase.FAILED)
+        failed_numbers = [number for number in unseen if number in controller.failed_indexes]
+        phases = dict.fromkeys(failed_numbers[:gone_failed], PodPhase.FAILED)
         return phases | dict.fromkeys(
             (number for number in unseen if number in controller.completed), PodPhase.SUCCEEDED
         )
@@ -304,7 +306,7 @@ def _phases_of_gone(
     )
     badly = sorted(well[succeeded:], key=lambda number: number not in members.failed)
     phases = dict.fromkeys(well[:succeeded], PodPhase.SUCCEEDED)
-    return phases | dict.fromkeys(badly[:given_up], PodPhase.FAILED)
+    return phases | dict.fromkeys(badly[:gone_failed], PodPhase.FAILED)
 
 
 def _numbers(controller: ControllerFacts, present: Iterable[int]) -> list[int]:
@@ -338,27 +340,31 @@ def _certain_verdict(
                     pod.name,
                     end.code,
                 )
-    given_up = len(controller.given_up)
+    failed_count = len(controller.failed_indexes)
     if retries.per_index is None:
         reason = "BackoffLimitExceeded"
         is_over = max(controller.failed, len(failed)) > retries.limit
     else:
         reason = "MaxFailedIndexesExceeded"
-        given_up += sum(_is_used_up(controller, retries, pod_index) for pod_index in pod_indexes)
-        is_over = retries.max_failed is not None and given_up > retries.max_failed
+        failed_count += sum(
+            _has_spent_retries(controller, retries, pod_index) for pod_index in pod_indexes
+        )
+        is_over = retries.max_failed is not None and failed_count > retries.max_failed
     if not is_over:
         return None
     at = max((pod.ended_at or 0.0 for pod in failed), default=0.0)
     return ControllerVerdict(
-        ControllerOutcome.FAILED, reason, out_of_retries(reason, retries, given_up), at or None
+        ControllerOutcome.FAILED, reason, out_of_retries(reason, retries, failed_count), at or None
     )
 
 
-def _is_used_up(controller: ControllerFacts, retries: Retries | None, pod_index: PodIndex) -> bool:
+def _has_spent_retries(
+    controller: ControllerFacts, retries: Retries | None, pod_index: PodIndex
+) -> bool:
     """Whether a failed index has no retry left, and its Job has not written so yet."""
     if retries is None or retries.per_index is None or pod_index.pod is None:
         return False
-    if pod_index.phase is not PodPhase.FAILED or pod_index.number in controller.given_up:
+    if pod_index.phase is not PodPhase.FAILED or pod_index.number in controller.failed_indexes:
         return False
     before = pod_index.pod.failures_before
     if before is None or is_disrupted(controller, pod_index.pod):
@@ -373,8 +379,8 @@ def _lost_indexes(
         pod_index
         for pod_index in pod_indexes
         if pod_index.phase is PodPhase.FAILED
-        and pod_index.number not in controller.given_up
-        and not _is_used_up(controller, controller.retries, pod_index)
+        and pod_index.number not in controller.failed_indexes
+        and not _has_spent_retries(controller, controller.retries, pod_index)
     ]
     if controller.kind == ELASTIC_JOB:
         # Those that it has given up are counted and not named: the ones that failed first.

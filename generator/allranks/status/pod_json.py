@@ -279,8 +279,8 @@ def _is_unsettled(container: RawContainer, terminated: Mapping[str, Any], pod: R
     It holds back the reason of an eviction until the pod's phase is final, and makes up an end of
     the containers that are gone meanwhile (kubernetes/kubernetes#95364).
     """
-    is_made_up = string(terminated.get("reason")) == _UNKNOWN
-    return is_made_up and container.word != RUNNING and pod.active
+    is_placeholder = string(terminated.get("reason")) == _UNKNOWN
+    return is_placeholder and container.word != RUNNING and pod.active
 
 
 def _end(

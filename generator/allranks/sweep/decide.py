@@ -141,7 +141,7 @@ def _settle(trial: Trial, view: _View, release: ObservedRelease | None) -> Itera
     """Yield the actions for one running trial."""
     if release is not None:
         view.state.unsure.discard(trial.number)
-        if trial.waiting and _is_made(release):
+        if trial.waiting and _is_installed(release):
             yield RecordRelease(trial.number, release.began or None)
         if release.phase in _UNDER_WAY or release.is_over:
             return
@@ -341,7 +341,7 @@ def _begin(
             yield Propose(len(state.trials) + index)
 
 
-def _is_made(release: ObservedRelease) -> bool:
+def _is_installed(release: ObservedRelease) -> bool:
     """Whether a release was installed: it runs, or has ended after it began."""
     has_ended = release.phase == actions.SUCCEEDED or (
         release.phase == actions.FAILED and release.began > 0

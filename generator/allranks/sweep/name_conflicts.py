@@ -19,7 +19,7 @@ def begun_already(store: Backend, sweep: str) -> BegunError:
         store: where the new sweep would be kept.
         sweep: the name of the existing sweep.
     """
-    journal, sweep = ("", store.name) if catalog.is_known(store) else (store.where, sweep)
+    journal, sweep = ("", store.name) if catalog.is_registered(store) else (store.where, sweep)
     go_on, remove = (results.command(word, sweep, journal) for word in ("resume", "delete"))
     hint = f"`{go_on}` goes on with it, `{remove}` removes it; or give the new one another name"
     return BegunError(sweep, store.where, hint)

@@ -309,7 +309,7 @@ def _refuse_look_alikes(members: Iterable[tarfile.TarInfo], folder: Path) -> Non
     """
     for path, other in snapshots.look_alikes(member.name for member in members):
         first, second = PurePosixPath(path).name, PurePosixPath(other).name
-        if not is_told_apart(folder, first, second):
+        if not distinguishes(folder, first, second):
             raise InputError(
                 f"the workspace has {path} and {other}, which this file system does not tell apart",
                 path=str(folder),
@@ -317,7 +317,7 @@ def _refuse_look_alikes(members: Iterable[tarfile.TarInfo], folder: Path) -> Non
             )
 
 
-def is_told_apart(folder: Path, first: str, second: str) -> bool:
+def distinguishes(folder: Path, first: str, second: str) -> bool:
     """Whether the file system of a folder can hold two names at a time."""
     with tempfile.TemporaryDirectory(dir=folder, prefix=".names-") as name:
         Path(name, first).touch()

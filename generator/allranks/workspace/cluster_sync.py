@@ -21,7 +21,7 @@ from allranks.workspace.sync import (
     Published,
     check_takes_code,
     has_volume,
-    kept_offer,
+    last_offer,
     overtaken,
     published_in,
 )
@@ -175,4 +175,4 @@ def synced(cluster: KubeClient, namespace: str, name: str) -> Offer | None:
     except NotFoundError:
         return None
     data = base64.b64decode(text(config_map, "binaryData", ARCHIVE))
-    return kept_offer(name, text(config_map, "data", OFFER), data)
+    return last_offer(name, text(config_map, "data", OFFER), data)

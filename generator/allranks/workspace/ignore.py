@@ -99,7 +99,7 @@ class _Folder:
         files: `.gitignore` files where git is not asked, the deepest last.
         rule: why it stays out but for what is named in it; "" where it does not.
         is_named: whether the person named it, or a folder that it lies in.
-        is_taken: whether the person's own rules take it in.
+        is_included: whether the person's own rules take it in.
         unless_package: whether it stays out unless it is a package.
     """
 
@@ -112,7 +112,7 @@ class _Folder:
     files: tuple[PatternFile, ...] = ()
     rule: str = ""
     is_named: bool = False
-    is_taken: bool = False
+    is_included: bool = False
     unless_package: bool = False
 
 
@@ -211,7 +211,7 @@ class _Walk:
         names = {entry.name for entry in listed}
         if folder.path and not folder.is_named:
             rule = _default_of_contents(folder, names)
-            if rule and not folder.is_taken:
+            if rule and not folder.is_included:
                 self.tree.excluded.append(Excluded(folder.path, rule))
                 return []
             folder = replace(folder, is_named=bool(rule))
@@ -318,7 +318,7 @@ class _PathCheck:
         rule: why it stays out; "" where it does not.
         is_open: whether git is to be asked.
         is_named: as of `_Folder`.
-        is_taken: see there.
+        is_included: see there.
         unless_package: see there.
     """
 
@@ -328,7 +328,7 @@ class _PathCheck:
     rule: str = ""
     is_open: bool = False
     is_named: bool = False
-    is_taken: bool = False
+    is_included: bool = False
     unless_package: bool = False
 
     @property
@@ -364,7 +364,7 @@ class _PathCheck:
         if verdict:
             self.rule = verdict
             return
-        self.is_taken = verdict is not None
+        self.is_included = verdict is not None
         self.is_named = self.folder.is_named
         self.unless_package = self.is_folder and self.name in _UNLESS_PACKAGE
         self.settle(default_rule(self.name, is_folder=self.is_folder))
@@ -377,7 +377,7 @@ class _PathCheck:
 
     def settle(self, rule: str) -> None:
         """Let a rule hold, unless the person's own rules take the path in."""
-        if rule and self.is_taken:
+        if rule and self.is_included:
             self.is_named = True
         else:
             self.rule = rule
@@ -390,7 +390,7 @@ class _PathCheck:
             status=self.status,
             rule=self.rule,
             is_named=self.is_named,
-            is_taken=self.is_taken,
+            is_included=self.is_included,
             unless_package=self.unless_package,
         )
 

@@ -23,7 +23,7 @@ from allranks.workspace.sync import (
     Offer,
     Published,
     check_takes_code,
-    kept_offer,
+    last_offer,
     overtaken,
     published_in,
 )
@@ -132,4 +132,4 @@ def synced(name: str, namespace: str) -> Offer | None:
         offer, data = (folder / OFFER).read_text("utf-8"), (folder / ARCHIVE).read_bytes()
     except FileNotFoundError:
         return None
-    return kept_offer(name, offer, data)
+    return last_offer(name, offer, data)

@@ -174,7 +174,7 @@ class _Requests(oras.provider.Registry):  # type: ignore[misc]  # oras has no ty
 
     def __init__(self, place: Repository, credentials: Credentials | None) -> None:
         self._place = place
-        self._is_known = credentials is not None
+        self._has_login = credentials is not None
         super().__init__(hostname=place.api_host, insecure=place.is_plain)
         if not place.is_plain:
             del self.session.adapters["http://"]
@@ -242,7 +242,7 @@ class _Requests(oras.provider.Registry):  # type: ignore[misc]  # oras has no ty
         status, place = response.status_code, self._place
         own = _own_words(response)
         words = f"cannot {action} {place}: {status}{f' {own}' if own else ''}"
-        if status in _REFUSALS and not self._is_known:
+        if status in _REFUSALS and not self._has_login:
             hint = f"`docker login {place.host}`; you are not logged in there"
         elif status in _REFUSALS:
             hint = f"ask for the right to it, or log in again: `docker login {place.host}`"

@@ -147,7 +147,7 @@ def published_in(offer: str) -> Published:
         ) from error
 
 
-def kept_offer(name: str, offer: str, data: bytes) -> Offer:
+def last_offer(name: str, offer: str, data: bytes) -> Offer:
     """The offer that was synced last into a run, as it is kept.
 
     Args:

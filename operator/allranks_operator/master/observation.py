@@ -246,7 +246,7 @@ class PolicyObserver:
             out_of_memory=tuple(self.fallen.values()),
             lost={
                 pod: reason
-                for pod, reason in rendezvous.given_up(now).items()
+                for pod, reason in rendezvous.doubtful_pods(now).items()
                 if pod in pods and pods[pod].running
             },
             replicas={kind: group.replicas for kind, group in groups.items()},

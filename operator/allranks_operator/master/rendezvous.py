@@ -223,7 +223,7 @@ class Rendezvous:
         self.stalled = reason
         self.failed |= {pod for pod in self.world.pods if self._trains(pod)}
 
-    def given_up(self, now: float) -> dict[str, str]:
+    def doubtful_pods(self, now: float) -> dict[str, str]:
         """The silent workers whose pods may still run, with the reason, by pod."""
         return {pod: reason for pod, (since, reason) in self.silent.items() if since <= now}
 

@@ -119,7 +119,7 @@ class _Handler(Handler):
             stale = self.clock() - self.master.beat > STALE_SECONDS
             status = HTTPStatus.SERVICE_UNAVAILABLE if stale else HTTPStatus.OK
             self._send(status, {"ok": not stale})
-        elif not self._is_known():
+        elif not self._is_authenticated():
             self._unknown()
         elif path == "/v1/world":
             self._answer(lambda: self._world(query))
@@ -138,14 +138,14 @@ class _Handler(Handler):
         path = self.path.partition("?")[0]
         call = calls.get(path)
         # The caller is authenticated before any of the body is read.
-        if not self._is_known():
+        if not self._is_authenticated():
             self._unknown()
         elif call is None:
             self._missing(path)
         else:
             self._answer(lambda: call(self._body()))
 
-    def _is_known(self) -> bool:
+    def _is_authenticated(self) -> bool:
         """Whether the caller shows the job's token."""
         token = (self.headers.get("Authorization") or "").encode("utf-8", "replace")
         expected = f"Bearer {self.token}".encode()

@@ -152,7 +152,7 @@ class TrainingRunReconciler:
 
     def _make(self, key: Key, controllers: list[Manifest], memory: _Memory) -> None:
         """Create a release's TrainingRun, after the chart has had time to."""
-        if not is_wanted(controllers):
+        if not needs_status(controllers):
             return
         remaining = memory.first + _CHART_SECONDS - time.monotonic()
         if remaining > 0:
@@ -380,7 +380,7 @@ def choose(runs: Sequence[Manifest], release: str) -> Manifest | None:
     return ordered[0] if ordered else None
 
 
-def is_wanted(controllers: Sequence[Manifest]) -> bool:
+def needs_status(controllers: Sequence[Manifest]) -> bool:
     """Whether the release has a controller that stays, and none that opts out."""
     staying = [
         controller

@@ -118,8 +118,8 @@ def test_a_person_is_asked(cli: Any, wrong: Path, answer: bytes, code: int) -> N
     assert code == returned
     question = "write 2 fixes to values.yaml? [y/N]"
     assert '+env: {A: "1"}  # one' in output.partition(question)[0]
-    is_told = "nothing was written to values.yaml\r\n" in output.partition(question)[2]
-    assert is_told is (code != 0)
+    has_notice = "nothing was written to values.yaml\r\n" in output.partition(question)[2]
+    assert has_notice is (code != 0)
     assert (RIGHT if code == 0 else WRONG) == wrong.read_text()
 
 

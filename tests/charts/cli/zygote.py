@@ -23,7 +23,7 @@ import allranks
 from allranks import start
 
 # What only some calls need, and an extra may lack.
-_LEFT_OUT = ("allranks.sweep.search", "allranks.sweep.reporting", "allranks.sweep.storage")
+_LAZY_PACKAGES = ("allranks.sweep.search", "allranks.sweep.reporting", "allranks.sweep.storage")
 _LOCALE = "LC_CTYPE"  # Python sets it for itself where the environment names no locale
 _LENGTH = 4  # bytes of a number
 
@@ -31,7 +31,7 @@ _LENGTH = 4  # bytes of a number
 def _load() -> None:
     """Load what is ours; each module brings its libraries."""
     for module in pkgutil.walk_packages(allranks.__path__, "allranks."):
-        if not module.name.startswith(_LEFT_OUT) and not module.name.endswith("__main__"):
+        if not module.name.startswith(_LAZY_PACKAGES) and not module.name.endswith("__main__"):
             importlib.import_module(module.name)
 
 

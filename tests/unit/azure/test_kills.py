@@ -84,17 +84,19 @@ def patch() -> Iterator[pytest.MonkeyPatch]:
 @given(
     ups=KILLS,
     downs=KILLS,
-    is_made=st.booleans(),
+    has_resources=st.booleans(),
     keep=st.booleans(),
     lag=st.integers(0, 4),
     looks=st.integers(1, 4),
     flicker=st.sampled_from([0, 3, 4]),
 )
-@example(ups=[(1, True, True)], downs=[], is_made=False, keep=False, lag=4, looks=1, flicker=0)
+@example(
+    ups=[(1, True, True)], downs=[], has_resources=False, keep=False, lag=4, looks=1, flicker=0
+)
 @example(
     ups=[(2, True, True)],
     downs=[(3, False, False)],
-    is_made=False,
+    has_resources=False,
     keep=True,
     lag=4,
     looks=2,
@@ -105,7 +107,7 @@ def test_up_and_down_end_well_wherever_they_were_killed(
     *,
     ups: list[Kill],
     downs: list[Kill],
-    is_made: bool,
+    has_resources: bool,
     keep: bool,
     lag: int,
     looks: int,
@@ -121,7 +123,7 @@ def test_up_and_down_end_well_wherever_they_were_killed(
         life = Life(fake, Path(folder), patch)
         for kill in ups:
             life.killed(kill, "up", "--yes")
-        if is_made:
+        if has_resources:
             life.ended("up", "--yes")
             assert life.is_whole()
         words = ("down", "--yes", *(["--keep-storage"] if keep else []))

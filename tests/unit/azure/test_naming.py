@@ -35,9 +35,9 @@ NAMES = st.text("abzAZ09-_.() é/", max_size=100)
 @given(rule=st.sampled_from(RULES), name=NAMES)
 def test_a_rule_refuses_what_azure_refuses(rule: naming.NamingRule, name: str) -> None:
     """A name has no problem exactly where Azure's own pattern takes it."""
-    is_taken = re.fullmatch(PATTERNS[rule.kind], name) is not None
+    is_valid = re.fullmatch(PATTERNS[rule.kind], name) is not None
 
-    assert is_taken == (not list(rule.check(name, "name")))
+    assert is_valid == (not list(rule.check(name, "name")))
 
 
 @given(rule=st.sampled_from(RULES), name=NAMES)

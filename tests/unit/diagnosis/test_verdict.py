@@ -230,17 +230,17 @@ def test_the_rank_of_two_thousand_is_named() -> None:
     assert "1999 ranks have waited for" in diagnosis.sentence
     assert [1, 1999] == [len(group.ranks) for group in diagnosis.groups]
     # Nothing is claimed of a rank whose pod was not asked.
-    left_out = frozenset(f"big-{number}" for number in range(100, 2000))
+    skipped_pods = frozenset(f"big-{number}" for number in range(100, 2000))
     homes = {number: (f"big-{number}", "") for number in range(2000)}
-    diagnosis = diagnose(answers[:100], {}, homes, left_out=left_out)
+    diagnosis = diagnose(answers[:100], {}, homes, skipped_pods=skipped_pods)
     assert ("notAsked", ()) == (diagnosis.reason, diagnosis.blamed)
     assert "the rank that has not entered it is in a pod that was not asked" in diagnosis.sentence
     assert "100 of 2000 pods were asked" in diagnosis.remarks[-1]
-    diagnosis = diagnose([*answers[:100], answers[471]], {}, {}, left_out=left_out)
+    diagnosis = diagnose([*answers[:100], answers[471]], {}, {}, skipped_pods=skipped_pods)
     assert "rank 471 (pod big-471) has not entered all_reduce #4" in diagnosis.sentence
     # One that was asked, or that the cluster shows to have ended, is lost none the less.
     homes[7] = ("big-7", "its process has ended")
-    diagnosis = diagnose(answers[:7] + answers[8:100], {}, homes, left_out=left_out)
+    diagnosis = diagnose(answers[:7] + answers[8:100], {}, homes, skipped_pods=skipped_pods)
     assert "rank 7 has no process that answers (pod big-7: its process" in diagnosis.sentence
 
 

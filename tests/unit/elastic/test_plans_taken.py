@@ -183,7 +183,7 @@ def test_a_plan_names_the_parameter_servers_anew() -> None:
     assert (addresses[0],) == cluster.target.ps_hosts
 
 
-def told_of(cluster: SimCluster, pod: str) -> list[str]:
+def servers_of(cluster: SimCluster, pod: str) -> list[str]:
     """The parameter servers that a pod was told of, in both ways."""
     env = cluster.pods[f"{NAME}-edljob-{pod}"]["spec"]["containers"][0]["env"]
     values = {variable["name"]: variable.get("value", "") for variable in env}
@@ -203,23 +203,23 @@ def test_a_server_more_is_told_to_itself_and_to_those_that_come() -> None:
     """The plan that asked for it names no addresses; those that run keep what they were told."""
     cluster = servers(1)
     next_plan(cluster, ps=2)
-    assert ["ps-0", "ps-1"] == told_of(cluster, "ps-1")
+    assert ["ps-0", "ps-1"] == servers_of(cluster, "ps-1")
     cluster.wait(5)
     cluster.plan(f"{NAME}-plan-2", worker=2)
     cluster.settle()
-    assert ["ps-0", "ps-1"] == told_of(cluster, "worker-1")
-    assert ["ps-0"] == told_of(cluster, "worker-0")
+    assert ["ps-0", "ps-1"] == servers_of(cluster, "worker-1")
+    assert ["ps-0"] == servers_of(cluster, "worker-0")
 
 
 def test_a_server_that_is_removed_by_name_is_told_to_nobody() -> None:
     """And where another takes its rank, it has its place in the list again."""
     cluster = servers(3)
     next_plan(cluster, {"removePods": [{"name": f"{NAME}-edljob-ps-1"}]}, worker=2)
-    assert ["ps-0", "ps-2"] == told_of(cluster, "worker-1")
+    assert ["ps-0", "ps-2"] == servers_of(cluster, "worker-1")
     cluster.wait(5)
     cluster.plan(f"{NAME}-plan-2", ps=3, worker=3)
     cluster.settle()
-    assert ["ps-0", "ps-1", "ps-2"] == told_of(cluster, "worker-2")
+    assert ["ps-0", "ps-1", "ps-2"] == servers_of(cluster, "worker-2")
 
 
 def test_an_address_of_no_server_is_said_and_does_not_stay() -> None:
@@ -228,7 +228,7 @@ def test_an_address_of_no_server_is_said_and_does_not_stay() -> None:
     addresses = [f"{NAME}-edljob-ps-{rank}:2222" for rank in (0, 7)]
     message = next_plan(cluster, {"psHosts": [*addresses, "elsewhere:1"]}, worker=2)
     assert f"psHosts names {NAME}-edljob-ps-7:2222, which is not there" in message
-    assert ["ps-0:2222", "elsewhere:1"] == told_of(cluster, "worker-1")
+    assert ["ps-0:2222", "elsewhere:1"] == servers_of(cluster, "worker-1")
     cluster.wait(5)
     cluster.plan(f"{NAME}-plan-2", ps=3)
     cluster.settle()

@@ -113,7 +113,7 @@ _OTHER = (FailureRule("FailJob", "In", frozenset({1}), container="other"),)
 _CONDITION = (FailureRule("Ignore"), FailureRule("FailJob", "In", frozenset({13})))
 _ZERO_WINS = (SuccessRule(indexes=frozenset({0})),)
 _ANY_ONE = (SuccessRule(count=1),)
-_ONE_OF = (SuccessRule(indexes=frozenset({1, 2}), count=1),)
+_EITHER = (SuccessRule(indexes=frozenset({1, 2}), count=1),)
 
 
 @pytest.mark.parametrize(
@@ -143,8 +143,8 @@ _ONE_OF = (SuccessRule(indexes=frozenset({1, 2}), count=1),)
         (_job(3, success_rules=_ZERO_WINS), [_succeeded(0), _running(1)], "SuccessPolicy"),
         (_job(3, success_rules=_ZERO_WINS), [_running(0), _succeeded(1)], None),
         (_job(3, success_rules=_ANY_ONE), [_running(0), _succeeded(1)], "SuccessPolicy"),
-        (_job(3, success_rules=_ONE_OF), [_succeeded(0), _running(1)], None),
-        (_job(3, success_rules=_ONE_OF), [_succeeded(2), _running(1)], "SuccessPolicy"),
+        (_job(3, success_rules=_EITHER), [_succeeded(0), _running(1)], None),
+        (_job(3, success_rules=_EITHER), [_succeeded(2), _running(1)], "SuccessPolicy"),
         # Limits per index.
         (_job(2, backoff_limit_per_index=0), [_failed(0), _running(1)], None),
         (_job(2, backoff_limit_per_index=0), [_failed(0), _succeeded(1)], "FailedIndexes"),

@@ -119,11 +119,11 @@ def test_where_all_are_needed_those_that_are_left_stop_and_wait() -> None:
     job.hear(name(0), 40.0)
     pods = [name(0), name(1)]
     assert job.tick(pods, 45.0) is None
-    assert (None, {}) == (job.forming, job.given_up(45.0))
+    assert (None, {}) == (job.forming, job.doubtful_pods(45.0))
     job.hear(name(0), 46.0)
     assert job.tick(pods, 46.0) is None
     assert 46.0 == job.forming
-    assert {name(1): "said nothing for 45 s (lostSeconds)"} == job.given_up(46.0)
+    assert {name(1): "said nothing for 45 s (lostSeconds)"} == job.doubtful_pods(46.0)
     again(job, 47.0, 0)
     assert job.tick(pods, 47.0) is None
     job.join(node(2), Generation(), 60.0, training=False)
@@ -176,7 +176,7 @@ def test_who_is_heard_of_again_is_not_given_up() -> None:
     job.hear(name(0), 40.0)
     job.tick([name(0), name(1)], 46.0)
     job.join(node(1), job.world, 47.0, training=True)
-    assert {} == job.given_up(47.0)
+    assert {} == job.doubtful_pods(47.0)
     job.silent["gone"] = (0.0, "")
     job.forget([name(0)])
     assert {} == job.silent
@@ -191,8 +191,8 @@ def test_who_does_not_stop_nor_join_again_is_given_up() -> None:
     for second in range(5, 111, 5):
         job.hear(name(0), float(second))
         assert job.tick(pods, float(second)) is None
-        assert (second >= 110) == bool(job.given_up(float(second)))
-    assert {name(1): "did not stop in 60 s, nor join again"} == job.given_up(110.0)
+        assert (second >= 110) == bool(job.doubtful_pods(float(second)))
+    assert {name(1): "did not stop in 60 s, nor join again"} == job.doubtful_pods(110.0)
 
 
 def test_a_new_master_gives_up_pods_that_do_not_tell() -> None:
@@ -202,7 +202,7 @@ def test_a_new_master_gives_up_pods_that_do_not_tell() -> None:
     job.join(node(0), old, 2.0, training=True)
     job.hear(name(0), 30.0)
     job.tick([name(0), name(1)], 31.0)
-    assert [name(1)] == list(job.given_up(31.0))
+    assert [name(1)] == list(job.doubtful_pods(31.0))
     assert 31.0 == job.forming
 
 

@@ -48,7 +48,7 @@ def fixed(folder: Path, text: str, *, with_unsafe: bool = False) -> str:
 
 def reasons(plan: fix.FixPlan) -> dict[str, str]:
     """Why a fix was left out, by the path of its problem."""
-    return {note.problem.path: note.reason for note in plan.left_out}
+    return {note.problem.path: note.reason for note in plan.omissions}
 
 
 # What was written, and what it has to be.
@@ -205,7 +205,7 @@ def test_a_value_in_place_of_another_form_of_the_same(tmp_path: Path) -> None:
 def test_what_was_not_wrong_has_no_plan(tmp_path: Path) -> None:
     """No file changes."""
     plan = fix.plan(sources(tmp_path, GOOD), with_unsafe=True)
-    assert ((), (), ()) == (plan.files, plan.applied, plan.left_out)
+    assert ((), (), ()) == (plan.files, plan.applied, plan.omissions)
 
 
 def test_the_file_that_gives_a_value_is_fixed(tmp_path: Path) -> None:
@@ -296,7 +296,7 @@ def test_a_fix_as_data(tmp_path: Path) -> None:
     applied = {note.problem.path: note.as_dict() for note in plan.applied}
     assert ("1", True) == (applied["env.A"]["value"], applied["env.A"]["safe"])
     assert "runPolicy.backoffLimit" == applied["retries"]["key"]
-    (note_data,) = (note.as_dict() for note in plan.left_out)
+    (note_data,) = (note.as_dict() for note in plan.omissions)
     assert (14, False) == (note_data["value"], note_data["safe"])
     assert note_data["reason"]
 

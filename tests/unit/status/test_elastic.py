@@ -443,12 +443,12 @@ def test_workers_that_are_done_and_gone_are_done() -> None:
 def test_a_worker_that_was_given_up_is_not_waited_for() -> None:
     """The job goes on without it; one that fails after it is about to come back."""
     counts = {"worker": counted(3, failed=1)}
-    given_up = failed(0, 1, at=5)
-    pods = [LEADER, given_up, up("worker", 1), up("worker", 2)]
+    failed_pod = failed(0, 1, at=5)
+    pods = [LEADER, failed_pod, up("worker", 1), up("worker", 2)]
     status = reduce(observe(elastic_job(counts=counts), pods=pods))
     assert ("", 1) == (status.waiting_for, status.roles[-1].failed)
     assert Phase.RESTARTING != status.phase
-    pods = [LEADER, given_up, failed(1, 1, at=9), up("worker", 2)]
+    pods = [LEADER, failed_pod, failed(1, 1, at=9), up("worker", 2)]
     status = reduce(observe(elastic_job(counts=counts), pods=pods))
     assert (Phase.RESTARTING, "back-off before a new pod") == (status.phase, status.waiting_for)
 

@@ -62,15 +62,15 @@ class Cluster(FakeCluster):
 
     def list(self, resource_path: str, **options: Any) -> list[dict[str, Any]]:
         """All of a kind whose labels have what the selector asks."""
-        one_of = _IN.fullmatch(options.get("label_selector", ""))
-        if one_of is None:
+        values_match = _IN.fullmatch(options.get("label_selector", ""))
+        if values_match is None:
             return super().list(resource_path, **options)
         objects = super().list(resource_path)
-        names = one_of[2].split(",")
+        names = values_match[2].split(",")
         return [
             manifest
             for manifest in objects
-            if manifest["metadata"]["labels"].get(one_of[1]) in names
+            if manifest["metadata"]["labels"].get(values_match[1]) in names
         ]
 
     def add(self, manifest: dict[str, Any]) -> None:

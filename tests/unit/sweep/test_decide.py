@@ -463,7 +463,7 @@ def test_a_search_that_has_nothing_more_ends_a_sweep() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keep", "state", "is_kept"),
+    ("keep", "state", "stays"),
     [
         ("none", FAILED, False),
         ("failed", FAILED, True),
@@ -471,19 +471,19 @@ def test_a_search_that_has_nothing_more_ends_a_sweep() -> None:
         ("all", SUCCEEDED, True),
     ],
 )
-def test_whose_releases_stay(keep: str, state: str, is_kept: bool) -> None:
+def test_whose_releases_stay(keep: str, state: str, stays: bool) -> None:
     """What still runs never does; what a next runner reads once more has ended."""
     sweep_spec = spec(keep=keep, trials=1)
     sweeping = sweep(sweep_spec, 1)
     carry_out(sweeping, [RecordEnd(0, state, None, "")])
     observed = ObservedRelease(actions.SUCCEEDED if state == SUCCEEDED else actions.FAILED)
     decisions = decide(sweeping, sweep_spec, {"s-0": observed}, 0.0)
-    assert is_kept == (not any(isinstance(action, Remove) for action in decisions))
+    assert stays == (not any(isinstance(action, Remove) for action in decisions))
     assert Remove("s-0", f"trial 0 has ended ({state})") in decide(
         sweeping, sweep_spec, {"s-0": HERE}, 0.0
     )
     unread = {"s-0": replace(HERE, is_over=True)}
-    assert is_kept == (
+    assert stays == (
         not any(isinstance(action, Remove) for action in decide(sweeping, sweep_spec, unread, 0.0))
     )
 

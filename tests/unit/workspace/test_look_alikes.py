@@ -86,7 +86,7 @@ def test_nothing_is_written_where_a_system_holds_one_of_two(
     archive = archives.pack(snapshots.take(code))
     monkeypatch.setattr(
         archives,
-        "is_told_apart",
+        "distinguishes",
         lambda _, first, second: _folding(first) != _folding(second),
     )
     with pytest.raises(InputError, match="has Model and model, which this file") as caught:
@@ -117,8 +117,8 @@ def test_a_pod_on_such_a_volume_says_so(
 
 def test_this_system_is_asked_itself(tmp_path: Path) -> None:
     """By the names, in the folder that is written to; nothing is left there."""
-    assert archives.is_told_apart(tmp_path, "README", "readme")
-    assert not archives.is_told_apart(tmp_path, "README", "README")
+    assert archives.distinguishes(tmp_path, "README", "readme")
+    assert not archives.distinguishes(tmp_path, "README", "README")
     assert [] == list(tmp_path.iterdir())
 
 

@@ -580,7 +580,9 @@ def _check_rights(
     if release is None:  # nothing else says what there is
         cluster_queues.check_rights(cluster, remaining.objects, namespace, remaining.unseen)
         return
-    manifests = [manifest for manifest in release.manifests if not cleanup.is_kept(manifest)]
+    manifests = [
+        manifest for manifest in release.manifests if not cleanup.outlives_release(manifest)
+    ]
     cluster_queues.check_rights(cluster, (*manifests, *remaining.objects), namespace)
 
 
@@ -595,7 +597,7 @@ def _remaining_claims(release: Release | None) -> list[str]:
     return [
         _word(item)
         for item in (release.manifests if release is not None else ())
-        if item.get("kind") == "PersistentVolumeClaim" and cleanup.is_kept(item)
+        if item.get("kind") == "PersistentVolumeClaim" and cleanup.outlives_release(item)
     ]
 
 

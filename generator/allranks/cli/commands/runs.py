@@ -234,7 +234,7 @@ def runs(
         statuses = [reduce(observation) for observation in observations]
         if not with_progress:
             return statuses
-        return training_progress.with_each(cluster_target.cluster, observations, statuses)
+        return training_progress.of_runs(cluster_target.cluster, observations, statuses)
 
 
 @click.command("delete", short_help="Stop a run and remove it.")
@@ -439,7 +439,7 @@ def _check_rights(
         manifest
         for manifest in release.manifests
         if f"{manifest.get('kind')}/{text(manifest, 'metadata', 'name')}" not in unserved
-        and not cleanup.is_kept(manifest)
+        and not cleanup.outlives_release(manifest)
     ]
     missing_rights = permissions.missing(rules, permissions.to_delete(deleted), are_there=True)
     if missing_rights:

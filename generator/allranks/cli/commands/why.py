@@ -125,7 +125,7 @@ def examine(
             reports.append(answer)
     findings = log_lines.findings(answers.logs.items())
     homes = _homes(status.pods, silent)
-    diagnosis = verdict.diagnose(reports, silent, homes, findings, answers.left_out)
+    diagnosis = verdict.diagnose(reports, silent, homes, findings, answers.skipped_pods)
     if diagnosis.reason == verdict.NO_RANKS:
         words = log_lines.last_words(answers.logs.items())
         remarks = [f"{pod} has said last: {sentence}" for pod, sentence in words.items()]

@@ -288,7 +288,7 @@ def _ranks(hosts: tuple[str, ...]) -> frozenset[int]:
 
 
 # How many unfinished plans keep remarks, and how many remarks each.
-_NOTES_MAX, _EACH_MAX = 32, 8
+_NOTES_MAX, _NOTES_PER_PLAN = 32, 8
 _NOTE_MAX = 240
 # What is kept of pods and addresses, in characters. An API server stores objects of up to 1.5 MiB,
 # and a status that has this size is written with each pod that starts.
@@ -416,7 +416,7 @@ def _with(
 
 
 def _shorten(notes: Sequence[str]) -> tuple[str, ...]:
-    return tuple([note[:_NOTE_MAX] for note in notes[:_EACH_MAX]])
+    return tuple([note[:_NOTE_MAX] for note in notes[:_NOTES_PER_PLAN]])
 
 
 def count_replaced(

@@ -70,7 +70,7 @@ def remove(
         ident = _id(job, group, meta)
         if ident in members:
             leaving.append(members[ident])
-        elif not _has_had(job, group, meta, foreign):
+        elif not _knows_pod(job, group, meta, foreign):
             notes.odd.append(f"{_name_of(job, meta)} is no pod of this job")
     if more is not None:
         leaving = _removable(job, group, leaving, more, notes)
@@ -113,12 +113,14 @@ def unknown(
     unknown_pods += [
         _name_of(job, meta)
         for meta in plan.remove
-        if not _has_had(job, groups.get(meta.type) or MemberGroup(meta.type), meta, foreign)
+        if not _knows_pod(job, groups.get(meta.type) or MemberGroup(meta.type), meta, foreign)
     ]
     return unknown_pods
 
 
-def _has_had(job: ElasticJob, group: MemberGroup, meta: PodMeta, foreign: Collection[str]) -> bool:
+def _knows_pod(
+    job: ElasticJob, group: MemberGroup, meta: PodMeta, foreign: Collection[str]
+) -> bool:
     """Whether a group has or had a pod; an id whose name was taken was never used."""
     ident = _id(job, group, meta)
     if ident is None or pods.pod_name(job.name, group.type, ident) in foreign:

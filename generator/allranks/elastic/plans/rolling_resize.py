@@ -45,7 +45,7 @@ def mark_for_resize(job: ElasticJob, before: MemberGroup, group: MemberGroup) ->
     return members.with_members(group, [mark(member) for member in group.members])
 
 
-def resize_one(job: ElasticJob, target: DesiredState, observed: ObservedPods) -> DesiredState:
+def resize_next(job: ElasticJob, target: DesiredState, observed: ObservedPods) -> DesiredState:
     """Return a target in which the next marked member of each type is replaced.
 
     Args:

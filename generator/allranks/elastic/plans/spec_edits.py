@@ -36,7 +36,7 @@ def applied_counts(job: ElasticJob, plans: Iterable[ScalePlan]) -> dict[str, int
         return job.requested
     counts = {kind: replicas for kind, replicas in job.observed.items() if kind in job.requested}
     for plan in plans:
-        if _is_made_of(job, plan):
+        if _is_own_edit(job, plan):
             counts |= {
                 kind: replicas for kind, replicas in plan.edit.items() if kind in job.requested
             }
@@ -63,7 +63,7 @@ def plan_for_edit(
     for number in count(1):
         if name not in present:
             break
-        if _is_made_of(job, present[name]):
+        if _is_own_edit(job, present[name]):
             return None
         name = f"{usual}-{number}"  # somebody else's plan is called so
     return CreatePlan(_plan(job, name, changed))
@@ -73,7 +73,7 @@ def _stem(job: ElasticJob) -> str:
     return f"{job.name}-edit-"
 
 
-def _is_made_of(job: ElasticJob, plan: ScalePlan) -> bool:
+def _is_own_edit(job: ElasticJob, plan: ScalePlan) -> bool:
     """Whether a plan was created here for an edit; a copy of it has another name."""
     return bool(plan.edit) and plan.owner_uid == job.uid and plan.name.startswith(_stem(job))
 

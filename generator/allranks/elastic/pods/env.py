@@ -257,9 +257,9 @@ def per_gpu(container: Mapping[str, Any], resource: ResourceAmounts | None) -> M
     resources = mapping(container, "resources")
     amounts = {**mapping(resources, "requests"), **mapping(resources, "limits")}
     own = [str(amount) for name, amount in amounts.items() if name.partition("/")[2].endswith(GPU)]
-    one_each = {"name": _PROCESSES, "value": own[0] if own else "1"}
+    one_per_gpu = {"name": _PROCESSES, "value": own[0] if own else "1"}
     env = items(container, "env")
-    if one_each not in env:
+    if one_per_gpu not in env:
         return container
     variable = {"name": _PROCESSES, "value": str(resource.gpus)}
-    return {**container, "env": [variable if entry == one_each else entry for entry in env]}
+    return {**container, "env": [variable if entry == one_per_gpu else entry for entry in env]}

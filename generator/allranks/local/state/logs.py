@@ -90,7 +90,7 @@ class LogFile:
             "writers": asdict(self.writers),
         }
 
-    def is_wanted(self, selection: LineSelection) -> bool:
+    def may_match(self, selection: LineSelection) -> bool:
         """Whether the file may have lines of a selection."""
         return selection.has_pod(self.role, self.rank, self.writers)
 
@@ -133,7 +133,7 @@ def read(folder: Path, choice: LineSelection = ALL, tail: int | None = None) -> 
         choice: whose.
         tail: only so many last ones of each file; None for all.
     """
-    log_files = [file for file in files(folder) if file.is_wanted(choice)]
+    log_files = [file for file in files(folder) if file.may_match(choice)]
     for file in sorted(log_files, key=lambda file: (file.role, file.rank or 0, file.pod)):
         reader = _LogReader(folder, file, choice)
         yield from _last(chain(reader.lines(), reader.rest()), tail)
@@ -209,7 +209,7 @@ class _Index:
     def readers(self) -> list[_LogReader]:
         for line in self._source.complete_lines():
             file = LogFile.from_dict(json.loads(line))
-            if file.is_wanted(self._choice):
+            if file.may_match(self._choice):
                 self._readers.append(_LogReader(self._folder, file, self._choice))
         return self._readers
 

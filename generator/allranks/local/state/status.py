@@ -50,7 +50,7 @@ class RunProgress:
         verdict: how it ends, once that is known.
         interruption: what ended it from outside; None when nothing did.
         waiting: what its controllers wait for.
-        given_up: the names of pods that failed for good, while the others go on.
+        failed_pods: the names of pods that failed for good, while the others go on.
         notes: see `RunStatus.notes`.
         phase: while it goes on, where an elastic job says its own; None where none does.
         message: what that has to say.
@@ -64,7 +64,7 @@ class RunProgress:
     verdict: ControllerEnd | None = None
     interruption: Interruption | None = None
     waiting: Sequence[str] = ()
-    given_up: Collection[str] = ()
+    failed_pods: Collection[str] = ()
     notes: tuple[str, ...] = ()
     phase: Phase | None = None
     message: str = ""
@@ -165,7 +165,7 @@ def _phase(progress: RunProgress, newest: Mapping[str, PodRun]) -> Phase:
         }[progress.verdict.outcome]
     if progress.phase is not None:
         return progress.phase
-    if not _is_ending(progress) and _is_restarting(newest.values(), progress.given_up):
+    if not _is_ending(progress) and _is_restarting(newest.values(), progress.failed_pods):
         return Phase.RESTARTING
     began = any(pod.phase is not PodPhase.PENDING for pod in newest.values())
     return Phase.RUNNING if began else Phase.PENDING
@@ -176,12 +176,12 @@ def _is_ending(progress: RunProgress) -> bool:
     return progress.verdict is not None or progress.interruption is not None
 
 
-def _is_restarting(newest: Collection[PodRun], given_up: Collection[str]) -> bool:
+def _is_restarting(newest: Collection[PodRun], failed_pods: Collection[str]) -> bool:
     """Whether a failed pod or container is about to be restarted."""
     active = [pod for pod in newest if pod.active]
     running = [pod for pod in active if any(state.running for state in pod.states.values())]
     has_lost = any(
-        pod.phase is PodPhase.FAILED and not pod.stopped and pod.plan.name not in given_up
+        pod.phase is PodPhase.FAILED and not pod.stopped and pod.plan.name not in failed_pods
         for pod in newest
     )
     retried = any(pod.attempt or pod.failures for pod in newest)
@@ -205,7 +205,7 @@ def _message(progress: RunProgress, pods: Sequence[PodStatus], failure: Failure 
         return progress.message
     ending = sum(pod.ending for pod in pods)
     running = sum(pod.phase is PodPhase.RUNNING and not pod.ending for pod in pods)
-    return reduce.sentence(running, len(pods), ending, len(progress.given_up))
+    return reduce.sentence(running, len(pods), ending, len(progress.failed_pods))
 
 
 def _waiting_for(progress: RunProgress) -> str:

@@ -219,12 +219,12 @@ def _implicit(
     within = len(path) > 1 and path[0] in base
     if name in shorthand and is_plain(name) and not within and isinstance(base.get("args"), list):
         is_present = current is not MISSING
-        is_what = (
+        description = (
             f"{kind(current)} in the chart's values"
             if is_present
             else "no values path of the chart"
         )
-        notes.append(f"{name} is {is_what}; the command gets it as --{name}")
+        notes.append(f"{name} is {description}; the command gets it as --{name}")
         return (Reach(ARG, f"--{name}"),)
     return ()
 

@@ -62,7 +62,7 @@ def backend_of(where: str, name: str = "") -> Backend:
     if where.startswith(PREFIX):
         address = Address.parse(where)
         return SecretsBackend(address, name or address.sweep)
-    if database_url.is_one(where):
+    if database_url.is_url(where):
         return DatabaseBackend(database_url.settle(where), name)
     scheme = _SCHEME.match(where)
     if scheme is not None:
@@ -76,7 +76,7 @@ def is_private(where: str) -> bool:
     Args:
         where: of `Backend.where`; "" is none.
     """
-    if not where or where.startswith(PREFIX) or database_url.is_one(where):
+    if not where or where.startswith(PREFIX) or database_url.is_url(where):
         return False
     return _SCHEME.match(where) is None and trust.is_own_file(Path(where))
 
@@ -174,7 +174,7 @@ def is_default(name: str, where: str) -> bool:
     return bool(name) and backend_of(str(_folder(name) / _JOURNAL)).where == where
 
 
-def is_known(backend: Backend) -> bool:
+def is_registered(backend: Backend) -> bool:
     """Whether a sweep's name is enough to find it on this machine."""
     return bool(backend.name) and _backend_in(_folder(backend.name)).where == backend.where
 
@@ -198,7 +198,7 @@ def register(backend: Backend, place: Mapping[str, str], owner: OwnerMark) -> No
         store.make_root()
         folder.mkdir(0o700, parents=True, exist_ok=True)
         atomic.write(folder / _RELEASES, f"{text}\n", mode=0o600)
-        if not is_known(backend):
+        if not is_registered(backend):
             atomic.write(folder / _WHERE, f"{backend.where}\n", mode=0o600)
 
 
@@ -208,7 +208,7 @@ def ownership(backend: Backend) -> tuple[Mapping[str, str], OwnerMark | None]:
     Args:
         backend: the backend of the sweep, which may be gone.
     """
-    if not is_known(backend):
+    if not is_registered(backend):
         return {}, None
     try:
         data = json.loads((_folder(backend.name) / _RELEASES).read_text("utf-8"))
@@ -220,7 +220,7 @@ def ownership(backend: Backend) -> tuple[Mapping[str, str], OwnerMark | None]:
 def forget(backend: Backend) -> None:
     """Remove a journal, and its folder if it is in the state folder."""
     backend.delete()
-    if is_known(backend):
+    if is_registered(backend):
         shutil.rmtree(_folder(backend.name), ignore_errors=True)
     elif (file := Path(backend.where)).match(f"*@*/{_JOURNAL}") and file.parents[1] == _folder(""):
         shutil.rmtree(file.parent, ignore_errors=True)

@@ -393,10 +393,10 @@ class _DatabaseWriter:
 
         lease = self._lease.renew(sql.now(connection))
         if not sql.renew_lease(connection, self._sweep, self._lease.holder, lease):
-            self._lost = self._taken_by(sql.lease_of(connection, self._sweep))
+            self._lost = self._lost_to(sql.lease_of(connection, self._sweep))
             raise self._lost
 
-    def _taken_by(self, lease: Lease | None) -> LostError:
+    def _lost_to(self, lease: Lease | None) -> LostError:
         """Return the error for a lease that another process took, or a sweep that was removed."""
         name = self._sweep
         if lease is None:

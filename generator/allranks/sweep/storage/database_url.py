@@ -63,7 +63,7 @@ _DRIVERS = {
 }
 
 
-def is_one(where: str) -> bool:
+def is_url(where: str) -> bool:
     """Whether the value of ``--journal`` is a URL, or was meant as one."""
     return MARK in where or _ALMOST.match(where) is not None
 
@@ -116,7 +116,7 @@ def show(url: str) -> str:
     Returns:
         A URL in full if nothing in it can be a password, else its scheme; any other value as it is.
     """
-    if not is_one(url):
+    if not is_url(url):
         return url
     scheme = url.partition(MARK)[0]
     if not _SCHEME.fullmatch(scheme):
@@ -195,7 +195,7 @@ def private(where: str) -> tuple[str, ...]:
     Args:
         where: the journal, as ``--journal`` takes it.
     """
-    return _PRIVATE.get(backend(where), ()) if is_one(where) else ()
+    return _PRIVATE.get(backend(where), ()) if is_url(where) else ()
 
 
 def _file(scheme: str, rest: str, flag: str) -> str:

@@ -61,7 +61,7 @@ def remarks(where: str) -> list[str]:
     Args:
         where: of `Backend.where`.
     """
-    file = database_url.file(where) if database_url.is_one(where) else Path(where)
+    file = database_url.file(where) if database_url.is_url(where) else Path(where)
     if file is None or not file.is_absolute() or database_url.is_shared(where):
         return []
     own = "keep it in a folder of your own"
@@ -71,7 +71,7 @@ def remarks(where: str) -> list[str]:
         for exposure in trust.exposures(file)
         if not exposure.is_theirs
     ]
-    if database_url.is_one(where) and trust.is_for_all(file.parent):
+    if database_url.is_url(where) and trust.is_for_all(file.parent):
         notes.append(
             f"all users can make files in {file.parent}, and SQLite believes one that is called "
             f"{file.name}{_BESIDE[0]}: {own}"

@@ -464,7 +464,7 @@ class _SecretsWriter:
                 )
             except ConflictError:
                 segment = self._get() if again else {}
-                if not segment or not self._is_made(segment, body, key):
+                if not segment or not self._is_written(segment, body, key):
                     raise
             except (InputError, ForbiddenError, RejectedError):
                 raise
@@ -477,7 +477,7 @@ class _SecretsWriter:
             self._version = segment["metadata"]["resourceVersion"]
             return
 
-    def _is_made(self, segment: Manifest, body: Manifest, key: str) -> bool:
+    def _is_written(self, segment: Manifest, body: Manifest, key: str) -> bool:
         """Whether a patch of ours is in a segment, and no other writer's is."""
         marks: dict[str, Any] = body["metadata"].get("annotations") or {}
         return (

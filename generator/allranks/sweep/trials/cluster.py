@@ -176,7 +176,7 @@ class ClusterTrials:
                 f"{paths.plural(paths.CLAIMS)}/{claim['metadata']['name']}"
                 for claim in claims
                 if text(claim, "metadata", "annotations", names.HELM_RELEASE) in ours
-                and cleanup.is_kept(claim)
+                and cleanup.outlives_release(claim)
                 and not claim["metadata"].get("deletionTimestamp")
             ]
         return {name: name for name in sorted(claim_names)}
@@ -266,7 +266,7 @@ class ClusterTrials:
         if status.finished and observation.objects:
             reason, since = _reason(status), status.finished_at or now
             return ObservedRelease(actions.FAILED, reason, since, began=began)
-        if status.finished and name in self._pods and self._pods[name].was_seen:
+        if status.finished and name in self._pods and self._pods[name].has_appeared:
             return ObservedRelease(
                 actions.FAILED, "its job was removed before its end was seen", since
             )
@@ -368,7 +368,7 @@ class TrialPods:
 
     Attributes:
         message: the termination message of the newest pod that succeeded.
-        was_seen: a pod or a controller was observed.
+        has_appeared: a pod or a controller was observed.
     """
 
     def __init__(
@@ -383,7 +383,7 @@ class TrialPods:
             slots: limits how many logs are read at a time, of all trials.
         """
         self.message = ""
-        self.was_seen = False
+        self.has_appeared = False
         self._cluster = cluster
         self._namespace = namespace
         self._slots = slots
@@ -396,7 +396,7 @@ class TrialPods:
     def update(self, objects: Iterable[Manifest], pods: Iterable[Manifest]) -> None:
         """Update it with the trial's current controllers and pods."""
         objects, pods = list(objects), list(pods)
-        self.was_seen = self.was_seen or bool(objects or pods)
+        self.has_appeared = self.has_appeared or bool(objects or pods)
         leading = reading.PodRanks(objects).leading(pods) or pods
         for pod in sorted(leading, key=reading.creation_time):
             container = reading.main_container(pod)

@@ -311,7 +311,7 @@ def remove(cluster: KubeClient, namespace: str, helm_records: Manifests) -> bool
     if manifests is None or not all(_is_plain(manifest, namespace) for manifest in manifests):
         return False
     for manifest in manifests:
-        if not cleanup.is_kept(manifest):
+        if not cleanup.outlives_release(manifest):
             cluster.delete(
                 paths.of_manifest(manifest), manifest["metadata"]["name"], namespace=namespace
             )

@@ -216,7 +216,7 @@ def _tell(
                 "sent": progress.sent,
                 "sentBytes": progress.sent_size,
                 "unchanged": progress.unchanged,
-                "leftOut": extent.left_out,
+                "leftOut": extent.folder_links,
                 "failed": [
                     {"file": failure.name, "message": failure.problem.message}
                     for failure in failures
@@ -224,10 +224,10 @@ def _tell(
             }
         )
         return
-    if extent.left_out:
+    if extent.folder_links:
         console.note(
-            f"left out {plural(len(extent.left_out), 'link')} to folders, whose files are sent by "
-            f"their own names: {list_some(extent.left_out)}"
+            f"left out {plural(len(extent.folder_links), 'link')} to folders, whose files are sent "
+            f"by their own names: {list_some(extent.folder_links)}"
         )
     from allranks.service.workspace import size
 

@@ -278,7 +278,7 @@ def remove(
 
     store = catalog.locate(name, journal)
     if not store.exists():
-        if catalog.is_known(store) and not catalog.is_default(name, store.where):
+        if catalog.is_registered(store) and not catalog.is_default(name, store.where):
             return _remove_lost(store, helm)
         if missing_ok:
             return DeletedSweep()

@@ -55,7 +55,7 @@ def export_command(
     """
     from allranks.sweep.storage import database_url
 
-    if not database_url.is_one(url):
+    if not database_url.is_url(url):
         raise InputError(
             f"{url!r} is no URL of a database",
             path="--optuna",

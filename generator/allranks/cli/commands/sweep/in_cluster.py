@@ -178,7 +178,7 @@ def _show_detached(console: Console, store: SecretsBackend, output: str) -> int:
     console.text(f"the sweep {store.name} goes on in the cluster, namespace {store.namespace}")
     journal = f"--journal {PREFIX}{store.namespace}/{store.name}"
     # The name may be that of a sweep of this machine's own.
-    more = "" if catalog.is_known(store) else f" {journal}"
+    more = "" if catalog.is_registered(store) else f" {journal}"
     for word in ("status", "results", "stop", "delete"):
         console.command(f"{names.CLI} sweep {word} {store.name}{more}")
     console.note(f"from another machine: add {journal}")

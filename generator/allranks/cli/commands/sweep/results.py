@@ -112,7 +112,7 @@ def results_command(
         if manifest:
             console.raw(manifests(state, selected, helm, store.where))
         else:
-            _show_one(console, state, sweep_results, selected, output, exact=values)
+            _show_trial(console, state, sweep_results, selected, output, exact=values)
     elif output == "json":
         console.json(results.as_dict(sweep_results))
     elif output == "csv":
@@ -148,7 +148,7 @@ def _check(output: str, *, single: bool, both: bool, values: bool, manifest: boo
         raise InputError("-o csv is of all trials", hint="use -o json or -o yaml for one")
 
 
-def _show_one(
+def _show_trial(
     console: Console,
     state: SweepState,
     sweep_results: Results,

@@ -261,7 +261,7 @@ def find(name: str, journal: str = "") -> Backend:
     store = catalog.locate(name, journal)
     if journal or store.exists():
         return store
-    if catalog.is_known(store) and not catalog.is_default(name, store.where):
+    if catalog.is_registered(store) and not catalog.is_default(name, store.where):
         raise InputError(
             f"the sweep {name} was kept in {store.where}, and its journal is not there any more",
             hint=f"`{names.CLI} sweep delete {name}` removes what is left of it",
@@ -308,7 +308,9 @@ def journal_of(name: str, where: str) -> str:
     """
     from allranks.sweep.storage import catalog, database_url
 
-    return "" if catalog.is_known(catalog.backend_of(where, name)) else database_url.show(where)
+    return (
+        "" if catalog.is_registered(catalog.backend_of(where, name)) else database_url.show(where)
+    )
 
 
 def sweep_argument(*, required: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

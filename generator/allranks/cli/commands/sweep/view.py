@@ -261,9 +261,9 @@ def show(console: Console, sweep_results: Results, *, most: int | None = None) -
         for row, trial in zip(table.rows, table.trials, strict=True)
     ]
     missed = console.table(headings, rows, right=numeric, spare=_SPARE)
-    left_out = len(sweep_results.trials) - len(table.rows)
-    if left_out:
-        console.text(f"… {left_out} more; `{sweep_results.command()}` shows all")
+    hidden_count = len(sweep_results.trials) - len(table.rows)
+    if hidden_count:
+        console.text(f"… {hidden_count} more; `{sweep_results.command()}` shows all")
     if missed:
         command = sweep_results.command("-o", "csv")
         console.text(f"no room for {', '.join(missed)}; `{command}` has all")
