@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from allranks.convert.verdicts import FieldPath, Fields
 
 # Keys of labels that the old controllers give to their pods, or how they begin.
-GIVEN = (
+CONTROLLER_LABELS = (
     *("training.kubeflow.org/", "trainer.kubeflow.org/", "jobset.sigs.k8s.io/", "volcano.sh/"),
     *("leaderworkerset.sigs.k8s.io/", "elasticjob.dlrover/", "torchrun.ai/"),
     *("statefulset.kubernetes.io/", "apps.kubernetes.io/", "pytorch-job-name", "tf-job-name"),
     *("pytorch-replica-", "tf-replica-", "mpi-job-name", "mpi_job_name", "mpi_role_type"),
 )
 # And such keys as a whole: the names that Kubernetes gives to the pods of a Job are among them.
-_GIVEN_KEYS = (
+_CONTROLLER_KEYS = (
     *WRITTEN_KEYS,
     *("batch.kubernetes.io/job-name", "batch.kubernetes.io/controller-uid"),
 )
@@ -42,8 +42,8 @@ def take_out(fields: Fields) -> None:
     Args:
         fields: the object, converted.
     """
-    for to, known in list(_unknown(fields.values, ())):
-        why = f"Kubernetes has no such key there, but {', '.join(known)}"
+    for to, allowed_keys in list(_unknown(fields.values, ())):
+        why = f"Kubernetes has no such key there, but {', '.join(allowed_keys)}"
         fields.leave(_source(fields, to), why)
         k8s.at(fields.values, *map(str, to[:-1])).pop(to[-1])
         _prune(fields.values, to[:-1])
@@ -111,8 +111,8 @@ def _key_of_own(term: Any, name: str) -> str:
     for selector in selectors:
         for key, values in _requirements(selector):
             is_of_other = key.endswith("name") and values and name not in values
-            is_given = key.startswith(GIVEN) or key in _GIVEN_KEYS
-            if is_given and not is_of_other:
+            is_of_controller = key.startswith(CONTROLLER_LABELS) or key in _CONTROLLER_KEYS
+            if is_of_controller and not is_of_other:
                 return key
     return ""
 

@@ -115,7 +115,7 @@ _RUNNERS = {
 _OF_RANKS = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK", "PET_*")
 # Words that run another command as it is.
 _WRAPPERS = ("exec", "nohup", "time", "command", "stdbuf", "unbuffer", "tini", "dumb-init", "env")
-_KEPT = (
+_POD_STAYS = (
     "the script ends with what only keeps its pod, so that no pod ever ends or gives back its GPUs"
     ": leave that out where the run shall be done"
 )
@@ -206,13 +206,13 @@ def mentions(words: Sequence[str], names: Sequence[str]) -> list[str]:
         names: names of variables; one that ends with ``*`` is the start of names.
     """
     text = "\n".join(words)
-    read_names: list[str] = []
+    matches: list[str] = []
     for name in names:
         pattern = re.escape(name.rstrip("*")) + (r"[A-Za-z0-9_]*" if name.endswith("*") else "")
         match = re.search(rf"(?<![A-Za-z0-9_]){pattern}(?![A-Za-z0-9_])", text)
-        if match is not None and match[0] not in read_names:
-            read_names.append(match[0])
-    return read_names
+        if match is not None and match[0] not in matches:
+            matches.append(match[0])
+    return matches
 
 
 def as_shell(words: Sequence[str]) -> str:
@@ -317,18 +317,18 @@ def _with_profile(result: Program, program: str, flags: str) -> Program:
     return replace(result, command=(program, flags, line), changes=(*result.changes, why))
 
 
-def _exports(command: shell.Command) -> tuple[shell.Word, ...]:
+def _exports(command: shell.ShellCommand) -> tuple[shell.Word, ...]:
     if command.program not in ("export", "declare"):
         return ()
     return tuple(word for word in command.words[1:] if "=" in word.text)
 
 
-def _is_idle(command: shell.Command) -> bool:
+def _is_idle(command: shell.ShellCommand) -> bool:
     """Whether a command behind the program changes nothing about how it ends."""
     return command.program in ("echo", "true", "wait", "exit", "date") and command.depth == 0
 
 
-def _starts_ranks(command: shell.Command) -> bool:
+def _starts_ranks(command: shell.ShellCommand) -> bool:
     values = [word.value if word.value is not None else word.text for word in command.words]
     return _runner(_unwrapped(values)[1]) is not Runner.PLAIN
 
@@ -336,11 +336,11 @@ def _starts_ranks(command: shell.Command) -> bool:
 def _whole(words: tuple[str, ...], text: str) -> Program:
     """A script as it is: each process runs it, or each pod where it starts processes itself."""
     parsed = shell.parse(text) or []
-    is_kept = len(parsed) > 1 and preparation.keeps_pod(_texts(parsed[-1]))
-    kept = (_KEPT,) if is_kept else ()
+    keeps_pod = len(parsed) > 1 and preparation.keeps_pod(_texts(parsed[-1]))
+    notes = (_POD_STAYS,) if keeps_pod else ()
     runners = [_runner(_unwrapped(_texts(command))[1]) for command in parsed]
     if any(runner in (Runner.MPIRUN, Runner.HOROVODRUN) for runner in runners):
-        return Program(Runner.MPIRUN, words, notes=kept)
+        return Program(Runner.MPIRUN, words, notes=notes)
     if not parsed and mentions((text,), ("mpirun", "mpiexec")):
         return Program(Runner.MPIRUN, words)
     nested = any(runner is not Runner.PLAIN for runner in runners)
@@ -355,30 +355,30 @@ def _whole(words: tuple[str, ...], text: str) -> Program:
             "the script starts torchrun itself, between other commands: each pod runs the script "
             "once, as before"
         )
-        return Program(Runner.NESTED, words, notes=(note, *kept))
-    return Program(Runner.PLAIN, words, notes=kept)
+        return Program(Runner.NESTED, words, notes=(note, *notes))
+    return Program(Runner.PLAIN, words, notes=notes)
 
 
-def _texts(command: shell.Command) -> list[str]:
+def _texts(command: shell.ShellCommand) -> list[str]:
     return [word.value if word.value is not None else word.text for word in command.words]
 
 
-def _of_shell_command(command: shell.Command, program: str, env: Mapping[str, str]) -> Program:
+def _of_shell_command(command: shell.ShellCommand, program: str, env: Mapping[str, str]) -> Program:
     """What a simple command of a shell runs."""
     words = _texts(command)
     wrappers, inner = _unwrapped(words)
     own = command.words[len(words) - len(inner) :]
     result, count = _of_words(inner, env, is_shell=True)
-    kept = own[len(own) - count :] if count else ()
+    program_words = own[len(own) - count :] if count else ()
     prefix = result.command[: len(result.command) - count]
     assignments = " ".join(word.text for word in command.assignments)
     env_words = [word for word in wrappers if "=" in word]
-    is_plain = all(word.is_plain for word in kept) and not assignments and not env_words
+    is_plain = all(word.is_plain for word in program_words) and not assignments and not env_words
     if result.runner is Runner.PLAIN and not result.options and is_plain:
-        return replace(result, command=tuple(str(word.value) for word in kept))
+        return replace(result, command=tuple(str(word.value) for word in program_words))
     if is_plain:
         return result
-    line = " ".join(("exec", *map(shell.quote, prefix), *(word.text for word in kept)))
+    line = " ".join(("exec", *map(shell.quote, prefix), *(word.text for word in program_words)))
     if env_words:
         line = line.replace("exec ", f"exec env {' '.join(env_words)} ", 1)
     if assignments:
@@ -390,7 +390,7 @@ def _of_shell_command(command: shell.Command, program: str, env: Mapping[str, st
 def _with_setup(
     result: Program,
     before: str,
-    commands: list[shell.Command],
+    commands: list[shell.ShellCommand],
     program: str,
     whole: tuple[str, ...],
 ) -> Program:
@@ -411,7 +411,7 @@ def _with_setup(
             if not commands:
                 return result
     profile = _reads_profile(whole)
-    posix = preparation.for_each_shell(setup) if _base(program) != "sh" else setup
+    posix = preparation.lines_for_shells(setup) if _base(program) != "sh" else setup
     posix = None if profile else posix
     is_bash = posix is None
     setup = setup if posix is None else posix
@@ -450,7 +450,7 @@ def _with_setup(
     return replace(result, setup=f"{shebang}{setup}\n", changes=(*result.changes, why))
 
 
-def stops(words: Sequence[str], commands: Sequence[shell.Command]) -> bool:
+def stops(words: Sequence[str], commands: Sequence[shell.ShellCommand]) -> bool:
     """Whether a script ends with the first command that fails: by `bash -e`, or `set -e`.
 
     Args:
@@ -492,9 +492,11 @@ GOES_ON = f"set +e  {_GOES_ON}\n"
 _NEVER_FAILS = frozenset({"export", "echo", "printf", "true", ":", "unset", "set", "umask"})
 
 
-def _without_set(before: str, commands: list[shell.Command]) -> tuple[str, list[shell.Command]]:
+def _without_set(
+    before: str, commands: list[shell.ShellCommand]
+) -> tuple[str, list[shell.ShellCommand]]:
     """Shell without `set -e` and the like: setup stops at what fails, and sh has no pipefail."""
-    kept = []
+    remaining = []
     for command in reversed(commands):
         is_set = command.program == "set" and not command.depth
         if is_set and all(
@@ -505,8 +507,8 @@ def _without_set(before: str, commands: list[shell.Command]) -> tuple[str, list[
                 end += 1
             before = before[: command.start] + before[end:].removeprefix("\n")
         else:
-            kept.append(command)
-    return before, kept[::-1]
+            remaining.append(command)
+    return before, remaining[::-1]
 
 
 def _unwrapped(words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -615,9 +617,9 @@ def _of_words(
         return program, count
     if runner is Runner.DEEPSPEED and (launch := deepspeed_words.read(inner[1:])) is not None:
         return _deepspeed(launch, () if is_shell else tuple(wrappers), env)
-    kept = tuple(inner if is_shell else words)
+    command = tuple(inner if is_shell else words)
     notes = (_WRAPPED.format(inner[0]),) if runner is Runner.NESTED else ()
-    return Program(runner, kept, notes=notes), len(kept)
+    return Program(runner, command, notes=notes), len(command)
 
 
 _WRAPPED = "{} starts torchrun: each pod runs it once, as before"
@@ -630,7 +632,7 @@ _LOCAL_RANK = (
 
 
 def _deepspeed(
-    launch: deepspeed_words.Launch, wrappers: tuple[str, ...], env: Mapping[str, str]
+    launch: deepspeed_words.DeepspeedLaunch, wrappers: tuple[str, ...], env: Mapping[str, str]
 ) -> tuple[Program, int]:
     """Deepspeed taken off what it runs, and how many words of that are the program's own."""
     values, lost = torchrun_words.values_of(launch.options, env)

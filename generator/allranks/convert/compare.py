@@ -55,26 +55,33 @@ class Difference:
 
     Attributes:
         role: the role of the pods, as it is called here.
-        what: what differs: ``image``, ``env EPOCHS``, ``mount /data``.
+        setting: what differs: ``image``, ``env EPOCHS``, ``mount /data``.
         theirs: what the original's pods have.
         ours: what the release's pods have.
     """
 
     role: str
-    what: str
+    setting: str
     theirs: str
     ours: str
 
     def __str__(self) -> str:
         """The difference as a sentence."""
-        return f"{self.role}: {self.what}: {self.theirs} there, {self.ours} here"
+        return f"{self.role}: {self.setting}: {self.theirs} there, {self.ours} here"
 
     def as_dict(self) -> dict[str, str]:
         """The JSON form."""
-        return {"role": self.role, "what": self.what, "theirs": self.theirs, "ours": self.ours}
+        return {
+            "role": self.role,
+            "what": self.setting,
+            "theirs": self.theirs,
+            "ours": self.ours,
+        }
 
 
-def differences(originals: Sequence[original.Pod], objects: Iterable[Manifest]) -> list[Difference]:
+def differences(
+    originals: Sequence[original.OriginalPod], objects: Iterable[Manifest]
+) -> list[Difference]:
     """What the pods of a release have otherwise than the original ones.
 
     Args:
@@ -82,13 +89,13 @@ def differences(originals: Sequence[original.Pod], objects: Iterable[Manifest]) 
         objects: the rendered manifests of the release.
     """
     objects = list(objects)
-    made = {text(item, "metadata", "name") for item in objects if item.get("kind") == _CLAIM}
+    claims = {text(item, "metadata", "name") for item in objects if item.get("kind") == _CLAIM}
     ours = {
-        role: (number, _with_own_claims(spec, made), world)
+        role: (number, _with_own_claims(spec, claims), world)
         for role, (number, spec, world) in _by_role(objects).items()
     }
     originals = [replace(pod, spec=_with_own_claims(pod.spec, pod.claims)) for pod in originals]
-    theirs: dict[str, list[original.Pod]] = {}
+    theirs: dict[str, list[original.OriginalPod]] = {}
     # Where all pods of the release are alike, so are these, whatever they were called.
     is_single = set(ours) <= _ALIKE or len({pod.role for pod in originals}) == 1
     own = next(iter(ours)) if len(ours) == 1 and is_single else ""
@@ -114,28 +121,28 @@ def differences(originals: Sequence[original.Pod], objects: Iterable[Manifest]) 
 _CLAIM = "PersistentVolumeClaim"
 
 
-def _with_own_claims(spec: Mapping[str, Any], made: Collection[str]) -> Mapping[str, Any]:
+def _with_own_claims(spec: Mapping[str, Any], claims: Collection[str]) -> Mapping[str, Any]:
     """A PodSpec in which the claims that come with the job have no names of their own."""
-    if not made:
+    if not claims:
         return spec
     volumes = [
         {**volume, "persistentVolumeClaim": {"claimName": "of the job"}}
-        if text(volume, "persistentVolumeClaim", "claimName") in made
+        if text(volume, "persistentVolumeClaim", "claimName") in claims
         else volume
         for volume in items(spec, "volumes")
     ]
     return {**spec, "volumes": volumes}
 
 
-def _ranks(role: str, pod: original.Pod, world: int) -> Iterator[Difference]:
+def _ranks(role: str, pod: original.OriginalPod, world: int) -> Iterator[Difference]:
     """The number of processes, where both sides say it."""
     container = _container(pod.spec, pod.container)
     variables = _plain_env(container) | dict(pod.env)
     program = commands.read(_words(container), (), variables)
     if program.runner is not commands.Runner.TORCHRUN or not world:
         return
-    asked = program.options.get("nproc-per-node")
-    per_pod = commands.number(asked, variables) if asked else pod.ranks
+    option = program.options.get("nproc-per-node")
+    per_pod = commands.number(option, variables) if option else pod.ranks
     if not per_pod:
         per_pod = _gpus(container) or 1
     nodes = pod.world // max(pod.ranks, 1) if pod.ranks else pod.world
@@ -177,7 +184,9 @@ def _templates(manifest: Manifest) -> Iterator[tuple[str, int, Mapping[str, Any]
     yield role, count(spec, key), template
 
 
-def _of_specs(role: str, pod: original.Pod, ours: Mapping[str, Any]) -> Iterator[Difference]:
+def _of_specs(
+    role: str, pod: original.OriginalPod, ours: Mapping[str, Any]
+) -> Iterator[Difference]:
     their_container = _container(pod.spec, pod.container)
     our_container = _container(ours, TRAINER)
     theirs = {**_pod_facets(pod.spec), **_facets(pod.spec, their_container)}
@@ -189,12 +198,12 @@ def _of_specs(role: str, pod: original.Pod, ours: Mapping[str, Any]) -> Iterator
     theirs |= _others(pod.spec, pod.container)
     own |= _others(ours, TRAINER)
     workload = "mpi" if role == names.ROLE_LAUNCHER else "torchrun"
-    for what in (*theirs, *(what for what in own if what not in theirs)):
-        if what.startswith("env ") and is_set_by_job(what[4:], workload):
+    for setting in (*theirs, *(setting for setting in own if setting not in theirs)):
+        if setting.startswith("env ") and is_set_by_job(setting[4:], workload):
             continue
-        left, right = theirs.get(what), own.get(what)
-        if left != right:
-            yield Difference(role, what, _shown(left), _shown(right))
+        their_value, our_value = theirs.get(setting), own.get(setting)
+        if their_value != our_value:
+            yield Difference(role, setting, _shown(their_value), _shown(our_value))
     if role != "worker" or not _is_sshd(_words(their_container)):
         yield from _command(role, pod, their_container, our_container)
 
@@ -206,7 +215,7 @@ def _is_sshd(words: Sequence[str]) -> bool:
 
 
 def _command(
-    role: str, pod: original.Pod, theirs: Mapping[str, Any], ours: Mapping[str, Any]
+    role: str, pod: original.OriginalPod, theirs: Mapping[str, Any], ours: Mapping[str, Any]
 ) -> Iterator[Difference]:
     """What the processes run: torchrun taken off there, our entry taken off here."""
     variables = _plain_env(theirs) | dict(pod.env)

@@ -58,8 +58,8 @@ def with_unseen(fields: Fields, container: FieldPath, runs: Program, context: Co
     """
     if runs.runner is not Runner.PLAIN:
         return runs
-    seen = {path for _, path, _ in _texts(fields, container, context)}
-    unseen = [path for path in commands.shell_scripts(runs.command) if path not in seen]
+    mounted = {path for _, path, _ in _texts(fields, container, context)}
+    unseen = [path for path in commands.shell_scripts(runs.command) if path not in mounted]
     if not unseen:
         return runs
     note = (

@@ -243,12 +243,12 @@ def _remove(values: dict[str, Any], path: FieldPath) -> None:
 
 def _without_empty(values: Mapping[str, Any]) -> dict[str, Any]:
     """Values without the sections that are empty, as what was taken out leaves them."""
-    kept: dict[str, Any] = {}
+    filled: dict[str, Any] = {}
     for key, value in values.items():
         below = _without_empty(value) if isinstance(value, dict) and key in _SECTIONS else value
         if below not in ({}, []):
-            kept[key] = below
-    return kept
+            filled[key] = below
+    return filled
 
 
 _SECTIONS = frozenset(

@@ -30,7 +30,7 @@ _LOG = f"{_R}.logMonitoringConfiguration"
 _WAITS = ("expectedRecurringFrequencyInSeconds", "expectedStartCutOffInSeconds")
 _PROGRESS = "any line of output and any collective is progress, and no pattern is looked for"
 _FULL = "a pod that fails is replaced, and the ranks of all start anew"
-_ONE_SIZE = "a run keeps its size: set torchrun.elastic where the program goes on at another one"
+_FIXED_SIZE = "a run keeps its size: set torchrun.elastic where the program goes on at another one"
 FIELDS: tuple[Rule, ...] = (
     *METADATA,
     carried("spec.nprocPerNode", "procsPerNode"),
@@ -48,8 +48,8 @@ FIELDS: tuple[Rule, ...] = (
         changed(f"{_LOG}[].{key}", "runPolicy.stallSeconds", _PROGRESS)
         for key in ("name", "logPattern", *_WAITS)
     ),
-    lost("spec.elasticPolicy.**", _ONE_SIZE),
-    lost(f"{_S}.maxReplicas", _ONE_SIZE),
+    lost("spec.elasticPolicy.**", _FIXED_SIZE),
+    lost(f"{_S}.maxReplicas", _FIXED_SIZE),
     lost(f"{_LOG}[].**", "nothing looks for numbers in the log"),
     lost(f"{_R}.faultDeadlineSeconds", "runPolicy.activeDeadlineSeconds is the only deadline"),
     lost(f"{_R}.startupDeadlineSeconds", "runPolicy.activeDeadlineSeconds is the only deadline"),

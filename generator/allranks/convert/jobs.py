@@ -17,7 +17,7 @@ from allranks.values.sources import defaults as chart_defaults
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from allranks.convert.pods import Pod
+    from allranks.convert.pods import PodTemplate
     from allranks.convert.registry import Context
     from allranks.convert.verdicts import FieldPath, Fields
 
@@ -34,7 +34,7 @@ _NESTED = (
 )
 
 
-def command_of(fields: Fields, pod: Pod, context: Context) -> tuple[str, ...]:
+def command_of(fields: Fields, pod: PodTemplate, context: Context) -> tuple[str, ...]:
     """The words that the container that trains runs, its args behind them.
 
     Args:
@@ -54,9 +54,9 @@ def command_of(fields: Fields, pod: Pod, context: Context) -> tuple[str, ...]:
     image = fields.text(*pod.container, "image")
     repository = image_parts(image).get("repository", "")
     if _NO_IMAGE.search(image) or not is_repository(repository):
-        given = fields.get(*pod.container, "image")
+        field = fields.get(*pod.container, "image")
         raise InputError(
-            f"{'' if given is None else given!r} is no name of an image",
+            f"{'' if field is None else field!r} is no name of an image",
             path=dotted((*pod.container, "image")),
             hint="fill in what stands in its place first, as with envsubst"
             if "$" in image or "{" in image
@@ -106,7 +106,7 @@ def _unknown(image: str, path: FieldPath) -> InputError:
     )
 
 
-def program(fields: Fields, pod: Pod, context: Context) -> Program:
+def program(fields: Fields, pod: PodTemplate, context: Context) -> Program:
     """What the container that trains runs.
 
     Args:
@@ -121,7 +121,7 @@ def program(fields: Fields, pod: Pod, context: Context) -> Program:
     return configmap_scripts.with_launcher(fields, pod.container, runs, context)
 
 
-def put(fields: Fields, pod: Pod, runs: Program, processes: str = "auto") -> None:
+def put(fields: Fields, pod: PodTemplate, runs: Program, processes: str = "auto") -> None:
     """Put a template and its program where they are for a job whose pods are all alike.
 
     Args:
@@ -135,7 +135,7 @@ def put(fields: Fields, pod: Pod, runs: Program, processes: str = "auto") -> Non
     words(fields, pod, runs, processes)
 
 
-def words(fields: Fields, pod: Pod, runs: Program, processes: str = "auto") -> None:
+def words(fields: Fields, pod: PodTemplate, runs: Program, processes: str = "auto") -> None:
     """Put the command, what runs before it, and what torchrun's flags say.
 
     Args:
@@ -171,7 +171,7 @@ def words(fields: Fields, pod: Pod, runs: Program, processes: str = "auto") -> N
         fields.note(note)
 
 
-def _meet_elsewhere(fields: Fields, pod: Pod, runs: Program) -> None:
+def _meet_elsewhere(fields: Fields, pod: PodTemplate, runs: Program) -> None:
     """Keep the chart's rendezvous off the port at which a command's own launcher meets.
 
     Both listen in the pod of rank 0, as in `accelerate launch --main_process_port 29500`.
@@ -181,12 +181,12 @@ def _meet_elsewhere(fields: Fields, pod: Pod, runs: Program) -> None:
         *runs.scripts,
         *(text for name, text in pod.variables.items() if not pods.is_set_by_job(name, "torchrun")),
     ]
-    taken = {int(port) for text in texts for port in _PORT.findall(text)}
+    ports = {int(port) for text in texts for port in _PORT.findall(text)}
     own = chart_defaults("torchrun")["torchrun"]["port"]
     if runs.is_unseen:
-        taken.add(own)
-    if own in taken and fields.values.get("workload") == "torchrun":
-        free = next(port for port in range(own + 1, own + len(taken) + 1) if port not in taken)
+        ports.add(own)
+    if own in ports and fields.values.get("workload") == "torchrun":
+        free = next(port for port in range(own + 1, own + len(ports) + 1) if port not in ports)
         fields.put(("torchrun", "port"), free)
         verb = "may have" if runs.is_unseen else "has"
         fields.note(f"the command's own launcher {verb} port {own}, so torchrun.port is {free}")
@@ -241,7 +241,7 @@ _COUNTS_DEVICES = re.compile(r"nvidia-smi|rocm-smi|amd-smi|device_count")
 
 
 def processes(
-    fields: Fields, pod: Pod, runs: Program, count: int | None, source: FieldPath = ()
+    fields: Fields, pod: PodTemplate, runs: Program, count: int | None, source: FieldPath = ()
 ) -> None:
     """Put how many processes each pod has.
 
@@ -257,11 +257,11 @@ def processes(
     if runs.runner is not Runner.TORCHRUN:
         fields.put(("torchrun", "maxRestarts"), 0)
         count = 1
-    asked = runs.options.get("nproc-per-node", "")
-    is_known = asked in _BY_DEVICES or (pod.gpus and _COUNTS_DEVICES.search(asked))
-    if count is None and not is_known and (pod.gpus or asked != "cpu"):
+    option = runs.options.get("nproc-per-node", "")
+    counts_devices = option in _BY_DEVICES or (pod.gpus and _COUNTS_DEVICES.search(option))
+    if count is None and not counts_devices and (pod.gpus or option != "cpu"):
         fields.note(
-            f"how many --nproc-per-node {asked} is, is not known here: each pod has "
+            f"how many --nproc-per-node {option} is, is not known here: each pod has "
             + ("one process for each of its GPUs" if pod.gpus else "one process")
             + "; set procsPerNode for another number"
         )
@@ -275,7 +275,7 @@ def processes(
 
 
 def environment(
-    fields: Fields, pod: Pod, runs: Program, names: tuple[str, ...], pattern: str
+    fields: Fields, pod: PodTemplate, runs: Program, names: tuple[str, ...], pattern: str
 ) -> None:
     """Say where a command or a variable leans on what the old controller gave its pods.
 
@@ -298,7 +298,7 @@ def environment(
         path: FieldPath = (*pod.container, key)
         words_here = fields.get(*path)
         for word in words_here if isinstance(words_here, list) else ():
-            if (match := old.search(str(word))) is not None and _is_left(runs, match[0]):
+            if (match := old.search(str(word))) is not None and _remains(runs, match[0]):
                 fields.leave(path, _OLD_POD.format(match[0]))
     for index, entry in fields.items(*pod.container, "env"):
         match = old.search(str(entry.get("value") or ""))
@@ -323,5 +323,5 @@ def note_host_name(fields: Fields, runs: Program) -> None:
 _OLD_POD = "{} is a pod of the old controller: MASTER_ADDR has the name of rank 0 here"
 
 
-def _is_left(runs: Program, text: str) -> bool:
+def _remains(runs: Program, text: str) -> bool:
     return any(text in word for word in (*runs.command, runs.setup))

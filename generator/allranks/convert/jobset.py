@@ -176,16 +176,16 @@ def _main(fields: Fields, jobs: Sequence[_ReplicatedJob]) -> list[_ReplicatedJob
 
 
 def _claims(fields: Fields, sets: Sequence[PodSet]) -> list[Claim]:
-    made = []
+    result = []
     for number, _ in fields.items(*_CLAIMS):
         here: FieldPath = (*_CLAIMS, number)
         keep = fields.text(*here, "retentionPolicy", "whenDeleted") == "Retain"
         for index, template in fields.items(*here, "templates"):
             name = k8s.text(template, "metadata", "name")
             mounts = claims.mounts(fields, [podset.path for podset in sets], name)
-            made.append(Claim(name, (*here, "templates", index, "spec"), mounts, keep=keep))
+            result.append(Claim(name, (*here, "templates", index, "spec"), mounts, keep=keep))
         fields.keep((*here, "retentionPolicy"), "storage.*.keep")
-    return claims.movable(fields, made)
+    return claims.movable(fields, result)
 
 
 def _labels(fields: Fields, path: FieldPath) -> None:

@@ -58,12 +58,14 @@ def checked(conversion: Conversion, source: Mapping[str, Any]) -> Conversion:
 def _of_controller(source: Mapping[str, Any]) -> set[str]:
     """The Secrets and ConfigMaps that the old controller made for a job, by their names."""
     name = k8s.text(source, "metadata", "name")
-    ends = _MADE.get((str(source.get("apiVersion")).partition("/")[0], str(source.get("kind"))), ())
+    ends = _OBJECT_SUFFIXES.get(
+        (str(source.get("apiVersion")).partition("/")[0], str(source.get("kind"))), ()
+    )
     return {f"{name}-{end}" for end in ends} if name else set()
 
 
 # What a controller calls the objects that it makes: the job's name, and this.
-_MADE = {
+_OBJECT_SUFFIXES = {
     ("kubeflow.org", "MPIJob"): ("ssh", "config"),
     ("batch.volcano.sh", "Job"): ("svc",),
     ("trainer.kubeflow.org", "TrainJob"): ("mpi-ssh-auth", "mpi-hostfile"),
@@ -80,14 +82,18 @@ def _pod_specs(values: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     return (k8s.mapping(template, "spec") for template in templates_of(values))
 
 
-def _take_out_volumes(values: Any, made: set[str]) -> dict[str, str]:
+def _take_out_volumes(values: Any, objects: set[str]) -> dict[str, str]:
     """Take volumes of these objects out of the pods; the object of each, by the volume's name."""
     gone: dict[str, str] = {}
-    for spec in _pod_specs(values) if made else ():
+    for spec in _pod_specs(values) if objects else ():
         volumes = k8s.items(spec, "volumes")
-        gone |= {k8s.text(item, "name"): _holder(item) for item in volumes if _holder(item) in made}
-        if len(kept := [item for item in volumes if _holder(item) not in made]) < len(volumes):
-            cast("dict[str, Any]", spec)["volumes"] = kept
+        gone |= {
+            k8s.text(item, "name"): _holder(item) for item in volumes if _holder(item) in objects
+        }
+        if len(remaining := [item for item in volumes if _holder(item) not in objects]) < len(
+            volumes
+        ):
+            cast("dict[str, Any]", spec)["volumes"] = remaining
     return gone
 
 
@@ -123,10 +129,10 @@ def _take_out(spec: Mapping[str, Any], volumes: set[str]) -> Iterator[str]:
     for key in ("initContainers", "containers"):
         for container in k8s.items(spec, key):
             mounts = k8s.items(container, "volumeMounts")
-            kept = [mount for mount in mounts if mount.get("name") in volumes]
-            yield from (k8s.text(mount, "name") for mount in mounts if mount not in kept)
-            if kept:
-                container["volumeMounts"] = kept
+            remaining = [mount for mount in mounts if mount.get("name") in volumes]
+            yield from (k8s.text(mount, "name") for mount in mounts if mount not in remaining)
+            if remaining:
+                container["volumeMounts"] = remaining
             else:
                 container.pop("volumeMounts", None)
 

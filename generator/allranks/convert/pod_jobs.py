@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from allranks.convert.claims import Claim
     from allranks.convert.commands import Program
-    from allranks.convert.pod_template import Piece, Pod
+    from allranks.convert.pod_template import Piece, PodTemplate
     from allranks.convert.registry import Context
     from allranks.convert.verdicts import FieldPath, Fields
 
@@ -113,7 +113,7 @@ def convert(
     policy: Mapping[str, FieldPath],
     moved: Collection[Claim] = (),
     *,
-    of_each: FieldPath = (),
+    claim_templates: FieldPath = (),
 ) -> str:
     """Convert an object as the job that its pods are; the queue that it names.
 
@@ -124,7 +124,7 @@ def convert(
         policy: where the object has what a run's policy says: `suspend`, `ttlSecondsAfterFinished`,
             `activeDeadlineSeconds`.
         moved: claims that become volumes of the run.
-        of_each: where the claims stand that each pod has one of; () for nowhere.
+        claim_templates: where the claims stand that each pod has one of; () for nowhere.
 
     Raises:
         InputError: it cannot be converted.
@@ -142,8 +142,8 @@ def convert(
         claims.put(fields, moved)
         if shape.key == PYTORCH:
             _check_ranks(fields, context, shape)
-    if of_each:
-        claims.of_each_pod(fields, of_each)
+    if claim_templates:
+        claims.note_pod_claims(fields, claim_templates)
     return queue
 
 
@@ -181,8 +181,8 @@ def _check_ranks(fields: Fields, context: Context, shape: Shape) -> None:
             program = look(fields, here, program, context)
         if program.runner is Runner.PLAIN:
             fields.note(jobs.NO_TORCHRUN)
-        is_said = program.is_alone or "PET_NNODES" in podset.variables
-        if program.runner is not Runner.TORCHRUN or is_said:
+        says_nodes = program.is_alone or "PET_NNODES" in podset.variables
+        if program.runner is not Runner.TORCHRUN or says_nodes:
             continue
         jobs.check_nodes(fields, here, program.options, podset.env, (total, "1"))
 
@@ -199,10 +199,10 @@ def _array(
     pods.labels(fields, ("metadata",), ())
     pod = pods.read(fields, podset.path, (k8s.text(podset.main, "name"),))
     exports = _exports(fields, podset)
-    kept = tuple(
+    pieces = tuple(
         piece for piece in pod.pieces if piece.to[:1] != ("env",) or piece.to[-1] not in exports
     )
-    pods.put(fields, replace(pod, pieces=_without_mounts(kept, moved)), "sweep")
+    pods.put(fields, replace(pod, pieces=_without_mounts(pieces, moved)), "sweep")
     program = jobs.program(fields, pod, context)
     _check_alone(podset, pod, program)
     jobs.words(fields, pod, program)
@@ -254,15 +254,15 @@ def _without_mounts(pieces: Sequence[Piece], moved: Collection[Claim]) -> tuple[
     mounts = [piece for piece in pieces if piece.to == _MOUNTS]
     # A list's items have a piece each, of which each has the whole list.
     pairs = zip(mounts, mounts[0].value if mounts else (), strict=True)
-    left = [mount for piece, mount in pairs if piece.source not in gone]
+    remaining = [mount for piece, mount in pairs if piece.source not in gone]
     return tuple(
-        replace(piece, value=left) if piece.to == _MOUNTS else piece
+        replace(piece, value=remaining) if piece.to == _MOUNTS else piece
         for piece in pieces
         if piece.source not in gone
     )
 
 
-def _check_alone(podset: PodSet, pod: Pod, program: Program) -> None:
+def _check_alone(podset: PodSet, pod: PodTemplate, program: Program) -> None:
     """Refuse pods of which each runs a script of a ConfigMap that starts torchrun."""
     if program.is_nested and podset.replicas > 1:
         raise InputError(

@@ -37,7 +37,7 @@ _SOURCED = re.compile(
     r"(^|[;&|{(]|\b(?:then|do|else)\b)(\s*)(?:source|\.)[ \t]+([^\s;&|]+)[ \t]*(?=(.?))",
     re.MULTILINE,
 )
-_FOR_EACH_SHELL = re.compile(r"[\"']?\S*/(?:activate|conda\.sh|mamba\.sh|etc/profile)[\"']?")
+_FOR_SHELLS = re.compile(r"[\"']?\S*/(?:activate|conda\.sh|mamba\.sh|etc/profile)[\"']?")
 
 
 def is_afterwards(program: str) -> bool:
@@ -66,7 +66,7 @@ def may_train(words: Sequence[str]) -> bool:
     return words[1] not in ("-c", "-", "-V", "--version")
 
 
-def for_each_shell(setup: str) -> str | None:
+def lines_for_shells(setup: str) -> str | None:
     """Shell of bash's as text that `sh` reads alike; None where only bash does.
 
     Args:
@@ -74,7 +74,7 @@ def for_each_shell(setup: str) -> str | None:
     """
     for match in _SOURCED.finditer(setup):
         has_arguments = match[4] not in ("", "\n", ";", "&", "|", ")", "}")
-        if has_arguments or not _FOR_EACH_SHELL.fullmatch(match[3]):
+        if has_arguments or not _FOR_SHELLS.fullmatch(match[3]):
             return None
     text = _SOURCED.sub(lambda match: f"{match[1]}{match[2]}. {match[3]}", setup)
     return None if _BASHISMS.search(text) else text

@@ -96,12 +96,12 @@ def _generic(
     if document.kind == "PodGroup" and document.group != "scheduling.k8s.io":
         return pod_group(document.data, [conversion.values for conversion in conversions])
     if document.kind in _USES:
-        return _used(document, others, conversions)
+        return _of_reference(document, others, conversions)
     why = _PURPOSES.get(document.kind, "no kind of job that is known here")
     return Beside(document.kind or "an object without a kind", document.name, True, why)
 
 
-def _used(
+def _of_reference(
     document: Document, others: Sequence[Document], conversions: Sequence[Conversion]
 ) -> Beside:
     """What to do about an object that a pod has by its name alone."""

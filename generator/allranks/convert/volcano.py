@@ -179,7 +179,7 @@ def _flag(words: Sequence[Any], name: str, default: str) -> str:
 
 
 def _claims(fields: Fields) -> list[Claim]:
-    made = []
+    result = []
     for index, volume in fields.items("spec", "volumes"):
         here: FieldPath = ("spec", "volumes", index)
         existing = (
@@ -193,8 +193,8 @@ def _claims(fields: Fields) -> list[Claim]:
             existing=existing,
             mount_path=fields.text(*here, "mountPath"),
         )
-        made.append(claim)
-    return claims.movable(fields, made)
+        result.append(claim)
+    return claims.movable(fields, result)
 
 
 def _scheduling(fields: Fields) -> None:

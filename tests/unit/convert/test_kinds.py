@@ -608,8 +608,8 @@ def test_roles_with_policies_of_their_own(
     conversion = registry.convert_document(Document(manifest), Context())
     assert limit == conversion.values.get("runPolicy", {}).get("backoffLimit")
     assert is_lost == ("spec.tfReplicaSpecs.Chief.restartPolicy" in lost(conversion))
-    is_said = any("Never to the old operator" in note for note in conversion.notes)
-    assert is_said == (not chief)
+    is_noted = any("Never to the old operator" in note for note in conversion.notes)
+    assert is_noted == (not chief)
 
 
 @pytest.mark.parametrize("kind", ["RayJob", "RayCluster", "RayService"])

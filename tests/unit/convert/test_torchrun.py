@@ -240,11 +240,11 @@ SETUPS = [
 ]
 
 
-@pytest.mark.parametrize(("given", "setup"), SETUPS)
-def test_a_setup_that_bash_ran(given: str, setup: str | None) -> None:
+@pytest.mark.parametrize(("command", "setup"), SETUPS)
+def test_a_setup_that_bash_ran(command: str, setup: str | None) -> None:
     """The chart's sh reads it as bash did; what bash alone reads and the program needs is lost."""
     spec = {"queue": "q", "jobName": "j", "jobID": "1", "command": "python t.py"}
-    job = manifest("TorchrunJob", {**spec, "setupCommand": given})
+    job = manifest("TorchrunJob", {**spec, "setupCommand": command})
     conversion = torchrun.job(job)
     assert setup == conversion.values.get("setup")
     assert ([] if setup else ["spec.setupCommand"]) == [item.path for item in conversion.lost]

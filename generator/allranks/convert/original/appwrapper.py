@@ -8,11 +8,11 @@ from allranks.convert import original
 from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
-    from allranks.convert.original import Pod
+    from allranks.convert.original import OriginalPod
     from allranks.convert.registry import Manifest
 
 
-def pods(manifest: Manifest) -> list[Pod] | None:
+def pods(manifest: Manifest) -> list[OriginalPod] | None:
     """The pods of the first component that is a job; None where none is one that is known.
 
     Args:

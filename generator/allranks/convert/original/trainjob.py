@@ -11,7 +11,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert import runtimes
-from allranks.convert.original import Pod
+from allranks.convert.original import OriginalPod
 from allranks.convert.original.templates import name_of, pod_spec
 from allranks.k8s import quantity
 from allranks.k8s.fields import items, mapping, number, text
@@ -26,7 +26,7 @@ _PORT = "29500"
 _BY_NAME = ("volumes", "initContainers", "containers", "env", "volumeMounts", "imagePullSecrets")
 
 
-def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[Pod] | None:
+def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[OriginalPod] | None:
     """The pods of a TrainJob.
 
     Args:
@@ -64,7 +64,7 @@ def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[Pod] | Non
         env |= {"PET_MASTER_ADDR": first, "PET_MASTER_PORT": _PORT}
     ranks = int(processes) if processes.isdigit() else 0
     result = [
-        Pod(
+        OriginalPod(
             f"{name}-{runtimes.NODE}-0-{index}",
             "worker",
             index,
@@ -78,18 +78,18 @@ def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[Pod] | Non
     ]
     if is_mpi:
         launcher = _spec(manifest, runtime, runtimes.LAUNCHER, whole=laid[runtimes.LAUNCHER])
-        result.append(Pod(f"{name}-launcher-0-0", "launcher", 0, launcher, runtimes.NODE))
+        result.append(OriginalPod(f"{name}-launcher-0-0", "launcher", 0, launcher, runtimes.NODE))
     return result
 
 
-def _processes(given: str, spec: Mapping[str, Any]) -> str:
+def _processes(option: str, spec: Mapping[str, Any]) -> str:
     """What torchrun is told: for "auto" without GPUs, a process for each CPU that is asked for."""
     container = next(
         (own for own in items(spec, "containers") if own.get("name") == runtimes.NODE), {}
     )
     requests, limits = (mapping(container, "resources", key) for key in ("requests", "limits"))
-    if given != "auto" or any("gpu" in str(name).lower() for name in (*requests, *limits)):
-        return given
+    if option != "auto" or any("gpu" in str(name).lower() for name in (*requests, *limits)):
+        return option
     cpus = quantity.parse(str(requests.get("cpu") or limits.get("cpu") or 1))
     return str(max(1, ceil(cpus)))
 

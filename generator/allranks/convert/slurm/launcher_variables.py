@@ -33,8 +33,8 @@ def inline(text: str) -> str:
         )
         value = match["text"].strip()
         replaced = use.sub(r"\g<before>" + value, text)  # it has no backslash
-        is_left = re.search(rf"^(?![ \t]*#).*\$\{{?{name}\b", replaced, re.MULTILINE)
-        if replaced != text and not is_left:
+        is_read = re.search(rf"^(?![ \t]*#).*\$\{{?{name}\b", replaced, re.MULTILINE)
+        if replaced != text and not is_read:
             replaced = replaced.replace(match["line"], "", 1)
         text = replaced
     return text

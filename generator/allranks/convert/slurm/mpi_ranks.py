@@ -61,10 +61,10 @@ class MpiRanks(Setup):
             if verdict.why != MEETING:
                 continue
             if of_line.get(verdict.line, set()) & words.OF_ONE_RANK:
-                made = replace(verdict, outcome=Outcome.NOT_CARRIED, to="", why=_OWN_RANK)
+                replacement = replace(verdict, outcome=Outcome.NOT_CARRIED, to="", why=_OWN_RANK)
             else:
-                made = replace(verdict, to=to, why=_OF_HOSTS)
-            body.verdicts[at] = made
+                replacement = replace(verdict, to=to, why=_OF_HOSTS)
+            body.verdicts[at] = replacement
 
     def _of_mpi(self, name: str) -> str:
         """What a variable of the nodes is in a pod of the mpi chart, as shell; "" for nothing."""

@@ -565,7 +565,7 @@ def _parse_long(
     name, equals, value = rest.pop(0)[2:].partition("=")
     option = long.get(name)
     if option is None:
-        likely = [known for known in long if name and known.startswith(name)]
+        likely = [option_name for option_name in long if name and option_name.startswith(name)]
         option = long[likely[0]] if len(likely) == 1 else None
     if option is None:
         settings.append(Setting(name, value, line, None))

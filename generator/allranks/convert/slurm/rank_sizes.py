@@ -77,12 +77,12 @@ class RankSizes(MpiRanks):
         """The nodes of a torchrun, of the job's and its own flags; its ranks are put."""
         body, line, gpus = self.body, main.command.line, self.size.gpus_per_node
         body.values["torchrun"] = dict(program.values)
-        wanted = program.options.get("nproc-per-node", "1")
-        count = self._processes(wanted)
+        processes = program.options.get("nproc-per-node", "1")
+        count = self._processes(processes)
         body.procs_per_node = 0 if count is None or (gpus and count == gpus) else count
-        if count is None and wanted not in ("gpu", "auto", "cpu"):
+        if count is None and processes not in ("gpu", "auto", "cpu"):
             why = "what it is, is known in the pod alone: one process for each GPU"
-            path = f"--nproc-per-node {wanted}"
+            path = f"--nproc-per-node {processes}"
             self.say(line, path, Outcome.CHANGED, "procsPerNode", why)
         nnodes = commands.number(program.options.get("nnodes", ""), self.constants)
         if nnodes and nodes is None:
@@ -97,9 +97,10 @@ class RankSizes(MpiRanks):
             why = f"the job has {plural(nodes, 'node')}"
             self.say(line, f"--nnodes {nnodes}", Outcome.CHANGED, "nodes", why)
         if is_alone and main.is_srun and (nodes or 1) > 1:
-            name, what = ("deepspeed", "hosts") if is_deepspeed else ("torchrun", "other nodes")
+            name, targets = ("deepspeed", "hosts") if is_deepspeed else ("torchrun", "other nodes")
             why = (
-                f"it names no {what}: each node trained by itself; here all of them train together"
+                f"it names no {targets}: each node trained by itself; here all of them train "
+                "together"
             )
             self.say(line, name, Outcome.NOT_CARRIED, "", why)
         if main.is_srun and per_node > 1:

@@ -53,7 +53,7 @@ class Ranks(RankSizes):
         steps = [step for step in steps if id(step.command) not in self.side]
         self._check_others(main, steps)
         merged = {step.statement for step in steps if step.is_multi} - {main.statement}
-        self.used = {name for step in steps if step.is_multi for name in step.used}
+        self.expansions = {name for step in steps if step.is_multi for name in step.expansions}
         program = self._read_program(main)
         self._check_program(main, program)
         setup = []
@@ -61,7 +61,7 @@ class Ranks(RankSizes):
             if number in merged:
                 self.say(other.line, self.slice(other), Outcome.CHANGED, "command", _ONCE)
             elif number != main.statement:
-                text = self._kept(other, is_one=False)
+                text = self._text_of(other, is_single=False)
                 setup += [] if text is None else [self._with_comments(number, text)]
         self._size_of(main, program)
         nested = None
@@ -146,7 +146,7 @@ class Ranks(RankSizes):
         if profiler:
             self.say(line, profiler, Outcome.NOT_CARRIED, "command", _PROFILER)
         self._say_conditional()
-        self._say_asked(words.expanded_part(text), line)
+        self._say_substitutions(words.expanded_part(text), line)
         for reason in program.lost:
             is_name = reason.startswith(("--role", "--log-dir"))
             outcome = Outcome.CHANGED if is_name else Outcome.NOT_CARRIED
@@ -168,7 +168,7 @@ class Ranks(RankSizes):
         )
         self.say(main.command.line, own, Outcome.NOT_CARRIED, "command", why)
 
-    def _say_asked(self, typed: str, line: int) -> None:
+    def _say_substitutions(self, typed: str, line: int) -> None:
         """Say what the script asked once, for all ranks, and each rank asks for itself."""
         own = " ".join(self.body.command)
         if (self.body.nodes, self.body.procs_per_node) == (1, 1):
@@ -176,8 +176,8 @@ class Ranks(RankSizes):
         if shell_text.differs_by_pod(typed) and shell_text.differs_by_pod(own):
             why = "each rank asks for itself, and gets another answer: write it into env"
             self.say(line, "$(…)", Outcome.NOT_CARRIED, "command", why)
-        read = {name for name, _ in words.variables(typed)}
-        for name in sorted(read & words.OF_TASK & {name for name, _ in words.variables(own)}):
+        variables = {name for name, _ in words.variables(typed)}
+        for name in sorted(variables & words.OF_TASK & {name for name, _ in words.variables(own)}):
             why = "sbatch has put 0 there, for all ranks; here each has its own"
             self.say(line, f"${name}", Outcome.CHANGED, "command", why)
 
@@ -254,14 +254,14 @@ class Ranks(RankSizes):
             rest = self._without_hosts(rest, main.command.line)
         line = " ".join(rest) if inner is None else inner
         assignments = self._assignments(main)
-        kept_wrapped = [
+        wrappers = [
             word for word in wrapped if words.base(word) not in ("time", "nohup", "exec", "command")
         ]
-        line = " ".join([*assignments, *kept_wrapped, line])
+        line = " ".join([*assignments, *wrappers, line])
         self._note_launched(rest, inner)
         program = commands.read(("bash", "-c", line), (), self.constants)
         if inner is not None and _SOURCING.search(program.setup) and program.runner is Runner.PLAIN:
-            lead = " ".join([*assignments, *kept_wrapped])
+            lead = " ".join([*assignments, *wrappers])
             setup = program.setup.removeprefix(commands.GOES_ON).rstrip()
             text = f"{setup}\n{shell_text.as_text(program.command)}" if lead else inner.strip()
             return replace(program, setup="", command=("bash", "-c", text), changes=())
@@ -275,16 +275,16 @@ class Ranks(RankSizes):
                 "it is MVAPICH's, which the mpi chart does not have: write mpirun of an MPI it has"
             )
             self.say(line, program, Outcome.NOT_CARRIED, "mpi.implementation", why)
-        kept, taken, other = mpirun.without_hosts(texts)
-        if taken:
+        remaining, host_words, unknown_option = mpirun.without_hosts(texts)
+        if host_words:
             why = (
                 "mpirun is given the chart's list of hosts: those of the script are other machines"
             )
-            self.say(line, f"{program} {' '.join(taken)}", Outcome.CHANGED, "", why)
-        if other:
+            self.say(line, f"{program} {' '.join(host_words)}", Outcome.CHANGED, "", why)
+        if unknown_option:
             why = "it may name hosts of the old cluster: take it out"
-            self.say(line, f"{program} {other}", Outcome.NOT_CARRIED, "", why)
-        return kept
+            self.say(line, f"{program} {unknown_option}", Outcome.NOT_CARRIED, "", why)
+        return remaining
 
     def _assignments(self, main: Step) -> list[str]:
         """The variables before a step's command that are no variables of the run, as typed."""
@@ -454,7 +454,7 @@ class Ranks(RankSizes):
 
     def _with_starts(self, chosen: set[int]) -> list[int]:
         """Statements with the earlier ones that set what they change: setup has run them once."""
-        kept = {*chosen}
+        numbers = {*chosen}
         changed = {
             name
             for number in chosen
@@ -463,8 +463,8 @@ class Ranks(RankSizes):
         }
         for number, statement in enumerate(self.statements[: self.place]):
             if any(shell_text.assigns(statement, name) for name in changed):
-                kept.add(number)
-        return sorted(kept)
+                numbers.add(number)
+        return sorted(numbers)
 
     def _meeting_texts(self, reads: list[str], program: commands.Program) -> list[str]:
         """What a command reads of the nodes, in the words of a pod and in the script's order.
@@ -476,12 +476,14 @@ class Ranks(RankSizes):
         kinds: dict[str, NodeVariable] = {}
         for statement in self.statements:
             text = self.slice(statement)
-            read_here = {name for name, _ in words.variables(text)} & self.meeting
+            sources = {name for name, _ in words.variables(text)} & self.meeting
             for name in sorted(shell_text.set_by(statement) & self.meeting):
                 is_added = re.search(rf"\b{name}\+=", text) is not None
-                of_read = {kinds.get(other, NodeVariable.ADDRESS) for other in read_here - {name}}
+                source_kinds = {
+                    kinds.get(other, NodeVariable.ADDRESS) for other in sources - {name}
+                }
                 kinds[name] = kind = (
-                    NodeVariable.UNKNOWN if is_added else kind_of(name, text, of_read)
+                    NodeVariable.UNKNOWN if is_added else kind_of(name, text, source_kinds)
                 )
                 line = (
                     f"{name}={kind}" if kind in (NodeVariable.COUNT, NodeVariable.ADDRESS) else text
@@ -489,19 +491,19 @@ class Ranks(RankSizes):
                 lines[name] = (
                     statement.line,
                     line,
-                    read_here if kind is NodeVariable.TYPED else set(),
+                    sources if kind is NodeVariable.TYPED else set(),
                 )
-        wanted = [name for name in reads if name in lines.keys() - self.used - own]
-        for name in wanted:  # grows
-            wanted += (lines[name][2] & lines.keys()) - {*wanted} - own
-        for name in wanted:
+        needs = [name for name in reads if name in lines.keys() - self.expansions - own]
+        for name in needs:  # grows
+            needs += (lines[name][2] & lines.keys()) - {*needs} - own
+        for name in needs:
             if kinds[name] is NodeVariable.UNKNOWN:
                 why = "it tells of the old cluster's nodes: write what a pod is to read"
                 self.say(lines[name][0], f"${name}", Outcome.NOT_CARRIED, "", why)
         texts = [
             line
             for name, (_, line, _) in lines.items()
-            if name in wanted and kinds[name] is not NodeVariable.UNKNOWN
+            if name in needs and kinds[name] is not NodeVariable.UNKNOWN
         ]
         self.body.uses_slurm |= any("SLURM_" in text for text in texts)
         return texts

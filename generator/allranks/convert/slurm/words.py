@@ -408,7 +408,7 @@ def resolve(word: str, constants: Mapping[str, str]) -> str | None:
     if match is not None:
         return _calculate(match[1], constants)
     if "`" in word or "$(" in word or "'" in word:
-        return _known_command(word)
+        return _command_of(word)
 
     def put(match: re.Match[str]) -> str:
         name, rest = match[1] or match[3], match[2] or ""
@@ -437,7 +437,7 @@ def partly(text: str, constants: Mapping[str, str]) -> str:
     return _VARIABLE.sub(put, text)
 
 
-def _known_command(word: str) -> str | None:
+def _command_of(word: str) -> str | None:
     text = (
         re.sub(r"\s+", " ", scanner.unquote(word).strip("`"))
         .removeprefix("$(")
@@ -493,7 +493,7 @@ def _sum(parts: list[str]) -> str | None:
     return str(total + sign * product)
 
 
-def known_of(size: Mapping[str, int | None]) -> dict[str, str]:
+def text_of_counts(size: Mapping[str, int | None]) -> dict[str, str]:
     """Slurm's variables whose value follows from the job's size."""
     return {name: str(value) for name, value in size.items() if value}
 
