@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import commands, entrypoints, mpi_hosts, shell
+from allranks.convert import commands, entrypoints, mpi_hosts, references, shell
 from allranks.convert.image_names import pull_policy
 from allranks.convert.pods import TRAINER, is_set_by_job
 from allranks.errors import InputError
@@ -142,12 +142,12 @@ def _ranks(role: str, pod: original.OriginalPod, world: int) -> Iterator[Differe
     if program.runner is not commands.Runner.TORCHRUN or not world:
         return
     option = program.options.get("nproc-per-node")
-    per_pod = commands.number(option, variables) if option else pod.ranks
+    per_pod = references.number(option, variables) if option else pod.ranks
     if not per_pod:
         per_pod = _gpus(container) or 1
     nodes = pod.world // max(pod.ranks, 1) if pod.ranks else pod.world
     # A number of nodes in the command's own words wins over what the controller tells the pod.
-    own = commands.number(program.options.get("nnodes", "").rpartition(":")[2], variables)
+    own = references.number(program.options.get("nnodes", "").rpartition(":")[2], variables)
     nodes = own if own and own > 1 else nodes
     if nodes and nodes * per_pod != world:
         yield Difference(role, "processes in all", str(nodes * per_pod), str(world))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import commands, finish, jobs, kubeflow, pods, roles
+from allranks.convert import commands, finish, jobs, kubeflow, pods, references, roles
 from allranks.convert.verdicts import (
     METADATA,
     Beside,
@@ -170,10 +170,10 @@ def _processes(fields: Fields, pod: PodTemplate, context: Context) -> None:
         fields.put(("workingDir",), program.working_dir, source)
     for key in ("command", "args"):
         fields.change((*pod.container, key), "; ".join(program.changes), "command")
-    count = commands.number(program.options.get("nproc-per-node", "1"), pod.variables)
+    count = references.number(program.options.get("nproc-per-node", "1"), pod.variables)
     if count is not None and count != (pod.gpus or 1):
         fields.put(("procsPerNode",), count)
-    least = commands.number(program.options.get("nnodes", "").partition(":")[0], pod.variables)
+    least = references.number(program.options.get("nnodes", "").partition(":")[0], pod.variables)
     if ":" in program.options.get("nnodes", "") and least:
         fields.put(("elastic", "auto", "minWorkers"), least, source)
         fields.put(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands, finish, job, pod_jobs, pods, podsets
+from allranks.convert import finish, job, pod_jobs, pods, podsets, references
 from allranks.convert.commands import Runner
 from allranks.convert.verdicts import METADATA, Fields, Rule, Rules, carried, changed, lost
 from allranks.errors import InputError
@@ -98,7 +98,7 @@ def _launcher(fields: Fields, podset: PodSet, context: Context) -> None:
             "a script that calls hyperpodrun, or reads NNODES and NPROC_PER_NODE, finds neither "
             "HyperPod's operator nor these here: have it call torchrun, which is told all it needs"
         )
-    elif program.is_nested and commands.mentions(program.command, ("hyperpodrun",)):
+    elif program.is_nested and references.mentions(program.command, ("hyperpodrun",)):
         for key in ("command", "args"):
             fields.leave(
                 (*here, key),

@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands, configmap_scripts, entrypoints, pods, shell
+from allranks.convert import commands, configmap_scripts, entrypoints, pods, references, shell
 from allranks.convert.commands import Program, Runner
 from allranks.convert.image_names import image_parts, is_repository
 from allranks.convert.verdicts import Outcome, dotted
@@ -217,7 +217,7 @@ def check_nodes(
     total, default = pods
     nnodes = "1" if "standalone" in options else options.get("nnodes", default)
     least, count = (
-        commands.number(end, variables) for end in (nnodes.partition(":")[0], _most(nnodes))
+        references.number(end, variables) for end in (nnodes.partition(":")[0], _most(nnodes))
     )
     if count is None or (least or count) <= total <= count:
         return
@@ -288,7 +288,7 @@ def environment(
         pattern: a regular expression for the names of the old controller's pods.
     """
     texts = (*runs.command, runs.setup)
-    for name in commands.mentions(texts, names):
+    for name in references.mentions(texts, names):
         fields.note(
             f"the command reads {name}, which the old controller set: check that it is still right"
         )
@@ -313,7 +313,7 @@ def note_host_name(fields: Fields, runs: Program) -> None:
         fields: the object.
         runs: what it runs.
     """
-    if commands.mentions((*runs.command, runs.setup), ("HOSTNAME", "hostname")):
+    if references.mentions((*runs.command, runs.setup), ("HOSTNAME", "hostname")):
         fields.note(
             "the command reads the pod's host name: a pod is called after the release and its rank "
             "here"

@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.convert import claims, commands, finish, job, pod_jobs, pods, podsets, roles
+from allranks.convert import (
+    claims,
+    commands,
+    finish,
+    job,
+    pod_jobs,
+    pods,
+    podsets,
+    references,
+    roles,
+)
 from allranks.convert.podsets import PodSet
 from allranks.convert.verdicts import METADATA, Fields, Rule, Rules, carried, changed, lost
 from allranks.errors import InputError
@@ -110,8 +120,8 @@ def _tell_of_group(
             manifest shows it.
     """
     command = fields.values.get("command", [])
-    variables = commands.mentions(command, ("LWS_*",))
-    in_setup = commands.mentions([str(fields.values.get("setup", ""))], ("LWS_*",))
+    variables = references.mentions(command, ("LWS_*",))
+    in_setup = references.mentions([str(fields.values.get("setup", ""))], ("LWS_*",))
     if is_torchrun and (variables or is_plain):
         exports = " ".join(f'{name}="${own}"' for name, own in _VARIABLES.items())
         fields.values["command"] = roles.wrapped(command, exports)

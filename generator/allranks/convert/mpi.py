@@ -273,10 +273,10 @@ def _worker_command(fields: Fields, worker: PodTemplate, why: str) -> None:
     source: FieldPath = (*worker.container, "command" if worker.command else "args")
     if waits and others:
         own = text[: parsed[-1].start].strip().rstrip("&;").strip()
-        if is_script and not commands.stops(words, parsed):
+        if is_script and not preparation.stops(words, parsed):
             is_chained = parsed[-2].after == "&&"
-            own = commands.going_on(own, is_chained=is_chained)
-            own += "" if is_chained or not own.startswith(commands.GOES_ON) else "\ntrue"
+            own = preparation.going_on(own, is_chained=is_chained)
+            own += "" if is_chained or not own.startswith(preparation.GOES_ON) else "\ntrue"
         fields.put(("setup",), _of_workers(own, words[0] if is_script else "sh"), source)
     for key in ("command", "args"):
         here: FieldPath = (*worker.container, key)

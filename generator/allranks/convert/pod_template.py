@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from allranks import names
-from allranks.convert import commands
+from allranks.convert import references
 from allranks.convert.image_names import PULLED_ALWAYS, image_parts, pull_policy
 from allranks.convert.verdicts import FieldPath, Fields, Named, Outcome, dotted
 from allranks.errors import InputError
@@ -433,7 +433,7 @@ class _TemplateReader:
                 continue
             text = "" if value is None else _text(value)
             self._variables[name] = text
-            if commands.has_reference(text):
+            if references.has_reference(text):
                 # Kubernetes puts other variables in there, and `env` arrives as typed.
                 self._add(here, (*OF_TRAINER, "env", Named(name)), {"value": text})
             else:

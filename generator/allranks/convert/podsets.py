@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import commands, pods
+from allranks.convert import commands, pods, references
 from allranks.convert.commands import Runner
 from allranks.convert.image_names import image_parts
 from allranks.convert.verdicts import dotted
@@ -300,7 +300,7 @@ def _is_rank(podset: PodSet, program: Program) -> bool:
     if "DMLC_ROLE" in podset.variables or _mentions(podset, ("TF_CONFIG",)):
         return False
     return bool(podset.variables & set(RANKS)) or bool(
-        commands.mentions(podset.words, ("MASTER_ADDR", "PET_*"))
+        references.mentions(podset.words, ("MASTER_ADDR", "PET_*"))
     )
 
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import commands, configmap_scripts, finish, jobs, kubeflow, pods
+from allranks.convert import commands, configmap_scripts, finish, jobs, kubeflow, pods, references
 from allranks.convert.verdicts import (
     METADATA,
     Conversion,
@@ -244,7 +244,7 @@ def _size(fields: Fields, roles: list[str], pod: PodTemplate, program: commands.
         )
         nodes = min(max(nodes, least), most)
         nnodes = program.options.get("nnodes", "")
-        if nnodes and ":" not in nnodes and not commands.mentions((nnodes,), ("PET_NNODES",)):
+        if nnodes and ":" not in nnodes and not references.mentions((nnodes,), ("PET_NNODES",)):
             fields.note(
                 f"how many --nnodes {nnodes} is, is not known here: the run has from {least} to "
                 f"{most} nodes, as its elasticPolicy says; leave torchrun.elastic out for a number"
@@ -266,7 +266,7 @@ def _size(fields: Fields, roles: list[str], pod: PodTemplate, program: commands.
 def _has_fixed_size(program: commands.Program, pod: PodTemplate) -> bool:
     """Whether a command's own --nnodes is a number: torchrun then keeps to it."""
     nnodes = program.options.get("nnodes", "")
-    return commands.number(nnodes, pod.variables) is not None
+    return references.number(nnodes, pod.variables) is not None
 
 
 def _alone(fields: Fields, pod: PodTemplate, program: commands.Program) -> None:
@@ -285,7 +285,7 @@ def _alone(fields: Fields, pod: PodTemplate, program: commands.Program) -> None:
 def _with_processes(program: commands.Program, processes: str) -> commands.Program:
     """A program whose torchrun asks for as many processes as the operator tells the pod."""
     option = program.options.get("nproc-per-node", "")
-    if not commands.mentions((option,), (_PROCESSES,)):
+    if not references.mentions((option,), (_PROCESSES,)):
         return program
     return replace(program, options={**program.options, "nproc-per-node": processes})
 
@@ -309,7 +309,7 @@ def _processes(fields: Fields, pod: PodTemplate, program: commands.Program) -> i
             "the command starts its processes itself, and each pod runs it once",
             "procsPerNode",
         )
-    return commands.number(text, pod.variables)
+    return references.number(text, pod.variables)
 
 
 def _elastic(fields: Fields, program: commands.Program) -> None:
@@ -362,7 +362,7 @@ def _environment(fields: Fields, pod: PodTemplate, program: commands.Program) ->
     names = ("PET_*",) if not program.is_nested else ()
     texts = (*program.command, program.setup)
     variables = [
-        name for name in commands.mentions(texts, ("PET_RDZV_*",)) if not _sets(texts, name)
+        name for name in references.mentions(texts, ("PET_RDZV_*",)) if not _sets(texts, name)
     ]
     if program.is_nested and variables:
         for key in ("command", "args"):
@@ -371,7 +371,7 @@ def _environment(fields: Fields, pod: PodTemplate, program: commands.Program) ->
             )
     per_pod = fields.values.get("procsPerNode", pod.gpus or 1)
     # What the program reads itself, its torchrun told each process there, too.
-    is_put_in = commands.expands(program.command, "RANK")
+    is_put_in = references.expands(program.command, "RANK")
     if program.runner is commands.Runner.TORCHRUN and per_pod > 1 and is_put_in:
         fields.note(
             "the command reads RANK, which was the pod's number there; here it is that of each of "
@@ -381,7 +381,7 @@ def _environment(fields: Fields, pod: PodTemplate, program: commands.Program) ->
     jobs.environment(fields, pod, program, names, rf"{job}-(?:master|worker)-\d+")
     factor = fields.number("spec", "nprocPerNode")
     if program.runner is not commands.Runner.TORCHRUN and factor and factor > 1:
-        for name in commands.mentions(program.command, ("WORLD_SIZE",)):
+        for name in references.mentions(program.command, ("WORLD_SIZE",)):
             fields.note(
                 f"the command reads {name}, which counted {factor} processes in each pod there; "
                 "here it counts the pods, because each runs the command once"

@@ -15,7 +15,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import commands, finish, preparation
+from allranks.convert import finish, preparation
 from allranks.convert.pods import SECURITY_NOTE
 from allranks.convert.verdicts import Conversion, Fields, Outcome
 from allranks.errors import InputError
@@ -293,9 +293,9 @@ def _setup(fields: Fields) -> None:
     if not isinstance(command, str):
         fields.carry(path, ("setup",))
         return
-    text = commands.going_on(command, is_chained=True)
+    text = preparation.going_on(command, is_chained=True)
     posix = preparation.lines_for_shells(text)
-    if posix is None and commands.lasts(command):
+    if posix is None and preparation.lasts(command):
         fields.leave(path, "bash alone reads it, and what it exports would not reach the program")
         return
     text = f"#!/bin/bash\n{text}" if posix is None else posix

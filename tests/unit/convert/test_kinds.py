@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from allranks.convert import commands, registry
+from allranks.convert import preparation, registry
 from allranks.convert.original import dlrover
 from allranks.convert.registry import Context, Document
 from allranks.convert.verdicts import Outcome
@@ -136,8 +136,8 @@ def test_the_oldest_gives_each_worker_a_slot() -> None:
 
 PREPARED = [
     ("sh", "git clone u && cd u && sleep 9", "", "git clone u && cd u"),
-    ("bash", "source /e/activate; sshd -D", "", f"{commands.GOES_ON}. /e/activate\ntrue"),
-    ("bash", "source /e a\nsshd -D", "#!/bin/bash\n", f"{commands.GOES_ON}source /e a\ntrue"),
+    ("bash", "source /e/activate; sshd -D", "", f"{preparation.GOES_ON}. /e/activate\ntrue"),
+    ("bash", "source /e a\nsshd -D", "#!/bin/bash\n", f"{preparation.GOES_ON}source /e a\ntrue"),
     ("bash", "set -e\na\nsshd -D", "", "set -e\na"),
 ]
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allranks.convert import commands, torchrun
+from allranks.convert import preparation, torchrun
 from allranks.convert.verdicts import Outcome, leaves
 from allranks.errors import InputError
 from allranks.names import QUEUE_CHART
@@ -233,7 +233,7 @@ def test_a_job_of_the_readme() -> None:
 
 SETUPS = [
     ("pip install -e .", "pip install -e ."),
-    ("mkdir a; pip install b", f"{commands.GOES_ON}mkdir a\nset -e\npip install b"),
+    ("mkdir a; pip install b", f"{preparation.GOES_ON}mkdir a\nset -e\npip install b"),
     ("source /e/activate", ". /e/activate"),
     ("[[ -d a ]] || mkdir a", "#!/bin/bash\n[[ -d a ]] || mkdir a"),
     ("export A=$(cat <(echo 1))", None),

@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands
+from allranks.convert import commands, references
 from allranks.convert.slurm import mpirun, shell_text, sizes, words
 from allranks.convert.slurm.node_variables import NodeVariable, kind_of
 from allranks.convert.slurm.setup import MEETING, Setup
@@ -105,7 +105,7 @@ class MpiRanks(Setup):
         texts = self._split(shell_text.as_text(program.command))
         own = texts[: len(texts) - len(mpirun.program(texts))]  # the program may have an -n, too
         match = mpirun.COUNT_OF_RANKS.search(" ".join(own))
-        count = commands.number(match[1], self.constants) if match is not None else None
+        count = references.number(match[1], self.constants) if match is not None else None
         return min(math.ceil(count / nodes), sizes.MOST_PER_NODE) if count else 0
 
     def _as_mpi(self, per_node: int) -> None:

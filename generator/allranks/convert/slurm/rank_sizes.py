@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands
+from allranks.convert import commands, references
 from allranks.convert.commands import Runner
 from allranks.convert.slurm import sizes, words
 from allranks.convert.slurm.mpi_ranks import MEETS, MpiRanks
@@ -84,7 +84,7 @@ class RankSizes(MpiRanks):
             why = "what it is, is known in the pod alone: one process for each GPU"
             path = f"--nproc-per-node {processes}"
             self.say(line, path, Outcome.CHANGED, "procsPerNode", why)
-        nnodes = commands.number(program.options.get("nnodes", ""), self.constants)
+        nnodes = references.number(program.options.get("nnodes", ""), self.constants)
         if nnodes and nodes is None:
             nodes = min(nnodes, sizes.MOST_NODES)
         is_deepspeed = any("deepspeed" in change for change in program.changes)
@@ -118,7 +118,7 @@ class RankSizes(MpiRanks):
             # torchrun counts the GPUs that torch sees.
             visible = re.fullmatch(r"\d+(?:,\d+)*", self.constants.get("CUDA_VISIBLE_DEVICES", ""))
             return visible[0].count(",") + 1 if visible else self.size.gpus_per_node
-        count = commands.number(resolved, self.constants)
+        count = references.number(resolved, self.constants)
         return count if count and count <= sizes.MOST_PER_NODE else None
 
     def _size_nested(self, main: Step, program: commands.Program, nodes: int | None) -> int | None:

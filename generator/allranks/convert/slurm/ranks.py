@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.convert import commands, scanner
+from allranks.convert import commands, preparation, scanner
 from allranks.convert.commands import Runner
 from allranks.convert.slurm import mpirun, options, shell_text, words
 from allranks.convert.slurm.node_variables import NodeVariable, kind_of
@@ -262,7 +262,7 @@ class Ranks(RankSizes):
         program = commands.read(("bash", "-c", line), (), self.constants)
         if inner is not None and _SOURCING.search(program.setup) and program.runner is Runner.PLAIN:
             lead = " ".join([*assignments, *wrappers])
-            setup = program.setup.removeprefix(commands.GOES_ON).rstrip()
+            setup = program.setup.removeprefix(preparation.GOES_ON).rstrip()
             text = f"{setup}\n{shell_text.as_text(program.command)}" if lead else inner.strip()
             return replace(program, setup="", command=("bash", "-c", text), changes=())
         return program
