@@ -73,9 +73,9 @@ def _unknown(node: Any, path: FieldPath) -> Iterator[tuple[FieldPath, Sequence[s
             if kind not in _AFFINITIES:
                 yield (*here, kind), _AFFINITIES
             else:
-                for when in k8s.mapping(own):
-                    if when not in _LISTS:
-                        yield (*here, kind, when), _LISTS
+                for term_list in k8s.mapping(own):
+                    if term_list not in _LISTS:
+                        yield (*here, kind, term_list), _LISTS
 
 
 def _prune(values: dict[str, Any], path: FieldPath) -> None:
@@ -95,10 +95,10 @@ def _lists(node: Any, path: FieldPath) -> Iterator[tuple[FieldPath, list[Any]]]:
         here: FieldPath = (*path, key)
         if key == "affinity":
             for kind in ("podAffinity", "podAntiAffinity"):
-                for when in _LISTS:
-                    terms = k8s.at(value, kind, when)
+                for term_list in _LISTS:
+                    terms = k8s.at(value, kind, term_list)
                     if isinstance(terms, list):
-                        yield (*here, kind, when), terms
+                        yield (*here, kind, term_list), terms
         elif key == "topologySpreadConstraints" and isinstance(value, list):
             yield here, value
         else:

@@ -105,7 +105,7 @@ def mounts(fields: Fields, templates: Sequence[FieldPath], name: str) -> tuple[F
 
 def movable(fields: Fields, claims: Collection[Claim]) -> list[Claim]:
     """The claims that become volumes of the run: each mounted at one place, three at most."""
-    moved: list[Claim] = []
+    result: list[Claim] = []
     for claim in claims:
         places = {fields.text(*mount, "mountPath") for mount in claim.mounts} or {claim.mount_path}
         # A volume of the run is mounted by the container that trains alone.
@@ -127,8 +127,8 @@ def movable(fields: Fields, claims: Collection[Claim]) -> list[Claim]:
             and len(variants) <= 1
             and (size or claim.existing)
         ):
-            if len(moved) < len(_VOLUMES):
-                moved.append(claim)
+            if len(result) < len(_VOLUMES):
+                result.append(claim)
                 continue
             fields.leave(claim.path, _FULL)
         elif not claim.mounts and not claim.mount_path:
@@ -136,7 +136,7 @@ def movable(fields: Fields, claims: Collection[Claim]) -> list[Claim]:
         else:
             alone = "it is mounted at several places" if simple else _BY_OTHERS
             fields.leave(claim.path, f"{alone}: make it yourself, and mount it by podTemplate")
-    return moved
+    return result
 
 
 def put(fields: Fields, claims: Collection[Claim]) -> None:

@@ -110,10 +110,10 @@ def differences(
         if not pods or not number:
             continue
         result += _ranks(role, pods[0], world)
-        compared: set[str] = set()
+        specs: set[str] = set()
         for pod in pods:
-            if (key := repr(pod.spec)) not in compared:
-                compared.add(key)
+            if (key := repr(pod.spec)) not in specs:
+                specs.add(key)
                 result += _of_specs(role, pod, spec)
     return list(dict.fromkeys(result))
 
@@ -223,9 +223,9 @@ def _command(
     if not theirs.get("command") and not entrypoints.runs_its_arguments(words):
         words = (*entrypoints.of(str(theirs.get("image") or "")), *words)
     program = commands.read(words, (), variables)
-    expected = program.command if program.runner is commands.Runner.TORCHRUN else words
+    their_words = program.command if program.runner is commands.Runner.TORCHRUN else words
     # Where a chart has a setup, a script may be one and its last command; a role has none.
-    forms = (expected, program.command) if program.setup else (expected,)
+    forms = (their_words, program.command) if program.setup else (their_words,)
     if role == names.ROLE_LAUNCHER:  # whose list of hosts may be the chart's
         forms = (*forms, tuple(map(mpi_hosts.without_hosts, words)))
     args = texts(ours.get("args"))
@@ -241,7 +241,7 @@ def _command(
         for env in (variables, _plain_env(ours) | dict(pod.env))
     )
     if _run_words(args, after) not in [_run_words(form, before) for form in forms]:
-        yield Difference(role, "command", commands.as_shell(expected), commands.as_shell(args))
+        yield Difference(role, "command", commands.as_shell(their_words), commands.as_shell(args))
 
 
 def _run_words(words: Sequence[str], variables: Mapping[str, str]) -> tuple[str, ...]:
@@ -257,20 +257,20 @@ def _run_words(words: Sequence[str], variables: Mapping[str, str]) -> tuple[str,
         body = run_words[2].strip().removeprefix("exec ")
         parsed = shell.parse(body)
         if parsed and len(parsed) == 1 and not parsed[0].assignments:
-            filled = [_filled(word.text, variables) for word in parsed[0].words]
-            return (*profile, *filled)
+            texts = [_filled(word.text, variables) for word in parsed[0].words]
+            return (*profile, *texts)
     return tuple(run_words)
 
 
 def _filled(word: str, variables: Mapping[str, str]) -> str:
     """A word of a shell with the variables that are known, and without its quotes."""
-    filled = re.sub(
+    result = re.sub(
         r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?",
         lambda match: variables.get(match[1], match[0]),
         word,
     )
-    parsed = shell.split(filled)
-    return parsed[0] if parsed and len(parsed) == 1 else filled
+    parsed = shell.split(result)
+    return parsed[0] if parsed and len(parsed) == 1 else result
 
 
 def _expanded(word: str, variables: Mapping[str, str]) -> str:

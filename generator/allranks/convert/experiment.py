@@ -306,13 +306,13 @@ def _parameters(
 ) -> dict[str, dict[str, Any]]:
     """What is searched."""
     parameters: dict[str, dict[str, Any]] = {}
-    reached = trials.reached(values)
+    names_in_values = trials.reached(values)
     resource = _setting(fields, "resource_name") if _algorithm(fields) == "hyperband" else ""
     for index, item in fields.items("spec", "parameters"):
         here: FieldPath = ("spec", "parameters", index)
         name = str(item.get("name") or "")
         own = trials.parameter_name(name)
-        if own not in reached:
+        if own not in names_in_values:
             if trials.holder(own) in _all_texts(fields, own):
                 raise InputError(
                     f"the parameter {name} stands where the job has a number, and not in a text of "
@@ -465,9 +465,9 @@ def _section(fields: Fields, search: str) -> dict[str, Any]:
             path="spec.maxTrialCount",
             hint="write how many trials there may be",
         )
-    failed = fields.number("spec", "maxFailedTrialCount")
-    if failed is not None:
-        section["maxFailedTrials"] = max(0, failed - 1)
+    most_failures = fields.number("spec", "maxFailedTrialCount")
+    if most_failures is not None:
+        section["maxFailedTrials"] = max(0, most_failures - 1)
     retain = fields.get("spec", "trialTemplate", "retain")
     if isinstance(retain, bool):
         fields.keep(("spec", "trialTemplate", "retain"), "sweep.keep")

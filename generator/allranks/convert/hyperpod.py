@@ -127,12 +127,12 @@ def _stall(fields: Fields) -> None:
     here: FieldPath = ("spec", "runPolicy", "logMonitoringConfiguration")
     waits: list[tuple[int, FieldPath]] = []
     for index, _ in fields.items(*here):
-        again, start = (fields.number(*here, index, key) for key in _WAITS)
-        if again is None or again <= 0:
+        period, start = (fields.number(*here, index, key) for key in _WAITS)
+        if period is None or period <= 0:
             fields.leave((*here, index), "no line is expected in the log at a time")
             continue
         # Until its start a rule waits for longer than afterwards, and the ranks start here as well.
-        waits.append((max(again, start or 0), (*here, index, _WAITS[0])))
+        waits.append((max(period, start or 0), (*here, index, _WAITS[0])))
     if waits:
         seconds, source = min(waits)
         fields.put(("runPolicy", "stallSeconds"), seconds, source)

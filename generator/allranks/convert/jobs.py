@@ -222,11 +222,11 @@ def check_nodes(
     if count is None or (least or count) <= total <= count:
         return
     with_others = "waited for" if count > total else "trained with"
-    how = "trained by itself" if count == 1 else f"{with_others} {plural(count - 1, 'other')}"
+    training = "trained by itself" if count == 1 else f"{with_others} {plural(count - 1, 'other')}"
     for key in ("command", "args"):
         fields.leave(
             (*container, key),
-            f"its torchrun has --nnodes {nnodes}: each of {plural(total, 'pod')} {how}; "
+            f"its torchrun has --nnodes {nnodes}: each of {plural(total, 'pod')} {training}; "
             "here all of them train together",
         )
 

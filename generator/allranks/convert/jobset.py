@@ -212,11 +212,11 @@ def _retries(fields: Fields, jobs: Sequence[_ReplicatedJob]) -> None:
 def _success(fields: Fields, sets: Sequence[PodSet], shape: podsets.Shape) -> None:
     """Say of a success policy where the job is done at another time here."""
     policy: FieldPath = ("spec", "successPolicy")
-    chosen = set(fields.words(*policy, "targetReplicatedJobs"))
+    targets = set(fields.words(*policy, "targetReplicatedJobs"))
     names = {podset.name for podset in sets}
     leads = {podset.name for role in ("Launcher", "Chief") for podset in shape.roles.get(role, ())}
-    is_any = fields.text(*policy, "operator") == "Any" and len(sets) > 1 and chosen != leads
-    if is_any or (chosen and chosen not in (names, leads)):
+    is_any = fields.text(*policy, "operator") == "Any" and len(sets) > 1 and targets != leads
+    if is_any or (targets and targets not in (names, leads)):
         fields.leave(policy, _DONE)
 
 

@@ -377,12 +377,12 @@ class _TemplateReader:
         pod = fields.mapping(*self._spec, "securityContext")
         own = fields.mapping(*self._container, "securityContext") if self._container else {}
         capabilities = own.get("capabilities")
-        dropped = capabilities.get("drop") if isinstance(capabilities, dict) else None
+        drop = capabilities.get("drop") if isinstance(capabilities, dict) else None
         return (
             (own.get("runAsNonRoot", pod.get("runAsNonRoot")) is True)
             and own.get("allowPrivilegeEscalation") is False
-            and isinstance(dropped, list)
-            and "ALL" in dropped
+            and isinstance(drop, list)
+            and "ALL" in drop
             and isinstance(own.get("seccompProfile", pod.get("seccompProfile")), dict)
         )
 

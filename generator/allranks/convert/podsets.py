@@ -162,9 +162,9 @@ def main_container(template: Mapping[str, Any]) -> int:
     containers = k8s.items(template, "spec", "containers")
     if len(containers) < 2:  # noqa: PLR2004 - there is nothing to choose
         return 0
-    chosen = k8s.text(template, "metadata", "annotations", DEFAULT_CONTAINER)
+    default_container = k8s.text(template, "metadata", "annotations", DEFAULT_CONTAINER)
     for index, container in enumerate(containers):
-        if chosen and container.get("name") == chosen:
+        if default_container and container.get("name") == default_container:
             return index
     scores = [(_score(container), -index) for index, container in enumerate(containers)]
     return -max(scores)[1]

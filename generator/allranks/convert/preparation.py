@@ -1,8 +1,8 @@
-"""What stands around a program in its script: whether it only prepares, in which shell, till when.
+"""What stands around a program in its script: what only prepares, in which shell, and how it fails.
 
 A setup runs once in each pod, before there are ranks, and in `sh`. So only what prepares for a
 program may become one: a training that something follows is what the pods are for, and what only
-bash reads must stay in bash. A setup ends with the first command of it that fails; a script goes on,
+bash reads must stay in bash. A setup ends with the first command that fails; a script goes on,
 unless it says otherwise.
 """
 

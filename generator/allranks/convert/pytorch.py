@@ -135,9 +135,9 @@ def _same(fields: Fields, others: dict[str, PodTemplate], pod: PodTemplate) -> N
     """Say of the templates that are not taken where they differ."""
     own = {piece.to: piece.value for piece in pod.pieces}
     for other in others.values():
-        differing = _differing(other, own)
+        differences = _differing(other, own)
         for piece in other.pieces:
-            if piece.source in differing:
+            if piece.source in differences:
                 fields.leave(piece.source, _UNLIKE)
             else:
                 fields.say(piece.source, Outcome.CARRIED, "as the workers'")
@@ -154,7 +154,7 @@ def _differing(other: PodTemplate, own: Mapping[FieldPath, Any]) -> set[FieldPat
     sources: dict[FieldPath, list[FieldPath]] = {}
     for piece in other.pieces:
         sources.setdefault(piece.to, []).append(piece.source)
-    differing: set[FieldPath] = set()
+    differences: set[FieldPath] = set()
     for piece in other.pieces:
         here, own_value = sources[piece.to], own.get(piece.to)
         if own_value == piece.value:
@@ -164,8 +164,8 @@ def _differing(other: PodTemplate, own: Mapping[FieldPath, Any]) -> set[FieldPat
             # A list's items have a verdict each; where none is missing, the whole list differs.
             pairs = zip(here, piece.value, strict=False)
             fewer = {source for source, item in pairs if item not in own_value}
-        differing |= fewer or set(here)
-    return differing
+        differences |= fewer or set(here)
+    return differences
 
 
 def _same_words(fields: Fields, other: PodTemplate, pod: PodTemplate) -> None:

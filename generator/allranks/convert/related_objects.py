@@ -154,11 +154,13 @@ def _service(
             why += f", which has the release's name: call the release {document.name}, because the "
             why += "job's own words name this Service"
         return Beside("Service", document.name, False, why)
-    missing = sorted(str(key) for key, value in selector if (key, value) not in _labels(job.values))
+    missing_labels = sorted(
+        str(key) for key, value in selector if (key, value) not in _labels(job.values)
+    )
     why = _PURPOSES["Service"]
-    if missing:
-        why += f"; it selects pods by {', '.join(missing)}, which no pod has here: have it select "
-        why += "app.kubernetes.io/instance, the release"
+    if missing_labels:
+        why += f"; it selects pods by {', '.join(missing_labels)}, which no pod has here: "
+        why += "have it select app.kubernetes.io/instance, the release"
     return Beside("Service", document.name, True, why)
 
 

@@ -97,14 +97,14 @@ def put(
     """
     fields.put(("workload",), "elastic")
     fields.put(("elastic", "framework"), framework)
-    ordered = sorted(roles, key=lambda role: role.name != WORKER)
-    templates = {role.name: pods.read(fields, role.template, main) for role in ordered}
+    workers_first = sorted(roles, key=lambda role: role.name != WORKER)
+    templates = {role.name: pods.read(fields, role.template, main) for role in workers_first}
     prefixes: dict[FieldPath, PodTemplate] = {
         ("elastic", "roles", name): pod for name, pod in templates.items()
     }
     pods.share(fields, prefixes, "elastic")
     words: tuple[str, ...] = ()
-    for role in ordered:
+    for role in workers_first:
         words = _command(fields, role, templates[role.name], context, words)
         _size(fields, role, templates)
     return templates

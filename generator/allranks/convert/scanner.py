@@ -658,8 +658,8 @@ class _Parser:
 
 
 def _unexpected(token: Token) -> ScriptError:
-    shown = "the line ends" if token.text == "\n" else f"{token.text} stands"
-    return ScriptError(token.line, f"{shown} where something else is wanted")
+    position = "the line ends" if token.text == "\n" else f"{token.text} stands"
+    return ScriptError(token.line, f"{position} where something else is wanted")
 
 
 # --- words ----------------------------------------------------------------------------------------

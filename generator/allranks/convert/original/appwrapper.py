@@ -19,6 +19,6 @@ def pods(manifest: Manifest) -> list[OriginalPod] | None:
         manifest: the object.
     """
     components = k8s.items(manifest, "spec", "components")
-    wrapped = [dict(k8s.mapping(item, "template")) for item in components]
-    pod_lists = (original.pods(component, wrapped) for component in wrapped)
+    manifests = [dict(k8s.mapping(item, "template")) for item in components]
+    pod_lists = (original.pods(component, manifests) for component in manifests)
     return next((result for result in pod_lists if result is not None), None)

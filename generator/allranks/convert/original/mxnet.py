@@ -30,13 +30,15 @@ def pods_of_list(manifest: Manifest) -> list[OriginalPod]:
     Args:
         manifest: the object.
     """
-    listed = items(mapping(manifest.get("spec")).get("replicaSpecs"))
+    replica_specs = items(mapping(manifest.get("spec")).get("replicaSpecs"))
     ports = [
-        count(item.get("mxPort")) for item in listed if item.get("mxReplicaType") == "SCHEDULER"
+        count(item.get("mxPort"))
+        for item in replica_specs
+        if item.get("mxReplicaType") == "SCHEDULER"
     ]
     replicas = [
         (str(item.get("mxReplicaType")), count(item.get("replicas", 1)), pod_spec(item))
-        for item in listed
+        for item in replica_specs
     ]
     return _pods(manifest, replicas, (ports or [0])[0] or _OLD_PORT)
 

@@ -66,7 +66,7 @@ def pods_of_jobset(manifest: Manifest) -> list[OriginalPod]:
 def _with_claims(spec: Mapping[str, Any], claims: Mapping[str, str]) -> dict[str, Any]:
     """A JobSpec whose pods have the volumes of the claims that their containers mount."""
     pod = pod_spec(spec)
-    mounted = {
+    claim_names = {
         text(mount, "name")
         for kind in ("containers", "initContainers")
         for container in items(pod, kind)
@@ -75,7 +75,7 @@ def _with_claims(spec: Mapping[str, Any], claims: Mapping[str, str]) -> dict[str
     volumes = [
         {"name": volume, "persistentVolumeClaim": {"claimName": claim}}
         for volume, claim in claims.items()
-        if volume in mounted
+        if volume in claim_names
     ]
     pod |= {"volumes": [*items(pod, "volumes"), *volumes]} if volumes else {}
     return {**spec, "template": {**mapping(spec, "template"), "spec": pod}}
@@ -147,7 +147,7 @@ def pods_of_volcano(manifest: Manifest) -> list[OriginalPod]:
         if volume.get("volumeClaimName") and not volume.get("volumeClaim")
     ]
     flags = (str(word).lstrip("-").partition("=") for word in plugins.get("tensorflow") or ())
-    called = {task: role for role, _, task in flags}
+    role_of_task = {task: role for role, _, task in flags}
     result: list[OriginalPod] = []
     for task in tasks:
         spec = pod_spec(task)
@@ -161,7 +161,7 @@ def pods_of_volcano(manifest: Manifest) -> list[OriginalPod]:
                 first = f"{name}-{text(tasks[0], 'name')}-0.{name}"
                 env |= {"MASTER_ADDR": first, "MASTER_PORT": _PYTORCH_PORT}
                 env |= {"WORLD_SIZE": str(total), "RANK": str(len(result))}
-            task_name = called.get(text(task, "name"), text(task, "name"))
+            task_name = role_of_task.get(text(task, "name"), text(task, "name"))
             result.append(_pod(f"{name}-{task_name}-{index}", task_name, index, spec, env))
     return _ranked(result)
 
@@ -207,8 +207,8 @@ def _ranked(pods: list[OriginalPod]) -> list[OriginalPod]:
     starts = [_runs_mpi(pod) for pod in pods]
     result = []
     for pod, starts_others in zip(pods, starts, strict=True):
-        named = next((role for role in _ROLES if pod.role.endswith(role)), names.ROLE_NODE)
-        role = "launcher" if starts_others else "worker" if any(starts) else named
+        role_by_name = next((role for role in _ROLES if pod.role.endswith(role)), names.ROLE_NODE)
+        role = "launcher" if starts_others else "worker" if any(starts) else role_by_name
         result.append(replace(pod, role=role, world=len(pods)))
     return result
 
@@ -233,5 +233,5 @@ def _mount(spec: dict[str, Any], claims: list[tuple[str, str]]) -> None:
 
 
 def _number(value: Any, default: int, *path: str) -> int:
-    parsed = number(value, *path)
-    return default if parsed is None else parsed
+    amount = number(value, *path)
+    return default if amount is None else amount

@@ -143,15 +143,15 @@ def _spec(
 def _over(base: Any, patch: Any, key: str = "") -> Any:
     """A strategic merge: mappings and lists of named things by their names, all else replaced."""
     if isinstance(base, dict) and isinstance(patch, dict):
-        merged = dict(base)
+        result = dict(base)
         for step, value in patch.items():
-            merged[step] = _over(base[step], value, step) if step in base else copy(value)
-        return merged
+            result[step] = _over(base[step], value, step) if step in base else copy(value)
+        return result
     if key in _BY_NAME and isinstance(base, list) and isinstance(patch, list):
-        named = {item["name"]: item for item in patch}
+        patch_by_name = {item["name"]: item for item in patch}
         own = [item["name"] for item in base]
         return [
-            *(_over(item, named.get(item["name"], {})) for item in base),
+            *(_over(item, patch_by_name.get(item["name"], {})) for item in base),
             *(item for item in patch if item["name"] not in own),
         ]
     return copy(patch)

@@ -205,10 +205,10 @@ def of_command(texts: Sequence[str]) -> Container | None:
     container = Container(0)
     binds: list[str] = []
     with_value = _OF_SHIFTER if program == "shifter" else _WITH_VALUE
-    named = _read_options(rest, container, binds, with_value)
+    image_name = _read_options(rest, container, binds, with_value)
     is_wrapper = program.endswith("_wrapper")  # of a site's: a module names the image
     if program != "shifter" and not is_wrapper and rest:
-        named = rest.pop(0)
+        image_name = rest.pop(0)
     if not rest:
         return None
     container.inside = len(rest)
@@ -217,15 +217,15 @@ def of_command(texts: Sequence[str]) -> Container | None:
         container.verdicts.append(Verdict(" ".join(texts[:2]), Outcome.CHANGED, "image", why))
         return container
     # Singularity takes a name without a scheme for a file, or a folder.
-    is_file = program in _SINGULARITY and "://" not in named
-    parts = None if is_file else image(named)
-    if program == "shifter" and not named:
+    is_file = program in _SINGULARITY and "://" not in image_name
+    parts = None if is_file else image(image_name)
+    if program == "shifter" and not image_name:
         pass  # a directive names it: `#SBATCH --image`
     elif parts is None:
-        container.verdicts.append(Verdict(named, Outcome.NOT_CARRIED, "image", OF_FILE))
+        container.verdicts.append(Verdict(image_name, Outcome.NOT_CARRIED, "image", OF_FILE))
     else:
         container.values["image"] = parts
-        container.verdicts.append(Verdict(named, Outcome.CARRIED, "image"))
+        container.verdicts.append(Verdict(image_name, Outcome.CARRIED, "image"))
     if binds:
         container.values["mounts"] = ",".join(binds)
     container.verdicts.append(_of_program(texts, verb, has_image=parts is not None))
@@ -278,9 +278,9 @@ def unite(inside: dict[str, Any], container: Container, line: int) -> list[Verdi
     if binds:
         inside.setdefault("line", line)
         inside["mounts"] = ",".join(binds)
-    merged = {**values.pop("env", {}), **env}
-    if merged:
-        inside["env"] = merged
+    variables = {**values.pop("env", {}), **env}
+    if variables:
+        inside["env"] = variables
     for key, value in values.items():
         inside.setdefault(key, value)
     return verdicts
@@ -337,7 +337,7 @@ def _read_options(
     rest: list[str], container: Container, binds: list[str], with_value: frozenset[str] | None
 ) -> str:
     """Take the options off the words; gives the image where an option names it."""
-    named = ""
+    image_name = ""
     letter = "-v" if with_value is None else "-V"
     folders = _FOLDERS_OF_SINGULARITY if with_value is _WITH_VALUE else _FOLDERS
     while rest and rest[0].startswith("-"):
@@ -355,7 +355,7 @@ def _read_options(
                 Verdict(f"{name} {value}", Outcome.NOT_CARRIED, "workingDir", _IN_SHELL)
             )
         elif name in ("--image", "-i"):
-            named = value
+            image_name = value
         elif name in ("--env", "-e"):
             for pair in [value] if with_value is None else value.split(","):
                 key, sign, own = pair.partition("=")
@@ -372,4 +372,4 @@ def _read_options(
         elif not is_flag and name not in _OF_EVERY_POD:
             option = f"{name} {value}".strip()
             container.verdicts.append(Verdict(option, Outcome.NOT_CARRIED, "", _OF_THE_DAEMON))
-    return named
+    return image_name

@@ -192,17 +192,17 @@ def _declare(job: Draft, settings: Sequence[Setting]) -> None:
     for setting in settings:
         name = setting.name
         if setting.option is None:
-            shown = f"-{name}" if len(name) == 1 else f"--{name}"
-            key = job.key(shown, setting.line)
+            flag = f"-{name}" if len(name) == 1 else f"--{name}"
+            key = job.key(flag, setting.line)
             job.fields.leave(
                 (key,), "it is no option of sbatch's, or one of a plugin of your site's"
             )
             continue
         key = key_of(name)
         if key in job.own:
-            again = job.key(key, job.lines[key])
+            second_key = job.key(key, job.lines[key])
             why = "a later one stands in its place"
-            job.fields.say((again,), Outcome.CHANGED, "", why)
+            job.fields.say((second_key,), Outcome.CHANGED, "", why)
         job.own[key] = setting.value or name
         job.lines[key] = setting.line
         job.settings[name] = setting
@@ -212,9 +212,9 @@ def _declare_step(job: Draft, setting: Setting) -> None:
     """The options of the srun that starts the ranks; those of the size were read with the step."""
     name = setting.name
     if setting.option is None:
-        shown = f"srun -{name}" if len(name) == 1 else f"srun --{name}"
+        flag = f"srun -{name}" if len(name) == 1 else f"srun --{name}"
         job.fields.leave(
-            (job.key(shown, setting.line),),
+            (job.key(flag, setting.line),),
             "it is no option of srun's, or one of a plugin of your site's",
         )
         return
@@ -229,8 +229,8 @@ def _declare_step(job: Draft, setting: Setting) -> None:
         _declare(job, [setting])
         return
     key = job.key(f"srun --{name}", setting.line)
-    ruled = (setting.option.outcome, setting.option.to, setting.option.why)
-    outcome, to, why = job.body.step_outcomes.get(name, ruled)
+    default_outcome = (setting.option.outcome, setting.option.to, setting.option.why)
+    outcome, to, why = job.body.step_outcomes.get(name, default_outcome)
     if name in resources.OF_JOB or len(family) > 1:
         outcome, why = Outcome.CHANGED, "the step has the whole job"
     elif name == "mpi" and setting.value != "none" and job.body.workload != "mpi":
@@ -251,12 +251,12 @@ def _declare_step(job: Draft, setting: Setting) -> None:
 
 def _done(job: Draft, namespace: str) -> Conversion:
     fields = job.fields
-    named = job.settings.get("job-name")
-    job_name = named.value if named is not None else PurePath(job.source).stem
+    setting = job.settings.get("job-name")
+    job_name = setting.value if setting is not None else PurePath(job.source).stem
     name = nearest_name(job_name or "job", _NAME_MAX)
-    if named is not None and name != named.value:
+    if setting is not None and name != setting.value:
         job.say("job-name", Outcome.CHANGED, name, "a release's name is a Service's")
-    own_name = named.value if named is not None else PurePath(job.source).name
+    own_name = setting.value if setting is not None else PurePath(job.source).name
     line = job.body.reads_name
     if line and name != own_name and "SLURM_JOB_NAME" not in fields.values.get("env", {}):
         key = job.key("$SLURM_JOB_NAME", line)
@@ -328,12 +328,10 @@ def _put_body(job: Draft, args: Sequence[str]) -> None:
 
 def _say_rest(job: Draft, parsed: options.Directives) -> None:
     """Say what the rules say of all that nobody has spoken of."""
-    spoken = {
-        verdict.path for verdict in job.fields.verdicts() if verdict.why != job.fields.unknown
-    }
+    paths = {verdict.path for verdict in job.fields.verdicts() if verdict.why != job.fields.unknown}
     for name, setting in job.settings.items():
         option = setting.option
-        if option is None or key_of(name) in spoken:
+        if option is None or key_of(name) in paths:
             continue
         if name in directives.CARRIED and key_of(name) in {
             str(source[0]) for source in job.fields.origins.values()

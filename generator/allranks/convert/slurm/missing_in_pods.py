@@ -58,18 +58,18 @@ def of_script(statements: Sequence[Statement], *, starts_here: bool) -> list[Ver
     is_here = starts_here
     for command in (command for statement in statements for command in statement.commands):
         texts = [scanner.unquote(token.text) for token in command.words]
-        shown = shell_text.short(next(iter(words.unwrapped(texts)), ""))
+        program = shell_text.short(next(iter(words.unwrapped(texts)), ""))
         if words.any_of(texts, words.SLURM_TOOLS):
             continue
         if _submits(texts):
-            verdicts.append(Verdict(shown, Outcome.NOT_CARRIED, "", _SUBMITS, command.line))
+            verdicts.append(Verdict(program, Outcome.NOT_CARRIED, "", _SUBMITS, command.line))
         elif words.any_of(texts, _WORKFLOWS) and any(map(_IN_CONTAINERS.fullmatch, texts[1:])):
             verdicts.append(
-                Verdict(shown, Outcome.NOT_CARRIED, "", _STARTS_CONTAINERS, command.line)
+                Verdict(program, Outcome.NOT_CARRIED, "", _STARTS_CONTAINERS, command.line)
             )
         if _is_of_site(texts) and texts[0] not in functions:
             verdicts.append(
-                Verdict(shown, Outcome.NOT_CARRIED, "command", _NO_LAUNCHER, command.line)
+                Verdict(program, Outcome.NOT_CARRIED, "command", _NO_LAUNCHER, command.line)
             )
         above = _above(command) if is_here else ""
         if above:

@@ -41,17 +41,17 @@ class MpiRanks(Setup):
 
     def _tell_mpi_hosts(self, place: int) -> None:
         """Set for ranks of MPI's where the first of them is, as no launcher of theirs does."""
-        body, exported = self.body, set[str]()
+        body, exports = self.body, set[str]()
         of_line: dict[int, set[str]] = {}
         for statement in self.statements[:place]:
             for command in statement.commands:
                 own = {name for name, _ in shell_text.assigned_by(command)} & self.meeting
                 of_line.setdefault(statement.line, set()).update(own)
-                exported |= own if command.name == "export" else set()
-                exported |= {word.text for word in command.words[1:]} & self.meeting
-        exported |= {*re.findall(r"\s-{1,2}x\s+(\w+)", self.text)} & self.meeting
+                exports |= own if command.name == "export" else set()
+                exports |= {word.text for word in command.words[1:]} & self.meeting
+        exports |= {*re.findall(r"\s-{1,2}x\s+(\w+)", self.text)} & self.meeting
         reads = {name for name, _ in words.variables(" ".join(body.command))}
-        values = {name: self._of_mpi(name) for name in sorted(exported - words.OF_ONE_RANK)}
+        values = {name: self._of_mpi(name) for name in sorted(exports - words.OF_ONE_RANK)}
         if "MASTER_ADDR" in reads:
             values["MASTER_ADDR"] = _FIRST_HOST
         lines = [f"export {name}={value}" for name, value in values.items() if value]

@@ -113,12 +113,12 @@ class RankSizes(MpiRanks):
 
     def _processes(self, text: str) -> int | None:
         """The processes of a node; None where it is not known before."""
-        resolved = words.resolve(text, self.constants) or text
-        if resolved in ("gpu", "auto"):
+        value = words.resolve(text, self.constants) or text
+        if value in ("gpu", "auto"):
             # torchrun counts the GPUs that torch sees.
             visible = re.fullmatch(r"\d+(?:,\d+)*", self.constants.get("CUDA_VISIBLE_DEVICES", ""))
             return visible[0].count(",") + 1 if visible else self.size.gpus_per_node
-        count = references.number(resolved, self.constants)
+        count = references.number(value, self.constants)
         return count if count and count <= sizes.MOST_PER_NODE else None
 
     def _size_nested(self, main: Step, program: commands.Program, nodes: int | None) -> int | None:

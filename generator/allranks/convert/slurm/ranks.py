@@ -52,13 +52,13 @@ class Ranks(RankSizes):
         self.place = main.statement
         steps = [step for step in steps if id(step.command) not in self.side]
         self._check_others(main, steps)
-        merged = {step.statement for step in steps if step.is_multi} - {main.statement}
+        step_statements = {step.statement for step in steps if step.is_multi} - {main.statement}
         self.expansions = {name for step in steps if step.is_multi for name in step.expansions}
         program = self._read_program(main)
         self._check_program(main, program)
         setup = []
         for number, other in enumerate(self.statements[:place]):
-            if number in merged:
+            if number in step_statements:
                 self.say(other.line, self.slice(other), Outcome.CHANGED, "command", _ONCE)
             elif number != main.statement:
                 text = self._text_of(other, is_single=False)
@@ -77,7 +77,7 @@ class Ranks(RankSizes):
             self._tell_mpi_hosts(place)
         self._say_step(main, program)
         for number, other in enumerate(self.statements[place + 1 :], place + 1):
-            if number in merged:
+            if number in step_statements:
                 self.say(other.line, self.slice(other), Outcome.CHANGED, "command", _ONCE)
             else:
                 self._behind(other)
@@ -168,15 +168,15 @@ class Ranks(RankSizes):
         )
         self.say(main.command.line, own, Outcome.NOT_CARRIED, "command", why)
 
-    def _say_substitutions(self, typed: str, line: int) -> None:
+    def _say_substitutions(self, text: str, line: int) -> None:
         """Say what the script asked once, for all ranks, and each rank asks for itself."""
         own = " ".join(self.body.command)
         if (self.body.nodes, self.body.procs_per_node) == (1, 1):
             return
-        if shell_text.differs_by_pod(typed) and shell_text.differs_by_pod(own):
+        if shell_text.differs_by_pod(text) and shell_text.differs_by_pod(own):
             why = "each rank asks for itself, and gets another answer: write it into env"
             self.say(line, "$(…)", Outcome.NOT_CARRIED, "command", why)
-        variables = {name for name, _ in words.variables(typed)}
+        variables = {name for name, _ in words.variables(text)}
         for name in sorted(variables & words.OF_TASK & {name for name, _ in words.variables(own)}):
             why = "sbatch has put 0 there, for all ranks; here each has its own"
             self.say(line, f"${name}", Outcome.CHANGED, "command", why)
@@ -238,24 +238,26 @@ class Ranks(RankSizes):
     def _read_program(self, main: Step) -> commands.Program:
         texts = main.words
         rest = words.unwrapped(texts)
-        wrapped = texts[: len(texts) - len(rest)]
+        wrapper_words = texts[: len(texts) - len(rest)]
         limit = words.limit_of(texts) if words.starts_ranks(rest) else ""
         if limit:
             self.limits[id(main.command)] = limit
-            wrapped = wrapped[: len(wrapped) - len(limit.split(" "))]
+            wrapper_words = wrapper_words[: len(wrapper_words) - len(limit.split(" "))]
         start = mpirun.container(rest)
         if start is not None:
             inside = self._container(rest[start:], main.command.line)
             own = words.by_name(rest[len(rest) - inside :])
             rest = rest[:start] + own if inside else rest
-            wrapped = wrapped if start else []
+            wrapper_words = wrapper_words if start else []
         inner = self._inner_text(rest)
         if inner is None:
             rest = self._without_hosts(rest, main.command.line)
         line = " ".join(rest) if inner is None else inner
         assignments = self._assignments(main)
         wrappers = [
-            word for word in wrapped if words.base(word) not in ("time", "nohup", "exec", "command")
+            word
+            for word in wrapper_words
+            if words.base(word) not in ("time", "nohup", "exec", "command")
         ]
         line = " ".join([*assignments, *wrappers, line])
         self._note_launched(rest, inner)
@@ -384,14 +386,14 @@ class Ranks(RankSizes):
 
     def _say_beside(self, main: Step, steps: list[Step]) -> None:
         """Say of what stands around the step in its branch, or function, that each rank runs it."""
-        started = {id(step.command) for step in steps}
+        step_commands = {id(step.command) for step in steps}
         is_alone = (self.body.nodes, self.body.procs_per_node) == (1, 1)
         functions = {other.function for other in self.statements if other.function}
         self._say_activated(self.statements[main.statement], "command")
         for command in [] if is_alone else self.statements[main.statement].commands:
             texts = [token.text for token in command.words]
             is_harmless = not texts or words.any_of(texts, words.IN_EACH_RANK | functions)
-            is_other = id(command) in started or command.excludes(main.command)
+            is_other = id(command) in step_commands or command.excludes(main.command)
             if not is_other and not is_harmless:
                 text = self.text[command.start : command.end]
                 self.say(command.line, text, Outcome.NOT_CARRIED, "command", _IN_EACH_RANK)
@@ -425,7 +427,7 @@ class Ranks(RankSizes):
     def _defined(self, line: str, program: commands.Program) -> str:
         """A command's shell with what it reads and no setup can export."""
         reads = [name for name, _ in words.variables(line)]
-        chosen: set[int] = set()
+        numbers: set[int] = set()
         for number, statement in enumerate(self.statements):
             if number == self.place:
                 continue  # it is in the command already
@@ -440,29 +442,31 @@ class Ranks(RankSizes):
                 shell_text.assigns(statement, name) for name in {*reads} & self.dropped
             )
             if (is_array or is_called) and not is_dropped:
-                chosen.add(number)
-        prefix = [self.slice(self.statements[number]) for number in self._with_starts(chosen)]
-        late = [other for other in self.late if shell_text.set_by(other) & {*reads}]
-        reads += [name for other in late for name, _ in words.variables(self.slice(other))]
+                numbers.add(number)
+        prefix = [self.slice(self.statements[number]) for number in self._with_starts(numbers)]
+        late_statements = [other for other in self.late if shell_text.set_by(other) & {*reads}]
+        reads += [
+            name for other in late_statements for name, _ in words.variables(self.slice(other))
+        ]
         prefix += self._meeting_texts(reads, program)
-        prefix += [self.slice(other) for other in late]
+        prefix += [self.slice(other) for other in late_statements]
         if program.is_nested and "MASTER_PORT" in reads:
             prefix.append(f"export MASTER_PORT={_PORT}")
         if self.args and words.positional(line):
             prefix.append(f"set -- {commands.as_shell(self.args)}")
         return "\n".join([*dict.fromkeys(prefix), line])
 
-    def _with_starts(self, chosen: set[int]) -> list[int]:
+    def _with_starts(self, statement_numbers: set[int]) -> list[int]:
         """Statements with the earlier ones that set what they change: setup has run them once."""
-        numbers = {*chosen}
-        changed = {
+        numbers = {*statement_numbers}
+        targets = {
             name
-            for number in chosen
+            for number in statement_numbers
             if not self.statements[number].function
             for name in shell_text.changed_by(self.slice(self.statements[number]))
         }
         for number, statement in enumerate(self.statements[: self.place]):
-            if any(shell_text.assigns(statement, name) for name in changed):
+            if any(shell_text.assigns(statement, name) for name in targets):
                 numbers.add(number)
         return sorted(numbers)
 

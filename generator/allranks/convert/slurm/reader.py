@@ -158,8 +158,8 @@ class Reader(UnsetVariables):
         else:
             self._as_ranks(main, steps)
         if interpreter in ("zsh", "ksh"):
-            who = "the image needs it" if main is None else "bash runs its setup and its command"
-            self.body.notes.append(f"the script is {interpreter}'s: {who}")
+            reason = "the image needs it" if main is None else "bash runs its setup and its command"
+            self.body.notes.append(f"the script is {interpreter}'s: {reason}")
         self._finish()
         return self.body
 
@@ -253,7 +253,7 @@ class Reader(UnsetVariables):
         last = self._last_activation()
         edits: list[tuple[int, int, str]] = []
         setup: list[str] = []
-        again: list[str] = []
+        repeats: list[str] = []
         for number, statement in enumerate(self.statements):
             is_trap = any(command.name == "trap" for command in statement.commands)
             text = self._text_of(statement, is_single=True, is_setup=number <= last and not is_trap)
@@ -265,7 +265,7 @@ class Reader(UnsetVariables):
                 is_again = self._lives_in_shell(statement) or shell_text.set_by(statement) & {
                     *_OF_RANK
                 }
-                again += [text] if text is not None and is_again else []
+                repeats += [text] if text is not None and is_again else []
             elif text is None:
                 edits.append((statement.start, self._end_of(statement), ""))
             elif text != self.slice(statement):
@@ -276,9 +276,9 @@ class Reader(UnsetVariables):
         rest = shell_text.without_directives(shell_text.edited(self.text, edits))
         rest = re.sub(r"\A#![^\n]*\n?", "", rest)
         rest = re.sub(r"\n{3,}", "\n\n", rest).strip("\n")
-        counts = self._put_counts("\n".join([*setup, *again, rest]))
+        counts = self._put_counts("\n".join([*setup, *repeats, rest]))
         head = [self._shebang(), self._without_launcher(), *counts]
-        body.script = "\n".join([*filter(None, head), *again, rest]) + "\n"
+        body.script = "\n".join([*filter(None, head), *repeats, rest]) + "\n"
         sruns = [step for step in steps if step.is_srun and step.words]
         sruns.sort(key=lambda step: -step.size.gpu_count)
         for step in sruns:  # the first that sets something is the one whose line is shown

@@ -217,11 +217,11 @@ class Script:
                 for name, value in shell_text.assigned_by(command):
                     if counts[name] > 1 and name != "MASTER_PORT":
                         continue
-                    resolved = words.resolve(value, self.constants)
-                    if resolved == "gpu":
-                        resolved = self.constants.get("SLURM_GPUS_ON_NODE")
-                    if resolved is not None:
-                        self.constants[name] = resolved
+                    constant = words.resolve(value, self.constants)
+                    if constant == "gpu":
+                        constant = self.constants.get("SLURM_GPUS_ON_NODE")
+                    if constant is not None:
+                        self.constants[name] = constant
 
     def _collect_parts(self) -> None:
         """Find the variables that have words of a command: ``LAUNCHER="torchrun --nnodes 2"``."""
@@ -278,7 +278,7 @@ class Script:
             self.conditional.setdefault(name, line)
             more, rest = options.parse(rest[1:], "srun", line)
             settings += more
-        resolved = []
+        step_settings = []
         for setting in settings:
             value = setting.value
             position = re.fullmatch(r"\$\{?([1-9])\}?", value)
@@ -286,8 +286,8 @@ class Script:
                 value = self.args[int(position[1]) - 1]
             if "$" in value:
                 value = words.resolve(value, self.constants) or words.partly(value, self.constants)
-            resolved.append(replace(setting, value=value))
-        return resolved, rest
+            step_settings.append(replace(setting, value=value))
+        return step_settings, rest
 
     def _is_of_options(self, name: str) -> bool:
         """Whether a variable has options, or nothing: by its text, or else by its name."""

@@ -253,21 +253,23 @@ class Setup(Folders):
         if program == "trap" and _REQUEUING.search(text):
             return Outcome.NOT_CARRIED, _REQUEUES
         reads_dropped = any(name in self.meeting for name, _ in words.variables(text))
-        assigned = [name for c in statement.commands for name, _ in shell_text.assigned_by(c)]
-        only_assigns = bool(assigned) and all(
+        assigned_names = [name for c in statement.commands for name, _ in shell_text.assigned_by(c)]
+        only_assigns = bool(assigned_names) and all(
             shell_text.assigned_by(command) for command in statement.commands
         )
-        if assigned and not is_single and {*assigned} <= self.expansions:
-            if not self._is_read_elsewhere(assigned):
-                self.dropped.update(assigned)
+        if assigned_names and not is_single and {*assigned_names} <= self.expansions:
+            if not self._is_read_elsewhere(assigned_names):
+                self.dropped.update(assigned_names)
                 return Outcome.CHANGED, "it is a part of the command, and stands there"
-        elif is_single and self._is_of_the_script(command, assigned, text):
+        elif is_single and self._is_of_the_script(command, assigned_names, text):
             return None
-        elif only_assigns and self._is_rendezvous(assigned, text, reads_dropped and not is_single):
+        elif only_assigns and self._is_rendezvous(
+            assigned_names, text, reads_dropped and not is_single
+        ):
             is_late = not is_single and self._has_more(statement)
             if not is_late:
-                self.dropped.update(assigned)
-                self.meeting.update(assigned)
+                self.dropped.update(assigned_names)
+                self.meeting.update(assigned_names)
                 return Outcome.CHANGED, MEETING
             return self._why_not_in_ranks(statement, reads_dropped=reads_dropped)
         if is_single:
@@ -292,12 +294,14 @@ class Setup(Folders):
             for number, other in enumerate(self.statements)
         )
 
-    def _is_of_the_script(self, command: Command | None, assigned: list[str], text: str) -> bool:
+    def _is_of_the_script(
+        self, command: Command | None, assigned_names: list[str], text: str
+    ) -> bool:
         """Whether a script that starts its ranks itself sets for them where they meet."""
         if words.names_nodes(text) or any(n in self.meeting for n, _ in words.variables(text)):
             return False
-        is_exported = command is not None and command.name == "export" and bool(assigned)
-        return is_exported or any(map(self._is_read_by_programs, assigned))
+        is_exported = command is not None and command.name == "export" and bool(assigned_names)
+        return is_exported or any(map(self._is_read_by_programs, assigned_names))
 
     def _is_look(self, command: Command, program: str) -> bool:
         """Whether a step looks at the nodes, and does nothing to them."""
@@ -361,10 +365,10 @@ class Setup(Folders):
 
     def _with_local_host(self, statement: Statement, command: Command | None) -> str | None:
         """A variable with the head node's name, in a script that starts the ranks of one node."""
-        assigned = shell_text.assigned_by(command) if command is not None else []
-        if command is None or len(assigned) != 1:
+        assignments = shell_text.assigned_by(command) if command is not None else []
+        if command is None or len(assignments) != 1:
             return None
-        name, value = assigned[0]
+        name, value = assignments[0]
         is_address = name in words.RENDEZVOUS or shell_text.looks_like_master(name)
         of_local = is_address and any(other in self.local for other, _ in words.variables(value))
         if not (of_local or words.names_nodes(self.slice(statement))):
@@ -399,7 +403,7 @@ class Setup(Folders):
                 return True
         return False
 
-    def _is_read_elsewhere(self, assigned: list[str]) -> bool:
+    def _is_read_elsewhere(self, assigned_names: list[str]) -> bool:
         """Whether a statement that does more than print reads one of some variables."""
         for number, statement in enumerate(self.statements):
             if number == self.place or all(
@@ -412,10 +416,10 @@ class Setup(Folders):
             ):
                 continue
             reads = {name for name, _ in words.variables(self.slice(statement))}
-            if reads & {*assigned}:
+            if reads & {*assigned_names}:
                 return True
         return any(
-            {name for name, _ in words.variables(self.slice(statement))} & {*assigned}
+            {name for name, _ in words.variables(self.slice(statement))} & {*assigned_names}
             for statement in self.statements
             if not {n for c in statement.commands for n, _ in shell_text.assigned_by(c)}
             <= self.expansions
@@ -428,14 +432,14 @@ class Setup(Folders):
             for c in s.commands
         )
 
-    def _is_rendezvous(self, assigned: list[str], text: str, reads_dropped: bool) -> bool:  # noqa: FBT001 - a fact of the same statement
+    def _is_rendezvous(self, assigned_names: list[str], text: str, reads_dropped: bool) -> bool:  # noqa: FBT001 - a fact of the same statement
         """Whether a statement sets what lets the ranks meet."""
         if self.body.procs_per_node == 1 and self._is_nested_launch() and self.body.nodes == 1:
             return False
         is_path = re.search(r"=\"?[^\s=:]*/", text) is not None
         return any(
             name in words.RENDEZVOUS or (shell_text.looks_like_master(name) and not is_path)
-            for name in assigned
+            for name in assigned_names
         ) or (words.names_nodes(text) or reads_dropped)
 
     def _behind(self, statement: Statement) -> None:

@@ -124,26 +124,30 @@ class Steps(Script):
         option = next(option for option in options.OPTIONS if option.name == "mpi")
         own = [options.Setting("mpi", "pmix", command.line, option)]
         parsed, rest = self._srun(inner[1:], command.line)
-        started = inner[len(inner) - len(rest) :] if rest else []
+        program_words = inner[len(inner) - len(rest) :] if rest else []
         own += [setting for setting in parsed if setting.name == "multi-prog"]
         is_multi = bool(rest) or len(own) > 1
-        return Step(number, command, own, started, is_srun=True, size=self.size, is_multi=is_multi)
+        return Step(
+            number, command, own, program_words, is_srun=True, size=self.size, is_multi=is_multi
+        )
 
     def _srun_step(self, number: int, command: Command, inner: list[str]) -> Step:
         settings, rest = self._srun(inner[1:], command.line)
-        started = words.by_name(inner[len(inner) - len(rest) :] if rest else [])
-        if not started or self._only_prints(started):
+        program_words = words.by_name(inner[len(inner) - len(rest) :] if rest else [])
+        if not program_words or self._only_prints(program_words):
             size, is_multi = self.size, False
         else:
             self._check_counts(command, settings)
             size = self._step_size(settings)
             if size.node_count > 1:
-                started = self._without_profiler(command, started)
-            inside = self._inside(started)
+                program_words = self._without_profiler(command, program_words)
+            inside = self._inside(program_words)
             self._check_ray(command, words.unwrapped(inside))
             starts = words.starts_ranks(inside) or self._inner_starts(inside)
             is_multi = starts or size.task_count > 1
-        return Step(number, command, settings, started, is_srun=True, size=size, is_multi=is_multi)
+        return Step(
+            number, command, settings, program_words, is_srun=True, size=size, is_multi=is_multi
+        )
 
     @staticmethod
     def _inside(texts: list[str]) -> list[str]:

@@ -281,9 +281,9 @@ def unwrapped(words: Sequence[str]) -> list[str]:
 
 def limit_of(words: Sequence[str]) -> str:
     """The wrapper among words that ends what it runs after a time: ``timeout 4h``; "" for none."""
-    wrapped = list(words[: len(words) - len(unwrapped(words))])
-    at = next((n for n, word in enumerate(wrapped) if base(word) == "timeout"), len(wrapped))
-    return " ".join(wrapped[at:])
+    wrappers = list(words[: len(words) - len(unwrapped(words))])
+    at = next((n for n, word in enumerate(wrappers) if base(word) == "timeout"), len(wrappers))
+    return " ".join(wrappers[at:])
 
 
 def behind_profiler(words: Sequence[str]) -> int:
@@ -422,9 +422,9 @@ def resolve(word: str, constants: Mapping[str, str]) -> str | None:
     text = _VARIABLE.sub(put, word)
     if "\0" in text or "$" in text:
         return None
-    quoted = word.startswith('"') and word.endswith('"') and len(word) > 1
-    text = text[1:-1] if quoted else text
-    return None if not quoted and re.search(r"[\s*?\[{\"'\\~<>(]", text) else text
+    is_quoted = word.startswith('"') and word.endswith('"') and len(word) > 1
+    text = text[1:-1] if is_quoted else text
+    return None if not is_quoted and re.search(r"[\s*?\[{\"'\\~<>(]", text) else text
 
 
 def partly(text: str, constants: Mapping[str, str]) -> str:
