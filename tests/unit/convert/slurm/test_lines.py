@@ -1,4 +1,7 @@
-"""Lines of real scripts that meant something else than they seemed to."""
+"""Lines of real scripts that meant something else than they seemed to.
+
+It is longer than most: each test is one such line, with what becomes of it.
+"""
 
 from __future__ import annotations
 
