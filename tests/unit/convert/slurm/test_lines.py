@@ -348,10 +348,10 @@ def test_a_text_for_bash_c_has_the_variables_that_the_script_puts_into_it() -> N
     assert plain.values["command"][2] == "exec python3 -u a.py $X"
 
 
-@pytest.mark.parametrize("asked", ["$(which {})", "`which {}`", "$(command -v {})"])
-def test_a_program_that_is_looked_up_is_that_program(asked: str) -> None:
+@pytest.mark.parametrize("lookup", ["$(which {})", "`which {}`", "$(command -v {})"])
+def test_a_program_that_is_looked_up_is_that_program(lookup: str) -> None:
     """The script asks where it is, and the pod has its own."""
-    singularity, torchrun = asked.format("singularity"), asked.format("torchrun")
+    singularity, torchrun = lookup.format("singularity"), lookup.format("torchrun")
     conversion = _convert(
         _NODES, f"srun {singularity} exec a.sif {torchrun} --nproc_per_node 8 a.py"
     )

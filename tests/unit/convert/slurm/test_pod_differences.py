@@ -240,7 +240,7 @@ def test_a_folder_that_each_task_makes_before_the_training_is_made_once_in_a_pod
 
 
 @pytest.mark.parametrize(
-    ("shebang", "kept"),
+    ("shebang", "first_line"),
     [
         ("#!/bin/bash -l", "#!/bin/bash"),
         ("#!/bin/bash --login", "#!/bin/bash"),
@@ -248,8 +248,8 @@ def test_a_folder_that_each_task_makes_before_the_training_is_made_once_in_a_pod
         ("#!/bin/bash -e", "#!/bin/bash -e"),
     ],
 )
-def test_a_shell_of_a_login_is_that_of_none(shebang: str, kept: str) -> None:
+def test_a_shell_of_a_login_is_that_of_none(shebang: str, first_line: str) -> None:
     """The profile of a Debian sets PATH anew, and with it the image's Python is gone."""
     conversion = job.convert(f"{shebang}\n#SBATCH -n1\npython a.py\n".encode(), "job.sbatch")
-    assert conversion.values["script"].startswith(f"{kept}\nunset ")
-    assert (shebang != kept) == any("login" in verdict.why for verdict in conversion.verdicts)
+    assert conversion.values["script"].startswith(f"{first_line}\nunset ")
+    assert (shebang != first_line) == any("login" in verdict.why for verdict in conversion.verdicts)
