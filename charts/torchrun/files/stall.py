@@ -3,9 +3,12 @@
 A pod's ranks stand still when for `runPolicy.stallSeconds` no rank of it has written a line, none
 has entered or ended a collective, and either one of them waits in a collective, or none of them
 computes. Each launcher looks at its own ranks and enters what it sees in the store of the
-rendezvous; rank 0's launcher decides. So a rank that computes alone for long is no standstill as
-long as it writes a line now and then, or nobody waits for it: a limit that is shorter than the
-longest evaluation without a line is one that alarms too early.
+rendezvous, and takes it back when they go on. Rank 0's launcher decides: the run stands still when
+its own ranks do and a rank of any pod waits in a collective, or when all pods' ranks stand still.
+So a rank that computes alone for long, or still loads torch, is no standstill as long as it writes
+a line now and then, or nobody waits for it in a collective: a limit that is shorter than the
+longest evaluation without a line is one that alarms too early. A run that has gone on and stands
+still once more is reported once more.
 
 The pod's log has what it saw, and a file beside the run's checkpoints the stacks as well
 (`Reports`). Rank 0's log has the sentence as a line of progress, too: whoever reads that (`status`,
@@ -180,7 +183,7 @@ class Quiet:
         passed = max(now - self._looked_at, 0.001)
         cpu_deltas = [view.cpu_seconds - self._cpu_seconds.get(view.pid, 0.0) for view in views]
         self.waits = any(view.pending for view in views)
-        self.idles = bool(views) and all(seconds / passed < IDLE_CORES for seconds in cpu_deltas)
+        self.idles = all(seconds / passed < IDLE_CORES for seconds in cpu_deltas)
         if views and not self.idles and not self.waits and not numbers:
             self.since = now  # without a recorder, what computes goes on
         self._cpu_seconds = {view.pid: view.cpu_seconds for view in views}
@@ -189,6 +192,24 @@ class Quiet:
     def lasts(self, seconds, now):
         """Whether they have stood still for so long."""
         return now - self.since >= seconds
+
+    @property
+    def state(self):
+        """What a pod is counted as that has stood still for the limit; "" where a rank computes."""
+        if self.waits:
+            return StallBoard.WAITING
+        return StallBoard.IDLE if self.idles else ""
+
+
+def run_stands_still(quiet, board, nodes):
+    """Whether the run does, where the ranks of rank 0's pod have stood still for the limit.
+
+    A rank that waits in a collective waits for all of its group, wherever that is. One that only
+    sleeps may wait for another pod whose ranks still compute, or load torch.
+    """
+    if quiet.waits or board.pods(StallBoard.WAITING):
+        return True
+    return quiet.idles and board.pods(StallBoard.IDLE) >= nodes - 1
 
 
 def report(pod, node, views, places, quiet, *, ended=()):
@@ -270,10 +291,8 @@ def _cause_of_wait(reports, ranks, waiting):
         words += _circumstances(absent[0][0], waiting)
     elif behind:
         words = "%s has given %s to its GPU, which is still busy with what came before it"
-        blamed, words = (
-            behind,
-            words % (_named(behind), collective) + _circumstances(behind[0][0], begun),
-        )
+        blamed, words = behind, words % (_named(behind), collective)
+        words += _circumstances(behind[0][0], begun)
     elif ended:
         words = "%s has ended with exit code 0 and has not entered %s; %s"
         blamed, words = ended, words % (_named(ended), collective, _count(waiting))
@@ -362,41 +381,65 @@ def progress_line(sentence):
 
 
 class StallBoard:
-    """What the pods say of a standstill, in the store of an attempt."""
+    """What the pods say of a standstill, in the store of an attempt.
 
-    def __init__(self, store):
-        """`store` is torch's, with the round in its prefix."""
-        self._store = store
+    How many pods stand still, by `WAITING` and `IDLE`; how often rank 0's pod has asked what they
+    see; and of each pod its last answer.
+    """
 
-    def say(self, content):
-        """Enter what a pod sees, once."""
-        self._store.set("allranks/stall/%d" % content["node"], json.dumps(content))
-        self._store.add("allranks/stalls", 1)
+    WAITING = "waiting"  # a rank of the pod waits in a collective
+    IDLE = "idle"  # none of its ranks computes
 
-    def count(self):
-        """How many pods have said that they stand still."""
-        return self._store.add("allranks/stalls", 0)
+    def __init__(self, store, node):
+        """`store` is torch's, with the round in its prefix; `node` is this pod's number."""
+        self._store, self._node = store, node
+        self._question = 0  # that this pod has answered last
+        self.state = ""  # in which this pod is counted
+
+    def count_as(self, state):
+        """Count this pod as one that stands still, `WAITING` or `IDLE`; "" that it goes on."""
+        if state != self.state:
+            for name, more in ((self.state, -1), (state, 1)):
+                if name:
+                    self._store.add("allranks/stall/" + name, more)
+            self.state = state
+
+    def pods(self, state):
+        """How many pods are counted as `WAITING` or `IDLE`."""
+        return self._store.add("allranks/stall/" + state, 0)
 
     def ask(self):
         """Have all pods say what they see, whether they stand still or not."""
-        self._store.set("allranks/stall-asked", "1")
+        self._store.add("allranks/stall/questions", 1)
 
-    def is_report_due(self):
-        """Whether they are to."""
-        return self._store.check(["allranks/stall-asked"])
+    def has_question(self):
+        """Whether this pod has a question to answer."""
+        return self._store.add("allranks/stall/questions", 0) > self._question
+
+    def answer(self, content):
+        """Say what this pod sees now."""
+        self._question = self._store.add("allranks/stall/questions", 0)
+        content = dict(content, question=self._question)
+        self._store.set("allranks/stall/%d" % self._node, json.dumps(content))
+        self._store.add("allranks/stall/answers-%d" % self._question, 1)
+
+    def answers(self):
+        """How many pods have answered the question that this one has answered last."""
+        return self._store.add("allranks/stall/answers-%d" % self._question, 0)
+
+    def reports(self, nodes):
+        """Their answers to it."""
+        keys = ["allranks/stall/%d" % node for node in range(min(nodes, NODES_MAX))]
+        contents = [json.loads(self._store.get(key)) for key in keys if self._store.check([key])]
+        return [content for content in contents if content["question"] == self._question]
 
     def end(self):
         """Have all pods end their ranks."""
-        self._store.set("allranks/stall-ended", "1")
+        self._store.set("allranks/stall/ended", "1")
 
     def is_ended(self):
-        """Whether they are to."""
-        return self._store.check(["allranks/stall-ended"])
-
-    def reports(self, nodes):
-        """What they have said."""
-        keys = ["allranks/stall/%d" % node for node in range(min(nodes, NODES_MAX))]
-        return [json.loads(self._store.get(key)) for key in keys if self._store.check([key])]
+        """Whether they are to; nobody is without having been asked before."""
+        return self._question > 0 and self._store.check(["allranks/stall/ended"])
 
 
 class Watcher:
@@ -416,7 +459,7 @@ class Watcher:
         """
         self.seconds, self.ends, self.eyes, self.output = seconds, ends, eyes, output
         self.say, self.record, self.reports = say, record, reports
-        self._is_announced = False  # in the progress
+        self._is_reported = False  # by rank 0: as a line of progress
 
     def follow(self, watch):
         """Look at each attempt of a launcher, in a thread."""
@@ -429,59 +472,67 @@ class Watcher:
             self.say("nobody looks for a standstill any more: %r" % error)
 
     def _follow(self, watch):
-        attempt, quiet, is_reported = None, None, False
+        attempt, quiet, board = None, None, None
         pause = min(max(self.seconds / LOOKS, 1.0), LOOK_MOST)
         while True:
             time.sleep(pause)
             now = time.monotonic()
             if watch.attempt is not attempt:
-                attempt, quiet, is_reported = watch.attempt, Quiet(now), False
-            if attempt is None or (is_reported and not self._is_announced):
+                attempt, quiet = watch.attempt, Quiet(now)
+                board = attempt and StallBoard(attempt.board.store, attempt.node)
+            if attempt is None:
                 continue
             views = self._look(attempt)
             wrote_at = self.output.wrote_at if self.output else 0.0
             quiet.update(views, wrote_at, now, has_ended=bool(attempt.ended()))
-            if self._is_announced and not quiet.lasts(self.seconds, now):
-                self._is_announced = False
+            if self._is_reported and not quiet.lasts(self.seconds, now):
+                self._is_reported = False
                 self.say(progress_line(""))
-            if is_reported:
-                continue
-            try:
-                is_reported = self._judge(attempt, quiet, views, now)
-            except STORE_ERRORS:
-                continue  # the store is gone: so is the attempt, soon
+            with contextlib.suppress(*STORE_ERRORS):  # the store is gone: so is the attempt, soon
+                self._judge(attempt, board, quiet, views, now)
 
     def _look(self, attempt, *, closely=False):
         """The ranks that run; what one that has ended leaves behind has its number, and is none."""
         ended = set(attempt.ended())
         return [view for view in self.eyes.look(closely=closely) if view.rank not in ended]
 
-    def _judge(self, attempt, quiet, views, now):
-        """Whether it is said that this attempt stands still."""
-        board = StallBoard(attempt.board.store)
+    def _judge(self, attempt, board, quiet, views, now):
+        """Say whether this pod stands still; on rank 0's, conclude whether the run does."""
         stands = quiet.lasts(self.seconds, now)
         if attempt.node == 0:
-            others = board.count() if stands else 0
-            if not stands or not (quiet.waits or quiet.idles or others):
-                return False
-            board.ask()
-        elif not board.is_report_due() and not (stands and (quiet.waits or quiet.idles)):
-            return False
+            if stands and not self._is_reported and run_stands_still(quiet, board, attempt.nodes):
+                board.ask()
+                content = self._report(attempt, quiet, views, now)
+                board.answer(content)
+                self._conclude(attempt, board, content)
+            return
+        if board.is_ended():
+            self._kill()
+            return
+        before, state = board.state, quiet.state if stands else ""
+        board.count_as(state)
+        is_new, has_question = state and not before, board.has_question()
+        if not (is_new or has_question):
+            return
+        content = self._report(attempt, quiet, views, now, is_logged=is_new or not state)
+        if has_question:
+            board.answer(content)
+            if self.ends:
+                self._end_with_rank0(board)
+
+    def _report(self, attempt, quiet, views, now, *, is_logged=True):
+        """What this pod sees, in its log as well."""
         if any(view.moves for view in views):  # another pod asked
             views = self._look(attempt, closely=True)
         places, silence = self.eyes.places(), now - quiet.since
-        pod, node, ended = attempt.pod, attempt.node, attempt.ended()
-        own = report(pod, node, views, places, silence, ended=ended)
-        board.say(own)
-        for line in lines(own):
-            self.say(line)
-        if attempt.node == 0:
-            self._conclude(attempt, board, own)
-        else:
-            self.reports.keep("", self.eyes.ranks_seen)
-            if self.ends:
-                self._end_with_rank0(board)
-        return True
+        ended = attempt.ended()
+        content = report(attempt.pod, attempt.node, views, places, silence, ended=ended)
+        if is_logged:
+            for line in lines(content):
+                self.say(line)
+            if attempt.node != 0:  # rank 0's is kept with the verdict
+                self.reports.keep("", self.eyes.ranks_seen)
+        return content
 
     def _patience(self):
         """Until when it is waited for the other pods."""
@@ -502,13 +553,13 @@ class Watcher:
 
     def _conclude(self, attempt, board, own):
         deadline = self._patience()
-        while board.count() < attempt.nodes and time.monotonic() < deadline:
+        while board.answers() < attempt.nodes and time.monotonic() < deadline:
             time.sleep(0.2)
         reports = board.reports(attempt.nodes) or [own]
         rank, pod, node, sentence = verdict(reports, self.seconds)
         self.say(sentence)
         self.say(progress_line(sentence))
-        self._is_announced = True
+        self._is_reported = True
         self.record(sentence)
         self.reports.keep(sentence, self.eyes.ranks_seen)
         if not self.ends:

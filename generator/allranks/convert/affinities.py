@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from allranks.convert.verdicts import FieldPath, Fields
 
 # Keys of labels that the old controllers give to their pods, or how they begin.
-GIVEN = (
+CONTROLLER_LABELS = (
     *("training.kubeflow.org/", "trainer.kubeflow.org/", "jobset.sigs.k8s.io/", "volcano.sh/"),
     *("leaderworkerset.sigs.k8s.io/", "elasticjob.dlrover/", "torchrun.ai/"),
     *("statefulset.kubernetes.io/", "apps.kubernetes.io/", "pytorch-job-name", "tf-job-name"),
     *("pytorch-replica-", "tf-replica-", "mpi-job-name", "mpi_job_name", "mpi_role_type"),
 )
 # And such keys as a whole: the names that Kubernetes gives to the pods of a Job are among them.
-_GIVEN_KEYS = (
+_CONTROLLER_KEYS = (
     *WRITTEN_KEYS,
     *("batch.kubernetes.io/job-name", "batch.kubernetes.io/controller-uid"),
 )
@@ -42,8 +42,8 @@ def take_out(fields: Fields) -> None:
     Args:
         fields: the object, converted.
     """
-    for to, known in list(_unknown(fields.values, ())):
-        why = f"Kubernetes has no such key there, but {', '.join(known)}"
+    for to, allowed_keys in list(_unknown(fields.values, ())):
+        why = f"Kubernetes has no such key there, but {', '.join(allowed_keys)}"
         fields.leave(_source(fields, to), why)
         k8s.at(fields.values, *map(str, to[:-1])).pop(to[-1])
         _prune(fields.values, to[:-1])
@@ -73,9 +73,9 @@ def _unknown(node: Any, path: FieldPath) -> Iterator[tuple[FieldPath, Sequence[s
             if kind not in _AFFINITIES:
                 yield (*here, kind), _AFFINITIES
             else:
-                for when in k8s.mapping(own):
-                    if when not in _LISTS:
-                        yield (*here, kind, when), _LISTS
+                for term_list in k8s.mapping(own):
+                    if term_list not in _LISTS:
+                        yield (*here, kind, term_list), _LISTS
 
 
 def _prune(values: dict[str, Any], path: FieldPath) -> None:
@@ -95,10 +95,10 @@ def _lists(node: Any, path: FieldPath) -> Iterator[tuple[FieldPath, list[Any]]]:
         here: FieldPath = (*path, key)
         if key == "affinity":
             for kind in ("podAffinity", "podAntiAffinity"):
-                for when in _LISTS:
-                    terms = k8s.at(value, kind, when)
+                for term_list in _LISTS:
+                    terms = k8s.at(value, kind, term_list)
                     if isinstance(terms, list):
-                        yield (*here, kind, when), terms
+                        yield (*here, kind, term_list), terms
         elif key == "topologySpreadConstraints" and isinstance(value, list):
             yield here, value
         else:
@@ -111,8 +111,8 @@ def _key_of_own(term: Any, name: str) -> str:
     for selector in selectors:
         for key, values in _requirements(selector):
             is_of_other = key.endswith("name") and values and name not in values
-            is_given = key.startswith(GIVEN) or key in _GIVEN_KEYS
-            if is_given and not is_of_other:
+            is_of_controller = key.startswith(CONTROLLER_LABELS) or key in _CONTROLLER_KEYS
+            if is_of_controller and not is_of_other:
                 return key
     return ""
 

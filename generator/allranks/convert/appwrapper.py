@@ -35,7 +35,7 @@ KIND = "AppWrapper"
 _COMPONENTS: FieldPath = ("spec", "components")
 _SETTINGS = "workload.codeflare.dev.appwrapper/"
 _RETRIES = "runPolicy says what becomes of a job that fails"
-_KEPT = (
+_RUN_STAYS = (
     "a run that is done is kept; runPolicy.ttlSecondsAfterFinished deletes its pods after a time"
 )
 FIELDS: tuple[Rule, ...] = (
@@ -79,7 +79,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         if str(annotation).startswith(_SETTINGS):
             fields.values.get("annotations", {}).pop(annotation, None)
             here: FieldPath = ("metadata", "annotations", annotation)
-            fields.leave(here, _KEPT if annotation.endswith("TTLDuration") else _RETRIES)
+            fields.leave(here, _RUN_STAYS if annotation.endswith("TTLDuration") else _RETRIES)
     if fields.get("spec", "suspend") is True:
         fields.put(("runPolicy", "suspend"), value=True, source=("spec", "suspend"))
     if isinstance(fields.get("spec", "suspend"), bool):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _VOLUMES = ("workspace", "datasets", "checkpoints")
 _SIGNS = {"checkpoints": ("checkpoint", "ckpt"), "datasets": ("data",)}
-_OF_EACH = (
+_CLAIM_OF_POD = (
     "each pod has such a volume, which goes with the pod, and the claim stayed: mount one that all "
     "share, by storage"
 )
@@ -61,11 +61,11 @@ def rules(template: str) -> tuple[Rule, ...]:
     )
 
 
-def rules_of_each_pod(prefix: str) -> tuple[Rule, ...]:
+def rules_of_pod_claims(prefix: str) -> tuple[Rule, ...]:
     """What becomes of claims that each pod has one of, in the object at a path."""
     return (
         *(
-            lost(f"{prefix}.volumeClaimTemplates[].{key}", _OF_EACH)
+            lost(f"{prefix}.volumeClaimTemplates[].{key}", _CLAIM_OF_POD)
             for key in ("apiVersion", "kind", "metadata.**", "spec.**", "status.**")
         ),
         changed(
@@ -105,7 +105,7 @@ def mounts(fields: Fields, templates: Sequence[FieldPath], name: str) -> tuple[F
 
 def movable(fields: Fields, claims: Collection[Claim]) -> list[Claim]:
     """The claims that become volumes of the run: each mounted at one place, three at most."""
-    moved: list[Claim] = []
+    result: list[Claim] = []
     for claim in claims:
         places = {fields.text(*mount, "mountPath") for mount in claim.mounts} or {claim.mount_path}
         # A volume of the run is mounted by the container that trains alone.
@@ -127,8 +127,8 @@ def movable(fields: Fields, claims: Collection[Claim]) -> list[Claim]:
             and len(variants) <= 1
             and (size or claim.existing)
         ):
-            if len(moved) < len(_VOLUMES):
-                moved.append(claim)
+            if len(result) < len(_VOLUMES):
+                result.append(claim)
                 continue
             fields.leave(claim.path, _FULL)
         elif not claim.mounts and not claim.mount_path:
@@ -136,7 +136,7 @@ def movable(fields: Fields, claims: Collection[Claim]) -> list[Claim]:
         else:
             alone = "it is mounted at several places" if simple else _BY_OTHERS
             fields.leave(claim.path, f"{alone}: make it yourself, and mount it by podTemplate")
-    return moved
+    return result
 
 
 def put(fields: Fields, claims: Collection[Claim]) -> None:
@@ -195,7 +195,7 @@ def _volume(text: str, free: Sequence[str]) -> str:
     return free[0]
 
 
-def of_each_pod(fields: Fields, path: FieldPath) -> None:
+def note_pod_claims(fields: Fields, path: FieldPath) -> None:
     """Give each pod a volume of its own for a claim that each pod had.
 
     Such a volume goes with its pod, and the claim stayed: that is said of the template's fields by

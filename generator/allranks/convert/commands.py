@@ -15,8 +15,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import deepspeed_words, preparation, shell, torchrun_words
-from allranks.convert.references import expanded, has_reference, in_shell, number
+from allranks.convert import deepspeed_words, preparation, references, shell, torchrun_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,15 +26,8 @@ __all__ = [
     "Runner",
     "arriving",
     "as_shell",
-    "expanded",
-    "going_on",
-    "has_reference",
-    "lasts",
-    "mentions",
-    "number",
     "read",
     "starters",
-    "stops",
 ]
 
 
@@ -115,24 +107,11 @@ _RUNNERS = {
 _OF_RANKS = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK", "PET_*")
 # Words that run another command as it is.
 _WRAPPERS = ("exec", "nohup", "time", "command", "stdbuf", "unbuffer", "tini", "dumb-init", "env")
-_KEPT = (
+_POD_STAYS = (
     "the script ends with what only keeps its pod, so that no pod ever ends or gives back its GPUs"
     ": leave that out where the run shall be done"
 )
-# What a setup leaves behind for the command: it must run in the same shell.
-_LASTING = re.compile(
-    r"(?:^|[;&|\n])\s*(?:export|cd|source|\.|set|ulimit|umask|unset|conda|eval|module)\b"
-)
 _EMPTY: tuple[str, ...] = ()
-
-
-def lasts(setup: str) -> bool:
-    """Whether shell leaves something behind for what runs after it in the same shell.
-
-    Args:
-        setup: the shell's text.
-    """
-    return bool(_LASTING.search(setup))
 
 
 def read(
@@ -154,7 +133,7 @@ def read(
     if script is not None:
         return _of_script(words, variables)
     program, _ = _of_words(words, variables)
-    command, is_changed = expanded(program.command)
+    command, is_changed = references.expanded(program.command)
     if is_changed:
         why = "Kubernetes put $(NAME) in; a shell does it here, in each process"
         program = replace(program, command=command, changes=(*program.changes, why))
@@ -191,28 +170,6 @@ def _shell_script(words: Sequence[str]) -> str:
 
 
 _SCRIPT_ENDS = (".sh", ".bash")
-
-
-def expands(words: Sequence[str], name: str) -> bool:
-    """Whether a shell puts a variable's value into words: ``$NAME`` and ``${NAME:-0}``."""
-    return any(re.search(rf"\$\{{?{name}(?!\w)", word) for word in words)
-
-
-def mentions(words: Sequence[str], names: Sequence[str]) -> list[str]:
-    """The variables among `names` that a command reads, in their order.
-
-    Args:
-        words: the command, or scripts.
-        names: names of variables; one that ends with ``*`` is the start of names.
-    """
-    text = "\n".join(words)
-    read_names: list[str] = []
-    for name in names:
-        pattern = re.escape(name.rstrip("*")) + (r"[A-Za-z0-9_]*" if name.endswith("*") else "")
-        match = re.search(rf"(?<![A-Za-z0-9_]){pattern}(?![A-Za-z0-9_])", text)
-        if match is not None and match[0] not in read_names:
-            read_names.append(match[0])
-    return read_names
 
 
 def as_shell(words: Sequence[str]) -> str:
@@ -258,7 +215,7 @@ def _base(word: str) -> str:
 def _of_script(words: Sequence[str], env: Mapping[str, str]) -> Program:
     """What the text of ``bash -c`` runs: its last command, after a setup."""
     program, text, rest = _script_of(words) or ("", "", ())
-    text = in_shell(text, env)
+    text = references.in_shell(text, env)
     whole = (*words[: len(words) - len(rest) - 1], text, *rest)
     parsed = shell.parse(text)
     if not parsed or rest:
@@ -296,7 +253,7 @@ def _of_script(words: Sequence[str], env: Mapping[str, str]) -> Program:
         return _whole(whole, text)
     if profile:
         result = _with_profile(result, program, profile)
-    if mentions((text[: main.start],), _OF_RANKS):
+    if references.mentions((text[: main.start],), _OF_RANKS):
         # A setup runs before there are ranks: it would read nothing.
         return _whole(whole, text)
     return _with_setup(result, text[: main.start], before, program, whole)
@@ -317,18 +274,18 @@ def _with_profile(result: Program, program: str, flags: str) -> Program:
     return replace(result, command=(program, flags, line), changes=(*result.changes, why))
 
 
-def _exports(command: shell.Command) -> tuple[shell.Word, ...]:
+def _exports(command: shell.ShellCommand) -> tuple[shell.Word, ...]:
     if command.program not in ("export", "declare"):
         return ()
     return tuple(word for word in command.words[1:] if "=" in word.text)
 
 
-def _is_idle(command: shell.Command) -> bool:
+def _is_idle(command: shell.ShellCommand) -> bool:
     """Whether a command behind the program changes nothing about how it ends."""
     return command.program in ("echo", "true", "wait", "exit", "date") and command.depth == 0
 
 
-def _starts_ranks(command: shell.Command) -> bool:
+def _starts_ranks(command: shell.ShellCommand) -> bool:
     values = [word.value if word.value is not None else word.text for word in command.words]
     return _runner(_unwrapped(values)[1]) is not Runner.PLAIN
 
@@ -336,17 +293,17 @@ def _starts_ranks(command: shell.Command) -> bool:
 def _whole(words: tuple[str, ...], text: str) -> Program:
     """A script as it is: each process runs it, or each pod where it starts processes itself."""
     parsed = shell.parse(text) or []
-    is_kept = len(parsed) > 1 and preparation.keeps_pod(_texts(parsed[-1]))
-    kept = (_KEPT,) if is_kept else ()
+    keeps_pod = len(parsed) > 1 and preparation.keeps_pod(_texts(parsed[-1]))
+    notes = (_POD_STAYS,) if keeps_pod else ()
     runners = [_runner(_unwrapped(_texts(command))[1]) for command in parsed]
     if any(runner in (Runner.MPIRUN, Runner.HOROVODRUN) for runner in runners):
-        return Program(Runner.MPIRUN, words, notes=kept)
-    if not parsed and mentions((text,), ("mpirun", "mpiexec")):
+        return Program(Runner.MPIRUN, words, notes=notes)
+    if not parsed and references.mentions((text,), ("mpirun", "mpiexec")):
         return Program(Runner.MPIRUN, words)
     nested = any(runner is not Runner.PLAIN for runner in runners)
     if not parsed:
         nested = bool(
-            mentions(
+            references.mentions(
                 (text,), ("torchrun", "hyperpodrun", *_TORCH_MODULES, "accelerate", "deepspeed")
             )
         )
@@ -355,30 +312,30 @@ def _whole(words: tuple[str, ...], text: str) -> Program:
             "the script starts torchrun itself, between other commands: each pod runs the script "
             "once, as before"
         )
-        return Program(Runner.NESTED, words, notes=(note, *kept))
-    return Program(Runner.PLAIN, words, notes=kept)
+        return Program(Runner.NESTED, words, notes=(note, *notes))
+    return Program(Runner.PLAIN, words, notes=notes)
 
 
-def _texts(command: shell.Command) -> list[str]:
+def _texts(command: shell.ShellCommand) -> list[str]:
     return [word.value if word.value is not None else word.text for word in command.words]
 
 
-def _of_shell_command(command: shell.Command, program: str, env: Mapping[str, str]) -> Program:
+def _of_shell_command(command: shell.ShellCommand, program: str, env: Mapping[str, str]) -> Program:
     """What a simple command of a shell runs."""
     words = _texts(command)
     wrappers, inner = _unwrapped(words)
     own = command.words[len(words) - len(inner) :]
     result, count = _of_words(inner, env, is_shell=True)
-    kept = own[len(own) - count :] if count else ()
+    program_words = own[len(own) - count :] if count else ()
     prefix = result.command[: len(result.command) - count]
     assignments = " ".join(word.text for word in command.assignments)
     env_words = [word for word in wrappers if "=" in word]
-    is_plain = all(word.is_plain for word in kept) and not assignments and not env_words
+    is_plain = all(word.is_plain for word in program_words) and not assignments and not env_words
     if result.runner is Runner.PLAIN and not result.options and is_plain:
-        return replace(result, command=tuple(str(word.value) for word in kept))
+        return replace(result, command=tuple(str(word.value) for word in program_words))
     if is_plain:
         return result
-    line = " ".join(("exec", *map(shell.quote, prefix), *(word.text for word in kept)))
+    line = " ".join(("exec", *map(shell.quote, prefix), *(word.text for word in program_words)))
     if env_words:
         line = line.replace("exec ", f"exec env {' '.join(env_words)} ", 1)
     if assignments:
@@ -390,13 +347,13 @@ def _of_shell_command(command: shell.Command, program: str, env: Mapping[str, st
 def _with_setup(
     result: Program,
     before: str,
-    commands: list[shell.Command],
+    commands: list[shell.ShellCommand],
     program: str,
     whole: tuple[str, ...],
 ) -> Program:
     """A program with the shell that stood before it in its script."""
-    goes_on = not stops(whole, commands)
-    before, commands = _without_set(before, commands)
+    goes_on = not preparation.stops(whole, commands)
+    before, commands = preparation.without_set(before, commands)
     setup = before.strip().rstrip(";&").strip()
     if not setup or not commands:
         return result
@@ -411,11 +368,11 @@ def _with_setup(
             if not commands:
                 return result
     profile = _reads_profile(whole)
-    posix = preparation.for_each_shell(setup) if _base(program) != "sh" else setup
+    posix = preparation.lines_for_shells(setup) if _base(program) != "sh" else setup
     posix = None if profile else posix
     is_bash = posix is None
     setup = setup if posix is None else posix
-    lasting = lasts(setup) or any(command.assignments for command in commands)
+    lasting = preparation.lasts(setup) or any(command.assignments for command in commands)
     is_chained = commands[-1].after == "&&"
     if is_bash and lasting:
         if result.is_nested or result.workload == "mpi":
@@ -432,9 +389,9 @@ def _with_setup(
             return replace(result, command=command, changes=(*result.changes, why))
         return replace(result, command=tuple(word.strip() for word in whole))
     if goes_on and is_bash:  # a shell of its own, whose last command says whether it failed
-        setup += "" if is_chained else f"\ntrue  {_GOES_ON}"
+        setup += "" if is_chained else f"\ntrue  {preparation.WENT_ON}"
     elif goes_on:
-        setup = going_on(setup, is_chained=is_chained)
+        setup = preparation.going_on(setup, is_chained=is_chained)
     names = [
         assignment.text.partition("=")[0].removesuffix("+")
         for command in commands
@@ -448,65 +405,6 @@ def _with_setup(
     shebang = f"#!{shell_path}{profile and ' '}{profile.removesuffix('c')}\n" if is_bash else ""
     why = "what stands before the program is setup, once in each pod"
     return replace(result, setup=f"{shebang}{setup}\n", changes=(*result.changes, why))
-
-
-def stops(words: Sequence[str], commands: Sequence[shell.Command]) -> bool:
-    """Whether a script ends with the first command that fails: by `bash -e`, or `set -e`.
-
-    Args:
-        words: the shell, its flags, and the script.
-        commands: those of the script.
-    """
-    place = next((at for at, word in enumerate(words) if re.fullmatch(r"-[a-z]*c", word)), 0)
-    flags = [word for word in words[1 : place + 1] if word.startswith("-")]
-    flags += [
-        word.text
-        for command in commands
-        if command.program == "set" and not command.depth
-        for word in command.words[1:]
-    ]
-    return any(re.fullmatch(r"-[a-z]*e[a-z]*|errexit", flag) for flag in (*flags, *words[1:place]))
-
-
-def going_on(setup: str, *, is_chained: bool) -> str:
-    """Shell that goes on where a command fails, as its script did, up to what is chained by &&.
-
-    Args:
-        setup: what stood before the program.
-        is_chained: whether the program runs only where the command before it did not fail.
-    """
-    parsed = shell.parse(setup) or []
-    ends = [command for command in parsed[:-1] if not command.depth and command.after != "&&"]
-    last = ends[-1].end if ends else 0
-    free = [command for command in parsed if not is_chained or command.end <= last]
-    if all(command.program in _NEVER_FAILS or not command.words for command in free):
-        return setup
-    head, tail = (setup[:last], setup[last:]) if is_chained else (setup, "")
-    tail = tail.lstrip(" ;&\n")
-    return f"{GOES_ON}{head.strip()}" + (f"\nset -e\n{tail}" if tail else "")
-
-
-_GOES_ON = "# the script went on where a command failed"
-# The first line of a setup that goes on where a command of it fails.
-GOES_ON = f"set +e  {_GOES_ON}\n"
-_NEVER_FAILS = frozenset({"export", "echo", "printf", "true", ":", "unset", "set", "umask"})
-
-
-def _without_set(before: str, commands: list[shell.Command]) -> tuple[str, list[shell.Command]]:
-    """Shell without `set -e` and the like: setup stops at what fails, and sh has no pipefail."""
-    kept = []
-    for command in reversed(commands):
-        is_set = command.program == "set" and not command.depth
-        if is_set and all(
-            re.fullmatch(r"[-+][euxo]+|pipefail", word.text) for word in command.words[1:]
-        ):
-            end = command.end
-            while end < len(before) and before[end] in " \t;&":
-                end += 1
-            before = before[: command.start] + before[end:].removeprefix("\n")
-        else:
-            kept.append(command)
-    return before, kept[::-1]
 
 
 def _unwrapped(words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -615,9 +513,9 @@ def _of_words(
         return program, count
     if runner is Runner.DEEPSPEED and (launch := deepspeed_words.read(inner[1:])) is not None:
         return _deepspeed(launch, () if is_shell else tuple(wrappers), env)
-    kept = tuple(inner if is_shell else words)
+    command = tuple(inner if is_shell else words)
     notes = (_WRAPPED.format(inner[0]),) if runner is Runner.NESTED else ()
-    return Program(runner, kept, notes=notes), len(kept)
+    return Program(runner, command, notes=notes), len(command)
 
 
 _WRAPPED = "{} starts torchrun: each pod runs it once, as before"
@@ -630,7 +528,7 @@ _LOCAL_RANK = (
 
 
 def _deepspeed(
-    launch: deepspeed_words.Launch, wrappers: tuple[str, ...], env: Mapping[str, str]
+    launch: deepspeed_words.DeepspeedLaunch, wrappers: tuple[str, ...], env: Mapping[str, str]
 ) -> tuple[Program, int]:
     """Deepspeed taken off what it runs, and how many words of that are the program's own."""
     values, lost = torchrun_words.values_of(launch.options, env)
@@ -668,9 +566,9 @@ def arriving(
     """
     script = _script_of(words)
     if script is None:
-        return expanded(tuple(words))
+        return references.expanded(tuple(words))
     at = len(words) - len(script[2]) - 1
-    text = in_shell(script[1], env or {})
+    text = references.in_shell(script[1], env or {})
     return (*words[:at], text, *words[at + 1 :]), text != script[1]
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import commands, entrypoints, mpi_hosts, shell
+from allranks.convert import commands, entrypoints, mpi_hosts, references, shell
 from allranks.convert.image_names import pull_policy
 from allranks.convert.pods import TRAINER, is_set_by_job
 from allranks.errors import InputError
@@ -55,26 +55,33 @@ class Difference:
 
     Attributes:
         role: the role of the pods, as it is called here.
-        what: what differs: ``image``, ``env EPOCHS``, ``mount /data``.
+        setting: what differs: ``image``, ``env EPOCHS``, ``mount /data``.
         theirs: what the original's pods have.
         ours: what the release's pods have.
     """
 
     role: str
-    what: str
+    setting: str
     theirs: str
     ours: str
 
     def __str__(self) -> str:
         """The difference as a sentence."""
-        return f"{self.role}: {self.what}: {self.theirs} there, {self.ours} here"
+        return f"{self.role}: {self.setting}: {self.theirs} there, {self.ours} here"
 
     def as_dict(self) -> dict[str, str]:
         """The JSON form."""
-        return {"role": self.role, "what": self.what, "theirs": self.theirs, "ours": self.ours}
+        return {
+            "role": self.role,
+            "what": self.setting,
+            "theirs": self.theirs,
+            "ours": self.ours,
+        }
 
 
-def differences(originals: Sequence[original.Pod], objects: Iterable[Manifest]) -> list[Difference]:
+def differences(
+    originals: Sequence[original.OriginalPod], objects: Iterable[Manifest]
+) -> list[Difference]:
     """What the pods of a release have otherwise than the original ones.
 
     Args:
@@ -82,13 +89,13 @@ def differences(originals: Sequence[original.Pod], objects: Iterable[Manifest]) 
         objects: the rendered manifests of the release.
     """
     objects = list(objects)
-    made = {text(item, "metadata", "name") for item in objects if item.get("kind") == _CLAIM}
+    claims = {text(item, "metadata", "name") for item in objects if item.get("kind") == _CLAIM}
     ours = {
-        role: (number, _with_own_claims(spec, made), world)
+        role: (number, _with_own_claims(spec, claims), world)
         for role, (number, spec, world) in _by_role(objects).items()
     }
     originals = [replace(pod, spec=_with_own_claims(pod.spec, pod.claims)) for pod in originals]
-    theirs: dict[str, list[original.Pod]] = {}
+    theirs: dict[str, list[original.OriginalPod]] = {}
     # Where all pods of the release are alike, so are these, whatever they were called.
     is_single = set(ours) <= _ALIKE or len({pod.role for pod in originals}) == 1
     own = next(iter(ours)) if len(ours) == 1 and is_single else ""
@@ -103,10 +110,10 @@ def differences(originals: Sequence[original.Pod], objects: Iterable[Manifest]) 
         if not pods or not number:
             continue
         result += _ranks(role, pods[0], world)
-        compared: set[str] = set()
+        specs: set[str] = set()
         for pod in pods:
-            if (key := repr(pod.spec)) not in compared:
-                compared.add(key)
+            if (key := repr(pod.spec)) not in specs:
+                specs.add(key)
                 result += _of_specs(role, pod, spec)
     return list(dict.fromkeys(result))
 
@@ -114,33 +121,33 @@ def differences(originals: Sequence[original.Pod], objects: Iterable[Manifest]) 
 _CLAIM = "PersistentVolumeClaim"
 
 
-def _with_own_claims(spec: Mapping[str, Any], made: Collection[str]) -> Mapping[str, Any]:
+def _with_own_claims(spec: Mapping[str, Any], claims: Collection[str]) -> Mapping[str, Any]:
     """A PodSpec in which the claims that come with the job have no names of their own."""
-    if not made:
+    if not claims:
         return spec
     volumes = [
         {**volume, "persistentVolumeClaim": {"claimName": "of the job"}}
-        if text(volume, "persistentVolumeClaim", "claimName") in made
+        if text(volume, "persistentVolumeClaim", "claimName") in claims
         else volume
         for volume in items(spec, "volumes")
     ]
     return {**spec, "volumes": volumes}
 
 
-def _ranks(role: str, pod: original.Pod, world: int) -> Iterator[Difference]:
+def _ranks(role: str, pod: original.OriginalPod, world: int) -> Iterator[Difference]:
     """The number of processes, where both sides say it."""
     container = _container(pod.spec, pod.container)
     variables = _plain_env(container) | dict(pod.env)
     program = commands.read(_words(container), (), variables)
     if program.runner is not commands.Runner.TORCHRUN or not world:
         return
-    asked = program.options.get("nproc-per-node")
-    per_pod = commands.number(asked, variables) if asked else pod.ranks
+    option = program.options.get("nproc-per-node")
+    per_pod = references.number(option, variables) if option else pod.ranks
     if not per_pod:
         per_pod = _gpus(container) or 1
     nodes = pod.world // max(pod.ranks, 1) if pod.ranks else pod.world
     # A number of nodes in the command's own words wins over what the controller tells the pod.
-    own = commands.number(program.options.get("nnodes", "").rpartition(":")[2], variables)
+    own = references.number(program.options.get("nnodes", "").rpartition(":")[2], variables)
     nodes = own if own and own > 1 else nodes
     if nodes and nodes * per_pod != world:
         yield Difference(role, "processes in all", str(nodes * per_pod), str(world))
@@ -177,7 +184,9 @@ def _templates(manifest: Manifest) -> Iterator[tuple[str, int, Mapping[str, Any]
     yield role, count(spec, key), template
 
 
-def _of_specs(role: str, pod: original.Pod, ours: Mapping[str, Any]) -> Iterator[Difference]:
+def _of_specs(
+    role: str, pod: original.OriginalPod, ours: Mapping[str, Any]
+) -> Iterator[Difference]:
     their_container = _container(pod.spec, pod.container)
     our_container = _container(ours, TRAINER)
     theirs = {**_pod_facets(pod.spec), **_facets(pod.spec, their_container)}
@@ -189,12 +198,12 @@ def _of_specs(role: str, pod: original.Pod, ours: Mapping[str, Any]) -> Iterator
     theirs |= _others(pod.spec, pod.container)
     own |= _others(ours, TRAINER)
     workload = "mpi" if role == names.ROLE_LAUNCHER else "torchrun"
-    for what in (*theirs, *(what for what in own if what not in theirs)):
-        if what.startswith("env ") and is_set_by_job(what[4:], workload):
+    for setting in (*theirs, *(setting for setting in own if setting not in theirs)):
+        if setting.startswith("env ") and is_set_by_job(setting[4:], workload):
             continue
-        left, right = theirs.get(what), own.get(what)
-        if left != right:
-            yield Difference(role, what, _shown(left), _shown(right))
+        their_value, our_value = theirs.get(setting), own.get(setting)
+        if their_value != our_value:
+            yield Difference(role, setting, _shown(their_value), _shown(our_value))
     if role != "worker" or not _is_sshd(_words(their_container)):
         yield from _command(role, pod, their_container, our_container)
 
@@ -206,7 +215,7 @@ def _is_sshd(words: Sequence[str]) -> bool:
 
 
 def _command(
-    role: str, pod: original.Pod, theirs: Mapping[str, Any], ours: Mapping[str, Any]
+    role: str, pod: original.OriginalPod, theirs: Mapping[str, Any], ours: Mapping[str, Any]
 ) -> Iterator[Difference]:
     """What the processes run: torchrun taken off there, our entry taken off here."""
     variables = _plain_env(theirs) | dict(pod.env)
@@ -214,9 +223,9 @@ def _command(
     if not theirs.get("command") and not entrypoints.runs_its_arguments(words):
         words = (*entrypoints.of(str(theirs.get("image") or "")), *words)
     program = commands.read(words, (), variables)
-    expected = program.command if program.runner is commands.Runner.TORCHRUN else words
+    their_words = program.command if program.runner is commands.Runner.TORCHRUN else words
     # Where a chart has a setup, a script may be one and its last command; a role has none.
-    forms = (expected, program.command) if program.setup else (expected,)
+    forms = (their_words, program.command) if program.setup else (their_words,)
     if role == names.ROLE_LAUNCHER:  # whose list of hosts may be the chart's
         forms = (*forms, tuple(map(mpi_hosts.without_hosts, words)))
     args = texts(ours.get("args"))
@@ -232,7 +241,7 @@ def _command(
         for env in (variables, _plain_env(ours) | dict(pod.env))
     )
     if _run_words(args, after) not in [_run_words(form, before) for form in forms]:
-        yield Difference(role, "command", commands.as_shell(expected), commands.as_shell(args))
+        yield Difference(role, "command", commands.as_shell(their_words), commands.as_shell(args))
 
 
 def _run_words(words: Sequence[str], variables: Mapping[str, str]) -> tuple[str, ...]:
@@ -248,20 +257,20 @@ def _run_words(words: Sequence[str], variables: Mapping[str, str]) -> tuple[str,
         body = run_words[2].strip().removeprefix("exec ")
         parsed = shell.parse(body)
         if parsed and len(parsed) == 1 and not parsed[0].assignments:
-            filled = [_filled(word.text, variables) for word in parsed[0].words]
-            return (*profile, *filled)
+            texts = [_filled(word.text, variables) for word in parsed[0].words]
+            return (*profile, *texts)
     return tuple(run_words)
 
 
 def _filled(word: str, variables: Mapping[str, str]) -> str:
     """A word of a shell with the variables that are known, and without its quotes."""
-    filled = re.sub(
+    result = re.sub(
         r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?",
         lambda match: variables.get(match[1], match[0]),
         word,
     )
-    parsed = shell.split(filled)
-    return parsed[0] if parsed and len(parsed) == 1 else filled
+    parsed = shell.split(result)
+    return parsed[0] if parsed and len(parsed) == 1 else result
 
 
 def _expanded(word: str, variables: Mapping[str, str]) -> str:

@@ -58,13 +58,13 @@ def with_unseen(fields: Fields, container: FieldPath, runs: Program, context: Co
     """
     if runs.runner is not Runner.PLAIN:
         return runs
-    seen = {path for _, path, _ in _texts(fields, container, context)}
-    unseen = [path for path in commands.shell_scripts(runs.command) if path not in seen]
-    if not unseen:
+    paths = {path for _, path, _ in _texts(fields, container, context)}
+    missing_files = [path for path in commands.shell_scripts(runs.command) if path not in paths]
+    if not missing_files:
         return runs
     note = (
-        f"what {unseen[-1]} runs is not in the input: each pod runs it once, and where it starts "
-        "torchrun itself, that has the variables of the old controller"
+        f"what {missing_files[-1]} runs is not in the input: each pod runs it once, and where it "
+        "starts torchrun itself, that has the variables of the old controller"
     )
     return replace(runs, runner=Runner.NESTED, notes=(*runs.notes, note), is_unseen=True)
 

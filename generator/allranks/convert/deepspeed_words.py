@@ -34,7 +34,7 @@ _WITH_LOCAL_RANK = ' "$0" --local_rank="$LOCAL_RANK" "$@"'
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class DeepspeedLaunch:
     """A deepspeed.
 
     Attributes:
@@ -56,13 +56,13 @@ class Launch:
     unknown: tuple[str, ...]
 
 
-def read(words: Sequence[str]) -> Launch | None:
+def read(words: Sequence[str]) -> DeepspeedLaunch | None:
     """What a deepspeed starts; None where that is more than ranks.
 
     Args:
         words: what follows deepspeed.
     """
-    given: dict[str, str] = {}
+    deepspeed_options: dict[str, str] = {}
     unknown: list[str] = []
     at = 0
     while at < len(words) and words[at].startswith("-"):
@@ -70,36 +70,36 @@ def read(words: Sequence[str]) -> Launch | None:
         name = _SHORT.get(word, word.lstrip("-").replace("_", "-"))
         at += 1
         if name in _OPTIONS:
-            given[name] = value if sign else words[at] if at < len(words) else ""
+            deepspeed_options[name] = value if sign else words[at] if at < len(words) else ""
             at += not sign
         elif name in (*_FLAGS, *_MORE_FLAGS):
-            given[name] = "true"
+            deepspeed_options[name] = "true"
         else:
             unknown.append(words[at - 1])
     rest = tuple(words[at:])
-    options = _options(given)
+    options = _options(deepspeed_options)
     if not rest or options is None:
         return None
-    return Launch(
+    return DeepspeedLaunch(
         options=options,
-        command=(*_before(given), *rest),
+        command=(*_before(deepspeed_options), *rest),
         rest=len(rest),
         is_alone="master-addr" not in options,
-        gives_local_rank="no-local-rank" not in given,
-        unbound=any(name in given for name in _BINDING),
+        gives_local_rank="no-local-rank" not in deepspeed_options,
+        unbound=any(name in deepspeed_options for name in _BINDING),
         unknown=tuple(unknown),
     )
 
 
-def _options(given: Mapping[str, str]) -> dict[str, str] | None:
+def _options(deepspeed_options: Mapping[str, str]) -> dict[str, str] | None:
     """The options of torchrun in place of deepspeed's; None where torchrun has none like them."""
-    if any(name in given for name in _OTHERWISE):
+    if any(name in deepspeed_options for name in _OTHERWISE):
         return None
-    count = given.get("num-gpus", given.get("num-accelerators", "-1"))
+    count = deepspeed_options.get("num-gpus", deepspeed_options.get("num-accelerators", "-1"))
     options = {"nproc-per-node": "gpu" if count == "-1" else count}
-    nodes = given.get("num-nodes", "")
-    if "include" in given:
-        hosts = given["include"].split("@")
+    nodes = deepspeed_options.get("num-nodes", "")
+    if "include" in deepspeed_options:
+        hosts = deepspeed_options["include"].split("@")
         slots = {len(host.partition(":")[2].split(",")) * (":" in host) for host in hosts}
         if len(slots) > 1 or not all(map(_NODE.fullmatch, hosts)):
             return None
@@ -109,18 +109,18 @@ def _options(given: Mapping[str, str]) -> dict[str, str] | None:
     if nodes not in ("", "-1"):
         options["nnodes"] = nodes
     # Rank 0 is on the first host, wherever that is said; an empty file of hosts is this one alone.
-    has_hosts = given.get("hostfile", "/dev/null") != "/dev/null"
-    if has_hosts or "no-ssh" in given or nodes not in ("", "-1", "1"):
-        options["master-addr"] = given.get("master-addr", "")
-    log = given.get("enable-each-rank-log", "None")
+    has_hosts = deepspeed_options.get("hostfile", "/dev/null") != "/dev/null"
+    if has_hosts or "no-ssh" in deepspeed_options or nodes not in ("", "-1", "1"):
+        options["master-addr"] = deepspeed_options.get("master-addr", "")
+    log = deepspeed_options.get("enable-each-rank-log", "None")
     return options if log == "None" else {**options, "log-dir": log, "redirects": "3"}
 
 
-def _before(given: Mapping[str, str]) -> tuple[str, ...]:
+def _before(options: Mapping[str, str]) -> tuple[str, ...]:
     """The words in front of a script and its arguments."""
-    python = () if "no-python" in given else ("python3", "-u")
-    if "module" in given:
+    python = () if "no-python" in options else ("python3", "-u")
+    if "module" in options:
         python = (*python, "-m")
-    if "no-local-rank" in given:
+    if "no-local-rank" in options:
         return python
     return ("sh", "-c", " ".join(("exec", *python)) + _WITH_LOCAL_RANK)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import commands, finish, jobs, kubeflow, pods, roles
+from allranks.convert import commands, finish, jobs, kubeflow, pods, references, roles
 from allranks.convert.verdicts import (
     METADATA,
     Beside,
@@ -24,7 +24,7 @@ from allranks.convert.verdicts import (
 from allranks.errors import InputError
 
 if TYPE_CHECKING:
-    from allranks.convert.pods import Pod
+    from allranks.convert.pods import PodTemplate
     from allranks.convert.registry import Context, Manifest
     from allranks.convert.verdicts import FieldPath
 
@@ -156,7 +156,7 @@ def _strategy(fields: Fields) -> tuple[str, str]:
     return _STRATEGIES[strategy.lower()]
 
 
-def _processes(fields: Fields, pod: Pod, context: Context) -> None:
+def _processes(fields: Fields, pod: PodTemplate, context: Context) -> None:
     """Take dlrover-run and its flags off what each process runs."""
     program = jobs.program(fields, pod, context)
     if program.runner is not commands.Runner.TORCHRUN:
@@ -170,10 +170,10 @@ def _processes(fields: Fields, pod: Pod, context: Context) -> None:
         fields.put(("workingDir",), program.working_dir, source)
     for key in ("command", "args"):
         fields.change((*pod.container, key), "; ".join(program.changes), "command")
-    count = commands.number(program.options.get("nproc-per-node", "1"), pod.variables)
+    count = references.number(program.options.get("nproc-per-node", "1"), pod.variables)
     if count is not None and count != (pod.gpus or 1):
         fields.put(("procsPerNode",), count)
-    least = commands.number(program.options.get("nnodes", "").partition(":")[0], pod.variables)
+    least = references.number(program.options.get("nnodes", "").partition(":")[0], pod.variables)
     if ":" in program.options.get("nnodes", "") and least:
         fields.put(("elastic", "auto", "minWorkers"), least, source)
         fields.put(
@@ -185,7 +185,7 @@ def _processes(fields: Fields, pod: Pod, context: Context) -> None:
     )
 
 
-def _own_master(fields: Fields, pod: Pod) -> None:
+def _own_master(fields: Fields, pod: PodTemplate) -> None:
     """Say of a program of DLRover's own that it asks DLRover's master."""
     if any(_DLROVER.search(word) for word in pod.words):
         for key in ("command", "args"):
@@ -199,7 +199,7 @@ def _own_master(fields: Fields, pod: Pod) -> None:
 _DLROVER = re.compile(r"(?<![\w./-])dlrover\.(?!git)")
 
 
-def _once(fields: Fields, pod: Pod, program: commands.Program) -> None:
+def _once(fields: Fields, pod: PodTemplate, program: commands.Program) -> None:
     """Have each pod run once what is no torchrun, as DLRover did."""
     if pod.gpus > 1:
         fields.put(("procsPerNode",), 1, pod.container)

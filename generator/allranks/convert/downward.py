@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert.affinities import GIVEN
+from allranks.convert.affinities import CONTROLLER_LABELS
 from allranks.convert.pod_template import WRITTEN_KEYS
 from allranks.k8s import fields as k8s
 
@@ -52,7 +52,8 @@ def is_written_here(entry: Any) -> bool:
     )
     keys = [match[1] for path in paths if (match := _KEY.match(path))]
     return not any(
-        key.startswith(GIVEN) or (key in WRITTEN_KEYS and key not in _OF_JOBS) for key in keys
+        key.startswith(CONTROLLER_LABELS) or (key in WRITTEN_KEYS and key not in _OF_JOBS)
+        for key in keys
     )
 
 

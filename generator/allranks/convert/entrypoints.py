@@ -1,6 +1,6 @@
 """What a container without a command runs: the image decides, and a few images are known.
 
-`KNOWN` has the ENTRYPOINTs of the Dockerfiles of kubeflow/training-operator's examples and of
+`COMMANDS` has the ENTRYPOINTs of the Dockerfiles of kubeflow/training-operator's examples and of
 kubeflow/katib's trial images, as far as they were looked up; an image of the same name may have
 been built of another version. So what is taken from here is said, and --entrypoint wins.
 """
@@ -12,7 +12,7 @@ import re
 _MNIST = ("python", "/opt/mnist/src/mnist.py")
 _TORCHRUN = ("python", "-m", "torch.distributed.run")
 # By the image's name without registry and tag.
-KNOWN: dict[str, tuple[str, ...]] = {
+COMMANDS: dict[str, tuple[str, ...]] = {
     "kubeflow/pytorch-dist-mnist": _MNIST,
     "kubeflow/pytorch-dist-mnist-test": _MNIST,
     "kubeflow/training-v1/pytorch-dist-mnist": _MNIST,
@@ -59,7 +59,7 @@ def of(image: str) -> tuple[str, ...]:
     parts = f"{head}{slash}{last.partition(':')[0]}".split("/")
     if len(parts) > 1 and re.search(r"[.:]", parts[0]):
         parts = parts[1:]
-    return KNOWN.get("/".join(parts), ())
+    return COMMANDS.get("/".join(parts), ())
 
 
 def runs_its_arguments(args: tuple[str, ...]) -> bool:

@@ -131,8 +131,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     search = _search(fields)
     template, path = _trial_spec(fields, context)
     texts = _texts(fields, template)
-    used = {match for text in trials.texts(template) for match in _PARAMETER.findall(text)}
-    _check_parameters(used, texts)
+    references = {match for text in trials.texts(template) for match in _PARAMETER.findall(text)}
+    _check_parameters(references, texts)
     target = Rewrite(fields, trials.replaced(template, lambda text: _put(text, texts)))
     if path:
         target.also(path, ())
@@ -278,18 +278,18 @@ def _texts(fields: Fields, template: Manifest) -> dict[str, str]:
 
 def _of_trial(match: re.Match[str], template: Manifest, fields: Fields) -> str:
     """What a trial's own metadata are."""
-    what, key = match[1], match[2] or ""
-    if what == "Name":
+    attribute, key = match[1], match[2] or ""
+    if attribute == "Name":
         return trials.holder(trials.TRIAL)
-    if what == "Namespace":
+    if attribute == "Namespace":
         return fields.text("metadata", "namespace") or "default"
-    if what in ("Kind", "APIVersion"):
-        return str(template.get("kind" if what == "Kind" else "apiVersion"))
-    return k8s.text(template, "metadata", what.lower(), key)
+    if attribute in ("Kind", "APIVersion"):
+        return str(template.get("kind" if attribute == "Kind" else "apiVersion"))
+    return k8s.text(template, "metadata", attribute.lower(), key)
 
 
-def _check_parameters(used: set[str], texts: Mapping[str, str]) -> None:
-    for name in sorted(used - set(texts)):
+def _check_parameters(references: set[str], texts: Mapping[str, str]) -> None:
+    for name in sorted(references - set(texts)):
         raise InputError(
             f"the trial's job has ${{trialParameters.{name}}}, which is not among trialParameters",
             path="spec.trialTemplate.trialParameters",
@@ -306,13 +306,13 @@ def _parameters(
 ) -> dict[str, dict[str, Any]]:
     """What is searched."""
     parameters: dict[str, dict[str, Any]] = {}
-    reached = trials.reached(values)
+    names_in_values = trials.reached(values)
     resource = _setting(fields, "resource_name") if _algorithm(fields) == "hyperband" else ""
     for index, item in fields.items("spec", "parameters"):
         here: FieldPath = ("spec", "parameters", index)
         name = str(item.get("name") or "")
         own = trials.parameter_name(name)
-        if own not in reached:
+        if own not in names_in_values:
             if trials.holder(own) in _all_texts(fields, own):
                 raise InputError(
                     f"the parameter {name} stands where the job has a number, and not in a text of "
@@ -354,8 +354,8 @@ def _all_texts(fields: Fields, name: str) -> set[str]:
         if trials.parameter_name(str(item.get("reference"))) == name
     }
     texts = trials.texts(fields.mapping(*_SPEC))
-    used = {match for text in texts for match in _PARAMETER.findall(text)}
-    return {trials.holder(name)} if references & used else set()
+    placeholders = {match for text in texts for match in _PARAMETER.findall(text)}
+    return {trials.holder(name)} if references & placeholders else set()
 
 
 def _space(fields: Fields, here: FieldPath, search: str) -> dict[str, Any]:
@@ -465,9 +465,9 @@ def _section(fields: Fields, search: str) -> dict[str, Any]:
             path="spec.maxTrialCount",
             hint="write how many trials there may be",
         )
-    failed = fields.number("spec", "maxFailedTrialCount")
-    if failed is not None:
-        section["maxFailedTrials"] = max(0, failed - 1)
+    most_failures = fields.number("spec", "maxFailedTrialCount")
+    if most_failures is not None:
+        section["maxFailedTrials"] = max(0, most_failures - 1)
     retain = fields.get("spec", "trialTemplate", "retain")
     if isinstance(retain, bool):
         fields.keep(("spec", "trialTemplate", "retain"), "sweep.keep")

@@ -119,16 +119,16 @@ def problems_of(
     """
     if unheld := unheld_numbers(values):
         return unheld
-    merged = merge(_defaults(chart), values)
+    all_values = merge(_defaults(chart), values)
 
     def counts(path: FieldPath) -> bool:
         # The defaults are of the right shape: what is missing here and is among them is there.
-        return _existing(values, path) == path or _existing(merged, path) != path
+        return _existing(values, path) == path or _existing(all_values, path) != path
 
     findings = schema_problems(chart, values, _nowhere, counts=counts)
     if chart in names.WORKLOADS:
         unreadable = tuple(path for path, _ in findings)
-        findings = [*findings, *check.find_problems(merged, _nowhere, name, "", unreadable)]
+        findings = [*findings, *check.find_problems(all_values, _nowhere, name, "", unreadable)]
     return findings
 
 
@@ -243,12 +243,12 @@ def _remove(values: dict[str, Any], path: FieldPath) -> None:
 
 def _without_empty(values: Mapping[str, Any]) -> dict[str, Any]:
     """Values without the sections that are empty, as what was taken out leaves them."""
-    kept: dict[str, Any] = {}
+    sections: dict[str, Any] = {}
     for key, value in values.items():
         below = _without_empty(value) if isinstance(value, dict) and key in _SECTIONS else value
         if below not in ({}, []):
-            kept[key] = below
-    return kept
+            sections[key] = below
+    return sections
 
 
 _SECTIONS = frozenset(

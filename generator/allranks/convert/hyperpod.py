@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands, finish, job, pod_jobs, pods, podsets
+from allranks.convert import finish, job, pod_jobs, pods, podsets, references
 from allranks.convert.commands import Runner
 from allranks.convert.verdicts import METADATA, Fields, Rule, Rules, carried, changed, lost
 from allranks.errors import InputError
@@ -30,7 +30,7 @@ _LOG = f"{_R}.logMonitoringConfiguration"
 _WAITS = ("expectedRecurringFrequencyInSeconds", "expectedStartCutOffInSeconds")
 _PROGRESS = "any line of output and any collective is progress, and no pattern is looked for"
 _FULL = "a pod that fails is replaced, and the ranks of all start anew"
-_ONE_SIZE = "a run keeps its size: set torchrun.elastic where the program goes on at another one"
+_FIXED_SIZE = "a run keeps its size: set torchrun.elastic where the program goes on at another one"
 FIELDS: tuple[Rule, ...] = (
     *METADATA,
     carried("spec.nprocPerNode", "procsPerNode"),
@@ -48,8 +48,8 @@ FIELDS: tuple[Rule, ...] = (
         changed(f"{_LOG}[].{key}", "runPolicy.stallSeconds", _PROGRESS)
         for key in ("name", "logPattern", *_WAITS)
     ),
-    lost("spec.elasticPolicy.**", _ONE_SIZE),
-    lost(f"{_S}.maxReplicas", _ONE_SIZE),
+    lost("spec.elasticPolicy.**", _FIXED_SIZE),
+    lost(f"{_S}.maxReplicas", _FIXED_SIZE),
     lost(f"{_LOG}[].**", "nothing looks for numbers in the log"),
     lost(f"{_R}.faultDeadlineSeconds", "runPolicy.activeDeadlineSeconds is the only deadline"),
     lost(f"{_R}.startupDeadlineSeconds", "runPolicy.activeDeadlineSeconds is the only deadline"),
@@ -98,7 +98,7 @@ def _launcher(fields: Fields, podset: PodSet, context: Context) -> None:
             "a script that calls hyperpodrun, or reads NNODES and NPROC_PER_NODE, finds neither "
             "HyperPod's operator nor these here: have it call torchrun, which is told all it needs"
         )
-    elif program.is_nested and commands.mentions(program.command, ("hyperpodrun",)):
+    elif program.is_nested and references.mentions(program.command, ("hyperpodrun",)):
         for key in ("command", "args"):
             fields.leave(
                 (*here, key),
@@ -127,12 +127,12 @@ def _stall(fields: Fields) -> None:
     here: FieldPath = ("spec", "runPolicy", "logMonitoringConfiguration")
     waits: list[tuple[int, FieldPath]] = []
     for index, _ in fields.items(*here):
-        again, start = (fields.number(*here, index, key) for key in _WAITS)
-        if again is None or again <= 0:
+        period, start = (fields.number(*here, index, key) for key in _WAITS)
+        if period is None or period <= 0:
             fields.leave((*here, index), "no line is expected in the log at a time")
             continue
         # Until its start a rule waits for longer than afterwards, and the ranks start here as well.
-        waits.append((max(again, start or 0), (*here, index, _WAITS[0])))
+        waits.append((max(period, start or 0), (*here, index, _WAITS[0])))
     if waits:
         seconds, source = min(waits)
         fields.put(("runPolicy", "stallSeconds"), seconds, source)

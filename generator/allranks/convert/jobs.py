@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands, configmap_scripts, entrypoints, pods, shell
+from allranks.convert import commands, configmap_scripts, entrypoints, pods, references, shell
 from allranks.convert.commands import Program, Runner
 from allranks.convert.image_names import image_parts, is_repository
 from allranks.convert.verdicts import Outcome, dotted
@@ -17,7 +17,7 @@ from allranks.values.sources import defaults as chart_defaults
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from allranks.convert.pods import Pod
+    from allranks.convert.pods import PodTemplate
     from allranks.convert.registry import Context
     from allranks.convert.verdicts import FieldPath, Fields
 
@@ -34,7 +34,7 @@ _NESTED = (
 )
 
 
-def command_of(fields: Fields, pod: Pod, context: Context) -> tuple[str, ...]:
+def command_of(fields: Fields, pod: PodTemplate, context: Context) -> tuple[str, ...]:
     """The words that the container that trains runs, its args behind them.
 
     Args:
@@ -54,9 +54,9 @@ def command_of(fields: Fields, pod: Pod, context: Context) -> tuple[str, ...]:
     image = fields.text(*pod.container, "image")
     repository = image_parts(image).get("repository", "")
     if _NO_IMAGE.search(image) or not is_repository(repository):
-        given = fields.get(*pod.container, "image")
+        field = fields.get(*pod.container, "image")
         raise InputError(
-            f"{'' if given is None else given!r} is no name of an image",
+            f"{'' if field is None else field!r} is no name of an image",
             path=dotted((*pod.container, "image")),
             hint="fill in what stands in its place first, as with envsubst"
             if "$" in image or "{" in image
@@ -106,7 +106,7 @@ def _unknown(image: str, path: FieldPath) -> InputError:
     )
 
 
-def program(fields: Fields, pod: Pod, context: Context) -> Program:
+def program(fields: Fields, pod: PodTemplate, context: Context) -> Program:
     """What the container that trains runs.
 
     Args:
@@ -121,7 +121,7 @@ def program(fields: Fields, pod: Pod, context: Context) -> Program:
     return configmap_scripts.with_launcher(fields, pod.container, runs, context)
 
 
-def put(fields: Fields, pod: Pod, runs: Program, processes: str = "auto") -> None:
+def put(fields: Fields, pod: PodTemplate, runs: Program, processes: str = "auto") -> None:
     """Put a template and its program where they are for a job whose pods are all alike.
 
     Args:
@@ -135,7 +135,7 @@ def put(fields: Fields, pod: Pod, runs: Program, processes: str = "auto") -> Non
     words(fields, pod, runs, processes)
 
 
-def words(fields: Fields, pod: Pod, runs: Program, processes: str = "auto") -> None:
+def words(fields: Fields, pod: PodTemplate, runs: Program, processes: str = "auto") -> None:
     """Put the command, what runs before it, and what torchrun's flags say.
 
     Args:
@@ -171,7 +171,7 @@ def words(fields: Fields, pod: Pod, runs: Program, processes: str = "auto") -> N
         fields.note(note)
 
 
-def _meet_elsewhere(fields: Fields, pod: Pod, runs: Program) -> None:
+def _meet_elsewhere(fields: Fields, pod: PodTemplate, runs: Program) -> None:
     """Keep the chart's rendezvous off the port at which a command's own launcher meets.
 
     Both listen in the pod of rank 0, as in `accelerate launch --main_process_port 29500`.
@@ -181,12 +181,12 @@ def _meet_elsewhere(fields: Fields, pod: Pod, runs: Program) -> None:
         *runs.scripts,
         *(text for name, text in pod.variables.items() if not pods.is_set_by_job(name, "torchrun")),
     ]
-    taken = {int(port) for text in texts for port in _PORT.findall(text)}
+    ports = {int(port) for text in texts for port in _PORT.findall(text)}
     own = chart_defaults("torchrun")["torchrun"]["port"]
     if runs.is_unseen:
-        taken.add(own)
-    if own in taken and fields.values.get("workload") == "torchrun":
-        free = next(port for port in range(own + 1, own + len(taken) + 1) if port not in taken)
+        ports.add(own)
+    if own in ports and fields.values.get("workload") == "torchrun":
+        free = next(port for port in range(own + 1, own + len(ports) + 1) if port not in ports)
         fields.put(("torchrun", "port"), free)
         verb = "may have" if runs.is_unseen else "has"
         fields.note(f"the command's own launcher {verb} port {own}, so torchrun.port is {free}")
@@ -217,16 +217,16 @@ def check_nodes(
     total, default = pods
     nnodes = "1" if "standalone" in options else options.get("nnodes", default)
     least, count = (
-        commands.number(end, variables) for end in (nnodes.partition(":")[0], _most(nnodes))
+        references.number(end, variables) for end in (nnodes.partition(":")[0], _most(nnodes))
     )
     if count is None or (least or count) <= total <= count:
         return
     with_others = "waited for" if count > total else "trained with"
-    how = "trained by itself" if count == 1 else f"{with_others} {plural(count - 1, 'other')}"
+    training = "trained by itself" if count == 1 else f"{with_others} {plural(count - 1, 'other')}"
     for key in ("command", "args"):
         fields.leave(
             (*container, key),
-            f"its torchrun has --nnodes {nnodes}: each of {plural(total, 'pod')} {how}; "
+            f"its torchrun has --nnodes {nnodes}: each of {plural(total, 'pod')} {training}; "
             "here all of them train together",
         )
 
@@ -241,7 +241,7 @@ _COUNTS_DEVICES = re.compile(r"nvidia-smi|rocm-smi|amd-smi|device_count")
 
 
 def processes(
-    fields: Fields, pod: Pod, runs: Program, count: int | None, source: FieldPath = ()
+    fields: Fields, pod: PodTemplate, runs: Program, count: int | None, source: FieldPath = ()
 ) -> None:
     """Put how many processes each pod has.
 
@@ -257,11 +257,11 @@ def processes(
     if runs.runner is not Runner.TORCHRUN:
         fields.put(("torchrun", "maxRestarts"), 0)
         count = 1
-    asked = runs.options.get("nproc-per-node", "")
-    is_known = asked in _BY_DEVICES or (pod.gpus and _COUNTS_DEVICES.search(asked))
-    if count is None and not is_known and (pod.gpus or asked != "cpu"):
+    option = runs.options.get("nproc-per-node", "")
+    counts_devices = option in _BY_DEVICES or (pod.gpus and _COUNTS_DEVICES.search(option))
+    if count is None and not counts_devices and (pod.gpus or option != "cpu"):
         fields.note(
-            f"how many --nproc-per-node {asked} is, is not known here: each pod has "
+            f"how many --nproc-per-node {option} is, is not known here: each pod has "
             + ("one process for each of its GPUs" if pod.gpus else "one process")
             + "; set procsPerNode for another number"
         )
@@ -275,7 +275,7 @@ def processes(
 
 
 def environment(
-    fields: Fields, pod: Pod, runs: Program, names: tuple[str, ...], pattern: str
+    fields: Fields, pod: PodTemplate, runs: Program, names: tuple[str, ...], pattern: str
 ) -> None:
     """Say where a command or a variable leans on what the old controller gave its pods.
 
@@ -288,7 +288,7 @@ def environment(
         pattern: a regular expression for the names of the old controller's pods.
     """
     texts = (*runs.command, runs.setup)
-    for name in commands.mentions(texts, names):
+    for name in references.mentions(texts, names):
         fields.note(
             f"the command reads {name}, which the old controller set: check that it is still right"
         )
@@ -298,7 +298,7 @@ def environment(
         path: FieldPath = (*pod.container, key)
         words_here = fields.get(*path)
         for word in words_here if isinstance(words_here, list) else ():
-            if (match := old.search(str(word))) is not None and _is_left(runs, match[0]):
+            if (match := old.search(str(word))) is not None and _remains(runs, match[0]):
                 fields.leave(path, _OLD_POD.format(match[0]))
     for index, entry in fields.items(*pod.container, "env"):
         match = old.search(str(entry.get("value") or ""))
@@ -313,7 +313,7 @@ def note_host_name(fields: Fields, runs: Program) -> None:
         fields: the object.
         runs: what it runs.
     """
-    if commands.mentions((*runs.command, runs.setup), ("HOSTNAME", "hostname")):
+    if references.mentions((*runs.command, runs.setup), ("HOSTNAME", "hostname")):
         fields.note(
             "the command reads the pod's host name: a pod is called after the release and its rank "
             "here"
@@ -323,5 +323,5 @@ def note_host_name(fields: Fields, runs: Program) -> None:
 _OLD_POD = "{} is a pod of the old controller: MASTER_ADDR has the name of rank 0 here"
 
 
-def _is_left(runs: Program, text: str) -> bool:
+def _remains(runs: Program, text: str) -> bool:
     return any(text in word for word in (*runs.command, runs.setup))

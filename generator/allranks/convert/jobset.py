@@ -176,16 +176,16 @@ def _main(fields: Fields, jobs: Sequence[_ReplicatedJob]) -> list[_ReplicatedJob
 
 
 def _claims(fields: Fields, sets: Sequence[PodSet]) -> list[Claim]:
-    made = []
+    result = []
     for number, _ in fields.items(*_CLAIMS):
         here: FieldPath = (*_CLAIMS, number)
         keep = fields.text(*here, "retentionPolicy", "whenDeleted") == "Retain"
         for index, template in fields.items(*here, "templates"):
             name = k8s.text(template, "metadata", "name")
             mounts = claims.mounts(fields, [podset.path for podset in sets], name)
-            made.append(Claim(name, (*here, "templates", index, "spec"), mounts, keep=keep))
+            result.append(Claim(name, (*here, "templates", index, "spec"), mounts, keep=keep))
         fields.keep((*here, "retentionPolicy"), "storage.*.keep")
-    return claims.movable(fields, made)
+    return claims.movable(fields, result)
 
 
 def _labels(fields: Fields, path: FieldPath) -> None:
@@ -212,11 +212,11 @@ def _retries(fields: Fields, jobs: Sequence[_ReplicatedJob]) -> None:
 def _success(fields: Fields, sets: Sequence[PodSet], shape: podsets.Shape) -> None:
     """Say of a success policy where the job is done at another time here."""
     policy: FieldPath = ("spec", "successPolicy")
-    chosen = set(fields.words(*policy, "targetReplicatedJobs"))
+    targets = set(fields.words(*policy, "targetReplicatedJobs"))
     names = {podset.name for podset in sets}
     leads = {podset.name for role in ("Launcher", "Chief") for podset in shape.roles.get(role, ())}
-    is_any = fields.text(*policy, "operator") == "Any" and len(sets) > 1 and chosen != leads
-    if is_any or (chosen and chosen not in (names, leads)):
+    is_any = fields.text(*policy, "operator") == "Any" and len(sets) > 1 and targets != leads
+    if is_any or (targets and targets not in (names, leads)):
         fields.leave(policy, _DONE)
 
 

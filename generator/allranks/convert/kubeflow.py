@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from allranks.convert.verdicts import FieldPath, Fields
 
 _CLEAN = "what has finished stays with its Job, holds nothing, and goes with it"
-_ONE_CONTROLLER = "a release is kept by Kubernetes' own controllers"
+_OWN_CONTROLLER = "a release is kept by Kubernetes' own controllers"
 # What becomes of a `runPolicy`; read with its path in front.
 RUN_POLICY: tuple[Rule, ...] = (
     changed("cleanPodPolicy", "", _CLEAN),
@@ -21,7 +21,7 @@ RUN_POLICY: tuple[Rule, ...] = (
     carried("activeDeadlineSeconds", "runPolicy.activeDeadlineSeconds"),
     carried("backoffLimit", "runPolicy.backoffLimit"),
     carried("suspend", "runPolicy.suspend"),
-    changed("managedBy", "", _ONE_CONTROLLER),
+    changed("managedBy", "", _OWN_CONTROLLER),
     changed(
         "schedulingPolicy.minAvailable", "scheduling.dialect", "a gang has all pods of the job"
     ),
@@ -107,8 +107,8 @@ def restart_policies(fields: Fields, paths: Sequence[FieldPath], *, is_never: bo
         if (policy := fields.get(*path)) == "Never" or (policy is None and is_never)
     ]
     is_mixed = 0 < len(never) < len(paths)
-    is_said = "backoffLimit" in fields.values.get("runPolicy", {})
-    if not is_never and not is_said and all(fields.get(*path) is None for path in paths):
+    has_limit = "backoffLimit" in fields.values.get("runPolicy", {})
+    if not is_never and not has_limit and all(fields.get(*path) is None for path in paths):
         fields.note(_FOR_EVER)
     for path in paths:
         if not is_mixed or path not in never:

@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.convert import claims, commands, finish, job, pod_jobs, pods, podsets, roles
+from allranks.convert import (
+    claims,
+    commands,
+    finish,
+    job,
+    pod_jobs,
+    pods,
+    podsets,
+    references,
+    roles,
+)
 from allranks.convert.podsets import PodSet
 from allranks.convert.verdicts import METADATA, Fields, Rule, Rules, carried, changed, lost
 from allranks.errors import InputError
@@ -29,7 +39,7 @@ FIELDS: tuple[Rule, ...] = (
     carried(f"{_L}.size", "nodes"),
     changed(f"{_L}.restartPolicy", "runPolicy.backoffLimit", "the ranks of all pods start anew"),
     lost(f"{_L}.subGroupPolicy.**", "scheduling.topology keeps all pods together"),
-    *claims.rules_of_each_pod(_L),
+    *claims.rules_of_pod_claims(_L),
     *pods.fields_at(f"{_L}.leaderTemplate"),
     *pods.fields_at(f"{_L}.workerTemplate"),
     changed("spec.rolloutStrategy.**", "", "a job is not rolled out"),
@@ -76,7 +86,9 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
             path="spec.leaderWorkerTemplate",
             hint=f"keep the {KIND} for it, or start its ranks with torchrun",
         )
-    queue = pod_jobs.convert(fields, context, shape, {}, of_each=(*_GROUP, "volumeClaimTemplates"))
+    queue = pod_jobs.convert(
+        fields, context, shape, {}, claim_templates=(*_GROUP, "volumeClaimTemplates")
+    )
     fields.note(job.FOR_EVER)
     if fields.number("spec", "replicas") in (None, 1):
         fields.change(("spec", "replicas"), "a group is a job")
@@ -108,16 +120,16 @@ def _tell_of_group(
             manifest shows it.
     """
     command = fields.values.get("command", [])
-    read = commands.mentions(command, ("LWS_*",))
-    in_setup = commands.mentions([str(fields.values.get("setup", ""))], ("LWS_*",))
-    if is_torchrun and (read or is_plain):
+    variables = references.mentions(command, ("LWS_*",))
+    in_setup = references.mentions([str(fields.values.get("setup", ""))], ("LWS_*",))
+    if is_torchrun and (variables or is_plain):
         exports = " ".join(f'{name}="${own}"' for name, own in _VARIABLES.items())
         fields.values["command"] = roles.wrapped(command, exports)
-        read = [name for name in read if name not in _VARIABLES]
+        variables = [name for name in variables if name not in _VARIABLES]
     for podset in sets:
         for key in ("command", "args"):
             here: FieldPath = (*podset.path, "spec", "containers", podset.index, key)
-            names = ", ".join(dict.fromkeys((*read, *in_setup)))
+            names = ", ".join(dict.fromkeys((*variables, *in_setup)))
             if names:
                 fields.leave(
                     here, f"it reads {names}, which is not there: read MASTER_ADDR and RANK"

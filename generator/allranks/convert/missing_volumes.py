@@ -26,21 +26,28 @@ def checked(conversion: Conversion, source: Mapping[str, Any]) -> Conversion:
         conversion: the conversion; its values are changed.
         source: the object that was converted.
     """
-    gone = _take_out_volumes(conversion.values, _of_controller(source))
+    volume_owners = _take_out_volumes(conversion.values, _of_controller(source))
     shared = _volumes(k8s.mapping(conversion.values, "podTemplate", "spec"))
-    missing: dict[str, None] = {}
+    missing_volumes: dict[str, None] = {}
     for spec in _pod_specs(conversion.values):
-        missing |= dict.fromkeys(_take_out(spec, shared | _volumes(spec)))
+        missing_volumes |= dict.fromkeys(_take_out(spec, shared | _volumes(spec)))
     verdicts, notes = list(conversion.verdicts), list(conversion.notes)
     for index, verdict in enumerate(verdicts):
-        owner = next((gone[item] for item in gone if _is_volume(source, verdict.keys, item)), "")
+        owner = next(
+            (
+                volume_owners[item]
+                for item in volume_owners
+                if _is_volume(source, verdict.keys, item)
+            ),
+            "",
+        )
         if owner:
             why = f"{owner} was the old controller's, and is not there"
             verdicts[index] = replace(verdict, outcome=Outcome.NOT_CARRIED, to="", why=why)
-    for name in missing:
+    for name in missing_volumes:
         why = f"there is no volume {name}: the old controller made it"
-        if name in gone:
-            why = f"the volume {name} is not there, as {gone[name]} is not"
+        if name in volume_owners:
+            why = f"the volume {name} is not there, as {volume_owners[name]} is not"
         elif name in _declared(source):
             why = f"the volume {name} is not carried"
         paths = list(_mounts(source, name, ()))
@@ -58,12 +65,14 @@ def checked(conversion: Conversion, source: Mapping[str, Any]) -> Conversion:
 def _of_controller(source: Mapping[str, Any]) -> set[str]:
     """The Secrets and ConfigMaps that the old controller made for a job, by their names."""
     name = k8s.text(source, "metadata", "name")
-    ends = _MADE.get((str(source.get("apiVersion")).partition("/")[0], str(source.get("kind"))), ())
+    ends = _OBJECT_SUFFIXES.get(
+        (str(source.get("apiVersion")).partition("/")[0], str(source.get("kind"))), ()
+    )
     return {f"{name}-{end}" for end in ends} if name else set()
 
 
 # What a controller calls the objects that it makes: the job's name, and this.
-_MADE = {
+_OBJECT_SUFFIXES = {
     ("kubeflow.org", "MPIJob"): ("ssh", "config"),
     ("batch.volcano.sh", "Job"): ("svc",),
     ("trainer.kubeflow.org", "TrainJob"): ("mpi-ssh-auth", "mpi-hostfile"),
@@ -80,15 +89,19 @@ def _pod_specs(values: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     return (k8s.mapping(template, "spec") for template in templates_of(values))
 
 
-def _take_out_volumes(values: Any, made: set[str]) -> dict[str, str]:
+def _take_out_volumes(values: Any, objects: set[str]) -> dict[str, str]:
     """Take volumes of these objects out of the pods; the object of each, by the volume's name."""
-    gone: dict[str, str] = {}
-    for spec in _pod_specs(values) if made else ():
+    owners: dict[str, str] = {}
+    for spec in _pod_specs(values) if objects else ():
         volumes = k8s.items(spec, "volumes")
-        gone |= {k8s.text(item, "name"): _holder(item) for item in volumes if _holder(item) in made}
-        if len(kept := [item for item in volumes if _holder(item) not in made]) < len(volumes):
-            cast("dict[str, Any]", spec)["volumes"] = kept
-    return gone
+        owners |= {
+            k8s.text(item, "name"): _holder(item) for item in volumes if _holder(item) in objects
+        }
+        if len(remaining := [item for item in volumes if _holder(item) not in objects]) < len(
+            volumes
+        ):
+            cast("dict[str, Any]", spec)["volumes"] = remaining
+    return owners
 
 
 def _is_volume(source: Any, keys: FieldPath, name: str) -> bool:
@@ -123,10 +136,10 @@ def _take_out(spec: Mapping[str, Any], volumes: set[str]) -> Iterator[str]:
     for key in ("initContainers", "containers"):
         for container in k8s.items(spec, key):
             mounts = k8s.items(container, "volumeMounts")
-            kept = [mount for mount in mounts if mount.get("name") in volumes]
-            yield from (k8s.text(mount, "name") for mount in mounts if mount not in kept)
-            if kept:
-                container["volumeMounts"] = kept
+            remaining = [mount for mount in mounts if mount.get("name") in volumes]
+            yield from (k8s.text(mount, "name") for mount in mounts if mount not in remaining)
+            if remaining:
+                container["volumeMounts"] = remaining
             else:
                 container.pop("volumeMounts", None)
 

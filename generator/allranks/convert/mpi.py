@@ -27,7 +27,7 @@ from allranks.errors import InputError
 from allranks.values.rules.mpi import LAUNCHERS
 
 if TYPE_CHECKING:
-    from allranks.convert.pods import Pod
+    from allranks.convert.pods import PodTemplate
     from allranks.convert.registry import Context, Manifest
     from allranks.convert.verdicts import FieldPath
 
@@ -35,7 +35,7 @@ _SPECS = "spec.mpiReplicaSpecs"
 _LAUNCHER: FieldPath = ("mpi", "launcher")
 _WORKER: FieldPath = ("mpi", "worker")
 _SSHD = "the chart starts sshd in the workers itself"
-_KEPT = "the chart keeps the workers' containers itself"
+_STAYS = "the chart keeps the workers' containers itself"
 _WAITS = "the launcher waits for its workers itself"
 _NOT_IN_A_TEMPLATE = (
     "it stands beside spec, where Kubernetes has dropped it: it never had an effect"
@@ -116,7 +116,7 @@ def convert(manifest: Manifest, _context: Context) -> Conversion:
     worker = pods.read(fields, dialect.worker, (dialect.main,))
     _templates(fields, launcher, worker)
     _command(fields, launcher, _context, has_workers=bool(worker.container))
-    _worker_command(fields, worker, _KEPT if dialect.by_api else _SSHD)
+    _worker_command(fields, worker, _STAYS if dialect.by_api else _SSHD)
     for pod in (launcher, worker):
         _agents_of_variables(fields, pod)
     for pod in (launcher, worker):
@@ -154,14 +154,14 @@ def _kubeflow(fields: Fields, *, is_v2: bool) -> _Dialect:
     )
 
 
-def _templates(fields: Fields, launcher: Pod, worker: Pod) -> None:
+def _templates(fields: Fields, launcher: PodTemplate, worker: PodTemplate) -> None:
     if worker.container:
         pods.share(fields, {_WORKER: worker, _LAUNCHER: launcher}, "mpi")
     else:
         pods.put(fields, launcher, "mpi")
 
 
-def _refuse_deepspeed(own: tuple[str, ...], launcher: Pod, *, has_workers: bool) -> None:
+def _refuse_deepspeed(own: tuple[str, ...], launcher: PodTemplate, *, has_workers: bool) -> None:
     """Refuse a launcher that does not start its ranks by MPI: it would find none of the workers."""
     runners = commands.starters(own)
     if has_workers and commands.Runner.DEEPSPEED in runners and not runners & _OF_MPI:
@@ -177,7 +177,7 @@ def _refuse_deepspeed(own: tuple[str, ...], launcher: Pod, *, has_workers: bool)
 _OF_MPI = {commands.Runner.MPIRUN, commands.Runner.HOROVODRUN}
 
 
-def _command(fields: Fields, launcher: Pod, context: Context, *, has_workers: bool) -> None:
+def _command(fields: Fields, launcher: PodTemplate, context: Context, *, has_workers: bool) -> None:
     own = jobs.command_of(fields, launcher, context)
     _refuse_deepspeed(own, launcher, has_workers=has_workers)
     words, is_changed = commands.arriving(_without_agents(own), launcher.variables)
@@ -196,16 +196,16 @@ def _command(fields: Fields, launcher: Pod, context: Context, *, has_workers: bo
 
 def _without_agents(words: tuple[str, ...]) -> tuple[str, ...]:
     """Words, or a script among them, in which mpirun is told of no program that reaches hosts."""
-    kept: list[str] = []
+    remaining: list[str] = []
     for word in words:
-        if len(kept) > 1 and _MCA.fullmatch(kept[-2]) and kept[-1] in _AGENTS:
-            del kept[-2:]
+        if len(remaining) > 1 and _MCA.fullmatch(remaining[-2]) and remaining[-1] in _AGENTS:
+            del remaining[-2:]
         else:
-            kept.append(_AGENT_OPTION.sub("", word))
-    return tuple(kept)
+            remaining.append(_AGENT_OPTION.sub("", word))
+    return tuple(remaining)
 
 
-def _agents_of_variables(fields: Fields, pod: Pod) -> None:
+def _agents_of_variables(fields: Fields, pod: PodTemplate) -> None:
     """Leave out the variables by which mpirun is told of a program that reaches hosts."""
     for index, entry in fields.items(*pod.container, "env") if pod.container else ():
         name = str(entry.get("name")).partition("_MCA_")[2]
@@ -225,7 +225,7 @@ _AGENT_OPTION = re.compile(
 )
 
 
-def _names(fields: Fields, pod: Pod) -> None:
+def _names(fields: Fields, pod: PodTemplate) -> None:
     """Say of names of the old controller's pods whether they are names here.
 
     A pod's name and the Service of the job are as they were where the release has the job's name;
@@ -254,7 +254,7 @@ def _names(fields: Fields, pod: Pod) -> None:
             )
 
 
-def _worker_command(fields: Fields, worker: Pod, why: str) -> None:
+def _worker_command(fields: Fields, worker: PodTemplate, why: str) -> None:
     """Say of what the workers run that the chart runs it, after a setup of theirs.
 
     Args:
@@ -273,10 +273,10 @@ def _worker_command(fields: Fields, worker: Pod, why: str) -> None:
     source: FieldPath = (*worker.container, "command" if worker.command else "args")
     if waits and others:
         own = text[: parsed[-1].start].strip().rstrip("&;").strip()
-        if is_script and not commands.stops(words, parsed):
+        if is_script and not preparation.stops(words, parsed):
             is_chained = parsed[-2].after == "&&"
-            own = commands.going_on(own, is_chained=is_chained)
-            own += "" if is_chained or not own.startswith(commands.GOES_ON) else "\ntrue"
+            own = preparation.going_on(own, is_chained=is_chained)
+            own += "" if is_chained or not own.startswith(preparation.GOES_ON) else "\ntrue"
         fields.put(("setup",), _of_workers(own, words[0] if is_script else "sh"), source)
     for key in ("command", "args"):
         here: FieldPath = (*worker.container, key)
@@ -292,7 +292,7 @@ def _of_workers(text: str, program: str) -> str:
     """What workers do before they wait, as a setup of theirs alone, in the shell that ran it."""
     shebang = ""
     if program.rpartition("/")[2] != "sh":
-        posix = None if "pipefail" in text else preparation.for_each_shell(text)
+        posix = None if "pipefail" in text else preparation.lines_for_shells(text)
         path = program if program.startswith("/") else f"/bin/{program}"
         shebang, text = (f"#!{path}\n", text) if posix is None else ("", posix)
     return f'{shebang}if [ "$K_MPI_JOB_ROLE" = worker ]; then\n{text}\nfi\n'
@@ -305,7 +305,9 @@ _IDLE = frozenset(
 )
 
 
-def _size(fields: Fields, dialect: _Dialect, launcher: Pod, worker: Pod, *, is_seed: bool) -> None:
+def _size(
+    fields: Fields, dialect: _Dialect, launcher: PodTemplate, worker: PodTemplate, *, is_seed: bool
+) -> None:
     replicas = fields.number(*dialect.replicas)
     workers = (1 if replicas is None else replicas) if worker.container else 0
     as_worker = fields.get("spec", "runLauncherAsWorker") is True or not workers
@@ -343,7 +345,7 @@ def _size(fields: Fields, dialect: _Dialect, launcher: Pod, worker: Pod, *, is_s
         fields.say(source, Outcome.CARRIED, "gpusPerNode" if gpus else "mpi.slotsPerWorker")
 
 
-def _launcher_gpus(fields: Fields, launcher: Pod, gpus: int, *, as_worker: bool) -> None:
+def _launcher_gpus(fields: Fields, launcher: PodTemplate, gpus: int, *, as_worker: bool) -> None:
     why = f"each host has {gpus}" if as_worker else "a launcher without ranks has none"
     for kind in ("requests", "limits"):
         for name in fields.mapping(*launcher.container, "resources", kind):

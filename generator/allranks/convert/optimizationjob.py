@@ -62,11 +62,11 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     target.also(_TEMPLATE, ())
     target.name_after(fields)
     inner = target.convert((runtimes.GROUP, trainjob.KIND), context)
-    reached = trials.reached(inner.values)
+    names_in_values = trials.reached(inner.values)
     own: dict[str, Any] = {}
     for name, (index, space) in parameters.items():
         short = trials.parameter_name(name)
-        if short in reached:
+        if short in names_in_values:
             own[short] = space
         else:
             fields.leave(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from allranks.convert.claims import Claim
     from allranks.convert.commands import Program
-    from allranks.convert.pod_template import Piece, Pod
+    from allranks.convert.pod_template import Piece, PodTemplate
     from allranks.convert.registry import Context
     from allranks.convert.verdicts import FieldPath, Fields
 
@@ -111,9 +111,9 @@ def convert(
     context: Context,
     shape: Shape,
     policy: Mapping[str, FieldPath],
-    moved: Collection[Claim] = (),
+    volume_claims: Collection[Claim] = (),
     *,
-    of_each: FieldPath = (),
+    claim_templates: FieldPath = (),
 ) -> str:
     """Convert an object as the job that its pods are; the queue that it names.
 
@@ -123,27 +123,27 @@ def convert(
         shape: what job it is.
         policy: where the object has what a run's policy says: `suspend`, `ttlSecondsAfterFinished`,
             `activeDeadlineSeconds`.
-        moved: claims that become volumes of the run.
-        of_each: where the claims stand that each pod has one of; () for nowhere.
+        volume_claims: claims that become volumes of the run.
+        claim_templates: where the claims stand that each pod has one of; () for nowhere.
 
     Raises:
         InputError: it cannot be converted.
     """
     if shape.key is None:
-        queue = _array(fields, context, shape.roles[""][0], policy, moved)
+        queue = _array(fields, context, shape.roles[""][0], policy, volume_claims)
     else:
-        target = rewrite(fields, shape, [claim.name for claim in moved])
+        target = rewrite(fields, shape, [claim.name for claim in volume_claims])
         for key, source in policy.items():
             target.copy(source, ("spec", "runPolicy", key))
         rewritten = mpi_hosts.take_out(target, shape) if shape.key == MPI else []
         queue = target.convert(shape.key, context).queue
         for path in rewritten:
             fields.change(path, "the chart lists the hosts, and starts sshd", "command")
-        claims.put(fields, moved)
+        claims.put(fields, volume_claims)
         if shape.key == PYTORCH:
             _check_ranks(fields, context, shape)
-    if of_each:
-        claims.of_each_pod(fields, of_each)
+    if claim_templates:
+        claims.note_pod_claims(fields, claim_templates)
     return queue
 
 
@@ -181,8 +181,8 @@ def _check_ranks(fields: Fields, context: Context, shape: Shape) -> None:
             program = look(fields, here, program, context)
         if program.runner is Runner.PLAIN:
             fields.note(jobs.NO_TORCHRUN)
-        is_said = program.is_alone or "PET_NNODES" in podset.variables
-        if program.runner is not Runner.TORCHRUN or is_said:
+        says_nodes = program.is_alone or "PET_NNODES" in podset.variables
+        if program.runner is not Runner.TORCHRUN or says_nodes:
             continue
         jobs.check_nodes(fields, here, program.options, podset.env, (total, "1"))
 
@@ -192,17 +192,17 @@ def _array(
     context: Context,
     podset: PodSet,
     policy: Mapping[str, FieldPath],
-    moved: Collection[Claim],
+    volume_claims: Collection[Claim],
 ) -> str:
     """Pods that are told nothing of each other, as the trials of a sweep."""
     fields.put(("workload",), "sweep")
     pods.labels(fields, ("metadata",), ())
     pod = pods.read(fields, podset.path, (k8s.text(podset.main, "name"),))
     exports = _exports(fields, podset)
-    kept = tuple(
+    pieces = tuple(
         piece for piece in pod.pieces if piece.to[:1] != ("env",) or piece.to[-1] not in exports
     )
-    pods.put(fields, replace(pod, pieces=_without_mounts(kept, moved)), "sweep")
+    pods.put(fields, replace(pod, pieces=_without_mounts(pieces, volume_claims)), "sweep")
     program = jobs.program(fields, pod, context)
     _check_alone(podset, pod, program)
     jobs.words(fields, pod, program)
@@ -234,7 +234,7 @@ def _array(
             is_zero = key == "ttlSecondsAfterFinished" and fields.number(*policy[key]) == 0
             why = "0 keeps a job here; after one second is the least" if is_zero else ""
             fields.carry(policy[key], ("runPolicy", key), 1 if is_zero else None, why)
-    claims.put(fields, moved)
+    claims.put(fields, volume_claims)
     _without_names(fields, podset)
     jobs.note_host_name(fields, program)
     if podset.replicas > 1:
@@ -248,21 +248,21 @@ def _array(
     return ""
 
 
-def _without_mounts(pieces: Sequence[Piece], moved: Collection[Claim]) -> tuple[Piece, ...]:
+def _without_mounts(pieces: Sequence[Piece], volume_claims: Collection[Claim]) -> tuple[Piece, ...]:
     """The pieces of a template without the mounts of claims that are volumes of the run."""
-    gone = {mount for claim in moved for mount in claim.mounts}
+    mounts_of_claims = {mount for claim in volume_claims for mount in claim.mounts}
     mounts = [piece for piece in pieces if piece.to == _MOUNTS]
     # A list's items have a piece each, of which each has the whole list.
     pairs = zip(mounts, mounts[0].value if mounts else (), strict=True)
-    left = [mount for piece, mount in pairs if piece.source not in gone]
+    remaining = [mount for piece, mount in pairs if piece.source not in mounts_of_claims]
     return tuple(
-        replace(piece, value=left) if piece.to == _MOUNTS else piece
+        replace(piece, value=remaining) if piece.to == _MOUNTS else piece
         for piece in pieces
-        if piece.source not in gone
+        if piece.source not in mounts_of_claims
     )
 
 
-def _check_alone(podset: PodSet, pod: Pod, program: Program) -> None:
+def _check_alone(podset: PodSet, pod: PodTemplate, program: Program) -> None:
     """Refuse pods of which each runs a script of a ConfigMap that starts torchrun."""
     if program.is_nested and podset.replicas > 1:
         raise InputError(

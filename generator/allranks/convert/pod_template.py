@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from allranks import names
-from allranks.convert import commands
+from allranks.convert import references
 from allranks.convert.image_names import PULLED_ALWAYS, image_parts, pull_policy
 from allranks.convert.verdicts import FieldPath, Fields, Named, Outcome, dotted
 from allranks.errors import InputError
@@ -70,7 +70,7 @@ _WRITTEN = (
     *("deployment.kubernetes.io/", "leaderworkerset.sigs.k8s.io/", "argocd.argoproj.io/"),
 )
 # What a person writes among them, and why it is not carried.
-_ASKED = {
+_REQUESTS = {
     "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology": "scheduling.topology keeps all pods "
     "together, and no groups of them apart",
     "volcano.sh/task-topology": "tasks are not kept together or apart; scheduling.affinity is for "
@@ -103,7 +103,7 @@ MOVED: dict[str, FieldPath] = {
     "securityContext": ("security", "podSecurityContext"),
 }
 # What it has besides that any pod may have.
-KEPT = (
+POD_FIELDS = (
     *("hostAliases", "dnsConfig", "hostIPC", "hostPID", "shareProcessNamespace"),
     *("enableServiceLinks", "preemptionPolicy", "readinessGates", "overhead", "os", "hostUsers"),
     *("setHostnameAsFQDN", "resourceClaims", "schedulingGates", "nodeName", "resources"),
@@ -112,7 +112,7 @@ KEPT = (
 NAMED_BY_RANK = "each pod is named by the release and its rank"
 WHO_FAILS = "runPolicy.backoffLimit says how often a pod that failed is replaced"
 # What a container has that is kept at its own name.
-KEPT_OF_CONTAINER = (
+CONTAINER_FIELDS = (
     *("livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "stdin", "stdinOnce", "tty"),
     *("terminationMessagePath", "terminationMessagePolicy", "volumeDevices", "resizePolicy"),
     *("restartPolicy", "restartPolicyRules"),
@@ -146,7 +146,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Pod:
+class PodTemplate:
     """A pod template, taken apart.
 
     Attributes:
@@ -183,7 +183,7 @@ class Pod:
         return next((piece for piece in self.pieces if piece.to == to), None)
 
 
-def read(fields: Fields, path: FieldPath, main: Sequence[str] = ()) -> Pod:
+def read(fields: Fields, path: FieldPath, main: Sequence[str] = ()) -> PodTemplate:
     """Take a pod template apart.
 
     What is no value, such as the name of the container, gets its verdict here; the pieces get
@@ -205,7 +205,7 @@ def read(fields: Fields, path: FieldPath, main: Sequence[str] = ()) -> Pod:
             path=dotted(containers),
             hint='begin the container with a dash: "- name: trainer"',
         )
-    reader = _Reader(fields, path, tuple(main))
+    reader = _TemplateReader(fields, path, tuple(main))
     return reader.pod()
 
 
@@ -231,9 +231,9 @@ def _labels(fields: Fields, path: FieldPath, to: FieldPath) -> Iterator[Piece]:
             if key in QUEUES and isinstance(value, str) and value:
                 yield Piece(here, ("queue",), value)
                 fields.put(("scheduling", "dialect"), QUEUES[key])
-            elif key.startswith(tuple(_ASKED)):
+            elif key.startswith(tuple(_REQUESTS)):
                 fields.leave(
-                    here, next(why for name, why in _ASKED.items() if key.startswith(name))
+                    here, next(why for name, why in _REQUESTS.items() if key.startswith(name))
                 )
             elif key.startswith(_WRITTEN) or key in WRITTEN_KEYS:
                 fields.change(here, "its controller or kubectl wrote it")
@@ -243,7 +243,7 @@ def _labels(fields: Fields, path: FieldPath, to: FieldPath) -> Iterator[Piece]:
                 yield Piece(here, (*to, kind, key), _text(value))
 
 
-class _Reader:
+class _TemplateReader:
     """Takes a template apart, once."""
 
     def __init__(self, fields: Fields, path: FieldPath, main: tuple[str, ...]) -> None:
@@ -255,7 +255,7 @@ class _Reader:
         self._renamed: dict[str, str] = {}
         self._variables: dict[str, str] = {}
 
-    def pod(self) -> Pod:
+    def pod(self) -> PodTemplate:
         fields = self._fields
         self._pieces += _labels(fields, (*self._path, "metadata"), (*TEMPLATE, "metadata"))
         self._of_spec()
@@ -268,7 +268,7 @@ class _Reader:
         shared_memory = self._shared_memory()
         self._volumes(shared_memory)
         self._mounts(shared_memory)
-        return Pod(
+        return PodTemplate(
             self._path,
             self._container,
             name,
@@ -307,7 +307,7 @@ class _Reader:
             self._add(here, ("scheduling", "nodeSelector", key), _text(fields.get(*here)))
         for key, to in MOVED.items():
             self._add((*spec, key), to)
-        for key in KEPT:
+        for key in POD_FIELDS:
             self._add((*spec, key), (*SPEC, key))
         self._scheduler((*spec, "schedulerName"))
         self._account()
@@ -377,12 +377,12 @@ class _Reader:
         pod = fields.mapping(*self._spec, "securityContext")
         own = fields.mapping(*self._container, "securityContext") if self._container else {}
         capabilities = own.get("capabilities")
-        dropped = capabilities.get("drop") if isinstance(capabilities, dict) else None
+        drop = capabilities.get("drop") if isinstance(capabilities, dict) else None
         return (
             (own.get("runAsNonRoot", pod.get("runAsNonRoot")) is True)
             and own.get("allowPrivilegeEscalation") is False
-            and isinstance(dropped, list)
-            and "ALL" in dropped
+            and isinstance(drop, list)
+            and "ALL" in drop
             and isinstance(own.get("seccompProfile", pod.get("seccompProfile")), dict)
         )
 
@@ -393,7 +393,7 @@ class _Reader:
         self._image((*here, "image"), (*here, "imagePullPolicy"))
         self._add((*here, "workingDir"), ("workingDir",))
         self._add((*here, "securityContext"), ("security", "containerSecurityContext"))
-        for key in KEPT_OF_CONTAINER:
+        for key in CONTAINER_FIELDS:
             self._add((*here, key), (*OF_TRAINER, key))
         self._env((*here, "env"))
         self._env_from((*here, "envFrom"))
@@ -433,7 +433,7 @@ class _Reader:
                 continue
             text = "" if value is None else _text(value)
             self._variables[name] = text
-            if commands.has_reference(text):
+            if references.has_reference(text):
                 # Kubernetes puts other variables in there, and `env` arrives as typed.
                 self._add(here, (*OF_TRAINER, "env", Named(name)), {"value": text})
             else:
@@ -456,7 +456,7 @@ class _Reader:
             self._pieces.append(Piece((*path, index), to, whole, why))
 
     def _ports(self, path: FieldPath) -> None:
-        kept: list[tuple[int, Any]] = []
+        entries: list[tuple[int, Any]] = []
         for index, port in self._fields.items(*path):
             name = str(port.get("name") or "")
             if name.endswith(("job-port", "tfjob-port", "mpijob-port")) or port.get(
@@ -466,9 +466,9 @@ class _Reader:
                     (*path, index), "the chart opens the port of its own rendezvous"
                 )
             else:
-                kept.append((index, _clean(port)))
-        if kept:
-            self._list(path, kept, (*OF_TRAINER, "ports"))
+                entries.append((index, _clean(port)))
+        if entries:
+            self._list(path, entries, (*OF_TRAINER, "ports"))
 
     def _resources(self, path: FieldPath) -> tuple[int, str]:
         fields = self._fields
@@ -592,7 +592,7 @@ class _Reader:
         if not self._container:
             return
         path: FieldPath = (*self._container, "volumeMounts")
-        kept: list[tuple[int, Any]] = []
+        entries: list[tuple[int, Any]] = []
         for index, mount in self._trainer_mounts():
             if shared_memory and mount.get("name") == shared_memory:
                 self._fields.say((*path, index), Outcome.CARRIED, "shm.size")
@@ -600,9 +600,9 @@ class _Reader:
                 why = "a mount has the name of a volume, and a path"
                 self._fields.leave((*path, index), why)
             else:
-                kept.append((index, _clean(self._mount(mount))))
-        if kept:
-            self._list(path, kept, (*OF_TRAINER, "volumeMounts"))
+                entries.append((index, _clean(self._mount(mount))))
+        if entries:
+            self._list(path, entries, (*OF_TRAINER, "volumeMounts"))
 
 
 _ENV_FROM = ("prefix", "secretRef", "configMapRef")

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any
 from allranks import names
 from allranks.convert.image_names import PULLED_ONCE
 from allranks.convert.pod_template import (
-    KEPT,
-    KEPT_OF_CONTAINER,
+    CONTAINER_FIELDS,
     MOVED,
     NAMED_BY_RANK,
     OF_TRAINER,
+    POD_FIELDS,
     QUEUES,
     SCHEDULERS,
     SPEC,
     TRAINER,
     WHO_FAILS,
     Piece,
-    Pod,
+    PodTemplate,
     is_gpu,
     labels,
     read,
@@ -51,7 +51,7 @@ __all__ = [
     "SECURITY_NOTE",
     "TRAINER",
     "Piece",
-    "Pod",
+    "PodTemplate",
     "at_role",
     "fields_at",
     "is_gpu",
@@ -86,7 +86,7 @@ FIELDS: tuple[Rule, ...] = (
     carried(f"{_C}.resources.**", "gpusPerNode, gpuResource, resources.perPod"),
     carried(f"{_C}.volumeMounts.**", "podTemplate.spec.containers[trainer].volumeMounts"),
     carried(f"{_C}.securityContext.**", "security.containerSecurityContext"),
-    *(carried(f"{_C}.{key}.**", f"podTemplate.{_C}.{key}") for key in KEPT_OF_CONTAINER),
+    *(carried(f"{_C}.{key}.**", f"podTemplate.{_C}.{key}") for key in CONTAINER_FIELDS),
     carried("spec.initContainers.**", "podTemplate.spec.initContainers"),
     carried("spec.volumes.**", "podTemplate.spec.volumes, or shm.size"),
     carried("spec.nodeSelector.**", "scheduling.nodeSelector"),
@@ -103,7 +103,7 @@ FIELDS: tuple[Rule, ...] = (
     changed("spec.hostname", "", NAMED_BY_RANK),
     changed("spec.subdomain", "", "the pods are named by the release's Service"),
     changed("spec.priority", "", "the cluster writes it, from the priority class"),
-    *(carried(f"spec.{key}.**", f"podTemplate.spec.{key}") for key in KEPT),
+    *(carried(f"spec.{key}.**", f"podTemplate.spec.{key}") for key in POD_FIELDS),
     lost("spec.ephemeralContainers.**", "a template may not have any"),
 )
 
@@ -113,7 +113,7 @@ def fields_at(prefix: str) -> tuple[Rule, ...]:
     return tuple(rule.below(prefix) for rule in FIELDS)
 
 
-def put(fields: Fields, pod: Pod, workload: str) -> None:
+def put(fields: Fields, pod: PodTemplate, workload: str) -> None:
     """Put a template's pieces where they are for a job whose pods are all alike.
 
     Args:
@@ -128,7 +128,7 @@ def put(fields: Fields, pod: Pod, workload: str) -> None:
         _unrestricted(fields)
 
 
-def share(fields: Fields, pods: Mapping[FieldPath, Pod], workload: str) -> None:
+def share(fields: Fields, pods: Mapping[FieldPath, PodTemplate], workload: str) -> None:
     """Put what several templates share where it is for all pods, and the rest at their roles.
 
     Args:
@@ -158,7 +158,9 @@ def share(fields: Fields, pods: Mapping[FieldPath, Pod], workload: str) -> None:
         _unrestricted(fields)
 
 
-def _pull_as_before(fields: Fields, pod: Pod, first: Pod, prefix: FieldPath) -> None:
+def _pull_as_before(
+    fields: Fields, pod: PodTemplate, first: PodTemplate, prefix: FieldPath
+) -> None:
     """Have a role's image pulled when it was, where its container leaves that to Kubernetes.
 
     What the job's image has would be the role's, too.
@@ -174,7 +176,7 @@ def _pull_as_before(fields: Fields, pod: Pod, first: Pod, prefix: FieldPath) -> 
         fields.put((*prefix, *OF_TRAINER, "imagePullPolicy"), own, image.source)
 
 
-def _shared(pods: Mapping[FieldPath, Pod], first: FieldPath) -> dict[FieldPath, Any]:
+def _shared(pods: Mapping[FieldPath, PodTemplate], first: FieldPath) -> dict[FieldPath, Any]:
     shared = {piece.to: piece.value for piece in pods[first].pieces}
     for pod in pods.values():
         own = {piece.to: piece.value for piece in pod.pieces}
@@ -192,7 +194,7 @@ def _has_own(to: FieldPath) -> bool:
     return to[0] in ("env", "podTemplate") or any(to[:depth] in _OWN for depth in (1, 2))
 
 
-def _note_heirs(fields: Fields, piece: Piece, pods: Mapping[FieldPath, Pod]) -> None:
+def _note_heirs(fields: Fields, piece: Piece, pods: Mapping[FieldPath, PodTemplate]) -> None:
     """Say which roles have a value besides the one whose it was: all pods share it."""
     if piece.to[0] not in ("scheduling", "network", "imagePullSecrets"):
         return

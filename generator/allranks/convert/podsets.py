@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import commands, pods
+from allranks.convert import commands, pods, references
 from allranks.convert.commands import Runner
 from allranks.convert.image_names import image_parts
 from allranks.convert.verdicts import dotted
@@ -162,9 +162,9 @@ def main_container(template: Mapping[str, Any]) -> int:
     containers = k8s.items(template, "spec", "containers")
     if len(containers) < 2:  # noqa: PLR2004 - there is nothing to choose
         return 0
-    chosen = k8s.text(template, "metadata", "annotations", DEFAULT_CONTAINER)
+    default_container = k8s.text(template, "metadata", "annotations", DEFAULT_CONTAINER)
     for index, container in enumerate(containers):
-        if chosen and container.get("name") == chosen:
+        if default_container and container.get("name") == default_container:
             return index
     scores = [(_score(container), -index) for index, container in enumerate(containers)]
     return -max(scores)[1]
@@ -300,7 +300,7 @@ def _is_rank(podset: PodSet, program: Program) -> bool:
     if "DMLC_ROLE" in podset.variables or _mentions(podset, ("TF_CONFIG",)):
         return False
     return bool(podset.variables & set(RANKS)) or bool(
-        commands.mentions(podset.words, ("MASTER_ADDR", "PET_*"))
+        references.mentions(podset.words, ("MASTER_ADDR", "PET_*"))
     )
 
 

@@ -1,14 +1,17 @@
-"""What stands around a program in its script: whether it only prepares, and for which shell.
+"""What stands around a program in its script: what only prepares, in which shell, and how it fails.
 
 A setup runs once in each pod, before there are ranks, and in `sh`. So only what prepares for a
 program may become one: a training that something follows is what the pods are for, and what only
-bash reads must stay in bash.
+bash reads must stay in bash. A setup ends with the first command that fails; a script goes on,
+unless it says otherwise.
 """
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
+
+from allranks.convert import shell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +40,15 @@ _SOURCED = re.compile(
     r"(^|[;&|{(]|\b(?:then|do|else)\b)(\s*)(?:source|\.)[ \t]+([^\s;&|]+)[ \t]*(?=(.?))",
     re.MULTILINE,
 )
-_FOR_EACH_SHELL = re.compile(r"[\"']?\S*/(?:activate|conda\.sh|mamba\.sh|etc/profile)[\"']?")
+_FOR_SHELLS = re.compile(r"[\"']?\S*/(?:activate|conda\.sh|mamba\.sh|etc/profile)[\"']?")
+# What a setup leaves behind for the command: it must run in the same shell.
+_LASTING = re.compile(
+    r"(?:^|[;&|\n])\s*(?:export|cd|source|\.|set|ulimit|umask|unset|conda|eval|module)\b"
+)
+WENT_ON = "# the script went on where a command failed"
+# The first line of a setup that goes on where a command of it fails.
+GOES_ON = f"set +e  {WENT_ON}\n"
+_NEVER_FAILS = frozenset({"export", "echo", "printf", "true", ":", "unset", "set", "umask"})
 
 
 def is_afterwards(program: str) -> bool:
@@ -66,7 +77,7 @@ def may_train(words: Sequence[str]) -> bool:
     return words[1] not in ("-c", "-", "-V", "--version")
 
 
-def for_each_shell(setup: str) -> str | None:
+def lines_for_shells(setup: str) -> str | None:
     """Shell of bash's as text that `sh` reads alike; None where only bash does.
 
     Args:
@@ -74,7 +85,71 @@ def for_each_shell(setup: str) -> str | None:
     """
     for match in _SOURCED.finditer(setup):
         has_arguments = match[4] not in ("", "\n", ";", "&", "|", ")", "}")
-        if has_arguments or not _FOR_EACH_SHELL.fullmatch(match[3]):
+        if has_arguments or not _FOR_SHELLS.fullmatch(match[3]):
             return None
     text = _SOURCED.sub(lambda match: f"{match[1]}{match[2]}. {match[3]}", setup)
     return None if _BASHISMS.search(text) else text
+
+
+def lasts(setup: str) -> bool:
+    """Whether shell leaves something behind for what runs after it in the same shell.
+
+    Args:
+        setup: the shell's text.
+    """
+    return bool(_LASTING.search(setup))
+
+
+def stops(words: Sequence[str], commands: Sequence[shell.ShellCommand]) -> bool:
+    """Whether a script ends with the first command that fails: by `bash -e`, or `set -e`.
+
+    Args:
+        words: the shell, its flags, and the script.
+        commands: those of the script.
+    """
+    place = next((at for at, word in enumerate(words) if re.fullmatch(r"-[a-z]*c", word)), 0)
+    flags = [word for word in words[1 : place + 1] if word.startswith("-")]
+    flags += [
+        word.text
+        for command in commands
+        if command.program == "set" and not command.depth
+        for word in command.words[1:]
+    ]
+    return any(re.fullmatch(r"-[a-z]*e[a-z]*|errexit", flag) for flag in (*flags, *words[1:place]))
+
+
+def going_on(setup: str, *, is_chained: bool) -> str:
+    """Shell that goes on where a command fails, as its script did, up to what is chained by &&.
+
+    Args:
+        setup: what stood before the program.
+        is_chained: whether the program runs only where the command before it did not fail.
+    """
+    parsed = shell.parse(setup) or []
+    ends = [command for command in parsed[:-1] if not command.depth and command.after != "&&"]
+    last = ends[-1].end if ends else 0
+    free = [command for command in parsed if not is_chained or command.end <= last]
+    if all(command.program in _NEVER_FAILS or not command.words for command in free):
+        return setup
+    head, tail = (setup[:last], setup[last:]) if is_chained else (setup, "")
+    tail = tail.lstrip(" ;&\n")
+    return f"{GOES_ON}{head.strip()}" + (f"\nset -e\n{tail}" if tail else "")
+
+
+def without_set(
+    before: str, commands: list[shell.ShellCommand]
+) -> tuple[str, list[shell.ShellCommand]]:
+    """Shell without `set -e` and the like: setup stops at what fails, and sh has no pipefail."""
+    remaining = []
+    for command in reversed(commands):
+        is_set = command.program == "set" and not command.depth
+        if is_set and all(
+            re.fullmatch(r"[-+][euxo]+|pipefail", word.text) for word in command.words[1:]
+        ):
+            end = command.end
+            while end < len(before) and before[end] in " \t;&":
+                end += 1
+            before = before[: command.start] + before[end:].removeprefix("\n")
+        else:
+            remaining.append(command)
+    return before, remaining[::-1]

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import commands, configmap_scripts, finish, jobs, kubeflow, pods
+from allranks.convert import commands, configmap_scripts, finish, jobs, kubeflow, pods, references
 from allranks.convert.verdicts import (
     METADATA,
     Conversion,
@@ -24,7 +24,7 @@ from allranks.humanize import plural
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from allranks.convert.pods import Pod
+    from allranks.convert.pods import PodTemplate
     from allranks.convert.registry import Context, Manifest
     from allranks.convert.verdicts import FieldPath
 
@@ -86,7 +86,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     processes = "auto" if processes is None else str(processes)
     runs = jobs.program(fields, pod, context)
     runs = configmap_scripts.with_unseen(fields, pod.container, runs, context)
-    program = _told(runs, processes)
+    program = _with_processes(runs, processes)
     if program.runner is commands.Runner.PLAIN:
         fields.note(jobs.NO_TORCHRUN)
     jobs.put(fields, pod, program, processes)
@@ -131,20 +131,20 @@ def _replicas(fields: Fields, role: str) -> int:
     return 1 if replicas is None else replicas
 
 
-def _same(fields: Fields, others: dict[str, Pod], pod: Pod) -> None:
+def _same(fields: Fields, others: dict[str, PodTemplate], pod: PodTemplate) -> None:
     """Say of the templates that are not taken where they differ."""
     own = {piece.to: piece.value for piece in pod.pieces}
     for other in others.values():
-        differing = _differing(other, own)
+        differences = _differing(other, own)
         for piece in other.pieces:
-            if piece.source in differing:
+            if piece.source in differences:
                 fields.leave(piece.source, _UNLIKE)
             else:
                 fields.say(piece.source, Outcome.CARRIED, "as the workers'")
         _same_words(fields, other, pod)
 
 
-def _differing(other: Pod, own: Mapping[FieldPath, Any]) -> set[FieldPath]:
+def _differing(other: PodTemplate, own: Mapping[FieldPath, Any]) -> set[FieldPath]:
     """The fields of a template that the one that is taken has otherwise, or has not.
 
     Args:
@@ -154,21 +154,21 @@ def _differing(other: Pod, own: Mapping[FieldPath, Any]) -> set[FieldPath]:
     sources: dict[FieldPath, list[FieldPath]] = {}
     for piece in other.pieces:
         sources.setdefault(piece.to, []).append(piece.source)
-    differing: set[FieldPath] = set()
+    differences: set[FieldPath] = set()
     for piece in other.pieces:
-        here, kept = sources[piece.to], own.get(piece.to)
-        if kept == piece.value:
+        here, own_value = sources[piece.to], own.get(piece.to)
+        if own_value == piece.value:
             continue
         fewer: set[FieldPath] = set()
-        if isinstance(piece.value, list) and isinstance(kept, list):
+        if isinstance(piece.value, list) and isinstance(own_value, list):
             # A list's items have a verdict each; where none is missing, the whole list differs.
             pairs = zip(here, piece.value, strict=False)
-            fewer = {source for source, item in pairs if item not in kept}
-        differing |= fewer or set(here)
-    return differing
+            fewer = {source for source, item in pairs if item not in own_value}
+        differences |= fewer or set(here)
+    return differences
 
 
-def _same_words(fields: Fields, other: Pod, pod: Pod) -> None:
+def _same_words(fields: Fields, other: PodTemplate, pod: PodTemplate) -> None:
     for key in ("command", "args"):
         path: FieldPath = (*other.container, key)
         if not other.container:
@@ -193,20 +193,24 @@ def _same_words(fields: Fields, other: Pod, pod: Pod) -> None:
 _OF_POD = ("node-rank", "master-addr", "master-port", "rdzv-endpoint", "rdzv-id")
 
 
-def _runs_alike(other: Pod, pod: Pod) -> bool:
+def _runs_alike(other: PodTemplate, pod: PodTemplate) -> bool:
     """Whether two commands differ in nothing but where torchrun meets the others."""
     programs = [commands.read(item.words, (), item.variables) for item in (other, pod)]
     if any(program.runner is not commands.Runner.TORCHRUN for program in programs):
         return False
-    left, right = (
+    first_options, second_options = (
         {key: value for key, value in program.options.items() if key not in _OF_POD}
         for program in programs
     )
     first, second = programs
-    return (first.command, first.setup, left) == (second.command, second.setup, right)
+    return (first.command, first.setup, first_options) == (
+        second.command,
+        second.setup,
+        second_options,
+    )
 
 
-def _refuse_mpirun(templates: dict[str, Pod]) -> None:
+def _refuse_mpirun(templates: dict[str, PodTemplate]) -> None:
     """Refuse a master that starts its workers by mpirun: nothing would tell it of them."""
     runners = {
         role: commands.read(pod.words, (), pod.variables).workload
@@ -221,14 +225,14 @@ def _refuse_mpirun(templates: dict[str, Pod]) -> None:
         )
 
 
-def _size(fields: Fields, roles: list[str], pod: Pod, program: commands.Program) -> None:
+def _size(fields: Fields, roles: list[str], pod: PodTemplate, program: commands.Program) -> None:
     nodes = sum(_replicas(fields, role) for role in roles)
     most = fields.number("spec", "elasticPolicy", "maxReplicas")
     least = fields.number("spec", "elasticPolicy", "minReplicas")
     if program.is_nested and most and least and least < most:
         for key in ("minReplicas", "maxReplicas"):
             fields.leave(("spec", "elasticPolicy", key), _NESTED)
-    elif most and least and _has_one_size(program, pod):
+    elif most and least and _has_fixed_size(program, pod):
         for key in ("minReplicas", "maxReplicas"):
             fields.change(("spec", "elasticPolicy", key), "the command's --nnodes wins", "nodes")
     elif most and least and least < most:
@@ -240,7 +244,7 @@ def _size(fields: Fields, roles: list[str], pod: Pod, program: commands.Program)
         )
         nodes = min(max(nodes, least), most)
         nnodes = program.options.get("nnodes", "")
-        if nnodes and ":" not in nnodes and not commands.mentions((nnodes,), ("PET_NNODES",)):
+        if nnodes and ":" not in nnodes and not references.mentions((nnodes,), ("PET_NNODES",)):
             fields.note(
                 f"how many --nnodes {nnodes} is, is not known here: the run has from {least} to "
                 f"{most} nodes, as its elasticPolicy says; leave torchrun.elastic out for a number"
@@ -259,13 +263,13 @@ def _size(fields: Fields, roles: list[str], pod: Pod, program: commands.Program)
         fields.put(("gpusPerNode",), pod.gpus, (*pod.container, "resources"))
 
 
-def _has_one_size(program: commands.Program, pod: Pod) -> bool:
+def _has_fixed_size(program: commands.Program, pod: PodTemplate) -> bool:
     """Whether a command's own --nnodes is a number: torchrun then keeps to it."""
     nnodes = program.options.get("nnodes", "")
-    return commands.number(nnodes, pod.variables) is not None
+    return references.number(nnodes, pod.variables) is not None
 
 
-def _alone(fields: Fields, pod: Pod, program: commands.Program) -> None:
+def _alone(fields: Fields, pod: PodTemplate, program: commands.Program) -> None:
     """Say where pods that were told nothing of each other train together here."""
     nodes = fields.values["nodes"]
     if not program.is_alone or nodes == 1:
@@ -278,15 +282,15 @@ def _alone(fields: Fields, pod: Pod, program: commands.Program) -> None:
         )
 
 
-def _told(program: commands.Program, processes: str) -> commands.Program:
+def _with_processes(program: commands.Program, processes: str) -> commands.Program:
     """A program whose torchrun asks for as many processes as the operator tells the pod."""
-    asked = program.options.get("nproc-per-node", "")
-    if not commands.mentions((asked,), (_PROCESSES,)):
+    option = program.options.get("nproc-per-node", "")
+    if not references.mentions((option,), (_PROCESSES,)):
         return program
     return replace(program, options={**program.options, "nproc-per-node": processes})
 
 
-def _processes(fields: Fields, pod: Pod, program: commands.Program) -> int | None:
+def _processes(fields: Fields, pod: PodTemplate, program: commands.Program) -> int | None:
     """Processes of a pod, as the object or the command say it; None for torchrun's `auto`."""
     processes: Any = None
     for path in (("spec", "nprocPerNode"), ("spec", "elasticPolicy", "nProcPerNode")):
@@ -305,7 +309,7 @@ def _processes(fields: Fields, pod: Pod, program: commands.Program) -> int | Non
             "the command starts its processes itself, and each pod runs it once",
             "procsPerNode",
         )
-    return commands.number(text, pod.variables)
+    return references.number(text, pod.variables)
 
 
 def _elastic(fields: Fields, program: commands.Program) -> None:
@@ -352,18 +356,22 @@ def _sets(texts: tuple[str, ...], name: str) -> bool:
     return any(re.search(rf"(?<![\w$]){name}=", text) for text in texts)
 
 
-def _environment(fields: Fields, pod: Pod, program: commands.Program) -> None:
+def _environment(fields: Fields, pod: PodTemplate, program: commands.Program) -> None:
     """Say what leans on the operator's own variables and names."""
     job = re.escape(fields.text("metadata", "name") or "job")
     names = ("PET_*",) if not program.is_nested else ()
     texts = (*program.command, program.setup)
-    read = [name for name in commands.mentions(texts, ("PET_RDZV_*",)) if not _sets(texts, name)]
-    if program.is_nested and read:
+    variables = [
+        name for name in references.mentions(texts, ("PET_RDZV_*",)) if not _sets(texts, name)
+    ]
+    if program.is_nested and variables:
         for key in ("command", "args"):
-            fields.leave((*pod.container, key), f"it reads {', '.join(read)}, which is not there")
+            fields.leave(
+                (*pod.container, key), f"it reads {', '.join(variables)}, which is not there"
+            )
     per_pod = fields.values.get("procsPerNode", pod.gpus or 1)
     # What the program reads itself, its torchrun told each process there, too.
-    is_put_in = commands.expands(program.command, "RANK")
+    is_put_in = references.expands(program.command, "RANK")
     if program.runner is commands.Runner.TORCHRUN and per_pod > 1 and is_put_in:
         fields.note(
             "the command reads RANK, which was the pod's number there; here it is that of each of "
@@ -373,23 +381,25 @@ def _environment(fields: Fields, pod: Pod, program: commands.Program) -> None:
     jobs.environment(fields, pod, program, names, rf"{job}-(?:master|worker)-\d+")
     factor = fields.number("spec", "nprocPerNode")
     if program.runner is not commands.Runner.TORCHRUN and factor and factor > 1:
-        for name in commands.mentions(program.command, ("WORLD_SIZE",)):
+        for name in references.mentions(program.command, ("WORLD_SIZE",)):
             fields.note(
                 f"the command reads {name}, which counted {factor} processes in each pod there; "
                 "here it counts the pods, because each runs the command once"
             )
 
 
-def _references(fields: Fields, pod: Pod) -> None:
+def _references(fields: Fields, pod: PodTemplate) -> None:
     """Say of a variable that takes up one of the operator's, which no container has here."""
     for index, entry in fields.items(*pod.container, "env"):
-        read = [name for name in _TOLD if f"$({name})" in str(entry.get("value") or "")]
-        if read:
+        variables = [
+            name for name in _RANK_VARIABLES if f"$({name})" in str(entry.get("value") or "")
+        ]
+        if variables:
             fields.leave(
                 (*pod.container, "env", index, "value"),
-                f"{', '.join(read)} is known to each process, and not to the container: read it in "
-                "the program",
+                f"{', '.join(variables)} is known to each process, and not to the container: read "
+                "it in the program",
             )
 
 
-_TOLD = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_RANK_VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")

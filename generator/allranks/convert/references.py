@@ -1,4 +1,4 @@
-"""Variables in a container's words: what Kubernetes puts in, and the numbers that they hold."""
+"""Variables in a container's words: what Kubernetes or a shell puts in, and their numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from allranks.convert import shell
 from allranks.k8s.fields import digits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 # What a Kubernetes container puts in place of $(NAME).
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
@@ -86,3 +86,25 @@ def expanded(words: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
         text += shell.quote(literal) if literal or not text else ""
         parts.append(text)
     return ("sh", "-c", f"exec {' '.join(parts)}"), True
+
+
+def expands(words: Sequence[str], name: str) -> bool:
+    """Whether a shell puts a variable's value into words: ``$NAME`` and ``${NAME:-0}``."""
+    return any(re.search(rf"\$\{{?{name}(?!\w)", word) for word in words)
+
+
+def mentions(words: Sequence[str], names: Sequence[str]) -> list[str]:
+    """The variables among `names` that a command reads, in their order.
+
+    Args:
+        words: the command, or scripts.
+        names: names of variables; one that ends with ``*`` is the start of names.
+    """
+    text = "\n".join(words)
+    matches: list[str] = []
+    for name in names:
+        pattern = re.escape(name.rstrip("*")) + (r"[A-Za-z0-9_]*" if name.endswith("*") else "")
+        match = re.search(rf"(?<![A-Za-z0-9_]){pattern}(?![A-Za-z0-9_])", text)
+        if match is not None and match[0] not in matches:
+            matches.append(match[0])
+    return matches

@@ -271,7 +271,7 @@ def convert_all(documents: Iterable[Document], context: Context) -> Result:
     context = replace(context, documents=tuple(documents))
     conversions: list[Conversion] = []
     certain: list[tuple[Document, Sequence[Problem]]] = []
-    maybe: list[tuple[Document, Sequence[Problem]]] = []
+    uncertain: list[tuple[Document, Sequence[Problem]]] = []
     others: list[Document] = []
     part_ids = _parts(context)
     for document in context.documents:
@@ -284,14 +284,16 @@ def convert_all(documents: Iterable[Document], context: Context) -> Result:
             conversions.append(convert_document(document, context))
         except InputError as error:
             own = error.problems if isinstance(error, InvalidValues) else (error.problem,)
-            (maybe if _is_maybe(document) else certain).append((document, own))
+            (uncertain if _is_maybe(document) else certain).append((document, own))
     if certain or not conversions:
         problems = [
-            _located(problem, document) for document, own in (*certain, *maybe) for problem in own
+            _located(problem, document)
+            for document, own in (*certain, *uncertain)
+            for problem in own
         ]
         if problems:
             raise InvalidValues(problems)
-    others += [document for document, _ in maybe]
+    others += [document for document, _ in uncertain]
     if not conversions:
         raise InputError(_nothing(others), hint=_hint(others))
     neighbours, unknown = related_objects.of(others, conversions)

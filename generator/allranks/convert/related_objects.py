@@ -96,12 +96,12 @@ def _generic(
     if document.kind == "PodGroup" and document.group != "scheduling.k8s.io":
         return pod_group(document.data, [conversion.values for conversion in conversions])
     if document.kind in _USES:
-        return _used(document, others, conversions)
+        return _of_reference(document, others, conversions)
     why = _PURPOSES.get(document.kind, "no kind of job that is known here")
     return Beside(document.kind or "an object without a kind", document.name, True, why)
 
 
-def _used(
+def _of_reference(
     document: Document, others: Sequence[Document], conversions: Sequence[Conversion]
 ) -> Beside:
     """What to do about an object that a pod has by its name alone."""
@@ -154,11 +154,13 @@ def _service(
             why += f", which has the release's name: call the release {document.name}, because the "
             why += "job's own words name this Service"
         return Beside("Service", document.name, False, why)
-    missing = sorted(str(key) for key, value in selector if (key, value) not in _labels(job.values))
+    missing_labels = sorted(
+        str(key) for key, value in selector if (key, value) not in _labels(job.values)
+    )
     why = _PURPOSES["Service"]
-    if missing:
-        why += f"; it selects pods by {', '.join(missing)}, which no pod has here: have it select "
-        why += "app.kubernetes.io/instance, the release"
+    if missing_labels:
+        why += f"; it selects pods by {', '.join(missing_labels)}, which no pod has here: "
+        why += "have it select app.kubernetes.io/instance, the release"
     return Beside("Service", document.name, True, why)
 
 

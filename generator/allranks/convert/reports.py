@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from allranks.convert.verdicts import Conversion, FieldPath, Verdict
 
 
-def text(result: Result, written: Sequence[str]) -> Iterator[str]:
+def text(result: Result, paths: Sequence[str]) -> Iterator[str]:
     """Lines for a person: the counts, and all that is not carried as it is.
 
     Args:
         result: the conversions.
-        written: the file of each; "" where its values went to standard output.
+        paths: the file of each; "" where its values went to standard output.
     """
-    for conversion, path in zip(result.conversions, written, strict=True):
+    for conversion, path in zip(result.conversions, paths, strict=True):
         yield conversion.summary() + (f" ({path})" if path else "")
         for verdict in grouped(conversion.of(Outcome.NOT_CARRIED, Outcome.CHANGED)):
             if verdict.to != "workload":
@@ -100,18 +100,18 @@ def _cell(value: str) -> str:
     return " ".join(value.replace("|", "\\|").split())
 
 
-def as_json(result: Result, written: Sequence[str]) -> dict[str, Any]:
+def as_json(result: Result, paths: Sequence[str]) -> dict[str, Any]:
     """The report as data, with the values.
 
     Args:
         result: the conversions.
-        written: the file of each; "" for none.
+        paths: the file of each; "" for none.
     """
     return {
         "ok": result.is_whole,
         "jobs": [
             {**conversion.as_dict(), "file": path}
-            for conversion, path in zip(result.conversions, written, strict=True)
+            for conversion, path in zip(result.conversions, paths, strict=True)
         ],
         "beside": [item.as_dict() for item in result.beside],
     }

@@ -78,11 +78,11 @@ class Rewrite:
         items = self.fields.get(*source)
         if not isinstance(items, list):
             return []
-        kept = [index for index, item in enumerate(items) if test(item)]
-        others = [index for index in range(len(items)) if index not in kept]
+        indexes = [index for index, item in enumerate(items) if test(item)]
+        others = [index for index in range(len(items)) if index not in indexes]
         if others:
-            self.put(to, [copy(items[index]) for index in kept])
-            for place, index in enumerate(kept):
+            self.put(to, [copy(items[index]) for index in indexes])
+            for place, index in enumerate(indexes):
                 self.also((*source, index), (*to, place))
         return others
 

@@ -12,7 +12,7 @@ from allranks.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from allranks.convert.pods import Pod
+    from allranks.convert.pods import PodTemplate
     from allranks.convert.registry import Context
     from allranks.convert.verdicts import FieldPath, Fields
 
@@ -79,7 +79,7 @@ def put(
     roles: Sequence[Role],
     context: Context,
     main: Sequence[str] = (),
-) -> dict[str, Pod]:
+) -> dict[str, PodTemplate]:
     """Put roles where they are in the elastic chart.
 
     Args:
@@ -97,21 +97,21 @@ def put(
     """
     fields.put(("workload",), "elastic")
     fields.put(("elastic", "framework"), framework)
-    ordered = sorted(roles, key=lambda role: role.name != WORKER)
-    templates = {role.name: pods.read(fields, role.template, main) for role in ordered}
-    prefixes: dict[FieldPath, Pod] = {
+    workers_first = sorted(roles, key=lambda role: role.name != WORKER)
+    templates = {role.name: pods.read(fields, role.template, main) for role in workers_first}
+    prefixes: dict[FieldPath, PodTemplate] = {
         ("elastic", "roles", name): pod for name, pod in templates.items()
     }
     pods.share(fields, prefixes, "elastic")
     words: tuple[str, ...] = ()
-    for role in ordered:
+    for role in workers_first:
         words = _command(fields, role, templates[role.name], context, words)
         _size(fields, role, templates)
     return templates
 
 
 def _command(
-    fields: Fields, role: Role, pod: Pod, context: Context, shared: tuple[str, ...]
+    fields: Fields, role: Role, pod: PodTemplate, context: Context, shared: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Put a role's command; return that which all share, the workers'."""
     own = jobs.command_of(fields, pod, context)
@@ -129,7 +129,7 @@ def _command(
     return words if role.name == WORKER else shared
 
 
-def _size(fields: Fields, role: Role, templates: Mapping[str, Pod]) -> None:
+def _size(fields: Fields, role: Role, templates: Mapping[str, PodTemplate]) -> None:
     pod = templates[role.name]
     is_worker = role.name == WORKER
     prefix: FieldPath = ("elastic", "roles", role.name)

@@ -352,7 +352,7 @@ class _Parser:
         self.stack: list[tuple[str, str, int]] = []  # kind, what closes it, its line
         self.branches: list[tuple[int, int]] = []  # of the choices around: number, branch
         self.choices = 0
-        self.found: list[Statement] = []
+        self.result: list[Statement] = []
         self.commands: list[Command] = []
         self.command = Command()
         self.before = ""
@@ -390,7 +390,7 @@ class _Parser:
             kind, closing, line = self.stack[-1]
             raise ScriptError(line, f"{kind} has no {closing}")
         self._end_statement(in_background=False)
-        return self.found
+        return self.result
 
     def _within(self) -> tuple[str, ...]:
         return tuple(kind for kind, _, _ in self.stack)
@@ -502,8 +502,8 @@ class _Parser:
         """A word between the parts of a compound command: the condition, the body, the other."""
         text, kind = token.text, self.stack[-1][0] if self.stack else ""
         if text in ("then", "do"):
-            is_wanted = kind == "if" if text == "then" else kind in ("while", "until")
-            if not is_wanted or not self.conditions[-1]:
+            is_expected = kind == "if" if text == "then" else kind in ("while", "until")
+            if not is_expected or not self.conditions[-1]:
                 raise _unexpected(token)
             self.conditions[-1] = False
         elif text in ("elif", "else"):
@@ -643,7 +643,7 @@ class _Parser:
                 end -= 1
             if end == self.start:  # an operator alone, which bash would refuse
                 raise ScriptError(self.line, f"{self.text[end]} stands where a command is wanted")
-            self.found.append(
+            self.result.append(
                 Statement(
                     self.commands,
                     self.start,
@@ -658,8 +658,8 @@ class _Parser:
 
 
 def _unexpected(token: Token) -> ScriptError:
-    shown = "the line ends" if token.text == "\n" else f"{token.text} stands"
-    return ScriptError(token.line, f"{shown} where something else is wanted")
+    position = "the line ends" if token.text == "\n" else f"{token.text} stands"
+    return ScriptError(token.line, f"{position} where something else is wanted")
 
 
 # --- words ----------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class ShellCommand:
     """A simple command.
 
     Attributes:
@@ -74,7 +74,7 @@ class Command:
         return (value or "").rpartition("/")[2]
 
 
-def parse(text: str) -> list[Command] | None:
+def parse(text: str) -> list[ShellCommand] | None:
     """The simple commands of a text.
 
     Args:
@@ -90,8 +90,8 @@ def parse(text: str) -> list[Command] | None:
     return [_command(command) for statement in statements for command in statement.commands]
 
 
-def _command(command: scanner.Command) -> Command:
-    return Command(
+def _command(command: scanner.Command) -> ShellCommand:
+    return ShellCommand(
         tuple(_word(token.text) for token in command.words),
         tuple(_word(token.text) for token in command.assignments),
         tuple(f"{operator}{target}" for operator, target in command.redirections),

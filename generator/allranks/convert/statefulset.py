@@ -27,7 +27,7 @@ FIELDS: tuple[Rule, ...] = (
     changed("spec.revisionHistoryLimit", "", "Helm keeps the revisions of a release"),
     changed("spec.minReadySeconds", "", "no pod of a job waits for another's readiness"),
     changed("spec.ordinals.**", "", "ranks are counted from 0"),
-    *claims.rules_of_each_pod("spec"),
+    *claims.rules_of_pod_claims("spec"),
     *pods.fields_at("spec.template"),
 )
 _RULES = Rules(FIELDS)
@@ -53,7 +53,9 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
             path="spec.template",
             hint=f"keep the {KIND} for it, or start its ranks with torchrun",
         )
-    queue = pod_jobs.convert(fields, context, shape, {}, of_each=("spec", "volumeClaimTemplates"))
+    queue = pod_jobs.convert(
+        fields, context, shape, {}, claim_templates=("spec", "volumeClaimTemplates")
+    )
     if fields.values.get("workload") == "torchrun":
         fields.put(("torchrun", "controller"), KIND)
     fields.note(job.FOR_EVER)

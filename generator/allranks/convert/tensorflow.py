@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import commands, finish, jobs, kubeflow, pods, roles
+from allranks.convert import commands, finish, jobs, kubeflow, pods, references, roles
 from allranks.convert.verdicts import (
     METADATA,
     Conversion,
@@ -106,7 +106,7 @@ def _torchrun(fields: Fields, own_roles: list[roles.Role], context: Context) -> 
     if pod.gpus:
         fields.put(("gpusPerNode",), pod.gpus, (*pod.container, "resources"))
     words_nproc = program.options.get("nproc-per-node", "1")
-    jobs.processes(fields, pod, program, commands.number(words_nproc, pod.variables))
+    jobs.processes(fields, pod, program, references.number(words_nproc, pod.variables))
     return True
 
 

@@ -15,7 +15,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import commands, finish, preparation
+from allranks.convert import finish, preparation
 from allranks.convert.pods import SECURITY_NOTE
 from allranks.convert.verdicts import Conversion, Fields, Outcome
 from allranks.errors import InputError
@@ -293,9 +293,9 @@ def _setup(fields: Fields) -> None:
     if not isinstance(command, str):
         fields.carry(path, ("setup",))
         return
-    text = commands.going_on(command, is_chained=True)
-    posix = preparation.for_each_shell(text)
-    if posix is None and commands.lasts(command):
+    text = preparation.going_on(command, is_chained=True)
+    posix = preparation.lines_for_shells(text)
+    if posix is None and preparation.lasts(command):
         fields.leave(path, "bash alone reads it, and what it exports would not reach the program")
         return
     text = f"#!/bin/bash\n{text}" if posix is None else posix
@@ -613,14 +613,14 @@ def _containers(fields: Fields, path: FieldPath) -> None:
     containers = fields.get(*path)
     if not isinstance(containers, list):
         return
-    kept: list[dict[str, Any]] = []
+    remaining: list[dict[str, Any]] = []
     to = "defaults.podTemplate.spec.containers"
     for index, container in enumerate(containers):
         if not isinstance(container, dict):
             continue
         here: FieldPath = (*path, index)
         if container.get("name") != TRAINER and index:
-            kept.append(container)
+            remaining.append(container)
             fields.say(here, Outcome.CARRIED, to)
             continue
         _trainer(fields, here)
@@ -630,11 +630,11 @@ def _containers(fields: Fields, path: FieldPath) -> None:
             if key not in (*_OF_TRAINER, *_OF_TRAINER_TOO)
         }
         if rest:
-            kept.append({"name": TRAINER, **rest})
+            remaining.append({"name": TRAINER, **rest})
             for key in rest:
                 fields.say((*here, key), Outcome.CARRIED, to)
-    if kept:
-        fields.put(("defaults", "podTemplate", "spec"), {"containers": kept})
+    if remaining:
+        fields.put(("defaults", "podTemplate", "spec"), {"containers": remaining})
 
 
 def _trainer(fields: Fields, here: FieldPath) -> None:

@@ -78,7 +78,7 @@ _DECIMALS = ("monitor-interval",)
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class TorchrunLaunch:
     """A torchrun.
 
     Attributes:
@@ -98,7 +98,7 @@ class Launch:
     unknown: tuple[str, ...]
 
 
-def read(words: Sequence[str], before: Sequence[str]) -> Launch:
+def read(words: Sequence[str], before: Sequence[str]) -> TorchrunLaunch:
     """Torchrun's options taken off what it runs.
 
     Args:
@@ -133,7 +133,7 @@ def read(words: Sequence[str], before: Sequence[str]) -> Launch:
     rest = tuple(words[at:])
     command = _ranks_command(rest, options, before)
     foreign_words = tuple(of_dlrover), tuple(of_hyperpod)
-    return Launch(options, command, len(rest), *foreign_words, tuple(unknown))
+    return TorchrunLaunch(options, command, len(rest), *foreign_words, tuple(unknown))
 
 
 def _option(word: str) -> tuple[str, str | None]:

@@ -399,13 +399,15 @@ def _cpus(container: Any) -> int:
 def _mpi(target: Rewrite, runtime: _Runtime) -> tuple[str, str]:
     """Write it as an MPIJob."""
     policy = k8s.mapping(runtime.policy, "mpi")
-    missing = [name for name in (runtimes.LAUNCHER, runtimes.NODE) if runtime.job(name) is None]
-    if missing:
+    missing_jobs = [
+        name for name in (runtimes.LAUNCHER, runtimes.NODE) if runtime.job(name) is None
+    ]
+    if missing_jobs:
         raise InputError(
-            f"{runtime.title} has no replicated job {missing[0]}, by which Trainer knows the pods "
-            "of MPI",
+            f"{runtime.title} has no replicated job {missing_jobs[0]}, by which Trainer knows the "
+            "pods of MPI",
             path="spec.runtimeRef.name",
-            hint=f"call those {missing[0]} that are, or write it as an MPIJob",
+            hint=f"call those {missing_jobs[0]} that are, or write it as an MPIJob",
         )
     specs: FieldPath = ("spec", "mpiReplicaSpecs")
     is_node = policy.get("runLauncherAsNode") is True

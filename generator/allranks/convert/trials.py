@@ -25,7 +25,7 @@ SWEEP = "sweep"
 TRIAL = "trial"
 # What is said of a pod that is a job by itself, and what of one that is a trial already.
 ALONE = "nothing in it starts ranks, so it is a sweep of one trial: one pod, as it was"
-_EACH_ALONE = "nothing in a trial starts ranks: it is one pod, as it was"
+_TRIAL_ALONE = "nothing in a trial starts ranks: it is one pod, as it was"
 _HOLDER = re.compile(r"\$\{sweep\.([^}]*)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,62}", re.ASCII)
 _NUMBER = re.compile(r"[-+]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][-+]?[0-9]+)?", re.ASCII)
@@ -43,7 +43,7 @@ def put(fields: Fields, job: Mapping[str, Any], own: Mapping[str, Any]) -> None:
         InputError: the job is a sweep itself, with several trials.
     """
     fields.values = _values(job, own)
-    fields.notes[:] = [_EACH_ALONE if note == ALONE else note for note in fields.notes]
+    fields.notes[:] = [_TRIAL_ALONE if note == ALONE else note for note in fields.notes]
 
 
 def _values(job: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,8 +98,8 @@ def bounded(
     from allranks.sweep.spec import parse
 
     total = _combinations(section["parameters"], sources)
-    asked = section.get("trials")
-    if asked is None:
+    count = section.get("trials")
+    if count is None:
         if total is None or total <= parse.UNBOUNDED_MAX:
             return dict(section)
         if total > model.TRIALS_MAX:
@@ -111,15 +111,15 @@ def bounded(
             )
         return {**section, "trials": total}
     most = model.TRIALS_MAX if total is None else min(total, model.TRIALS_MAX)
-    if asked > most:
+    if count > most:
         why = f"{most:,} are the most of a sweep"
         if most == total:
             why = f"there are {total:,} combinations, and each is tried once"
         fields.change(path, why if total != 1 else "there is one combination", "sweep.trials")
-    elif section.get("search") == "grid" and total is not None and asked < total:
-        why = f"of {total:,} combinations the first {asked:,} are tried, and not any of them"
+    elif section.get("search") == "grid" and total is not None and count < total:
+        why = f"of {total:,} combinations the first {count:,} are tried, and not any of them"
         fields.change(path, why, "sweep.trials")
-    return {**section, "trials": min(asked, most)}
+    return {**section, "trials": min(count, most)}
 
 
 def _combinations(

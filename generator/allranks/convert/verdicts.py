@@ -199,9 +199,9 @@ class Beside:
 
     def __str__(self) -> str:
         """What to do about it, as a sentence."""
-        what = "apply this yourself" if self.is_needed else "not needed"
+        advice = "apply this yourself" if self.is_needed else "not needed"
         source = f" ({self.source})" if self.source else ""
-        return f"{self.kind} {self.name}: {what}: {self.why}{source}"
+        return f"{self.kind} {self.name}: {advice}: {self.why}{source}"
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -332,8 +332,8 @@ class Fields:
     def number(self, *path: str | int) -> int | None:
         """The whole number at a path, also where it is text; None where there is none."""
         value = self.get(*path)
-        if isinstance(value, str) and (read := digits(value)) is not None:
-            return read
+        if isinstance(value, str) and (parsed := digits(value)) is not None:
+            return parsed
         if isinstance(value, float) and value.is_integer():
             return int(value)
         if isinstance(value, int) and not isinstance(value, bool):

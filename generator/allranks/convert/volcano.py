@@ -150,14 +150,16 @@ def _shape(fields: Fields, sets: Sequence[PodSet], context: Context) -> Shape:
         words = fields.get(*_PLUGINS, plugin)
         if not isinstance(words, list):
             continue
-        named = {_flag(words, flag, flag): role for flag, role in flags.items()}
-        roles = {named[podset.name]: (podset,) for podset in sets if podset.name in named}
-        others = [podset.name for podset in sets if podset.name not in named]
+        role_by_task = {_flag(words, flag, flag): role for flag, role in flags.items()}
+        roles = {
+            role_by_task[podset.name]: (podset,) for podset in sets if podset.name in role_by_task
+        }
+        others = [podset.name for podset in sets if podset.name not in role_by_task]
         if others:
             raise InputError(
                 f"the plugin {plugin} does not know the task {others[0]}",
                 path="spec.tasks",
-                hint=f"name it one of {', '.join(sorted(named))}, or leave it out",
+                hint=f"name it one of {', '.join(sorted(role_by_task))}, or leave it out",
             )
         if "Worker" in roles or "Master" in roles:
             port = _flag(words, "port", "")
@@ -179,22 +181,22 @@ def _flag(words: Sequence[Any], name: str, default: str) -> str:
 
 
 def _claims(fields: Fields) -> list[Claim]:
-    made = []
+    result = []
     for index, volume in fields.items("spec", "volumes"):
         here: FieldPath = ("spec", "volumes", index)
-        existing = (
+        claim_name = (
             ""
             if isinstance(volume.get("volumeClaim"), dict)
             else fields.text(*here, "volumeClaimName")
         )
         claim = Claim(
-            existing or f"volume {index + 1}",
-            here if existing else (*here, "volumeClaim"),
-            existing=existing,
+            claim_name or f"volume {index + 1}",
+            here if claim_name else (*here, "volumeClaim"),
+            existing=claim_name,
             mount_path=fields.text(*here, "mountPath"),
         )
-        made.append(claim)
-    return claims.movable(fields, made)
+        result.append(claim)
+    return claims.movable(fields, result)
 
 
 def _scheduling(fields: Fields) -> None:

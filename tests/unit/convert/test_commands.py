@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allranks.convert import commands
+from allranks.convert import commands, references
 from allranks.convert.commands import Runner
 
 if TYPE_CHECKING:
@@ -268,13 +268,15 @@ NUMBERS = [
 @pytest.mark.parametrize(("text", "expected"), NUMBERS)
 def test_a_number_of_processes(text: str, expected: int | None) -> None:
     """It may be a variable whose text is known."""
-    assert expected == commands.number(text, {"N": "4"})
+    assert expected == references.number(text, {"N": "4"})
 
 
 def test_variables_that_a_command_reads() -> None:
     """They are found in scripts, whole and by their start."""
     words = ["bash", "-c", "echo $WORLD_SIZE ${PET_NNODES} MY_RANK"]
-    assert ["WORLD_SIZE", "PET_NNODES"] == commands.mentions(words, ["WORLD_SIZE", "PET_*", "RANK"])
+    assert ["WORLD_SIZE", "PET_NNODES"] == references.mentions(
+        words, ["WORLD_SIZE", "PET_*", "RANK"]
+    )
 
 
 @given(st.lists(st.text(max_size=12), max_size=5))

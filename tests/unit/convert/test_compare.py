@@ -18,9 +18,9 @@ _HOSTS = "H=`cat /etc/volcano/worker.host`; /usr/sbin/sshd; mpiexec"
 _MNIST = ("/opt/pytorch-mnist/mnist.py",)
 
 
-def _original(container: dict[str, Any]) -> original.Pod:
+def _original(container: dict[str, Any]) -> original.OriginalPod:
     spec = {"containers": [{"name": "main", "image": "x:1", **container}]}
-    return original.Pod("job-0", "node", 0, spec, "main", world=1, ranks=1)
+    return original.OriginalPod("job-0", "node", 0, spec, "main", world=1, ranks=1)
 
 
 def test_what_a_job_sets_itself_is_no_difference() -> None:
@@ -35,7 +35,9 @@ def test_what_a_job_sets_itself_is_no_difference() -> None:
 def test_a_launcher_that_counts_its_hosts_is_the_same() -> None:
     """A script that reads the file of hosts stays as it is, and is compared as it is."""
     script = ["bash", "-c", "N=$(wc -l </etc/mpi/hostfile)\nsleep 10\nmpirun -np $N a"]
-    theirs = original.Pod("job-0", "launcher", 0, _original({"command": script}).spec, "main")
+    theirs = original.OriginalPod(
+        "job-0", "launcher", 0, _original({"command": script}).spec, "main"
+    )
     assert [] == compare.differences([theirs], [_release({"args": script}, "launcher")])
 
 
@@ -55,12 +57,12 @@ def test_a_claim_that_both_make_is_the_same() -> None:
 
     container = {"command": ["a"], "volumeMounts": [{"name": "v", "mountPath": "/v"}]}
     spec = {**_original(container).spec, "volumes": volumes("v-train")}
-    theirs = original.Pod("job-0", "node", 0, spec, "main", claims=("v-train",))
+    theirs = original.OriginalPod("job-0", "node", 0, spec, "main", claims=("v-train",))
     ours = _release({"args": ["a"], "volumeMounts": container["volumeMounts"]})
     ours["spec"]["template"]["spec"]["volumes"] = volumes("job-checkpoints")
     claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "job-checkpoints"}}
     assert [] == compare.differences([theirs], [claim, ours])
-    assert ["mount /v"] == [item.what for item in compare.differences([theirs], [ours])]
+    assert ["mount /v"] == [item.setting for item in compare.differences([theirs], [ours])]
 
 
 def test_an_amount_of_nothing_is_none() -> None:
@@ -99,13 +101,13 @@ def test_the_same_by_other_words_is_no_difference() -> None:
     theirs = _original({"command": ["bash", "-xc", "a &&  \nb\n"]})
     ours = _release({"args": ["bash", "-xc", "a &&\nb"]}, "worker")
     assert [] == compare.differences([theirs], [ours])
-    theirs = original.Pod("job-0", "launcher", 0, theirs.spec, "main", world=1, ranks=1)
+    theirs = original.OriginalPod("job-0", "launcher", 0, theirs.spec, "main", world=1, ranks=1)
     theirs.spec["containers"][0]["command"] = ["sh", "-c", f"{_HOSTS} --host ${{H}} -np 2 ./a"]
     ours = _release({"args": ["sh", "-c", "mpiexec -np 2 ./a"]}, "launcher")
     assert [] == compare.differences([theirs], [ours])
     theirs = _original({"command": script})
     ours = _release({"args": ["python", "b/other.py"]})
-    assert ["command"] == [item.what for item in compare.differences([theirs], [ours])]
+    assert ["command"] == [item.setting for item in compare.differences([theirs], [ours])]
 
 
 def test_the_pods_of_a_wrapper_are_those_of_its_job() -> None:

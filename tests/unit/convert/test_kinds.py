@@ -1,17 +1,14 @@
-"""MPIJob, TFJob, MXJob, XGBoostJob, PaddleJob and ElasticJob: what each has of its own."""
+"""MPIJob, TFJob, MXJob, XGBoostJob, PaddleJob: what each has of its own, and what is beside it."""
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from allranks.convert import commands, registry
-from allranks.convert.original import dlrover
+from allranks.convert import preparation, registry
 from allranks.convert.registry import Context, Document
-from allranks.convert.verdicts import Outcome
 from allranks.errors import InputError
 from allranks.yamlio.load import load_objects
 from tests import converted
@@ -136,8 +133,8 @@ def test_the_oldest_gives_each_worker_a_slot() -> None:
 
 PREPARED = [
     ("sh", "git clone u && cd u && sleep 9", "", "git clone u && cd u"),
-    ("bash", "source /e/activate; sshd -D", "", f"{commands.GOES_ON}. /e/activate\ntrue"),
-    ("bash", "source /e a\nsshd -D", "#!/bin/bash\n", f"{commands.GOES_ON}source /e a\ntrue"),
+    ("bash", "source /e/activate; sshd -D", "", f"{preparation.GOES_ON}. /e/activate\ntrue"),
+    ("bash", "source /e a\nsshd -D", "#!/bin/bash\n", f"{preparation.GOES_ON}source /e a\ntrue"),
     ("bash", "set -e\na\nsshd -D", "", "set -e\na"),
 ]
 
@@ -283,72 +280,6 @@ def test_a_launcher_without_a_policy(version: str, expected: int | None) -> None
         f"spec: {{mpiReplicaSpecs: {{Launcher: {{{pod}}}, Worker: {{replicas: 2, {pod}}}}}}}\n"
     ).conversions[0]
     assert expected == conversion.values.get("runPolicy", {}).get("backoffLimit")
-
-
-def test_an_elastic_job() -> None:
-    """dlrover-run is taken off, the range is the master's, limits and envs are the job's."""
-    values = convert("gpt").values
-    elastic = values["elastic"]
-    assert (
-        ["python3", "-u", "train.py", "--batch", "4"],
-        "auto",
-        {"cpu": "100", "memory": "400Gi", "gpu": 16},
-        (1, 2, 600),
-    ) == (
-        values["command"],
-        elastic["mode"],
-        elastic["auto"]["limits"],
-        (
-            elastic["auto"]["minWorkers"],
-            elastic["auto"]["maxWorkers"],
-            elastic["auto"]["policy"]["pendingSeconds"],
-        ),
-    )
-
-
-def test_a_plan_says_how_many_where_the_job_does_not() -> None:
-    """The first plan is the size of a job without one; the plan itself is named."""
-    plan = DOCUMENTS["gpt-scaleplan-0"]
-    source = DOCUMENTS["gpt"].data
-    worker = dict(source["spec"]["replicaSpecs"]["worker"])
-    del worker["replicas"]
-    spec = {"replicaSpecs": {"worker": worker}}
-    job = Document({**source, "spec": spec})
-    result = registry.convert_all([job, plan], Context())
-    assert (4, [("ScalePlan", True)]) == (
-        result.conversions[0].values["nodes"],
-        [(item.kind, item.is_needed) for item in result.beside],
-    )
-
-
-def test_roles_of_an_elastic_job_without_a_number() -> None:
-    """DLRover's master makes a worker the chief, with the chief's own template; no evaluator."""
-    template = {"spec": {"containers": [{"name": "main", "image": "x", "command": ["train"]}]}}
-    lead = {"spec": {"containers": [{"name": "main", "image": "x", "command": ["lead"]}]}}
-    specs = {
-        "ps": {"replicas": 1, "template": template},
-        "worker": {"replicas": 4, "template": template},
-        "chief": {"template": lead},
-        "evaluator": {"template": template},
-    }
-    spec = {"distributionStrategy": "ParameterServerStrategy", "replicaSpecs": specs}
-    manifest = {**DOCUMENTS["gpt"].data, "spec": spec}
-    conversion = registry.convert_document(Document(manifest), Context())
-    assert Counter(ps=1, worker=3, chief=1) == Counter(pod.role for pod in dlrover.pods(manifest))
-    assert (3, {"chief": {"replicas": 1, "command": ["lead"]}, "ps": {"replicas": 1}}) == (
-        conversion.values["nodes"],
-        conversion.values["elastic"]["roles"],
-    )
-    why = {verdict.path: verdict.why for verdict in conversion.of(Outcome.CHANGED)}
-    assert (
-        "one of them is the chief, which is counted apart"
-        == (why["spec.replicaSpecs.worker.replicas"])
-    )
-    assert any("is the chief" in note for note in conversion.notes)
-    assert (
-        "without replicas there are none of them"
-        == (why["spec.replicaSpecs.evaluator.template.spec.containers[0].image"])
-    )
 
 
 def test_objects_beside_a_job() -> None:
@@ -608,8 +539,8 @@ def test_roles_with_policies_of_their_own(
     conversion = registry.convert_document(Document(manifest), Context())
     assert limit == conversion.values.get("runPolicy", {}).get("backoffLimit")
     assert is_lost == ("spec.tfReplicaSpecs.Chief.restartPolicy" in lost(conversion))
-    is_said = any("Never to the old operator" in note for note in conversion.notes)
-    assert is_said == (not chief)
+    is_noted = any("Never to the old operator" in note for note in conversion.notes)
+    assert is_noted == (not chief)
 
 
 @pytest.mark.parametrize("kind", ["RayJob", "RayCluster", "RayService"])
@@ -644,119 +575,3 @@ def test_a_list_is_its_items() -> None:
     documents = list(registry.documents_of(load_objects(text, "x.yaml")))
     assert [("A", "x.yaml:3"), ("B", "x.yaml:4")] == [(item.kind, item.where) for item in documents]
     assert 5 == documents[1].line_of(("metadata", "name"))
-
-
-HYPERPOD = (DATA / "hyperpod.yaml").read_text(encoding="utf-8")
-
-
-def test_spares_of_hyperpod_are_spares() -> None:
-    """Pods that stand by there stand by here; a job of one pod cannot have any, and says so."""
-    spared = HYPERPOD.replace("spares: 0", "spares: 2")
-    conversion = converted.text_as_jobs(spared).conversions[0]
-    assert (4, 2) == (conversion.values["nodes"], conversion.values["torchrun"]["spares"])
-    assert not conversion.lost
-    single_node = spared.replace("replicas: 4", "replicas: 1").replace("--nnodes=4", "--nnodes=1")
-    single = converted.text_as_jobs(single_node).conversions[0]
-    assert {"spec.replicaSpecs[0].spares"} == converted.lost(single)
-
-
-def test_a_size_that_hyperpod_changes_is_lost() -> None:
-    """Elastic training of HyperPod has fields of its own, and a run keeps its number of nodes."""
-    policy = "elasticPolicy: {minReplicas: 1, maxReplicas: 8, replicaIncrementStep: 1}"
-    text = HYPERPOD.replace("runPolicy: {", f"{policy}\n  runPolicy: {{", 1)
-    result = converted.text_as_jobs(text.replace("replicas: 4", "replicas: 4\n    maxReplicas: 8"))
-    reasons = {verdict.path: verdict.why for verdict in result.conversions[0].lost}
-    assert {True} == {"set torchrun.elastic" in why for why in reasons.values()}
-    assert {"spec.replicaSpecs[0].maxReplicas", "spec.elasticPolicy.minReplicas"} <= set(reasons)
-
-
-def test_a_script_that_may_ask_hyperpod_s_operator_is_said() -> None:
-    """A hyperpodrun among other commands asks for what is not there; of a file nobody can say."""
-    plain = HYPERPOD.partition("command: ")[2].partition("]")[0] + "]"
-    script = HYPERPOD.replace(plain, "[bash, /app/run.sh]")
-    notes = " ".join(converted.text_as_jobs(script).conversions[0].notes)
-    assert "NNODES and NPROC_PER_NODE" in notes
-    nested = HYPERPOD.replace(plain, '[bash, -c, "hyperpodrun a.py; hyperpodrun b.py"]')
-    losses = converted.text_as_jobs(nested).conversions[0].lost
-    assert {True} == {"asks HyperPod's operator" in verdict.why for verdict in losses}
-    assert losses
-
-
-def test_a_log_that_stands_still_is_a_run_that_does() -> None:
-    """The shortest time that a pattern may be missing, after its start, ends an attempt."""
-    rules = (
-        "logMonitoringConfiguration: ["
-        "{name: Start, logPattern: a, expectedStartCutOffInSeconds: 9}, "
-        "{name: Hang, logPattern: b, expectedRecurringFrequencyInSeconds: 300,"
-        " expectedStartCutOffInSeconds: 600}, "
-        "{name: Save, logPattern: c, expectedRecurringFrequencyInSeconds: 900, metricThreshold: 1}]"
-    )
-    text = HYPERPOD.replace("runPolicy: {", f"runPolicy: {{{rules}, ")
-    conversion = converted.text_as_jobs(text).conversions[0]
-    policy = conversion.values["runPolicy"]
-    assert (600, "end") == (policy["stallSeconds"], policy["onStall"])
-    here = "spec.runPolicy.logMonitoringConfiguration"
-    assert {
-        *(f"{here}[0].{key}" for key in ("name", "logPattern", "expectedStartCutOffInSeconds")),
-        f"{here}[2].metricThreshold",
-    } == converted.lost(conversion)
-
-
-def test_a_job_of_hyperpod_is_a_torchrun() -> None:
-    """Its launcher is taken off; what its agent did besides is said, and hooks are lost."""
-    conversion = convert("pod")
-    values = conversion.values
-    assert ("torchrun", 4, 8, 10, "research") == (
-        values["workload"],
-        values["nodes"],
-        values["gpusPerNode"],
-        values["runPolicy"]["backoffLimit"],
-        values["queue"],
-    )
-    assert ["python3", "-u", "train.py", "--epochs", "3"] == values["command"]
-    assert not conversion.lost
-    hooked = converted.text_as_jobs(
-        HYPERPOD.replace("train.py", "--pre-train-script=pre.sh, train.py")
-    )
-    assert any("command" in path for path in converted.lost(hooked.conversions[0]))
-
-
-PLAIN_ELASTIC = """\
-apiVersion: elastic.iml.github.io/v1alpha1
-kind: ElasticJob
-metadata: {name: e}
-spec:
-  replicaSpecs:
-    worker: {replicas: 2, template: {spec: {containers: [{name: main, image: i, command: WORDS,
-      resources: {limits: {nvidia.com/gpu: 8}}}]}}}
-"""
-
-
-def test_a_module_of_dlrover_finds_no_master() -> None:
-    """With parameter servers, too, what asks DLRover's own master is said."""
-    text = PLAIN_ELASTIC.replace(
-        "spec:\n", "spec:\n  distributionStrategy: ParameterServerStrategy\n", 1
-    )
-    for words, is_lost in (("-m dlrover.trainer.entry.local_entry", True), ("train.py", False)):
-        conversion = text_as_jobs(
-            text.replace("WORDS", f"[bash, -c, 'cd a && python {words}']")
-        ).conversions[0]
-        assert is_lost == any("command" in path for path in lost(conversion))
-
-
-@pytest.mark.parametrize(
-    ("words", "is_lost", "is_noted"),
-    [
-        ("[python, t.py]", False, False),
-        ("[bash, /app/run.sh]", False, True),
-        ("[bash, -c, 'for i in 1 2; do dlrover-run t.py; done']", True, False),
-    ],
-)
-def test_an_elastic_job_without_a_launcher_runs_its_command_once_in_each_pod(
-    words: str, is_lost: bool, is_noted: bool
-) -> None:
-    """As DLRover did, and not for each GPU; what a launcher in a script lacks is said."""
-    conversion = text_as_jobs(PLAIN_ELASTIC.replace("WORDS", words)).conversions[0]
-    assert 1 == conversion.values["procsPerNode"]
-    assert is_lost == bool(lost(conversion))
-    assert is_noted == any("/app/run.sh runs is not known" in note for note in conversion.notes)

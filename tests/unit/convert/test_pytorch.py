@@ -110,9 +110,9 @@ def test_of_a_list_only_what_the_workers_have_not_is_lost() -> None:
     mounts = [{"name": name, "mountPath": f"/{name}"} for name in "abc"]
     volumes = [{"name": name, "emptyDir": {}} for name in "abc"]
 
-    def of_master(*kept: int) -> list[str]:
+    def of_master(*indexes: int) -> list[str]:
         source = job({"command": ["a"]}, Master={}, Worker={})
-        for role, items in (("Master", kept), ("Worker", (0, 2))):
+        for role, items in (("Master", indexes), ("Worker", (0, 2))):
             own = {"name": "c", "image": "x:1", "command": ["a"]}
             own["volumeMounts"] = [mounts[index] for index in items]
             spec = {"containers": [own], "volumes": volumes}
@@ -356,13 +356,13 @@ def test_the_torchrun_of_the_resiliency_extension_is_a_torchrun() -> None:
 
 def test_what_a_torchrun_tells_its_processes_they_read_here_too() -> None:
     """Only what a shell in front of torchrun put in was the pod's number."""
-    said = "the command reads RANK, which was the pod's number there"
-    for words, is_said in (
+    warning = "the command reads RANK, which was the pod's number there"
+    for words, is_noted in (
         (["torchrun", "--no-python", "python3", "-c", "import os; os.environ['RANK']"], False),
         (["bash", "-c", "torchrun a.py --rank=$RANK"], True),
     ):
         notes = convert({"command": words, **GPUS}).notes
-        assert is_said == any(note.startswith(said) for note in notes)
+        assert is_noted == any(note.startswith(warning) for note in notes)
 
 
 def test_a_script_of_a_configmap_that_starts_torchrun_is_run_once_in_each_pod() -> None:
@@ -414,8 +414,8 @@ spec: {pytorchReplicaSpecs: {Worker: {replicas: 2, template: {spec: {
 def test_a_policy_that_is_not_there_restarted_for_ever() -> None:
     """That a pod has a number of tries now is said, where no other field says how many."""
     container = {"command": ["torchrun", "a.py"]}
-    for spec, is_said in (({}, True), ({"runPolicy": {"backoffLimit": 1}}, False)):
+    for spec, is_noted in (({}, True), ({"runPolicy": {"backoffLimit": 1}}, False)):
         notes = convert(container, spec).notes
-        assert is_said == any("restarted for ever" in note for note in notes)
+        assert is_noted == any("restarted for ever" in note for note in notes)
     notes = convert(container, Worker={"restartPolicy": "OnFailure"}).notes
     assert not any("restarted for ever" in note for note in notes)

@@ -4,7 +4,7 @@ import pytest
 
 from tests.converted import lost, refusal, sample, text_as_jobs
 
-EACH = "spec.volumeClaimTemplates[0]"
+CLAIM_PATH = "spec.volumeClaimTemplates[0]"
 
 
 def test_a_statefulset_of_ranks_keeps_its_controller() -> None:
@@ -22,7 +22,7 @@ def test_a_claim_of_each_pod_is_a_volume_that_goes_with_it() -> None:
     conversion = sample("sets.yaml", "ranks")
     volume = conversion.values["podTemplate"]["spec"]["volumes"][0]
     assert ("scratch", True) == (volume["name"], "ephemeral" in volume)
-    assert f"{EACH}.spec.resources.requests.storage" in lost(conversion)
+    assert f"{CLAIM_PATH}.spec.resources.requests.storage" in lost(conversion)
 
 
 def test_a_group_that_trains_is_a_job() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allranks.convert import commands, torchrun
+from allranks.convert import preparation, torchrun
 from allranks.convert.verdicts import Outcome, leaves
 from allranks.errors import InputError
 from allranks.names import QUEUE_CHART
@@ -233,18 +233,18 @@ def test_a_job_of_the_readme() -> None:
 
 SETUPS = [
     ("pip install -e .", "pip install -e ."),
-    ("mkdir a; pip install b", f"{commands.GOES_ON}mkdir a\nset -e\npip install b"),
+    ("mkdir a; pip install b", f"{preparation.GOES_ON}mkdir a\nset -e\npip install b"),
     ("source /e/activate", ". /e/activate"),
     ("[[ -d a ]] || mkdir a", "#!/bin/bash\n[[ -d a ]] || mkdir a"),
     ("export A=$(cat <(echo 1))", None),
 ]
 
 
-@pytest.mark.parametrize(("given", "setup"), SETUPS)
-def test_a_setup_that_bash_ran(given: str, setup: str | None) -> None:
+@pytest.mark.parametrize(("command", "setup"), SETUPS)
+def test_a_setup_that_bash_ran(command: str, setup: str | None) -> None:
     """The chart's sh reads it as bash did; what bash alone reads and the program needs is lost."""
     spec = {"queue": "q", "jobName": "j", "jobID": "1", "command": "python t.py"}
-    job = manifest("TorchrunJob", {**spec, "setupCommand": given})
+    job = manifest("TorchrunJob", {**spec, "setupCommand": command})
     conversion = torchrun.job(job)
     assert setup == conversion.values.get("setup")
     assert ([] if setup else ["spec.setupCommand"]) == [item.path for item in conversion.lost]

@@ -174,8 +174,8 @@ kind: TrainJob
 metadata: {name: a}
 spec: {runtimeRef: {name: own}}
 """
-    kept = "failurePolicy: {maxRestarts: 2}, ttlSecondsAfterFinished: 9"
-    conversion = text_as_jobs(text.replace("MORE", kept)).conversions[0]
+    policy_text = "failurePolicy: {maxRestarts: 2}, ttlSecondsAfterFinished: 9"
+    conversion = text_as_jobs(text.replace("MORE", policy_text)).conversions[0]
     policy = {"backoffLimit": 5, "activeDeadlineSeconds": 60, "ttlSecondsAfterFinished": 9}
     assert (policy, set()) == (conversion.values["runPolicy"], lost(conversion))
     other = text_as_jobs(text.replace("MORE", "successPolicy: {operator: Any}")).conversions[0]

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import threading
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -121,8 +122,7 @@ def test_a_pod_whose_ranks_have_ended_is_no_progress(stall: Any) -> None:
     quiet.update([], 0.0, 20, has_ended=True)
     quiet.update([], 0.0, 30, has_ended=True)
     assert quiet.lasts(20, 30)
-    assert not quiet.waits
-    assert not quiet.idles
+    assert stall.StallBoard.IDLE == quiet.state
 
 
 def test_what_a_rank_has_left_behind_is_no_rank(stall: Any) -> None:
@@ -234,35 +234,133 @@ class _Store(dict[str, Any]):
         return int(self[key])
 
 
+class _Pod:
+    """The watcher of a pod of a run, with a limit of 600 s, whose looks the test makes.
+
+    Attributes:
+        views: its ranks.
+        lines: of its log.
+    """
+
+    def __init__(
+        self,
+        stall: Any,
+        store: _Store,
+        node: int,
+        views: Any,
+        *,
+        ends: bool = False,
+        nodes: int = 2,
+    ) -> None:
+        """A pod whose ranks were just seen to go on."""
+        self.views, self.lines = views, list[str]()
+        places = {node: f"train.py:{node}"} if views[0].groups is not None else {}
+        eyes = SimpleNamespace(look=lambda **_: self.views, places=lambda: places, ranks_seen=[])
+        self.watcher = _watcher(stall, eyes, ends=ends, say=self.lines.append)
+        self.board = stall.StallBoard(store, node)
+        self._attempt = _FAILURES.Attempt(f"big-{node}", store, node, nodes)
+        self._stall = stall
+
+    def idle(self, now: float, other: _Pod | None = None) -> None:
+        """None of its ranks has done anything for the limit."""
+        self._look(now - 600, now, "idles", other)
+
+    def wait(self, now: float, other: _Pod | None = None) -> None:
+        """They have stood still for the limit, and one of them waits in a collective."""
+        self._look(now - 600, now, "waits", other)
+
+    def judge(self) -> None:
+        """They go on."""
+        self._look(1.0, 1.0, "", None)
+
+    def _look(self, since: float, now: float, state: str, other: _Pod | None) -> None:
+        """Look; another pod answers, where there is one, while this one waits for it."""
+        quiet = self._stall.Quiet(since)
+        if state:
+            setattr(quiet, state, True)
+        args = (self._attempt, self.board, quiet, self.views, now)
+        look = threading.Thread(target=self.watcher._judge, args=args)
+        look.start()
+        if other is not None:
+            until(other.board.has_question, "a question")
+            other.judge()
+        look.join(60)
+        assert not look.is_alive()
+
+
 def test_a_frozen_rank_is_ended_with_the_others(stall: Any) -> None:
     """It hears no SIGTERM: torchrun's agent of its pod would wait for most of the grace."""
     with _sleeper() as rank:
         rank.send_signal(signal.SIGSTOP)
         view = stall.RankView(1, rank.pid, None, 0.0)
-        eyes = SimpleNamespace(look=lambda: [view], places=lambda: {1: ""}, ranks_seen=[])
-        store = _Store({"allranks/stall-asked": "1", "allranks/stall-ended": "1"})
-        attempt = _FAILURES.Attempt("big-1", store, 1, 2)
-        watcher = _watcher(stall, eyes, ends=True)
-        assert watcher._judge(attempt, stall.Quiet(0.0), [view], 1.0)
+        store = _Store()
+        pod = _Pod(stall, store, 1, [view], ends=True)
+        rank0 = stall.StallBoard(store, 0)
+        rank0.ask()
+        rank0.answer({})
+        rank0.end()
+        pod.judge()
         assert -signal.SIGKILL == rank.wait(timeout=60)
-    assert 1 == store["allranks/stalls"]
+    assert 2 == rank0.answers()
 
 
 def test_ranks_that_nobody_can_ask_are_reported_and_not_ended(stall: Any) -> None:
     """A step may take longer than the limit, without a line: that they stand still is a guess."""
-    lines: list[str] = []
     with _sleeper() as rank:
         view = stall.RankView(0, rank.pid, None, 0.0)
-        eyes = SimpleNamespace(look=lambda: [view], places=lambda: {0: ""}, ranks_seen=[])
-        store = _Store()
-        attempt = _FAILURES.Attempt("big-0", store, 0, 1)
-        watcher = _watcher(stall, eyes, ends=True, say=lines.append)
-        quiet = stall.Quiet(0.0)
-        quiet.idles = True
-        assert watcher._judge(attempt, quiet, [view], 601.0)
-        assert stall.NOT_ENDED == lines[-1]
+        pod = _Pod(stall, _Store(), 0, [view], ends=True, nodes=1)
+        pod.idle(601.0)
+        assert stall.NOT_ENDED == pod.lines[-1]
         assert rank.poll() is None
-    assert "allranks/stall-ended" not in store
+    assert not pod.board.is_ended()
+
+
+def test_ranks_that_sleep_while_another_pod_computes_are_no_standstill(stall: Any) -> None:
+    """Rank 1 may still load torch while rank 0 waits for it to meet, in no collective yet."""
+    store = _Store()
+    views = [stall.RankView(rank, 7, {}, 0.0) for rank in range(2)]
+    sleeping, computing = (_Pod(stall, store, node, [views[node]]) for node in range(2))
+    computing.judge()
+    sleeping.idle(601.0)
+    assert [] == sleeping.lines
+    computing.idle(1202.0)
+    assert ["no progress: rank 1 is at train.py:1, in no collective"] == computing.lines
+    sleeping.idle(1203.0, other=computing)
+    assert "no progress for 600 s: no rank computes" in sleeping.lines[-2]
+
+
+def test_an_answer_counts_for_its_question_alone(stall: Any) -> None:
+    """A pod that answers no more is missing, and not where it was an hour ago."""
+    store = _Store()
+    rank0, other = (stall.StallBoard(store, node) for node in range(2))
+    for answering in ((rank0, other), (rank0,)):
+        rank0.ask()
+        for board in answering:
+            board.answer({"pod": f"big-{(rank0, other).index(board)}"})
+        assert len(answering) == len(rank0.reports(2)) == rank0.answers()
+
+
+def test_a_pod_that_goes_on_takes_back_that_it_stood_still(stall: Any) -> None:
+    """What it saw an hour ago is not held against the run now; it is asked anew."""
+    store = _Store()
+    views = [stall.RankView(rank, 7, {}, 0.0) for rank in range(2)]
+    rank0, other = (_Pod(stall, store, node, [views[node]]) for node in range(2))
+    other.idle(601.0)
+    other.judge()
+    rank0.idle(601.0)
+    assert [] == rank0.lines
+    views[0] = _view(stall, 0, _group(5, 4))
+    rank0.views = views[:1]
+    other.views = [_view(stall, 1, _group(4, 4))]
+    rank0.wait(1300.0, other=other)
+    assert "rank 1 (pod big-1) has not entered all_reduce #5" in rank0.lines[-2]
+    # The run goes on, and stands still for another reason.
+    rank0.watcher._is_reported = False
+    other.views = [_view(stall, 1, _group(9, 8))]
+    rank0.views = [_view(stall, 0, _group(8, 8))]
+    other.wait(2600.0)
+    rank0.idle(2600.0, other=other)
+    assert "rank 0 (pod big-0) has not entered all_reduce #9" in rank0.lines[-2]
 
 
 def test_a_rank_computes_where_what_it_has_started_does(

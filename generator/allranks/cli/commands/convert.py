@@ -176,7 +176,7 @@ def _check(console: Console, check: PodComparison, report: str) -> bool:
         )
     elif report == "md":
         rows = "".join(
-            f"| {item.role} | {item.what} | {item.theirs} | {item.ours} |\n"
+            f"| {item.role} | {item.setting} | {item.theirs} | {item.ours} |\n"
             for item in check.differences
         )
         console.text(f"| role | what | there | here |\n| --- | --- | --- | --- |\n{rows}".rstrip())

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Pod:
+class OriginalPod:
     """A pod that a controller makes.
 
     Attributes:
@@ -76,7 +76,7 @@ ORIGINALS: dict[tuple[str, str], str] = {
 _WITH_OTHERS = ("TrainJob",)
 
 
-def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[Pod] | None:
+def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[OriginalPod] | None:
     """The pods of an object.
 
     Args:
@@ -93,5 +93,5 @@ def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[Pod] | Non
     module, _, function = name.partition(":")
     make = getattr(importlib.import_module(f"{__name__}.{module}"), function)
     is_described = manifest.get("kind") in _WITH_OTHERS
-    result: list[Pod] | None = make(manifest, others) if is_described else make(manifest)
+    result: list[OriginalPod] | None = make(manifest, others) if is_described else make(manifest)
     return result

@@ -8,17 +8,17 @@ from allranks.convert import original
 from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
-    from allranks.convert.original import Pod
+    from allranks.convert.original import OriginalPod
     from allranks.convert.registry import Manifest
 
 
-def pods(manifest: Manifest) -> list[Pod] | None:
+def pods(manifest: Manifest) -> list[OriginalPod] | None:
     """The pods of the first component that is a job; None where none is one that is known.
 
     Args:
         manifest: the object.
     """
     components = k8s.items(manifest, "spec", "components")
-    wrapped = [dict(k8s.mapping(item, "template")) for item in components]
-    pod_lists = (original.pods(component, wrapped) for component in wrapped)
+    manifests = [dict(k8s.mapping(item, "template")) for item in components]
+    pod_lists = (original.pods(component, manifests) for component in manifests)
     return next((result for result in pod_lists if result is not None), None)

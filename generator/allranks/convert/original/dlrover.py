@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert.original import Pod
+from allranks.convert.original import OriginalPod
 from allranks.convert.original.templates import main, name_of, replica_specs
 from allranks.k8s.fields import items, mapping, text
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from allranks.convert.registry import Manifest
 
 
-def pods(manifest: Manifest) -> list[Pod]:
+def pods(manifest: Manifest) -> list[OriginalPod]:
     """The pods of the training; the master's own is another program here.
 
     Args:
@@ -26,7 +26,7 @@ def pods(manifest: Manifest) -> list[Pod]:
         if isinstance(value, dict)
     ]
     return [
-        Pod(
+        OriginalPod(
             f"{name}-edljob-{role}-{index}", role, index, _with(spec, variables), main(spec, "main")
         )
         for role, number, spec in replica_specs(manifest, "replicaSpecs")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.convert.original import Pod
+from allranks.convert.original import OriginalPod
 from allranks.convert.original.templates import main, name_of, namespace_of, pod_spec, replica_specs
 from allranks.k8s.fields import count, mapping
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _HOSTFILE = "/etc/mpi/hostfile"
 
 
-def pods(manifest: Manifest) -> list[Pod]:
+def pods(manifest: Manifest) -> list[OriginalPod]:
     """The pods of Kubeflow's MPIJob.
 
     Args:
@@ -28,8 +28,8 @@ def pods(manifest: Manifest) -> list[Pod]:
     by_role = {role: (number, pod) for role, number, pod in replica_specs(manifest, _KEY)}
     workers, worker = by_role.get("Worker", (0, {}))
     _, launcher = by_role.get("Launcher", (1, {}))
-    slots_given = spec.get("slotsPerWorker")
-    slots = 1 if slots_given is None else count(slots_given)
+    slots_field = spec.get("slotsPerWorker")
+    slots = 1 if slots_field is None else count(slots_field)
     if not str(manifest.get("apiVersion")).endswith("/v2beta1"):  # it reaches pods by the API
         launcher["serviceAccountName"] = f"{name}-launcher"
     as_worker = spec.get("runLauncherAsWorker") is True
@@ -40,7 +40,7 @@ def pods(manifest: Manifest) -> list[Pod]:
     lines = "".join(f"{host}.{name}.{namespace}.svc{sign}{slots}\n" for host in hosts)
     container = str(spec.get("mainContainer") or "")
     result = [
-        Pod(
+        OriginalPod(
             f"{name}-launcher",
             "launcher",
             0,
@@ -53,7 +53,7 @@ def pods(manifest: Manifest) -> list[Pod]:
         )
     ]
     result += [
-        Pod(
+        OriginalPod(
             f"{name}-worker-{index}",
             "worker",
             index,
@@ -71,7 +71,7 @@ def pods(manifest: Manifest) -> list[Pod]:
 _KEY = "mpiReplicaSpecs"
 
 
-def pods_of_seed(manifest: Manifest) -> list[Pod]:
+def pods_of_seed(manifest: Manifest) -> list[OriginalPod]:
     """The pods of an MPIJob of batch.test.bdap.com: each worker has a slot, whatever it asks for.
 
     Args:
@@ -83,7 +83,7 @@ def pods_of_seed(manifest: Manifest) -> list[Pod]:
     launcher["serviceAccountName"] = f"{name}-launcher"
     lines = "".join(f"{name}-worker-{index} slots=1\n" for index in range(workers))
     result = [
-        Pod(
+        OriginalPod(
             f"{name}-launcher",
             "launcher",
             0,
@@ -94,7 +94,9 @@ def pods_of_seed(manifest: Manifest) -> list[Pod]:
         )
     ]
     result += [
-        Pod(f"{name}-worker-{index}", "worker", index, worker, main(worker), world=workers, ranks=1)
+        OriginalPod(
+            f"{name}-worker-{index}", "worker", index, worker, main(worker), world=workers, ranks=1
+        )
         for index in range(workers)
     ]
     return result

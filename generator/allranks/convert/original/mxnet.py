@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert.original import Pod
+from allranks.convert.original import OriginalPod
 from allranks.convert.original.templates import main, name_of, pod_spec, replica_specs
 from allranks.k8s.fields import count, items, mapping
 
@@ -15,7 +15,7 @@ _PORT = 9091
 _OLD_PORT = 9000
 
 
-def pods(manifest: Manifest) -> list[Pod]:
+def pods(manifest: Manifest) -> list[OriginalPod]:
     """The pods of Kubeflow's MXJob.
 
     Args:
@@ -24,24 +24,26 @@ def pods(manifest: Manifest) -> list[Pod]:
     return _pods(manifest, list(replica_specs(manifest, "mxReplicaSpecs")), _PORT)
 
 
-def pods_of_list(manifest: Manifest) -> list[Pod]:
+def pods_of_list(manifest: Manifest) -> list[OriginalPod]:
     """The pods of an MXJob of fioravanzo.org.
 
     Args:
         manifest: the object.
     """
-    listed = items(mapping(manifest.get("spec")).get("replicaSpecs"))
+    replica_specs = items(mapping(manifest.get("spec")).get("replicaSpecs"))
     ports = [
-        count(item.get("mxPort")) for item in listed if item.get("mxReplicaType") == "SCHEDULER"
+        count(item.get("mxPort"))
+        for item in replica_specs
+        if item.get("mxReplicaType") == "SCHEDULER"
     ]
     replicas = [
         (str(item.get("mxReplicaType")), count(item.get("replicas", 1)), pod_spec(item))
-        for item in listed
+        for item in replica_specs
     ]
     return _pods(manifest, replicas, (ports or [0])[0] or _OLD_PORT)
 
 
-def pods_of_bare_list(manifest: Manifest) -> list[Pod]:
+def pods_of_bare_list(manifest: Manifest) -> list[OriginalPod]:
     """The pods of an MXJob of mpba.fbk.eu.
 
     Args:
@@ -56,11 +58,11 @@ def pods_of_bare_list(manifest: Manifest) -> list[Pod]:
 
 def _pods(
     manifest: Manifest, replicas: list[tuple[str, int, dict[str, Any]]], port: int
-) -> list[Pod]:
+) -> list[OriginalPod]:
     name = name_of(manifest)
     counts = {role.lower(): number for role, number, _ in replicas}
     return [
-        Pod(
+        OriginalPod(
             f"{name}-{role.lower()}-{index}",
             role.lower(),
             index,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.convert.original import Pod
+from allranks.convert.original import OriginalPod
 from allranks.convert.original.templates import main, name_of, replica_specs
 from allranks.k8s.fields import mapping
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _PORT = 23456
 
 
-def pods(manifest: Manifest) -> list[Pod]:
+def pods(manifest: Manifest) -> list[OriginalPod]:
     """The pods of a PyTorchJob.
 
     Args:
@@ -33,12 +33,12 @@ def pods(manifest: Manifest) -> list[Pod]:
     factor = int(processes) if processes.isdigit() else 1
     nodes = _nnodes(policy, total)
     most = int(nodes.rpartition(":")[2])
-    result: list[Pod] = []
+    result: list[OriginalPod] = []
     for role, (number, pod) in replicas.items():
         for index in range(number):
             rank = index + (1 if role == "Worker" and "Master" in replicas else 0)
             result.append(
-                Pod(
+                OriginalPod(
                     f"{name}-{role.lower()}-{index}",
                     "node",
                     rank,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.convert.original import Pod
+from allranks.convert.original import OriginalPod
 from allranks.convert.original.templates import main, name_of, replica_specs
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ _KEYS = {
 }
 
 
-def pods(manifest: Manifest) -> list[Pod]:
+def pods(manifest: Manifest) -> list[OriginalPod]:
     """The pods of one of these jobs; the master has rank 0.
 
     Args:
@@ -28,13 +28,13 @@ def pods(manifest: Manifest) -> list[Pod]:
     replicas.sort(key=lambda item: item[0] != "Master")
     total = sum(number for _, number, _ in replicas)
     alike = len({repr(spec) for _, _, spec in replicas}) == 1
-    result: list[Pod] = []
+    result: list[OriginalPod] = []
     for role, number, spec in replicas:
         for index in range(number):
             own = "worker" if alike or role != "Master" else "ps"
             env = {"WORLD_SIZE": str(total), "RANK": str(len(result))}
             result.append(
-                Pod(
+                OriginalPod(
                     f"{name}-{role.lower()}-{index}",
                     own,
                     index,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks import names
 from allranks.convert import commands, podsets
-from allranks.convert.original import Pod
+from allranks.convert.original import OriginalPod
 from allranks.convert.original.templates import main, name_of, namespace_of, pod_spec
 from allranks.k8s.fields import at, items, mapping, number, text, texts
 
@@ -33,7 +33,7 @@ _ROLES = ("chief", "ps", "worker", "evaluator", "scheduler", "server")
 _PYTORCH_PORT = "23456"
 
 
-def pods_of_jobset(manifest: Manifest) -> list[Pod]:
+def pods_of_jobset(manifest: Manifest) -> list[OriginalPod]:
     """The pods of a JobSet that run from its start to its end.
 
     Args:
@@ -52,7 +52,7 @@ def pods_of_jobset(manifest: Manifest) -> list[Pod]:
         for policy in items(manifest, "spec", "volumeClaimPolicies")
         for template in items(policy, "templates")
     }
-    result: list[Pod] = []
+    result: list[OriginalPod] = []
     for job in jobs:
         if text(job, "name") in before:
             continue
@@ -66,7 +66,7 @@ def pods_of_jobset(manifest: Manifest) -> list[Pod]:
 def _with_claims(spec: Mapping[str, Any], claims: Mapping[str, str]) -> dict[str, Any]:
     """A JobSpec whose pods have the volumes of the claims that their containers mount."""
     pod = pod_spec(spec)
-    mounted = {
+    claim_names = {
         text(mount, "name")
         for kind in ("containers", "initContainers")
         for container in items(pod, kind)
@@ -75,13 +75,13 @@ def _with_claims(spec: Mapping[str, Any], claims: Mapping[str, str]) -> dict[str
     volumes = [
         {"name": volume, "persistentVolumeClaim": {"claimName": claim}}
         for volume, claim in claims.items()
-        if volume in mounted
+        if volume in claim_names
     ]
     pod |= {"volumes": [*items(pod, "volumes"), *volumes]} if volumes else {}
     return {**spec, "template": {**mapping(spec, "template"), "spec": pod}}
 
 
-def pods_of_job(manifest: Manifest) -> list[Pod]:
+def pods_of_job(manifest: Manifest) -> list[OriginalPod]:
     """The pods of a Job.
 
     Args:
@@ -90,7 +90,7 @@ def pods_of_job(manifest: Manifest) -> list[Pod]:
     return _ranked(_of_job(mapping(manifest, "spec"), name_of(manifest), ""))
 
 
-def pods_of_statefulset(manifest: Manifest) -> list[Pod]:
+def pods_of_statefulset(manifest: Manifest) -> list[OriginalPod]:
     """The pods of a StatefulSet; each has a volume of each claim's name.
 
     Args:
@@ -108,7 +108,7 @@ def pods_of_statefulset(manifest: Manifest) -> list[Pod]:
     return _ranked([_pod(f"{name}-{index}", "", index, spec, {}) for index in range(replicas)])
 
 
-def pods_of_leaderworkerset(manifest: Manifest) -> list[Pod]:
+def pods_of_leaderworkerset(manifest: Manifest) -> list[OriginalPod]:
     """The pods of the first group of a LeaderWorkerSet.
 
     Args:
@@ -131,7 +131,7 @@ def pods_of_leaderworkerset(manifest: Manifest) -> list[Pod]:
     return _ranked(result)
 
 
-def pods_of_volcano(manifest: Manifest) -> list[Pod]:
+def pods_of_volcano(manifest: Manifest) -> list[OriginalPod]:
     """The pods of a Volcano Job.
 
     Args:
@@ -147,8 +147,8 @@ def pods_of_volcano(manifest: Manifest) -> list[Pod]:
         if volume.get("volumeClaimName") and not volume.get("volumeClaim")
     ]
     flags = (str(word).lstrip("-").partition("=") for word in plugins.get("tensorflow") or ())
-    called = {task: role for role, _, task in flags}
-    result: list[Pod] = []
+    role_of_task = {task: role for role, _, task in flags}
+    result: list[OriginalPod] = []
     for task in tasks:
         spec = pod_spec(task)
         spec.setdefault("schedulerName", scheduler)
@@ -161,18 +161,18 @@ def pods_of_volcano(manifest: Manifest) -> list[Pod]:
                 first = f"{name}-{text(tasks[0], 'name')}-0.{name}"
                 env |= {"MASTER_ADDR": first, "MASTER_PORT": _PYTORCH_PORT}
                 env |= {"WORLD_SIZE": str(total), "RANK": str(len(result))}
-            task_name = called.get(text(task, "name"), text(task, "name"))
+            task_name = role_of_task.get(text(task, "name"), text(task, "name"))
             result.append(_pod(f"{name}-{task_name}-{index}", task_name, index, spec, env))
     return _ranked(result)
 
 
-def pods_of_hyperpod(manifest: Manifest) -> list[Pod]:
+def pods_of_hyperpod(manifest: Manifest) -> list[OriginalPod]:
     """The pods of a HyperPodPyTorchJob.
 
     Args:
         manifest: the object.
     """
-    result: list[Pod] = []
+    result: list[OriginalPod] = []
     for replica in items(manifest, "spec", "replicaSpecs"):
         spec = pod_spec(replica)
         for index in range(_number(replica, 1, "replicas")):
@@ -181,7 +181,7 @@ def pods_of_hyperpod(manifest: Manifest) -> list[Pod]:
     return _ranked(result)
 
 
-def _of_job(spec: Mapping[str, Any], stem: str, role: str) -> list[Pod]:
+def _of_job(spec: Mapping[str, Any], stem: str, role: str) -> list[OriginalPod]:
     """The pods of a Job: as many as have to be complete."""
     count = _number(spec, _number(spec, 1, "parallelism"), "completions")
     indexed = spec.get("completionMode") == "Indexed"
@@ -192,26 +192,28 @@ def _of_job(spec: Mapping[str, Any], stem: str, role: str) -> list[Pod]:
     ]
 
 
-def _pod(name: str, role: str, index: int, spec: Mapping[str, Any], env: dict[str, str]) -> Pod:
+def _pod(
+    name: str, role: str, index: int, spec: Mapping[str, Any], env: dict[str, str]
+) -> OriginalPod:
     template = {"spec": spec}
     containers = items(template, "spec", "containers")
     own = containers[podsets.main_container(template)] if containers else {}
     container = main(spec, text(own, "name"))
-    return Pod(name, role, index, spec, container, env=env)
+    return OriginalPod(name, role, index, spec, container, env=env)
 
 
-def _ranked(pods: list[Pod]) -> list[Pod]:
+def _ranked(pods: list[OriginalPod]) -> list[OriginalPod]:
     """Pods with the role that each has here: by what runs, or by what their set is called."""
     starts = [_runs_mpi(pod) for pod in pods]
     result = []
     for pod, starts_others in zip(pods, starts, strict=True):
-        named = next((role for role in _ROLES if pod.role.endswith(role)), names.ROLE_NODE)
-        role = "launcher" if starts_others else "worker" if any(starts) else named
+        role_by_name = next((role for role in _ROLES if pod.role.endswith(role)), names.ROLE_NODE)
+        role = "launcher" if starts_others else "worker" if any(starts) else role_by_name
         result.append(replace(pod, role=role, world=len(pods)))
     return result
 
 
-def _runs_mpi(pod: Pod) -> bool:
+def _runs_mpi(pod: OriginalPod) -> bool:
     containers = [item for item in items(pod.spec, "containers") if item["name"] == pod.container]
     words = [
         word for item in containers for key in ("command", "args") for word in texts(at(item, key))
@@ -231,5 +233,5 @@ def _mount(spec: dict[str, Any], claims: list[tuple[str, str]]) -> None:
 
 
 def _number(value: Any, default: int, *path: str) -> int:
-    given = number(value, *path)
-    return default if given is None else given
+    amount = number(value, *path)
+    return default if amount is None else amount

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert.original import Pod
+from allranks.convert.original import OriginalPod
 from allranks.convert.original.templates import main, name_of, namespace_of, pod_spec, replica_specs
 from allranks.k8s.fields import count, items
 
@@ -19,7 +19,7 @@ _PORT = 2222
 _ROLES = {"master": "chief", "eval": "evaluator"}
 
 
-def pods(manifest: Manifest) -> list[Pod]:
+def pods(manifest: Manifest) -> list[OriginalPod]:
     """The pods of a TFJob.
 
     Args:
@@ -28,7 +28,7 @@ def pods(manifest: Manifest) -> list[Pod]:
     return _pods(manifest, list(replica_specs(manifest, "tfReplicaSpecs")))
 
 
-def pods_of_bare_list(manifest: Manifest) -> list[Pod]:
+def pods_of_bare_list(manifest: Manifest) -> list[OriginalPod]:
     """The pods of a TFJob of mpba.fbk.eu, whose spec is a list.
 
     Args:
@@ -41,7 +41,7 @@ def pods_of_bare_list(manifest: Manifest) -> list[Pod]:
     return _pods(manifest, replicas)
 
 
-def _pods(manifest: Manifest, replicas: list[tuple[str, int, dict[str, Any]]]) -> list[Pod]:
+def _pods(manifest: Manifest, replicas: list[tuple[str, int, dict[str, Any]]]) -> list[OriginalPod]:
     name, namespace = name_of(manifest), namespace_of(manifest)
     cluster = {
         role.lower(): [
@@ -58,7 +58,7 @@ def _pods(manifest: Manifest, replicas: list[tuple[str, int, dict[str, Any]]]) -
             task = {"type": kind, "index": index}
             config = {"cluster": cluster, "task": task, "environment": "cloud"}
             result.append(
-                Pod(
+                OriginalPod(
                     f"{name}-{kind}-{index}",
                     "worker" if alone else _ROLES.get(kind, kind),
                     index,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert.original import Pod
+from allranks.convert.original import OriginalPod
 from allranks.convert.original.templates import name_of
 from allranks.k8s.fields import count, mapping
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from allranks.convert.registry import Manifest
 
 
-def pods(manifest: Manifest) -> list[Pod]:
+def pods(manifest: Manifest) -> list[OriginalPod]:
     """The pods of a TorchrunJob.
 
     Args:
@@ -25,6 +25,6 @@ def pods(manifest: Manifest) -> list[Pod]:
         if spec.get(key):
             container[key] = spec[key]
     return [
-        Pod(f"{name}-{index}", "node", index, {"containers": [container]}, "trainer")
+        OriginalPod(f"{name}-{index}", "node", index, {"containers": [container]}, "trainer")
         for index in range(nodes)
     ]

@@ -11,7 +11,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert import runtimes
-from allranks.convert.original import Pod
+from allranks.convert.original import OriginalPod
 from allranks.convert.original.templates import name_of, pod_spec
 from allranks.k8s import quantity
 from allranks.k8s.fields import items, mapping, number, text
@@ -26,7 +26,7 @@ _PORT = "29500"
 _BY_NAME = ("volumes", "initContainers", "containers", "env", "volumeMounts", "imagePullSecrets")
 
 
-def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[Pod] | None:
+def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[OriginalPod] | None:
     """The pods of a TrainJob.
 
     Args:
@@ -64,7 +64,7 @@ def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[Pod] | Non
         env |= {"PET_MASTER_ADDR": first, "PET_MASTER_PORT": _PORT}
     ranks = int(processes) if processes.isdigit() else 0
     result = [
-        Pod(
+        OriginalPod(
             f"{name}-{runtimes.NODE}-0-{index}",
             "worker",
             index,
@@ -78,18 +78,18 @@ def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[Pod] | Non
     ]
     if is_mpi:
         launcher = _spec(manifest, runtime, runtimes.LAUNCHER, whole=laid[runtimes.LAUNCHER])
-        result.append(Pod(f"{name}-launcher-0-0", "launcher", 0, launcher, runtimes.NODE))
+        result.append(OriginalPod(f"{name}-launcher-0-0", "launcher", 0, launcher, runtimes.NODE))
     return result
 
 
-def _processes(given: str, spec: Mapping[str, Any]) -> str:
+def _processes(option: str, spec: Mapping[str, Any]) -> str:
     """What torchrun is told: for "auto" without GPUs, a process for each CPU that is asked for."""
     container = next(
         (own for own in items(spec, "containers") if own.get("name") == runtimes.NODE), {}
     )
     requests, limits = (mapping(container, "resources", key) for key in ("requests", "limits"))
-    if given != "auto" or any("gpu" in str(name).lower() for name in (*requests, *limits)):
-        return given
+    if option != "auto" or any("gpu" in str(name).lower() for name in (*requests, *limits)):
+        return option
     cpus = quantity.parse(str(requests.get("cpu") or limits.get("cpu") or 1))
     return str(max(1, ceil(cpus)))
 
@@ -143,15 +143,15 @@ def _spec(
 def _over(base: Any, patch: Any, key: str = "") -> Any:
     """A strategic merge: mappings and lists of named things by their names, all else replaced."""
     if isinstance(base, dict) and isinstance(patch, dict):
-        merged = dict(base)
+        result = dict(base)
         for step, value in patch.items():
-            merged[step] = _over(base[step], value, step) if step in base else copy(value)
-        return merged
+            result[step] = _over(base[step], value, step) if step in base else copy(value)
+        return result
     if key in _BY_NAME and isinstance(base, list) and isinstance(patch, list):
-        named = {item["name"]: item for item in patch}
+        patch_by_name = {item["name"]: item for item in patch}
         own = [item["name"] for item in base]
         return [
-            *(_over(item, named.get(item["name"], {})) for item in base),
+            *(_over(item, patch_by_name.get(item["name"], {})) for item in base),
             *(item for item in patch if item["name"] not in own),
         ]
     return copy(patch)

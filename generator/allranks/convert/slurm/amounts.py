@@ -146,12 +146,12 @@ class Array:
 
 def array(text: str) -> Array | None:
     """The tasks of ``--array``: ``0-15``, ``0,6,16-32``, ``0-15:4``, ``0-15%4``."""
-    what, percent, limit = text.strip().strip("[]").partition("%")
+    tasks, percent, limit = text.strip().strip("[]").partition("%")
     parallel = number(limit) if percent else 0
     if parallel is None:
         return None
     indexes: list[int] = []
-    parts = what.split(",")
+    parts = tasks.split(",")
     step = 0
     for part in parts:
         match = _ARRAY_PART.fullmatch(part.strip())

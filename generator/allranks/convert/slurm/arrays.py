@@ -43,8 +43,8 @@ def put_array(job: Draft) -> None:
             "leave --array out and convert the script; start the run once for each task, with "
             f"--set-string env.{_ARRAY}=0",
         )
-    fields, made = job.fields, job.body
-    ranks = bool(made.command) or (made.nodes or 1) > 1
+    fields, body = job.fields, job.body
+    ranks = bool(body.command) or (body.nodes or 1) > 1
     torchrun = fields.values.pop("torchrun", None)
     fields.values["workload"] = "sweep"
     space: dict[str, Any] = {"values": list(array.indexes)}

@@ -47,26 +47,26 @@ _ASKING = ("USR1", "USR2", "WINCH", "URG", "CONT", "IO")
 
 
 def _signal(job: Draft, setting: Setting) -> None:
-    wanted = amounts.signal(setting.value)
-    if wanted is None:
+    signal = amounts.signal(setting.value)
+    if signal is None:
         job.say(
             "signal", Outcome.NOT_CARRIED, "", f"{setting.value!r} is no signal such as USR1@120"
         )
         return
     to = "runPolicy.terminationGracePeriodSeconds"
-    job.put("signal", ("runPolicy", "terminationGracePeriodSeconds"), max(wanted.seconds, 1))
-    if wanted.name in _ASKING and not wanted.to_script:
-        job.put("signal", ("runPolicy", "checkpointSignal"), f"SIG{wanted.name}")
+    job.put("signal", ("runPolicy", "terminationGracePeriodSeconds"), max(signal.seconds, 1))
+    if signal.name in _ASKING and not signal.to_script:
+        job.put("signal", ("runPolicy", "checkpointSignal"), f"SIG{signal.name}")
         why = "ranks with a handler get it as their pod ends, so long before it is killed"
         job.say("signal", Outcome.CHANGED, f"runPolicy.checkpointSignal, {to}", why)
-    elif wanted.name == "TERM":
+    elif signal.name == "TERM":
         job.say("signal", Outcome.CHANGED, to, "a pod is told to end so long before it is killed")
     else:
         job.say(
             "signal",
             Outcome.NOT_CARRIED,
             to,
-            f"the time is carried, and the signal is SIGTERM, not SIG{wanted.name}: let the "
+            f"the time is carried, and the signal is SIGTERM, not SIG{signal.name}: let the "
             "program handle "
             "SIGTERM as well",
         )
@@ -199,23 +199,23 @@ def _container_mounts(job: Draft, setting: Setting) -> None:
 
 def mount(job: Draft, key: str, text: str) -> None:
     """Carry folders of the nodes as volumes, and say it of a field of the report."""
-    made = images.mounts(text)
+    mounts = images.mounts(text)
     base = ("podTemplate", "spec")
-    if made.mounts:
-        job.fields.put((*base, "volumes"), made.volumes, (key,))
+    if mounts.mounts:
+        job.fields.put((*base, "volumes"), mounts.volumes, (key,))
         job.fields.put(
-            (*base, "containers", Named(_TRAINER)), {"volumeMounts": made.mounts}, (key,)
+            (*base, "containers", Named(_TRAINER)), {"volumeMounts": mounts.mounts}, (key,)
         )
-    if made.workspace:
-        job.fields.put(("workspace", "mountPath"), made.workspace, (key,))
-    if made.wrong:
+    if mounts.workspace:
+        job.fields.put(("workspace", "mountPath"), mounts.workspace, (key,))
+    if mounts.wrong:
         job.fields.say(
             (key,),
             Outcome.NOT_CARRIED,
             "podTemplate.spec.volumes",
-            f"{', '.join(made.wrong)} is known on the old cluster alone: give a claim in storage",
+            f"{', '.join(mounts.wrong)} is known on the old cluster alone: give a claim in storage",
         )
-    elif made.workspace and not made.mounts:
+    elif mounts.workspace and not mounts.mounts:
         job.fields.say(
             (key,),
             Outcome.CHANGED,

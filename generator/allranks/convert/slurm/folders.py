@@ -49,8 +49,8 @@ class Folders(Exports):
             self.say(command.line, f"cd {target}", Outcome.CHANGED, "", why)
             return True
         # Lines before it start where the script does.
-        is_taken = bool(self.body.working_dir or self.body.setup or self.body.reads_folder)
-        if path is None or not path.startswith("/") or "\n" in path or is_taken:
+        is_late = bool(self.body.working_dir or self.body.setup or self.body.reads_folder)
+        if path is None or not path.startswith("/") or "\n" in path or is_late:
             return False
         self.body.working_dir = path
         self.say(command.line, f"cd {target}", Outcome.CARRIED, "workingDir")

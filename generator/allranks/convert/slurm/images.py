@@ -115,10 +115,10 @@ def image(text: str) -> dict[str, str] | None:
     if digest and not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
         return None
     parts = {"repository": repository, "tag": tag, "digest": digest}
-    made = {key: value for key, value in parts.items() if value}
+    image_values = {key: value for key, value in parts.items() if value}
     if not tag and not digest:
-        made["tag"] = "latest"
-    return made
+        image_values["tag"] = "latest"
+    return image_values
 
 
 @dataclass(slots=True)
@@ -145,8 +145,8 @@ _HERE = frozenset(
 
 def mounts(text: str) -> Mounts:
     """The mounts of ``--container-mounts`` and ``--bind``: ``/data:/data:ro,/scratch``."""
-    made = Mounts()
-    seen: set[str] = set()
+    result = Mounts()
+    targets: set[str] = set()
     paths: dict[str, str] = {}
     for part in text.split(","):
         source, _, rest = part.strip().partition(":")
@@ -156,22 +156,22 @@ def mounts(text: str) -> Mounts:
             "$" not in part and source.startswith("/") and target.startswith("/") and target != "/"
         )
         source, target = source.rstrip("/") or "/", target.rstrip("/")
-        if source in _HERE and rest.startswith("/") and "$" not in rest and not made.workspace:
-            made.workspace = target
+        if source in _HERE and rest.startswith("/") and "$" not in rest and not result.workspace:
+            result.workspace = target
             continue
-        if not plain or target in seen or ".." in (source + target).split("/"):
+        if not plain or target in targets or ".." in (source + target).split("/"):
             if part.strip():
-                made.wrong.append(part.strip())
+                result.wrong.append(part.strip())
             continue
-        seen.add(target)
+        targets.add(target)
         if source not in paths:
             paths[source] = f"host-{len(paths)}"
-            made.volumes.append({"name": paths[source], "hostPath": {"path": source}})
+            result.volumes.append({"name": paths[source], "hostPath": {"path": source}})
         mount: dict[str, Any] = {"name": paths[source], "mountPath": target}
         if "ro" in re.split(r"[+,:]", flags):
             mount["readOnly"] = True
-        made.mounts.append(mount)
-    return made
+        result.mounts.append(mount)
+    return result
 
 
 @dataclass(slots=True)
@@ -202,48 +202,48 @@ def of_command(texts: Sequence[str]) -> Container | None:
         verb = rest.pop(0) if rest else ""
         if verb not in ("exec", "run"):
             return None
-    made = Container(0)
+    container = Container(0)
     binds: list[str] = []
     with_value = _OF_SHIFTER if program == "shifter" else _WITH_VALUE
-    named = _read_options(rest, made, binds, with_value)
+    image_name = _read_options(rest, container, binds, with_value)
     is_wrapper = program.endswith("_wrapper")  # of a site's: a module names the image
     if program != "shifter" and not is_wrapper and rest:
-        named = rest.pop(0)
+        image_name = rest.pop(0)
     if not rest:
         return None
-    made.inside = len(rest)
+    container.inside = len(rest)
     if is_wrapper:
         why = "the image is one of your site: name one"
-        made.verdicts.append(Verdict(" ".join(texts[:2]), Outcome.CHANGED, "image", why))
-        return made
+        container.verdicts.append(Verdict(" ".join(texts[:2]), Outcome.CHANGED, "image", why))
+        return container
     # Singularity takes a name without a scheme for a file, or a folder.
-    is_file = program in _SINGULARITY and "://" not in named
-    parts = None if is_file else image(named)
-    if program == "shifter" and not named:
+    is_file = program in _SINGULARITY and "://" not in image_name
+    parts = None if is_file else image(image_name)
+    if program == "shifter" and not image_name:
         pass  # a directive names it: `#SBATCH --image`
     elif parts is None:
-        made.verdicts.append(Verdict(named, Outcome.NOT_CARRIED, "image", OF_FILE))
+        container.verdicts.append(Verdict(image_name, Outcome.NOT_CARRIED, "image", OF_FILE))
     else:
-        made.values["image"] = parts
-        made.verdicts.append(Verdict(named, Outcome.CARRIED, "image"))
+        container.values["image"] = parts
+        container.verdicts.append(Verdict(image_name, Outcome.CARRIED, "image"))
     if binds:
-        made.values["mounts"] = ",".join(binds)
-    made.verdicts.append(_of_program(texts, verb, is_known=parts is not None))
-    return made
+        container.values["mounts"] = ",".join(binds)
+    container.verdicts.append(_of_program(texts, verb, has_image=parts is not None))
+    return container
 
 
-def unite(inside: dict[str, Any], made: Container, line: int) -> list[Verdict]:
+def unite(inside: dict[str, Any], container: Container, line: int) -> list[Verdict]:
     """Put what a container says to what others of the script have said, as far as one pod has it.
 
     Args:
         inside: the values so far: image, mounts, working_dir, env, and the line of the mounts.
-        made: the container.
+        container: the container.
         line: where it stands.
 
     Returns:
         What became of its options.
     """
-    values, verdicts = dict(made.values), list(made.verdicts)
+    values, verdicts = dict(container.values), list(container.verdicts)
     first = inside.get("image", {})
     if first and values.get("image", first) != first:
         why = f"a pod has one image, and that is {first['repository']}: make two runs"
@@ -278,9 +278,9 @@ def unite(inside: dict[str, Any], made: Container, line: int) -> list[Verdict]:
     if binds:
         inside.setdefault("line", line)
         inside["mounts"] = ",".join(binds)
-    merged = {**values.pop("env", {}), **env}
-    if merged:
-        inside["env"] = merged
+    variables = {**values.pop("env", {}), **env}
+    if variables:
+        inside["env"] = variables
     for key, value in values.items():
         inside.setdefault(key, value)
     return verdicts
@@ -292,13 +292,13 @@ def _place(bind: str) -> str:
     return (rest.partition(":")[0] or source).rstrip("/")
 
 
-def _of_program(texts: Sequence[str], verb: str, *, is_known: bool) -> Verdict:
+def _of_program(texts: Sequence[str], verb: str, *, has_image: bool) -> Verdict:
     """What becomes of the container's program itself, whose `run` starts one of the image's."""
-    what = " ".join(texts[:2])
+    source = " ".join(texts[:2])
     if verb == "run" and texts[0].rpartition("/")[2] in _SINGULARITY:
-        outcome = Outcome.CHANGED if is_known else Outcome.NOT_CARRIED
-        return Verdict(what, outcome, "command", _OWN_PROGRAM)
-    return Verdict(what, Outcome.CHANGED, "image", "the pod is the container")
+        outcome = Outcome.CHANGED if has_image else Outcome.NOT_CARRIED
+        return Verdict(source, outcome, "command", _OWN_PROGRAM)
+    return Verdict(source, Outcome.CHANGED, "image", "the pod is the container")
 
 
 def _of_docker(texts: Sequence[str]) -> Container | None:
@@ -306,20 +306,20 @@ def _of_docker(texts: Sequence[str]) -> Container | None:
     rest = list(texts[1:])
     if not rest or rest.pop(0) != "run" or any(text.startswith("--entrypoint") for text in rest):
         return None
-    made = Container(0)
+    container = Container(0)
     binds: list[str] = []
-    _read_options(rest, made, binds, None)
+    _read_options(rest, container, binds, None)
     parts = image(rest[0]) if len(rest) > 1 else None
     if parts is None:
         return None
-    made.inside = len(rest) - 1
-    made.values["image"] = parts
-    made.verdicts.append(Verdict(rest[0], Outcome.CARRIED, "image"))
+    container.inside = len(rest) - 1
+    container.values["image"] = parts
+    container.verdicts.append(Verdict(rest[0], Outcome.CARRIED, "image"))
     if binds:
-        made.values["mounts"] = ",".join(binds)
-    what = " ".join(texts[:2])
-    made.verdicts.append(Verdict(what, Outcome.CHANGED, "image", "the pod is the container"))
-    return made
+        container.values["mounts"] = ",".join(binds)
+    source = " ".join(texts[:2])
+    container.verdicts.append(Verdict(source, Outcome.CHANGED, "image", "the pod is the container"))
+    return container
 
 
 def _split_letter(text: str, with_value: frozenset[str] | None) -> list[str]:
@@ -334,10 +334,10 @@ def _split_letter(text: str, with_value: frozenset[str] | None) -> list[str]:
 
 
 def _read_options(
-    rest: list[str], made: Container, binds: list[str], with_value: frozenset[str] | None
+    rest: list[str], container: Container, binds: list[str], with_value: frozenset[str] | None
 ) -> str:
     """Take the options off the words; gives the image where an option names it."""
-    named = ""
+    image_name = ""
     letter = "-v" if with_value is None else "-V"
     folders = _FOLDERS_OF_SINGULARITY if with_value is _WITH_VALUE else _FOLDERS
     while rest and rest[0].startswith("-"):
@@ -349,25 +349,27 @@ def _read_options(
         if name in ("-B", "--bind", "--volume") or name == letter:
             binds.append(value.replace(";", ","))
         elif name in folders and value.startswith("/") and "$" not in value:
-            made.values["working_dir"] = value
+            container.values["working_dir"] = value
         elif name in folders:
-            made.verdicts.append(
+            container.verdicts.append(
                 Verdict(f"{name} {value}", Outcome.NOT_CARRIED, "workingDir", _IN_SHELL)
             )
         elif name in ("--image", "-i"):
-            named = value
+            image_name = value
         elif name in ("--env", "-e"):
             for pair in [value] if with_value is None else value.split(","):
                 key, sign, own = pair.partition("=")
                 if sign and "$" not in pair and re.fullmatch(r"[A-Za-z_]\w*", key):
-                    made.values.setdefault("env", {})[key] = own
+                    container.values.setdefault("env", {})[key] = own
                 elif sign or with_value is None:
-                    made.verdicts.append(
+                    container.verdicts.append(
                         Verdict(f"{name} {pair}", Outcome.NOT_CARRIED, "env", _ENV)
                     )
         elif name == "--env-file":
-            made.verdicts.append(Verdict(f"{name} {value}", Outcome.NOT_CARRIED, "env", _ENV_FILE))
+            container.verdicts.append(
+                Verdict(f"{name} {value}", Outcome.NOT_CARRIED, "env", _ENV_FILE)
+            )
         elif not is_flag and name not in _OF_EVERY_POD:
-            what = f"{name} {value}".strip()
-            made.verdicts.append(Verdict(what, Outcome.NOT_CARRIED, "", _OF_THE_DAEMON))
-    return named
+            option = f"{name} {value}".strip()
+            container.verdicts.append(Verdict(option, Outcome.NOT_CARRIED, "", _OF_THE_DAEMON))
+    return image_name

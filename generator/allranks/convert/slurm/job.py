@@ -82,14 +82,14 @@ def convert(
     own: dict[str, str] = {}
     job = Draft(source, own, Fields(own, {}))
     text = _text(data, source, job)
-    read = options.directives(text.split("\n"))
-    given_words, rest = options.parse(list(words), "sbatch", 0)
+    parsed = options.directives(text.split("\n"))
+    typed_settings, rest = options.parse(list(words), "sbatch", 0)
     if rest:
         raise InputError(
             f"{rest[0]!r} is no option of sbatch's", hint="write options before the script's name"
         )
-    _refuse_parts(job, read)
-    settings = [*read.settings, *given_words]
+    _refuse_parts(job, parsed)
+    settings = [*parsed.settings, *typed_settings]
     _declare(job, settings)
     wrap = job.settings.get("wrap")
     if wrap is not None and wrap.line:
@@ -108,9 +108,9 @@ def convert(
         _declare_step(job, setting)
     resources.put_size(job)
     _keep_cpus(job)
-    asked, nodes = job.size.nodes, job.body.nodes
-    if asked and nodes and nodes < asked and "nodes" not in job.size.outcomes:
-        why = f"the job's step runs on {nodes} of its {asked} nodes"
+    job_nodes, nodes = job.size.nodes, job.body.nodes
+    if job_nodes and nodes and nodes < job_nodes and "nodes" not in job.size.outcomes:
+        why = f"the job's step runs on {nodes} of its {job_nodes} nodes"
         job.size.outcomes["nodes"] = (Outcome.CHANGED, "nodes", why)
     for option, function in directives.CARRIED.items():
         if option in job.settings:
@@ -120,18 +120,18 @@ def convert(
     arrays.put_array(job)
     for name, (outcome, to, why) in job.size.outcomes.items():
         job.say(name, outcome, to, why)
-    _say_rest(job, read)
+    _say_rest(job, parsed)
     return _done(job, namespace)
 
 
 def _keep_cpus(job: Draft) -> None:
     """Let the script read the CPUs of Slurm's tasks, where the run has other ranks than these."""
-    values, asked = job.fields.values, job.settings.get("cpus-per-task")
+    values, setting = job.fields.values, job.settings.get("cpus-per-task")
     cpus = job.size.cpus_per_task
     match = re.search(r"^[^#\n]*\$\{?SLURM_CPUS_PER_TASK\b", job.text, re.MULTILINE)
     ranks = values.get("procsPerNode") or values.get("gpusPerNode") or 1
     name = "SLURM_CPUS_PER_TASK"
-    if asked is None or not cpus or match is None or name in values.get("env", {}):
+    if setting is None or not cpus or match is None or name in values.get("env", {}):
         return
     if (job.size.cpus_per_node or 0) // ranks == cpus:
         return
@@ -176,8 +176,8 @@ def _check_encoding(text: str, source: str) -> None:
             )
 
 
-def _refuse_parts(job: Draft, read: options.Directives) -> None:
-    parts = [setting for setting in read.settings if setting.name in ("hetjob", "packjob")]
+def _refuse_parts(job: Draft, parsed: options.Directives) -> None:
+    parts = [setting for setting in parsed.settings if setting.name in ("hetjob", "packjob")]
     if parts:
         raise job.refuse(
             parts[0].line,
@@ -192,17 +192,17 @@ def _declare(job: Draft, settings: Sequence[Setting]) -> None:
     for setting in settings:
         name = setting.name
         if setting.option is None:
-            shown = f"-{name}" if len(name) == 1 else f"--{name}"
-            key = job.key(shown, setting.line)
+            flag = f"-{name}" if len(name) == 1 else f"--{name}"
+            key = job.key(flag, setting.line)
             job.fields.leave(
                 (key,), "it is no option of sbatch's, or one of a plugin of your site's"
             )
             continue
         key = key_of(name)
         if key in job.own:
-            again = job.key(key, job.lines[key])
+            second_key = job.key(key, job.lines[key])
             why = "a later one stands in its place"
-            job.fields.say((again,), Outcome.CHANGED, "", why)
+            job.fields.say((second_key,), Outcome.CHANGED, "", why)
         job.own[key] = setting.value or name
         job.lines[key] = setting.line
         job.settings[name] = setting
@@ -212,9 +212,9 @@ def _declare_step(job: Draft, setting: Setting) -> None:
     """The options of the srun that starts the ranks; those of the size were read with the step."""
     name = setting.name
     if setting.option is None:
-        shown = f"srun -{name}" if len(name) == 1 else f"srun --{name}"
+        flag = f"srun -{name}" if len(name) == 1 else f"srun --{name}"
         job.fields.leave(
-            (job.key(shown, setting.line),),
+            (job.key(flag, setting.line),),
             "it is no option of srun's, or one of a plugin of your site's",
         )
         return
@@ -229,8 +229,8 @@ def _declare_step(job: Draft, setting: Setting) -> None:
         _declare(job, [setting])
         return
     key = job.key(f"srun --{name}", setting.line)
-    ruled = (setting.option.outcome, setting.option.to, setting.option.why)
-    outcome, to, why = job.body.step_outcomes.get(name, ruled)
+    default_outcome = (setting.option.outcome, setting.option.to, setting.option.why)
+    outcome, to, why = job.body.step_outcomes.get(name, default_outcome)
     if name in resources.OF_JOB or len(family) > 1:
         outcome, why = Outcome.CHANGED, "the step has the whole job"
     elif name == "mpi" and setting.value != "none" and job.body.workload != "mpi":
@@ -251,12 +251,12 @@ def _declare_step(job: Draft, setting: Setting) -> None:
 
 def _done(job: Draft, namespace: str) -> Conversion:
     fields = job.fields
-    named = job.settings.get("job-name")
-    wanted = named.value if named is not None else PurePath(job.source).stem
-    name = nearest_name(wanted or "job", _NAME_MAX)
-    if named is not None and name != named.value:
+    setting = job.settings.get("job-name")
+    job_name = setting.value if setting is not None else PurePath(job.source).stem
+    name = nearest_name(job_name or "job", _NAME_MAX)
+    if setting is not None and name != setting.value:
         job.say("job-name", Outcome.CHANGED, name, "a release's name is a Service's")
-    own_name = named.value if named is not None else PurePath(job.source).name
+    own_name = setting.value if setting is not None else PurePath(job.source).name
     line = job.body.reads_name
     if line and name != own_name and "SLURM_JOB_NAME" not in fields.values.get("env", {}):
         key = job.key("$SLURM_JOB_NAME", line)
@@ -298,42 +298,40 @@ def _done(job: Draft, namespace: str) -> Conversion:
 
 
 def _put_body(job: Draft, args: Sequence[str]) -> None:
-    made, fields = job.body, job.fields
-    inside = made.values.pop("", {})
+    body, fields = job.body, job.fields
+    inside = body.values.pop("", {})
     program: dict[str, Any] = {
-        "workload": made.workload,
-        "script": made.script,
-        "args": list(args) if made.script else [],
-        "command": [] if made.script else list(made.command),
-        "setup": made.setup if made.setup.strip() else "",
-        "workingDir": inside.get("working_dir") or made.working_dir,
+        "workload": body.workload,
+        "script": body.script,
+        "args": list(args) if body.script else [],
+        "command": [] if body.script else list(body.command),
+        "setup": body.setup if body.setup.strip() else "",
+        "workingDir": inside.get("working_dir") or body.working_dir,
         "image": inside.get("image"),
-        **made.values,
+        **body.values,
     }
     for key, value in program.items():
         if value:
             fields.put((key,), value)
     if "mounts" in inside:
         directives.mount(job, job.key("--bind", inside["line"]), inside["mounts"])
-    for name, text in {**inside.get("env", {}), **made.env}.items():
+    for name, text in {**inside.get("env", {}), **body.env}.items():
         fields.put(("env", name), text)
-    for verdict in made.verdicts:
+    for verdict in body.verdicts:
         key = job.key(verdict.path, verdict.line)
         fields.say((key,), verdict.outcome, verdict.to, verdict.why)
-    for note in made.notes:
+    for note in body.notes:
         fields.note(note)
-    if made.uses_slurm or _BASH.search(made.setup):
+    if body.uses_slurm or _BASH.search(body.setup):
         fields.put(("compat",), "slurm")
 
 
-def _say_rest(job: Draft, read: options.Directives) -> None:
+def _say_rest(job: Draft, parsed: options.Directives) -> None:
     """Say what the rules say of all that nobody has spoken of."""
-    spoken = {
-        verdict.path for verdict in job.fields.verdicts() if verdict.why != job.fields.unknown
-    }
+    paths = {verdict.path for verdict in job.fields.verdicts() if verdict.why != job.fields.unknown}
     for name, setting in job.settings.items():
         option = setting.option
-        if option is None or key_of(name) in spoken:
+        if option is None or key_of(name) in paths:
             continue
         if name in directives.CARRIED and key_of(name) in {
             str(source[0]) for source in job.fields.origins.values()
@@ -346,15 +344,15 @@ def _say_rest(job: Draft, read: options.Directives) -> None:
             job.say(name, Outcome.CARRIED, to)
             continue
         job.say(name, option.outcome, option.to, option.why)
-    for line in read.late:
+    for line in parsed.late:
         key = job.key("#SBATCH", line)
         job.fields.say(
             (key,),
             Outcome.CHANGED,
             "",
-            f"sbatch does not read it: the first command is in line {read.first_command}",
+            f"sbatch does not read it: the first command is in line {parsed.first_command}",
         )
-    for line in read.pbs:
+    for line in parsed.pbs:
         key = job.key("#PBS", line)
         job.fields.say(
             (key,),
@@ -362,7 +360,7 @@ def _say_rest(job: Draft, read: options.Directives) -> None:
             "",
             "it is a directive of another system: write it as #SBATCH",
         )
-    for word, line in read.stray:
+    for word, line in parsed.stray:
         key = job.key(word, line)
         job.fields.say(
             (key,), Outcome.NOT_CARRIED, "", "it is no option, and sbatch stops reading there"

@@ -32,9 +32,9 @@ def inline(text: str) -> str:
             rf"{_COMMAND_BEGINS}(?:\$\{{{name}\}}|\${name}\b)(?=[ \t]|$)", re.MULTILINE
         )
         value = match["text"].strip()
-        replaced = use.sub(r"\g<before>" + value, text)  # it has no backslash
-        is_left = re.search(rf"^(?![ \t]*#).*\$\{{?{name}\b", replaced, re.MULTILINE)
-        if replaced != text and not is_left:
-            replaced = replaced.replace(match["line"], "", 1)
-        text = replaced
+        result = use.sub(r"\g<before>" + value, text)  # it has no backslash
+        is_read = re.search(rf"^(?![ \t]*#).*\$\{{?{name}\b", result, re.MULTILINE)
+        if result != text and not is_read:
+            result = result.replace(match["line"], "", 1)
+        text = result
     return text

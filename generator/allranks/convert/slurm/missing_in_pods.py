@@ -54,26 +54,30 @@ def of_script(statements: Sequence[Statement], *, starts_here: bool) -> list[Ver
         starts_here: whether it starts in the folder that is sent.
     """
     functions = {statement.function for statement in statements}
-    made: list[Verdict] = []
+    verdicts: list[Verdict] = []
     is_here = starts_here
     for command in (command for statement in statements for command in statement.commands):
         texts = [scanner.unquote(token.text) for token in command.words]
-        shown = shell_text.short(next(iter(words.unwrapped(texts)), ""))
+        program = shell_text.short(next(iter(words.unwrapped(texts)), ""))
         if words.any_of(texts, words.SLURM_TOOLS):
             continue
         if _submits(texts):
-            made.append(Verdict(shown, Outcome.NOT_CARRIED, "", _SUBMITS, command.line))
+            verdicts.append(Verdict(program, Outcome.NOT_CARRIED, "", _SUBMITS, command.line))
         elif words.any_of(texts, _WORKFLOWS) and any(map(_IN_CONTAINERS.fullmatch, texts[1:])):
-            made.append(Verdict(shown, Outcome.NOT_CARRIED, "", _STARTS_CONTAINERS, command.line))
+            verdicts.append(
+                Verdict(program, Outcome.NOT_CARRIED, "", _STARTS_CONTAINERS, command.line)
+            )
         if _is_of_site(texts) and texts[0] not in functions:
-            made.append(Verdict(shown, Outcome.NOT_CARRIED, "command", _NO_LAUNCHER, command.line))
+            verdicts.append(
+                Verdict(program, Outcome.NOT_CARRIED, "command", _NO_LAUNCHER, command.line)
+            )
         above = _above(command) if is_here else ""
         if above:
-            made.append(Verdict(above, Outcome.NOT_CARRIED, "", _NOT_SENT, command.line))
+            verdicts.append(Verdict(above, Outcome.NOT_CARRIED, "", _NOT_SENT, command.line))
         goes = texts[:1] in (["cd"], ["pushd"]) and texts[1:2] != []
         # Where it goes is not known; and one word of folders above is enough.
         is_here = is_here and not above and not (goes and not _SUBMIT_DIR.fullmatch(texts[1]))
-    return made
+    return verdicts
 
 
 def _submits(texts: Sequence[str]) -> bool:

@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands
+from allranks.convert import commands, references
 from allranks.convert.slurm import mpirun, shell_text, sizes, words
 from allranks.convert.slurm.node_variables import NodeVariable, kind_of
 from allranks.convert.slurm.setup import MEETING, Setup
@@ -41,17 +41,17 @@ class MpiRanks(Setup):
 
     def _tell_mpi_hosts(self, place: int) -> None:
         """Set for ranks of MPI's where the first of them is, as no launcher of theirs does."""
-        body, exported = self.body, set[str]()
+        body, exports = self.body, set[str]()
         of_line: dict[int, set[str]] = {}
         for statement in self.statements[:place]:
             for command in statement.commands:
                 own = {name for name, _ in shell_text.assigned_by(command)} & self.meeting
                 of_line.setdefault(statement.line, set()).update(own)
-                exported |= own if command.name == "export" else set()
-                exported |= {word.text for word in command.words[1:]} & self.meeting
-        exported |= {*re.findall(r"\s-{1,2}x\s+(\w+)", self.text)} & self.meeting
+                exports |= own if command.name == "export" else set()
+                exports |= {word.text for word in command.words[1:]} & self.meeting
+        exports |= {*re.findall(r"\s-{1,2}x\s+(\w+)", self.text)} & self.meeting
         reads = {name for name, _ in words.variables(" ".join(body.command))}
-        values = {name: self._of_mpi(name) for name in sorted(exported - words.OF_ONE_RANK)}
+        values = {name: self._of_mpi(name) for name in sorted(exports - words.OF_ONE_RANK)}
         if "MASTER_ADDR" in reads:
             values["MASTER_ADDR"] = _FIRST_HOST
         lines = [f"export {name}={value}" for name, value in values.items() if value]
@@ -61,10 +61,10 @@ class MpiRanks(Setup):
             if verdict.why != MEETING:
                 continue
             if of_line.get(verdict.line, set()) & words.OF_ONE_RANK:
-                made = replace(verdict, outcome=Outcome.NOT_CARRIED, to="", why=_OWN_RANK)
+                replacement = replace(verdict, outcome=Outcome.NOT_CARRIED, to="", why=_OWN_RANK)
             else:
-                made = replace(verdict, to=to, why=_OF_HOSTS)
-            body.verdicts[at] = made
+                replacement = replace(verdict, to=to, why=_OF_HOSTS)
+            body.verdicts[at] = replacement
 
     def _of_mpi(self, name: str) -> str:
         """What a variable of the nodes is in a pod of the mpi chart, as shell; "" for nothing."""
@@ -105,7 +105,7 @@ class MpiRanks(Setup):
         texts = self._split(shell_text.as_text(program.command))
         own = texts[: len(texts) - len(mpirun.program(texts))]  # the program may have an -n, too
         match = mpirun.COUNT_OF_RANKS.search(" ".join(own))
-        count = commands.number(match[1], self.constants) if match is not None else None
+        count = references.number(match[1], self.constants) if match is not None else None
         return min(math.ceil(count / nodes), sizes.MOST_PER_NODE) if count else 0
 
     def _as_mpi(self, per_node: int) -> None:

@@ -16,7 +16,7 @@ COUNT_OF_RANKS = re.compile(r"\s-{1,2}np?[ =](\S+)")
 _HOSTFILE = "/etc/mpi/hostfile"  # the mpi chart's
 _HOSTS = frozenset({"host", "H", "hosts", "hostfile", "machinefile", "f", "default-hostfile"})
 # How many words belong to an option of any MPI, as charts/mpi/files/mpirun.sh knows them.
-_ONE = frozenset(
+_ONE_WORD = frozenset(
     {
         *("n", "np", "c", "N", "npernode", "ppn", "perhost", "x", "wd", "wdir", "path", "bind-to"),
         *(
@@ -47,16 +47,16 @@ def without_hosts(texts: Sequence[str]) -> tuple[list[str], list[str], str]:
     """
     if not _is_mpirun(texts):
         return list(texts), [], ""
-    kept, taken = [texts[0]], list[str]()
+    remaining, host_words = [texts[0]], list[str]()
     at = 1
     while at < len(texts) and texts[at].startswith("-"):
         name, count = _option(texts[at])
-        (taken if name in _HOSTS else kept).extend(texts[at : at + count])
+        (host_words if name in _HOSTS else remaining).extend(texts[at : at + count])
         at += count
-    if taken and words.base(texts[0]) == "horovodrun":
-        kept += ["--hostfile", _HOSTFILE]  # mpirun finds it by itself
+    if host_words and words.base(texts[0]) == "horovodrun":
+        remaining += ["--hostfile", _HOSTFILE]  # mpirun finds it by itself
     rest = list(texts[at:])
-    return [*kept, *rest], taken, _behind_unknown(rest)
+    return [*remaining, *rest], host_words, _behind_unknown(rest)
 
 
 def program(texts: Sequence[str]) -> list[str]:
@@ -87,7 +87,7 @@ def _option(text: str) -> tuple[str, int]:
     name, equals, _ = scanner.unquote(text).lstrip("-").partition("=")
     if equals:
         return name, 1
-    return name, 2 if name in _ONE | _HOSTS else 3 if name in _TWO else 1
+    return name, 2 if name in _ONE_WORD | _HOSTS else 3 if name in _TWO else 1
 
 
 def _behind_unknown(rest: Sequence[str]) -> str:

@@ -24,13 +24,13 @@ class NodeVariable(StrEnum):
     UNKNOWN = "?"
 
 
-def kind_of(name: str, text: str, of_read: set[NodeVariable]) -> NodeVariable:
+def kind_of(name: str, text: str, source_kinds: set[NodeVariable]) -> NodeVariable:
     """What a statement makes of a variable, by what those of the nodes are that it reads."""
     if _COUNTING.search(text):
         return NodeVariable.COUNT
-    if not words.names_nodes(text) and of_read <= {NodeVariable.TYPED, NodeVariable.COUNT}:
+    if not words.names_nodes(text) and source_kinds <= {NodeVariable.TYPED, NodeVariable.COUNT}:
         return NodeVariable.TYPED
-    is_list = _LISTING.search(text) is not None or NodeVariable.UNKNOWN in of_read
+    is_list = _LISTING.search(text) is not None or NodeVariable.UNKNOWN in source_kinds
     if name in _COUNTS or (is_list and not _FIRST.search(text)):
         return NodeVariable.UNKNOWN
     return NodeVariable.ADDRESS

@@ -565,7 +565,7 @@ def _parse_long(
     name, equals, value = rest.pop(0)[2:].partition("=")
     option = long.get(name)
     if option is None:
-        likely = [known for known in long if name and known.startswith(name)]
+        likely = [option_name for option_name in long if name and option_name.startswith(name)]
         option = long[likely[0]] if len(likely) == 1 else None
     if option is None:
         settings.append(Setting(name, value, line, None))
@@ -658,7 +658,7 @@ def directives(lines: Iterable[str]) -> Directives:
         lines: its lines.
     """
     settings: list[Setting] = []
-    late: list[int] = []
+    late_lines: list[int] = []
     stray: list[tuple[str, int]] = []
     pbs: list[int] = []
     first = 0
@@ -666,7 +666,7 @@ def directives(lines: Iterable[str]) -> Directives:
     for number, text in enumerate(lines, 1):
         if text.startswith("#SBATCH") and (text[7:8].isspace() or text[7:8] in ("", "-")):
             if first:
-                late.append(number)
+                late_lines.append(number)
                 continue
             words = words_of_directive(text[7:])
             while words:
@@ -682,4 +682,6 @@ def directives(lines: Iterable[str]) -> Directives:
             pbs.append(number)
         elif not first and text.strip() and not text.lstrip().startswith("#"):
             first = number
-    return Directives(tuple(settings), tuple(late), tuple(stray), tuple(pbs), first or number + 1)
+    return Directives(
+        tuple(settings), tuple(late_lines), tuple(stray), tuple(pbs), first or number + 1
+    )

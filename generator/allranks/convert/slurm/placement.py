@@ -65,12 +65,12 @@ def put_gpu_type(job: Draft, option: str) -> None:
         return
     products = sizes.products(types)
     if not products:
-        shown = ", ".join(types)
+        type_names = ", ".join(types)
         job.say(
             option,
             Outcome.NOT_CARRIED,
             "gpuType.value",
-            f"{shown} is what your site calls a GPU: write the value of the label "
+            f"{type_names} is what your site calls a GPU: write the value of the label "
             "nvidia.com/gpu.product",
         )
         return

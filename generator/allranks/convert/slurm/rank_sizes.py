@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands
+from allranks.convert import commands, references
 from allranks.convert.commands import Runner
 from allranks.convert.slurm import sizes, words
 from allranks.convert.slurm.mpi_ranks import MEETS, MpiRanks
@@ -77,14 +77,14 @@ class RankSizes(MpiRanks):
         """The nodes of a torchrun, of the job's and its own flags; its ranks are put."""
         body, line, gpus = self.body, main.command.line, self.size.gpus_per_node
         body.values["torchrun"] = dict(program.values)
-        wanted = program.options.get("nproc-per-node", "1")
-        count = self._processes(wanted)
+        processes = program.options.get("nproc-per-node", "1")
+        count = self._processes(processes)
         body.procs_per_node = 0 if count is None or (gpus and count == gpus) else count
-        if count is None and wanted not in ("gpu", "auto", "cpu"):
+        if count is None and processes not in ("gpu", "auto", "cpu"):
             why = "what it is, is known in the pod alone: one process for each GPU"
-            path = f"--nproc-per-node {wanted}"
+            path = f"--nproc-per-node {processes}"
             self.say(line, path, Outcome.CHANGED, "procsPerNode", why)
-        nnodes = commands.number(program.options.get("nnodes", ""), self.constants)
+        nnodes = references.number(program.options.get("nnodes", ""), self.constants)
         if nnodes and nodes is None:
             nodes = min(nnodes, sizes.MOST_NODES)
         is_deepspeed = any("deepspeed" in change for change in program.changes)
@@ -97,9 +97,10 @@ class RankSizes(MpiRanks):
             why = f"the job has {plural(nodes, 'node')}"
             self.say(line, f"--nnodes {nnodes}", Outcome.CHANGED, "nodes", why)
         if is_alone and main.is_srun and (nodes or 1) > 1:
-            name, what = ("deepspeed", "hosts") if is_deepspeed else ("torchrun", "other nodes")
+            name, targets = ("deepspeed", "hosts") if is_deepspeed else ("torchrun", "other nodes")
             why = (
-                f"it names no {what}: each node trained by itself; here all of them train together"
+                f"it names no {targets}: each node trained by itself; here all of them train "
+                "together"
             )
             self.say(line, name, Outcome.NOT_CARRIED, "", why)
         if main.is_srun and per_node > 1:
@@ -112,12 +113,12 @@ class RankSizes(MpiRanks):
 
     def _processes(self, text: str) -> int | None:
         """The processes of a node; None where it is not known before."""
-        resolved = words.resolve(text, self.constants) or text
-        if resolved in ("gpu", "auto"):
+        value = words.resolve(text, self.constants) or text
+        if value in ("gpu", "auto"):
             # torchrun counts the GPUs that torch sees.
             visible = re.fullmatch(r"\d+(?:,\d+)*", self.constants.get("CUDA_VISIBLE_DEVICES", ""))
             return visible[0].count(",") + 1 if visible else self.size.gpus_per_node
-        count = commands.number(resolved, self.constants)
+        count = references.number(value, self.constants)
         return count if count and count <= sizes.MOST_PER_NODE else None
 
     def _size_nested(self, main: Step, program: commands.Program, nodes: int | None) -> int | None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.convert import commands, scanner
+from allranks.convert import commands, preparation, scanner
 from allranks.convert.commands import Runner
 from allranks.convert.slurm import mpirun, options, shell_text, words
 from allranks.convert.slurm.node_variables import NodeVariable, kind_of
@@ -52,16 +52,16 @@ class Ranks(RankSizes):
         self.place = main.statement
         steps = [step for step in steps if id(step.command) not in self.side]
         self._check_others(main, steps)
-        merged = {step.statement for step in steps if step.is_multi} - {main.statement}
-        self.used = {name for step in steps if step.is_multi for name in step.used}
+        step_statements = {step.statement for step in steps if step.is_multi} - {main.statement}
+        self.expansions = {name for step in steps if step.is_multi for name in step.expansions}
         program = self._read_program(main)
         self._check_program(main, program)
         setup = []
         for number, other in enumerate(self.statements[:place]):
-            if number in merged:
+            if number in step_statements:
                 self.say(other.line, self.slice(other), Outcome.CHANGED, "command", _ONCE)
             elif number != main.statement:
-                text = self._kept(other, is_one=False)
+                text = self._text_of(other, is_single=False)
                 setup += [] if text is None else [self._with_comments(number, text)]
         self._size_of(main, program)
         nested = None
@@ -77,7 +77,7 @@ class Ranks(RankSizes):
             self._tell_mpi_hosts(place)
         self._say_step(main, program)
         for number, other in enumerate(self.statements[place + 1 :], place + 1):
-            if number in merged:
+            if number in step_statements:
                 self.say(other.line, self.slice(other), Outcome.CHANGED, "command", _ONCE)
             else:
                 self._behind(other)
@@ -146,7 +146,7 @@ class Ranks(RankSizes):
         if profiler:
             self.say(line, profiler, Outcome.NOT_CARRIED, "command", _PROFILER)
         self._say_conditional()
-        self._say_asked(words.expanded_part(text), line)
+        self._say_substitutions(words.expanded_part(text), line)
         for reason in program.lost:
             is_name = reason.startswith(("--role", "--log-dir"))
             outcome = Outcome.CHANGED if is_name else Outcome.NOT_CARRIED
@@ -168,16 +168,16 @@ class Ranks(RankSizes):
         )
         self.say(main.command.line, own, Outcome.NOT_CARRIED, "command", why)
 
-    def _say_asked(self, typed: str, line: int) -> None:
+    def _say_substitutions(self, text: str, line: int) -> None:
         """Say what the script asked once, for all ranks, and each rank asks for itself."""
         own = " ".join(self.body.command)
         if (self.body.nodes, self.body.procs_per_node) == (1, 1):
             return
-        if shell_text.differs_by_pod(typed) and shell_text.differs_by_pod(own):
+        if shell_text.differs_by_pod(text) and shell_text.differs_by_pod(own):
             why = "each rank asks for itself, and gets another answer: write it into env"
             self.say(line, "$(…)", Outcome.NOT_CARRIED, "command", why)
-        read = {name for name, _ in words.variables(typed)}
-        for name in sorted(read & words.OF_TASK & {name for name, _ in words.variables(own)}):
+        variables = {name for name, _ in words.variables(text)}
+        for name in sorted(variables & words.OF_TASK & {name for name, _ in words.variables(own)}):
             why = "sbatch has put 0 there, for all ranks; here each has its own"
             self.say(line, f"${name}", Outcome.CHANGED, "command", why)
 
@@ -238,31 +238,33 @@ class Ranks(RankSizes):
     def _read_program(self, main: Step) -> commands.Program:
         texts = main.words
         rest = words.unwrapped(texts)
-        wrapped = texts[: len(texts) - len(rest)]
+        wrapper_words = texts[: len(texts) - len(rest)]
         limit = words.limit_of(texts) if words.starts_ranks(rest) else ""
         if limit:
             self.limits[id(main.command)] = limit
-            wrapped = wrapped[: len(wrapped) - len(limit.split(" "))]
+            wrapper_words = wrapper_words[: len(wrapper_words) - len(limit.split(" "))]
         start = mpirun.container(rest)
         if start is not None:
             inside = self._container(rest[start:], main.command.line)
             own = words.by_name(rest[len(rest) - inside :])
             rest = rest[:start] + own if inside else rest
-            wrapped = wrapped if start else []
+            wrapper_words = wrapper_words if start else []
         inner = self._inner_text(rest)
         if inner is None:
             rest = self._without_hosts(rest, main.command.line)
         line = " ".join(rest) if inner is None else inner
         assignments = self._assignments(main)
-        kept_wrapped = [
-            word for word in wrapped if words.base(word) not in ("time", "nohup", "exec", "command")
+        wrappers = [
+            word
+            for word in wrapper_words
+            if words.base(word) not in ("time", "nohup", "exec", "command")
         ]
-        line = " ".join([*assignments, *kept_wrapped, line])
+        line = " ".join([*assignments, *wrappers, line])
         self._note_launched(rest, inner)
         program = commands.read(("bash", "-c", line), (), self.constants)
         if inner is not None and _SOURCING.search(program.setup) and program.runner is Runner.PLAIN:
-            lead = " ".join([*assignments, *kept_wrapped])
-            setup = program.setup.removeprefix(commands.GOES_ON).rstrip()
+            lead = " ".join([*assignments, *wrappers])
+            setup = program.setup.removeprefix(preparation.GOES_ON).rstrip()
             text = f"{setup}\n{shell_text.as_text(program.command)}" if lead else inner.strip()
             return replace(program, setup="", command=("bash", "-c", text), changes=())
         return program
@@ -275,16 +277,16 @@ class Ranks(RankSizes):
                 "it is MVAPICH's, which the mpi chart does not have: write mpirun of an MPI it has"
             )
             self.say(line, program, Outcome.NOT_CARRIED, "mpi.implementation", why)
-        kept, taken, other = mpirun.without_hosts(texts)
-        if taken:
+        remaining, host_words, unknown_option = mpirun.without_hosts(texts)
+        if host_words:
             why = (
                 "mpirun is given the chart's list of hosts: those of the script are other machines"
             )
-            self.say(line, f"{program} {' '.join(taken)}", Outcome.CHANGED, "", why)
-        if other:
+            self.say(line, f"{program} {' '.join(host_words)}", Outcome.CHANGED, "", why)
+        if unknown_option:
             why = "it may name hosts of the old cluster: take it out"
-            self.say(line, f"{program} {other}", Outcome.NOT_CARRIED, "", why)
-        return kept
+            self.say(line, f"{program} {unknown_option}", Outcome.NOT_CARRIED, "", why)
+        return remaining
 
     def _assignments(self, main: Step) -> list[str]:
         """The variables before a step's command that are no variables of the run, as typed."""
@@ -384,14 +386,14 @@ class Ranks(RankSizes):
 
     def _say_beside(self, main: Step, steps: list[Step]) -> None:
         """Say of what stands around the step in its branch, or function, that each rank runs it."""
-        started = {id(step.command) for step in steps}
+        step_commands = {id(step.command) for step in steps}
         is_alone = (self.body.nodes, self.body.procs_per_node) == (1, 1)
         functions = {other.function for other in self.statements if other.function}
         self._say_activated(self.statements[main.statement], "command")
         for command in [] if is_alone else self.statements[main.statement].commands:
             texts = [token.text for token in command.words]
             is_harmless = not texts or words.any_of(texts, words.IN_EACH_RANK | functions)
-            is_other = id(command) in started or command.excludes(main.command)
+            is_other = id(command) in step_commands or command.excludes(main.command)
             if not is_other and not is_harmless:
                 text = self.text[command.start : command.end]
                 self.say(command.line, text, Outcome.NOT_CARRIED, "command", _IN_EACH_RANK)
@@ -425,7 +427,7 @@ class Ranks(RankSizes):
     def _defined(self, line: str, program: commands.Program) -> str:
         """A command's shell with what it reads and no setup can export."""
         reads = [name for name, _ in words.variables(line)]
-        chosen: set[int] = set()
+        numbers: set[int] = set()
         for number, statement in enumerate(self.statements):
             if number == self.place:
                 continue  # it is in the command already
@@ -440,31 +442,33 @@ class Ranks(RankSizes):
                 shell_text.assigns(statement, name) for name in {*reads} & self.dropped
             )
             if (is_array or is_called) and not is_dropped:
-                chosen.add(number)
-        prefix = [self.slice(self.statements[number]) for number in self._with_starts(chosen)]
-        late = [other for other in self.late if shell_text.set_by(other) & {*reads}]
-        reads += [name for other in late for name, _ in words.variables(self.slice(other))]
+                numbers.add(number)
+        prefix = [self.slice(self.statements[number]) for number in self._with_starts(numbers)]
+        late_statements = [other for other in self.late if shell_text.set_by(other) & {*reads}]
+        reads += [
+            name for other in late_statements for name, _ in words.variables(self.slice(other))
+        ]
         prefix += self._meeting_texts(reads, program)
-        prefix += [self.slice(other) for other in late]
+        prefix += [self.slice(other) for other in late_statements]
         if program.is_nested and "MASTER_PORT" in reads:
             prefix.append(f"export MASTER_PORT={_PORT}")
         if self.args and words.positional(line):
             prefix.append(f"set -- {commands.as_shell(self.args)}")
         return "\n".join([*dict.fromkeys(prefix), line])
 
-    def _with_starts(self, chosen: set[int]) -> list[int]:
+    def _with_starts(self, statement_numbers: set[int]) -> list[int]:
         """Statements with the earlier ones that set what they change: setup has run them once."""
-        kept = {*chosen}
-        changed = {
+        numbers = {*statement_numbers}
+        targets = {
             name
-            for number in chosen
+            for number in statement_numbers
             if not self.statements[number].function
             for name in shell_text.changed_by(self.slice(self.statements[number]))
         }
         for number, statement in enumerate(self.statements[: self.place]):
-            if any(shell_text.assigns(statement, name) for name in changed):
-                kept.add(number)
-        return sorted(kept)
+            if any(shell_text.assigns(statement, name) for name in targets):
+                numbers.add(number)
+        return sorted(numbers)
 
     def _meeting_texts(self, reads: list[str], program: commands.Program) -> list[str]:
         """What a command reads of the nodes, in the words of a pod and in the script's order.
@@ -476,12 +480,14 @@ class Ranks(RankSizes):
         kinds: dict[str, NodeVariable] = {}
         for statement in self.statements:
             text = self.slice(statement)
-            read_here = {name for name, _ in words.variables(text)} & self.meeting
+            sources = {name for name, _ in words.variables(text)} & self.meeting
             for name in sorted(shell_text.set_by(statement) & self.meeting):
                 is_added = re.search(rf"\b{name}\+=", text) is not None
-                of_read = {kinds.get(other, NodeVariable.ADDRESS) for other in read_here - {name}}
+                source_kinds = {
+                    kinds.get(other, NodeVariable.ADDRESS) for other in sources - {name}
+                }
                 kinds[name] = kind = (
-                    NodeVariable.UNKNOWN if is_added else kind_of(name, text, of_read)
+                    NodeVariable.UNKNOWN if is_added else kind_of(name, text, source_kinds)
                 )
                 line = (
                     f"{name}={kind}" if kind in (NodeVariable.COUNT, NodeVariable.ADDRESS) else text
@@ -489,19 +495,19 @@ class Ranks(RankSizes):
                 lines[name] = (
                     statement.line,
                     line,
-                    read_here if kind is NodeVariable.TYPED else set(),
+                    sources if kind is NodeVariable.TYPED else set(),
                 )
-        wanted = [name for name in reads if name in lines.keys() - self.used - own]
-        for name in wanted:  # grows
-            wanted += (lines[name][2] & lines.keys()) - {*wanted} - own
-        for name in wanted:
+        needs = [name for name in reads if name in lines.keys() - self.expansions - own]
+        for name in needs:  # grows
+            needs += (lines[name][2] & lines.keys()) - {*needs} - own
+        for name in needs:
             if kinds[name] is NodeVariable.UNKNOWN:
                 why = "it tells of the old cluster's nodes: write what a pod is to read"
                 self.say(lines[name][0], f"${name}", Outcome.NOT_CARRIED, "", why)
         texts = [
             line
             for name, (_, line, _) in lines.items()
-            if name in wanted and kinds[name] is not NodeVariable.UNKNOWN
+            if name in needs and kinds[name] is not NodeVariable.UNKNOWN
         ]
         self.body.uses_slurm |= any("SLURM_" in text for text in texts)
         return texts

@@ -158,8 +158,8 @@ class Reader(UnsetVariables):
         else:
             self._as_ranks(main, steps)
         if interpreter in ("zsh", "ksh"):
-            who = "the image needs it" if main is None else "bash runs its setup and its command"
-            self.body.notes.append(f"the script is {interpreter}'s: {who}")
+            reason = "the image needs it" if main is None else "bash runs its setup and its command"
+            self.body.notes.append(f"the script is {interpreter}'s: {reason}")
         self._finish()
         return self.body
 
@@ -253,19 +253,19 @@ class Reader(UnsetVariables):
         last = self._last_activation()
         edits: list[tuple[int, int, str]] = []
         setup: list[str] = []
-        again: list[str] = []
+        repeats: list[str] = []
         for number, statement in enumerate(self.statements):
             is_trap = any(command.name == "trap" for command in statement.commands)
-            text = self._kept(statement, is_one=True, is_setup=number <= last and not is_trap)
+            text = self._text_of(statement, is_single=True, is_setup=number <= last and not is_trap)
             if number <= last:
                 edits.append((self._comment_start(number), self._end_of(statement), ""))
                 # The shell of setup ends before the script begins, and a trap with it.
-                kept = "" if text is None or is_trap else self._with_comments(number, text)
-                setup += [kept] if kept else []
+                setup_text = "" if text is None or is_trap else self._with_comments(number, text)
+                setup += [setup_text] if setup_text else []
                 is_again = self._lives_in_shell(statement) or shell_text.set_by(statement) & {
                     *_OF_RANK
                 }
-                again += [text] if text is not None and is_again else []
+                repeats += [text] if text is not None and is_again else []
             elif text is None:
                 edits.append((statement.start, self._end_of(statement), ""))
             elif text != self.slice(statement):
@@ -276,15 +276,15 @@ class Reader(UnsetVariables):
         rest = shell_text.without_directives(shell_text.edited(self.text, edits))
         rest = re.sub(r"\A#![^\n]*\n?", "", rest)
         rest = re.sub(r"\n{3,}", "\n\n", rest).strip("\n")
-        counts = self._put_counts("\n".join([*setup, *again, rest]))
+        counts = self._put_counts("\n".join([*setup, *repeats, rest]))
         head = [self._shebang(), self._without_launcher(), *counts]
-        body.script = "\n".join([*filter(None, head), *again, rest]) + "\n"
-        asked = [step for step in steps if step.is_srun and step.words]
-        asked.sort(key=lambda step: -step.size.gpu_count)
-        for step in asked:  # the first that sets something is the one whose line is shown
+        body.script = "\n".join([*filter(None, head), *repeats, rest]) + "\n"
+        sruns = [step for step in steps if step.is_srun and step.words]
+        sruns.sort(key=lambda step: -step.size.gpu_count)
+        for step in sruns:  # the first that sets something is the one whose line is shown
             body.settings += step.settings
-        if asked:
-            sizes.fill(self.size, sizes.largest([step.size for step in asked]))
+        if sruns:
+            sizes.fill(self.size, sizes.largest([step.size for step in sruns]))
         self._say_conditional()
 
     def _shebang(self) -> str:
@@ -305,8 +305,8 @@ class Reader(UnsetVariables):
             return ""  # a trial of one process has no launcher
         met = {*self.meeting, *(_OF_MEETING if self.meeting else ())}
         names_of = [name for name in (*words.OF_LAUNCHER, *_OF_RANK) if name not in met]
-        read_here = {name for name, _ in words.variables(self.text)}
-        return f"unset {' '.join(name for name in names_of if name not in read_here)}"
+        variables = {name for name, _ in words.variables(self.text)}
+        return f"unset {' '.join(name for name in names_of if name not in variables)}"
 
     def _without_launcher_in_python(self, text: str) -> str:
         """A script of Python's with a line that takes the same from it; others as they are."""
@@ -338,9 +338,9 @@ class Reader(UnsetVariables):
             "SLURM_TASKS_PER_NODE": size.per_node,
             "SLURM_CPUS_PER_TASK": size.cpus_per_task or 1,
         }
-        read_here = {name for name, _ in words.variables(PRINTING.sub("", text))}
+        variables = {name for name, _ in words.variables(PRINTING.sub("", text))}
         for name, count in counts.items():
-            if name in read_here:
+            if name in variables:
                 self.body.env[name] = str(count)
                 why = "it follows from what the script asks for"
                 line = self._line_with(re.compile(rf"\$\{{?{name}\b").search)
@@ -348,7 +348,7 @@ class Reader(UnsetVariables):
         return [
             f"export {name}={counts[name]}"
             for name in ("SLURM_NTASKS", "SLURM_NPROCS")
-            if name in read_here
+            if name in variables
         ]
 
     def _end_of(self, statement: Statement) -> int:
@@ -436,15 +436,15 @@ class Reader(UnsetVariables):
         self._say_own_path()
         if "SLURM_JOB_NAME" in {name for name, _ in words.variables(code)}:
             body.reads_name = self._line_with(re.compile("SLURM_JOB_NAME").search) or 1
-        asked = _ON_OTHER_HOSTS.search(code)
-        if asked is not None:
+        host_program = _ON_OTHER_HOSTS.search(code)
+        if host_program is not None:
             line = self._line_with(_ON_OTHER_HOSTS.search)
-            self.say(line, asked[1].strip(), Outcome.NOT_CARRIED, "", OTHER_HOSTS)
-        asked = _OF_SLURM.search(code)
-        if asked is not None:
+            self.say(line, host_program[1].strip(), Outcome.NOT_CARRIED, "", OTHER_HOSTS)
+        slurm_program = _OF_SLURM.search(code)
+        if slurm_program is not None:
             why = "a pod has no programs of Slurm's"
             line = self._line_with(_OF_SLURM.search)
-            self.say(line, asked[1].strip(), Outcome.NOT_CARRIED, "", why)
+            self.say(line, slurm_program[1].strip(), Outcome.NOT_CARRIED, "", why)
         if _SUBMITTING.search(code):
             outcome, why = TOOLS["sbatch"]
             self.say(self._line_with(_SUBMITTING.search), "sbatch", outcome, "", why)
@@ -453,7 +453,7 @@ class Reader(UnsetVariables):
 
     def _say_image_file(self) -> None:
         """Say that a program gets the file of an image, where the report has no word of it yet."""
-        for statement in [] if self._is_image_said() else self.statements:
+        for statement in [] if self._has_image() else self.statements:
             for command in statement.commands:
                 texts = [token.text for token in command.words]
                 if words.any_of(texts, _ON_IMAGE_FILES):
@@ -463,10 +463,10 @@ class Reader(UnsetVariables):
                         self.say(command.line, text, Outcome.NOT_CARRIED, "image", OF_FILE)
                         return
 
-    def _is_image_said(self) -> bool:
+    def _has_image(self) -> bool:
         """Whether the report has a word of an image, or of a container that nobody starts."""
-        asked = {setting.name for setting in self.job_settings + self.body.settings}
-        return "container-image" in asked or any(
+        names = {setting.name for setting in self.job_settings + self.body.settings}
+        return "container-image" in names or any(
             verdict.to == "image" for verdict in self.body.verdicts
         )
 

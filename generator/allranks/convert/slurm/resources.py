@@ -30,20 +30,20 @@ OF_JOB = (
 
 def put_size(job: Draft) -> None:
     """Put the nodes, the ranks of each, its GPUs, and what a pod asks for."""
-    size, made, fields = job.size, job.body, job.fields
+    size, body, fields = job.size, job.body, job.fields
     of_nodes, of_gpus = job.origin(_OF_NODES), job.origin(_OF_GPUS)
     gpus = size.gpus_per_node
-    if size.gpus and gpus is None and (made.script or made.nodes == 1):
+    if size.gpus and gpus is None and (body.script or body.nodes == 1):
         gpus = min(size.gpus, sizes.MOST_PER_NODE)
-    if size.gpus and gpus is None and made.nodes is None:
+    if size.gpus and gpus is None and body.nodes is None:
         fields.put(("gpus",), size.gpus, of_gpus)
     else:
-        nodes = made.nodes or 1
+        nodes = body.nodes or 1
         fields.put(("nodes",), nodes, of_nodes)
         gpus = gpus or (max(1, size.gpus // nodes) if size.gpus else None)
         if gpus:
             fields.put(("gpusPerNode",), gpus, of_gpus)
-    procs = made.procs_per_node
+    procs = body.procs_per_node
     if procs and procs != (gpus or 1):
         fields.put(("procsPerNode",), procs)
     if not of_gpus and not gpus:
@@ -78,12 +78,12 @@ _ON_CPUS = re.compile(r"\bgloo\b|--?(?:use_)?cpu\b|no[-_]cuda|\bccl\b|device[= ]
 
 def _guess_gpus(job: Draft) -> None:
     """GPUs of a script that asks for none: sites give whole nodes, and scripts count on them."""
-    made, values = job.body, job.fields.values
+    body, values = job.body, job.fields.values
     text = _COMMENT.sub("", job.text)
     if not _ON_GPUS.search(text) or _ON_CPUS.search(text):
         return
     count = values.get("procsPerNode", 1)
-    if made.workload == "mpi" or made.script or count == 1 or count > _MOST_GPUS:
+    if body.workload == "mpi" or body.script or count == 1 or count > _MOST_GPUS:
         job.fields.note(
             "the script asks for no GPUs: set gpusPerNode where the nodes of its partition "
             "gave it some"

@@ -90,7 +90,7 @@ class Step:
         is_srun: whether srun starts it.
         size: the size that srun has.
         is_multi: whether it starts several ranks that belong together.
-        used: the variables whose text stands in its words.
+        expansions: the variables whose text stands in its words.
     """
 
     statement: int
@@ -100,7 +100,7 @@ class Step:
     is_srun: bool
     size: Size
     is_multi: bool
-    used: frozenset[str] = frozenset()
+    expansions: frozenset[str] = frozenset()
 
 
 class Script:
@@ -130,7 +130,7 @@ class Script:
         self.conditional: dict[str, int] = {}  # those before a program, with their lines
         self.place = -1  # the statement of the step
         self.maybe: set[str] = set()  # variables with options, or with nothing
-        self.used: set[str] = set()  # those of them that have been put in
+        self.expansions: set[str] = set()  # those of them that have been put in
         self.may_launch = False  # whether the step is a script that may start a torchrun
         self.profilers: dict[int, str] = {}  # what measured a launcher, by id of its command
         self.limits: dict[int, str] = {}  # what ends a launcher after a time, by the same
@@ -163,10 +163,10 @@ class Script:
     def _slurm_constants(self) -> dict[str, str]:
         size = self.size
         nodes = size.node_count
-        asked = nodes if self._says_nodes() else None
+        node_count = nodes if self._says_nodes() else None
         constants = {
-            "SLURM_NNODES": asked,
-            "SLURM_JOB_NUM_NODES": asked,
+            "SLURM_NNODES": node_count,
+            "SLURM_JOB_NUM_NODES": node_count,
             "SLURM_NTASKS": size.task_count,
             "SLURM_NPROCS": size.task_count,
             "SLURM_NTASKS_PER_NODE": size.per_node,
@@ -184,14 +184,14 @@ class Script:
         constants["SLURM_GPUS_PER_TASK"] = (
             int(per_task[-1][1]) if per_task and per_task[-1] else None
         )
-        return words.known_of(constants)
+        return words.text_of_counts(constants)
 
     def _says_nodes(self) -> bool:
         """Whether the job's options say how many nodes it has; Slurm chooses otherwise."""
         names = {setting.name for setting in self.job_settings}
-        is_one = self.size.task_count == 1 and not self.size.gpus
+        is_single_task = self.size.task_count == 1 and not self.size.gpus
         by_tasks = "ntasks" in names and bool(names & {"ntasks-per-node", "tasks-per-node"})
-        return is_one or by_tasks or "nodes" in names
+        return is_single_task or by_tasks or "nodes" in names
 
     def _collect_constants(self) -> None:
         counts: dict[str, int] = {}
@@ -217,11 +217,11 @@ class Script:
                 for name, value in shell_text.assigned_by(command):
                     if counts[name] > 1 and name != "MASTER_PORT":
                         continue
-                    resolved = words.resolve(value, self.constants)
-                    if resolved == "gpu":
-                        resolved = self.constants.get("SLURM_GPUS_ON_NODE")
-                    if resolved is not None:
-                        self.constants[name] = resolved
+                    constant = words.resolve(value, self.constants)
+                    if constant == "gpu":
+                        constant = self.constants.get("SLURM_GPUS_ON_NODE")
+                    if constant is not None:
+                        self.constants[name] = constant
 
     def _collect_parts(self) -> None:
         """Find the variables that have words of a command: ``LAUNCHER="torchrun --nnodes 2"``."""
@@ -269,7 +269,7 @@ class Script:
             if ("'" in whole or '"' in whole) and not words.names_nodes(whole):
                 self.quoted[name] = texts[name]
                 self.literal |= {name} if texts[name].lstrip().startswith("-") else set()
-        self.used = set()
+        self.expansions = set()
 
     def _srun(self, texts: Sequence[str], line: int) -> tuple[list[Setting], list[str]]:
         """Srun's options, and the words behind them without their quotes."""
@@ -278,7 +278,7 @@ class Script:
             self.conditional.setdefault(name, line)
             more, rest = options.parse(rest[1:], "srun", line)
             settings += more
-        resolved = []
+        step_settings = []
         for setting in settings:
             value = setting.value
             position = re.fullmatch(r"\$\{?([1-9])\}?", value)
@@ -286,8 +286,8 @@ class Script:
                 value = self.args[int(position[1]) - 1]
             if "$" in value:
                 value = words.resolve(value, self.constants) or words.partly(value, self.constants)
-            resolved.append(replace(setting, value=value))
-        return resolved, rest
+            step_settings.append(replace(setting, value=value))
+        return step_settings, rest
 
     def _is_of_options(self, name: str) -> bool:
         """Whether a variable has options, or nothing: by its text, or else by its name."""
@@ -320,8 +320,8 @@ class Script:
         parts = self.parts if parts is None else parts
         for _ in range(_DEEPEST):
             before = text
-            text, used = shell_text.expanded(text, parts)
-            self.used |= used
+            text, names = shell_text.expanded(text, parts)
+            self.expansions |= names
             if text == before or len(text) > _LONGEST:
                 break
         return text

@@ -107,12 +107,14 @@ class Setup(Folders):
             for command in statement.commands
         )
 
-    def _kept(self, statement: Statement, *, is_one: bool, is_setup: bool = True) -> str | None:
+    def _text_of(
+        self, statement: Statement, *, is_single: bool, is_setup: bool = True
+    ) -> str | None:
         """A statement as setup or part of a script, and say what becomes of it.
 
         Args:
             statement: the statement.
-            is_one: whether the script is run as it is, as one process.
+            is_single: whether the script is run as it is, as one process.
             is_setup: whether it becomes a part of setup.
 
         Returns:
@@ -122,17 +124,17 @@ class Setup(Folders):
         to = "setup" if is_setup else "script"
         command = statement.commands[0] if statement.is_simple else None
         program = words.base(command.name) if command is not None and command.words else ""
-        local = self._with_local_host(statement, command) if is_one else None
+        local = self._with_local_host(statement, command) if is_single else None
         if local is not None:
             self.say(statement.line, text, Outcome.CHANGED, to, "there is one node")
             return local
-        reason = self._left_out(statement, command, program, is_one=is_one)
+        reason = self._why_dropped(statement, command, program, is_single=is_single)
         if reason is not None:
             self.say(statement.line, text, reason[0], "", reason[1])
             return None
         if command is not None and (
             self._to_env(statement, command)
-            or (program == "cd" and not is_one and self._to_working_dir(command))
+            or (program == "cd" and not is_single and self._to_working_dir(command))
         ):
             return None
         if program in _MODULES:
@@ -140,7 +142,7 @@ class Setup(Folders):
             return f"! command -v {program} >/dev/null || {text}"
         self._say_activated(statement, to)
         verdict = self._say_forbidden(statement) or self._verdict_of(
-            statement, text, program, is_one=is_one
+            statement, text, program, is_single=is_single
         )
         if verdict is not None and program == "set" and is_setup:
             loses = shell_text.set_of_setup(text)[1]
@@ -161,21 +163,21 @@ class Setup(Folders):
         return text
 
     def _verdict_of(
-        self, statement: Statement, text: str, program: str, *, is_one: bool
+        self, statement: Statement, text: str, program: str, *, is_single: bool
     ) -> tuple[Outcome, str] | None:
         """What becomes of a statement that is kept; None where it was said already."""
         if program in words.ACTIVATING and not self._evaluates_program(statement.commands[0]):
             return Outcome.CHANGED, _ACTIVATED
         if self._runs(statement, words.UNREAD_CONTAINERS):
             return Outcome.NOT_CARRIED, NO_CONTAINERS
-        if not is_one and any(id(command) in self.side for command in statement.commands):
+        if not is_single and any(id(command) in self.side for command in statement.commands):
             why = "srun started it on the nodes before the training; each pod runs it once"
             return Outcome.CHANGED, why
         why = self._in_each_pod(statement, text)
-        if why and not is_one and self.size.node_count > 1:
+        if why and not is_single and self.size.node_count > 1:
             return Outcome.CHANGED, why
         first = [token.text for token in statement.commands[0].words] if statement.commands else []
-        if not is_one and words.is_python(first):
+        if not is_single and words.is_python(first):
             return Outcome.CHANGED, "it runs once in each pod"
         tools = [
             command
@@ -235,8 +237,8 @@ class Setup(Folders):
             for command in statement.commands
         )
 
-    def _left_out(  # noqa: PLR0911 - a return for each reason
-        self, statement: Statement, command: Command | None, program: str, *, is_one: bool
+    def _why_dropped(  # noqa: PLR0911 - a return for each reason
+        self, statement: Statement, command: Command | None, program: str, *, is_single: bool
     ) -> tuple[Outcome, str] | None:
         """Why a statement is left out; None where it is not."""
         if command is not None and program in words.SLURM_TOOLS:
@@ -251,26 +253,28 @@ class Setup(Folders):
         if program == "trap" and _REQUEUING.search(text):
             return Outcome.NOT_CARRIED, _REQUEUES
         reads_dropped = any(name in self.meeting for name, _ in words.variables(text))
-        assigned = [name for c in statement.commands for name, _ in shell_text.assigned_by(c)]
-        only_assigns = bool(assigned) and all(
+        assigned_names = [name for c in statement.commands for name, _ in shell_text.assigned_by(c)]
+        only_assigns = bool(assigned_names) and all(
             shell_text.assigned_by(command) for command in statement.commands
         )
-        if assigned and not is_one and {*assigned} <= self.used:
-            if not self._is_read_elsewhere(assigned):
-                self.dropped.update(assigned)
+        if assigned_names and not is_single and {*assigned_names} <= self.expansions:
+            if not self._is_read_elsewhere(assigned_names):
+                self.dropped.update(assigned_names)
                 return Outcome.CHANGED, "it is a part of the command, and stands there"
-        elif is_one and self._is_of_the_script(command, assigned, text):
+        elif is_single and self._is_of_the_script(command, assigned_names, text):
             return None
-        elif only_assigns and self._is_rendezvous(assigned, text, reads_dropped and not is_one):
-            is_late = not is_one and self._has_more(statement)
+        elif only_assigns and self._is_rendezvous(
+            assigned_names, text, reads_dropped and not is_single
+        ):
+            is_late = not is_single and self._has_more(statement)
             if not is_late:
-                self.dropped.update(assigned)
-                self.meeting.update(assigned)
+                self.dropped.update(assigned_names)
+                self.meeting.update(assigned_names)
                 return Outcome.CHANGED, MEETING
-            return self._left_for_ranks(statement, reads_dropped=reads_dropped)
-        if is_one:
+            return self._why_not_in_ranks(statement, reads_dropped=reads_dropped)
+        if is_single:
             return None
-        return self._left_out_of_setup(statement, command, program, reads_dropped=reads_dropped)
+        return self._why_not_in_setup(statement, command, program, reads_dropped=reads_dropped)
 
     def _is_missed(self, statement: Statement, command: Command) -> bool:
         """Whether a file that a command writes is read by a later line, and not by the step alone.
@@ -290,12 +294,14 @@ class Setup(Folders):
             for number, other in enumerate(self.statements)
         )
 
-    def _is_of_the_script(self, command: Command | None, assigned: list[str], text: str) -> bool:
+    def _is_of_the_script(
+        self, command: Command | None, assigned_names: list[str], text: str
+    ) -> bool:
         """Whether a script that starts its ranks itself sets for them where they meet."""
         if words.names_nodes(text) or any(n in self.meeting for n, _ in words.variables(text)):
             return False
-        is_told = command is not None and command.name == "export" and bool(assigned)
-        return is_told or any(map(self._is_read_by_programs, assigned))
+        is_exported = command is not None and command.name == "export" and bool(assigned_names)
+        return is_exported or any(map(self._is_read_by_programs, assigned_names))
 
     def _is_look(self, command: Command, program: str) -> bool:
         """Whether a step looks at the nodes, and does nothing to them."""
@@ -315,7 +321,7 @@ class Setup(Folders):
                     return True
         return False
 
-    def _left_for_ranks(
+    def _why_not_in_ranks(
         self, statement: Statement, *, reads_dropped: bool
     ) -> tuple[Outcome, str] | None:
         """What becomes of words of the command that tell of the nodes; None for a line of setup."""
@@ -326,7 +332,7 @@ class Setup(Folders):
         self.late.append(statement)
         return Outcome.CHANGED, "each process sets it, as it reads where the ranks meet"
 
-    def _left_out_of_setup(
+    def _why_not_in_setup(
         self, statement: Statement, command: Command | None, program: str, *, reads_dropped: bool
     ) -> tuple[Outcome, str] | None:
         """Why a statement is no line of setup; None where it is."""
@@ -341,7 +347,7 @@ class Setup(Folders):
         elif program == "trap":
             why = "a pod's ranks get SIGTERM themselves: let the program handle it"
             reason = Outcome.NOT_CARRIED, why
-        elif self._is_kept_in_place(statement, program):
+        elif self._stays_in_place(statement, program):
             pass
         elif program in ("wait", "exit", "set", "exec"):
             loses = program == "set" and shell_text.set_of_setup(text)[1]
@@ -351,7 +357,7 @@ class Setup(Folders):
             return Outcome.CHANGED, why
         return reason
 
-    def _is_kept_in_place(self, statement: Statement, program: str) -> bool:
+    def _stays_in_place(self, statement: Statement, program: str) -> bool:
         """Whether a line is about how setup goes on: `set -e`, or `wait` for what is beside it."""
         if program == "wait":
             return self._is_behind(statement, _in_background)
@@ -359,10 +365,10 @@ class Setup(Folders):
 
     def _with_local_host(self, statement: Statement, command: Command | None) -> str | None:
         """A variable with the head node's name, in a script that starts the ranks of one node."""
-        assigned = shell_text.assigned_by(command) if command is not None else []
-        if command is None or len(assigned) != 1:
+        assignments = shell_text.assigned_by(command) if command is not None else []
+        if command is None or len(assignments) != 1:
             return None
-        name, value = assigned[0]
+        name, value = assignments[0]
         is_address = name in words.RENDEZVOUS or shell_text.looks_like_master(name)
         of_local = is_address and any(other in self.local for other, _ in words.variables(value))
         if not (of_local or words.names_nodes(self.slice(statement))):
@@ -372,8 +378,8 @@ class Setup(Folders):
             return None
         is_launcher = self._is_nested_launch() and not is_array
         is_read = name not in words.RENDEZVOUS and self._is_read_by_programs(name)
-        is_told = command.name == "export" and name not in _COUNTS
-        if not (is_launcher or is_read or of_local or is_told):
+        is_exported = command.name == "export" and name not in _COUNTS
+        if not (is_launcher or is_read or of_local or is_exported):
             return None
         self.local.add(name)
         host = "(localhost)" if is_array else "localhost"
@@ -392,12 +398,12 @@ class Setup(Folders):
                 continue
             if not self._is_harmless(statement, words.IDLE | words.SLURM_TOOLS):
                 return True
-            made_of_it = shell_text.set_by(statement) - through - {name}
-            if any(self._is_read_by_programs(other, through | {name}) for other in made_of_it):
+            dependents = shell_text.set_by(statement) - through - {name}
+            if any(self._is_read_by_programs(other, through | {name}) for other in dependents):
                 return True
         return False
 
-    def _is_read_elsewhere(self, assigned: list[str]) -> bool:
+    def _is_read_elsewhere(self, assigned_names: list[str]) -> bool:
         """Whether a statement that does more than print reads one of some variables."""
         for number, statement in enumerate(self.statements):
             if number == self.place or all(
@@ -410,13 +416,13 @@ class Setup(Folders):
             ):
                 continue
             reads = {name for name, _ in words.variables(self.slice(statement))}
-            if reads & {*assigned}:
+            if reads & {*assigned_names}:
                 return True
         return any(
-            {name for name, _ in words.variables(self.slice(statement))} & {*assigned}
+            {name for name, _ in words.variables(self.slice(statement))} & {*assigned_names}
             for statement in self.statements
             if not {n for c in statement.commands for n, _ in shell_text.assigned_by(c)}
-            <= self.used
+            <= self.expansions
         )
 
     def _is_nested_launch(self) -> bool:
@@ -426,14 +432,14 @@ class Setup(Folders):
             for c in s.commands
         )
 
-    def _is_rendezvous(self, assigned: list[str], text: str, reads_dropped: bool) -> bool:  # noqa: FBT001 - a fact of the same statement
+    def _is_rendezvous(self, assigned_names: list[str], text: str, reads_dropped: bool) -> bool:  # noqa: FBT001 - a fact of the same statement
         """Whether a statement sets what lets the ranks meet."""
         if self.body.procs_per_node == 1 and self._is_nested_launch() and self.body.nodes == 1:
             return False
         is_path = re.search(r"=\"?[^\s=:]*/", text) is not None
         return any(
             name in words.RENDEZVOUS or (shell_text.looks_like_master(name) and not is_path)
-            for name in assigned
+            for name in assigned_names
         ) or (words.names_nodes(text) or reads_dropped)
 
     def _behind(self, statement: Statement) -> None:

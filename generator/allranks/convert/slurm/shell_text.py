@@ -81,11 +81,11 @@ def assigned_by(command: Command) -> list[tuple[str, str]]:
         pairs = [word for word in command.words[1:] if "=" in word.text]
     else:
         return []
-    made = []
+    assignments = []
     for word in pairs:
         name, _, value = word.text.partition("=")
-        made.append((re.sub(r"\[.*|\+$", "", name), value))
-    return made
+        assignments.append((re.sub(r"\[.*|\+$", "", name), value))
+    return assignments
 
 
 def removes(command: Command, name: str) -> bool:
@@ -185,9 +185,9 @@ def _text_inside(word: str) -> str:
         at += 1 + is_escape
         if is_escape and char == "\n":
             continue
-        is_kept = char == "\\" and quote != "'" and at < end  # it escapes what stands behind
+        escapes_next = char == "\\" and quote != "'" and at < end  # it escapes what stands behind
         out.append(char)
-        if is_kept:
+        if escapes_next:
             out.append(word[at])
             at += 1
         elif char in ("'", '"') and quote in ("", char):
@@ -222,9 +222,9 @@ def expanded(text: str, parts: Mapping[str, str]) -> tuple[str, set[str]]:
         text: shell; what stands in single quotes stays.
         parts: the contents, as words of a shell.
     """
-    used: set[str] = set()
+    names: set[str] = set()
     if "$" not in text or not parts:
-        return text, used
+        return text, names
     out: list[str] = []
     at, in_double = 0, False
     while at < len(text):
@@ -236,13 +236,13 @@ def expanded(text: str, parts: Mapping[str, str]) -> tuple[str, set[str]]:
             if is_whole and match[2]:
                 out.append(parts[name])
                 at = match.end() + 1
-                used.add(name)
+                names.add(name)
                 continue
             if char == "$":
                 content = parts[name]
                 out.append(content.replace('"', '\\"') if in_double else content)
                 at = match.end()
-                used.add(name)
+                names.add(name)
                 continue
         if char == "\\":
             out.append(text[at : at + 2])
@@ -257,7 +257,7 @@ def expanded(text: str, parts: Mapping[str, str]) -> tuple[str, set[str]]:
         in_double ^= char == '"'
         out.append(char)
         at += 1
-    return "".join(out), used
+    return "".join(out), names
 
 
 def put(pattern: str, piece: str, text: str) -> str:
@@ -286,8 +286,8 @@ def without_directives(text: str) -> str:
     """
     rows = text.split("\n")
     first = next((at for at, row in enumerate(rows) if not _HEAD.match(row)), len(rows))
-    kept = [row for row in rows[:first] if not row.startswith("#SBATCH")]
-    return "\n".join([*kept, *rows[first:]])
+    head = [row for row in rows[:first] if not row.startswith("#SBATCH")]
+    return "\n".join([*head, *rows[first:]])
 
 
 def looks_like_master(name: str) -> bool:
@@ -317,7 +317,7 @@ def set_of_setup(text: str) -> tuple[str, bool]:
     Setup is run in the shell that starts the launcher, which needs -u and pipefail off. It exports
     what the command reads, so that +a has no place in it either.
     """
-    kept, loses = [], False
+    options, loses = [], False
     texts = text.split()[1:]
     for at, word in enumerate(texts):
         letters = word[1:] if re.fullmatch(r"[-+][A-Za-z]+", word) else ""
@@ -326,8 +326,10 @@ def set_of_setup(text: str) -> tuple[str, bool]:
             letters = _LONG.get(word, "")
         sign = before[:1] if letters and word in _LONG else word[:1]
         loses |= sign == "-" and bool({*letters} & {*"uP"})
-        kept += [f"{sign}{letter}" for letter in letters if f"{sign}{letter}" in ("-e", "+e", "-a")]
-    return (f"set {' '.join(kept)}" if kept else ""), loses
+        options += [
+            f"{sign}{letter}" for letter in letters if f"{sign}{letter}" in ("-e", "+e", "-a")
+        ]
+    return (f"set {' '.join(options)}" if options else ""), loses
 
 
 _LONG = {"errexit": "e", "allexport": "a", "nounset": "u", "pipefail": "P"}

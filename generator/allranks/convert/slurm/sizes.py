@@ -158,7 +158,7 @@ def largest(steps: Sequence[Size]) -> Size:
     return size
 
 
-class _Reader:
+class _SizeReader:
     def __init__(self, settings: Iterable[Setting]) -> None:
         self.texts = {setting.name: setting.value for setting in settings if setting.option}
         self.size = Size()
@@ -191,7 +191,7 @@ def read(settings: Iterable[Setting]) -> Size:
     Args:
         settings: the options, in their order.
     """
-    reader = _Reader(settings)
+    reader = _SizeReader(settings)
     _read_nodes(reader)
     _read_tasks(reader)
     _read_gpus(reader)
@@ -201,7 +201,7 @@ def read(settings: Iterable[Setting]) -> Size:
     return reader.size
 
 
-def _read_nodes(reader: _Reader) -> None:
+def _read_nodes(reader: _SizeReader) -> None:
     text = reader.texts.get("nodes")
     if text is None:
         return
@@ -216,7 +216,7 @@ def _read_nodes(reader: _Reader) -> None:
         reader.say("nodes", Outcome.CHANGED, "nodes", why)
 
 
-def _read_tasks(reader: _Reader) -> None:
+def _read_tasks(reader: _SizeReader) -> None:
     size = reader.size
     per_node = reader.number("ntasks-per-node", "tasks-per-node", most=MOST_PER_NODE)
     total = reader.number("ntasks", most=MOST_NODES * 100)
@@ -238,7 +238,7 @@ def _read_tasks(reader: _Reader) -> None:
     size.tasks_per_node = per_node if per_node is None or per_node <= MOST_PER_NODE else None
 
 
-def _read_gpus(reader: _Reader) -> None:
+def _read_gpus(reader: _SizeReader) -> None:
     size, texts = reader.size, reader.texts
     types: list[str] = []
     _say_replaced(reader)
@@ -255,23 +255,23 @@ def _read_gpus(reader: _Reader) -> None:
         if name not in texts:
             continue
         text = texts[name]
-        wanted = (
+        request = (
             amounts.gres(text)
             if name in ("gres", "tres-per-task", "tres-per-job")
             else amounts.gpus(text)
         )
-        if wanted is None or wanted.count > MOST_NODES * 100:
+        if request is None or request.count > MOST_NODES * 100:
             reader.wrong(name, form)
             continue
-        if wanted.others:
-            what = ", ".join(wanted.others)
+        if request.others:
+            resources = ", ".join(request.others)
             why = (
-                f"{what} is a resource of Slurm's: write what your cluster calls it into "
+                f"{resources} is a resource of Slurm's: write what your cluster calls it into "
                 "resources.perPod"
             )
             reader.say(name, Outcome.NOT_CARRIED, "gpusPerNode", why)
-        types += [kind for kind in wanted.types if kind]
-        _count_gpus(reader, name, wanted.count)
+        types += [kind for kind in request.types if kind]
+        _count_gpus(reader, name, request.count)
     size.gpu_types = tuple(dict.fromkeys(types))
     if size.gpus_per_node is not None and size.gpus_per_node > MOST_PER_NODE:
         size.gpus_per_node = MOST_PER_NODE
@@ -296,7 +296,7 @@ def _read_gpus(reader: _Reader) -> None:
         size.gpus = None
 
 
-def _say_replaced(reader: _Reader) -> None:
+def _say_replaced(reader: _SizeReader) -> None:
     """Say of the GPUs of a node that another option names another number of them."""
     gres = amounts.gres(reader.texts.get("gres", ""))
     per_node = amounts.gpus(reader.texts.get("gpus-per-node", ""))
@@ -305,7 +305,7 @@ def _say_replaced(reader: _Reader) -> None:
         reader.say("gres", Outcome.CHANGED, "gpusPerNode", why)
 
 
-def _count_gpus(reader: _Reader, name: str, count: int) -> None:
+def _count_gpus(reader: _SizeReader, name: str, count: int) -> None:
     size = reader.size
     if name in ("gres", "gpus-per-node"):
         size.gpus_per_node = count or size.gpus_per_node
@@ -322,7 +322,7 @@ def _count_gpus(reader: _Reader, name: str, count: int) -> None:
             size.gpus_per_node = count * size.per_node
 
 
-def _read_tasks_of_gpus(reader: _Reader) -> None:
+def _read_tasks_of_gpus(reader: _SizeReader) -> None:
     size = reader.size
     per_gpu = reader.number("ntasks-per-gpu", most=MOST_PER_NODE)
     if per_gpu and size.tasks_per_node is None and size.gpus_per_node:
@@ -347,7 +347,7 @@ def _read_tasks_of_gpus(reader: _Reader) -> None:
             reader.say("ntasks", Outcome.NOT_CARRIED, "", "say how many nodes they are on: nodes")
 
 
-def _read_cpus(reader: _Reader) -> None:
+def _read_cpus(reader: _SizeReader) -> None:
     size = reader.size
     size.cpus_per_task = reader.number("cpus-per-task")
     per_gpu = reader.number("cpus-per-gpu")
@@ -372,7 +372,7 @@ def _tasks_of_pod(size: Size) -> int:
     return (size.tasks or 1) if size.gpus else size.per_node
 
 
-def _say_whole(reader: _Reader, name: str) -> None:
+def _say_whole(reader: _SizeReader, name: str) -> None:
     """Say of an amount of a pod that it is for all GPUs of the job."""
     if (reader.size.gpus or 0) > 1:
         why = (
@@ -382,7 +382,7 @@ def _say_whole(reader: _Reader, name: str) -> None:
         reader.say(name, Outcome.CHANGED, "resources.perPod", why)
 
 
-def _read_memory(reader: _Reader) -> None:
+def _read_memory(reader: _SizeReader) -> None:
     size, texts = reader.size, reader.texts
     form = "an amount of memory such as 64G"
     for name, factor in (
@@ -414,7 +414,7 @@ def _read_memory(reader: _Reader) -> None:
 
 def products(types: Iterable[str]) -> tuple[str, ...]:
     """The values of the label nvidia.com/gpu.product that nodes with GPUs of these types have."""
-    made: list[str] = []
+    labels: list[str] = []
     for kind in types:
-        made += PRODUCTS.get(ALIASES.get(kind, kind), ())
-    return tuple(dict.fromkeys(made))
+        labels += PRODUCTS.get(ALIASES.get(kind, kind), ())
+    return tuple(dict.fromkeys(labels))

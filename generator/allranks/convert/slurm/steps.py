@@ -45,10 +45,10 @@ class Steps(Script):
         steps = []
         for number, statement in enumerate(self.statements):
             for command in statement.commands:
-                self.used = set()
+                self.expansions = set()
                 step = self._step(number, command)
                 if step is not None:
-                    steps.append(replace(step, used=frozenset(self.used)))
+                    steps.append(replace(step, expansions=frozenset(self.expansions)))
         return steps
 
     def _step(self, number: int, command: Command) -> Step | None:
@@ -124,26 +124,30 @@ class Steps(Script):
         option = next(option for option in options.OPTIONS if option.name == "mpi")
         own = [options.Setting("mpi", "pmix", command.line, option)]
         parsed, rest = self._srun(inner[1:], command.line)
-        started = inner[len(inner) - len(rest) :] if rest else []
+        program_words = inner[len(inner) - len(rest) :] if rest else []
         own += [setting for setting in parsed if setting.name == "multi-prog"]
         is_multi = bool(rest) or len(own) > 1
-        return Step(number, command, own, started, is_srun=True, size=self.size, is_multi=is_multi)
+        return Step(
+            number, command, own, program_words, is_srun=True, size=self.size, is_multi=is_multi
+        )
 
     def _srun_step(self, number: int, command: Command, inner: list[str]) -> Step:
         settings, rest = self._srun(inner[1:], command.line)
-        started = words.by_name(inner[len(inner) - len(rest) :] if rest else [])
-        if not started or self._only_prints(started):
+        program_words = words.by_name(inner[len(inner) - len(rest) :] if rest else [])
+        if not program_words or self._only_prints(program_words):
             size, is_multi = self.size, False
         else:
             self._check_counts(command, settings)
             size = self._step_size(settings)
             if size.node_count > 1:
-                started = self._without_profiler(command, started)
-            inside = self._inside(started)
+                program_words = self._without_profiler(command, program_words)
+            inside = self._inside(program_words)
             self._check_ray(command, words.unwrapped(inside))
             starts = words.starts_ranks(inside) or self._inner_starts(inside)
             is_multi = starts or size.task_count > 1
-        return Step(number, command, settings, started, is_srun=True, size=size, is_multi=is_multi)
+        return Step(
+            number, command, settings, program_words, is_srun=True, size=size, is_multi=is_multi
+        )
 
     @staticmethod
     def _inside(texts: list[str]) -> list[str]:
@@ -157,13 +161,13 @@ class Steps(Script):
     def _check_counts(self, command: Command, settings: Sequence[Setting]) -> None:
         """Refuse a step whose nodes or tasks neither the script nor its directives say."""
         for setting in settings:
-            is_known = {
+            count = {
                 "nodes": self.size.nodes if self._says_nodes() else 0,
                 "ntasks": self.size.tasks or self.size.tasks_per_node,
                 "ntasks-per-node": self.size.tasks or self.size.tasks_per_node,
             }.get(setting.name, 1)
             own = shell_text.variable_alone(setting.value).startswith("SLURM_")
-            if is_known or own or "$" not in setting.value:
+            if count or own or "$" not in setting.value:
                 continue
             raise self.refuse(
                 command.line,
@@ -180,15 +184,17 @@ class Steps(Script):
             return self.size
         texts = {setting.name for setting in own}
         is_about_tasks = any(map(shell_text.is_about_tasks, texts))
-        kept = [
+        settings_of_job = [
             setting
             for setting in self.job_settings
             if setting.name in _SIZES
             and not (is_about_tasks and shell_text.is_about_tasks(setting.name))
         ]
         if "nodes" not in texts and "ntasks" in texts and self.size.nodes:
-            kept.append(options.Setting("nodes", str(self.size.nodes), 0, options.of("sbatch")[0]))
-        return sizes.read([*kept, *own])
+            settings_of_job.append(
+                options.Setting("nodes", str(self.size.nodes), 0, options.of("sbatch")[0])
+            )
+        return sizes.read([*settings_of_job, *own])
 
     def _check_beside(self, steps: list[Step]) -> None:
         """Refuse steps of one process beside each other: each had GPUs and CPUs of its own."""
@@ -246,7 +252,7 @@ class Steps(Script):
             return multi
         weights = [self._weight(step) for step in multi]
         last = max(at for at, weight in enumerate(weights) if weight == max(weights))
-        kept = []
+        remaining = []
         for at, step in enumerate(multi):
             is_once = step.size.per_node == 1 or words.any_of(step.words, _SAME_AGAIN)
             is_side = at < last and not weights[at] and weights[last] and is_once
@@ -257,8 +263,8 @@ class Steps(Script):
             ):
                 self.side[id(step.command)] = step
             else:
-                kept.append(step)
-        return kept
+                remaining.append(step)
+        return remaining
 
     def _weight(self, step: Step) -> int:
         """Whether a step looks like a training: it starts ranks, several a node, or Python."""
@@ -288,8 +294,8 @@ class Steps(Script):
         in_loop = any(self._repeats(step) for step in multi)
         is_local = self._is_local(multi)
         if len(distinct) == 1 and (not in_loop or by_node) and not is_twice:
-            is_one = in_loop and is_local and not self._over_nodes(multi[0])
-            if not is_one:
+            is_same_step = in_loop and is_local and not self._over_nodes(multi[0])
+            if not is_same_step:
                 return distinct[0]
         if len(distinct) > 1 and self._exclusive(multi):
             return distinct[0]
@@ -374,20 +380,22 @@ class Steps(Script):
         ) or self._inner_starts(texts)
 
     def _distinct(self, multi: list[Step]) -> list[Step]:
-        seen: dict[tuple[str, ...], Step] = {}
+        steps: dict[tuple[str, ...], Step] = {}
         for step in multi:
             program = self._program_of(step.words)
             key = program.command if program.runner is Runner.TORCHRUN else tuple(step.words)
-            read = [f"{sign}{name}" for sign, name in step.command.redirections if sign[0] == "<"]
-            seen.setdefault((*key, *read), step)
-        return list(seen.values())
+            inputs = [f"{sign}{name}" for sign, name in step.command.redirections if sign[0] == "<"]
+            steps.setdefault((*key, *inputs), step)
+        return list(steps.values())
 
     def _exclusive(self, multi: list[Step]) -> bool:
         """Whether of several steps one alone runs: each is in another branch of an if or case."""
         return (
             len({step.statement for step in multi}) == 1
             and not any(map(self._repeats, multi))
-            and all(one.command.excludes(two.command) for one, two in combinations(multi, 2))
+            and all(
+                first.command.excludes(second.command) for first, second in combinations(multi, 2)
+            )
         )
 
     def _program_of(self, texts: Sequence[str]) -> commands.Program:

@@ -23,7 +23,7 @@ PRINTING = re.compile(r"^\s*(?:echo|printf)\b[^|>;&`\n]*$", re.MULTILINE)
 # A test that ends the script where a variable is not set.
 _REQUIRED = re.compile(r"-z\s+\"?\$\{\w+:?-\}\"?[^\n]*(?:\n(?!\s*(?:fi|el)\b)[^\n]*){0,6}?\bexit\b")
 # Beginnings of the names of variables that somebody sets in the pod.
-_TOLD = ("PET_", "OMPI_", "PMI", "ALLRANKS_", "BASH_", "CONDA_")
+_SET_PREFIXES = ("PET_", "OMPI_", "PMI", "ALLRANKS_", "BASH_", "CONDA_")
 _OF_ARRAY = "SLURM_ARRAY_"
 _SHELLS = shell_text.SHELLS
 # Variables of a login, which no file of a project's sets.
@@ -76,31 +76,31 @@ class UnsetVariables(Ranks):
             )
         self.set_names -= self._passed_on()
         optional = words.optional(_REQUIRED.sub("", whole))
-        read_by_more = {name for name, _ in words.variables(code)}
+        variables = {name for name, _ in words.variables(code)}
         for name, has_default in words.variables(whole):
-            is_known = name in self.set_names or name in words.ALWAYS or name in self.body.env
-            if has_default or is_known or self._is_told(name):
+            is_set = name in self.set_names or name in words.ALWAYS or name in self.body.env
+            if has_default or is_set or self._is_set_in_pod(name):
                 continue
             line = self._line_with(re.compile(rf"\$\{{?{name}\b").search)
             if line and name == "TMPDIR":
                 self.body.env[name] = "/tmp"  # noqa: S108 - the pod's own
                 self.say(line, f"${name}", Outcome.CHANGED, f"env.{name}", "the pod's own /tmp")
             elif line:
-                is_read = name in read_by_more or _NOUNSET.search(code) is not None
+                is_read = name in variables or _NOUNSET.search(code) is not None
                 reason = "" if is_read else "it is only printed"
                 reason = _WITHOUT if name in optional else reason
                 self._say_variable(name, line, reason)
 
     def _inner_texts(self) -> list[str]:
         """The texts of ``bash -c "…"`` in a script that is run as it is, as that shell has them."""
-        made = []
+        inner_texts = []
         for statement in self.statements if self.body.script else []:
             for command in statement.commands:
                 texts = [token.text for token in command.words]
                 at = next((n for n, text in enumerate(texts) if words.base(text) in _SHELLS), None)
                 inner = None if at is None else shell_text.shell_text(texts[at:])
-                made += [] if inner is None else [inner]
-        return made
+                inner_texts += [] if inner is None else [inner]
+        return inner_texts
 
     def _passed_on(self) -> set[str]:
         """The variables that the script sets to themselves alone: ``export KEY=$KEY``."""
@@ -123,11 +123,11 @@ class UnsetVariables(Ranks):
             return 0
         return next((n for n, row in enumerate(rows, 1) if words.wants_words(row)), 1)
 
-    def _is_told(self, name: str) -> bool:
+    def _is_set_in_pod(self, name: str) -> bool:
         """Whether the launcher, an MPI, or an array sets a variable where Slurm would."""
         if name.startswith(_OF_ARRAY):
             return any(setting.name == "array" for setting in self.job_settings)
-        return name in _RESERVED or name in words.OF_COMPAT or name.startswith(_TOLD)
+        return name in _RESERVED or name in words.OF_COMPAT or name.startswith(_SET_PREFIXES)
 
     def _say_variable(self, name: str, line: int, harmless: str) -> None:
         """Say of a variable that nobody sets what becomes of it.

@@ -281,9 +281,9 @@ def unwrapped(words: Sequence[str]) -> list[str]:
 
 def limit_of(words: Sequence[str]) -> str:
     """The wrapper among words that ends what it runs after a time: ``timeout 4h``; "" for none."""
-    wrapped = list(words[: len(words) - len(unwrapped(words))])
-    at = next((n for n, word in enumerate(wrapped) if base(word) == "timeout"), len(wrapped))
-    return " ".join(wrapped[at:])
+    wrappers = list(words[: len(words) - len(unwrapped(words))])
+    at = next((n for n, word in enumerate(wrappers) if base(word) == "timeout"), len(wrappers))
+    return " ".join(wrappers[at:])
 
 
 def behind_profiler(words: Sequence[str]) -> int:
@@ -408,7 +408,7 @@ def resolve(word: str, constants: Mapping[str, str]) -> str | None:
     if match is not None:
         return _calculate(match[1], constants)
     if "`" in word or "$(" in word or "'" in word:
-        return _known_command(word)
+        return _command_of(word)
 
     def put(match: re.Match[str]) -> str:
         name, rest = match[1] or match[3], match[2] or ""
@@ -422,9 +422,9 @@ def resolve(word: str, constants: Mapping[str, str]) -> str | None:
     text = _VARIABLE.sub(put, word)
     if "\0" in text or "$" in text:
         return None
-    quoted = word.startswith('"') and word.endswith('"') and len(word) > 1
-    text = text[1:-1] if quoted else text
-    return None if not quoted and re.search(r"[\s*?\[{\"'\\~<>(]", text) else text
+    is_quoted = word.startswith('"') and word.endswith('"') and len(word) > 1
+    text = text[1:-1] if is_quoted else text
+    return None if not is_quoted and re.search(r"[\s*?\[{\"'\\~<>(]", text) else text
 
 
 def partly(text: str, constants: Mapping[str, str]) -> str:
@@ -437,7 +437,7 @@ def partly(text: str, constants: Mapping[str, str]) -> str:
     return _VARIABLE.sub(put, text)
 
 
-def _known_command(word: str) -> str | None:
+def _command_of(word: str) -> str | None:
     text = (
         re.sub(r"\s+", " ", scanner.unquote(word).strip("`"))
         .removeprefix("$(")
@@ -493,7 +493,7 @@ def _sum(parts: list[str]) -> str | None:
     return str(total + sign * product)
 
 
-def known_of(size: Mapping[str, int | None]) -> dict[str, str]:
+def text_of_counts(size: Mapping[str, int | None]) -> dict[str, str]:
     """Slurm's variables whose value follows from the job's size."""
     return {name: str(value) for name, value in size.items() if value}
 

@@ -1,4 +1,7 @@
-"""Lines of real scripts that meant something else than they seemed to."""
+"""Lines of real scripts that meant something else than they seemed to.
+
+It is longer than most: each test is one such line, with what becomes of it.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +36,10 @@ def _verdict(conversion: Conversion, path: str) -> Verdict:
 
 def test_lines_that_become_setup_leave_no_separators() -> None:
     """`date;hostname` before what is activated goes with its semicolons, which are no commands."""
-    made = _convert("date;hostname & pwd", "source a/bin/activate; module load x", "python a.py")
-    assert _program(made) == "#!/bin/bash\npython a.py\n"
+    conversion = _convert(
+        "date;hostname & pwd", "source a/bin/activate; module load x", "python a.py"
+    )
+    assert _program(conversion) == "#!/bin/bash\npython a.py\n"
     assert (
         _convert("date; scontrol show job 1; python a.py")
         .values["script"]
@@ -45,10 +50,10 @@ def test_lines_that_become_setup_leave_no_separators() -> None:
 def test_a_quote_in_a_comment_is_no_quote() -> None:
     """What is read behind it is said; an escaped dollar, and what awk reads, are not."""
     rows = ("# It isn't read", "cat <<EOF\nit's $FROM\nEOF", "echo a # don't")
-    made = _convert(_TASKS, *rows, "awk '{print $2}' b", 'srun python a.py $1 "\\$2" $DATA')
-    assert "no words were given" in _verdict(made, "$1 …").why
-    assert _verdict(made, "$DATA").line == 9
-    assert _verdict(made, "$FROM").line == 5
+    conversion = _convert(_TASKS, *rows, "awk '{print $2}' b", 'srun python a.py $1 "\\$2" $DATA')
+    assert "no words were given" in _verdict(conversion, "$1 …").why
+    assert _verdict(conversion, "$DATA").line == 9
+    assert _verdict(conversion, "$FROM").line == 5
     plain = _convert(_TASKS, "awk '{print $2}' b", 'srun python a.py "\\$2"')
     assert "$1 …" not in {verdict.path for verdict in plain.verdicts}
 
@@ -56,29 +61,29 @@ def test_a_quote_in_a_comment_is_no_quote() -> None:
 def test_a_command_in_double_quotes_has_quotes_of_its_own() -> None:
     """What awk reads in single quotes there is no word of the script's; what else it reads is."""
     row = """A="$(awk '{print $2}' "$LIST") it's" """
-    made = _convert("#SBATCH -n1", row, "python a.py $A")
-    assert {verdict.path for verdict in made.lost} == {"$LIST"}
+    conversion = _convert("#SBATCH -n1", row, "python a.py $A")
+    assert {verdict.path for verdict in conversion.lost} == {"$LIST"}
 
 
 def test_a_text_in_double_quotes_goes_on_behind_a_backslash_at_the_end_of_a_line() -> None:
     """What it reads in its second line is said, and the quotes behind it are others."""
-    made = _convert("#SBATCH -n1", 'python a.py "a \\\n it\'s $DATA"', "python b.py '$2'")
-    assert {verdict.path for verdict in made.lost} == {"$DATA"}
+    conversion = _convert("#SBATCH -n1", 'python a.py "a \\\n it\'s $DATA"', "python b.py '$2'")
+    assert {verdict.path for verdict in conversion.lost} == {"$DATA"}
 
 
 def test_nodes_whose_names_go_into_a_file_are_not_said_to_be_idle() -> None:
     """A script behind it may start ranks there: deepspeed reads its hosts from such a file."""
     rows = ("for node in $(scontrol show hostnames); do", "echo $node >> hostfile", "done")
-    made = _convert("#SBATCH -N2", *rows, "./train.sh")
-    assert "hostfile" in _verdict(made, "--nodes").why
-    assert {verdict.path for verdict in made.lost} == {"--nodes"}
+    conversion = _convert("#SBATCH -N2", *rows, "./train.sh")
+    assert "hostfile" in _verdict(conversion, "--nodes").why
+    assert {verdict.path for verdict in conversion.lost} == {"--nodes"}
     assert _verdict(_convert("#SBATCH -N2", "./train.sh"), "--nodes").outcome is Outcome.CHANGED
 
 
 def test_the_index_of_an_array_is_said_where_there_is_none() -> None:
     """`sbatch --array` may stand on a command line that the script does not have."""
-    made = _convert("#SBATCH -n1", "python a.py $SLURM_ARRAY_TASK_ID")
-    assert "no array" in _verdict(made, "$SLURM_ARRAY_TASK_ID").why
+    conversion = _convert("#SBATCH -n1", "python a.py $SLURM_ARRAY_TASK_ID")
+    assert "no array" in _verdict(conversion, "$SLURM_ARRAY_TASK_ID").why
     array = _convert("#SBATCH -n1 --array=1-3", "python a.py $SLURM_ARRAY_TASK_ID")
     assert not array.lost
 
@@ -93,39 +98,44 @@ def test_the_index_of_an_array_is_said_where_there_is_none() -> None:
 )
 def test_a_folder_that_a_pod_cannot_have_is_said(row: str, lost: str) -> None:
     """One with a variable, and Singularity's --workdir, which is where a container has its /tmp."""
-    made = _convert(_TASKS, f"srun {row}")
-    assert "workingDir" not in made.values
-    assert _verdict(made, lost).outcome is Outcome.NOT_CARRIED
+    conversion = _convert(_TASKS, f"srun {row}")
+    assert "workingDir" not in conversion.values
+    assert _verdict(conversion, lost).outcome is Outcome.NOT_CARRIED
 
 
 def test_a_container_behind_mpirun_is_the_pod() -> None:
     """`mpirun singularity exec` is how programs of MPI's run in an image."""
-    made = _convert(_TASKS, "mpirun -np 16 --bind-to core singularity exec -B /d docker://a/b:1 x")
-    assert made.values["command"] == ["mpirun", "-np", "16", "--bind-to", "core", "x"]
-    assert made.values["image"] == {"repository": "a/b", "tag": "1"}
-    left = _convert(_TASKS, "ls | xargs singularity exec a.sif b", "srun python a.py")
-    assert _verdict(left, "singularity").outcome is Outcome.NOT_CARRIED
+    conversion = _convert(
+        _TASKS, "mpirun -np 16 --bind-to core singularity exec -B /d docker://a/b:1 x"
+    )
+    assert conversion.values["command"] == ["mpirun", "-np", "16", "--bind-to", "core", "x"]
+    assert conversion.values["image"] == {"repository": "a/b", "tag": "1"}
+    pipeline = _convert(_TASKS, "ls | xargs singularity exec a.sif b", "srun python a.py")
+    assert _verdict(pipeline, "singularity").outcome is Outcome.NOT_CARRIED
 
 
 def test_what_needs_a_terminal_is_left_out() -> None:
     """`clear` fails in a pod, and would end setup where the script has `set -e`."""
     for row in ("clear; srun python a.py", "clear && srun python a.py"):
-        made = _convert(_TASKS, "set -e", row)
-        assert "clear" not in made.values.get("setup", "")
-        assert "terminal" in _verdict(made, "clear").why
+        conversion = _convert(_TASKS, "set -e", row)
+        assert "clear" not in conversion.values.get("setup", "")
+        assert "terminal" in _verdict(conversion, "clear").why
 
 
 def test_the_path_of_the_script_is_said_where_it_is_none() -> None:
     """`cp $0 out` in setup copies another file; in a script that is run as it is, it does not."""
-    made = _convert(_TASKS, 'cp "$0" /out', "srun python a.py")
-    assert (3, Outcome.NOT_CARRIED) == (_verdict(made, "$0").line, _verdict(made, "$0").outcome)
+    conversion = _convert(_TASKS, 'cp "$0" /out', "srun python a.py")
+    assert (3, Outcome.NOT_CARRIED) == (
+        _verdict(conversion, "$0").line,
+        _verdict(conversion, "$0").outcome,
+    )
     assert not _convert("#SBATCH -n1", 'cp "$0" /out', "python a.py").lost
 
 
 def test_accelerate_is_python() -> None:
     """A script that only launches with it has PyTorch in its image."""
-    made = _convert("for i in 1; do accelerate launch a.py $i; done")
-    assert not any("runs no Python" in note for note in made.notes)
+    conversion = _convert("for i in 1; do accelerate launch a.py $i; done")
+    assert not any("runs no Python" in note for note in conversion.notes)
 
 
 def test_what_stands_behind_a_backslash_is_refused() -> None:
@@ -137,9 +147,9 @@ def test_what_stands_behind_a_backslash_is_refused() -> None:
 def test_a_sourced_file_may_set_a_variable() -> None:
     """Nobody has read it, so that it is not said that nobody sets the variable."""
     rows = ("source env.sh", "module load fftw", "source v/bin/activate", "srun a.py $DATA $USER")
-    made = _convert(_TASKS, *rows, "echo $FFTW_ROOT >> log")
-    assert "env.sh (line 3) may set it" in _verdict(made, "$DATA").why
-    assert "does not set it" in _verdict(made, "$USER").why
+    conversion = _convert(_TASKS, *rows, "echo $FFTW_ROOT >> log")
+    assert "env.sh (line 3) may set it" in _verdict(conversion, "$DATA").why
+    assert "does not set it" in _verdict(conversion, "$USER").why
     late = _convert(_TASKS, "srun python a.py $DATA", "source env.sh")
     assert "the script does not set it" in _verdict(late, "$DATA").why
 
@@ -147,19 +157,19 @@ def test_a_sourced_file_may_set_a_variable() -> None:
 def test_lines_that_change_files_are_said_to_run_in_each_pod() -> None:
     """The script ran them once, and pods may share the files."""
     rows = ("make", "mkdir out", "mkdir -p more", "srun --mpi=pmix ./a.out")
-    made = _convert(_TASKS, *rows)
-    assert "each pod runs it" in _verdict(made, "make").why
-    assert "each pod runs it" in _verdict(made, "mkdir out").why
-    assert _verdict(made, "mkdir -p more").outcome is Outcome.CARRIED
+    conversion = _convert(_TASKS, *rows)
+    assert "each pod runs it" in _verdict(conversion, "make").why
+    assert "each pod runs it" in _verdict(conversion, "mkdir out").why
+    assert _verdict(conversion, "mkdir -p more").outcome is Outcome.CARRIED
     assert _verdict(_convert("#SBATCH -n2", *rows), "make").outcome is Outcome.CARRIED
 
 
 def test_what_a_module_sets_too_is_set_behind_it() -> None:
     """The later one counts, as in the script; other variables are those of the run."""
     rows = ("export MODULEPATH=/m", "export CC=gcc", "export NCCL_DEBUG=INFO")
-    made = _convert(_TASKS, rows[0], "module load cuda", *rows[1:], "srun python a.py")
-    assert made.values["env"] == {"MODULEPATH": "/m", "NCCL_DEBUG": "INFO"}
-    assert made.values["setup"].endswith("module load cuda\nexport CC=gcc\n")
+    conversion = _convert(_TASKS, rows[0], "module load cuda", *rows[1:], "srun python a.py")
+    assert conversion.values["env"] == {"MODULEPATH": "/m", "NCCL_DEBUG": "INFO"}
+    assert conversion.values["setup"].endswith("module load cuda\nexport CC=gcc\n")
 
 
 def test_a_variable_that_srun_passes_on_is_the_scripts() -> None:
@@ -171,8 +181,8 @@ def test_a_variable_that_srun_passes_on_is_the_scripts() -> None:
 
 def test_ranks_without_a_sign_of_mpi_are_said_to_have_none() -> None:
     """Srun gives a program MPI where it asks; torchrun does not."""
-    made = _convert("#SBATCH -N2 --ntasks-per-node=2", "srun python a.py")
-    assert any("mpi4py" in note for note in made.notes)
+    conversion = _convert("#SBATCH -N2 --ntasks-per-node=2", "srun python a.py")
+    assert any("mpi4py" in note for note in conversion.notes)
     gpus = _convert("#SBATCH -N2 --ntasks-per-node=2 --gpus-per-node=2", "srun python a.py")
     assert not any("mpi4py" in note for note in gpus.notes)
 
@@ -204,35 +214,37 @@ def test_a_launcher_in_a_container_is_a_step() -> None:
     """Its ranks are those of all nodes, and the image is the pod's."""
     nodes = _convert("#SBATCH -N4", "singularity_wrapper exec deepspeed --hostfile h a.py")
     assert (4, "sh") == (nodes.values["nodes"], nodes.values["command"][0])
-    made = _convert("#SBATCH -N1 --gpus=4", "apptainer exec docker://a/b:1 torchrun a.py")
-    assert made.values["command"] == ["python3", "-u", "a.py"]
-    assert made.values["image"]["repository"] == "a/b"
+    conversion = _convert("#SBATCH -N1 --gpus=4", "apptainer exec docker://a/b:1 torchrun a.py")
+    assert conversion.values["command"] == ["python3", "-u", "a.py"]
+    assert conversion.values["image"]["repository"] == "a/b"
 
 
 def test_tmpdir_is_the_pods() -> None:
     """Clusters set it, and an image does not: `unzip -d $TMPDIR/data` would write to /data."""
-    made = _convert(_TASKS, "unzip a.zip -d $TMPDIR/data", "srun python a.py")
-    assert made.values["env"] == {"TMPDIR": "/tmp"}
+    conversion = _convert(_TASKS, "unzip a.zip -d $TMPDIR/data", "srun python a.py")
+    assert conversion.values["env"] == {"TMPDIR": "/tmp"}
     assert "env" not in _convert("export TMPDIR=$(mktemp -d)", "ls $TMPDIR", "python a.py").values
 
 
 def test_a_folder_of_the_step_is_not_that_of_the_lines_before_it() -> None:
     """They start where the script does."""
-    made = _convert(_TASKS, "source ./a.sh", "srun bash -c 'cd /code; python a.py'")
-    assert "workingDir" not in made.values
-    assert made.values["setup"].index("./a.sh") < made.values["setup"].index("cd /code\n")
+    conversion = _convert(_TASKS, "source ./a.sh", "srun bash -c 'cd /code; python a.py'")
+    assert "workingDir" not in conversion.values
+    assert conversion.values["setup"].index("./a.sh") < conversion.values["setup"].index(
+        "cd /code\n"
+    )
 
 
 def test_the_mpi_of_oneapi_is_intels() -> None:
     """Its module is called oneapi/mpi."""
-    made = _convert(_TASKS, "module load oneapi/mpi/2021.5.1", "mpirun -n 16 x")
-    assert made.values["mpi"]["implementation"] == "Intel"
+    conversion = _convert(_TASKS, "module load oneapi/mpi/2021.5.1", "mpirun -n 16 x")
+    assert conversion.values["mpi"]["implementation"] == "Intel"
 
 
 def test_python_in_a_text_is_python() -> None:
     """`sh -c "python a.py"` runs it."""
-    made = _convert("#SBATCH -n1", "srun sh -c 'export A=1; python a.py'")
-    assert not any("runs no Python" in note for note in made.notes)
+    conversion = _convert("#SBATCH -n1", "srun sh -c 'export A=1; python a.py'")
+    assert not any("runs no Python" in note for note in conversion.notes)
 
 
 def test_a_script_with_rocm_is_for_gpus_of_amds() -> None:
@@ -247,17 +259,17 @@ def test_a_script_with_rocm_is_for_gpus_of_amds() -> None:
 
 def test_a_variable_with_options_that_nobody_sets_is_said() -> None:
     """`srun $SRUN_ARGS --jobid 1 python a.py` has a program all the same."""
-    made = _convert(_TASKS, "srun $SRUN_ARGS --jobid $SLURM_JOB_ID python a.py")
-    assert made.values["command"] == ["python", "a.py"]
-    assert "srun $SRUN_ARGS" in {verdict.path for verdict in made.lost}
+    conversion = _convert(_TASKS, "srun $SRUN_ARGS --jobid $SLURM_JOB_ID python a.py")
+    assert conversion.values["command"] == ["python", "a.py"]
+    assert "srun $SRUN_ARGS" in {verdict.path for verdict in conversion.lost}
 
 
 def test_a_group_at_the_top_is_its_lines() -> None:
     """What each rank would have run is setup; a group with a pipe, and a document, stay."""
     rows = ("{", "  N=8", "  mkdir -p out", "  srun python a.py $N", "}")
-    made = _convert(_TASKS, *rows)
-    assert made.values["command"] == ["bash", "-c", "exec python a.py $N"]
-    assert "mkdir -p out" in made.values["setup"]
+    conversion = _convert(_TASKS, *rows)
+    assert conversion.values["command"] == ["bash", "-c", "exec python a.py $N"]
+    assert "mkdir -p out" in conversion.values["setup"]
     document = ("cat <<E > a.json", "{", '  "a": 1', "}", "E")
     assert '{\n  "a": 1\n}' in _convert(_TASKS, *document, "srun python a.py").values["setup"]
     assert "{ ls; } && { pwd; }" in _convert("{ ls; } && { pwd; }", "python a.py").values["script"]
@@ -269,8 +281,8 @@ def test_a_script_that_works_and_submits_the_next_is_a_run() -> None:
         ("./a.out", "sbatch b.sh"),
         ("spack install x", "sbatch -d afterok:$SLURM_JOB_ID b"),
     ):
-        made = _convert("#SBATCH -n1", *rows)
-        assert any("submits another job" in verdict.why for verdict in made.lost)
+        conversion = _convert("#SBATCH -n1", *rows)
+        assert any("submits another job" in verdict.why for verdict in conversion.lost)
     with pytest.raises(InvalidValues, match="only submits"):
         _convert("for i in 1 2; do", "  sed s/X/$i/ a > b.sh", "  sbatch b.sh", "done")
 
@@ -286,12 +298,12 @@ def test_an_ibrun_of_several_programs_is_refused() -> None:
 
 def test_an_image_of_singularity_without_a_scheme_is_a_file() -> None:
     """`singularity exec sandbox python` runs a folder, and no image of a registry."""
-    made = _convert(_TASKS, "srun singularity exec sandbox python a.py")
-    assert made.values["image"]["repository"] == "pytorch/pytorch"
-    assert "a file of an image" in _verdict(made, "sandbox").why
+    conversion = _convert(_TASKS, "srun singularity exec sandbox python a.py")
+    assert conversion.values["image"]["repository"] == "pytorch/pytorch"
+    assert "a file of an image" in _verdict(conversion, "sandbox").why
     for name in ("instance://a", "library://a/b:1", "docker://A/B"):
-        made = _convert(_TASKS, f"srun singularity exec {name} python a.py")
-        assert _verdict(made, name).outcome is Outcome.NOT_CARRIED
+        conversion = _convert(_TASKS, f"srun singularity exec {name} python a.py")
+        assert _verdict(conversion, name).outcome is Outcome.NOT_CARRIED
 
 
 def test_the_size_of_a_step_may_be_a_word_behind_the_script() -> None:
@@ -309,23 +321,23 @@ def test_directives_of_a_document_stay() -> None:
 
 def test_an_mpirun_says_how_many_ranks_a_job_without_tasks_has() -> None:
     """`mpirun -np 4` wants four slots, and has them from the job else."""
-    made = _convert("#SBATCH -N 2", "N=8", "mpirun --bind-to core -np $N ./x")
-    assert (2, 4) == (made.values["nodes"], made.values["procsPerNode"])
+    conversion = _convert("#SBATCH -N 2", "N=8", "mpirun --bind-to core -np $N ./x")
+    assert (2, 4) == (conversion.values["nodes"], conversion.values["procsPerNode"])
     assert _convert("#SBATCH -n 4", "mpirun -np 2 ./x").values["procsPerNode"] == 4
     assert _convert("#SBATCH -N 2", "mpirun ./x -n 64").values.get("procsPerNode") is None
 
 
 def test_lines_beside_a_step_in_the_background_are_run() -> None:
     """`(cd a; srun python b.py) &` starts in the folder."""
-    made = _convert(_TASKS, "(cd a; srun python b.py) &", "wait")
-    assert "cd a" in made.values["command"][2]
+    conversion = _convert(_TASKS, "(cd a; srun python b.py) &", "wait")
+    assert "cd a" in conversion.values["command"][2]
 
 
 def test_a_text_for_bash_c_has_the_variables_that_the_script_puts_into_it() -> None:
     """Before that shell reads a quote: in single quotes, and with the quotes of their own texts."""
     outer = "bash -c \"accelerate launch a.py --dir='$NAME' --text=\\\"a '$NAME'\\\" '\\$NAME'\""
-    made = _convert("#SBATCH -n1 --gpus=1", "NAME=x", f"singularity exec a.sif {outer}")
-    assert made.values["command"][2] == (
+    conversion = _convert("#SBATCH -n1 --gpus=1", "NAME=x", f"singularity exec a.sif {outer}")
+    assert conversion.values["command"][2] == (
         "exec accelerate launch a.py --dir=''\"$NAME\"'' --text=\"a '$NAME'\" '$NAME'"
     )
     rows = ("ARGS=\" --split 'a|b'\"", 'CMD=" `pwd`/a.py $ARGS"', "X=\"--name 'c d'\"")
@@ -336,22 +348,24 @@ def test_a_text_for_bash_c_has_the_variables_that_the_script_puts_into_it() -> N
     assert plain.values["command"][2] == "exec python3 -u a.py $X"
 
 
-@pytest.mark.parametrize("asked", ["$(which {})", "`which {}`", "$(command -v {})"])
-def test_a_program_that_is_looked_up_is_that_program(asked: str) -> None:
+@pytest.mark.parametrize("lookup", ["$(which {})", "`which {}`", "$(command -v {})"])
+def test_a_program_that_is_looked_up_is_that_program(lookup: str) -> None:
     """The script asks where it is, and the pod has its own."""
-    singularity, torchrun = asked.format("singularity"), asked.format("torchrun")
-    made = _convert(_NODES, f"srun {singularity} exec a.sif {torchrun} --nproc_per_node 8 a.py")
-    assert made.values["command"] == ["python3", "-u", "a.py"]
-    assert made.values["gpusPerNode"] == 8
-    assert _verdict(made, "a.sif").outcome is Outcome.NOT_CARRIED
+    singularity, torchrun = lookup.format("singularity"), lookup.format("torchrun")
+    conversion = _convert(
+        _NODES, f"srun {singularity} exec a.sif {torchrun} --nproc_per_node 8 a.py"
+    )
+    assert conversion.values["command"] == ["python3", "-u", "a.py"]
+    assert conversion.values["gpusPerNode"] == 8
+    assert _verdict(conversion, "a.sif").outcome is Outcome.NOT_CARRIED
 
 
 def test_an_address_made_of_that_of_the_first_node_is_the_pods_own() -> None:
     """Where one node starts its ranks itself, a domain behind it would name another machine."""
     head = "head_node=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)"
     steps = ("accelerate launch a.py", "accelerate launch b.py")
-    made = _convert("#SBATCH -N1", head, 'export MASTER_ADDR="$head_node.site.edu"', *steps)
-    assert "export MASTER_ADDR=localhost\n" in made.values["script"]
+    conversion = _convert("#SBATCH -N1", head, 'export MASTER_ADDR="$head_node.site.edu"', *steps)
+    assert "export MASTER_ADDR=localhost\n" in conversion.values["script"]
 
 
 def test_words_of_a_function_are_not_those_behind_the_script() -> None:
@@ -363,13 +377,15 @@ def test_words_of_a_function_are_not_those_behind_the_script() -> None:
 
 def test_setup_ends_where_the_script_says_so() -> None:
     """`set -e` and `set +e` keep their places; what setup cannot have is said."""
-    made = _convert(_TASKS, "cp a b", "set -euo pipefail", "X=1", "set +e", "srun python a.py $X")
-    assert made.values["setup"].split("\n") == [
+    conversion = _convert(
+        _TASKS, "cp a b", "set -euo pipefail", "X=1", "set +e", "srun python a.py $X"
+    )
+    assert conversion.values["setup"].split("\n") == [
         *("set +e  # the script goes on where a command fails",),
         *("set -a  # the command reads these variables, too", "cp a b", "set -e", "X=1", "set +e"),
         "",
     ]
-    assert "not end at an unset variable" in _verdict(made, "set -euo").why
+    assert "not end at an unset variable" in _verdict(conversion, "set -euo").why
     whole = _convert("set -eu", "X=1", "source a", "python a.py")
     assert "set +e" not in whole.values["setup"]
     assert _program(whole) == "#!/bin/bash\nset -eu\npython a.py\n"
@@ -400,25 +416,25 @@ def test_what_a_pod_cannot_have_is_said_by_its_line(
 
 def test_cpus_of_a_step_that_the_script_counts_are_said() -> None:
     """The number is known where the script runs."""
-    made = _convert("if [ -z $N ]; then N=4; fi", "srun -n 1 -c $N make")
-    assert _verdict(made, "srun --cpus-per-task").outcome is Outcome.NOT_CARRIED
-    assert "resources" not in made.values
+    conversion = _convert("if [ -z $N ]; then N=4; fi", "srun -n 1 -c $N make")
+    assert _verdict(conversion, "srun --cpus-per-task").outcome is Outcome.NOT_CARRIED
+    assert "resources" not in conversion.values
 
 
 def test_numbers_of_a_task_in_the_scripts_own_text_are_said() -> None:
     """The batch script has 0 there, and each rank its own; what ranks read is theirs."""
-    made = _convert(_TASKS, "N=$SLURM_NODEID", "srun python a.py $SLURM_PROCID $N")
-    assert "0 there, for all ranks" in _verdict(made, "$SLURM_PROCID").why
-    assert "where the script has 0" in _verdict(made, "N=").why
+    conversion = _convert(_TASKS, "N=$SLURM_NODEID", "srun python a.py $SLURM_PROCID $N")
+    assert "0 there, for all ranks" in _verdict(conversion, "$SLURM_PROCID").why
+    assert "where the script has 0" in _verdict(conversion, "N=").why
     inner = _convert(_TASKS, "srun bash -c 'python a.py $SLURM_PROCID $RANDOM'")
     assert not {"$SLURM_PROCID", "$(…)"} & {verdict.path for verdict in inner.verdicts}
 
 
 def test_a_variable_behind_a_file_keeps_its_place() -> None:
     """The file may set it, too, so that it is no variable of the run before it."""
-    made = _convert(_TASKS, "export A=1", "source a.sh", "export B=2", "srun python a.py")
-    assert made.values["env"] == {"A": "1"}
-    assert made.values["setup"].endswith("source a.sh\nexport B=2\n")
+    conversion = _convert(_TASKS, "export A=1", "source a.sh", "export B=2", "srun python a.py")
+    assert conversion.values["env"] == {"A": "1"}
+    assert conversion.values["setup"].endswith("source a.sh\nexport B=2\n")
 
 
 def test_a_backslash_inside_a_text_that_continues_nothing_is_refused() -> None:
@@ -444,8 +460,10 @@ def test_a_torchrun_that_names_no_nodes_trains_on_each_alone() -> None:
 def test_what_a_command_counts_again_starts_where_the_script_did() -> None:
     """An array is set by each rank, and setup has run the lines that set it, too."""
     rows = ("D=0", "V=()", "if a; then", "V+=(a)", "(( D += 5 ))", "fi")
-    made = _convert(_NODES, *rows, "srun torchrun --nnodes 2 --nproc_per_node 8 a.py ${V[@]} $D")
-    assert made.values["command"][2].split("\n")[:-1] == [*rows]
+    conversion = _convert(
+        _NODES, *rows, "srun torchrun --nnodes 2 --nproc_per_node 8 a.py ${V[@]} $D"
+    )
+    assert conversion.values["command"][2].split("\n")[:-1] == [*rows]
 
 
 @pytest.mark.parametrize("rows", [("./a < b", "./a < c"), ("./a", "./a"), ("python a", "python a")])
@@ -457,8 +475,8 @@ def test_a_program_that_is_started_twice_is_no_single_run(rows: tuple[str, str])
 
 def test_lines_of_setup_beside_others_stay_beside_them() -> None:
     """`&` is kept, and the `wait` for it: setup would end when a monitor does."""
-    made = _convert(_TASKS, "top -b > log &", "cp a b & cp c d & wait", "srun python a.py")
-    assert made.values["setup"].split("\n")[1:] == [
+    conversion = _convert(_TASKS, "top -b > log &", "cp a b & cp c d & wait", "srun python a.py")
+    assert conversion.values["setup"].split("\n")[1:] == [
         *("top -b > log &", "cp a b &", "cp c d &", "wait", "")
     ]
     monitored = _convert("top -b > log &", "source a", "python a.py")
@@ -467,17 +485,17 @@ def test_lines_of_setup_beside_others_stay_beside_them() -> None:
 
 def test_gpus_of_the_job_and_of_a_node_say_how_many_nodes() -> None:
     """Four GPUs with one on each node are four nodes."""
-    made = _convert(
+    conversion = _convert(
         "#SBATCH --gpus=4 --gpus-per-node=1 -n4", "# ml mpich", "ml openmpi", "mpirun a"
     )
-    assert (4, 1) == (made.values["nodes"], made.values["gpusPerNode"])
-    assert "mpi" not in made.values
+    assert (4, 1) == (conversion.values["nodes"], conversion.values["gpusPerNode"])
+    assert "mpi" not in conversion.values
 
 
 def test_a_node_that_only_the_step_names_is_asked_for() -> None:
     """As that of the job would be."""
-    made = _convert("#SBATCH -N1 -G1", "srun -w dgx01 python a.py")
-    assert "dgx01" in str(made.values["scheduling"])
+    conversion = _convert("#SBATCH -N1 -G1", "srun -w dgx01 python a.py")
+    assert "dgx01" in str(conversion.values["scheduling"])
 
 
 def test_the_name_that_a_script_reads_is_that_of_its_job() -> None:
@@ -490,8 +508,8 @@ def test_the_name_that_a_script_reads_is_that_of_its_job() -> None:
 def test_an_address_that_is_put_together_in_steps_is_said() -> None:
     """What is left of it without the node would be no address."""
     rows = ("m=${SLURM_NODELIST:0:9}", "u=tcp://", "u+=$m", "u+=:4000")
-    made = _convert(_TASKS, *rows, "srun python a.py --url $u")
-    assert "of the old cluster's nodes" in _verdict(made, "$u").why
+    conversion = _convert(_TASKS, *rows, "srun python a.py --url $u")
+    assert "of the old cluster's nodes" in _verdict(conversion, "$u").why
 
 
 def test_set_u_ends_a_script_that_only_prints() -> None:
@@ -514,8 +532,10 @@ def test_a_job_that_is_submitted_for_its_number_is_said() -> None:
 
 def test_what_a_script_asks_slurm_of_itself_is_said() -> None:
     """Its own path, for one, which no pod has."""
-    made = _convert("P=$(scontrol show job $SLURM_JOB_ID | grep Command)", "python $P/a.py")
-    assert ["scontrol show job $SLURM_JOB_ID"] == [verdict.path.strip() for verdict in made.lost]
+    conversion = _convert("P=$(scontrol show job $SLURM_JOB_ID | grep Command)", "python $P/a.py")
+    assert ["scontrol show job $SLURM_JOB_ID"] == [
+        verdict.path.strip() for verdict in conversion.lost
+    ]
 
 
 def test_a_loop_that_waits_for_its_step_is_one_after_the_other() -> None:
@@ -535,18 +555,20 @@ def test_a_horovodrun_without_hosts_is_on_the_first_node() -> None:
 
 def test_what_is_unloaded_at_the_end_makes_no_setup_of_the_program() -> None:
     """Only what a program needs is setup."""
-    made = _convert("#SBATCH -n1", "module load a", "./a", "module unload a", "conda deactivate")
-    assert "./a" in made.values["script"]
-    assert "./a" not in made.values["setup"]
+    conversion = _convert(
+        "#SBATCH -n1", "module load a", "./a", "module unload a", "conda deactivate"
+    )
+    assert "./a" in conversion.values["script"]
+    assert "./a" not in conversion.values["setup"]
 
 
 def test_what_dies_with_the_shell_of_setup_stands_in_the_script() -> None:
     """A trap is set where the program runs; what is exported is asked for once."""
     rows = ('trap "rm -r x" EXIT', 'declare -x NOW="$(date)"', "declare -A MAP=([a]=1)")
-    made = _convert(*rows, "source a/bin/activate", "python a.py ${MAP[a]}")
-    assert "trap" not in made.values["setup"]
-    assert 'trap "rm -r x" EXIT\ndeclare -A MAP=([a]=1)' in made.values["script"]
-    assert "date" not in made.values["script"]
+    conversion = _convert(*rows, "source a/bin/activate", "python a.py ${MAP[a]}")
+    assert "trap" not in conversion.values["setup"]
+    assert 'trap "rm -r x" EXIT\ndeclare -A MAP=([a]=1)' in conversion.values["script"]
+    assert "date" not in conversion.values["script"]
 
 
 def test_words_behind_the_script_are_given_to_setup_as_words() -> None:
@@ -568,12 +590,12 @@ def test_bash_is_asked_for_wherever_a_command_of_its_own_stands() -> None:
 
 def test_a_batch_script_has_the_numbers_of_tasks_that_it_asks_for() -> None:
     """Its pod has one process, which is told 1 where the script was told 12."""
-    made = _convert(
+    conversion = _convert(
         "#SBATCH -n 12 -c 2", "OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK ./a -n $SLURM_NTASKS"
     )
-    assert made.values["env"] == {"SLURM_NTASKS": "12", "SLURM_CPUS_PER_TASK": "2"}
-    assert "export SLURM_NTASKS=12\n" in made.values["script"]
-    assert _verdict(made, "$SLURM_NTASKS").line == 3
+    assert conversion.values["env"] == {"SLURM_NTASKS": "12", "SLURM_CPUS_PER_TASK": "2"}
+    assert "export SLURM_NTASKS=12\n" in conversion.values["script"]
+    assert _verdict(conversion, "$SLURM_NTASKS").line == 3
 
 
 @pytest.mark.parametrize(
@@ -581,10 +603,10 @@ def test_a_batch_script_has_the_numbers_of_tasks_that_it_asks_for() -> None:
 )
 def test_what_a_test_decides_on_is_known_in_the_pod_alone(test: str) -> None:
     """A variable that is set where a test holds is no constant, and its line ends where it does."""
-    made = _convert(_NODES, f"{test} export N=4", "srun torchrun --nproc_per_node $N a.py")
-    assert f"{test} export N=4\n" in made.values["setup"]
-    assert "procsPerNode" not in made.values
-    assert _verdict(made, "--nproc-per-node $N").line == 4
+    conversion = _convert(_NODES, f"{test} export N=4", "srun torchrun --nproc_per_node $N a.py")
+    assert f"{test} export N=4\n" in conversion.values["setup"]
+    assert "procsPerNode" not in conversion.values
+    assert _verdict(conversion, "--nproc-per-node $N").line == 4
     plain = _convert(_NODES, f"{test} N=4", "srun torchrun --nproc_per_node 4 a.py")
     assert plain.values["procsPerNode"] == 4
     assert f"{test} N=4\n" in plain.values["setup"]
@@ -592,8 +614,8 @@ def test_what_a_test_decides_on_is_known_in_the_pod_alone(test: str) -> None:
 
 def test_a_number_of_tasks_that_does_not_divide_is_said_of_a_step_too() -> None:
     """As of the directives; and one that the script itself sets is not Slurm's."""
-    made = _convert("#SBATCH -N 12", "srun -n 289 ./a")
-    assert "289 tasks" in _verdict(made, "srun --ntasks").why
+    conversion = _convert("#SBATCH -N 12", "srun -n 289 ./a")
+    assert "289 tasks" in _verdict(conversion, "srun --ntasks").why
     rows = ('[ "$SLURM_NTASKS_PER_NODE" ] ||', "SLURM_NTASKS_PER_NODE=128")
     with pytest.raises(InvalidValues, match="known where the script runs"):
         _convert("#SBATCH -N 2", *rows, "N=$((2 * SLURM_NTASKS_PER_NODE))", "srun -n $N ./a")
@@ -604,17 +626,19 @@ def test_a_line_before_a_folder_runs_where_the_script_starts() -> None:
     anywhere = ("X=/a", "mkdir -p $X/logs", "module load b", "conda activate c")
     for cd, step in (("cd /data", "srun ./a"), ("true", "srun --chdir=/data ./a")):
         assert _convert(_TASKS, *anywhere, cd, step).values["workingDir"] == "/data"
-        made = _convert(_TASKS, "mkdir -p logs", cd, step).values
-        assert "workingDir" not in made
-        assert made["setup"].endswith("cd /data\n")
+        conversion = _convert(_TASKS, "mkdir -p logs", cd, step).values
+        assert "workingDir" not in conversion
+        assert conversion["setup"].endswith("cd /data\n")
     alone = _convert("#SBATCH -n1", "cp a b", "srun --chdir=/data ./a")
     assert "all of the script" in next(v.why for v in alone.verdicts if v.path == "srun --chdir")
 
 
 def test_a_file_that_slurm_was_asked_for_is_missed() -> None:
     """What reads it has nothing to read."""
-    made = _convert(_TASKS, "scontrol show hostnames > hosts", "N=$(wc -l < hosts)", "srun ./a $N")
-    assert _verdict(made, "scontrol").outcome is Outcome.NOT_CARRIED
+    conversion = _convert(
+        _TASKS, "scontrol show hostnames > hosts", "N=$(wc -l < hosts)", "srun ./a $N"
+    )
+    assert _verdict(conversion, "scontrol").outcome is Outcome.NOT_CARRIED
     assert not _convert(_TASKS, "scontrol show job 1", "srun ./a").lost
 
 
@@ -629,9 +653,9 @@ def test_lines_of_bash_are_left_to_bash(row: str) -> None:
 def test_the_cpus_of_a_task_are_slurms_where_ranks_are_others() -> None:
     """Torchrun starts a rank for each GPU of a node, where the job has one task."""
     rows = ("OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK", "srun torchrun --nproc_per_node=8 a.py")
-    made = _convert(_NODES + " -c 64", *rows)
-    assert made.values["env"] == {"SLURM_CPUS_PER_TASK": "64"}
-    assert _verdict(made, "$SLURM_CPUS_PER_TASK").line == 3
+    conversion = _convert(_NODES + " -c 64", *rows)
+    assert conversion.values["env"] == {"SLURM_CPUS_PER_TASK": "64"}
+    assert _verdict(conversion, "$SLURM_CPUS_PER_TASK").line == 3
     assert "env" not in _convert(_TASKS + " -c 8", *rows).values
 
 
@@ -641,16 +665,16 @@ def test_the_node_in_an_address_is_the_pod_where_there_is_one() -> None:
         "MASTER_NODE=$(scontrol show hostnames $SLURM_JOB_NODELIST)",
         "A=http://$MASTER_NODE:80",
     )
-    made = _convert("#SBATCH -n1", *rows, "python a.py $A").values["script"]
-    assert "MASTER_NODE=localhost\n" in made
+    conversion = _convert("#SBATCH -n1", *rows, "python a.py $A").values["script"]
+    assert "MASTER_NODE=localhost\n" in conversion
     assert "localhost" not in _convert("#SBATCH -n1", *rows, "python a.py").values["script"]
 
 
 @pytest.mark.parametrize("row", [': "${A:=/b}"', "readonly A=b", "read A < b"])
 def test_the_script_reads_what_setup_sets_in_any_way(row: str) -> None:
     """The shell of setup ends before the script begins, and exports what it has set."""
-    made = _convert("#SBATCH -n1", row, "source $A/bin/activate", "python $A/a.py")
-    assert "set -a  #" in made.values["setup"]
+    conversion = _convert("#SBATCH -n1", row, "source $A/bin/activate", "python $A/a.py")
+    assert "set -a  #" in conversion.values["setup"]
 
 
 def test_a_job_that_eval_submits_is_said() -> None:
@@ -683,5 +707,5 @@ def test_a_secret_in_a_line_is_noted_with_its_line(row: str) -> None:
 )
 def test_an_mpi_is_known_by_its_path(row: str, implementation: str | None) -> None:
     """A script may name its MPI in PATH alone."""
-    made = _convert("#SBATCH -N 2", f"export {row}", "mpirun ./a").values.get("mpi", {})
-    assert made.get("implementation") == implementation
+    conversion = _convert("#SBATCH -N 2", f"export {row}", "mpirun ./a").values.get("mpi", {})
+    assert conversion.get("implementation") == implementation

@@ -27,35 +27,39 @@ def _verdict(conversion: Conversion, path: str) -> Verdict:
 
 def test_a_step_behind_env_has_ranks() -> None:
     """`srun env NAME=text torchrun` is a step of all nodes: env prints only on its own."""
-    made = _convert("#SBATCH -N 2 --gpus-per-node=8", "srun env A=1 torchrun --nnodes 2 train.py")
-    assert made.values["nodes"] == 2
-    assert made.values["command"][-1] == "exec env A=1 python3 -u train.py"
+    conversion = _convert(
+        "#SBATCH -N 2 --gpus-per-node=8", "srun env A=1 torchrun --nnodes 2 train.py"
+    )
+    assert conversion.values["nodes"] == 2
+    assert conversion.values["command"][-1] == "exec env A=1 python3 -u train.py"
 
 
 def test_a_steps_own_options_are_carried() -> None:
     """What srun says of folders, variables and amounts counts where the job is silent."""
     step = "srun --gres=gpu:8 -c 4 --mem=100G --chdir=/code --export=ALL,A=1,B"
-    made = _convert("#SBATCH -N 2", f"{step} torchrun --nproc_per_node 8 --nnodes 2 train.py")
-    assert made.values["gpusPerNode"] == 8
-    assert made.values["resources"]["perPod"]["requests"] == {"cpu": "4", "memory": "100Gi"}
-    assert made.values["workingDir"] == "/code"
-    assert made.values["env"] == {"A": "1"}
-    assert _verdict(made, "srun --export").outcome == Outcome.NOT_CARRIED
-    assert "write B into env" in _verdict(made, "srun --export").why
+    conversion = _convert("#SBATCH -N 2", f"{step} torchrun --nproc_per_node 8 --nnodes 2 train.py")
+    assert conversion.values["gpusPerNode"] == 8
+    assert conversion.values["resources"]["perPod"]["requests"] == {"cpu": "4", "memory": "100Gi"}
+    assert conversion.values["workingDir"] == "/code"
+    assert conversion.values["env"] == {"A": "1"}
+    assert _verdict(conversion, "srun --export").outcome == Outcome.NOT_CARRIED
+    assert "write B into env" in _verdict(conversion, "srun --export").why
 
 
 def test_a_step_that_is_smaller_than_its_job_says_so() -> None:
     """The pods are those of the step, and the option of the job says how many it had."""
-    made = _convert("#SBATCH -N 4 --ntasks-per-node=8 --gpus-per-node=8", "srun -N 2 python a.py")
-    assert made.values["nodes"] == 2
-    assert "2 of its 4 nodes" in _verdict(made, "--nodes").why
+    conversion = _convert(
+        "#SBATCH -N 4 --ntasks-per-node=8 --gpus-per-node=8", "srun -N 2 python a.py"
+    )
+    assert conversion.values["nodes"] == 2
+    assert "2 of its 4 nodes" in _verdict(conversion, "--nodes").why
 
 
 def test_an_image_of_singularity_is_carried() -> None:
     """`docker://` names a registry's image."""
-    made = _convert(_NODES, "srun singularity exec -B /d docker://a.io/b/c:1 python train.py")
-    assert made.values["image"] == {"repository": "a.io/b/c", "tag": "1"}
-    assert _verdict(made, "--bind").line == 3
+    conversion = _convert(_NODES, "srun singularity exec -B /d docker://a.io/b/c:1 python train.py")
+    assert conversion.values["image"] == {"repository": "a.io/b/c", "tag": "1"}
+    assert _verdict(conversion, "--bind").line == 3
 
 
 @pytest.mark.parametrize(
@@ -71,17 +75,19 @@ def test_an_image_of_singularity_is_carried() -> None:
 )
 def test_an_option_of_singularity_that_is_not_carried_is_said(option: str, words: str) -> None:
     """None of those that have a value is dropped in silence; flags say nothing of the training."""
-    made = _convert(_NODES, f"srun apptainer exec --nv {option} docker://a.io/b:1 python train.py")
-    verdict = _verdict(made, option)
+    conversion = _convert(
+        _NODES, f"srun apptainer exec --nv {option} docker://a.io/b:1 python train.py"
+    )
+    verdict = _verdict(conversion, option)
     assert Outcome.NOT_CARRIED is verdict.outcome
     assert words in verdict.why
-    assert _verdict(made, "docker://a.io").outcome is Outcome.CARRIED
+    assert _verdict(conversion, "docker://a.io").outcome is Outcome.CARRIED
 
 
 @pytest.mark.parametrize("use", ["$RUN $IMAGE python a.py", "time ${RUN} $IMAGE python a.py"])
 def test_a_step_in_a_variable_is_read_where_it_stands(use: str) -> None:
     """A pod has neither srun nor Singularity; the container is the pod, and its image the run's."""
-    made = _convert(
+    conversion = _convert(
         "#SBATCH -N 1 --gpus-per-node=1",
         "IMAGE=docker://a.io/b:1",
         'RUN="srun apptainer exec --nv"',
@@ -89,13 +95,13 @@ def test_a_step_in_a_variable_is_read_where_it_stands(use: str) -> None:
         "# $RUN $IMAGE python b.py",
         use,
     )
-    assert {"repository": "a.io/b", "tag": "1"} == made.values["image"]
-    text = str(made.values)
+    assert {"repository": "a.io/b", "tag": "1"} == conversion.values["image"]
+    text = str(conversion.values)
     assert "srun" not in text
     assert "apptainer" not in text
-    assert not made.lost
-    assert "\npip install x\n" in made.values["script"]
-    assert use.replace("${RUN}", "$RUN").replace("$RUN $IMAGE ", "") in made.values["script"]
+    assert not conversion.lost
+    assert "\npip install x\n" in conversion.values["script"]
+    assert use.replace("${RUN}", "$RUN").replace("$RUN $IMAGE ", "") in conversion.values["script"]
 
 
 @pytest.mark.parametrize(("devices", "procs"), [("0,1", 2), ("0,1,2,3", None), ("$MY", None)])
@@ -103,32 +109,32 @@ def test_processes_for_each_gpu_are_those_of_the_visible_ones(
     devices: str, procs: int | None
 ) -> None:
     """Torchrun counts the GPUs that torch sees; not all of them is fewer ranks than GPUs."""
-    made = _convert(
+    conversion = _convert(
         "#SBATCH -N 1 --gpus-per-node=4",
         f"export CUDA_VISIBLE_DEVICES={devices}",
         "torchrun --standalone --nproc_per_node=gpu train.py",
     )
-    assert procs == made.values.get("procsPerNode")
+    assert procs == conversion.values.get("procsPerNode")
 
 
 def test_what_a_step_alone_asks_for_is_the_pods() -> None:
     """Also where the script is one process: `srun --gres` has the GPU, and no directive."""
-    made = _convert("#SBATCH -N 1", "srun --gres=gpu:2 -c 4 --mem=8G python a.py")
-    assert 2 == made.values["gpusPerNode"]
-    assert {"cpu": "4", "memory": "8Gi"} == made.values["resources"]["perPod"]["requests"]
+    conversion = _convert("#SBATCH -N 1", "srun --gres=gpu:2 -c 4 --mem=8G python a.py")
+    assert 2 == conversion.values["gpusPerNode"]
+    assert {"cpu": "4", "memory": "8Gi"} == conversion.values["resources"]["perPod"]["requests"]
 
 
 @pytest.mark.parametrize("flag", ["--gres=gpu:", "--gpus=", "--gpus "])
 def test_a_pod_has_what_the_largest_of_its_steps_asks_for(flag: str) -> None:
     """The steps of a script that is one process come one after the other."""
-    made = _convert(
+    conversion = _convert(
         "#SBATCH -N 1",
         f"srun {flag}1 --mem=64G python a.py",
         f"srun {flag}4 -c 2 --mem=8G python b.py",
         f"srun {flag}2 python c.py",
     )
-    assert 4 == made.values["gpusPerNode"]
-    assert {"cpu": "2", "memory": "64Gi"} == made.values["resources"]["perPod"]["requests"]
+    assert 4 == conversion.values["gpusPerNode"]
+    assert {"cpu": "2", "memory": "64Gi"} == conversion.values["resources"]["perPod"]["requests"]
 
 
 @pytest.mark.parametrize(
@@ -141,17 +147,17 @@ def test_a_pod_has_what_the_largest_of_its_steps_asks_for(flag: str) -> None:
 )
 def test_a_size_that_the_step_alone_has_is_the_jobs(step: str, size: dict[str, int]) -> None:
     """No directive says how many GPUs or ranks there are."""
-    made = _convert("#SBATCH -t 10", step)
+    conversion = _convert("#SBATCH -t 10", step)
     keys = ("gpus", "nodes", "gpusPerNode", "procsPerNode")
-    assert size == {key: made.values[key] for key in keys if key in made.values}
+    assert size == {key: conversion.values[key] for key in keys if key in conversion.values}
 
 
 def test_python_may_be_named_by_a_variable() -> None:
     """No script is said to run no Python that runs it by the path of an environment."""
     paths = ('PYTHON="/opt/env/bin/python"', "PYTHON=python3")
     for path in paths:
-        made = _convert("#SBATCH -N 1 --gres=gpu:1", path, '"${PYTHON}" -m a.b --x 1')
-        assert not [note for note in made.notes if "runs no Python" in note]
+        conversion = _convert("#SBATCH -N 1 --gres=gpu:1", path, '"${PYTHON}" -m a.b --x 1')
+        assert not [note for note in conversion.notes if "runs no Python" in note]
 
 
 def test_a_program_of_mpi_may_read_what_slurm_tells_its_tasks() -> None:
@@ -163,8 +169,8 @@ def test_a_program_of_mpi_may_read_what_slurm_tells_its_tasks() -> None:
 @pytest.mark.parametrize("program", ["podman-hpc run --rm --gpu", "nerdctl run", "ch-run"])
 def test_a_program_of_containers_that_is_not_known_is_said(program: str) -> None:
     """A pod has none of them."""
-    made = _convert("#SBATCH -N 1 --gpus-per-node=4", f"{program} a.io/b:1 python a.py")
-    assert made.lost
+    conversion = _convert("#SBATCH -N 1 --gpus-per-node=4", f"{program} a.io/b:1 python a.py")
+    assert conversion.lost
 
 
 def test_a_variable_without_which_the_script_ends_is_not_carried() -> None:
@@ -176,8 +182,8 @@ def test_a_variable_without_which_the_script_ends_is_not_carried() -> None:
 
 def test_a_password_in_an_address_is_told_to_be_a_secret() -> None:
     """As a variable that is called a token is."""
-    made = _convert(_NODES, "export https_proxy=http://me:pw@proxy:8080", "srun python a.py")
-    assert any(note.startswith("env.https_proxy looks like a secret") for note in made.notes)
+    conversion = _convert(_NODES, "export https_proxy=http://me:pw@proxy:8080", "srun python a.py")
+    assert any(note.startswith("env.https_proxy looks like a secret") for note in conversion.notes)
 
 
 def test_the_length_of_an_array_is_no_word_of_the_command_line() -> None:
@@ -190,13 +196,13 @@ def test_the_length_of_an_array_is_no_word_of_the_command_line() -> None:
 def test_a_step_in_a_variable_that_is_set_twice_is_said() -> None:
     """Which of the texts holds is known where the script runs."""
     rows = ("if [ -n x ]; then", '  RUN="srun"', "else", '  RUN=""', "fi", "$RUN python a.py")
-    made = _convert("#SBATCH -N 1 --gpus-per-node=1", *rows)
-    assert Outcome.NOT_CARRIED is _verdict(made, "srun").outcome
+    conversion = _convert("#SBATCH -N 1 --gpus-per-node=1", *rows)
+    assert Outcome.NOT_CARRIED is _verdict(conversion, "srun").outcome
 
 
 def test_variables_of_singularity_have_their_names_inside_the_container() -> None:
     """Under the names that the program reads nothing in a pod would see them."""
-    made = _convert(
+    conversion = _convert(
         _NODES,
         "export SINGULARITYENV_LEVEL=3",
         'APPTAINERENV_PYTHONPATH="$(pwd)"; export APPTAINERENV_PYTHONPATH',
@@ -204,22 +210,24 @@ def test_variables_of_singularity_have_their_names_inside_the_container() -> Non
         "export APPTAINERENV_PREPEND_PATH=/opt/bin",
         "srun singularity exec --nv docker://a.io/b/c:1 python train.py",
     )
-    assert {"LEVEL": "3"} == made.values["env"]
-    assert '\nPYTHONPATH="$(pwd)"\nexport PYTHONPATH\n' in made.values["setup"]
-    assert "env.LEVEL" == _verdict(made, "SINGULARITYENV_LEVEL").to
+    assert {"LEVEL": "3"} == conversion.values["env"]
+    assert '\nPYTHONPATH="$(pwd)"\nexport PYTHONPATH\n' in conversion.values["setup"]
+    assert "env.LEVEL" == _verdict(conversion, "SINGULARITYENV_LEVEL").to
     for name in ("SINGULARITY_BIND", "APPTAINERENV_PREPEND_PATH"):
-        assert Outcome.NOT_CARRIED is _verdict(made, name).outcome
-    assert 5 == _verdict(made, "SINGULARITY_BIND").line
+        assert Outcome.NOT_CARRIED is _verdict(conversion, name).outcome
+    assert 5 == _verdict(conversion, "SINGULARITY_BIND").line
     without = _convert(_NODES, "export SINGULARITYENV_LEVEL=3", "srun python train.py")
     assert {"SINGULARITYENV_LEVEL": "3"} == without.values["env"]
 
 
 def test_a_mark_of_the_byte_order_is_taken_off() -> None:
     """A script of an editor of Windows has its directives read, and is told of it."""
-    made = job.convert(f"\ufeff#!/bin/bash\r\n{_TASKS}\r\nsrun python a.py\r\n".encode(), "job")
-    assert made.values["nodes"] == 2
-    assert "\ufeff" not in str(made.values)
-    assert any("byte order" in note for note in made.notes)
+    conversion = job.convert(
+        f"\ufeff#!/bin/bash\r\n{_TASKS}\r\nsrun python a.py\r\n".encode(), "job"
+    )
+    assert conversion.values["nodes"] == 2
+    assert "\ufeff" not in str(conversion.values)
+    assert any("byte order" in note for note in conversion.notes)
 
 
 def test_other_encodings_are_read_in_comments_alone() -> None:
@@ -262,21 +270,23 @@ def test_a_cluster_of_ray_is_refused() -> None:
 
 def test_the_folder_of_the_submission_wins_over_chdir_where_the_script_goes_there() -> None:
     """`cd $SLURM_SUBMIT_DIR` leaves the folder that --chdir names."""
-    made = _convert(_TASKS, "#SBATCH --chdir=/work", "cd $SLURM_SUBMIT_DIR", "srun python a.py")
-    assert "workingDir" not in made.values
-    assert _verdict(made, "--chdir").outcome == Outcome.CHANGED
+    conversion = _convert(
+        _TASKS, "#SBATCH --chdir=/work", "cd $SLURM_SUBMIT_DIR", "srun python a.py"
+    )
+    assert "workingDir" not in conversion.values
+    assert _verdict(conversion, "--chdir").outcome == Outcome.CHANGED
 
 
 def test_a_variable_of_slurms_that_a_run_has_not_is_said() -> None:
     """Those that follow from the script are set; the others are named with their line."""
     words = "$SLURM_RESTART_COUNT $SLURM_MEM_PER_NODE $SLURM_GPUS $SLURM_JOB_ACCOUNT $SLURM_PROCID"
-    made = _convert(_TASKS, "#SBATCH --mem=2G -A ours", f"srun python a.py {words}")
-    assert made.values["env"] == {
+    conversion = _convert(_TASKS, "#SBATCH --mem=2G -A ours", f"srun python a.py {words}")
+    assert conversion.values["env"] == {
         "SLURM_MEM_PER_NODE": "2048",
         "SLURM_GPUS": "16",
         "SLURM_JOB_ACCOUNT": "ours",
     }
-    lost = [verdict for verdict in made.verdicts if verdict.path.startswith("$SLURM")]
+    lost = [verdict for verdict in conversion.verdicts if verdict.path.startswith("$SLURM")]
     assert [("$SLURM_RESTART_COUNT", 4)] == [
         (verdict.path, verdict.line) for verdict in lost if verdict.outcome == Outcome.NOT_CARRIED
     ]
@@ -285,17 +295,17 @@ def test_a_variable_of_slurms_that_a_run_has_not_is_said() -> None:
 def test_words_and_variables_with_a_text_of_their_own_are_not_lost() -> None:
     """`${1:-small}` and `[ -n "${RESUME:-}" ]` say what the script does without."""
     test = 'if [ -n "${RESUME:-}" ]; then A="--resume $RESUME"; fi'
-    made = _convert(_TASKS, "MODEL=${1:-small}", test, "srun python a.py $MODEL $A")
-    assert not made.lost
-    assert "without it" in _verdict(made, "$RESUME").why
+    conversion = _convert(_TASKS, "MODEL=${1:-small}", test, "srun python a.py $MODEL $A")
+    assert not conversion.lost
+    assert "without it" in _verdict(conversion, "$RESUME").why
     printed = _convert(_TASKS, 'echo "on $SLURM_CLUSTER_NAME"', "srun python a.py")
     assert "only printed" in _verdict(printed, "$SLURM_CLUSTER_NAME").why
 
 
 def test_a_function_that_starts_the_step_stands_once_in_its_command() -> None:
     """With the program in place of srun."""
-    made = _convert(_NODES, "go() {", '  srun torchrun --nnodes 2 a.py "$@"', "}", "go --x 1")
-    text = made.values["command"][2]
+    conversion = _convert(_NODES, "go() {", '  srun torchrun --nnodes 2 a.py "$@"', "}", "go --x 1")
+    text = conversion.values["command"][2]
     assert text.count("go()") == 1
     assert "srun" not in text
 
@@ -304,37 +314,42 @@ def test_a_function_that_starts_the_step_stands_once_in_its_command() -> None:
 def test_mpirun_gets_its_hosts_from_the_chart(flag: str) -> None:
     """A list of hosts of the script's own names nodes that are not there."""
     rows = ("scontrol show hostnames > hosts", f"mpirun {flag} -np 8 python a.py")
-    made = _convert("#SBATCH -N 2 --ntasks-per-node=4", *rows)
-    assert made.values["command"] == ["mpirun", "-np", "8", "python", "a.py"]
-    assert "the chart's list of hosts" in _verdict(made, f"mpirun {flag.split(maxsplit=1)[0]}").why
+    conversion = _convert("#SBATCH -N 2 --ntasks-per-node=4", *rows)
+    assert conversion.values["command"] == ["mpirun", "-np", "8", "python", "a.py"]
+    assert (
+        "the chart's list of hosts"
+        in _verdict(conversion, f"mpirun {flag.split(maxsplit=1)[0]}").why
+    )
 
 
 def test_a_large_array_is_a_sweep_that_is_valid() -> None:
     """Every task is a trial, and the number of trials is said where a grid needs it."""
-    made = _convert("#SBATCH -a 0-19999%10 --gpus=1", "python a.py")
-    assert made.values["sweep"]["trials"] == 20_000
-    assert made.values["compat"] == "slurm"
-    assert made.values["env"]["SLURM_ARRAY_TASK_MAX"] == "19999"
+    conversion = _convert("#SBATCH -a 0-19999%10 --gpus=1", "python a.py")
+    assert conversion.values["sweep"]["trials"] == 20_000
+    assert conversion.values["compat"] == "slurm"
+    assert conversion.values["env"]["SLURM_ARRAY_TASK_MAX"] == "19999"
 
 
 def test_tune_run_is_torchrun() -> None:
     """Torchtune's launcher is torchrun, whose flags are the chart's; ranks run the recipe."""
     flags = "--nnodes 2 --nproc_per_node 8 --rdzv_endpoint $head:29500"
-    made = _convert(_NODES, f"srun tune run {flags} full_finetune_distributed --config a.yaml")
-    assert made.values["workload"] == "torchrun"
-    assert (2, 8) == (made.values["nodes"], made.values["gpusPerNode"])
-    assert "procsPerNode" not in made.values
-    assert made.values["command"] == [
+    conversion = _convert(
+        _NODES, f"srun tune run {flags} full_finetune_distributed --config a.yaml"
+    )
+    assert conversion.values["workload"] == "torchrun"
+    assert (2, 8) == (conversion.values["nodes"], conversion.values["gpusPerNode"])
+    assert "procsPerNode" not in conversion.values
+    assert conversion.values["command"] == [
         *("tune", "run", "full_finetune_distributed", "--config", "a.yaml")
     ]
 
 
 def test_variables_before_the_step_are_those_of_the_run() -> None:
     """They stand in env, and a secret among them is said."""
-    made = _convert(_TASKS, "WANDB_API_KEY=abc srun python a.py")
-    assert made.values["env"] == {"WANDB_API_KEY": "abc"}
-    assert made.values["command"] == ["python", "a.py"]
-    assert any("WANDB_API_KEY looks like a secret" in note for note in made.notes)
+    conversion = _convert(_TASKS, "WANDB_API_KEY=abc srun python a.py")
+    assert conversion.values["env"] == {"WANDB_API_KEY": "abc"}
+    assert conversion.values["command"] == ["python", "a.py"]
+    assert any("WANDB_API_KEY looks like a secret" in note for note in conversion.notes)
 
 
 @pytest.mark.parametrize(
@@ -346,15 +361,15 @@ def test_variables_before_the_step_are_those_of_the_run() -> None:
 )
 def test_the_report_says_who_starts_the_ranks(row: str, why: str) -> None:
     """A launcher of the script's own is no program that each rank runs."""
-    made = _convert("#SBATCH -N 1 --ntasks-per-node=8 --gpus-per-node=8", row)
-    assert why in _verdict(made, row).why
+    conversion = _convert("#SBATCH -N 1 --ntasks-per-node=8 --gpus-per-node=8", row)
+    assert why in _verdict(conversion, row).why
 
 
 def test_amounts_for_each_gpu_say_for_how_many_they_are() -> None:
     """Where the nodes are not said, one pod has all GPUs, and a preset's may have fewer."""
-    made = _convert("#SBATCH -G 16 -n 16 --cpus-per-gpu=6", "srun python a.py")
-    assert made.values["resources"]["perPod"]["requests"]["cpu"] == "96"
-    assert "all 16 GPUs" in _verdict(made, "--cpus-per-gpu").why
+    conversion = _convert("#SBATCH -G 16 -n 16 --cpus-per-gpu=6", "srun python a.py")
+    assert conversion.values["resources"]["perPod"]["requests"]["cpu"] == "96"
+    assert "all 16 GPUs" in _verdict(conversion, "--cpus-per-gpu").why
 
 
 @pytest.mark.parametrize(
@@ -367,30 +382,30 @@ def test_amounts_for_each_gpu_say_for_how_many_they_are() -> None:
 )
 def test_a_look_at_the_nodes_is_no_step(look: str) -> None:
     """What prints before the training leaves one step."""
-    made = _convert(_NODES, look, "srun torchrun --nnodes 2 --nproc_per_node 8 train.py")
-    assert made.values["command"] == ["python3", "-u", "train.py"]
-    assert made.values["nodes"] == 2
-    assert "mpirun" not in made.values.get("setup", "")
+    conversion = _convert(_NODES, look, "srun torchrun --nnodes 2 --nproc_per_node 8 train.py")
+    assert conversion.values["command"] == ["python3", "-u", "train.py"]
+    assert conversion.values["nodes"] == 2
+    assert "mpirun" not in conversion.values.get("setup", "")
 
 
 def test_a_program_in_a_variable_of_the_script_is_known() -> None:
     """`PROGRAM=train.py` is a line of setup, and the command reads it."""
     rows = ("LAUNCHER='python -u'", "PROGRAM=train.py", 'CMD="$LAUNCHER $PROGRAM"')
-    made = _convert(_TASKS, *rows, 'srun bash -c "$CMD"')
-    assert made.values["command"][-1] == "exec python -u $PROGRAM"
-    assert "PROGRAM=train.py" in made.values["setup"]
+    conversion = _convert(_TASKS, *rows, 'srun bash -c "$CMD"')
+    assert conversion.values["command"][-1] == "exec python -u $PROGRAM"
+    assert "PROGRAM=train.py" in conversion.values["setup"]
 
 
 def test_tasks_without_nodes_are_a_task_for_each_gpu() -> None:
     """More tasks than a node has GPUs are on more nodes, and that is said."""
-    made = _convert("#SBATCH -n 32 --gpus-per-node=8", "srun python a.py")
-    assert (4, 8) == (made.values["nodes"], made.values["gpusPerNode"])
-    assert "a task for each GPU" in _verdict(made, "--ntasks").why
+    conversion = _convert("#SBATCH -n 32 --gpus-per-node=8", "srun python a.py")
+    assert (4, 8) == (conversion.values["nodes"], conversion.values["gpusPerNode"])
+    assert "a task for each GPU" in _verdict(conversion, "--ntasks").why
 
 
 def test_a_variable_with_the_command_is_no_address() -> None:
     """Parts of a command that another variable reads stay; what reads the address is set later."""
-    made = _convert(
+    conversion = _convert(
         _NODES,
         "GPT_ARGS=' --layers 2 '",
         "MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)",
@@ -399,7 +414,7 @@ def test_a_variable_with_the_command_is_no_address() -> None:
         'WHERE="--head $MASTER_ADDR --port 1"',
         'srun bash -c "$LAUNCHER --node_rank \\$SLURM_PROCID $CMD $WHERE"',
     )
-    setup, text = made.values["setup"], made.values["command"][2]
+    setup, text = conversion.values["setup"], conversion.values["command"][2]
     assert "GPT_ARGS=' --layers 2 '" in setup
     assert 'export CMD=" `pwd`/train.py $GPT_ARGS --split 1 "' in setup
     assert "LAUNCHER" not in setup + text
@@ -425,17 +440,17 @@ def test_names_of_nodes_in_a_script_of_one_node_are_this_one() -> None:
 )
 def test_an_srun_that_is_left_is_said(row: str) -> None:
     """A pod has none: what cannot be read as a step is a loss with its line."""
-    made = _convert(_TASKS, row)
+    conversion = _convert(_TASKS, row)
     assert (3, Outcome.NOT_CARRIED) == (
-        _verdict(made, "srun").line,
-        _verdict(made, "srun").outcome,
+        _verdict(conversion, "srun").line,
+        _verdict(conversion, "srun").outcome,
     )
 
 
 def test_srun_is_taken_off_what_stands_before_the_step() -> None:
     """On the line of the step, and in the text of an eval."""
-    made = _convert(_TASKS, "srun -N1 -n1 pip install a && srun python a.py")
-    assert "pip install a" in made.values["setup"]
-    assert "srun" not in made.values["setup"]
+    conversion = _convert(_TASKS, "srun -N1 -n1 pip install a && srun python a.py")
+    assert "pip install a" in conversion.values["setup"]
+    assert "srun" not in conversion.values["setup"]
     evaluated = _convert(_TASKS, "CMD='python a.py'", 'eval "srun $CMD"')
     assert (2, ["python", "a.py"]) == (evaluated.values["nodes"], evaluated.values["command"])

@@ -54,20 +54,20 @@ def test_no_two_options_of_a_program_have_one_name() -> None:
 )
 def test_a_directive_is_read_as_sbatch_reads_it(line: str, settings: list[tuple[str, str]]) -> None:
     """Long and short forms, = and blanks, quotes, comments, abbreviations, several on one line."""
-    read = options.directives(["#!/bin/bash", line, "true"])
-    assert settings == [(setting.name, setting.value) for setting in read.settings]
+    directives = options.directives(["#!/bin/bash", line, "true"])
+    assert settings == [(setting.name, setting.value) for setting in directives.settings]
 
 
 def test_directives_end_at_the_first_command() -> None:
     """A later one is not read, and said; comments and empty lines do not end them."""
-    read = options.directives(
+    directives = options.directives(
         ["#!/bin/bash", "#SBATCH -N 2", "", "# words", "  # more", "set -e", "#SBATCH -n 4"]
     )
-    assert ["nodes"] == [setting.name for setting in read.settings]
-    assert ((7,), 6) == (read.late, read.first_command)
+    assert ["nodes"] == [setting.name for setting in directives.settings]
+    assert ((7,), 6) == (directives.late, directives.first_command)
 
 
 def test_words_that_are_no_option_are_said() -> None:
     """A word that stands alone ends what sbatch reads on its line."""
-    read = options.directives(["#!/bin/sh", "#SBATCH --nodes=1 gpu"])
-    assert (("gpu", 2),) == read.stray
+    directives = options.directives(["#!/bin/sh", "#SBATCH --nodes=1 gpu"])
+    assert (("gpu", 2),) == directives.stray

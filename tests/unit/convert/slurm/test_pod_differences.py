@@ -27,9 +27,9 @@ def _verdict(conversion: Conversion, path: str) -> Verdict:
 
 def test_a_text_to_wrap_is_read_from_the_command_line_alone() -> None:
     """Sbatch has read the script before it reads --wrap in its directives."""
-    made = _convert('#SBATCH -n1 --wrap "sleep infinity"', "python a.py")
-    assert "python a.py" in made.values["script"]
-    assert "command line" in _verdict(made, "--wrap").why
+    conversion = _convert('#SBATCH -n1 --wrap "sleep infinity"', "python a.py")
+    assert "python a.py" in conversion.values["script"]
+    assert "command line" in _verdict(conversion, "--wrap").why
     assert "sleep 9" in _convert("python a.py", words=("--wrap=sleep 9",)).values["script"]
 
 
@@ -39,16 +39,16 @@ def test_a_text_to_wrap_is_read_from_the_command_line_alone() -> None:
 )
 def test_directives_are_split_as_sbatch_splits_them(row: str, path: str) -> None:
     """An unquoted # ends a line, also inside a word; no space is needed behind #SBATCH."""
-    made = _convert(row, "#SBATCH -n1", "python a.py")
-    assert not made.lost
-    assert made.queue in ("", "long")
-    assert path in {verdict.path for verdict in made.verdicts} | {""}
+    conversion = _convert(row, "#SBATCH -n1", "python a.py")
+    assert not conversion.lost
+    assert conversion.queue in ("", "long")
+    assert path in {verdict.path for verdict in conversion.verdicts} | {""}
 
 
 def test_a_container_image_of_pyxis_keeps_its_hash() -> None:
     """Sbatch would end the line there; what was meant is known."""
-    made = _convert("#SBATCH --container-image=nvcr.io#a/b:1 -N1", "python a.py")
-    assert made.values["image"] == {"repository": "nvcr.io/a/b", "tag": "1"}
+    conversion = _convert("#SBATCH --container-image=nvcr.io#a/b:1 -N1", "python a.py")
+    assert conversion.values["image"] == {"repository": "nvcr.io/a/b", "tag": "1"}
 
 
 @pytest.mark.parametrize(
@@ -63,10 +63,10 @@ def test_a_container_image_of_pyxis_keeps_its_hash() -> None:
 )
 def test_an_eval_that_runs_the_program_is_the_script(text: str, row: str) -> None:
     """In setup its end would be nobody's: the run would succeed where the program fails."""
-    made = _convert("#SBATCH -n1", f'PROGRAM=./a\nCMD="{text}"', "module load x", row)
-    assert row in made.values["script"]
-    assert row not in made.values["setup"]
-    assert _verdict(made, "eval").outcome is Outcome.CARRIED
+    conversion = _convert("#SBATCH -n1", f'PROGRAM=./a\nCMD="{text}"', "module load x", row)
+    assert row in conversion.values["script"]
+    assert row not in conversion.values["setup"]
+    assert _verdict(conversion, "eval").outcome is Outcome.CARRIED
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,8 @@ def test_an_eval_that_runs_the_program_is_the_script(text: str, row: str) -> Non
 )
 def test_an_eval_that_sets_up_the_shell_is_setup(row: str) -> None:
     """What it evaluates is the output of another program, or text for the shell."""
-    made = _convert("#SBATCH -n1", "HOOK=$(conda shell.bash hook)", row, "python a.py")
-    assert row in made.values["setup"]
+    conversion = _convert("#SBATCH -n1", "HOOK=$(conda shell.bash hook)", row, "python a.py")
+    assert row in conversion.values["setup"]
 
 
 @pytest.mark.parametrize(
@@ -96,9 +96,9 @@ def test_a_profile_leaves_the_path_of_the_image(row: str, program: str) -> None:
 
 def test_a_path_above_the_folder_is_lost() -> None:
     """The folder is sent alone; behind a `cd` nobody knows what is above."""
-    made = _convert("#SBATCH -n1", "A=1", "python ../main.py --out ../b")
-    assert _verdict(made, "../main.py").line == 4
-    assert "--workspace .." in _verdict(made, "../main.py").why
+    conversion = _convert("#SBATCH -n1", "A=1", "python ../main.py --out ../b")
+    assert _verdict(conversion, "../main.py").line == 4
+    assert "--workspace .." in _verdict(conversion, "../main.py").why
     ranks = _convert("#SBATCH -n2", "srun python a.py --data=../d")
     assert [verdict.path for verdict in ranks.lost] == ["../d"]
     for rows in (("cd /a", "python ../main.py"), ("# ../a", "echo ../b", "python a.py x/../y")):
@@ -109,8 +109,8 @@ def test_containers_that_are_no_single_pod_are_said() -> None:
     """A pod has one image, and at each place one folder; what does not collide is united."""
     inside = "docker://a/b:1 ./a"
     rows = (f"singularity exec -B /x:/data {inside}", f"singularity exec -B /y:/data {inside}")
-    made = _convert("#SBATCH -n1", *rows)
-    assert "/x is there" in next(verdict.why for verdict in made.lost if verdict.line == 4)
+    conversion = _convert("#SBATCH -n1", *rows)
+    assert "/x is there" in next(verdict.why for verdict in conversion.lost if verdict.line == 4)
     both = _convert("#SBATCH -n1", rows[0], f"singularity exec -B /x:/data,/z {inside}")
     assert not both.lost
     assert [v["hostPath"]["path"] for v in both.values["podTemplate"]["spec"]["volumes"]] == [
@@ -135,31 +135,31 @@ def test_containers_that_are_no_single_pod_are_said() -> None:
 )
 def test_a_program_that_submits_to_slurm_is_said(row: str) -> None:
     """A pod has no Slurm to submit to."""
-    made = _convert("#SBATCH -n1", row)
-    assert "submits" in made.lost[0].why
+    conversion = _convert("#SBATCH -n1", row)
+    assert "submits" in conversion.lost[0].why
     assert not _convert("#SBATCH -n1", "nextflow run /data/slurm-a.nf", "python a.py slurm").lost
 
 
 @pytest.mark.parametrize("name", ["bede-mpirun", "mympirun", "mpiexec_mpt", "/opt/a/mpirun_b"])
 def test_a_launcher_of_a_site_is_said(name: str) -> None:
     """It asks Slurm for the nodes; one that the script has itself, or of Julia's, does not."""
-    made = _convert("#SBATCH -n1", f"{name} ./a")
-    assert "mpirun in its place" in made.lost[0].why
+    conversion = _convert("#SBATCH -n1", f"{name} ./a")
+    assert "mpirun in its place" in conversion.lost[0].why
     for row in ("mpiexecjl -n 2 julia a.jl", "./my-mpirun.sh a", "my_mpirun() { ./a; }\nmy_mpirun"):
         assert not _convert("#SBATCH -n1", row).lost
 
 
 def test_a_job_that_begins_now_loses_nothing() -> None:
     """It starts when there is room, as any."""
-    made = _convert("#SBATCH -n1 --begin=now", "python a.py")
-    assert _verdict(made, "--begin").outcome is Outcome.CARRIED
+    conversion = _convert("#SBATCH -n1 --begin=now", "python a.py")
+    assert _verdict(conversion, "--begin").outcome is Outcome.CARRIED
     assert _convert("#SBATCH -n1 --begin=16:00", "python a.py").lost
 
 
 def test_the_cpus_of_a_job_with_one_gpu_are_its_pods() -> None:
     """It needs no word about pods with fewer GPUs."""
-    made = _convert("#SBATCH --gpus=1 -c 4", "python a.py")
-    assert "fewer" not in _verdict(made, "--cpus-per-task").why
+    conversion = _convert("#SBATCH --gpus=1 -c 4", "python a.py")
+    assert "fewer" not in _verdict(conversion, "--cpus-per-task").why
 
 
 @pytest.mark.parametrize(
@@ -169,13 +169,13 @@ def test_the_cpus_of_a_job_with_one_gpu_are_its_pods() -> None:
 def test_a_launcher_behind_a_wrapper_is_the_step(wrapper: str) -> None:
     """Its words are known, also those that are no option of their own."""
     for launcher, workload in (("mpirun", "mpi"), ("srun python", "torchrun")):
-        made = _convert("#SBATCH -N2 --ntasks-per-node=4", f"{wrapper} {launcher} a.py")
-        assert (made.values["workload"], made.values["nodes"]) == (workload, 2)
+        conversion = _convert("#SBATCH -N2 --ntasks-per-node=4", f"{wrapper} {launcher} a.py")
+        assert (conversion.values["workload"], conversion.values["nodes"]) == (workload, 2)
         is_limit = wrapper.startswith("timeout")
-        assert [verdict.path for verdict in made.lost] == ([wrapper] if is_limit else [])
-    made = _convert("#SBATCH -n1", f"{wrapper} srun python a.py")
-    assert f"{wrapper} python a.py" in made.values["script"]
-    assert not made.lost
+        assert [verdict.path for verdict in conversion.lost] == ([wrapper] if is_limit else [])
+    conversion = _convert("#SBATCH -n1", f"{wrapper} srun python a.py")
+    assert f"{wrapper} python a.py" in conversion.values["script"]
+    assert not conversion.lost
 
 
 @pytest.mark.parametrize("shebang", ["#!/usr/bin/env python3", "#!/usr/bin/python -u"])
@@ -204,10 +204,10 @@ def test_where_a_script_of_one_process_lets_its_ranks_meet_is_its_own() -> None:
 def test_ranks_of_the_launcher_are_no_ranks_of_a_script_that_asks_slurm_for_its_node() -> None:
     """There is one node, and all that the launcher has told of ranks goes."""
     row = "export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1)"
-    made = _convert("#SBATCH -n1 --gres=gpu:4", row, "python a.py")
-    unset = made.values["script"].split("\n")[1].split()
+    conversion = _convert("#SBATCH -n1 --gres=gpu:4", row, "python a.py")
+    unset = conversion.values["script"].split("\n")[1].split()
     assert {"RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR"} <= {*unset}
-    assert "export MASTER_ADDR=localhost\n" in made.values["script"]
+    assert "export MASTER_ADDR=localhost\n" in conversion.values["script"]
     own = _convert("#SBATCH -n1 --gres=gpu:4", row, "export RANK=$SLURM_PROCID", "python a.py")
     assert "export RANK=$SLURM_PROCID" in own.values["script"]
 
@@ -232,15 +232,15 @@ def test_a_folder_that_each_task_makes_before_the_training_is_made_once_in_a_pod
     """To make it twice is no other thing; what else runs in each task is a step."""
     nodes = "#SBATCH -N 2 --ntasks-per-node=2 --gpus-per-node=2"
     rows = ("srun mkdir -p /a/b", "srun truncate -s 0 /a/c", "srun python a.py")
-    made = _convert(nodes, *rows)
-    assert made.values["command"] == ["python", "a.py"]
-    assert "mkdir -p /a/b\ntruncate -s 0 /a/c\n" in made.values["setup"]
+    conversion = _convert(nodes, *rows)
+    assert conversion.values["command"] == ["python", "a.py"]
+    assert "mkdir -p /a/b\ntruncate -s 0 /a/c\n" in conversion.values["setup"]
     with pytest.raises(InvalidValues, match="2 steps"):
         _convert(nodes, "srun ./setup.sh", "srun python a.py")
 
 
 @pytest.mark.parametrize(
-    ("shebang", "kept"),
+    ("shebang", "first_line"),
     [
         ("#!/bin/bash -l", "#!/bin/bash"),
         ("#!/bin/bash --login", "#!/bin/bash"),
@@ -248,8 +248,8 @@ def test_a_folder_that_each_task_makes_before_the_training_is_made_once_in_a_pod
         ("#!/bin/bash -e", "#!/bin/bash -e"),
     ],
 )
-def test_a_shell_of_a_login_is_that_of_none(shebang: str, kept: str) -> None:
+def test_a_shell_of_a_login_is_that_of_none(shebang: str, first_line: str) -> None:
     """The profile of a Debian sets PATH anew, and with it the image's Python is gone."""
-    made = job.convert(f"{shebang}\n#SBATCH -n1\npython a.py\n".encode(), "job.sbatch")
-    assert made.values["script"].startswith(f"{kept}\nunset ")
-    assert (shebang != kept) == any("login" in verdict.why for verdict in made.verdicts)
+    conversion = job.convert(f"{shebang}\n#SBATCH -n1\npython a.py\n".encode(), "job.sbatch")
+    assert conversion.values["script"].startswith(f"{first_line}\nunset ")
+    assert (shebang != first_line) == any("login" in verdict.why for verdict in conversion.verdicts)

@@ -83,9 +83,9 @@ def _check_lines(text: str, conversion: Conversion) -> None:
     """Every directive and every statement has a verdict with its line."""
     rows = text.replace("\r\n", "\n").split("\n")
     lines_with_verdict = {verdict.line for verdict in conversion.verdicts}
-    read = options.directives(rows)
-    assert {setting.line for setting in read.settings} <= lines_with_verdict
-    assert {*read.late} <= lines_with_verdict
+    directives = options.directives(rows)
+    assert {setting.line for setting in directives.settings} <= lines_with_verdict
+    assert {*directives.late} <= lines_with_verdict
     if "--wrap" in {verdict.path for verdict in conversion.verdicts} or rows[0] != "#!/bin/bash":
         return
     for statement in scanner.parse("\n".join(rows).replace("\r", "").replace("\0", "\ufffd")):

@@ -332,8 +332,8 @@ def test_a_signal_of_the_steps_asks_the_ranks(signal: str, policy: dict[str, Any
     """--signal without B: is what ranks with a handler get as their pod ends."""
     conversion = _script(f"#SBATCH -N 2 --requeue --signal={signal}", "srun torchrun train.py")
     assert policy == conversion.values["runPolicy"]
-    is_asked = "checkpointSignal" in policy
-    outcome = Outcome.CHANGED if is_asked else Outcome.NOT_CARRIED
+    has_signal = "checkpointSignal" in policy
+    outcome = Outcome.CHANGED if has_signal else Outcome.NOT_CARRIED
     assert outcome == _verdict(conversion, "--signal").outcome
 
 

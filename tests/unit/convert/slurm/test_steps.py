@@ -49,9 +49,9 @@ def test_a_program_in_the_branch_of_the_step_is_said() -> None:
         "  srun python a.py",
         "fi",
     )
-    made = _convert(_TASKS, *rows)
-    assert [verdict.path for verdict in made.lost] == ["python prepare.py"]
-    assert _verdict(made, "python prepare.py").line == 4
+    conversion = _convert(_TASKS, *rows)
+    assert [verdict.path for verdict in conversion.lost] == ["python prepare.py"]
+    assert _verdict(conversion, "python prepare.py").line == 4
     assert not _convert("#SBATCH -n 1 --gpus=1", *rows).lost
     other = ("if [ -f x ]; then", "  composer b.py", "else", "  srun python a.py", "fi")
     assert not _convert(_TASKS, *other).lost
@@ -60,81 +60,81 @@ def test_a_program_in_the_branch_of_the_step_is_said() -> None:
 def test_what_a_branch_activates_is_said() -> None:
     """As what the script activates without a condition."""
     rows = ("if [ -d env ]; then", "  module load cuda", "  source env/bin/activate", "fi")
-    made = _convert("#SBATCH -n 1", *rows, "python a.py")
-    assert "where the image has modules" in _verdict(made, "module load cuda").why
-    assert "must be in the image" in _verdict(made, "source env/bin/activate").why
+    conversion = _convert("#SBATCH -n 1", *rows, "python a.py")
+    assert "where the image has modules" in _verdict(conversion, "module load cuda").why
+    assert "must be in the image" in _verdict(conversion, "source env/bin/activate").why
 
 
 def test_a_program_that_follows_what_it_needs_in_one_statement_is_the_script() -> None:
     """Its exit code is that of the run; setup's would be lost."""
     rows = ("if [ -d env ]; then", "  source env/bin/activate", "  python a.py", "fi")
-    made = _convert("#SBATCH -n 1", "module load cuda", *rows)
-    assert "python a.py" in made.values["script"]
-    assert "python a.py" not in made.values["setup"]
-    made = _convert("#SBATCH -n 1", "conda activate a && python a.py")
-    assert "python a.py" in made.values["script"]
-    assert "setup" not in made.values
+    conversion = _convert("#SBATCH -n 1", "module load cuda", *rows)
+    assert "python a.py" in conversion.values["script"]
+    assert "python a.py" not in conversion.values["setup"]
+    conversion = _convert("#SBATCH -n 1", "conda activate a && python a.py")
+    assert "python a.py" in conversion.values["script"]
+    assert "setup" not in conversion.values
 
 
 def test_the_tasks_of_the_step_ask_for_their_cpus() -> None:
     """A CPU for each, where the step alone says how many there are."""
-    made = _convert("srun -n 2 python a.py")
-    assert made.values["resources"]["perPod"]["requests"]["cpu"] == "2"
-    made = _convert("#SBATCH --cpus-per-task=3 -N1", "srun -n 2 python a.py")
-    assert made.values["resources"]["perPod"]["requests"]["cpu"] == "6"
+    conversion = _convert("srun -n 2 python a.py")
+    assert conversion.values["resources"]["perPod"]["requests"]["cpu"] == "2"
+    conversion = _convert("#SBATCH --cpus-per-task=3 -N1", "srun -n 2 python a.py")
+    assert conversion.values["resources"]["perPod"]["requests"]["cpu"] == "6"
 
 
 @pytest.mark.parametrize("removing", ["unset A", "export -n A", "declare +x A"])
 def test_a_variable_that_is_removed_is_no_value_of_the_run(removing: str) -> None:
     """It is set and removed where the script does so, in its order."""
-    made = _convert(_TASKS, removing, "export A=1 B=2", "export C=3", "srun python a.py")
-    assert made.values["env"] == {"C": "3"}
-    assert f"{removing}\nexport A=1 B=2" in made.values["setup"]
-    made = _convert(_TASKS, "export A=1", removing, "A=5 srun python a.py")
-    assert "env" not in made.values
-    assert "A=5" in " ".join(made.values["command"])
+    conversion = _convert(_TASKS, removing, "export A=1 B=2", "export C=3", "srun python a.py")
+    assert conversion.values["env"] == {"C": "3"}
+    assert f"{removing}\nexport A=1 B=2" in conversion.values["setup"]
+    conversion = _convert(_TASKS, "export A=1", removing, "A=5 srun python a.py")
+    assert "env" not in conversion.values
+    assert "A=5" in " ".join(conversion.values["command"])
 
 
 def test_a_profiler_around_mpirun_hides_no_step() -> None:
     """Mpirun starts the ranks; what the profiler saw of it is said to be lost."""
     row = "perf stat -e cycles,instructions mpirun -np 8 -machinefile hosts ./a.out"
-    made = _convert(_TASKS, "srun -l hostname > hosts", row)
-    assert (made.values["workload"], made.values["nodes"]) == ("mpi", 2)
-    assert made.values["command"] == ["mpirun", "-np", "8", "./a.out"]
-    assert {verdict.path for verdict in made.lost} == {"perf stat"}
+    conversion = _convert(_TASKS, "srun -l hostname > hosts", row)
+    assert (conversion.values["workload"], conversion.values["nodes"]) == ("mpi", 2)
+    assert conversion.values["command"] == ["mpirun", "-np", "8", "./a.out"]
+    assert {verdict.path for verdict in conversion.lost} == {"perf stat"}
 
 
 def test_a_profiler_around_torchrun_on_several_nodes_is_said() -> None:
     """The torchrun in it would meet the chart's own at its port."""
     row = "srun nsys profile -o a torchrun --nnodes 2 --nproc_per_node 4 train.py"
-    made = _convert(_NODES, row)
-    assert made.values["command"] == ["python3", "-u", "train.py"]
-    assert {verdict.path for verdict in made.lost} == {"nsys profile"}
-    made = _convert(
+    conversion = _convert(_NODES, row)
+    assert conversion.values["command"] == ["python3", "-u", "train.py"]
+    assert {verdict.path for verdict in conversion.lost} == {"nsys profile"}
+    conversion = _convert(
         "#SBATCH -n1 --gpus=4", "nsys profile -o a torchrun --nproc_per_node 4 train.py"
     )
-    assert "nsys profile -o a torchrun" in made.values["script"]
-    assert not made.lost
+    assert "nsys profile -o a torchrun" in conversion.values["script"]
+    assert not conversion.lost
 
 
 def test_ranks_of_mpi_are_told_where_the_first_is() -> None:
     """No launcher of MPI's tells it: the first host of the chart's list is where rank 0 runs."""
     rows = (f"export MASTER_ADDR={_FIRST}", "export MASTER_PORT=12345", "export WORLD_SIZE=8")
-    made = _convert(_TASKS, *rows, "mpirun -np 8 -x MASTER_ADDR python train.py")
-    setup = made.values["setup"]
+    conversion = _convert(_TASKS, *rows, "mpirun -np 8 -x MASTER_ADDR python train.py")
+    setup = conversion.values["setup"]
     assert "export MASTER_ADDR=\"$(sed 's/[ :].*//;q' /etc/mpi/hostfile)\"\n" in setup
     assert "export MASTER_PORT=12345\nexport WORLD_SIZE=8\n" in setup
-    assert "first host" in _verdict(made, "export MASTER_ADDR").why
-    made = _convert(_TASKS, f"HEAD={_FIRST}", "srun --mpi=pmix ./a.out --head $HEAD")
-    assert "export MASTER_ADDR=" in made.values["setup"]
-    assert "HEAD=$MASTER_ADDR" in made.values["command"][2]
+    assert "first host" in _verdict(conversion, "export MASTER_ADDR").why
+    conversion = _convert(_TASKS, f"HEAD={_FIRST}", "srun --mpi=pmix ./a.out --head $HEAD")
+    assert "export MASTER_ADDR=" in conversion.values["setup"]
+    assert "HEAD=$MASTER_ADDR" in conversion.values["command"][2]
     assert "setup" not in _convert(_TASKS, "mpirun -np 8 ./a.out").values
 
 
 def test_the_rank_that_a_script_exports_is_lost_under_mpi() -> None:
     """Each rank asks MPI for its own."""
-    made = _convert(_TASKS, "export RANK=$SLURM_PROCID", "mpirun -np 8 python train.py")
-    assert {verdict.path for verdict in made.lost} == {"export RANK=$SLURM_PROCID"}
+    conversion = _convert(_TASKS, "export RANK=$SLURM_PROCID", "mpirun -np 8 python train.py")
+    assert {verdict.path for verdict in conversion.lost} == {"export RANK=$SLURM_PROCID"}
 
 
 def test_a_program_of_unknown_kind_meets_at_the_address_that_the_script_exports() -> None:
@@ -148,8 +148,8 @@ def test_a_program_of_unknown_kind_meets_at_the_address_that_the_script_exports(
 @pytest.mark.parametrize("limit", ["0:05", "0:0:05", "1"])
 def test_seconds_of_a_time_limit_are_a_minute(limit: str) -> None:
     """Slurm counts minutes, and rounds up."""
-    made = _convert(f"#SBATCH -n1 --time={limit}", "python a.py")
-    assert made.values["runPolicy"]["activeDeadlineSeconds"] == 60
+    conversion = _convert(f"#SBATCH -n1 --time={limit}", "python a.py")
+    assert conversion.values["runPolicy"]["activeDeadlineSeconds"] == 60
 
 
 def test_a_look_for_srun_is_no_step() -> None:
@@ -160,25 +160,25 @@ def test_a_look_for_srun_is_no_step() -> None:
         "else",
         "  python b.py",
     )
-    made = _convert("#SBATCH -n1", *rows, "fi")
-    assert "other branch" in _verdict(made, "command -v srun").why
-    assert {verdict.path for verdict in made.lost} == {"command -v srun"}
+    conversion = _convert("#SBATCH -n1", *rows, "fi")
+    assert "other branch" in _verdict(conversion, "command -v srun").why
+    assert {verdict.path for verdict in conversion.lost} == {"command -v srun"}
 
 
 def test_an_image_file_that_a_program_reads_is_said() -> None:
     """A pod has no file of an image, whatever starts it."""
-    made = _convert(_NODES, "srun ~/start.py singularity ~/vllm.sif --auto")
-    assert {verdict.path for verdict in made.lost} == {"~/vllm.sif"}
+    conversion = _convert(_NODES, "srun ~/start.py singularity ~/vllm.sif --auto")
+    assert {verdict.path for verdict in conversion.lost} == {"~/vllm.sif"}
     assert not _convert("#SBATCH -n1", "ls -l a.sif", "cp b.sqsh c", "python a.py").lost
-    made = _convert("#SBATCH -n1", "SIF=/a/b.sif", "srun singularity exec $SIF python a.py")
-    assert {verdict.path for verdict in made.lost} == {"/a/b.sif"}
+    conversion = _convert("#SBATCH -n1", "SIF=/a/b.sif", "srun singularity exec $SIF python a.py")
+    assert {verdict.path for verdict in conversion.lost} == {"/a/b.sif"}
 
 
 def test_gpus_that_two_options_name_are_those_of_the_later() -> None:
     """The report says which of them counts."""
-    made = _convert("#SBATCH -N2 --gres=gpu:2 --gpus-per-node=1", "srun torchrun a.py")
-    assert made.values["gpusPerNode"] == 1
-    assert "--gpus-per-node" in _verdict(made, "--gres").why
+    conversion = _convert("#SBATCH -N2 --gres=gpu:2 --gpus-per-node=1", "srun torchrun a.py")
+    assert conversion.values["gpusPerNode"] == 1
+    assert "--gpus-per-node" in _verdict(conversion, "--gres").why
     same = _convert("#SBATCH -N2 --gres=gpu:2 --gpus-per-node=2", "srun torchrun a.py")
     assert _verdict(same, "--gres").outcome is Outcome.CARRIED
 
@@ -186,12 +186,12 @@ def test_gpus_that_two_options_name_are_those_of_the_later() -> None:
 def test_what_is_done_on_other_hosts_is_said_by_line() -> None:
     """A pod has no keys of who submits, and no host of the old cluster."""
     rows = ("ssh -N -f -R 8888:localhost:8888 login", "scp login:/data .", "ssh-keygen -t rsa")
-    made = _convert("#SBATCH -n1", *rows, "python a.py")
-    assert [verdict.line for verdict in made.lost] == [3, 4]
-    made = _convert(
+    conversion = _convert("#SBATCH -n1", *rows, "python a.py")
+    assert [verdict.line for verdict in conversion.lost] == [3, 4]
+    conversion = _convert(
         _NODES, "ssh node1 rm -rf /tmp/x", "srun torchrun --nnodes 2 --nproc_per_node 4 train.py"
     )
-    assert "keys" in _verdict(made, "ssh node1").why
+    assert "keys" in _verdict(conversion, "ssh node1").why
 
 
 @pytest.mark.parametrize("program", ["ssh node1 python a.py", "dask-ssh --hostfile hosts"])
@@ -204,14 +204,16 @@ def test_ranks_on_other_hosts_are_refused(program: str) -> None:
 @pytest.mark.parametrize("name", ["a//b", "a/b-", "a/_b:1", "gitlab.com:team/x:1", "Team/x"])
 def test_a_name_that_no_registry_has_is_no_image(name: str) -> None:
     """It is what the values take for one, and what other converted objects may name."""
-    made = _convert("#SBATCH -n1", f"srun --container-image={name} python a.py")
-    assert {verdict.path for verdict in made.lost} == {"--container-image"}
+    conversion = _convert("#SBATCH -n1", f"srun --container-image={name} python a.py")
+    assert {verdict.path for verdict in conversion.lost} == {"--container-image"}
 
 
 def test_a_script_in_the_text_of_the_step_is_said_to_be_unread() -> None:
     """As one that srun starts itself; a file that is sourced is another thing."""
-    made = _convert(_NODES, "srun bash -c 'source env.sh; NODE_RANK=$SLURM_NODEID ./train.sh --a'")
-    notes = [note for note in made.notes if "was not looked at" in note]
+    conversion = _convert(
+        _NODES, "srun bash -c 'source env.sh; NODE_RANK=$SLURM_NODEID ./train.sh --a'"
+    )
+    notes = [note for note in conversion.notes if "was not looked at" in note]
     assert [note.split()[1] for note in notes] == ["./train.sh"]
 
 
@@ -229,8 +231,8 @@ def test_binds_that_stand_at_their_letter_are_read() -> None:
         "shifter --image=a/b:1 -V/data:/d",
         "docker run -v/data:/d -eA=1 a/b:1",
     ):
-        made = _convert("#SBATCH -n1", f"srun {program} python a.py")
-        assert made.values["podTemplate"]["spec"]["volumes"] == [
+        conversion = _convert("#SBATCH -n1", f"srun {program} python a.py")
+        assert conversion.values["podTemplate"]["spec"]["volumes"] == [
             {"name": "host-0", "hostPath": {"path": "/data"}}
         ], program
     lost = _convert("#SBATCH -n1", "srun singularity exec -B$A:/a -H/b docker://a/b:1 python a.py")
@@ -239,19 +241,23 @@ def test_binds_that_stand_at_their_letter_are_read() -> None:
 
 def test_the_numbers_of_the_gpus_are_those_of_the_pod() -> None:
     """Slurm sets them for each job, and a device plugin does not."""
-    made = _convert("#SBATCH -n1 --gpus-per-node=2", "python a.py --gpus $CUDA_VISIBLE_DEVICES")
-    assert made.values["env"]["CUDA_VISIBLE_DEVICES"] == "0,1"
-    made = _convert("#SBATCH -n1 --gpus-per-node=2", "echo $CUDA_VISIBLE_DEVICES", "python a.py")
-    assert "env" not in made.values
-    made = _convert("#SBATCH -n1", "python a.py --gpus $CUDA_VISIBLE_DEVICES")
-    assert {verdict.path for verdict in made.lost} == {"$CUDA_VISIBLE_DEVICES"}
+    conversion = _convert(
+        "#SBATCH -n1 --gpus-per-node=2", "python a.py --gpus $CUDA_VISIBLE_DEVICES"
+    )
+    assert conversion.values["env"]["CUDA_VISIBLE_DEVICES"] == "0,1"
+    conversion = _convert(
+        "#SBATCH -n1 --gpus-per-node=2", "echo $CUDA_VISIBLE_DEVICES", "python a.py"
+    )
+    assert "env" not in conversion.values
+    conversion = _convert("#SBATCH -n1", "python a.py --gpus $CUDA_VISIBLE_DEVICES")
+    assert {verdict.path for verdict in conversion.lost} == {"$CUDA_VISIBLE_DEVICES"}
 
 
 def test_a_torchrun_of_an_environment_of_its_own_is_said() -> None:
     """Its python ran the program, and the image's does now."""
-    made = _convert(_NODES, "srun ./pt/bin/torchrun --nnodes 2 --nproc_per_node 4 train.py")
-    assert "./pt/bin" in _verdict(made, "./pt/bin/torchrun").why
-    assert {verdict.path for verdict in made.lost} == {"./pt/bin/torchrun"}
+    conversion = _convert(_NODES, "srun ./pt/bin/torchrun --nnodes 2 --nproc_per_node 4 train.py")
+    assert "./pt/bin" in _verdict(conversion, "./pt/bin/torchrun").why
+    assert {verdict.path for verdict in conversion.lost} == {"./pt/bin/torchrun"}
     for program in ("torchrun", "/usr/local/bin/torchrun", "/opt/conda/bin/torchrun"):
         assert not _convert(_NODES, f"srun {program} --nnodes 2 --nproc_per_node 4 train.py").lost
     activated = "source pt/bin/activate"
@@ -262,28 +268,30 @@ def test_a_torchrun_of_an_environment_of_its_own_is_said() -> None:
 
 def test_a_variable_that_is_set_to_itself_comes_from_who_submits() -> None:
     """`export KEY=$KEY` passes on what a pod does not have."""
-    made = _convert("#SBATCH -n1", 'export KEY="${KEY}"', "A=$A:/x", "python a.py")
-    assert {verdict.path for verdict in made.lost} == {"$KEY"}
+    conversion = _convert("#SBATCH -n1", 'export KEY="${KEY}"', "A=$A:/x", "python a.py")
+    assert {verdict.path for verdict in conversion.lost} == {"$KEY"}
     assert not _convert("#SBATCH -n1", 'KEY=1; export KEY="$KEY"', "python a.py").lost
 
 
 def test_ssh_whose_answer_is_read_is_said() -> None:
     """In a variable as in a line of its own."""
-    made = _convert(_TASKS, "FOLDER=`ssh login pwd`", "srun python a.py --out $FOLDER")
-    assert "keys" in _verdict(made, "ssh login pwd").why
+    conversion = _convert(_TASKS, "FOLDER=`ssh login pwd`", "srun python a.py --out $FOLDER")
+    assert "keys" in _verdict(conversion, "ssh login pwd").why
 
 
 def test_what_ends_a_process_behind_the_step_is_no_loss() -> None:
     """The pod ends with its ranks, and all that runs in it."""
-    made = _convert(_TASKS, "nvidia-smi -l > gpu.log &", "PID=$!", "srun python a.py", "kill $PID")
-    assert not made.lost
+    conversion = _convert(
+        _TASKS, "nvidia-smi -l > gpu.log &", "PID=$!", "srun python a.py", "kill $PID"
+    )
+    assert not conversion.lost
 
 
 @pytest.mark.parametrize("first", ["#!/bin/bash", "#!/usr/bin/env python3"])
 def test_a_script_that_fails_does_not_start_again(first: str) -> None:
     """Slurm runs it once; torchrun, which starts it here, would by default go on three times."""
-    made = job.convert(f"{first}\n#SBATCH -n1\ntrue\n".encode(), "job.sbatch")
-    assert made.values["torchrun"] == {"maxRestarts": 0}
+    conversion = job.convert(f"{first}\n#SBATCH -n1\ntrue\n".encode(), "job.sbatch")
+    assert conversion.values["torchrun"] == {"maxRestarts": 0}
     array = _convert("#SBATCH -n1 --array=1-3", "python a.py $SLURM_ARRAY_TASK_ID")
     assert "torchrun" not in array.values
 
@@ -291,9 +299,9 @@ def test_a_script_that_fails_does_not_start_again(first: str) -> None:
 def test_ranks_of_srun_have_the_threads_of_their_cpus() -> None:
     """Srun binds a task to its CPUs, which OpenMP counts; torchrun would tell each rank 1."""
     options = "#SBATCH -N2 --ntasks-per-node=4 --gpus-per-node=4 --cpus-per-task=6"
-    made = _convert(options, "srun python a.py")
-    assert made.values["env"] == {"OMP_NUM_THREADS": "6"}
-    assert "torchrun" in _verdict(made, "OMP_NUM_THREADS").why
+    conversion = _convert(options, "srun python a.py")
+    assert conversion.values["env"] == {"OMP_NUM_THREADS": "6"}
+    assert "torchrun" in _verdict(conversion, "OMP_NUM_THREADS").why
     own = _convert(options, "export OMP_NUM_THREADS=2", "srun python a.py")
     assert own.values["env"] == {"OMP_NUM_THREADS": "2"}
     for rows in ((options, "srun torchrun --nproc-per-node=4 a.py"), (_TASKS, "srun python a.py")):
@@ -303,21 +311,21 @@ def test_ranks_of_srun_have_the_threads_of_their_cpus() -> None:
 def test_what_only_root_may_do_is_said() -> None:
     """A pod of a run is no root."""
     rows = ("sudo apt-get update && apt-get install -y git", "if x; then sudo mount a b; fi")
-    made = _convert("#SBATCH -n1", *rows, "python a.py")
-    assert [verdict.line for verdict in made.lost] == [3, 3, 4]
-    assert all("root" in verdict.why for verdict in made.lost)
+    conversion = _convert("#SBATCH -n1", *rows, "python a.py")
+    assert [verdict.line for verdict in conversion.lost] == [3, 3, 4]
+    assert all("root" in verdict.why for verdict in conversion.lost)
 
 
 def test_variables_of_a_shell_in_a_script_of_one_process_are_said() -> None:
     """What the outer shell leaves to it, with a backslash, it reads for itself."""
-    made = _convert("#SBATCH -n1", 'srun bash -c "A=1; python a.py \\$A \\$DATA"')
-    assert {verdict.path for verdict in made.lost} == {"$DATA"}
+    conversion = _convert("#SBATCH -n1", 'srun bash -c "A=1; python a.py \\$A \\$DATA"')
+    assert {verdict.path for verdict in conversion.lost} == {"$DATA"}
 
 
 def test_tasks_of_an_array_go_on_where_others_fail() -> None:
     """A sweep would end where its first ten trials all fail alike."""
-    made = _convert("#SBATCH -n1 --array=0-19", "python a.py $SLURM_ARRAY_TASK_ID")
-    assert made.values["sweep"]["maxFailedTrials"] == 20
+    conversion = _convert("#SBATCH -n1 --array=0-19", "python a.py $SLURM_ARRAY_TASK_ID")
+    assert conversion.values["sweep"]["maxFailedTrials"] == 20
     few = _convert("#SBATCH -n1 --array=0-3", "python a.py $SLURM_ARRAY_TASK_ID")
     assert "maxFailedTrials" not in few.values["sweep"]
     ranks = _convert(_TASKS, "#SBATCH --array=0-19", "srun python a.py $SLURM_ARRAY_TASK_ID")
@@ -328,8 +336,8 @@ def test_tasks_of_an_array_go_on_where_others_fail() -> None:
 def test_what_a_script_starts_takes_nothing_of_the_launcher_around_it() -> None:
     """A torchrun reads its options from PET_, and a program with a LOCAL_RANK uses one GPU."""
     rows = ("torchrun --nproc_per_node 4 a.py", "torchrun --nproc_per_node 4 b.py")
-    made = _convert("#SBATCH -n1 --gpus=4", *rows)
-    line = made.values["script"].split("\n")[1].split()
+    conversion = _convert("#SBATCH -n1 --gpus=4", *rows)
+    line = conversion.values["script"].split("\n")[1].split()
     assert line[0] == "unset"
     assert {"PET_NO_PYTHON", "LOCAL_RANK", "WORLD_SIZE", "MASTER_PORT"} <= {*line}
     meets = _convert("#SBATCH -n1", "MASTER_ADDR=$(hostname)", "python a.py")

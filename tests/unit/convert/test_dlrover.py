@@ -1,0 +1,125 @@
+"""ElasticJob, and the ScalePlans beside it: DLRover's jobs as jobs of the elastic chart."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from allranks.convert import registry
+from allranks.convert.original import dlrover
+from allranks.convert.registry import Context, Document
+from allranks.convert.verdicts import Outcome
+from tests.converted import DATA, documents, lost, text_as_jobs
+
+DOCUMENTS = {
+    document.name: document
+    for document in documents((DATA / "elasticjob.yaml").read_text(encoding="utf-8"))
+}
+
+
+def test_an_elastic_job() -> None:
+    """dlrover-run is taken off, the range is the master's, limits and envs are the job's."""
+    values = registry.convert_document(DOCUMENTS["gpt"], Context()).values
+    elastic = values["elastic"]
+    assert (
+        ["python3", "-u", "train.py", "--batch", "4"],
+        "auto",
+        {"cpu": "100", "memory": "400Gi", "gpu": 16},
+        (1, 2, 600),
+    ) == (
+        values["command"],
+        elastic["mode"],
+        elastic["auto"]["limits"],
+        (
+            elastic["auto"]["minWorkers"],
+            elastic["auto"]["maxWorkers"],
+            elastic["auto"]["policy"]["pendingSeconds"],
+        ),
+    )
+
+
+def test_a_plan_says_how_many_where_the_job_does_not() -> None:
+    """The first plan is the size of a job without one; the plan itself is named."""
+    plan = DOCUMENTS["gpt-scaleplan-0"]
+    source = DOCUMENTS["gpt"].data
+    worker = dict(source["spec"]["replicaSpecs"]["worker"])
+    del worker["replicas"]
+    spec = {"replicaSpecs": {"worker": worker}}
+    job = Document({**source, "spec": spec})
+    result = registry.convert_all([job, plan], Context())
+    assert (4, [("ScalePlan", True)]) == (
+        result.conversions[0].values["nodes"],
+        [(item.kind, item.is_needed) for item in result.beside],
+    )
+
+
+def test_roles_of_an_elastic_job_without_a_number() -> None:
+    """DLRover's master makes a worker the chief, with the chief's own template; no evaluator."""
+    template = {"spec": {"containers": [{"name": "main", "image": "x", "command": ["train"]}]}}
+    lead = {"spec": {"containers": [{"name": "main", "image": "x", "command": ["lead"]}]}}
+    specs = {
+        "ps": {"replicas": 1, "template": template},
+        "worker": {"replicas": 4, "template": template},
+        "chief": {"template": lead},
+        "evaluator": {"template": template},
+    }
+    spec = {"distributionStrategy": "ParameterServerStrategy", "replicaSpecs": specs}
+    manifest = {**DOCUMENTS["gpt"].data, "spec": spec}
+    conversion = registry.convert_document(Document(manifest), Context())
+    assert Counter(ps=1, worker=3, chief=1) == Counter(pod.role for pod in dlrover.pods(manifest))
+    assert (3, {"chief": {"replicas": 1, "command": ["lead"]}, "ps": {"replicas": 1}}) == (
+        conversion.values["nodes"],
+        conversion.values["elastic"]["roles"],
+    )
+    why = {verdict.path: verdict.why for verdict in conversion.of(Outcome.CHANGED)}
+    assert (
+        "one of them is the chief, which is counted apart"
+        == (why["spec.replicaSpecs.worker.replicas"])
+    )
+    assert any("is the chief" in note for note in conversion.notes)
+    assert (
+        "without replicas there are none of them"
+        == (why["spec.replicaSpecs.evaluator.template.spec.containers[0].image"])
+    )
+
+
+PLAIN_ELASTIC = """\
+apiVersion: elastic.iml.github.io/v1alpha1
+kind: ElasticJob
+metadata: {name: e}
+spec:
+  replicaSpecs:
+    worker: {replicas: 2, template: {spec: {containers: [{name: main, image: i, command: WORDS,
+      resources: {limits: {nvidia.com/gpu: 8}}}]}}}
+"""
+
+
+def test_a_module_of_dlrover_finds_no_master() -> None:
+    """With parameter servers, too, what asks DLRover's own master is said."""
+    text = PLAIN_ELASTIC.replace(
+        "spec:\n", "spec:\n  distributionStrategy: ParameterServerStrategy\n", 1
+    )
+    for words, is_lost in (("-m dlrover.trainer.entry.local_entry", True), ("train.py", False)):
+        conversion = text_as_jobs(
+            text.replace("WORDS", f"[bash, -c, 'cd a && python {words}']")
+        ).conversions[0]
+        assert is_lost == any("command" in path for path in lost(conversion))
+
+
+@pytest.mark.parametrize(
+    ("words", "is_lost", "is_noted"),
+    [
+        ("[python, t.py]", False, False),
+        ("[bash, /app/run.sh]", False, True),
+        ("[bash, -c, 'for i in 1 2; do dlrover-run t.py; done']", True, False),
+    ],
+)
+def test_an_elastic_job_without_a_launcher_runs_its_command_once_in_each_pod(
+    words: str, is_lost: bool, is_noted: bool
+) -> None:
+    """As DLRover did, and not for each GPU; what a launcher in a script lacks is said."""
+    conversion = text_as_jobs(PLAIN_ELASTIC.replace("WORDS", words)).conversions[0]
+    assert 1 == conversion.values["procsPerNode"]
+    assert is_lost == bool(lost(conversion))
+    assert is_noted == any("/app/run.sh runs is not known" in note for note in conversion.notes)
