@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 _GONE_SECONDS = 10.0
 _LAST_LINES = 6
+# Programs in Go: a control plane that collects its garbage whenever its heap has doubled takes a
+# quarter more of the processor, and collects with every core that it finds idle.
+_FEWER_COLLECTIONS = {"GOGC": "400", "GOMEMLIMIT": "1500MiB"}
 # The process's start time in /proc/PID/stat, counted after the name in brackets.
 _STARTED_FIELD = 19
 
@@ -128,7 +131,8 @@ class Processes:
         setpriv = shutil.which("setpriv")
         if setpriv is None:
             raise BenchError("setpriv is not on PATH", "install the package util-linux")
-        plain = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self._folder)}
+        path = os.environ.get("PATH", os.defpath)
+        plain = {"PATH": path, "HOME": str(self._folder), **_FEWER_COLLECTIONS}
         with self.log(name).open("ab") as log:
             popen = subprocess.Popen(
                 (setpriv, "--pdeathsig", "KILL", "--", *map(str, command)),
