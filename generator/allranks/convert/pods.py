@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
+from allranks.convert import container_names
 from allranks.convert.image_names import PULLED_ONCE
 from allranks.convert.pod_template import (
     CONTAINER_FIELDS,
@@ -271,6 +272,8 @@ def _put(fields: Fields, piece: Piece, to: FieldPath) -> None:
 def _say(fields: Fields, piece: Piece, to: FieldPath) -> None:
     outcome = Outcome.CHANGED if piece.why else Outcome.CARRIED
     fields.say(piece.source, outcome, dotted(to), piece.why)
+    for path in piece.names:
+        fields.change(path, container_names.REASON, dotted(to))
 
 
 def _is_ours(fields: Fields, piece: Piece, workload: str) -> bool:

@@ -261,3 +261,45 @@ def test_sidecars_and_probes_stay() -> None:
     ] == sorted(
         conversion.values["podTemplate"]["spec"]["containers"], key=lambda item: -len(item["name"])
     )
+
+
+LIMITS_OF_PYTORCH = {"resourceFieldRef": {"containerName": "pytorch", "resource": "limits.cpu"}}
+LIMITS_OF_TRAINER = {"resourceFieldRef": {"containerName": "trainer", "resource": "limits.cpu"}}
+
+
+def test_what_names_the_container_names_the_trainer() -> None:
+    """The kubelet starts no pod that reads the limits of a container by a name that is gone."""
+    conversion = convert(
+        {"volumes": [{"name": "pod", "downwardAPI": {"items": [LIMITS_OF_PYTORCH]}}]},
+        {"env": [{"name": "OMP_NUM_THREADS", "valueFrom": LIMITS_OF_PYTORCH}]},
+        {"annotations": {"container.apparmor.security.beta.kubernetes.io/pytorch": "unconfined"}},
+    )
+    template = conversion.values["podTemplate"]
+    assert (
+        LIMITS_OF_TRAINER,
+        [{"name": "pod", "downwardAPI": {"items": [LIMITS_OF_TRAINER]}}],
+        {"container.apparmor.security.beta.kubernetes.io/trainer": "unconfined"},
+    ) == (
+        conversion.values["env"]["OMP_NUM_THREADS"]["valueFrom"],
+        template["spec"]["volumes"],
+        template["metadata"]["annotations"],
+    )
+
+
+def test_a_sidecar_that_was_called_trainer_is_named_by_its_new_name() -> None:
+    """Only the container that trains is called trainer; who reads the other one's limits does."""
+    conversion = convert(
+        {
+            "containers": [
+                {
+                    "name": "pytorch",
+                    "image": "x:1",
+                    "command": ["a"],
+                    "env": [{"name": "CORES", "valueFrom": LIMITS_OF_TRAINER}],
+                },
+                {"name": "trainer", "image": "y:1"},
+            ]
+        }
+    )
+    own = conversion.values["env"]["CORES"]["valueFrom"]["resourceFieldRef"]
+    assert own["containerName"] == "trainer-side"
