@@ -451,6 +451,29 @@ def test_the_way_to_the_workers_is_the_charts(words: str, command: list[str]) ->
         assert "its own way to the workers" in reasons[key].why, above
 
 
+PORTS_OF_SSHD: list[tuple[str, int | None]] = [
+    ("readinessProbe: {tcpSocket: {port: 22}}", 22),
+    ("readinessProbe: {tcpSocket: {port: 2222}}", None),
+    ("readinessProbe: {tcpSocket: {port: ssh}}, ports: [{name: ssh, containerPort: 22}]", 22),
+    ("lifecycle: {postStart: {exec: {command: [bash, -c, '</dev/tcp/localhost/22']}}}", 22),
+    ("startupProbe: {exec: {command: [sh, -c, 'nc -z localhost 2022']}}", 2022),
+    ("livenessProbe: {httpGet: {port: 80}}", None),
+]
+
+
+@pytest.mark.parametrize(("asks", "port"), PORTS_OF_SSHD)
+def test_sshd_has_the_port_that_workers_are_asked_for(asks: str, port: int | None) -> None:
+    """A hook that waits for port 22, where the chart has no sshd, would hold a worker for ever."""
+    conversion = text_as_jobs(
+        "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: a}\nspec: "
+        "{mpiReplicaSpecs: {Launcher: {template: {spec: {containers: [{name: c, image: i, "
+        "command: [mpirun, a]}]}}}, Worker: {template: {spec: {containers: [{name: c, image: i, "
+        f"command: [/usr/sbin/sshd, -De], {asks}}}]}}}}}}}}}}"
+    ).conversions[0]
+    assert port == conversion.values["mpi"].get("ssh", {}).get("port")
+    assert bool(port) == any("looks for sshd" in note for note in conversion.notes)
+
+
 def test_workers_that_are_reached_by_the_api_have_no_sshd() -> None:
     """What is said of their command is what the chart does."""
     text = (
