@@ -309,11 +309,21 @@ def _whole(words: tuple[str, ...], text: str) -> Program:
         )
     if nested:
         note = (
-            "the script starts torchrun itself, between other commands: each pod runs the script "
-            "once, as before"
+            f"the script starts {_launcher(parsed)} itself, between other commands: each pod runs "
+            "the script once, as before"
         )
         return Program(Runner.NESTED, words, notes=(note, *notes))
     return Program(Runner.PLAIN, words, notes=notes)
+
+
+def _launcher(parsed: Sequence[shell.ShellCommand]) -> str:
+    """The name of what starts a script's ranks: torchrun, or another program that does."""
+    for command in parsed:
+        words = _unwrapped(_texts(command))[1]
+        name = _base(words[0]) if words else ""
+        if _runner(words) is not Runner.PLAIN and name in (*_TORCHRUNS, *_RUNNERS):
+            return name
+    return "torchrun"
 
 
 def _texts(command: shell.ShellCommand) -> list[str]:
@@ -447,7 +457,39 @@ def _runner(words: Sequence[str]) -> Runner:
     if module.startswith("accelerate.commands.launch"):
         return Runner.ACCELERATE
     runner = _RUNNERS.get(program, Runner.PLAIN)
-    return Runner.NESTED if runner is Runner.PLAIN and _starts_torchrun(words) else runner
+    if runner is Runner.PLAIN and _starts_torchrun(words):
+        return Runner.NESTED
+    return _runner_within(words) if runner is Runner.PLAIN else runner
+
+
+def _runner_within(words: Sequence[str]) -> Runner:
+    """What the text starts that a command hands to a shell: ``bash -c "torchrun train.py"``."""
+    runners = {
+        _runner(_unwrapped(_texts(command))[1])
+        for text in _texts_for_shells(words)
+        for command in shell.parse(text) or ()
+    } - {Runner.PLAIN}
+    if runners & {Runner.MPIRUN, Runner.HOROVODRUN}:
+        return Runner.MPIRUN
+    return Runner.NESTED if runners else Runner.PLAIN
+
+
+def _texts_for_shells(words: Sequence[str]) -> list[str]:
+    """The texts that a command hands to shells."""
+    program = _base(words[0])
+    if program == "eval":
+        return [" ".join(map(_unquoted, words[1:]))]
+    scripts = [_script_of(words[at:]) for at, word in enumerate(words) if _base(word) in _SHELLS]
+    texts = [script[1] for script in scripts if script is not None]
+    if program in ("su", "runuser") and not texts and "-c" in words[:-1]:
+        texts = [words[words.index("-c") + 1]]
+    return [_unquoted(text) for text in texts]
+
+
+def _unquoted(text: str) -> str:
+    """A word of a shell without the quotes around it, where it reads variables and is no text."""
+    is_quoted = len(text) > 1 and text[0] == text[-1] == '"'
+    return re.sub(r'\\(["\\$`])', r"\1", text[1:-1]) if is_quoted else text
 
 
 _TORCHRUNS = ("torchrun", "dlrover-run", "hyperpodrun")
