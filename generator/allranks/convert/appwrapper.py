@@ -1,7 +1,8 @@
 """AppWrappers: the job that is wrapped, as values.
 
 An AppWrapper hands other objects to Kueue as one workload, and starts them anew when they fail. The
-job among them is converted as it would be by itself; the others are named.
+job among them is converted as it would be by itself; the others are named. In v1beta1 MCAD's own
+dispatcher held them back, and they stand elsewhere: spec.resources.GenericItems.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from allranks.convert.verdicts import (
     Rules,
     carried,
     changed,
+    dotted,
     lost,
 )
 from allranks.errors import InputError
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
 KIND = "AppWrapper"
 _COMPONENTS: FieldPath = ("spec", "components")
+_GENERIC_ITEMS: FieldPath = ("spec", "resources", "GenericItems")
+_GANG = "the scheduling dialect has a gang of all pods"
 _SETTINGS = "workload.codeflare.dev.appwrapper/"
 _RETRIES = "runPolicy says what becomes of a job that fails"
 _RUN_STAYS = (
@@ -49,6 +53,11 @@ FIELDS: tuple[Rule, ...] = (
     changed("spec.components[].podSetInfos[].**", "", "Kueue writes it itself"),
     changed("spec.components[].annotations.**", "", "the wrapper's own"),
     carried("spec.components[].template.**", "the job"),
+    changed("spec.schedulingSpec.minAvailable", "scheduling.dialect", _GANG),
+    changed("spec.resources.GenericItems[].custompodresources.**", "", "the pods say it"),
+    changed("spec.resources.GenericItems[].metadata.**", "", "the wrapper's own"),
+    carried("spec.resources.GenericItems[].replicas", "there is one run"),
+    carried("spec.resources.GenericItems[].generictemplate.**", "the job"),
 )
 _RULES = Rules(FIELDS)
 
@@ -64,16 +73,21 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         InputError: there is no job in it, or several.
     """
     fields = Fields(manifest, rules=_RULES, unknown=f"an {KIND} has no such field")
-    index, key = _job(fields)
-    path: FieldPath = (*_COMPONENTS, index, "template")
+    components, template = _COMPONENTS, "template"
+    if not fields.items(*_COMPONENTS) and fields.get(*_GENERIC_ITEMS) is not None:
+        components, template = _GENERIC_ITEMS, "generictemplate"
+    index, key = _job(fields, components, template)
+    path: FieldPath = (*components, index, template)
     target = Rewrite(fields, copy(fields.mapping(*path)))
     target.also(path, ())
     target.name_after(fields)
     inner = target.convert(key, context)
     fields.change((*path, "metadata", "name"), "the release has the name of the wrapper")
-    for other, _ in fields.items(*_COMPONENTS):
+    for other, _ in fields.items(*components):
         if other != index:
-            _beside(fields, (*_COMPONENTS, other, "template"))
+            _beside(fields, (*components, other, template))
+    if fields.number(*components, index, "replicas") == 1:
+        fields.keep((*components, index, "replicas"), "there is one run")
     pods.labels(fields, ("metadata",), ())
     for annotation in fields.mapping("metadata", "annotations"):
         if str(annotation).startswith(_SETTINGS):
@@ -87,15 +101,23 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     return finish.conversion(fields, queue=inner.queue)
 
 
-def _job(fields: Fields) -> tuple[int, tuple[str, str]]:
-    """The component that is a job, and its API group and kind."""
+def _job(
+    fields: Fields, components: FieldPath, template: str
+) -> tuple[int, tuple[str, str]]:
+    """The component that is a job, and its API group and kind.
+
+    Args:
+        fields: the object.
+        components: the list of what is wrapped.
+        template: the key of each item that has the wrapped object.
+    """
     jobs: list[tuple[int, tuple[str, str]]] = []
-    for index, item in fields.items(*_COMPONENTS):
-        group = k8s.text(item, "template", "apiVersion").rpartition("/")[0]
-        key = (group, k8s.text(item, "template", "kind"))
+    for index, item in fields.items(*components):
+        group = k8s.text(item, template, "apiVersion").rpartition("/")[0]
+        key = (group, k8s.text(item, template, "kind"))
         if key in registry.REFUSED:
             why, hint = registry.REFUSED[key]
-            path = f"spec.components[{index}].template.kind"
+            path = dotted((*components, index, template, "kind"))
             raise InputError(f"a {key[1]} is not converted: {why}", path=path, hint=hint)
         if key in registry.KINDS:
             jobs.append((index, key))
@@ -104,7 +126,7 @@ def _job(fields: Fields) -> tuple[int, tuple[str, str]]:
             f"it wraps {plural(len(jobs), 'job')}, and values are of one"
             if jobs
             else "it wraps no job",
-            path="spec.components",
+            path=dotted(components),
             hint="give each of its components by itself",
         )
     return jobs[0]

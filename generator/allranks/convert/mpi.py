@@ -65,7 +65,12 @@ FIELDS_OF_SEED: tuple[Rule, ...] = (
     changed("spec.launcherTemplate.*.**", "", _NOT_IN_A_TEMPLATE),
     changed("spec.workerTemplate.*.**", "", _NOT_IN_A_TEMPLATE),
 )
+# What v1alpha2 has in its spec, and v1 has not.
+_OF_V1ALPHA2 = ("backoffLimit", "activeDeadlineSeconds")
 _RULES = Rules(FIELDS)
+_RULES_OF_V1ALPHA2 = Rules(
+    (*FIELDS, *(carried(f"spec.{key}", f"runPolicy.{key}") for key in _OF_V1ALPHA2))
+)
 _RULES_OF_SEED = Rules(FIELDS_OF_SEED)
 _IMPLEMENTATIONS = {"openmpi": "OpenMPI", "intel": "Intel", "mpich": "MPICH"}
 _CLEAN = ("None", "Running", "All")
@@ -103,6 +108,8 @@ def convert(manifest: Manifest, _context: Context) -> Conversion:
     version = str(manifest.get("apiVersion") or "")
     is_seed = not version.startswith("kubeflow.org/")
     rules = _RULES_OF_SEED if is_seed else _RULES
+    if version == "kubeflow.org/v1alpha2":
+        rules = _RULES_OF_V1ALPHA2
     fields = Fields(manifest, {"workload": "mpi"}, rules, "an MPIJob has no such field")
     dialect = _seed() if is_seed else _kubeflow(fields, is_v2=version.endswith("v2beta1"))
     pods.labels(fields, ("metadata",), ())
@@ -371,6 +378,10 @@ def _settings(fields: Fields, dialect: _Dialect) -> None:
         if isinstance(fields.get("spec", key), bool):
             fields.carry(("spec", key), ("runPolicy", key))
     kubeflow.run_policy(fields, ("spec", "runPolicy"))
+    for key in _OF_V1ALPHA2 if fields.text("apiVersion").endswith("/v1alpha2") else ():
+        amount = fields.number("spec", key)
+        if amount is not None and amount >= 0:
+            fields.carry(("spec", key), ("runPolicy", key), amount)
     for role in ("Launcher", "Worker"):
         path: FieldPath = ("spec", "mpiReplicaSpecs", role, "restartPolicy")
         if role == "Launcher":

@@ -282,6 +282,22 @@ def test_a_launcher_without_a_policy(version: str, expected: int | None) -> None
     assert expected == conversion.values.get("runPolicy", {}).get("backoffLimit")
 
 
+@pytest.mark.parametrize(("version", "has_own"), [("v1alpha2", True), ("v1", False)])
+def test_the_limits_of_the_first_mpijob_with_roles(version: str, *, has_own: bool) -> None:
+    """v1alpha2 has its retries and its deadline in its spec; later versions have a runPolicy."""
+    pod = "template: {spec: {containers: [{name: m, image: i, command: [mpirun, ./a]}]}}"
+    conversion = converted.text_as_jobs(
+        f"apiVersion: kubeflow.org/{version}\nkind: MPIJob\nmetadata: {{name: a}}\n"
+        "spec: {backoffLimit: 2, activeDeadlineSeconds: 60, mpiReplicaSpecs: "
+        f"{{Launcher: {{{pod}}}, Worker: {{replicas: 2, {pod}}}}}}}\n"
+    ).conversions[0]
+    policy = conversion.values["runPolicy"]
+    assert has_own == ((policy["backoffLimit"], policy.get("activeDeadlineSeconds")) == (2, 60))
+    paths = {"spec.activeDeadlineSeconds", "spec.backoffLimit"}
+    is_lost = paths & {verdict.path for verdict in conversion.lost}
+    assert (set() if has_own else paths) == is_lost
+
+
 def test_objects_beside_a_job() -> None:
     """A headless Service of the job's pods is the chart's own; what it reads has to be applied."""
     names = ("mnist", "settings")

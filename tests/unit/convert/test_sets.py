@@ -128,3 +128,36 @@ def test_the_job_in_a_wrapper_is_converted() -> None:
     assert [("Service", "beside", True)] == [
         (i.kind, i.name, i.is_needed) for i in conversion.beside
     ]
+
+
+OF_MCAD = """\
+apiVersion: workload.codeflare.dev/v1beta1
+kind: AppWrapper
+metadata: {name: wrapper}
+spec:
+  schedulingSpec: {minAvailable: 1}
+  resources:
+    GenericItems:
+    - replicas: 1
+      generictemplate:
+        apiVersion: kubeflow.org/v1
+        kind: PyTorchJob
+        metadata: {name: job}
+        spec:
+          pytorchReplicaSpecs:
+            Master:
+              template: {spec: {containers: [{name: a, image: i, command: [python, a.py]}]}}
+"""
+
+
+def test_the_job_in_a_wrapper_of_the_first_version_is_converted() -> None:
+    """v1beta1 has what it wraps in spec.resources.GenericItems, and not in spec.components."""
+    conversion = text_as_jobs(OF_MCAD).conversions[0]
+    assert ("wrapper", ["python", "a.py"]) == (conversion.name, conversion.values["command"])
+    assert () == conversion.lost
+
+
+def test_a_wrapper_of_the_first_version_without_a_job_is_refused_where_it_is_empty() -> None:
+    """The reason names the list that is there."""
+    problem = refusal(OF_MCAD.replace("kind: PyTorchJob", "kind: Deployment"))
+    assert "spec.resources.GenericItems" == problem.path
