@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 KIND = "AppWrapper"
 _COMPONENTS: FieldPath = ("spec", "components")
 _GENERIC_ITEMS: FieldPath = ("spec", "resources", "GenericItems")
-_GANG = "the scheduling dialect has a gang of all pods"
+_GANG = "set it for a gang, which has all pods"
 _SETTINGS = "workload.codeflare.dev.appwrapper/"
 _RETRIES = "runPolicy says what becomes of a job that fails"
 _RUN_STAYS = (

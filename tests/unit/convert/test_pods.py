@@ -6,6 +6,7 @@ import pytest
 
 from allranks.convert import pytorch
 from allranks.convert.registry import Context
+from tests import converted
 
 if TYPE_CHECKING:
     from allranks.convert.verdicts import Conversion
@@ -303,3 +304,22 @@ def test_a_sidecar_that_was_called_trainer_is_named_by_its_new_name() -> None:
     )
     own = conversion.values["env"]["CORES"]["valueFrom"]["resourceFieldRef"]
     assert own["containerName"] == "trainer-side"
+
+
+def test_what_is_no_field_of_a_template_is_called_so() -> None:
+    """A label that stands beside labels, or a request without its s, is nobody's to write."""
+    conversion = convert({}, {"resources": {"request": {"cpu": 1}}}, {"app": "a"})
+    reasons = {verdict.why for verdict in conversion.lost}
+    assert {"a PyTorchJob has no such field"} == reasons
+    assert ["metadata.app", "spec.containers[0].resources.request.cpu"] == lost(conversion)
+
+
+def test_a_mount_of_a_volume_that_nobody_has_is_nobodys() -> None:
+    """The operator of a PyTorchJob makes no volumes."""
+    mount = "volumeMounts: [{name: ca, mountPath: /ca}]"
+    conversion = converted.text_as_jobs(
+        "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: a}\n"
+        "spec: {pytorchReplicaSpecs: {Worker: {template: {spec: {containers: "
+        f"[{{name: a, image: i, command: [./a], {mount}}}]}}}}}}}}}}"
+    ).conversions[0]
+    assert {"there is no volume ca"} == {verdict.why for verdict in conversion.lost}
