@@ -101,9 +101,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     return finish.conversion(fields, queue=inner.queue)
 
 
-def _job(
-    fields: Fields, components: FieldPath, template: str
-) -> tuple[int, tuple[str, str]]:
+def _job(fields: Fields, components: FieldPath, template: str) -> tuple[int, tuple[str, str]]:
     """The component that is a job, and its API group and kind.
 
     Args:

@@ -378,10 +378,7 @@ def _settings(fields: Fields, dialect: _Dialect) -> None:
         if isinstance(fields.get("spec", key), bool):
             fields.carry(("spec", key), ("runPolicy", key))
     kubeflow.run_policy(fields, ("spec", "runPolicy"))
-    for key in _OF_V1ALPHA2 if fields.text("apiVersion").endswith("/v1alpha2") else ():
-        amount = fields.number("spec", key)
-        if amount is not None and amount >= 0:
-            fields.carry(("spec", key), ("runPolicy", key), amount)
+    _limits_of_v1alpha2(fields)
     for role in ("Launcher", "Worker"):
         path: FieldPath = ("spec", "mpiReplicaSpecs", role, "restartPolicy")
         if role == "Launcher":
@@ -399,6 +396,15 @@ def _settings(fields: Fields, dialect: _Dialect) -> None:
         fields.say(launcher_replicas, Outcome.CARRIED, "there is one launcher")
     else:
         fields.leave(launcher_replicas, "there is one launcher, always")
+
+
+def _limits_of_v1alpha2(fields: Fields) -> None:
+    if not fields.text("apiVersion").endswith("/v1alpha2"):
+        return
+    for key in _OF_V1ALPHA2:
+        amount = fields.number("spec", key)
+        if amount is not None and amount >= 0:
+            fields.carry(("spec", key), ("runPolicy", key), amount)
 
 
 def _beside_spec(fields: Fields, dialect: _Dialect) -> None:

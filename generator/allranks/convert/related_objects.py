@@ -62,6 +62,8 @@ _USES = {
 }
 # The label by which a pod is in a PodGroup of the scheduler plugins.
 _POD_GROUP = "scheduling.x-k8s.io/pod-group"
+# The annotation by which it is in one of kube-batch's, or Volcano's.
+_GROUP_NAME = "scheduling.k8s.io/group-name"
 
 
 def of(
@@ -131,6 +133,34 @@ def pod_group(group: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]]) -> Be
         return Beside("PodGroup", name, False, "the scheduling dialect makes the job's own")
     why = "no pod of the job is in it; for a gang set scheduling.dialect"
     return Beside("PodGroup", name, False, why)
+
+
+def with_pod_groups(conversion: Conversion, others: Sequence[Document]) -> Conversion:
+    """A conversion that says which PodGroup its pods wait for, where the input has none of it.
+
+    Args:
+        conversion: the job.
+        others: the objects of the input that are not converted.
+    """
+    there = {document.name for document in others if document.kind == "PodGroup"}
+    there |= {item.name for item in conversion.beside if item.kind == "PodGroup"}
+    notes = [
+        f"the pods are in the PodGroup {name}, by {key}, and wait for ever where there is none: "
+        "apply it yourself, or set scheduling.dialect for a gang of the chart's own in its place"
+        for key, name in sorted(_pod_groups(conversion.values))
+        if name not in there
+    ]
+    return replace(conversion, notes=(*conversion.notes, *notes)) if notes else conversion
+
+
+def _pod_groups(values: Mapping[str, Any]) -> set[tuple[str, str]]:
+    """The PodGroups that pods are in, and the label or annotation that says so."""
+    return {
+        (key, name)
+        for template in templates_of(values)
+        for kind, key in (("labels", _POD_GROUP), ("annotations", _GROUP_NAME))
+        if (name := k8s.text(template, "metadata", kind, key))
+    }
 
 
 def _service(

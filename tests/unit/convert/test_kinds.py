@@ -381,6 +381,30 @@ def test_a_service_beside_a_job(words: str, selector: str, is_needed: bool, why:
     assert (True, "PodGroup") == (group.is_needed, group.kind)
 
 
+IN_GROUP = [
+    ("labels: {scheduling.x-k8s.io/pod-group: gang}", "", True),
+    ("annotations: {scheduling.k8s.io/group-name: gang}", "", True),
+    (
+        "labels: {scheduling.x-k8s.io/pod-group: gang}",
+        "---\napiVersion: scheduling.x-k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: gang}\n",
+        False,
+    ),
+    ("labels: {app: gang}", "", False),
+]
+
+
+@pytest.mark.parametrize(("metadata", "group", "is_noted"), IN_GROUP)
+def test_a_pod_group_that_is_not_in_the_input(metadata: str, group: str, *, is_noted: bool) -> None:
+    """An operator made the PodGroup that its pods name; without one they wait for ever."""
+    conversion = text_as_jobs(
+        "apiVersion: kubeflow.org/v1\nkind: TFJob\nmetadata: {name: gang}\nspec: "
+        f"{{tfReplicaSpecs: {{Worker: {{template: {{metadata: {{{metadata}}}, spec: "
+        "{schedulerName: kube-batch, containers: [{name: a, image: i, command: [./a]}]}}}}}\n"
+        f"{group}"
+    ).conversions[0]
+    assert is_noted == any("the PodGroup gang" in note for note in conversion.notes)
+
+
 def test_mounts_of_the_old_operator_are_left_out() -> None:
     """An API server refuses a pod that mounts what it has not, in containers of each role."""
     mounts = "volumeMounts: [{name: mpi-job-config, mountPath: /etc/mpi}]"
