@@ -35,9 +35,10 @@ def renamed(value: Any, new_names: Mapping[str, str]) -> Any:
         return value
     piece = {key: renamed(item, new_names) for key, item in value.items()}
     reference = piece.get("resourceFieldRef")
-    name = reference.get("containerName") if isinstance(reference, dict) else None
-    if isinstance(name, str) and name in new_names:
-        piece["resourceFieldRef"] = {**reference, "containerName": new_names[name]}
+    if isinstance(reference, dict):
+        name = reference.get("containerName")
+        if isinstance(name, str) and name in new_names:
+            piece["resourceFieldRef"] = {**reference, "containerName": new_names[name]}
     return piece
 
 

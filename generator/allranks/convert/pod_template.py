@@ -82,6 +82,7 @@ WRITTEN_KEYS = (
     *("pytorch-job-name", "pytorch-replica-type", "pytorch-replica-index", "mpi-job-name"),
     *("mpi_job_name", "mpi_role_type", "tf-job-name", "tf-replica-type", "tf-replica-index"),
     *("replica-type", "replica-index", "group-name", "job-role", "mxnet-job-name"),
+    *("group_name", "tf_job_name", "pytorch_job_name", "mxnet_job_name"),
 )
 # Names of volumes that the charts have.
 _OUR_VOLUMES = frozenset(

@@ -389,6 +389,7 @@ IN_GROUP = [
         "---\napiVersion: scheduling.x-k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: gang}\n",
         False,
     ),
+    ("labels: {pod-group.scheduling.sigs.k8s.io: gang}", "", True),
     ("labels: {app: gang}", "", False),
 ]
 
@@ -403,6 +404,20 @@ def test_a_pod_group_that_is_not_in_the_input(metadata: str, group: str, *, is_n
         f"{group}"
     ).conversions[0]
     assert is_noted == any("the PodGroup gang" in note for note in conversion.notes)
+
+
+@pytest.mark.parametrize(
+    "label", ["scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io"]
+)
+def test_a_pod_group_that_the_pods_are_in_stays(label: str) -> None:
+    """The scheduler plugins have had two labels for it."""
+    result = text_as_jobs(
+        "apiVersion: kubeflow.org/v1\nkind: TFJob\nmetadata: {name: a}\nspec: {tfReplicaSpecs: "
+        f"{{Worker: {{template: {{metadata: {{labels: {{{label}: gang}}}}, spec: {{containers: "
+        "[{name: a, image: i, command: [./a]}]}}}}}\n---\n"
+        "apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: gang}\n"
+    )
+    assert [("gang", True)] == [(item.name, item.is_needed) for item in result.beside]
 
 
 def test_mounts_of_the_old_operator_are_left_out() -> None:
