@@ -7,6 +7,7 @@ dispatcher held them back, and they stand elsewhere: spec.resources.GenericItems
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from allranks.convert import finish, pods, registry, related_objects
@@ -38,12 +39,15 @@ _COMPONENTS: FieldPath = ("spec", "components")
 _GENERIC_ITEMS: FieldPath = ("spec", "resources", "GenericItems")
 _GANG = "set it for a gang, which has all pods"
 _SETTINGS = "workload.codeflare.dev.appwrapper/"
+_TTL = f"{_SETTINGS}successTTLDuration"
+_AFTER_FAILURE = "what has failed is deleted after it as well"
 _RETRIES = "runPolicy says what becomes of a job that fails"
 _RUN_STAYS = (
     "a run that is done is kept; runPolicy.ttlSecondsAfterFinished deletes its pods after a time"
 )
 FIELDS: tuple[Rule, ...] = (
     *METADATA,
+    changed(f"metadata.annotations.{_TTL}", "runPolicy.ttlSecondsAfterFinished", _AFTER_FAILURE),
     lost(f"metadata.annotations.{_SETTINGS}*", _RETRIES),
     carried("spec.suspend", "runPolicy.suspend"),
     MANAGED_BY.below("spec"),
@@ -93,12 +97,32 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         if str(annotation).startswith(_SETTINGS):
             fields.values.get("annotations", {}).pop(annotation, None)
             here: FieldPath = ("metadata", "annotations", annotation)
-            fields.leave(here, _RUN_STAYS if annotation.endswith("TTLDuration") else _RETRIES)
+            if annotation == _TTL and _carry_ttl(fields, here):
+                continue
+            fields.leave(here, _RUN_STAYS if annotation == _TTL else _RETRIES)
     if fields.get("spec", "suspend") is True:
         fields.put(("runPolicy", "suspend"), value=True, source=("spec", "suspend"))
     if isinstance(fields.get("spec", "suspend"), bool):
         fields.keep(("spec", "suspend"), "runPolicy.suspend")
     return finish.conversion(fields, queue=inner.queue)
+
+
+def _carry_ttl(fields: Fields, path: FieldPath) -> bool:
+    """Carry how long a wrapper stays that has succeeded; whether it says so in a form of Go's."""
+    text = fields.text(*path)
+    if not _DURATION.fullmatch(text) or "ttlSecondsAfterFinished" in fields.values.get(
+        "runPolicy", {}
+    ):
+        return False
+    seconds = sum(float(number) * _SECONDS[unit] for number, unit in _AMOUNT.findall(text))
+    to: FieldPath = ("runPolicy", "ttlSecondsAfterFinished")
+    fields.carry(path, to, max(1, round(seconds)), _AFTER_FAILURE)
+    return True
+
+
+_AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?)(h|ms|m|s)")
+_DURATION = re.compile(rf"(?:{_AMOUNT.pattern})+")
+_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
 def _job(fields: Fields, components: FieldPath, template: str) -> tuple[int, tuple[str, str]]:

@@ -161,3 +161,17 @@ def test_a_wrapper_of_the_first_version_without_a_job_is_refused_where_it_is_emp
     """The reason names the list that is there."""
     problem = refusal(OF_MCAD.replace("kind: PyTorchJob", "kind: Deployment"))
     assert "spec.resources.GenericItems" == problem.path
+
+
+TTL = "workload.codeflare.dev.appwrapper/successTTLDuration"
+
+
+@pytest.mark.parametrize(("duration", "seconds"), [("1h30m", 5400), ("250ms", 1), ("soon", None)])
+def test_how_long_a_wrapper_stays_that_has_succeeded(duration: str, seconds: int | None) -> None:
+    """It is the time after which the run's own objects go; a word that is no time is said."""
+    metadata = f'metadata: {{name: wrapper, annotations: {{{TTL}: "{duration}"}}}}'
+    text = OF_MCAD.replace("metadata: {name: wrapper}", metadata)
+    conversion = text_as_jobs(text).conversions[0]
+    policy = conversion.values.get("runPolicy", {})
+    assert seconds == policy.get("ttlSecondsAfterFinished")
+    assert (seconds is None) == bool(conversion.lost)
