@@ -192,6 +192,9 @@ def _command(fields: Fields, launcher: PodTemplate, context: Context, *, has_wor
     fields.put(("command",), list(words), source)
     if words[0].rpartition("/")[2] not in LAUNCHERS:
         fields.put(("mpi", "ownMpirun"), value=True)
+    program = commands.read(own)
+    for note in program.notes if program.runner is commands.Runner.MPIRUN else ():
+        fields.note(note)  # that the pod is kept after mpirun
     reasons = ["Kubernetes put $(NAME) in; a shell does it here"] if is_changed else []
     if _without_agents(own) != own:
         reasons.append(_AGENT)

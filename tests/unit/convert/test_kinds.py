@@ -115,6 +115,20 @@ def test_a_script_calls_mpirun_itself() -> None:
     assert "bash" == values["command"][0]
 
 
+@pytest.mark.parametrize(
+    ("script", "is_noted"), [("mpirun a; sleep infinity", True), ("mpirun a", False)]
+)
+def test_a_launcher_that_only_keeps_its_pod_is_said(script: str, *, is_noted: bool) -> None:
+    """The workers hold their GPUs until the launcher ends, and it sleeps after mpirun."""
+    conversion = text_as_jobs(
+        "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: a}\nspec: "
+        "{mpiReplicaSpecs: {Launcher: {template: {spec: {containers: [{name: c, image: i, "
+        f"command: [sh, -c, '{script}']}}]}}}}}}, "
+        "Worker: {template: {spec: {containers: [{name: c, image: i}]}}}}}"
+    ).conversions[0]
+    assert is_noted == any("gives back its GPUs" in note for note in conversion.notes)
+
+
 def test_a_launcher_that_calls_deepspeed_is_refused() -> None:
     """It would look for a file of hosts that only the old image or controller made."""
     text = (DATA / "mpijob.yaml").read_text(encoding="utf-8").partition("\n---\n")[0]
