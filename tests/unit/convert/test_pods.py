@@ -323,3 +323,25 @@ def test_a_mount_of_a_volume_that_nobody_has_is_nobodys() -> None:
         f"[{{name: a, image: i, command: [./a], {mount}}}]}}}}}}}}}}"
     ).conversions[0]
     assert {"there is no volume ca"} == {verdict.why for verdict in conversion.lost}
+
+
+QUEUES = [
+    ("kueue.x-k8s.io/queue-name", "volcano", {"dialect": "kueue", "schedulerName": "volcano"}),
+    ("kueue.x-k8s.io/queue-name", "default-scheduler", {"dialect": "kueue"}),
+    ("kueue.x-k8s.io/queue-name", "mine", {"dialect": "kueue", "schedulerName": "mine"}),
+    ("volcano.sh/queue-name", "volcano", {"dialect": "volcano"}),
+]
+
+
+@pytest.mark.parametrize(("label", "scheduler", "scheduling"), QUEUES)
+def test_the_dialect_is_the_queues(label: str, scheduler: str, scheduling: dict[str, str]) -> None:
+    """Kueue's queue is none of Volcano's, which places the pods that Kueue lets in."""
+    conversion = converted.text_as_jobs(
+        f"apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {{name: a, labels: {{{label}: q"
+        "}}\nspec: {pytorchReplicaSpecs: {Worker: {template: {spec: "
+        f"{{schedulerName: {scheduler}, containers: [{{name: a, image: i, command: [./a]}}]}}"
+        "}}}}"
+    ).conversions[0]
+    assert ("q", scheduling) == (conversion.values["queue"], conversion.values["scheduling"])
+    is_noted = any("places the pods" in note for note in conversion.notes)
+    assert is_noted == (scheduler == "volcano" and label.startswith("kueue"))
