@@ -29,6 +29,8 @@ _CONTROLLER_KEYS = (
     *WRITTEN_KEYS,
     *("batch.kubernetes.io/job-name", "batch.kubernetes.io/controller-uid"),
 )
+# Those that all pods of an operator have, so those of the job as well.
+_GROUPS = ("group-name", "group_name")
 _AFFINITIES = ("nodeAffinity", "podAffinity", "podAntiAffinity")
 _LISTS = (
     "requiredDuringSchedulingIgnoredDuringExecution",
@@ -110,7 +112,9 @@ def _key_of_own(term: Any, name: str) -> str:
     selectors = [k8s.at(term, *above, "labelSelector") for above in ((), ("podAffinityTerm",))]
     for selector in selectors:
         for key, values in _requirements(selector):
-            is_of_other = key.endswith("name") and values and name not in values
+            is_of_other = (
+                key.endswith("name") and key not in _GROUPS and values and name not in values
+            )
             is_of_controller = key.startswith(CONTROLLER_LABELS) or key in _CONTROLLER_KEYS
             if is_of_controller and not is_of_other:
                 return key

@@ -1,11 +1,13 @@
 """AppWrappers: the job that is wrapped, as values.
 
 An AppWrapper hands other objects to Kueue as one workload, and starts them anew when they fail. The
-job among them is converted as it would be by itself; the others are named.
+job among them is converted as it would be by itself; the others are named. In v1beta1 MCAD's own
+dispatcher held them back, and they stand elsewhere: spec.resources.GenericItems.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from allranks.convert import finish, pods, registry, related_objects
@@ -20,6 +22,7 @@ from allranks.convert.verdicts import (
     Rules,
     carried,
     changed,
+    dotted,
     lost,
 )
 from allranks.errors import InputError
@@ -33,13 +36,18 @@ if TYPE_CHECKING:
 
 KIND = "AppWrapper"
 _COMPONENTS: FieldPath = ("spec", "components")
+_GENERIC_ITEMS: FieldPath = ("spec", "resources", "GenericItems")
+_GANG = "set it for a gang, which has all pods"
 _SETTINGS = "workload.codeflare.dev.appwrapper/"
+_TTL = f"{_SETTINGS}successTTLDuration"
+_AFTER_FAILURE = "what has failed is deleted after it as well"
 _RETRIES = "runPolicy says what becomes of a job that fails"
 _RUN_STAYS = (
     "a run that is done is kept; runPolicy.ttlSecondsAfterFinished deletes its pods after a time"
 )
 FIELDS: tuple[Rule, ...] = (
     *METADATA,
+    changed(f"metadata.annotations.{_TTL}", "runPolicy.ttlSecondsAfterFinished", _AFTER_FAILURE),
     lost(f"metadata.annotations.{_SETTINGS}*", _RETRIES),
     carried("spec.suspend", "runPolicy.suspend"),
     MANAGED_BY.below("spec"),
@@ -49,6 +57,11 @@ FIELDS: tuple[Rule, ...] = (
     changed("spec.components[].podSetInfos[].**", "", "Kueue writes it itself"),
     changed("spec.components[].annotations.**", "", "the wrapper's own"),
     carried("spec.components[].template.**", "the job"),
+    changed("spec.schedulingSpec.minAvailable", "scheduling.dialect", _GANG),
+    changed("spec.resources.GenericItems[].custompodresources.**", "", "the pods say it"),
+    changed("spec.resources.GenericItems[].metadata.**", "", "the wrapper's own"),
+    carried("spec.resources.GenericItems[].replicas", "there is one run"),
+    carried("spec.resources.GenericItems[].generictemplate.**", "the job"),
 )
 _RULES = Rules(FIELDS)
 
@@ -64,22 +77,29 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         InputError: there is no job in it, or several.
     """
     fields = Fields(manifest, rules=_RULES, unknown=f"an {KIND} has no such field")
-    index, key = _job(fields)
-    path: FieldPath = (*_COMPONENTS, index, "template")
+    components, template = _COMPONENTS, "template"
+    if not fields.items(*_COMPONENTS) and fields.get(*_GENERIC_ITEMS) is not None:
+        components, template = _GENERIC_ITEMS, "generictemplate"
+    index, key = _job(fields, components, template)
+    path: FieldPath = (*components, index, template)
     target = Rewrite(fields, copy(fields.mapping(*path)))
     target.also(path, ())
     target.name_after(fields)
     inner = target.convert(key, context)
     fields.change((*path, "metadata", "name"), "the release has the name of the wrapper")
-    for other, _ in fields.items(*_COMPONENTS):
+    for other, _ in fields.items(*components):
         if other != index:
-            _beside(fields, (*_COMPONENTS, other, "template"))
+            _beside(fields, (*components, other, template))
+    if fields.number(*components, index, "replicas") == 1:
+        fields.keep((*components, index, "replicas"), "there is one run")
     pods.labels(fields, ("metadata",), ())
     for annotation in fields.mapping("metadata", "annotations"):
         if str(annotation).startswith(_SETTINGS):
             fields.values.get("annotations", {}).pop(annotation, None)
             here: FieldPath = ("metadata", "annotations", annotation)
-            fields.leave(here, _RUN_STAYS if annotation.endswith("TTLDuration") else _RETRIES)
+            if annotation == _TTL and _carry_ttl(fields, here):
+                continue
+            fields.leave(here, _RUN_STAYS if annotation == _TTL else _RETRIES)
     if fields.get("spec", "suspend") is True:
         fields.put(("runPolicy", "suspend"), value=True, source=("spec", "suspend"))
     if isinstance(fields.get("spec", "suspend"), bool):
@@ -87,15 +107,39 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     return finish.conversion(fields, queue=inner.queue)
 
 
-def _job(fields: Fields) -> tuple[int, tuple[str, str]]:
-    """The component that is a job, and its API group and kind."""
+def _carry_ttl(fields: Fields, path: FieldPath) -> bool:
+    """Carry how long a wrapper stays that has succeeded; whether it says so in a form of Go's."""
+    text = fields.text(*path)
+    if not _DURATION.fullmatch(text) or "ttlSecondsAfterFinished" in fields.values.get(
+        "runPolicy", {}
+    ):
+        return False
+    seconds = sum(float(number) * _SECONDS[unit] for number, unit in _AMOUNT.findall(text))
+    to: FieldPath = ("runPolicy", "ttlSecondsAfterFinished")
+    fields.carry(path, to, max(1, round(seconds)), _AFTER_FAILURE)
+    return True
+
+
+_AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?)(h|ms|m|s)")
+_DURATION = re.compile(rf"(?:{_AMOUNT.pattern})+")
+_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+
+
+def _job(fields: Fields, components: FieldPath, template: str) -> tuple[int, tuple[str, str]]:
+    """The component that is a job, and its API group and kind.
+
+    Args:
+        fields: the object.
+        components: the list of what is wrapped.
+        template: the key of each item that has the wrapped object.
+    """
     jobs: list[tuple[int, tuple[str, str]]] = []
-    for index, item in fields.items(*_COMPONENTS):
-        group = k8s.text(item, "template", "apiVersion").rpartition("/")[0]
-        key = (group, k8s.text(item, "template", "kind"))
+    for index, item in fields.items(*components):
+        group = k8s.text(item, template, "apiVersion").rpartition("/")[0]
+        key = (group, k8s.text(item, template, "kind"))
         if key in registry.REFUSED:
             why, hint = registry.REFUSED[key]
-            path = f"spec.components[{index}].template.kind"
+            path = dotted((*components, index, template, "kind"))
             raise InputError(f"a {key[1]} is not converted: {why}", path=path, hint=hint)
         if key in registry.KINDS:
             jobs.append((index, key))
@@ -104,7 +148,7 @@ def _job(fields: Fields) -> tuple[int, tuple[str, str]]:
             f"it wraps {plural(len(jobs), 'job')}, and values are of one"
             if jobs
             else "it wraps no job",
-            path="spec.components",
+            path=dotted(components),
             hint="give each of its components by itself",
         )
     return jobs[0]

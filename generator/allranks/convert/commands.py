@@ -15,7 +15,15 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import deepspeed_words, preparation, references, shell, torchrun_words
+from allranks.convert import (
+    deepspeed_words,
+    preparation,
+    references,
+    shell,
+    shell_arguments,
+    torchrun_words,
+)
+from allranks.convert.shell_arguments import program_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -88,7 +96,6 @@ class Program:
 
 
 _PYTHON = re.compile(r"(?:.*/)?(?:python|pypy)[0-9.]*")
-_SHELLS = ("sh", "bash", "dash", "ash", "zsh", "ksh")
 _TORCH_MODULES = (
     *("torch.distributed.run", "torch.distributed.launch"),
     "dlrover.trainer.torch.elastic_run",
@@ -129,7 +136,7 @@ def read(
     """
     words = (*command, *args)
     variables = dict(env or {})
-    script = _script_of(words)
+    script = shell_arguments.script_of(words)
     if script is not None:
         return _of_script(words, variables)
     program, _ = _of_words(words, variables)
@@ -142,7 +149,7 @@ def read(
 
 def starters(words: Sequence[str]) -> set[Runner]:
     """What starts the processes of the commands in a container's words."""
-    script = _script_of(words)
+    script = shell_arguments.script_of(words)
     if script is None:
         return {_runner(_unwrapped(words)[1])}
     return {_runner(_unwrapped(_texts(command))[1]) for command in shell.parse(script[1]) or ()}
@@ -156,13 +163,13 @@ def shell_scripts(words: Sequence[str]) -> list[str]:
     Args:
         words: the words.
     """
-    script = _script_of(words)
+    script = shell_arguments.script_of(words)
     parsed = [list(words)] if script is None else map(_texts, shell.parse(script[1]) or ())
     return [file for texts in parsed if (file := _shell_script(_unwrapped(texts)[1]))]
 
 
 def _shell_script(words: Sequence[str]) -> str:
-    if not words or _base(words[0]) not in _SHELLS:
+    if not words or program_name(words[0]) not in shell_arguments.SHELLS:
         return words[0] if words and words[0].endswith(_SCRIPT_ENDS) else ""
     names = (word for word in words[1:] if not word.startswith("-"))
     has_text = any(re.fullmatch(r"-[a-z]*c", word) for word in words[1:])
@@ -177,44 +184,9 @@ def as_shell(words: Sequence[str]) -> str:
     return " ".join(shell.quote(word) for word in words)
 
 
-def _script_of(words: Sequence[str]) -> tuple[str, str, tuple[str, ...]] | None:
-    """The shell, the text and the arguments of ``bash -c "…" args``; None for anything else."""
-    at = 0
-    while at < len(words) and _base(words[at]) in ("exec", "nohup", "tini", "dumb-init", "--"):
-        at += 1
-    if at >= len(words) or _base(words[at]) not in _SHELLS:
-        return None
-    program = words[at]
-    for place in range(at + 1, len(words)):
-        word = words[place]
-        if re.fullmatch(r"-[a-z]*c", word):
-            if place + 1 >= len(words):
-                return None
-            return program, words[place + 1], tuple(words[place + 2 :])
-        if not word.startswith("-") and words[place - 1] not in ("-o", "+o"):
-            return None
-    return None
-
-
-def _reads_profile(words: Sequence[str]) -> str:
-    """The flags of a shell that reads a person's files first, as ``bash -lc`` does; "" for none."""
-    flags: list[str] = []
-    for word in words[1:]:
-        if not word.startswith("-"):
-            break
-        flags.append(word)
-    letters = "".join(flag[1:] for flag in flags if not flag.startswith("--"))
-    own = ("l" if "l" in letters or "--login" in flags else "") + ("i" if "i" in letters else "")
-    return f"-{own}c" if own else ""
-
-
-def _base(word: str) -> str:
-    return word.rpartition("/")[2]
-
-
 def _of_script(words: Sequence[str], env: Mapping[str, str]) -> Program:
     """What the text of ``bash -c`` runs: its last command, after a setup."""
-    program, text, rest = _script_of(words) or ("", "", ())
+    program, text, rest = shell_arguments.script_of(words) or ("", "", ())
     text = references.in_shell(text, env)
     whole = (*words[: len(words) - len(rest) - 1], text, *rest)
     parsed = shell.parse(text)
@@ -248,7 +220,7 @@ def _of_script(words: Sequence[str], env: Mapping[str, str]) -> Program:
     if not ok:
         return _whole(whole, text)
     result = _of_shell_command(main, program, variables)
-    profile = _reads_profile(words)
+    profile = shell_arguments.profile_flags(words)
     if profile and result.runner not in (Runner.TORCHRUN, Runner.PLAIN):
         return _whole(whole, text)
     if profile:
@@ -309,11 +281,21 @@ def _whole(words: tuple[str, ...], text: str) -> Program:
         )
     if nested:
         note = (
-            "the script starts torchrun itself, between other commands: each pod runs the script "
-            "once, as before"
+            f"the script starts {_launcher(parsed)} itself, between other commands: each pod runs "
+            "the script once, as before"
         )
         return Program(Runner.NESTED, words, notes=(note, *notes))
     return Program(Runner.PLAIN, words, notes=notes)
+
+
+def _launcher(parsed: Sequence[shell.ShellCommand]) -> str:
+    """The name of what starts a script's ranks: torchrun, or another program that does."""
+    for command in parsed:
+        words = _unwrapped(_texts(command))[1]
+        name = program_name(words[0]) if words else ""
+        if _runner(words) is not Runner.PLAIN and name in (*_TORCHRUNS, *_RUNNERS):
+            return name
+    return "torchrun"
 
 
 def _texts(command: shell.ShellCommand) -> list[str]:
@@ -367,8 +349,8 @@ def _with_setup(
             commands = commands[1:]
             if not commands:
                 return result
-    profile = _reads_profile(whole)
-    posix = preparation.lines_for_shells(setup) if _base(program) != "sh" else setup
+    profile = shell_arguments.profile_flags(whole)
+    posix = preparation.lines_for_shells(setup) if program_name(program) != "sh" else setup
     posix = None if profile else posix
     is_bash = posix is None
     setup = setup if posix is None else posix
@@ -411,10 +393,10 @@ def _unwrapped(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """The words without those in front that run the rest as it is, and these."""
     at = 0
     while at < len(words) - 1:
-        word = _base(words[at])
+        word = program_name(words[at])
         is_env = (
             at
-            and _base(words[0]) == "env"
+            and program_name(words[0]) == "env"
             and re.fullmatch(r"[A-Za-z_]\w*=.*", words[at], re.DOTALL)
         )
         if (
@@ -424,7 +406,7 @@ def _unwrapped(words: Sequence[str]) -> tuple[list[str], list[str]]:
             or (
                 at
                 and words[at].startswith("-")
-                and _base(words[at - 1]) in ("stdbuf", "tini", "time")
+                and program_name(words[at - 1]) in ("stdbuf", "tini", "time")
             )
         ):
             at += 1
@@ -437,17 +419,29 @@ def _runner(words: Sequence[str]) -> Runner:
     """What the first words of a command start."""
     if not words:
         return Runner.PLAIN
-    program, module = _base(words[0]), _module(words) or ""
-    if is_tune(words):
-        return Runner.TORCHRUN
-    if program in _TORCHRUNS or module in _TORCH_MODULES:
+    program, module = program_name(words[0]), _module(words) or ""
+    if is_tune(words) or program in _TORCHRUNS or module in _TORCH_MODULES:
         return Runner.TORCHRUN
     if program == "accelerate" and "launch" not in words[1:2]:
         return Runner.PLAIN
     if module.startswith("accelerate.commands.launch"):
         return Runner.ACCELERATE
     runner = _RUNNERS.get(program, Runner.PLAIN)
-    return Runner.NESTED if runner is Runner.PLAIN and _starts_torchrun(words) else runner
+    return _runner_within(words) if runner is Runner.PLAIN else runner
+
+
+def _runner_within(words: Sequence[str]) -> Runner:
+    """What a program of another kind starts, as by the text that it hands to a shell."""
+    if _starts_torchrun(words):
+        return Runner.NESTED
+    runners = {
+        _runner(_unwrapped(_texts(command))[1])
+        for text in shell_arguments.texts_for_shells(words)
+        for command in shell.parse(text) or ()
+    } - {Runner.PLAIN}
+    if runners & {Runner.MPIRUN, Runner.HOROVODRUN}:
+        return Runner.MPIRUN
+    return Runner.NESTED if runners else Runner.PLAIN
 
 
 _TORCHRUNS = ("torchrun", "dlrover-run", "hyperpodrun")
@@ -455,10 +449,15 @@ _TORCHRUNS = ("torchrun", "dlrover-run", "hyperpodrun")
 
 def _starts_torchrun(words: Sequence[str]) -> bool:
     """Whether a program of another kind is given a torchrun to start, as a profiler is."""
-    if _PYTHON.fullmatch(words[0]) or _base(words[0]) in (*_SHELLS, "echo", "which", "pip"):
+    if _PYTHON.fullmatch(words[0]) or program_name(words[0]) in (
+        *shell_arguments.SHELLS,
+        "echo",
+        "which",
+        "pip",
+    ):
         return False
     return any(
-        _base(word) in _TORCHRUNS or _module(words[at:]) in _TORCH_MODULES
+        program_name(word) in _TORCHRUNS or _module(words[at:]) in _TORCH_MODULES
         for at, word in enumerate(words[:-1])
         if at
     )
@@ -466,7 +465,7 @@ def _starts_torchrun(words: Sequence[str]) -> bool:
 
 def is_tune(words: Sequence[str]) -> bool:
     """Whether words are ``tune run --nproc_per_node 8 RECIPE``: torchtune's torchrun."""
-    if len(words) < 3 or _base(words[0]) != "tune":  # noqa: PLR2004 - tune, run and a flag
+    if len(words) < 3 or program_name(words[0]) != "tune":  # noqa: PLR2004 - tune, run and a flag
         return False
     return words[1] == "run" and words[2].startswith("-")
 
@@ -564,7 +563,7 @@ def arriving(
     Returns:
         The words, and whether a shell puts something in.
     """
-    script = _script_of(words)
+    script = shell_arguments.script_of(words)
     if script is None:
         return references.expanded(tuple(words))
     at = len(words) - len(script[2]) - 1

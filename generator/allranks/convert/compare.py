@@ -12,7 +12,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import commands, entrypoints, mpi_hosts, references, shell
+from allranks.convert import (
+    commands,
+    container_names,
+    entrypoints,
+    mpi_hosts,
+    references,
+    shell,
+)
 from allranks.convert.image_names import pull_policy
 from allranks.convert.pods import TRAINER, is_set_by_job
 from allranks.errors import InputError
@@ -187,6 +194,8 @@ def _templates(manifest: Manifest) -> Iterator[tuple[str, int, Mapping[str, Any]
 def _of_specs(
     role: str, pod: original.OriginalPod, ours: Mapping[str, Any]
 ) -> Iterator[Difference]:
+    main = text(_container(pod.spec, pod.container), "name")
+    pod = replace(pod, spec=container_names.renamed(pod.spec, {main: TRAINER} if main else {}))
     their_container = _container(pod.spec, pod.container)
     our_container = _container(ours, TRAINER)
     theirs = {**_pod_facets(pod.spec), **_facets(pod.spec, their_container)}

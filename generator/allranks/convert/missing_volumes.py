@@ -44,8 +44,9 @@ def checked(conversion: Conversion, source: Mapping[str, Any]) -> Conversion:
         if owner:
             why = f"{owner} was the old controller's, and is not there"
             verdicts[index] = replace(verdict, outcome=Outcome.NOT_CARRIED, to="", why=why)
+    maker = ": the old controller made it" if _key(source) in _OBJECT_SUFFIXES else ""
     for name in missing_volumes:
-        why = f"there is no volume {name}: the old controller made it"
+        why = f"there is no volume {name}{maker}"
         if name in volume_owners:
             why = f"the volume {name} is not there, as {volume_owners[name]} is not"
         elif name in _declared(source):
@@ -55,20 +56,20 @@ def checked(conversion: Conversion, source: Mapping[str, Any]) -> Conversion:
             if any(verdict.keys[: len(path)] == path for path in paths):
                 verdicts[index] = replace(verdict, outcome=Outcome.NOT_CARRIED, to="", why=why)
         if not paths:
-            notes.append(
-                f"a container mounts the volume {name}, which is not there: the old controller "
-                "made it"
-            )
+            notes.append(f"a container mounts the volume {name}, which is not there{maker}")
     return replace(conversion, verdicts=tuple(verdicts), notes=tuple(notes))
 
 
 def _of_controller(source: Mapping[str, Any]) -> set[str]:
     """The Secrets and ConfigMaps that the old controller made for a job, by their names."""
     name = k8s.text(source, "metadata", "name")
-    ends = _OBJECT_SUFFIXES.get(
-        (str(source.get("apiVersion")).partition("/")[0], str(source.get("kind"))), ()
-    )
+    ends = _OBJECT_SUFFIXES.get(_key(source), ())
     return {f"{name}-{end}" for end in ends} if name else set()
+
+
+def _key(source: Mapping[str, Any]) -> tuple[str, str]:
+    """An object's API group and kind."""
+    return str(source.get("apiVersion")).partition("/")[0], str(source.get("kind"))
 
 
 # What a controller calls the objects that it makes: the job's name, and this.

@@ -65,7 +65,12 @@ FIELDS_OF_SEED: tuple[Rule, ...] = (
     changed("spec.launcherTemplate.*.**", "", _NOT_IN_A_TEMPLATE),
     changed("spec.workerTemplate.*.**", "", _NOT_IN_A_TEMPLATE),
 )
+# What v1alpha2 has in its spec, and v1 has not.
+_OF_V1ALPHA2 = ("backoffLimit", "activeDeadlineSeconds")
 _RULES = Rules(FIELDS)
+_RULES_OF_V1ALPHA2 = Rules(
+    (*FIELDS, *(carried(f"spec.{key}", f"runPolicy.{key}") for key in _OF_V1ALPHA2))
+)
 _RULES_OF_SEED = Rules(FIELDS_OF_SEED)
 _IMPLEMENTATIONS = {"openmpi": "OpenMPI", "intel": "Intel", "mpich": "MPICH"}
 _CLEAN = ("None", "Running", "All")
@@ -103,6 +108,8 @@ def convert(manifest: Manifest, _context: Context) -> Conversion:
     version = str(manifest.get("apiVersion") or "")
     is_seed = not version.startswith("kubeflow.org/")
     rules = _RULES_OF_SEED if is_seed else _RULES
+    if version == "kubeflow.org/v1alpha2":
+        rules = _RULES_OF_V1ALPHA2
     fields = Fields(manifest, {"workload": "mpi"}, rules, "an MPIJob has no such field")
     dialect = _seed() if is_seed else _kubeflow(fields, is_v2=version.endswith("v2beta1"))
     pods.labels(fields, ("metadata",), ())
@@ -185,6 +192,9 @@ def _command(fields: Fields, launcher: PodTemplate, context: Context, *, has_wor
     fields.put(("command",), list(words), source)
     if words[0].rpartition("/")[2] not in LAUNCHERS:
         fields.put(("mpi", "ownMpirun"), value=True)
+    program = commands.read(own)
+    for note in program.notes if program.runner is commands.Runner.MPIRUN else ():
+        fields.note(note)  # that the pod is kept after mpirun
     reasons = ["Kubernetes put $(NAME) in; a shell does it here"] if is_changed else []
     if _without_agents(own) != own:
         reasons.append(_AGENT)
@@ -371,6 +381,7 @@ def _settings(fields: Fields, dialect: _Dialect) -> None:
         if isinstance(fields.get("spec", key), bool):
             fields.carry(("spec", key), ("runPolicy", key))
     kubeflow.run_policy(fields, ("spec", "runPolicy"))
+    _limits_of_v1alpha2(fields)
     for role in ("Launcher", "Worker"):
         path: FieldPath = ("spec", "mpiReplicaSpecs", role, "restartPolicy")
         if role == "Launcher":
@@ -388,6 +399,15 @@ def _settings(fields: Fields, dialect: _Dialect) -> None:
         fields.say(launcher_replicas, Outcome.CARRIED, "there is one launcher")
     else:
         fields.leave(launcher_replicas, "there is one launcher, always")
+
+
+def _limits_of_v1alpha2(fields: Fields) -> None:
+    if not fields.text("apiVersion").endswith("/v1alpha2"):
+        return
+    for key in _OF_V1ALPHA2:
+        amount = fields.number("spec", key)
+        if amount is not None and amount >= 0:
+            fields.carry(("spec", key), ("runPolicy", key), amount)
 
 
 def _beside_spec(fields: Fields, dialect: _Dialect) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from allranks import names
-from allranks.convert import references
+from allranks.convert import container_names, references
 from allranks.convert.image_names import PULLED_ALWAYS, image_parts, pull_policy
 from allranks.convert.verdicts import FieldPath, Fields, Named, Outcome, dotted
 from allranks.errors import InputError
@@ -82,6 +82,7 @@ WRITTEN_KEYS = (
     *("pytorch-job-name", "pytorch-replica-type", "pytorch-replica-index", "mpi-job-name"),
     *("mpi_job_name", "mpi_role_type", "tf-job-name", "tf-replica-type", "tf-replica-index"),
     *("replica-type", "replica-index", "group-name", "job-role", "mxnet-job-name"),
+    *("group_name", "tf_job_name", "pytorch_job_name", "mxnet_job_name"),
 )
 # Names of volumes that the charts have.
 _OUR_VOLUMES = frozenset(
@@ -109,6 +110,7 @@ POD_FIELDS = (
     *("setHostnameAsFQDN", "resourceClaims", "schedulingGates", "nodeName", "resources"),
     *("activeDeadlineSeconds", "schedulingGroup", "hostnameOverride"),
 )
+_SIDE = f"{TRAINER}-side"
 NAMED_BY_RANK = "each pod is named by the release and its rank"
 WHO_FAILS = "runPolicy.backoffLimit says how often a pod that failed is replaced"
 # What a container has that is kept at its own name.
@@ -137,12 +139,14 @@ class Piece:
         to: the value's path, for a job whose pods are all alike.
         value: the value.
         why: what is changed about it; "" where it is carried as it is.
+        names: the fields below it that name a container which has another name here.
     """
 
     source: FieldPath
     to: FieldPath
     value: Any
     why: str = ""
+    names: tuple[FieldPath, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +272,7 @@ class _TemplateReader:
         shared_memory = self._shared_memory()
         self._volumes(shared_memory)
         self._mounts(shared_memory)
+        self._rename(name)
         return PodTemplate(
             self._path,
             self._container,
@@ -280,6 +285,25 @@ class _TemplateReader:
             tuple(self._pieces),
             self._is_restricted(),
         )
+
+    def _rename(self, name: str) -> None:
+        """Name containers as they are called here, where other fields name them."""
+        new_names = {name: TRAINER} if name not in ("", TRAINER) else {}
+        side = [item.to[-1] for item in self._pieces if item.to[-2:-1] == ("containers",)]
+        if _SIDE in side:
+            new_names[TRAINER] = _SIDE
+        for index, piece in enumerate(self._pieces if new_names else ()):
+            key = piece.to[-1]
+            value = container_names.renamed(piece.value, new_names)
+            new_key = container_names.renamed_key(str(key), new_names)
+            is_key = piece.to[-2:-1] == ("annotations",) and new_key != key
+            if is_key:
+                to = (*piece.to[:-1], new_key)
+                self._pieces[index] = replace(piece, to=to, why=container_names.REASON)
+            elif value != piece.value:
+                own = self._fields.get(*piece.source)
+                places = tuple(container_names.places(own, new_names, piece.source))
+                self._pieces[index] = replace(piece, value=value, names=places)
 
     def _add(self, source: FieldPath, to: FieldPath, value: Any = None, why: str = "") -> None:
         own = self._fields.get(*source)
@@ -534,7 +558,7 @@ class _TemplateReader:
                 if not _is_name(name):
                     continue
                 if name == TRAINER and kind == "containers":
-                    name = f"{TRAINER}-side"
+                    name = _SIDE
                 value = _clean({key: item for key, item in container.items() if key != "name"})
                 if isinstance(value.get("volumeMounts"), list):
                     value["volumeMounts"] = [self._mount(item) for item in value["volumeMounts"]]

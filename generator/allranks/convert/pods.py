@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
+from allranks.convert import container_names
 from allranks.convert.image_names import PULLED_ONCE
 from allranks.convert.pod_template import (
     CONTAINER_FIELDS,
@@ -65,12 +66,18 @@ __all__ = [
 _PULL_POLICY: FieldPath = ("image", "pullPolicy")
 
 _C = "spec.containers[]"
+# What a template's metadata may have besides labels and annotations.
+_OF_CONTROLLERS = (
+    *("creationTimestamp", "generateName", "namespace", "uid", "resourceVersion", "generation"),
+    *("managedFields", "selfLink", "ownerReferences", "finalizers", "deletionTimestamp"),
+    "deletionGracePeriodSeconds",
+)
 # What becomes of a pod template's fields; read with the path of the template in front.
 FIELDS: tuple[Rule, ...] = (
     carried("metadata.labels.*", "podTemplate.metadata.labels"),
     carried("metadata.annotations.*", "podTemplate.metadata.annotations"),
     changed("metadata.name", "", NAMED_BY_RANK),
-    changed("metadata.**", "", "the controller writes it"),
+    *(changed(f"metadata.{key}.**", "", "the controller writes it") for key in _OF_CONTROLLERS),
     changed("apiVersion", "", "a template has none"),
     changed("kind", "", "a template has none"),
     carried(f"{_C}.image", "image"),
@@ -83,7 +90,10 @@ FIELDS: tuple[Rule, ...] = (
     carried(f"{_C}.envFrom.**", "envFrom"),
     changed(f"{_C}.ports.**", "", "the chart opens the port of its own rendezvous"),
     carried(f"{_C}.resources.claims.**", "podTemplate.spec.containers[trainer].resources.claims"),
-    carried(f"{_C}.resources.**", "gpusPerNode, gpuResource, resources.perPod"),
+    *(
+        carried(f"{_C}.resources.{key}.**", "gpusPerNode, gpuResource, resources.perPod")
+        for key in ("limits", "requests")
+    ),
     carried(f"{_C}.volumeMounts.**", "podTemplate.spec.containers[trainer].volumeMounts"),
     carried(f"{_C}.securityContext.**", "security.containerSecurityContext"),
     *(carried(f"{_C}.{key}.**", f"podTemplate.{_C}.{key}") for key in CONTAINER_FIELDS),
@@ -271,6 +281,8 @@ def _put(fields: Fields, piece: Piece, to: FieldPath) -> None:
 def _say(fields: Fields, piece: Piece, to: FieldPath) -> None:
     outcome = Outcome.CHANGED if piece.why else Outcome.CARRIED
     fields.say(piece.source, outcome, dotted(to), piece.why)
+    for path in piece.names:
+        fields.change(path, container_names.REASON, dotted(to))
 
 
 def _is_ours(fields: Fields, piece: Piece, workload: str) -> bool:

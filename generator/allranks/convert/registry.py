@@ -297,7 +297,8 @@ def convert_all(documents: Iterable[Document], context: Context) -> Result:
     if not conversions:
         raise InputError(_nothing(others), hint=_hint(others))
     neighbours, unknown = related_objects.of(others, conversions)
-    return Result(tuple(conversions), neighbours, unknown)
+    jobs = tuple(related_objects.with_pod_groups(item, others) for item in conversions)
+    return Result(jobs, neighbours, unknown)
 
 
 def _is_maybe(document: Document) -> bool:

@@ -60,8 +60,10 @@ _USES = {
     "ServiceAccount": "the job runs as it",
     "PriorityClass": "the job has its priority",
 }
-# The label by which a pod is in a PodGroup of the scheduler plugins.
-_POD_GROUP = "scheduling.x-k8s.io/pod-group"
+# The labels by which a pod is in a PodGroup of the scheduler plugins, of now and of before.
+_POD_GROUPS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io")
+# The annotation by which it is in one of kube-batch's, or Volcano's.
+_GROUP_NAME = ("annotations", "scheduling.k8s.io/group-name")
 
 
 def of(
@@ -124,13 +126,42 @@ def pod_group(group: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]]) -> Be
         jobs: the values of the jobs.
     """
     name = k8s.text(group, "metadata", "name")
-    if any((_POD_GROUP, name) in _labels(values) for values in jobs):
-        why = f"the pods are in it by their label {_POD_GROUP}"
-        return Beside("PodGroup", name, True, why)
+    for label in _POD_GROUPS:
+        if any((label, name) in _labels(values) for values in jobs):
+            why = f"the pods are in it by their label {label}"
+            return Beside("PodGroup", name, True, why)
     if any(k8s.text(values, "scheduling", "dialect") not in ("", "none") for values in jobs):
         return Beside("PodGroup", name, False, "the scheduling dialect makes the job's own")
     why = "no pod of the job is in it; for a gang set scheduling.dialect"
     return Beside("PodGroup", name, False, why)
+
+
+def with_pod_groups(conversion: Conversion, others: Sequence[Document]) -> Conversion:
+    """A conversion that says which PodGroup its pods wait for, where the input has none of it.
+
+    Args:
+        conversion: the job.
+        others: the objects of the input that are not converted.
+    """
+    there = {document.name for document in others if document.kind == "PodGroup"}
+    there |= {item.name for item in conversion.beside if item.kind == "PodGroup"}
+    notes = [
+        f"the pods are in the PodGroup {name}, by {key}, and wait for ever where there is none: "
+        "apply it yourself, or set scheduling.dialect for a gang of the chart's own in its place"
+        for key, name in sorted(_pod_groups(conversion.values))
+        if name not in there
+    ]
+    return replace(conversion, notes=(*conversion.notes, *notes)) if notes else conversion
+
+
+def _pod_groups(values: Mapping[str, Any]) -> set[tuple[str, str]]:
+    """The PodGroups that pods are in, and the label or annotation that says so."""
+    return {
+        (key, name)
+        for template in templates_of(values)
+        for kind, key in (*(("labels", label) for label in _POD_GROUPS), _GROUP_NAME)
+        if (name := k8s.text(template, "metadata", kind, key))
+    }
 
 
 def _service(

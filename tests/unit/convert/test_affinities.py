@@ -74,3 +74,14 @@ def test_terms_by_labels_of_the_old_controller_are_left_out() -> None:
         f"{pod}.topologySpreadConstraints[0].labelSelector.matchLabels.{role}",
         f"{pod}.topologySpreadConstraints[1].labelSelector.matchLabels.job-name",
     } == lost
+
+
+def test_a_term_by_the_label_of_all_the_operators_pods_is_left_out() -> None:
+    """Kubeflow's operators gave each pod group-name: kubeflow.org, which no pod has here."""
+    for key in ("group-name", "group_name"):
+        values = {
+            "scheduling": {"affinity": {"podAffinity": {REQUIRED: [_selector(key, "k.org")]}}}
+        }
+        fields = Fields({"metadata": {"name": "bert"}}, values)
+        affinities.take_out(fields)
+        assert {} == fields.values

@@ -350,3 +350,27 @@ def test_a_file_of_bash_is_read_by_bash() -> None:
         list(program.command),
         program.setup,
     )
+
+
+WITHIN = [
+    (["bash", "-c", 'exec bash -lc "torchrun --nnodes=2 t.py ${ARGS}"'], Runner.NESTED),
+    (["bash", "-c", "set -e\nbash -x -c 'torchrun t.py'"], Runner.NESTED),
+    (["sh", "-c", 'eval "torchrun $FLAGS t.py"'], Runner.NESTED),
+    (["su", "user", "-c", "torchrun t.py"], Runner.NESTED),
+    (["timeout", "60", "bash", "-c", "python -m torch.distributed.run t.py"], Runner.NESTED),
+    (["bash", "-c", 'bash -c "mpirun -np $N ./a"'], Runner.MPIRUN),
+    (["bash", "-c", "bash -c 'python t.py'"], Runner.PLAIN),
+    (["bash", "-c", "bash -c 'echo torchrun t.py'"], Runner.PLAIN),
+]
+
+
+@pytest.mark.parametrize(("words", "runner"), WITHIN)
+def test_a_launcher_in_the_text_of_another_shell_is_seen(words: list[str], runner: Runner) -> None:
+    """The chart's torchrun around a torchrun that nobody has seen would start ranks of ranks."""
+    assert runner is commands.read(words).runner
+
+
+def test_the_launcher_of_a_script_is_called_by_its_name() -> None:
+    """What is said to start the ranks is what does."""
+    program = commands.read(["sh", "-c", "mkdir /a && hyperpodrun t.py 2>&1 | tee /a/log"])
+    assert any("starts hyperpodrun itself" in note for note in program.notes)

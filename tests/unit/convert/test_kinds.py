@@ -115,6 +115,20 @@ def test_a_script_calls_mpirun_itself() -> None:
     assert "bash" == values["command"][0]
 
 
+@pytest.mark.parametrize(
+    ("script", "is_noted"), [("mpirun a; sleep infinity", True), ("mpirun a", False)]
+)
+def test_a_launcher_that_only_keeps_its_pod_is_said(script: str, *, is_noted: bool) -> None:
+    """The workers hold their GPUs until the launcher ends, and it sleeps after mpirun."""
+    conversion = text_as_jobs(
+        "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: a}\nspec: "
+        "{mpiReplicaSpecs: {Launcher: {template: {spec: {containers: [{name: c, image: i, "
+        f"command: [sh, -c, '{script}']}}]}}}}}}, "
+        "Worker: {template: {spec: {containers: [{name: c, image: i}]}}}}}"
+    ).conversions[0]
+    assert is_noted == any("gives back its GPUs" in note for note in conversion.notes)
+
+
 def test_a_launcher_that_calls_deepspeed_is_refused() -> None:
     """It would look for a file of hosts that only the old image or controller made."""
     text = (DATA / "mpijob.yaml").read_text(encoding="utf-8").partition("\n---\n")[0]
@@ -282,6 +296,22 @@ def test_a_launcher_without_a_policy(version: str, expected: int | None) -> None
     assert expected == conversion.values.get("runPolicy", {}).get("backoffLimit")
 
 
+@pytest.mark.parametrize(("version", "has_own"), [("v1alpha2", True), ("v1", False)])
+def test_the_limits_of_the_first_mpijob_with_roles(version: str, *, has_own: bool) -> None:
+    """v1alpha2 has its retries and its deadline in its spec; later versions have a runPolicy."""
+    pod = "template: {spec: {containers: [{name: m, image: i, command: [mpirun, ./a]}]}}"
+    conversion = converted.text_as_jobs(
+        f"apiVersion: kubeflow.org/{version}\nkind: MPIJob\nmetadata: {{name: a}}\n"
+        "spec: {backoffLimit: 2, activeDeadlineSeconds: 60, mpiReplicaSpecs: "
+        f"{{Launcher: {{{pod}}}, Worker: {{replicas: 2, {pod}}}}}}}\n"
+    ).conversions[0]
+    policy = conversion.values["runPolicy"]
+    assert has_own == ((policy["backoffLimit"], policy.get("activeDeadlineSeconds")) == (2, 60))
+    paths = {"spec.activeDeadlineSeconds", "spec.backoffLimit"}
+    is_lost = paths & {verdict.path for verdict in conversion.lost}
+    assert (set() if has_own else paths) == is_lost
+
+
 def test_objects_beside_a_job() -> None:
     """A headless Service of the job's pods is the chart's own; what it reads has to be applied."""
     names = ("mnist", "settings")
@@ -363,6 +393,45 @@ def test_a_service_beside_a_job(words: str, selector: str, is_needed: bool, why:
     assert (is_needed, True) == (service.is_needed, service.why.endswith(why))
     # The pods keep the label by which they are in the gang.
     assert (True, "PodGroup") == (group.is_needed, group.kind)
+
+
+IN_GROUP = [
+    ("labels: {scheduling.x-k8s.io/pod-group: gang}", "", True),
+    ("annotations: {scheduling.k8s.io/group-name: gang}", "", True),
+    (
+        "labels: {scheduling.x-k8s.io/pod-group: gang}",
+        "---\napiVersion: scheduling.x-k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: gang}\n",
+        False,
+    ),
+    ("labels: {pod-group.scheduling.sigs.k8s.io: gang}", "", True),
+    ("labels: {app: gang}", "", False),
+]
+
+
+@pytest.mark.parametrize(("metadata", "group", "is_noted"), IN_GROUP)
+def test_a_pod_group_that_is_not_in_the_input(metadata: str, group: str, *, is_noted: bool) -> None:
+    """An operator made the PodGroup that its pods name; without one they wait for ever."""
+    conversion = text_as_jobs(
+        "apiVersion: kubeflow.org/v1\nkind: TFJob\nmetadata: {name: gang}\nspec: "
+        f"{{tfReplicaSpecs: {{Worker: {{template: {{metadata: {{{metadata}}}, spec: "
+        "{schedulerName: kube-batch, containers: [{name: a, image: i, command: [./a]}]}}}}}\n"
+        f"{group}"
+    ).conversions[0]
+    assert is_noted == any("the PodGroup gang" in note for note in conversion.notes)
+
+
+@pytest.mark.parametrize(
+    "label", ["scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io"]
+)
+def test_a_pod_group_that_the_pods_are_in_stays(label: str) -> None:
+    """The scheduler plugins have had two labels for it."""
+    result = text_as_jobs(
+        "apiVersion: kubeflow.org/v1\nkind: TFJob\nmetadata: {name: a}\nspec: {tfReplicaSpecs: "
+        f"{{Worker: {{template: {{metadata: {{labels: {{{label}: gang}}}}, spec: {{containers: "
+        "[{name: a, image: i, command: [./a]}]}}}}}\n---\n"
+        "apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: gang}\n"
+    )
+    assert [("gang", True)] == [(item.name, item.is_needed) for item in result.beside]
 
 
 def test_mounts_of_the_old_operator_are_left_out() -> None:
@@ -449,6 +518,29 @@ def test_the_way_to_the_workers_is_the_charts(words: str, command: list[str]) ->
     reasons = {verdict.path.partition("[0].")[2][:3]: verdict for verdict in conversion.verdicts}
     for key in ("com", "env"):
         assert "its own way to the workers" in reasons[key].why, above
+
+
+PORTS_OF_SSHD: list[tuple[str, int | None]] = [
+    ("readinessProbe: {tcpSocket: {port: 22}}", 22),
+    ("readinessProbe: {tcpSocket: {port: 2222}}", None),
+    ("readinessProbe: {tcpSocket: {port: ssh}}, ports: [{name: ssh, containerPort: 22}]", 22),
+    ("lifecycle: {postStart: {exec: {command: [bash, -c, '</dev/tcp/localhost/22']}}}", 22),
+    ("startupProbe: {exec: {command: [sh, -c, 'nc -z localhost 2022']}}", 2022),
+    ("livenessProbe: {httpGet: {port: 80}}", None),
+]
+
+
+@pytest.mark.parametrize(("asks", "port"), PORTS_OF_SSHD)
+def test_sshd_has_the_port_that_workers_are_asked_for(asks: str, port: int | None) -> None:
+    """A hook that waits for port 22, where the chart has no sshd, would hold a worker for ever."""
+    conversion = text_as_jobs(
+        "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: a}\nspec: "
+        "{mpiReplicaSpecs: {Launcher: {template: {spec: {containers: [{name: c, image: i, "
+        "command: [mpirun, a]}]}}}, Worker: {template: {spec: {containers: [{name: c, image: i, "
+        f"command: [/usr/sbin/sshd, -De], {asks}}}]}}}}}}}}}}"
+    ).conversions[0]
+    assert port == conversion.values["mpi"].get("ssh", {}).get("port")
+    assert bool(port) == any("looks for sshd" in note for note in conversion.notes)
 
 
 def test_workers_that_are_reached_by_the_api_have_no_sshd() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from allranks.convert import pytorch
 from allranks.convert.registry import Context
+from tests import converted
 
 if TYPE_CHECKING:
     from allranks.convert.verdicts import Conversion
@@ -261,3 +262,86 @@ def test_sidecars_and_probes_stay() -> None:
     ] == sorted(
         conversion.values["podTemplate"]["spec"]["containers"], key=lambda item: -len(item["name"])
     )
+
+
+LIMITS_OF_PYTORCH = {"resourceFieldRef": {"containerName": "pytorch", "resource": "limits.cpu"}}
+LIMITS_OF_TRAINER = {"resourceFieldRef": {"containerName": "trainer", "resource": "limits.cpu"}}
+
+
+def test_what_names_the_container_names_the_trainer() -> None:
+    """The kubelet starts no pod that reads the limits of a container by a name that is gone."""
+    conversion = convert(
+        {"volumes": [{"name": "pod", "downwardAPI": {"items": [LIMITS_OF_PYTORCH]}}]},
+        {"env": [{"name": "OMP_NUM_THREADS", "valueFrom": LIMITS_OF_PYTORCH}]},
+        {"annotations": {"container.apparmor.security.beta.kubernetes.io/pytorch": "unconfined"}},
+    )
+    template = conversion.values["podTemplate"]
+    assert (
+        LIMITS_OF_TRAINER,
+        [{"name": "pod", "downwardAPI": {"items": [LIMITS_OF_TRAINER]}}],
+        {"container.apparmor.security.beta.kubernetes.io/trainer": "unconfined"},
+    ) == (
+        conversion.values["env"]["OMP_NUM_THREADS"]["valueFrom"],
+        template["spec"]["volumes"],
+        template["metadata"]["annotations"],
+    )
+
+
+def test_a_sidecar_that_was_called_trainer_is_named_by_its_new_name() -> None:
+    """Only the container that trains is called trainer; who reads the other one's limits does."""
+    conversion = convert(
+        {
+            "containers": [
+                {
+                    "name": "pytorch",
+                    "image": "x:1",
+                    "command": ["a"],
+                    "env": [{"name": "CORES", "valueFrom": LIMITS_OF_TRAINER}],
+                },
+                {"name": "trainer", "image": "y:1"},
+            ]
+        }
+    )
+    own = conversion.values["env"]["CORES"]["valueFrom"]["resourceFieldRef"]
+    assert own["containerName"] == "trainer-side"
+
+
+def test_what_is_no_field_of_a_template_is_called_so() -> None:
+    """A label that stands beside labels, or a request without its s, is nobody's to write."""
+    conversion = convert({}, {"resources": {"request": {"cpu": 1}}}, {"app": "a"})
+    reasons = {verdict.why for verdict in conversion.lost}
+    assert {"a PyTorchJob has no such field"} == reasons
+    assert ["metadata.app", "spec.containers[0].resources.request.cpu"] == lost(conversion)
+
+
+def test_a_mount_of_a_volume_that_nobody_has_is_nobodys() -> None:
+    """The operator of a PyTorchJob makes no volumes."""
+    mount = "volumeMounts: [{name: ca, mountPath: /ca}]"
+    conversion = converted.text_as_jobs(
+        "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: a}\n"
+        "spec: {pytorchReplicaSpecs: {Worker: {template: {spec: {containers: "
+        f"[{{name: a, image: i, command: [./a], {mount}}}]}}}}}}}}}}"
+    ).conversions[0]
+    assert {"there is no volume ca"} == {verdict.why for verdict in conversion.lost}
+
+
+QUEUES = [
+    ("kueue.x-k8s.io/queue-name", "volcano", {"dialect": "kueue", "schedulerName": "volcano"}),
+    ("kueue.x-k8s.io/queue-name", "default-scheduler", {"dialect": "kueue"}),
+    ("kueue.x-k8s.io/queue-name", "mine", {"dialect": "kueue", "schedulerName": "mine"}),
+    ("volcano.sh/queue-name", "volcano", {"dialect": "volcano"}),
+]
+
+
+@pytest.mark.parametrize(("label", "scheduler", "scheduling"), QUEUES)
+def test_the_dialect_is_the_queues(label: str, scheduler: str, scheduling: dict[str, str]) -> None:
+    """Kueue's queue is none of Volcano's, which places the pods that Kueue lets in."""
+    conversion = converted.text_as_jobs(
+        f"apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {{name: a, labels: {{{label}: q"
+        "}}\nspec: {pytorchReplicaSpecs: {Worker: {template: {spec: "
+        f"{{schedulerName: {scheduler}, containers: [{{name: a, image: i, command: [./a]}}]}}"
+        "}}}}"
+    ).conversions[0]
+    assert ("q", scheduling) == (conversion.values["queue"], conversion.values["scheduling"])
+    is_noted = any("places the pods" in note for note in conversion.notes)
+    assert is_noted == (scheduler == "volcano" and label.startswith("kueue"))

@@ -128,3 +128,50 @@ def test_the_job_in_a_wrapper_is_converted() -> None:
     assert [("Service", "beside", True)] == [
         (i.kind, i.name, i.is_needed) for i in conversion.beside
     ]
+
+
+OF_MCAD = """\
+apiVersion: workload.codeflare.dev/v1beta1
+kind: AppWrapper
+metadata: {name: wrapper}
+spec:
+  schedulingSpec: {minAvailable: 1}
+  resources:
+    GenericItems:
+    - replicas: 1
+      generictemplate:
+        apiVersion: kubeflow.org/v1
+        kind: PyTorchJob
+        metadata: {name: job}
+        spec:
+          pytorchReplicaSpecs:
+            Master:
+              template: {spec: {containers: [{name: a, image: i, command: [python, a.py]}]}}
+"""
+
+
+def test_the_job_in_a_wrapper_of_the_first_version_is_converted() -> None:
+    """v1beta1 has what it wraps in spec.resources.GenericItems, and not in spec.components."""
+    conversion = text_as_jobs(OF_MCAD).conversions[0]
+    assert ("wrapper", ["python", "a.py"]) == (conversion.name, conversion.values["command"])
+    assert () == conversion.lost
+
+
+def test_a_wrapper_of_the_first_version_without_a_job_is_refused_where_it_is_empty() -> None:
+    """The reason names the list that is there."""
+    problem = refusal(OF_MCAD.replace("kind: PyTorchJob", "kind: Deployment"))
+    assert "spec.resources.GenericItems" == problem.path
+
+
+TTL = "workload.codeflare.dev.appwrapper/successTTLDuration"
+
+
+@pytest.mark.parametrize(("duration", "seconds"), [("1h30m", 5400), ("250ms", 1), ("soon", None)])
+def test_how_long_a_wrapper_stays_that_has_succeeded(duration: str, seconds: int | None) -> None:
+    """It is the time after which the run's own objects go; a word that is no time is said."""
+    metadata = f'metadata: {{name: wrapper, annotations: {{{TTL}: "{duration}"}}}}'
+    text = OF_MCAD.replace("metadata: {name: wrapper}", metadata)
+    conversion = text_as_jobs(text).conversions[0]
+    policy = conversion.values.get("runPolicy", {})
+    assert seconds == policy.get("ttlSecondsAfterFinished")
+    assert (seconds is None) == bool(conversion.lost)

@@ -101,3 +101,16 @@ spec: {plugins: {ssh: [], svc: []}, tasks: [
     command = text_as_jobs(text).conversions[0].values["command"]
     assert command[-1].endswith("./a; sleep 60")
     assert not command[-1].startswith("sleep")
+
+
+def test_a_queue_of_kueues_is_the_queue_of_a_job_that_volcano_places() -> None:
+    """Volcano's own queue is said to be lost, and its scheduler stays."""
+    conversion = text_as_jobs(
+        "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\n"
+        "metadata: {name: a, labels: {kueue.x-k8s.io/queue-name: q}}\n"
+        "spec: {queue: other, tasks: [{name: w, replicas: 2, template: {spec: {containers: "
+        "[{name: w, image: i, command: [torchrun, t.py]}]}}}]}"
+    ).conversions[0]
+    scheduling = {"dialect": "kueue", "schedulerName": "volcano"}
+    assert ("q", scheduling) == (conversion.values["queue"], conversion.values["scheduling"])
+    assert "spec.queue" in [verdict.path for verdict in conversion.lost]

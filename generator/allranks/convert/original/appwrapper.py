@@ -1,4 +1,4 @@
-"""The pods of an AppWrapper (v1beta2): those of the job that it wraps."""
+"""The pods of an AppWrapper (v1beta1 and v1beta2): those of the job that it wraps."""
 
 from __future__ import annotations
 
@@ -20,5 +20,7 @@ def pods(manifest: Manifest) -> list[OriginalPod] | None:
     """
     components = k8s.items(manifest, "spec", "components")
     manifests = [dict(k8s.mapping(item, "template")) for item in components]
+    generic_items = k8s.items(manifest, "spec", "resources", "GenericItems")  # v1beta1
+    manifests += [dict(k8s.mapping(item, "generictemplate")) for item in generic_items]
     pod_lists = (original.pods(component, manifests) for component in manifests)
     return next((result for result in pod_lists if result is not None), None)
