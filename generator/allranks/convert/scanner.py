@@ -435,6 +435,8 @@ class _Parser:
                 raise _unexpected(token)
             self.pattern = token.text
             return
+        if is_first and self.is_complete and token.text == "-p":
+            return  # time -p
         if is_first and self._take_reserved(token):
             return
         command = self.command

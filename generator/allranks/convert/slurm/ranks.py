@@ -82,7 +82,10 @@ class Ranks(RankSizes):
             else:
                 self._behind(other)
         self.body.notes += program.notes
-        self.body.settings = [*self._image_of_another(main, steps), *main.settings]
+        self.body.settings = [
+            *self._image_of_another(main, steps),
+            *(setting for setting in main.settings if setting.line),
+        ]
 
     def _image_of_another(self, main: Step, steps: list[Step]) -> list[Setting]:
         """The image that an earlier step has, where Pyxis keeps its container for the main one."""
@@ -212,7 +215,9 @@ class Ranks(RankSizes):
         elif program.is_nested:
             reasons.insert(0, "each pod runs it once")
         elif main.is_srun:
-            reasons.insert(0, "the launcher starts the ranks in place of srun")
+            own = next(iter(words.unwrapped([token.text for token in main.command.words])), "")
+            name = "ibrun" if words.base(own) == "ibrun" else "srun"
+            reasons.insert(0, f"the launcher starts the ranks in place of {name}")
         return list(dict.fromkeys(reasons))
 
     def _check_others(self, main: Step, steps: list[Step]) -> None:
