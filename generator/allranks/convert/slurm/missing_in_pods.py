@@ -89,7 +89,7 @@ def _submits(texts: Sequence[str]) -> bool:
 
 def _is_of_site(texts: Sequence[str]) -> bool:
     """Whether a command starts the launcher of a site."""
-    rest = words.unwrapped(texts)
+    rest = words.by_name(words.unwrapped(texts))
     name = words.base(rest[0]) if rest else ""
     is_own = bool(rest) and rest[0].startswith("./")
     return not is_own and name not in words.MPIRUN and _OF_SITE.fullmatch(name) is not None

@@ -211,6 +211,8 @@ class Ranks(RankSizes):
     def _changes(self, main: Step, program: commands.Program) -> list[str]:
         reasons = list(program.changes)
         if program.runner in (Runner.MPIRUN, Runner.HOROVODRUN):
+            # Its words are read by the one shell that starts it, as in the script.
+            reasons = [reason for reason in reasons if reason != commands.IN_EACH_RANK]
             reasons.insert(0, f"{program.runner} starts the ranks, from the launcher")
         elif program.is_nested:
             reasons.insert(0, "each pod runs it once")

@@ -200,6 +200,7 @@ class Script:
                 for name, _ in shell_text.assigned_by(command):
                     counts[name] = counts.get(name, 0) + 1
                     self.set_names.add(name)
+                self.set_names.update(shell_text.printed_into(command))
                 if command.name in ("read", "mapfile", "readarray", "getopts", "for", "select"):
                     self.set_names.update(
                         word.text for word in command.words[1:] if _NAME.fullmatch(word.text)

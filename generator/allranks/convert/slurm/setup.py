@@ -46,6 +46,8 @@ TOOLS = {
         ),
     ),
 }
+_TERM = "a pod's ranks get SIGTERM themselves: let the program handle it"
+_AT_THE_END = "the shell of setup ends before the ranks do: make what it runs a run of its own"
 # What may stand behind the step, besides what only prints.
 _BEHIND = frozenset(
     {
@@ -140,9 +142,10 @@ class Setup(Folders):
         if program in _MODULES:
             self.say(statement.line, text, Outcome.CHANGED, "setup", _OF_MODULES)
             return f"! command -v {program} >/dev/null || {text}"
-        self._say_activated(statement, to)
+        if is_setup or not self._sources(statement):
+            self._say_activated(statement, to)
         verdict = self._say_forbidden(statement) or self._verdict_of(
-            statement, text, program, is_single=is_single
+            statement, text, program, is_single=is_single, is_setup=is_setup
         )
         if verdict is not None and program == "set" and is_setup:
             loses = shell_text.set_of_setup(text)[1]
@@ -163,10 +166,12 @@ class Setup(Folders):
         return text
 
     def _verdict_of(
-        self, statement: Statement, text: str, program: str, *, is_single: bool
+        self, statement: Statement, text: str, program: str, *, is_single: bool, is_setup: bool
     ) -> tuple[Outcome, str] | None:
         """What becomes of a statement that is kept; None where it was said already."""
-        if program in words.ACTIVATING and not self._evaluates_program(statement.commands[0]):
+        is_setup = is_setup or not self._sources(statement)
+        is_activation = is_setup and program in words.ACTIVATING
+        if is_activation and not self._evaluates_program(statement.commands[0]):
             return Outcome.CHANGED, _ACTIVATED
         if self._runs(statement, words.UNREAD_CONTAINERS):
             return Outcome.NOT_CARRIED, NO_CONTAINERS
@@ -345,7 +350,8 @@ class Setup(Folders):
         elif program in words.IDLE and (reads_dropped or words.names_nodes(text)):
             reason = Outcome.CHANGED, "it prints what the launcher prints"
         elif program == "trap":
-            why = "a pod's ranks get SIGTERM themselves: let the program handle it"
+            is_end = command.words[-1].text in ("EXIT", "0")
+            why = _AT_THE_END if is_end else _TERM
             reason = Outcome.NOT_CARRIED, why
         elif self._stays_in_place(statement, program):
             pass
@@ -570,6 +576,8 @@ def _reads_profile(command: Command) -> bool:
 def _sets_unexported(command: Command) -> bool:
     """Whether a command sets a variable for its shell alone, as far as it says."""
     if command.name in ("read", "mapfile", "readarray", "let", "getopts"):
+        return True
+    if shell_text.printed_into(command):
         return True
     return command.name != "export" and bool(shell_text.assigned_by(command))
 

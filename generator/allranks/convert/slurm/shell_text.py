@@ -88,6 +88,12 @@ def assigned_by(command: Command) -> list[tuple[str, str]]:
     return assignments
 
 
+def printed_into(command: Command) -> list[str]:
+    """The variable that a printf sets: ``printf -v subject "%03d" 7``."""
+    texts = [word.text for word in command.words[:3]]
+    return texts[2:] if texts[:2] == ["printf", "-v"] else []
+
+
 def removes(command: Command, name: str) -> bool:
     """Whether a command takes a variable out of the environment: ``unset A``, ``export -n A``."""
     texts = [word.text for word in command.words]

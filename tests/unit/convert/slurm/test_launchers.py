@@ -50,3 +50,39 @@ def test_a_launcher_that_is_timed_is_a_step(measuring: str) -> None:
     conversion = _convert(_TASKS, f"{measuring} mpirun ./a.out")
     assert conversion.values["workload"] == "mpi"
     assert conversion.values["command"] == ["mpirun", "./a.out"]
+
+
+@pytest.mark.parametrize(
+    "name", ["mpirun.openmpi", "/usr/bin/mpiexec.openmpi", "mpirun.mpich", "mpiexec.mpich"]
+)
+def test_debians_names_of_an_mpirun_are_that(name: str) -> None:
+    """The chart has one of the MPI that the image has."""
+    conversion = _convert(_TASKS, f"{name} -np 8 ./a.out")
+    program = name.rpartition("/")[2].partition(".")[0]
+    assert conversion.values["command"] == [program, "-np", "8", "./a.out"]
+    assert ("mpich" in name) == (conversion.values.get("mpi") == {"implementation": "MPICH"})
+    assert not conversion.lost
+
+
+@pytest.mark.parametrize(
+    ("row", "who"),
+    [
+        ("mpiexecjl -n 8 julia a.jl", "mpiexecjl"),
+        ("export DLTS_HOSTFILE=/a/b\npython deepy.py train.py", "$DLTS_HOSTFILE"),
+    ],
+)
+def test_what_may_start_ranks_on_other_nodes_is_said(row: str, who: str) -> None:
+    """Of a script that starts one process it is not known what its programs start."""
+    lost = _verdict(_convert(_TASKS, row), "--nodes")
+    assert (lost.outcome, who in lost.why) == (Outcome.NOT_CARRIED, True)
+    assert not _convert("#SBATCH -n 8", row).lost
+    other = _verdict(_convert(_TASKS, "./start python a.py"), "--nodes")
+    assert other.why.startswith("no command that is known")
+
+
+def test_the_words_of_an_mpirun_are_read_once() -> None:
+    """The launcher's shell reads them, and no rank does."""
+    conversion = _convert(_TASKS, "mpirun -np $SLURM_NTASKS ./a.out")
+    assert "each process" not in _verdict(conversion, "mpirun").why
+    step = _convert(_TASKS, "srun --mpi=pmix ./a.out $SLURM_JOB_ID")
+    assert "each process" in _verdict(step, "srun --mpi=pmix ./a.out").why

@@ -253,3 +253,43 @@ def test_a_shell_of_a_login_is_that_of_none(shebang: str, first_line: str) -> No
     conversion = job.convert(f"{shebang}\n#SBATCH -n1\npython a.py\n".encode(), "job.sbatch")
     assert conversion.values["script"].startswith(f"{first_line}\nunset ")
     assert (shebang != first_line) == any("login" in verdict.why for verdict in conversion.verdicts)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "source commands/${SLURM_ARRAY_TASK_ID}.sh",
+        ". ./train.sh --lr 1",
+        "for seed in 1 2; do source train.sh $seed; done",
+    ],
+)
+def test_a_file_that_is_read_last_is_the_program(row: str) -> None:
+    """In setup its end would be nobody's: the run would succeed where the program fails."""
+    conversion = _convert("#SBATCH -n1 --array=1-2", "source activate x", row, "echo done")
+    assert row in conversion.values["script"]
+    assert conversion.values["setup"].endswith("source activate x\n")
+    assert not [verdict for verdict in conversion.verdicts if "activates" in verdict.why][1:]
+    settings = _convert("#SBATCH -n1", "source settings.sh", "./train")
+    assert "source settings.sh" in settings.values["setup"]
+
+
+def test_a_variable_that_printf_sets_is_one_of_the_script() -> None:
+    """`printf -v` prints nothing."""
+    rows = ('printf -v subject "%03d" $SLURM_ARRAY_TASK_ID', "source activate x", "./a $subject")
+    conversion = _convert("#SBATCH -n1 --array=1-3", *rows)
+    assert not conversion.lost
+    assert "set -a" in conversion.values["setup"]
+
+
+def test_what_a_comment_says_is_nothing_that_runs() -> None:
+    """Also behind a command: a comment may tell of srun, or of a container."""
+    rows = ("srun -n 1 ./a  # use srun, not mpirun", "./b # singularity exec x", 'c="a#b"')
+    assert not _convert("#SBATCH -n1", *rows).lost
+    command = _convert("#SBATCH -n1", "# srun", 'x="#"; parallel srun ./a  # y')
+    assert _verdict(command, "srun").line == 4
+
+
+def test_a_trap_for_the_end_of_the_script_is_no_signal() -> None:
+    """A pod's shell of setup ends before its ranks."""
+    conversion = _convert("#SBATCH -N 2 -n 4", "trap 'rm -r x' EXIT", "srun python a.py")
+    assert "of its own" in _verdict(conversion, "trap").why
