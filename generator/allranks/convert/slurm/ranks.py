@@ -56,6 +56,7 @@ class Ranks(RankSizes):
         self.expansions = {name for step in steps if step.is_multi for name in step.expansions}
         program = self._read_program(main)
         self._check_program(main, program)
+        self.has_launcher = self._is_of_mpi(main, program)
         setup = []
         for number, other in enumerate(self.statements[:place]):
             if number in step_statements:

@@ -46,6 +46,7 @@ TOOLS = {
         ),
     ),
 }
+_ONCE = "it runs once in each pod"
 _TERM = "a pod's ranks get SIGTERM themselves: let the program handle it"
 _AT_THE_END = "the shell of setup ends before the ranks do: make what it runs a run of its own"
 # What may stand behind the step, besides what only prints.
@@ -178,12 +179,10 @@ class Setup(Folders):
         if not is_single and any(id(command) in self.side for command in statement.commands):
             why = "srun started it on the nodes before the training; each pod runs it once"
             return Outcome.CHANGED, why
-        why = self._in_each_pod(statement, text)
-        if why and not is_single and self.size.node_count > 1:
+        has_pods = not is_single and (self.size.node_count > 1 or self.has_launcher)
+        why = self._in_each_pod(statement, text) if has_pods else ""
+        if why:
             return Outcome.CHANGED, why
-        first = [token.text for token in statement.commands[0].words] if statement.commands else []
-        if not is_single and words.is_python(first):
-            return Outcome.CHANGED, "it runs once in each pod"
         tools = [
             command
             for command in statement.commands
@@ -225,7 +224,8 @@ class Setup(Folders):
             return "each pod has its own number, where the script has 0"
         if self._changes_files(statement):
             return "each pod runs it, and the script ran it once: mind what is shared"
-        return ""
+        is_harmless = self._is_harmless(statement, words.IN_EACH_RANK | {"ulimit"})
+        return "" if statement.function or is_harmless else _ONCE
 
     def _changes_files(self, statement: Statement) -> bool:
         """Whether a statement changes files in a way that two pods cannot at once."""
@@ -409,8 +409,15 @@ class Setup(Folders):
                 return True
         return False
 
-    def _is_read_elsewhere(self, assigned_names: list[str]) -> bool:
-        """Whether a statement that does more than print reads one of some variables."""
+    def _is_read_elsewhere(
+        self, assigned_names: list[str], through: frozenset[str] = frozenset()
+    ) -> bool:
+        """Whether a statement that does more than print reads one of some variables.
+
+        Args:
+            assigned_names: the variables, which are parts of the command.
+            through: those that they are parts of, on the way here.
+        """
         for number, statement in enumerate(self.statements):
             if number == self.place or all(
                 not command.words
@@ -424,12 +431,16 @@ class Setup(Folders):
             reads = {name for name, _ in words.variables(self.slice(statement))}
             if reads & {*assigned_names}:
                 return True
-        return any(
-            {name for name, _ in words.variables(self.slice(statement))} & {*assigned_names}
-            for statement in self.statements
-            if not {n for c in statement.commands for n, _ in shell_text.assigned_by(c)}
-            <= self.expansions
-        )
+        through |= {*assigned_names}
+        for statement in self.statements:
+            if not {name for name, _ in words.variables(self.slice(statement))} & {*assigned_names}:
+                continue
+            parts = shell_text.set_by(statement)
+            dependents = [*(parts - through)]
+            is_line = not parts <= self.expansions
+            if is_line or (dependents and self._is_read_elsewhere(dependents, through)):
+                return True
+        return False
 
     def _is_nested_launch(self) -> bool:
         return any(
@@ -443,8 +454,10 @@ class Setup(Folders):
         if self.body.procs_per_node == 1 and self._is_nested_launch() and self.body.nodes == 1:
             return False
         is_path = re.search(r"=\"?[^\s=:]*/", text) is not None
+        is_number = re.search(r"=[\"']?\d+[\"']?$", text) is not None
         return any(
-            name in words.RENDEZVOUS or (shell_text.looks_like_master(name) and not is_path)
+            name in words.RENDEZVOUS
+            or (shell_text.looks_like_master(name, is_number=is_number) and not is_path)
             for name in assigned_names
         ) or (words.names_nodes(text) or reads_dropped)
 

@@ -296,25 +296,25 @@ def without_directives(text: str) -> str:
     return "\n".join([*head, *rows[first:]])
 
 
-def looks_like_master(name: str) -> bool:
-    """Whether a variable is called what people call the node of rank 0, or the nodes."""
+def looks_like_master(name: str, *, is_number: bool = False) -> bool:
+    """Whether a variable is called what people call the node of rank 0, or the nodes.
+
+    Args:
+        name: what it is called.
+        is_number: whether its text is one, as that of a port may be, and no list of nodes is.
+    """
     lowered = name.lower()
-    return lowered.startswith(
-        ("master", "head_node", "headnode", "rdzv", "main_process")
-    ) or lowered in (
-        *(
-            "nodes",
-            "nodes_array",
-            "nodelist",
-            "hostnames",
-            "head",
-            "ip",
-            "ip_addr",
-            "ip_address",
-            "node_list",
-        ),
-        *("nodes_list", "host_list", "hosts", "first_node", "master", "node0"),
+    return lowered.startswith(("master", "head_node", "headnode", "rdzv", "main_process")) or (
+        not is_number and lowered in _NODES
     )
+
+
+_NODES = frozenset(
+    {
+        *("nodes", "nodes_array", "nodelist", "hostnames", "head", "ip", "ip_addr", "ip_address"),
+        *("node_list", "nodes_list", "host_list", "hosts", "first_node", "master", "node0"),
+    }
+)
 
 
 def set_of_setup(text: str) -> tuple[str, bool]:

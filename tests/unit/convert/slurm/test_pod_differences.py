@@ -293,3 +293,40 @@ def test_a_trap_for_the_end_of_the_script_is_no_signal() -> None:
     """A pod's shell of setup ends before its ranks."""
     conversion = _convert("#SBATCH -N 2 -n 4", "trap 'rm -r x' EXIT", "srun python a.py")
     assert "of its own" in _verdict(conversion, "trap").why
+
+
+def test_a_part_of_a_part_that_another_line_reads_stays_in_setup() -> None:
+    """The command has its words, and so has the line that prepares the data."""
+    rows = ('DATA="--data /d"', 'ARGS="$DATA --lr 1"', 'python check.py "$ARGS"')
+    conversion = _convert("#SBATCH -N 2 --gpus-per-node=4", *rows, "srun torchrun a.py $ARGS")
+    for row in rows:
+        assert row in conversion.values["setup"]
+    unread = _convert("#SBATCH -N 2 --gpus-per-node=4", *rows[:2], "srun torchrun a.py $ARGS")
+    assert "DATA" not in unread.values.get("setup", "")
+
+
+@pytest.mark.parametrize("name", ["nodes", "hosts", "ip"])
+def test_a_number_is_no_list_of_nodes(name: str) -> None:
+    """Whatever the variable is called: a line that reads it is no line about where ranks meet."""
+    rows = (f"{name}=2", f"python prepare.py --parts ${name}", f"srun python a.py ${name}")
+    conversion = _convert("#SBATCH -N 2 -n 4", *rows)
+    assert rows[1] in conversion.values["setup"]
+    assert _verdict(conversion, rows[0]).outcome is Outcome.CARRIED
+    port = _convert("#SBATCH -N 2 -n 4", "master_port=2", "srun python a.py")
+    assert "ranks meet" in _verdict(port, "master_port").why
+
+
+def test_what_the_script_ran_once_is_said_where_there_are_pods() -> None:
+    """The launcher of an MPI job runs setup as well; in a pod alone there is nothing to say."""
+    rows = ("./mesh > m.txt", "rm -r old", "python a.py", "cat x", "ulimit -s 1", "export A=$B")
+    for step in ("mpirun ./a", "srun --mpi=pmix ./a", "srun -N 2 torchrun a.py"):
+        said = {
+            verdict.path: verdict.why
+            for verdict in _convert("#SBATCH -N 1 -n 4 --gpus-per-node=4", *rows, step).verdicts
+        }
+        if "-N 2" not in step:
+            assert "each pod" in said["./mesh > m.txt"] and "each pod" in said["rm -r old"]
+            assert "each pod" in said["python a.py"]
+        assert not said["cat x"] and not said["ulimit -s 1"] and not said["export A=$B"]
+    alone = _convert("#SBATCH -N 1 --gpus-per-node=4", *rows, "torchrun --nproc_per_node 4 a.py")
+    assert not [verdict for verdict in alone.verdicts if "each pod" in verdict.why]
