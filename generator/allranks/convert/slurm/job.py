@@ -49,6 +49,12 @@ _BASH = re.compile(
     re.MULTILINE,
 )
 _NO_MPI = "the ranks meet at MASTER_ADDR: for a program of MPI's write `workload: mpi`"
+# Why a step has not its own of these where another has it: a pod has one container.
+_OF_ONE_POD = {
+    "container-image": "a pod has one image, and that of line {0.line} is it: make two runs",
+    "container-mounts": "a pod has one list of mounts, that of line {0.line}: add these there",
+    "container-workdir": "the run starts in {0.value}: write a `cd` before the program",
+}
 # Of a script that names none; values without an image are not valid.
 _IMAGE = {"repository": "pytorch/pytorch", "tag": "2.8.0-cuda12.8-cudnn9-runtime"}
 
@@ -246,6 +252,8 @@ def _declare_step(job: Draft, setting: Setting) -> None:
         return
     elif name == "input" and setting.value == "none":
         outcome, why = Outcome.CARRIED, ""
+    elif name in _OF_ONE_POD and setting.value != job.settings[name].value:
+        outcome, why = Outcome.NOT_CARRIED, _OF_ONE_POD[name].format(job.settings[name])
     job.fields.say((key,), outcome, to, why)
 
 

@@ -82,6 +82,7 @@ class Ranks(RankSizes):
                 self.say(other.line, self.slice(other), Outcome.CHANGED, "command", _ONCE)
             else:
                 self._behind(other)
+        self._say_images(main)
         self.body.notes += program.notes
         self.body.settings = [
             *self._image_of_another(main, steps),
@@ -101,6 +102,17 @@ class Ranks(RankSizes):
             if setting.name == "container-image" and step is not main
         ]
         return images[:1]
+
+    def _say_images(self, main: Step) -> None:
+        """Say of what prepares the nodes that it had another image than the ranks."""
+        of_main = {setting.name: setting for setting in main.settings}
+        for step in self.side.values():
+            for setting in step.settings:
+                own = of_main.get("container-image", setting)
+                if setting.name == "container-image" and setting.value != own.value:
+                    why = f"a pod has one image, and that of line {own.line} is it: make two runs"
+                    path = "srun --container-image"
+                    self.say(setting.line, path, Outcome.NOT_CARRIED, "image", why)
 
     def _place_of(self, main: Step) -> int:
         """The statement that runs the step: its own, or the call of its function."""

@@ -285,9 +285,24 @@ class Reader(UnsetVariables):
         sruns.sort(key=lambda step: -step.size.gpu_count)
         for step in sruns:  # the first that sets something is the one whose line is shown
             body.settings += step.settings
+        self._say_outside(sruns)
         if sruns:
             sizes.fill(self.size, sizes.largest([step.size for step in sruns]))
         self._say_conditional()
+
+    def _say_outside(self, steps: list[Step]) -> None:
+        """Say of steps that had no container where others have one that they are in it as well."""
+        images = [
+            setting
+            for step in steps
+            for setting in step.settings
+            if setting.name == "container-image"
+        ]
+        for step in steps if images else []:
+            if not {"container-image", "container-name"} & {s.name for s in step.settings}:
+                why = f"it ran on the node itself: here it has the image of line {images[0].line}"
+                path = f"srun {' '.join(step.words)}"
+                self.say(step.command.line, path, Outcome.CHANGED, "image", why)
 
     def _shebang(self) -> str:
         """The first line, whose shell is that of no login."""

@@ -330,3 +330,30 @@ def test_what_the_script_ran_once_is_said_where_there_are_pods() -> None:
         assert not said["cat x"] and not said["ulimit -s 1"] and not said["export A=$B"]
     alone = _convert("#SBATCH -N 1 --gpus-per-node=4", *rows, "torchrun --nproc_per_node 4 a.py")
     assert not [verdict for verdict in alone.verdicts if "each pod" in verdict.why]
+
+
+def test_steps_in_containers_of_their_own_are_no_single_pod() -> None:
+    """The first image is that of the run; of the others each line is said."""
+    rows = (
+        "srun ./look",
+        "srun --container-image=a/b:1 --container-mounts=/a:/d --container-workdir=/x ./a",
+        "srun --container-image=a/c:1 --container-mounts=/b:/d --container-workdir=/y ./b",
+        "srun --container-image=a/b:1 ./c",
+    )
+    conversion = _convert("#SBATCH -n1", *rows)
+    assert conversion.values["image"] == {"repository": "a/b", "tag": "1"}
+    assert {(verdict.path, verdict.line) for verdict in conversion.lost} == {
+        ("srun --container-image", 5),
+        ("srun --container-mounts", 5),
+        ("srun --container-workdir", 5),
+    }
+    outside = [verdict for verdict in conversion.verdicts if "image of line 4" in verdict.why]
+    assert [verdict.line for verdict in outside] == [3, 5]
+    prepared = _convert(
+        "#SBATCH -N 2 -n 4 --gpus-per-node=2",
+        "srun --ntasks-per-node=1 --container-image=a/c:1 make",
+        "srun --container-image=a/b:1 python a.py",
+    )
+    assert [(verdict.path, verdict.line) for verdict in prepared.lost] == [
+        ("srun --container-image", 3)
+    ]
