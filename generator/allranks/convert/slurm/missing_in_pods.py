@@ -6,6 +6,7 @@ That is a Slurm to submit to, the launcher of a site, and the folders above the 
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
@@ -29,6 +30,16 @@ _STARTS_CONTAINERS = (
     "it runs its steps in containers, and a pod starts none: let it run them as they are"
 )
 _LAUNCHER_OF_HYDRA = re.compile(r"\S*launcher=\S*slurm\S*")
+# Their options that name the settings of a site, or who runs the steps; and settings of no site.
+_OF_SETTINGS = frozenset({"-profile", "--profile", "-c", "-C", "--cluster", "--drmaa"})
+_GENERAL = frozenset(
+    {*("test", "test_full", "docker", "singularity", "apptainer", "podman", "shifter", "conda")}
+    | {*("charliecloud", "mamba", "standard", "local", "localhost", "debug", "arm", "wave")}
+)
+_MAY_SUBMIT = (
+    "it may submit jobs to Slurm, as a site's settings say, and a pod has none: let it run them "
+    "where it is"
+)
 _SUBMITS = "it submits jobs to Slurm, and a pod has none: let it run them where it is"
 # Launchers of MPI's that are not those of an MPI: bede-mpirun, mympirun, mpiexec_mpt.
 _OF_SITE = re.compile(
@@ -63,6 +74,8 @@ def of_script(statements: Sequence[Statement], *, starts_here: bool) -> list[Ver
             continue
         if _submits(texts):
             verdicts.append(Verdict(program, Outcome.NOT_CARRIED, "", _SUBMITS, command.line))
+        elif words.any_of(texts, _WORKFLOWS) and _has_site_settings(texts):
+            verdicts.append(Verdict(program, Outcome.NOT_CARRIED, "", _MAY_SUBMIT, command.line))
         elif words.any_of(texts, _WORKFLOWS) and any(map(_IN_CONTAINERS.fullmatch, texts[1:])):
             verdicts.append(
                 Verdict(program, Outcome.NOT_CARRIED, "", _STARTS_CONTAINERS, command.line)
@@ -85,6 +98,19 @@ def _submits(texts: Sequence[str]) -> bool:
     is_workflow = words.any_of(texts, _WORKFLOWS)
     sign = _TO_SLURM if is_workflow else _LAUNCHER_OF_HYDRA
     return any(map(sign.fullmatch, texts[1:]))
+
+
+def _has_site_settings(texts: Sequence[str]) -> bool:
+    """Whether a workflow has the settings of a site, by which Slurm may run its steps."""
+    options = [(*text.partition("=")[::2], after) for text, after in pairwise([*texts, ""])]
+    for name, value, after in options:
+        settings = value or after
+        is_file = name in ("-c", "-C")
+        if name in _OF_SETTINGS and "slurm" in settings:
+            return True
+        if name in _OF_SETTINGS and not is_file and not {*settings.split(",")} <= _GENERAL:
+            return True
+    return False
 
 
 def _is_of_site(texts: Sequence[str]) -> bool:

@@ -527,7 +527,11 @@ class Setup(Folders):
                 self.say(line, program, Outcome.NOT_CARRIED, "image", NO_CONTAINERS)
             return 0
         inside = self.body.values.setdefault("", {})
+        named = {(verdict.path, verdict.why) for verdict in self.body.verdicts}
         for verdict in images.unite(inside, parsed, line):
+            # An image is said where it is named first; what it runs, wherever it does.
+            if verdict.to == "image" and (shell_text.short(verdict.path), verdict.why) in named:
+                continue
             self.say(line, verdict.path, verdict.outcome, verdict.to, verdict.why)
         return parsed.inside
 

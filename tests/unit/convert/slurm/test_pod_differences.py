@@ -213,7 +213,7 @@ def test_ranks_of_the_launcher_are_no_ranks_of_a_script_that_asks_slurm_for_its_
 
 
 @pytest.mark.parametrize(
-    "row", ["nextflow run a.nf -profile zeus,singularity", "snakemake -j 2 --use-singularity"]
+    "row", ["nextflow run a.nf -profile test,singularity", "snakemake -j 2 --use-singularity"]
 )
 def test_a_workflow_whose_steps_are_containers_is_said(row: str) -> None:
     """A pod starts none."""
@@ -348,7 +348,7 @@ def test_steps_in_containers_of_their_own_are_no_single_pod() -> None:
         ("srun --container-workdir", 5),
     }
     outside = [verdict for verdict in conversion.verdicts if "image of line 4" in verdict.why]
-    assert [verdict.line for verdict in outside] == [3, 5]
+    assert [verdict.line for verdict in outside] == [3]
     prepared = _convert(
         "#SBATCH -N 2 -n 4 --gpus-per-node=2",
         "srun --ntasks-per-node=1 --container-image=a/c:1 make",
@@ -357,3 +357,28 @@ def test_steps_in_containers_of_their_own_are_no_single_pod() -> None:
     assert [(verdict.path, verdict.line) for verdict in prepared.lost] == [
         ("srun --container-image", 3)
     ]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "nextflow run a.nf -profile jax,singularity",
+        "nextflow run a.nf -c conf/singularity_slurm.config",
+        "nextflow -C site_slurm.cfg run a.nf",
+        "snakemake -j 100 --profile config/slurm_a",
+        "snakemake -j 100 --cluster $SUBMIT",
+        "snakemake --profile=cubi-v1",
+    ],
+)
+def test_a_workflow_with_the_settings_of_a_site_is_said(row: str) -> None:
+    """These say who runs its steps: on a cluster of Slurm's, as a rule Slurm does."""
+    assert "may submit" in _convert("#SBATCH -n1", row).lost[0].why
+    for other in ("nextflow run a.nf -profile conda -c a.config", "snakemake -c 4"):
+        assert not _convert("#SBATCH -n1", other).lost
+
+
+def test_an_image_that_several_lines_start_is_said_once() -> None:
+    """Each of its lines would say the same."""
+    rows = ("singularity exec a.sif ./a", "singularity exec a.sif ./b", "singularity exec b.sif ./c")
+    lost = [verdict.path for verdict in _convert("#SBATCH -n1", *rows).lost]
+    assert lost == ["a.sif", "b.sif"]
