@@ -9,6 +9,7 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from allranks import names
 from allranks.convert import scanner
 from allranks.convert.slurm import shell_text, words
 from allranks.convert.verdicts import Outcome, Verdict
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from allranks.convert.scanner import Command, Statement
+    from allranks.convert.slurm.options import Setting
 
 # Programs that run the steps of a workflow, and words of theirs that have Slurm run them.
 _WORKFLOWS = frozenset({"nextflow", "snakemake", "toil-cwl-runner", "toil-wdl-runner", "cromwell"})
@@ -39,6 +41,9 @@ _GENERAL = frozenset(
 _MAY_SUBMIT = (
     "it may submit jobs to Slurm, as a site's settings say, and a pod has none: let it run them "
     "where it is"
+)
+_OUTPUT_IS_LOG = (
+    f"what is written is the run's log, and no file: take the line out, and see `{names.CLI} logs`"
 )
 _SUBMITS = "it submits jobs to Slurm, and a pod has none: let it run them where it is"
 # Launchers of MPI's that are not those of an MPI: bede-mpirun, mympirun, mpiexec_mpt.
@@ -91,6 +96,40 @@ def of_script(statements: Sequence[Statement], *, starts_here: bool) -> list[Ver
         # Where it goes is not known; and one word of folders above is enough.
         is_here = is_here and not above and not (goes and not _SUBMIT_DIR.fullmatch(texts[1]))
     return verdicts
+
+
+def files_of_output(statements: Sequence[Statement], settings: Sequence[Setting]) -> list[Verdict]:
+    """The lines that name the file of the job's output: in a pod it is the log of the run.
+
+    Args:
+        statements: those of the script.
+        settings: its directives.
+    """
+    named = [setting.value for setting in settings if setting.name in ("output", "error")]
+    patterns = [_pattern_of(text) for text in (*named, "slurm-%j.out", "slurm-%A_%a.out")]
+    file = re.compile("|".join(filter(None, patterns)))
+    verdicts = []
+    for command in (command for statement in statements for command in statement.commands):
+        texts = [token.text for token in command.words]
+        match = file.search(" ".join(texts[1:]))
+        if match is not None and not words.any_of(texts, words.IDLE | words.SLURM_TOOLS):
+            verdicts.append(
+                Verdict(match[0], Outcome.NOT_CARRIED, "", _OUTPUT_IS_LOG, command.line)
+            )
+    return verdicts
+
+
+def _pattern_of(file: str) -> str:
+    """What finds a file of output in a script, where Slurm's variables stand for ``%j``.
+
+    "" for a file whose name has no number of the job, which may be any other.
+    """
+    own = [part for part in re.split(r"(%[0-9]*[jJAaxNu])", file.rpartition("/")[2]) if part]
+    if not {part[-1] for part in own if part[0] == "%"} & {*"jJAa"}:
+        return ""
+    return r"(?<![\w.-])" + "".join(
+        r"\$\{?SLURM_\w+\}?" if part[0] == "%" else re.escape(part) for part in own
+    )
 
 
 def _submits(texts: Sequence[str]) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.convert import commands, preparation, scanner
 from allranks.convert.commands import Runner
-from allranks.convert.slurm import mpirun, options, shell_text, words
+from allranks.convert.slurm import mpirun, options, shell_text, torchrun_environment, words
 from allranks.convert.slurm.node_variables import NodeVariable, kind_of
 from allranks.convert.slurm.rank_sizes import RankSizes
 from allranks.convert.verdicts import Outcome
@@ -57,6 +57,7 @@ class Ranks(RankSizes):
         program = self._read_program(main)
         self._check_program(main, program)
         self.has_launcher = self._is_of_mpi(main, program)
+        self.has_torchrun = program.runner is Runner.TORCHRUN
         setup = []
         for number, other in enumerate(self.statements[:place]):
             if number in step_statements:
@@ -269,6 +270,7 @@ class Ranks(RankSizes):
             own = words.by_name(rest[len(rest) - inside :])
             rest = rest[:start] + own if inside else rest
             wrapper_words = wrapper_words if start else []
+        rest = torchrun_environment.with_options(rest, self.contents)
         inner = self._inner_text(rest)
         if inner is None:
             rest = self._without_hosts(rest, main.command.line)

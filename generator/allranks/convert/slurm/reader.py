@@ -466,6 +466,7 @@ class Reader(UnsetVariables):
         self._say_image_file()
         starts_here = not {"chdir", "workdir"} & {setting.name for setting in self.job_settings}
         body.verdicts += missing_in_pods.of_script(self.statements, starts_here=starts_here)
+        body.verdicts += missing_in_pods.files_of_output(self.statements, self.job_settings)
         self._say_own_path()
         if "SLURM_JOB_NAME" in {name for name, _ in words.variables(code)}:
             body.reads_name = self._line_with(re.compile("SLURM_JOB_NAME").search) or 1

@@ -132,6 +132,7 @@ class Script:
         self.maybe: set[str] = set()  # variables with options, or with nothing
         self.expansions: set[str] = set()  # those of them that have been put in
         self.has_launcher = False  # whether a pod besides those of the nodes runs setup, too
+        self.has_torchrun = False  # whether the step is a torchrun, which the chart starts
         self.may_launch = False  # whether the step is a script that may start a torchrun
         self.profilers: dict[int, str] = {}  # what measured a launcher, by id of its command
         self.limits: dict[int, str] = {}  # what ends a launcher after a time, by the same

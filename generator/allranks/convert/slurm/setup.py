@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks.convert import commands, scanner
-from allranks.convert.slurm import images, mpirun, shell_text, words
+from allranks.convert.slurm import images, mpirun, shell_text, torchrun_environment, words
 from allranks.convert.slurm.folders import Folders
 from allranks.convert.verdicts import Outcome
 
@@ -262,6 +262,9 @@ class Setup(Folders):
         only_assigns = bool(assigned_names) and all(
             shell_text.assigned_by(command) for command in statement.commands
         )
+        is_option = only_assigns and all(map(torchrun_environment.is_option, assigned_names))
+        if self.has_torchrun and is_option:
+            return Outcome.CHANGED, "it is an option of torchrun's, which the chart starts"
         if assigned_names and not is_single and {*assigned_names} <= self.expansions:
             if not self._is_read_elsewhere(assigned_names):
                 self.dropped.update(assigned_names)

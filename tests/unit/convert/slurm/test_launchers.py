@@ -86,3 +86,17 @@ def test_the_words_of_an_mpirun_are_read_once() -> None:
     assert "each process" not in _verdict(conversion, "mpirun").why
     step = _convert(_TASKS, "srun --mpi=pmix ./a.out $SLURM_JOB_ID")
     assert "each process" in _verdict(step, "srun --mpi=pmix ./a.out").why
+
+
+@pytest.mark.parametrize("program", ["torchrun", "python -m torch.distributed.run"])
+def test_options_of_torchrun_may_be_variables(program: str) -> None:
+    """It reads those that it is not given from PET_ and their name."""
+    rows = ("export PET_NPROC_PER_NODE=4 PET_MAX_RESTARTS=2", "export PET_NNODES=$SLURM_NNODES")
+    conversion = _convert("#SBATCH -N 2 --gpus-per-node=8", *rows, f"srun {program} a.py")
+    assert (conversion.values["nodes"], conversion.values["procsPerNode"]) == (2, 4)
+    assert conversion.values["torchrun"] == {"maxRestarts": 2}
+    assert "PET_" not in conversion.values.get("setup", "")
+    given = _convert("#SBATCH --gpus-per-node=8", *rows, f"{program} --nproc-per-node 2 a.py")
+    assert given.values["procsPerNode"] == 2
+    ranks = _convert("#SBATCH -N 2 -n 4 --gpus-per-node=2", *rows, "srun python a.py")
+    assert "PET_NPROC_PER_NODE" in ranks.values["setup"]

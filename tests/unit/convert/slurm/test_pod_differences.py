@@ -382,3 +382,19 @@ def test_an_image_that_several_lines_start_is_said_once() -> None:
     rows = ("singularity exec a.sif ./a", "singularity exec a.sif ./b", "singularity exec b.sif ./c")
     lost = [verdict.path for verdict in _convert("#SBATCH -n1", *rows).lost]
     assert lost == ["a.sif", "b.sif"]
+
+
+@pytest.mark.parametrize(
+    ("output", "row"),
+    [
+        ("", "mv slurm-$SLURM_JOB_ID.out logs/"),
+        ("#SBATCH -o logs/%x-%j.log", "grep loss logs/${SLURM_JOB_NAME}-${SLURM_JOB_ID}.log > l.txt"),
+        ("#SBATCH -e e-%A_%a.err", "cp e-${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID.err /tmp"),
+    ],
+)
+def test_a_line_that_reads_the_jobs_output_is_said(output: str, row: str) -> None:
+    """There is no such file in a pod, and the script would end with the failure of that line."""
+    conversion = _convert("#SBATCH -n1 -a 1-2", output, "python a.py", row)
+    assert [verdict.why for verdict in conversion.lost if "log, and no file" in verdict.why]
+    other = _convert("#SBATCH -n1 -o all.log", "python a.py", "mv all.log model-$SLURM_JOB_ID.pt x")
+    assert not other.lost
