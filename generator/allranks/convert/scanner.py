@@ -435,8 +435,6 @@ class _Parser:
                 raise _unexpected(token)
             self.pattern = token.text
             return
-        if is_first and self.is_complete and token.text == "-p":
-            return  # time -p
         if is_first and self._take_reserved(token):
             return
         command = self.command
@@ -455,6 +453,8 @@ class _Parser:
             self.awaits_name = False
             self.function = self.function or text
             return True
+        if self.is_complete and text == "-p":
+            return True  # time -p
         if text in _ENDS_LIST and self.wanting:
             raise _unexpected(token)
         if self.stack and text == self.stack[-1][1]:

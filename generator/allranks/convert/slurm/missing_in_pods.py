@@ -113,9 +113,10 @@ def files_of_output(statements: Sequence[Statement], settings: Sequence[Setting]
         texts = [token.text for token in command.words]
         match = file.search(" ".join(texts[1:]))
         if match is not None and not words.any_of(texts, words.IDLE | words.SLURM_TOOLS):
-            verdicts.append(
-                Verdict(match[0], Outcome.NOT_CARRIED, "", _OUTPUT_IS_LOG, command.line)
-            )
+            # A link to no file is made all the same.
+            is_link = words.any_of(texts, ("ln",))
+            outcome = Outcome.CHANGED if is_link else Outcome.NOT_CARRIED
+            verdicts.append(Verdict(match[0], outcome, "", _OUTPUT_IS_LOG, command.line))
     return verdicts
 
 

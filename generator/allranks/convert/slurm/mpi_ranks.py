@@ -27,7 +27,8 @@ _RUNNERS = frozenset({"uv", "conda", "poetry", "pixi", "micromamba", "mamba"})
 _IMPLEMENTATIONS = {
     "Intel": r"\b(?:module\s+(?:load|add)|ml)\s[^\n]*(?:impi|intel-?mpi|oneapi[-/]mpi)|i_mpi_"
     r"|oneapi/setvars|\bpath=[^\n]*/(?:impi|intel-?mpi)[/\d:._-]|/impi/[\d.]+/|oneapi/mpi/",
-    "MPICH": r"\bmpi(?:run|exec)\.mpich|\b(?:module\s+(?:load|add)|ml)\s[^\n]*mpich|\bpath=[^\n]*/mpich[/\d:._-]",
+    "MPICH": r"\b(?:module\s+(?:load|add)|ml)\s[^\n]*mpich|\bpath=[^\n]*/mpich[/\d:._-]"
+    r"|\bmpi(?:run|exec)\.mpich",
 }
 _OWN_RANK = "no launcher of MPI's sets it: let the program ask MPI for its own rank"
 _OF_HOSTS = "the first host of the chart's list is where rank 0 runs"

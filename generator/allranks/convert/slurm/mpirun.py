@@ -63,9 +63,7 @@ def without_hosts(texts: Sequence[str]) -> tuple[list[str], list[str], str]:
     return [*remaining, *rest], host_words, _behind_unknown(rest)
 
 
-def of_site(
-    texts: Sequence[str], constants: Mapping[str, str]
-) -> tuple[dict[str, str], list[str]]:
+def of_site(texts: Sequence[str], constants: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """What ``ibrun`` says, which takes the ranks from the job: TACC's, SDSC's, Frontera's.
 
     Args:
