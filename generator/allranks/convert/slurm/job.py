@@ -121,6 +121,7 @@ def convert(
     for option, function in directives.CARRIED.items():
         if option in job.settings:
             function(job, job.settings[option])
+    directives.put_limit(job)
     directives.put_policy(job)
     placement.put_maker(job)
     arrays.put_array(job)

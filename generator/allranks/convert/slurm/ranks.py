@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.convert import commands, preparation, scanner
 from allranks.convert.commands import Runner
-from allranks.convert.slurm import mpirun, options, shell_text, torchrun_environment, words
+from allranks.convert.slurm import amounts, mpirun, options, shell_text, torchrun_environment, words
 from allranks.convert.slurm.node_variables import NodeVariable, kind_of
 from allranks.convert.slurm.rank_sizes import RankSizes
+from allranks.convert.slurm.script import Limit
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -36,6 +37,10 @@ _PROFILER = "it measured what starts the ranks, which the chart does: write it b
 _IN_EACH_RANK = (
     "the script ran it once, and each rank would run it, all at once: write it above the condition "
     "or the function, where it becomes setup"
+)
+_AS_ONE_PROCESS = (
+    "the script ran it as one process where this branch is taken, and each rank would run it: make "
+    "a run of each branch"
 )
 # Folders of programs that an image has.
 _COMMON_FOLDER = re.compile(r"(?:/usr|/usr/local|/opt/conda)?/bin$")
@@ -157,7 +162,10 @@ class Ranks(RankSizes):
         self.say(line, text, Outcome.CHANGED, "command", why)
         self._say_environment(main, program)
         limit = self.limits.get(id(main.command))
-        if limit:
+        seconds = amounts.seconds_of_timeout(limit)
+        if seconds:
+            self.body.limit = Limit(line, limit, seconds)
+        elif limit:
             self.say(line, limit, Outcome.NOT_CARRIED, "runPolicy.activeDeadlineSeconds", _LIMIT)
         profiler = self.profilers.get(id(main.command))
         if profiler:
@@ -395,6 +403,8 @@ class Ranks(RankSizes):
         for step in steps:
             if step.is_multi and step.statement == main.statement:
                 own = program if step is main else self._read_program(step)
+                if own.runner is not program.runner:
+                    self._say_other_launcher(step, main)
                 edits.append(
                     (step.command.start, step.command.end, shell_text.as_text(own.command))
                 )
@@ -406,6 +416,15 @@ class Ranks(RankSizes):
             whole += "\n" + self.slice(self.statements[place])
         return whole
 
+    def _say_other_launcher(self, step: Step, main: Step) -> None:
+        """Say of the step of another branch that the ranks of a run are started in one way."""
+        text = self.text[step.command.start : step.command.end]
+        why = (
+            f"it starts ranks in another way than line {main.command.line}, as whose ranks it is "
+            "run: make a run of each branch"
+        )
+        self.say(step.command.line, text, Outcome.NOT_CARRIED, "command", why)
+
     def _say_beside(self, main: Step, steps: list[Step]) -> None:
         """Say of what stands around the step in its branch, or function, that each rank runs it."""
         step_commands = {id(step.command) for step in steps}
@@ -415,7 +434,11 @@ class Ranks(RankSizes):
         for command in [] if is_alone else self.statements[main.statement].commands:
             texts = [token.text for token in command.words]
             is_harmless = not texts or words.any_of(texts, words.IN_EACH_RANK | functions)
-            is_other = id(command) in step_commands or command.excludes(main.command)
+            is_step, is_excluded = id(command) in step_commands, command.excludes(main.command)
+            is_other = is_step or is_excluded
+            if is_excluded and not is_step and words.is_python(texts):
+                text = self.text[command.start : command.end]
+                self.say(command.line, text, Outcome.NOT_CARRIED, "command", _AS_ONE_PROCESS)
             if not is_other and not is_harmless:
                 text = self.text[command.start : command.end]
                 self.say(command.line, text, Outcome.NOT_CARRIED, "command", _IN_EACH_RANK)

@@ -35,6 +35,21 @@ _COMMAND_LIKE = re.compile(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What ends a step after a time: ``timeout 4h srun python a.py``.
+
+    Attributes:
+        line: where it stands.
+        text: as typed.
+        seconds: the time.
+    """
+
+    line: int
+    text: str
+    seconds: int
+
+
 @dataclass(slots=True)
 class Body:
     """What a script runs.
@@ -56,6 +71,7 @@ class Body:
         uses_slurm: whether it reads SLURM_ variables.
         goes_back: whether it goes to the folder that it is submitted from.
         reads_folder: whether a line of setup may do something else in another folder.
+        limit: what ends the step after a time; None for nothing.
         reads_name: the line that reads the job's name for more than to print it; 0 for none.
     """
 
@@ -75,6 +91,7 @@ class Body:
     uses_slurm: bool = False
     goes_back: bool = False
     reads_folder: bool = False
+    limit: Limit | None = None
     reads_name: int = 0
 
 

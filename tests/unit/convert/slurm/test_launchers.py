@@ -100,3 +100,43 @@ def test_options_of_torchrun_may_be_variables(program: str) -> None:
     assert given.values["procsPerNode"] == 2
     ranks = _convert("#SBATCH -N 2 -n 4 --gpus-per-node=2", *rows, "srun python a.py")
     assert "PET_NPROC_PER_NODE" in ranks.values["setup"]
+
+
+def test_a_branch_that_starts_its_ranks_otherwise_is_said() -> None:
+    """The run has the launcher of one of them, and runs the others as its ranks."""
+    rows = (
+        "if [ $A = 1 ]; then",
+        "  srun torchrun --nproc_per_node 4 a.py",
+        "elif [ $A = 2 ]; then",
+        "  srun deepspeed --no_ssh a.py",
+        "elif [ $A = 3 ]; then",
+        "  mpirun -np 8 python a.py",
+        "else",
+        "  python a.py --debug",
+        "fi",
+    )
+    conversion = _convert("#SBATCH -N 2 --gpus-per-node=4", "A=$(cat a)", *rows)
+    lines = {verdict.line: verdict.why for verdict in conversion.lost if "branch" in verdict.why}
+    assert lines.keys() == {9, 11}
+    assert "one process" in lines[11]
+    alone = ("if x; then", "srun python a.py", "else", "python a.py", "fi")
+    assert not _convert("#SBATCH -n 1 --gpus=1", *alone).lost
+
+
+@pytest.mark.parametrize(
+    ("time", "limit", "seconds"),
+    [
+        ("", "3600", 3600),
+        ("#SBATCH -t 5:00:00", "1.5h", 5400),
+        ("#SBATCH -t 60", "2h", 3600),
+        ("", "-s USR1 2h", 0),
+        ("", "$LIMIT", 0),
+    ],
+)
+def test_what_ends_a_step_after_a_time_is_the_runs_limit(
+    time: str, limit: str, seconds: int
+) -> None:
+    """One that sends another signal, or is not known before, is said."""
+    conversion = _convert("#SBATCH -N 2 -n 8 --gpus-per-node=4", time, f"timeout {limit} srun ./a")
+    assert conversion.values["runPolicy"].get("activeDeadlineSeconds", 0) == seconds
+    assert bool(conversion.lost) == (not seconds)

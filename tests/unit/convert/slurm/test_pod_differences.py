@@ -171,7 +171,7 @@ def test_a_launcher_behind_a_wrapper_is_the_step(wrapper: str) -> None:
     for launcher, workload in (("mpirun", "mpi"), ("srun python", "torchrun")):
         conversion = _convert("#SBATCH -N2 --ntasks-per-node=4", f"{wrapper} {launcher} a.py")
         assert (conversion.values["workload"], conversion.values["nodes"]) == (workload, 2)
-        is_limit = wrapper.startswith("timeout")
+        is_limit = wrapper.startswith("timeout -k")
         assert [verdict.path for verdict in conversion.lost] == ([wrapper] if is_limit else [])
     conversion = _convert("#SBATCH -n1", f"{wrapper} srun python a.py")
     assert f"{wrapper} python a.py" in conversion.values["script"]
