@@ -16,6 +16,7 @@ from allranks.convert import finish
 from allranks.convert.slurm import (
     arrays,
     directives,
+    here_documents,
     launcher_variables,
     options,
     placement,
@@ -104,7 +105,9 @@ def convert(
     elif wrap is not None:
         text = f"#!/bin/sh\n{wrap.value}\n"
         job.say("wrap", Outcome.CARRIED, "command")
-    text, of_container = singularity_environment.carry(launcher_variables.inline(text))
+    text, of_container = singularity_environment.carry(
+        launcher_variables.inline(here_documents.inline(text))
+    )
     job.text = text
     job.size = sizes.read(settings)
     job.body = reader.read(text, source=source, size=job.size, settings=settings, args=args)

@@ -86,7 +86,8 @@ class MpiRanks(Setup):
             setting.name == "mpi" and setting.value != "none" for setting in main.settings
         )
         meets = MEETS.search(self.text) is not None
-        words_of = " ".join(map(self._expanded, main.words))
+        inner = self._inner_text(main.words)
+        words_of = " ".join(map(self._expanded, main.words)) if inner is None else inner
         if "mpi4py" in words_of:
             return True
         if _PYTHON.search(words_of):

@@ -142,6 +142,7 @@ class Script:
         self.lines = text.split("\n")
         self.parts: dict[str, str] = {}  # variables that are parts of a command, as shell text
         self.quoted: dict[str, str] = {}  # others whose text has quotes, for who parses it again
+        self.scripts: dict[str, str] = {}  # whose text is more than words, for a shell that reads it
         self.literal: set[str] = set()  # options with quotes, which only who parses them takes off
         self.contents: dict[str, list[str]] = {}  # what each variable is set to, as shell text
         self.conditional: dict[str, int] = {}  # those before a program, with their lines
@@ -268,6 +269,8 @@ class Script:
                         pattern = rf"\$\{{?{name}(?:\[[@*]\])?\}}?"
                         content = shell_text.put(pattern, own, content)
                     self.parts[name] = content
+                    if shell_text.is_script(value):
+                        self.scripts[name] = shell_text.script_of(value)
         self.maybe = {
             name for name, texts in contents.items() if all(text[:1] in ("", "-") for text in texts)
         }
@@ -289,6 +292,11 @@ class Script:
             if ("'" in whole or '"' in whole) and not words.names_nodes(whole):
                 self.quoted[name] = texts[name]
                 self.literal |= {name} if texts[name].lstrip().startswith("-") else set()
+        self.scripts = {
+            name: text
+            for name, text in self.scripts.items()
+            if name in texts and len(self.contents[name]) == 1 and not words.names_nodes(text)
+        }
         self.expansions = set()
 
     def _srun(self, texts: Sequence[str], line: int) -> tuple[list[Setting], list[str]]:
@@ -317,7 +325,8 @@ class Script:
     def _inner_text(self, texts: Sequence[str]) -> str | None:
         """The text of ``bash -c "…"`` with the variables in it that are parts of a command."""
         text = shell_text.shell_text(texts)
-        return None if text is None else self._expanded(text, {**self.quoted, **self.parts})
+        parts = {**self.quoted, **self.parts, **self.scripts}
+        return None if text is None else self._expanded(text, parts)
 
     def _expanded_words(self, texts: list[str]) -> list[str]:
         """Words with the variables among them that are parts of a command."""

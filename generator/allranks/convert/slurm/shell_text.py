@@ -158,6 +158,25 @@ def content_of(value: str) -> str:
     return scanner.unquote(value).replace("\n", " ")
 
 
+# What a shell that reads a text makes of it besides words.
+_ACTIVE = re.compile(r"[;&|<>\n]")
+_ASKED = re.compile(r"\$\([^()]*\)|`[^`]*`")
+
+
+def is_script(value: str) -> bool:
+    """Whether a variable's value is more than words to a shell that reads it: ``"cd a; ./b"``."""
+    if value.startswith("(") or not value[:1] in ('"', "'"):
+        return False
+    is_late = value.startswith("'") and "$" in value
+    return is_late or _ACTIVE.search(_ASKED.sub("", script_of(value)).strip()) is not None
+
+
+def script_of(value: str) -> str:
+    """The text of a variable's value with its lines."""
+    text = scanner.unquote(value)
+    return re.sub(r"\\\n", " ", text) if value.startswith('"') else text
+
+
 def shell_text(texts: Sequence[str]) -> str | None:
     """The text of ``bash -c "text"``; None for anything else."""
     if len(texts) < 3 or words.base(texts[0]) not in SHELLS:  # noqa: PLR2004 - bash, -c and the text

@@ -140,3 +140,43 @@ def test_what_ends_a_step_after_a_time_is_the_runs_limit(
     conversion = _convert("#SBATCH -N 2 -n 8 --gpus-per-node=4", time, f"timeout {limit} srun ./a")
     assert conversion.values["runPolicy"].get("activeDeadlineSeconds", 0) == seconds
     assert bool(conversion.lost) == (not seconds)
+
+
+@pytest.mark.parametrize(
+    ("value", "command"),
+    [
+        ('"echo a && python a.py --name \\"b c\\""', ["python", "a.py", "--name", "b c"]),
+        ("'\necho a\npython a.py --lr $LR\n'", ["bash", "-c", "exec python a.py --lr $LR"]),
+        ('"cd /d; python a.py > log"', ["bash", "-c", "cd /d; python a.py > log"]),
+        ("'./train.py $SLURM_PROCID'", ["bash", "-c", "exec ./train.py $SLURM_PROCID"]),
+    ],
+)
+def test_the_text_that_a_shell_of_the_step_reads_is_its_script(
+    value: str, command: list[str]
+) -> None:
+    """In a variable, too: a shell that puts it in takes its operators for words."""
+    rows = (f"CODE={value}", "export LR=1", 'srun bash -c "$CODE"')
+    conversion = _convert("#SBATCH -N 2 -n 4 --gpus-per-node=2", *rows)
+    assert conversion.values["workload"] == "torchrun"
+    assert conversion.values["command"] == command
+    assert ("echo a" in value) == ("echo a" in conversion.values.get("setup", ""))
+
+
+@pytest.mark.parametrize(
+    ("head", "tail"),
+    [
+        ("read -r -d '' CODE <<EOF", ""),
+        ("read -r -d '' CODE << 'EOF' || true", ""),
+        ('read -d "" CODE <<-EOF', ""),
+        ("CODE=$(cat <<EOF", ")"),
+    ],
+)
+def test_a_text_that_is_a_here_document_is_read(head: str, tail: str) -> None:
+    """As one in quotes, and what stands behind it keeps its line."""
+    document = ('echo "start" && python a.py --name "b c" \\', "  --lr 1", "EOF", tail)
+    rows = (head, *document, 'srun bash -c "${CODE}"', "tar c x")
+    conversion = _convert("#SBATCH -N 2 -n 4 --gpus-per-node=2", *rows)
+    assert conversion.values["command"] == ["python", "a.py", "--name", "b c", "--lr", "1"]
+    assert [(verdict.path, verdict.line) for verdict in conversion.lost] == [("tar c x", 9)]
+    written = _convert("#SBATCH -n 1", head, *document, 'echo "$CODE" > a.sh', "python a.py")
+    assert head in written.values["script"]
