@@ -13,9 +13,10 @@ from allranks import names
 from allranks.convert import scanner
 from allranks.convert.slurm import shell_text, words
 from allranks.convert.verdicts import Outcome, Verdict
+from allranks.humanize import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from allranks.convert.scanner import Command, Statement
     from allranks.convert.slurm.options import Setting
@@ -45,6 +46,7 @@ _MAY_SUBMIT = (
 _OUTPUT_IS_LOG = (
     f"what is written is the run's log, and no file: take the line out, and see `{names.CLI} logs`"
 )
+_CHOOSES_GPUS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 _SUBMITS = "it submits jobs to Slurm, and a pod has none: let it run them where it is"
 # Launchers of MPI's that are not those of an MPI: bede-mpirun, mympirun, mpiexec_mpt.
 _OF_SITE = re.compile(
@@ -117,6 +119,30 @@ def files_of_output(statements: Sequence[Statement], settings: Sequence[Setting]
             is_link = words.any_of(texts, ("ln",))
             outcome = Outcome.CHANGED if is_link else Outcome.NOT_CARRIED
             verdicts.append(Verdict(match[0], outcome, "", _OUTPUT_IS_LOG, command.line))
+    return verdicts
+
+
+def numbers_of_gpus(
+    statements: Sequence[Statement], constants: Mapping[str, str], gpus: int
+) -> list[Verdict]:
+    """The lines that choose GPUs by numbers which no pod has.
+
+    Args:
+        statements: those of the script.
+        constants: its variables whose text is known.
+        gpus: how many a pod has; 0 where nobody says it.
+    """
+    verdicts = []
+    for command in (command for statement in statements for command in statement.commands):
+        for token in (*command.assignments, *command.words):
+            name, _, value = token.text.partition("=")
+            numbers = words.resolve(value, constants) if name in _CHOOSES_GPUS else None
+            is_list = numbers is not None and re.fullmatch(r"[0-9]{1,3}(?:,[0-9]{1,3})*", numbers)
+            if gpus and numbers and is_list and max(map(int, numbers.split(","))) >= gpus:
+                why = (
+                    f"a pod has {plural(gpus, 'GPU')}, whose numbers begin at 0: take the line out"
+                )
+                verdicts.append(Verdict(token.text, Outcome.NOT_CARRIED, "", why, command.line))
     return verdicts
 
 

@@ -88,7 +88,7 @@ class MpiRanks(Setup):
         meets = MEETS.search(self.text) is not None
         inner = self._inner_text(main.words)
         words_of = " ".join(map(self._expanded, main.words)) if inner is None else inner
-        if "mpi4py" in words_of:
+        if "mpi4py" in words_of or (has_mpi and "horovod" in words_of):
             return True
         if _PYTHON.search(words_of):
             return (has_mpi or _MPI.search(self.text) is not None) and not meets

@@ -467,6 +467,8 @@ class Reader(UnsetVariables):
         starts_here = not {"chdir", "workdir"} & {setting.name for setting in self.job_settings}
         body.verdicts += missing_in_pods.of_script(self.statements, starts_here=starts_here)
         body.verdicts += missing_in_pods.files_of_output(self.statements, self.job_settings)
+        gpus = self.size.gpus_per_node or self.size.gpus or 0
+        body.verdicts += missing_in_pods.numbers_of_gpus(self.statements, self.constants, gpus)
         self._say_own_path()
         if "SLURM_JOB_NAME" in {name for name, _ in words.variables(code)}:
             body.reads_name = self._line_with(re.compile("SLURM_JOB_NAME").search) or 1

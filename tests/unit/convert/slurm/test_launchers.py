@@ -180,3 +180,10 @@ def test_a_text_that_is_a_here_document_is_read(head: str, tail: str) -> None:
     assert [(verdict.path, verdict.line) for verdict in conversion.lost] == [("tar c x", 9)]
     written = _convert("#SBATCH -n 1", head, *document, 'echo "$CODE" > a.sh', "python a.py")
     assert head in written.values["script"]
+
+
+def test_horovod_that_srun_starts_with_an_mpi_is_of_mpi() -> None:
+    """It asks MPI for its rank, and meets nowhere else."""
+    rows = ("#SBATCH -N 2 -n 4 --gpus-per-node=2", "export NCCL_DEBUG=INFO")
+    step = "srun --mpi=pmi2 python horovod/benchmark.py"
+    assert _convert(*rows, step).values["workload"] == "mpi"

@@ -395,3 +395,20 @@ def test_a_line_that_reads_the_jobs_output_is_said(output: str, row: str) -> Non
     assert [verdict.why for verdict in conversion.lost if "log, and no file" in verdict.why]
     other = _convert("#SBATCH -n1 -o all.log", "python a.py", "mv all.log model-$SLURM_JOB_ID.pt x")
     assert not other.lost
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "export CUDA_VISIBLE_DEVICES=6,7",
+        "CARD=2; CUDA_VISIBLE_DEVICES=$CARD python b.py",
+        'ROCR_VISIBLE_DEVICES="0,2" python b.py',
+    ],
+)
+def test_numbers_of_gpus_that_no_pod_has_are_said(row: str) -> None:
+    """On a machine without limits a script takes the cards that are free; a pod has its own."""
+    lost = _convert("#SBATCH --gres=gpu:2 -n 1", row, "python a.py").lost
+    assert ["begin at 0" in verdict.why for verdict in lost] == [True]
+    for other in ("CUDA_VISIBLE_DEVICES=0,1", "CUDA_VISIBLE_DEVICES=-1", "CUDA_VISIBLE_DEVICES="):
+        assert not _convert("#SBATCH --gres=gpu:2 -n 1", f"{other} python a.py").lost
+    assert not _convert("#SBATCH -n 1", row, "python a.py").lost
