@@ -1,8 +1,8 @@
 """Variables whose text is a here-document: ``read -r -d '' CODE <<EOF``, ``CODE=$(cat <<EOF``.
 
-A script that starts such a text, as ``srun bash -c "$CODE"``, has its program there. It is read like
-any other text of a variable, so that the document becomes one in quotes, with its lines where they
-are.
+A script that starts such a text, as ``srun bash -c "$CODE"``, has its program there. It is read
+like any other text of a variable, so that the document becomes one in quotes, with its lines where
+they are.
 """
 
 from __future__ import annotations

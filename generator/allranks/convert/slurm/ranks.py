@@ -161,7 +161,7 @@ class Ranks(RankSizes):
         why = "; ".join(self._changes(main, program)) or "each rank runs it"
         self.say(line, text, Outcome.CHANGED, "command", why)
         self._say_environment(main, program)
-        limit = self.limits.get(id(main.command))
+        limit = self.limits.get(id(main.command), "")
         seconds = amounts.seconds_of_timeout(limit)
         if seconds:
             self.body.limit = Limit(line, limit, seconds)

@@ -142,7 +142,7 @@ class Script:
         self.lines = text.split("\n")
         self.parts: dict[str, str] = {}  # variables that are parts of a command, as shell text
         self.quoted: dict[str, str] = {}  # others whose text has quotes, for who parses it again
-        self.scripts: dict[str, str] = {}  # whose text is more than words, for a shell that reads it
+        self.scripts: dict[str, str] = {}  # whose text is more than words to a shell
         self.literal: set[str] = set()  # options with quotes, which only who parses them takes off
         self.contents: dict[str, list[str]] = {}  # what each variable is set to, as shell text
         self.conditional: dict[str, int] = {}  # those before a program, with their lines

@@ -103,7 +103,7 @@ class Setup(Folders):
             return True
         return any(
             command.name in ("set", "shopt", "ulimit", "trap")
-            or (command.name == "declare" and not _exports(command))
+            or (command.name == "declare" and not shell_text.exports(command))
             or any(
                 shell_text.is_array(command, name) for name, _ in shell_text.assigned_by(command)
             )
@@ -580,7 +580,7 @@ class Setup(Folders):
         ends = re.match(r"#!\s*\S+(?:\s+\S+)*\s-[a-z]*e", self.lines[0]) is not None
         if not (ends or re.match(r"(?:#[^\n]*\n)*set -e\b", text)):
             head.append("set +e  # the script goes on where a command fails")
-        if any(_sets_unexported(command) for s in self.statements for command in s.commands):
+        if any(shell_text.sets_unexported(c) for s in self.statements for c in s.commands):
             head.append("set -a  # the command reads these variables, too")
         if self.args and words.positional(text):
             head.append(f"set -- {commands.as_shell(self.args)}")
@@ -591,22 +591,6 @@ def _reads_profile(command: Command) -> bool:
     """Whether a command reads the profile of a login, which may set PATH anew."""
     texts = [scanner.unquote(token.text) for token in command.words]
     return texts[:2] in (["source", "/etc/profile"], [".", "/etc/profile"])
-
-
-def _sets_unexported(command: Command) -> bool:
-    """Whether a command sets a variable for its shell alone, as far as it says."""
-    if command.name in ("read", "mapfile", "readarray", "let", "getopts"):
-        return True
-    if shell_text.printed_into(command):
-        return True
-    return command.name != "export" and bool(shell_text.assigned_by(command))
-
-
-def _exports(command: Command) -> bool:
-    """Whether a `declare` puts a text into the environment, which outlives its shell."""
-    flags = [token.text for token in command.words[1:] if token.text.startswith("-")]
-    letters = "".join(flags)
-    return "x" in letters and not {*letters} & {*"aAilu"}
 
 
 def _in_background(statement: Statement) -> bool:

@@ -94,6 +94,22 @@ def printed_into(command: Command) -> list[str]:
     return texts[2:] if texts[:2] == ["printf", "-v"] else []
 
 
+def sets_unexported(command: Command) -> bool:
+    """Whether a command sets a variable for its shell alone, as far as it says."""
+    if command.name in ("read", "mapfile", "readarray", "let", "getopts"):
+        return True
+    if printed_into(command):
+        return True
+    return command.name != "export" and bool(assigned_by(command))
+
+
+def exports(command: Command) -> bool:
+    """Whether a `declare` puts a text into the environment, which outlives its shell."""
+    flags = [token.text for token in command.words[1:] if token.text.startswith("-")]
+    letters = "".join(flags)
+    return "x" in letters and not {*letters} & {*"aAilu"}
+
+
 def removes(command: Command, name: str) -> bool:
     """Whether a command takes a variable out of the environment: ``unset A``, ``export -n A``."""
     texts = [word.text for word in command.words]
@@ -165,7 +181,7 @@ _ASKED = re.compile(r"\$\([^()]*\)|`[^`]*`")
 
 def is_script(value: str) -> bool:
     """Whether a variable's value is more than words to a shell that reads it: ``"cd a; ./b"``."""
-    if value.startswith("(") or not value[:1] in ('"', "'"):
+    if value[:1] not in ('"', "'"):
         return False
     is_late = value.startswith("'") and "$" in value
     return is_late or _ACTIVE.search(_ASKED.sub("", script_of(value)).strip()) is not None

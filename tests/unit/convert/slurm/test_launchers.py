@@ -96,8 +96,8 @@ def test_options_of_torchrun_may_be_variables(program: str) -> None:
     assert (conversion.values["nodes"], conversion.values["procsPerNode"]) == (2, 4)
     assert conversion.values["torchrun"] == {"maxRestarts": 2}
     assert "PET_" not in conversion.values.get("setup", "")
-    given = _convert("#SBATCH --gpus-per-node=8", *rows, f"{program} --nproc-per-node 2 a.py")
-    assert given.values["procsPerNode"] == 2
+    explicit = _convert("#SBATCH --gpus-per-node=8", *rows, f"{program} --nproc-per-node 2 a.py")
+    assert explicit.values["procsPerNode"] == 2
     ranks = _convert("#SBATCH -N 2 -n 4 --gpus-per-node=2", *rows, "srun python a.py")
     assert "PET_NPROC_PER_NODE" in ranks.values["setup"]
 
