@@ -171,7 +171,8 @@ class Setup(Folders):
     ) -> tuple[Outcome, str] | None:
         """What becomes of a statement that is kept; None where it was said already."""
         is_setup = is_setup or not self._sources(statement)
-        is_activation = is_setup and program in words.ACTIVATING
+        first = [token.text for token in statement.commands[0].words] if statement.commands else []
+        is_activation = is_setup and program in words.ACTIVATING and not words.does_more(first)
         if is_activation and not self._evaluates_program(statement.commands[0]):
             return Outcome.CHANGED, _ACTIVATED
         if self._runs(statement, words.UNREAD_CONTAINERS):
@@ -213,6 +214,8 @@ class Setup(Folders):
             text, program = self.text[command.start : command.end], words.base(command.name)
             if program in _MODULES:
                 self.say(command.line, text, Outcome.CHANGED, to, _OF_MODULES)
+            elif words.does_more([token.text for token in command.words]):
+                continue
             elif program in words.ACTIVATING and len(command.words) > 1:
                 self.say(command.line, text, Outcome.CHANGED, to, _ACTIVATED)
 

@@ -123,6 +123,12 @@ OF_LAUNCHER = (
 ACTIVATING = frozenset(
     {"module", "ml", "conda", "mamba", "micromamba", "source", ".", "eval", "spack", "pyenv"}
 )
+_MANAGERS = frozenset({"conda", "mamba", "micromamba", "spack", "pyenv"})
+# What these do besides: they run a program, or install one.
+_DOES_MORE = frozenset(
+    {"run", "exec", "install", "create", "build", "update", "upgrade", "remove", "clean", "spec"}
+    | {"concretize", "buildcache", "mirror", "test", "stage", "fetch", "list", "find", "info"}
+)
 # What each rank may run for itself: it only reads, or makes what is there already.
 IN_EACH_RANK = (
     IDLE
@@ -516,6 +522,13 @@ def _sum(parts: list[str]) -> str | None:
 def text_of_counts(size: Mapping[str, int | None]) -> dict[str, str]:
     """Slurm's variables whose value follows from the job's size."""
     return {name: str(value) for name, value in size.items() if value}
+
+
+def does_more(words: Sequence[str]) -> bool:
+    """Whether a program that activates does something else: ``conda run python a.py``."""
+    return base(next(iter(words), "")) in _MANAGERS and any(
+        text in _DOES_MORE for text in [text for text in words[1:] if not text.startswith("-")][:1]
+    )
 
 
 def any_of(words: Iterable[str], names: Iterable[str]) -> bool:

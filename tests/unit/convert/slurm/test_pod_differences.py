@@ -412,3 +412,22 @@ def test_numbers_of_gpus_that_no_pod_has_are_said(row: str) -> None:
     for other in ("CUDA_VISIBLE_DEVICES=0,1", "CUDA_VISIBLE_DEVICES=-1", "CUDA_VISIBLE_DEVICES="):
         assert not _convert("#SBATCH --gres=gpu:2 -n 1", f"{other} python a.py").lost
     assert not _convert("#SBATCH -n 1", row, "python a.py").lost
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "conda run -n a python a.py",
+        "micromamba run -n a ./train",
+        "spack install openmpi",
+        "time -p spack -v install openmpi",
+    ],
+)
+def test_what_a_manager_of_packages_runs_is_the_script(row: str) -> None:
+    """In setup its end would be nobody's; what it activates stays there."""
+    conversion = _convert("#SBATCH -n1", "conda activate b", row, "echo done")
+    assert row in conversion.values["script"]
+    assert conversion.values["setup"].endswith("conda activate b\n")
+    assert [verdict.path for verdict in conversion.verdicts if "activates" in verdict.why] == [
+        "conda activate b"
+    ]
