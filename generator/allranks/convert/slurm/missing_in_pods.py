@@ -6,7 +6,7 @@ That is a Slurm to submit to, the launcher of a site, and the folders above the 
 from __future__ import annotations
 
 import re
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
 
 from allranks import names
@@ -138,12 +138,18 @@ def numbers_of_gpus(
             name, _, value = token.text.partition("=")
             numbers = words.resolve(value, constants) if name in _CHOOSES_GPUS else None
             is_list = numbers is not None and re.fullmatch(r"[0-9]{1,3}(?:,[0-9]{1,3})*", numbers)
-            if gpus and numbers and is_list and max(map(int, numbers.split(","))) >= gpus:
+            if gpus and numbers and is_list and _hides(numbers.split(","), gpus):
                 why = (
                     f"a pod has {plural(gpus, 'GPU')}, whose numbers begin at 0: take the line out"
                 )
                 verdicts.append(Verdict(token.text, Outcome.NOT_CARRIED, "", why, command.line))
     return verdicts
+
+
+def _hides(numbers: Sequence[str], gpus: int) -> bool:
+    """Whether numbers of GPUs hide some of a pod's: CUDA takes those before the first wrong one."""
+    visible = list(takewhile(lambda number: int(number) < gpus, numbers))
+    return len(visible) < min(len(numbers), gpus)
 
 
 def _pattern_of(file: str) -> str:

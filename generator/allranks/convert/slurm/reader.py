@@ -299,7 +299,8 @@ class Reader(UnsetVariables):
             if setting.name == "container-image"
         ]
         for step in steps if images else []:
-            if not {"container-image", "container-name"} & {s.name for s in step.settings}:
+            is_outside = not {"container-image", "container-name"} & {s.name for s in step.settings}
+            if is_outside and not words.any_of(step.words, words.IN_EACH_RANK):
                 why = f"it ran on the node itself: here it has the image of line {images[0].line}"
                 path = f"srun {' '.join(step.words)}"
                 self.say(step.command.line, path, Outcome.CHANGED, "image", why)

@@ -335,6 +335,7 @@ def test_steps_in_containers_of_their_own_are_no_single_pod() -> None:
         "srun --container-image=a/b:1 --container-mounts=/a:/d --container-workdir=/x ./a",
         "srun --container-image=a/c:1 --container-mounts=/b:/d --container-workdir=/y ./b",
         "srun --container-image=a/b:1 ./c",
+        "srun mkdir -p out",
     )
     conversion = _convert("#SBATCH -n1", *rows)
     assert conversion.values["image"] == {"repository": "a/b", "tag": "1"}
@@ -409,7 +410,8 @@ def test_numbers_of_gpus_that_no_pod_has_are_said(row: str) -> None:
     """On a machine without limits a script takes the cards that are free; a pod has its own."""
     lost = _convert("#SBATCH --gres=gpu:2 -n 1", row, "python a.py").lost
     assert ["begin at 0" in verdict.why for verdict in lost] == [True]
-    for other in ("CUDA_VISIBLE_DEVICES=0,1", "CUDA_VISIBLE_DEVICES=-1", "CUDA_VISIBLE_DEVICES="):
+    for value in ("0,1", "0,1,2,3", "-1", ""):
+        other = f"CUDA_VISIBLE_DEVICES={value}"
         assert not _convert("#SBATCH --gres=gpu:2 -n 1", f"{other} python a.py").lost
     assert not _convert("#SBATCH -n 1", row, "python a.py").lost
 
