@@ -118,6 +118,7 @@ _POD_STAYS = (
     "the script ends with what only keeps its pod, so that no pod ever ends or gives back its GPUs"
     ": leave that out where the run shall be done"
 )
+IN_EACH_RANK = "it has shell in it, which each process runs for itself"
 _EMPTY: tuple[str, ...] = ()
 
 
@@ -322,7 +323,7 @@ def _of_shell_command(command: shell.ShellCommand, program: str, env: Mapping[st
         line = line.replace("exec ", f"exec env {' '.join(env_words)} ", 1)
     if assignments:
         line = f"export {assignments}; {line}"
-    why = "it has shell in it, which each process runs for itself"
+    why = IN_EACH_RANK
     return replace(result, command=(program, "-c", line), changes=(*result.changes, why))
 
 

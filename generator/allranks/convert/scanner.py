@@ -453,6 +453,8 @@ class _Parser:
             self.awaits_name = False
             self.function = self.function or text
             return True
+        if self.is_complete and text == "-p":
+            return True  # time -p
         if text in _ENDS_LIST and self.wanting:
             raise _unexpected(token)
         if self.stack and text == self.stack[-1][1]:

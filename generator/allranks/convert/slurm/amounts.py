@@ -19,6 +19,13 @@ _MEBIBYTES = {"k": 1 / 1024, "": 1, "m": 1, "g": 1024, "t": 1024 * 1024}
 _LONGEST = 2_147_483_647
 
 
+def seconds_of_timeout(text: str) -> int:
+    """The seconds of ``timeout 4h``; 0 for one that has options, or is known in the pod alone."""
+    match = re.fullmatch(r"(?:\S*/)?timeout ([0-9]{1,7}(?:\.[0-9]+)?)([smhd]?)", text, re.ASCII)
+    units = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+    return round(float(match[1]) * units[match[2]]) if match is not None else 0
+
+
 def seconds(text: str) -> int | None:
     """A time limit in seconds, of whole minutes as Slurm rounds it up; 0 for none at all.
 

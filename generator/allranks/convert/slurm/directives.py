@@ -72,6 +72,21 @@ def _signal(job: Draft, setting: Setting) -> None:
         )
 
 
+def put_limit(job: Draft) -> None:
+    """Carry the time after which the script ends its step as that of the run, if it is shorter."""
+    limit, to = job.body.limit, ("runPolicy", "activeDeadlineSeconds")
+    if limit is None:
+        return
+    own = job.fields.values.get(to[0], {}).get(to[1])
+    key = job.key(limit.text, limit.line)
+    if own and own <= limit.seconds:
+        job.fields.say((key,), Outcome.CHANGED, "", "the run has a shorter limit, that of --time")
+        return
+    job.fields.put(to, limit.seconds, (key,))
+    why = "it counts from the start of the pods, and so with setup; what follows it is not run"
+    job.fields.say((key,), Outcome.CHANGED, ".".join(to), why)
+
+
 def put_policy(job: Draft) -> None:
     """Say whether a run that fails starts again."""
     if "requeue" not in job.settings:

@@ -16,6 +16,7 @@ from allranks.convert import finish
 from allranks.convert.slurm import (
     arrays,
     directives,
+    here_documents,
     launcher_variables,
     options,
     placement,
@@ -49,6 +50,12 @@ _BASH = re.compile(
     re.MULTILINE,
 )
 _NO_MPI = "the ranks meet at MASTER_ADDR: for a program of MPI's write `workload: mpi`"
+# Why a step has not its own of these where another has it: a pod has one container.
+_OF_ONE_POD = {
+    "container-image": "a pod has one image, and that of line {0.line} is it: make two runs",
+    "container-mounts": "a pod has one list of mounts, that of line {0.line}: add these there",
+    "container-workdir": "the run starts in {0.value}: write a `cd` before the program",
+}
 # Of a script that names none; values without an image are not valid.
 _IMAGE = {"repository": "pytorch/pytorch", "tag": "2.8.0-cuda12.8-cudnn9-runtime"}
 
@@ -98,7 +105,9 @@ def convert(
     elif wrap is not None:
         text = f"#!/bin/sh\n{wrap.value}\n"
         job.say("wrap", Outcome.CARRIED, "command")
-    text, of_container = singularity_environment.carry(launcher_variables.inline(text))
+    text, of_container = singularity_environment.carry(
+        launcher_variables.inline(here_documents.inline(text))
+    )
     job.text = text
     job.size = sizes.read(settings)
     job.body = reader.read(text, source=source, size=job.size, settings=settings, args=args)
@@ -115,6 +124,7 @@ def convert(
     for option, function in directives.CARRIED.items():
         if option in job.settings:
             function(job, job.settings[option])
+    directives.put_limit(job)
     directives.put_policy(job)
     placement.put_maker(job)
     arrays.put_array(job)
@@ -246,6 +256,8 @@ def _declare_step(job: Draft, setting: Setting) -> None:
         return
     elif name == "input" and setting.value == "none":
         outcome, why = Outcome.CARRIED, ""
+    elif name in _OF_ONE_POD and setting.value != job.settings[name].value:
+        outcome, why = Outcome.NOT_CARRIED, _OF_ONE_POD[name].format(job.settings[name])
     job.fields.say((key,), outcome, to, why)
 
 

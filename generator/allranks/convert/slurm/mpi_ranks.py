@@ -27,7 +27,8 @@ _RUNNERS = frozenset({"uv", "conda", "poetry", "pixi", "micromamba", "mamba"})
 _IMPLEMENTATIONS = {
     "Intel": r"\b(?:module\s+(?:load|add)|ml)\s[^\n]*(?:impi|intel-?mpi|oneapi[-/]mpi)|i_mpi_"
     r"|oneapi/setvars|\bpath=[^\n]*/(?:impi|intel-?mpi)[/\d:._-]|/impi/[\d.]+/|oneapi/mpi/",
-    "MPICH": r"\b(?:module\s+(?:load|add)|ml)\s[^\n]*mpich|\bpath=[^\n]*/mpich[/\d:._-]",
+    "MPICH": r"\b(?:module\s+(?:load|add)|ml)\s[^\n]*mpich|\bpath=[^\n]*/mpich[/\d:._-]"
+    r"|\bmpi(?:run|exec)\.mpich",
 }
 _OWN_RANK = "no launcher of MPI's sets it: let the program ask MPI for its own rank"
 _OF_HOSTS = "the first host of the chart's list is where rank 0 runs"
@@ -85,8 +86,9 @@ class MpiRanks(Setup):
             setting.name == "mpi" and setting.value != "none" for setting in main.settings
         )
         meets = MEETS.search(self.text) is not None
-        words_of = " ".join(map(self._expanded, main.words))
-        if "mpi4py" in words_of:
+        inner = self._inner_text(main.words)
+        words_of = " ".join(map(self._expanded, main.words)) if inner is None else inner
+        if "mpi4py" in words_of or (has_mpi and "horovod" in words_of):
             return True
         if _PYTHON.search(words_of):
             return (has_mpi or _MPI.search(self.text) is not None) and not meets

@@ -9,7 +9,7 @@ from allranks.convert import scanner
 from allranks.convert.slurm import words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 # How many ranks it starts, as typed.
 COUNT_OF_RANKS = re.compile(r"\s-{1,2}np?[ =](\S+)")
@@ -32,6 +32,10 @@ _ONE_WORD = frozenset(
         *("launcher", "bootstrap", "timeout", "cpu-set", "p", "network-interface", "start-timeout"),
     }
 )
+# Options of ibrun's, and those of srun's that say the same; "" for what a pod has its own way for.
+_OF_SITE = {"n": "ntasks", "np": "ntasks", "npernode": "ntasks-per-node", "o": "", "tpr": ""}
+# What a site puts before the program to bind it to its cores.
+_BINDING = frozenset({"tacc_affinity", "task_affinity", "mem_affinity"})
 _TWO = frozenset({"mca", "gmca", "omca", "prtemca", "pmixmca", "env", "genv"})
 
 
@@ -57,6 +61,32 @@ def without_hosts(texts: Sequence[str]) -> tuple[list[str], list[str], str]:
         remaining += ["--hostfile", _HOSTFILE]  # mpirun finds it by itself
     rest = list(texts[at:])
     return [*remaining, *rest], host_words, _behind_unknown(rest)
+
+
+def of_site(texts: Sequence[str], constants: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """What ``ibrun`` says, which takes the ranks from the job: TACC's, SDSC's, Frontera's.
+
+    Args:
+        texts: as typed: ibrun, its options, the program.
+        constants: the variables whose text is known.
+
+    Returns:
+        The options of srun's that say the same, with their values, and the words of the program.
+    """
+    counts: dict[str, str] = {}
+    at = 1
+    while at < len(texts) and texts[at].startswith("-"):
+        name, count = _option(texts[at])
+        name = "o" if name == "offset" else name
+        count = 2 if name in _OF_SITE and "=" not in texts[at] else count
+        value = texts[at].partition("=")[2] or texts[min(at + count, len(texts)) - 1]
+        option = _OF_SITE.get(name, "multi-prog" if name == "multi-prog" else "")
+        if option:
+            counts[option] = words.resolve(value, constants) or value
+        at += count
+    rest = list(texts[at:])
+    is_binding = len(rest) > 1 and words.base(rest[0]) in _BINDING
+    return counts, rest[int(is_binding) :]
 
 
 def program(texts: Sequence[str]) -> list[str]:

@@ -49,7 +49,7 @@ class RankSizes(MpiRanks):
                 body.values.setdefault("mpi", {})["ownMpirun"] = True
         elif program.is_nested:
             nodes = self._size_nested(main, program, nodes)
-        elif self._is_mpi(main, program):
+        elif self._is_of_mpi(main, program):
             self._as_mpi(per_node)
             body.uses_slurm = True  # srun tells its tasks, and the program may read it
         else:
@@ -61,6 +61,13 @@ class RankSizes(MpiRanks):
             if not (gpus or self.size.gpus or MEETS.search(self.text)):
                 body.notes.append(_WITHOUT_MPI)
         body.nodes = nodes if nodes is not None else (None if self.size.gpus else 1)
+
+    def _is_of_mpi(self, main: Step, program: commands.Program) -> bool:
+        """Whether a step becomes a run of the mpi chart, whose launcher is a pod of its own."""
+        if program.runner in (Runner.MPIRUN, Runner.HOROVODRUN):
+            return True
+        is_other = program.runner is Runner.TORCHRUN or program.is_nested
+        return not is_other and self._is_mpi(main, program)
 
     def _put_threads(self, main: Step, per_node: int) -> None:
         """Give ranks the threads of their CPUs, of which torchrun, which starts them, gives 1."""

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.convert import commands, preparation, scanner
 from allranks.convert.commands import Runner
-from allranks.convert.slurm import mpirun, options, shell_text, words
+from allranks.convert.slurm import amounts, mpirun, options, shell_text, torchrun_environment, words
 from allranks.convert.slurm.node_variables import NodeVariable, kind_of
 from allranks.convert.slurm.rank_sizes import RankSizes
+from allranks.convert.slurm.script import Limit
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -37,6 +38,10 @@ _IN_EACH_RANK = (
     "the script ran it once, and each rank would run it, all at once: write it above the condition "
     "or the function, where it becomes setup"
 )
+_AS_ONE_PROCESS = (
+    "the script ran it as one process where this branch is taken, and each rank would run it: make "
+    "a run of each branch"
+)
 # Folders of programs that an image has.
 _COMMON_FOLDER = re.compile(r"(?:/usr|/usr/local|/opt/conda)?/bin$")
 _ONCE = "every node starts the same, so that it is said once"
@@ -56,6 +61,8 @@ class Ranks(RankSizes):
         self.expansions = {name for step in steps if step.is_multi for name in step.expansions}
         program = self._read_program(main)
         self._check_program(main, program)
+        self.has_launcher = self._is_of_mpi(main, program)
+        self.has_torchrun = program.runner is Runner.TORCHRUN
         setup = []
         for number, other in enumerate(self.statements[:place]):
             if number in step_statements:
@@ -81,8 +88,12 @@ class Ranks(RankSizes):
                 self.say(other.line, self.slice(other), Outcome.CHANGED, "command", _ONCE)
             else:
                 self._behind(other)
+        self._say_images(main)
         self.body.notes += program.notes
-        self.body.settings = [*self._image_of_another(main, steps), *main.settings]
+        self.body.settings = [
+            *self._image_of_another(main, steps),
+            *(setting for setting in main.settings if setting.line),
+        ]
 
     def _image_of_another(self, main: Step, steps: list[Step]) -> list[Setting]:
         """The image that an earlier step has, where Pyxis keeps its container for the main one."""
@@ -97,6 +108,17 @@ class Ranks(RankSizes):
             if setting.name == "container-image" and step is not main
         ]
         return images[:1]
+
+    def _say_images(self, main: Step) -> None:
+        """Say of what prepares the nodes that it had another image than the ranks."""
+        of_main = {setting.name: setting for setting in main.settings}
+        for step in self.side.values():
+            for setting in step.settings:
+                own = of_main.get("container-image", setting)
+                if setting.name == "container-image" and setting.value != own.value:
+                    why = f"a pod has one image, and that of line {own.line} is it: make two runs"
+                    path = "srun --container-image"
+                    self.say(setting.line, path, Outcome.NOT_CARRIED, "image", why)
 
     def _place_of(self, main: Step) -> int:
         """The statement that runs the step: its own, or the call of its function."""
@@ -139,8 +161,11 @@ class Ranks(RankSizes):
         why = "; ".join(self._changes(main, program)) or "each rank runs it"
         self.say(line, text, Outcome.CHANGED, "command", why)
         self._say_environment(main, program)
-        limit = self.limits.get(id(main.command))
-        if limit:
+        limit = self.limits.get(id(main.command), "")
+        seconds = amounts.seconds_of_timeout(limit)
+        if seconds:
+            self.body.limit = Limit(line, limit, seconds)
+        elif limit:
             self.say(line, limit, Outcome.NOT_CARRIED, "runPolicy.activeDeadlineSeconds", _LIMIT)
         profiler = self.profilers.get(id(main.command))
         if profiler:
@@ -208,11 +233,15 @@ class Ranks(RankSizes):
     def _changes(self, main: Step, program: commands.Program) -> list[str]:
         reasons = list(program.changes)
         if program.runner in (Runner.MPIRUN, Runner.HOROVODRUN):
+            # Its words are read by the one shell that starts it, as in the script.
+            reasons = [reason for reason in reasons if reason != commands.IN_EACH_RANK]
             reasons.insert(0, f"{program.runner} starts the ranks, from the launcher")
         elif program.is_nested:
             reasons.insert(0, "each pod runs it once")
         elif main.is_srun:
-            reasons.insert(0, "the launcher starts the ranks in place of srun")
+            own = next(iter(words.unwrapped([token.text for token in main.command.words])), "")
+            name = "ibrun" if words.base(own) == "ibrun" else "srun"
+            reasons.insert(0, f"the launcher starts the ranks in place of {name}")
         return list(dict.fromkeys(reasons))
 
     def _check_others(self, main: Step, steps: list[Step]) -> None:
@@ -249,6 +278,7 @@ class Ranks(RankSizes):
             own = words.by_name(rest[len(rest) - inside :])
             rest = rest[:start] + own if inside else rest
             wrapper_words = wrapper_words if start else []
+        rest = torchrun_environment.with_options(rest, self.contents)
         inner = self._inner_text(rest)
         if inner is None:
             rest = self._without_hosts(rest, main.command.line)
@@ -373,6 +403,8 @@ class Ranks(RankSizes):
         for step in steps:
             if step.is_multi and step.statement == main.statement:
                 own = program if step is main else self._read_program(step)
+                if own.runner is not program.runner:
+                    self._say_other_launcher(step, main)
                 edits.append(
                     (step.command.start, step.command.end, shell_text.as_text(own.command))
                 )
@@ -384,6 +416,15 @@ class Ranks(RankSizes):
             whole += "\n" + self.slice(self.statements[place])
         return whole
 
+    def _say_other_launcher(self, step: Step, main: Step) -> None:
+        """Say of the step of another branch that the ranks of a run are started in one way."""
+        text = self.text[step.command.start : step.command.end]
+        why = (
+            f"it starts ranks in another way than line {main.command.line}, as whose ranks it is "
+            "run: make a run of each branch"
+        )
+        self.say(step.command.line, text, Outcome.NOT_CARRIED, "command", why)
+
     def _say_beside(self, main: Step, steps: list[Step]) -> None:
         """Say of what stands around the step in its branch, or function, that each rank runs it."""
         step_commands = {id(step.command) for step in steps}
@@ -393,7 +434,11 @@ class Ranks(RankSizes):
         for command in [] if is_alone else self.statements[main.statement].commands:
             texts = [token.text for token in command.words]
             is_harmless = not texts or words.any_of(texts, words.IN_EACH_RANK | functions)
-            is_other = id(command) in step_commands or command.excludes(main.command)
+            is_step, is_excluded = id(command) in step_commands, command.excludes(main.command)
+            is_other = is_step or is_excluded
+            if is_excluded and not is_step and words.is_python(texts):
+                text = self.text[command.start : command.end]
+                self.say(command.line, text, Outcome.NOT_CARRIED, "command", _AS_ONE_PROCESS)
             if not is_other and not is_harmless:
                 text = self.text[command.start : command.end]
                 self.say(command.line, text, Outcome.NOT_CARRIED, "command", _IN_EACH_RANK)

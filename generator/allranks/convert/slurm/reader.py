@@ -59,6 +59,8 @@ _NO_LOGIN = "a pod has no login: its profile would set another PATH than the ima
 _SEPARATOR = re.compile(r"[ \t]*[;&](?![;&])[ \t]*")
 # Files of host names, by what they are called.
 _HOSTS = re.compile(r"(?i)(?:host|machine|node)_?(?:s?_?file|s?_?list)|(?:^|/)(?:hosts|machines)\b")
+# Variables by which a launcher is told of such a file: DLTS_HOSTFILE.
+_HOST_FILE = re.compile(r"(?:HOST|MACHINE)S?_?FILE$")
 # Programs that are Python, or written in it; and lines that run none.
 _RUNS_PYTHON = re.compile(
     r"\b(?:(?:python|pypy)[0-9.]*|torchrun|accelerate|deepspeed|horovodrun|tune|wandb)\b|\.py\b"
@@ -283,9 +285,25 @@ class Reader(UnsetVariables):
         sruns.sort(key=lambda step: -step.size.gpu_count)
         for step in sruns:  # the first that sets something is the one whose line is shown
             body.settings += step.settings
+        self._say_outside(sruns)
         if sruns:
             sizes.fill(self.size, sizes.largest([step.size for step in sruns]))
         self._say_conditional()
+
+    def _say_outside(self, steps: list[Step]) -> None:
+        """Say of steps that had no container where others have one that they are in it as well."""
+        images = [
+            setting
+            for step in steps
+            for setting in step.settings
+            if setting.name == "container-image"
+        ]
+        for step in steps if images else []:
+            is_outside = not {"container-image", "container-name"} & {s.name for s in step.settings}
+            if is_outside and not words.any_of(step.words, words.IN_EACH_RANK):
+                why = f"it ran on the node itself: here it has the image of line {images[0].line}"
+                path = f"srun {' '.join(step.words)}"
+                self.say(step.command.line, path, Outcome.CHANGED, "image", why)
 
     def _shebang(self) -> str:
         """The first line, whose shell is that of no login."""
@@ -360,6 +378,7 @@ class Reader(UnsetVariables):
         """The last statement before the program that activates something; -1 for none."""
         last = -1
         programs = [n for n, other in enumerate(self.statements) if self._runs_program(other)]
+        programs += [] if programs else self._sourced_program()
         for number, statement in enumerate(self.statements):
             if number in programs[-1:]:
                 break  # it is the program, whatever it activates before
@@ -368,6 +387,21 @@ class Reader(UnsetVariables):
             elif number in programs:
                 break
         return last
+
+    def _sourced_program(self) -> list[int]:
+        """The number of the last line that does something, where it is a file that is read.
+
+        No other line runs a program: ``. commands/$SLURM_ARRAY_TASK_ID.sh`` does.
+        """
+        harmless = words.IDLE | words.ENDING | {"export", "cd", *words.SLURM_TOOLS}
+        numbers = [
+            number
+            for number, statement in enumerate(self.statements)
+            if not statement.function
+            and not self._is_harmless(statement, harmless)
+            and any(command.words for command in statement.commands)
+        ]
+        return numbers[-1:] if numbers and self._sources(self.statements[numbers[-1]]) else []
 
     def _check_submits(self) -> None:
         """Refuse a script that only submits others."""
@@ -417,7 +451,7 @@ class Reader(UnsetVariables):
             body.env.setdefault("SLURM_TMPDIR", "/tmp")  # noqa: S108 - the pod's own
             self.say(0, "$SLURM_TMPDIR", Outcome.CHANGED, "env.SLURM_TMPDIR", "the pod's own /tmp")
         self._note_secrets(whole)
-        code = PRINTING.sub("", re.sub(r"^\s*#.*$", "", whole, flags=re.MULTILINE))
+        code = PRINTING.sub("", words.without_comments(whole))
         looks = [match[0] for match in _LOOK_FOR_SRUN.finditer(code)]
         if looks:
             line = self._line_with(_LOOK_FOR_SRUN.search)
@@ -433,6 +467,9 @@ class Reader(UnsetVariables):
         self._say_image_file()
         starts_here = not {"chdir", "workdir"} & {setting.name for setting in self.job_settings}
         body.verdicts += missing_in_pods.of_script(self.statements, starts_here=starts_here)
+        body.verdicts += missing_in_pods.files_of_output(self.statements, self.job_settings)
+        gpus = self.size.gpus_per_node or self.size.gpus or 0
+        body.verdicts += missing_in_pods.numbers_of_gpus(self.statements, self.constants, gpus)
         self._say_own_path()
         if "SLURM_JOB_NAME" in {name for name, _ in words.variables(code)}:
             body.reads_name = self._line_with(re.compile("SLURM_JOB_NAME").search) or 1
@@ -499,26 +536,38 @@ class Reader(UnsetVariables):
     def _other_nodes(self) -> tuple[Outcome, str, str]:
         """What becomes of the nodes of a script that starts one process."""
         hosts = self._file_of_hosts()
-        if not hosts:
-            return Outcome.CHANGED, "nodes: 1", "the script starts nothing on the other nodes"
+        who = f"a program that reads {hosts}" if hosts else self._launcher_of_julia()
+        if not who:
+            why = "no command that is known here starts anything on the other nodes"
+            return Outcome.CHANGED, "nodes: 1", why
         why = (
-            f"a program that reads {hosts} may start ranks on the other nodes: start them with "
-            "srun, torchrun or mpirun, and convert that"
+            f"{who} may start ranks on the other nodes: start them with srun, torchrun or mpirun, "
+            "and convert that"
         )
         return Outcome.NOT_CARRIED, "nodes: 1", why
 
+    def _launcher_of_julia(self) -> str:
+        """Julia's own mpiexec, which runs in a pod as it is, and may ask Slurm for more nodes."""
+        is_called = any(self._runs(statement, ("mpiexecjl",)) for statement in self.statements)
+        return "mpiexecjl" if is_called else ""
+
     def _file_of_hosts(self) -> str:
         """The file of host names that the script writes for a launcher it calls; "" for none."""
-        return next(
-            (
-                target
-                for statement in self.statements
-                for command in statement.commands
-                for operator, target in command.redirections
-                if operator in (">", ">>", ">|") and _HOSTS.search(target)
-            ),
-            "",
-        )
+        commands = [command for statement in self.statements for command in statement.commands]
+        files = [
+            target
+            for command in commands
+            for operator, target in command.redirections
+            if operator in (">", ">>", ">|") and _HOSTS.search(target)
+        ]
+        files += [
+            f"${name}"
+            for command in commands
+            if command.name == "export"
+            for name, _ in shell_text.assigned_by(command)
+            if _HOST_FILE.search(name)
+        ]
+        return next(iter(files), "")
 
 
 def _calls_srun(text: str) -> bool:

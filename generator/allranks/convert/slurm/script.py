@@ -35,6 +35,21 @@ _COMMAND_LIKE = re.compile(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What ends a step after a time: ``timeout 4h srun python a.py``.
+
+    Attributes:
+        line: where it stands.
+        text: as typed.
+        seconds: the time.
+    """
+
+    line: int
+    text: str
+    seconds: int
+
+
 @dataclass(slots=True)
 class Body:
     """What a script runs.
@@ -56,6 +71,7 @@ class Body:
         uses_slurm: whether it reads SLURM_ variables.
         goes_back: whether it goes to the folder that it is submitted from.
         reads_folder: whether a line of setup may do something else in another folder.
+        limit: what ends the step after a time; None for nothing.
         reads_name: the line that reads the job's name for more than to print it; 0 for none.
     """
 
@@ -75,6 +91,7 @@ class Body:
     uses_slurm: bool = False
     goes_back: bool = False
     reads_folder: bool = False
+    limit: Limit | None = None
     reads_name: int = 0
 
 
@@ -125,12 +142,15 @@ class Script:
         self.lines = text.split("\n")
         self.parts: dict[str, str] = {}  # variables that are parts of a command, as shell text
         self.quoted: dict[str, str] = {}  # others whose text has quotes, for who parses it again
+        self.scripts: dict[str, str] = {}  # whose text is more than words to a shell
         self.literal: set[str] = set()  # options with quotes, which only who parses them takes off
         self.contents: dict[str, list[str]] = {}  # what each variable is set to, as shell text
         self.conditional: dict[str, int] = {}  # those before a program, with their lines
         self.place = -1  # the statement of the step
         self.maybe: set[str] = set()  # variables with options, or with nothing
         self.expansions: set[str] = set()  # those of them that have been put in
+        self.has_launcher = False  # whether a pod besides those of the nodes runs setup, too
+        self.has_torchrun = False  # whether the step is a torchrun, which the chart starts
         self.may_launch = False  # whether the step is a script that may start a torchrun
         self.profilers: dict[int, str] = {}  # what measured a launcher, by id of its command
         self.limits: dict[int, str] = {}  # what ends a launcher after a time, by the same
@@ -200,6 +220,7 @@ class Script:
                 for name, _ in shell_text.assigned_by(command):
                     counts[name] = counts.get(name, 0) + 1
                     self.set_names.add(name)
+                self.set_names.update(shell_text.printed_into(command))
                 if command.name in ("read", "mapfile", "readarray", "getopts", "for", "select"):
                     self.set_names.update(
                         word.text for word in command.words[1:] if _NAME.fullmatch(word.text)
@@ -248,6 +269,8 @@ class Script:
                         pattern = rf"\$\{{?{name}(?:\[[@*]\])?\}}?"
                         content = shell_text.put(pattern, own, content)
                     self.parts[name] = content
+                    if shell_text.is_script(value):
+                        self.scripts[name] = shell_text.script_of(value)
         self.maybe = {
             name for name, texts in contents.items() if all(text[:1] in ("", "-") for text in texts)
         }
@@ -269,6 +292,11 @@ class Script:
             if ("'" in whole or '"' in whole) and not words.names_nodes(whole):
                 self.quoted[name] = texts[name]
                 self.literal |= {name} if texts[name].lstrip().startswith("-") else set()
+        self.scripts = {
+            name: text
+            for name, text in self.scripts.items()
+            if name in texts and len(self.contents[name]) == 1 and not words.names_nodes(text)
+        }
         self.expansions = set()
 
     def _srun(self, texts: Sequence[str], line: int) -> tuple[list[Setting], list[str]]:
@@ -297,7 +325,8 @@ class Script:
     def _inner_text(self, texts: Sequence[str]) -> str | None:
         """The text of ``bash -c "…"`` with the variables in it that are parts of a command."""
         text = shell_text.shell_text(texts)
-        return None if text is None else self._expanded(text, {**self.quoted, **self.parts})
+        parts = {**self.quoted, **self.parts, **self.scripts}
+        return None if text is None else self._expanded(text, parts)
 
     def _expanded_words(self, texts: list[str]) -> list[str]:
         """Words with the variables among them that are parts of a command."""

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks.convert import commands, scanner
-from allranks.convert.slurm import images, mpirun, shell_text, words
+from allranks.convert.slurm import images, mpirun, shell_text, torchrun_environment, words
 from allranks.convert.slurm.folders import Folders
 from allranks.convert.verdicts import Outcome
 
@@ -46,6 +46,9 @@ TOOLS = {
         ),
     ),
 }
+_ONCE = "it runs once in each pod"
+_TERM = "a pod's ranks get SIGTERM themselves: let the program handle it"
+_AT_THE_END = "the shell of setup ends before the ranks do: make what it runs a run of its own"
 # What may stand behind the step, besides what only prints.
 _BEHIND = frozenset(
     {
@@ -100,7 +103,7 @@ class Setup(Folders):
             return True
         return any(
             command.name in ("set", "shopt", "ulimit", "trap")
-            or (command.name == "declare" and not _exports(command))
+            or (command.name == "declare" and not shell_text.exports(command))
             or any(
                 shell_text.is_array(command, name) for name, _ in shell_text.assigned_by(command)
             )
@@ -140,9 +143,10 @@ class Setup(Folders):
         if program in _MODULES:
             self.say(statement.line, text, Outcome.CHANGED, "setup", _OF_MODULES)
             return f"! command -v {program} >/dev/null || {text}"
-        self._say_activated(statement, to)
+        if is_setup or not self._sources(statement):
+            self._say_activated(statement, to)
         verdict = self._say_forbidden(statement) or self._verdict_of(
-            statement, text, program, is_single=is_single
+            statement, text, program, is_single=is_single, is_setup=is_setup
         )
         if verdict is not None and program == "set" and is_setup:
             loses = shell_text.set_of_setup(text)[1]
@@ -163,22 +167,23 @@ class Setup(Folders):
         return text
 
     def _verdict_of(
-        self, statement: Statement, text: str, program: str, *, is_single: bool
+        self, statement: Statement, text: str, program: str, *, is_single: bool, is_setup: bool
     ) -> tuple[Outcome, str] | None:
         """What becomes of a statement that is kept; None where it was said already."""
-        if program in words.ACTIVATING and not self._evaluates_program(statement.commands[0]):
+        is_setup = is_setup or not self._sources(statement)
+        first = [token.text for token in statement.commands[0].words] if statement.commands else []
+        is_activation = is_setup and program in words.ACTIVATING and not words.does_more(first)
+        if is_activation and not self._evaluates_program(statement.commands[0]):
             return Outcome.CHANGED, _ACTIVATED
         if self._runs(statement, words.UNREAD_CONTAINERS):
             return Outcome.NOT_CARRIED, NO_CONTAINERS
         if not is_single and any(id(command) in self.side for command in statement.commands):
             why = "srun started it on the nodes before the training; each pod runs it once"
             return Outcome.CHANGED, why
-        why = self._in_each_pod(statement, text)
-        if why and not is_single and self.size.node_count > 1:
+        has_pods = not is_single and (self.size.node_count > 1 or self.has_launcher)
+        why = self._in_each_pod(statement, text) if has_pods else ""
+        if why:
             return Outcome.CHANGED, why
-        first = [token.text for token in statement.commands[0].words] if statement.commands else []
-        if not is_single and words.is_python(first):
-            return Outcome.CHANGED, "it runs once in each pod"
         tools = [
             command
             for command in statement.commands
@@ -209,6 +214,8 @@ class Setup(Folders):
             text, program = self.text[command.start : command.end], words.base(command.name)
             if program in _MODULES:
                 self.say(command.line, text, Outcome.CHANGED, to, _OF_MODULES)
+            elif words.does_more([token.text for token in command.words]):
+                continue
             elif program in words.ACTIVATING and len(command.words) > 1:
                 self.say(command.line, text, Outcome.CHANGED, to, _ACTIVATED)
 
@@ -220,7 +227,8 @@ class Setup(Folders):
             return "each pod has its own number, where the script has 0"
         if self._changes_files(statement):
             return "each pod runs it, and the script ran it once: mind what is shared"
-        return ""
+        is_harmless = self._is_harmless(statement, words.IN_EACH_RANK | {"ulimit"})
+        return "" if statement.function or is_harmless else _ONCE
 
     def _changes_files(self, statement: Statement) -> bool:
         """Whether a statement changes files in a way that two pods cannot at once."""
@@ -257,6 +265,9 @@ class Setup(Folders):
         only_assigns = bool(assigned_names) and all(
             shell_text.assigned_by(command) for command in statement.commands
         )
+        is_option = only_assigns and all(map(torchrun_environment.is_option, assigned_names))
+        if self.has_torchrun and is_option:
+            return Outcome.CHANGED, "it is an option of torchrun's, which the chart starts"
         if assigned_names and not is_single and {*assigned_names} <= self.expansions:
             if not self._is_read_elsewhere(assigned_names):
                 self.dropped.update(assigned_names)
@@ -345,7 +356,8 @@ class Setup(Folders):
         elif program in words.IDLE and (reads_dropped or words.names_nodes(text)):
             reason = Outcome.CHANGED, "it prints what the launcher prints"
         elif program == "trap":
-            why = "a pod's ranks get SIGTERM themselves: let the program handle it"
+            is_end = command.words[-1].text in ("EXIT", "0")
+            why = _AT_THE_END if is_end else _TERM
             reason = Outcome.NOT_CARRIED, why
         elif self._stays_in_place(statement, program):
             pass
@@ -403,8 +415,15 @@ class Setup(Folders):
                 return True
         return False
 
-    def _is_read_elsewhere(self, assigned_names: list[str]) -> bool:
-        """Whether a statement that does more than print reads one of some variables."""
+    def _is_read_elsewhere(
+        self, assigned_names: list[str], through: frozenset[str] = frozenset()
+    ) -> bool:
+        """Whether a statement that does more than print reads one of some variables.
+
+        Args:
+            assigned_names: the variables, which are parts of the command.
+            through: those that they are parts of, on the way here.
+        """
         for number, statement in enumerate(self.statements):
             if number == self.place or all(
                 not command.words
@@ -418,12 +437,16 @@ class Setup(Folders):
             reads = {name for name, _ in words.variables(self.slice(statement))}
             if reads & {*assigned_names}:
                 return True
-        return any(
-            {name for name, _ in words.variables(self.slice(statement))} & {*assigned_names}
-            for statement in self.statements
-            if not {n for c in statement.commands for n, _ in shell_text.assigned_by(c)}
-            <= self.expansions
-        )
+        through |= {*assigned_names}
+        for statement in self.statements:
+            if not {name for name, _ in words.variables(self.slice(statement))} & {*assigned_names}:
+                continue
+            parts = shell_text.set_by(statement)
+            dependents = [*(parts - through)]
+            is_line = not parts <= self.expansions
+            if is_line or (dependents and self._is_read_elsewhere(dependents, through)):
+                return True
+        return False
 
     def _is_nested_launch(self) -> bool:
         return any(
@@ -437,8 +460,10 @@ class Setup(Folders):
         if self.body.procs_per_node == 1 and self._is_nested_launch() and self.body.nodes == 1:
             return False
         is_path = re.search(r"=\"?[^\s=:]*/", text) is not None
+        is_number = re.search(r"=[\"']?\d+[\"']?$", text) is not None
         return any(
-            name in words.RENDEZVOUS or (shell_text.looks_like_master(name) and not is_path)
+            name in words.RENDEZVOUS
+            or (shell_text.looks_like_master(name, is_number=is_number) and not is_path)
             for name in assigned_names
         ) or (words.names_nodes(text) or reads_dropped)
 
@@ -508,7 +533,11 @@ class Setup(Folders):
                 self.say(line, program, Outcome.NOT_CARRIED, "image", NO_CONTAINERS)
             return 0
         inside = self.body.values.setdefault("", {})
+        named = {(verdict.path, verdict.why) for verdict in self.body.verdicts}
         for verdict in images.unite(inside, parsed, line):
+            # An image is said where it is named first; what it runs, wherever it does.
+            if verdict.to == "image" and (shell_text.short(verdict.path), verdict.why) in named:
+                continue
             self.say(line, verdict.path, verdict.outcome, verdict.to, verdict.why)
         return parsed.inside
 
@@ -554,7 +583,7 @@ class Setup(Folders):
         ends = re.match(r"#!\s*\S+(?:\s+\S+)*\s-[a-z]*e", self.lines[0]) is not None
         if not (ends or re.match(r"(?:#[^\n]*\n)*set -e\b", text)):
             head.append("set +e  # the script goes on where a command fails")
-        if any(_sets_unexported(command) for s in self.statements for command in s.commands):
+        if any(shell_text.sets_unexported(c) for s in self.statements for c in s.commands):
             head.append("set -a  # the command reads these variables, too")
         if self.args and words.positional(text):
             head.append(f"set -- {commands.as_shell(self.args)}")
@@ -565,20 +594,6 @@ def _reads_profile(command: Command) -> bool:
     """Whether a command reads the profile of a login, which may set PATH anew."""
     texts = [scanner.unquote(token.text) for token in command.words]
     return texts[:2] in (["source", "/etc/profile"], [".", "/etc/profile"])
-
-
-def _sets_unexported(command: Command) -> bool:
-    """Whether a command sets a variable for its shell alone, as far as it says."""
-    if command.name in ("read", "mapfile", "readarray", "let", "getopts"):
-        return True
-    return command.name != "export" and bool(shell_text.assigned_by(command))
-
-
-def _exports(command: Command) -> bool:
-    """Whether a `declare` puts a text into the environment, which outlives its shell."""
-    flags = [token.text for token in command.words[1:] if token.text.startswith("-")]
-    letters = "".join(flags)
-    return "x" in letters and not {*letters} & {*"aAilu"}
 
 
 def _in_background(statement: Statement) -> bool:

@@ -88,6 +88,28 @@ def assigned_by(command: Command) -> list[tuple[str, str]]:
     return assignments
 
 
+def printed_into(command: Command) -> list[str]:
+    """The variable that a printf sets: ``printf -v subject "%03d" 7``."""
+    texts = [word.text for word in command.words[:3]]
+    return texts[2:] if texts[:2] == ["printf", "-v"] else []
+
+
+def sets_unexported(command: Command) -> bool:
+    """Whether a command sets a variable for its shell alone, as far as it says."""
+    if command.name in ("read", "mapfile", "readarray", "let", "getopts"):
+        return True
+    if printed_into(command):
+        return True
+    return command.name != "export" and bool(assigned_by(command))
+
+
+def exports(command: Command) -> bool:
+    """Whether a `declare` puts a text into the environment, which outlives its shell."""
+    flags = [token.text for token in command.words[1:] if token.text.startswith("-")]
+    letters = "".join(flags)
+    return "x" in letters and not {*letters} & {*"aAilu"}
+
+
 def removes(command: Command, name: str) -> bool:
     """Whether a command takes a variable out of the environment: ``unset A``, ``export -n A``."""
     texts = [word.text for word in command.words]
@@ -150,6 +172,25 @@ def content_of(value: str) -> str:
     if value.startswith('"') or "'" not in value:
         return re.sub(r"\\\n", " ", scanner.unquote(value)).replace("\n", " ")
     return scanner.unquote(value).replace("\n", " ")
+
+
+# What a shell that reads a text makes of it besides words.
+_ACTIVE = re.compile(r"[;&|<>\n]")
+_ASKED = re.compile(r"\$\([^()]*\)|`[^`]*`")
+
+
+def is_script(value: str) -> bool:
+    """Whether a variable's value is more than words to a shell that reads it: ``"cd a; ./b"``."""
+    if value[:1] not in ('"', "'"):
+        return False
+    is_late = value.startswith("'") and "$" in value
+    return is_late or _ACTIVE.search(_ASKED.sub("", script_of(value)).strip()) is not None
+
+
+def script_of(value: str) -> str:
+    """The text of a variable's value with its lines."""
+    text = scanner.unquote(value)
+    return re.sub(r"\\\n", " ", text) if value.startswith('"') else text
 
 
 def shell_text(texts: Sequence[str]) -> str | None:
@@ -290,25 +331,25 @@ def without_directives(text: str) -> str:
     return "\n".join([*head, *rows[first:]])
 
 
-def looks_like_master(name: str) -> bool:
-    """Whether a variable is called what people call the node of rank 0, or the nodes."""
+def looks_like_master(name: str, *, is_number: bool = False) -> bool:
+    """Whether a variable is called what people call the node of rank 0, or the nodes.
+
+    Args:
+        name: what it is called.
+        is_number: whether its text is one, as that of a port may be, and no list of nodes is.
+    """
     lowered = name.lower()
-    return lowered.startswith(
-        ("master", "head_node", "headnode", "rdzv", "main_process")
-    ) or lowered in (
-        *(
-            "nodes",
-            "nodes_array",
-            "nodelist",
-            "hostnames",
-            "head",
-            "ip",
-            "ip_addr",
-            "ip_address",
-            "node_list",
-        ),
-        *("nodes_list", "host_list", "hosts", "first_node", "master", "node0"),
+    return lowered.startswith(("master", "head_node", "headnode", "rdzv", "main_process")) or (
+        not is_number and lowered in _NODES
     )
+
+
+_NODES = frozenset(
+    {
+        *("nodes", "nodes_array", "nodelist", "hostnames", "head", "ip", "ip_addr", "ip_address"),
+        *("node_list", "nodes_list", "host_list", "hosts", "first_node", "master", "node0"),
+    }
+)
 
 
 def set_of_setup(text: str) -> tuple[str, bool]:

@@ -121,14 +121,18 @@ class Steps(Script):
 
     def _ibrun(self, number: int, command: Command, inner: list[str]) -> Step:
         """A site's mpirun, which takes the ranks from the job: as srun, for a program of MPI's."""
-        option = next(option for option in options.OPTIONS if option.name == "mpi")
-        own = [options.Setting("mpi", "pmix", command.line, option)]
-        parsed, rest = self._srun(inner[1:], command.line)
-        program_words = inner[len(inner) - len(rest) :] if rest else []
-        own += [setting for setting in parsed if setting.name == "multi-prog"]
-        is_multi = bool(rest) or len(own) > 1
+        counts, program_words = mpirun.of_site(inner, self.constants)
+        by_name = {option.name: option for option in options.OPTIONS}
+        # Only what is known where the script runs has a line, and a word of the report.
+        settings = [
+            options.Setting(name, value, command.line if "$" in value else 0, by_name[name])
+            for name, value in {"mpi": "pmix", **counts}.items()
+        ]
+        self._check_counts(command, settings)
+        is_multi = bool(program_words) or "multi-prog" in counts
+        size = self._step_size(settings)
         return Step(
-            number, command, own, program_words, is_srun=True, size=self.size, is_multi=is_multi
+            number, command, settings, program_words, is_srun=True, size=size, is_multi=is_multi
         )
 
     def _srun_step(self, number: int, command: Command, inner: list[str]) -> Step:

@@ -19,7 +19,7 @@ _WITHOUT = "the script goes on without it; write it into env to give it"
 # What ends the script where a variable is not set, if only to be printed.
 _NOUNSET = re.compile(r"^\s*set\s+(?:-[a-zA-Z]*u|[^\n;]*-o\s+nounset)", re.MULTILINE)
 # Lines that print, and do nothing else.
-PRINTING = re.compile(r"^\s*(?:echo|printf)\b[^|>;&`\n]*$", re.MULTILINE)
+PRINTING = re.compile(r"^\s*(?:echo|printf(?!\s+-v))\b[^|>;&`\n]*$", re.MULTILINE)
 # A test that ends the script where a variable is not set.
 _REQUIRED = re.compile(r"-z\s+\"?\$\{\w+:?-\}\"?[^\n]*(?:\n(?!\s*(?:fi|el)\b)[^\n]*){0,6}?\bexit\b")
 # Beginnings of the names of variables that somebody sets in the pod.
@@ -197,5 +197,5 @@ class UnsetVariables(Ranks):
 
     def _line_with(self, matches: Callable[[str], object]) -> int:
         """The first line that is no comment and of which something is true; 0 for none."""
-        rows = enumerate(self.lines, 1)
-        return next((n for n, row in rows if not row.startswith("#") and matches(row)), 0)
+        rows = enumerate(words.without_comments(self.text).split("\n"), 1)
+        return next((n for n, row in rows if matches(row)), 0)

@@ -123,6 +123,12 @@ OF_LAUNCHER = (
 ACTIVATING = frozenset(
     {"module", "ml", "conda", "mamba", "micromamba", "source", ".", "eval", "spack", "pyenv"}
 )
+_MANAGERS = frozenset({"conda", "mamba", "micromamba", "spack", "pyenv"})
+# What these do besides: they run a program, or install one.
+_DOES_MORE = frozenset(
+    {"run", "exec", "install", "create", "build", "update", "upgrade", "remove", "clean", "spec"}
+    | {"concretize", "buildcache", "mirror", "test", "stage", "fetch", "list", "find", "info"}
+)
 # What each rank may run for itself: it only reads, or makes what is there already.
 IN_EACH_RANK = (
     IDLE
@@ -228,6 +234,7 @@ _NODELIST = re.compile(
     r"SLURM_(?:JOB_|STEP_)?NODELIST|\bscontrol\b(?!\s+show\s+(?:nodes?|job)\b)"
     r"|SLURM_LAUNCH_NODE_IPADDR|SLURMD_NODENAME"
 )
+_OF_DEBIAN = re.compile(r"(?:/usr/bin/)?(mpirun|mpiexec)\.(?:openmpi|mpich2?)")
 _LOOKED_UP = re.compile(r"(?:\$\(|`)\s*(?:which|command\s+-v|type\s+-[pP])\s+([\w.+-]+)\s*[)`]")
 _PYTHON = re.compile(r"(?:.*/)?(?:python|pypy)[0-9.]*")
 _VARIABLE = re.compile(
@@ -261,9 +268,15 @@ def base(word: str) -> str:
 
 
 def by_name(words: Sequence[str]) -> list[str]:
-    """Words whose program stands by its name, in place of a question for where it is."""
+    """Words whose program stands by its name, in place of a question for where it is.
+
+    Debian calls the mpirun of each MPI by that MPI as well: ``mpirun.openmpi``.
+    """
     rest = list(words)
-    return [base(rest[0]), *rest[1:]] if rest and _LOOKED_UP.fullmatch(rest[0]) else rest
+    if rest and _LOOKED_UP.fullmatch(rest[0]):
+        return [base(rest[0]), *rest[1:]]
+    of_debian = _OF_DEBIAN.fullmatch(rest[0]) if rest else None
+    return rest if of_debian is None else [of_debian[1], *rest[1:]]
 
 
 def unwrapped(words: Sequence[str]) -> list[str]:
@@ -373,6 +386,19 @@ def expanded_part(text: str) -> str:
     if not any(char in text for char in "'\\#"):
         return text
     return "".join(map(_expanded_piece, _PIECES.finditer(text)))
+
+
+def without_comments(text: str) -> str:
+    """A text of a shell with its lines as they are, and nothing behind a ``#`` that begins one."""
+    if "#" not in text:
+        return text
+    pieces = _PIECES.finditer(text)
+    return "".join("" if _is_comment(piece) else piece[0] for piece in pieces)
+
+
+def _is_comment(piece: re.Match[str]) -> bool:
+    is_group = any(piece[name] is not None for name in ("double", "end", "plain"))
+    return not is_group and piece[0].startswith("#") and not piece[0].startswith("#!")
 
 
 def _expanded_piece(piece: re.Match[str]) -> str:
@@ -496,6 +522,13 @@ def _sum(parts: list[str]) -> str | None:
 def text_of_counts(size: Mapping[str, int | None]) -> dict[str, str]:
     """Slurm's variables whose value follows from the job's size."""
     return {name: str(value) for name, value in size.items() if value}
+
+
+def does_more(words: Sequence[str]) -> bool:
+    """Whether a program that activates does something else: ``conda run python a.py``."""
+    return base(next(iter(words), "")) in _MANAGERS and any(
+        text in _DOES_MORE for text in [text for text in words[1:] if not text.startswith("-")][:1]
+    )
 
 
 def any_of(words: Iterable[str], names: Iterable[str]) -> bool:

@@ -161,7 +161,8 @@ def test_lines_that_change_files_are_said_to_run_in_each_pod() -> None:
     assert "each pod runs it" in _verdict(conversion, "make").why
     assert "each pod runs it" in _verdict(conversion, "mkdir out").why
     assert _verdict(conversion, "mkdir -p more").outcome is Outcome.CARRIED
-    assert _verdict(_convert("#SBATCH -n2", *rows), "make").outcome is Outcome.CARRIED
+    alone = _convert("#SBATCH -n2 --gpus=2", *rows[:-1], "srun python a.py")
+    assert _verdict(alone, "make").outcome is Outcome.CARRIED
 
 
 def test_what_a_module_sets_too_is_set_behind_it() -> None:

@@ -171,7 +171,7 @@ def test_a_launcher_behind_a_wrapper_is_the_step(wrapper: str) -> None:
     for launcher, workload in (("mpirun", "mpi"), ("srun python", "torchrun")):
         conversion = _convert("#SBATCH -N2 --ntasks-per-node=4", f"{wrapper} {launcher} a.py")
         assert (conversion.values["workload"], conversion.values["nodes"]) == (workload, 2)
-        is_limit = wrapper.startswith("timeout")
+        is_limit = wrapper.startswith("timeout -k")
         assert [verdict.path for verdict in conversion.lost] == ([wrapper] if is_limit else [])
     conversion = _convert("#SBATCH -n1", f"{wrapper} srun python a.py")
     assert f"{wrapper} python a.py" in conversion.values["script"]
@@ -213,7 +213,7 @@ def test_ranks_of_the_launcher_are_no_ranks_of_a_script_that_asks_slurm_for_its_
 
 
 @pytest.mark.parametrize(
-    "row", ["nextflow run a.nf -profile zeus,singularity", "snakemake -j 2 --use-singularity"]
+    "row", ["nextflow run a.nf -profile test,singularity", "snakemake -j 2 --use-singularity"]
 )
 def test_a_workflow_whose_steps_are_containers_is_said(row: str) -> None:
     """A pod starts none."""
@@ -253,3 +253,183 @@ def test_a_shell_of_a_login_is_that_of_none(shebang: str, first_line: str) -> No
     conversion = job.convert(f"{shebang}\n#SBATCH -n1\npython a.py\n".encode(), "job.sbatch")
     assert conversion.values["script"].startswith(f"{first_line}\nunset ")
     assert (shebang != first_line) == any("login" in verdict.why for verdict in conversion.verdicts)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "source commands/${SLURM_ARRAY_TASK_ID}.sh",
+        ". ./train.sh --lr 1",
+        "for seed in 1 2; do source train.sh $seed; done",
+    ],
+)
+def test_a_file_that_is_read_last_is_the_program(row: str) -> None:
+    """In setup its end would be nobody's: the run would succeed where the program fails."""
+    conversion = _convert("#SBATCH -n1 --array=1-2", "source activate x", row, "echo done")
+    assert row in conversion.values["script"]
+    assert conversion.values["setup"].endswith("source activate x\n")
+    assert not [verdict for verdict in conversion.verdicts if "activates" in verdict.why][1:]
+    settings = _convert("#SBATCH -n1", "source settings.sh", "./train")
+    assert "source settings.sh" in settings.values["setup"]
+
+
+def test_a_variable_that_printf_sets_is_one_of_the_script() -> None:
+    """`printf -v` prints nothing."""
+    rows = ('printf -v subject "%03d" $SLURM_ARRAY_TASK_ID', "source activate x", "./a $subject")
+    conversion = _convert("#SBATCH -n1 --array=1-3", *rows)
+    assert not conversion.lost
+    assert "set -a" in conversion.values["setup"]
+
+
+def test_what_a_comment_says_is_nothing_that_runs() -> None:
+    """Also behind a command: a comment may tell of srun, or of a container."""
+    rows = ("srun -n 1 ./a  # use srun, not mpirun", "./b # singularity exec x", 'c="a#b"')
+    assert not _convert("#SBATCH -n1", *rows).lost
+    command = _convert("#SBATCH -n1", "# srun", 'x="#"; parallel srun ./a  # y')
+    assert _verdict(command, "srun").line == 4
+
+
+def test_a_trap_for_the_end_of_the_script_is_no_signal() -> None:
+    """A pod's shell of setup ends before its ranks."""
+    conversion = _convert("#SBATCH -N 2 -n 4", "trap 'rm -r x' EXIT", "srun python a.py")
+    assert "of its own" in _verdict(conversion, "trap").why
+
+
+def test_a_part_of_a_part_that_another_line_reads_stays_in_setup() -> None:
+    """The command has its words, and so has the line that prepares the data."""
+    rows = ('DATA="--data /d"', 'ARGS="$DATA --lr 1"', 'python check.py "$ARGS"')
+    conversion = _convert("#SBATCH -N 2 --gpus-per-node=4", *rows, "srun torchrun a.py $ARGS")
+    for row in rows:
+        assert row in conversion.values["setup"]
+    unread = _convert("#SBATCH -N 2 --gpus-per-node=4", *rows[:2], "srun torchrun a.py $ARGS")
+    assert "DATA" not in unread.values.get("setup", "")
+
+
+@pytest.mark.parametrize("name", ["nodes", "hosts", "ip"])
+def test_a_number_is_no_list_of_nodes(name: str) -> None:
+    """Whatever the variable is called: a line that reads it is no line about where ranks meet."""
+    rows = (f"{name}=2", f"python prepare.py --parts ${name}", f"srun python a.py ${name}")
+    conversion = _convert("#SBATCH -N 2 -n 4", *rows)
+    assert rows[1] in conversion.values["setup"]
+    assert _verdict(conversion, rows[0]).outcome is Outcome.CARRIED
+    port = _convert("#SBATCH -N 2 -n 4", "master_port=2", "srun python a.py")
+    assert "ranks meet" in _verdict(port, "master_port").why
+
+
+def test_what_the_script_ran_once_is_said_where_there_are_pods() -> None:
+    """The launcher of an MPI job runs setup as well; in a pod alone there is nothing to say."""
+    once = ("./mesh > m.txt", "rm -r old", "python a.py")
+    rows = (*once, "cat x", "ulimit -s 1", "export A=$B")
+    for step in ("mpirun ./a", "srun --mpi=pmix ./a"):
+        conversion = _convert("#SBATCH -N 1 -n 4 --gpus-per-node=4", *rows, step)
+        reasons = {verdict.path: verdict.why for verdict in conversion.verdicts}
+        assert [row for row in rows if "each pod" in reasons[row]] == [*once]
+    alone = _convert("#SBATCH -N 1 --gpus-per-node=4", *rows, "torchrun --nproc_per_node 4 a.py")
+    assert not [verdict for verdict in alone.verdicts if "each pod" in verdict.why]
+
+
+def test_steps_in_containers_of_their_own_are_no_single_pod() -> None:
+    """The first image is that of the run; of the others each line is said."""
+    rows = (
+        "srun ./look",
+        "srun --container-image=a/b:1 --container-mounts=/a:/d --container-workdir=/x ./a",
+        "srun --container-image=a/c:1 --container-mounts=/b:/d --container-workdir=/y ./b",
+        "srun --container-image=a/b:1 ./c",
+        "srun mkdir -p out",
+    )
+    conversion = _convert("#SBATCH -n1", *rows)
+    assert conversion.values["image"] == {"repository": "a/b", "tag": "1"}
+    assert {(verdict.path, verdict.line) for verdict in conversion.lost} == {
+        ("srun --container-image", 5),
+        ("srun --container-mounts", 5),
+        ("srun --container-workdir", 5),
+    }
+    outside = [verdict for verdict in conversion.verdicts if "image of line 4" in verdict.why]
+    assert [verdict.line for verdict in outside] == [3]
+    prepared = _convert(
+        "#SBATCH -N 2 -n 4 --gpus-per-node=2",
+        "srun --ntasks-per-node=1 --container-image=a/c:1 make",
+        "srun --container-image=a/b:1 python a.py",
+    )
+    assert [(verdict.path, verdict.line) for verdict in prepared.lost] == [
+        ("srun --container-image", 3)
+    ]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "nextflow run a.nf -profile jax,singularity",
+        "nextflow run a.nf -c conf/singularity_slurm.config",
+        "nextflow -C site_slurm.cfg run a.nf",
+        "snakemake -j 100 --profile config/slurm_a",
+        "snakemake -j 100 --cluster $SUBMIT",
+        "snakemake --profile=cubi-v1",
+    ],
+)
+def test_a_workflow_with_the_settings_of_a_site_is_said(row: str) -> None:
+    """These say who runs its steps: on a cluster of Slurm's, as a rule Slurm does."""
+    assert "may submit" in _convert("#SBATCH -n1", row).lost[0].why
+    for other in ("nextflow run a.nf -profile conda -c a.config", "snakemake -c 4"):
+        assert not _convert("#SBATCH -n1", other).lost
+
+
+def test_an_image_that_several_lines_start_is_said_once() -> None:
+    """Each of its lines would say the same."""
+    programs = ("a.sif ./a", "a.sif ./b", "b.sif ./c")
+    rows = [f"singularity exec {program}" for program in programs]
+    lost = [verdict.path for verdict in _convert("#SBATCH -n1", *rows).lost]
+    assert lost == ["a.sif", "b.sif"]
+
+
+@pytest.mark.parametrize(
+    ("output", "row"),
+    [
+        ("", "mv slurm-$SLURM_JOB_ID.out logs/"),
+        ("#SBATCH -o o/%x-%j.log", "grep loss o/${SLURM_JOB_NAME}-${SLURM_JOB_ID}.log > l.txt"),
+        ("#SBATCH -e e-%A_%a.err", "cp e-${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID.err /tmp"),
+    ],
+)
+def test_a_line_that_reads_the_jobs_output_is_said(output: str, row: str) -> None:
+    """There is no such file in a pod, and the script would end with the failure of that line."""
+    conversion = _convert("#SBATCH -n1 -a 1-2", output, "python a.py", row)
+    assert [verdict.why for verdict in conversion.lost if "log, and no file" in verdict.why]
+    other = _convert("#SBATCH -n1 -o all.log", "python a.py", "mv all.log model-$SLURM_JOB_ID.pt x")
+    assert not other.lost
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "export CUDA_VISIBLE_DEVICES=6,7",
+        "CARD=2; CUDA_VISIBLE_DEVICES=$CARD python b.py",
+        'ROCR_VISIBLE_DEVICES="0,2" python b.py',
+    ],
+)
+def test_numbers_of_gpus_that_no_pod_has_are_said(row: str) -> None:
+    """On a machine without limits a script takes the cards that are free; a pod has its own."""
+    lost = _convert("#SBATCH --gres=gpu:2 -n 1", row, "python a.py").lost
+    assert ["begin at 0" in verdict.why for verdict in lost] == [True]
+    for value in ("0,1", "0,1,2,3", "-1", ""):
+        other = f"CUDA_VISIBLE_DEVICES={value}"
+        assert not _convert("#SBATCH --gres=gpu:2 -n 1", f"{other} python a.py").lost
+    assert not _convert("#SBATCH -n 1", row, "python a.py").lost
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "conda run -n a python a.py",
+        "micromamba run -n a ./train",
+        "spack install openmpi",
+        "time -p spack -v install openmpi",
+    ],
+)
+def test_what_a_manager_of_packages_runs_is_the_script(row: str) -> None:
+    """In setup its end would be nobody's; what it activates stays there."""
+    conversion = _convert("#SBATCH -n1", "conda activate b", row, "echo done")
+    assert row in conversion.values["script"]
+    assert conversion.values["setup"].endswith("conda activate b\n")
+    assert [verdict.path for verdict in conversion.verdicts if "activates" in verdict.why] == [
+        "conda activate b"
+    ]

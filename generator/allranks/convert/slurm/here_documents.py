@@ -1,0 +1,53 @@
+"""Variables whose text is a here-document: ``read -r -d '' CODE <<EOF``, ``CODE=$(cat <<EOF``.
+
+A script that starts such a text, as ``srun bash -c "$CODE"``, has its program there. It is read
+like any other text of a variable, so that the document becomes one in quotes, with its lines where
+they are.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SET = re.compile(
+    r"^(?P<indent>[ \t]*)(?:read(?:[ \t]+-[a-z]*r[a-z]*)?[ \t]+-[a-z]*d[ \t]*(?:''|\"\")[ \t]+"
+    r"(?P<name>[A-Za-z_]\w*)|(?P<own>[A-Za-z_]\w*)=\"?\$\([ \t]*cat)[ \t]*"
+    r"<<(?P<tabs>-?)[ \t]*(?P<quote>['\"]?)(?P<end>\w+)(?P=quote)[ \t]*"
+    r"(?:\|\|[ \t]*(?:true|:))?[ \t]*\n"
+    r"(?P<document>(?:.*\n)*?)(?P<close>[ \t]*)(?P=end)[ \t]*$",
+    re.MULTILINE,
+)
+_CLOSING = re.compile(r"\n[ \t]*\)\"?[ \t]*$", re.MULTILINE)
+
+
+def inline(text: str) -> str:
+    """The script with such a document as a text in quotes, where a shell is started with it.
+
+    Args:
+        text: a script.
+    """
+    at = 0
+    while (match := _SET.search(text, at)) is not None:
+        at = match.end()
+        name, end = match["name"] or match["own"], match.end()
+        if match["own"]:
+            closing = _CLOSING.match(text, end)
+            end = closing.end() if closing is not None else -1
+        is_started = re.search(rf"(?:-\w*c|\beval)[ \t]+\"?\$\{{?{name}\b", text[at:]) is not None
+        is_whole = not match["close"].strip("\t" if match["tabs"] else "")
+        value = _quoted(match) if is_started and is_whole and end >= 0 else ""
+        if value:
+            lines = "\n" * text.count("\n", match.end(), end)
+            text = f"{text[: match.start()]}{match['indent']}{name}={value}{lines}{text[end:]}"
+    return text
+
+
+def _quoted(match: re.Match[str]) -> str:
+    """The document in quotes in which a shell reads it as there; "" where none has that."""
+    document = match["document"]
+    if match["tabs"]:
+        document = re.sub(r"^\t+", "", document, flags=re.MULTILINE)
+    if match["quote"]:
+        return f"'\n{document}'" if "'" not in document else ""
+    # There a backslash before a quote is one, and a quote needs none.
+    return '"\n' + re.sub(r"(\\?)\"", lambda quote: quote[1] * 2 + '\\"', document) + '"'

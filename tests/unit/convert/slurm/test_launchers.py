@@ -1,0 +1,189 @@
+"""Launchers as scripts of many sites call them: with options of their own, measured, or renamed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from allranks.convert.slurm import job
+from allranks.convert.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from allranks.convert.verdicts import Conversion, Verdict
+
+_TASKS = "#SBATCH -N 2 --ntasks-per-node=4"
+
+
+def _convert(*rows: str) -> Conversion:
+    return job.convert("\n".join(("#!/bin/bash", *rows, "")).encode(), "job.sbatch")
+
+
+def _verdict(conversion: Conversion, path: str) -> Verdict:
+    return next(verdict for verdict in conversion.verdicts if verdict.path.startswith(path))
+
+
+@pytest.mark.parametrize(
+    ("launcher", "ranks"),
+    [
+        ("ibrun", (2, 4)),
+        ("ibrun -np 2", (2, 1)),
+        ("ibrun -n 4 -o 0", (2, 2)),
+        ("ibrun --npernode 3", (2, 3)),
+        ("ibrun --npernode=3 --tpr 2", (2, 3)),
+        ("ibrun tacc_affinity", (2, 4)),
+        ("N=2; ibrun -np $N", (2, 1)),
+    ],
+)
+def test_an_ibrun_has_options_of_its_own(launcher: str, ranks: tuple[int, int]) -> None:
+    """It is no srun: -np is a number of ranks, and -o where they begin."""
+    conversion = _convert(_TASKS, f"{launcher} ./a.out in")
+    assert conversion.values["workload"] == "mpi"
+    assert conversion.values["command"] == ["./a.out", "in"]
+    assert (conversion.values["nodes"], conversion.values.get("procsPerNode", 1)) == ranks
+    assert not [verdict for verdict in conversion.verdicts if "srun" in verdict.path + verdict.why]
+
+
+@pytest.mark.parametrize("measuring", ["time -p", "time", "/usr/bin/time -v", "! time -p"])
+def test_a_launcher_that_is_timed_is_a_step(measuring: str) -> None:
+    """Bash's `time -p` is a word of the shell, as `time` is."""
+    conversion = _convert(_TASKS, f"{measuring} mpirun ./a.out")
+    assert conversion.values["workload"] == "mpi"
+    assert conversion.values["command"] == ["mpirun", "./a.out"]
+
+
+@pytest.mark.parametrize(
+    "name", ["mpirun.openmpi", "/usr/bin/mpiexec.openmpi", "mpirun.mpich", "mpiexec.mpich"]
+)
+def test_debians_names_of_an_mpirun_are_that(name: str) -> None:
+    """The chart has one of the MPI that the image has."""
+    conversion = _convert(_TASKS, f"{name} -np 8 ./a.out")
+    program = name.rpartition("/")[2].partition(".")[0]
+    assert conversion.values["command"] == [program, "-np", "8", "./a.out"]
+    assert ("mpich" in name) == (conversion.values.get("mpi") == {"implementation": "MPICH"})
+    assert not conversion.lost
+
+
+@pytest.mark.parametrize(
+    ("row", "who"),
+    [
+        ("mpiexecjl -n 8 julia a.jl", "mpiexecjl"),
+        ("export DLTS_HOSTFILE=/a/b\npython deepy.py train.py", "$DLTS_HOSTFILE"),
+    ],
+)
+def test_what_may_start_ranks_on_other_nodes_is_said(row: str, who: str) -> None:
+    """Of a script that starts one process it is not known what its programs start."""
+    lost = _verdict(_convert(_TASKS, row), "--nodes")
+    assert (lost.outcome, who in lost.why) == (Outcome.NOT_CARRIED, True)
+    assert not _convert("#SBATCH -n 8", row).lost
+    other = _verdict(_convert(_TASKS, "./start python a.py"), "--nodes")
+    assert other.why.startswith("no command that is known")
+
+
+def test_the_words_of_an_mpirun_are_read_once() -> None:
+    """The launcher's shell reads them, and no rank does."""
+    conversion = _convert(_TASKS, "mpirun -np $SLURM_NTASKS ./a.out")
+    assert "each process" not in _verdict(conversion, "mpirun").why
+    step = _convert(_TASKS, "srun --mpi=pmix ./a.out $SLURM_JOB_ID")
+    assert "each process" in _verdict(step, "srun --mpi=pmix ./a.out").why
+
+
+@pytest.mark.parametrize("program", ["torchrun", "python -m torch.distributed.run"])
+def test_options_of_torchrun_may_be_variables(program: str) -> None:
+    """It reads those that it is not given from PET_ and their name."""
+    rows = ("export PET_NPROC_PER_NODE=4 PET_MAX_RESTARTS=2", "export PET_NNODES=$SLURM_NNODES")
+    conversion = _convert("#SBATCH -N 2 --gpus-per-node=8", *rows, f"srun {program} a.py")
+    assert (conversion.values["nodes"], conversion.values["procsPerNode"]) == (2, 4)
+    assert conversion.values["torchrun"] == {"maxRestarts": 2}
+    assert "PET_" not in conversion.values.get("setup", "")
+    explicit = _convert("#SBATCH --gpus-per-node=8", *rows, f"{program} --nproc-per-node 2 a.py")
+    assert explicit.values["procsPerNode"] == 2
+    ranks = _convert("#SBATCH -N 2 -n 4 --gpus-per-node=2", *rows, "srun python a.py")
+    assert "PET_NPROC_PER_NODE" in ranks.values["setup"]
+
+
+def test_a_branch_that_starts_its_ranks_otherwise_is_said() -> None:
+    """The run has the launcher of one of them, and runs the others as its ranks."""
+    rows = (
+        "if [ $A = 1 ]; then",
+        "  srun torchrun --nproc_per_node 4 a.py",
+        "elif [ $A = 2 ]; then",
+        "  srun deepspeed --no_ssh a.py",
+        "elif [ $A = 3 ]; then",
+        "  mpirun -np 8 python a.py",
+        "else",
+        "  python a.py --debug",
+        "fi",
+    )
+    conversion = _convert("#SBATCH -N 2 --gpus-per-node=4", "A=$(cat a)", *rows)
+    lines = {verdict.line: verdict.why for verdict in conversion.lost if "branch" in verdict.why}
+    assert lines.keys() == {9, 11}
+    assert "one process" in lines[11]
+    alone = ("if x; then", "srun python a.py", "else", "python a.py", "fi")
+    assert not _convert("#SBATCH -n 1 --gpus=1", *alone).lost
+
+
+@pytest.mark.parametrize(
+    ("time", "limit", "seconds"),
+    [
+        ("", "3600", 3600),
+        ("#SBATCH -t 5:00:00", "1.5h", 5400),
+        ("#SBATCH -t 60", "2h", 3600),
+        ("", "-s USR1 2h", 0),
+        ("", "$LIMIT", 0),
+    ],
+)
+def test_what_ends_a_step_after_a_time_is_the_runs_limit(
+    time: str, limit: str, seconds: int
+) -> None:
+    """One that sends another signal, or is not known before, is said."""
+    conversion = _convert("#SBATCH -N 2 -n 8 --gpus-per-node=4", time, f"timeout {limit} srun ./a")
+    assert conversion.values["runPolicy"].get("activeDeadlineSeconds", 0) == seconds
+    assert bool(conversion.lost) == (not seconds)
+
+
+@pytest.mark.parametrize(
+    ("value", "command"),
+    [
+        ('"echo a && python a.py --name \\"b c\\""', ["python", "a.py", "--name", "b c"]),
+        ("'\necho a\npython a.py --lr $LR\n'", ["bash", "-c", "exec python a.py --lr $LR"]),
+        ('"cd /d; python a.py > log"', ["bash", "-c", "cd /d; python a.py > log"]),
+        ("'./train.py $SLURM_PROCID'", ["bash", "-c", "exec ./train.py $SLURM_PROCID"]),
+    ],
+)
+def test_the_text_that_a_shell_of_the_step_reads_is_its_script(
+    value: str, command: list[str]
+) -> None:
+    """In a variable, too: a shell that puts it in takes its operators for words."""
+    rows = (f"CODE={value}", "export LR=1", 'srun bash -c "$CODE"')
+    conversion = _convert("#SBATCH -N 2 -n 4 --gpus-per-node=2", *rows)
+    assert conversion.values["workload"] == "torchrun"
+    assert conversion.values["command"] == command
+    assert ("echo a" in value) == ("echo a" in conversion.values.get("setup", ""))
+
+
+@pytest.mark.parametrize(
+    ("head", "tail"),
+    [
+        ("read -r -d '' CODE <<EOF", ""),
+        ("read -r -d '' CODE << 'EOF' || true", ""),
+        ('read -d "" CODE <<-EOF', ""),
+        ("CODE=$(cat <<EOF", ")"),
+    ],
+)
+def test_a_text_that_is_a_here_document_is_read(head: str, tail: str) -> None:
+    """As one in quotes, and what stands behind it keeps its line."""
+    document = ('echo "start" && python a.py --name "b c" \\', "  --lr 1", "EOF", tail)
+    rows = (head, *document, 'srun bash -c "${CODE}"', "tar c x")
+    conversion = _convert("#SBATCH -N 2 -n 4 --gpus-per-node=2", *rows)
+    assert conversion.values["command"] == ["python", "a.py", "--name", "b c", "--lr", "1"]
+    assert [(verdict.path, verdict.line) for verdict in conversion.lost] == [("tar c x", 9)]
+    written = _convert("#SBATCH -n 1", head, *document, 'echo "$CODE" > a.sh', "python a.py")
+    assert head in written.values["script"]
+
+
+def test_horovod_that_srun_starts_with_an_mpi_is_of_mpi() -> None:
+    """It asks MPI for its rank, and meets nowhere else."""
+    rows = ("#SBATCH -N 2 -n 4 --gpus-per-node=2", "export NCCL_DEBUG=INFO")
+    step = "srun --mpi=pmi2 python horovod/benchmark.py"
+    assert _convert(*rows, step).values["workload"] == "mpi"
