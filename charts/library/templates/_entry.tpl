@@ -48,7 +48,21 @@ doubled, and arrives as it was typed. ConfigMap contents are not expanded.
 {{- if not (include "allranks.entry.preflight" .) -}}{{- $files = omit $files "preflight.py" "preflight_checks.py" -}}{{- end -}}
 {{- if include "allranks.slurm.on" . -}}{{- $_ := set $files "slurm.sh" ($library.Get "files/slurm.sh") -}}{{- end -}}
 {{- $_ := set $files "entry.sh" (printf "%s%s" $shared (get $files "entry.sh")) -}}
+{{- range $name, $text := $files -}}
+{{- if hasSuffix ".py" $name -}}{{- $_ := set $files $name (include "allranks.entry.code" $text) -}}{{- end -}}
+{{- end -}}
 {{- toJson $files -}}
+{{- end -}}
+
+{{/* A program without what its docstrings say, which is a fifth of it: `kubectl apply` keeps all of a
+     ConfigMap once more in an annotation, which may have 256 KiB. Takes the text, in which three
+     quotes begin and end docstrings alone. */}}
+{{- define "allranks.entry.code" -}}
+{{- $code := list -}}
+{{- range $index, $part := splitList `"""` . -}}
+{{- if eq (mod $index 2) 0 -}}{{- $code = append $code $part -}}{{- end -}}
+{{- end -}}
+{{- join `""` $code -}}
 {{- end -}}
 
 {{/* "true" where the nodes are looked at before the training; only torchrun's launcher does. Takes the
