@@ -6,6 +6,8 @@ torchrun itself; mpirun stays, because the mpi chart calls it as it is typed. de
 as torchrun does, and is taken off likewise, unless it does more than that. A launcher of another
 kind (accelerate), and a torchrun inside of a script that cannot be taken apart, is run as it is by
 one process in each pod, as the old controller ran it.
+
+It is long, because the launchers know of each other: what is behind one may be another.
 """
 
 from __future__ import annotations
@@ -15,7 +17,14 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import deepspeed_words, preparation, references, shell, torchrun_words
+from allranks.convert import (
+    deepspeed_words,
+    environment_runners,
+    preparation,
+    references,
+    shell,
+    torchrun_words,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -411,12 +420,8 @@ def _unwrapped(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """The words without those in front that run the rest as it is, and these."""
     at = 0
     while at < len(words) - 1:
-        word = _base(words[at])
-        is_env = (
-            at
-            and _base(words[0]) == "env"
-            and re.fullmatch(r"[A-Za-z_]\w*=.*", words[at], re.DOTALL)
-        )
+        word, is_pair = _base(words[at]), re.match(r"[A-Za-z_]\w*=", words[at])
+        is_env = at and _base(words[0]) == "env" and is_pair
         if (
             word in _WRAPPERS
             or word == "--"
@@ -438,9 +443,10 @@ def _runner(words: Sequence[str]) -> Runner:
     if not words:
         return Runner.PLAIN
     program, module = _base(words[0]), _module(words) or ""
-    if is_tune(words):
-        return Runner.TORCHRUN
-    if program in _TORCHRUNS or module in _TORCH_MODULES:
+    if start := environment_runners.program_start([program, *words[1:]]):
+        runner = _runner(words[start:])
+        return Runner.NESTED if runner is Runner.TORCHRUN else runner
+    if is_tune(words) or program in _TORCHRUNS or module in _TORCH_MODULES:
         return Runner.TORCHRUN
     if program == "accelerate" and "launch" not in words[1:2]:
         return Runner.PLAIN
@@ -511,7 +517,8 @@ def _of_words(
         if assignments and not is_shell:
             program = replace(program, command=("env", *assignments, *program.command))
         return program, count
-    if runner is Runner.DEEPSPEED and (launch := deepspeed_words.read(inner[1:])) is not None:
+    is_deepspeed = runner is Runner.DEEPSPEED and _base(inner[0]) == runner
+    if is_deepspeed and (launch := deepspeed_words.read(inner[1:])) is not None:
         return _deepspeed(launch, () if is_shell else tuple(wrappers), env)
     command = tuple(inner if is_shell else words)
     notes = (_WRAPPED.format(inner[0]),) if runner is Runner.NESTED else ()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.convert import commands, preparation, scanner
 from allranks.convert.commands import Runner
-from allranks.convert.slurm import mpirun, options, shell_text, words
+from allranks.convert.slurm import first_node, mpirun, options, shell_text, words
 from allranks.convert.slurm.node_variables import NodeVariable, kind_of
 from allranks.convert.slurm.rank_sizes import RankSizes
 from allranks.convert.verdicts import Outcome
@@ -39,6 +39,7 @@ _IN_EACH_RANK = (
 )
 # Folders of programs that an image has.
 _COMMON_FOLDER = re.compile(r"(?:/usr|/usr/local|/opt/conda)?/bin$")
+_OF_RANK_ZERO = "the script puts the name of its first node there, and rank 0's is MASTER_ADDR"
 _ONCE = "every node starts the same, so that it is said once"
 
 
@@ -236,7 +237,7 @@ class Ranks(RankSizes):
             )
 
     def _read_program(self, main: Step) -> commands.Program:
-        texts = main.words
+        texts = self._words_at_rank_zero(main)
         rest = words.unwrapped(texts)
         wrapper_words = texts[: len(texts) - len(rest)]
         limit = words.limit_of(texts) if words.starts_ranks(rest) else ""
@@ -268,6 +269,16 @@ class Ranks(RankSizes):
             text = f"{setup}\n{shell_text.as_text(program.command)}" if lead else inner.strip()
             return replace(program, setup="", command=("bash", "-c", text), changes=())
         return program
+
+    def _words_at_rank_zero(self, main: Step) -> list[str]:
+        """The words of a step of several nodes, with rank 0's address for the first node's name."""
+        if main.size.node_count == 1:
+            return main.words
+        pairs = [first_node.with_rank_zero(word, self.set_names) for word in main.words]
+        name = next((name for _, name in pairs if name), "")
+        if name:
+            self.say(main.command.line, name, Outcome.CHANGED, "command", _OF_RANK_ZERO)
+        return [text for text, _ in pairs]
 
     def _without_hosts(self, texts: list[str], line: int) -> list[str]:
         """Words without an mpirun's lists of hosts, which are said."""
@@ -414,7 +425,8 @@ class Ranks(RankSizes):
             body.working_dir = program.working_dir
         if program.setup:
             body.setup += program.setup
-        if self.may_launch and body.workload != "mpi":
+        may_launch = self.may_launch or program.runner is Runner.NESTED
+        if may_launch and body.workload != "mpi":
             # A torchrun in it would take the options of the one around it for its own.
             line = command[2] if command[1:2] == ["-c"] else f"exec {commands.as_shell(command)}"
             text = f"unset {' '.join(words.OF_LAUNCHER)}\n{line}"
@@ -489,9 +501,9 @@ class Ranks(RankSizes):
                 kinds[name] = kind = (
                     NodeVariable.UNKNOWN if is_added else kind_of(name, text, source_kinds)
                 )
-                line = (
-                    f"{name}={kind}" if kind in (NodeVariable.COUNT, NodeVariable.ADDRESS) else text
-                )
+                typed, _ = first_node.with_rank_zero(text, self.set_names)
+                is_of_nodes = kind in (NodeVariable.COUNT, NodeVariable.ADDRESS)
+                line = f"{name}={kind}" if is_of_nodes else typed
                 lines[name] = (
                     statement.line,
                     line,

@@ -63,7 +63,9 @@ _HOSTS = re.compile(r"(?i)(?:host|machine|node)_?(?:s?_?file|s?_?list)|(?:^|/)(?
 _RUNS_PYTHON = re.compile(
     r"\b(?:(?:python|pypy)[0-9.]*|torchrun|accelerate|deepspeed|horovodrun|tune|wandb)\b|\.py\b"
 )
-_NO_CODE = re.compile(r"^\s*(?:#|module\b|ml\b|conda\b|source\b|\.\s|echo\b).*", re.MULTILINE)
+_NO_CODE = re.compile(
+    r"^\s*(?:#|module\b|ml\b|conda\b(?!.*\srun\s)|source\b|\.\s|echo\b).*", re.MULTILINE
+)
 # An srun that is left where a command may stand: in $(…), behind xargs or parallel, or in
 # a variable.
 _SRUN = re.compile(r"(?:^|[\s;&|(`]|=[\"']?)srun(?:\s|[\"'])")

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks.convert import commands, scanner
-from allranks.convert.slurm import images, mpirun, shell_text, words
+from allranks.convert.slurm import first_node, images, mpirun, shell_text, words
 from allranks.convert.slurm.folders import Folders
 from allranks.convert.verdicts import Outcome
 
@@ -166,7 +166,12 @@ class Setup(Folders):
         self, statement: Statement, text: str, program: str, *, is_single: bool
     ) -> tuple[Outcome, str] | None:
         """What becomes of a statement that is kept; None where it was said already."""
-        if program in words.ACTIVATING and not self._evaluates_program(statement.commands[0]):
+        first = [token.text for token in statement.commands[0].words] if statement.commands else []
+        if (
+            program
+            and words.activates(first)
+            and not self._evaluates_program(statement.commands[0])
+        ):
             return Outcome.CHANGED, _ACTIVATED
         if self._runs(statement, words.UNREAD_CONTAINERS):
             return Outcome.NOT_CARRIED, NO_CONTAINERS
@@ -176,7 +181,6 @@ class Setup(Folders):
         why = self._in_each_pod(statement, text)
         if why and not is_single and self.size.node_count > 1:
             return Outcome.CHANGED, why
-        first = [token.text for token in statement.commands[0].words] if statement.commands else []
         if not is_single and words.is_python(first):
             return Outcome.CHANGED, "it runs once in each pod"
         tools = [
@@ -209,11 +213,13 @@ class Setup(Folders):
             text, program = self.text[command.start : command.end], words.base(command.name)
             if program in _MODULES:
                 self.say(command.line, text, Outcome.CHANGED, to, _OF_MODULES)
-            elif program in words.ACTIVATING and len(command.words) > 1:
+            elif len(command.words) > 1 and words.activates([w.text for w in command.words]):
                 self.say(command.line, text, Outcome.CHANGED, to, _ACTIVATED)
 
     def _in_each_pod(self, statement: Statement, text: str) -> str:
         """Why it matters that each pod runs a statement; "" where it does not."""
+        if first_node.is_named(text):
+            return "each pod has its own name there, and the script that of its first node"
         if shell_text.differs_by_pod(text):
             return "each pod runs it, and what it gives may differ between pods"
         if words.OF_TASK & {name for name, _ in words.variables(text)}:
@@ -436,7 +442,8 @@ class Setup(Folders):
         """Whether a statement sets what lets the ranks meet."""
         if self.body.procs_per_node == 1 and self._is_nested_launch() and self.body.nodes == 1:
             return False
-        is_path = re.search(r"=\"?[^\s=:]*/", text) is not None
+        asked = re.sub(r"\$\([^()]*\)|`[^`]*`", "x", text)
+        is_path = re.search(r"=\"?[^\s=:]*/", asked) is not None
         return any(
             name in words.RENDEZVOUS or (shell_text.looks_like_master(name) and not is_path)
             for name in assigned_names

@@ -9,7 +9,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from allranks.convert import commands, scanner
-from allranks.convert.slurm import words
+from allranks.convert.slurm import first_node, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -337,8 +337,5 @@ _LONG = {"errexit": "e", "allexport": "a", "nounset": "u", "pipefail": "P"}
 
 def differs_by_pod(text: str) -> bool:
     """Whether what a statement sets differs from pod to pod."""
-    return bool(
-        re.search(
-            r"\$\((?:date|mktemp|shuf|uuidgen|hostname)|\$RANDOM|`(?:date|hostname|mktemp)", text
-        )
-    )
+    is_asked = re.search(r"\$\((?:date|mktemp|shuf|uuidgen)|\$RANDOM|`(?:date|mktemp)", text)
+    return is_asked is not None or first_node.is_named(text)

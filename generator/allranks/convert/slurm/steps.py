@@ -80,6 +80,7 @@ class Steps(Script):
         if inside is not inner and (words.starts_ranks(inside) or self._inner_starts(inside)):
             return Step(number, command, [], inner, is_srun=False, size=self.size, is_multi=True)
         if words.starts_ranks(inner) and not self._only_prints(mpirun.program(inner)):
+            inner = [*words.environment_of(whole), *inner]
             return Step(number, command, [], inner, is_srun=False, size=self.size, is_multi=True)
         return None
 

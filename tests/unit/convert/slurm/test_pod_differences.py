@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from allranks.convert.verdicts import Conversion, Verdict
 
+_TASKS = "#SBATCH -N 2 --ntasks-per-node=8 --gpus-per-node=8"
+
 
 def _convert(*rows: str, words: Sequence[str] = ()) -> Conversion:
     script = "\n".join(("#!/bin/bash", *rows, "")).encode()
@@ -253,3 +255,81 @@ def test_a_shell_of_a_login_is_that_of_none(shebang: str, first_line: str) -> No
     conversion = job.convert(f"{shebang}\n#SBATCH -n1\npython a.py\n".encode(), "job.sbatch")
     assert conversion.values["script"].startswith(f"{first_line}\nunset ")
     assert (shebang != first_line) == any("login" in verdict.why for verdict in conversion.verdicts)
+
+
+@pytest.mark.parametrize(
+    "name", ["$HOSTNAME", "${SLURMD_NODENAME}", "$(hostname -s)", "`/bin/hostname`", "$(uname -n)"]
+)
+def test_the_first_nodes_name_in_a_step_is_rank_zeros_address(name: str) -> None:
+    """The script's shell puts in the node that it runs on; in a pod each rank has its own shell."""
+    conversion = _convert(_TASKS, f'srun python train.py --url "tcp://{name}:1234"')
+    assert (
+        conversion.values["command"][-1] == 'exec python train.py --url "tcp://$MASTER_ADDR:1234"'
+    )
+    assert "first node" in _verdict(conversion, name).why
+
+
+def test_a_nodes_own_name_stays_where_each_process_asks_for_it() -> None:
+    """What stands in single quotes is put in by the shell of the task."""
+    conversion = _convert(_TASKS, "srun bash -c 'python train.py --log $HOSTNAME'")
+    assert conversion.values["command"][-1] == "exec python train.py --log $HOSTNAME"
+
+
+def test_a_variable_with_the_first_nodes_name_is_rank_zeros_address() -> None:
+    """`HEAD=$HOSTNAME` is read in each pod, whose name is another."""
+    conversion = _convert(_TASKS, "HEAD=$HOSTNAME", "srun python train.py --url tcp://$HEAD:1234")
+    assert conversion.values["command"][-1].startswith("HEAD=$MASTER_ADDR\n")
+
+
+def test_an_exported_name_of_the_first_node_is_named() -> None:
+    """A program that meets by a variable of its own finds another node's name in each pod."""
+    conversion = _convert(_TASKS, "export COORDINATOR=$HOSTNAME:1234", "srun python train.py")
+    assert "its own name" in _verdict(conversion, "export COORDINATOR").why
+
+
+def test_one_node_keeps_its_name() -> None:
+    """A pod that is alone is the first node."""
+    conversion = _convert(
+        "#SBATCH -N 1 -n 4 --gpus-per-node=4", "srun python t.py --host $HOSTNAME"
+    )
+    assert conversion.values["command"][-1] == "exec python t.py --host $HOSTNAME"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "conda run --live-stream -n torch python train.py",
+        "micromamba run -n torch torchrun --nproc_per_node 4 train.py",
+        "conda run -n torch bash train.sh",
+        "pyenv exec python train.py",
+        "time uv run --with wandb python train.py",
+    ],
+)
+def test_a_program_that_runs_in_an_environment_is_no_activation(row: str) -> None:
+    """As a line of setup its failure would be lost, and nothing would be left to run."""
+    conversion = _convert("#SBATCH -N 1 --gpus-per-node=4", "source venv/bin/activate", row)
+    program = conversion.values.get("script") or " ".join(conversion.values["command"])
+    assert row.removeprefix("time ") in program
+    assert conversion.values["setup"].rstrip().endswith("source venv/bin/activate")
+
+
+@pytest.mark.parametrize("row", ["conda activate x", "conda env create -f e.yml", "spack load x"])
+def test_what_changes_an_environment_is_an_activation(row: str) -> None:
+    """The program behind it is what the script is about."""
+    conversion = _convert("#SBATCH -N 1", row, "python train.py")
+    assert row in conversion.values["setup"]
+    assert row not in conversion.values["script"]
+
+
+@pytest.mark.parametrize("row", ["srun uv run torchrun --nnodes 2 t.py", "srun ddp torchrun t.py"])
+def test_a_torchrun_behind_another_program_has_no_options_of_the_launcher(row: str) -> None:
+    """It reads PET_NO_PYTHON from the torchrun around it, and would run `t.py` without python."""
+    command = _convert("#SBATCH -N 2 --gpus-per-node=4", row).values["command"]
+    assert command[-1].startswith("unset PET_NO_PYTHON ")
+
+
+def test_a_launcher_that_runs_in_an_environment_keeps_it() -> None:
+    """`uv run accelerate` is accelerate's, of that environment, once in each pod."""
+    conversion = _convert("#SBATCH -N 1 --gpus-per-node=4", "uv run accelerate launch t.py")
+    assert conversion.values["command"] == ["uv", "run", "accelerate", "launch", "t.py"]
+    assert conversion.values["procsPerNode"] == 1
