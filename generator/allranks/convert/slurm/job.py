@@ -118,6 +118,7 @@ def convert(
     directives.put_policy(job)
     placement.put_maker(job)
     arrays.put_array(job)
+    _drop_counts(job)
     for name, (outcome, to, why) in job.size.outcomes.items():
         job.say(name, outcome, to, why)
     _say_rest(job, parsed)
@@ -139,6 +140,19 @@ def _keep_cpus(job: Draft) -> None:
     job.fields.put(("env", name), str(cpus), (key,))
     why = "it is that of Slurm's tasks: the run has another number of ranks"
     job.fields.say((key,), Outcome.CHANGED, f"env.{name}", why)
+
+
+def _drop_counts(job: Draft) -> None:
+    """Take from a script the numbers of tasks that `compat: slurm` sets and sbatch did not."""
+    values, names_of = job.fields.values, job.body.uncounted
+    if values.get("compat") != "slurm" or not values.get("script") or not names_of:
+        return
+    rows = values["script"].split("\n")
+    if rows[1].startswith("unset "):
+        rows[1] += f" {' '.join(names_of)}"
+    else:
+        rows.insert(1, f"unset {' '.join(names_of)}")
+    job.fields.values["script"] = "\n".join(rows)
 
 
 def _text(data: bytes, source: str, job: Draft) -> str:

@@ -96,7 +96,8 @@ _ON_OTHER_HOSTS = re.compile(r"(?:\$\(|`)\s*(ssh\s[^)`|]*)")
 # Another job that is submitted where the script reads its number.
 _SUBMITTING = re.compile(r"(?:\$\(|`)(?:[^)`\n]*\|)?\s*sbatch\b|\beval\s+[\"']?sbatch\b")
 # The options that say how many tasks there are.
-_TASK_OPTIONS = frozenset({"ntasks", "ntasks-per-node", "tasks-per-node", "ntasks-per-gpu"})
+_PER_NODE = frozenset({"ntasks-per-node", "tasks-per-node"})
+_TASK_OPTIONS = _PER_NODE | {"ntasks", "ntasks-per-gpu"}
 
 
 def read(
@@ -280,6 +281,7 @@ class Reader(UnsetVariables):
         rest = re.sub(r"\n{3,}", "\n\n", rest).strip("\n")
         counts = self._put_counts("\n".join([*setup, *repeats, rest]))
         head = [self._shebang(), self._without_launcher(), *counts]
+        body.uncounted = self._uncounted(steps)
         body.script = "\n".join([*filter(None, head), *repeats, rest]) + "\n"
         sruns = [step for step in steps if step.is_srun and step.words]
         sruns.sort(key=lambda step: -step.size.gpu_count)
@@ -309,6 +311,21 @@ class Reader(UnsetVariables):
         names_of = [name for name in (*words.OF_LAUNCHER, *_OF_RANK) if name not in met]
         variables = {name for name, _ in words.variables(self.text)}
         return f"unset {' '.join(name for name in names_of if name not in variables)}"
+
+    def _uncounted(self, steps: list[Step]) -> list[str]:
+        """The numbers of tasks that sbatch tells no script whose options have none.
+
+        `compat: slurm` sets them, and who finds them takes its processes for those of an srun:
+        PyTorch Lightning then starts none for the other GPUs.
+        """
+        options = {setting.name for setting in self.job_settings}
+        if any(step.is_srun and step.words for step in steps):
+            return []  # srun tells its tasks how many they are
+        is_counted = bool(options & {*_TASK_OPTIONS, "gpus-per-task"})
+        names_of = [] if is_counted else ["SLURM_NTASKS", "SLURM_NPROCS"]
+        names_of += [] if options & _PER_NODE else ["SLURM_NTASKS_PER_NODE"]
+        variables = {name for name, _ in words.variables(self.text)}
+        return [name for name in names_of if name not in variables]
 
     def _without_launcher_in_python(self, text: str) -> str:
         """A script of Python's with a line that takes the same from it; others as they are."""

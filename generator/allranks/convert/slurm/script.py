@@ -56,6 +56,7 @@ class Body:
         uses_slurm: whether it reads SLURM_ variables.
         goes_back: whether it goes to the folder that it is submitted from.
         reads_folder: whether a line of setup may do something else in another folder.
+        uncounted: the numbers of tasks that sbatch would not have told the script.
         reads_name: the line that reads the job's name for more than to print it; 0 for none.
     """
 
@@ -75,6 +76,7 @@ class Body:
     uses_slurm: bool = False
     goes_back: bool = False
     reads_folder: bool = False
+    uncounted: list[str] = field(default_factory=list)
     reads_name: int = 0
 
 

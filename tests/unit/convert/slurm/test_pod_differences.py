@@ -333,3 +333,30 @@ def test_a_launcher_that_runs_in_an_environment_keeps_it() -> None:
     conversion = _convert("#SBATCH -N 1 --gpus-per-node=4", "uv run accelerate launch t.py")
     assert conversion.values["command"] == ["uv", "run", "accelerate", "launch", "t.py"]
     assert conversion.values["procsPerNode"] == 1
+
+
+_NUMBERS = ("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE")
+
+
+@pytest.mark.parametrize(
+    ("row", "step", "unset"),
+    [
+        ("#SBATCH -N 1 --gres=gpu:8", "python train.py", _NUMBERS),
+        ("#SBATCH -n 1 --gres=gpu:8", "python train.py", _NUMBERS[2:]),
+        ("#SBATCH -N 1 --ntasks-per-node=1", "python train.py", ()),
+        ("#SBATCH --gres=gpu:8", "srun python train.py", ()),
+        ("#SBATCH --array=0-3", "python train.py", _NUMBERS),
+    ],
+)
+def test_a_script_without_tasks_is_told_none(row: str, step: str, unset: Sequence[str]) -> None:
+    """PyTorch Lightning takes SLURM_NTASKS for srun's, and would start no process for each GPU."""
+    script = _convert(row, "source venv/bin/activate", step).values["script"]
+    removed = " ".join(line for line in script.split("\n") if line.startswith("unset ")).split()
+    assert tuple(name for name in _NUMBERS if name in removed) == unset
+
+
+def test_a_number_of_tasks_that_the_script_reads_is_kept() -> None:
+    """It is 1: the script has asked for that itself."""
+    script = _convert("#SBATCH -N 1", "python train.py --workers $SLURM_NTASKS").values["script"]
+    assert "SLURM_NPROCS" in script.split("\n")[1]
+    assert "SLURM_NTASKS " not in script.split("\n")[1]
