@@ -183,9 +183,7 @@ def _dependency(job: Draft, setting: Setting) -> None:
 def _container_image(job: Draft, setting: Setting) -> None:
     parts = images.image(setting.value)
     if parts is None:
-        is_unknown = "$" in setting.value
-        why = f"{setting.value} is known on the old cluster alone" if is_unknown else images.OF_FILE
-        job.say(setting.name, Outcome.NOT_CARRIED, "image", why)
+        job.say(setting.name, Outcome.NOT_CARRIED, "image", images.lack_of(setting.value))
         return
     for key, value in parts.items():
         job.put(setting.name, ("image", key), value)

@@ -48,6 +48,8 @@ _BASH = re.compile(
     r"(?:(?:source|declare|typeset|shopt|function|pushd|popd|mapfile|readarray|let|ulimit|shift)\b|export\s+-f|(?:\.|eval)\s)|<\(|<<<|\$\{[^}]*[/^,]|=\(|&>|\$'|\(\(",
     re.MULTILINE,
 )
+# What a program for templates is to fill in.
+_BLANK = re.compile(r"\{\{[^{}]*\}\}|\{%[^{}]*%\}")
 _NO_MPI = "the ranks meet at MASTER_ADDR: for a program of MPI's write `workload: mpi`"
 # Of a script that names none; values without an image are not valid.
 _IMAGE = {"repository": "pytorch/pytorch", "tag": "2.8.0-cuda12.8-cudnn9-runtime"}
@@ -88,6 +90,7 @@ def convert(
         raise InputError(
             f"{rest[0]!r} is no option of sbatch's", hint="write options before the script's name"
         )
+    _refuse_blanks(job, text, parsed)
     _refuse_parts(job, parsed)
     settings = [*parsed.settings, *typed_settings]
     _declare(job, settings)
@@ -188,6 +191,15 @@ def _check_encoding(text: str, source: str) -> None:
             raise InputError(
                 "the script is not UTF-8", source=f"{source}:{line}", hint="save it as UTF-8"
             )
+
+
+def _refuse_blanks(job: Draft, text: str, parsed: options.Directives) -> None:
+    """Refuse a template: ``#SBATCH --nodes={{ nodes }}``."""
+    for line, row in enumerate(text.split("\n")[: parsed.first_command - 1], 1):
+        blank = _BLANK.search(row) if row.startswith("#SBATCH") else None
+        if blank is not None:
+            hint = f"fill in what stands for {blank[0]}"
+            raise job.refuse(line, "the script is a template, which sbatch does not read", hint)
 
 
 def _refuse_parts(job: Draft, parsed: options.Directives) -> None:

@@ -58,7 +58,7 @@ class MpiRanks(Setup):
         body.setup += "".join(f"{line}\n" for line in lines)
         to = "setup" if lines else ""
         for at, verdict in enumerate(body.verdicts):
-            if verdict.why != MEETING:
+            if not verdict.why.startswith(MEETING):
                 continue
             if of_line.get(verdict.line, set()) & words.OF_ONE_RANK:
                 replacement = replace(verdict, outcome=Outcome.NOT_CARRIED, to="", why=_OWN_RANK)
@@ -85,7 +85,7 @@ class MpiRanks(Setup):
             setting.name == "mpi" and setting.value != "none" for setting in main.settings
         )
         meets = MEETS.search(self.text) is not None
-        words_of = " ".join(map(self._expanded, main.words))
+        words_of = " ".join((*map(self._expanded, main.words), self._inner_text(main.words) or ""))
         if "mpi4py" in words_of:
             return True
         if _PYTHON.search(words_of):

@@ -57,8 +57,10 @@ _OF_RANK = (
 _OF_MEETING = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE")
 _NO_LOGIN = "a pod has no login: its profile would set another PATH than the image's"
 _SEPARATOR = re.compile(r"[ \t]*[;&](?![;&])[ \t]*")
-# Files of host names, by what they are called.
-_HOSTS = re.compile(r"(?i)(?:host|machine|node)_?(?:s?_?file|s?_?list)|(?:^|/)(?:hosts|machines)\b")
+# Files for what starts ranks on hosts, by what they are called.
+_HOSTS = re.compile(
+    r"(?i)\.deepspeed_env$|(?:host|machine|node)_?(?:s?_?file|s?_?list)|(?:^|/)(?:hosts|machines)\b"
+)
 # Programs that are Python, or written in it; and lines that run none.
 _RUNS_PYTHON = re.compile(
     r"\b(?:(?:python|pypy)[0-9.]*|torchrun|accelerate|deepspeed|horovodrun|tune|wandb)\b|\.py\b"
@@ -519,7 +521,8 @@ class Reader(UnsetVariables):
         """What becomes of the nodes of a script that starts one process."""
         hosts = self._file_of_hosts()
         if not hosts:
-            return Outcome.CHANGED, "nodes: 1", "the script starts nothing on the other nodes"
+            why = "the script itself starts nothing on the other nodes"
+            return Outcome.CHANGED, "nodes: 1", why
         why = (
             f"a program that reads {hosts} may start ranks on the other nodes: start them with "
             "srun, torchrun or mpirun, and convert that"
@@ -527,7 +530,7 @@ class Reader(UnsetVariables):
         return Outcome.NOT_CARRIED, "nodes: 1", why
 
     def _file_of_hosts(self) -> str:
-        """The file of host names that the script writes for a launcher it calls; "" for none."""
+        """The file that the script writes for a launcher of many hosts; "" for none."""
         return next(
             (
                 target

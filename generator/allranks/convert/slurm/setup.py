@@ -276,11 +276,20 @@ class Setup(Folders):
             if not is_late:
                 self.dropped.update(assigned_names)
                 self.meeting.update(assigned_names)
-                return Outcome.CHANGED, MEETING
+                return Outcome.CHANGED, MEETING + self._own_name(command, assigned_names)
             return self._why_not_in_ranks(statement, reads_dropped=reads_dropped)
         if is_single:
             return None
         return self._why_not_in_setup(statement, command, program, reads_dropped=reads_dropped)
+
+    def _own_name(self, command: Command | None, names_of: list[str]) -> str:
+        """What a program misses that reads a name of the script's own; "" where none may."""
+        if command is None or command.name != "export" or {*names_of} & words.RENDEZVOUS:
+            return ""
+        read = (other for other in self.statements if not self._is_harmless(other, words.IDLE))
+        variables = {name for other in read for name, _ in words.variables(self.slice(other))}
+        own = [name for name in names_of if name not in variables]
+        return f"; a program that reads {own[0]} is to read MASTER_ADDR" if own else ""
 
     def _is_missed(self, statement: Statement, command: Command) -> bool:
         """Whether a file that a command writes is read by a later line, and not by the step alone.
@@ -494,7 +503,10 @@ class Setup(Folders):
                     continue
                 own = own[len(own) - len(rest) :]
             program = words.base(own[0].text)
-            is_read = words.base(inner[0]) == "srun" or program not in words.UNREAD_CONTAINERS
+            is_srun = words.base(inner[0]) == "srun"
+            is_read = is_srun or program not in words.UNREAD_CONTAINERS
+            if is_srun and program in words.UNREAD_CONTAINERS - words.CONTAINERS:
+                self.say(command.line, program, Outcome.NOT_CARRIED, "image", NO_CONTAINERS)
             if program in words.CONTAINERS and is_read:
                 inside = self._container([token.text for token in own], command.line)
                 if inside:

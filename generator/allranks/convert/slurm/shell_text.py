@@ -152,6 +152,12 @@ def content_of(value: str) -> str:
     return scanner.unquote(value).replace("\n", " ")
 
 
+def lines_of(value: str) -> str:
+    """The lines of a quoted text; "" where it is an array, or comes of a command."""
+    is_text = value[:1] in ('"', "'") and "$(" not in value and "`" not in value
+    return re.sub(r"\\\n", " ", scanner.unquote(value)).strip() if is_text else ""
+
+
 def shell_text(texts: Sequence[str]) -> str | None:
     """The text of ``bash -c "text"``; None for anything else."""
     if len(texts) < 3 or words.base(texts[0]) not in SHELLS:  # noqa: PLR2004 - bash, -c and the text

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from allranks.convert.verdicts import Conversion, Verdict
 
+_NODES = "#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=8"
 _TASKS = "#SBATCH -N 2 --ntasks-per-node=8 --gpus-per-node=8"
 
 
@@ -360,3 +361,69 @@ def test_a_number_of_tasks_that_the_script_reads_is_kept() -> None:
     script = _convert("#SBATCH -N 1", "python train.py --workers $SLURM_NTASKS").values["script"]
     assert "SLURM_NPROCS" in script.split("\n")[1]
     assert "SLURM_NTASKS " not in script.split("\n")[1]
+
+
+_COMMANDS = (
+    (
+        'CMD="pip install x; torchrun --nnodes 2 --nproc_per_node 8 t.py --a \\"b c\\""',
+        "pip install x",
+    ),
+    ("CMD='export A=1\ntorchrun --nnodes 2 --nproc_per_node 8 t.py --a \"b c\"'", "export A=1"),
+)
+
+
+@pytest.mark.parametrize(("row", "setup"), _COMMANDS)
+def test_commands_in_a_variable_are_those_of_the_shell_that_gets_it(row: str, setup: str) -> None:
+    """`srun bash -c "$CMD"` is the text of CMD, which stands in the script."""
+    conversion = _convert(_NODES, row, 'srun bash -c "$CMD"')
+    assert conversion.values["command"] == ["python3", "-u", "t.py", "--a", "b c"]
+    assert setup in conversion.values["setup"].split("\n")
+
+
+def test_commands_in_a_variable_that_two_lines_set_are_not_known() -> None:
+    """Which of the two runs is known in the pod alone."""
+    rows = ('if [ "$A" ]; then', 'CMD="cd a; python a.py"', "else", 'CMD="cd b; python b.py"', "fi")
+    with pytest.raises(InvalidValues, match="known in the pod alone"):
+        _convert(_NODES, *rows, 'srun bash -c "$CMD"')
+
+
+def test_the_first_nodes_name_in_a_variable_of_words_is_rank_zeros_address() -> None:
+    """The variable's words stand in the command, where each process would name its own node."""
+    conversion = _convert(_TASKS, 'ARGS="--url tcp://$HOSTNAME:1234"', "srun python train.py $ARGS")
+    assert conversion.values["command"][-1] == "exec python train.py --url tcp://$MASTER_ADDR:1234"
+
+
+def test_an_image_whose_name_has_a_blank_is_no_file() -> None:
+    """Pyxis is given `ghcr.io/OWNER/…`, which the person is to fill in."""
+    conversion = _convert("srun --container-image=ghcr.io/OWNER/tests:latest python a.py")
+    assert "no name that a registry has" in _verdict(conversion, "--container-image").why
+
+
+def test_a_template_is_refused_with_its_blank() -> None:
+    """Sbatch would not read it, and its ranks are unknown."""
+    with pytest.raises(InvalidValues) as error:
+        _convert("#SBATCH --nodes={{ nodes }}", "srun python a.py")
+    assert error.value.problems[0].hint == "fill in what stands for {{ nodes }}"
+
+
+def test_the_environment_of_deepspeed_says_that_other_nodes_have_ranks() -> None:
+    """`.deepspeed_env` is for the ranks that deepspeed starts on other hosts."""
+    rows = ('echo "PATH=$PATH" > .deepspeed_env', "python deepy.py train.py")
+    verdict = _verdict(_convert("#SBATCH -N 4", *rows), "--nodes")
+    assert verdict.outcome == Outcome.NOT_CARRIED
+    assert ".deepspeed_env" in verdict.why
+
+
+def test_an_exported_name_for_the_first_node_says_what_a_program_reads() -> None:
+    """The launcher sets MASTER_ADDR, and not a name of the script's own."""
+    ask = "$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1)"
+    why = _verdict(_convert(_TASKS, f"export master_ip={ask}", "srun python a.py"), "export").why
+    assert why.endswith("a program that reads master_ip is to read MASTER_ADDR")
+    rows = (f"export head_node={ask}", "srun torchrun --rdzv_endpoint $head_node:1 --nnodes 2 a.py")
+    assert "a program" not in _verdict(_convert(_NODES, *rows), "export").why
+
+
+def test_an_import_of_enroot_by_srun_is_named() -> None:
+    """It makes the file of an image, which a pod cannot."""
+    conversion = _convert("srun enroot import docker://a.io#b:1", "srun python a.py")
+    assert "starts no containers" in _verdict(conversion, "enroot").why
