@@ -114,6 +114,7 @@ _RUNNERS = {
 }
 # What a rank is told, and a setup is not.
 _OF_RANKS = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK", "PET_*")
+_OF_TASKS = ("SLURM_PROCID", "SLURM_LOCALID")  # each rank's of srun
 # Words that run another command as it is.
 _WRAPPERS = ("exec", "nohup", "time", "command", "stdbuf", "unbuffer", "tini", "dumb-init", "env")
 _POD_STAYS = (
@@ -262,7 +263,8 @@ def _of_script(words: Sequence[str], env: Mapping[str, str]) -> Program:
         return _whole(whole, text)
     if profile:
         result = _with_profile(result, program, profile)
-    if references.mentions((text[: main.start],), _OF_RANKS):
+    of_ranks = (*_OF_RANKS, *(_OF_TASKS if result.runner is Runner.PLAIN else ()))
+    if references.mentions((text[: main.start],), of_ranks):
         # A setup runs before there are ranks: it would read nothing.
         return _whole(whole, text)
     return _with_setup(result, text[: main.start], before, program, whole)

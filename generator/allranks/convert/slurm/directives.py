@@ -112,7 +112,8 @@ def _annotation(job: Draft, setting: Setting) -> None:
 def chdir(job: Draft, setting: Setting) -> None:
     """Carry the folder that the job, or its step, starts in."""
     is_of_step = setting.line in {other.line for other in job.body.settings}
-    if setting.value in (".", "./"):
+    here = images.HERE if is_of_step else {".", "./"}  # a directive has no shell
+    if setting.value in here:
         job.say(setting.name, Outcome.CHANGED, "", "it starts there anyway")
     elif not setting.value.startswith("/") or "%" in setting.value:
         job.say(setting.name, Outcome.NOT_CARRIED, "workingDir", "it is no absolute path")

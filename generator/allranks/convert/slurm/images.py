@@ -148,7 +148,8 @@ class Mounts:
     workspace: str = ""
 
 
-_HERE = frozenset(
+# The folder that a job is submitted from, which is sent with a run.
+HERE = frozenset(
     {"$PWD", "${PWD}", "$(pwd)", "`pwd`", ".", "./", "$SLURM_SUBMIT_DIR", "${SLURM_SUBMIT_DIR}"}
 )
 
@@ -166,7 +167,7 @@ def mounts(text: str) -> Mounts:
             "$" not in part and source.startswith("/") and target.startswith("/") and target != "/"
         )
         source, target = source.rstrip("/") or "/", target.rstrip("/")
-        if source in _HERE and rest.startswith("/") and "$" not in rest and not result.workspace:
+        if source in HERE and rest.startswith("/") and "$" not in rest and not result.workspace:
             result.workspace = target
             continue
         if not plain or target in targets or ".." in (source + target).split("/"):

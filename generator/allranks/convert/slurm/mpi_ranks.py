@@ -43,13 +43,16 @@ class MpiRanks(Setup):
         """Set for ranks of MPI's where the first of them is, as no launcher of theirs does."""
         body, exports = self.body, set[str]()
         of_line: dict[int, set[str]] = {}
-        for statement in self.statements[:place]:
+        for statement in self.statements[: place + 1]:
             for command in statement.commands:
+                for_step = command.assignments if command.words else []
+                exports |= {word.text.partition("=")[0] for word in for_step}
                 own = {name for name, _ in shell_text.assigned_by(command)} & self.meeting
                 of_line.setdefault(statement.line, set()).update(own)
                 exports |= own if command.name == "export" else set()
                 exports |= {word.text for word in command.words[1:]} & self.meeting
-        exports |= {*re.findall(r"\s-{1,2}x\s+(\w+)", self.text)} & self.meeting
+        exports |= {*re.findall(r"\s-{1,2}x\s+(\w+)", self.text)}
+        exports &= self.meeting
         reads = {name for name, _ in words.variables(" ".join(body.command))}
         values = {name: self._of_mpi(name) for name in sorted(exports - words.OF_ONE_RANK)}
         if "MASTER_ADDR" in reads:

@@ -12,6 +12,7 @@ from allranks.convert.commands import Runner
 from allranks.convert.slurm import first_node, mpirun, options, shell_text, words
 from allranks.convert.slurm.node_variables import NodeVariable, kind_of
 from allranks.convert.slurm.rank_sizes import RankSizes
+from allranks.convert.slurm.setup import MEETING
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -301,7 +302,13 @@ class Ranks(RankSizes):
 
     def _assignments(self, main: Step) -> list[str]:
         """The variables before a step's command that are no variables of the run, as typed."""
-        pairs = [(token.text, self._pair(token.text)) for token in main.command.assignments]
+        typed = [token.text for token in main.command.assignments]
+        own = [text for text in typed if text.partition("=")[0] not in words.RENDEZVOUS]
+        for text in typed:
+            if text not in own:
+                self.meeting.add(text.partition("=")[0])
+                self.say(main.command.line, text, Outcome.CHANGED, "", MEETING)
+        pairs = [(text, self._pair(text)) for text in own]
         if main.command.within or self.statements[main.statement].function:
             return [text for text, _ in pairs]
         for _, pair in pairs:

@@ -237,6 +237,7 @@ class Reader(UnsetVariables):
         body.nodes, body.procs_per_node = 1, 1
         body.values["torchrun"] = {"maxRestarts": 0}  # Slurm runs it once
         self._check_submits()
+        self._check_assembled()
         self._check_beside(steps)
         if self.size.node_count > 1:
             self._check_remote()
@@ -418,6 +419,24 @@ class Reader(UnsetVariables):
             if is_next or (texts and not words.any_of(texts, _OF_SUBMITTING)):
                 return not statement.function
         return False
+
+    def _check_assembled(self) -> None:
+        """Refuse an `eval` of a step with ranks whose words the script puts together."""
+        steps = {
+            name
+            for name, texts in self.contents.items()
+            if any(words.base(text.split(" ")[0]) == "srun" for text in texts)
+        }
+        for statement in self.statements if self.size.task_count > 1 else []:
+            for command in statement.commands:
+                read = {name for word in command.words for name, _ in words.variables(word.text)}
+                if words.base(command.name) == "eval" and read & steps:
+                    raise self.refuse(
+                        command.line,
+                        "the words of the step are put together as the script runs",
+                        "write srun and what it runs out, with an array for what is not always "
+                        "there, and convert that",
+                    )
 
     def _check_remote(self) -> None:
         for statement in self.statements:

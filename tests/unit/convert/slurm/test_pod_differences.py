@@ -427,3 +427,45 @@ def test_an_import_of_enroot_by_srun_is_named() -> None:
     """It makes the file of an image, which a pod cannot."""
     conversion = _convert("srun enroot import docker://a.io#b:1", "srun python a.py")
     assert "starts no containers" in _verdict(conversion, "enroot").why
+
+
+def test_where_ranks_meet_is_left_out_before_the_step_too() -> None:
+    """`MASTER_ADDR=127.0.0.1 srun …` would let each node's ranks wait for themselves."""
+    step = 'A=1 MASTER_ADDR="127.0.0.1" MASTER_PORT=5432 srun python train.py'
+    conversion = _convert(_TASKS, step)
+    assert conversion.values["command"] == ["python", "train.py"]
+    assert conversion.values["env"]["A"] == "1"
+    assert "lets the ranks meet" in _verdict(conversion, "MASTER_ADDR").why
+
+
+def test_where_ranks_of_mpi_meet_before_the_step_is_their_first_host() -> None:
+    """No launcher of MPI's tells it."""
+    rows = ("#SBATCH -N 2 --ntasks-per-node=2", "MASTER_ADDR=$(hostname) srun --mpi=pmix ./solve")
+    assert "export MASTER_ADDR=" in _convert(*rows).values["setup"]
+
+
+def test_a_step_that_the_script_puts_together_is_refused() -> None:
+    """Which words `eval $cmd` starts is known in the pod alone, and the pod has no srun."""
+    rows = ('cmd="srun python a.py"', 'if [ "$A" ]; then cmd+=" --a"; fi', "eval $cmd")
+    with pytest.raises(InvalidValues, match="put together"):
+        _convert("#SBATCH -N 1 --ntasks-per-node=4 --gpus-per-node=4", *rows)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "export CUDA_VISIBLE_DEVICES=$SLURM_LOCALID; cd /code; python train.py",
+        "mkdir -p out/$SLURM_PROCID && python train.py --out out/$SLURM_PROCID",
+    ],
+)
+def test_what_a_task_does_by_its_own_number_is_done_by_each_rank(text: str) -> None:
+    """As a line of setup it would be done once in a pod, by the number of its first rank."""
+    conversion = _convert(_TASKS, f"srun bash -c '{text}'")
+    assert conversion.values["command"] == ["bash", "-c", text]
+    assert "setup" not in conversion.values
+
+
+def test_a_container_that_starts_in_the_folder_that_is_sent_loses_nothing() -> None:
+    """The ranks start there anyway."""
+    conversion = _convert("srun --container-workdir=`pwd` python a.py")
+    assert "anyway" in _verdict(conversion, "--container-workdir").why
