@@ -40,6 +40,7 @@ _IN_EACH_RANK = (
 )
 # Folders of programs that an image has.
 _COMMON_FOLDER = re.compile(r"(?:/usr|/usr/local|/opt/conda)?/bin$")
+_OWN_JOB = re.compile(r"\$\{?SLURM_JOB_?ID\b\}?")
 _OF_RANK_ZERO = "the script puts the name of its first node there, and rank 0's is MASTER_ADDR"
 _ONCE = "every node starts the same, so that it is said once"
 
@@ -194,7 +195,8 @@ class Ranks(RankSizes):
     def _reasons_of(self, name: str, line: int) -> list[str]:
         """Why none of the options in a variable is needed; [] where one is, or may be."""
         reasons: list[str] = []
-        for text in self.contents.get(name, []):
+        for typed in self.contents.get(name, []):
+            text = _OWN_JOB.sub("0", typed)
             settings, rest = options.parse(self._split(text), "srun", line)
             for setting in settings:
                 option = setting.option

@@ -21,6 +21,9 @@ NO_CONTAINERS = "a pod starts no containers: name its image in image, and write 
 _COUNTS = words.RENDEZVOUS - {"MASTER_ADDR", "MASTER_PORT", "MASTER_IP", "MASTER_HOST"}
 _LOOKING = words.IDLE | {"cat", "rm", "wc", "head"}
 _NO_FILE = "it asks Slurm, and a pod has none: write the file that later lines read yourself"
+# A loop whose nodes Slurm is asked for.
+_OVER_NODES = re.compile(r"\bin\s+(?:\$\(|`)\s*(scontrol\s+show\s+hostnames?[^)`\n]*)")
+_NO_NODES = "a pod has no programs of Slurm's, and the loop no nodes: let each pod do its own part"
 _REQUEUING = re.compile(r"\b(?:scontrol|sbatch)\b")
 _REQUEUES = (
     "a pod has no programs of Slurm's: let the program handle SIGTERM, and "
@@ -141,6 +144,9 @@ class Setup(Folders):
             self.say(statement.line, text, Outcome.CHANGED, "setup", _OF_MODULES)
             return f"! command -v {program} >/dev/null || {text}"
         self._say_activated(statement, to)
+        loop = None if is_single else _OVER_NODES.search(text)
+        if loop is not None:
+            self.say(statement.line, loop[1], Outcome.NOT_CARRIED, "", _NO_NODES)
         verdict = self._say_forbidden(statement) or self._verdict_of(
             statement, text, program, is_single=is_single
         )

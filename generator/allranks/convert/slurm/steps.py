@@ -383,7 +383,7 @@ class Steps(Script):
     def _distinct(self, multi: list[Step]) -> list[Step]:
         steps: dict[tuple[str, ...], Step] = {}
         for step in multi:
-            program = self._program_of(step.words)
+            program = self._program_of(self._inside(step.words))
             key = program.command if program.runner is Runner.TORCHRUN else tuple(step.words)
             inputs = [f"{sign}{name}" for sign, name in step.command.redirections if sign[0] == "<"]
             steps.setdefault((*key, *inputs), step)

@@ -469,3 +469,35 @@ def test_a_container_that_starts_in_the_folder_that_is_sent_loses_nothing() -> N
     """The ranks start there anyway."""
     conversion = _convert("srun --container-workdir=`pwd` python a.py")
     assert "anyway" in _verdict(conversion, "--container-workdir").why
+
+
+def test_a_loop_over_the_nodes_is_named() -> None:
+    """Without scontrol it runs for none, and what it copies is not there."""
+    loop = "for n in $(scontrol show hostnames $SLURM_JOB_NODELIST); do cp -r /a /scratch; done"
+    verdict = _verdict(_convert(_TASKS, loop, "srun python a.py --data /scratch/a"), "scontrol")
+    assert (verdict.line, verdict.outcome) == (3, Outcome.NOT_CARRIED)
+
+
+def test_a_torchrun_on_one_node_after_the_other_in_containers_is_one_run() -> None:
+    """The first node's and that of the others differ in what torchrun is told alone."""
+    start = "srun -N1 -n1 -w $N singularity exec docker://a/b:1 torchrun --nproc_per_node 8"
+    rows = (
+        "for N in $(scontrol show hostnames); do",
+        'if [ "$N" = "$HEAD" ]; then',
+        f"{start} --nnodes 2 --node_rank 0 --master_addr $HEAD a.py &",
+        "else",
+        f"{start} --nnodes 2 --node_rank $I --master_addr $HEAD a.py &",
+        "fi; done",
+        "wait",
+    )
+    conversion = _convert(_NODES, *rows)
+    assert conversion.values["nodes"] == 2
+    assert conversion.values["command"] == ["python3", "-u", "a.py"]
+
+
+def test_options_of_srun_with_the_jobs_own_number_are_known() -> None:
+    """`--jobid $SLURM_JOB_ID` is the job itself."""
+    row = 'ARGS="--kill-on-bad-exit=1 --jobid $SLURM_JOB_ID"'
+    verdicts = _convert("#SBATCH -N 1", row, 'srun $ARGS bash -c "$1"').verdicts
+    outcomes = {verdict.path: verdict.outcome for verdict in verdicts}
+    assert outcomes["srun $ARGS"] == Outcome.CHANGED
