@@ -5,6 +5,8 @@ pod runs `setup` and then its ranks. So a script with one step for several ranks
 command. A script that starts no ranks of several (one task, or launchers of one node alone) is run
 as it is, as one process. Two steps for several ranks are two jobs, and are refused with their
 lines.
+
+It is long, because what is refused, and why, depends on the script as a whole.
 """
 
 from __future__ import annotations
@@ -30,6 +32,10 @@ if TYPE_CHECKING:
 
 # What a person is to fill in; a shell takes its brackets for files.
 _BLANK = re.compile(r"<[A-Za-z][\w .,-]*>")
+# A loop that runs once. Its first line is longer than an assignment of the word.
+_ONE_PASS = re.compile(
+    r"for[ \t]+(?P<name>[A-Za-z_]\w*)[ \t]+in[ \t]+(?P<word>[\w.,:/@%+-]+)[ \t]*(?:;|\n)\s*do(?=\s)"
+)
 _NOT_CONTINUED = re.compile(r"\\[ \t]+(?:#.*)?$")
 # A job that waits for this one: both have work to do.
 _AFTER_THIS = re.compile(r"(?:--dependency|-d)\b\S*[\s=]*\S*SLURM_JOB_?ID")
@@ -148,6 +154,8 @@ class Reader(UnsetVariables):
             raise self.refuse(error.line, message, hint) from error
         if any(map(self._open_group, self.statements)):
             self.statements = scanner.parse(self.text)
+        while any(map(self._open_pass, self.statements)):
+            self.statements = scanner.parse(self.text)
         if not self.statements:
             raise self.refuse(1, "the script runs nothing", "write the command that is to run")
         self._check_continued()
@@ -180,6 +188,27 @@ class Reader(UnsetVariables):
         if not re.search(r"[\s;]\}$", text) or not _is_script(inner):
             return False
         self.text = f"{self.text[: statement.start]} {inner} {self.text[statement.end :]}"
+        self.lines = self.text.split("\n")
+        return True
+
+    def _open_pass(self, statement: Statement) -> bool:
+        """Take a loop of one word off its lines, ``for lr in 0.1; do``; whether it is one.
+
+        The script keeps its length and its lines.
+        """
+        text = self.slice(statement)
+        head = _ONE_PASS.match(text)
+        is_alone = re.match(r"[ \t]*(?:#.*)?(?:\n|$)", self.text[statement.end :]) is not None
+        is_kept = statement.function or not is_alone or not text.endswith("done")
+        if head is None or is_kept or re.search(r"\b(?:break|continue)\b", text):
+            return False
+        inner = text[head.end() : -4]
+        if not _is_script(inner):
+            return False
+        blanks = re.sub(r"\S", " ", head[0])
+        own = f"{head['name']}={head['word']};"
+        opened = f"{own}{blanks[len(own) :]}{inner}    "
+        self.text = f"{self.text[: statement.start]}{opened}{self.text[statement.end :]}"
         self.lines = self.text.split("\n")
         return True
 

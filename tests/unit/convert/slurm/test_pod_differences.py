@@ -501,3 +501,21 @@ def test_options_of_srun_with_the_jobs_own_number_are_known() -> None:
     verdicts = _convert("#SBATCH -N 1", row, 'srun $ARGS bash -c "$1"').verdicts
     outcomes = {verdict.path: verdict.outcome for verdict in verdicts}
     assert outcomes["srun $ARGS"] == Outcome.CHANGED
+
+
+def test_a_loop_of_one_word_is_no_loop() -> None:
+    """Grids of one point are common: `for lr in 0.1; do` runs once."""
+    rows = (
+        "for lr in 0.1; do",
+        "for seed in 3",
+        "do",
+        "mpirun ./a $lr $seed",
+        "done",
+        "done # all",
+    )
+    conversion = _convert("#SBATCH -N 2 --ntasks-per-node=2", *rows)
+    assert conversion.values["command"][-1] == "exec mpirun ./a $lr $seed"
+    assert "lr=0.1" in conversion.values["setup"]
+    assert _verdict(conversion, "mpirun").line == 6
+    with pytest.raises(InvalidValues, match="more than once"):
+        _convert("#SBATCH -N 2 --ntasks-per-node=2", "for lr in 1 2; do", "mpirun ./a $lr", "done")
