@@ -6,6 +6,8 @@ torchrun itself; mpirun stays, because the mpi chart calls it as it is typed. de
 as torchrun does, and is taken off likewise, unless it does more than that. A launcher of another
 kind (accelerate), and a torchrun inside of a script that cannot be taken apart, is run as it is by
 one process in each pod, as the old controller ran it.
+
+It is long, because the launchers know of each other: what is behind one may be another.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks.convert import (
     deepspeed_words,
+    environment_runners,
     preparation,
     references,
     shell,
@@ -112,6 +115,7 @@ _RUNNERS = {
 }
 # What a rank is told, and a setup is not.
 _OF_RANKS = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK", "PET_*")
+_OF_TASKS = ("SLURM_PROCID", "SLURM_LOCALID")  # each rank's of srun
 # Words that run another command as it is.
 _WRAPPERS = ("exec", "nohup", "time", "command", "stdbuf", "unbuffer", "tini", "dumb-init", "env")
 _POD_STAYS = (
@@ -226,7 +230,8 @@ def _of_script(words: Sequence[str], env: Mapping[str, str]) -> Program:
         return _whole(whole, text)
     if profile:
         result = _with_profile(result, program, profile)
-    if references.mentions((text[: main.start],), _OF_RANKS):
+    of_ranks = (*_OF_RANKS, *(_OF_TASKS if result.runner is Runner.PLAIN else ()))
+    if references.mentions((text[: main.start],), of_ranks):
         # A setup runs before there are ranks: it would read nothing.
         return _whole(whole, text)
     return _with_setup(result, text[: main.start], before, program, whole)
@@ -394,12 +399,8 @@ def _unwrapped(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """The words without those in front that run the rest as it is, and these."""
     at = 0
     while at < len(words) - 1:
-        word = program_name(words[at])
-        is_env = (
-            at
-            and program_name(words[0]) == "env"
-            and re.fullmatch(r"[A-Za-z_]\w*=.*", words[at], re.DOTALL)
-        )
+        word, is_pair = program_name(words[at]), re.match(r"[A-Za-z_]\w*=", words[at])
+        is_env = at and program_name(words[0]) == "env" and is_pair
         if (
             word in _WRAPPERS
             or word == "--"
@@ -421,6 +422,9 @@ def _runner(words: Sequence[str]) -> Runner:
     if not words:
         return Runner.PLAIN
     program, module = program_name(words[0]), _module(words) or ""
+    if start := environment_runners.program_start([program, *words[1:]]):
+        runner = _runner(words[start:])
+        return Runner.NESTED if runner is Runner.TORCHRUN else runner
     if is_tune(words) or program in _TORCHRUNS or module in _TORCH_MODULES:
         return Runner.TORCHRUN
     if program == "accelerate" and "launch" not in words[1:2]:
@@ -511,7 +515,8 @@ def _of_words(
         if assignments and not is_shell:
             program = replace(program, command=("env", *assignments, *program.command))
         return program, count
-    if runner is Runner.DEEPSPEED and (launch := deepspeed_words.read(inner[1:])) is not None:
+    is_deepspeed = runner is Runner.DEEPSPEED and program_name(inner[0]) == runner
+    if is_deepspeed and (launch := deepspeed_words.read(inner[1:])) is not None:
         return _deepspeed(launch, () if is_shell else tuple(wrappers), env)
     command = tuple(inner if is_shell else words)
     notes = (_WRAPPED.format(inner[0]),) if runner is Runner.NESTED else ()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _PROBES = ("readinessProbe", "livenessProbe", "startupProbe")
 # What a line of a shell asks whether a port of its own pod is open by.
-_ASKED = re.compile(
+_PROBED_PORT = re.compile(
     r"(?:/dev/tcp/(?:localhost|127\.0\.0\.1)/|\bnc\s[^\n;&|]*?(?:localhost|127\.0\.0\.1)\s+)"
     r"([0-9]{1,5})(?![0-9])"
 )
@@ -66,4 +66,4 @@ def _ports(container: Mapping[str, Any]) -> Iterator[int]:
     handlers += [k8s.mapping(container, "lifecycle", "postStart")]
     for handler in handlers:
         for word in k8s.texts(k8s.mapping(handler, "exec").get("command")):
-            yield from (int(port) for port in _ASKED.findall(word))
+            yield from (int(port) for port in _PROBED_PORT.findall(word))

@@ -127,7 +127,8 @@ def _annotation(job: Draft, setting: Setting) -> None:
 def chdir(job: Draft, setting: Setting) -> None:
     """Carry the folder that the job, or its step, starts in."""
     is_of_step = setting.line in {other.line for other in job.body.settings}
-    if setting.value in (".", "./"):
+    here = images.HERE if is_of_step else {".", "./"}  # a directive has no shell
+    if setting.value in here:
         job.say(setting.name, Outcome.CHANGED, "", "it starts there anyway")
     elif not setting.value.startswith("/") or "%" in setting.value:
         job.say(setting.name, Outcome.NOT_CARRIED, "workingDir", "it is no absolute path")
@@ -198,9 +199,7 @@ def _dependency(job: Draft, setting: Setting) -> None:
 def _container_image(job: Draft, setting: Setting) -> None:
     parts = images.image(setting.value)
     if parts is None:
-        is_unknown = "$" in setting.value
-        why = f"{setting.value} is known on the old cluster alone" if is_unknown else images.OF_FILE
-        job.say(setting.name, Outcome.NOT_CARRIED, "image", why)
+        job.say(setting.name, Outcome.NOT_CARRIED, "image", images.lack_of(setting.value))
         return
     for key, value in parts.items():
         job.put(setting.name, ("image", key), value)

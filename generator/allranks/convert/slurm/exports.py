@@ -42,8 +42,7 @@ class Exports(Steps):
 
     def _is_activation(self, statement: Statement) -> bool:
         return not statement.function and any(
-            words.base(command.name) in words.ACTIVATING
-            and not words.does_more([token.text for token in command.words])
+            words.activates([word.text for word in command.words])
             and not self._evaluates_program(command)
             and command.words[-1].text != "deactivate"
             and (len(command.words) == 1 or command.words[1].text not in ("unload", "rm"))

@@ -18,6 +18,7 @@ OF_FILE = (
     "a file of an image is none that a pod can have: push the image that it was made of, and "
     "name that"
 )
+_NO_NAME = "it is no name that a registry has: write that of the image"
 # Options of `singularity exec` and `apptainer exec` that have a value.
 _WITH_VALUE = frozenset(
     {
@@ -121,6 +122,15 @@ def image(text: str) -> dict[str, str] | None:
     return image_values
 
 
+def lack_of(text: str) -> str:
+    """Why what names an image is none for a pod."""
+    is_file = _FILE.search(text) is not None and not text.startswith("$")
+    if not is_file and "$" in text:
+        return f"{text} is known on the old cluster alone"
+    has_tag = ":" in text or "#" in text
+    return _NO_NAME if has_tag and not is_file else OF_FILE
+
+
 @dataclass(slots=True)
 class Mounts:
     """Folders of the nodes as volumes.
@@ -138,7 +148,8 @@ class Mounts:
     workspace: str = ""
 
 
-_HERE = frozenset(
+# The folder that a job is submitted from, which is sent with a run.
+HERE = frozenset(
     {"$PWD", "${PWD}", "$(pwd)", "`pwd`", ".", "./", "$SLURM_SUBMIT_DIR", "${SLURM_SUBMIT_DIR}"}
 )
 
@@ -156,7 +167,7 @@ def mounts(text: str) -> Mounts:
             "$" not in part and source.startswith("/") and target.startswith("/") and target != "/"
         )
         source, target = source.rstrip("/") or "/", target.rstrip("/")
-        if source in _HERE and rest.startswith("/") and "$" not in rest and not result.workspace:
+        if source in HERE and rest.startswith("/") and "$" not in rest and not result.workspace:
             result.workspace = target
             continue
         if not plain or target in targets or ".." in (source + target).split("/"):
@@ -222,7 +233,8 @@ def of_command(texts: Sequence[str]) -> Container | None:
     if program == "shifter" and not image_name:
         pass  # a directive names it: `#SBATCH --image`
     elif parts is None:
-        container.verdicts.append(Verdict(image_name, Outcome.NOT_CARRIED, "image", OF_FILE))
+        lack = OF_FILE if is_file else lack_of(image_name)
+        container.verdicts.append(Verdict(image_name, Outcome.NOT_CARRIED, "image", lack))
     else:
         container.values["image"] = parts
         container.verdicts.append(Verdict(image_name, Outcome.CARRIED, "image"))

@@ -49,6 +49,8 @@ _BASH = re.compile(
     r"(?:(?:source|declare|typeset|shopt|function|pushd|popd|mapfile|readarray|let|ulimit|shift)\b|export\s+-f|(?:\.|eval)\s)|<\(|<<<|\$\{[^}]*[/^,]|=\(|&>|\$'|\(\(",
     re.MULTILINE,
 )
+# What a program for templates is to fill in.
+_BLANK = re.compile(r"\{\{[^{}]*\}\}|\{%[^{}]*%\}")
 _NO_MPI = "the ranks meet at MASTER_ADDR: for a program of MPI's write `workload: mpi`"
 # Why a step has not its own of these where another has it: a pod has one container.
 _OF_ONE_POD = {
@@ -95,6 +97,7 @@ def convert(
         raise InputError(
             f"{rest[0]!r} is no option of sbatch's", hint="write options before the script's name"
         )
+    _refuse_blanks(job, text, parsed)
     _refuse_parts(job, parsed)
     settings = [*parsed.settings, *typed_settings]
     _declare(job, settings)
@@ -128,6 +131,7 @@ def convert(
     directives.put_policy(job)
     placement.put_maker(job)
     arrays.put_array(job)
+    _drop_counts(job)
     for name, (outcome, to, why) in job.size.outcomes.items():
         job.say(name, outcome, to, why)
     _say_rest(job, parsed)
@@ -149,6 +153,19 @@ def _keep_cpus(job: Draft) -> None:
     job.fields.put(("env", name), str(cpus), (key,))
     why = "it is that of Slurm's tasks: the run has another number of ranks"
     job.fields.say((key,), Outcome.CHANGED, f"env.{name}", why)
+
+
+def _drop_counts(job: Draft) -> None:
+    """Take from a script the numbers of tasks that `compat: slurm` sets and sbatch did not."""
+    values, names_of = job.fields.values, job.body.uncounted
+    if values.get("compat") != "slurm" or not values.get("script") or not names_of:
+        return
+    rows = values["script"].split("\n")
+    if rows[1].startswith("unset "):
+        rows[1] += f" {' '.join(names_of)}"
+    else:
+        rows.insert(1, f"unset {' '.join(names_of)}")
+    job.fields.values["script"] = "\n".join(rows)
 
 
 def _text(data: bytes, source: str, job: Draft) -> str:
@@ -184,6 +201,15 @@ def _check_encoding(text: str, source: str) -> None:
             raise InputError(
                 "the script is not UTF-8", source=f"{source}:{line}", hint="save it as UTF-8"
             )
+
+
+def _refuse_blanks(job: Draft, text: str, parsed: options.Directives) -> None:
+    """Refuse a template: ``#SBATCH --nodes={{ nodes }}``."""
+    for line, row in enumerate(text.split("\n")[: parsed.first_command - 1], 1):
+        blank = _BLANK.search(row) if row.startswith("#SBATCH") else None
+        if blank is not None:
+            hint = f"fill in what stands for {blank[0]}"
+            raise job.refuse(line, "the script is a template, which sbatch does not read", hint)
 
 
 def _refuse_parts(job: Draft, parsed: options.Directives) -> None:

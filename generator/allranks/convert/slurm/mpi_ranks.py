@@ -44,13 +44,16 @@ class MpiRanks(Setup):
         """Set for ranks of MPI's where the first of them is, as no launcher of theirs does."""
         body, exports = self.body, set[str]()
         of_line: dict[int, set[str]] = {}
-        for statement in self.statements[:place]:
+        for statement in self.statements[: place + 1]:
             for command in statement.commands:
+                for_step = command.assignments if command.words else []
+                exports |= {word.text.partition("=")[0] for word in for_step}
                 own = {name for name, _ in shell_text.assigned_by(command)} & self.meeting
                 of_line.setdefault(statement.line, set()).update(own)
                 exports |= own if command.name == "export" else set()
                 exports |= {word.text for word in command.words[1:]} & self.meeting
-        exports |= {*re.findall(r"\s-{1,2}x\s+(\w+)", self.text)} & self.meeting
+        exports |= {*re.findall(r"\s-{1,2}x\s+(\w+)", self.text)}
+        exports &= self.meeting
         reads = {name for name, _ in words.variables(" ".join(body.command))}
         values = {name: self._of_mpi(name) for name in sorted(exports - words.OF_ONE_RANK)}
         if "MASTER_ADDR" in reads:
@@ -59,7 +62,7 @@ class MpiRanks(Setup):
         body.setup += "".join(f"{line}\n" for line in lines)
         to = "setup" if lines else ""
         for at, verdict in enumerate(body.verdicts):
-            if verdict.why != MEETING:
+            if not verdict.why.startswith(MEETING):
                 continue
             if of_line.get(verdict.line, set()) & words.OF_ONE_RANK:
                 replacement = replace(verdict, outcome=Outcome.NOT_CARRIED, to="", why=_OWN_RANK)
@@ -86,8 +89,7 @@ class MpiRanks(Setup):
             setting.name == "mpi" and setting.value != "none" for setting in main.settings
         )
         meets = MEETS.search(self.text) is not None
-        inner = self._inner_text(main.words)
-        words_of = " ".join(map(self._expanded, main.words)) if inner is None else inner
+        words_of = " ".join((*map(self._expanded, main.words), self._inner_text(main.words) or ""))
         if "mpi4py" in words_of or (has_mpi and "horovod" in words_of):
             return True
         if _PYTHON.search(words_of):

@@ -9,10 +9,19 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.convert import commands, preparation, scanner
 from allranks.convert.commands import Runner
-from allranks.convert.slurm import amounts, mpirun, options, shell_text, torchrun_environment, words
+from allranks.convert.slurm import (
+    amounts,
+    first_node,
+    mpirun,
+    options,
+    shell_text,
+    torchrun_environment,
+    words,
+)
 from allranks.convert.slurm.node_variables import NodeVariable, kind_of
 from allranks.convert.slurm.rank_sizes import RankSizes
 from allranks.convert.slurm.script import Limit
+from allranks.convert.slurm.setup import MEETING
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -44,6 +53,8 @@ _AS_ONE_PROCESS = (
 )
 # Folders of programs that an image has.
 _COMMON_FOLDER = re.compile(r"(?:/usr|/usr/local|/opt/conda)?/bin$")
+_OWN_JOB = re.compile(r"\$\{?SLURM_JOB_?ID\b\}?")
+_OF_RANK_ZERO = "the script puts the name of its first node there, and rank 0's is MASTER_ADDR"
 _ONCE = "every node starts the same, so that it is said once"
 
 
@@ -217,7 +228,8 @@ class Ranks(RankSizes):
     def _reasons_of(self, name: str, line: int) -> list[str]:
         """Why none of the options in a variable is needed; [] where one is, or may be."""
         reasons: list[str] = []
-        for text in self.contents.get(name, []):
+        for typed in self.contents.get(name, []):
+            text = _OWN_JOB.sub("0", typed)
             settings, rest = options.parse(self._split(text), "srun", line)
             for setting in settings:
                 option = setting.option
@@ -265,7 +277,7 @@ class Ranks(RankSizes):
             )
 
     def _read_program(self, main: Step) -> commands.Program:
-        texts = main.words
+        texts = self._words_at_rank_zero(main)
         rest = words.unwrapped(texts)
         wrapper_words = texts[: len(texts) - len(rest)]
         limit = words.limit_of(texts) if words.starts_ranks(rest) else ""
@@ -299,6 +311,16 @@ class Ranks(RankSizes):
             return replace(program, setup="", command=("bash", "-c", text), changes=())
         return program
 
+    def _words_at_rank_zero(self, main: Step) -> list[str]:
+        """The words of a step of several nodes, with rank 0's address for the first node's name."""
+        if main.size.node_count == 1:
+            return main.words
+        pairs = [first_node.with_rank_zero(word, self.set_names) for word in main.words]
+        name = next((name for _, name in pairs if name), "")
+        if name:
+            self.say(main.command.line, name, Outcome.CHANGED, "command", _OF_RANK_ZERO)
+        return [text for text, _ in pairs]
+
     def _without_hosts(self, texts: list[str], line: int) -> list[str]:
         """Words without an mpirun's lists of hosts, which are said."""
         program = words.base(texts[0]) if texts else ""
@@ -320,7 +342,13 @@ class Ranks(RankSizes):
 
     def _assignments(self, main: Step) -> list[str]:
         """The variables before a step's command that are no variables of the run, as typed."""
-        pairs = [(token.text, self._pair(token.text)) for token in main.command.assignments]
+        typed = [token.text for token in main.command.assignments]
+        own = [text for text in typed if text.partition("=")[0] not in words.RENDEZVOUS]
+        for text in typed:
+            if text not in own:
+                self.meeting.add(text.partition("=")[0])
+                self.say(main.command.line, text, Outcome.CHANGED, "", MEETING)
+        pairs = [(text, self._pair(text)) for text in own]
         if main.command.within or self.statements[main.statement].function:
             return [text for text, _ in pairs]
         for _, pair in pairs:
@@ -459,7 +487,8 @@ class Ranks(RankSizes):
             body.working_dir = program.working_dir
         if program.setup:
             body.setup += program.setup
-        if self.may_launch and body.workload != "mpi":
+        may_launch = self.may_launch or program.runner is Runner.NESTED
+        if may_launch and body.workload != "mpi":
             # A torchrun in it would take the options of the one around it for its own.
             line = command[2] if command[1:2] == ["-c"] else f"exec {commands.as_shell(command)}"
             text = f"unset {' '.join(words.OF_LAUNCHER)}\n{line}"
@@ -534,9 +563,9 @@ class Ranks(RankSizes):
                 kinds[name] = kind = (
                     NodeVariable.UNKNOWN if is_added else kind_of(name, text, source_kinds)
                 )
-                line = (
-                    f"{name}={kind}" if kind in (NodeVariable.COUNT, NodeVariable.ADDRESS) else text
-                )
+                typed, _ = first_node.with_rank_zero(text, self.set_names)
+                is_of_nodes = kind in (NodeVariable.COUNT, NodeVariable.ADDRESS)
+                line = f"{name}={kind}" if is_of_nodes else typed
                 lines[name] = (
                     statement.line,
                     line,

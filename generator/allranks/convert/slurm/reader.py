@@ -5,6 +5,8 @@ pod runs `setup` and then its ranks. So a script with one step for several ranks
 command. A script that starts no ranks of several (one task, or launchers of one node alone) is run
 as it is, as one process. Two steps for several ranks are two jobs, and are refused with their
 lines.
+
+It is long, because what is refused, and why, depends on the script as a whole.
 """
 
 from __future__ import annotations
@@ -30,6 +32,10 @@ if TYPE_CHECKING:
 
 # What a person is to fill in; a shell takes its brackets for files.
 _BLANK = re.compile(r"<[A-Za-z][\w .,-]*>")
+# A loop that runs once. Its first line is longer than an assignment of the word.
+_ONE_PASS = re.compile(
+    r"for[ \t]+(?P<name>[A-Za-z_]\w*)[ \t]+in[ \t]+(?P<word>[\w.,:/@%+-]+)[ \t]*(?:;|\n)\s*do(?=\s)"
+)
 _NOT_CONTINUED = re.compile(r"\\[ \t]+(?:#.*)?$")
 # A job that waits for this one: both have work to do.
 _AFTER_THIS = re.compile(r"(?:--dependency|-d)\b\S*[\s=]*\S*SLURM_JOB_?ID")
@@ -57,15 +63,19 @@ _OF_RANK = (
 _OF_MEETING = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE")
 _NO_LOGIN = "a pod has no login: its profile would set another PATH than the image's"
 _SEPARATOR = re.compile(r"[ \t]*[;&](?![;&])[ \t]*")
-# Files of host names, by what they are called.
-_HOSTS = re.compile(r"(?i)(?:host|machine|node)_?(?:s?_?file|s?_?list)|(?:^|/)(?:hosts|machines)\b")
+# Files for what starts ranks on hosts, by what they are called.
+_HOSTS = re.compile(
+    r"(?i)\.deepspeed_env$|(?:host|machine|node)_?(?:s?_?file|s?_?list)|(?:^|/)(?:hosts|machines)\b"
+)
 # Variables by which a launcher is told of such a file: DLTS_HOSTFILE.
 _HOST_FILE = re.compile(r"(?:HOST|MACHINE)S?_?FILE$")
 # Programs that are Python, or written in it; and lines that run none.
 _RUNS_PYTHON = re.compile(
     r"\b(?:(?:python|pypy)[0-9.]*|torchrun|accelerate|deepspeed|horovodrun|tune|wandb)\b|\.py\b"
 )
-_NO_CODE = re.compile(r"^\s*(?:#|module\b|ml\b|conda\b|source\b|\.\s|echo\b).*", re.MULTILINE)
+_NO_CODE = re.compile(
+    r"^\s*(?:#|module\b|ml\b|conda\b(?!.*\srun\s)|source\b|\.\s|echo\b).*", re.MULTILINE
+)
 # An srun that is left where a command may stand: in $(…), behind xargs or parallel, or in
 # a variable.
 _SRUN = re.compile(r"(?:^|[\s;&|(`]|=[\"']?)srun(?:\s|[\"'])")
@@ -96,7 +106,8 @@ _ON_OTHER_HOSTS = re.compile(r"(?:\$\(|`)\s*(ssh\s[^)`|]*)")
 # Another job that is submitted where the script reads its number.
 _SUBMITTING = re.compile(r"(?:\$\(|`)(?:[^)`\n]*\|)?\s*sbatch\b|\beval\s+[\"']?sbatch\b")
 # The options that say how many tasks there are.
-_TASK_OPTIONS = frozenset({"ntasks", "ntasks-per-node", "tasks-per-node", "ntasks-per-gpu"})
+_PER_NODE = frozenset({"ntasks-per-node", "tasks-per-node"})
+_TASK_OPTIONS = _PER_NODE | {"ntasks", "ntasks-per-gpu"}
 
 
 def read(
@@ -145,6 +156,8 @@ class Reader(UnsetVariables):
             raise self.refuse(error.line, message, hint) from error
         if any(map(self._open_group, self.statements)):
             self.statements = scanner.parse(self.text)
+        while any(map(self._open_pass, self.statements)):
+            self.statements = scanner.parse(self.text)
         if not self.statements:
             raise self.refuse(1, "the script runs nothing", "write the command that is to run")
         self._check_continued()
@@ -177,6 +190,27 @@ class Reader(UnsetVariables):
         if not re.search(r"[\s;]\}$", text) or not _is_script(inner):
             return False
         self.text = f"{self.text[: statement.start]} {inner} {self.text[statement.end :]}"
+        self.lines = self.text.split("\n")
+        return True
+
+    def _open_pass(self, statement: Statement) -> bool:
+        """Take a loop of one word off its lines, ``for lr in 0.1; do``; whether it is one.
+
+        The script keeps its length and its lines.
+        """
+        text = self.slice(statement)
+        head = _ONE_PASS.match(text)
+        is_alone = re.match(r"[ \t]*(?:#.*)?(?:\n|$)", self.text[statement.end :]) is not None
+        stays_loop = statement.function or not is_alone or not text.endswith("done")
+        if head is None or stays_loop or re.search(r"\b(?:break|continue)\b", text):
+            return False
+        inner = text[head.end() : -4]
+        if not _is_script(inner):
+            return False
+        blanks = re.sub(r"\S", " ", head[0])
+        own = f"{head['name']}={head['word']};"
+        opened = f"{own}{blanks[len(own) :]}{inner}    "
+        self.text = f"{self.text[: statement.start]}{opened}{self.text[statement.end :]}"
         self.lines = self.text.split("\n")
         return True
 
@@ -234,6 +268,7 @@ class Reader(UnsetVariables):
         body.nodes, body.procs_per_node = 1, 1
         body.values["torchrun"] = {"maxRestarts": 0}  # Slurm runs it once
         self._check_submits()
+        self._check_assembled()
         self._check_beside(steps)
         if self.size.node_count > 1:
             self._check_remote()
@@ -280,6 +315,7 @@ class Reader(UnsetVariables):
         rest = re.sub(r"\n{3,}", "\n\n", rest).strip("\n")
         counts = self._put_counts("\n".join([*setup, *repeats, rest]))
         head = [self._shebang(), self._without_launcher(), *counts]
+        body.uncounted = self._uncounted(steps)
         body.script = "\n".join([*filter(None, head), *repeats, rest]) + "\n"
         sruns = [step for step in steps if step.is_srun and step.words]
         sruns.sort(key=lambda step: -step.size.gpu_count)
@@ -325,6 +361,21 @@ class Reader(UnsetVariables):
         names_of = [name for name in (*words.OF_LAUNCHER, *_OF_RANK) if name not in met]
         variables = {name for name, _ in words.variables(self.text)}
         return f"unset {' '.join(name for name in names_of if name not in variables)}"
+
+    def _uncounted(self, steps: list[Step]) -> list[str]:
+        """The numbers of tasks that sbatch tells no script whose options have none.
+
+        `compat: slurm` sets them, and who finds them takes its processes for those of an srun:
+        PyTorch Lightning then starts none for the other GPUs.
+        """
+        options = {setting.name for setting in self.job_settings}
+        if any(step.is_srun and step.words for step in steps):
+            return []  # srun tells its tasks how many they are
+        is_counted = bool(options & {*_TASK_OPTIONS, "gpus-per-task"})
+        names_of = [] if is_counted else ["SLURM_NTASKS", "SLURM_NPROCS"]
+        names_of += [] if options & _PER_NODE else ["SLURM_NTASKS_PER_NODE"]
+        variables = {name for name, _ in words.variables(self.text)}
+        return [name for name in names_of if name not in variables]
 
     def _without_launcher_in_python(self, text: str) -> str:
         """A script of Python's with a line that takes the same from it; others as they are."""
@@ -431,6 +482,24 @@ class Reader(UnsetVariables):
             if is_next or (texts and not words.any_of(texts, _OF_SUBMITTING)):
                 return not statement.function
         return False
+
+    def _check_assembled(self) -> None:
+        """Refuse an `eval` of a step with ranks whose words the script puts together."""
+        steps = {
+            name
+            for name, texts in self.contents.items()
+            if any(words.base(text.split(" ")[0]) == "srun" for text in texts)
+        }
+        for statement in self.statements if self.size.task_count > 1 else []:
+            for command in statement.commands:
+                read = {name for word in command.words for name, _ in words.variables(word.text)}
+                if words.base(command.name) == "eval" and read & steps:
+                    raise self.refuse(
+                        command.line,
+                        "the words of the step are put together as the script runs",
+                        "write srun and what it runs out, with an array for what is not always "
+                        "there, and convert that",
+                    )
 
     def _check_remote(self) -> None:
         for statement in self.statements:
@@ -552,7 +621,7 @@ class Reader(UnsetVariables):
         return "mpiexecjl" if is_called else ""
 
     def _file_of_hosts(self) -> str:
-        """The file of host names that the script writes for a launcher it calls; "" for none."""
+        """The file that the script writes for a launcher of many hosts; "" for none."""
         commands = [command for statement in self.statements for command in statement.commands]
         files = [
             target

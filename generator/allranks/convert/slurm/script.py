@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert import scanner
-from allranks.convert.slurm import options, shell_text, words
+from allranks.convert.slurm import first_node, options, shell_text, words
 from allranks.convert.verdicts import Outcome, Verdict
 from allranks.errors import InvalidValues, Problem
 
@@ -72,6 +72,7 @@ class Body:
         goes_back: whether it goes to the folder that it is submitted from.
         reads_folder: whether a line of setup may do something else in another folder.
         limit: what ends the step after a time; None for nothing.
+        uncounted: the numbers of tasks that sbatch would not have told the script.
         reads_name: the line that reads the job's name for more than to print it; 0 for none.
     """
 
@@ -92,6 +93,7 @@ class Body:
     goes_back: bool = False
     reads_folder: bool = False
     limit: Limit | None = None
+    uncounted: list[str] = field(default_factory=list)
     reads_name: int = 0
 
 
@@ -141,6 +143,7 @@ class Script:
         self.set_names: set[str] = set()
         self.lines = text.split("\n")
         self.parts: dict[str, str] = {}  # variables that are parts of a command, as shell text
+        self.whole: dict[str, str] = {}  # those that are set once, with their lines
         self.quoted: dict[str, str] = {}  # others whose text has quotes, for who parses it again
         self.scripts: dict[str, str] = {}  # whose text is more than words to a shell
         self.literal: set[str] = set()  # options with quotes, which only who parses them takes off
@@ -250,8 +253,12 @@ class Script:
         contents = self.contents
         for statement in self.statements:
             for command in statement.commands:
-                for name, value in shell_text.assigned_by(command):
+                for name, typed in shell_text.assigned_by(command):
+                    value = typed
+                    if self.size.node_count > 1:
+                        value, _ = first_node.with_rank_zero(typed, self.set_names)
                     contents.setdefault(name, []).append(shell_text.content_of(value).strip())
+                    self.whole[name] = shell_text.lines_of(value)
                     if shell_text.is_conditional(statement, command):
                         unsure.add(name)
                         continue
@@ -279,6 +286,11 @@ class Script:
     def _sort_parts(self, unsure: set[str]) -> None:
         """Keep the variables that are parts of a command, apart from those with quotes in them."""
         texts = {name: text for name, text in self.parts.items() if name not in unsure}
+        self.whole = {
+            name: text
+            for name, text in self.whole.items()
+            if name in texts and len(self.contents[name]) == 1
+        }
         self.parts = {name: text for name, text in texts.items() if _COMMAND_LIKE.search(text)}
         arrays = {
             name
@@ -325,8 +337,13 @@ class Script:
     def _inner_text(self, texts: Sequence[str]) -> str | None:
         """The text of ``bash -c "…"`` with the variables in it that are parts of a command."""
         text = shell_text.shell_text(texts)
-        parts = {**self.quoted, **self.parts, **self.scripts}
-        return None if text is None else self._expanded(text, parts)
+        if text is None:
+            return None
+        name = shell_text.variable_alone(text)
+        if self.whole.get(name) and name not in self.parts:
+            text = self.whole[name]  # commands: `CMD="cd /code; torchrun …"`
+            self.expansions.add(name)
+        return self._expanded(text, {**self.quoted, **self.parts, **self.scripts})
 
     def _expanded_words(self, texts: list[str]) -> list[str]:
         """Words with the variables among them that are parts of a command."""

@@ -1,4 +1,8 @@
-"""What stands before and behind the step: setup, variables, folders, and what is left out."""
+"""What stands before and behind the step: setup, variables, folders, and what is left out.
+
+It is long because what becomes of a line depends on nearly all that stands around it: each of the
+methods is one reason to carry, change or leave out a line.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,14 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks.convert import commands, scanner
-from allranks.convert.slurm import images, mpirun, shell_text, torchrun_environment, words
+from allranks.convert.slurm import (
+    first_node,
+    images,
+    mpirun,
+    shell_text,
+    torchrun_environment,
+    words,
+)
 from allranks.convert.slurm.folders import Folders
 from allranks.convert.verdicts import Outcome
 
@@ -21,6 +32,9 @@ NO_CONTAINERS = "a pod starts no containers: name its image in image, and write 
 _COUNTS = words.RENDEZVOUS - {"MASTER_ADDR", "MASTER_PORT", "MASTER_IP", "MASTER_HOST"}
 _LOOKING = words.IDLE | {"cat", "rm", "wc", "head"}
 _NO_FILE = "it asks Slurm, and a pod has none: write the file that later lines read yourself"
+# A loop whose nodes Slurm is asked for.
+_OVER_NODES = re.compile(r"\bin\s+(?:\$\(|`)\s*(scontrol\s+show\s+hostnames?[^)`\n]*)")
+_NO_NODES = "a pod has no programs of Slurm's, and the loop no nodes: let each pod do its own part"
 _REQUEUING = re.compile(r"\b(?:scontrol|sbatch)\b")
 _REQUEUES = (
     "a pod has no programs of Slurm's: let the program handle SIGTERM, and "
@@ -145,6 +159,9 @@ class Setup(Folders):
             return f"! command -v {program} >/dev/null || {text}"
         if is_setup or not self._sources(statement):
             self._say_activated(statement, to)
+        loop = None if is_single else _OVER_NODES.search(text)
+        if loop is not None:
+            self.say(statement.line, loop[1], Outcome.NOT_CARRIED, "", _NO_NODES)
         verdict = self._say_forbidden(statement) or self._verdict_of(
             statement, text, program, is_single=is_single, is_setup=is_setup
         )
@@ -172,7 +189,7 @@ class Setup(Folders):
         """What becomes of a statement that is kept; None where it was said already."""
         is_setup = is_setup or not self._sources(statement)
         first = [token.text for token in statement.commands[0].words] if statement.commands else []
-        is_activation = is_setup and program in words.ACTIVATING and not words.does_more(first)
+        is_activation = is_setup and program and words.activates(first)
         if is_activation and not self._evaluates_program(statement.commands[0]):
             return Outcome.CHANGED, _ACTIVATED
         if self._runs(statement, words.UNREAD_CONTAINERS):
@@ -216,11 +233,13 @@ class Setup(Folders):
                 self.say(command.line, text, Outcome.CHANGED, to, _OF_MODULES)
             elif words.does_more([token.text for token in command.words]):
                 continue
-            elif program in words.ACTIVATING and len(command.words) > 1:
+            elif len(command.words) > 1 and words.activates([w.text for w in command.words]):
                 self.say(command.line, text, Outcome.CHANGED, to, _ACTIVATED)
 
     def _in_each_pod(self, statement: Statement, text: str) -> str:
         """Why it matters that each pod runs a statement; "" where it does not."""
+        if first_node.is_named(text):
+            return "each pod has its own name there, and the script that of its first node"
         if shell_text.differs_by_pod(text):
             return "each pod runs it, and what it gives may differ between pods"
         if words.OF_TASK & {name for name, _ in words.variables(text)}:
@@ -281,11 +300,20 @@ class Setup(Folders):
             if not is_late:
                 self.dropped.update(assigned_names)
                 self.meeting.update(assigned_names)
-                return Outcome.CHANGED, MEETING
+                return Outcome.CHANGED, MEETING + self._own_name(command, assigned_names)
             return self._why_not_in_ranks(statement, reads_dropped=reads_dropped)
         if is_single:
             return None
         return self._why_not_in_setup(statement, command, program, reads_dropped=reads_dropped)
+
+    def _own_name(self, command: Command | None, names_of: list[str]) -> str:
+        """What a program misses that reads a name of the script's own; "" where none may."""
+        if command is None or command.name != "export" or {*names_of} & words.RENDEZVOUS:
+            return ""
+        read = (other for other in self.statements if not self._is_harmless(other, words.IDLE))
+        variables = {name for other in read for name, _ in words.variables(self.slice(other))}
+        own = [name for name in names_of if name not in variables]
+        return f"; a program that reads {own[0]} is to read MASTER_ADDR" if own else ""
 
     def _is_missed(self, statement: Statement, command: Command) -> bool:
         """Whether a file that a command writes is read by a later line, and not by the step alone.
@@ -459,7 +487,8 @@ class Setup(Folders):
         """Whether a statement sets what lets the ranks meet."""
         if self.body.procs_per_node == 1 and self._is_nested_launch() and self.body.nodes == 1:
             return False
-        is_path = re.search(r"=\"?[^\s=:]*/", text) is not None
+        without_commands = re.sub(r"\$\([^()]*\)|`[^`]*`", "x", text)
+        is_path = re.search(r"=\"?[^\s=:]*/", without_commands) is not None
         is_number = re.search(r"=[\"']?\d+[\"']?$", text) is not None
         return any(
             name in words.RENDEZVOUS
@@ -512,7 +541,10 @@ class Setup(Folders):
                     continue
                 own = own[len(own) - len(rest) :]
             program = words.base(own[0].text)
-            is_read = words.base(inner[0]) == "srun" or program not in words.UNREAD_CONTAINERS
+            is_srun = words.base(inner[0]) == "srun"
+            is_read = is_srun or program not in words.UNREAD_CONTAINERS
+            if is_srun and program in words.UNREAD_CONTAINERS - words.CONTAINERS:
+                self.say(command.line, program, Outcome.NOT_CARRIED, "image", NO_CONTAINERS)
             if program in words.CONTAINERS and is_read:
                 inside = self._container([token.text for token in own], command.line)
                 if inside:

@@ -9,7 +9,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from allranks.convert import commands, scanner
-from allranks.convert.slurm import words
+from allranks.convert.slurm import first_node, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -176,7 +176,7 @@ def content_of(value: str) -> str:
 
 # What a shell that reads a text makes of it besides words.
 _ACTIVE = re.compile(r"[;&|<>\n]")
-_ASKED = re.compile(r"\$\([^()]*\)|`[^`]*`")
+_SUBSTITUTION = re.compile(r"\$\([^()]*\)|`[^`]*`")
 
 
 def is_script(value: str) -> bool:
@@ -184,13 +184,19 @@ def is_script(value: str) -> bool:
     if value[:1] not in ('"', "'"):
         return False
     is_late = value.startswith("'") and "$" in value
-    return is_late or _ACTIVE.search(_ASKED.sub("", script_of(value)).strip()) is not None
+    return is_late or _ACTIVE.search(_SUBSTITUTION.sub("", script_of(value)).strip()) is not None
 
 
 def script_of(value: str) -> str:
     """The text of a variable's value with its lines."""
     text = scanner.unquote(value)
     return re.sub(r"\\\n", " ", text) if value.startswith('"') else text
+
+
+def lines_of(value: str) -> str:
+    """The lines of a quoted text; "" where it is an array, or comes of a command."""
+    is_text = value[:1] in ('"', "'") and "$(" not in value and "`" not in value
+    return re.sub(r"\\\n", " ", scanner.unquote(value)).strip() if is_text else ""
 
 
 def shell_text(texts: Sequence[str]) -> str | None:
@@ -378,8 +384,5 @@ _LONG = {"errexit": "e", "allexport": "a", "nounset": "u", "pipefail": "P"}
 
 def differs_by_pod(text: str) -> bool:
     """Whether what a statement sets differs from pod to pod."""
-    return bool(
-        re.search(
-            r"\$\((?:date|mktemp|shuf|uuidgen|hostname)|\$RANDOM|`(?:date|hostname|mktemp)", text
-        )
-    )
+    of_the_moment = re.search(r"\$\((?:date|mktemp|shuf|uuidgen)|\$RANDOM|`(?:date|mktemp)", text)
+    return of_the_moment is not None or first_node.is_named(text)

@@ -225,7 +225,7 @@ def _read_tasks(reader: _SizeReader) -> None:
         size.nodes = min(MOST_NODES, math.ceil(total / per_node))
     if total and size.nodes:
         if total < size.nodes:  # Slurm takes fewer nodes then
-            why = f"{plural(total, 'task')} need no more nodes"
+            why = f"{plural(total, 'task')} {'needs' if total == 1 else 'need'} no more nodes"
             reader.say("nodes", Outcome.CHANGED, "nodes", why)
             size.nodes = total
         per_node = math.ceil(total / size.nodes)

@@ -80,6 +80,7 @@ class Steps(Script):
         if inside is not inner and (words.starts_ranks(inside) or self._inner_starts(inside)):
             return Step(number, command, [], inner, is_srun=False, size=self.size, is_multi=True)
         if words.starts_ranks(inner) and not self._only_prints(mpirun.program(inner)):
+            inner = [*words.environment_of(whole), *inner]
             return Step(number, command, [], inner, is_srun=False, size=self.size, is_multi=True)
         return None
 
@@ -386,7 +387,7 @@ class Steps(Script):
     def _distinct(self, multi: list[Step]) -> list[Step]:
         steps: dict[tuple[str, ...], Step] = {}
         for step in multi:
-            program = self._program_of(step.words)
+            program = self._program_of(self._inside(step.words))
             key = program.command if program.runner is Runner.TORCHRUN else tuple(step.words)
             inputs = [f"{sign}{name}" for sign, name in step.command.redirections if sign[0] == "<"]
             steps.setdefault((*key, *inputs), step)

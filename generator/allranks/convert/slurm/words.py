@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands, scanner
+from allranks.convert import commands, environment_runners, scanner
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -282,7 +282,10 @@ def by_name(words: Sequence[str]) -> list[str]:
 def unwrapped(words: Sequence[str]) -> list[str]:
     """Words without those in front that run the rest as it is: ``time nohup python``."""
     rest = list(words)
-    while len(rest) > 1 and base(rest[0]) in _WRAPPERS:
+    while len(rest) > 1:
+        del rest[: environment_runners.program_start([base(rest[0]), *rest[1:]])]
+        if len(rest) == 1 or base(rest[0]) not in _WRAPPERS:
+            break
         program = base(rest.pop(0))
         while len(rest) > 1 and (rest[0].startswith("-") or re.match(r"[A-Za-z_]\w*=", rest[0])):
             has_value = rest.pop(0) in _WITH_VALUE.get(program, ())
@@ -290,6 +293,18 @@ def unwrapped(words: Sequence[str]) -> list[str]:
         if program == "timeout" and len(rest) > 1:
             rest.pop(0)  # how long
     return rest
+
+
+def environment_of(words: Sequence[str]) -> list[str]:
+    """The words among those in front that run the rest in an environment: ``uv run``."""
+    wrappers = list(words[: len(words) - len(unwrapped(words))])
+    runs = (
+        at
+        for at, word in enumerate(wrappers)
+        if environment_runners.program_start([base(word), *words[at + 1 :]])
+    )
+    start = next(runs, len(wrappers))
+    return wrappers[start:]
 
 
 def limit_of(words: Sequence[str]) -> str:
@@ -324,6 +339,17 @@ def starts_ranks(words: Sequence[str]) -> bool:
         return commands.is_tune(texts)
     module = _module(texts)
     return module in TORCH_MODULES or module.startswith("accelerate.commands.launch")
+
+
+def activates(words: Sequence[str]) -> bool:
+    """Whether words change the environment of the shell, and run no program in another one."""
+    texts = [base(word) for word in words[:1]] + list(words[1:])
+    return (
+        texts[:1] != []
+        and texts[0] in ACTIVATING
+        and not does_more(texts)
+        and not environment_runners.program_start(texts)
+    )
 
 
 def is_python(words: Sequence[str]) -> bool:

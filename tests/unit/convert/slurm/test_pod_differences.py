@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from allranks.convert.verdicts import Conversion, Verdict
 
+_NODES = "#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=8"
+_TASKS = "#SBATCH -N 2 --ntasks-per-node=8 --gpus-per-node=8"
+
 
 def _convert(*rows: str, words: Sequence[str] = ()) -> Conversion:
     script = "\n".join(("#!/bin/bash", *rows, "")).encode()
@@ -433,3 +436,266 @@ def test_what_a_manager_of_packages_runs_is_the_script(row: str) -> None:
     assert [verdict.path for verdict in conversion.verdicts if "activates" in verdict.why] == [
         "conda activate b"
     ]
+
+
+@pytest.mark.parametrize(
+    "name", ["$HOSTNAME", "${SLURMD_NODENAME}", "$(hostname -s)", "`/bin/hostname`", "$(uname -n)"]
+)
+def test_the_first_nodes_name_in_a_step_is_rank_zeros_address(name: str) -> None:
+    """The script's shell puts in the node that it runs on; in a pod each rank has its own shell."""
+    conversion = _convert(_TASKS, f'srun python train.py --url "tcp://{name}:1234"')
+    assert (
+        conversion.values["command"][-1] == 'exec python train.py --url "tcp://$MASTER_ADDR:1234"'
+    )
+    assert "first node" in _verdict(conversion, name).why
+
+
+def test_a_nodes_own_name_stays_where_each_process_asks_for_it() -> None:
+    """What stands in single quotes is put in by the shell of the task."""
+    conversion = _convert(_TASKS, "srun bash -c 'python train.py --log $HOSTNAME'")
+    assert conversion.values["command"][-1] == "exec python train.py --log $HOSTNAME"
+
+
+def test_a_variable_with_the_first_nodes_name_is_rank_zeros_address() -> None:
+    """`HEAD=$HOSTNAME` is read in each pod, whose name is another."""
+    conversion = _convert(_TASKS, "HEAD=$HOSTNAME", "srun python train.py --url tcp://$HEAD:1234")
+    assert conversion.values["command"][-1].startswith("HEAD=$MASTER_ADDR\n")
+
+
+def test_an_exported_name_of_the_first_node_is_named() -> None:
+    """A program that meets by a variable of its own finds another node's name in each pod."""
+    conversion = _convert(_TASKS, "export COORDINATOR=$HOSTNAME:1234", "srun python train.py")
+    assert "its own name" in _verdict(conversion, "export COORDINATOR").why
+
+
+def test_one_node_keeps_its_name() -> None:
+    """A pod that is alone is the first node."""
+    conversion = _convert(
+        "#SBATCH -N 1 -n 4 --gpus-per-node=4", "srun python t.py --host $HOSTNAME"
+    )
+    assert conversion.values["command"][-1] == "exec python t.py --host $HOSTNAME"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "conda run --live-stream -n torch python train.py",
+        "micromamba run -n torch torchrun --nproc_per_node 4 train.py",
+        "conda run -n torch bash train.sh",
+        "pyenv exec python train.py",
+        "time uv run --with wandb python train.py",
+    ],
+)
+def test_a_program_that_runs_in_an_environment_is_no_activation(row: str) -> None:
+    """As a line of setup its failure would be lost, and nothing would be left to run."""
+    conversion = _convert("#SBATCH -N 1 --gpus-per-node=4", "source venv/bin/activate", row)
+    program = conversion.values.get("script") or " ".join(conversion.values["command"])
+    assert row.removeprefix("time ") in program
+    assert conversion.values["setup"].rstrip().endswith("source venv/bin/activate")
+
+
+@pytest.mark.parametrize("row", ["conda activate x", "conda env create -f e.yml", "spack load x"])
+def test_what_changes_an_environment_is_an_activation(row: str) -> None:
+    """The program behind it is what the script is about."""
+    conversion = _convert("#SBATCH -N 1", row, "python train.py")
+    assert row in conversion.values["setup"]
+    assert row not in conversion.values["script"]
+
+
+@pytest.mark.parametrize("row", ["srun uv run torchrun --nnodes 2 t.py", "srun ddp torchrun t.py"])
+def test_a_torchrun_behind_another_program_has_no_options_of_the_launcher(row: str) -> None:
+    """It reads PET_NO_PYTHON from the torchrun around it, and would run `t.py` without python."""
+    command = _convert("#SBATCH -N 2 --gpus-per-node=4", row).values["command"]
+    assert command[-1].startswith("unset PET_NO_PYTHON ")
+
+
+def test_a_launcher_that_runs_in_an_environment_keeps_it() -> None:
+    """`uv run accelerate` is accelerate's, of that environment, once in each pod."""
+    conversion = _convert("#SBATCH -N 1 --gpus-per-node=4", "uv run accelerate launch t.py")
+    assert conversion.values["command"] == ["uv", "run", "accelerate", "launch", "t.py"]
+    assert conversion.values["procsPerNode"] == 1
+
+
+_NUMBERS = ("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE")
+
+
+@pytest.mark.parametrize(
+    ("row", "step", "unset"),
+    [
+        ("#SBATCH -N 1 --gres=gpu:8", "python train.py", _NUMBERS),
+        ("#SBATCH -n 1 --gres=gpu:8", "python train.py", _NUMBERS[2:]),
+        ("#SBATCH -N 1 --ntasks-per-node=1", "python train.py", ()),
+        ("#SBATCH --gres=gpu:8", "srun python train.py", ()),
+        ("#SBATCH --array=0-3", "python train.py", _NUMBERS),
+    ],
+)
+def test_a_script_without_tasks_is_told_none(row: str, step: str, unset: Sequence[str]) -> None:
+    """PyTorch Lightning takes SLURM_NTASKS for srun's, and would start no process for each GPU."""
+    script = _convert(row, "source venv/bin/activate", step).values["script"]
+    removed = " ".join(line for line in script.split("\n") if line.startswith("unset ")).split()
+    assert tuple(name for name in _NUMBERS if name in removed) == unset
+
+
+def test_a_number_of_tasks_that_the_script_reads_is_kept() -> None:
+    """It is 1: the script has asked for that itself."""
+    script = _convert("#SBATCH -N 1", "python train.py --workers $SLURM_NTASKS").values["script"]
+    assert "SLURM_NPROCS" in script.split("\n")[1]
+    assert "SLURM_NTASKS " not in script.split("\n")[1]
+
+
+_COMMANDS = (
+    (
+        'CMD="pip install x; torchrun --nnodes 2 --nproc_per_node 8 t.py --a \\"b c\\""',
+        "pip install x",
+    ),
+    ("CMD='export A=1\ntorchrun --nnodes 2 --nproc_per_node 8 t.py --a \"b c\"'", "export A=1"),
+)
+
+
+@pytest.mark.parametrize(("row", "setup"), _COMMANDS)
+def test_commands_in_a_variable_are_those_of_the_shell_that_gets_it(row: str, setup: str) -> None:
+    """`srun bash -c "$CMD"` is the text of CMD, which stands in the script."""
+    conversion = _convert(_NODES, row, 'srun bash -c "$CMD"')
+    assert conversion.values["command"] == ["python3", "-u", "t.py", "--a", "b c"]
+    assert setup in conversion.values["setup"].split("\n")
+
+
+def test_commands_in_a_variable_that_two_lines_set_are_not_known() -> None:
+    """Which of the two runs is known in the pod alone."""
+    rows = ('if [ "$A" ]; then', 'CMD="cd a; python a.py"', "else", 'CMD="cd b; python b.py"', "fi")
+    with pytest.raises(InvalidValues, match="known in the pod alone"):
+        _convert(_NODES, *rows, 'srun bash -c "$CMD"')
+
+
+def test_the_first_nodes_name_in_a_variable_of_words_is_rank_zeros_address() -> None:
+    """The variable's words stand in the command, where each process would name its own node."""
+    conversion = _convert(_TASKS, 'ARGS="--url tcp://$HOSTNAME:1234"', "srun python train.py $ARGS")
+    assert conversion.values["command"][-1] == "exec python train.py --url tcp://$MASTER_ADDR:1234"
+
+
+def test_an_image_whose_name_has_a_blank_is_no_file() -> None:
+    """Pyxis is given `ghcr.io/OWNER/…`, which the person is to fill in."""
+    conversion = _convert("srun --container-image=ghcr.io/OWNER/tests:latest python a.py")
+    assert "no name that a registry has" in _verdict(conversion, "--container-image").why
+
+
+def test_a_template_is_refused_with_its_blank() -> None:
+    """Sbatch would not read it, and its ranks are unknown."""
+    with pytest.raises(InvalidValues) as error:
+        _convert("#SBATCH --nodes={{ nodes }}", "srun python a.py")
+    assert error.value.problems[0].hint == "fill in what stands for {{ nodes }}"
+
+
+def test_the_environment_of_deepspeed_says_that_other_nodes_have_ranks() -> None:
+    """`.deepspeed_env` is for the ranks that deepspeed starts on other hosts."""
+    rows = ('echo "PATH=$PATH" > .deepspeed_env', "python deepy.py train.py")
+    verdict = _verdict(_convert("#SBATCH -N 4", *rows), "--nodes")
+    assert verdict.outcome == Outcome.NOT_CARRIED
+    assert ".deepspeed_env" in verdict.why
+
+
+def test_an_exported_name_for_the_first_node_says_what_a_program_reads() -> None:
+    """The launcher sets MASTER_ADDR, and not a name of the script's own."""
+    ask = "$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1)"
+    why = _verdict(_convert(_TASKS, f"export master_ip={ask}", "srun python a.py"), "export").why
+    assert why.endswith("a program that reads master_ip is to read MASTER_ADDR")
+    rows = (f"export head_node={ask}", "srun torchrun --rdzv_endpoint $head_node:1 --nnodes 2 a.py")
+    assert "a program" not in _verdict(_convert(_NODES, *rows), "export").why
+
+
+def test_an_import_of_enroot_by_srun_is_named() -> None:
+    """It makes the file of an image, which a pod cannot."""
+    conversion = _convert("srun enroot import docker://a.io#b:1", "srun python a.py")
+    assert "starts no containers" in _verdict(conversion, "enroot").why
+
+
+def test_where_ranks_meet_is_left_out_before_the_step_too() -> None:
+    """`MASTER_ADDR=127.0.0.1 srun …` would let each node's ranks wait for themselves."""
+    step = 'A=1 MASTER_ADDR="127.0.0.1" MASTER_PORT=5432 srun python train.py'
+    conversion = _convert(_TASKS, step)
+    assert conversion.values["command"] == ["python", "train.py"]
+    assert conversion.values["env"]["A"] == "1"
+    assert "lets the ranks meet" in _verdict(conversion, "MASTER_ADDR").why
+
+
+def test_where_ranks_of_mpi_meet_before_the_step_is_their_first_host() -> None:
+    """No launcher of MPI's tells it."""
+    rows = ("#SBATCH -N 2 --ntasks-per-node=2", "MASTER_ADDR=$(hostname) srun --mpi=pmix ./solve")
+    assert "export MASTER_ADDR=" in _convert(*rows).values["setup"]
+
+
+def test_a_step_that_the_script_puts_together_is_refused() -> None:
+    """Which words `eval $cmd` starts is known in the pod alone, and the pod has no srun."""
+    rows = ('cmd="srun python a.py"', 'if [ "$A" ]; then cmd+=" --a"; fi', "eval $cmd")
+    with pytest.raises(InvalidValues, match="put together"):
+        _convert("#SBATCH -N 1 --ntasks-per-node=4 --gpus-per-node=4", *rows)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "export CUDA_VISIBLE_DEVICES=$SLURM_LOCALID; cd /code; python train.py",
+        "mkdir -p out/$SLURM_PROCID && python train.py --out out/$SLURM_PROCID",
+    ],
+)
+def test_what_a_task_does_by_its_own_number_is_done_by_each_rank(text: str) -> None:
+    """As a line of setup it would be done once in a pod, by the number of its first rank."""
+    conversion = _convert(_TASKS, f"srun bash -c '{text}'")
+    assert conversion.values["command"] == ["bash", "-c", text]
+    assert "setup" not in conversion.values
+
+
+def test_a_container_that_starts_in_the_folder_that_is_sent_loses_nothing() -> None:
+    """The ranks start there anyway."""
+    conversion = _convert("srun --container-workdir=`pwd` python a.py")
+    assert "anyway" in _verdict(conversion, "--container-workdir").why
+
+
+def test_a_loop_over_the_nodes_is_named() -> None:
+    """Without scontrol it runs for none, and what it copies is not there."""
+    loop = "for n in $(scontrol show hostnames $SLURM_JOB_NODELIST); do cp -r /a /scratch; done"
+    verdict = _verdict(_convert(_TASKS, loop, "srun python a.py --data /scratch/a"), "scontrol")
+    assert (verdict.line, verdict.outcome) == (3, Outcome.NOT_CARRIED)
+
+
+def test_a_torchrun_on_one_node_after_the_other_in_containers_is_one_run() -> None:
+    """The first node's and that of the others differ in what torchrun is told alone."""
+    start = "srun -N1 -n1 -w $N singularity exec docker://a/b:1 torchrun --nproc_per_node 8"
+    rows = (
+        "for N in $(scontrol show hostnames); do",
+        'if [ "$N" = "$HEAD" ]; then',
+        f"{start} --nnodes 2 --node_rank 0 --master_addr $HEAD a.py &",
+        "else",
+        f"{start} --nnodes 2 --node_rank $I --master_addr $HEAD a.py &",
+        "fi; done",
+        "wait",
+    )
+    conversion = _convert(_NODES, *rows)
+    assert conversion.values["nodes"] == 2
+    assert conversion.values["command"] == ["python3", "-u", "a.py"]
+
+
+def test_options_of_srun_with_the_jobs_own_number_are_known() -> None:
+    """`--jobid $SLURM_JOB_ID` is the job itself."""
+    row = 'ARGS="--kill-on-bad-exit=1 --jobid $SLURM_JOB_ID"'
+    verdicts = _convert("#SBATCH -N 1", row, 'srun $ARGS bash -c "$1"').verdicts
+    outcomes = {verdict.path: verdict.outcome for verdict in verdicts}
+    assert outcomes["srun $ARGS"] == Outcome.CHANGED
+
+
+def test_a_loop_of_one_word_is_no_loop() -> None:
+    """Grids of one point are common: `for lr in 0.1; do` runs once."""
+    rows = (
+        "for lr in 0.1; do",
+        "for seed in 3",
+        "do",
+        "mpirun ./a $lr $seed",
+        "done",
+        "done # all",
+    )
+    conversion = _convert("#SBATCH -N 2 --ntasks-per-node=2", *rows)
+    assert conversion.values["command"][-1] == "exec mpirun ./a $lr $seed"
+    assert "lr=0.1" in conversion.values["setup"]
+    assert _verdict(conversion, "mpirun").line == 6
+    with pytest.raises(InvalidValues, match="more than once"):
+        _convert("#SBATCH -N 2 --ntasks-per-node=2", "for lr in 1 2; do", "mpirun ./a $lr", "done")

@@ -144,7 +144,8 @@ def test_an_array_is_a_sweep_over_its_indexes() -> None:
     }
     assert values["resources"]["perPod"]["limits"] == {"memory": "32Gi"}
     assert values["script"] == (
-        "#!/bin/bash\n# one seed for each task\n"
+        "#!/bin/bash\nunset SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE\n"
+        "# one seed for each task\n"
         'python train.py --seed "$SLURM_ARRAY_TASK_ID" --of "$SLURM_ARRAY_TASK_COUNT"\n'
     )
     assert not conversion.lost

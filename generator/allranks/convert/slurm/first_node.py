@@ -1,0 +1,50 @@
+"""The name of the first node, where a batch script puts it in.
+
+Slurm runs the script on the first node of a job, so that ``$HOSTNAME`` and ``$(hostname)`` are that
+node's name wherever the script's own shell puts them in, also in the words of a step of all nodes.
+In a run each process has a shell of its own, on a node of its own; there the same is MASTER_ADDR.
+"""
+
+from __future__ import annotations
+
+import re
+
+_COMMAND = r"\s*(?:/(?:usr/)?bin/)?(?:hostname|uname\s+-n)\b"
+_NAMES = "HOSTNAME|SLURMD_NODENAME|SLURM_LAUNCH_NODE_IPADDR"
+_NAME = re.compile(
+    rf"\$(?:\{{(?P<braced>{_NAMES})\}}|(?P<plain>{_NAMES})\b)"
+    rf"|\$\({_COMMAND}[^()`]*\)|`{_COMMAND}[^()`]*`"
+)
+
+
+def with_rank_zero(text: str, own: set[str] | frozenset[str] = frozenset()) -> tuple[str, str]:
+    """A text with rank 0's address in place of the first node's name.
+
+    Args:
+        text: shell; what stands in single quotes, or behind a backslash, is left to another shell.
+        own: the variables that the script sets itself, which stay.
+
+    Returns:
+        The text, and the first such name in it as typed; "" for none.
+    """
+    out: list[str] = []
+    first, at, in_double = "", 0, False
+    while at < len(text):
+        match = _NAME.match(text, at)
+        if match is not None and (match["braced"] or match["plain"]) not in own:
+            first = first or match[0]
+            out.append("$MASTER_ADDR")
+            at = match.end()
+            continue
+        end = at + (2 if text[at] == "\\" else 1)
+        if text[at] == "'" and not in_double:
+            end = text.find("'", at + 1) + 1 or len(text)
+        in_double ^= text[at] == '"'
+        out.append(text[at:end])
+        at = end
+    return "".join(out), first
+
+
+def is_named(text: str) -> bool:
+    """Whether a text has the name of the node that its shell runs on."""
+    return bool(with_rank_zero(text)[1])
