@@ -311,10 +311,19 @@ def test_the_stderr_of_a_rank_is_passed_on_as_it_comes(tmp_path: Path, shell: li
 
 @contextlib.contextmanager
 def _relayed(shell: list[str], folder: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
-    """A relay, and the pipe that it reads."""
+    """A relay, and the pipe that it reads.
+
+    The relay has the pipe open before it has begun, as remote.sh sees to: what a rank writes into
+    a pipe that nobody else has open goes with the rank's descriptor.
+    """
     pipe = folder / "pipe"
     os.mkfifo(pipe)
-    relay = subprocess.Popen([*shell, _RELAY, str(pipe)], stdout=subprocess.PIPE, text=True)
+    words = [*shell, str(_RELAY), str(pipe)]
+    held_open = os.open(pipe, os.O_RDWR)
+    try:
+        relay = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, pass_fds=(held_open,))
+    finally:
+        os.close(held_open)
     try:
         yield relay, pipe
     finally:
