@@ -12,7 +12,7 @@ from allranks.convert.verdicts import Beside
 from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from allranks.convert.registry import Document
     from allranks.convert.verdicts import Conversion
@@ -60,6 +60,13 @@ _USES = {
     "ServiceAccount": "the job runs as it",
     "PriorityClass": "the job has its priority",
 }
+# What may call a job's pods by the name of a Service.
+_CALLERS = (
+    *("Job", "CronJob", "StatefulSet", "LeaderWorkerSet", "Deployment", "DaemonSet", "Pod"),
+    "Ingress",
+)
+# Keys under which a text is no host.
+_LABELS = ("labels", "matchLabels", "selector")
 # The labels by which a pod is in a PodGroup of the scheduler plugins, of now and of before.
 _POD_GROUPS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io")
 # The annotation by which it is in one of kube-batch's, or Volcano's.
@@ -67,13 +74,14 @@ _GROUP_NAME = ("annotations", "scheduling.k8s.io/group-name")
 
 
 def of(
-    others: Sequence[Document], conversions: Sequence[Conversion]
+    others: Sequence[Document], conversions: Sequence[Conversion], reasons: Mapping[int, str]
 ) -> tuple[tuple[Beside, ...], tuple[Document, ...]]:
     """What to do about the objects that are no job, and those that nobody knows.
 
     Args:
         others: the objects of the input that are not converted.
         conversions: the jobs.
+        reasons: why an object that might have been a job is not converted, by the id of its data.
     """
     by_converters = {
         (item.kind, item.name): item for conversion in conversions for item in conversion.beside
@@ -84,6 +92,8 @@ def of(
         own = by_converters.get((document.kind, document.name))
         if own is None or document.kind == "Service":
             own = _generic(document, others, conversions)
+            if id(document.data) in reasons:
+                own = replace(own, why=f"it is not converted: {reasons[id(document.data)]}")
             if document.kind not in _PURPOSES:
                 unknown.append(document)
         related.append(replace(own, namespace=document.namespace, source=document.where))
@@ -177,6 +187,17 @@ def _service(
     job = next((item for item in conversions if _is_for(document, item)), None)
     if job is None:
         return Beside("Service", document.name, True, _PURPOSES["Service"])
+    missing_labels = sorted(
+        str(key) for key, value in selector if (key, value) not in _labels(job.values)
+    )
+    advice = ""
+    if missing_labels:
+        advice = f"; it selects pods by {', '.join(missing_labels)}, which no pod has here: "
+        advice += "have it select app.kubernetes.io/instance, the release"
+    caller = _caller(document, job, others, conversions)
+    if caller:
+        why = f"{caller} reaches the job's pods by it{advice}"
+        return Beside("Service", document.name, True, why)
     is_headless = k8s.text(document.data, "spec", "clusterIP") == "None"
     has_own = job.values.get("workload") != "sweep" or "trial" in job.values.get("sweep", {})
     if is_headless and has_own:
@@ -185,14 +206,24 @@ def _service(
             why += f", which has the release's name: call the release {document.name}, because the "
             why += "job's own words name this Service"
         return Beside("Service", document.name, False, why)
-    missing_labels = sorted(
-        str(key) for key, value in selector if (key, value) not in _labels(job.values)
-    )
-    why = _PURPOSES["Service"]
-    if missing_labels:
-        why += f"; it selects pods by {', '.join(missing_labels)}, which no pod has here: "
-        why += "have it select app.kubernetes.io/instance, the release"
-    return Beside("Service", document.name, True, why)
+    return Beside("Service", document.name, True, f"{_PURPOSES['Service']}{advice}")
+
+
+def _caller(
+    document: Document,
+    job: Conversion,
+    others: Sequence[Document],
+    conversions: Sequence[Conversion],
+) -> str:
+    """The object that reaches a job's pods by a Service, and is not the job; "" for none."""
+    for item in conversions:
+        if item is not job and _names_host(document.name, item.name, item.namespace, item.values):
+            return f"{item.kind} {item.name}"
+    for other in others:
+        is_named = _names_host(document.name, other.name, other.namespace, other.data)
+        if other.kind in _CALLERS and is_named:
+            return f"{other.kind} {other.name}"
+    return ""
 
 
 def _is_for(document: Document, job: Conversion) -> bool:
@@ -208,17 +239,38 @@ def _is_for(document: Document, job: Conversion) -> bool:
 
 
 def _is_named(name: str, job: Conversion) -> bool:
-    """Whether a job's commands and variables name a Service.
+    """Whether a job's commands and variables name a Service."""
+    return _names_host(name, job.name, job.namespace, job.values)
 
-    A word that is the job's name as well is a Service only as part of a host's name.
+
+def _names_host(name: str, owner: str, namespace: str, data: Any) -> bool:
+    """Whether texts of an object name a Service.
+
+    A word that is the object's own name as well, or that has no hyphen, is a Service only where it
+    is all of a text, or part of a host's name.
     """
     own = re.escape(name)
-    domain = rf"\.(?:svc|default|{re.escape(job.namespace or 'default')}|[$])"
-    host = re.compile(
-        rf"(?<![\w./-]){own}(?:{domain}|:[0-9])|(?:-[0-9]+|[)}}])\.{own}(?![\w-])", re.ASCII
-    )
-    texts = list(trials.texts(job.values))
-    return any(map(host.search, texts)) or (name != job.name and name in texts)
+    domain = rf"\.(?:svc|default|{re.escape(namespace or 'default')}|[$])"
+    start = r"(?:(?<![\w./-])|(?<=://))"
+    patterns = [rf"{start}{own}(?:{domain}|:[0-9])", rf"(?:-[0-9]+|[)}}])\.{own}(?![\w-])"]
+    if name != owner and "-" in name:
+        patterns.append(rf"{start}{own}(?![\w.-])")
+    host = re.compile("|".join(patterns), re.ASCII)
+    every_text = list(_words(data))
+    return any(map(host.search, every_text)) or (name != owner and name in every_text)
+
+
+def _words(node: Any) -> Iterator[str]:
+    """Every text of an object but those of labels."""
+    if isinstance(node, dict):
+        for key, value in node.items():
+            if key not in _LABELS:
+                yield from _words(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _words(value)
+    elif isinstance(node, str):
+        yield node
 
 
 def _labels(values: Mapping[str, Any]) -> set[tuple[str, Any]]:

@@ -158,6 +158,19 @@ def test_a_step_beside_a_job_is_named() -> None:
     assert [("Job", "step", True)] == [(i.kind, i.name, i.is_needed) for i in result.beside]
 
 
+def test_a_job_beside_others_is_left_out_for_its_own_reason() -> None:
+    """A training on TPUs beside a job is no Job that starts no ranks."""
+    result = text_as_jobs(
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {template: {spec: "
+        "{containers: [{name: c, image: i, command: [torchrun, a.py], "
+        "resources: {limits: {google.com/tpu: 4}}}]}}}\n---\n"
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: b}\nspec: {template: {spec: "
+        "{containers: [{name: c, image: i, command: [torchrun, b.py]}]}}}\n"
+    )
+    why = "it is not converted: it asks for TPUs, on which allranks starts nothing"
+    assert [("a", True, why)] == [(i.name, i.is_needed, i.why) for i in result.beside]
+
+
 def test_a_trial_is_told_its_index_by_the_name_that_it_had() -> None:
     """The variable and the Service are said truly; a host's name is one of a trial."""
     conversion = text_as_jobs(

@@ -374,11 +374,14 @@ spec: {template: {metadata: {labels: {app: store}}, spec: {containers: [{name: c
 """
 _NAMED = "call the release meet, because the job's own words name this Service"
 _GONE = "which no pod has here: have it select app.kubernetes.io/instance, the release"
+_NAMED_UP = "call the release meet-up, because the job's own words name this Service"
 SERVICES = [
     ("torchrun a.py", "app: ft", False, "for the job's own pods"),
     ("torchrun a.py $(getent hosts meet.default.svc)", "app: ft", False, _NAMED),
     ("torchrun a.py --hosts ft-1.meet", "job-name: ft", False, _NAMED),
     ("torchrun meet.py", "app: ft", False, "for the job's own pods"),
+    ("until nslookup meet-up; do sleep 1; done; torchrun a.py", "app: ft", False, _NAMED_UP),
+    ("torchrun a.py --out /data/meet-up", "app: ft", False, "for the job's own pods"),
     ("./each", "app: ft", True, "others may reach the job's pods by it"),
     ("./each", "job-name: ft", True, _GONE),
     ("torchrun a.py", "app: store", True, "the pods of StatefulSet store are reached by it"),
@@ -388,11 +391,42 @@ SERVICES = [
 @pytest.mark.parametrize(("words", "selector", "is_needed", "why"), SERVICES)
 def test_a_service_beside_a_job(words: str, selector: str, is_needed: bool, why: str) -> None:
     """It is left away where the chart has its own, and what names it can still find it."""
-    result = text_as_jobs(NODES.replace("WORDS", words).replace("SELECTOR", selector))
-    service, group, _ = result.beside
+    name = "meet-up" if "meet-up" in words else "meet"
+    objects = NODES.replace("{name: meet}", f"{{name: {name}}}").replace("SELECTOR", selector)
+    service, group, _ = text_as_jobs(objects.replace("WORDS", words)).beside
     assert (is_needed, True) == (service.is_needed, service.why.endswith(why))
     # The pods keep the label by which they are in the gang.
     assert (True, "PodGroup") == (group.is_needed, group.kind)
+
+
+CALLER = """\
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: driver}
+spec: {template: {metadata: {labels: {app: driver}}, spec: {containers: [{name: c, image: i,
+  command: [python, drive.py], env: [{name: TRAINER, value: "HOST"}]}]}}}
+"""
+CALLERS = [
+    ("meet", "app: ft", True, "Job driver reaches the job's pods by it"),
+    ("http://meet:8000", "app: ft", True, "Job driver reaches the job's pods by it"),
+    ("meet", "job-name: ft", True, _GONE),
+    ("other", "app: ft", False, "for the job's own pods"),
+]
+
+
+@pytest.mark.parametrize("is_converted", [True, False])
+@pytest.mark.parametrize(("host", "selector", "is_needed", "why"), CALLERS)
+def test_a_service_by_which_another_job_calls(
+    host: str, selector: str, is_needed: bool, why: str, *, is_converted: bool
+) -> None:
+    """It stays where a job of the input calls the pods by its name, which would wait for ever."""
+    caller = CALLER.replace("HOST", host)
+    if not is_converted:
+        caller = caller.replace("[python, drive.py]", "[]")
+    text = NODES.replace("WORDS", "torchrun a.py").replace("SELECTOR", selector) + caller
+    service = next(item for item in text_as_jobs(text).beside if item.kind == "Service")
+    assert (is_needed, True) == (service.is_needed, service.why.endswith(why))
 
 
 IN_GROUP = [
