@@ -13,7 +13,7 @@ from allranks.convert.pod_template import WRITTEN_KEYS
 from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Sequence, Set
 
     from allranks.convert.verdicts import FieldPath, Fields
 
@@ -49,9 +49,9 @@ def take_out(fields: Fields) -> None:
         fields.leave(_source(fields, to), why)
         k8s.at(fields.values, *map(str, to[:-1])).pop(to[-1])
         _prune(fields.values, to[:-1])
-    name = fields.text("metadata", "name")
+    own_values = {fields.text("metadata", "name"), *_values_of_labels(fields.get("spec"))}
     for to, terms in list(_lists(fields.values, ())):
-        keys = [_key_of_own(term, name) for term in terms]
+        keys = [_key_of_own(term, own_values) for term in terms]
         for index, key in enumerate(keys):
             if key:
                 source = _source(fields, (*to, index))
@@ -107,13 +107,30 @@ def _lists(node: Any, path: FieldPath) -> Iterator[tuple[FieldPath, list[Any]]]:
             yield from _lists(value, here)
 
 
-def _key_of_own(term: Any, name: str) -> str:
+def _values_of_labels(node: Any) -> Iterator[str]:
+    """The values of those labels in the pod templates of an object that old controllers give, too.
+
+    Where an author gave them, other pods than the job's own are of another value.
+    """
+    if isinstance(node, dict):
+        for key, value in k8s.mapping(node, "metadata", "labels").items():
+            if key.startswith(CONTROLLER_LABELS) or key in _CONTROLLER_KEYS:
+                yield str(value)
+    children = node.values() if isinstance(node, dict) else k8s.items(node)
+    for child in children:
+        yield from _values_of_labels(child)
+
+
+def _key_of_own(term: Any, own_values: Set[str]) -> str:
     """The key by which a term selects pods of the job; "" where it selects others, or by others."""
     selectors = [k8s.at(term, *above, "labelSelector") for above in ((), ("podAffinityTerm",))]
     for selector in selectors:
         for key, values in _requirements(selector):
             is_of_other = (
-                key.endswith("name") and key not in _GROUPS and values and name not in values
+                key.endswith("name")
+                and key not in _GROUPS
+                and values
+                and own_values.isdisjoint(values)
             )
             is_of_controller = key.startswith(CONTROLLER_LABELS) or key in _CONTROLLER_KEYS
             if is_of_controller and not is_of_other:

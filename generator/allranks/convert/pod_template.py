@@ -240,7 +240,7 @@ def _labels(fields: Fields, path: FieldPath, to: FieldPath) -> Iterator[Piece]:
                     here, next(why for name, why in _REQUESTS.items() if key.startswith(name))
                 )
             elif key.startswith(_WRITTEN) or key in WRITTEN_KEYS:
-                fields.change(here, "its controller or kubectl wrote it")
+                fields.change(here, "a controller or kubectl writes it")
             elif is_reserved(key):
                 fields.change(here, "the chart sets this key itself")
             elif isinstance(value, str | int | float | bool):

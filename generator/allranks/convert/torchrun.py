@@ -240,7 +240,7 @@ def _labels(fields: Fields, prefix: FieldPath) -> None:
                 if str(name).startswith(
                     (f"{GROUP}/", f"{names.DOMAIN}/", "kubectl.kubernetes.io/")
                 ):
-                    fields.change(path, "its controller or kubectl wrote it")
+                    fields.change(path, "a controller or kubectl writes it")
                 else:
                     fields.carry(path, (*prefix, key, str(name)), str(value))
 

@@ -85,3 +85,27 @@ def test_a_term_by_the_label_of_all_the_operators_pods_is_left_out() -> None:
         fields = Fields({"metadata": {"name": "bert"}}, values)
         affinities.take_out(fields)
         assert {} == fields.values
+
+
+def test_a_term_by_a_label_that_the_author_gave_is_left_out() -> None:
+    """A Job gives job-name a value of its own, whatever the template's was: no pod has that."""
+    term, other = _selector("job-name", "sft"), _selector("job-name", "etl")
+    job = {
+        "apiVersion": "sagemaker.amazonaws.com/v1",
+        "kind": "HyperPodPyTorchJob",
+        "metadata": {"name": "bert"},
+        "spec": {
+            "replicaSpecs": [
+                {
+                    "template": {
+                        "metadata": {"labels": {"job-name": "sft"}},
+                        "spec": {"affinity": {"podAntiAffinity": {REQUIRED: [term, other]}}},
+                    }
+                }
+            ]
+        },
+    }
+    affinity = {"podAntiAffinity": {REQUIRED: [term, other]}}
+    fields = Fields(job, {"scheduling": {"affinity": affinity}})
+    affinities.take_out(fields)
+    assert {"podAntiAffinity": {REQUIRED: [other]}} == fields.values["scheduling"]["affinity"]
