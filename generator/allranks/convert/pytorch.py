@@ -22,7 +22,7 @@ from allranks.errors import InputError
 from allranks.humanize import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from allranks.convert.pods import PodTemplate
     from allranks.convert.registry import Context, Manifest
@@ -173,7 +173,8 @@ def _same_words(fields: Fields, other: PodTemplate, pod: PodTemplate) -> None:
         path: FieldPath = (*other.container, key)
         if not other.container:
             continue
-        if getattr(other, key) == getattr(pod, key) or _runs_alike(other, pod):
+        words = (getattr(other, key), getattr(pod, key))
+        if _without_comments(words[0]) == _without_comments(words[1]) or _runs_alike(other, pod):
             fields.say(path, Outcome.CHANGED, "command", "as the workers'")
         else:
             fields.leave(
@@ -189,6 +190,20 @@ def _same_words(fields: Fields, other: PodTemplate, pod: PodTemplate) -> None:
                     )
 
 
+def _without_comments(words: Sequence[str]) -> list[str]:
+    """Words without the lines of a script that do nothing.
+
+    A here-document may need its own, and a comment ends a command that goes on behind a backslash.
+    """
+    return [
+        word
+        if "\n" not in word or "<<" in word or re.search(r"\\\n\s*#", word)
+        else "\n".join(line for line in word.splitlines() if not _NOTHING.match(line))
+        for word in words
+    ]
+
+
+_NOTHING = re.compile(r"\s*(?:#.*)?$")
 # What torchrun is told by each pod in its own way, and which the chart tells it itself.
 _OF_POD = ("node-rank", "master-addr", "master-port", "rdzv-endpoint", "rdzv-id")
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from allranks.convert import finish
 from allranks.convert.original import sets
 from tests.converted import documents, lost, refusal, sample, text_as_jobs
@@ -118,6 +120,20 @@ def test_names_of_pods_are_the_address_of_rank_0() -> None:
     values = sample("jobset.yaml", "pretrain").values
     assert 'export FIRST="$MASTER_ADDR"; exec "$@"' == values["command"][2]
     assert "env" not in values
+
+
+@pytest.mark.parametrize(
+    ("value", "is_lost"), [("a-w-0-1", True), ("a-w-0", True), ("a-w-2026-11-27-01", False)]
+)
+def test_a_date_behind_the_name_of_a_job_is_no_pod(value: str, *, is_lost: bool) -> None:
+    """A variable that tells runs apart by their time names no pod of the old controller."""
+    conversion = text_as_jobs(
+        "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: a}\nspec:\n"
+        "  replicatedJobs: [{name: w, template: {spec: {parallelism: 2, completions: 2, template: "
+        "{spec: {containers: [\n    {name: c, image: i, command: [torchrun, a.py], env: "
+        f"[{{name: ID, value: {value}}}, {{name: X, value: y}}]}}]}}}}}}}}}}]\n"
+    ).conversions[0]
+    assert is_lost == any(".env[0]" in path for path in lost(conversion))
 
 
 def test_what_a_jobset_alone_can_do_is_lost() -> None:

@@ -105,6 +105,28 @@ def test_a_master_of_its_own_is_said() -> None:
     )
 
 
+COMMENTED = [
+    ("# for all\ntrain\n\n", "train\n", True),
+    ("train --lr 1", "train --lr 2", False),
+    ("#1", "#2", False),
+    ("cat <<E > a\n# 1\nE\ntrain", "cat <<E > a\nE\ntrain", False),
+    ("train \\\n# 1\n --lr 1", "train \\\n --lr 1", False),
+]
+
+
+@pytest.mark.parametrize(("master", "worker", "is_same"), COMMENTED)
+def test_a_master_s_script_that_differs_by_comments_is_the_workers(
+    master: str, worker: str, *, is_same: bool
+) -> None:
+    """What does nothing is no loss; in a here-document it is text that the script writes."""
+    source = job({"command": ["sh", "-c", worker]}, Master={}, Worker={})
+    container = {"name": "pytorch", "image": "x:1", "command": ["sh", "-c", master]}
+    source["spec"]["pytorchReplicaSpecs"]["Master"]["template"] = {
+        "spec": {"containers": [container]}
+    }
+    assert is_same == (not lost(pytorch.convert(source, Context())))
+
+
 def test_of_a_list_only_what_the_workers_have_not_is_lost() -> None:
     """A master that mounts one volume more keeps the others; an order of its own is said."""
     mounts = [{"name": name, "mountPath": f"/{name}"} for name in "abc"]
