@@ -13,7 +13,8 @@ from allranks.convert.pod_template import WRITTEN_KEYS
 from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence, Set
+    from collections.abc import Iterator, Sequence
+    from collections.abc import Set as AbstractSet
 
     from allranks.convert.verdicts import FieldPath, Fields
 
@@ -121,7 +122,7 @@ def _values_of_labels(node: Any) -> Iterator[str]:
         yield from _values_of_labels(child)
 
 
-def _key_of_own(term: Any, own_values: Set[str]) -> str:
+def _key_of_own(term: Any, own_values: AbstractSet[str]) -> str:
     """The key by which a term selects pods of the job; "" where it selects others, or by others."""
     selectors = [k8s.at(term, *above, "labelSelector") for above in ((), ("podAffinityTerm",))]
     for selector in selectors:

@@ -122,8 +122,9 @@ def convert(manifest: Manifest, _context: Context) -> Conversion:
         )
     worker = pods.read(fields, dialect.worker, (dialect.main,))
     _templates(fields, launcher, worker)
-    _command(fields, launcher, _context, has_workers=bool(worker.container))
-    _worker_command(fields, worker, _STAYS if dialect.by_api else _SSHD)
+    keys = "" if dialect.by_api else fields.text("spec", "sshAuthMountPath") or "/root/.ssh"
+    _command(fields, launcher, _context, keys, has_workers=bool(worker.container))
+    _worker_command(fields, worker, _STAYS if dialect.by_api else _SSHD, keys)
     for pod in (launcher, worker):
         _agents_of_variables(fields, pod)
     for pod in (launcher, worker):
@@ -184,10 +185,13 @@ def _refuse_deepspeed(own: tuple[str, ...], launcher: PodTemplate, *, has_worker
 _OF_MPI = {commands.Runner.MPIRUN, commands.Runner.HOROVODRUN}
 
 
-def _command(fields: Fields, launcher: PodTemplate, context: Context, *, has_workers: bool) -> None:
+def _command(
+    fields: Fields, launcher: PodTemplate, context: Context, keys: str, *, has_workers: bool
+) -> None:
     own = jobs.command_of(fields, launcher, context)
     _refuse_deepspeed(own, launcher, has_workers=has_workers)
-    words, is_changed = commands.arriving(_without_agents(own), launcher.variables)
+    with_key = _with_our_key(_without_agents(own), keys)
+    words, is_changed = commands.arriving(with_key, launcher.variables)
     source: FieldPath = (*launcher.container, "command" if launcher.command else "args")
     fields.put(("command",), list(words), source)
     if words[0].rpartition("/")[2] not in LAUNCHERS:
@@ -198,6 +202,8 @@ def _command(fields: Fields, launcher: PodTemplate, context: Context, *, has_wor
     reasons = ["Kubernetes put $(NAME) in; a shell does it here"] if is_changed else []
     if _without_agents(own) != own:
         reasons.append(_AGENT)
+    if with_key != _without_agents(own):
+        reasons.append(f"the key of mpi-operator is {_KEY} here")
     why = "; ".join(reasons)
     for key in ("command", "args"):
         outcome = Outcome.CHANGED if why else Outcome.CARRIED
@@ -213,6 +219,26 @@ def _without_agents(words: tuple[str, ...]) -> tuple[str, ...]:
         else:
             remaining.append(_AGENT_OPTION.sub("", word))
     return tuple(remaining)
+
+
+def _with_our_key(words: tuple[str, ...], folder: str) -> tuple[str, ...]:
+    """Words with the chart's key in the place of the one that mpi-operator mounts.
+
+    Args:
+        words: what the launcher runs.
+        folder: where mpi-operator mounts it; "" for nowhere.
+    """
+    if not folder:
+        return words
+    places = [re.escape(folder.rstrip("/"))]
+    if folder.rstrip("/").endswith("/.ssh"):  # that of the user's home
+        places += [r"~/\.ssh", r"\$HOME/\.ssh", r"\$\{HOME\}/\.ssh"]
+    key = re.compile(rf"(?<![\w./-])(?:{'|'.join(places)})/id_rsa(?![\w.-])")
+    return tuple(key.sub(_KEY, word) for word in words)
+
+
+# Where the chart mounts the key of a job, in the launcher and in the workers.
+_KEY = "/etc/allranks-ssh/ssh-privatekey"
 
 
 def _agents_of_variables(fields: Fields, pod: PodTemplate) -> None:
@@ -264,13 +290,14 @@ def _names(fields: Fields, pod: PodTemplate) -> None:
             )
 
 
-def _worker_command(fields: Fields, worker: PodTemplate, why: str) -> None:
+def _worker_command(fields: Fields, worker: PodTemplate, why: str, keys: str) -> None:
     """Say of what the workers run that the chart runs it, after a setup of theirs.
 
     Args:
         fields: the object.
         worker: the workers' template.
         why: what the chart does where they do no more than wait for mpirun.
+        keys: where mpi-operator mounts the job's key; "" for nowhere.
     """
     if not worker.container or not worker.words:
         return
@@ -287,6 +314,7 @@ def _worker_command(fields: Fields, worker: PodTemplate, why: str) -> None:
             is_chained = parsed[-2].after == "&&"
             own = preparation.going_on(own, is_chained=is_chained)
             own += "" if is_chained or not own.startswith(preparation.GOES_ON) else "\ntrue"
+        (own,) = _with_our_key((own,), keys)
         fields.put(("setup",), _of_workers(own, words[0] if is_script else "sh"), source)
     for key in ("command", "args"):
         here: FieldPath = (*worker.container, key)

@@ -177,8 +177,6 @@ def _is_pod(text: str, names: Sequence[str]) -> bool:
 def _names_pods(text: str, names: Sequence[str]) -> bool:
     """Whether a text names pods of the old controller; three numbers behind a name are a date."""
     patterns = (
-        rf"(?<![\w-]){re.escape(name)}-(?:\d+(?!\w|-\d+-\d)|$|\$|[\"'{{])"
-        for name in names
-        if name
+        rf"(?<![\w-]){re.escape(name)}-(?:\d+(?!\w|-\d+-\d)|$|\$|[\"'{{])" for name in names if name
     )
     return any(re.search(pattern, text) for pattern in patterns)

@@ -429,6 +429,38 @@ def test_a_service_by_which_another_job_calls(
     assert (is_needed, True) == (service.is_needed, service.why.endswith(why))
 
 
+KEYS = [
+    ("", "cp /root/.ssh/id_rsa /tmp/k; mpirun ./a", "cp KEY /tmp/k; mpirun ./a"),
+    ("", "ssh -i ~/.ssh/id_rsa a-worker-0.a true; mpirun ./a", "KEY"),
+    ("", "ls /root/.ssh/id_rsa.pub; mpirun ./a", ""),
+    ("", "cp /data/root/.ssh/id_rsa /k; mpirun ./a", ""),
+    ("sshAuthMountPath: /keys, ", "cp /keys/id_rsa /k; mpirun ./a", "cp KEY /k; mpirun ./a"),
+    ("sshAuthMountPath: /keys, ", "cp ~/.ssh/id_rsa /k; mpirun ./a", ""),
+]
+
+
+@pytest.mark.parametrize(("folder", "script", "expected"), KEYS)
+def test_the_key_of_an_mpi_job_is_the_charts(folder: str, script: str, expected: str) -> None:
+    """A pod that copies the key which mpi-operator mounts finds the one that it has here."""
+    pod = "template: {spec: {containers: [{name: m, image: i, command: COMMAND}]}}"
+    launcher = pod.replace("COMMAND", f'[bash, -c, "{script}"]')
+    worker = pod.replace("COMMAND", f'[bash, -c, "{script.partition(";")[0]}; /usr/sbin/sshd -D"]')
+    conversion = text_as_jobs(
+        "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: a}\nspec: {"
+        f"{folder}mpiReplicaSpecs: {{Launcher: {{{launcher}}}, Worker: {{replicas: 2, "
+        f"{worker}}}}}}}\n"
+    ).conversions[0]
+    command = conversion.values["command"][-1]
+    key = "/etc/allranks-ssh/ssh-privatekey"
+    assert bool(expected) == (key in conversion.values["setup"])
+    if expected in ("", "KEY"):
+        assert bool(expected) == (key in command)
+    else:
+        assert expected.replace("KEY", key) == command
+    reasons = " ".join(verdict.why for verdict in conversion.verdicts)
+    assert bool(expected) == ("the key of mpi-operator is" in reasons)
+
+
 IN_GROUP = [
     ("labels: {scheduling.x-k8s.io/pod-group: gang}", "", True),
     ("annotations: {scheduling.k8s.io/group-name: gang}", "", True),
