@@ -296,7 +296,11 @@ def convert_all(documents: Iterable[Document], context: Context) -> Result:
     others += [document for document, _ in uncertain]
     if not conversions:
         raise InputError(_nothing(others), hint=_hint(others))
-    reasons = {id(document.data): own[0].message for document, own in uncertain}
+    reasons = {
+        id(document.data): own[0].message
+        for document, own in uncertain
+        if (document.group, document.kind) not in REFUSED
+    }
     neighbours, unknown = related_objects.of(others, conversions, reasons)
     jobs = tuple(related_objects.with_pod_groups(item, others) for item in conversions)
     return Result(jobs, neighbours, unknown)
