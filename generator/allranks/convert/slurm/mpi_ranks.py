@@ -34,6 +34,13 @@ _OWN_RANK = "no launcher of MPI's sets it: let the program ask MPI for its own r
 _OF_HOSTS = "the first host of the chart's list is where rank 0 runs"
 # That host, as shell.
 _FIRST_HOST = "\"$(sed 's/[ :].*//;q' /etc/mpi/hostfile)\""
+# All of them, and how a script lists them, with nothing done to the list.
+_HOSTS = "\"$(sed 's/[ :].*//' /etc/mpi/hostfile)\""
+_LIST = re.compile(
+    r"(?:export\s+)?\w+=\"?(?:\$\(|`)\s*scontrol\s+show\s+hostnames?"
+    r"(?:\s+\"?\$\{?SLURM_(?:JOB_)?NODELIST\}?\"?)?\s*[)`]\"?"
+)
+_OF_NODES = "it tells of the old cluster's nodes: write what a pod is to read"
 _MPI_PORT = "29500"
 
 
@@ -66,6 +73,8 @@ class MpiRanks(Setup):
                 continue
             if of_line.get(verdict.line, set()) & words.OF_ONE_RANK:
                 replacement = replace(verdict, outcome=Outcome.NOT_CARRIED, to="", why=_OWN_RANK)
+            elif any(not values.get(name, "") for name in of_line.get(verdict.line, set()) & exports - reads):
+                replacement = replace(verdict, outcome=Outcome.NOT_CARRIED, to="", why=_OF_NODES)
             else:
                 replacement = replace(verdict, to=to, why=_OF_HOSTS)
             body.verdicts[at] = replacement
@@ -81,6 +90,10 @@ class MpiRanks(Setup):
             (self.slice(other) for other in self.statements if shell_text.assigns(other, name)), ""
         )
         kind = kind_of(name, text, {NodeVariable.ADDRESS})
+        if kind is NodeVariable.COUNT:
+            return str(self.body.nodes or 1)
+        if kind is NodeVariable.UNKNOWN and _LIST.fullmatch(text.strip()):
+            return _HOSTS
         return _FIRST_HOST if kind is NodeVariable.ADDRESS else ""
 
     def _is_mpi(self, main: Step, program: commands.Program) -> bool:
