@@ -71,9 +71,10 @@ class MpiRanks(Setup):
         for at, verdict in enumerate(body.verdicts):
             if not verdict.why.startswith(MEETING):
                 continue
-            if of_line.get(verdict.line, set()) & words.OF_ONE_RANK:
+            own = of_line.get(verdict.line, set())
+            if own & words.OF_ONE_RANK:
                 replacement = replace(verdict, outcome=Outcome.NOT_CARRIED, to="", why=_OWN_RANK)
-            elif any(not values.get(name, "") for name in of_line.get(verdict.line, set()) & exports - reads):
+            elif any(not values.get(name, "") for name in own & exports - reads):
                 replacement = replace(verdict, outcome=Outcome.NOT_CARRIED, to="", why=_OF_NODES)
             else:
                 replacement = replace(verdict, to=to, why=_OF_HOSTS)

@@ -132,7 +132,7 @@ def test_ranks_of_mpi_are_told_where_the_first_is() -> None:
 
 
 def test_what_starts_the_ranks_of_mpi_has_the_list_of_the_nodes_and_their_number() -> None:
-    """Scripts export both for a file that each rank runs; what is left out is lost, with its line."""
+    """Scripts export both for a file that each rank runs; what else they make of it is lost."""
     rows = (
         'export HOSTNAMES=`scontrol show hostnames "$SLURM_JOB_NODELIST"`',
         'export COUNT_NODE=`scontrol show hostnames "$SLURM_JOB_NODELIST" | wc -l`',
