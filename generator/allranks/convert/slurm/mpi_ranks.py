@@ -32,6 +32,8 @@ _IMPLEMENTATIONS = {
 }
 _OWN_RANK = "no launcher of MPI's sets it: let the program ask MPI for its own rank"
 _OF_HOSTS = "the first host of the chart's list is where rank 0 runs"
+_TOLD = "setup sets it for the ranks, as no launcher of MPI's does"
+_OF_LIST = "mpirun is given the chart's list of hosts"
 # That host, as shell.
 _FIRST_HOST = "\"$(sed 's/[ :].*//;q' /etc/mpi/hostfile)\""
 # All of them, and how a script lists them, with nothing done to the list.
@@ -68,16 +70,26 @@ class MpiRanks(Setup):
         lines = [f"export {name}={value}" for name, value in values.items() if value]
         body.setup += "".join(f"{line}\n" for line in lines)
         to = "setup" if lines else ""
+        read_in_script = {
+            name
+            for statement in self.statements
+            if not self._is_harmless(statement, words.IDLE)
+            for name, _ in words.variables(self.slice(statement))
+        }
         for at, verdict in enumerate(body.verdicts):
             if not verdict.why.startswith(MEETING):
                 continue
             own = of_line.get(verdict.line, set())
             if own & words.OF_ONE_RANK:
                 replacement = replace(verdict, outcome=Outcome.NOT_CARRIED, to="", why=_OWN_RANK)
-            elif any(not values.get(name, "") for name in own & exports - reads):
+            elif any(not values.get(name, "") for name in own & exports - reads - read_in_script):
                 replacement = replace(verdict, outcome=Outcome.NOT_CARRIED, to="", why=_OF_NODES)
             else:
-                replacement = replace(verdict, to=to, why=_OF_HOSTS)
+                texts = {values[name] for name in own & values.keys()}
+                why = _OF_HOSTS if texts <= {_FIRST_HOST} else _TOLD
+                replacement = replace(verdict, to=to, why=why)
+                if texts == {""}:
+                    replacement = replace(verdict, to="", why=_OF_LIST)
             body.verdicts[at] = replacement
 
     def _of_mpi(self, name: str) -> str:

@@ -243,7 +243,8 @@ def _read_tasks(reader: _SizeReader) -> None:
 def _tasks_of_gpus(reader: _SizeReader) -> tuple[int | None, int | None]:
     """The tasks in all and of a node that Slurm counts by the GPUs of each; None where it does not.
 
-    slurmctld does so where the GPUs of a node, or of the job, are a multiple of a task's.
+    slurmctld does so where the GPUs of a node, or of the job, are a multiple of a task's. The
+    newest releases tell srun that number only where the script names it: a task on each node.
     """
     requests = {
         "gpus-per-task": amounts.gpus(reader.texts.get("gpus-per-task", "")),
@@ -260,8 +261,8 @@ def _tasks_of_gpus(reader: _SizeReader) -> tuple[int | None, int | None]:
     shown = per_node or math.ceil(total / reader.size.nodes)
     if shown > 1 and shown <= MOST_PER_NODE:
         why = (
-            f"the script names no tasks: Slurm makes {shown} on each node of it; write "
-            "--ntasks-per-node for others"
+            f"the script names no tasks: most releases of Slurm count {shown} on each node of it; "
+            "write --ntasks-per-node for others"
         )
         reader.say("gpus-per-task", Outcome.CHANGED, "procsPerNode", why)
     return total or None, per_node or None

@@ -143,7 +143,12 @@ def test_what_starts_the_ranks_of_mpi_has_the_list_of_the_nodes_and_their_number
     assert "export COUNT_NODE=2\n" in setup
     assert "export HOSTNAMES=\"$(sed 's/[ :].*//' /etc/mpi/hostfile)\"\n" in setup
     assert [verdict.line for verdict in conversion.lost] == [5]
-    assert _verdict(conversion, "export COUNT_NODE").to == "setup"
+    verdict = _verdict(conversion, "export COUNT_NODE")
+    assert (verdict.to, "setup sets it" in verdict.why) == ("setup", True)
+    hosts = "export NODES=$(scontrol show hostnames | tr '\\n' ,)"
+    conversion = _convert(_NODES, hosts, "mpirun --host $NODES python a.py")
+    assert not conversion.lost
+    assert "list of hosts" in _verdict(conversion, "export NODES").why
 
 
 def test_the_rank_that_a_script_exports_is_lost_under_mpi() -> None:
