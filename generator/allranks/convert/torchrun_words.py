@@ -170,10 +170,20 @@ def values_of(
         if not key:
             continue
         value = _value(name, text, env)
-        if value is None:
+        if name == "log-dir" and value is not None and not value.startswith("/"):
+            lost.append(f"--log-dir is {text}, and is wanted as an absolute path")
+        elif value is None:
             lost.append(f"--{name} is {text}, which is known in the pod alone, or no such value")
         else:
             values[key] = value
+    if "log-dir" in options and "logDir" not in values and values.pop("redirects", None):
+        # torchrun would write them into a folder of its own, which ends with the pod.
+        lost = [
+            f"{text}: --redirects goes with it, so that the output of the ranks is in the run's log"
+            if text.startswith("--log-dir")
+            else text
+            for text in lost
+        ]
     _rendezvous(values, options)
     for name, key in (("virtual-local-rank", "virtualLocalRank"), ("run-path", "runPath")):
         if name in options:

@@ -35,6 +35,7 @@ _STARTS_CONTAINERS = (
 _LAUNCHER_OF_HYDRA = re.compile(r"\S*launcher=\S*slurm\S*")
 # Their options that name the settings of a site, or who runs the steps; and settings of no site.
 _OF_SETTINGS = frozenset({"-profile", "--profile", "-c", "-C", "--cluster", "--drmaa"})
+_OF_FILES = ("-c", "-C")
 _GENERAL = frozenset(
     {*("test", "test_full", "docker", "singularity", "apptainer", "podman", "shifter", "conda")}
     | {*("charliecloud", "mamba", "standard", "local", "localhost", "debug", "arm", "wave")}
@@ -175,12 +176,14 @@ def _submits(texts: Sequence[str]) -> bool:
 def _has_site_settings(texts: Sequence[str]) -> bool:
     """Whether a workflow has the settings of a site, by which Slurm may run its steps."""
     options = [(*text.partition("=")[::2], after) for text, after in pairwise([*texts, ""])]
-    for name, value, after in options:
-        settings = value or after
-        is_file = name in ("-c", "-C")
-        if name in _OF_SETTINGS and "slurm" in settings:
+    settings = [(name, value or after) for name, value, after in options if name in _OF_SETTINGS]
+    # A profile says who runs the steps; without any, a file may. `snakemake -c 4` counts cores.
+    has_profile = any(name not in _OF_FILES for name, _ in settings)
+    for name, value in settings:
+        is_file = name in _OF_FILES
+        if "slurm" in value or (is_file and not has_profile and not value.isdecimal()):
             return True
-        if name in _OF_SETTINGS and not is_file and not {*settings.split(",")} <= _GENERAL:
+        if not is_file and not {*value.split(",")} <= _GENERAL:
             return True
     return False
 

@@ -32,8 +32,17 @@ _IMPLEMENTATIONS = {
 }
 _OWN_RANK = "no launcher of MPI's sets it: let the program ask MPI for its own rank"
 _OF_HOSTS = "the first host of the chart's list is where rank 0 runs"
+_TOLD = "setup sets it for the ranks, as no launcher of MPI's does"
+_OF_LIST = "mpirun is given the chart's list of hosts"
 # That host, as shell.
 _FIRST_HOST = "\"$(sed 's/[ :].*//;q' /etc/mpi/hostfile)\""
+# All of them, and how a script lists them, with nothing done to the list.
+_HOSTS = "\"$(sed 's/[ :].*//' /etc/mpi/hostfile)\""
+_LIST = re.compile(
+    r"(?:export\s+)?\w+=\"?(?:\$\(|`)\s*scontrol\s+show\s+hostnames?"
+    r"(?:\s+\"?\$\{?SLURM_(?:JOB_)?NODELIST\}?\"?)?\s*[)`]\"?"
+)
+_OF_NODES = "it tells of the old cluster's nodes: write what a pod is to read"
 _MPI_PORT = "29500"
 
 
@@ -61,13 +70,26 @@ class MpiRanks(Setup):
         lines = [f"export {name}={value}" for name, value in values.items() if value]
         body.setup += "".join(f"{line}\n" for line in lines)
         to = "setup" if lines else ""
+        read_in_script = {
+            name
+            for statement in self.statements
+            if not self._is_harmless(statement, words.IDLE)
+            for name, _ in words.variables(self.slice(statement))
+        }
         for at, verdict in enumerate(body.verdicts):
             if not verdict.why.startswith(MEETING):
                 continue
-            if of_line.get(verdict.line, set()) & words.OF_ONE_RANK:
+            own = of_line.get(verdict.line, set())
+            if own & words.OF_ONE_RANK:
                 replacement = replace(verdict, outcome=Outcome.NOT_CARRIED, to="", why=_OWN_RANK)
+            elif any(not values.get(name, "") for name in own & exports - reads - read_in_script):
+                replacement = replace(verdict, outcome=Outcome.NOT_CARRIED, to="", why=_OF_NODES)
             else:
-                replacement = replace(verdict, to=to, why=_OF_HOSTS)
+                texts = {values[name] for name in own & values.keys()}
+                why = _OF_HOSTS if texts <= {_FIRST_HOST} else _TOLD
+                replacement = replace(verdict, to=to, why=why)
+                if texts == {""}:
+                    replacement = replace(verdict, to="", why=_OF_LIST)
             body.verdicts[at] = replacement
 
     def _of_mpi(self, name: str) -> str:
@@ -81,6 +103,10 @@ class MpiRanks(Setup):
             (self.slice(other) for other in self.statements if shell_text.assigns(other, name)), ""
         )
         kind = kind_of(name, text, {NodeVariable.ADDRESS})
+        if kind is NodeVariable.COUNT:
+            return str(self.body.nodes or 1)
+        if kind is NodeVariable.UNKNOWN and _LIST.fullmatch(text.strip()):
+            return _HOSTS
         return _FIRST_HOST if kind is NodeVariable.ADDRESS else ""
 
     def _is_mpi(self, main: Step, program: commands.Program) -> bool:

@@ -528,6 +528,10 @@ OPTIONS: tuple[Option, ...] = (
 )
 
 
+# Beginnings of names that begin others, too, and that sites write for one of them.
+_IN_USE = {"cluster": "clusters"}
+
+
 def of(program: str) -> tuple[Option, ...]:
     """The options that a program knows."""
     return tuple(option for option in OPTIONS if program in option.of)
@@ -563,7 +567,7 @@ def _parse_long(
     rest: list[str], long: dict[str, Option], settings: list[Setting], line: int
 ) -> None:
     name, equals, value = rest.pop(0)[2:].partition("=")
-    option = long.get(name)
+    option = long.get(_IN_USE.get(name, name))
     if option is None:
         likely = [option_name for option_name in long if name and option_name.startswith(name)]
         option = long[likely[0]] if len(likely) == 1 else None

@@ -275,7 +275,7 @@ class Reader(UnsetVariables):
             self.size.outcomes["nodes"] = self._other_nodes()
         if self.size.task_count > self.size.node_count:
             why = "the script starts one process"
-            for name in ("ntasks", "ntasks-per-node", "tasks-per-node"):
+            for name in ("ntasks", "ntasks-per-node", "tasks-per-node", "gpus-per-task"):
                 self.size.outcomes[name] = (Outcome.CHANGED, "procsPerNode", why)
         if nested:
             body.notes.append(
@@ -284,8 +284,8 @@ class Reader(UnsetVariables):
             )
         if not _RUNS_PYTHON.search(_NO_CODE.sub("", self.text)):
             body.notes.append(
-                "the script runs no Python: the image needs PyTorch all the same, whose launcher "
-                "starts it"
+                "the script itself runs no Python: the image needs PyTorch all the same, whose "
+                "launcher starts it"
             )
         last = self._last_activation()
         edits: list[tuple[int, int, str]] = []

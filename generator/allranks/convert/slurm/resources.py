@@ -70,7 +70,8 @@ def _put_resources(job: Draft) -> None:
 
 
 _ON_GPUS = re.compile(
-    r"nccl|cuda|gpu|torchrun|torch\.distributed|deepspeed|accelerate", re.IGNORECASE
+    r"nccl|cuda|gpu|torchrun|torch\.distributed|deepspeed|accelerate|\blocal_rank\b",
+    re.IGNORECASE,
 )
 _COMMENT = re.compile(r"(?:^|\s)#(?!SBATCH).*", re.MULTILINE)
 _ON_CPUS = re.compile(r"\bgloo\b|--?(?:use_)?cpu\b|no[-_]cuda|\bccl\b|device[= ]cpu", re.IGNORECASE)

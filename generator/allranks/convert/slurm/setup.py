@@ -19,6 +19,7 @@ from allranks.convert.slurm import (
     words,
 )
 from allranks.convert.slurm.folders import Folders
+from allranks.convert.slurm.node_variables import NodeVariable, kind_of
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -191,7 +192,8 @@ class Setup(Folders):
         first = [token.text for token in statement.commands[0].words] if statement.commands else []
         is_activation = is_setup and program and words.activates(first)
         if is_activation and not self._evaluates_program(statement.commands[0]):
-            return Outcome.CHANGED, _ACTIVATED
+            is_own = self._is_made_before(statement, first)
+            return (Outcome.CARRIED, "") if is_own else (Outcome.CHANGED, _ACTIVATED)
         if self._runs(statement, words.UNREAD_CONTAINERS):
             return Outcome.NOT_CARRIED, NO_CONTAINERS
         if not is_single and any(id(command) in self.side for command in statement.commands):
@@ -210,6 +212,17 @@ class Setup(Folders):
             path = self.text[tool.start : tool.end]
             self.say(tool.line, path, Outcome.NOT_CARRIED, "", "a pod has no programs of Slurm's")
         return None if tools else (Outcome.CARRIED, "")
+
+    def _is_made_before(self, statement: Statement, activation: list[str]) -> bool:
+        """Whether the script has made the virtual environment that it activates."""
+        path = scanner.unquote(activation[-1])
+        folder = path.removesuffix("/bin/activate").rstrip("/")
+        return folder != path and any(
+            words.makes_environment([scanner.unquote(word.text) for word in command.words], folder)
+            for other in self.statements
+            if other.start < statement.start
+            for command in other.commands
+        )
 
     def _say_forbidden(self, statement: Statement) -> tuple[Outcome, str] | None:
         """Say of parts of a statement what no pod may do; gives that of the whole, if it is one."""
@@ -313,7 +326,14 @@ class Setup(Folders):
         read = (other for other in self.statements if not self._is_harmless(other, words.IDLE))
         variables = {name for other in read for name, _ in words.variables(self.slice(other))}
         own = [name for name in names_of if name not in variables]
-        return f"; a program that reads {own[0]} is to read MASTER_ADDR" if own else ""
+        if not own:
+            return ""
+        # Read as one that comes of the nodes: that it does is why it is left out.
+        kind = kind_of(own[0], self.text[command.start : command.end], {NodeVariable.ADDRESS})
+        if kind is NodeVariable.UNKNOWN:
+            return f"; a program that reads {own[0]} has no list of the nodes here"
+        instead = "SLURM_NNODES" if kind is NodeVariable.COUNT else "MASTER_ADDR"
+        return f"; a program that reads {own[0]} is to read {instead}"
 
     def _is_missed(self, statement: Statement, command: Command) -> bool:
         """Whether a file that a command writes is read by a later line, and not by the step alone.

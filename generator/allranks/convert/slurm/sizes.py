@@ -220,6 +220,8 @@ def _read_tasks(reader: _SizeReader) -> None:
     size = reader.size
     per_node = reader.number("ntasks-per-node", "tasks-per-node", most=MOST_PER_NODE)
     total = reader.number("ntasks", most=MOST_NODES * 100)
+    if total is None and per_node is None and "ntasks-per-gpu" not in reader.texts:
+        total, per_node = _tasks_of_gpus(reader)
     size.tasks = total
     if total and per_node and size.nodes is None:
         size.nodes = min(MOST_NODES, math.ceil(total / per_node))
@@ -236,6 +238,34 @@ def _read_tasks(reader: _SizeReader) -> None:
             )
             reader.say("ntasks", Outcome.NOT_CARRIED, "procsPerNode", why)
     size.tasks_per_node = per_node if per_node is None or per_node <= MOST_PER_NODE else None
+
+
+def _tasks_of_gpus(reader: _SizeReader) -> tuple[int | None, int | None]:
+    """The tasks in all and of a node that Slurm counts by the GPUs of each; None where it does not.
+
+    slurmctld does so where the GPUs of a node, or of the job, are a multiple of a task's. The
+    newest releases tell srun that number only where the script names it: a task on each node.
+    """
+    requests = {
+        "gpus-per-task": amounts.gpus(reader.texts.get("gpus-per-task", "")),
+        "gpus-per-node": amounts.gpus(reader.texts.get("gpus-per-node", ""))
+        or amounts.gres(reader.texts.get("gres", "")),
+        "gpus": amounts.gpus(reader.texts.get("gpus", "")),
+    }
+    counts = {name: request.count if request else 0 for name, request in requests.items()}
+    of_task, of_node, of_job = counts.values()
+    if not of_task or reader.size.nodes is None:
+        return None, None
+    total = of_job // of_task if of_job % of_task == 0 and not of_node else 0
+    per_node = of_node // of_task if of_node % of_task == 0 else 0
+    shown = per_node or math.ceil(total / reader.size.nodes)
+    if shown > 1 and shown <= MOST_PER_NODE:
+        why = (
+            f"the script names no tasks: most releases of Slurm count {shown} on each node of it; "
+            "write --ntasks-per-node for others"
+        )
+        reader.say("gpus-per-task", Outcome.CHANGED, "procsPerNode", why)
+    return total or None, per_node or None
 
 
 def _read_gpus(reader: _SizeReader) -> None:

@@ -352,6 +352,16 @@ def activates(words: Sequence[str]) -> bool:
     )
 
 
+def makes_environment(words: Sequence[str], folder: str) -> bool:
+    """Whether words make a virtual environment in a folder: ``python -m venv env``."""
+    rest = unwrapped(words)
+    if not rest:
+        return False
+    is_maker = base(rest[0]) == "virtualenv" or (base(rest[0]), *rest[1:2]) == ("uv", "venv")
+    is_maker = is_maker or _module(rest) in ("venv", "virtualenv")
+    return is_maker and folder in [word.rstrip("/") for word in rest[1:]]
+
+
 def is_python(words: Sequence[str]) -> bool:
     """Whether words run Python."""
     rest = unwrapped(words)

@@ -46,6 +46,7 @@ def test_no_two_options_of_a_program_have_one_name() -> None:
         ("#SBATCH --exclusive=user", [("exclusive", "user")]),
         ("#SBATCH -HQ", [("hold", ""), ("quiet", "")]),
         ("#SBATCH --ntasks-per-n 4", [("ntasks-per-node", "4")]),
+        ("#SBATCH --cluster=gpu", [("clusters", "gpu")]),
         ("#SBATCH --our-plugin=1", [("our-plugin", "1")]),
         ("##SBATCH --nodes=2", []),
         ("# SBATCH --nodes=2", []),

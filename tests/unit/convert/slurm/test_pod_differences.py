@@ -365,6 +365,7 @@ def test_steps_in_containers_of_their_own_are_no_single_pod() -> None:
         "nextflow run a.nf -profile jax,singularity",
         "nextflow run a.nf -c conf/singularity_slurm.config",
         "nextflow -C site_slurm.cfg run a.nf",
+        "nextflow run a.nf -c ./configs/crick.config",
         "snakemake -j 100 --profile config/slurm_a",
         "snakemake -j 100 --cluster $SUBMIT",
         "snakemake --profile=cubi-v1",
@@ -599,6 +600,12 @@ def test_an_exported_name_for_the_first_node_says_what_a_program_reads() -> None
     ask = "$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1)"
     why = _verdict(_convert(_TASKS, f"export master_ip={ask}", "srun python a.py"), "export").why
     assert why.endswith("a program that reads master_ip is to read MASTER_ADDR")
+    hosts = "$(scontrol show hostnames $SLURM_JOB_NODELIST{})"
+    ends = {" | wc -l": "is to read SLURM_NNODES", "": "has no list of the nodes here"}
+    for tail, end in ends.items():
+        row = f"export MY_NODES={hosts.format(tail)}"
+        why = _verdict(_convert(_TASKS, row, "srun python a.py"), "export").why
+        assert why.endswith(f"a program that reads MY_NODES {end}")
     rows = (f"export head_node={ask}", "srun torchrun --rdzv_endpoint $head_node:1 --nnodes 2 a.py")
     assert "a program" not in _verdict(_convert(_NODES, *rows), "export").why
 

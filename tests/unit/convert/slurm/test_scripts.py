@@ -505,6 +505,32 @@ def test_gpus_that_a_site_gives_with_a_whole_node() -> None:
     assert any("asks for no GPUs" in note for note in conversion.notes)
 
 
+def test_ranks_of_pytorch_in_a_script_that_asks_for_no_gpus_have_one_each() -> None:
+    """Who sets LOCAL_RANK gives each process a GPU of its node."""
+    rows = ("#SBATCH -N 1 --ntasks-per-node=8", "srun bash -c '")
+    conversion = _script(*rows, "export LOCAL_RANK=$SLURM_LOCALID", "python generate.py", "'")
+    assert conversion.values["gpusPerNode"] == 8
+    assert "gpusPerNode" not in _script(rows[0], "srun python generate.py").values
+
+
+def test_a_script_that_starts_another_is_not_said_to_run_no_python() -> None:
+    """The other script may run it: of the first alone it is true."""
+    notes = _script("#SBATCH -n 1", "bash train.sh").notes
+    assert any("the script itself runs no Python" in note for note in notes)
+
+
+def test_an_environment_that_the_script_makes_is_not_wanted_of_the_image() -> None:
+    """What it makes is there; what it only activates must be."""
+    for maker in ("virtualenv --no-download", "python3 -m venv", "uv venv"):
+        rows = (f"{maker} $SLURM_TMPDIR/env", "source $SLURM_TMPDIR/env/bin/activate")
+        conversion = _script("#SBATCH -n 1", *rows, "python a.py")
+        assert not _verdict(conversion, rows[1]).why
+    for other in ("virtualenv ~/b", "ls ~/env"):
+        activation = "source ~/env/bin/activate"
+        conversion = _script("#SBATCH -n 1", other, activation, "python a.py")
+        assert "must be in the image" in _verdict(conversion, activation).why
+
+
 def test_a_backslash_at_the_end_of_a_script_is_no_word() -> None:
     """A shell joins the line with nothing."""
     conversion = job.convert(b"#!/bin/bash\n#SBATCH -n 8\nsrun python a.py --b \\", "job.sbatch")

@@ -131,6 +131,26 @@ def test_ranks_of_mpi_are_told_where_the_first_is() -> None:
     assert "setup" not in _convert(_TASKS, "mpirun -np 8 ./a.out").values
 
 
+def test_what_starts_the_ranks_of_mpi_has_the_list_of_the_nodes_and_their_number() -> None:
+    """Scripts export both for a file that each rank runs; what else they make of it is lost."""
+    rows = (
+        'export HOSTNAMES=`scontrol show hostnames "$SLURM_JOB_NODELIST"`',
+        'export COUNT_NODE=`scontrol show hostnames "$SLURM_JOB_NODELIST" | wc -l`',
+        "export LAST_NODE=$(scontrol show hostnames | grep -v $HOSTNAME)",
+    )
+    conversion = _convert(_NODES, *rows, "mpirun -n $COUNT_NODE -perhost 1 launcher.sh")
+    setup = conversion.values["setup"]
+    assert "export COUNT_NODE=2\n" in setup
+    assert "export HOSTNAMES=\"$(sed 's/[ :].*//' /etc/mpi/hostfile)\"\n" in setup
+    assert [verdict.line for verdict in conversion.lost] == [5]
+    verdict = _verdict(conversion, "export COUNT_NODE")
+    assert (verdict.to, "setup sets it" in verdict.why) == ("setup", True)
+    hosts = "export NODES=$(scontrol show hostnames | tr '\\n' ,)"
+    conversion = _convert(_NODES, hosts, "mpirun --host $NODES python a.py")
+    assert not conversion.lost
+    assert "list of hosts" in _verdict(conversion, "export NODES").why
+
+
 def test_the_rank_that_a_script_exports_is_lost_under_mpi() -> None:
     """Each rank asks MPI for its own."""
     conversion = _convert(_TASKS, "export RANK=$SLURM_PROCID", "mpirun -np 8 python train.py")
@@ -181,6 +201,56 @@ def test_gpus_that_two_options_name_are_those_of_the_later() -> None:
     assert "--gpus-per-node" in _verdict(conversion, "--gres").why
     same = _convert("#SBATCH -N2 --gres=gpu:2 --gpus-per-node=2", "srun torchrun a.py")
     assert _verdict(same, "--gres").outcome is Outcome.CARRIED
+
+
+@pytest.mark.parametrize(
+    ("directives", "per_node"),
+    [
+        ("-N 32 --gpus-per-node=8 --gpus-per-task=1", 8),
+        ("-N 2 --gres=gpu:4 --gpus-per-task=2", 2),
+        ("-N 2 --gpus=8 --gpus-per-task=2", 2),
+        ("-N 2 --gpus-per-node=4 --gpus-per-task=4", 1),
+        ("-N 2 --gpus-per-node=4 --gpus-per-task=3", 1),
+        ("-N 2 --ntasks-per-node=1 --gpus-per-node=8 --gpus-per-task=1", 1),
+    ],
+)
+def test_tasks_that_the_gpus_of_a_task_count(directives: str, per_node: int) -> None:
+    """Where a script names no tasks, Slurm makes one for so many of a node's GPUs."""
+    conversion = _convert(f"#SBATCH {directives}", "srun fsdp.sh")
+    values = conversion.values
+    assert values.get("procsPerNode", values["gpusPerNode"]) == per_node
+    is_counted = per_node > 1
+    assert ("names no tasks" in _verdict(conversion, "--gpus-per-task").why) is is_counted
+
+
+def test_a_script_without_a_step_starts_one_process_whatever_its_gpus_are() -> None:
+    """Slurm counts tasks for srun, and none calls it."""
+    directives = "#SBATCH -N 1 --gpus-per-node=4 --gpus-per-task=1"
+    conversion = _convert(directives, "python a.py")
+    assert conversion.values["procsPerNode"] == 1
+    assert _verdict(conversion, "--gpus-per-task").why == "the script starts one process"
+
+
+def test_the_tasks_of_a_step_are_its_own() -> None:
+    """A number of tasks on srun's line counts, and not that of the GPUs of a task."""
+    directives = "#SBATCH -N 2 --gpus-per-node=8 --gpus-per-task=1"
+    conversion = _convert(directives, "srun -n 2 --ntasks-per-node=1 fsdp.sh")
+    assert conversion.values["procsPerNode"] == 1
+
+
+def test_output_that_is_redirected_to_a_folder_which_no_value_has_is_in_the_log() -> None:
+    """Torchrun would write it into a folder of its own, which ends with the pod."""
+    step = "srun torchrun --redirects=3 --tee=2 --log-dir={} a.py"
+    for folder in ("logs/$SLURM_JOB_ID", "/logs/$SLURM_JOB_ID", "logs"):
+        conversion = _convert(_NODES, step.format(folder))
+        options = conversion.values["torchrun"]
+        assert "redirects" not in options
+        assert options["tee"] == "2"
+        whys = [verdict.why for verdict in conversion.verdicts if "--log-dir" in verdict.why]
+        assert len(whys) == 1
+        assert "in the run's log" in whys[0]
+    kept = _convert(_NODES, step.format("/logs")).values["torchrun"]
+    assert (kept["redirects"], kept["logDir"]) == ("3", "/logs")
 
 
 def test_what_is_done_on_other_hosts_is_said_by_line() -> None:
