@@ -31,6 +31,8 @@ _IMPLEMENTATIONS = {
     r"|\bmpi(?:run|exec)\.mpich",
 }
 _OWN_RANK = "no launcher of MPI's sets it: let the program ask MPI for its own rank"
+_OF_NODES = "`compat: slurm` says how many nodes there are"
+_OF_MPIRUN = "the chart tells mpirun its hosts"
 _OF_HOSTS = "the first host of the chart's list is where rank 0 runs"
 # That host, as shell.
 _FIRST_HOST = "\"$(sed 's/[ :].*//;q' /etc/mpi/hostfile)\""
@@ -54,20 +56,32 @@ class MpiRanks(Setup):
                 exports |= {word.text for word in command.words[1:]} & self.meeting
         exports |= {*re.findall(r"\s-{1,2}x\s+(\w+)", self.text)}
         exports &= self.meeting
-        reads = {name for name, _ in words.variables(" ".join(body.command))}
+        command = " ".join(body.command)
+        reads = {name for name, _ in words.variables(command)}
+        in_command = {*re.findall(r"^([A-Za-z_]\w*)=", command, re.MULTILINE)}
         values = {name: self._of_mpi(name) for name in sorted(exports - words.OF_ONE_RANK)}
         if "MASTER_ADDR" in reads:
             values["MASTER_ADDR"] = _FIRST_HOST
         lines = [f"export {name}={value}" for name, value in values.items() if value]
         body.setup += "".join(f"{line}\n" for line in lines)
-        to = "setup" if lines else ""
+        in_setup = {name for name, value in values.items() if value}
         for at, verdict in enumerate(body.verdicts):
             if not verdict.why.startswith(MEETING):
                 continue
-            if of_line.get(verdict.line, set()) & words.OF_ONE_RANK:
+            own = of_line.get(verdict.line, set())
+            if own & words.OF_ONE_RANK:
                 replacement = replace(verdict, outcome=Outcome.NOT_CARRIED, to="", why=_OWN_RANK)
+            elif own & in_setup:
+                is_count = NodeVariable.COUNT in {values[name] for name in own & in_setup}
+                why = _OF_NODES if is_count else _OF_HOSTS
+                replacement = replace(verdict, to="setup", why=why)
+            elif own & exports:
+                name = min(own & exports)
+                why = f"{_OF_MPIRUN}; a program that reads {name} is to read /etc/mpi/hostfile"
+                replacement = replace(verdict, to="", why=why)
             else:
-                replacement = replace(verdict, to=to, why=_OF_HOSTS)
+                to = "command" if own & in_command else ""
+                replacement = replace(verdict, to=to, why=_OF_NODES if to else _OF_MPIRUN)
             body.verdicts[at] = replacement
 
     def _of_mpi(self, name: str) -> str:
@@ -81,6 +95,8 @@ class MpiRanks(Setup):
             (self.slice(other) for other in self.statements if shell_text.assigns(other, name)), ""
         )
         kind = kind_of(name, text, {NodeVariable.ADDRESS})
+        if kind is NodeVariable.COUNT:
+            return NodeVariable.COUNT
         return _FIRST_HOST if kind is NodeVariable.ADDRESS else ""
 
     def _is_mpi(self, main: Step, program: commands.Program) -> bool:

@@ -282,10 +282,11 @@ class Reader(UnsetVariables):
                 "the script starts the ranks of its node itself, so that the pod runs it as "
                 "one process"
             )
-        if not _RUNS_PYTHON.search(_NO_CODE.sub("", self.text)):
+        has_launcher = not any(setting.name == "array" for setting in self.job_settings)
+        if has_launcher and not _RUNS_PYTHON.search(_NO_CODE.sub("", self.text)):
             body.notes.append(
-                "the script runs no Python: the image needs PyTorch all the same, whose launcher "
-                "starts it"
+                "no line of the script starts Python: the image needs PyTorch all the same, whose "
+                "launcher starts the script"
             )
         last = self._last_activation()
         edits: list[tuple[int, int, str]] = []
@@ -309,7 +310,7 @@ class Reader(UnsetVariables):
                 edits.append((statement.start, statement.end, text))
             else:
                 edits += self._inner_edits(statement)
-        self._write_setup(setup)
+        self._write_setup(setup, self.statements[last + 1 :])
         rest = shell_text.without_directives(shell_text.edited(self.text, edits))
         rest = re.sub(r"\A#![^\n]*\n?", "", rest)
         rest = re.sub(r"\n{3,}", "\n\n", rest).strip("\n")

@@ -131,6 +131,19 @@ def test_ranks_of_mpi_are_told_where_the_first_is() -> None:
     assert "setup" not in _convert(_TASKS, "mpirun -np 8 ./a.out").values
 
 
+def test_what_a_script_says_of_its_nodes_is_said_to_be_where_it_is_under_mpi() -> None:
+    """Only what setup sets is said to be there, and of a list of hosts where a pod has it."""
+    nodes = 'scontrol show hostnames "$SLURM_JOB_NODELIST"'
+    rows = (f"export HOSTNAMES=`{nodes}`", f"export COUNT=`{nodes} | wc -l`", f"LIST=$({nodes})")
+    conversion = _convert(_TASKS, *rows, f"export MASTER_ADDR={_FIRST}", "mpirun -n $COUNT ./a.out")
+    assert "reads HOSTNAMES is to read /etc/mpi/hostfile" in _verdict(conversion, "export HOSTNAMES").why
+    assert _verdict(conversion, "export COUNT").to == "setup"
+    assert "export COUNT=$SLURM_NNODES\n" in conversion.values["setup"]
+    assert conversion.values["compat"] == "slurm"
+    assert _verdict(conversion, "LIST=").to == ""
+    assert _verdict(conversion, "export MASTER_ADDR").to == "setup"
+
+
 def test_the_rank_that_a_script_exports_is_lost_under_mpi() -> None:
     """Each rank asks MPI for its own."""
     conversion = _convert(_TASKS, "export RANK=$SLURM_PROCID", "mpirun -np 8 python train.py")
