@@ -56,9 +56,9 @@ class MpiRanks(Setup):
                 exports |= {word.text for word in command.words[1:]} & self.meeting
         exports |= {*re.findall(r"\s-{1,2}x\s+(\w+)", self.text)}
         exports &= self.meeting
-        command = " ".join(body.command)
-        reads = {name for name, _ in words.variables(command)}
-        in_command = {*re.findall(r"^([A-Za-z_]\w*)=", command, re.MULTILINE)}
+        line = " ".join(body.command)
+        reads = {name for name, _ in words.variables(line)}
+        in_command = {*re.findall(r"^([A-Za-z_]\w*)=", line, re.MULTILINE)}
         values = {name: self._of_mpi(name) for name in sorted(exports - words.OF_ONE_RANK)}
         if "MASTER_ADDR" in reads:
             values["MASTER_ADDR"] = _FIRST_HOST

@@ -282,12 +282,7 @@ class Reader(UnsetVariables):
                 "the script starts the ranks of its node itself, so that the pod runs it as "
                 "one process"
             )
-        has_launcher = not any(setting.name == "array" for setting in self.job_settings)
-        if has_launcher and not _RUNS_PYTHON.search(_NO_CODE.sub("", self.text)):
-            body.notes.append(
-                "no line of the script starts Python: the image needs PyTorch all the same, whose "
-                "launcher starts the script"
-            )
+        self._note_launcher()
         last = self._last_activation()
         edits: list[tuple[int, int, str]] = []
         setup: list[str] = []
@@ -326,6 +321,15 @@ class Reader(UnsetVariables):
         if sruns:
             sizes.fill(self.size, sizes.largest([step.size for step in sruns]))
         self._say_conditional()
+
+    def _note_launcher(self) -> None:
+        """Note what a launcher needs where no line starts Python; a task of an array has none."""
+        is_trial = any(setting.name == "array" for setting in self.job_settings)
+        if not is_trial and not _RUNS_PYTHON.search(_NO_CODE.sub("", self.text)):
+            self.body.notes.append(
+                "no line of the script starts Python: the image needs PyTorch all the same, whose "
+                "launcher starts the script"
+            )
 
     def _say_outside(self, steps: list[Step]) -> None:
         """Say of steps that had no container where others have one that they are in it as well."""

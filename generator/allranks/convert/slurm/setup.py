@@ -338,7 +338,7 @@ class Setup(Folders):
     def _is_of_the_script(
         self, command: Command | None, assigned_names: list[str], text: str
     ) -> bool:
-        """Whether a script that is run as it is sets a variable of its own, or one for its ranks."""
+        """Whether a script that is run as it is sets a variable of its own, or its ranks'."""
         if words.names_nodes(text) or any(n in self.meeting for n, _ in words.variables(text)):
             return False
         is_exported = command is not None and command.name == "export" and bool(assigned_names)
