@@ -61,6 +61,7 @@ _OF_RANK = (
 )
 # Those of them that say where ranks meet.
 _OF_MEETING = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE")
+_OF_SH = "bash runs it: that is the sh of most clusters, and seldom that of an image"
 _NO_LOGIN = "a pod has no login: its profile would set another PATH than the image's"
 _SEPARATOR = re.compile(r"[ \t]*[;&](?![;&])[ \t]*")
 # Files for what starts ranks on hosts, by what they are called.
@@ -352,7 +353,10 @@ class Reader(UnsetVariables):
         shebang = shell_text.without_login(own)
         if own != shebang:
             self.say(1, own, Outcome.CHANGED, "script", _NO_LOGIN)
-        return shebang
+        bash = shell_text.of_bash(shebang)
+        if bash != shebang:
+            self.say(1, own, Outcome.CHANGED, "script", _OF_SH)
+        return bash
 
     def _without_launcher(self) -> str:
         """A line that takes from a script what torchrun, which starts it, tells its ranks.

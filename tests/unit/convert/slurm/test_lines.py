@@ -749,3 +749,21 @@ def test_an_address_in_a_script_of_one_process_stays_its_own() -> None:
     conversion = _convert("#SBATCH -n1", "head_node_ip=10.0.0.1", "ray job submit -- bash run.sh")
     assert "head_node_ip=10.0.0.1\n" in conversion.values["script"]
     assert not [verdict for verdict in conversion.verdicts if "ranks meet" in verdict.why]
+
+
+@pytest.mark.parametrize(
+    ("first", "expected"),
+    [
+        ("#!/bin/sh", "#!/bin/bash"),
+        ("#! /bin/sh -e", "#! /bin/bash -e"),
+        ("#!/usr/bin/env sh", "#!/usr/bin/env bash"),
+        ("#!/bin/dash", "#!/bin/dash"),
+    ],
+)
+def test_a_script_of_sh_is_run_by_bash(first: str, expected: str) -> None:
+    """The sh of most clusters is bash, that of most images knows no `[[` and no functions of it."""
+    text = f"{first}\n#SBATCH -n1\n[[ -n $A ]] && python a.py\n"
+    conversion = job.convert(text.encode(), "job.sbatch")
+    assert conversion.values["script"].split("\n")[0] == expected
+    lines = [v.line for v in conversion.verdicts if "sh of most clusters" in v.why]
+    assert lines == ([1] if first != expected else [])
