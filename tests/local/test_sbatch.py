@@ -134,3 +134,31 @@ def test_a_script_starts_its_own_launchers_and_fails_once(
     command_line("sbatch", *words, code=3)
     ranks = [f"{turn} {rank} 2" for turn in ("first", "second") for rank in (0, 1)]
     assert sorted([*ranks, "alone None"]) == sorted(record.read_text().splitlines())
+
+
+CALLS = """#!/bin/bash
+#SBATCH --job-name=calls -n1
+source steps.sh
+prepare
+echo {words} >>{record}
+deactivate
+"""
+STEPS = """
+DATA=/data
+prepare() {{ echo prepared >>{record}; }}
+deactivate() {{ echo gone >>{record}; }}
+"""
+
+
+def test_a_script_calls_functions_of_a_file_that_it_reads(
+    command_line: CommandLine, tmp_path: Path
+) -> None:
+    """The file is read in setup, and its functions and variables reach the script behind it."""
+    code, record = tmp_path / "code", tmp_path / "record"
+    code.mkdir()
+    words = "$DATA of task $SLURM_PROCID"
+    (code / "job.sbatch").write_text(CALLS.format(words=words, record=record), encoding="utf-8")
+    (code / "steps.sh").write_text(STEPS.format(record=record), encoding="utf-8")
+    arguments = ("--lossy", "--workspace", code, "--on", "local", code / "job.sbatch")
+    command_line("sbatch", *arguments)
+    assert ["prepared", "/data of task 0", "gone"] == record.read_text().splitlines()

@@ -56,6 +56,7 @@ from __future__ import annotations
 import gc
 import importlib.util
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -363,7 +364,9 @@ def as_task(argv, env):
         argv = python + (["-m"] if env.pop("PET_MODULE", "") == "1" else []) + argv
         env["PET_NO_PYTHON"] = "1"
     there = str(Path(__file__).with_name("slurm.sh"))
-    return ["/bin/sh", "-c", '. "$0" && allranks_slurm_rank && exec "$@"', there, *argv]
+    # As setup (entry.sh): functions that bash exports do not come through another shell.
+    shell = shutil.which("bash") or "/bin/sh"
+    return [shell, "-c", '. "$0" && allranks_slurm_rank && exec "$@"', there, *argv]
 
 
 def as_typed(argv, env):

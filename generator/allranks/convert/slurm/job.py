@@ -106,7 +106,7 @@ def convert(
         why = "sbatch reads it from its own command line alone: what runs is the script"
         job.say("wrap", Outcome.CHANGED, "", why)
     elif wrap is not None:
-        text = f"#!/bin/sh\n{wrap.value}\n"
+        text = f"#!/bin/bash\n{wrap.value}\n"  # sbatch has sh, as which bash runs it
         job.say("wrap", Outcome.CARRIED, "command")
     text, of_container = singularity_environment.carry(
         launcher_variables.inline(here_documents.inline(text))

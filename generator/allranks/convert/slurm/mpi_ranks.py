@@ -63,13 +63,14 @@ class MpiRanks(Setup):
                 exports |= {word.text for word in command.words[1:]} & self.meeting
         exports |= {*re.findall(r"\s-{1,2}x\s+(\w+)", self.text)}
         exports &= self.meeting
-        reads = {name for name, _ in words.variables(" ".join(body.command))}
+        line = " ".join(body.command)
+        reads = {name for name, _ in words.variables(line)}
+        in_command = {*re.findall(r"^([A-Za-z_]\w*)=", line, re.MULTILINE)}
         values = {name: self._of_mpi(name) for name in sorted(exports - words.OF_ONE_RANK)}
         if "MASTER_ADDR" in reads:
             values["MASTER_ADDR"] = _FIRST_HOST
         lines = [f"export {name}={value}" for name, value in values.items() if value]
         body.setup += "".join(f"{line}\n" for line in lines)
-        to = "setup" if lines else ""
         read_in_script = {
             name
             for statement in self.statements
@@ -84,12 +85,12 @@ class MpiRanks(Setup):
                 replacement = replace(verdict, outcome=Outcome.NOT_CARRIED, to="", why=_OWN_RANK)
             elif any(not values.get(name, "") for name in own & exports - reads - read_in_script):
                 replacement = replace(verdict, outcome=Outcome.NOT_CARRIED, to="", why=_OF_NODES)
+            elif texts := {values[name] for name in own & values.keys()} - {""}:
+                why = _OF_HOSTS if texts == {_FIRST_HOST} else _TOLD
+                replacement = replace(verdict, to="setup", why=why)
             else:
-                texts = {values[name] for name in own & values.keys()}
-                why = _OF_HOSTS if texts <= {_FIRST_HOST} else _TOLD
-                replacement = replace(verdict, to=to, why=why)
-                if texts == {""}:
-                    replacement = replace(verdict, to="", why=_OF_LIST)
+                to = "command" if own & in_command else ""
+                replacement = replace(verdict, to=to, why=_OF_LIST)
             body.verdicts[at] = replacement
 
     def _of_mpi(self, name: str) -> str:

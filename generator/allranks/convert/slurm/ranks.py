@@ -404,16 +404,25 @@ class Ranks(RankSizes):
             else:
                 why = "it stands behind the step: make it a run of its own"
                 self.say(command.line, text, Outcome.NOT_CARRIED, "", why)
+        self._say_files(main)
+        if statement.in_background:
+            why = "the run is over when its ranks are"
+            self.say(main.command.line, "&", Outcome.CHANGED, "", why)
+        return " && ".join(lead)
+
+    def _say_files(self, main: Step) -> None:
+        """Say what becomes of the files that a step reads its input from, and writes to."""
         line = main.command.line
         for operator, target in main.command.redirections:
-            if operator in ("<", "<<", "<<<", "<<-"):
+            is_mpirun = not main.is_srun and words.any_of(main.words, words.MPIRUN)
+            if operator == "<" and is_mpirun and self.body.workload == "mpi":
+                self.input = target
+                self.say(line, f"{operator} {target}", Outcome.CARRIED, "command")
+            elif operator in ("<", "<<", "<<<", "<<-"):
                 why = "ranks have no standard input: let the program read the file"
                 self.say(line, f"{operator} {target}", Outcome.NOT_CARRIED, "", why)
             elif not target.isdigit():
                 self.say(line, f"{operator} {target}", Outcome.CHANGED, "", _LOG)
-        if statement.in_background:
-            self.say(line, "&", Outcome.CHANGED, "", "the run is over when its ranks are")
-        return " && ".join(lead)
 
     def _nested_text(
         self,
@@ -494,6 +503,10 @@ class Ranks(RankSizes):
             text = f"unset {' '.join(words.OF_LAUNCHER)}\n{line}"
             command = [*command[:2], text, *command[3:]] if command[1:2] == ["-c"] else []
             command = command or ["bash", "-c", text]
+        if self.input:
+            line = command[2] if command[1:2] == ["-c"] else f"exec {commands.as_shell(command)}"
+            command = ["bash", "-c", f"{line} < {self.input}"]
+            body.values.setdefault("mpi", {})["ownMpirun"] = True
         if command[1:2] == ["-c"]:
             command[2:3] = [self._defined(text, program) for text in command[2:3]]
         body.command = command

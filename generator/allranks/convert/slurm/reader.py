@@ -61,6 +61,7 @@ _OF_RANK = (
 )
 # Those of them that say where ranks meet.
 _OF_MEETING = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE")
+_OF_SH = "bash runs it: that is the sh of most clusters, and seldom that of an image"
 _NO_LOGIN = "a pod has no login: its profile would set another PATH than the image's"
 _SEPARATOR = re.compile(r"[ \t]*[;&](?![;&])[ \t]*")
 # Files for what starts ranks on hosts, by what they are called.
@@ -282,11 +283,7 @@ class Reader(UnsetVariables):
                 "the script starts the ranks of its node itself, so that the pod runs it as "
                 "one process"
             )
-        if not _RUNS_PYTHON.search(_NO_CODE.sub("", self.text)):
-            body.notes.append(
-                "the script itself runs no Python: the image needs PyTorch all the same, whose "
-                "launcher starts it"
-            )
+        self._note_launcher()
         last = self._last_activation()
         edits: list[tuple[int, int, str]] = []
         setup: list[str] = []
@@ -309,7 +306,7 @@ class Reader(UnsetVariables):
                 edits.append((statement.start, statement.end, text))
             else:
                 edits += self._inner_edits(statement)
-        self._write_setup(setup)
+        self._write_setup(setup, self.statements[last + 1 :])
         rest = shell_text.without_directives(shell_text.edited(self.text, edits))
         rest = re.sub(r"\A#![^\n]*\n?", "", rest)
         rest = re.sub(r"\n{3,}", "\n\n", rest).strip("\n")
@@ -325,6 +322,15 @@ class Reader(UnsetVariables):
         if sruns:
             sizes.fill(self.size, sizes.largest([step.size for step in sruns]))
         self._say_conditional()
+
+    def _note_launcher(self) -> None:
+        """Note what a launcher needs where no line starts Python; a task of an array has none."""
+        is_trial = any(setting.name == "array" for setting in self.job_settings)
+        if not is_trial and not _RUNS_PYTHON.search(_NO_CODE.sub("", self.text)):
+            self.body.notes.append(
+                "no line of the script starts Python: the image needs PyTorch all the same, whose "
+                "launcher starts the script"
+            )
 
     def _say_outside(self, steps: list[Step]) -> None:
         """Say of steps that had no container where others have one that they are in it as well."""
@@ -347,7 +353,10 @@ class Reader(UnsetVariables):
         shebang = shell_text.without_login(own)
         if own != shebang:
             self.say(1, own, Outcome.CHANGED, "script", _NO_LOGIN)
-        return shebang
+        bash = shell_text.of_bash(shebang)
+        if bash != shebang:
+            self.say(1, own, Outcome.CHANGED, "script", _OF_SH)
+        return bash
 
     def _without_launcher(self) -> str:
         """A line that takes from a script what torchrun, which starts it, tells its ranks.

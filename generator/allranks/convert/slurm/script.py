@@ -150,6 +150,7 @@ class Script:
         self.contents: dict[str, list[str]] = {}  # what each variable is set to, as shell text
         self.conditional: dict[str, int] = {}  # those before a program, with their lines
         self.place = -1  # the statement of the step
+        self.input = ""  # the file that mpirun passes to rank 0, as shell text
         self.maybe: set[str] = set()  # variables with options, or with nothing
         self.expansions: set[str] = set()  # those of them that have been put in
         self.has_launcher = False  # whether a pod besides those of the nodes runs setup, too

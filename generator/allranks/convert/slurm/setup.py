@@ -85,6 +85,8 @@ _BEHIND = frozenset(
 )
 
 
+# What is a function in a shell that has read the file of conda, of modules or of an environment.
+_FUNCTIONS = (words.ACTIVATING - {"source", ".", "eval"}) | {"deactivate"}
 # Programs that change files, which pods may share.
 _ON_FILES = frozenset(
     {
@@ -356,11 +358,12 @@ class Setup(Folders):
     def _is_of_the_script(
         self, command: Command | None, assigned_names: list[str], text: str
     ) -> bool:
-        """Whether a script that starts its ranks itself sets for them where they meet."""
+        """Whether a script that is run as it is sets a variable of its own, or its ranks'."""
         if words.names_nodes(text) or any(n in self.meeting for n, _ in words.variables(text)):
             return False
         is_exported = command is not None and command.name == "export" and bool(assigned_names)
-        return is_exported or any(map(self._is_read_by_programs, assigned_names))
+        is_own = not {*assigned_names} & words.RENDEZVOUS
+        return is_exported or is_own or any(map(self._is_read_by_programs, assigned_names))
 
     def _is_look(self, command: Command, program: str) -> bool:
         """Whether a step looks at the nodes, and does nothing to them."""
@@ -627,7 +630,13 @@ class Setup(Folders):
         comment = re.match(r"\s+(#[^\n]*)$", tail)
         return "\n".join([*rows, text + (f"  {comment[1]}" if comment else "")])
 
-    def _write_setup(self, parts: list[str]) -> None:
+    def _write_setup(self, parts: list[str], rest: Collection[Statement] = ()) -> None:
+        """Write setup, whose shell ends before the command begins.
+
+        Args:
+            parts: its lines.
+            rest: what a script runs behind it, and may need functions of that shell for.
+        """
         if not parts:
             return
         text = "\n".join(parts)
@@ -635,8 +644,11 @@ class Setup(Folders):
         ends = re.match(r"#!\s*\S+(?:\s+\S+)*\s-[a-z]*e", self.lines[0]) is not None
         if not (ends or re.match(r"(?:#[^\n]*\n)*set -e\b", text)):
             head.append("set +e  # the script goes on where a command fails")
-        if any(shell_text.sets_unexported(c) for s in self.statements for c in s.commands):
+        sets = any(shell_text.sets_unexported(c) for s in self.statements for c in s.commands)
+        if sets or any(map(self._sources, self.statements)):
             head.append("set -a  # the command reads these variables, too")
+        elif any(words.base(c.name) in _FUNCTIONS for s in rest for c in s.commands):
+            head.append("set -a  # the script calls functions that this shell has")
         if self.args and words.positional(text):
             head.append(f"set -- {commands.as_shell(self.args)}")
         self.body.setup = "\n".join([*head, text]) + "\n" + self.body.setup

@@ -33,6 +33,11 @@ def without_login(shebang: str) -> str:
     return re.sub(r"\s+(?:--login|-)\s*$", "", without_letter)
 
 
+def of_bash(shebang: str) -> str:
+    """The first line of a script with bash in place of sh, which lacks much of it in an image."""
+    return re.sub(r"^(#!\s*(?:\S*/env\s+)?(?:\S*/)?)sh(?=\s|$)", r"\1bash", shebang)
+
+
 def first_line_of_python(text: str) -> int:
     """How many lines of a script of Python's have to stand first: its text, what is of the future.
 

@@ -135,7 +135,7 @@ def test_the_path_of_the_script_is_said_where_it_is_none() -> None:
 def test_accelerate_is_python() -> None:
     """A script that only launches with it has PyTorch in its image."""
     conversion = _convert("for i in 1; do accelerate launch a.py $i; done")
-    assert not any("runs no Python" in note for note in conversion.notes)
+    assert not any("starts Python" in note for note in conversion.notes)
 
 
 def test_what_stands_behind_a_backslash_is_refused() -> None:
@@ -245,7 +245,7 @@ def test_the_mpi_of_oneapi_is_intels() -> None:
 def test_python_in_a_text_is_python() -> None:
     """`sh -c "python a.py"` runs it."""
     conversion = _convert("#SBATCH -n1", "srun sh -c 'export A=1; python a.py'")
-    assert not any("runs no Python" in note for note in conversion.notes)
+    assert not any("starts Python" in note for note in conversion.notes)
 
 
 def test_a_script_with_rocm_is_for_gpus_of_amds() -> None:
@@ -447,7 +447,7 @@ def test_a_backslash_inside_a_text_that_continues_nothing_is_refused() -> None:
 def test_python_behind_a_name_is_python() -> None:
     """An alias, a variable with words, and a program's file need no word that there is none."""
     for rows in (("alias p='python a.py'", "p"), ("C='python a'", "$C"), ("./a.py",)):
-        assert not any("runs no Python" in note for note in _convert(*rows).notes)
+        assert not any("starts Python" in note for note in _convert(*rows).notes)
 
 
 def test_a_torchrun_that_names_no_nodes_trains_on_each_alone() -> None:
@@ -710,3 +710,60 @@ def test_an_mpi_is_known_by_its_path(row: str, implementation: str | None) -> No
     """A script may name its MPI in PATH alone."""
     conversion = _convert("#SBATCH -N 2", f"export {row}", "mpirun ./a").values.get("mpi", {})
     assert conversion.get("implementation") == implementation
+
+
+@pytest.mark.parametrize("row", ["source env.sh", ". ./env.sh", "[ ! -f env.sh ] || source env.sh"])
+def test_the_command_reads_what_a_file_sets(row: str) -> None:
+    """The file sets it for its shell alone, which is not that of the command in a pod."""
+    for program in ("srun python a.py $DATA", "python a.py $DATA", "prepare_all; python a.py"):
+        conversion = _convert("#SBATCH -n1", row, program)
+        assert "set -a  #" in conversion.values["setup"]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("source v/bin/activate", "python a.py", "deactivate"),
+        ("source c/etc/profile.d/conda.sh", "conda activate a", "python a.py", "conda activate b"),
+        ('eval "$(conda shell.bash hook)"', "conda activate a", "python a.py", "conda deactivate"),
+    ],
+)
+def test_a_script_calls_what_setup_defines(rows: tuple[str, ...]) -> None:
+    """`deactivate` and `conda` are functions: without them a script's last line would fail."""
+    for directive in ("#SBATCH -n1", "#SBATCH -n1 -a 0-2"):
+        values = _convert(directive, *rows).values
+        assert "set -a  #" in values["setup"]
+        assert values["compat"] == "slurm"
+    assert "set -a" not in _convert("#SBATCH -n1", *rows[:-1]).values["setup"]
+
+
+def test_a_task_of_an_array_needs_no_launcher() -> None:
+    """It is one process, which is started as it is: nobody is told to have PyTorch for it."""
+    words = "no line of the script starts Python"
+    assert any(words in note for note in _convert("#SBATCH -n1", "./a.out").notes)
+    assert not any(words in note for note in _convert("#SBATCH -n1 -a 0-2", "./a.out").notes)
+
+
+def test_an_address_in_a_script_of_one_process_stays_its_own() -> None:
+    """No ranks meet there: what it sets and nobody reads is no word about a launcher."""
+    conversion = _convert("#SBATCH -n1", "head_node_ip=10.0.0.1", "ray job submit -- bash run.sh")
+    assert "head_node_ip=10.0.0.1\n" in conversion.values["script"]
+    assert not [verdict for verdict in conversion.verdicts if "ranks meet" in verdict.why]
+
+
+@pytest.mark.parametrize(
+    ("first", "expected"),
+    [
+        ("#!/bin/sh", "#!/bin/bash"),
+        ("#! /bin/sh -e", "#! /bin/bash -e"),
+        ("#!/usr/bin/env sh", "#!/usr/bin/env bash"),
+        ("#!/bin/dash", "#!/bin/dash"),
+    ],
+)
+def test_a_script_of_sh_is_run_by_bash(first: str, expected: str) -> None:
+    """The sh of most clusters is bash, that of most images knows no `[[` and no functions of it."""
+    text = f"{first}\n#SBATCH -n1\n[[ -n $A ]] && python a.py\n"
+    conversion = job.convert(text.encode(), "job.sbatch")
+    assert conversion.values["script"].split("\n")[0] == expected
+    lines = [v.line for v in conversion.verdicts if "sh of most clusters" in v.why]
+    assert lines == ([1] if first != expected else [])

@@ -151,6 +151,31 @@ def test_what_starts_the_ranks_of_mpi_has_the_list_of_the_nodes_and_their_number
     assert "list of hosts" in _verdict(conversion, "export NODES").why
 
 
+def test_what_a_script_says_of_its_nodes_is_said_to_be_where_it_is_under_mpi() -> None:
+    """Only what setup sets is said to be there, and of a list of hosts where a pod has it."""
+    nodes = 'scontrol show hostnames "$SLURM_JOB_NODELIST"'
+    rows = (f"export HOSTNAMES=`{nodes}`", f"export COUNT=`{nodes} | wc -l`", f"LIST=$({nodes})")
+    rows += (f"export MASTER_ADDR={_FIRST}", "mpirun -n $COUNT ./a.out")
+    conversion = _convert(_TASKS, *rows)
+    assert _verdict(conversion, "export COUNT").to == "setup"
+    assert f"export COUNT={conversion.values['nodes']}\n" in conversion.values["setup"]
+    assert _verdict(conversion, "LIST=").to == ""
+    assert _verdict(conversion, "export MASTER_ADDR").to == "setup"
+
+
+@pytest.mark.parametrize("program", ["./a.out -x 1", "$HOME/a.out"])
+def test_mpirun_reads_the_file_that_the_script_gives_it(program: str) -> None:
+    """It passes it to rank 0, as on the old cluster; srun gives it to all, and no pod has that."""
+    conversion = _convert(_TASKS, "FILE=in.txt", f"mpirun -np 8 {program} < $FILE")
+    expected = ["bash", "-c", f"exec mpirun -np 8 {program} < $FILE"]
+    assert expected == conversion.values["command"]
+    assert conversion.values["mpi"]["ownMpirun"] is True
+    assert "set -a" in conversion.values["setup"]
+    assert _verdict(conversion, "< $FILE").outcome is Outcome.CARRIED
+    conversion = _convert(_TASKS, "srun --mpi=pmix ./a.out < in.txt")
+    assert _verdict(conversion, "< in.txt").outcome is Outcome.NOT_CARRIED
+
+
 def test_the_rank_that_a_script_exports_is_lost_under_mpi() -> None:
     """Each rank asks MPI for its own."""
     conversion = _convert(_TASKS, "export RANK=$SLURM_PROCID", "mpirun -np 8 python train.py")
