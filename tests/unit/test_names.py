@@ -32,6 +32,8 @@ _NAMED = (
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef),
     *(ast.ExceptHandler, ast.MatchAs, ast.MatchStar),
 )
+# A variable that a Go template makes: `$name :=`, `range $key, $value := ...`.
+_DECLARED = re.compile(r"\$\w+(?:\s*,\s*\$\w+)?(?=\s*:=)")
 # By file and name, why it is right there.
 EXCEPTIONS = {
     ("generator/allranks/schema/messages.py", "_one_of"): "of JSON Schema's own keyword, oneOf",
@@ -59,6 +61,14 @@ def _vague_names(code: str) -> list[tuple[int, str]]:
     return [(line, name) for line, name in _names(code) if _VAGUE.fullmatch(name)]
 
 
+def _template_names(text: str) -> Iterator[tuple[int, str]]:
+    """The variables that a Go template makes, with the line."""
+    for number, line in enumerate(text.splitlines(), 1):
+        for names in _DECLARED.findall(line):
+            for name in re.findall(r"\w+", names):
+                yield number, name
+
+
 def _files() -> Iterator[str]:
     for root in ROOTS:
         for path in sorted((REPO / root).rglob("*.py")):
@@ -78,6 +88,28 @@ def test_no_name_is_a_verb_in_the_past_tense() -> None:
         f"{file}:{places[file, name]}: {name}" for file, name in places.keys() - EXCEPTIONS
     ]
     assert EXCEPTIONS.keys() <= places.keys(), "an exception that nothing needs any more"
+
+
+def test_no_variable_of_a_template_is_a_verb_in_the_past_tense() -> None:
+    """The charts' templates are read as often as the code."""
+    templates = [
+        path
+        for path in sorted((REPO / "charts").glob("*/templates/**/*"))
+        if path.suffix in {".tpl", ".yaml", ".txt"}
+    ]
+    assert templates
+    assert [] == [
+        f"{path.relative_to(REPO).as_posix()}:{line}: ${name}"
+        for path in templates
+        for line, name in _template_names(path.read_text(encoding="utf-8"))
+        if _VAGUE.fullmatch(name)
+    ]
+
+
+def test_every_variable_of_a_template_is_read() -> None:
+    """A plain one, and both of a `range` or of an `if` within a line."""
+    text = "{{- $one := dict }}\n{{ range $key, $each := . }}{{ if $used := 1 }}{{ $one.name }}"
+    assert [(1, "one"), (2, "key"), (2, "each"), (2, "used")] == list(_template_names(text))
 
 
 @pytest.mark.parametrize(

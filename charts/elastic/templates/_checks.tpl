@@ -92,19 +92,19 @@ What this chart refuses, besides the rules that all workloads share (allranks.ch
 {{/* The roles that the framework has. */}}
 {{- define "elastic.checks.roles" -}}
 {{- $problems := list -}}
-{{- $known := include "elastic.roles" . | fromJson -}}
+{{- $roleRecipes := include "elastic.roles" . | fromJson -}}
 {{- $recipe := include "elastic.recipe" . | fromJson -}}
 {{- range $role, $own := .Values.elastic.roles -}}
 {{- $at := printf "elastic.roles.%s" $role -}}
 {{- $count := int $own.replicas -}}
-{{- if not (hasKey $known $role) -}}
+{{- if not (hasKey $roleRecipes $role) -}}
 {{- if gt $count 0 -}}
 {{- $how := printf "%s has %s" $.Values.elastic.framework (keys $recipe.roles | sortAlpha | join ", ") -}}
 {{- if eq (include "elastic.strategy" $) "AllreduceStrategy" -}}{{- $how = "with AllreduceStrategy there are workers alone" -}}{{- end -}}
 {{- $problems = append $problems (printf "%s.replicas: the job has no such role: %s; use 0" $at $how) -}}
 {{- end -}}
 {{- else -}}
-{{- with int (get (get $known $role) "most") -}}
+{{- with int (get (get $roleRecipes $role) "most") -}}
 {{- if gt $count . -}}
 {{- $problems = append $problems (printf "%s.replicas: %d is too many for %s; use at most %d" $at $count $.Values.elastic.framework .) -}}
 {{- end -}}
@@ -124,12 +124,12 @@ What this chart refuses, besides the rules that all workloads share (allranks.ch
 {{- $problems := list -}}
 {{- $worker := .Values.elastic.roles.worker -}}
 {{- $nodes := int64 .Values.nodes -}}
-{{- $each := int64 .Values.gpusPerNode -}}
+{{- $gpusPerNode := int64 .Values.gpusPerNode -}}
 {{- if and (gt $nodes 0) (gt (int64 $worker.replicas) 0) (ne $nodes (int64 $worker.replicas)) -}}
 {{- $problems = append $problems (printf "elastic.roles.worker.replicas: %d contradicts nodes %d, and each node is a worker; leave one of the two out" (int64 $worker.replicas) $nodes) -}}
 {{- end -}}
-{{- if and (gt $each 0) (gt (int64 $worker.gpusPerPod) 0) (ne $each (int64 $worker.gpusPerPod)) -}}
-{{- $problems = append $problems (printf "elastic.roles.worker.gpusPerPod: %d contradicts gpusPerNode %d; leave one of the two out" (int64 $worker.gpusPerPod) $each) -}}
+{{- if and (gt $gpusPerNode 0) (gt (int64 $worker.gpusPerPod) 0) (ne $gpusPerNode (int64 $worker.gpusPerPod)) -}}
+{{- $problems = append $problems (printf "elastic.roles.worker.gpusPerPod: %d contradicts gpusPerNode %d; leave one of the two out" (int64 $worker.gpusPerPod) $gpusPerNode) -}}
 {{- end -}}
 {{- if and (gt (int64 .Values.procsPerNode) 1) (ne (include "elastic.strategy" .) "AllreduceStrategy") -}}
 {{- $problems = append $problems (printf "procsPerNode: %s per pod are for torchrun (elastic.mode auto with AllreduceStrategy), and here one runs in each; use more pods" (include "allranks.words.count" (list .Values.procsPerNode "process"))) -}}

@@ -30,27 +30,27 @@ true
 {{- $auto := .Values.elastic.auto -}}
 {{- $worker := .Values.elastic.roles.worker -}}
 {{- $nodes := int64 .Values.nodes | default (int64 $worker.replicas) -}}
-{{- $each := int64 .Values.gpusPerNode | default (int64 $worker.gpusPerPod) -}}
+{{- $gpusPerPod := int64 .Values.gpusPerNode | default (int64 $worker.gpusPerPod) -}}
 {{- $least := 0 -}}
 {{- $most := 0 -}}
 {{- if eq .Values.elastic.mode "auto" -}}
 {{- $limit := int64 $auto.limits.gpu -}}
 {{- $cap := int64 .Values.nodeShape.gpus -}}
-{{- if and (eq $each 0) (eq (int64 .Values.gpus) 0) (gt $limit 0) (gt $cap 0) -}}
+{{- if and (eq $gpusPerPod 0) (eq (int64 .Values.gpus) 0) (gt $limit 0) (gt $cap 0) -}}
 {{- /* GPUs that all may have together are split over the fewest nodes; what does not divide leaves a rest. */ -}}
 {{- $fewest := div (add $limit $cap -1) $cap -}}
-{{- $each = ternary (div $limit $fewest) $cap (eq (mod $limit $fewest) 0) -}}
+{{- $gpusPerPod = ternary (div $limit $fewest) $cap (eq (mod $limit $fewest) 0) -}}
 {{- end -}}
 {{- $most = int64 $auto.maxWorkers -}}
-{{- if and (gt $limit 0) (gt $each 0) (gt (div $limit $each) 0) -}}
-{{- $most = min ($most | default (div $limit $each)) (div $limit $each) -}}
+{{- if and (gt $limit 0) (gt $gpusPerPod 0) (gt (div $limit $gpusPerPod) 0) -}}
+{{- $most = min ($most | default (div $limit $gpusPerPod)) (div $limit $gpusPerPod) -}}
 {{- end -}}
 {{- if and (eq $most 0) (gt (int64 $auto.minWorkers) 0) -}}
 {{- $most = max (int64 $auto.minWorkers) $nodes -}}
 {{- end -}}
 {{- if gt $most 0 -}}{{- $least = max 1 (int64 $auto.minWorkers) -}}{{- end -}}
 {{- end -}}
-{{- $size := dict "nodes" $nodes "gpusPerNode" $each "min" $least "max" $most -}}
+{{- $size := dict "nodes" $nodes "gpusPerNode" $gpusPerPod "min" $least "max" $most -}}
 {{- if ne (include "elastic.strategy" .) "AllreduceStrategy" -}}
 {{- $_ := set $size "procsPerNode" 1 -}}
 {{- end -}}
@@ -88,13 +88,13 @@ true
 {{- if eq (include "elastic.strategy" .) "AllreduceStrategy" -}}
 {{- $roles = pick $roles "worker" -}}
 {{- else if eq .Values.elastic.mode "auto" -}}
-{{- $wanted := dict -}}
+{{- $ownRoles := dict -}}
 {{- range $role, $recipe := $roles -}}
 {{- if or (has $role (list "worker" "ps")) (int (get $.Values.elastic.roles $role).replicas) -}}
-{{- $_ := set $wanted $role $recipe -}}
+{{- $_ := set $ownRoles $role $recipe -}}
 {{- end -}}
 {{- end -}}
-{{- $roles = $wanted -}}
+{{- $roles = $ownRoles -}}
 {{- end -}}
 {{- toJson $roles -}}
 {{- end -}}

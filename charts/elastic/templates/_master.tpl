@@ -70,9 +70,9 @@ The master of mode auto: whose it is, what it may, and its pod.
 {{- with concat $env (include "allranks.pod.env.list" $master.env | fromJsonArray) -}}{{- $_ := set $container "env" . -}}{{- end -}}
 {{- $resources := dict -}}
 {{- range $side, $amounts := $master.resources -}}
-{{- $asked := dict -}}
-{{- range $name, $amount := $amounts -}}{{- $_ := set $asked $name (include "allranks.quantity.text" $amount) -}}{{- end -}}
-{{- with $asked -}}{{- $_ := set $resources $side . -}}{{- end -}}
+{{- $quantities := dict -}}
+{{- range $name, $amount := $amounts -}}{{- $_ := set $quantities $name (include "allranks.quantity.text" $amount) -}}{{- end -}}
+{{- with $quantities -}}{{- $_ := set $resources $side . -}}{{- end -}}
 {{- end -}}
 {{- with $resources -}}{{- $_ := set $container "resources" . -}}{{- end -}}
 {{- $security := dict -}}

@@ -35,11 +35,11 @@ controller's own metadata, absent when nothing is asked; they stay as the record
 {{- /* The operator then makes no TrainingRun of its own. */ -}}
 {{- $_ := set $annotations "allranks.dev/status" "off" -}}
 {{- end -}}
-{{- range $key, $asked := dict
+{{- range $key, $request := dict
       "scheduling" (include "allranks.annotations.scheduling" . | fromJson)
       "placement" (ternary "{}" (include "allranks.annotations.placement" .) (or .idle .aside false) | fromJson)
       "fabric" (ternary "{}" (include "allranks.annotations.fabric" .) (or .idle .aside false) | fromJson) -}}
-{{- with $asked -}}
+{{- with $request -}}
 {{- $_ := set $annotations (printf "allranks.dev/%s" $key) (toJson .) -}}
 {{- end -}}
 {{- end -}}
@@ -51,28 +51,28 @@ controller's own metadata, absent when nothing is asked; they stay as the record
 
 {{/* The gang, the queue, the priority and the topology. */}}
 {{- define "allranks.annotations.scheduling" -}}
-{{- $asked := dict -}}
+{{- $request := dict -}}
 {{- with .ctx.Values.scheduling -}}
 {{- $queued := ne .dialect "none" -}}
 {{- $placed := and (ne .topology.mode "none") (not $.idle) -}}
 {{- if or $queued $placed -}}
-{{- $_ := set $asked "dialect" .dialect -}}
+{{- $_ := set $request "dialect" .dialect -}}
 {{- end -}}
 {{- if and $queued (or $.idle (kindIs "bool" $.gang)) -}}
-{{- $_ := set $asked "gang" false -}}
+{{- $_ := set $request "gang" false -}}
 {{- else if $queued -}}
 {{- $members := deepCopy ($.gang | default (dict "minMember" (add $.layout.minNodes $.layout.spares | int))) -}}
 {{- with int64 .gangTimeoutSeconds -}}
 {{- $_ := set $members "timeoutSeconds" . -}}
 {{- end -}}
-{{- $_ := set $asked "gang" $members -}}
+{{- $_ := set $request "gang" $members -}}
 {{- end -}}
 {{- if $queued -}}
 {{- with .priorityClassName -}}
-{{- $_ := set $asked "priorityClass" . -}}
+{{- $_ := set $request "priorityClass" . -}}
 {{- end -}}
 {{- with $.ctx.Values.queue -}}
-{{- $_ := set $asked "queue" . -}}
+{{- $_ := set $request "queue" . -}}
 {{- end -}}
 {{- end -}}
 {{- if $placed -}}
@@ -81,33 +81,33 @@ controller's own metadata, absent when nothing is asked; they stay as the record
       "level" .topology.level
       "mode" .topology.mode -}}
 {{- with $.together -}}{{- $_ := set $topology "pods" . -}}{{- end -}}
-{{- $_ := set $asked "topology" $topology -}}
+{{- $_ := set $request "topology" $topology -}}
 {{- end -}}
 {{- end -}}
-{{- toJson $asked -}}
+{{- toJson $request -}}
 {{- end -}}
 
 {{/* The domain the generator chose. */}}
 {{- define "allranks.annotations.placement" -}}
-{{- $asked := dict -}}
+{{- $request := dict -}}
 {{- with .layout.placement -}}
-{{- $asked = pick . "key" "mode" "values" -}}
+{{- $request = pick . "key" "mode" "values" -}}
 {{- end -}}
-{{- toJson $asked -}}
+{{- toJson $request -}}
 {{- end -}}
 
 {{/* RDMA and its resources. */}}
 {{- define "allranks.annotations.fabric" -}}
-{{- $asked := dict -}}
+{{- $request := dict -}}
 {{- with .ctx.Values.network.rdma -}}
 {{- if .enabled -}}
-{{- $_ := set $asked "rdma" true -}}
+{{- $_ := set $request "rdma" true -}}
 {{- with .resources -}}
-{{- $_ := set $asked "resources" . -}}
+{{- $_ := set $request "resources" . -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- toJson $asked -}}
+{{- toJson $request -}}
 {{- end -}}
 
 {{/* What only the post-renderer does, in words joined by ", "; "" where plain Helm is enough. */}}

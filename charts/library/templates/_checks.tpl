@@ -109,9 +109,9 @@ stand for who uses plain Helm.
 {{- $problems := list -}}
 {{- range $path, $env := merge (dict "env" .ctx.Values.env) (.envs | default dict) -}}
 {{- range $name, $value := $env -}}
-{{- $taken := has $name $.reserved -}}
-{{- range $prefix := $.reservedPrefixes -}}{{- if hasPrefix $prefix $name -}}{{- $taken = true -}}{{- end -}}{{- end -}}
-{{- if $taken -}}
+{{- $isReserved := has $name $.reserved -}}
+{{- range $prefix := $.reservedPrefixes -}}{{- if hasPrefix $prefix $name -}}{{- $isReserved = true -}}{{- end -}}{{- end -}}
+{{- if $isReserved -}}
 {{- $problems = append $problems (printf "%s.%s: the workload sets this variable itself; use another name, or the value that it comes from" $path $name) -}}
 {{- end -}}
 {{- end -}}
@@ -222,9 +222,9 @@ stand for who uses plain Helm.
 {{- if eq $folder "/" -}}
 {{- $problems = append $problems (printf "workspace.mountPath: %s is the root of the image, all of which would be hidden; use /app" $path) -}}
 {{- end -}}
-{{- range $taken := ternary list (concat $fixed (keys (.paths | default dict) | sortAlpha)) (eq $folder "/") -}}
-{{- if or (hasPrefix (printf "%s/" $folder) (printf "%s/" $taken)) (hasPrefix (printf "%s/" $taken) $folder) -}}
-{{- $problems = append $problems (printf "workspace.mountPath: %s would hide %s, which the pod needs; use /app" $path $taken) -}}
+{{- range $mountFolder := ternary list (concat $fixed (keys (.paths | default dict) | sortAlpha)) (eq $folder "/") -}}
+{{- if or (hasPrefix (printf "%s/" $folder) (printf "%s/" $mountFolder)) (hasPrefix (printf "%s/" $mountFolder) $folder) -}}
+{{- $problems = append $problems (printf "workspace.mountPath: %s would hide %s, which the pod needs; use /app" $path $mountFolder) -}}
 {{- end -}}
 {{- end -}}
 {{- range $name, $volume := include "allranks.storage.enabled" .ctx | fromJson -}}

@@ -21,24 +21,24 @@ but where torchrun does.
      problems}, and {lastGpusPerNode, lastProcsPerNode} where the last node is smaller; with problems
      the numbers are not to be used. Takes the root context. */}}
 {{- define "allranks.layout" -}}
-{{- $asked := include "allranks.layout.asked" . | fromJson -}}
-{{- $min := int64 $asked.min -}}
-{{- $max := int64 $asked.max -}}
-{{- $given := .Values.layout -}}
+{{- $sizeValues := include "allranks.layout.asked" . | fromJson -}}
+{{- $min := int64 $sizeValues.min -}}
+{{- $max := int64 $sizeValues.max -}}
+{{- $layoutValues := .Values.layout -}}
 {{- $layout := dict "problems" list "spares" (int64 (get (index .Values .Values.workload) "spares")) -}}
-{{- if $given -}}
+{{- if $layoutValues -}}
 {{- range $key := list "nodes" "procsPerNode" "gpusPerNode" "worldSize" "minNodes" "maxNodes" -}}
-{{- $_ := set $layout $key (get $given $key | int64) -}}
+{{- $_ := set $layout $key (get $layoutValues $key | int64) -}}
 {{- end -}}
 {{- range $key := list "lastGpusPerNode" "lastProcsPerNode" -}}
-{{- if hasKey $given $key -}}{{- $_ := set $layout $key (get $given $key | int64) -}}{{- end -}}
+{{- if hasKey $layoutValues $key -}}{{- $_ := set $layout $key (get $layoutValues $key | int64) -}}{{- end -}}
 {{- end -}}
-{{- $_ := set $layout "hash" (get $given "hash" | default "") -}}
-{{- $_ := set $layout "placement" (get $given "placement" | default dict) -}}
-{{- $_ := set $layout "problems" (include "allranks.layout.contradictions" (dict "values" $asked "layout" $layout "min" $min "max" $max) | fromJsonArray) -}}
+{{- $_ := set $layout "hash" (get $layoutValues "hash" | default "") -}}
+{{- $_ := set $layout "placement" (get $layoutValues "placement" | default dict) -}}
+{{- $_ := set $layout "problems" (include "allranks.layout.contradictions" (dict "values" $sizeValues "layout" $layout "min" $min "max" $max) | fromJsonArray) -}}
 {{- else -}}
-{{- include "allranks.layout.compute" (dict "values" $asked "layout" $layout "max" $max) -}}
-{{- $procs := int64 (int64 $asked.procsPerNode | default $layout.gpusPerNode | default 1) -}}
+{{- include "allranks.layout.compute" (dict "values" $sizeValues "layout" $layout "max" $max) -}}
+{{- $procs := int64 (int64 $sizeValues.procsPerNode | default $layout.gpusPerNode | default 1) -}}
 {{- $_ := set $layout "procsPerNode" $procs -}}
 {{- with $layout.lastGpusPerNode -}}{{- $_ := set $layout "lastProcsPerNode" (min $procs .) -}}{{- end -}}
 {{- $_ := set $layout "worldSize" (include "allranks.layout.ranks" $layout | int64) -}}
@@ -54,7 +54,7 @@ but where torchrun does.
 {{/* The numbers that the layout follows from, whatever the workload calls them. JSON. */}}
 {{- define "allranks.layout.asked" -}}
 {{- $own := index .Values .Values.workload -}}
-{{- $asked := dict
+{{- $sizeValues := dict
       "gpus" .Values.gpus
       "nodes" .Values.nodes
       "gpusPerNode" .Values.gpusPerNode
@@ -62,17 +62,17 @@ but where torchrun does.
       "capacity" .Values.nodeShape.gpus
       "uneven" false -}}
 {{- if eq .Values.workload "elastic" -}}
-{{- $asked = merge (include "elastic.size" . | fromJson) $asked -}}
+{{- $sizeValues = merge (include "elastic.size" . | fromJson) $sizeValues -}}
 {{- else -}}
 {{- with int64 (get $own "numWorkers") -}}
-{{- $_ := set $asked "nodes" (int64 $asked.nodes | default (ternary (add1 .) . $own.runLauncherAsWorker | int64)) -}}
+{{- $_ := set $sizeValues "nodes" (int64 $sizeValues.nodes | default (ternary (add1 .) . $own.runLauncherAsWorker | int64)) -}}
 {{- end -}}
-{{- $_ := set $asked "procsPerNode" (int64 $asked.procsPerNode | default (int64 (get $own "slotsPerWorker"))) -}}
-{{- $_ := set $asked "min" (int64 (get $own.elastic "minNodes")) -}}
-{{- $_ := set $asked "max" (int64 (get $own.elastic "maxNodes")) -}}
-{{- $_ := set $asked "uneven" (and (eq .Values.workload "mpi") (eq $asked.max 0)) -}}
+{{- $_ := set $sizeValues "procsPerNode" (int64 $sizeValues.procsPerNode | default (int64 (get $own "slotsPerWorker"))) -}}
+{{- $_ := set $sizeValues "min" (int64 (get $own.elastic "minNodes")) -}}
+{{- $_ := set $sizeValues "max" (int64 (get $own.elastic "maxNodes")) -}}
+{{- $_ := set $sizeValues "uneven" (and (eq .Values.workload "mpi") (eq $sizeValues.max 0)) -}}
 {{- end -}}
-{{- toJson $asked -}}
+{{- toJson $sizeValues -}}
 {{- end -}}
 
 {{/* The ranks of a layout: the last node may have fewer. */}}
@@ -182,9 +182,9 @@ but where torchrun does.
 {{- $problems = append $problems (printf "layout: %s in all contradicts gpus %d; %s" (include "allranks.words.count" (list $total "GPU")) (int64 .values.gpus) $fix) -}}
 {{- end -}}
 {{- range $key := list "nodes" "gpusPerNode" "procsPerNode" -}}
-{{- $asked := get $.values $key | int64 -}}
-{{- if and (ne $asked 0) (ne $asked (get $layout $key)) -}}
-{{- $problems = append $problems (printf "layout.%s: %d contradicts %s %d; %s" $key (get $layout $key) $key $asked $fix) -}}
+{{- $userAmount := get $.values $key | int64 -}}
+{{- if and (ne $userAmount 0) (ne $userAmount (get $layout $key)) -}}
+{{- $problems = append $problems (printf "layout.%s: %d contradicts %s %d; %s" $key (get $layout $key) $key $userAmount $fix) -}}
 {{- end -}}
 {{- end -}}
 {{- if gt .max 0 -}}

@@ -200,22 +200,22 @@ The pod template as YAML. Takes a dict:
 {{/* What the user may set instead, what a trial of a sweep is told of itself, the workload's variables,
      then the user's, each sorted by name. A role's own variable replaces the shared one. JSON list. */}}
 {{- define "allranks.pod.env" -}}
-{{- $given := dict -}}
+{{- $userEnv := dict -}}
 {{- range $from := list .ctx.Values.env (get (.own | default dict) "env" | default dict) -}}
-{{- range $name, $value := $from -}}{{- $_ := set $given $name $value -}}{{- end -}}
+{{- range $name, $value := $from -}}{{- $_ := set $userEnv $name $value -}}{{- end -}}
 {{- end -}}
 {{- $env := list -}}
 {{- $slurm := include "allranks.slurm.env" . | fromJson -}}
 {{- range $name, $value := merge (dict "PYTHONUNBUFFERED" "1") (.defaults | default dict) $slurm -}}
-{{- if not (hasKey $given $name) -}}{{- $env = append $env (dict "name" $name "value" $value) -}}{{- end -}}
+{{- if not (hasKey $userEnv $name) -}}{{- $env = append $env (dict "name" $name "value" $value) -}}{{- end -}}
 {{- end -}}
 {{- with get .ctx.Values.layout "trial" -}}
 {{- $env = append $env (dict "name" "ALLRANKS_SWEEP" "value" (include "allranks.entry.literal" .sweep)) -}}
 {{- $env = append $env (dict "name" "ALLRANKS_TRIAL" "value" (int64 .number | toString)) -}}
 {{- $env = append $env (dict "name" "ALLRANKS_TRIAL_NAME" "value" (include "allranks.entry.literal" .name)) -}}
 {{- end -}}
-{{- $env = include "allranks.trackers.env" (merge (dict "given" $given) .) | fromJsonArray | concat $env -}}
-{{- concat $env (include "allranks.workspace.env" .ctx | fromJsonArray) .env (include "allranks.pod.env.list" $given | fromJsonArray) | toJson -}}
+{{- $env = include "allranks.trackers.env" (merge (dict "given" $userEnv) .) | fromJsonArray | concat $env -}}
+{{- concat $env (include "allranks.workspace.env" .ctx | fromJsonArray) .env (include "allranks.pod.env.list" $userEnv | fromJsonArray) | toJson -}}
 {{- end -}}
 
 {{/* The user's variables, {name: text or {valueFrom}}, as a container has them. JSON list, printed
@@ -239,15 +239,15 @@ The pod template as YAML. Takes a dict:
      them with the GPUs' NUMA nodes only for pods whose requests equal their limits. What the role
      asks of its own replaces the shared amounts, and is all that an idle pod asks. JSON. */}}
 {{- define "allranks.pod.resources" -}}
-{{- $asked := dict "requests" dict "limits" dict -}}
-{{- if not .idle -}}{{- $asked = include "allranks.pod.shares" . | fromJson -}}{{- end -}}
+{{- $resourceAmounts := dict "requests" dict "limits" dict -}}
+{{- if not .idle -}}{{- $resourceAmounts = include "allranks.pod.shares" . | fromJson -}}{{- end -}}
 {{- range $side, $amounts := get (.own | default dict) "resources" | default dict -}}
 {{- range $name, $amount := $amounts -}}
-{{- $_ := set (get $asked $side) $name (include "allranks.quantity.text" $amount) -}}
+{{- $_ := set (get $resourceAmounts $side) $name (include "allranks.quantity.text" $amount) -}}
 {{- end -}}
 {{- end -}}
 {{- $resources := dict -}}
-{{- range $side, $amounts := $asked -}}
+{{- range $side, $amounts := $resourceAmounts -}}
 {{- with $amounts -}}{{- $_ := set $resources $side . -}}{{- end -}}
 {{- end -}}
 {{- toJson $resources -}}

@@ -32,7 +32,7 @@ tells them in the pod. The meanings are those of the manuals of sbatch and srun.
 {{- $nodes := int .layout.nodes -}}
 {{- $procs := int .layout.procsPerNode -}}
 {{- $id := include "allranks.slurm.id" .ctx -}}
-{{- $each := ternary (toString $procs) (printf "%d(x%d)" $procs $nodes) (eq $nodes 1) -}}
+{{- $tasksPerNode := ternary (toString $procs) (printf "%d(x%d)" $procs $nodes) (eq $nodes 1) -}}
 {{- $vars = dict
       "ALLRANKS_COMPAT" "slurm"
       "SLURM_JOB_ID" $id
@@ -43,7 +43,7 @@ tells them in the pod. The meanings are those of the manuals of sbatch and srun.
       "SLURM_NTASKS" (toString (int .layout.worldSize))
       "SLURM_NPROCS" (toString (int .layout.worldSize))
       "SLURM_NTASKS_PER_NODE" (toString $procs)
-      "SLURM_TASKS_PER_NODE" $each -}}
+      "SLURM_TASKS_PER_NODE" $tasksPerNode -}}
 {{- with .hosts -}}{{- $_ := set $vars "SLURM_JOB_NODELIST" . -}}{{- end -}}
 {{- with int .layout.gpusPerNode -}}
 {{- $_ := set $vars "SLURM_GPUS_ON_NODE" (toString .) -}}

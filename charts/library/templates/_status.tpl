@@ -6,8 +6,8 @@ one itself for a release whose chart made none.
 {{/* "true" where the release is to have one: where the values ask for it, and by default where the
      cluster knows the kind. Takes the root context. */}}
 {{- define "allranks.status.wanted" -}}
-{{- $known := .Capabilities.APIVersions.Has "allranks.dev/v1alpha1/TrainingRun" -}}
-{{- ternary $known .Values.status.enabled (eq (toString .Values.status.enabled) "auto") -}}
+{{- $hasRunApi := .Capabilities.APIVersions.Has "allranks.dev/v1alpha1/TrainingRun" -}}
+{{- ternary $hasRunApi .Values.status.enabled (eq (toString .Values.status.enabled) "auto") -}}
 {{- end -}}
 
 {{/* The object. Takes the root context. */}}

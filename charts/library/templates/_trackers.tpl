@@ -12,7 +12,7 @@ and `given`, the user's variables.
 */}}
 {{- define "allranks.trackers.env" -}}
 {{- $trackers := .ctx.Values.trackers -}}
-{{- $given := .given -}}
+{{- $userEnv := .given -}}
 {{- $env := list -}}
 {{- if ne $trackers.mode "none" -}}
 {{- $trial := get .ctx.Values.layout "trial" | default dict -}}
@@ -29,7 +29,7 @@ and `given`, the user's variables.
       "WANDB_RUN_GROUP" (include "allranks.entry.literal" $group)
       "WANDB_NAME" (print (include "allranks.entry.literal" $name) $suffix)
       "MLFLOW_RUN_NAME" (print (include "allranks.entry.literal" $name) $suffix) -}}
-{{- if and (eq $trackers.mode "run") (not (hasKey $given "WANDB_RUN_ID")) -}}
+{{- if and (eq $trackers.mode "run") (not (hasKey $userEnv "WANDB_RUN_ID")) -}}
 {{- $id := include "allranks.entry.literal" $trackers.id -}}
 {{- if and (not $id) .uidLabel -}}
 {{- $env = append $env (dict "name" "ALLRANKS_RUN_UID" "valueFrom" (dict "fieldRef" (dict
@@ -43,7 +43,7 @@ and `given`, the user's variables.
 {{- $_ := set $texts "WANDB_RESUME" "allow" -}}
 {{- end -}}
 {{- range $variable, $value := $texts -}}
-{{- if not (hasKey $given $variable) -}}{{- $env = append $env (dict "name" $variable "value" $value) -}}{{- end -}}
+{{- if not (hasKey $userEnv $variable) -}}{{- $env = append $env (dict "name" $variable "value" $value) -}}{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- toJson $env -}}

@@ -5,8 +5,8 @@ ValidatingAdmissionPolicy can (Kubernetes 1.30 and newer).
 
 {{/* "true" where there are to be policies. Takes the root context. */}}
 {{- define "operator.admission.wanted" -}}
-{{- $known := .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy" -}}
-{{- $auto := and .Values.watch.cluster $known -}}
+{{- $hasPolicyApi := .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy" -}}
+{{- $auto := and .Values.watch.cluster $hasPolicyApi -}}
 {{- ternary $auto .Values.master.admissionPolicy (eq (toString .Values.master.admissionPolicy) "auto") -}}
 {{- end -}}
 

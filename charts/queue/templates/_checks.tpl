@@ -45,9 +45,9 @@ What this chart refuses: rules between values, which a schema cannot say.
 {{- $jobs := mergeOverwrite (deepCopy .Values.defaults) (deepCopy .Values.imposed) -}}
 {{- $dialect := (get $jobs "scheduling" | default dict).dialect | default "none" -}}
 {{- $queue := get $jobs "queue" | default "" -}}
-{{- range $made, $called := include "queue.ofSchedulers" . | fromJson -}}
-{{- if or (ne $dialect $made) (ne $queue $called) -}}
-{{- $problems = append $problems (printf "%s.enabled: no job of the queue waits there, as defaults and imposed have queue %q and scheduling.dialect %s; set defaults: {queue: %s, scheduling: {dialect: %s}}, or %s.enabled to false" $made $queue $dialect $called $made $made) -}}
+{{- range $scheduler, $called := include "queue.ofSchedulers" . | fromJson -}}
+{{- if or (ne $dialect $scheduler) (ne $queue $called) -}}
+{{- $problems = append $problems (printf "%s.enabled: no job of the queue waits there, as defaults and imposed have queue %q and scheduling.dialect %s; set defaults: {queue: %s, scheduling: {dialect: %s}}, or %s.enabled to false" $scheduler $queue $dialect $called $scheduler $scheduler) -}}
 {{- end -}}
 {{- end -}}
 {{- toJson $problems -}}

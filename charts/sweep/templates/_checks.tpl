@@ -83,10 +83,10 @@ of the trials what the torchrun chart refuses of a job.
 {{- if and (hasKey $trial.values "torchrun") (ne $trial.workload "torchrun") -}}
 {{- $problems = append $problems "sweep.trial.values.torchrun: the trial does not run torchrun; set sweep.trial.workload to torchrun, or remove it" -}}
 {{- end -}}
-{{- $known := .Files.Get "torchrun/values.yaml" | fromYaml -}}
+{{- $torchrunValues := .Files.Get "torchrun/values.yaml" | fromYaml -}}
 {{- range $key := keys $trial.values | sortAlpha -}}
-{{- if not (hasKey $known $key) -}}
-{{- $problems = append $problems (printf "sweep.trial.values.%s: no trial has such a value; use one of %s" $key (keys $known | sortAlpha | join ", ")) -}}
+{{- if not (hasKey $torchrunValues $key) -}}
+{{- $problems = append $problems (printf "sweep.trial.values.%s: no trial has such a value; use one of %s" $key (keys $torchrunValues | sortAlpha | join ", ")) -}}
 {{- end -}}
 {{- end -}}
 {{- if eq (get (get $trial.values "torchrun" | default dict) "controller" | toString) "StatefulSet" -}}
@@ -106,35 +106,35 @@ of the trials what the torchrun chart refuses of a job.
 {{- if not .Values.sweep.parameters -}}
 {{- $problems = append $problems "sweep.parameters: empty, so there is nothing to try; name one, as in {lr: {values: [0.1, 0.01], arg: --lr}}" -}}
 {{- end -}}
-{{- range $name, $given := .Values.sweep.parameters -}}
+{{- range $name, $definition := .Values.sweep.parameters -}}
 {{- $at := printf "sweep.parameters.%s" $name -}}
 {{- if eq $name "trial" -}}
 {{- $problems = append $problems (printf "%s: ${sweep.trial} is the trial's own name; call the parameter something else" $at) -}}
 {{- end -}}
 {{- $spaces := list -}}
 {{- range $space := list "values" "range" "quantized" "uniform" "logUniform" "intUniform" -}}
-{{- if hasKey $given $space -}}{{- $spaces = append $spaces $space -}}{{- end -}}
+{{- if hasKey $definition $space -}}{{- $spaces = append $spaces $space -}}{{- end -}}
 {{- end -}}
 {{- if ne (len $spaces) 1 -}}
 {{- $problems = append $problems (printf "%s: %s; give one of values, range, quantized, uniform, logUniform and intUniform" $at ($spaces | join " and " | default "nothing to choose from")) -}}
 {{- else if has (first $spaces) (list "uniform" "logUniform" "intUniform") -}}
 {{- $problems = append $problems (printf "%s.%s: a grid has no numbers at random; give values or a range, or run it with helm sweep and search random or tpe" $at (first $spaces)) -}}
-{{- else if hasKey $given "values" -}}
-{{- if not $given.values -}}
+{{- else if hasKey $definition "values" -}}
+{{- if not $definition.values -}}
 {{- $problems = append $problems (printf "%s.values: empty; give at least one" $at) -}}
 {{- end -}}
-{{- $seen := dict -}}
-{{- range $place, $value := $given.values -}}
+{{- $earlierValues := dict -}}
+{{- range $place, $value := $definition.values -}}
 {{- $written := kindIs "string" $value | ternary $value (toJson $value) -}}
 {{- if eq (include "sweep.checks.exact" $value) "false" -}}
 {{- $problems = append $problems (printf "%s.values[%d]: Helm reads this number as %s, and holds whole numbers below 9007199254740992 exactly; quote it" $at $place $written) -}}
-{{- else if hasKey $seen $written -}}
+{{- else if hasKey $earlierValues $written -}}
 {{- $problems = append $problems (printf "%s.values[%d]: %q is given twice; keep one of the two" $at $place $written) -}}
 {{- end -}}
-{{- $_ := set $seen $written true -}}
+{{- $_ := set $earlierValues $written true -}}
 {{- end -}}
 {{- else -}}
-{{- with get $given (first $spaces) -}}
+{{- with get $definition (first $spaces) -}}
 {{- if or (eq (include "sweep.checks.exact" .min) "false") (eq (include "sweep.checks.exact" .max) "false") -}}
 {{- $problems = append $problems (printf "%s.%s: Helm holds whole numbers below 9007199254740992 exactly; give such numbers as values, in quotes" $at (first $spaces)) -}}
 {{- else if gt (float64 .min) (float64 .max) -}}
@@ -160,56 +160,56 @@ of the trials what the torchrun chart refuses of a job.
 {{/* Where the parameters go. */}}
 {{- define "sweep.checks.reaches" -}}
 {{- $problems := list -}}
-{{- $known := include "sweep.values" . | fromJson -}}
-{{- $text := toJson $known -}}
+{{- $trialValues := include "sweep.values" . | fromJson -}}
+{{- $text := toJson $trialValues -}}
 {{- $parameters := include "sweep.parameters" . | fromJsonArray -}}
-{{- $taken := dict -}}
+{{- $pathsOfEnv := dict -}}
 {{- $takenPaths := dict -}}
 {{- $takenArgs := dict -}}
 {{- $names := list -}}
-{{- range $one := $parameters -}}
-{{- $at := printf "sweep.parameters.%s" $one.name -}}
-{{- $names = append $names $one.name -}}
-{{- if not (or $one.arg $one.env $one.paths (contains (printf "${sweep.%s}" $one.name) $text)) -}}
-{{- $problems = append $problems (printf "%s: reaches nothing; add arg: --%s or env: %s to it, or write ${sweep.%s} in a string of the trial" $at $one.name (regexReplaceAll "[^A-Z0-9_]" (upper $one.name) "_") $one.name) -}}
+{{- range $parameter := $parameters -}}
+{{- $at := printf "sweep.parameters.%s" $parameter.name -}}
+{{- $names = append $names $parameter.name -}}
+{{- if not (or $parameter.arg $parameter.env $parameter.paths (contains (printf "${sweep.%s}" $parameter.name) $text)) -}}
+{{- $problems = append $problems (printf "%s: reaches nothing; add arg: --%s or env: %s to it, or write ${sweep.%s} in a string of the trial" $at $parameter.name (regexReplaceAll "[^A-Z0-9_]" (upper $parameter.name) "_") $parameter.name) -}}
 {{- end -}}
-{{- range $path := $one.paths -}}
+{{- range $path := $parameter.paths -}}
 {{- with get $takenPaths $path -}}
 {{- $problems = append $problems (printf "%s.path: %s is set by %s too; give one of them another path" $at $path .) -}}
 {{- end -}}
 {{- $_ := set $takenPaths $path $at -}}
 {{- $plain := and (eq (splitList "." $path | first) "torchrun") (ne $.Values.sweep.trial.workload "torchrun") -}}
-{{- if or $plain (ne (include "sweep.exists" (dict "values" $known "path" (splitList "." $path))) "true") -}}
+{{- if or $plain (ne (include "sweep.exists" (dict "values" $trialValues "path" (splitList "." $path))) "true") -}}
 {{- $problems = append $problems (printf "%s.path: a trial has no value %s; look it up in the README of charts/%s" $at $path ($.Values.sweep.trial.workload | default "sweep")) -}}
 {{- else if or (has (splitList "." $path | first) (list "workload" "preset" "layout" "command" "args" "script" "setup")) (hasPrefix "storage." $path) -}}
 {{- $problems = append $problems (printf "%s.path: %s is what all trials share, or a list; use arg, env or a placeholder" $at $path) -}}
 {{- end -}}
 {{- end -}}
-{{- with $one.arg -}}
+{{- with $parameter.arg -}}
 {{- with get $takenArgs . -}}
-{{- $problems = append $problems (printf "%s.arg: %s is set by %s too; give one of them another" $at $one.arg .) -}}
+{{- $problems = append $problems (printf "%s.arg: %s is set by %s too; give one of them another" $at $parameter.arg .) -}}
 {{- end -}}
 {{- $_ := set $takenArgs . $at -}}
 {{- end -}}
-{{- with $one.env -}}
-{{- if or (hasKey $known.env .) (hasKey $taken .) -}}
-{{- $problems = append $problems (printf "%s.env: %s is set by %s too; use another name, or remove it there" $at . (get $taken . | default "env")) -}}
+{{- with $parameter.env -}}
+{{- if or (hasKey $trialValues.env .) (hasKey $pathsOfEnv .) -}}
+{{- $problems = append $problems (printf "%s.env: %s is set by %s too; use another name, or remove it there" $at . (get $pathsOfEnv . | default "env")) -}}
 {{- else if and (eq . "ALLRANKS_TRIAL_NAME") (get $.Values.layout "trial") -}}
 {{- /* The one parameter of a release that is a trial of `helm sweep`. */ -}}
 {{- else if or (hasPrefix "PET_" .) (hasPrefix "ALLRANKS_" .) (eq . "JOB_COMPLETION_INDEX") -}}
 {{- $problems = append $problems (printf "%s.env: the workload sets %s itself; use another name" $at .) -}}
 {{- end -}}
-{{- $_ := set $taken . $at -}}
+{{- $_ := set $pathsOfEnv . $at -}}
 {{- end -}}
 {{- end -}}
 {{- if ne (include "sweep.filled" .) "true" -}}
-{{- range $found := regexFindAll "[$][{]sweep[.][^}\"]*[}]?" $text -1 | uniq -}}
-{{- $name := trimPrefix "${sweep." $found | trimSuffix "}" -}}
-{{- if or (not (hasSuffix "}" $found)) (not (has $name (append $names "trial"))) -}}
-{{- $problems = append $problems (printf "sweep.parameters: %s stands in the values, and there is no parameter of that name; use one of %s" $found (join ", " $names)) -}}
+{{- range $reference := regexFindAll "[$][{]sweep[.][^}\"]*[}]?" $text -1 | uniq -}}
+{{- $name := trimPrefix "${sweep." $reference | trimSuffix "}" -}}
+{{- if or (not (hasSuffix "}" $reference)) (not (has $name (append $names "trial"))) -}}
+{{- $problems = append $problems (printf "sweep.parameters: %s stands in the values, and there is no parameter of that name; use one of %s" $reference (join ", " $names)) -}}
 {{- end -}}
 {{- end -}}
-{{- range $name, $value := $known.env -}}
+{{- range $name, $value := $trialValues.env -}}
 {{- if and (contains "${sweep." (toString $value)) (not (regexMatch "^[A-Za-z_][A-Za-z0-9_]*$" $name)) -}}
 {{- $problems = append $problems (printf "env.%s: a shell fills in the placeholder, and knows no variable of that name; use letters, digits and _" $name) -}}
 {{- end -}}

@@ -7,13 +7,13 @@ into one.
 {{/* The problems of all choices that have a path, one for each. JSON list; takes the root context. */}}
 {{- define "sweep.checks.choices" -}}
 {{- $problems := list -}}
-{{- $known := include "sweep.values" . | fromJson -}}
+{{- $trialValues := include "sweep.values" . | fromJson -}}
 {{- /* The copy of a chart that `allranks` installs has no schemas: it has judged the values before. */ -}}
 {{- $schema := .Files.Get "torchrun/values.schema.json" | default "{}" | fromJson -}}
 {{- range $parameter := include "sweep.parameters" . | fromJsonArray -}}
 {{- range $path := $parameter.paths -}}
 {{- $keys := splitList "." $path -}}
-{{- $now := $known -}}
+{{- $now := $trialValues -}}
 {{- range $keys -}}{{- $now = kindIs "map" $now | ternary (get (kindIs "map" $now | ternary $now dict) .) "" -}}{{- end -}}
 {{- /* With more choices than these a release has no room for the trials. */ -}}
 {{- range $at := until (min $parameter.count 100 | int) -}}
@@ -26,7 +26,7 @@ into one.
 {{- else -}}
 {{- $value := $fitted.value -}}
 {{- range reverse $keys -}}{{- $value = dict . $value -}}{{- end -}}
-{{- range include "sweep.schema" (dict "all" $schema "schema" $schema "value" $value "known" $known) | fromJsonArray -}}
+{{- range include "sweep.schema" (dict "all" $schema "schema" $schema "value" $value "known" $trialValues) | fromJsonArray -}}
 {{- $problems = append $problems (printf "sweep.parameters.%s: at %s: %s; choose another" $parameter.name $path .) -}}
 {{- end -}}
 {{- end -}}

@@ -9,26 +9,26 @@ Parameters stand in the order of their names, and the last one changes fastest.
      says nothing reaches the value of its own name. Takes the root context. */}}
 {{- define "sweep.parameters" -}}{{- include "sweep.once" (dict "ctx" . "what" "sweep.parameters") -}}{{- end -}}
 {{- define "sweep.parameters.made" -}}
-{{- $known := include "sweep.values" . | fromJson -}}
-{{- $text := toJson $known -}}
+{{- $trialValues := include "sweep.values" . | fromJson -}}
+{{- $text := toJson $trialValues -}}
 {{- $parameters := list -}}
-{{- range $name, $given := .Values.sweep.parameters -}}
-{{- $one := dict "name" $name "paths" list "arg" (get $given "arg" | default "") "env" (get $given "env" | default "") -}}
-{{- with (get $given "range" | default (get $given "quantized")) -}}
+{{- range $name, $definition := .Values.sweep.parameters -}}
+{{- $parameter := dict "name" $name "paths" list "arg" (get $definition "arg" | default "") "env" (get $definition "env" | default "") -}}
+{{- with (get $definition "range" | default (get $definition "quantized")) -}}
 {{- $range := dict "min" .min "max" .max "step" (hasKey . "step" | ternary .step 1) -}}
-{{- $_ := set $one "range" $range -}}
-{{- $_ := set $one "count" (include "sweep.range.count" $range | int64) -}}
+{{- $_ := set $parameter "range" $range -}}
+{{- $_ := set $parameter "count" (include "sweep.range.count" $range | int64) -}}
 {{- else -}}
-{{- $_ := set $one "values" (get $given "values" | default list) -}}
-{{- $_ := set $one "count" (len $one.values) -}}
+{{- $_ := set $parameter "values" (get $definition "values" | default list) -}}
+{{- $_ := set $parameter "count" (len $parameter.values) -}}
 {{- end -}}
-{{- with get $given "path" -}}{{- $_ := set $one "paths" (kindIs "string" . | ternary (list .) .) -}}{{- end -}}
-{{- if not (or $one.arg $one.env $one.paths (contains (printf "${sweep.%s}" $name) $text)) -}}
-{{- if eq (include "sweep.exists" (dict "values" $known "path" (splitList "." $name))) "true" -}}
-{{- $_ := set $one "paths" (list $name) -}}
+{{- with get $definition "path" -}}{{- $_ := set $parameter "paths" (kindIs "string" . | ternary (list .) .) -}}{{- end -}}
+{{- if not (or $parameter.arg $parameter.env $parameter.paths (contains (printf "${sweep.%s}" $name) $text)) -}}
+{{- if eq (include "sweep.exists" (dict "values" $trialValues "path" (splitList "." $name))) "true" -}}
+{{- $_ := set $parameter "paths" (list $name) -}}
 {{- end -}}
 {{- end -}}
-{{- $parameters = append $parameters $one -}}
+{{- $parameters = append $parameters $parameter -}}
 {{- end -}}
 {{- $stride := 1 -}}
 {{- range reverse $parameters -}}

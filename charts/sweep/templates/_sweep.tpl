@@ -5,11 +5,11 @@ What the templates of this chart share.
 {{/* What a define prints, made once and not in every file: (dict "ctx" $ "what" "sweep.values"). Helm
      renders all files of a chart with one and the same .Release, which is where it is kept. */}}
 {{- define "sweep.once" -}}
-{{- $kept := printf "kept:%s" .what -}}
-{{- if not (hasKey .ctx.Release $kept) -}}
-{{- $_ := set .ctx.Release $kept (include (printf "%s.made" .what) .ctx) -}}
+{{- $cacheKey := printf "kept:%s" .what -}}
+{{- if not (hasKey .ctx.Release $cacheKey) -}}
+{{- $_ := set .ctx.Release $cacheKey (include (printf "%s.made" .what) .ctx) -}}
 {{- end -}}
-{{- get .ctx.Release $kept -}}
+{{- get .ctx.Release $cacheKey -}}
 {{- end -}}
 
 {{/* The context of what all trials share, after every check: no template renders before the values are
@@ -22,8 +22,8 @@ What the templates of this chart share.
 
 {{/* A trial may fail so often: the pods that each start of it may lose, for each of its starts. */}}
 {{- define "sweep.retries" -}}
-{{- $each := add1 (int64 .ctx.Values.runPolicy.backoffLimit) -}}
-{{- min 2147483647 (sub (mul $each (add1 (int64 .root.Values.sweep.retries))) 1) -}}
+{{- $attempts := add1 (int64 .ctx.Values.runPolicy.backoffLimit) -}}
+{{- min 2147483647 (sub (mul $attempts (add1 (int64 .root.Values.sweep.retries))) 1) -}}
 {{- end -}}
 
 {{/* What the sweep is, for who reads its results in the cluster. Takes the root context. */}}

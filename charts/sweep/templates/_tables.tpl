@@ -33,13 +33,13 @@ The table of the trials, in one ConfigMap or several, and what its pods do with 
 {{/* The ConfigMaps: a JSON list of {name, key, from, to}. Takes the root context. */}}
 {{- define "sweep.tables" -}}
 {{- $trials := include "sweep.count" . | int64 -}}
-{{- $each := include "sweep.tables.each" . | int64 -}}
+{{- $trialsPerTable := include "sweep.tables.each" . | int64 -}}
 {{- $maps := list -}}
-{{- range $place, $from := untilStep 0 (int $trials) (int $each) -}}
+{{- range $place, $from := untilStep 0 (int $trials) (int $trialsPerTable) -}}
 {{- $maps = append $maps (dict
       "name" (include "allranks.names.part" (dict "ctx" $ "part" (printf "trials-%d" $place)))
       "key" (toString $place)
-      "from" $from "to" (min (add $from $each) $trials)) -}}
+      "from" $from "to" (min (add $from $trialsPerTable) $trials)) -}}
 {{- end -}}
 {{- toJson $maps -}}
 {{- end -}}

@@ -12,8 +12,8 @@ a set of objects for each trial.
 {{- define "sweep.values" -}}{{- include "sweep.once" (dict "ctx" . "what" "sweep.values") -}}{{- end -}}
 {{- define "sweep.values.made" -}}
 {{- $values := .Files.Get "torchrun/values.yaml" | fromYaml -}}
-{{- $given := omit (.Values | toJson | fromJson) "workload" "sweep" "global" "allranks-library" -}}
-{{- include "sweep.overlay" (dict "into" $values "over" $given) -}}
+{{- $chartValues := omit (.Values | toJson | fromJson) "workload" "sweep" "global" "allranks-library" -}}
+{{- include "sweep.overlay" (dict "into" $values "over" $chartValues) -}}
 {{- include "sweep.overlay" (dict "into" $values "over" .Values.sweep.trial.values) -}}
 {{- $_ := set $values "workload" "torchrun" -}}
 {{- toJson $values -}}
@@ -86,9 +86,9 @@ a set of objects for each trial.
 {{- end -}}
 {{- $values := fromJson $text -}}
 {{- range $key, $value := $program -}}{{- $_ := set $values $key $value -}}{{- end -}}
-{{- range $one := $chosen -}}
-{{- range $path := $one.paths -}}
-{{- include "sweep.put" (dict "into" $values "path" (splitList "." $path) "choice" $one.choice "all" $path) -}}
+{{- range $parameter := $chosen -}}
+{{- range $path := $parameter.paths -}}
+{{- include "sweep.put" (dict "into" $values "path" (splitList "." $path) "choice" $parameter.choice "all" $path) -}}
 {{- end -}}
 {{- end -}}
 {{- toJson $values -}}

@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from allranks.azure import naming
-from allranks.azure.observed import DELETING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -212,8 +211,3 @@ def expiry_time(tags: Mapping[str, str]) -> datetime | None:
 def is_of(tags: Mapping[str, str], name: str) -> bool:
     """Whether something is of what is called so, by its tag alone."""
     return tags.get(TAG_NAME) == name
-
-
-def can_take(state: str) -> bool:
-    """Whether a resource in a state can be changed, now or when what goes on is done."""
-    return state != DELETING

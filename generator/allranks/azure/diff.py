@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from allranks.azure.actions import Action, Plan, ResourceKind, Verb
 from allranks.azure.desired import (
@@ -493,9 +493,3 @@ def _removal_notes(
     if keep_storage:
         for item in filter(_is_account, own):
             yield f"storage account {item.name} stays with its data, and so does {group.name}"
-
-
-def body_of(action: Action) -> Any:
-    """The body of an action that sends one."""
-    assert action.body is not None  # noqa: S101 - its maker gives it
-    return action.body

@@ -181,11 +181,6 @@ class Queue:
         return json.dumps(self.as_dict(), sort_keys=True, separators=(",", ":"))
 
 
-def config_map_name(name: str) -> str:
-    """The name of a queue's ConfigMap."""
-    return f"{names.QUEUE_PREFIX}{name}"
-
-
 def from_config_map(manifest: Manifest) -> Queue:
     """The queue of a ConfigMap, as the cluster or `helm template` gives it.
 
