@@ -151,7 +151,8 @@ TABLE: Mapping[str, str] = {
     **events.TABLE,
     RUN_SUCCEEDED: "a run has ended well",
     RUN_FAILED: "a run has failed; with the end of the failed rank's log where it may be read",
-    RUN_STALLED: "no rank goes on since `runPolicy.stallSeconds`; with why, where `podLogs` is on",
+    RUN_STALLED: "no rank has made progress for `runPolicy.stallSeconds`; the message says why "
+    "where `podLogs` is on",
     FAILED_CREATE: "pods cannot be made; it has the API server's words, and it is tried again",
     PODS_CREATED: "pods can be created again, after they could not be",
     ACTION_REFUSED: "the API server does not take what the job needs; it is tried again rarely",

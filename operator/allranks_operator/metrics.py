@@ -24,7 +24,10 @@ TABLE = {
     "allranks_plans_total": (("result",), "Scale plans that ended, by how."),
     "allranks_actions_total": (("action", "result"), "Actions, by their result."),
     "allranks_action_seconds": (("action",), "How long a request to the API server took."),
-    "allranks_reaction_seconds": ((), "From a change of the cluster to the status that tells it."),
+    "allranks_reaction_seconds": (
+        (),
+        "Seconds from a change in the cluster to the status that shows it.",
+    ),
     "allranks_watch_restarts_total": (("resource", "reason"), "Watches that began again, and why."),
     "allranks_leader": ((), "1 where this replica acts, 0 where it stands by."),
     "allranks_rights_missing": (

@@ -208,7 +208,8 @@ def check_tags(tags: Mapping[str, str], path: str) -> Iterator[Problem]:
         if name.lower().startswith(OWN_PREFIX):
             yield Problem(
                 here,
-                f"names that begin with {OWN_PREFIX} are ours: they say what may be removed",
+                f"names that begin with {OWN_PREFIX} are reserved: they say what allranks "
+                "may remove",
                 "choose another name",
             )
         if len(value) > TAG_VALUE_MAX:

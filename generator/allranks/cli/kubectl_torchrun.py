@@ -156,7 +156,7 @@ def _without_kind(words: list[str]) -> list[str]:
     kind = kind.lower().removesuffix(".torchrun.ai")
     if kind in _QUEUE_KINDS:
         raise InputError(
-            f"{words[0]} names queues, and this is about runs",
+            f"{words[0]} names queues, and this command takes runs",
             hint=f"`{names.CLI} queue list` lists them",
         )
     if kind not in _KINDS:

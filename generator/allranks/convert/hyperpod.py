@@ -107,7 +107,7 @@ def _launcher(fields: Fields, podset: PodSet, context: Context) -> None:
 
 
 def _spares(fields: Fields) -> None:
-    """Carry how many pods stand by."""
+    """Convert the number of spare pods."""
     spares = 0
     for index, _ in fields.items(*_SPECS):
         here: FieldPath = (*_SPECS, index, "spares")

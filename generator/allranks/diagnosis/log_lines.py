@@ -306,7 +306,7 @@ def _meaning(line: str) -> str:
 
 
 def last_words(logs: Iterable[tuple[str, Iterable[str]]]) -> dict[str, str]:
-    """What the launcher of each pod has said last in a sentence; {} where none has spoken.
+    """The last message of each pod's launcher, by pod; {} where there is none.
 
     Lines for programs (progress, a preflight: a word and JSON) are no sentences, and what stands
     before a preflight is of a wait that is over.

@@ -183,7 +183,9 @@ def _fall_back(
         return target, [], None  # the job's status says what is wrong with it
     applied = apply_plan(target, specs, job)
     counts = ", ".join(f"{ask.replicas} {kind}" for kind, ask in sorted(specs.groups.items()))
-    message = f"no plan came in {GRACE_SECONDS:.0f} s; the job's own counts are taken: {counts}"
+    message = (
+        f"no plan came within {GRACE_SECONDS:.0f} s; using the counts of the job's spec: {counts}"
+    )
     return applied.target, [EventNote(events.PLAN_MISSING, message, warning=True)], None
 
 

@@ -39,7 +39,7 @@ TABLE: Mapping[str, str] = {
     MASTER_NO_IMAGE: "nothing names the image of the job's master, so that it cannot be made",
     POD_WITHHELD: "a pod would run as the operator's own account, and is not made; the message "
     "names the field of the job",
-    JOB_ODD: "something in a job's spec cannot be read, and is as good as absent",
+    JOB_ODD: "a field of a job's spec cannot be read, and is ignored",
     JOB_SUCCEEDED: "the job has ended well",
     JOB_FAILED: "the job has failed",
 }

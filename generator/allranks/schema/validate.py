@@ -194,7 +194,7 @@ class _Order:
         self._keys: dict[int, dict[str, int]] = {}  # by id of a mapping, the place of each key
 
     def position(self, values: Any, path: ValuesPath) -> tuple[int, ...]:
-        """The place of each part of a path among those beside it."""
+        """The index of each key of a path among its siblings, by which problems are sorted."""
         return _position(values, path, self._of)
 
     def _of(self, mapping: dict[str, Any]) -> dict[str, int]:

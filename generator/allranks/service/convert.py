@@ -138,7 +138,8 @@ def _problems(conversion: Conversion) -> tuple[Problem, ...]:
     return tuple(
         Problem(
             f"{conversion.kind} {conversion.name}",
-            f"no sweep has the values that are made of it: {problem.path}: {problem.message}",
+            "the values made from it are not those of a valid sweep: "
+            f"{problem.path}: {problem.message}",
             problem.hint,
             f"{conversion.source}{line}",
         )
@@ -402,7 +403,7 @@ def check(
     theirs = original.pods(job, [item.data for item in documents])
     if theirs is None:
         raise InputError(
-            f"nobody here knows the pods that the controller of a {job.get('kind')} makes",
+            f"allranks does not know which pods the controller of a {job.get('kind')} makes",
             path="kind",
             source=document.where,
             hint="only " + ", ".join(sorted({kind for _, kind in original.ORIGINALS})) + " are",

@@ -217,7 +217,8 @@ def _image_pull(reason: str, message: str, image: str) -> Cause:
 
 def _other(reason: str, message: str, container: str) -> Cause:
     if _ROOT in message:
-        detail = ": the image's user is root, or has a name only; see security.podSecurityContext"
+        detail = ": the image runs as root, or as a user that has a name and no number; see "
+        detail += "security.podSecurityContext"
         return Cause(Priority.ERROR, reason, "a user other than root for", detail)
     detail = f": {reason}, {clause(message)}" if message else f": {reason}"
     return Cause(Priority.ERROR, reason, f"container {container} of", detail)

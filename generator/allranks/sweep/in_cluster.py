@@ -241,7 +241,7 @@ def start_again(home: ReleaseRef) -> None:
     if release is None:
         raise InputError(
             f"there is no release {home.name} in namespace {home.namespace}",
-            hint="its runner was uninstalled; begin the sweep anew",
+            hint="its runner was uninstalled; start the sweep again",
         )
     sweep = release.values["sweep"]
     chart_values = {**release.values, "sweep": {**sweep, "round": int(sweep["round"]) + 1}}

@@ -155,5 +155,5 @@ def _path(digest: str) -> Path:
 def _lost(digest: str) -> RunError:
     return RunError(
         f"the code of the sweep, {config_maps.label(digest)}, is no longer kept on this machine",
-        hint="begin the sweep anew from the folder: --workspace DIR --replace",
+        hint="start the sweep again from the folder: --workspace DIR --replace",
     )

@@ -244,7 +244,7 @@ def read(
         raise
     except ForbiddenError as error:
         raise ForbiddenError(
-            f"the code on claim {claim} is read through a pod: {error.problem.message}",
+            f"the code on claim {claim} cannot be read by a pod: {error.problem.message}",
             hint=f"ask for create and delete on pods in namespace {namespace}; or read it from a "
             f"pod of the run, while it runs: kubectl exec -n {namespace} POD -- "
             f"cat {_ARCHIVE} > {Path(_ARCHIVE).name}",

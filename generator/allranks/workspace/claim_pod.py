@@ -265,7 +265,7 @@ class ClaimPod:
                 self._remove(present, deadline)
 
     def _is_shared(self, present: Manifest) -> bool:
-        """Whether a pod of this name is as good as our own.
+        """Whether an existing pod of this name can be used.
 
         Raises:
             InputError: somebody else made it, for something else.

@@ -311,7 +311,7 @@ def _activate_all(
                 if uid not in active
             }
             raise RunError(
-                f"{plural(len(late), 'pod')} of {len(pods)} did not take the code in time: "
+                f"{plural(len(late), 'pod')} of {len(pods)} did not apply the new code in time: "
                 f"{_shown(late)}",
                 hint="each takes it from the ConfigMap within two minutes; no pods with different "
                 "code train together",

@@ -211,7 +211,9 @@ class Scaler:
                 self._plan, self._planned_at = name(job, index), now
                 self._finished_at = None
                 return
-        raise AllranksError(f"{_TRIES} names of plans from {first_number} on are taken")
+        raise AllranksError(
+            f"no name is free for a plan: {_TRIES} from {first_number} on are taken"
+        )
 
 
 def _of(plan: Manifest, job: ElasticJob) -> bool:

@@ -78,7 +78,7 @@ def test_each_rule_has_its_words(rule: naming.NamingRule, name: str, words: str)
         ({"a/b": "x"}, "the name of a tag has /"),
         ({"": "x"}, "a tag has no name"),
         ({"azure-team": "x"}, "which Azure keeps to itself"),
-        ({"allranks-name": "x"}, "are ours"),
+        ({"allranks-name": "x"}, "are reserved"),
         ({"team": "x" * 257}, "the value has 257 characters"),
         ({"x" * 129: "y"}, "the name has 129 characters"),
         ({"Team": "a", "team": "b"}, "one tag to Azure"),

@@ -183,7 +183,7 @@ def test_environment_is_read_in_every_form(envs: Any, expected: dict[str, Any]) 
         ({"replicaSpecs": {"worker": {"replicas": -4}}}, "replicas is -4; 0 to 100000 is allowed"),
         (
             {"replicaSpecs": {"worker": {}, "Worker": {}}},
-            "has worker in 2 spellings, and what worker says holds; put all of it into one",
+            "has worker in 2 spellings, of which worker alone counts; put all of it into one",
         ),
         (
             {"replicaSpecs": {"worker": {"minReplicas": 4, "maxReplicas": 2}}},
@@ -196,7 +196,7 @@ def test_environment_is_read_in_every_form(envs: Any, expected: dict[str, Any]) 
     ],
 )
 def test_what_cannot_be_read_is_said(spec: dict[str, Any], message: str) -> None:
-    """And is as good as absent."""
+    """And is ignored."""
     manifest = job()
     manifest["spec"].update(spec)
     (problem,) = jobs.read(manifest).problems

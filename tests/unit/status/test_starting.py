@@ -104,7 +104,8 @@ PULL = 'failed to pull and unpack image "docker.io/my/trainer:1.4": failed to re
                 "trainer)"
             ),
             (
-                "a user other than root for its pod: the image's user is root, or has a name only; "
+                "a user other than root for its pod: the image runs as root, or as a user that has "
+                "a name and no number; "
                 "see security.podSecurityContext"
             ),
         ),

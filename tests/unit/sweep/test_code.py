@@ -53,7 +53,7 @@ def test_what_is_kept_is_found_for_any_namespace(root: Path) -> None:
 
 
 def test_code_that_is_not_kept_is_said() -> None:
-    """With how to begin the sweep anew."""
+    """With how to start the sweep again."""
     with pytest.raises(RunError, match="is no longer kept on this machine") as caught:
         workspace.here(VALUES, "lab")
     assert "--replace" in caught.value.problem.hint

@@ -125,7 +125,7 @@ def test_a_sweep_goes_on_without_its_files() -> None:
         ("trial=lr.yaml", "'trial' is the trial's own name"),
         ("x=lr.yaml,lr.yaml", "lr.yaml[0] is given twice"),
         ("x=empty.yaml", "there is nothing to choose from"),
-        ("x=mixed.yaml", "a choice is a number, and others are not"),
+        ("x=mixed.yaml", "the choices are of different kinds: this one is a number"),
         ("x=hollow.yaml", "a choice without values changes nothing"),
         ("x=nested.yaml", "a value must be text, a number, or true or false, not a list"),
         ("x=own.yaml", "sweep is the same for all trials, and a choice cannot have another"),

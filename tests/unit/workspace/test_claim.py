@@ -311,7 +311,7 @@ def test_who_may_make_no_pod_is_told_of_one_that_has_the_code(
         raise ForbiddenError("you may not create pods")
 
     monkeypatch.setattr(cluster, "create", refuse)
-    with pytest.raises(ForbiddenError, match="is read through a pod: you may not") as caught:
+    with pytest.raises(ForbiddenError, match="cannot be read by a pod: you may not") as caught:
         read_back()
     assert "kubectl exec -n lab POD -- cat" in caught.value.problem.hint
 

@@ -48,7 +48,7 @@ class TokenAccess:
         self._until = 0.0
 
     def query(self) -> str:
-        """Nothing."""
+        """What a request's address has behind `?`: nothing, the token is in a header."""
         return ""
 
     def headers(self) -> Mapping[str, str]:
@@ -96,7 +96,7 @@ class SignedAccess:
             return self._query
 
     def headers(self) -> Mapping[str, str]:
-        """None."""
+        """The headers of a request: none, the signature is in its address."""
         return {}
 
     def renew(self) -> None:

@@ -121,7 +121,7 @@ def install_command(
     word = "installed" if before is None else "upgraded"
     console.text(f"{word} queue {name} in namespace {home.namespace}, revision {new}")
     if old and old != new:
-        console.text(f"  it was {old}: what was made with that goes on as it is")
+        console.text(f"  before: {old}; runs that were made with it are not changed")
     _note_overlaps(console, cluster_target, name, values)
     console.command(f"{names.CLI} queue show {name} -n {home.namespace}")
 

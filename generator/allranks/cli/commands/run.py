@@ -512,7 +512,9 @@ def install(console: Console, rendered: Rendered, home: ReleaseRef) -> None:
     try:
         releases.install(home, rendered.chart, rendered.values, post_render=rendered.post_render)
     except KeyboardInterrupt:
-        console.note(f"interrupted while it was installed: `{names.CLI} delete {home.name}`")
+        console.note(
+            f"interrupted during the install; remove it with `{names.CLI} delete {home.name}`"
+        )
         raise
     except ReleaseTakenError as error:
         raise _unfinished(home) or error from error

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 _FILE = re.compile(r"\.(?:sif|img|sqsh|squashfs|simg|tar)$|^[./~$]")
 OF_FILE = (
-    "a file of an image is none that a pod can have: push the image that it was made of, and "
+    "a pod cannot use an image file: push the image that it was made from to a registry, and "
     "name that"
 )
-_NO_NAME = "it is no name that a registry has: write that of the image"
+_NO_NAME = "no registry has an image of this name: write the image's own"
 # Options of `singularity exec` and `apptainer exec` that have a value.
 _WITH_VALUE = frozenset(
     {
@@ -258,7 +258,7 @@ def unite(inside: dict[str, Any], container: Container, line: int) -> list[Verdi
     values, verdicts = dict(container.values), list(container.verdicts)
     first = inside.get("image", {})
     if first and values.get("image", first) != first:
-        why = f"a pod has one image, and that is {first['repository']}: make two runs"
+        why = f"a pod has one image ({first['repository']}): make two runs"
         verdicts = [
             replace(verdict, outcome=Outcome.NOT_CARRIED, why=why)
             if verdict.to == "image" and verdict.outcome is Outcome.CARRIED

@@ -54,7 +54,7 @@ _BLANK = re.compile(r"\{\{[^{}]*\}\}|\{%[^{}]*%\}")
 _NO_MPI = "the ranks meet at MASTER_ADDR: for a program of MPI's write `workload: mpi`"
 # Why a step has not its own of these where another has it: a pod has one container.
 _OF_ONE_POD = {
-    "container-image": "a pod has one image, and that of line {0.line} is it: make two runs",
+    "container-image": "a pod has one image (that of line {0.line}): make two runs",
     "container-mounts": "a pod has one list of mounts, that of line {0.line}: add these there",
     "container-workdir": "the run starts in {0.value}: write a `cd` before the program",
 }

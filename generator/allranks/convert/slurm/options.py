@@ -354,7 +354,9 @@ OPTIONS: tuple[Option, ...] = (
         "oom-kill-step", "", _O, _X, "", "a container that is out of memory is killed as a whole"
     ),
     Option("x11", "", _O, _N, "", "a pod has no display"),
-    Option("container", "", _V, _N, "", "an OCI bundle of a path is an image here: image"),
+    Option(
+        "container", "", _V, _N, "", "a pod cannot use a folder with an OCI bundle: write the image"
+    ),
     Option("container-id", "", _V, _X, "", "a pod has a name of its own"),
     # --- Shifter ---
     Option("image", "", _V, _C, "image", of=_SBATCH),

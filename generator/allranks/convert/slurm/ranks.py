@@ -127,7 +127,7 @@ class Ranks(RankSizes):
             for setting in step.settings:
                 own = of_main.get("container-image", setting)
                 if setting.name == "container-image" and setting.value != own.value:
-                    why = f"a pod has one image, and that of line {own.line} is it: make two runs"
+                    why = f"a pod has one image (that of line {own.line}): make two runs"
                     path = "srun --container-image"
                     self.say(setting.line, path, Outcome.NOT_CARRIED, "image", why)
 
@@ -205,12 +205,12 @@ class Ranks(RankSizes):
         self.say(main.command.line, own, Outcome.NOT_CARRIED, "command", why)
 
     def _say_substitutions(self, text: str, line: int) -> None:
-        """Say what the script asked once, for all ranks, and each rank asks for itself."""
+        """Say which commands the script ran once, for all ranks, and each rank would run."""
         own = " ".join(self.body.command)
         if (self.body.nodes, self.body.procs_per_node) == (1, 1):
             return
         if shell_text.differs_by_pod(text) and shell_text.differs_by_pod(own):
-            why = "each rank asks for itself, and gets another answer: write it into env"
+            why = "each rank would ask, and get an answer of its own: write the value into env"
             self.say(line, "$(…)", Outcome.NOT_CARRIED, "command", why)
         variables = {name for name, _ in words.variables(text)}
         for name in sorted(variables & words.OF_TASK & {name for name, _ in words.variables(own)}):

@@ -198,8 +198,8 @@ def _replicas(data: Any, problems: list[str]) -> dict[str, ReplicaSpec]:
     for kind, (value, keys) in replica_specs(data).items():
         if len(keys) > 1:
             problems.append(
-                f"replicaSpecs has {kind} in {len(keys)} spellings, and what {keys[0]} says holds; "
-                f"put all of it into one that is called {kind}"
+                f"replicaSpecs has {kind} in {len(keys)} spellings, of which {keys[0]} alone "
+                f"counts; put all of it into one that is called {kind}"
             )
         if not isinstance(value, dict):
             problems.append(f"replicaSpecs.{keys[0]} is {shorten(value)}, not an object")

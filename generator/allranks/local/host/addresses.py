@@ -5,8 +5,7 @@ privilege. A release takes one or more blocks of 254 addresses; where they begin
 name, so that a run has the same addresses each time, and moves on past blocks that live runs hold.
 
 Ports are another matter: a server that listens on the wildcard address (torchrun's does) takes its
-port on all of them. `free_port` finds one that nobody holds, and claims it
-(see `allranks.local.host.addresses`).
+port on all of them. `free_port` finds one that nobody holds, and claims it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A database for a study of Optuna's: looked at before it is touched, opened, and its errors told.
+"""A database for a study of Optuna's: what is checked before it opens, and what its errors mean.
 
 Optuna makes its tables in whatever it is given, and finds out as it writes that some of these names
 are somebody else's. So what is there is read first, and one that is not Optuna's stays as it is.

@@ -110,7 +110,9 @@ def check(spec: SweepSpec) -> None:
             "give a parameter one value, or use `search: tpe`",
         )
     elif name != _FIXED and (needs := _required_arguments(name)):
-        _refuse(f"{name} needs {', '.join(needs)}, which no sweep has", "use `search: tpe`")
+        _refuse(
+            f"{name} needs {', '.join(needs)}, which a sweep cannot give it", "use `search: tpe`"
+        )
 
 
 def make(inputs: SamplerInput, seed: int) -> BaseSampler:

@@ -85,7 +85,7 @@ def flag(text: str, workload: str = "") -> Parameter:
     if any(values):
         odd = items[values.index(not values[0])]
         raise InputError(
-            f"a choice is {kind(odd.data)}, and others are not",
+            f"the choices are of different kinds: this one is {kind(odd.data)}",
             hint="make all of them values (mappings), or all of them plain values",
             source=odd.place,
         )

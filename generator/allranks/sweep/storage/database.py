@@ -402,7 +402,7 @@ class _DatabaseWriter:
         if lease is None:
             return LostError(
                 f"the sweep {name} was removed from {self.database.shown} while it was run",
-                hint="trials that run have their releases still: `helm list -l "
+                hint="trials that run still have their releases: `helm list -l "
                 f"{names.SWEEP}={name}`",
             )
         of = shlex.join((name, "--journal", self.database.shown))

@@ -351,7 +351,7 @@ class _Reading:
     def _changed_error(self, name: str, error: Exception) -> InputError:
         return InputError(
             f"the journal cannot be read: {error}",
-            hint="it was changed by other hands; begin the sweep anew",
+            hint="it was changed by other hands; start the sweep again",
             source=f"{self._address}, {name}",
         )
 

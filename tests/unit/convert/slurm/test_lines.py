@@ -301,7 +301,7 @@ def test_an_image_of_singularity_without_a_scheme_is_a_file() -> None:
     """`singularity exec sandbox python` runs a folder, and no image of a registry."""
     conversion = _convert(_TASKS, "srun singularity exec sandbox python a.py")
     assert conversion.values["image"]["repository"] == "pytorch/pytorch"
-    assert "a file of an image" in _verdict(conversion, "sandbox").why
+    assert "cannot use an image file" in _verdict(conversion, "sandbox").why
     for name in ("instance://a", "library://a/b:1", "docker://A/B"):
         conversion = _convert(_TASKS, f"srun singularity exec {name} python a.py")
         assert _verdict(conversion, name).outcome is Outcome.NOT_CARRIED
@@ -399,7 +399,7 @@ def test_setup_ends_where_the_script_says_so() -> None:
         (("S=/opt/bin/apptainer", '"$S" -q exec a.sif python a.py'), "singularity", "containers"),
         (("apptainer run a.sif a.py",), "apptainer run", "the image's own program"),
         (("mpirun_rsh -np 2 -hostfile a ./a",), "mpirun_rsh", "MVAPICH"),
-        (("srun python a.py --seed $RANDOM",), "$(…)", "another answer"),
+        (("srun python a.py --seed $RANDOM",), "$(…)", "an answer of its own"),
         (("srun ./a", "echo 1 > done"), "echo 1", "behind the step"),
     ],
 )

@@ -577,7 +577,7 @@ def test_the_first_nodes_name_in_a_variable_of_words_is_rank_zeros_address() -> 
 def test_an_image_whose_name_has_a_blank_is_no_file() -> None:
     """Pyxis is given `ghcr.io/OWNER/…`, which the person is to fill in."""
     conversion = _convert("srun --container-image=ghcr.io/OWNER/tests:latest python a.py")
-    assert "no name that a registry has" in _verdict(conversion, "--container-image").why
+    assert "no registry has an image of this name" in _verdict(conversion, "--container-image").why
 
 
 def test_a_template_is_refused_with_its_blank() -> None:
