@@ -137,8 +137,12 @@ def _take_out(spec: Mapping[str, Any], volumes: set[str]) -> Iterator[str]:
     for key in ("initContainers", "containers"):
         for container in k8s.items(spec, key):
             mounts = k8s.items(container, "volumeMounts")
-            remaining = [mount for mount in mounts if mount.get("name") in volumes]
-            yield from (k8s.text(mount, "name") for mount in mounts if mount not in remaining)
+            remaining = [mount for mount in mounts if k8s.text(mount, "name") in volumes]
+            yield from (
+                k8s.text(mount, "name") or str(mount.get("name"))
+                for mount in mounts
+                if mount not in remaining
+            )
             if remaining:
                 container["volumeMounts"] = remaining
             else:

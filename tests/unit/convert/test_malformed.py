@@ -63,6 +63,17 @@ def test_mounts_that_are_no_list_are_said() -> None:
     assert any(path.endswith("containers[1].volumeMounts") for path in converted.lost(conversion))
 
 
+@pytest.mark.parametrize("name", ["[a]", "{a: b}"])
+def test_a_mount_whose_name_is_no_text_is_said(name: str) -> None:
+    """There is no volume of that name, whatever it is."""
+    mount = f"volumeMounts: [{{name: {name}, mountPath: /d}}]"
+    first = f"{{spec: {{initContainers: [{{name: fetch, image: y, {mount}}}], "
+    conversion = convert(("{spec: {", first))
+    assert any("mounts the volume" in note for note in conversion.notes)
+    (fetch,) = conversion.values["podTemplate"]["spec"]["initContainers"]
+    assert "volumeMounts" not in fetch
+
+
 def test_what_validate_refuses_is_refused(tmp_path: Path) -> None:
     """A script's own text that a sweep would take for a parameter, with the script's line."""
     script = tmp_path / "job.sbatch"
