@@ -32,7 +32,7 @@ _IMPLEMENTATIONS = {
 }
 _OWN_RANK = "no launcher of MPI's sets it: let the program ask MPI for its own rank"
 _OF_HOSTS = "the first host of the chart's list is where rank 0 runs"
-_TOLD = "setup sets it for the ranks, as no launcher of MPI's does"
+_OF_SETUP = "setup sets it for the ranks, as no launcher of MPI's does"
 _OF_LIST = "mpirun is given the chart's list of hosts"
 # That host, as shell.
 _FIRST_HOST = "\"$(sed 's/[ :].*//;q' /etc/mpi/hostfile)\""
@@ -86,7 +86,7 @@ class MpiRanks(Setup):
             elif any(not values.get(name, "") for name in own & exports - reads - read_in_script):
                 replacement = replace(verdict, outcome=Outcome.NOT_CARRIED, to="", why=_OF_NODES)
             elif texts := {values[name] for name in own & values.keys()} - {""}:
-                why = _OF_HOSTS if texts == {_FIRST_HOST} else _TOLD
+                why = _OF_HOSTS if texts == {_FIRST_HOST} else _OF_SETUP
                 replacement = replace(verdict, to="setup", why=why)
             else:
                 to = "command" if own & in_command else ""

@@ -274,8 +274,8 @@ def test_output_that_is_redirected_to_a_folder_which_no_value_has_is_in_the_log(
         whys = [verdict.why for verdict in conversion.verdicts if "--log-dir" in verdict.why]
         assert len(whys) == 1
         assert "in the run's log" in whys[0]
-    kept = _convert(_NODES, step.format("/logs")).values["torchrun"]
-    assert (kept["redirects"], kept["logDir"]) == ("3", "/logs")
+    torchrun = _convert(_NODES, step.format("/logs")).values["torchrun"]
+    assert (torchrun["redirects"], torchrun["logDir"]) == ("3", "/logs")
 
 
 def test_what_is_done_on_other_hosts_is_said_by_line() -> None:
