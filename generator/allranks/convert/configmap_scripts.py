@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands
+from allranks.convert import commands, shell_arguments
 from allranks.convert.commands import Runner
 from allranks.k8s import fields as k8s
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from allranks.convert.registry import Context
     from allranks.convert.verdicts import FieldPath, Fields
 
-_SHELLS = ("sh", "bash", "dash", "ash", "zsh", "ksh")
 # Launchers that a pod runs once, each of which starts its processes itself.
 _LAUNCHERS = {Runner.TORCHRUN, Runner.ACCELERATE, Runner.DEEPSPEED, Runner.NESTED}
 
@@ -72,7 +71,7 @@ def with_unseen(fields: Fields, container: FieldPath, runs: Program, context: Co
 def _first_words(runs: Program) -> tuple[str, ...]:
     """The word that is run; behind a shell, the first that is no flag of it."""
     words = runs.command
-    if words and words[0].rpartition("/")[2] in _SHELLS:
+    if words and shell_arguments.program_name(words[0]) in shell_arguments.SHELLS:
         words = tuple(word for word in words[1:] if not word.startswith("-"))
     return words[:1]
 

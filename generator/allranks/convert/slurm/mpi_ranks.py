@@ -71,12 +71,7 @@ class MpiRanks(Setup):
             values["MASTER_ADDR"] = _FIRST_HOST
         lines = [f"export {name}={value}" for name, value in values.items() if value]
         body.setup += "".join(f"{line}\n" for line in lines)
-        read_in_script = {
-            name
-            for statement in self.statements
-            if not self._is_harmless(statement, words.IDLE)
-            for name, _ in words.variables(self.slice(statement))
-        }
+        read_in_script = self._variables_read()
         for at, verdict in enumerate(body.verdicts):
             if not verdict.why.startswith(MEETING):
                 continue

@@ -25,8 +25,6 @@ _DEEPEST, _LONGEST = (
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # What variables with options of srun's are called.
 _OPTIONS = re.compile(r"(?:ARG|OPT|FLAG|PARAM)(?:S|IONS?)?$", re.IGNORECASE)
-# What is asked for its output, whose quotes are its own.
-_ASKING = re.compile(r"\$\([^()]*\)|`[^`]*`")
 # What begins as a program that starts others, or as options.
 _COMMAND_LIKE = re.compile(
     r"\A\s*(?:-{1,2}[A-Za-z]"
@@ -301,7 +299,7 @@ class Script:
             if shell_text.is_array(command, name)
         }
         for name in texts.keys() - arrays - words.RENDEZVOUS:
-            whole = _ASKING.sub("", self._expanded(texts[name], texts))
+            whole = shell_text.SUBSTITUTION.sub("", self._expanded(texts[name], texts))
             if ("'" in whole or '"' in whole) and not words.names_nodes(whole):
                 self.quoted[name] = texts[name]
                 self.literal |= {name} if texts[name].lstrip().startswith("-") else set()

@@ -246,8 +246,6 @@ class Setup(Folders):
             text, program = self.text[command.start : command.end], words.base(command.name)
             if program in _MODULES:
                 self.say(command.line, text, Outcome.CHANGED, to, _OF_MODULES)
-            elif words.does_more([token.text for token in command.words]):
-                continue
             elif len(command.words) > 1 and words.activates([w.text for w in command.words]):
                 self.say(command.line, text, Outcome.CHANGED, to, _ACTIVATED)
 
@@ -325,8 +323,7 @@ class Setup(Folders):
         """What a program misses that reads a name of the script's own; "" where none may."""
         if command is None or command.name != "export" or {*names_of} & words.RENDEZVOUS:
             return ""
-        read = (other for other in self.statements if not self._is_harmless(other, words.IDLE))
-        variables = {name for other in read for name, _ in words.variables(self.slice(other))}
+        variables = self._variables_read()
         own = [name for name in names_of if name not in variables]
         if not own:
             return ""
@@ -336,6 +333,15 @@ class Setup(Folders):
             return f"; a program that reads {own[0]} has no list of the nodes here"
         instead = "SLURM_NNODES" if kind is NodeVariable.COUNT else "MASTER_ADDR"
         return f"; a program that reads {own[0]} is to read {instead}"
+
+    def _variables_read(self) -> set[str]:
+        """The variables that statements read which do more than print."""
+        return {
+            name
+            for statement in self.statements
+            if not self._is_harmless(statement, words.IDLE)
+            for name, _ in words.variables(self.slice(statement))
+        }
 
     def _is_missed(self, statement: Statement, command: Command) -> bool:
         """Whether a file that a command writes is read by a later line, and not by the step alone.
@@ -510,7 +516,7 @@ class Setup(Folders):
         """Whether a statement sets what lets the ranks meet."""
         if self.body.procs_per_node == 1 and self._is_nested_launch() and self.body.nodes == 1:
             return False
-        without_commands = re.sub(r"\$\([^()]*\)|`[^`]*`", "x", text)
+        without_commands = shell_text.SUBSTITUTION.sub("x", text)
         is_path = re.search(r"=\"?[^\s=:]*/", without_commands) is not None
         is_number = re.search(r"=[\"']?\d+[\"']?$", text) is not None
         return any(

@@ -181,7 +181,8 @@ def content_of(value: str) -> str:
 
 # What a shell that reads a text makes of it besides words.
 _ACTIVE = re.compile(r"[;&|<>\n]")
-_SUBSTITUTION = re.compile(r"\$\([^()]*\)|`[^`]*`")
+# What a command is asked for, whose quotes are its own: $(…), `…`.
+SUBSTITUTION = re.compile(r"\$\([^()]*\)|`[^`]*`")
 
 
 def is_script(value: str) -> bool:
@@ -189,7 +190,7 @@ def is_script(value: str) -> bool:
     if value[:1] not in ('"', "'"):
         return False
     is_late = value.startswith("'") and "$" in value
-    return is_late or _ACTIVE.search(_SUBSTITUTION.sub("", script_of(value)).strip()) is not None
+    return is_late or _ACTIVE.search(SUBSTITUTION.sub("", script_of(value)).strip()) is not None
 
 
 def script_of(value: str) -> str:

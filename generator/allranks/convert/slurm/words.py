@@ -347,7 +347,7 @@ def activates(words: Sequence[str]) -> bool:
     return (
         texts[:1] != []
         and texts[0] in ACTIVATING
-        and not does_more(texts)
+        and not _does_more(texts)
         and not environment_runners.program_start(texts)
     )
 
@@ -560,7 +560,7 @@ def text_of_counts(size: Mapping[str, int | None]) -> dict[str, str]:
     return {name: str(value) for name, value in size.items() if value}
 
 
-def does_more(words: Sequence[str]) -> bool:
+def _does_more(words: Sequence[str]) -> bool:
     """Whether a program that activates does something else: ``conda run python a.py``."""
     return base(next(iter(words), "")) in _MANAGERS and any(
         text in _DOES_MORE for text in [text for text in words[1:] if not text.startswith("-")][:1]
