@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import secrets
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
-import yaml
 
 from allranks import names
 from tests.kube import cluster as kube
 from tests.kube import kwok
-from tests.kube.api import ApiError
 from tests.kube.errors import BenchError
 from tests.waiting import until
 
-from . import watching
+from . import kinds, watching
 from .sweeping import Field
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.kube.cluster import Cluster
 
-CRDS = Path(__file__).parents[1] / "data/crds"
-ELASTIC_CRDS = Path(__file__).parents[2] / "charts/operator/crds"
-_CONFLICT = 409
 # Requests per second that the controllers may make: no test is to wait for their own limit of 20.
 _FAST = 500
 
@@ -60,7 +55,7 @@ def cluster(testrun_uid: str) -> Iterator[Cluster]:
     """A control plane and KWOK, shared by all workers; it knows the schedulers' kinds."""
     try:
         with kube.share(f"cluster-{testrun_uid[:8]}", kwok=True, controller_qps=_FAST) as shared:
-            _add_kinds(shared, CRDS)
+            kinds.add(shared, kinds.SCHEDULERS)
             yield shared
     except BenchError as error:
         pytest.fail(str(error), pytrace=False)
@@ -71,38 +66,14 @@ def elastic_cluster(testrun_uid: str) -> Iterator[Cluster]:
     """Another one, that knows the operator's kinds: the other tests are to see none of them."""
     try:
         with kube.share(f"elastic-{testrun_uid[:8]}", kwok=True, controller_qps=_FAST) as shared:
-            _add_kinds(shared, CRDS)
-            _add_kinds(shared, ELASTIC_CRDS)
+            kinds.add(shared, kinds.SCHEDULERS)
+            kinds.add(shared, kinds.ELASTIC)
             yield shared
     except BenchError as error:
         pytest.fail(str(error), pytrace=False)
 
 
 zygote, lab = watching.fixtures("elastic_cluster", "session")
-
-
-def _add_kinds(cluster: Cluster, folder: Path) -> None:
-    root = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    for path in sorted(folder.glob("*.yaml")):
-        for crd in yaml.safe_load_all(path.read_text(encoding="utf-8")):
-            try:
-                cluster.api("POST", root, crd)
-            except ApiError as error:
-                if error.status != _CONFLICT:  # another worker was first
-                    raise
-
-    until(lambda: all(_served(cluster, crd) for crd in cluster.items(root)), "every kind's service")
-
-
-def _served(cluster: Cluster, crd: dict[str, Any]) -> bool:
-    """Whether objects of a kind can be listed; its storage comes a moment after its definition."""
-    group, plural = crd["spec"]["group"], crd["spec"]["names"]["plural"]
-    try:
-        for version in crd["spec"]["versions"]:
-            cluster.api("GET", f"/apis/{group}/{version['name']}/{plural}")
-    except ApiError:
-        return False
-    return True
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from allranks import names
 from tests.kube.api import ApiError
 from tests.waiting import until
 
-from . import deep, watching
+from . import deep, kinds, watching
 from .program import program
 
 if TYPE_CHECKING:
@@ -172,6 +172,14 @@ def test_a_job_nested_too_deep_stops_nobody(lab: Lab) -> None:
     lab.plan("first", 2, worker=3)
     lab.running("first", 3)
     assert 1 == len(lab.pods("second"))
+
+
+def test_a_test_that_begins_beside_a_job_nested_too_deep_goes_on(lab: Lab) -> None:
+    """The control plane is shared: a worker that comes later reads no other test's objects."""
+    deep.send(lab.cluster, "POST", lab.path(names.ELASTIC_JOBS), deep.job("bad"))
+    with pytest.raises(RecursionError):
+        lab.cluster.items(lab.path(names.ELASTIC_JOBS))
+    kinds.add(lab.cluster, kinds.ELASTIC)
 
 
 def test_a_job_nested_too_deep_hides_no_other(lab: Lab, helm4: Any, tmp_path: Path) -> None:
