@@ -8,13 +8,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from allranks.convert import commands, references
-from allranks.convert.slurm import mpirun, shell_text, sizes, words
+from allranks.convert.slurm import mpirun, setup_lines, shell_text, sizes, words
 from allranks.convert.slurm.node_variables import NodeVariable, kind_of
-from allranks.convert.slurm.setup import MEETING, Setup
+from allranks.convert.slurm.setup_lines import MEETING
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
-    from allranks.convert.slurm.script import Step
+    from allranks.convert.slurm.script import Script
+    from allranks.convert.slurm.script_reading import Body, ScriptReading, Step
+    from allranks.convert.slurm.shell_variables import ShellVariables
 
 MEETS = re.compile(
     r"MASTER_ADDR|torch|SLURM_PROCID|megatron|nemo|lightning|nccl|deepspeed", re.IGNORECASE
@@ -46,101 +48,111 @@ _OF_NODES = "it tells of the old cluster's nodes: write what a pod is to read"
 _MPI_PORT = "29500"
 
 
-class MpiRanks(Setup):
-    """A script whose step may be one of MPI's."""
+def tell_mpi_hosts(reading: ScriptReading, place: int) -> None:
+    """Set for ranks of MPI's where the first of them is, as no launcher of theirs does."""
+    body, exports = reading.body, set[str]()
+    of_line: dict[int, set[str]] = {}
+    for statement in reading.script.statements[: place + 1]:
+        for command in statement.commands:
+            for_step = command.assignments if command.words else []
+            exports |= {word.text.partition("=")[0] for word in for_step}
+            own = {name for name, _ in shell_text.assigned_by(command)} & reading.rendezvous.meeting
+            of_line.setdefault(statement.line, set()).update(own)
+            exports |= own if command.name == "export" else set()
+            exports |= {word.text for word in command.words[1:]} & reading.rendezvous.meeting
+    exports |= {*re.findall(r"\s-{1,2}x\s+(\w+)", reading.script.text)}
+    exports &= reading.rendezvous.meeting
+    line = " ".join(body.command)
+    reads = {name for name, _ in words.variables(line)}
+    in_command = {*re.findall(r"^([A-Za-z_]\w*)=", line, re.MULTILINE)}
+    values = {name: _of_mpi(reading, name) for name in sorted(exports - words.OF_ONE_RANK)}
+    if "MASTER_ADDR" in reads:
+        values["MASTER_ADDR"] = _FIRST_HOST
+    lines = [f"export {name}={value}" for name, value in values.items() if value]
+    body.setup += "".join(f"{line}\n" for line in lines)
+    read_in_script = setup_lines.variables_read(reading.script)
+    for at, verdict in enumerate(body.verdicts):
+        if not verdict.why.startswith(MEETING):
+            continue
+        own = of_line.get(verdict.line, set())
+        if own & words.OF_ONE_RANK:
+            replacement = replace(verdict, outcome=Outcome.NOT_CARRIED, to="", why=_OWN_RANK)
+        elif any(not values.get(name, "") for name in own & exports - reads - read_in_script):
+            replacement = replace(verdict, outcome=Outcome.NOT_CARRIED, to="", why=_OF_NODES)
+        elif texts := {values[name] for name in own & values.keys()} - {""}:
+            why = _OF_HOSTS if texts == {_FIRST_HOST} else _OF_SETUP
+            replacement = replace(verdict, to="setup", why=why)
+        else:
+            to = "command" if own & in_command else ""
+            replacement = replace(verdict, to=to, why=_OF_LIST)
+        body.verdicts[at] = replacement
 
-    def _tell_mpi_hosts(self, place: int) -> None:
-        """Set for ranks of MPI's where the first of them is, as no launcher of theirs does."""
-        body, exports = self.body, set[str]()
-        of_line: dict[int, set[str]] = {}
-        for statement in self.statements[: place + 1]:
-            for command in statement.commands:
-                for_step = command.assignments if command.words else []
-                exports |= {word.text.partition("=")[0] for word in for_step}
-                own = {name for name, _ in shell_text.assigned_by(command)} & self.meeting
-                of_line.setdefault(statement.line, set()).update(own)
-                exports |= own if command.name == "export" else set()
-                exports |= {word.text for word in command.words[1:]} & self.meeting
-        exports |= {*re.findall(r"\s-{1,2}x\s+(\w+)", self.text)}
-        exports &= self.meeting
-        line = " ".join(body.command)
-        reads = {name for name, _ in words.variables(line)}
-        in_command = {*re.findall(r"^([A-Za-z_]\w*)=", line, re.MULTILINE)}
-        values = {name: self._of_mpi(name) for name in sorted(exports - words.OF_ONE_RANK)}
-        if "MASTER_ADDR" in reads:
-            values["MASTER_ADDR"] = _FIRST_HOST
-        lines = [f"export {name}={value}" for name, value in values.items() if value]
-        body.setup += "".join(f"{line}\n" for line in lines)
-        read_in_script = self._variables_read()
-        for at, verdict in enumerate(body.verdicts):
-            if not verdict.why.startswith(MEETING):
-                continue
-            own = of_line.get(verdict.line, set())
-            if own & words.OF_ONE_RANK:
-                replacement = replace(verdict, outcome=Outcome.NOT_CARRIED, to="", why=_OWN_RANK)
-            elif any(not values.get(name, "") for name in own & exports - reads - read_in_script):
-                replacement = replace(verdict, outcome=Outcome.NOT_CARRIED, to="", why=_OF_NODES)
-            elif texts := {values[name] for name in own & values.keys()} - {""}:
-                why = _OF_HOSTS if texts == {_FIRST_HOST} else _OF_SETUP
-                replacement = replace(verdict, to="setup", why=why)
-            else:
-                to = "command" if own & in_command else ""
-                replacement = replace(verdict, to=to, why=_OF_LIST)
-            body.verdicts[at] = replacement
 
-    def _of_mpi(self, name: str) -> str:
-        """What a variable of the nodes is in a pod of the mpi chart, as shell; "" for nothing."""
-        if name == "WORLD_SIZE":
-            ranks = self.body.procs_per_node or self.size.gpus_per_node
-            return str(ranks * (self.body.nodes or 1)) if ranks else ""
-        if name in self.constants or name == "MASTER_PORT":
-            return self.constants.get(name, _MPI_PORT)
-        text = next(
-            (self.slice(other) for other in self.statements if shell_text.assigns(other, name)), ""
+def _of_mpi(reading: ScriptReading, name: str) -> str:
+    """What a variable of the nodes is in a pod of the mpi chart, as shell; "" for nothing."""
+    if name == "WORLD_SIZE":
+        ranks = reading.body.procs_per_node or reading.script.size.gpus_per_node
+        return str(ranks * (reading.body.nodes or 1)) if ranks else ""
+    if name in reading.variables.constants or name == "MASTER_PORT":
+        return reading.variables.constants.get(name, _MPI_PORT)
+    text = next(
+        (
+            reading.script.slice(other)
+            for other in reading.script.statements
+            if shell_text.assigns(other, name)
+        ),
+        "",
+    )
+    kind = kind_of(name, text, {NodeVariable.ADDRESS})
+    if kind is NodeVariable.COUNT:
+        return str(reading.body.nodes or 1)
+    if kind is NodeVariable.UNKNOWN and _LIST.fullmatch(text.strip()):
+        return _HOSTS
+    return _FIRST_HOST if kind is NodeVariable.ADDRESS else ""
+
+
+def is_mpi(
+    script: Script, variables: ShellVariables, main: Step, program: commands.Program
+) -> bool:
+    """Whether what srun starts is a program of MPI's, and not one that meets by MASTER_ADDR."""
+    has_mpi = any(setting.name == "mpi" and setting.value != "none" for setting in main.settings)
+    meets = MEETS.search(script.text) is not None
+    words_of = " ".join(
+        (
+            *(variables.expanded(word) for word in main.words),
+            variables.inner_text(main.words) or "",
         )
-        kind = kind_of(name, text, {NodeVariable.ADDRESS})
-        if kind is NodeVariable.COUNT:
-            return str(self.body.nodes or 1)
-        if kind is NodeVariable.UNKNOWN and _LIST.fullmatch(text.strip()):
-            return _HOSTS
-        return _FIRST_HOST if kind is NodeVariable.ADDRESS else ""
+    )
+    if "mpi4py" in words_of or (has_mpi and "horovod" in words_of):
+        return True
+    if _PYTHON.search(words_of):
+        return (has_mpi or _MPI.search(script.text) is not None) and not meets
+    is_text = program.command[1:2] == ("-c",)
+    name = words.base(words.unwrapped(main.words if is_text else program.command)[0])
+    if is_text and name in shell_text.SHELLS:
+        name = words.base(shell_text.first_word(program.command)) or name
+    if name in shell_text.SHELLS or name.endswith((".sh", ".bash", ".py")) or name in _RUNNERS:
+        return has_mpi and not meets
+    return has_mpi or "MASTER_ADDR" not in variables.set_names
 
-    def _is_mpi(self, main: Step, program: commands.Program) -> bool:
-        """Whether what srun starts is a program of MPI's, and not one that meets by MASTER_ADDR."""
-        has_mpi = any(
-            setting.name == "mpi" and setting.value != "none" for setting in main.settings
-        )
-        meets = MEETS.search(self.text) is not None
-        words_of = " ".join((*map(self._expanded, main.words), self._inner_text(main.words) or ""))
-        if "mpi4py" in words_of or (has_mpi and "horovod" in words_of):
-            return True
-        if _PYTHON.search(words_of):
-            return (has_mpi or _MPI.search(self.text) is not None) and not meets
-        is_text = program.command[1:2] == ("-c",)
-        name = words.base(words.unwrapped(main.words if is_text else program.command)[0])
-        if is_text and name in shell_text.SHELLS:
-            name = words.base(shell_text.first_word(program.command)) or name
-        if name in shell_text.SHELLS or name.endswith((".sh", ".bash", ".py")) or name in _RUNNERS:
-            return has_mpi and not meets
-        return has_mpi or "MASTER_ADDR" not in self.set_names
 
-    def _slots(self, program: commands.Program, nodes: int) -> int:
-        """The ranks of a node of an mpirun in a job without tasks; 0 where they are unknown."""
-        if self.size.tasks or self.size.tasks_per_node:
-            return 0
-        texts = self._split(shell_text.as_text(program.command))
-        own = texts[: len(texts) - len(mpirun.program(texts))]  # the program may have an -n, too
-        match = mpirun.COUNT_OF_RANKS.search(" ".join(own))
-        count = references.number(match[1], self.constants) if match is not None else None
-        return min(math.ceil(count / nodes), sizes.MOST_PER_NODE) if count else 0
+def slots(script: Script, variables: ShellVariables, program: commands.Program, nodes: int) -> int:
+    """The ranks of a node of an mpirun in a job without tasks; 0 where they are unknown."""
+    if script.size.tasks or script.size.tasks_per_node:
+        return 0
+    texts = shell_text.split(shell_text.as_text(program.command))
+    own = texts[: len(texts) - len(mpirun.program(texts))]  # the program may have an -n, too
+    match = mpirun.COUNT_OF_RANKS.search(" ".join(own))
+    count = references.number(match[1], variables.constants) if match is not None else None
+    return min(math.ceil(count / nodes), sizes.MOST_PER_NODE) if count else 0
 
-    def _as_mpi(self, per_node: int) -> None:
-        """Make the run one of the mpi chart."""
-        body = self.body
-        body.workload = "mpi"
-        body.procs_per_node = 0 if self.size.gpus_per_node == per_node else per_node
-        text = re.sub(r"^\s*#.*", "", self.text.lower(), flags=re.MULTILINE)
-        for implementation, pattern in _IMPLEMENTATIONS.items():
-            if re.search(pattern, text):
-                body.values["mpi"] = {"implementation": implementation}
-                break
+
+def as_mpi(script: Script, body: Body, per_node: int) -> None:
+    """Make the run one of the mpi chart."""
+    body.workload = "mpi"
+    body.procs_per_node = 0 if script.size.gpus_per_node == per_node else per_node
+    text = re.sub(r"^\s*#.*", "", script.text.lower(), flags=re.MULTILINE)
+    for implementation, pattern in _IMPLEMENTATIONS.items():
+        if re.search(pattern, text):
+            body.values["mpi"] = {"implementation": implementation}
+            break

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 
 from allranks.convert import commands, references
 from allranks.convert.commands import Runner
-from allranks.convert.slurm import sizes, words
-from allranks.convert.slurm.mpi_ranks import MEETS, MpiRanks
+from allranks.convert.slurm import mpi_ranks, sizes, step_search, words
+from allranks.convert.slurm.mpi_ranks import MEETS
 from allranks.convert.verdicts import Outcome
 from allranks.humanize import plural
 
 if TYPE_CHECKING:
-    from allranks.convert.slurm.script import Step
+    from allranks.convert.slurm.script import Script
+    from allranks.convert.slurm.script_reading import Body, ScriptReading, Step
+    from allranks.convert.slurm.shell_variables import ShellVariables
 
 _FIRST_NODE = "without srun it runs on the first node alone"
 # Flags that tell a launcher of other nodes.
@@ -25,133 +27,138 @@ _WITHOUT_MPI = (
 )
 
 
-class RankSizes(MpiRanks):
-    """A script whose step has a size."""
-
-    def _size_of(self, main: Step, program: commands.Program) -> None:
-        """How many nodes and ranks the step has."""
-        body = self.body
-        if main.is_srun:
-            sizes.fill(self.size, main.size)
-            body.step_outcomes = main.size.outcomes
-        size = main.size if main.is_srun and not self._over_nodes(main) else self.size
-        nodes = size.nodes or self.size.nodes
-        per_node, gpus = size.per_node, self.size.gpus_per_node
-        if program.runner is Runner.TORCHRUN:
-            nodes = self._size_torchrun(main, program, nodes, per_node)
-        elif program.runner in (Runner.MPIRUN, Runner.HOROVODRUN):
-            is_own = program.runner is Runner.HOROVODRUN and not words.names_hosts(main.words)
-            if is_own and (nodes or 1) > 1 and not main.is_srun:
-                self.say(main.command.line, "horovodrun", Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
-                nodes = 1
-            self._as_mpi(self._slots(program, nodes or 1) or per_node)
-            if words.base(program.command[0]) not in words.MPIRUN | {"horovodrun"}:
-                body.values.setdefault("mpi", {})["ownMpirun"] = True
-        elif program.is_nested:
-            nodes = self._size_nested(main, program, nodes)
-        elif self._is_of_mpi(main, program):
-            self._as_mpi(per_node)
-            body.uses_slurm = True  # srun tells its tasks, and the program may read it
-        else:
-            is_spread = gpus is None and bool(self.size.gpus) and nodes is None
-            body.procs_per_node = 0 if is_spread or (gpus and per_node == gpus) else per_node
-            body.values["torchrun"] = {"maxRestarts": 0}
-            body.uses_slurm = True
-            self._put_threads(main, per_node)
-            if not (gpus or self.size.gpus or MEETS.search(self.text)):
-                body.notes.append(_WITHOUT_MPI)
-        body.nodes = nodes if nodes is not None else (None if self.size.gpus else 1)
-
-    def _is_of_mpi(self, main: Step, program: commands.Program) -> bool:
-        """Whether a step becomes a run of the mpi chart, whose launcher is a pod of its own."""
-        if program.runner in (Runner.MPIRUN, Runner.HOROVODRUN):
-            return True
-        is_other = program.runner is Runner.TORCHRUN or program.is_nested
-        return not is_other and self._is_mpi(main, program)
-
-    def _put_threads(self, main: Step, per_node: int) -> None:
-        """Give ranks the threads of their CPUs, of which torchrun, which starts them, gives 1."""
-        cpus = (self.size.cpus_per_node or 0) // per_node
-        if per_node > 1 and cpus > 1 and "OMP_NUM_THREADS" not in self.set_names:
-            self.body.env["OMP_NUM_THREADS"] = str(cpus)
-            why = "srun bound a task to its CPUs, which OpenMP counts; torchrun would tell each 1"
-            to = "env.OMP_NUM_THREADS"
-            self.say(main.command.line, "OMP_NUM_THREADS", Outcome.CHANGED, to, why)
-
-    def _size_torchrun(
-        self, main: Step, program: commands.Program, nodes: int | None, per_node: int
-    ) -> int | None:
-        """The nodes of a torchrun, of the job's and its own flags; its ranks are put."""
-        body, line, gpus = self.body, main.command.line, self.size.gpus_per_node
-        body.values["torchrun"] = dict(program.values)
-        processes = program.options.get("nproc-per-node", "1")
-        count = self._processes(processes)
-        body.procs_per_node = 0 if count is None or (gpus and count == gpus) else count
-        if count is None and processes not in ("gpu", "auto", "cpu"):
-            why = "what it is, is known in the pod alone: one process for each GPU"
-            path = f"--nproc-per-node {processes}"
-            self.say(line, path, Outcome.CHANGED, "procsPerNode", why)
-        nnodes = references.number(program.options.get("nnodes", ""), self.constants)
-        if nnodes and nodes is None:
-            nodes = min(nnodes, sizes.MOST_NODES)
-        is_deepspeed = any("deepspeed" in change for change in program.changes)
-        is_own = nnodes == 1 or "nnodes" not in program.options
-        is_alone = program.is_alone if is_deepspeed else is_own
-        if not main.is_srun and (nodes or 1) > 1 and is_alone:
-            self.say(line, "torchrun", Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
+def put_size(reading: ScriptReading, main: Step, program: commands.Program) -> None:
+    """How many nodes and ranks the step has."""
+    body = reading.body
+    if main.is_srun:
+        sizes.fill(reading.script.size, main.size)
+        body.step_outcomes = main.size.outcomes
+    size = main.size if main.is_srun and not step_search.over_nodes(main) else reading.script.size
+    nodes = size.nodes or reading.script.size.nodes
+    per_node, gpus = size.per_node, reading.script.size.gpus_per_node
+    if program.runner is Runner.TORCHRUN:
+        nodes = _size_torchrun(reading, main, program, nodes, per_node)
+    elif program.runner in (Runner.MPIRUN, Runner.HOROVODRUN):
+        is_own = program.runner is Runner.HOROVODRUN and not words.names_hosts(main.words)
+        if is_own and (nodes or 1) > 1 and not main.is_srun:
+            reading.body.say(
+                main.command.line, "horovodrun", Outcome.CHANGED, "nodes: 1", _FIRST_NODE
+            )
             nodes = 1
-        elif nnodes and nodes and nnodes != nodes and main.is_srun:
-            why = f"the job has {plural(nodes, 'node')}"
-            self.say(line, f"--nnodes {nnodes}", Outcome.CHANGED, "nodes", why)
-        if is_alone and main.is_srun and (nodes or 1) > 1:
-            name, targets = ("deepspeed", "hosts") if is_deepspeed else ("torchrun", "other nodes")
-            why = (
-                f"it names no {targets}: each node trained by itself; here all of them train "
-                "together"
-            )
-            self.say(line, name, Outcome.NOT_CARRIED, "", why)
-        if main.is_srun and per_node > 1:
-            why = (
-                f"torchrun starts the ranks of a node, and so runs once on each, not {per_node} "
-                "times"
-            )
-            self.say(line, "srun", Outcome.CHANGED, "", why)
-        return nodes
-
-    def _processes(self, text: str) -> int | None:
-        """The processes of a node; None where it is not known before."""
-        value = words.resolve(text, self.constants) or text
-        if value in ("gpu", "auto"):
-            # torchrun counts the GPUs that torch sees.
-            visible = re.fullmatch(r"\d+(?:,\d+)*", self.constants.get("CUDA_VISIBLE_DEVICES", ""))
-            return visible[0].count(",") + 1 if visible else self.size.gpus_per_node
-        count = references.number(value, self.constants)
-        return count if count and count <= sizes.MOST_PER_NODE else None
-
-    def _size_nested(self, main: Step, program: commands.Program, nodes: int | None) -> int | None:
-        """The nodes of a launcher that starts the ranks of a node itself."""
-        body = self.body
-        body.procs_per_node = 1
-        body.uses_slurm = True
-        line = " ".join(program.command)
-        spans = any(flag in line for flag in _SPANNING)
-        if (nodes or 1) > 1 and not main.is_srun and not spans:
-            path = str(program.runner)
-            self.say(main.command.line, path, Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
-            nodes = 1
-        if program.runner is Runner.DEEPSPEED and (nodes or 1) > 1:
-            raise self.refuse(
-                main.command.line,
-                "deepspeed starts the ranks of other nodes by ssh, which pods do not have",
-                "start them with `srun torchrun`: DeepSpeed trains the same under torchrun, with "
-                "LOCAL_RANK in place of --local_rank",
-            )
-        # The chart's rendezvous leaves its usual port to that of the launcher in the pods.
-        port = {"port": _OTHER_PORT} if (nodes or 1) > 1 else {}
-        body.values["torchrun"] = {"maxRestarts": 0, **port}
-        body.notes.append(
-            f"{program.runner} starts the ranks of each node itself, so that each pod runs "
-            "it once; "
-            "under torchrun (its command alone) allranks would see every rank"
+        mpi_ranks.as_mpi(
+            reading.script,
+            reading.body,
+            mpi_ranks.slots(reading.script, reading.variables, program, nodes or 1) or per_node,
         )
-        return nodes
+        if words.base(program.command[0]) not in words.MPIRUN | {"horovodrun"}:
+            body.values.setdefault("mpi", {})["ownMpirun"] = True
+    elif program.is_nested:
+        nodes = _size_nested(reading.script, reading.body, main, program, nodes)
+    elif is_of_mpi(reading.script, reading.variables, main, program):
+        mpi_ranks.as_mpi(reading.script, reading.body, per_node)
+        body.uses_slurm = True  # srun tells its tasks, and the program may read it
+    else:
+        is_spread = gpus is None and bool(reading.script.size.gpus) and nodes is None
+        body.procs_per_node = 0 if is_spread or (gpus and per_node == gpus) else per_node
+        body.values["torchrun"] = {"maxRestarts": 0}
+        body.uses_slurm = True
+        _put_threads(reading, main, per_node)
+        if not (gpus or reading.script.size.gpus or MEETS.search(reading.script.text)):
+            body.notes.append(_WITHOUT_MPI)
+    body.nodes = nodes if nodes is not None else (None if reading.script.size.gpus else 1)
+
+
+def is_of_mpi(
+    script: Script, variables: ShellVariables, main: Step, program: commands.Program
+) -> bool:
+    """Whether a step becomes a run of the mpi chart, whose launcher is a pod of its own."""
+    if program.runner in (Runner.MPIRUN, Runner.HOROVODRUN):
+        return True
+    is_other = program.runner is Runner.TORCHRUN or program.is_nested
+    return not is_other and mpi_ranks.is_mpi(script, variables, main, program)
+
+
+def _put_threads(reading: ScriptReading, main: Step, per_node: int) -> None:
+    """Give ranks the threads of their CPUs, of which torchrun, which starts them, gives 1."""
+    cpus = (reading.script.size.cpus_per_node or 0) // per_node
+    if per_node > 1 and cpus > 1 and "OMP_NUM_THREADS" not in reading.variables.set_names:
+        reading.body.env["OMP_NUM_THREADS"] = str(cpus)
+        why = "srun bound a task to its CPUs, which OpenMP counts; torchrun would tell each 1"
+        to = "env.OMP_NUM_THREADS"
+        reading.body.say(main.command.line, "OMP_NUM_THREADS", Outcome.CHANGED, to, why)
+
+
+def _size_torchrun(
+    reading: ScriptReading, main: Step, program: commands.Program, nodes: int | None, per_node: int
+) -> int | None:
+    """The nodes of a torchrun, of the job's and its own flags; its ranks are put."""
+    body, line, gpus = reading.body, main.command.line, reading.script.size.gpus_per_node
+    body.values["torchrun"] = dict(program.values)
+    processes = program.options.get("nproc-per-node", "1")
+    count = _processes(reading.script, reading.variables, processes)
+    body.procs_per_node = 0 if count is None or (gpus and count == gpus) else count
+    if count is None and processes not in ("gpu", "auto", "cpu"):
+        why = "what it is, is known in the pod alone: one process for each GPU"
+        path = f"--nproc-per-node {processes}"
+        reading.body.say(line, path, Outcome.CHANGED, "procsPerNode", why)
+    nnodes = references.number(program.options.get("nnodes", ""), reading.variables.constants)
+    if nnodes and nodes is None:
+        nodes = min(nnodes, sizes.MOST_NODES)
+    is_deepspeed = any("deepspeed" in change for change in program.changes)
+    is_own = nnodes == 1 or "nnodes" not in program.options
+    is_alone = program.is_alone if is_deepspeed else is_own
+    if not main.is_srun and (nodes or 1) > 1 and is_alone:
+        reading.body.say(line, "torchrun", Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
+        nodes = 1
+    elif nnodes and nodes and nnodes != nodes and main.is_srun:
+        why = f"the job has {plural(nodes, 'node')}"
+        reading.body.say(line, f"--nnodes {nnodes}", Outcome.CHANGED, "nodes", why)
+    if is_alone and main.is_srun and (nodes or 1) > 1:
+        name, targets = ("deepspeed", "hosts") if is_deepspeed else ("torchrun", "other nodes")
+        why = f"it names no {targets}: each node trained by itself; here all of them train together"
+        reading.body.say(line, name, Outcome.NOT_CARRIED, "", why)
+    if main.is_srun and per_node > 1:
+        why = f"torchrun starts the ranks of a node, and so runs once on each, not {per_node} times"
+        reading.body.say(line, "srun", Outcome.CHANGED, "", why)
+    return nodes
+
+
+def _processes(script: Script, variables: ShellVariables, text: str) -> int | None:
+    """The processes of a node; None where it is not known before."""
+    value = words.resolve(text, variables.constants) or text
+    if value in ("gpu", "auto"):
+        # torchrun counts the GPUs that torch sees.
+        visible = re.fullmatch(r"\d+(?:,\d+)*", variables.constants.get("CUDA_VISIBLE_DEVICES", ""))
+        return visible[0].count(",") + 1 if visible else script.size.gpus_per_node
+    count = references.number(value, variables.constants)
+    return count if count and count <= sizes.MOST_PER_NODE else None
+
+
+def _size_nested(
+    script: Script, body: Body, main: Step, program: commands.Program, nodes: int | None
+) -> int | None:
+    """The nodes of a launcher that starts the ranks of a node itself."""
+    body.procs_per_node = 1
+    body.uses_slurm = True
+    line = " ".join(program.command)
+    spans = any(flag in line for flag in _SPANNING)
+    if (nodes or 1) > 1 and not main.is_srun and not spans:
+        path = str(program.runner)
+        body.say(main.command.line, path, Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
+        nodes = 1
+    if program.runner is Runner.DEEPSPEED and (nodes or 1) > 1:
+        raise script.refuse(
+            main.command.line,
+            "deepspeed starts the ranks of other nodes by ssh, which pods do not have",
+            "start them with `srun torchrun`: DeepSpeed trains the same under torchrun, with "
+            "LOCAL_RANK in place of --local_rank",
+        )
+    # The chart's rendezvous leaves its usual port to that of the launcher in the pods.
+    port = {"port": _OTHER_PORT} if (nodes or 1) > 1 else {}
+    body.values["torchrun"] = {"maxRestarts": 0, **port}
+    body.notes.append(
+        f"{program.runner} starts the ranks of each node itself, so that each pod runs "
+        "it once; "
+        "under torchrun (its command alone) allranks would see every rank"
+    )
+    return nodes

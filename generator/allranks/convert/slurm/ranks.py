@@ -11,23 +11,35 @@ from allranks.convert import commands, preparation, scanner
 from allranks.convert.commands import Runner
 from allranks.convert.slurm import (
     amounts,
+    exports,
     first_node,
+    mpi_ranks,
     mpirun,
     options,
+    rank_sizes,
+    setup_lines,
     shell_text,
+    step_search,
     torchrun_environment,
     words,
 )
 from allranks.convert.slurm.node_variables import NodeVariable, kind_of
-from allranks.convert.slurm.rank_sizes import RankSizes
-from allranks.convert.slurm.script import Limit
-from allranks.convert.slurm.setup import MEETING
+from allranks.convert.slurm.script_reading import Limit
+from allranks.convert.slurm.setup_lines import MEETING
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
     from allranks.convert.scanner import Statement
     from allranks.convert.slurm.options import Setting
-    from allranks.convert.slurm.script import Step
+    from allranks.convert.slurm.script import Script
+    from allranks.convert.slurm.script_reading import (
+        Body,
+        MainStep,
+        ScriptReading,
+        Step,
+        StepDetails,
+    )
+    from allranks.convert.slurm.shell_variables import ShellVariables
 
 _LOG = f"the lines are the run's log: `{names.CLI} logs NAME`"
 # What may stand behind a pipe.
@@ -58,543 +70,580 @@ _OF_RANK_ZERO = "the script puts the name of its first node there, and rank 0's 
 _ONCE = "every node starts the same, so that it is said once"
 
 
-class Ranks(RankSizes):
-    """A script whose step is read."""
-
-    def _as_ranks(self, main: Step, steps: list[Step]) -> None:
-        """Make the step a command, and what stands before it setup."""
-        statement = self.statements[main.statement]
-        place = self._place_of(main)
-        self.place = main.statement
-        steps = [step for step in steps if id(step.command) not in self.side]
-        self._check_others(main, steps)
-        step_statements = {step.statement for step in steps if step.is_multi} - {main.statement}
-        self.expansions = {name for step in steps if step.is_multi for name in step.expansions}
-        program = self._read_program(main)
-        self._check_program(main, program)
-        self.has_launcher = self._is_of_mpi(main, program)
-        self.has_torchrun = program.runner is Runner.TORCHRUN
-        setup = []
-        for number, other in enumerate(self.statements[:place]):
-            if number in step_statements:
-                self.say(other.line, self.slice(other), Outcome.CHANGED, "command", _ONCE)
-            elif number != main.statement:
-                text = self._text_of(other, is_single=False)
-                setup += [] if text is None else [self._with_comments(number, text)]
-        self._size_of(main, program)
-        nested = None
-        if statement.function or any(command.within for command in statement.commands):
-            nested = self._nested_text(main, statement, place, program, steps)
-            if nested is not None:
-                self._say_beside(main, steps)
+def read_ranks(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
+    """Make the step a command, and what stands before it setup."""
+    statement = reading.script.statements[main.statement]
+    place = _place_of(reading.script, main)
+    reading.main_step.statement = main.statement
+    steps = [step for step in steps if id(step.command) not in reading.details.side]
+    _check_others(reading.script, reading.details, main, steps)
+    step_statements = {step.statement for step in steps if step.is_multi} - {main.statement}
+    reading.variables.expanded_names = {
+        name for step in steps if step.is_multi for name in step.expansions
+    }
+    program = _read_program(reading, main)
+    _check_program(reading.script, reading.variables, main, program)
+    reading.main_step.has_launcher = rank_sizes.is_of_mpi(
+        reading.script, reading.variables, main, program
+    )
+    reading.main_step.is_torchrun = program.runner is Runner.TORCHRUN
+    setup = []
+    for number, other in enumerate(reading.script.statements[:place]):
+        if number in step_statements:
+            reading.body.say(
+                other.line, reading.script.slice(other), Outcome.CHANGED, "command", _ONCE
+            )
+        elif number != main.statement:
+            text = setup_lines.text_of(reading, other, is_single=False)
+            setup += (
+                [] if text is None else [setup_lines.with_comments(reading.script, number, text)]
+            )
+    rank_sizes.put_size(reading, main, program)
+    nested = None
+    if statement.function or any(command.within for command in statement.commands):
+        nested = _nested_text(reading, main, place, program, steps)
+        if nested is not None:
+            _say_beside(reading.script, reading.body, main, steps)
+    else:
+        setup += filter(None, [_flat(reading, main, statement)])
+    setup_lines.write_setup(reading.script, reading.body, setup)
+    _write_command(reading, program, nested)
+    if reading.body.workload == "mpi":
+        mpi_ranks.tell_mpi_hosts(reading, place)
+    _say_step(reading, main, program)
+    for number, other in enumerate(reading.script.statements[place + 1 :], place + 1):
+        if number in step_statements:
+            reading.body.say(
+                other.line, reading.script.slice(other), Outcome.CHANGED, "command", _ONCE
+            )
         else:
-            setup += filter(None, [self._flat(main, statement)])
-        self._write_setup(setup)
-        self._write_command(program, nested)
-        if self.body.workload == "mpi":
-            self._tell_mpi_hosts(place)
-        self._say_step(main, program)
-        for number, other in enumerate(self.statements[place + 1 :], place + 1):
-            if number in step_statements:
-                self.say(other.line, self.slice(other), Outcome.CHANGED, "command", _ONCE)
-            else:
-                self._behind(other)
-        self._say_images(main)
-        self.body.notes += program.notes
-        self.body.settings = [
-            *self._image_of_another(main, steps),
-            *(setting for setting in main.settings if setting.line),
-        ]
+            setup_lines.say_behind(reading.script, reading.body, other)
+    _say_images(reading.details, reading.body, main)
+    reading.body.notes += program.notes
+    reading.body.settings = [
+        *_image_of_another(reading.details, main, steps),
+        *(setting for setting in main.settings if setting.line),
+    ]
 
-    def _image_of_another(self, main: Step, steps: list[Step]) -> list[Setting]:
-        """The image that an earlier step has, where Pyxis keeps its container for the main one."""
-        if any(setting.name == "container-image" for setting in main.settings):
-            return []
-        if not any(setting.name == "container-name" for setting in main.settings):
-            return []
-        images = [
-            setting
-            for step in (*self.side.values(), *steps)
-            for setting in step.settings
-            if setting.name == "container-image" and step is not main
-        ]
-        return images[:1]
 
-    def _say_images(self, main: Step) -> None:
-        """Say of what prepares the nodes that it had another image than the ranks."""
-        of_main = {setting.name: setting for setting in main.settings}
-        for step in self.side.values():
-            for setting in step.settings:
-                own = of_main.get("container-image", setting)
-                if setting.name == "container-image" and setting.value != own.value:
-                    why = f"a pod has one image (that of line {own.line}): make two runs"
-                    path = "srun --container-image"
-                    self.say(setting.line, path, Outcome.NOT_CARRIED, "image", why)
+def _image_of_another(details: StepDetails, main: Step, steps: list[Step]) -> list[Setting]:
+    """The image that an earlier step has, where Pyxis keeps its container for the main one."""
+    if any(setting.name == "container-image" for setting in main.settings):
+        return []
+    if not any(setting.name == "container-name" for setting in main.settings):
+        return []
+    images = [
+        setting
+        for step in (*details.side.values(), *steps)
+        for setting in step.settings
+        if setting.name == "container-image" and step is not main
+    ]
+    return images[:1]
 
-    def _place_of(self, main: Step) -> int:
-        """The statement that runs the step: its own, or the call of its function."""
-        function = self.statements[main.statement].function
-        if not function:
-            return main.statement
-        for number, other in enumerate(self.statements):
-            if other.function != function and any(c.name == function for c in other.commands):
-                return number
-        raise self.refuse(
+
+def _say_images(details: StepDetails, body: Body, main: Step) -> None:
+    """Say of what prepares the nodes that it had another image than the ranks."""
+    of_main = {setting.name: setting for setting in main.settings}
+    for step in details.side.values():
+        for setting in step.settings:
+            own = of_main.get("container-image", setting)
+            if setting.name == "container-image" and setting.value != own.value:
+                why = f"a pod has one image (that of line {own.line}): make two runs"
+                path = "srun --container-image"
+                body.say(setting.line, path, Outcome.NOT_CARRIED, "image", why)
+
+
+def _place_of(script: Script, main: Step) -> int:
+    """The statement that runs the step: its own, or the call of its function."""
+    function = script.statements[main.statement].function
+    if not function:
+        return main.statement
+    for number, other in enumerate(script.statements):
+        if other.function != function and any(c.name == function for c in other.commands):
+            return number
+    raise script.refuse(
+        main.command.line,
+        f"the function {function} is never called",
+        "call it, or write what it runs at the top",
+    )
+
+
+def _check_program(
+    script: Script, variables: ShellVariables, main: Step, program: commands.Program
+) -> None:
+    """Refuse a step whose program is known in the pod alone."""
+    word = shell_text.first_word(program.command).strip('"') if program.command else ""
+    name = shell_text.variable_alone(word)
+    is_options = name in variables.optional or program.runner is not Runner.TORCHRUN
+    is_unknown = bool(name) and is_options and name not in variables.constants
+    is_unknown = is_unknown and not _is_profiler(script, name, program.command)
+    if not program.command or is_unknown:
+        raise script.refuse(
             main.command.line,
-            f"the function {function} is never called",
-            "call it, or write what it runs at the top",
+            "what the step runs stands in a variable whose text is known in the pod alone",
+            "write the command out behind srun, and convert that",
         )
 
-    def _check_program(self, main: Step, program: commands.Program) -> None:
-        """Refuse a step whose program is known in the pod alone."""
-        word = shell_text.first_word(program.command).strip('"') if program.command else ""
-        name = shell_text.variable_alone(word)
-        is_options = name in self.maybe or program.runner is not Runner.TORCHRUN
-        is_unknown = bool(name) and is_options and name not in self.constants
-        is_unknown = is_unknown and not self._is_profiler(name, program.command)
-        if not program.command or is_unknown:
-            raise self.refuse(
-                main.command.line,
-                "what the step runs stands in a variable whose text is known in the pod alone",
-                "write the command out behind srun, and convert that",
-            )
 
-    def _is_profiler(self, name: str, command: tuple[str, ...]) -> bool:
-        """Whether a variable in front of python is one that the script may set to a profiler."""
-        is_before = re.search(rf"\$\{{?{name}\b\}}?\s+(?:\S*/)?python", command[-1]) is not None
-        values = re.findall(rf"\b{name}=(.+)", self.text)
-        return is_before and bool(values) and not any(map(_STARTING.search, values))
+def _is_profiler(script: Script, name: str, command: tuple[str, ...]) -> bool:
+    """Whether a variable in front of python is one that the script may set to a profiler."""
+    is_before = re.search(rf"\$\{{?{name}\b\}}?\s+(?:\S*/)?python", command[-1]) is not None
+    values = re.findall(rf"\b{name}=(.+)", script.text)
+    return is_before and bool(values) and not any(map(_STARTING.search, values))
 
-    def _say_step(self, main: Step, program: commands.Program) -> None:
-        """Say what became of the step itself, and of what it asked for."""
-        line = main.command.line
-        text = self.text[main.command.start : main.command.end]
-        why = "; ".join(self._changes(main, program)) or "each rank runs it"
-        self.say(line, text, Outcome.CHANGED, "command", why)
-        self._say_environment(main, program)
-        limit = self.limits.get(id(main.command), "")
-        seconds = amounts.seconds_of_timeout(limit)
-        if seconds:
-            self.body.limit = Limit(line, limit, seconds)
-        elif limit:
-            self.say(line, limit, Outcome.NOT_CARRIED, "runPolicy.activeDeadlineSeconds", _LIMIT)
-        profiler = self.profilers.get(id(main.command))
-        if profiler:
-            self.say(line, profiler, Outcome.NOT_CARRIED, "command", _PROFILER)
-        self._say_conditional()
-        self._say_substitutions(words.expanded_part(text), line)
-        for reason in program.lost:
-            is_name = reason.startswith(("--role", "--log-dir"))
-            outcome = Outcome.CHANGED if is_name else Outcome.NOT_CARRIED
-            self.say(line, text, outcome, "", reason)
 
-    def _say_environment(self, main: Step, program: commands.Program) -> None:
-        """Say of a torchrun in a folder of its own that its python does not run the program."""
-        own = next((text for text in main.words if words.base(text) in words.TORCHRUN), "")
-        folder = scanner.unquote(own).rpartition("/")[0]
-        is_common = not folder or _COMMON_FOLDER.match(folder) is not None
-        if is_common or "$(" in own or program.runner is not Runner.TORCHRUN:
-            return
-        environment = re.escape(folder.removesuffix("/bin").removeprefix("./"))
-        if re.search(rf"{environment}/bin/activate|PATH=\S*{environment}/bin", self.text):
-            return
-        why = (
-            f"the python of {folder} ran the program, and that of the image does: put the folder "
-            "first on PATH, in setup"
+def _say_step(reading: ScriptReading, main: Step, program: commands.Program) -> None:
+    """Say what became of the step itself, and of what it asked for."""
+    line = main.command.line
+    text = reading.script.text[main.command.start : main.command.end]
+    why = "; ".join(_changes(main, program)) or "each rank runs it"
+    reading.body.say(line, text, Outcome.CHANGED, "command", why)
+    _say_environment(reading.script, reading.body, main, program)
+    limit = reading.details.limits.get(id(main.command), "")
+    seconds = amounts.seconds_of_timeout(limit)
+    if seconds:
+        reading.body.limit = Limit(line, limit, seconds)
+    elif limit:
+        reading.body.say(
+            line, limit, Outcome.NOT_CARRIED, "runPolicy.activeDeadlineSeconds", _LIMIT
         )
-        self.say(main.command.line, own, Outcome.NOT_CARRIED, "command", why)
+    profiler = reading.details.profilers.get(id(main.command))
+    if profiler:
+        reading.body.say(line, profiler, Outcome.NOT_CARRIED, "command", _PROFILER)
+    say_conditional(reading)
+    _say_substitutions(reading.body, words.expanded_part(text), line)
+    for reason in program.lost:
+        is_name = reason.startswith(("--role", "--log-dir"))
+        outcome = Outcome.CHANGED if is_name else Outcome.NOT_CARRIED
+        reading.body.say(line, text, outcome, "", reason)
 
-    def _say_substitutions(self, text: str, line: int) -> None:
-        """Say which commands the script ran once, for all ranks, and each rank would run."""
-        own = " ".join(self.body.command)
-        if (self.body.nodes, self.body.procs_per_node) == (1, 1):
-            return
-        if shell_text.differs_by_pod(text) and shell_text.differs_by_pod(own):
-            why = "each rank would ask, and get an answer of its own: write the value into env"
-            self.say(line, "$(…)", Outcome.NOT_CARRIED, "command", why)
-        variables = {name for name, _ in words.variables(text)}
-        for name in sorted(variables & words.OF_TASK & {name for name, _ in words.variables(own)}):
-            why = "sbatch has put 0 there, for all ranks; here each has its own"
-            self.say(line, f"${name}", Outcome.CHANGED, "command", why)
 
-    def _say_conditional(self) -> None:
-        """Say what becomes of options of srun's that stand in a variable."""
-        for name, place in self.conditional.items():
-            outcome, why = Outcome.NOT_CARRIED, _DECIDED
-            if reasons := self._reasons_of(name, place):
-                outcome, why = Outcome.CHANGED, "; ".join(reasons)
-            self.say(place, f"srun ${name}", outcome, "", why)
+def _say_environment(script: Script, body: Body, main: Step, program: commands.Program) -> None:
+    """Say of a torchrun in a folder of its own that its python does not run the program."""
+    own = next((text for text in main.words if words.base(text) in words.TORCHRUN), "")
+    folder = scanner.unquote(own).rpartition("/")[0]
+    is_common = not folder or _COMMON_FOLDER.match(folder) is not None
+    if is_common or "$(" in own or program.runner is not Runner.TORCHRUN:
+        return
+    environment = re.escape(folder.removesuffix("/bin").removeprefix("./"))
+    if re.search(rf"{environment}/bin/activate|PATH=\S*{environment}/bin", script.text):
+        return
+    why = (
+        f"the python of {folder} ran the program, and that of the image does: put the folder "
+        "first on PATH, in setup"
+    )
+    body.say(main.command.line, own, Outcome.NOT_CARRIED, "command", why)
 
-    def _reasons_of(self, name: str, line: int) -> list[str]:
-        """Why none of the options in a variable is needed; [] where one is, or may be."""
-        reasons: list[str] = []
-        for typed in self.contents.get(name, []):
-            text = _OWN_JOB.sub("0", typed)
-            settings, rest = options.parse(self._split(text), "srun", line)
-            for setting in settings:
-                option = setting.option
-                if option is None or option.of != ("srun",) or option.to or "$" in text:
-                    return []
-                if option.outcome == Outcome.NOT_CARRIED:
-                    return []
-                reasons.append(f"--{setting.name}: {option.why}")
-            if rest:
+
+def _say_substitutions(body: Body, text: str, line: int) -> None:
+    """Say which commands the script ran once, for all ranks, and each rank would run."""
+    own = " ".join(body.command)
+    if (body.nodes, body.procs_per_node) == (1, 1):
+        return
+    if shell_text.differs_by_pod(text) and shell_text.differs_by_pod(own):
+        why = "each rank would ask, and get an answer of its own: write the value into env"
+        body.say(line, "$(…)", Outcome.NOT_CARRIED, "command", why)
+    variables = {name for name, _ in words.variables(text)}
+    for name in sorted(variables & words.OF_TASK & {name for name, _ in words.variables(own)}):
+        why = "sbatch has put 0 there, for all ranks; here each has its own"
+        body.say(line, f"${name}", Outcome.CHANGED, "command", why)
+
+
+def say_conditional(reading: ScriptReading) -> None:
+    """Say what becomes of options of srun's that stand in a variable."""
+    for name, place in reading.details.conditional.items():
+        outcome, why = Outcome.NOT_CARRIED, _DECIDED
+        if reasons := _reasons_of(reading.variables, name, place):
+            outcome, why = Outcome.CHANGED, "; ".join(reasons)
+        reading.body.say(place, f"srun ${name}", outcome, "", why)
+
+
+def _reasons_of(variables: ShellVariables, name: str, line: int) -> list[str]:
+    """Why none of the options in a variable is needed; [] where one is, or may be."""
+    reasons: list[str] = []
+    for typed in variables.contents.get(name, []):
+        text = _OWN_JOB.sub("0", typed)
+        settings, rest = options.parse(shell_text.split(text), "srun", line)
+        for setting in settings:
+            option = setting.option
+            if option is None or option.of != ("srun",) or option.to or "$" in text:
                 return []
-        return list(dict.fromkeys(reasons))
-
-    def _changes(self, main: Step, program: commands.Program) -> list[str]:
-        reasons = list(program.changes)
-        if program.runner in (Runner.MPIRUN, Runner.HOROVODRUN):
-            # Its words are read by the one shell that starts it, as in the script.
-            reasons = [reason for reason in reasons if reason != commands.IN_EACH_RANK]
-            reasons.insert(0, f"{program.runner} starts the ranks, from the launcher")
-        elif program.is_nested:
-            reasons.insert(0, "each pod runs it once")
-        elif main.is_srun:
-            own = next(iter(words.unwrapped([token.text for token in main.command.words])), "")
-            name = "ibrun" if words.base(own) == "ibrun" else "srun"
-            reasons.insert(0, f"the launcher starts the ranks in place of {name}")
-        return list(dict.fromkeys(reasons))
-
-    def _check_others(self, main: Step, steps: list[Step]) -> None:
-        """Refuse a step for one task beside that with the ranks."""
-        for step in steps:
-            if step.is_multi or step is main or not step.words:
-                continue
-            if words.any_of(step.words, words.IDLE):
-                continue
-            is_before = step.command.start < main.command.start and not self._repeats(step)
-            if is_before and not self.statements[step.statement].in_background:
-                self.side[id(step.command)] = step
-                continue
-            raise self.refuse(
-                step.command.line,
-                f"the script has a step besides that of line {main.command.line}, and a run "
-                "has one",
-                "make it a script of its own, or a plain line (without srun) before the "
-                "step, which becomes "
-                "setup and runs once in each pod",
-            )
-
-    def _read_program(self, main: Step) -> commands.Program:
-        texts = self._words_at_rank_zero(main)
-        rest = words.unwrapped(texts)
-        wrapper_words = texts[: len(texts) - len(rest)]
-        limit = words.limit_of(texts) if words.starts_ranks(rest) else ""
-        if limit:
-            self.limits[id(main.command)] = limit
-            wrapper_words = wrapper_words[: len(wrapper_words) - len(limit.split(" "))]
-        start = mpirun.container(rest)
-        if start is not None:
-            inside = self._container(rest[start:], main.command.line)
-            own = words.by_name(rest[len(rest) - inside :])
-            rest = rest[:start] + own if inside else rest
-            wrapper_words = wrapper_words if start else []
-        rest = torchrun_environment.with_options(rest, self.contents)
-        inner = self._inner_text(rest)
-        if inner is None:
-            rest = self._without_hosts(rest, main.command.line)
-        line = " ".join(rest) if inner is None else inner
-        assignments = self._assignments(main)
-        wrappers = [
-            word
-            for word in wrapper_words
-            if words.base(word) not in ("time", "nohup", "exec", "command")
-        ]
-        line = " ".join([*assignments, *wrappers, line])
-        self._note_launched(rest, inner)
-        program = commands.read(("bash", "-c", line), (), self.constants)
-        if inner is not None and _SOURCING.search(program.setup) and program.runner is Runner.PLAIN:
-            lead = " ".join([*assignments, *wrappers])
-            setup = program.setup.removeprefix(preparation.GOES_ON).rstrip()
-            text = f"{setup}\n{shell_text.as_text(program.command)}" if lead else inner.strip()
-            return replace(program, setup="", command=("bash", "-c", text), changes=())
-        return program
-
-    def _words_at_rank_zero(self, main: Step) -> list[str]:
-        """The words of a step of several nodes, with rank 0's address for the first node's name."""
-        if main.size.node_count == 1:
-            return main.words
-        pairs = [first_node.with_rank_zero(word, self.set_names) for word in main.words]
-        name = next((name for _, name in pairs if name), "")
-        if name:
-            self.say(main.command.line, name, Outcome.CHANGED, "command", _OF_RANK_ZERO)
-        return [text for text, _ in pairs]
-
-    def _without_hosts(self, texts: list[str], line: int) -> list[str]:
-        """Words without an mpirun's lists of hosts, which are said."""
-        program = words.base(texts[0]) if texts else ""
-        if program == "mpirun_rsh":
-            why = (
-                "it is MVAPICH's, which the mpi chart does not have: write mpirun of an MPI it has"
-            )
-            self.say(line, program, Outcome.NOT_CARRIED, "mpi.implementation", why)
-        remaining, host_words, unknown_option = mpirun.without_hosts(texts)
-        if host_words:
-            why = (
-                "mpirun is given the chart's list of hosts: those of the script are other machines"
-            )
-            self.say(line, f"{program} {' '.join(host_words)}", Outcome.CHANGED, "", why)
-        if unknown_option:
-            why = "it may name hosts of the old cluster: take it out"
-            self.say(line, f"{program} {unknown_option}", Outcome.NOT_CARRIED, "", why)
-        return remaining
-
-    def _assignments(self, main: Step) -> list[str]:
-        """The variables before a step's command that are no variables of the run, as typed."""
-        typed = [token.text for token in main.command.assignments]
-        own = [text for text in typed if text.partition("=")[0] not in words.RENDEZVOUS]
-        for text in typed:
-            if text not in own:
-                self.meeting.add(text.partition("=")[0])
-                self.say(main.command.line, text, Outcome.CHANGED, "", MEETING)
-        pairs = [(text, self._pair(text)) for text in own]
-        if main.command.within or self.statements[main.statement].function:
-            return [text for text, _ in pairs]
-        for _, pair in pairs:
-            if pair is not None:
-                self._put_env(main.command.line, *pair)
-        return [text for text, pair in pairs if pair is None]
-
-    def _note_launched(self, rest: list[str], inner: str | None) -> None:
-        """Say of a script of the user's own that nobody has looked into it."""
-        for texts in [rest] if inner is None else self._command_words(inner):
-            own = [scanner.unquote(text) for text in words.unwrapped(texts)[:2]]
-            if len(own) > 1 and words.base(own[0]) in shell_text.SHELLS:
-                own = own[1:]
-            if own and own[0].endswith((".sh", ".bash")):
-                self.may_launch = True
-                self.body.notes.append(
-                    f"what {own[0]} does was not looked at: a torchrun or an srun in it would "
-                    "start further processes in each rank"
-                )
-
-    @staticmethod
-    def _command_words(text: str) -> list[list[str]]:
-        """The words of each command of a text; [] where it is none of a shell's."""
-        try:
-            statements = scanner.parse(text)
-        except scanner.ScriptError:
+            if option.outcome == Outcome.NOT_CARRIED:
+                return []
+            reasons.append(f"--{setting.name}: {option.why}")
+        if rest:
             return []
-        commands_of = [command for statement in statements for command in statement.commands]
-        return [[token.text for token in command.words] for command in commands_of]
+    return list(dict.fromkeys(reasons))
 
-    def _flat(self, main: Step, statement: Statement) -> str:
-        """What stands before and behind the step on its line; gives that which is setup."""
-        lead: list[str] = []
-        at = statement.commands.index(main.command)
-        for command in statement.commands[:at]:
-            text = self.text[command.start : command.end]
-            if words.any_of([token.text for token in command.words], words.OF_TERMINAL):
-                self.say(command.line, text, Outcome.CHANGED, "", "a pod has no terminal")
-            elif command.after in ("&&", ";"):
-                edits = self._inner_edits(replace(statement, commands=[command]))
-                lead.append(shell_text.edited(self.text, edits, command.start, command.end))
-                self.say(command.line, text, Outcome.CARRIED, "setup")
-            elif not words.any_of([token.text for token in command.words], words.IDLE):
-                why = "it feeds the step, which has no standard input"
-                self.say(command.line, text, Outcome.NOT_CARRIED, "", why)
-        for command in statement.commands[at + 1 :]:
-            text = self.text[command.start : command.end]
-            if words.any_of([token.text for token in command.words], words.ENDING):
-                why = "the run is over when its ranks are"
-                self.say(command.line, text, Outcome.CHANGED, "", why)
-            elif words.any_of([token.text for token in command.words], _FILTERS):
-                self.say(command.line, text, Outcome.CHANGED, "", _LOG)
-            else:
-                why = "it stands behind the step: make it a run of its own"
-                self.say(command.line, text, Outcome.NOT_CARRIED, "", why)
-        self._say_files(main)
-        if statement.in_background:
-            why = "the run is over when its ranks are"
-            self.say(main.command.line, "&", Outcome.CHANGED, "", why)
-        return " && ".join(lead)
 
-    def _say_files(self, main: Step) -> None:
-        """Say what becomes of the files that a step reads its input from, and writes to."""
-        line = main.command.line
-        for operator, target in main.command.redirections:
-            is_mpirun = not main.is_srun and words.any_of(main.words, words.MPIRUN)
-            if operator == "<" and is_mpirun and self.body.workload == "mpi":
-                self.input = target
-                self.say(line, f"{operator} {target}", Outcome.CARRIED, "command")
-            elif operator in ("<", "<<", "<<<", "<<-"):
-                why = "ranks have no standard input: let the program read the file"
-                self.say(line, f"{operator} {target}", Outcome.NOT_CARRIED, "", why)
-            elif not target.isdigit():
-                self.say(line, f"{operator} {target}", Outcome.CHANGED, "", _LOG)
+def _changes(main: Step, program: commands.Program) -> list[str]:
+    reasons = list(program.changes)
+    if program.runner in (Runner.MPIRUN, Runner.HOROVODRUN):
+        # Its words are read by the one shell that starts it, as in the script.
+        reasons = [reason for reason in reasons if reason != commands.IN_EACH_RANK]
+        reasons.insert(0, f"{program.runner} starts the ranks, from the launcher")
+    elif program.is_nested:
+        reasons.insert(0, "each pod runs it once")
+    elif main.is_srun:
+        own = next(iter(words.unwrapped([token.text for token in main.command.words])), "")
+        name = "ibrun" if words.base(own) == "ibrun" else "srun"
+        reasons.insert(0, f"the launcher starts the ranks in place of {name}")
+    return list(dict.fromkeys(reasons))
 
-    def _nested_text(
-        self,
-        main: Step,
-        statement: Statement,
-        place: int,
-        program: commands.Program,
-        steps: list[Step],
-    ) -> str | None:
-        """The statement around the step, with the program in place of what starts it.
 
-        None where it only starts the same program on one node after the other.
-        """
-        edits = []
-        for step in steps:
-            if step.is_multi and step.statement == main.statement:
-                own = program if step is main else self._read_program(step)
-                if own.runner is not program.runner:
-                    self._say_other_launcher(step, main)
-                edits.append(
-                    (step.command.start, step.command.end, shell_text.as_text(own.command))
-                )
-        loop = main.command.in_loop
-        if loop or any(command.in_loop for command in statement.commands):
-            return None  # a loop over the nodes: each pod is one
-        whole = shell_text.edited(self.text, edits, statement.start, statement.end)
-        if place != main.statement:
-            whole += "\n" + self.slice(self.statements[place])
-        return whole
-
-    def _say_other_launcher(self, step: Step, main: Step) -> None:
-        """Say of the step of another branch that the ranks of a run are started in one way."""
-        text = self.text[step.command.start : step.command.end]
-        why = (
-            f"it starts ranks in another way than line {main.command.line}, as whose ranks it is "
-            "run: make a run of each branch"
+def _check_others(script: Script, details: StepDetails, main: Step, steps: list[Step]) -> None:
+    """Refuse a step for one task beside that with the ranks."""
+    for step in steps:
+        if step.is_multi or step is main or not step.words:
+            continue
+        if words.any_of(step.words, words.IDLE):
+            continue
+        is_before = step.command.start < main.command.start and not step_search.repeats(
+            script, step
         )
-        self.say(step.command.line, text, Outcome.NOT_CARRIED, "command", why)
+        if is_before and not script.statements[step.statement].in_background:
+            details.side[id(step.command)] = step
+            continue
+        raise script.refuse(
+            step.command.line,
+            f"the script has a step besides that of line {main.command.line}, and a run has one",
+            "make it a script of its own, or a plain line (without srun) before the "
+            "step, which becomes "
+            "setup and runs once in each pod",
+        )
 
-    def _say_beside(self, main: Step, steps: list[Step]) -> None:
-        """Say of what stands around the step in its branch, or function, that each rank runs it."""
-        step_commands = {id(step.command) for step in steps}
-        is_alone = (self.body.nodes, self.body.procs_per_node) == (1, 1)
-        functions = {other.function for other in self.statements if other.function}
-        self._say_activated(self.statements[main.statement], "command")
-        for command in [] if is_alone else self.statements[main.statement].commands:
-            texts = [token.text for token in command.words]
-            is_harmless = not texts or words.any_of(texts, words.IN_EACH_RANK | functions)
-            is_step, is_excluded = id(command) in step_commands, command.excludes(main.command)
-            is_other = is_step or is_excluded
-            if is_excluded and not is_step and words.is_python(texts):
-                text = self.text[command.start : command.end]
-                self.say(command.line, text, Outcome.NOT_CARRIED, "command", _AS_ONE_PROCESS)
-            if not is_other and not is_harmless:
-                text = self.text[command.start : command.end]
-                self.say(command.line, text, Outcome.NOT_CARRIED, "command", _IN_EACH_RANK)
 
-    def _write_command(self, program: commands.Program, text: str | None) -> None:
-        body = self.body
-        command = list(program.command)
-        if text is not None:
-            command = ["bash", "-c", text]
-        if not command:
-            raise self.refuse(
-                1, "the step runs nothing", "write the program behind srun or torchrun"
+def _read_program(reading: ScriptReading, main: Step) -> commands.Program:
+    texts = _words_at_rank_zero(reading.variables, reading.body, main)
+    rest = words.unwrapped(texts)
+    wrapper_words = texts[: len(texts) - len(rest)]
+    limit = words.limit_of(texts) if words.starts_ranks(rest) else ""
+    if limit:
+        reading.details.limits[id(main.command)] = limit
+        wrapper_words = wrapper_words[: len(wrapper_words) - len(limit.split(" "))]
+    start = mpirun.container(rest)
+    if start is not None:
+        inside = setup_lines.read_container(
+            reading.variables, reading.body, rest[start:], main.command.line
+        )
+        own = words.by_name(rest[len(rest) - inside :])
+        rest = rest[:start] + own if inside else rest
+        wrapper_words = wrapper_words if start else []
+    rest = torchrun_environment.with_options(rest, reading.variables.contents)
+    inner = reading.variables.inner_text(rest)
+    if inner is None:
+        rest = _without_hosts(reading.body, rest, main.command.line)
+    line = " ".join(rest) if inner is None else inner
+    assignments = _assignments(reading, main)
+    wrappers = [
+        word
+        for word in wrapper_words
+        if words.base(word) not in ("time", "nohup", "exec", "command")
+    ]
+    line = " ".join([*assignments, *wrappers, line])
+    _note_launched(reading.main_step, reading.body, rest, inner)
+    program = commands.read(("bash", "-c", line), (), reading.variables.constants)
+    if inner is not None and _SOURCING.search(program.setup) and program.runner is Runner.PLAIN:
+        lead = " ".join([*assignments, *wrappers])
+        setup = program.setup.removeprefix(preparation.GOES_ON).rstrip()
+        text = f"{setup}\n{shell_text.as_text(program.command)}" if lead else inner.strip()
+        return replace(program, setup="", command=("bash", "-c", text), changes=())
+    return program
+
+
+def _words_at_rank_zero(variables: ShellVariables, body: Body, main: Step) -> list[str]:
+    """The words of a step of several nodes, with rank 0's address for the first node's name."""
+    if main.size.node_count == 1:
+        return main.words
+    pairs = [first_node.with_rank_zero(word, variables.set_names) for word in main.words]
+    name = next((name for _, name in pairs if name), "")
+    if name:
+        body.say(main.command.line, name, Outcome.CHANGED, "command", _OF_RANK_ZERO)
+    return [text for text, _ in pairs]
+
+
+def _without_hosts(body: Body, texts: list[str], line: int) -> list[str]:
+    """Words without an mpirun's lists of hosts, which are said."""
+    program = words.base(texts[0]) if texts else ""
+    if program == "mpirun_rsh":
+        why = "it is MVAPICH's, which the mpi chart does not have: write mpirun of an MPI it has"
+        body.say(line, program, Outcome.NOT_CARRIED, "mpi.implementation", why)
+    remaining, host_words, unknown_option = mpirun.without_hosts(texts)
+    if host_words:
+        why = "mpirun is given the chart's list of hosts: those of the script are other machines"
+        body.say(line, f"{program} {' '.join(host_words)}", Outcome.CHANGED, "", why)
+    if unknown_option:
+        why = "it may name hosts of the old cluster: take it out"
+        body.say(line, f"{program} {unknown_option}", Outcome.NOT_CARRIED, "", why)
+    return remaining
+
+
+def _assignments(reading: ScriptReading, main: Step) -> list[str]:
+    """The variables before a step's command that are no variables of the run, as typed."""
+    typed = [token.text for token in main.command.assignments]
+    own = [text for text in typed if text.partition("=")[0] not in words.RENDEZVOUS]
+    for text in typed:
+        if text not in own:
+            reading.rendezvous.meeting.add(text.partition("=")[0])
+            reading.body.say(main.command.line, text, Outcome.CHANGED, "", MEETING)
+    pairs = [(text, exports.pair(reading.script, text)) for text in own]
+    if main.command.within or reading.script.statements[main.statement].function:
+        return [text for text, _ in pairs]
+    for _, pair in pairs:
+        if pair is not None:
+            exports.put_env(reading.body, main.command.line, *pair)
+    return [text for text, pair in pairs if pair is None]
+
+
+def _note_launched(main_step: MainStep, body: Body, rest: list[str], inner: str | None) -> None:
+    """Say of a script of the user's own that nobody has looked into it."""
+    for texts in [rest] if inner is None else _command_words(inner):
+        own = [scanner.unquote(text) for text in words.unwrapped(texts)[:2]]
+        if len(own) > 1 and words.base(own[0]) in shell_text.SHELLS:
+            own = own[1:]
+        if own and own[0].endswith((".sh", ".bash")):
+            main_step.may_launch = True
+            body.notes.append(
+                f"what {own[0]} does was not looked at: a torchrun or an srun in it would "
+                "start further processes in each rank"
             )
-        if program.working_dir and body.setup:
-            # The lines before it start where the script does.
-            body.setup += f"cd {commands.as_shell([program.working_dir])}\n"
-        elif program.working_dir:
-            body.working_dir = program.working_dir
-        if program.setup:
-            body.setup += program.setup
-        may_launch = self.may_launch or program.runner is Runner.NESTED
-        if may_launch and body.workload != "mpi":
-            # A torchrun in it would take the options of the one around it for its own.
-            line = command[2] if command[1:2] == ["-c"] else f"exec {commands.as_shell(command)}"
-            text = f"unset {' '.join(words.OF_LAUNCHER)}\n{line}"
-            command = [*command[:2], text, *command[3:]] if command[1:2] == ["-c"] else []
-            command = command or ["bash", "-c", text]
-        if self.input:
-            line = command[2] if command[1:2] == ["-c"] else f"exec {commands.as_shell(command)}"
-            command = ["bash", "-c", f"{line} < {self.input}"]
-            body.values.setdefault("mpi", {})["ownMpirun"] = True
-        if command[1:2] == ["-c"]:
-            command[2:3] = [self._defined(text, program) for text in command[2:3]]
-        body.command = command
 
-    def _defined(self, line: str, program: commands.Program) -> str:
-        """A command's shell with what it reads and no setup can export."""
-        reads = [name for name, _ in words.variables(line)]
-        numbers: set[int] = set()
-        for number, statement in enumerate(self.statements):
-            if number == self.place:
-                continue  # it is in the command already
-            is_array = any(
-                shell_text.is_array(command, name)
-                for command in statement.commands
-                for name in reads
+
+def _command_words(text: str) -> list[list[str]]:
+    """The words of each command of a text; [] where it is none of a shell's."""
+    try:
+        statements = scanner.parse(text)
+    except scanner.ScriptError:
+        return []
+    commands_of = [command for statement in statements for command in statement.commands]
+    return [[token.text for token in command.words] for command in commands_of]
+
+
+def _flat(reading: ScriptReading, main: Step, statement: Statement) -> str:
+    """What stands before and behind the step on its line; gives that which is setup."""
+    lead: list[str] = []
+    at = statement.commands.index(main.command)
+    for command in statement.commands[:at]:
+        text = reading.script.text[command.start : command.end]
+        if words.any_of([token.text for token in command.words], words.OF_TERMINAL):
+            reading.body.say(command.line, text, Outcome.CHANGED, "", "a pod has no terminal")
+        elif command.after in ("&&", ";"):
+            edits = setup_lines.inner_edits(reading, replace(statement, commands=[command]))
+            lead.append(shell_text.edited(reading.script.text, edits, command.start, command.end))
+            reading.body.say(command.line, text, Outcome.CARRIED, "setup")
+        elif not words.any_of([token.text for token in command.words], words.IDLE):
+            why = "it feeds the step, which has no standard input"
+            reading.body.say(command.line, text, Outcome.NOT_CARRIED, "", why)
+    for command in statement.commands[at + 1 :]:
+        text = reading.script.text[command.start : command.end]
+        if words.any_of([token.text for token in command.words], words.ENDING):
+            why = "the run is over when its ranks are"
+            reading.body.say(command.line, text, Outcome.CHANGED, "", why)
+        elif words.any_of([token.text for token in command.words], _FILTERS):
+            reading.body.say(command.line, text, Outcome.CHANGED, "", _LOG)
+        else:
+            why = "it stands behind the step: make it a run of its own"
+            reading.body.say(command.line, text, Outcome.NOT_CARRIED, "", why)
+    _say_files(reading.main_step, reading.body, main)
+    if statement.in_background:
+        why = "the run is over when its ranks are"
+        reading.body.say(main.command.line, "&", Outcome.CHANGED, "", why)
+    return " && ".join(lead)
+
+
+def _say_files(main_step: MainStep, body: Body, main: Step) -> None:
+    """Say what becomes of the files that a step reads its input from, and writes to."""
+    line = main.command.line
+    for operator, target in main.command.redirections:
+        is_mpirun = not main.is_srun and words.any_of(main.words, words.MPIRUN)
+        if operator == "<" and is_mpirun and body.workload == "mpi":
+            main_step.input = target
+            body.say(line, f"{operator} {target}", Outcome.CARRIED, "command")
+        elif operator in ("<", "<<", "<<<", "<<-"):
+            why = "ranks have no standard input: let the program read the file"
+            body.say(line, f"{operator} {target}", Outcome.NOT_CARRIED, "", why)
+        elif not target.isdigit():
+            body.say(line, f"{operator} {target}", Outcome.CHANGED, "", _LOG)
+
+
+def _nested_text(
+    reading: ScriptReading, main: Step, place: int, program: commands.Program, steps: list[Step]
+) -> str | None:
+    """The statement around the step, with the program in place of what starts it.
+
+    None where it only starts the same program on one node after the other.
+    """
+    statement = reading.script.statements[main.statement]
+    edits = []
+    for step in steps:
+        if step.is_multi and step.statement == main.statement:
+            own = program if step is main else _read_program(reading, step)
+            if own.runner is not program.runner:
+                _say_other_launcher(reading.script, reading.body, step, main)
+            edits.append((step.command.start, step.command.end, shell_text.as_text(own.command)))
+    loop = main.command.in_loop
+    if loop or any(command.in_loop for command in statement.commands):
+        return None  # a loop over the nodes: each pod is one
+    whole = shell_text.edited(reading.script.text, edits, statement.start, statement.end)
+    if place != main.statement:
+        whole += "\n" + reading.script.slice(reading.script.statements[place])
+    return whole
+
+
+def _say_other_launcher(script: Script, body: Body, step: Step, main: Step) -> None:
+    """Say of the step of another branch that the ranks of a run are started in one way."""
+    text = script.text[step.command.start : step.command.end]
+    why = (
+        f"it starts ranks in another way than line {main.command.line}, as whose ranks it is "
+        "run: make a run of each branch"
+    )
+    body.say(step.command.line, text, Outcome.NOT_CARRIED, "command", why)
+
+
+def _say_beside(script: Script, body: Body, main: Step, steps: list[Step]) -> None:
+    """Say of what stands around the step in its branch, or function, that each rank runs it."""
+    step_commands = {id(step.command) for step in steps}
+    is_alone = (body.nodes, body.procs_per_node) == (1, 1)
+    functions = {other.function for other in script.statements if other.function}
+    setup_lines.say_activated(script, body, script.statements[main.statement], "command")
+    for command in [] if is_alone else script.statements[main.statement].commands:
+        texts = [token.text for token in command.words]
+        is_harmless = not texts or words.any_of(texts, words.IN_EACH_RANK | functions)
+        is_step, is_excluded = id(command) in step_commands, command.excludes(main.command)
+        is_other = is_step or is_excluded
+        if is_excluded and not is_step and words.is_python(texts):
+            text = script.text[command.start : command.end]
+            body.say(command.line, text, Outcome.NOT_CARRIED, "command", _AS_ONE_PROCESS)
+        if not is_other and not is_harmless:
+            text = script.text[command.start : command.end]
+            body.say(command.line, text, Outcome.NOT_CARRIED, "command", _IN_EACH_RANK)
+
+
+def _write_command(reading: ScriptReading, program: commands.Program, text: str | None) -> None:
+    body = reading.body
+    command = list(program.command)
+    if text is not None:
+        command = ["bash", "-c", text]
+    if not command:
+        raise reading.script.refuse(
+            1, "the step runs nothing", "write the program behind srun or torchrun"
+        )
+    if program.working_dir and body.setup:
+        # The lines before it start where the script does.
+        body.setup += f"cd {commands.as_shell([program.working_dir])}\n"
+    elif program.working_dir:
+        body.working_dir = program.working_dir
+    if program.setup:
+        body.setup += program.setup
+    may_launch = reading.main_step.may_launch or program.runner is Runner.NESTED
+    if may_launch and body.workload != "mpi":
+        # A torchrun in it would take the options of the one around it for its own.
+        line = command[2] if command[1:2] == ["-c"] else f"exec {commands.as_shell(command)}"
+        text = f"unset {' '.join(words.OF_LAUNCHER)}\n{line}"
+        command = [*command[:2], text, *command[3:]] if command[1:2] == ["-c"] else []
+        command = command or ["bash", "-c", text]
+    if reading.main_step.input:
+        line = command[2] if command[1:2] == ["-c"] else f"exec {commands.as_shell(command)}"
+        command = ["bash", "-c", f"{line} < {reading.main_step.input}"]
+        body.values.setdefault("mpi", {})["ownMpirun"] = True
+    if command[1:2] == ["-c"]:
+        command[2:3] = [_defined(reading, text, program) for text in command[2:3]]
+    body.command = command
+
+
+def _defined(reading: ScriptReading, line: str, program: commands.Program) -> str:
+    """A command's shell with what it reads and no setup can export."""
+    reads = [name for name, _ in words.variables(line)]
+    numbers: set[int] = set()
+    for number, statement in enumerate(reading.script.statements):
+        if number == reading.main_step.statement:
+            continue  # it is in the command already
+        is_array = any(
+            shell_text.is_array(command, name) for command in statement.commands for name in reads
+        )
+        name = statement.function
+        is_called = bool(name) and re.search(rf"\b{re.escape(name)}\b", line) is not None
+        is_dropped = any(
+            shell_text.assigns(statement, name) for name in {*reads} & reading.rendezvous.dropped
+        )
+        if (is_array or is_called) and not is_dropped:
+            numbers.add(number)
+    prefix = [
+        reading.script.slice(reading.script.statements[number])
+        for number in _with_starts(reading.script, reading.main_step, numbers)
+    ]
+    late_statements = [
+        other for other in reading.rendezvous.late if shell_text.set_by(other) & {*reads}
+    ]
+    reads += [
+        name
+        for other in late_statements
+        for name, _ in words.variables(reading.script.slice(other))
+    ]
+    prefix += _meeting_texts(reading, reads, program)
+    prefix += [reading.script.slice(other) for other in late_statements]
+    if program.is_nested and "MASTER_PORT" in reads:
+        prefix.append(f"export MASTER_PORT={_PORT}")
+    if reading.script.args and words.positional(line):
+        prefix.append(f"set -- {commands.as_shell(reading.script.args)}")
+    return "\n".join([*dict.fromkeys(prefix), line])
+
+
+def _with_starts(script: Script, main_step: MainStep, statement_numbers: set[int]) -> list[int]:
+    """Statements with the earlier ones that set what they change: setup has run them once."""
+    numbers = {*statement_numbers}
+    targets = {
+        name
+        for number in statement_numbers
+        if not script.statements[number].function
+        for name in shell_text.changed_by(script.slice(script.statements[number]))
+    }
+    for number, statement in enumerate(script.statements[: main_step.statement]):
+        if any(shell_text.assigns(statement, name) for name in targets):
+            numbers.add(number)
+    return sorted(numbers)
+
+
+def _meeting_texts(
+    reading: ScriptReading, reads: list[str], program: commands.Program
+) -> list[str]:
+    """What a command reads of the nodes, in the words of a pod and in the script's order.
+
+    A launcher in the pods counts ranks otherwise than the chart's, whose variables it has.
+    """
+    own = _ADDRESS if program.is_nested else _RESERVED
+    lines: dict[str, tuple[int, str, set[str]]] = {}
+    kinds: dict[str, NodeVariable] = {}
+    for statement in reading.script.statements:
+        text = reading.script.slice(statement)
+        sources = {name for name, _ in words.variables(text)} & reading.rendezvous.meeting
+        for name in sorted(shell_text.set_by(statement) & reading.rendezvous.meeting):
+            is_added = re.search(rf"\b{name}\+=", text) is not None
+            source_kinds = {kinds.get(other, NodeVariable.ADDRESS) for other in sources - {name}}
+            kinds[name] = kind = (
+                NodeVariable.UNKNOWN if is_added else kind_of(name, text, source_kinds)
             )
-            name = statement.function
-            is_called = bool(name) and re.search(rf"\b{re.escape(name)}\b", line) is not None
-            is_dropped = any(
-                shell_text.assigns(statement, name) for name in {*reads} & self.dropped
+            typed, _ = first_node.with_rank_zero(text, reading.variables.set_names)
+            is_of_nodes = kind in (NodeVariable.COUNT, NodeVariable.ADDRESS)
+            line = f"{name}={kind}" if is_of_nodes else typed
+            lines[name] = (
+                statement.line,
+                line,
+                sources if kind is NodeVariable.TYPED else set(),
             )
-            if (is_array or is_called) and not is_dropped:
-                numbers.add(number)
-        prefix = [self.slice(self.statements[number]) for number in self._with_starts(numbers)]
-        late_statements = [other for other in self.late if shell_text.set_by(other) & {*reads}]
-        reads += [
-            name for other in late_statements for name, _ in words.variables(self.slice(other))
-        ]
-        prefix += self._meeting_texts(reads, program)
-        prefix += [self.slice(other) for other in late_statements]
-        if program.is_nested and "MASTER_PORT" in reads:
-            prefix.append(f"export MASTER_PORT={_PORT}")
-        if self.args and words.positional(line):
-            prefix.append(f"set -- {commands.as_shell(self.args)}")
-        return "\n".join([*dict.fromkeys(prefix), line])
-
-    def _with_starts(self, statement_numbers: set[int]) -> list[int]:
-        """Statements with the earlier ones that set what they change: setup has run them once."""
-        numbers = {*statement_numbers}
-        targets = {
-            name
-            for number in statement_numbers
-            if not self.statements[number].function
-            for name in shell_text.changed_by(self.slice(self.statements[number]))
-        }
-        for number, statement in enumerate(self.statements[: self.place]):
-            if any(shell_text.assigns(statement, name) for name in targets):
-                numbers.add(number)
-        return sorted(numbers)
-
-    def _meeting_texts(self, reads: list[str], program: commands.Program) -> list[str]:
-        """What a command reads of the nodes, in the words of a pod and in the script's order.
-
-        A launcher in the pods counts ranks otherwise than the chart's, whose variables it has.
-        """
-        own = _ADDRESS if program.is_nested else _RESERVED
-        lines: dict[str, tuple[int, str, set[str]]] = {}
-        kinds: dict[str, NodeVariable] = {}
-        for statement in self.statements:
-            text = self.slice(statement)
-            sources = {name for name, _ in words.variables(text)} & self.meeting
-            for name in sorted(shell_text.set_by(statement) & self.meeting):
-                is_added = re.search(rf"\b{name}\+=", text) is not None
-                source_kinds = {
-                    kinds.get(other, NodeVariable.ADDRESS) for other in sources - {name}
-                }
-                kinds[name] = kind = (
-                    NodeVariable.UNKNOWN if is_added else kind_of(name, text, source_kinds)
-                )
-                typed, _ = first_node.with_rank_zero(text, self.set_names)
-                is_of_nodes = kind in (NodeVariable.COUNT, NodeVariable.ADDRESS)
-                line = f"{name}={kind}" if is_of_nodes else typed
-                lines[name] = (
-                    statement.line,
-                    line,
-                    sources if kind is NodeVariable.TYPED else set(),
-                )
-        needs = [name for name in reads if name in lines.keys() - self.expansions - own]
-        for name in needs:  # grows
-            needs += (lines[name][2] & lines.keys()) - {*needs} - own
-        for name in needs:
-            if kinds[name] is NodeVariable.UNKNOWN:
-                why = "it tells of the old cluster's nodes: write what a pod is to read"
-                self.say(lines[name][0], f"${name}", Outcome.NOT_CARRIED, "", why)
-        texts = [
-            line
-            for name, (_, line, _) in lines.items()
-            if name in needs and kinds[name] is not NodeVariable.UNKNOWN
-        ]
-        self.body.uses_slurm |= any("SLURM_" in text for text in texts)
-        return texts
+    needs = [
+        name for name in reads if name in lines.keys() - reading.variables.expanded_names - own
+    ]
+    for name in needs:  # grows
+        needs += (lines[name][2] & lines.keys()) - {*needs} - own
+    for name in needs:
+        if kinds[name] is NodeVariable.UNKNOWN:
+            why = "it tells of the old cluster's nodes: write what a pod is to read"
+            reading.body.say(lines[name][0], f"${name}", Outcome.NOT_CARRIED, "", why)
+    texts = [
+        line
+        for name, (_, line, _) in lines.items()
+        if name in needs and kinds[name] is not NodeVariable.UNKNOWN
+    ]
+    reading.body.uses_slurm |= any("SLURM_" in text for text in texts)
+    return texts

@@ -318,6 +318,14 @@ def put(pattern: str, piece: str, text: str) -> str:
     return re.sub(pattern, lambda _: piece, text)
 
 
+def split(text: str) -> list[str]:
+    """The words of a text; [] where it is no shell text."""
+    try:
+        return [token.text for token in scanner.tokens(text) if token.kind == "word"]
+    except scanner.ScriptError:
+        return []
+
+
 def edited(
     text: str, edits: Iterable[tuple[int, int, str]], start: int = 0, end: int | None = None
 ) -> str:
