@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert.slurm import script_reading, sizes
+from allranks.convert.slurm import sizes
+from allranks.convert.slurm.batch_script import script_reading
 from allranks.errors import InvalidValues, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from allranks.convert.slurm.batch_script.script_reading import Body
     from allranks.convert.slurm.options import Setting
-    from allranks.convert.slurm.script_reading import Body
     from allranks.convert.slurm.sizes import Size
     from allranks.convert.verdicts import Fields, Outcome
 

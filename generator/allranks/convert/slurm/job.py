@@ -13,17 +13,12 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert import finish
-from allranks.convert.slurm import (
-    arrays,
-    directives,
+from allranks.convert.slurm import arrays, directives, options, placement, resources, sizes
+from allranks.convert.slurm.batch_script import (
     here_documents,
     launcher_variables,
-    options,
-    placement,
     reader,
-    resources,
     singularity_environment,
-    sizes,
 )
 from allranks.convert.slurm.draft import Draft, key_of
 from allranks.convert.verdicts import Conversion, Fields, Outcome, dotted

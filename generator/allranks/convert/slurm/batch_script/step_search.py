@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.convert import commands, scanner
 from allranks.convert.commands import Runner
-from allranks.convert.slurm import images, mpirun, options, shell_text, sizes, words
-from allranks.convert.slurm.script_reading import Step
+from allranks.convert.slurm import options, sizes
+from allranks.convert.slurm.batch_script import images, mpirun, shell_text, words
+from allranks.convert.slurm.batch_script.script_reading import Step
 from allranks.humanize import list_some, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from allranks.convert.scanner import Command
+    from allranks.convert.slurm.batch_script.script import Script
+    from allranks.convert.slurm.batch_script.script_reading import ScriptReading, StepDetails
+    from allranks.convert.slurm.batch_script.shell_variables import ShellVariables
     from allranks.convert.slurm.options import Setting
-    from allranks.convert.slurm.script import Script
-    from allranks.convert.slurm.script_reading import ScriptReading, StepDetails
-    from allranks.convert.slurm.shell_variables import ShellVariables
     from allranks.convert.slurm.sizes import Size
     from allranks.errors import InvalidValues
 
@@ -56,41 +57,36 @@ def find(reading: ScriptReading) -> list[Step]:
 
 def _step(reading: ScriptReading, number: int, command: Command) -> Step | None:
     """The step that a command is; None where it starts nothing."""
-    whole = reading.variables.expanded_words([token.text for token in command.words])
+    script, variables = reading.script, reading.variables
+    whole = variables.expanded_words([token.text for token in command.words])
     reading.details.limits[id(command)] = words.limit_of(whole)
     inner = words.unwrapped(whole)
     if len(inner) > 1 and words.base(inner[0]) == "eval":
-        text = reading.variables.expanded(scanner.unquote(" ".join(inner[1:])))
+        text = variables.expanded(scanner.unquote(" ".join(inner[1:])))
         inner = words.unwrapped(shell_text.split(text) or [text])
     inner = words.by_name(inner)
     at = words.behind_profiler(inner)
     # A launcher of one node runs in the pod as it is, and what measures it with it.
-    if at and (reading.script.size.node_count > 1 or words.base(inner[at]) in _SPANNING):
+    if at and (script.size.node_count > 1 or words.base(inner[at]) in _SPANNING):
         inner = _without_profiler(reading.details, command, inner)
     program = words.base(inner[0]) if inner else ""
-    _check_ray(reading.script, command, inner)
+    _check_ray(script, command, inner)
     if program in words.FOREIGN_STARTERS and program != "parallel":
-        raise reading.script.refuse(
+        raise script.refuse(
             command.line,
             f"{program} starts processes in a way that has no form here",
             "start them with srun, torchrun or mpirun, and convert that",
         )
     if program == "ibrun":
-        return _ibrun(reading.script, reading.variables, number, command, inner)
+        return _ibrun(script, variables, number, command, inner)
     if program == "srun":
         return _srun_step(reading, number, command, inner)
     inside = _inside(inner)
-    if inside is not inner and (
-        words.starts_ranks(inside) or reading.variables.inner_starts(inside)
-    ):
-        return Step(
-            number, command, [], inner, is_srun=False, size=reading.script.size, is_multi=True
-        )
+    if inside is not inner and (words.starts_ranks(inside) or variables.inner_starts(inside)):
+        return Step(number, command, [], inner, is_srun=False, size=script.size, is_multi=True)
     if words.starts_ranks(inner) and not only_prints(mpirun.program(inner)):
         inner = [*words.environment_of(whole), *inner]
-        return Step(
-            number, command, [], inner, is_srun=False, size=reading.script.size, is_multi=True
-        )
+        return Step(number, command, [], inner, is_srun=False, size=script.size, is_multi=True)
     return None
 
 
@@ -153,17 +149,18 @@ def _ibrun(
 
 
 def _srun_step(reading: ScriptReading, number: int, command: Command, inner: list[str]) -> Step:
+    script = reading.script
     settings, rest = parse_srun(reading, inner[1:], command.line)
     program_words = words.by_name(inner[len(inner) - len(rest) :] if rest else [])
     if not program_words or only_prints(program_words):
-        size, is_multi = reading.script.size, False
+        size, is_multi = script.size, False
     else:
-        _check_counts(reading.script, command, settings)
-        size = _step_size(reading.script, settings)
+        _check_counts(script, command, settings)
+        size = _step_size(script, settings)
         if size.node_count > 1:
             program_words = _without_profiler(reading.details, command, program_words)
         inside = _inside(program_words)
-        _check_ray(reading.script, command, words.unwrapped(inside))
+        _check_ray(script, command, words.unwrapped(inside))
         starts = words.starts_ranks(inside) or reading.variables.inner_starts(inside)
         is_multi = starts or size.task_count > 1
     return Step(
@@ -441,10 +438,9 @@ def parse_srun(
     reading: ScriptReading, texts: Sequence[str], line: int
 ) -> tuple[list[Setting], list[str]]:
     """Srun's options, and the words behind them without their quotes."""
+    variables = reading.variables
     settings, rest = options.parse([scanner.unquote(text) for text in texts], "srun", line)
-    while len(rest) > 1 and _is_of_options(
-        reading.variables, name := shell_text.variable_alone(rest[0])
-    ):
+    while len(rest) > 1 and _is_of_options(variables, name := shell_text.variable_alone(rest[0])):
         reading.details.conditional.setdefault(name, line)
         more, rest = options.parse(rest[1:], "srun", line)
         settings += more
@@ -455,8 +451,8 @@ def parse_srun(
         if position is not None and int(position[1]) <= len(reading.script.args):
             value = reading.script.args[int(position[1]) - 1]
         if "$" in value:
-            value = words.resolve(value, reading.variables.constants) or words.partly(
-                value, reading.variables.constants
+            value = words.resolve(value, variables.constants) or words.partly(
+                value, variables.constants
             )
         step_settings.append(replace(setting, value=value))
     return step_settings, rest

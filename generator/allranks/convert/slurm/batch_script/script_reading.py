@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert.slurm import shell_text
+from allranks.convert.slurm.batch_script import shell_text
 from allranks.convert.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
     from allranks.convert.scanner import Command, Statement
+    from allranks.convert.slurm.batch_script.script import Script
+    from allranks.convert.slurm.batch_script.shell_variables import ShellVariables
     from allranks.convert.slurm.options import Setting
-    from allranks.convert.slurm.script import Script
-    from allranks.convert.slurm.shell_variables import ShellVariables
     from allranks.convert.slurm.sizes import Size
 
 
@@ -133,7 +133,7 @@ class StepDetails:
 
 
 @dataclass(slots=True)
-class Rendezvous:
+class RendezvousVariables:
     """The variables by which the script lets its ranks meet, as the launcher does in a pod.
 
     Attributes:
@@ -184,6 +184,6 @@ class ScriptReading:
     script: Script
     variables: ShellVariables
     details: StepDetails = field(default_factory=StepDetails)
-    rendezvous: Rendezvous = field(default_factory=Rendezvous)
+    rendezvous: RendezvousVariables = field(default_factory=RendezvousVariables)
     main_step: MainStep = field(default_factory=MainStep)
     body: Body = field(default_factory=Body)

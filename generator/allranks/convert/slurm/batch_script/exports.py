@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.convert import scanner
-from allranks.convert.slurm import shell_text, singularity_environment, words
+from allranks.convert.slurm.batch_script import shell_text, singularity_environment, words
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
     from allranks.convert.scanner import Command, Statement
-    from allranks.convert.slurm.script import Script
-    from allranks.convert.slurm.script_reading import Body, ScriptReading
-    from allranks.convert.slurm.shell_variables import ShellVariables
+    from allranks.convert.slurm.batch_script.script import Script
+    from allranks.convert.slurm.batch_script.script_reading import Body, ScriptReading
+    from allranks.convert.slurm.batch_script.shell_variables import ShellVariables
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED = frozenset(names.RESERVED_ENV)
@@ -74,14 +74,15 @@ def _is_program(variables: ShellVariables, text: str) -> bool:
 
 def to_env(reading: ScriptReading, statement: Statement, command: Command) -> bool:
     """Carry ``export NAME=text`` as a variable."""
+    script = reading.script
     if command.name != "export" or not shell_text.assigned_by(command) or command.redirections:
         return False
-    pairs = [pair(reading.script, word.text) for word in command.words[1:]]
+    pairs = [pair(script, word.text) for word in command.words[1:]]
     if None in pairs:
         return False
     is_set_by_software = any(_OF_SOFTWARE.fullmatch(name) for name, _ in filter(None, pairs))
-    if _is_behind_source(reading.script, statement) or (
-        is_set_by_software and _is_behind_activation(reading.script, reading.variables, statement)
+    if _is_behind_source(script, statement) or (
+        is_set_by_software and _is_behind_activation(script, reading.variables, statement)
     ):
         return False  # it holds where it stands
     for name, text in filter(None, pairs):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from allranks.convert.slurm import words
+from allranks.convert.slurm.batch_script import words
 from allranks.errors import InvalidValues, Problem
 
 if TYPE_CHECKING:

@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.convert import scanner
-from allranks.convert.slurm import amounts, shell_text, words
+from allranks.convert.slurm import amounts
+from allranks.convert.slurm.batch_script import shell_text, words
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
-    from allranks.convert.slurm.script import Script
-    from allranks.convert.slurm.script_reading import Body, ScriptReading
+    from allranks.convert.slurm.batch_script.script import Script
+    from allranks.convert.slurm.batch_script.script_reading import Body, ScriptReading
 
 _RESERVED = frozenset(names.RESERVED_ENV)
 _WITHOUT = "the script goes on without it; write it into env to give it"
 # What ends the script where a variable is not set, if only to be printed.
 _NOUNSET = re.compile(r"^\s*set\s+(?:-[a-zA-Z]*u|[^\n;]*-o\s+nounset)", re.MULTILINE)
-# Lines that print, and do nothing else.
-PRINTING = re.compile(r"^\s*(?:echo|printf(?!\s+-v))\b[^|>;&`\n]*$", re.MULTILINE)
 # A test that ends the script where a variable is not set.
 _REQUIRED = re.compile(r"-z\s+\"?\$\{\w+:?-\}\"?[^\n]*(?:\n(?!\s*(?:fi|el)\b)[^\n]*){0,6}?\bexit\b")
 # Beginnings of the names of variables that somebody sets in the pod.
@@ -56,44 +55,39 @@ _OPTIONS_OF = {
 
 def say_unset(reading: ScriptReading, whole: str) -> None:
     """Name the variables that the script reads and nobody sets."""
-    reading.variables.set_names.update(re.findall(r"\$\{([A-Za-z_]\w*):?=", reading.script.text))
-    whole = "\n".join([whole, *_inner_texts(reading.script, reading.body)])
-    code = PRINTING.sub("", whole)
+    script, body = reading.script, reading.body
+    reading.variables.set_names.update(re.findall(r"\$\{([A-Za-z_]\w*):?=", script.text))
+    whole = "\n".join([whole, *_inner_texts(script, body)])
+    code = shell_text.PRINTING.sub("", whole)
     reading.variables.set_names.update(
         re.findall(r"(?:^|[\s;&|(])([A-Za-z_]\w*)\+?=", code, re.MULTILINE)
     )
     reading.variables.set_names.update(re.findall(r"\bfor\s+([A-Za-z_]\w*)", whole))
-    line = (
-        _line_of_words(reading.script)
-        if words.wants_words(whole) and not reading.script.args
-        else 0
-    )
+    line = _line_of_words(script) if words.wants_words(whole) and not script.args else 0
     if line:
-        reading.body.say(
+        body.say(
             line,
             "$1 …",
             Outcome.NOT_CARRIED,
             "",
             f"no words were given behind the script's name: `{names.CLI} sbatch SCRIPT WORD...`",
         )
-    reading.variables.set_names -= _passed_on(reading.script)
+    reading.variables.set_names -= _passed_on(script)
     optional = words.optional(_REQUIRED.sub("", whole))
     variables = {name for name, _ in words.variables(code)}
     for name, has_default in words.variables(whole):
-        is_set = (
-            name in reading.variables.set_names or name in words.ALWAYS or name in reading.body.env
-        )
-        if has_default or is_set or _is_set_in_pod(reading.script, name):
+        is_set = name in reading.variables.set_names or name in words.ALWAYS or name in body.env
+        if has_default or is_set or _is_set_in_pod(script, name):
             continue
-        line = reading.script.line_with(re.compile(rf"\$\{{?{name}\b").search)
+        line = script.line_with(re.compile(rf"\$\{{?{name}\b").search)
         if line and name == "TMPDIR":
-            reading.body.env[name] = "/tmp"  # noqa: S108 - the pod's own
-            reading.body.say(line, f"${name}", Outcome.CHANGED, f"env.{name}", "the pod's own /tmp")
+            body.env[name] = "/tmp"  # noqa: S108 - the pod's own
+            body.say(line, f"${name}", Outcome.CHANGED, f"env.{name}", "the pod's own /tmp")
         elif line:
             is_read = name in variables or _NOUNSET.search(code) is not None
             reason = "" if is_read else "it is only printed"
             reason = _WITHOUT if name in optional else reason
-            _say_variable(reading.script, reading.body, name, line, reason)
+            _say_variable(script, body, name, line, reason)
 
 
 def _inner_texts(script: Script, body: Body) -> list[str]:

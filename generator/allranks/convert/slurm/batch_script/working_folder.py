@@ -6,13 +6,13 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.convert.slurm import words
+from allranks.convert.slurm.batch_script import words
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
     from allranks.convert.scanner import Command, Statement
-    from allranks.convert.slurm.script_reading import Body
-    from allranks.convert.slurm.shell_variables import ShellVariables
+    from allranks.convert.slurm.batch_script.script_reading import Body
+    from allranks.convert.slurm.batch_script.shell_variables import ShellVariables
 
 # Programs whose words are no paths.
 _ANYWHERE = frozenset(

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.convert import commands, preparation, scanner
 from allranks.convert.commands import Runner
-from allranks.convert.slurm import (
-    amounts,
+from allranks.convert.slurm import amounts, options
+from allranks.convert.slurm.batch_script import (
     exports,
     first_node,
     mpi_ranks,
     mpirun,
-    options,
+    rank_command,
     rank_sizes,
     setup_lines,
     shell_text,
@@ -23,30 +23,26 @@ from allranks.convert.slurm import (
     torchrun_environment,
     words,
 )
-from allranks.convert.slurm.node_variables import NodeVariable, kind_of
-from allranks.convert.slurm.script_reading import Limit
-from allranks.convert.slurm.setup_lines import MEETING
+from allranks.convert.slurm.batch_script.left_out import MEETING
+from allranks.convert.slurm.batch_script.script_reading import Limit
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
     from allranks.convert.scanner import Statement
-    from allranks.convert.slurm.options import Setting
-    from allranks.convert.slurm.script import Script
-    from allranks.convert.slurm.script_reading import (
+    from allranks.convert.slurm.batch_script.script import Script
+    from allranks.convert.slurm.batch_script.script_reading import (
         Body,
         MainStep,
         ScriptReading,
         Step,
         StepDetails,
     )
-    from allranks.convert.slurm.shell_variables import ShellVariables
+    from allranks.convert.slurm.batch_script.shell_variables import ShellVariables
+    from allranks.convert.slurm.options import Setting
 
 _LOG = f"the lines are the run's log: `{names.CLI} logs NAME`"
 # What may stand behind a pipe.
 _FILTERS = words.IDLE | words.ENDING | {"tee", "cat", "grep", "sed", "ts", "awk", "split"}
-_PORT = "29510"  # of a launcher inside the chart's own, which has the one before it
-_RESERVED = frozenset(names.RESERVED_ENV)
-_ADDRESS = frozenset({"MASTER_ADDR", "MASTER_PORT"})
 _STARTING = re.compile(
     r"run\b|launch|deepspeed|singularity|apptainer|shifter|docker|podman|enroot|exec\b|\$\(|`"
 )
@@ -72,56 +68,48 @@ _ONCE = "every node starts the same, so that it is said once"
 
 def read_ranks(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
     """Make the step a command, and what stands before it setup."""
-    statement = reading.script.statements[main.statement]
-    place = _place_of(reading.script, main)
-    reading.main_step.statement = main.statement
-    steps = [step for step in steps if id(step.command) not in reading.details.side]
-    _check_others(reading.script, reading.details, main, steps)
+    script, variables, body = reading.script, reading.variables, reading.body
+    details, main_step = reading.details, reading.main_step
+    statement = script.statements[main.statement]
+    place = _place_of(script, main)
+    main_step.statement = main.statement
+    steps = [step for step in steps if id(step.command) not in details.side]
+    _check_others(script, details, main, steps)
     step_statements = {step.statement for step in steps if step.is_multi} - {main.statement}
-    reading.variables.expanded_names = {
-        name for step in steps if step.is_multi for name in step.expansions
-    }
+    variables.expanded_names = {name for step in steps if step.is_multi for name in step.expansions}
     program = _read_program(reading, main)
-    _check_program(reading.script, reading.variables, main, program)
-    reading.main_step.has_launcher = rank_sizes.is_of_mpi(
-        reading.script, reading.variables, main, program
-    )
-    reading.main_step.is_torchrun = program.runner is Runner.TORCHRUN
+    _check_program(script, variables, main, program)
+    main_step.has_launcher = rank_sizes.is_of_mpi(script, variables, main, program)
+    main_step.is_torchrun = program.runner is Runner.TORCHRUN
     setup = []
-    for number, other in enumerate(reading.script.statements[:place]):
+    for number, other in enumerate(script.statements[:place]):
         if number in step_statements:
-            reading.body.say(
-                other.line, reading.script.slice(other), Outcome.CHANGED, "command", _ONCE
-            )
+            body.say(other.line, script.slice(other), Outcome.CHANGED, "command", _ONCE)
         elif number != main.statement:
             text = setup_lines.text_of(reading, other, is_single=False)
-            setup += (
-                [] if text is None else [setup_lines.with_comments(reading.script, number, text)]
-            )
+            setup += [] if text is None else [setup_lines.with_comments(script, number, text)]
     rank_sizes.put_size(reading, main, program)
     nested = None
     if statement.function or any(command.within for command in statement.commands):
         nested = _nested_text(reading, main, place, program, steps)
         if nested is not None:
-            _say_beside(reading.script, reading.body, main, steps)
+            _say_beside(script, body, main, steps)
     else:
         setup += filter(None, [_flat(reading, main, statement)])
-    setup_lines.write_setup(reading.script, reading.body, setup)
-    _write_command(reading, program, nested)
-    if reading.body.workload == "mpi":
+    setup_lines.write_setup(script, body, setup)
+    rank_command.write(reading, program, nested)
+    if body.workload == "mpi":
         mpi_ranks.tell_mpi_hosts(reading, place)
     _say_step(reading, main, program)
-    for number, other in enumerate(reading.script.statements[place + 1 :], place + 1):
+    for number, other in enumerate(script.statements[place + 1 :], place + 1):
         if number in step_statements:
-            reading.body.say(
-                other.line, reading.script.slice(other), Outcome.CHANGED, "command", _ONCE
-            )
+            body.say(other.line, script.slice(other), Outcome.CHANGED, "command", _ONCE)
         else:
-            setup_lines.say_behind(reading.script, reading.body, other)
-    _say_images(reading.details, reading.body, main)
-    reading.body.notes += program.notes
-    reading.body.settings = [
-        *_image_of_another(reading.details, main, steps),
+            setup_lines.say_behind(script, body, other)
+    _say_images(details, body, main)
+    body.notes += program.notes
+    body.settings = [
+        *_image_of_another(details, main, steps),
         *(setting for setting in main.settings if setting.line),
     ]
 
@@ -194,28 +182,27 @@ def _is_profiler(script: Script, name: str, command: tuple[str, ...]) -> bool:
 
 def _say_step(reading: ScriptReading, main: Step, program: commands.Program) -> None:
     """Say what became of the step itself, and of what it asked for."""
+    body = reading.body
     line = main.command.line
     text = reading.script.text[main.command.start : main.command.end]
     why = "; ".join(_changes(main, program)) or "each rank runs it"
-    reading.body.say(line, text, Outcome.CHANGED, "command", why)
-    _say_environment(reading.script, reading.body, main, program)
+    body.say(line, text, Outcome.CHANGED, "command", why)
+    _say_environment(reading.script, body, main, program)
     limit = reading.details.limits.get(id(main.command), "")
     seconds = amounts.seconds_of_timeout(limit)
     if seconds:
-        reading.body.limit = Limit(line, limit, seconds)
+        body.limit = Limit(line, limit, seconds)
     elif limit:
-        reading.body.say(
-            line, limit, Outcome.NOT_CARRIED, "runPolicy.activeDeadlineSeconds", _LIMIT
-        )
+        body.say(line, limit, Outcome.NOT_CARRIED, "runPolicy.activeDeadlineSeconds", _LIMIT)
     profiler = reading.details.profilers.get(id(main.command))
     if profiler:
-        reading.body.say(line, profiler, Outcome.NOT_CARRIED, "command", _PROFILER)
+        body.say(line, profiler, Outcome.NOT_CARRIED, "command", _PROFILER)
     say_conditional(reading)
-    _say_substitutions(reading.body, words.expanded_part(text), line)
+    _say_substitutions(body, words.expanded_part(text), line)
     for reason in program.lost:
         is_name = reason.startswith(("--role", "--log-dir"))
         outcome = Outcome.CHANGED if is_name else Outcome.NOT_CARRIED
-        reading.body.say(line, text, outcome, "", reason)
+        body.say(line, text, outcome, "", reason)
 
 
 def _say_environment(script: Script, body: Body, main: Step, program: commands.Program) -> None:
@@ -314,7 +301,8 @@ def _check_others(script: Script, details: StepDetails, main: Step, steps: list[
 
 
 def _read_program(reading: ScriptReading, main: Step) -> commands.Program:
-    texts = _words_at_rank_zero(reading.variables, reading.body, main)
+    variables, body = reading.variables, reading.body
+    texts = _words_at_rank_zero(variables, body, main)
     rest = words.unwrapped(texts)
     wrapper_words = texts[: len(texts) - len(rest)]
     limit = words.limit_of(texts) if words.starts_ranks(rest) else ""
@@ -323,16 +311,14 @@ def _read_program(reading: ScriptReading, main: Step) -> commands.Program:
         wrapper_words = wrapper_words[: len(wrapper_words) - len(limit.split(" "))]
     start = mpirun.container(rest)
     if start is not None:
-        inside = setup_lines.read_container(
-            reading.variables, reading.body, rest[start:], main.command.line
-        )
+        inside = setup_lines.read_container(variables, body, rest[start:], main.command.line)
         own = words.by_name(rest[len(rest) - inside :])
         rest = rest[:start] + own if inside else rest
         wrapper_words = wrapper_words if start else []
-    rest = torchrun_environment.with_options(rest, reading.variables.contents)
-    inner = reading.variables.inner_text(rest)
+    rest = torchrun_environment.with_options(rest, variables.contents)
+    inner = variables.inner_text(rest)
     if inner is None:
-        rest = _without_hosts(reading.body, rest, main.command.line)
+        rest = _without_hosts(body, rest, main.command.line)
     line = " ".join(rest) if inner is None else inner
     assignments = _assignments(reading, main)
     wrappers = [
@@ -341,8 +327,8 @@ def _read_program(reading: ScriptReading, main: Step) -> commands.Program:
         if words.base(word) not in ("time", "nohup", "exec", "command")
     ]
     line = " ".join([*assignments, *wrappers, line])
-    _note_launched(reading.main_step, reading.body, rest, inner)
-    program = commands.read(("bash", "-c", line), (), reading.variables.constants)
+    _note_launched(reading.main_step, body, rest, inner)
+    program = commands.read(("bash", "-c", line), (), variables.constants)
     if inner is not None and _SOURCING.search(program.setup) and program.runner is Runner.PLAIN:
         lead = " ".join([*assignments, *wrappers])
         setup = program.setup.removeprefix(preparation.GOES_ON).rstrip()
@@ -421,33 +407,34 @@ def _command_words(text: str) -> list[list[str]]:
 
 def _flat(reading: ScriptReading, main: Step, statement: Statement) -> str:
     """What stands before and behind the step on its line; gives that which is setup."""
+    script, body = reading.script, reading.body
     lead: list[str] = []
     at = statement.commands.index(main.command)
     for command in statement.commands[:at]:
-        text = reading.script.text[command.start : command.end]
+        text = script.text[command.start : command.end]
         if words.any_of([token.text for token in command.words], words.OF_TERMINAL):
-            reading.body.say(command.line, text, Outcome.CHANGED, "", "a pod has no terminal")
+            body.say(command.line, text, Outcome.CHANGED, "", "a pod has no terminal")
         elif command.after in ("&&", ";"):
             edits = setup_lines.inner_edits(reading, replace(statement, commands=[command]))
-            lead.append(shell_text.edited(reading.script.text, edits, command.start, command.end))
-            reading.body.say(command.line, text, Outcome.CARRIED, "setup")
+            lead.append(shell_text.edited(script.text, edits, command.start, command.end))
+            body.say(command.line, text, Outcome.CARRIED, "setup")
         elif not words.any_of([token.text for token in command.words], words.IDLE):
             why = "it feeds the step, which has no standard input"
-            reading.body.say(command.line, text, Outcome.NOT_CARRIED, "", why)
+            body.say(command.line, text, Outcome.NOT_CARRIED, "", why)
     for command in statement.commands[at + 1 :]:
-        text = reading.script.text[command.start : command.end]
+        text = script.text[command.start : command.end]
         if words.any_of([token.text for token in command.words], words.ENDING):
             why = "the run is over when its ranks are"
-            reading.body.say(command.line, text, Outcome.CHANGED, "", why)
+            body.say(command.line, text, Outcome.CHANGED, "", why)
         elif words.any_of([token.text for token in command.words], _FILTERS):
-            reading.body.say(command.line, text, Outcome.CHANGED, "", _LOG)
+            body.say(command.line, text, Outcome.CHANGED, "", _LOG)
         else:
             why = "it stands behind the step: make it a run of its own"
-            reading.body.say(command.line, text, Outcome.NOT_CARRIED, "", why)
-    _say_files(reading.main_step, reading.body, main)
+            body.say(command.line, text, Outcome.NOT_CARRIED, "", why)
+    _say_files(reading.main_step, body, main)
     if statement.in_background:
         why = "the run is over when its ranks are"
-        reading.body.say(main.command.line, "&", Outcome.CHANGED, "", why)
+        body.say(main.command.line, "&", Outcome.CHANGED, "", why)
     return " && ".join(lead)
 
 
@@ -473,20 +460,21 @@ def _nested_text(
 
     None where it only starts the same program on one node after the other.
     """
-    statement = reading.script.statements[main.statement]
+    script = reading.script
+    statement = script.statements[main.statement]
     edits = []
     for step in steps:
         if step.is_multi and step.statement == main.statement:
             own = program if step is main else _read_program(reading, step)
             if own.runner is not program.runner:
-                _say_other_launcher(reading.script, reading.body, step, main)
+                _say_other_launcher(script, reading.body, step, main)
             edits.append((step.command.start, step.command.end, shell_text.as_text(own.command)))
     loop = main.command.in_loop
     if loop or any(command.in_loop for command in statement.commands):
         return None  # a loop over the nodes: each pod is one
-    whole = shell_text.edited(reading.script.text, edits, statement.start, statement.end)
+    whole = shell_text.edited(script.text, edits, statement.start, statement.end)
     if place != main.statement:
-        whole += "\n" + reading.script.slice(reading.script.statements[place])
+        whole += "\n" + script.slice(script.statements[place])
     return whole
 
 
@@ -517,133 +505,3 @@ def _say_beside(script: Script, body: Body, main: Step, steps: list[Step]) -> No
         if not is_other and not is_harmless:
             text = script.text[command.start : command.end]
             body.say(command.line, text, Outcome.NOT_CARRIED, "command", _IN_EACH_RANK)
-
-
-def _write_command(reading: ScriptReading, program: commands.Program, text: str | None) -> None:
-    body = reading.body
-    command = list(program.command)
-    if text is not None:
-        command = ["bash", "-c", text]
-    if not command:
-        raise reading.script.refuse(
-            1, "the step runs nothing", "write the program behind srun or torchrun"
-        )
-    if program.working_dir and body.setup:
-        # The lines before it start where the script does.
-        body.setup += f"cd {commands.as_shell([program.working_dir])}\n"
-    elif program.working_dir:
-        body.working_dir = program.working_dir
-    if program.setup:
-        body.setup += program.setup
-    may_launch = reading.main_step.may_launch or program.runner is Runner.NESTED
-    if may_launch and body.workload != "mpi":
-        # A torchrun in it would take the options of the one around it for its own.
-        line = command[2] if command[1:2] == ["-c"] else f"exec {commands.as_shell(command)}"
-        text = f"unset {' '.join(words.OF_LAUNCHER)}\n{line}"
-        command = [*command[:2], text, *command[3:]] if command[1:2] == ["-c"] else []
-        command = command or ["bash", "-c", text]
-    if reading.main_step.input:
-        line = command[2] if command[1:2] == ["-c"] else f"exec {commands.as_shell(command)}"
-        command = ["bash", "-c", f"{line} < {reading.main_step.input}"]
-        body.values.setdefault("mpi", {})["ownMpirun"] = True
-    if command[1:2] == ["-c"]:
-        command[2:3] = [_defined(reading, text, program) for text in command[2:3]]
-    body.command = command
-
-
-def _defined(reading: ScriptReading, line: str, program: commands.Program) -> str:
-    """A command's shell with what it reads and no setup can export."""
-    reads = [name for name, _ in words.variables(line)]
-    numbers: set[int] = set()
-    for number, statement in enumerate(reading.script.statements):
-        if number == reading.main_step.statement:
-            continue  # it is in the command already
-        is_array = any(
-            shell_text.is_array(command, name) for command in statement.commands for name in reads
-        )
-        name = statement.function
-        is_called = bool(name) and re.search(rf"\b{re.escape(name)}\b", line) is not None
-        is_dropped = any(
-            shell_text.assigns(statement, name) for name in {*reads} & reading.rendezvous.dropped
-        )
-        if (is_array or is_called) and not is_dropped:
-            numbers.add(number)
-    prefix = [
-        reading.script.slice(reading.script.statements[number])
-        for number in _with_starts(reading.script, reading.main_step, numbers)
-    ]
-    late_statements = [
-        other for other in reading.rendezvous.late if shell_text.set_by(other) & {*reads}
-    ]
-    reads += [
-        name
-        for other in late_statements
-        for name, _ in words.variables(reading.script.slice(other))
-    ]
-    prefix += _meeting_texts(reading, reads, program)
-    prefix += [reading.script.slice(other) for other in late_statements]
-    if program.is_nested and "MASTER_PORT" in reads:
-        prefix.append(f"export MASTER_PORT={_PORT}")
-    if reading.script.args and words.positional(line):
-        prefix.append(f"set -- {commands.as_shell(reading.script.args)}")
-    return "\n".join([*dict.fromkeys(prefix), line])
-
-
-def _with_starts(script: Script, main_step: MainStep, statement_numbers: set[int]) -> list[int]:
-    """Statements with the earlier ones that set what they change: setup has run them once."""
-    numbers = {*statement_numbers}
-    targets = {
-        name
-        for number in statement_numbers
-        if not script.statements[number].function
-        for name in shell_text.changed_by(script.slice(script.statements[number]))
-    }
-    for number, statement in enumerate(script.statements[: main_step.statement]):
-        if any(shell_text.assigns(statement, name) for name in targets):
-            numbers.add(number)
-    return sorted(numbers)
-
-
-def _meeting_texts(
-    reading: ScriptReading, reads: list[str], program: commands.Program
-) -> list[str]:
-    """What a command reads of the nodes, in the words of a pod and in the script's order.
-
-    A launcher in the pods counts ranks otherwise than the chart's, whose variables it has.
-    """
-    own = _ADDRESS if program.is_nested else _RESERVED
-    lines: dict[str, tuple[int, str, set[str]]] = {}
-    kinds: dict[str, NodeVariable] = {}
-    for statement in reading.script.statements:
-        text = reading.script.slice(statement)
-        sources = {name for name, _ in words.variables(text)} & reading.rendezvous.meeting
-        for name in sorted(shell_text.set_by(statement) & reading.rendezvous.meeting):
-            is_added = re.search(rf"\b{name}\+=", text) is not None
-            source_kinds = {kinds.get(other, NodeVariable.ADDRESS) for other in sources - {name}}
-            kinds[name] = kind = (
-                NodeVariable.UNKNOWN if is_added else kind_of(name, text, source_kinds)
-            )
-            typed, _ = first_node.with_rank_zero(text, reading.variables.set_names)
-            is_of_nodes = kind in (NodeVariable.COUNT, NodeVariable.ADDRESS)
-            line = f"{name}={kind}" if is_of_nodes else typed
-            lines[name] = (
-                statement.line,
-                line,
-                sources if kind is NodeVariable.TYPED else set(),
-            )
-    needs = [
-        name for name in reads if name in lines.keys() - reading.variables.expanded_names - own
-    ]
-    for name in needs:  # grows
-        needs += (lines[name][2] & lines.keys()) - {*needs} - own
-    for name in needs:
-        if kinds[name] is NodeVariable.UNKNOWN:
-            why = "it tells of the old cluster's nodes: write what a pod is to read"
-            reading.body.say(lines[name][0], f"${name}", Outcome.NOT_CARRIED, "", why)
-    texts = [
-        line
-        for name, (_, line, _) in lines.items()
-        if name in needs and kinds[name] is not NodeVariable.UNKNOWN
-    ]
-    reading.body.uses_slurm |= any("SLURM_" in text for text in texts)
-    return texts

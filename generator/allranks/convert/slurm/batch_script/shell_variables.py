@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
-from allranks.convert.slurm import first_node, shell_text, words
+from allranks.convert.slurm.batch_script import first_node, shell_text, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from allranks.convert.scanner import Command, Statement
-    from allranks.convert.slurm.script import Script
+    from allranks.convert.slurm.batch_script.script import Script
 
 # Of variables within variables, and characters of what comes of them.
 _DEEPEST, _LONGEST = 8, 100_000

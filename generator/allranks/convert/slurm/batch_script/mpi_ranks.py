@@ -8,15 +8,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from allranks.convert import commands, references
-from allranks.convert.slurm import mpirun, setup_lines, shell_text, sizes, words
-from allranks.convert.slurm.node_variables import NodeVariable, kind_of
-from allranks.convert.slurm.setup_lines import MEETING
+from allranks.convert.slurm import sizes
+from allranks.convert.slurm.batch_script import left_out, mpirun, shell_text, words
+from allranks.convert.slurm.batch_script.left_out import MEETING
+from allranks.convert.slurm.batch_script.node_variables import NodeVariable, kind_of
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
-    from allranks.convert.slurm.script import Script
-    from allranks.convert.slurm.script_reading import Body, ScriptReading, Step
-    from allranks.convert.slurm.shell_variables import ShellVariables
+    from allranks.convert.slurm.batch_script.script import Script
+    from allranks.convert.slurm.batch_script.script_reading import Body, ScriptReading, Step
+    from allranks.convert.slurm.batch_script.shell_variables import ShellVariables
 
 MEETS = re.compile(
     r"MASTER_ADDR|torch|SLURM_PROCID|megatron|nemo|lightning|nccl|deepspeed", re.IGNORECASE
@@ -50,18 +51,19 @@ _MPI_PORT = "29500"
 
 def tell_mpi_hosts(reading: ScriptReading, place: int) -> None:
     """Set for ranks of MPI's where the first of them is, as no launcher of theirs does."""
-    body, exports = reading.body, set[str]()
+    script, rendezvous, body = reading.script, reading.rendezvous, reading.body
+    exports: set[str] = set()
     of_line: dict[int, set[str]] = {}
-    for statement in reading.script.statements[: place + 1]:
+    for statement in script.statements[: place + 1]:
         for command in statement.commands:
             for_step = command.assignments if command.words else []
             exports |= {word.text.partition("=")[0] for word in for_step}
-            own = {name for name, _ in shell_text.assigned_by(command)} & reading.rendezvous.meeting
+            own = {name for name, _ in shell_text.assigned_by(command)} & rendezvous.meeting
             of_line.setdefault(statement.line, set()).update(own)
             exports |= own if command.name == "export" else set()
-            exports |= {word.text for word in command.words[1:]} & reading.rendezvous.meeting
-    exports |= {*re.findall(r"\s-{1,2}x\s+(\w+)", reading.script.text)}
-    exports &= reading.rendezvous.meeting
+            exports |= {word.text for word in command.words[1:]} & rendezvous.meeting
+    exports |= {*re.findall(r"\s-{1,2}x\s+(\w+)", script.text)}
+    exports &= rendezvous.meeting
     line = " ".join(body.command)
     reads = {name for name, _ in words.variables(line)}
     in_command = {*re.findall(r"^([A-Za-z_]\w*)=", line, re.MULTILINE)}
@@ -70,7 +72,7 @@ def tell_mpi_hosts(reading: ScriptReading, place: int) -> None:
         values["MASTER_ADDR"] = _FIRST_HOST
     lines = [f"export {name}={value}" for name, value in values.items() if value]
     body.setup += "".join(f"{line}\n" for line in lines)
-    read_in_script = setup_lines.variables_read(reading.script)
+    read_in_script = left_out.variables_read(script)
     for at, verdict in enumerate(body.verdicts):
         if not verdict.why.startswith(MEETING):
             continue
@@ -90,22 +92,19 @@ def tell_mpi_hosts(reading: ScriptReading, place: int) -> None:
 
 def _of_mpi(reading: ScriptReading, name: str) -> str:
     """What a variable of the nodes is in a pod of the mpi chart, as shell; "" for nothing."""
+    script, body = reading.script, reading.body
     if name == "WORLD_SIZE":
-        ranks = reading.body.procs_per_node or reading.script.size.gpus_per_node
-        return str(ranks * (reading.body.nodes or 1)) if ranks else ""
+        ranks = body.procs_per_node or script.size.gpus_per_node
+        return str(ranks * (body.nodes or 1)) if ranks else ""
     if name in reading.variables.constants or name == "MASTER_PORT":
         return reading.variables.constants.get(name, _MPI_PORT)
     text = next(
-        (
-            reading.script.slice(other)
-            for other in reading.script.statements
-            if shell_text.assigns(other, name)
-        ),
+        (script.slice(other) for other in script.statements if shell_text.assigns(other, name)),
         "",
     )
     kind = kind_of(name, text, {NodeVariable.ADDRESS})
     if kind is NodeVariable.COUNT:
-        return str(reading.body.nodes or 1)
+        return str(body.nodes or 1)
     if kind is NodeVariable.UNKNOWN and _LIST.fullmatch(text.strip()):
         return _HOSTS
     return _FIRST_HOST if kind is NodeVariable.ADDRESS else ""

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 from allranks.convert import commands, references
 from allranks.convert.commands import Runner
-from allranks.convert.slurm import mpi_ranks, sizes, step_search, words
-from allranks.convert.slurm.mpi_ranks import MEETS
+from allranks.convert.slurm import sizes
+from allranks.convert.slurm.batch_script import mpi_ranks, step_search, words
+from allranks.convert.slurm.batch_script.mpi_ranks import MEETS
 from allranks.convert.verdicts import Outcome
 from allranks.humanize import plural
 
 if TYPE_CHECKING:
-    from allranks.convert.slurm.script import Script
-    from allranks.convert.slurm.script_reading import Body, ScriptReading, Step
-    from allranks.convert.slurm.shell_variables import ShellVariables
+    from allranks.convert.slurm.batch_script.script import Script
+    from allranks.convert.slurm.batch_script.script_reading import Body, ScriptReading, Step
+    from allranks.convert.slurm.batch_script.shell_variables import ShellVariables
 
 _FIRST_NODE = "without srun it runs on the first node alone"
 # Flags that tell a launcher of other nodes.
@@ -29,43 +30,41 @@ _WITHOUT_MPI = (
 
 def put_size(reading: ScriptReading, main: Step, program: commands.Program) -> None:
     """How many nodes and ranks the step has."""
-    body = reading.body
+    script, body = reading.script, reading.body
     if main.is_srun:
-        sizes.fill(reading.script.size, main.size)
+        sizes.fill(script.size, main.size)
         body.step_outcomes = main.size.outcomes
-    size = main.size if main.is_srun and not step_search.over_nodes(main) else reading.script.size
-    nodes = size.nodes or reading.script.size.nodes
-    per_node, gpus = size.per_node, reading.script.size.gpus_per_node
+    size = main.size if main.is_srun and not step_search.over_nodes(main) else script.size
+    nodes = size.nodes or script.size.nodes
+    per_node, gpus = size.per_node, script.size.gpus_per_node
     if program.runner is Runner.TORCHRUN:
         nodes = _size_torchrun(reading, main, program, nodes, per_node)
     elif program.runner in (Runner.MPIRUN, Runner.HOROVODRUN):
         is_own = program.runner is Runner.HOROVODRUN and not words.names_hosts(main.words)
         if is_own and (nodes or 1) > 1 and not main.is_srun:
-            reading.body.say(
-                main.command.line, "horovodrun", Outcome.CHANGED, "nodes: 1", _FIRST_NODE
-            )
+            body.say(main.command.line, "horovodrun", Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
             nodes = 1
         mpi_ranks.as_mpi(
-            reading.script,
-            reading.body,
-            mpi_ranks.slots(reading.script, reading.variables, program, nodes or 1) or per_node,
+            script,
+            body,
+            mpi_ranks.slots(script, reading.variables, program, nodes or 1) or per_node,
         )
         if words.base(program.command[0]) not in words.MPIRUN | {"horovodrun"}:
             body.values.setdefault("mpi", {})["ownMpirun"] = True
     elif program.is_nested:
-        nodes = _size_nested(reading.script, reading.body, main, program, nodes)
-    elif is_of_mpi(reading.script, reading.variables, main, program):
-        mpi_ranks.as_mpi(reading.script, reading.body, per_node)
+        nodes = _size_nested(script, body, main, program, nodes)
+    elif is_of_mpi(script, reading.variables, main, program):
+        mpi_ranks.as_mpi(script, body, per_node)
         body.uses_slurm = True  # srun tells its tasks, and the program may read it
     else:
-        is_spread = gpus is None and bool(reading.script.size.gpus) and nodes is None
+        is_spread = gpus is None and bool(script.size.gpus) and nodes is None
         body.procs_per_node = 0 if is_spread or (gpus and per_node == gpus) else per_node
         body.values["torchrun"] = {"maxRestarts": 0}
         body.uses_slurm = True
         _put_threads(reading, main, per_node)
-        if not (gpus or reading.script.size.gpus or MEETS.search(reading.script.text)):
+        if not (gpus or script.size.gpus or MEETS.search(script.text)):
             body.notes.append(_WITHOUT_MPI)
-    body.nodes = nodes if nodes is not None else (None if reading.script.size.gpus else 1)
+    body.nodes = nodes if nodes is not None else (None if script.size.gpus else 1)
 
 
 def is_of_mpi(
@@ -92,7 +91,8 @@ def _size_torchrun(
     reading: ScriptReading, main: Step, program: commands.Program, nodes: int | None, per_node: int
 ) -> int | None:
     """The nodes of a torchrun, of the job's and its own flags; its ranks are put."""
-    body, line, gpus = reading.body, main.command.line, reading.script.size.gpus_per_node
+    body = reading.body
+    line, gpus = main.command.line, reading.script.size.gpus_per_node
     body.values["torchrun"] = dict(program.values)
     processes = program.options.get("nproc-per-node", "1")
     count = _processes(reading.script, reading.variables, processes)
@@ -100,7 +100,7 @@ def _size_torchrun(
     if count is None and processes not in ("gpu", "auto", "cpu"):
         why = "what it is, is known in the pod alone: one process for each GPU"
         path = f"--nproc-per-node {processes}"
-        reading.body.say(line, path, Outcome.CHANGED, "procsPerNode", why)
+        body.say(line, path, Outcome.CHANGED, "procsPerNode", why)
     nnodes = references.number(program.options.get("nnodes", ""), reading.variables.constants)
     if nnodes and nodes is None:
         nodes = min(nnodes, sizes.MOST_NODES)
@@ -108,18 +108,18 @@ def _size_torchrun(
     is_own = nnodes == 1 or "nnodes" not in program.options
     is_alone = program.is_alone if is_deepspeed else is_own
     if not main.is_srun and (nodes or 1) > 1 and is_alone:
-        reading.body.say(line, "torchrun", Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
+        body.say(line, "torchrun", Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
         nodes = 1
     elif nnodes and nodes and nnodes != nodes and main.is_srun:
         why = f"the job has {plural(nodes, 'node')}"
-        reading.body.say(line, f"--nnodes {nnodes}", Outcome.CHANGED, "nodes", why)
+        body.say(line, f"--nnodes {nnodes}", Outcome.CHANGED, "nodes", why)
     if is_alone and main.is_srun and (nodes or 1) > 1:
         name, targets = ("deepspeed", "hosts") if is_deepspeed else ("torchrun", "other nodes")
         why = f"it names no {targets}: each node trained by itself; here all of them train together"
-        reading.body.say(line, name, Outcome.NOT_CARRIED, "", why)
+        body.say(line, name, Outcome.NOT_CARRIED, "", why)
     if main.is_srun and per_node > 1:
         why = f"torchrun starts the ranks of a node, and so runs once on each, not {per_node} times"
-        reading.body.say(line, "srun", Outcome.CHANGED, "", why)
+        body.say(line, "srun", Outcome.CHANGED, "", why)
     return nodes
 
 
