@@ -13,7 +13,15 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert import finish
-from allranks.convert.slurm import arrays, directives, options, placement, resources, sizes
+from allranks.convert.slurm import (
+    arrays,
+    directives,
+    options,
+    placement,
+    resources,
+    site_folders,
+    sizes,
+)
 from allranks.convert.slurm.batch_script import (
     here_documents,
     launcher_variables,
@@ -130,6 +138,7 @@ def convert(
     for name, (outcome, to, why) in job.size.outcomes.items():
         job.say(name, outcome, to, why)
     _say_rest(job, parsed)
+    site_folders.say(job)
     return _done(job, namespace)
 
 
