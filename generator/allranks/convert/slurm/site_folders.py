@@ -40,8 +40,8 @@ _NO_PATHS = re.compile(
 )
 _SPOKEN = re.compile(r"volume|image|\bsent\b")
 _WHY = (
-    "a pod has it where its image or a volume does: mount one there (storage.datasets.mountPath) or "
-    "put it into the image; without a volume, what is written there goes with the pod"
+    "a pod has it where its image or a volume does: mount one there (storage.datasets.mountPath), "
+    "or put it into the image; without a volume, what is written there goes with the pod"
 )
 _WHY_HOME = (
     "a pod has not the home folder of who submits: write a path in the image, or in a volume, in "
