@@ -74,77 +74,101 @@ _TASK_OPTIONS = _PER_NODE | {"ntasks", "ntasks-per-gpu"}
 
 
 def read_script(reading: ScriptReading, steps: list[Step], *, nested: bool) -> None:
-    """Run the script as it is; what it activates comes before, as setup."""
+    """Run the script as it is; what it activates comes before, as setup.
+
+    Args:
+        reading: the script, and what is known of it.
+        steps: the commands that start processes.
+        nested: whether some of them start the ranks of the script's node.
+
+    Raises:
+        InvalidValues: it starts what no single process can.
+    """
     script, variables, body = reading.script, reading.variables, reading.body
     body.nodes, body.procs_per_node = 1, 1
     body.values["torchrun"] = {"maxRestarts": 0}  # Slurm runs it once
     _check_submits(script, variables)
     _check_assembled(script, variables)
     step_search.check_beside(script, steps)
-    if script.size.node_count > 1:
-        _check_remote(script)
-        script.size.outcomes["nodes"] = _other_nodes(script)
-    if script.size.task_count > script.size.node_count:
-        why = "the script starts one process"
-        for name in ("ntasks", "ntasks-per-node", "tasks-per-node", "gpus-per-task"):
-            script.size.outcomes[name] = (Outcome.CHANGED, "procsPerNode", why)
+    _size_one_process(script)
     if nested:
         body.notes.append(
             "the script starts the ranks of its node itself, so that the pod runs it as one process"
         )
     _note_launcher(script, body)
+    body.uncounted = _uncounted(script, steps)
     last = _last_activation(script, variables)
+    setup, again, rest = _split(reading, last)
+    setup_lines.write_setup(script, body, setup, script.statements[last + 1 :])
+    counts = _put_counts(script, body, "\n".join([*setup, *again, rest]))
+    head = [_shebang(script, body), _without_launcher(script, reading.rendezvous), *counts]
+    body.script = "\n".join([*filter(None, head), *again, rest]) + "\n"
+    _put_steps(script, body, [step for step in steps if step.is_srun and step.words])
+    ranks.say_conditional(reading)
+
+
+def _size_one_process(script: Script) -> None:
+    """Say what becomes of nodes and tasks of which one process makes no use."""
+    size = script.size
+    if size.node_count > 1:
+        _check_remote(script)
+        size.outcomes["nodes"] = _other_nodes(script)
+    if size.task_count > size.node_count:
+        why = "the script starts one process"
+        for name in ("ntasks", "ntasks-per-node", "tasks-per-node", "gpus-per-task"):
+            size.outcomes[name] = (Outcome.CHANGED, "procsPerNode", why)
+
+
+def _split(reading: ScriptReading, last: int) -> tuple[list[str], list[str], str]:
+    """A script as setup and what runs behind it.
+
+    Args:
+        reading: the script, and what is known of it.
+        last: the number of the last statement of setup; -1 for none.
+
+    Returns:
+        The parts of setup; those of them that the script repeats, since they end with the shell of
+        setup; and the rest of the script.
+    """
+    script = reading.script
     edits: list[tuple[int, int, str]] = []
     setup: list[str] = []
-    repeats: list[str] = []
+    again: list[str] = []
     for number, statement in enumerate(script.statements):
+        is_setup = number <= last
         is_trap = any(command.name == "trap" for command in statement.commands)
         text = setup_lines.text_of(
-            reading, statement, is_single=True, is_setup=number <= last and not is_trap
+            reading, statement, is_single=True, is_setup=is_setup and not is_trap
         )
-        if number <= last:
-            edits.append(
-                (
-                    setup_lines.comment_start(script, number),
-                    _end_of(script, statement),
-                    "",
-                )
-            )
-            # The shell of setup ends before the script begins, and a trap with it.
-            setup_text = (
-                "" if text is None or is_trap else setup_lines.with_comments(script, number, text)
-            )
-            setup += [setup_text] if setup_text else []
-            is_again = setup_lines.lives_in_shell(statement) or shell_text.set_by(statement) & {
-                *_OF_RANK
-            }
-            repeats += [text] if text is not None and is_again else []
+        if is_setup:
+            start = setup_lines.comment_start(script, number)
+            edits.append((start, _end_of(script, statement), ""))
         elif text is None:
             edits.append((statement.start, _end_of(script, statement), ""))
         elif text != script.slice(statement):
             edits.append((statement.start, statement.end, text))
         else:
             edits += setup_lines.inner_edits(reading, statement)
-    setup_lines.write_setup(script, body, setup, script.statements[last + 1 :])
+        if not is_setup or text is None:
+            continue
+        # The shell of setup ends before the script begins, and a trap with it.
+        setup_text = "" if is_trap else setup_lines.with_comments(script, number, text)
+        setup += [setup_text] if setup_text else []
+        is_of_rank = not shell_text.set_by(statement).isdisjoint(_OF_RANK)
+        again += [text] if setup_lines.lives_in_shell(statement) or is_of_rank else []
     rest = shell_text.without_directives(shell_text.edited(script.text, edits))
     rest = re.sub(r"\A#![^\n]*\n?", "", rest)
-    rest = re.sub(r"\n{3,}", "\n\n", rest).strip("\n")
-    counts = _put_counts(script, body, "\n".join([*setup, *repeats, rest]))
-    head = [
-        _shebang(script, body),
-        _without_launcher(script, reading.rendezvous),
-        *counts,
-    ]
-    body.uncounted = _uncounted(script, steps)
-    body.script = "\n".join([*filter(None, head), *repeats, rest]) + "\n"
-    sruns = [step for step in steps if step.is_srun and step.words]
+    return setup, again, re.sub(r"\n{3,}", "\n\n", rest).strip("\n")
+
+
+def _put_steps(script: Script, body: Body, sruns: list[Step]) -> None:
+    """Carry what the steps ask for: one pod runs all of them, and has the size of the largest."""
     sruns.sort(key=lambda step: -step.size.gpu_count)
     for step in sruns:  # the first that sets something is the one whose line is shown
         body.settings += step.settings
     _say_outside(body, sruns)
     if sruns:
         sizes.fill(script.size, sizes.largest([step.size for step in sruns]))
-    ranks.say_conditional(reading)
 
 
 def _note_launcher(script: Script, body: Body) -> None:
