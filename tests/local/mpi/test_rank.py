@@ -147,7 +147,8 @@ def test_a_killed_rank_is_blamed_when_it_was_not_its_whole_group(
     """A peer that crashed over it was heard between its two reports, or with MPICH before them."""
     (tmp_path / "ends").write_text("".join(f"{line}\n" for line in ends))
     program = (
-        f"ALLRANKS_STATE={tmp_path} ALLRANKS_MPI_IMPLEMENTATION={implementation} allranks_tee_pids=; "
+        f"ALLRANKS_STATE={tmp_path} ALLRANKS_MPI_IMPLEMENTATION={implementation} "
+        "allranks_tee_pids=; "
         f". {REPO}/charts/mpi/files/common.sh; . {REPO}/charts/mpi/files/blame.sh; "
         'allranks_find_rank; echo "$allranks_rank $allranks_rank_code $allranks_rank_host"'
     )
