@@ -113,7 +113,7 @@ def test_a_hang_is_named(gang: str, state: str, sentence: str) -> None:
 
 
 @pytest.mark.usefixtures("gangs")
-def test_a_look_for_standstills_costs_ranks_that_make_steps_next_to_nothing(
+def test_a_look_for_stalls_costs_ranks_that_make_steps_next_to_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Only who has entered no collective since the last look writes its flight recorder."""
@@ -138,7 +138,7 @@ def test_a_look_for_standstills_costs_ranks_that_make_steps_next_to_nothing(
 
 
 @pytest.mark.usefixtures("gangs")
-def test_a_look_for_standstills_names_a_stopped_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_look_for_stalls_names_a_stopped_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     """It answers nothing, and the kernel says why."""
     stall, why = (load(hanging.HOOK.with_name(f"{name}.py")) for name in ("stall", "why"))
     monkeypatch.setenv(names.ENV_POD_UID, "frozen")
@@ -160,7 +160,7 @@ def test_ranks_save_at_one_call_and_exchange_at_few(gangs: Path) -> None:
     assert exchanges < hanging.CALLS / 2
 
 
-def test_a_standstill_is_explained_reported_and_ended(
+def test_a_stall_is_explained_reported_and_ended(
     command_line: CommandLine, tmp_path: Path, helm4: Any
 ) -> None:
     """`why` says what the ranks do; once they write no more, the launcher ends the attempt.

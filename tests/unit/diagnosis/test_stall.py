@@ -113,7 +113,7 @@ def test_what_computes_without_a_recorder_goes_on(stall: Any) -> None:
     assert idle.idles
 
 
-def test_no_rank_yet_is_no_standstill(stall: Any) -> None:
+def test_no_rank_yet_is_no_stall(stall: Any) -> None:
     """While the nodes meet nothing stands still."""
     pod_stall = stall.PodStall(0.0)
     pod_stall.update([], 0.0, 100.0)
@@ -226,7 +226,7 @@ def test_a_report_that_cannot_be_kept_is_told_once(stall: Any, tmp_path: Path) -
 
 
 class _Store(dict[str, Any]):
-    """The store of a rendezvous, as far as standstills are written there."""
+    """The store of a rendezvous, as far as stalls are written there."""
 
     set = dict.__setitem__
 
@@ -321,7 +321,7 @@ def test_ranks_that_nobody_can_ask_are_reported_and_not_ended(stall: Any) -> Non
     assert not pod.board.is_ended()
 
 
-def test_ranks_that_sleep_while_another_pod_computes_are_no_standstill(stall: Any) -> None:
+def test_ranks_that_sleep_while_another_pod_computes_are_no_stall(stall: Any) -> None:
     """Rank 1 may still load torch while rank 0 waits for it to meet, in no collective yet."""
     store = _Store()
     views = [stall.RankView(rank, 7, {}, 0.0) for rank in range(2)]

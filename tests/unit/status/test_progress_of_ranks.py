@@ -143,7 +143,7 @@ def test_a_save_is_said_once(pod: Pod) -> None:
     assert saves == [[4], [], [8], [], [8], [9], [], [4]]
 
 
-def test_a_standstill_is_part_of_the_progress_until_the_next_line() -> None:
+def test_a_stall_is_part_of_the_progress_until_the_next_line() -> None:
     """A launcher that sees no rank go on says so in a line of its own, and that they go on."""
     line = names.PROGRESS_LINE + '{"step": 7, "total": 9, "at": 1}'
     stalls = names.PROGRESS_LINE + '{"standstill": "rank 1 sleeps", "at": 2}'
