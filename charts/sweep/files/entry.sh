@@ -81,17 +81,17 @@ allranks_say "trial $ALLRANKS_TRIAL: ${allranks_line#* }"
 
 allranks_trial_mode=$1
 shift
-allranks_open_words=$#
-[ "$allranks_is_release" = no ] || allranks_open_words=0 # its words were filled in before
+allranks_open_word_count=$#
+[ "$allranks_is_release" = no ] || allranks_open_word_count=0 # its words were filled in before
 . "$allranks_here/sweep.sh"
 # sweep.sh has put its words behind those that were there before, and only these have placeholders.
 allranks_word_count=$#
 while [ "$allranks_word_count" -gt 0 ]; do
   allranks_filled=$1
-  [ "$allranks_open_words" -le 0 ] || allranks_fill "$1"
+  [ "$allranks_open_word_count" -le 0 ] || allranks_fill "$1"
   shift
   set -- "$@" "$allranks_filled"
-  allranks_open_words=$((allranks_open_words - 1))
+  allranks_open_word_count=$((allranks_open_word_count - 1))
   allranks_word_count=$((allranks_word_count - 1))
 done
 
