@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from allranks import names
+from allranks import names, retry
 from allranks.cluster import cleanup, paths, scale
 from allranks.errors import InputError, NotFoundError, RejectedError, RunError
 from allranks.humanize import list_some
@@ -183,8 +184,10 @@ def recreate(
         )
     deadline = time.monotonic() + timeout
     for resource_path, name in doomed:
-        while _find(cluster, resource_path, name, namespace) is not None:
-            _still_time(deadline, timeout, f"{paths.plural(resource_path)} {name}")
+        look = partial(_find, cluster, resource_path, name, namespace)
+        seconds = deadline - time.monotonic()
+        if retry.poll(look, seconds, _LOOK_SECONDS, until=lambda item: item is None):
+            raise _still_there(timeout, f"{paths.plural(resource_path)} {name}")
     wait_for_no_pods(cluster, release, namespace, timeout=max(0.0, deadline - time.monotonic()))
 
 
@@ -195,24 +198,24 @@ def wait_for_no_pods(cluster: KubeClient, release: str, namespace: str, *, timeo
         RunError: pods are still there after the time; they are named.
         ToolError: the cluster does not answer, or forbids to list pods.
     """
-    deadline = time.monotonic() + timeout
     selector = paths.selector(release)
-    while pods := cluster.list(
-        paths.PODS, namespace=namespace, label_selector=selector, metadata_only=True
-    ):
-        remaining = list_some([pod["metadata"]["name"] for pod in pods], 1)
-        _still_time(deadline, timeout, f"pod {remaining}")
 
-
-def _still_time(deadline: float, timeout: float, action: str) -> None:
-    """Wait a moment; raise where the time is over."""
-    if time.monotonic() >= deadline:
-        raise RunError(
-            f"still there after {timeout:.0f} s: {action}",
-            hint="its node may be gone: `kubectl get pods` shows where it is; give more time with "
-            "--timeout, or delete the pod with `kubectl delete pod --force` if its node is lost",
+    def pods() -> list[Manifest]:
+        return cluster.list(
+            paths.PODS, namespace=namespace, label_selector=selector, metadata_only=True
         )
-    time.sleep(_LOOK_SECONDS)
+
+    if remaining := retry.poll(pods, timeout, _LOOK_SECONDS, until=lambda pods: not pods):
+        pod_names = list_some([pod["metadata"]["name"] for pod in remaining], 1)
+        raise _still_there(timeout, f"pod {pod_names}")
+
+
+def _still_there(timeout: float, thing: str) -> RunError:
+    return RunError(
+        f"still there after {timeout:.0f} s: {thing}",
+        hint="its node may be gone: `kubectl get pods` shows where it is; give more time with "
+        "--timeout, or delete the pod with `kubectl delete pod --force` if its node is lost",
+    )
 
 
 def _find(cluster: KubeClient, resource_path: str, name: str, namespace: str) -> Manifest | None:

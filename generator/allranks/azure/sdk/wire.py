@@ -174,7 +174,7 @@ class Wire:
                 least = _retry_after(answer)
             failures += 1
             if failures >= _TRIES or self._stop.wait(
-                max(least, retry.spread(retry.delay(failures, _FIRST_DELAY, _MOST_DELAY), 0.5, 1.0))
+                retry.pause(failures, _FIRST_DELAY, _MOST_DELAY, least)
             ):
                 raise BusyError(
                     f"{self._host} does not take the request: {reason}",

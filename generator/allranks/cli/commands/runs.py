@@ -346,21 +346,24 @@ def cluster_end(
 
 
 def _local_end(name: str, target: Target, timeout: float | None) -> RunStatus:
-    deadline = None if timeout is None else time.monotonic() + timeout
-    while not (status := _local_status(name, target)).finished:
-        if not _local_goes_on(name, target):
+    from allranks import retry
+
+    def is_over(status: RunStatus) -> bool:
+        if not status.finished and not _local_goes_on(name, target):
             raise InputError(
                 f"run {name!r} was suspended from its start: no process of it is here",
                 hint="run it again without runPolicy.suspend",
             )
-        if deadline is not None and time.monotonic() >= deadline:
-            from allranks.errors import RunError
+        return status.finished
 
-            raise RunError(
-                f"{name} is {status.phase} after {status_view.length(timeout or 0)}; it goes on",
-                hint=f"`{names.CLI} status {name} --on local` shows how it does",
-            )
-        time.sleep(_POLL_SECONDS)
+    status = retry.poll(lambda: _local_status(name, target), timeout, _POLL_SECONDS, until=is_over)
+    if not status.finished:
+        from allranks.errors import RunError
+
+        raise RunError(
+            f"{name} is {status.phase} after {status_view.length(timeout or 0)}; it goes on",
+            hint=f"`{names.CLI} status {name} --on local` shows how it does",
+        )
     return status
 
 

@@ -30,13 +30,12 @@ import os
 import re
 import shutil
 import stat
-import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from allranks import atomic, names, trust
+from allranks import atomic, names, retry, trust
 from allranks.errors import EXIT_FAILED, FULL, InputError, RunError, unwritable
 from allranks.k8s.object_names import is_dns_1123_subdomain
 from allranks.local.host.addresses import Block
@@ -334,12 +333,7 @@ class RunFolder:
         Returns:
             Whether it has ended.
         """
-        give_up = None if timeout is None else time.monotonic() + timeout
-        while self.alive():
-            if give_up is not None and time.monotonic() >= give_up:
-                return False
-            time.sleep(_POLL)
-        return True
+        return retry.poll(lambda: not self.alive(), timeout, _POLL)
 
     def remove(self) -> None:
         """Delete the folder, and the namespace's folder when it was the last."""
