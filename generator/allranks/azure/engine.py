@@ -21,7 +21,8 @@ from allranks.azure.desired import (
     DesiredPool,
     desired,
 )
-from allranks.azure.observed import PROVIDERS, Observed, observe, with_named
+from allranks.azure.observe import PROVIDERS, observe, with_named
+from allranks.azure.observed import Observed
 from allranks.errors import (
     ConflictError,
     InvalidValues,

@@ -25,7 +25,7 @@ from allranks.workspace import snapshot as snapshots
 
 if TYPE_CHECKING:
     from allranks.workspace.image import Blob
-    from allranks.workspace.registry import Credentials, Repository
+    from allranks.workspace.repository import Credentials, Repository
 
 _SECONDS = (10.0, 120.0)  # to connect, and between two bytes
 _BUSY = frozenset({429, 500, 502, 503, 504})

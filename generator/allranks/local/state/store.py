@@ -142,7 +142,7 @@ class Spec:
         workdir: where containers start that name no folder.
         block: its addresses.
         ports: the ports that it listens on, on whatever address.
-        backoff_scale: see `allranks.local.controller`.
+        backoff_scale: see `allranks.local.backoff`.
         grace: the longest time that one of its pods may take to end, in seconds.
         ttl: after how many seconds its record may be forgotten; None for never.
         notes: what a person should know about it.
@@ -224,7 +224,7 @@ class RunFolder:
 
     @property
     def events(self) -> Path:
-        """The file of the run's Events; see `allranks.local.state.events`."""
+        """The file of the run's Events; see `allranks.local.run_events`."""
         return self.path / "events.jsonl"
 
     @property

@@ -56,7 +56,7 @@ def down_command(
     """
     from allranks.azure import diff
     from allranks.azure.engine import Engine, node_group_of
-    from allranks.azure.observed import observe
+    from allranks.azure.observe import observe
 
     arm, waits = shared.connect(settings.where, console)
 
