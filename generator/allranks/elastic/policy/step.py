@@ -76,13 +76,15 @@ def _agree(
             f"{plural(size, 'worker')} instead of {wished}, as was asked for by hand; "
             "the size stays so"
         )
-        state = replace(state, fixed="it was set by hand", least=min(state.least, size))
+        state = replace(state, fixed="it was set by hand", minimum=min(state.minimum, size))
         decision = PolicyDecision("SizeGiven", message)
     else:
         message = f"only {size} of the {plural(wished, 'worker')} asked for may run"
         decision = PolicyDecision("SizeBounded", message)
-        state = replace(state, most=max(size, state.least))
-    state = replace(state, good=size, bad=max(state.most, size) + 1, most=max(state.most, size))
+        state = replace(state, maximum=max(size, state.minimum))
+    state = replace(
+        state, good=size, bad=max(state.maximum, size) + 1, maximum=max(state.maximum, size)
+    )
     return replace(growth.resize(state, size, now), agreed=True), decision
 
 
@@ -98,7 +100,7 @@ def _room(
     waited = now - since
     if waited < state.settings.pending_seconds:
         return state, None
-    size = max(running, state.least)
+    size = max(running, state.minimum)
     short = f"{running} of {state.desired} workers run after {waited:.0f} s"
     if state.fixed or size >= state.desired:
         word = f"short {state.desired}"
@@ -120,7 +122,7 @@ def _silence(state: PolicyState, now: float) -> tuple[PolicyState, PolicyDecisio
     since, word = state.unmeasured_since, "silence"
     if since is None or now - since < _SILENCE_SECONDS or state.speeds:
         return state, None
-    if state.fixed or word in state.reported or state.least == state.most:
+    if state.fixed or word in state.reported or state.minimum == state.maximum:
         return state, None
     message = (
         "the workers report no speed, so their number stays; call Reporter.step of "
@@ -224,7 +226,7 @@ def judge_stragglers(
         windows
         and now - state.changed >= state.settings.cool_down_seconds
         and len(observation.training) == state.desired == observation.target
-        and state.desired > state.least
+        and state.desired > state.minimum
     )
     stragglers = [pod for pod in counts if counts[pod] >= windows] if ready else []
     if not stragglers:
