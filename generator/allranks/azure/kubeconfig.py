@@ -89,7 +89,7 @@ def merge(
     return Merge(result, context)
 
 
-def without(data: dict[str, Any], context: str, user: str) -> dict[str, Any]:
+def remove_context(data: dict[str, Any], context: str, user: str) -> dict[str, Any]:
     """A kubeconfig without a context of ours, its cluster and its user; the same where it is none.
 
     Args:

@@ -41,12 +41,10 @@ def observe(
     account = arm.account(settings.group, settings.account)
     listed = arm.resources(settings.group) if resources else ()
     own = (cluster, account) if resources else ()
-    return Observed(arm.now(), group, cluster, account, with_named(listed, own), unregistered)
+    return Observed(arm.now(), group, cluster, account, add_named(listed, own), unregistered)
 
 
-def with_named(
-    listed: Sequence[Resource], named: Sequence[Resource | None]
-) -> tuple[Resource, ...]:
+def add_named(listed: Sequence[Resource], named: Sequence[Resource | None]) -> tuple[Resource, ...]:
     """The resources of a group; those asked for by name count where the list lags behind.
 
     Args:

@@ -297,7 +297,7 @@ class _Follower:
         if self._how.leads and not line.is_lead:
             return
         self._training.read(line.text)
-        self._console.log(line.by, line.text, result=not self._how.json)
+        self._console.log(line.writer, line.text, result=not self._how.json)
 
 
 def _shape(status: RunStatus) -> tuple[object, ...]:

@@ -55,7 +55,7 @@ class OperatorDeployment:
     lacks: str = ""
 
     @property
-    def whole(self) -> bool:
+    def is_ready(self) -> bool:
         """Whether all pods are ready."""
         return self.ready == self.replicas
 
@@ -112,7 +112,7 @@ def find(cluster: KubeClient, release: str, namespace: str) -> OperatorDeploymen
     )
 
 
-def others(cluster: KubeClient, release: str, namespace: str) -> tuple[OtherOperator, ...]:
+def other_operators(cluster: KubeClient, release: str, namespace: str) -> tuple[OtherOperator, ...]:
     """The other operators of a cluster, or of the namespace where only that may be read.
 
     Raises:
@@ -226,7 +226,7 @@ def wait(
     looks = 0
     while True:
         operator = find(cluster, release, namespace)
-        if operator is not None and operator.whole:
+        if operator is not None and operator.is_ready:
             return operator
         looks += 1
         is_late = time.monotonic() >= deadline

@@ -98,7 +98,7 @@ def preview(
     for manifest in new:
         name = str(manifest["metadata"]["name"])
         kind = str(manifest["kind"])
-        resource_path = paths.of_manifest(manifest)
+        resource_path = paths.manifest_path(manifest)
         live = _find(cluster, resource_path, name, namespace)
         if live is None:
             if kind in WORKLOADS and _key(manifest) in before:
@@ -132,7 +132,7 @@ def _dropped_controllers(
         kind, name = _key(manifest)
         if kind not in WORKLOADS:
             continue
-        resource_path = paths.of_manifest(manifest)
+        resource_path = paths.manifest_path(manifest)
         live = _find(cluster, resource_path, name, namespace)
         if live is not None and not scale.has_ended(live):
             message = "the new values have no such object, so its pods would be deleted"
@@ -175,7 +175,7 @@ def recreate(
     for resource_path, kind in ((paths.JOBS, "Job"), (paths.STATEFUL_SETS, "StatefulSet")):
         for item in cluster.list(resource_path, namespace=namespace, label_selector=selector):
             doomed[resource_path, str(item["metadata"]["name"])] = kind
-    for item in cleanup.of_run(cluster, release, namespace):
+    for item in cleanup.elastic_jobs(cluster, release, namespace):
         doomed[paths.ELASTIC_JOBS, str(item["metadata"]["name"])] = names.ELASTIC_JOB
     for (resource_path, name), kind in doomed.items():
         tell(f"{kind}/{name}")
@@ -350,9 +350,13 @@ def immutable_changes(
     kind = str(new.get("kind"))
     changes: list[Change] = []
     for path in _fixed_paths(kind, live):
-        before = _at(applied, path) if applied is not None else _ABSENT
+        before = _value_at(applied, path) if applied is not None else _ABSENT
         changes += _compare(
-            path, _at(new, path), _at(live, path), before, is_complete=applied is not None
+            path,
+            _value_at(new, path),
+            _value_at(live, path),
+            before,
+            is_complete=applied is not None,
         )
     if kind == "Job" and _elastic(new, live):
         changes = [change for change in changes if change.path != "spec.completions"]
@@ -363,7 +367,7 @@ def immutable_changes(
 
 def _fixed_paths(kind: str, live: Manifest) -> tuple[_Path, ...]:
     if kind == names.ELASTIC_JOB:
-        roles = _at(live, ("spec", "replicaSpecs"))
+        roles = _value_at(live, ("spec", "replicaSpecs"))
         types = roles if isinstance(roles, dict) else ()
         return tuple(("spec", "replicaSpecs", role, "template") for role in types)
     fixed = _FIXED.get(kind, ())
@@ -374,14 +378,14 @@ def _elastic(new: Manifest, live: Manifest) -> bool:
     """Whether a Job changes its size as an Indexed Job may: completions with parallelism."""
 
     def sizes(job: Manifest) -> tuple[Any, Any]:
-        return _at(job, ("spec", "completions")), _at(job, ("spec", "parallelism"))
+        return _value_at(job, ("spec", "completions")), _value_at(job, ("spec", "parallelism"))
 
-    indexed = _at(live, ("spec", "completionMode")) == "Indexed"
+    indexed = _value_at(live, ("spec", "completionMode")) == "Indexed"
     return indexed and all(size == other_size for size, other_size in (sizes(new), sizes(live)))
 
 
 def _shrinking(new: Manifest, live: Manifest) -> Iterator[Change]:
-    requested, there = _at(new, _CLAIM_SIZE), _at(live, _CLAIM_SIZE)
+    requested, there = _value_at(new, _CLAIM_SIZE), _value_at(live, _CLAIM_SIZE)
     if requested is _ABSENT or there is _ABSENT:
         return
     if quantity.parse(str(requested)) < quantity.parse(str(there)):
@@ -476,7 +480,7 @@ def _empty(value: Any) -> bool:
     return value is None or value is False or value in ("", 0, [], {})
 
 
-def _at(value: Any, path: _Path) -> Any:
+def _value_at(value: Any, path: _Path) -> Any:
     for key in path:
         if not isinstance(value, dict) or key not in value:
             return _ABSENT

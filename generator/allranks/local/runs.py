@@ -399,7 +399,7 @@ def status(name: str, namespace: str) -> RunStatus:
         InputError: there is no such run.
     """
     folder = records.existing(name, namespace)
-    return training_progress.of_run(folder, records.read_status(folder))
+    return training_progress.add_progress(folder, records.read_status(folder))
 
 
 def saving_pods(name: str, namespace: str) -> list[LocalSavingPod]:
@@ -427,7 +427,7 @@ def list_runs() -> list[RunStatus]:
     runs = []
     for folder in store.run_folders():
         with suppress(FileNotFoundError):  # deleted between the two looks
-            runs.append(training_progress.of_run(folder, records.read_status(folder)))
+            runs.append(training_progress.add_progress(folder, records.read_status(folder)))
     return runs
 
 

@@ -426,7 +426,7 @@ def connect_by_key(
         ForbiddenError: the role is missing that lets somebody read keys.
     """
     key = account_key(where, group, account)
-    entrance = access.by_key(destination.place, account, key, cloud=where.cloud)
+    entrance = access.key_entrance(destination.place, account, key, cloud=where.cloud)
     return _store(destination, entrance, stop)
 
 

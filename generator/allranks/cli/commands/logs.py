@@ -143,7 +143,7 @@ def _cluster_lines(
     attempts: dict[RankIdentity, int] = {}
     pods, ranks = pod_choice.select_pods(name, cluster_target, selection, by_line=True)
     for pod in pods:
-        who = ranks.of(pod)
+        who = ranks.identity(pod)
         # The log of the start before a restart comes first.
         for previous in (True, False) if podset.was_restarted(pod) else (False,):
             attempt = attempts[who] = attempts.get(who, -1) + 1

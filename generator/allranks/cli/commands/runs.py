@@ -98,7 +98,7 @@ def _observe(name: str, cluster_target: ClusterTarget) -> tuple[Observation, Run
         status = follow.explain(cluster, observation, reduce(observation))
         status = with_node_faults(cluster, observation, status)
         status = with_missing_code(cluster, observation, status)
-        return observation, training_progress.of_run(cluster, observation, status)
+        return observation, training_progress.add_progress(cluster, observation, status)
 
 
 def with_node_faults(cluster: KubeClient, observation: Observation, status: RunStatus) -> RunStatus:
@@ -117,7 +117,7 @@ def with_node_faults(cluster: KubeClient, observation: Observation, status: RunS
 
     if status.phase is Phase.SUCCEEDED:
         return status
-    listed, note = nodes.of_pods(cluster, observation.pods)
+    listed, note = nodes.nodes_of_pods(cluster, observation.pods)
     faults = node_faults.find(observation.pods, listed)
     return replace(status, node_faults=faults, notes=(*status.notes, *filter(None, [note])))
 
@@ -234,7 +234,7 @@ def runs(
         statuses = [reduce(observation) for observation in observations]
         if not with_progress:
             return statuses
-        return training_progress.of_runs(cluster_target.cluster, observations, statuses)
+        return training_progress.add_progress_to_all(cluster_target.cluster, observations, statuses)
 
 
 @click.command("delete", short_help="Stop a run and remove it.")
@@ -444,7 +444,9 @@ def _check_rights(
         if f"{manifest.get('kind')}/{text(manifest, 'metadata', 'name')}" not in unserved
         and not cleanup.outlives_release(manifest)
     ]
-    missing_rights = permissions.missing(rules, permissions.to_delete(deleted), are_there=True)
+    missing_rights = permissions.missing(
+        rules, permissions.uninstall_needs(deleted), are_there=True
+    )
     if missing_rights:
         raise permissions.refusal(
             cluster.where, home.namespace, missing_rights, done="nothing was deleted"

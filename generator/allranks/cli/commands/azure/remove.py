@@ -108,7 +108,7 @@ def _forget(settings: Settings, file: str | None) -> None:
     if not path.exists():
         return
     with kubeconfig.changing(path) as data:
-        rest = kubeconfig.without(data, settings.cluster, user)
+        rest = kubeconfig.remove_context(data, settings.cluster, user)
         data.clear()
         data.update(rest)
 

@@ -375,10 +375,10 @@ def remove_orphaned_releases(
 
     place = _place(store, target, helm)
     # With an unknown owner a new mark, which no release has: nothing is removed.
-    prepared = prepare.without_journal(store.name, owner or OwnerMark.new())
+    prepared = prepare.sweep_without_journal(store.name, owner or OwnerMark.new())
     trials = place.trials(prepared, starts=False)
     try:
-        others = trials.others()
+        others = trials.foreign_releases()
         if owner is None and others:
             raise _unknown(store, place, others)
         removed = list(runner.clear(trials))
