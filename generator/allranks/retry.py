@@ -1,4 +1,8 @@
-"""How long to wait: before the next try, longer after each failure, and for what will be so."""
+"""How long to wait: before the next try, longer after each failure, and for what will be so.
+
+What runs in pods has no package to import, and waits by itself: see
+`charts/elastic/files/elastic_worker.py` and `charts/mpi/files/common.sh`.
+"""
 
 from __future__ import annotations
 
