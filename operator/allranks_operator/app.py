@@ -28,7 +28,7 @@ from allranks_operator.metrics import Metrics
 from allranks_operator.progress_log import ProgressLog
 from allranks_operator.reconcilers.elastic_job import ElasticJobReconciler
 from allranks_operator.reconcilers.training_run import TrainingRunReconciler
-from allranks_operator.unreadable import UnreadObjects
+from allranks_operator.reconcilers.unread_objects import UnreadObjects
 from allranks_operator.workqueue import Loop, WorkQueue
 
 if TYPE_CHECKING:

@@ -29,12 +29,13 @@ class BoundedListener(ThreadingHTTPServer):
     """An HTTP server with a limit on its connections.
 
     Attributes:
-        most: the most connections at once; half of them for an address of another machine.
+        connections_max: the most connections at once; half of them for one address of another
+            machine.
     """
 
     daemon_threads = True
     request_queue_size = 1024  # a generation's workers all call at once
-    most = 128
+    connections_max = 128
 
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
         """Bind the port.
@@ -52,13 +53,13 @@ class BoundedListener(ThreadingHTTPServer):
     def verify_request(self, request: Any, client_address: Any) -> bool:
         """Whether there is room for another connection; `shutdown_request` closes it where not."""
         source = str(client_address[0])
-        most = self.most
+        limit = self.connections_max
         stranger = None
         with self._lock:
-            few = self._from[source] < most // _FAR_SHARE or _is_near(source)
+            few = self._from[source] < limit // _FAR_SHARE or _is_near(source)
             if not few:
                 return False
-            if len(self._open) >= most:
+            if len(self._open) >= limit:
                 # In the order in which they came.
                 strangers = (
                     connection for connection in self._open if connection not in self._believed
@@ -140,13 +141,13 @@ class Handler(BaseHTTPRequestHandler):
         """Lift the deadline: the whole request is here, and the answer may take its time."""
         self.server.expect(self.connection, None)
 
-    def length(self, most: int) -> int | None:
+    def length(self, limit: int) -> int | None:
         """The length of the request's body; None where it is not given, or too long."""
         lengths = self.headers.get_all("Content-Length") or []
         text = lengths[0].strip() if len(lengths) == 1 else ""
         if not (text.isascii() and text.isdigit() and len(text) <= _FIGURES_MAX):
             return None
-        return int(text) if int(text) <= most else None
+        return int(text) if int(text) <= limit else None
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Answer a malformed request: another method, or a line that is no HTTP."""

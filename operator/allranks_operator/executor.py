@@ -34,6 +34,7 @@ from allranks.elastic.actions import (
     WritePlanStatus,
 )
 from allranks.elastic.observed_pods import is_owned
+from allranks.elastic.pods import is_history_of
 from allranks.errors import (
     ApiError,
     BusyError,
@@ -43,7 +44,7 @@ from allranks.errors import (
     QuotaError,
     TerminatingError,
 )
-from allranks_operator import events, master_accounts
+from allranks_operator import events
 from allranks_operator.events import Event, ObjectReference
 from allranks_operator.kube import resources
 from allranks_operator.kube.client import plain
@@ -250,9 +251,7 @@ class ActionExecutor:
             case CreatePod():
                 if action.secret is not None:
                     self._create_token_secret(namespace, action.secret)
-                if action.account is not None and not master_accounts.make(
-                    self._api, job, action.account
-                ):
+                if action.account is not None and not _make_account(self._api, job, action.account):
                     self._record_event(namespace, _no_history(job, action.account))
                 self._create(resources.PODS, namespace, action.manifest)
             case CreateService():
@@ -395,3 +394,42 @@ def _no_history(job: Manifest, account: Account) -> RecordEvent:
 def _owners(manifest: Manifest) -> list[Manifest]:
     owners: list[Manifest] = manifest["metadata"].get("ownerReferences") or []
     return owners
+
+
+def _make_account(api: Api, job: Manifest, account: Account) -> bool:
+    """Create the account and its rights, in an order that can be resumed at any point.
+
+    Existing objects stay as they are. The right to a history is given by name, and the name is the
+    job's: so whose the ConfigMap of that name is, is looked at first.
+
+    Args:
+        api: the API server.
+        job: the ElasticJob.
+        account: what is to be made.
+
+    Returns:
+        Whether the master may keep a history; not where its name is taken.
+
+    Raises:
+        ApiError: see `allranks.errors`.
+    """
+    namespace: str = job["metadata"]["namespace"]
+    keeps = _has_history(api, namespace, job["metadata"]["name"], account.history)
+    role = account.role if keeps else account.role_without_history
+    for path, manifest in (
+        (resources.SERVICE_ACCOUNTS, account.account),
+        (resources.ROLES, role),
+        (resources.ROLE_BINDINGS, account.binding),
+    ):
+        with suppress(ExistsError):
+            api.create(path, namespace, manifest, metadata_only=True)
+    return keeps
+
+
+def _has_history(api: Api, namespace: str, job: str, history: Manifest) -> bool:
+    try:
+        api.create(resources.CONFIG_MAPS, namespace, history, metadata_only=True)
+    except ExistsError:
+        name = history["metadata"]["name"]
+        return is_history_of(api.get(resources.CONFIG_MAPS, namespace, name), job)
+    return True

@@ -60,7 +60,7 @@ class ProgressLog:
             return None, None if over else until - now
         name, container = text(pod, "metadata", "name"), main_container(pod)
         lines = self._log.tail(observation.namespace, name, container, _LINES)
-        report = progress.of_lines(lines)
+        report = progress.last_progress(lines)
         pause = _EVERY_SECONDS if report else min(2 * pause, _QUIET_SECONDS)
         if len(self._pauses) >= _RUNS_MAX:
             self._pauses.clear()

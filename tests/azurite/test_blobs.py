@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from azure.storage.blob import ContainerClient
 
-from allranks.azure.sdk import uploads, wire
+from allranks.azure.sdk import stores, wire
 from allranks.azure.upload import BLOCK, Destination, StorageKind
 from allranks.cli.main import main
 from allranks.errors import RefusedError
@@ -130,9 +130,7 @@ def _kill_after_blocks(azurite: Azurite, upload: subprocess.Popen[bytes], count:
 def test_a_block_that_arrives_otherwise_is_refused(azurite: Azurite, container: str) -> None:
     """Azure holds what it gets against the MD5 that was sent with it."""
     destination = Destination(StorageKind.BLOB, container)
-    store = uploads.connect(
-        destination, ACCOUNT, cloud="public", way="auto", stop=threading.Event()
-    )
+    store = stores.connect(destination, ACCOUNT, cloud="public", way="auto", stop=threading.Event())
     with closing(store), pytest.raises(RefusedError, match="not write x: The MD5 value"):
         store.put("x", b"what arrives", md5_of(b"what was meant"))
     assert not content(azurite, container)

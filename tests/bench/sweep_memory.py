@@ -53,7 +53,7 @@ class AtOnce:
         """All have ended well."""
         return dict(self._there)
 
-    def others(self) -> Mapping[str, str]:
+    def foreign_releases(self) -> Mapping[str, str]:
         """None."""
         return {}
 

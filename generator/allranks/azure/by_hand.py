@@ -33,7 +33,7 @@ def _desired_state(settings: Settings) -> Desired:
     return desired(settings, None, datetime.fromtimestamp(0, UTC))
 
 
-def _where(settings: Settings) -> tuple[str, str]:
+def _subscription_flags(settings: Settings) -> tuple[str, str]:
     return "--subscription", settings.subscription
 
 
@@ -56,7 +56,8 @@ def az(settings: Settings) -> str:
     lines = [
         "#!/bin/sh",
         "# What `allranks azure up` asks for, by hand. To take it away again:",
-        "#   az group delete " + " ".join((*_where(settings), "--name", shlex.quote(group.name))),
+        "#   az group delete "
+        + " ".join((*_subscription_flags(settings), "--name", shlex.quote(group.name))),
         "# Beginning with ROLES=yes it also gives the roles that stand at its end.",
         "set -eu",
         *_times(settings),
@@ -214,7 +215,7 @@ def bicep(settings: Settings) -> str:
     """
     desired = _desired_state(settings)
     group = desired.group
-    where = _where(settings)
+    where = _subscription_flags(settings)
     commands = [
         *_times(settings),
         _line(

@@ -36,25 +36,25 @@ def manifests(
 
 def _head(settings: Settings, issuer: str, namespace: str) -> str:
     issuer = issuer or (
-        f"$(az aks show {_where(settings)} -n {settings.cluster} "
+        f"$(az aks show {_group_flags(settings)} -n {settings.cluster} "
         "--query oidcIssuerProfile.issuerUrl -o tsv)"
     )
     return f"""\
 # Removes resource group {settings.group} when its time is over, asked every 15 minutes. It needs an
 # identity that may do so, made once by somebody who may give roles (Owner of the group):
-#   az identity create {_where(settings)} -n {_NAME} --tags allranks-name={settings.name}
+#   az identity create {_group_flags(settings)} -n {_NAME} --tags allranks-name={settings.name}
 #   az role assignment create --role Contributor --assignee-object-id \\
-#     "$(az identity show {_where(settings)} -n {_NAME} --query principalId -o tsv)" \\
+#     "$(az identity show {_group_flags(settings)} -n {_NAME} --query principalId -o tsv)" \\
 #     --assignee-principal-type ServicePrincipal \\
 #     --scope '/subscriptions/{settings.subscription}/resourceGroups/{settings.group}'
-#   az identity federated-credential create {_where(settings)} \\
+#   az identity federated-credential create {_group_flags(settings)} \\
 #     --identity-name {_NAME} -n reap --issuer "{issuer}" \\
 #     --subject system:serviceaccount:{namespace}:{_NAME} --audiences api://AzureADTokenExchange
-# The client id: az identity show {_where(settings)} -n {_NAME} --query clientId -o tsv
+# The client id: az identity show {_group_flags(settings)} -n {_NAME} --query clientId -o tsv
 """
 
 
-def _where(settings: Settings) -> str:
+def _group_flags(settings: Settings) -> str:
     return f"--subscription {settings.subscription} -g '{settings.group}'"
 
 

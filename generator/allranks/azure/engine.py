@@ -21,7 +21,8 @@ from allranks.azure.desired import (
     DesiredPool,
     desired,
 )
-from allranks.azure.observed import PROVIDERS, Observed, observe, with_named
+from allranks.azure.observe import PROVIDERS, add_named, observe
+from allranks.azure.observed import Observed
 from allranks.errors import (
     ConflictError,
     InvalidValues,
@@ -384,7 +385,7 @@ def look_by_group(arm: Arm, name: str) -> Observed:
     if group is None:
         return Observed(arm.now())
     clusters = arm.clusters(name)
-    resources = with_named(arm.resources(name), clusters)
+    resources = add_named(arm.resources(name), clusters)
     return Observed(arm.now(), group, clusters[0] if clusters else None, resources=resources)
 
 

@@ -7,13 +7,13 @@ login that AKS gives is in it, as in any kubeconfig, and nowhere else of ours.
 from __future__ import annotations
 
 import os
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from allranks import atomic
+from allranks import atomic, retry
 from allranks.errors import InputError, RunError, unwritable
 from allranks.yamlio.dump import dump
 from allranks.yamlio.load import load_all
@@ -89,7 +89,7 @@ def merge(
     return Merge(result, context)
 
 
-def without(data: dict[str, Any], context: str, user: str) -> dict[str, Any]:
+def remove_context(data: dict[str, Any], context: str, user: str) -> dict[str, Any]:
     """A kubeconfig without a context of ours, its cluster and its user; the same where it is none.
 
     Args:
@@ -199,22 +199,24 @@ def changing(file: Path) -> Iterator[dict[str, Any]]:
         ) from error
 
 
+def _create(lock: Path) -> bool:
+    """Create a lock file; return False where it is there already."""
+    try:
+        os.close(os.open(lock, os.O_CREAT | os.O_EXCL, 0))
+    except FileExistsError:
+        return False
+    return True
+
+
 @contextmanager
 def _lock(file: Path) -> Iterator[None]:
     """Hold kubectl's lock file."""
     lock = file.with_name(f"{file.name}.lock")
-    end = time.monotonic() + _LOCK_SECONDS
-    while True:
-        try:
-            os.close(os.open(lock, os.O_CREAT | os.O_EXCL, 0))
-            break
-        except FileExistsError:
-            if time.monotonic() > end:
-                raise RunError(
-                    f"{lock} is there: another program changes the kubeconfig, or was killed so",
-                    hint=f"remove {lock} where no such program runs",
-                ) from None
-            time.sleep(_LOOK_SECONDS)
+    if not retry.poll(partial(_create, lock), _LOCK_SECONDS, _LOOK_SECONDS):
+        raise RunError(
+            f"{lock} is there: another program changes the kubeconfig, or was killed so",
+            hint=f"remove {lock} where no such program runs",
+        )
     try:
         yield
     finally:

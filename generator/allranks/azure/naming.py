@@ -66,7 +66,7 @@ class NamingRule:
         if not name:
             yield Problem(path, f"the name of {self.kind} is empty", "write demo")
             return
-        hint = f"write {self.near(name)}"
+        hint = f"write {self.nearest_name(name)}"
         if len(name) < self.least:
             words = f"at least {self.least}"
         elif len(name) > self.most:
@@ -92,7 +92,7 @@ class NamingRule:
             message = f"{name!r} has two - in a row, which the name of {self.kind} may not have"
             yield Problem(path, message, hint)
 
-    def near(self, name: str) -> str:
+    def nearest_name(self, name: str) -> str:
         """A name that is allowed, and as like the given one as can be."""
         lower = name if re.fullmatch(self.allowed, "A") else name.lower()
         text = "".join(char if _fits(self.allowed, char) else self.joint for char in lower)

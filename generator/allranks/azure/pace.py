@@ -79,10 +79,7 @@ class _Patient:
             except BusyError as error:
                 failures += 1
                 logins += error.status == _UNAUTHORIZED
-                wait = retry.spread(
-                    retry.delay(failures, self._waits.first, self._waits.most), 0.5, 1.0
-                )
-                wait = max(wait, error.retry_after)
+                wait = retry.pause(failures, self._waits.first, self._waits.most, error.retry_after)
                 total += wait
                 if logins > _LOGINS or total > self._waits.patience:
                     raise

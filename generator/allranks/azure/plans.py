@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from allranks.azure import checks, diff
 from allranks.azure.desired import desired
-from allranks.azure.observed import observe
+from allranks.azure.observe import observe
 from allranks.errors import Problem
 
 if TYPE_CHECKING:

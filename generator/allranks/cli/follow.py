@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from allranks import names
+from allranks import names, retry
 from allranks.cli import status_view
 from allranks.cluster.logs import PodLogLine, Tails
 from allranks.cluster.pod_selection import PodRanks
@@ -150,7 +150,7 @@ class _Follower:
         self._status: RunStatus | None = None
         self._started = time.monotonic()
         self._next_events = self._started + _STILL_SECONDS
-        self._pause = _STILL_SECONDS
+        self._looks = 0  # at the events, since the run last moved
         self._next_read = self._next_note = 0.0
         self._last_note: tuple[object, str] | None = None
         self._stuck_since: float | None = None
@@ -211,8 +211,8 @@ class _Follower:
         before, self._status = self._status, status
         moved = before is None or _shape(before) != _shape(status)
         if moved:
-            self._pause = _STILL_SECONDS
-            self._next_events = time.monotonic() + self._pause
+            self._looks = 0
+            self._next_events = time.monotonic() + _STILL_SECONDS
         if not self._console.live and not self._how.quiet:
             self._note_phase(status)
 
@@ -231,8 +231,9 @@ class _Follower:
         standing = self._status is None or self._status.phase is not Phase.RUNNING
         if standing and time.monotonic() >= self._next_events:
             self._live.look_around()
-            self._pause = min(self._pause * 2, _STILL_LONGEST)
-            self._next_events = time.monotonic() + self._pause
+            self._looks += 1
+            pause = retry.delay(self._looks + 1, _STILL_SECONDS, _STILL_LONGEST)
+            self._next_events = time.monotonic() + pause
 
     def _check_time(self) -> None:
         limit = self._how.timeout
@@ -297,7 +298,7 @@ class _Follower:
         if self._how.leads and not line.is_lead:
             return
         self._training.read(line.text)
-        self._console.log(line.by, line.text, result=not self._how.json)
+        self._console.log(line.writer, line.text, result=not self._how.json)
 
 
 def _shape(status: RunStatus) -> tuple[object, ...]:

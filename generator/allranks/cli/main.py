@@ -65,7 +65,7 @@ COMMANDS = {
     "list": Entry("runs", _RUN, "List the runs."),
     "top": Entry("top", _RUN, "Watch all runs, as a table that keeps up."),
     "logs": Entry("logs", _RUN, "Show the logs of a run."),
-    "attach": Entry("attach", _RUN, "Follow a run that goes on."),
+    "attach": Entry("logs", _RUN, "Follow a run that goes on."),
     "show": Entry("show", _RUN, "Show the code that a run runs."),
     "events": Entry("events", _RUN, "Show what happened to a run."),
     "timeline": Entry("timeline", _RUN, "Show what happened to a run, and when."),
@@ -215,9 +215,9 @@ def pasteable(
     """
     if f"`{names.CLI} " not in text:
         return text
-    from allranks.cli import typed_command
+    from allranks.cli import pasteable as cli_pasteable
 
-    return typed_command.pasteable(root, arguments, text, commands)
+    return cli_pasteable.pasteable(root, arguments, text, commands)
 
 
 def _show_error(console: Console, error: AllranksError) -> None:

@@ -59,7 +59,7 @@ def select_pods(
             f"{description} of run {name!r} has no pod now: it has not begun, or its pod is gone",
             hint=f"`{names.CLI} status {name}` shows which it is",
         )
-    numbers = sorted({str(ranks.of(pod)) for pod in observation.pods}, key=_number)
+    numbers = sorted({str(ranks.identity(pod)) for pod in observation.pods}, key=_number)
     raise InputError(
         f"run {name!r} has no {description}" + ("" if numbers else ": it has none yet"),
         hint=f"its pods are {', '.join(numbers[:20])}{', …' * (len(numbers) > 20)}"  # noqa: PLR2004

@@ -17,7 +17,7 @@ from allranks.model import processes
 from allranks.model.rank_lines import LogWriters
 from allranks.model.status import STOPPED, Phase, PodPhase
 from allranks.status import progress
-from allranks.status.failures import unfit_nodes, without_advice
+from allranks.status.failures import remove_advice, unfit_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -66,7 +66,7 @@ def show(console: Console, status: RunStatus, now: float, *, here: bool = False)
         unfit = unfit_nodes(status.failure)
         failure = status.failure
         if unfit and here:  # the launcher's advice needs another node
-            failure = replace(failure, message=without_advice(failure.message))
+            failure = replace(failure, message=remove_advice(failure.message))
         for line in _failed_first(status, failure):
             console.text(clean(line))
         if unfit and here:

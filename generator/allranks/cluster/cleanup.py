@@ -74,7 +74,7 @@ def leftovers(cluster: KubeClient, release: str, namespace: str) -> tuple[Leftov
         ToolError: the cluster does not answer, or forbids to list Jobs and StatefulSets.
     """
     selector = paths.selector(release)
-    elastic = of_run(cluster, release, namespace)
+    elastic = elastic_jobs(cluster, release, namespace)
     objects = [_leftover(paths.ELASTIC_JOBS, job["metadata"]) for job in elastic if not _going(job)]
     for resource_path in _KINDS:
         try:
@@ -157,7 +157,9 @@ def remove_release(
     for item in manifests:
         if not outlives_release(item):
             inside = str(item["metadata"].get("namespace") or namespace)
-            cluster.delete(paths.of_manifest(item), str(item["metadata"]["name"]), namespace=inside)
+            cluster.delete(
+                paths.manifest_path(item), str(item["metadata"]["name"]), namespace=inside
+            )
     for resource_path in (paths.SECRETS, paths.CONFIG_MAPS):  # helm keeps its records in either
         for item in cluster.list(
             resource_path, namespace=namespace, label_selector=_records(release)
@@ -188,7 +190,7 @@ def _going(item: Manifest) -> bool:
     return bool(item["metadata"].get("deletionTimestamp"))
 
 
-def of_run(cluster: KubeClient, release: str, namespace: str) -> Manifests:
+def elastic_jobs(cluster: KubeClient, release: str, namespace: str) -> Manifests:
     """The elastic jobs of a run; () where the cluster has no such kind, or shows none.
 
     One that was applied by hand may have no label of ours: it is a run by its own name, as `list`

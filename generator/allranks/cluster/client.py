@@ -12,10 +12,9 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from allranks.cluster import outline, paths
-from allranks.cluster.connection import JSON, READ_SECONDS, Connection
+from allranks.cluster.connection import JSON, READ_SECONDS, Connection, Lines, Watch
 from allranks.cluster.errors import ApiRequest, too_deep
 from allranks.cluster.interface import KubeClient
-from allranks.cluster.streams import Lines, Watch
 from allranks.errors import BusyError, ExpiredError, NotFoundError, TooDeepError, ToolError
 from allranks.k8s.list_json import PodSpecs, without_writers
 from allranks.k8s.parts import PartTable, compact, without_collection, without_images

@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 from urllib.parse import urlencode
 
 from allranks.cluster import errors, kubeconfig
-from allranks.errors import BusyError, InputError, TooLongError
+from allranks.errors import BusyError, ExpiredError, InputError, ToolError, TooLongError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from kubernetes.client import Configuration
     from urllib3 import PoolManager
@@ -44,6 +44,12 @@ _AGENT = "OpenAPI-Generator/python"
 _CREDENTIALS_SECONDS = 5.0
 _SOCKETS_KEPT = 128  # as many logs may be followed at once
 _CHUNK = 1 << 16
+_GONE = 410
+# A program that never ends its line must not fill our memory.
+_LONGEST_LINE = 1 << 20
+# What a kubelet answers, with 200, in place of the log of a container that was removed, as that of
+# an evicted pod (kuberuntime's GetContainerLogs). A program's own line of these words has an end.
+_LOG_IS_GONE = b"unable to retrieve container logs for "
 
 
 class JsonCodec(NamedTuple):
@@ -364,3 +370,77 @@ def _is_put_off(error: ApiError, deadline: float) -> TypeGuard[BusyError]:
         and error.status == HTTPStatus.TOO_MANY_REQUESTS
         and 0 < error.retry_after < deadline - time.monotonic()
     )
+
+
+class Lines:
+    """The lines of a stream, without their ends; another thread may close it."""
+
+    def __init__(self, response: Any) -> None:
+        """Wrap a response of `Connection.stream`."""
+        self._response = response
+
+    def __iter__(self) -> Iterator[str]:
+        """Each line as it arrives, until the stream or the connection ends."""
+        from urllib3.exceptions import HTTPError
+
+        rest = b""
+        try:
+            for chunk in self._response.stream(_CHUNK, decode_content=True):
+                *whole, rest = (rest + chunk).split(b"\n")
+                for line in whole:
+                    yield line.decode("utf-8", "replace")
+                if len(rest) > _LONGEST_LINE:
+                    yield rest.decode("utf-8", "replace")
+                    rest = b""
+        except (HTTPError, OSError, ValueError):
+            # The connection ended, or was closed here (urllib3 then reads from no file).
+            pass
+        finally:
+            self._response.close()
+        if rest and not rest.startswith(_LOG_IS_GONE):
+            yield rest.decode("utf-8", "replace")
+
+    def close(self) -> None:
+        """Close the stream; the thread that reads it sees its end."""
+        try:
+            self._response.shutdown()
+        except (OSError, ValueError):
+            self._response.close()
+
+
+class Watch:
+    """The changes of a list, as ``(kind, object)``: ADDED, MODIFIED, DELETED, BOOKMARK."""
+
+    def __init__(self, response: Any) -> None:
+        """Wrap a response of `Connection.stream`."""
+        self._lines = Lines(response)
+
+    def __iter__(self) -> Iterator[tuple[str, Manifest]]:
+        """Each change as it arrives, until the server ends the watch.
+
+        Raises:
+            ExpiredError: the server has forgotten where the watch was.
+            ToolError: the server ends it with another error.
+        """
+        for line in self._lines:
+            event = _event(line)
+            if event is None:
+                return  # half a line: the connection ended in it
+            kind, item = event
+            if kind == "ERROR":
+                if item.get("code") == _GONE:
+                    raise ExpiredError("the cluster has forgotten where a watch was")
+                raise ToolError(f"the cluster ended a watch: {item.get('message')}")
+            yield kind, item
+
+    def close(self) -> None:
+        """Close the watch; the thread that reads it sees its end."""
+        self._lines.close()
+
+
+def _event(line: str) -> tuple[str, Manifest] | None:
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError):  # no event, or one of an object that nobody can read
+        return None
+    return str(data.get("type") or ""), data.get("object") or {}

@@ -6,12 +6,11 @@ the chart would meet old definitions. Here they are applied server-side, before 
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from allranks import names, resources
+from allranks import names, resources, retry
 from allranks.cluster import paths
 from allranks.errors import ForbiddenError, InputError, NotFoundError, RunError, ToolError
 from allranks.yamlio.load import load
@@ -247,17 +246,18 @@ def _holds(live: Any, expected: Any) -> bool:
 
 def _wait(cluster: KubeClient, crd: Manifest) -> None:
     name = str(crd["metadata"]["name"])
-    deadline = time.monotonic() + _SECONDS
-    while True:
+
+    def look() -> tuple[bool, dict[str, str]]:
         status = (_find(cluster, name) or {}).get("status") or {}
         conditions = _conditions(status.get("conditions") or ())
-        if conditions.get("Established") == "True" and _answers(cluster, _path(crd)):
-            return
-        if time.monotonic() >= deadline:
-            name_conflict = conditions.get("NamesAccepted") == "False"
-            reason = ": another definition has its names" if name_conflict else ""
-            raise RunError(f"{cluster.where} does not serve {name} after {_SECONDS:g} s{reason}")
-        time.sleep(_LOOK_SECONDS)
+        established = conditions.get("Established") == "True"
+        return established and _answers(cluster, _path(crd)), conditions
+
+    is_served, conditions = retry.poll(look, _SECONDS, _LOOK_SECONDS, until=lambda state: state[0])
+    if not is_served:
+        name_conflict = conditions.get("NamesAccepted") == "False"
+        reason = ": another definition has its names" if name_conflict else ""
+        raise RunError(f"{cluster.where} does not serve {name} after {_SECONDS:g} s{reason}")
 
 
 def _answers(cluster: KubeClient, resource_path: str) -> bool:

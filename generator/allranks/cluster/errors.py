@@ -162,7 +162,7 @@ def _forbidden(server: str, request: ApiRequest, message: str, about: dict[str, 
             hint="ask for less, end another run, or have the quota raised",
             **about,
         )
-    sentence = f"{server} forbids to {request}: {_without_request(message, request)}"
+    sentence = f"{server} forbids to {request}: {_remove_request(message, request)}"
     if _TERMINATING in message:
         return TerminatingError(
             sentence, hint="wait until the namespace is gone, or pass another with -n", **about
@@ -184,7 +184,7 @@ _LACKING = re.compile(
 )
 
 
-def _without_request(message: str, request: ApiRequest) -> str:
+def _remove_request(message: str, request: ApiRequest) -> str:
     match = _LACKING.search(message)
     if match is None or match["verb"] != request.verb:  # the connection of `exec` is a get as well
         return message

@@ -20,7 +20,7 @@ _POD = "-[0-9]+(-[a-z0-9]{5})?"
 _ELASTIC = "{0}-edljob-[-a-z]+-[0-9]+|elasticjob-{0}-dlrover-master(-[0-9]+)?"
 
 
-def of_run(cluster: ObjectLister, observation: Observation, *, fields: str = "") -> Manifests:
+def run_events(cluster: ObjectLister, observation: Observation, *, fields: str = "") -> Manifests:
     """The events about a run's controllers, pods and claims.
 
     Args:
@@ -62,9 +62,12 @@ def of_run(cluster: ObjectLister, observation: Observation, *, fields: str = "")
         for event in cluster.list(
             paths.EVENTS, namespace=observation.namespace, field_selector=fields
         )
-        if _about(event) in exact
-        or (_about(event)[0] == "Pod" and deleted_names.fullmatch(_about(event)[1]))
-        or (_about(event)[0] == names.SCALE_PLAN and _about(event)[1] in plans)
+        if _involved_object(event) in exact
+        or (
+            _involved_object(event)[0] == "Pod"
+            and deleted_names.fullmatch(_involved_object(event)[1])
+        )
+        or (_involved_object(event)[0] == names.SCALE_PLAN and _involved_object(event)[1] in plans)
     ]
 
 
@@ -96,7 +99,7 @@ class _Plans:
         return any(name.startswith(f"{job}-") for job in self._elastic)
 
 
-def _about(event: dict[str, object]) -> tuple[str, str]:
+def _involved_object(event: dict[str, object]) -> tuple[str, str]:
     about = event.get("involvedObject")
     reference = about if isinstance(about, dict) else {}
     return str(reference.get("kind") or ""), str(reference.get("name") or "")

@@ -53,7 +53,7 @@ class PodLogLine:
     process: int | None = None
 
     @property
-    def by(self) -> str:
+    def writer(self) -> str:
         """The writer, as shown before the line."""
         return rank_lines.who(str(self.identity), self.identity.role, self.writers, self.process)
 
@@ -65,7 +65,7 @@ class PodLogLine:
     def as_dict(self) -> dict[str, object]:
         """The line as data."""
         return {
-            "who": self.by,
+            "who": self.writer,
             "pod": self.pod,
             "role": self.identity.role,
             "node": self.identity.rank,
@@ -140,8 +140,8 @@ class Tails:
             before = (key[0], key[1] - 1)
             if key[1] and before not in self._threads:
                 # A StatefulSet starts a container again that has ended: what it trained is here.
-                self._start(before, pod, ranks.of(pod), previous=True)
-            self._start(key, pod, ranks.of(pod))
+                self._start(before, pod, ranks.identity(pod), previous=True)
+            self._start(key, pod, ranks.identity(pod))
         self._tail = None
 
     def drain(self, seconds: float) -> None:

@@ -21,7 +21,7 @@ _LABEL_MAX = 63  # characters of a label's value
 _ALONE_MAX = 8  # nodes that are asked for one by one, where their label is not their name
 
 
-def of_pods(cluster: ObjectLister, pods: Iterable[Manifest]) -> tuple[Manifests, str]:
+def nodes_of_pods(cluster: ObjectLister, pods: Iterable[Manifest]) -> tuple[Manifests, str]:
     """The nodes that pods are on.
 
     Args:

@@ -74,7 +74,7 @@ def observe(cluster: ObjectLister, release: str, namespace: str) -> Observation:
             )
         if not remains:
             raise lookup.missing(release)
-    beside, events = lookup.beside(controllers, pods, over=bool(remains))
+    beside, events = lookup.explanations(controllers, pods, over=bool(remains))
     return Observation(
         release=release,
         namespace=namespace,
@@ -113,16 +113,20 @@ def observe_all(
     over = {_release(configmap) for configmap in remains} - {
         _release(manifest) for manifest in (*controllers, *pods)
     }
-    beside, events = lookup.beside(controllers, pods, over=bool(over))
-    parts = (_by_release(controllers), _by_release(remains), _by_release(pods))
+    beside, events = lookup.explanations(controllers, pods, over=bool(over))
+    parts = (_group_by_release(controllers), _group_by_release(remains), _group_by_release(pods))
     now = time.time()
     return [
         Observation(
             release=release,
             namespace=inside,
-            objects=(*parts[0][inside, release], *parts[1][inside, release], *_in(inside, beside)),
+            objects=(
+                *parts[0][inside, release],
+                *parts[1][inside, release],
+                *_select_namespace(inside, beside),
+            ),
             pods=tuple(parts[2][inside, release]),
-            events=tuple(_in(inside, events)),
+            events=tuple(_select_namespace(inside, events)),
             now=now,
             notes=tuple(lookup.notes),
         )
@@ -148,7 +152,7 @@ def explain(
         ToolError: the cluster does not answer.
     """
     lookup = _Lookup(cluster, namespace)
-    objects, events = lookup.beside(controllers, pods, over=False)
+    objects, events = lookup.explanations(controllers, pods, over=False)
     return objects, events, tuple(lookup.notes)
 
 
@@ -220,8 +224,8 @@ class _Lookup:
 
     def controllers(self, selector: str) -> Manifests:
         """The Jobs and StatefulSets."""
-        jobs = _with_types(_JOB, self.list(paths.JOBS, selector))
-        return jobs + _with_types(_SET, self.list(paths.STATEFUL_SETS, selector))
+        jobs = _add_types(_JOB, self.list(paths.JOBS, selector))
+        return jobs + _add_types(_SET, self.list(paths.STATEFUL_SETS, selector))
 
     def elastic_jobs(
         self, fields: str = "", *, needed: bool, unread: Callable[[str], None] | None = None
@@ -243,7 +247,7 @@ class _Lookup:
                 field_selector=fields,
                 unread=unread,
             )
-            return _with_types(_ELASTIC, jobs)
+            return _add_types(_ELASTIC, jobs)
         except NotFoundError:
             return []
         except ForbiddenError:
@@ -254,7 +258,7 @@ class _Lookup:
     def remains(self, release: str, selector: str) -> Manifests:
         """The objects of a release besides its pods: Helm's record, or its ConfigMap."""
         current = f"owner=helm,name={release},status!=superseded,status!=uninstalled"
-        record = _with_types(_RECORD, self.optional(paths.SECRETS, current, metadata_only=True))
+        record = _add_types(_RECORD, self.optional(paths.SECRETS, current, metadata_only=True))
         if record:
             return record
         maps = self.optional(paths.CONFIG_MAPS, selector, metadata_only=True)
@@ -281,7 +285,7 @@ class _Lookup:
             hint=f"`{names.CLI} list -n {namespace}` shows those there are",
         )
 
-    def beside(
+    def explanations(
         self, controllers: Sequence[Manifest], pods: Sequence[Manifest], *, over: bool
     ) -> tuple[Manifests, Manifests]:
         """The objects and events that explain runs that do not get on.
@@ -299,7 +303,7 @@ class _Lookup:
         if messages:
             objects += self._pod_groups(live)
         if any(_CLAIM in message for message in messages):
-            objects += _with_types(("v1", _CLAIM), self.optional(paths.CLAIMS))
+            objects += _add_types(("v1", _CLAIM), self.optional(paths.CLAIMS))
         events: Manifests = []
         if live and _is_stuck(live, mine):
             events += self.optional(paths.EVENTS, fields=_TELLING)
@@ -321,7 +325,7 @@ class _Lookup:
         for path in _WORKLOADS if uids else ():
             version = path.removeprefix("apis/").rpartition("/")[0]
             try:
-                return _with_types((version, "Workload"), self.list(path, selector))
+                return _add_types((version, "Workload"), self.list(path, selector))
             except NotFoundError:
                 continue
             except ForbiddenError as error:
@@ -339,11 +343,11 @@ class _Lookup:
             )
             if any(marker in text(annotation.get(names.SCHEDULING)) for annotation in annotations):
                 version = path.removeprefix("apis/").rpartition("/")[0]
-                groups += _with_types((version, "PodGroup"), self.optional(path))
+                groups += _add_types((version, "PodGroup"), self.optional(path))
         return groups
 
 
-def _with_types(kind: tuple[str, str], manifests: Iterable[Manifest]) -> Manifests:
+def _add_types(kind: tuple[str, str], manifests: Iterable[Manifest]) -> Manifests:
     """The objects of a list with their type, which the list names only once."""
     return [{**manifest, "apiVersion": kind[0], "kind": kind[1]} for manifest in manifests]
 
@@ -393,7 +397,7 @@ def _release(manifest: Manifest) -> tuple[str, str] | None:
     return (text(manifest, "metadata", "namespace"), name) if name else None
 
 
-def _by_release(manifests: Iterable[Manifest]) -> defaultdict[tuple[str, str], Manifests]:
+def _group_by_release(manifests: Iterable[Manifest]) -> defaultdict[tuple[str, str], Manifests]:
     by_release: defaultdict[tuple[str, str], Manifests] = defaultdict(list)
     for manifest in manifests:
         release = _release(manifest)
@@ -402,7 +406,7 @@ def _by_release(manifests: Iterable[Manifest]) -> defaultdict[tuple[str, str], M
     return by_release
 
 
-def _in(namespace: str, manifests: Iterable[Manifest]) -> Manifests:
+def _select_namespace(namespace: str, manifests: Iterable[Manifest]) -> Manifests:
     return [
         manifest for manifest in manifests if text(manifest, "metadata", "namespace") == namespace
     ]

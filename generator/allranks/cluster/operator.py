@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from allranks import names
+from allranks import names, retry
 from allranks.cluster import paths
 from allranks.errors import ForbiddenError, NotFoundError, RunError
 from allranks.humanize import plural
@@ -55,7 +55,7 @@ class OperatorDeployment:
     lacks: str = ""
 
     @property
-    def whole(self) -> bool:
+    def is_ready(self) -> bool:
         """Whether all pods are ready."""
         return self.ready == self.replicas
 
@@ -112,7 +112,7 @@ def find(cluster: KubeClient, release: str, namespace: str) -> OperatorDeploymen
     )
 
 
-def others(cluster: KubeClient, release: str, namespace: str) -> tuple[OtherOperator, ...]:
+def other_operators(cluster: KubeClient, release: str, namespace: str) -> tuple[OtherOperator, ...]:
     """The other operators of a cluster, or of the namespace where only that may be read.
 
     Raises:
@@ -191,14 +191,13 @@ def acts(
     age = -1.0 if operator.renewed_at is None else now - operator.renewed_at
     if operator.leader and 0 <= age <= operator.held_for:
         return True
-    deadline = time.monotonic() + patience
-    while time.monotonic() < deadline:
+
+    def is_renewed() -> bool:
         lease = _lease(cluster, release, namespace) or {}
         renewed = leases.renewed_at(lease) not in (None, operator.renewed_at)
-        if renewed and leases.holder(lease):
-            return True
-        time.sleep(_LOOK_SECONDS)
-    return False
+        return renewed and bool(leases.holder(lease))
+
+    return retry.poll(is_renewed, patience, _LOOK_SECONDS)
 
 
 def wait(
@@ -227,7 +226,7 @@ def wait(
     looks = 0
     while True:
         operator = find(cluster, release, namespace)
-        if operator is not None and operator.whole:
+        if operator is not None and operator.is_ready:
             return operator
         looks += 1
         is_late = time.monotonic() >= deadline

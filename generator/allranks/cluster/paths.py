@@ -96,7 +96,7 @@ def scope(resource_path: str, namespace: str) -> str:
     return "" if resource_path in OF_CLUSTER else namespace
 
 
-def of_manifest(manifest: Manifest) -> str:
+def manifest_path(manifest: Manifest) -> str:
     """The path of a manifest's kind."""
     version, kind = str(manifest.get("apiVersion") or "v1"), str(manifest.get("kind") or "")
     root = "apis" if "/" in version else "api"

@@ -53,7 +53,7 @@ _TO_GRANT_ANY = Need("escalate", paths.ROLES)
 TO_HAVE_A_STATUS = tuple(Need(verb, paths.TRAINING_RUNS) for verb in _APPLY)
 
 
-def to_run(manifests: Iterable[Manifest], *, follow: bool) -> tuple[Need, ...]:
+def install_needs(manifests: Iterable[Manifest], *, follow: bool) -> tuple[Need, ...]:
     """The permissions needed to install manifests as a release.
 
     Args:
@@ -63,7 +63,7 @@ def to_run(manifests: Iterable[Manifest], *, follow: bool) -> tuple[Need, ...]:
     manifests = tuple(manifests)
     permissions = [Need(verb, paths.SECRETS) for verb in _HELM]
     for manifest in manifests:
-        permissions += [Need(verb, paths.of_manifest(manifest)) for verb in _APPLY]
+        permissions += [Need(verb, paths.manifest_path(manifest)) for verb in _APPLY]
     if follow:
         watched = [paths.JOBS, paths.STATEFUL_SETS, paths.PODS]
         if any(permission.resource_path == paths.ELASTIC_JOBS for permission in permissions):
@@ -73,20 +73,20 @@ def to_run(manifests: Iterable[Manifest], *, follow: bool) -> tuple[Need, ...]:
     return tuple(dict.fromkeys(permissions))
 
 
-def to_delete(manifests: Iterable[Manifest]) -> tuple[Need, ...]:
+def uninstall_needs(manifests: Iterable[Manifest]) -> tuple[Need, ...]:
     """The permissions needed to uninstall a release.
 
     Args:
         manifests: its objects.
     """
     permissions = [Need(verb, paths.SECRETS) for verb in _HELM_DELETES]
-    permissions += [need for manifest in manifests for need in to_remove(manifest)]
+    permissions += [need for manifest in manifests for need in removal_needs(manifest)]
     return tuple(dict.fromkeys(permissions))
 
 
-def to_remove(manifest: Manifest) -> tuple[Need, ...]:
+def removal_needs(manifest: Manifest) -> tuple[Need, ...]:
     """The permissions needed to remove an object."""
-    return tuple(Need(verb, paths.of_manifest(manifest)) for verb in ("get", "delete"))
+    return tuple(Need(verb, paths.manifest_path(manifest)) for verb in ("get", "delete"))
 
 
 def _granted_permissions(manifests: Iterable[Manifest]) -> Iterator[Need]:

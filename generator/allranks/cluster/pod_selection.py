@@ -66,7 +66,7 @@ class PodRanks:
 
     def expects(self, selection: LineSelection, pods: Iterable[Manifest]) -> bool:
         """Whether the run will have a pod of that selection, judged by its existing pods."""
-        kinds: dict[str, LogWriters] = {self.of(pod).role: writers(pod) for pod in pods}
+        kinds: dict[str, LogWriters] = {self.identity(pod).role: writers(pod) for pod in pods}
         return any(
             selection.has_pod(role, number, kinds.get(role, SINGLE_WRITER))
             for role, count in self._expected.items()
@@ -86,7 +86,7 @@ class PodRanks:
                 return RankIdentity(self._roles[name], first + int(index))
         return None
 
-    def of(self, pod: Manifest) -> RankIdentity:
+    def identity(self, pod: Manifest) -> RankIdentity:
         """The role and rank of a pod."""
         metadata = pod["metadata"]
         labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
@@ -108,7 +108,7 @@ class PodRanks:
         first = [
             (identity.role, pod)
             for pod in pods
-            if (identity := self.of(pod)).rank == 0 or identity.role == names.ROLE_LAUNCHER
+            if (identity := self.identity(pod)).rank == 0 or identity.role == names.ROLE_LAUNCHER
         ]
         for telling in _TELLING:
             leads = [pod for role, pod in first if role == telling]
@@ -120,13 +120,13 @@ class PodRanks:
         """The pods that a selection may have lines of, by role, number and age."""
         selected_pods = []
         for pod in pods:
-            identity = self.of(pod)
+            identity = self.identity(pod)
             if selection.has_pod(identity.role, identity.rank, writers(pod)):
                 selected_pods.append(pod)
         return sorted(selected_pods, key=self._order)
 
     def _order(self, pod: Manifest) -> tuple[str, int, str]:
-        identity = self.of(pod)
+        identity = self.identity(pod)
         return identity.role, -1 if identity.rank is None else identity.rank, creation_time(pod)
 
     def _first_of(self, metadata: Manifest) -> int:

@@ -221,10 +221,10 @@ def check_rights(
         ForbiddenError: a right is missing; each is named.
         ToolError: the cluster does not answer.
     """
-    needs = {(need, namespace): None for need in permissions.to_delete(())}
+    needs = {(need, namespace): None for need in permissions.uninstall_needs(())}
     for manifest in manifests:
         space = namespace if text(manifest, "metadata", "namespace") else ""
-        needs |= {(need, space): None for need in permissions.to_remove(manifest)}
+        needs |= {(need, space): None for need in permissions.removal_needs(manifest)}
     missing_rights = [f"list {kind}" for kind in unseen]
     missing_rights += [
         f"{need} in namespace {space}" if space else f"{need} in the whole cluster"
@@ -251,7 +251,7 @@ def remove(cluster: KubeClient, remaining: Remains) -> None:
         ToolError: the cluster does not answer, or forbids it (ForbiddenError).
     """
     for manifest in remaining.objects:
-        path, space = paths.of_manifest(manifest), text(manifest, "metadata", "namespace")
+        path, space = paths.manifest_path(manifest), text(manifest, "metadata", "namespace")
         cluster.delete(path, text(manifest, "metadata", "name"), namespace=space)
 
 

@@ -67,7 +67,7 @@ def controllers(cluster: KubeClient, release: str, namespace: str) -> Controller
     selector = paths.selector(release)
     jobs = cluster.list(paths.JOBS, namespace=namespace, label_selector=selector)
     sets = cluster.list(paths.STATEFUL_SETS, namespace=namespace, label_selector=selector)
-    elastic = cleanup.of_run(cluster, release, namespace)
+    elastic = cleanup.elastic_jobs(cluster, release, namespace)
     if not jobs and not sets and not elastic:
         raise NotFoundError(
             f"there is no run {release!r} in namespace {namespace}",

@@ -31,7 +31,7 @@ def observation(cluster: KubeClient, name: str, namespace: str) -> Observation:
     controllers = [item for item in observed.objects if item.get("kind") != "Workload"]
     queued, notes = observe.workloads(cluster, namespace, controllers)
     try:
-        pulls = events.of_run(cluster, observed, fields="reason=Pulled")
+        pulls = events.run_events(cluster, observed, fields="reason=Pulled")
     except ForbiddenError:
         pulls, notes = [], (*notes, _NO_EVENTS)
     return replace(

@@ -30,7 +30,7 @@ _RUNS_MAX = 32
 _GOING = frozenset({Phase.RUNNING, Phase.SCALING, Phase.RESTARTING})
 
 
-def of_run(cluster: KubeClient, observation: Observation, status: RunStatus) -> RunStatus:
+def add_progress(cluster: KubeClient, observation: Observation, status: RunStatus) -> RunStatus:
     """The status of a run with the progress of its training, where it reports any.
 
     Args:
@@ -41,12 +41,12 @@ def of_run(cluster: KubeClient, observation: Observation, status: RunStatus) -> 
     report = progress.read(observation.pods)
     if report is None:
         speakers = progress.speakers([pod for pod in observation.pods if has_started(pod)])
-        logs = (_of_pod(cluster, observation.namespace, pod) for pod in speakers[:_PODS_MAX])
+        logs = (_pod_progress(cluster, observation.namespace, pod) for pod in speakers[:_PODS_MAX])
         report = next((own for own in logs if own is not None), None)
     return status if report is None else replace(status, progress=report)
 
 
-def of_runs(
+def add_progress_to_all(
     cluster: KubeClient, observations: Sequence[Observation], statuses: Sequence[RunStatus]
 ) -> list[RunStatus]:
     """The statuses of many runs, with the progress of the first that run."""
@@ -54,16 +54,16 @@ def of_runs(
     for observation, status in zip(observations, statuses, strict=True):
         if status.phase in _GOING and count < _RUNS_MAX:
             count += 1
-            results.append(of_run(cluster, observation, status))
+            results.append(add_progress(cluster, observation, status))
         else:
             results.append(status)
     return results
 
 
-def _of_pod(cluster: KubeClient, namespace: str, pod: Manifest) -> dict[str, object] | None:
+def _pod_progress(cluster: KubeClient, namespace: str, pod: Manifest) -> dict[str, object] | None:
     name = text(pod, "metadata", "name")
     try:
         lines = cluster.logs(name, namespace=namespace, container=main_container(pod), tail=_LINES)
-        return progress.of_lines(lines)
+        return progress.last_progress(lines)
     except AllranksError:
         return None  # its node is gone, or it may not be read

@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from allranks import names
+from allranks import names, retry
 from allranks.cluster import cleanup, paths, scale
 from allranks.errors import InputError, NotFoundError, RejectedError, RunError
 from allranks.humanize import list_some
@@ -97,7 +98,7 @@ def preview(
     for manifest in new:
         name = str(manifest["metadata"]["name"])
         kind = str(manifest["kind"])
-        resource_path = paths.of_manifest(manifest)
+        resource_path = paths.manifest_path(manifest)
         live = _find(cluster, resource_path, name, namespace)
         if live is None:
             if kind in WORKLOADS and _key(manifest) in before:
@@ -131,7 +132,7 @@ def _dropped_controllers(
         kind, name = _key(manifest)
         if kind not in WORKLOADS:
             continue
-        resource_path = paths.of_manifest(manifest)
+        resource_path = paths.manifest_path(manifest)
         live = _find(cluster, resource_path, name, namespace)
         if live is not None and not scale.has_ended(live):
             message = "the new values have no such object, so its pods would be deleted"
@@ -174,7 +175,7 @@ def recreate(
     for resource_path, kind in ((paths.JOBS, "Job"), (paths.STATEFUL_SETS, "StatefulSet")):
         for item in cluster.list(resource_path, namespace=namespace, label_selector=selector):
             doomed[resource_path, str(item["metadata"]["name"])] = kind
-    for item in cleanup.of_run(cluster, release, namespace):
+    for item in cleanup.elastic_jobs(cluster, release, namespace):
         doomed[paths.ELASTIC_JOBS, str(item["metadata"]["name"])] = names.ELASTIC_JOB
     for (resource_path, name), kind in doomed.items():
         tell(f"{kind}/{name}")
@@ -183,8 +184,10 @@ def recreate(
         )
     deadline = time.monotonic() + timeout
     for resource_path, name in doomed:
-        while _find(cluster, resource_path, name, namespace) is not None:
-            _still_time(deadline, timeout, f"{paths.plural(resource_path)} {name}")
+        look = partial(_find, cluster, resource_path, name, namespace)
+        seconds = deadline - time.monotonic()
+        if retry.poll(look, seconds, _LOOK_SECONDS, until=lambda item: item is None):
+            raise _still_there(timeout, f"{paths.plural(resource_path)} {name}")
     wait_for_no_pods(cluster, release, namespace, timeout=max(0.0, deadline - time.monotonic()))
 
 
@@ -195,24 +198,24 @@ def wait_for_no_pods(cluster: KubeClient, release: str, namespace: str, *, timeo
         RunError: pods are still there after the time; they are named.
         ToolError: the cluster does not answer, or forbids to list pods.
     """
-    deadline = time.monotonic() + timeout
     selector = paths.selector(release)
-    while pods := cluster.list(
-        paths.PODS, namespace=namespace, label_selector=selector, metadata_only=True
-    ):
-        remaining = list_some([pod["metadata"]["name"] for pod in pods], 1)
-        _still_time(deadline, timeout, f"pod {remaining}")
 
-
-def _still_time(deadline: float, timeout: float, action: str) -> None:
-    """Wait a moment; raise where the time is over."""
-    if time.monotonic() >= deadline:
-        raise RunError(
-            f"still there after {timeout:.0f} s: {action}",
-            hint="its node may be gone: `kubectl get pods` shows where it is; give more time with "
-            "--timeout, or delete the pod with `kubectl delete pod --force` if its node is lost",
+    def pods() -> list[Manifest]:
+        return cluster.list(
+            paths.PODS, namespace=namespace, label_selector=selector, metadata_only=True
         )
-    time.sleep(_LOOK_SECONDS)
+
+    if remaining := retry.poll(pods, timeout, _LOOK_SECONDS, until=lambda pods: not pods):
+        pod_names = list_some([pod["metadata"]["name"] for pod in remaining], 1)
+        raise _still_there(timeout, f"pod {pod_names}")
+
+
+def _still_there(timeout: float, thing: str) -> RunError:
+    return RunError(
+        f"still there after {timeout:.0f} s: {thing}",
+        hint="its node may be gone: `kubectl get pods` shows where it is; give more time with "
+        "--timeout, or delete the pod with `kubectl delete pod --force` if its node is lost",
+    )
 
 
 def _find(cluster: KubeClient, resource_path: str, name: str, namespace: str) -> Manifest | None:
@@ -347,9 +350,13 @@ def immutable_changes(
     kind = str(new.get("kind"))
     changes: list[Change] = []
     for path in _fixed_paths(kind, live):
-        before = _at(applied, path) if applied is not None else _ABSENT
+        before = _value_at(applied, path) if applied is not None else _ABSENT
         changes += _compare(
-            path, _at(new, path), _at(live, path), before, is_complete=applied is not None
+            path,
+            _value_at(new, path),
+            _value_at(live, path),
+            before,
+            is_complete=applied is not None,
         )
     if kind == "Job" and _elastic(new, live):
         changes = [change for change in changes if change.path != "spec.completions"]
@@ -360,7 +367,7 @@ def immutable_changes(
 
 def _fixed_paths(kind: str, live: Manifest) -> tuple[_Path, ...]:
     if kind == names.ELASTIC_JOB:
-        roles = _at(live, ("spec", "replicaSpecs"))
+        roles = _value_at(live, ("spec", "replicaSpecs"))
         types = roles if isinstance(roles, dict) else ()
         return tuple(("spec", "replicaSpecs", role, "template") for role in types)
     fixed = _FIXED.get(kind, ())
@@ -371,14 +378,14 @@ def _elastic(new: Manifest, live: Manifest) -> bool:
     """Whether a Job changes its size as an Indexed Job may: completions with parallelism."""
 
     def sizes(job: Manifest) -> tuple[Any, Any]:
-        return _at(job, ("spec", "completions")), _at(job, ("spec", "parallelism"))
+        return _value_at(job, ("spec", "completions")), _value_at(job, ("spec", "parallelism"))
 
-    indexed = _at(live, ("spec", "completionMode")) == "Indexed"
+    indexed = _value_at(live, ("spec", "completionMode")) == "Indexed"
     return indexed and all(size == other_size for size, other_size in (sizes(new), sizes(live)))
 
 
 def _shrinking(new: Manifest, live: Manifest) -> Iterator[Change]:
-    requested, there = _at(new, _CLAIM_SIZE), _at(live, _CLAIM_SIZE)
+    requested, there = _value_at(new, _CLAIM_SIZE), _value_at(live, _CLAIM_SIZE)
     if requested is _ABSENT or there is _ABSENT:
         return
     if quantity.parse(str(requested)) < quantity.parse(str(there)):
@@ -473,7 +480,7 @@ def _empty(value: Any) -> bool:
     return value is None or value is False or value in ("", 0, [], {})
 
 
-def _at(value: Any, path: _Path) -> Any:
+def _value_at(value: Any, path: _Path) -> Any:
     for key in path:
         if not isinstance(value, dict) or key not in value:
             return _ABSENT

@@ -14,10 +14,10 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from allranks import names
+from allranks.elastic.api.job import main_index
 from allranks.elastic.events import JOB_ODD, NO_TEMPLATE, POD_WITHHELD
 from allranks.elastic.members import FAILED, SUCCEEDED
 from allranks.elastic.pods import build
-from allranks.elastic.pods import build as pod_build
 from allranks.elastic.pods import metadata as pod_metadata
 from allranks.humanize import list_some, plural
 from allranks.k8s.fields import condition, items, mapping, string, text
@@ -228,7 +228,7 @@ def silent_in(master: MasterView, now: float) -> float | None:
 
 def _without_plan(job: ElasticJob, master: MasterView, now: float) -> _State:
     """Return the state of a job whose master has made no plan yet."""
-    if not any(pod_build.template_of(job, kind) for kind in job.trainers):
+    if not any(build.template_of(job, kind) for kind in job.trainers):
         message = "replicaSpecs has no template with a container, so that no pod can be made"
         return _State(Phase.PENDING, NO_TEMPLATE, message, ready=False, stalled=True)
     if not (master.phase or _runs(master)):
@@ -284,7 +284,7 @@ def _with_refusals(
     bare = [
         kind
         for kind, count in counts.items()
-        if count.uncreated and pod_build.template_of(job, kind) is None
+        if count.uncreated and build.template_of(job, kind) is None
     ]
     if bare:
         message = f"{state.message}; {', '.join(bare)} has no template with a container any more"
@@ -407,7 +407,7 @@ def _mixed_images(pods: Iterable[Manifest]) -> Iterator[tuple[str, str]]:
         metadata, containers = mapping(pod.get("metadata")), items(pod, "spec", "containers")
         has_ended = text(pod, "status", "phase") not in _ACTIVE
         if containers and not has_ended and "deletionTimestamp" not in metadata:
-            image = text(containers[build.main_index(containers)], "image")
+            image = text(containers[main_index(containers)], "image")
             by_type[text(metadata, "labels", names.EDL_TYPE)][image] += 1
     for kind, images in sorted(by_type.items()):
         if len(images) > 1:

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.elastic import events, pods, withheld
 from allranks.elastic.actions import CreatePod, CreateService, DeletePod
-from allranks.elastic.api.job import ReplicaSpec
+from allranks.elastic.api.job import ReplicaSpec, main_index
 from allranks.elastic.members import FAILED, SUCCEEDED
 from allranks.elastic.pod_replacement import EventNote
-from allranks.elastic.pods import build
 from allranks.elastic.snapshot import MasterView
 from allranks.elastic.target import JobEnd, MasterState
 from allranks.k8s import fields
@@ -317,7 +316,7 @@ def _refusal(job: ElasticJob, create: CreatePod, operator_account: str) -> Event
     if account:
         return EventNote(events.POD_WITHHELD, account, warning=True)
     containers = items(create.manifest, "spec", "containers")
-    if not containers or text(containers[build.main_index(containers)], "image"):
+    if not containers or text(containers[main_index(containers)], "image"):
         return None
     return EventNote(events.MASTER_NO_IMAGE, _without_image(job), warning=True)
 

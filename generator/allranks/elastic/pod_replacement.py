@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from allranks import names
 from allranks.elastic import events, pods
 from allranks.elastic import members as elastic_members
-from allranks.elastic.api.job import ReplicaSpec
+from allranks.elastic.api.job import ReplicaSpec, main_index
 from allranks.elastic.members import FAILED, GONE, SUCCEEDED, Member, MemberGroup
-from allranks.elastic.pods import build, resources
+from allranks.elastic.pods import resources
 from allranks.elastic.resources import ResourceAmounts
 from allranks.elastic.target import JobEnd
 from allranks.humanize import list_some, plural
@@ -499,4 +499,4 @@ def _more(pod: RawPod, spec: ReplicaSpec, member: Member) -> ResourceAmounts:
 
 def _main_resources(spec: Mapping[str, Any]) -> Mapping[str, Any]:
     containers = items(spec, "containers")
-    return mapping(containers[build.main_index(containers)], "resources") if containers else {}
+    return mapping(containers[main_index(containers)], "resources") if containers else {}

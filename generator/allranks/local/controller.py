@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from allranks import names, retry
+from allranks import names
 from allranks.local.plan.model import BarePlan, Controller, JobPlan, SetPlan
 from allranks.model.status import PodPhase
 from allranks.status.controllers import ControllerOutcome
@@ -19,6 +19,7 @@ from allranks.status.retries import Retries, fails_at_once, out_of_retries
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
+    from allranks.local.backoff import JobBackoff
     from allranks.local.plan.model import FailureRule, SuccessRule
     from allranks.local.pod.lifecycle import PodAttempt
 
@@ -378,31 +379,3 @@ def _is_rule_met(rule: SuccessRule, succeeded: frozenset[int]) -> bool:
         return rule.count is not None and len(succeeded) >= rule.count
     needed = len(rule.indexes) if rule.count is None else rule.count
     return len(succeeded & rule.indexes) >= needed
-
-
-DEFAULT_SCALE = 0.1
-
-_BASE = 10.0
-_JOB_MAX = 600.0
-_CONTAINER_MAX = 300.0
-# A container that ran this long starts again as if it had never failed.
-_CONTAINER_RESET = 600.0
-
-
-@dataclass(frozen=True, slots=True)
-class JobBackoff:
-    """Kubernetes' back-off, scaled."""
-
-    scale: float = DEFAULT_SCALE
-
-    def job(self, failures: int) -> float:
-        """Seconds from the last failed pod to its replacement, after failures in a row."""
-        return retry.delay(failures, _BASE, _JOB_MAX) * self.scale
-
-    def container(self, ends: int) -> float:
-        """Seconds from a container's end to its next start, after so many ends in a row."""
-        return retry.delay(ends - 1, _BASE, _CONTAINER_MAX) * self.scale
-
-    def forgets(self, ran: float) -> bool:
-        """Whether a container ran long enough for its back-off to be reset."""
-        return ran >= _CONTAINER_RESET * self.scale

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from allranks.local.host.addresses import Block
     from allranks.local.plan.model import PodPlan, ReleasePlan
-    from allranks.local.pod.runner import PodEntry
 
 # Where sshd stands on systems whose PATH for users does not lead there.
 _SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin"
@@ -55,6 +54,23 @@ _MAP = "map"
 # How long pods that their lead has told to end may take before they are stopped.
 _LEAVE_SECONDS = 15.0
 _ALONE = "this machine gives a pod no host name of its own"
+
+
+@dataclass(frozen=True, slots=True)
+class PodEntry:
+    """The way to enter a running pod.
+
+    Attributes:
+        hosts: what the launcher may call it.
+        state: its state folder.
+        pid: its container's first process.
+        container: the mark of that container.
+    """
+
+    hosts: tuple[str, ...]
+    state: str
+    pid: int
+    container: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from allranks.errors import InputError, MissingToolError
 from allranks.local import mpi
 from allranks.local.elastic import preflight
 from allranks.local.host import addresses, process
+from allranks.local.plan import addresses as plan_addresses
 from allranks.local.plan.expand import refuse_malformed
 from allranks.local.plan.rewrite import Names, Rewriter, release_names
 from allranks.local.pod import env, gpus, volumes
@@ -44,12 +45,12 @@ def check_ports(release: ReleasePlan, live: Sequence[store.Spec], block: address
     Raises:
         InputError: a port is taken; the hint names one that is free.
     """
-    ports = addresses.served_ports(release)
+    ports = plan_addresses.served_ports(release)
     for spec in live:
         for port in ports:
             if port in spec.ports:
                 raise _taken_port_error(release, port, f"by the local run {spec.name!r}", live)
-    hosts = mpi.listening(release, addresses.by_pod(release, block))
+    hosts = mpi.listening(release, plan_addresses.by_pod(release, block))
     for port in addresses.busy_ports(ports, hosts or ("",)):
         raise _taken_port_error(release, port, "by another program on this machine", live)
     for port in () if hosts else ports:
@@ -82,7 +83,7 @@ def check_pods(release: ReleasePlan, block: addresses.Block, workdir: Path) -> N
         InputError: a pod refers to something that is not there.
         MissingToolError: a program that a pod starts is not on this machine.
     """
-    by_pod = addresses.by_pod(release, block)
+    by_pod = plan_addresses.by_pod(release, block)
     host_names = release_names(release, by_pod)
     elastic = preflight.samples(release)
     by_pod |= {pod.name: block.address(0) for pod in elastic}

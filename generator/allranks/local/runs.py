@@ -20,16 +20,15 @@ from typing import TYPE_CHECKING, Self
 from allranks import names
 from allranks.errors import EXIT_INTERRUPTED, InputError, NameTakenError, RunError
 from allranks.humanize import list_some, plural
-from allranks.local import controller, mpi, preflight, saves
+from allranks.local import backoff, mpi, preflight, run_events, run_status, saves
 from allranks.local.elastic import shared_folder
 from allranks.local.elastic.requests import check_changes, plan_answer, resume, scale, suspend
 from allranks.local.host import addresses, process_tree
 from allranks.local.host.poll import AT_ONCE, SAY_AT_ONCE, SAY_INTERRUPT, SAY_TERMINATE, SIGNALS
+from allranks.local.plan import addresses as plan_addresses
 from allranks.local.plan.expand import expand, refuse_malformed
-from allranks.local.state import events as run_events
 from allranks.local.state import logs as log_files
 from allranks.local.state import records, store, training_progress
-from allranks.local.state import status as run_status
 from allranks.local.state.logs import LogLine
 from allranks.model.processes import no_rank, not_fixed
 from allranks.model.rank_lines import LineSelection, of_mpi
@@ -221,7 +220,7 @@ def start(
         with refuse_malformed("Pod"):
             block = _block(release, live)
             claimed = [port for spec in live for port in spec.ports]
-            own_ports = addresses.own_ports(release, claimed)
+            own_ports = plan_addresses.own_ports(release, claimed)
             if not own_ports:
                 preflight.check_ports(release, live, block)
             arrangement = mpi.arrange(release, mpi.machine(block))
@@ -320,12 +319,12 @@ def _live() -> list[store.Spec]:
 def _block(release: ReleasePlan, live: Sequence[store.Spec]) -> addresses.Block:
     """The addresses of a run; for MPI, a block without anybody else's sshd."""
     blocks = [spec.block for spec in live]
-    ports = addresses.served_ports(release)
+    ports = plan_addresses.served_ports(release)
     for _ in range(_BLOCKS_TRIED):
         block = addresses.allocate(
             release.name, release.namespace, release.size_max, blocks, str(store.root())
         )
-        hosts = mpi.listening(release, addresses.by_pod(release, block))
+        hosts = mpi.listening(release, plan_addresses.by_pod(release, block))
         if not hosts or not addresses.busy_ports(ports, hosts):
             break
         blocks.append(block)
@@ -336,14 +335,14 @@ def _listens(release: ReleasePlan, own_ports: Mapping[tuple[str, int], int]) -> 
     """The ports that a run takes on all addresses."""
     if release.launcher:  # an MPI job listens on addresses of its own, which no other run has
         return ()
-    return tuple(own_ports.values()) or addresses.served_ports(release)
+    return tuple(own_ports.values()) or plan_addresses.served_ports(release)
 
 
 def _first_status(release: ReleasePlan, spec: store.Spec) -> RunStatus:
     progress = run_status.RunProgress(
         release=release,
         pods=(),
-        addresses=addresses.by_pod(release, spec.block),
+        addresses=plan_addresses.by_pod(release, spec.block),
         started_at=time.time(),
         notes=spec.notes,
     )
@@ -400,7 +399,7 @@ def status(name: str, namespace: str) -> RunStatus:
         InputError: there is no such run.
     """
     folder = records.existing(name, namespace)
-    return training_progress.of_run(folder, records.read_status(folder))
+    return training_progress.add_progress(folder, records.read_status(folder))
 
 
 def saving_pods(name: str, namespace: str) -> list[LocalSavingPod]:
@@ -428,7 +427,7 @@ def list_runs() -> list[RunStatus]:
     runs = []
     for folder in store.run_folders():
         with suppress(FileNotFoundError):  # deleted between the two looks
-            runs.append(training_progress.of_run(folder, records.read_status(folder)))
+            runs.append(training_progress.add_progress(folder, records.read_status(folder)))
     return runs
 
 
@@ -599,7 +598,7 @@ def _backoff_scale() -> float:
     """
     text = os.environ.get(names.ENV_BACKOFF_SCALE, "")
     try:
-        value = float(text) if text else controller.DEFAULT_SCALE
+        value = float(text) if text else backoff.DEFAULT_SCALE
     except ValueError:
         value = -1.0
     if value < 0:

@@ -25,18 +25,18 @@ from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.errors import EXIT_OK
-from allranks.local import controller, mpi
-from allranks.local.controller import JobBackoff
-from allranks.local.host import addresses, process, process_tree
+from allranks.local import controller, mpi, run_status
+from allranks.local.backoff import JobBackoff
+from allranks.local.host import process, process_tree
 from allranks.local.host.poll import SIGNALS, Events
+from allranks.local.plan import addresses as plan_addresses
 from allranks.local.plan.expand import expand
 from allranks.local.plan.rewrite import release_names
 from allranks.local.pod import gpus
 from allranks.local.pod.env import Surroundings
 from allranks.local.pod.runner import PodRun, RunSettings
+from allranks.local.run_events import EventLog
 from allranks.local.state import records, store
-from allranks.local.state import status as run_status
-from allranks.local.state.events import EventLog
 from allranks.local.state.store import RunFolder, Spec
 from allranks.status.controllers import ControllerOutcome
 
@@ -311,7 +311,7 @@ class Supervisor:
 
 
 def _context(folder: RunFolder, release: ReleasePlan, spec: Spec) -> RunSettings:
-    by_pod = addresses.by_pod(release, spec.block)
+    by_pod = plan_addresses.by_pod(release, spec.block)
     visible, _ = gpus.share(release.pods, gpus.present(os.environ))
     hosts = mpi.write_hosts(folder.path, release, by_pod, spec.arrangement)
     return RunSettings(

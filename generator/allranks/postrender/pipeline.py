@@ -6,8 +6,8 @@ leave as the slices they came in. Only a document that a pass has changed is pri
 
 from __future__ import annotations
 
-from allranks import names
-from allranks.postrender import checks, requests, workloads
+from allranks import __version__, names
+from allranks.postrender import requests, workloads
 from allranks.postrender.edit import Edit
 from allranks.postrender.options import DEFAULTS
 from allranks.postrender.passes import (
@@ -19,7 +19,6 @@ from allranks.postrender.passes import (
     security,
     sentinel,
 )
-from allranks.postrender.stamp import stamp
 from allranks.postrender.stream import BREAKS, StreamDocument, split
 
 TYPE_CHECKING = False
@@ -41,6 +40,16 @@ _KIND_WORDS = ("Job", "Set", "Pod", "Deployment", "List")
 _REQUESTS = (names.SCHEDULING, names.PLACEMENT, names.FABRIC)
 # What makes us read a document that no option is about.
 _MARKS = (*_REQUESTS, names.SENTINEL_KIND)
+_LINE = "\n"
+# A key with nothing, or with a scalar that ends on its line and means no more than it shows.
+_YAML_ENTRY = r"""(?P<indent>[ ]*)(?P<key>[A-Za-z0-9./_-]+):(?:[ ](?P<value>
+        [A-Za-z0-9][A-Za-z0-9./_+-]*(?::[A-Za-z0-9./_+-]+)*
+        | "[^"\\]*"
+        | '[^']*'
+    ))?[ ]*"""
+_DIGEST = names.VALUES_DIGEST
+# Objects of these the passes treat as a whole, or not at all.
+_NOT_SIMPLE = (names.HELM_HOOK, names.GENERATOR_VERSION, "\nmetadata: ", "\t", "\r")
 
 
 def process(
@@ -136,7 +145,7 @@ class _Run:
 
             gang.check_shared(self._shared)
         if self._sentinels:
-            checks.sentinels(self._sentinels, self._requests, "".join(pieces))
+            _check_sentinels(self._sentinels, self._requests, "".join(pieces))
         return "".join(pieces)
 
     def _document(self, document: StreamDocument) -> list[str]:
@@ -289,3 +298,81 @@ def _objects(value: Any) -> list[dict[str, Any]]:
 def _identity(manifest: dict[str, Any]) -> tuple[str, str, str]:
     namespace = (manifest.get("metadata") or {}).get("namespace") or ""
     return workloads.group_of(manifest), str(namespace), workloads.name_of(manifest)
+
+
+def _check_sentinels(edits: list[Edit], requests: set[str], output: str) -> None:
+    """Check that the sentinels were rightly removed.
+
+    Args:
+        edits: the sentinels that were taken out.
+        requests: the annotations by which objects of the stream asked for something.
+        output: what is left of the stream.
+
+    Raises:
+        InputError: a sentinel requires what no object asks for, or nothing is left: Helm 3 would
+            take an empty release for a good one and, on an upgrade, delete everything.
+    """
+    for edit in edits:
+        for name in sentinel.requirements(edit):
+            if sentinel.REQUIREMENTS[name] not in requests:
+                edit.refuse(
+                    ("requires",),
+                    f"{name!r} is required, but no object carries {sentinel.REQUIREMENTS[name]!r}",
+                    "keep the annotations that the chart writes",
+                )
+        if not requests:
+            edit.refuse(
+                (),
+                f"the chart asks for the post-renderer, but no object says what for: "
+                f"none carries {names.SCHEDULING}, {names.PLACEMENT} or {names.FABRIC}",
+                "keep the annotations that the chart writes",
+            )
+    if not any(document.has_content for document in split(output)):
+        edits[0].refuse((), f"there is nothing in the stream but {names.SENTINEL_KIND}")
+
+
+def stamp(body: str) -> str | None:
+    """Add our version after the digest of the values.
+
+    Args:
+        body: a document, from behind its marker on.
+
+    Returns:
+        The document with the line added; None where only a parser can tell where it belongs.
+    """
+    if any(mark in body for mark in _NOT_SIMPLE) or body.count("\nmetadata:") != 1:
+        return None
+    lines = body.split(_LINE)
+    at = _digest_line(lines)
+    if at is None:
+        return None
+    indent = lines[at][: -len(lines[at].lstrip(" "))]
+    if at + 1 < len(lines) and lines[at + 1].startswith(f"{indent} "):
+        return None
+    lines.insert(at + 1, f'{indent}{names.GENERATOR_VERSION}: "{__version__}"')
+    return _LINE.join(lines)
+
+
+def _digest_line(lines: list[str]) -> int | None:
+    """The line of ``metadata.annotations[digest]``; None where a line before it is not simple."""
+    # The keys that lead to the line, and the indentation of each.
+    path: list[tuple[int, str]] = []
+    import re
+
+    pattern = re.compile(_YAML_ENTRY, re.VERBOSE | re.ASCII)
+    for index, line in enumerate(lines):
+        if not line or line.startswith("#"):
+            continue
+        entry = pattern.fullmatch(line)
+        if entry is None:
+            return None
+        indent, key, value = len(entry["indent"]), entry["key"], entry["value"]
+        while path and path[-1][0] >= indent:
+            path.pop()
+        if not path and (indent or (key == "kind" and value == "List")):
+            return None
+        path.append((indent, key))
+        if key == _DIGEST and value:
+            keys = [name for _, name in path]
+            return index if keys == ["metadata", "annotations", _DIGEST] else None
+    return None

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from allranks.errors import PROBLEMS_MAX, UNJUDGED, Problem
-from allranks.schema import flag_fixes, messages, paths
+from allranks.schema import fixes, messages, paths
 from allranks.schema.fixes import Fix
 from allranks.schema.validator import MORE, ChartSchema, Violation, engine
 
@@ -114,7 +114,7 @@ def _problem(
     if isinstance(hint, Fix) and _has_args(values, violation.path):
         hint = messages.beside_args(hint)
     source = locate(violation.path)
-    if flag_fixes.is_flag(source):
+    if fixes.is_flag(source):
         sentence = _as_flag(judge, violation, source, hint)
         hint = hint.worded(sentence) if isinstance(hint, Fix) else sentence
     return Problem(paths.show(violation.path), message, hint, source)
@@ -146,20 +146,18 @@ def _as_flag(judge: ChartSchema, violation: Violation, source: str, hint: str) -
         def is_allowed(key: ValuesPath, value: Any) -> bool:
             return bool(node := judge.at(key)) and judge.accepts(node, value)
 
-        return flag_fixes.move_flag(source, hint, violation.instance, is_allowed) or hint
+        return fixes.move_flag(source, hint, violation.instance, is_allowed) or hint
     if violation.keyword == "propertyNames":
         return hint
     if source.startswith("--set ") and hint == messages.NUMBER and _number(violation):
-        return f"write {flag_fixes.flag('set-json', path, violation.instance)} in place of --set"
+        return f"write {fixes.flag('set-json', path, violation.instance)} in place of --set"
     if hint == messages.NUMBER:
         return messages.NUMBER.in_flag
-    flag = flag_fixes.fix_flag(source, path, hint)
+    flag = fixes.fix_flag(source, path, hint)
     if flag or violation.keyword != "type" or violation.expected not in ("object", ["object"]):
         return flag or (hint.in_flag if isinstance(hint, Fix) else hint)
     is_written = path[:1] != ("layout",)
-    return (
-        f"{hint}; in a flag: --set {flag_fixes.show_path(path)}.KEY=VALUE" if is_written else hint
-    )
+    return f"{hint}; in a flag: --set {fixes.show_path(path)}.KEY=VALUE" if is_written else hint
 
 
 def _count_only(violation: Violation) -> Problem:

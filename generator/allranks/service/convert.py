@@ -9,12 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import compare, experiment, optimizationjob, original, registry, trials
+from allranks.convert import (
+    compare,
+    experiment,
+    optimizationjob,
+    original,
+    registry,
+    runtimes,
+    trials,
+)
+from allranks.convert.registry import Document
 from allranks.convert.slurm import job as slurm
 from allranks.convert.verdicts import dotted
-from allranks.errors import InputError, InvalidValues, Problem, TemplateError
+from allranks.errors import AllranksError, InputError, InvalidValues, Problem, TemplateError
 from allranks.humanize import plural
-from allranks.service import trainer_runtimes
+from allranks.k8s.fields import mapping, text
 from allranks.values import files, merge, strvals
 from allranks.values.rules.names import nearest_name
 from allranks.values.sources import CONVERTED, STDIN_NAME, Sources
@@ -27,6 +36,10 @@ if TYPE_CHECKING:
     from allranks.convert.verdicts import Conversion
 
 _CHART = "Chart.yaml"
+_RUNTIME_PLURALS = {
+    "ClusterTrainingRuntime": "clustertrainingruntimes",
+    "TrainingRuntime": "trainingruntimes",
+}
 
 
 def convert(
@@ -72,9 +85,9 @@ def convert(
             documents += registry.documents_of(load.load_objects(data, source))
             remarks[source] = comments.comments_of(data.decode("utf-8-sig"))
     runtime_documents = [document for path in runtimes for document in _documents(path)]
-    references = trainer_runtimes.missing((*documents, *runtime_documents))
+    references = _missing_runtimes((*documents, *runtime_documents))
     if references and (kube_client := cluster()) is not None:
-        runtime_documents += trainer_runtimes.read(kube_client, references, namespace)
+        runtime_documents += _read_runtimes(kube_client, references, namespace)
     context = registry.Context(
         runtimes=tuple(runtime_documents),
         namespace=namespace,
@@ -217,8 +230,8 @@ def _rendered(path: Path, chart: ChartInput, namespace: str) -> str:
     for name in chart.values:
         data = load.load(files.read_text(name), name).data
         values = merge.overlay(values, data)
-    for text in chart.assignments:
-        strvals.apply("set", text, values)
+    for assignment in chart.assignments:
+        strvals.apply("set", assignment, values)
     name = nearest_name(path.name.removesuffix(".tgz"), names.HELM_RELEASE_NAME_MAX)
     try:
         return driver.template(binary.find(chart.helm or None), name, namespace, path, values)
@@ -435,3 +448,74 @@ def _checked_job(
             hint="give the manifest of the job that the values were made of",
         )
     return candidates[0]
+
+
+def _missing_runtimes(documents: Iterable[Document]) -> list[tuple[Document, str, str]]:
+    """The runtimes that TrainJobs name and that neither the input nor Trainer itself has.
+
+    Args:
+        documents: the objects of the input.
+
+    Returns:
+        For each the first object that names it, its kind and its name.
+    """
+    documents = tuple(documents)
+    present = {(document.kind, document.name) for document in documents}
+    absent: dict[tuple[str, str], Document] = {}
+    for document in documents:
+        if document.group != runtimes.GROUP:
+            continue
+        for spec in _train_job_specs(document):
+            reference = mapping(spec, "runtimeRef")
+            kind = text(reference, "kind") or runtimes.CLUSTER
+            key = (kind, text(reference, "name"))
+            if (
+                key[1]
+                and kind in _RUNTIME_PLURALS
+                and key not in present
+                and key[1] not in runtimes.BUILT_IN
+            ):
+                absent.setdefault(key, document)
+    return [(document, *key) for key, document in absent.items()]
+
+
+def _train_job_specs(document: Document) -> Iterator[Any]:
+    if document.kind == "TrainJob":
+        yield mapping(document.data, "spec")
+    elif document.kind == "OptimizationJob":
+        yield mapping(document.data, "spec", "trainJobTemplate", "spec")
+
+
+def _read_runtimes(
+    cluster: KubeClient, references: Iterable[tuple[Document, str, str]], namespace: str = ""
+) -> list[Document]:
+    """Runtimes as a cluster has them: one request for each.
+
+    Args:
+        cluster: the cluster.
+        references: the runtimes that are missing.
+        namespace: the namespace of the runs; "" for the objects' own, or the cluster's.
+
+    Raises:
+        InputError: the cluster does not answer, forbids it, or has none of that name.
+    """
+    result = []
+    for document, kind, name in references:
+        version = str(document.data.get("apiVersion")).rpartition("/")[2]
+        path = f"apis/{runtimes.GROUP}/{version}/{_RUNTIME_PLURALS[kind]}"
+        is_of_cluster = kind == runtimes.CLUSTER
+        place = "" if is_of_cluster else namespace or document.namespace or cluster.namespace
+        try:
+            data = cluster.get(path, name, namespace=place)
+        except AllranksError as error:
+            reason = str(error).partition("\n")[0]
+            raise InputError(
+                f"the runtime {name} is not in the input, and the cluster does not give it: "
+                f"{reason}",
+                path="spec.runtimeRef.name",
+                source=document.where,
+                hint=f"give it with --runtime FILE: kubectl get {kind.lower()} {name} -o yaml "
+                "> FILE",
+            ) from error
+        result.append(Document({"kind": kind, **data}, f"{kind} {name} of {cluster.where}"))
+    return result

@@ -210,8 +210,8 @@ def _count(loaded: Loaded, spec: SweepSpec) -> TrialCounts:
 
     parallel = (loaded.values.get(sweep_trial.SWEEP) or {}).get("parallel")
     here = cores.usable()
-    is_limit = not parallel and here < spec.at_once
-    return TrialCounts(spec.trials, spec.at_once, here if is_limit else 0)
+    is_limit = not parallel and here < spec.parallel_max
+    return TrialCounts(spec.trials, spec.parallel_max, here if is_limit else 0)
 
 
 def _in_file_order(loaded: Loaded, problems: list[Problem]) -> list[Problem]:

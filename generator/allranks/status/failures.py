@@ -338,7 +338,7 @@ def unfit_nodes(failure: Failure | None) -> tuple[str, ...]:
     return tuple(filter(None, match["nodes"].split(", "))) if match else ()
 
 
-def without_advice(message: str) -> str:
+def remove_advice(message: str) -> str:
     """Return the message of a preflight without the line that names other nodes as the way out."""
     return _ADVICE.sub("", message).rstrip("\n")
 
@@ -353,14 +353,18 @@ def first_suspect(suspects: Iterable[Suspect], ended_at: float | None) -> Suspec
     candidates = list(suspects)
     # A pod whose last try only died along with another is not blamed for an earlier failure.
     ends = _newest(
-        suspect for suspect in candidates if suspect.names_culprit or not _by_others(suspect)
+        suspect
+        for suspect in candidates
+        if suspect.names_culprit or not _is_ended_by_others(suspect)
     )
-    own = [suspect for suspect in ends if not _by_others(suspect)]
+    own = [suspect for suspect in ends if not _is_ended_by_others(suspect)]
     last = max((suspect.at for suspect in candidates), default=0.0)
     lasting = [suspect for suspect in own if not _has_recovered(suspect, last, ended_at)]
     if lasting:
         return min(lasting, key=_order)
-    others = [suspect for suspect in candidates if _by_others(suspect) and not suspect.replaced]
+    others = [
+        suspect for suspect in candidates if _is_ended_by_others(suspect) and not suspect.replaced
+    ]
     if others:
         return min(
             others,
@@ -373,7 +377,7 @@ def first_suspect(suspects: Iterable[Suspect], ended_at: float | None) -> Suspec
     return min(own, key=_order, default=None) if ended_at is None else None
 
 
-def _by_others(suspect: Suspect) -> bool:
+def _is_ended_by_others(suspect: Suspect) -> bool:
     return suspect.only_reports or suspect.code == _ENDED_BY_SIGTERM
 
 

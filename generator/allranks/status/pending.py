@@ -96,10 +96,10 @@ def _causes(
         if cause is not None:
             yield cause, "", 1
     for pod_set in pod_sets:
-        yield from _of_controller(pod_set, events)
+        yield from _controller_causes(pod_set, events)
 
 
-def _of_controller(
+def _controller_causes(
     pod_set: ControllerPods, events: NewestEvents
 ) -> Iterator[tuple[Cause, str, int]]:
     controller = pod_set.controller

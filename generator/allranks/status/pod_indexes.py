@@ -127,7 +127,7 @@ class ControllerPods:
 
 def assign_pods(controller: ControllerFacts, pods: Sequence[PodFacts]) -> ControllerPods:
     """Assign the pods of a controller to its indexes."""
-    sorted_pods = of(controller, pods)
+    sorted_pods = sort_pods(controller, pods)
     pod_indexes = {
         index: _pod_index(controller, index, pod, sorted_pods.earlier.get(index, _NONE))
         for index, pod in sorted_pods.newest.items()
@@ -463,7 +463,7 @@ class SortedPods(NamedTuple):
     surplus: list[PodFacts]
 
 
-def of(controller: ControllerFacts, pods: Sequence[PodFacts]) -> SortedPods:
+def sort_pods(controller: ControllerFacts, pods: Sequence[PodFacts]) -> SortedPods:
     """Sort the pods of a controller.
 
     Args:

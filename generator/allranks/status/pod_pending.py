@@ -67,11 +67,11 @@ def cause(pod: RawPod, around: PodContext) -> Cause | None:
     if not pod.containers and not pod.spec.get("nodeName"):
         scheduler = text(pod.spec, "schedulerName") or "default-scheduler"
         return Cause(Priority.SCHEDULER, "Unscheduled", f"scheduler {scheduler} to place")
-    worst = _of_containers(pod)
+    worst = _worst_container_cause(pod)
     event = around.events.get(string(pod.metadata.get("name")))
     if event is not None and worst is not None:
-        return _of_event(event, worst, pod) or worst
-    return worst or _of_running(pod)
+        return _event_cause(event, worst, pod) or worst
+    return worst or _readiness_cause(pod)
 
 
 def _scheduling_cause(pod: RawPod, scheduled: Mapping[str, Any], around: PodContext) -> Cause:
@@ -100,16 +100,16 @@ def _unbound(pod: RawPod, around: PodContext) -> Cause:
     return Cause(Priority.ERROR, pod_reasons.UNBOUND.reason, f"{subject} for", f": {reason}")
 
 
-def _of_containers(pod: RawPod) -> Cause | None:
+def _worst_container_cause(pod: RawPod) -> Cause | None:
     worst: Cause | None = None if pod.containers else pod_reasons.waiting("", "", "", "")
     for container in pod.containers:
-        candidate = _of_container(container, pod)
+        candidate = _container_cause(container, pod)
         if candidate is not None and (worst is None or candidate.order < worst.order):
             worst = candidate
     return worst
 
 
-def _of_container(container: RawContainer, pod: RawPod) -> Cause | None:
+def _container_cause(container: RawContainer, pod: RawPod) -> Cause | None:
     if container.word == RUNNING:
         if container.main or container.name in pod.sidecars:
             return None
@@ -121,7 +121,7 @@ def _of_container(container: RawContainer, pod: RawPod) -> Cause | None:
     return pod_reasons.waiting(reason, message, container.name, text(container.raw, "image"))
 
 
-def _of_event(event: Manifest, worst: Cause, pod: RawPod) -> Cause | None:
+def _event_cause(event: Manifest, worst: Cause, pod: RawPod) -> Cause | None:
     """Return the cause in an event: a start that takes long, or an image's back-off."""
     unexplained = (
         worst.order is Priority.ERROR and worst.detail == pod_reasons.PULL_FAILED_UNEXPLAINED
@@ -132,7 +132,7 @@ def _of_event(event: Manifest, worst: Cause, pod: RawPod) -> Cause | None:
     return pod_reasons.event(text(event, "reason"), text(event, "message"), image)
 
 
-def _of_running(pod: RawPod) -> Cause | None:
+def _readiness_cause(pod: RawPod) -> Cause | None:
     if pod.reason == "NodeLost" or string(pod.status.get("phase")) == "Unknown":
         return Cause(Priority.NODE, "NodeLost", f"node {text(pod.spec, 'nodeName')} to answer for")
     if all(container.ended for container in pod.containers if container.main):

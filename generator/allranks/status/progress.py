@@ -1,8 +1,8 @@
 """The progress of a training, where its pods report it.
 
 A launcher writes it as a line of its log (charts/library/files/progress.py), which whoever reads
-logs finds: `of_lines`. A pod may also say it in the annotation ``allranks.dev/progress`` while it
-runs (``37%``, or a JSON object), or with its last words: a termination message that is a JSON
+logs finds: `last_progress`. A pod may also say it in the annotation ``allranks.dev/progress`` while
+it runs (``37%``, or a JSON object), or with its last words: a termination message that is a JSON
 object with ``progress`` in it. What it says is passed on as it is, bounded, with a ``percent`` and
 a ``text`` for people: how far it is. How much time is left is an ``eta`` of its own, as it holds
 for a run that goes on alone.
@@ -82,14 +82,14 @@ def form(value: Any) -> dict[str, Any] | None:
             ``step`` and ``total`` (or ``steps``), or ``epoch`` and ``epochs``, and whatever else.
     """
     if isinstance(value, str):
-        return _of_text(value.strip())
+        return _parse_text(value.strip())
     if isinstance(value, dict):
-        return _of_object(value)
+        return _parse_object(value)
     percent = _percent(value)
     return None if percent is None else {"percent": percent, "text": _percent_text(percent)}
 
 
-def of_lines(lines: Iterable[str]) -> dict[str, Any] | None:
+def last_progress(lines: Iterable[str]) -> dict[str, Any] | None:
     """Return the last progress among the lines of a log; None where there is none.
 
     A line that says no more than that the run stands still (files/stall.py) adds to the one before.
@@ -101,7 +101,7 @@ def of_lines(lines: Iterable[str]) -> dict[str, Any] | None:
         if isinstance(data, dict) and data.keys() <= _STALL_KEYS and "standstill" in data:
             stall = stall or {"standstill": _plain(data["standstill"]) or ""}
             continue
-        report = _of_object(data) if isinstance(data, dict) else None
+        report = _parse_object(data) if isinstance(data, dict) else None
         if report is not None:
             return {**report, **({} if not stall.get("standstill") else stall)}
     return stall if stall.get("standstill") else None
@@ -134,7 +134,7 @@ def _parse(content: str) -> Any:
         return None
 
 
-def _of_text(content: str) -> dict[str, Any] | None:
+def _parse_text(content: str) -> dict[str, Any] | None:
     if not content:
         return None
     number = content.removesuffix("%").strip()
@@ -145,10 +145,10 @@ def _of_text(content: str) -> dict[str, Any] | None:
     if percent is not None:
         return {"percent": percent, "text": _percent_text(percent)}
     data = _parse(content) if content.startswith("{") else None
-    return _of_object(data) if isinstance(data, dict) else {"text": content[:_TEXT_MAX]}
+    return _parse_object(data) if isinstance(data, dict) else {"text": content[:_TEXT_MAX]}
 
 
-def _of_object(report: Mapping[Any, Any]) -> dict[str, Any] | None:
+def _parse_object(report: Mapping[Any, Any]) -> dict[str, Any] | None:
     plain = {str(key)[:_TEXT_MAX]: _plain(value) for key, value in list(report.items())[:_KEYS_MAX]}
     fields = {key: value for key, value in plain.items() if value is not None}
     for key, value in (

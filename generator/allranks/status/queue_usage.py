@@ -167,7 +167,7 @@ def _bounds(objects: Sequence[Manifest], gpu_resource: str) -> list[GpuBound]:
             hard = mapping(manifest, "status", "hard") or mapping(manifest, "spec", "hard")
             if key in hard:
                 usage = mapping(manifest, "status", "used").get(key, 0)
-                out.append(GpuBound(f"{kind} {name}", _whole(usage), _whole(hard[key])))
+                out.append(GpuBound(f"{kind} {name}", _integer(usage), _integer(hard[key])))
         elif kind == "ClusterQueue":
             limit = [
                 resource.get("nominalQuota")
@@ -177,25 +177,25 @@ def _bounds(objects: Sequence[Manifest], gpu_resource: str) -> list[GpuBound]:
                 if resource.get("name") == gpu_resource
             ]
             if limit:
-                total = sum(map(_whole, limit))
-                out.append(GpuBound(f"{kind} {name}", _in_flavors(manifest, gpu_resource), total))
+                total = sum(map(_integer, limit))
+                out.append(GpuBound(f"{kind} {name}", _flavor_gpus(manifest, gpu_resource), total))
     return out
 
 
-def _in_flavors(manifest: Mapping[str, Any], gpu_resource: str) -> int:
+def _flavor_gpus(manifest: Mapping[str, Any], gpu_resource: str) -> int:
     """GPUs that a ClusterQueue has given out."""
     flavors = items(manifest, "status", "flavorsUsage") or items(
         manifest, "status", "flavorsReservation"
     )
     return sum(
-        _whole(resource.get("total", 0))
+        _integer(resource.get("total", 0))
         for flavor in flavors
         for resource in items(flavor, "resources")
         if resource.get("name") == gpu_resource
     )
 
 
-def _whole(amount: Any) -> int:
+def _integer(amount: Any) -> int:
     try:
         return int(quantity.parse(amount))
     except InputError:

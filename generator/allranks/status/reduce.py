@@ -140,7 +140,7 @@ def _read(observation: Observation) -> _Snapshot:
     around = pod_pending.pod_context(newest, observation.objects)
     pod_facts = [pods.read(pod, around) for pod in observation.pods]
     if facts:
-        by_owner = _by_owner(facts, pod_facts)
+        by_owner = _group_by_owner(facts, pod_facts)
         pod_sets = [
             assign_pods(controller, by_owner[index]) for index, controller in enumerate(facts)
         ]
@@ -155,7 +155,7 @@ def _read(observation: Observation) -> _Snapshot:
     return _Snapshot(tuple(pod_sets), tuple(offsets), newest, remarks.services(pod_facts))
 
 
-def _by_owner(
+def _group_by_owner(
     facts: Sequence[ControllerFacts], pod_facts: Iterable[PodFacts]
 ) -> Mapping[int, list[PodFacts]]:
     """Return the pods by the index of their controller.

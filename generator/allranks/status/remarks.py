@@ -73,10 +73,14 @@ def sentences(
         serving: the pods of its services.
         failure: the failure of the run, which is reported elsewhere; None for none.
     """
-    return (*_of_services(serving), *_of_evictions(pod_sets, failure), *_of_spares(pod_sets))
+    return (
+        *_service_remarks(serving),
+        *_eviction_remarks(pod_sets, failure),
+        *_spare_remarks(pod_sets),
+    )
 
 
-def _of_spares(pod_sets: Sequence[ControllerPods]) -> Iterator[str]:
+def _spare_remarks(pod_sets: Sequence[ControllerPods]) -> Iterator[str]:
     """Yield how many pods of a torchrun job stand by; which they are only their logs say."""
     for controller in (pod_set.controller for pod_set in pod_sets):
         if controller.processes is None or controller.verdict is not None:
@@ -86,7 +90,7 @@ def _of_spares(pod_sets: Sequence[ControllerPods]) -> Iterator[str]:
             yield processes.standing(controller.expected, spares)
 
 
-def _of_services(serving: Iterable[PodFacts]) -> Iterator[str]:
+def _service_remarks(serving: Iterable[PodFacts]) -> Iterator[str]:
     for pod in serving:
         role = pod.role or _SERVICE
         if pod.cause is not None and pod.cause.order not in _ON_ITS_WAY:
@@ -94,7 +98,7 @@ def _of_services(serving: Iterable[PodFacts]) -> Iterator[str]:
             yield f"{role} is not up: it waits for {pod.cause.clause(f'pod {pod.name}')}{end}"
 
 
-def _of_evictions(pod_sets: Sequence[ControllerPods], failure: Failure | None) -> Iterator[str]:
+def _eviction_remarks(pod_sets: Sequence[ControllerPods], failure: Failure | None) -> Iterator[str]:
     """Yield the last evictions, each with the node's own message."""
     evicted = [
         pod

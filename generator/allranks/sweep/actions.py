@@ -36,7 +36,7 @@ class ObservedRelease:
         reason: why it failed or is blocked, for a person.
         since: when it entered its phase, in seconds since 1970; the start of the wait of `BLOCKED`.
         retryable: whether another attempt may do better.
-        others: names of metrics that it reported besides the objective.
+        other_metrics: names of metrics that it reported besides the objective.
         cpu_seconds: processor time in seconds; None where it is unknown.
         is_over: it has ended, and stays `RUNNING` only until all of its output is read.
         began: when its work began, in seconds since 1970; 0 where the cluster does not say.
@@ -46,7 +46,7 @@ class ObservedRelease:
     reason: str = ""
     since: float = 0.0
     retryable: bool = True
-    others: tuple[str, ...] = ()
+    other_metrics: tuple[str, ...] = ()
     cpu_seconds: float | None = None
     is_over: bool = False
     began: float = 0.0

@@ -81,8 +81,8 @@ class MetricCollector:
                 continue
             if self._is_worth_it(state, release):
                 recorded += self._new(trial, state, release)
-                others = self._extractors[trial.name, trial.attempts].others
-                updated[trial.name] = replace(release, others=others)
+                other_metrics = self._extractors[trial.name, trial.attempts].other_metrics
+                updated[trial.name] = replace(release, other_metrics=other_metrics)
         self.is_behind = any(self._lines.values())
         return updated, recorded
 

@@ -225,7 +225,9 @@ def _end_well(trial: Trial, view: _View, release: ObservedRelease) -> Action:
     if not metric:
         return RecordEnd(trial.number, SUCCEEDED, None, "", release.cpu_seconds, ended_at)
     if not trial.measures:
-        reported = f"; it reported {', '.join(release.others)}" if release.others else ""
+        reported = (
+            f"; it reported {', '.join(release.other_metrics)}" if release.other_metrics else ""
+        )
         reason = f"it ended without reporting {metric}{reported}"
         return RecordEnd(trial.number, UNMEASURED, None, reason, release.cpu_seconds, ended_at)
     value = _last(trial)

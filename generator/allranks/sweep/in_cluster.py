@@ -224,7 +224,7 @@ def _check_rights(cluster: KubeClient, home: ReleaseRef, chart_values: Mapping[s
     if rules is None:
         return
     objects = [manifest for manifest in load.load_all(text) if manifest]
-    needs = permissions.to_run(objects, follow=False)
+    needs = permissions.install_needs(objects, follow=False)
     missing = permissions.missing(rules, needs)
     if missing:
         raise permissions.refusal("the cluster", home.namespace, missing)
@@ -339,7 +339,7 @@ def runner_rules(
     needs: defaultdict[str, set[str]] = defaultdict(set)
     needs[paths.SECRETS].update(_RECORDS)
     for manifest in objects:
-        needs[paths.of_manifest(manifest)].update(_OBJECTS)
+        needs[paths.manifest_path(manifest)].update(_OBJECTS)
     if workload and has_status:
         needs[paths.TRAINING_RUNS].update(_OBJECTS)
     for path in _listed_resources(workload):

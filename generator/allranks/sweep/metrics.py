@@ -71,7 +71,7 @@ def parse(lines: Iterable[str], spec: MetricsSpec, at: float = 0.0) -> Iterator[
         if names.PROGRESS_LINE in text:
             yield from _progress(text.partition(names.PROGRESS_LINE)[2], at)
         elif spec.regex:
-            yield from _by_pattern(spec.regex, text, at)
+            yield from _match_measures(spec.regex, text, at)
         else:
             yield from _line(text, spec.step, at)
 
@@ -110,7 +110,7 @@ class ObjectiveExtractor:
         self._others: dict[str, None] = {}
 
     @property
-    def others(self) -> tuple[str, ...]:
+    def other_metrics(self) -> tuple[str, ...]:
         """The names of other metrics in the output."""
         return tuple(self._others)
 
@@ -170,7 +170,7 @@ def _progress(text: str, at: float) -> Iterator[Measure]:
                 yield Measure(name, value, own, at)
 
 
-def _by_pattern(regex: str, text: str, at: float) -> Iterator[Measure]:
+def _match_measures(regex: str, text: str, at: float) -> Iterator[Measure]:
     """Yield the measures of named groups; the group `value` belongs to the metric in `name`."""
     for groups in find(regex, text, MEASURES_MAX):
         step = _step(groups.pop("step", None))

@@ -283,7 +283,7 @@ class SweepSpec:
     keep: str = "none"
 
     @property
-    def at_once(self) -> int:
+    def parallel_max(self) -> int:
         """The number of trials that run at a time, no more than there are."""
         return min(self.parallel or self.trials, self.trials or self.parallel)
 

@@ -42,7 +42,7 @@ def text(value: Any, field: str, allowed: Collection[str] = ()) -> str:
     return value
 
 
-def whole(value: Any, field: str, least: int = -_WHOLE_MAX, most: int = _WHOLE_MAX) -> int:
+def integer(value: Any, field: str, least: int = -_WHOLE_MAX, most: int = _WHOLE_MAX) -> int:
     """Return a field that is a whole number from `least` to `most`, both included."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise _type_error(value, field, "a whole number")
@@ -109,7 +109,7 @@ def choice(value: Any, field: str) -> Choice:
     """Return a choice of a parameter from a list of its text and its data."""
     label, data = items(value, field, 2)
     if not isinstance(data, bool | str):
-        (whole if isinstance(data, int) else number)(data, field)
+        (integer if isinstance(data, int) else number)(data, field)
     return Choice(text(label, field), data)
 
 

@@ -95,7 +95,7 @@ def measures(number: int, indexed: Iterable[tuple[int, Measure]]) -> list[Record
     ]
 
 
-def of(action: actions.Action, state: SweepState, at: float) -> Record | None:
+def record_of_action(action: actions.Action, state: SweepState, at: float) -> Record | None:
     """Return the record to append before an action is carried out; None if it is recorded already.
 
     Args:

@@ -212,7 +212,7 @@ def refuse_others(
         InputError: there is another sweep.
         AllranksError: the releases cannot be listed.
     """
-    others = trials.others()
+    others = trials.foreign_releases()
     if not others:
         return
     whose = ", or ".join(dict.fromkeys(others.values()))
@@ -331,7 +331,7 @@ class _Runner:
         """Record the decisions, then carry them out; return whether something was recorded."""
         state, now = self._journal.state, time.time()
         todo = list(decisions)
-        entries = [records.of(action, state, now) for action in todo]
+        entries = [records.record_of_action(action, state, now) for action in todo]
         new = [line for line in entries if line is not None]
         self._journal.append(*new)
         for action in todo:

@@ -94,7 +94,7 @@ def restore(data: Any) -> SweepSpec:
     if not has_dns_1035_form(name) or len(name) > naming.NAME_MAX:
         raise ValueError(f"spec.name is {name[:40]!r}, which is no name of a sweep")
     max_failed, early = record["max_failed"], record["early"]
-    whole = typed.whole
+    whole = typed.integer
     return SweepSpec(
         name=name,
         parameters=tuple(
@@ -210,9 +210,9 @@ def _restore_early(data: Any) -> EarlyStopping:
     record = _record(data, EarlyStopping)
     return EarlyStopping(
         typed.text(record["kind"], "early.kind", (HALVING, MEDIAN)),
-        typed.whole(record["min_steps"], "early.min_steps", 1),
-        typed.whole(record["reduction_factor"], "early.reduction_factor", 2),
-        typed.whole(record["warmup_trials"], "early.warmup_trials", 0),
+        typed.integer(record["min_steps"], "early.min_steps", 1),
+        typed.integer(record["reduction_factor"], "early.reduction_factor", 2),
+        typed.integer(record["warmup_trials"], "early.warmup_trials", 0),
     )
 
 
@@ -258,7 +258,7 @@ def _restore_space(data: Any, name: str) -> Space:
         return _restore_range(ends, name)
     low, high = typed.items(content, f"{name}.space", 2)
     if form == "intUniform":
-        least, most = typed.whole(low, f"{name}.space"), typed.whole(high, f"{name}.space")
+        least, most = typed.integer(low, f"{name}.space"), typed.integer(high, f"{name}.space")
         if least > most:
             raise ValueError(f"{name}.space ends before it begins")
         return IntUniform(least, most)

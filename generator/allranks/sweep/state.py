@@ -138,11 +138,11 @@ class SweepState:
 
     def running(self) -> list[Trial]:
         """Return the running trials, by number."""
-        return self._in(RUNNING)
+        return self._trials_in(RUNNING)
 
     def pending(self) -> list[Trial]:
         """Return the trials that wait to be started, by number."""
-        return self._in(PENDING)
+        return self._trials_in(PENDING)
 
     def _begin_runner(self, before: float) -> None:
         running = self.running()
@@ -150,12 +150,12 @@ class SweepState:
             self.idle += self.at - before
         self.unsure = {trial.number for trial in running}
 
-    def _in(self, state: str) -> list[Trial]:
+    def _trials_in(self, state: str) -> list[Trial]:
         trials = (self.trials[number] for number in sorted(self.open))
         return [trial for trial in trials if trial.state == state]
 
     def _add(self, record: Mapping[str, Any]) -> None:
-        number = record_fields.whole(record["n"], "n")
+        number = record_fields.integer(record["n"], "n")
         name = record_fields.text(record["name"], "name")
         if not naming.is_trial(name, self.spec.name):
             raise ValueError(f"{name[:60]!r} is no name of a trial of {self.spec.name}")
@@ -167,7 +167,7 @@ class SweepState:
         self._put(Trial(number, name, assignment))
 
     def _apply_to_trial(self, kind: str, record: Mapping[str, Any]) -> None:
-        trial = self.trials[record_fields.whole(record["n"], "n")]
+        trial = self.trials[record_fields.integer(record["n"], "n")]
         if trial.state not in _OF_TRIALS[kind]:
             raise ValueError(
                 f"trial {trial.number} is {trial.state}, and {kind!r} is recorded of it"
@@ -175,7 +175,7 @@ class SweepState:
         if kind == "m":
             self._measure(trial, record)
         elif kind == "start":
-            self._start(trial, record_fields.whole(record["attempt"], "attempt"))
+            self._start(trial, record_fields.integer(record["attempt"], "attempt"))
         elif kind == "wait":
             self._put(replace(trial, waiting=True, reason=record_fields.text(record["why"], "why")))
         elif kind == "seen":
@@ -194,7 +194,7 @@ class SweepState:
             self._end(trial, record)
 
     def _measure(self, trial: Trial, record: Mapping[str, Any]) -> None:
-        index = record_fields.whole(record["i"], "i")
+        index = record_fields.integer(record["i"], "i")
         if index <= self._newest.get(trial.number, -1):
             return  # Read again after a restart.
         self._newest[trial.number] = index
@@ -202,7 +202,7 @@ class SweepState:
         self.measured = self.measured or math.isfinite(value)
         metric = self.spec.objective.metric
         measure = Measure(
-            metric, value, None if step is None else record_fields.whole(step, "s"), self.at
+            metric, value, None if step is None else record_fields.integer(step, "s"), self.at
         )
         self._put(replace(trial, measures=(*trial.measures, measure)))
 

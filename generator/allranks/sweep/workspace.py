@@ -77,7 +77,7 @@ def stored_parts(digest: str, namespace: str) -> list[Manifest]:
         return []
 
 
-def here(values: Mapping[str, Any], namespace: str) -> list[Manifest]:
+def local_parts(values: Mapping[str, Any], namespace: str) -> list[Manifest]:
     """The parts that a trial of this machine needs; [] where it has no workspace.
 
     Raises:

@@ -18,8 +18,6 @@ from allranks.yamlio.load import load
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from allranks.values.rules.base import View
-
 
 @dataclass(frozen=True, slots=True)
 class RoleLimits:
@@ -46,9 +44,9 @@ class Framework:
     port: int = 0
 
 
-def of(view: View) -> Framework:
-    """The recipe of the values' framework; an empty one for an unknown name."""
-    return recipes().get(str(view["elastic.framework"]), Framework())
+def recipe(framework: str) -> Framework:
+    """The recipe of a framework; an empty one for an unknown name."""
+    return recipes().get(str(framework), Framework())
 
 
 def fewest(values: Mapping[str, Any]) -> dict[str, int]:
@@ -64,11 +62,11 @@ def fewest(values: Mapping[str, Any]) -> dict[str, int]:
     own = values.get("elastic")
     if values.get("workload") != "elastic" or own is None:
         return {}
-    recipe = recipes().get(str(own["framework"]), Framework())
+    framework = recipe(own["framework"])
     if own["mode"] != "auto":
-        return {role: about.least for role, about in recipe.roles.items() if about.least}
+        return {role: limits.least for role, limits in framework.roles.items() if limits.least}
     counts = {ROLE_MASTER: 1}
-    servers = recipe.roles.keys() & {ROLE_PS}
+    servers = framework.roles.keys() & {ROLE_PS}
     if servers and not elastic_size.rings(own) and not own["roles"][ROLE_PS]["replicas"]:
         numbers = elastic_size.Numbers.of(values, own)
         start = numbers.nodes or max(1, numbers.least)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from allranks import names
+from allranks import names, retry
 from allranks.cluster import paths
 from allranks.errors import (
     ApiError,
@@ -297,16 +297,13 @@ class ClaimPod:
         uid = text(present, "metadata", "uid")
         if not at(present, "metadata", "deletionTimestamp"):
             self.cluster.delete(paths.PODS, self.name, namespace=self.namespace)
-        deadline = min(deadline, time.monotonic() + _GONE_SECONDS)
-        while text(self._get(), "metadata", "uid") == uid:
-            if time.monotonic() > deadline:
-                raise BusyError(
-                    f"pod {self.name} in namespace {self.namespace} is being deleted, and does "
-                    "not go",
-                    hint=f"kubectl delete pod {self.name} -n {self.namespace} --force, where its "
-                    "node is gone",
-                )
-            time.sleep(_PAUSE)
+        seconds = min(deadline - time.monotonic(), _GONE_SECONDS)
+        if not retry.poll(lambda: text(self._get(), "metadata", "uid") != uid, seconds, _PAUSE):
+            raise BusyError(
+                f"pod {self.name} in namespace {self.namespace} is being deleted, and does not go",
+                hint=f"kubectl delete pod {self.name} -n {self.namespace} --force, where its "
+                "node is gone",
+            )
 
     def _wait(self, deadline: float) -> None:
         """Wait until the pod runs.
@@ -314,30 +311,49 @@ class ClaimPod:
         Raises:
             RunError: it cannot, or not in time.
         """
-        while True:
-            present = self._get()
-            phase = text(present, "status", "phase")
-            if phase == "Running":
-                return
-            state = next(iter(items(present, "status", "containerStatuses")), {})
-            reason = text(state, "state", "waiting", "reason")
-            words = text(state, "state", "waiting", "message") or _unscheduled(present)
-            if phase in {"Succeeded", "Failed"} or reason in _STUCK:
-                words = words or text(state, "state", "terminated", "message")
-                words = words or text(present, "status", "message") or reason or phase
-                raise RunError(
-                    f"the pod that {self.work} claim {self.claim} cannot start: {clause(words)}",
-                    hint="it has the job's image, its pull secrets and its podSecurityContext; "
-                    "the image needs sh",
-                )
-            if time.monotonic() > deadline:
-                raise RunError(
-                    f"the pod that {self.work} claim {self.claim} has not started within "
-                    f"{START_SECONDS:.0f} s: {clause(words) or phase or 'no node has it'}",
-                    hint=f"can a node mount the claim? kubectl describe pvc {self.claim} "
-                    f"-n {self.namespace}",
-                )
-            time.sleep(_PAUSE)
+        seconds = deadline - time.monotonic()
+        present = retry.poll(self._get, seconds, _PAUSE, until=self._is_running)
+        phase = text(present, "status", "phase")
+        if phase != "Running":
+            obstacle = clause(_waits_for(present)) or phase or "no node has it"
+            raise RunError(
+                f"the pod that {self.work} claim {self.claim} has not started within "
+                f"{START_SECONDS:.0f} s: {obstacle}",
+                hint=f"can a node mount the claim? kubectl describe pvc {self.claim} "
+                f"-n {self.namespace}",
+            )
+
+    def _is_running(self, present: Manifest) -> bool:
+        """Whether the pod runs.
+
+        Raises:
+            RunError: it cannot.
+        """
+        phase = text(present, "status", "phase")
+        if phase == "Running":
+            return True
+        state = _state(present)
+        reason = text(state, "waiting", "reason")
+        if phase in {"Succeeded", "Failed"} or reason in _STUCK:
+            message = _waits_for(present) or text(state, "terminated", "message")
+            message = message or text(present, "status", "message") or reason or phase
+            raise RunError(
+                f"the pod that {self.work} claim {self.claim} cannot start: {clause(message)}",
+                hint="it has the job's image, its pull secrets and its podSecurityContext; "
+                "the image needs sh",
+            )
+        return False
+
+
+def _state(present: Manifest) -> Any:
+    """The state of a pod's only container; {} where the kubelet has not written it."""
+    status = next(iter(items(present, "status", "containerStatuses")), {})
+    return at(status, "state")
+
+
+def _waits_for(present: Manifest) -> str:
+    """The kubelet's or the scheduler's message on why a pod waits; "" for none."""
+    return text(_state(present), "waiting", "message") or _unscheduled(present)
 
 
 def _claim_of(manifest: Manifest) -> str:

@@ -457,8 +457,8 @@ def _patiently(call: Callable[[], Any], deadline: float) -> Any:
 
 def _pause(failures: int, deadline: float, error: ApiError) -> int:
     """Wait until the next try; raise the error where there is no time for another."""
-    seconds = retry.spread(retry.delay(failures + 1, _FIRST_PAUSE, _LONGEST_PAUSE), 0.5, 1.0)
-    seconds = max(seconds, getattr(error, "retry_after", 0.0))
+    retry_after = getattr(error, "retry_after", 0.0)
+    seconds = retry.pause(failures + 1, _FIRST_PAUSE, _LONGEST_PAUSE, retry_after)
     if time.monotonic() + seconds >= deadline:
         raise error
     time.sleep(seconds)

@@ -25,7 +25,7 @@ from allranks.workspace import snapshot as snapshots
 
 if TYPE_CHECKING:
     from allranks.workspace.image import Blob
-    from allranks.workspace.registry import Credentials, Repository
+    from allranks.workspace.repository import Credentials, Repository
 
 _SECONDS = (10.0, 120.0)  # to connect, and between two bytes
 _BUSY = frozenset({429, 500, 502, 503, 504})
@@ -204,7 +204,7 @@ class _Requests(oras.provider.Registry):  # type: ignore[misc]  # oras has no ty
             failures += 1
             if response.status_code not in _BUSY or failures == _TRIES:
                 break
-            time.sleep(retry.spread(retry.delay(failures, _FIRST_PAUSE, _LONGEST_PAUSE), 0.5, 1.0))
+            time.sleep(retry.pause(failures, _FIRST_PAUSE, _LONGEST_PAUSE))
         if method != "HEAD" and response.status_code >= _OK:
             raise self.refusal(response, _WORDS[method])
         return response

@@ -191,9 +191,8 @@ class Reflector:
                 self._lists = self._requested
 
     def _delay(self, error: ApiError | None, failures: int) -> float:
-        longest = retry.delay(failures, self._waits.first, self._waits.most)
         retry_after = error.retry_after if isinstance(error, BusyError) else 0.0
-        return max(retry_after, retry.spread(longest, 0.5, 1.0))
+        return retry.pause(failures, self._waits.first, self._waits.most, retry_after)
 
     def _wait(self, seconds: float) -> None:
         """Wait, until a list is requested or the informer is stopped."""

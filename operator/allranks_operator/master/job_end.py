@@ -44,13 +44,13 @@ class JobResult:
         return f"{names.JOB_HAS_FAILED}{self.message}" if self.code else self.message
 
 
-def judge(job: ElasticJob, pods: Mapping[str, PodView], least: int) -> JobResult | None:
+def judge(job: ElasticJob, pods: Mapping[str, PodView], minimum: int) -> JobResult | None:
     """The result that a job's pods have come to; None while it goes on.
 
     Args:
         job: the job, with the target that the operator keeps.
         pods: its pods.
-        least: the fewest workers that it can go on with.
+        minimum: the fewest workers that it can go on with.
     """
     groups = {kind: group for kind, group in job.target.groups.items() if group.current}
     lead = names.ROLE_CHIEF if names.ROLE_CHIEF in groups else names.ROLE_WORKER
@@ -63,7 +63,7 @@ def judge(job: ElasticJob, pods: Mapping[str, PodView], least: int) -> JobResult
         return JobResult(
             0, f"all {lead} pods have succeeded" if len(succeeded) > 1 else f"{lead} succeeded"
         )
-    return _failure(job, groups, pods, lead, least)
+    return _failure(job, groups, pods, lead, minimum)
 
 
 def _failure(
@@ -71,7 +71,7 @@ def _failure(
     groups: Mapping[str, MemberGroup],
     pods: Mapping[str, PodView],
     lead: str,
-    least: int,
+    minimum: int,
 ) -> JobResult | None:
     for kind, group in groups.items():
         failed = [rank for rank in group.current if _end(job, group, rank, pods) == FAILED]
@@ -80,7 +80,7 @@ def _failure(
         running = len(group.current) - len(failed)
         first = pod_metadata.pod_name(job.name, kind, failed[0].id)
         needed = kind in (names.ROLE_PS, names.ROLE_CHIEF)
-        few = kind == names.ROLE_WORKER and running < (max(1, least) if lead == kind else 1)
+        few = kind == names.ROLE_WORKER and running < (max(1, minimum) if lead == kind else 1)
         if needed or few:
             rest = f", and {running} of {plural(len(group.current), f'{kind} pod')} left"
             return JobResult(1, f"{first} failed too often{'' if needed else rest}")

@@ -326,7 +326,7 @@ class Master:
             self._scaler.begin(job, now)
             timing = self._options.timing
             began = now if job.target.groups else now - timing.recover
-            rendezvous = Rendezvous(timing, self._scaler.least, began, self._options.max_restarts)
+            rendezvous = Rendezvous(timing, self._scaler.minimum, began, self._options.max_restarts)
             # Where all workers are new, too, nobody else knows how far the numbers went.
             rendezvous.world = Generation(self._scaler.generation(job))
             self._log.info("leads", strategy=job.strategy, pods=len(pods))
@@ -381,15 +381,15 @@ class Master:
 
     def _check_stall(self, rendezvous: Rendezvous, now: float) -> PolicyDecision | None:
         """Fail a training that hangs, where it has reported steps; return a warning, or None."""
-        most = self._options.timing.stall if rendezvous.world.nodes else None
+        stall_seconds = self._options.timing.stall if rendezvous.world.nodes else None
         if rendezvous.forming is not None or not self._observer.reports.counts:
             return None
-        if self._stall.is_stalled(now, most):
-            message = f"no step was reported for {most:g} s (stallSeconds)"
+        if self._stall.is_stalled(now, stall_seconds):
+            message = f"no step was reported for {stall_seconds:g} s (stallSeconds)"
             self._failure, self._failed_with = message, 1
             rendezvous.stall(message)
             return None
-        return self._stall.event(now, most)
+        return self._stall.event(now, stall_seconds)
 
     def _result(self, job: ElasticJob, rendezvous: Rendezvous) -> JobResult | None:
         if rendezvous.exhausted:
@@ -399,7 +399,7 @@ class Master:
             return JobResult(1, message, self._failed_with)
         if rendezvous.finished:
             return JobResult(0, end_message(rendezvous))
-        return job_end.judge(job, self._pods, self._scaler.least)
+        return job_end.judge(job, self._pods, self._scaler.minimum)
 
     def status(self) -> Answer:
         """The master's whole state, for people and tests."""
@@ -469,8 +469,8 @@ def size(state: PolicyState | None, decisions: Iterable[PolicyDecision]) -> dict
         return {"decisions": events}
     return {
         "wanted": state.desired,
-        "least": state.least,
-        "most": state.most,
+        "least": state.minimum,
+        "most": state.maximum,
         "fixed": state.fixed,
         "speeds": {str(count): speed for count, speed in sorted(state.speeds.items())},
         "decisions": events,

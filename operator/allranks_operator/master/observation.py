@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks import names
 from allranks.elastic import resources
-from allranks.elastic.pods.build import main_index
+from allranks.elastic.api.job import main_index
 from allranks.elastic.policy.observation import WORKER, JobObservation, OutOfMemory, Worker
 from allranks.k8s.fields import items, mapping, number, text
 from allranks.names import ROLE_CHIEF

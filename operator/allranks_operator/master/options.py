@@ -32,7 +32,7 @@ _MASTER_NAMES = (
     "history",
 )
 # A worker's question is held open for 20 seconds, in which nothing more is heard of it.
-_LEAST_SECONDS = {"gather": 0, "lost": 30, "stop": 1, "stall": 0}
+_MINIMUM_SECONDS = {"gather": 0, "lost": 30, "stop": 1, "stall": 0}
 _TIMING = Timing()
 _POLICY = PolicySettings()
 
@@ -153,8 +153,8 @@ def read(text: str) -> MasterOptions:
         raise _not_json(f"it holds {type(data).__name__}, not an object")
     settings.check_names(data, (*settings.NAMES, *_MASTER_NAMES))
     seconds = {
-        name: settings.number(data, f"{name}Seconds", least, _SECONDS_MAX, whole=False)
-        for name, least in _LEAST_SECONDS.items()
+        name: settings.number(data, f"{name}Seconds", minimum, _SECONDS_MAX, whole=False)
+        for name, minimum in _MINIMUM_SECONDS.items()
         if f"{name}Seconds" in data
     }
     counted = {"maxRestarts": _RESTARTS, **data}

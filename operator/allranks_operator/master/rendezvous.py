@@ -112,7 +112,7 @@ class Rendezvous:
 
     Attributes:
         timing: how long things are waited for.
-        least: the fewest workers of a generation, with those that are done.
+        minimum: the fewest workers of a generation, with those that are done.
         now: when this began.
         max_restarts: failures of the training in a row that are tried again.
         members: the workers that have joined and are not lost, by pod.
@@ -135,7 +135,7 @@ class Rendezvous:
     """
 
     timing: Timing
-    least: int
+    minimum: int
     now: float
     max_restarts: int = 3
     members: dict[str, JoinedWorker] = field(default_factory=dict)
@@ -285,7 +285,7 @@ class Rendezvous:
         Those that are done need nobody beside them any more, and no pods come in their places: what
         is left to train at the end, fewer do.
         """
-        return max(1, self.least - self.counts("done"))
+        return max(1, self.minimum - self.counts("done"))
 
     def _is_done(self, pod: str) -> bool:
         member = self.members.get(pod)

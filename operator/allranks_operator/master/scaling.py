@@ -60,7 +60,7 @@ class Scaler:
         self._finished_at: float | None = None
         self._events = 0
         self.state: PolicyState | None = None
-        self.least = 1
+        self.minimum = 1
         self.begun = 0
         self.decisions: deque[PolicyDecision] = deque(maxlen=_REMEMBERED)
 
@@ -74,7 +74,7 @@ class Scaler:
             self._saved = self._backend.history()
             self._record = history.read(self._saved)
         plan = initial_plan.plan(outline(job, self._record), self._options.policy)
-        self.least = plan.least
+        self.minimum = plan.minimum
         waiting = self._unfinished_plan(job)
         if job.target.groups or waiting is not None:
             self._take_over(job, plan, waiting, now)
@@ -162,8 +162,8 @@ class Scaler:
         policy_state = state.begin(
             self._options.policy,
             desired=desired,
-            least=plan.least,
-            most=plan.most,
+            minimum=plan.minimum,
+            maximum=plan.maximum,
             now=now,
             fixed=fixed,
         )
@@ -240,8 +240,8 @@ def outline(job: ElasticJob, earlier: JobRecord) -> initial_plan.JobOutline:
 def _ask(job: ElasticJob, spec: ReplicaSpec) -> initial_plan.Ask:
     return initial_plan.Ask(
         replicas=spec.replicas,
-        least=spec.min or 0,
-        most=spec.max or 0,
+        minimum=spec.min or 0,
+        maximum=spec.max or 0,
         resource=observation.asks(spec.template) or ResourceAmounts(),
         scaled=spec.auto_scale and job.optimize_mode not in _BY_HAND,
     )

@@ -91,7 +91,7 @@ class _Listener(BoundedListener):
     master: Master | None = None
 
     @property
-    def most(self) -> int:  # type: ignore[override]
+    def connections_max(self) -> int:  # type: ignore[override]
         """The most connections at once: enough for all pods."""
         return _CALLS + _POD_CALLS * (self.master.pods if self.master is not None else 0)
 
@@ -170,12 +170,13 @@ class _Handler(Handler):
         return self.master.world(pod, after, POLL_SECONDS)
 
     def _body(self) -> Any:
-        most = _BODY_BYTES + _POD_BYTES * self.master.pods
-        length = self.length(most)
+        length_max = _BODY_BYTES + _POD_BYTES * self.master.pods
+        length = self.length(length_max)
         if length is None:
             self.close_connection = True
             raise InputError(
-                "a body of this length is not read", hint=f"send Content-Length, of at most {most}"
+                "a body of this length is not read",
+                hint=f"send Content-Length, of at most {length_max}",
             )
         data = self.rfile.read(length)
         self.lift_deadline()

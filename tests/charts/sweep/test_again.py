@@ -55,7 +55,7 @@ class Ran:
     def again(self, capture: Any, sweep: Path, *, exactly: bool) -> list[dict[str, Any]]:
         """The manifests of its values file, by plain Helm and by ours."""
         values = self.prepared.values(self.trial)
-        trial_values = values if exactly else export.to_run(values)
+        trial_values = values if exactly else export.values_to_run(values)
         collected = collect(self.prepared.spec, [self.trial])
         file = self.folder / "again.yaml"
         file.write_text(values_file(collected, self.trial, trial_values), "utf-8")

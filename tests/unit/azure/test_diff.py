@@ -18,6 +18,7 @@ from allranks.azure.desired import (
     desired,
     expiry_time,
 )
+from allranks.azure.observe import PROVIDERS
 from allranks.azure.settings import FileShare, Pool, Settings, SystemPool
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
@@ -139,7 +140,7 @@ def _settle(settings: Settings, state: observed.Observed) -> tuple[observed.Obse
 @given(all_settings)
 def test_from_nothing_it_ends_with_all(settings: Settings) -> None:
     """Each thing is made once, and then nothing is left to do."""
-    state, done = _settle(settings, observed.Observed(NOW, unregistered=observed.PROVIDERS))
+    state, done = _settle(settings, observed.Observed(NOW, unregistered=PROVIDERS))
 
     assert {Verb.MAKE} <= {action.verb for action in done} <= {Verb.MAKE}
     assert len(done) == len({action.key for action in done})

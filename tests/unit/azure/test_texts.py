@@ -214,9 +214,9 @@ def test_a_merge_and_its_opposite() -> None:
     assert "demo" == merged["current-context"]
     assert "mine" == kubeconfig.merge(MINE, FRESH, switch=False).data["current-context"]
     assert merged == kubeconfig.merge(merged, FRESH).data
-    rest = kubeconfig.without(merged, "demo", USER)
+    rest = kubeconfig.remove_context(merged, "demo", USER)
     assert {**MINE, "current-context": ""} == rest
-    assert MINE == kubeconfig.without(MINE, "mine", USER)
+    assert MINE == kubeconfig.remove_context(MINE, "mine", USER)
 
 
 def test_entries_of_others_do_not_give_way() -> None:

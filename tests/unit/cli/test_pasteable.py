@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from allranks.cli import main, typed_command
+from allranks.cli import main, pasteable
 
 
 @pytest.mark.parametrize(
@@ -108,4 +108,4 @@ def test_a_command_in_a_message_carries_what_was_typed(
     """The place, the name and the values of the person's own command, once, where it takes them."""
     words = command.split() if command.count("'") % 2 else shlex.split(command)
     expected = text if expected is None else expected
-    assert expected == typed_command.pasteable(main.cli, words, text)
+    assert expected == pasteable.pasteable(main.cli, words, text)

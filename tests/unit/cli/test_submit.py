@@ -11,7 +11,7 @@ from typing import Any
 import click
 import pytest
 
-from allranks.cli import kubectl_torchrun, typed_command
+from allranks.cli import kubectl_torchrun, pasteable
 from allranks.cli import main as main_module
 from allranks.cli.commands import run, submit
 from allranks.cli.console import Console
@@ -307,7 +307,7 @@ def test_the_size_and_the_name_have_both_words(words: str) -> None:
 def test_the_words_of_the_command_are_no_name_of_a_run() -> None:
     """A message that is completed with the run's name does not take a word of the command."""
     root = click.Group(commands={"submit": submit.submit_command})
-    parts = typed_command.read(root, ["submit", "-n", "lab", "--", "python", "-n", "x"])
+    parts = pasteable.read_command_line(root, ["submit", "-n", "lab", "--", "python", "-n", "x"])
     assert ("", ("lab",)) == (parts.name, parts.options["namespace"])
 
 

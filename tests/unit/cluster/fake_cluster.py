@@ -56,7 +56,7 @@ class FakeCluster:
 
     def __init__(self, *objects: Manifest) -> None:
         self.objects = {
-            (paths.of_manifest(manifest), manifest["metadata"]["name"]): manifest
+            (paths.manifest_path(manifest), manifest["metadata"]["name"]): manifest
             for manifest in objects
         }
         self.requests: list[tuple[Any, ...]] = []

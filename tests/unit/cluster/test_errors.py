@@ -129,7 +129,7 @@ def test_a_rejected_object_names_its_fields() -> None:
 )
 def test_a_kind_is_found_without_asking(manifest: dict[str, str], expected: str) -> None:
     """The plural follows Kubernetes' own rule."""
-    assert expected == paths.of_manifest(manifest)
+    assert expected == paths.manifest_path(manifest)
 
 
 def test_a_resource_is_named_as_kubectl_names_it() -> None:

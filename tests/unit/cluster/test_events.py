@@ -44,7 +44,7 @@ def event_names(plans: list[dict[str, Any]] | Exception, *events: dict[str, Any]
         "demo", NAMESPACE, objects=(elastic_job(),), pods=(), events=(), now=0.0
     )
     cluster = Lists({paths.SCALE_PLANS: plans, paths.EVENTS: list(events)})
-    events_of_run = cluster_events.of_run(cluster, observation)
+    events_of_run = cluster_events.run_events(cluster, observation)
     return [event["involvedObject"]["name"] for event in events_of_run]
 
 

@@ -138,7 +138,7 @@ def test_the_lines_of_several_processes_of_a_pod(fake: Any) -> None:
         follower.look(two)
         follower.tails.drain(10)
         log_lines = [follower.lines.get() for _ in range(follower.lines.qsize())]
-        assert expected == [(line.by, line.text, line.as_dict()["rank"]) for line in log_lines]
+        assert expected == [(line.writer, line.text, line.as_dict()["rank"]) for line in log_lines]
         assert {1} == {line.as_dict()["node"] for line in log_lines}
 
 

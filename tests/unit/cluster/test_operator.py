@@ -91,7 +91,7 @@ def test_a_whole_operator(fake: Any) -> None:
     assert (2, 2, True, "w:1") == (
         installed_operator.replicas,
         installed_operator.ready,
-        installed_operator.whole,
+        installed_operator.is_ready,
         installed_operator.image,
     )
     assert (("a", "b"), "allranks-watcher-x") == (
@@ -115,7 +115,7 @@ def test_an_operator_that_is_not_whole(fake: Any, status: dict[str, Any]) -> Non
     """Not yet ready, of an older version, or more than there are to be."""
     installed_operator = operator.find(fake.FakeCluster(deployment(**status)), "allranks", "lab")
     assert installed_operator is not None
-    assert not installed_operator.whole
+    assert not installed_operator.is_ready
     assert "" == installed_operator.leader
 
 
@@ -240,7 +240,7 @@ def test_what_holds_it_back_is_told_while_it_lasts(
         cluster.objects[paths.PODS, waiting_pod["metadata"]["name"]] = waiting_pod
 
     monkeypatch.setattr(operator.time, "sleep", next_look)
-    assert operator.wait(cluster, "allranks", "lab", timeout=600, tell=notes.append).whole
+    assert operator.wait(cluster, "allranks", "lab", timeout=600, tell=notes.append).is_ready
     assert [
         "0 of 2 replicas ready: ErrImagePull",
         "0 of 2 replicas ready: ImagePullBackOff",
@@ -269,11 +269,11 @@ def test_other_operators_are_found(fake: Any) -> None:
     cluster = fake.FakeCluster(
         release("allranks", ENV), release("b", ENV), release("c", everything), release("d", [])
     )
-    others = operator.others(cluster, "allranks", "lab")
+    others = operator.other_operators(cluster, "allranks", "lab")
     assert [("b", ("a", "b")), ("c", ())] == [(other.release, other.namespaces) for other in others]
     assert "release 'b' in namespace lab" == str(others[0])
     cluster.refuse = lambda *_: ForbiddenError("no")
-    assert () == operator.others(cluster, "allranks", "lab")
+    assert () == operator.other_operators(cluster, "allranks", "lab")
 
 
 def test_a_right_that_is_missing_is_told(fake: Any) -> None:
@@ -283,4 +283,7 @@ def test_a_right_that_is_missing_is_told(fake: Any) -> None:
     ready = deployment(updatedReplicas=2, availableReplicas=2)
     installed_operator = operator.find(fake.FakeCluster(ready, held_lease), "allranks", "lab")
     assert installed_operator is not None
-    assert (True, "in vision: create pods") == (installed_operator.whole, installed_operator.lacks)
+    assert (True, "in vision: create pods") == (
+        installed_operator.is_ready,
+        installed_operator.lacks,
+    )

@@ -48,7 +48,7 @@ def test_a_rule_gives_what_it_names(granted_rule: dict[str, list[str]], *, missi
 
 def test_what_is_deleted_is_there_already() -> None:
     """Helm's record and each kind; a right by name may be that of this object."""
-    needs = permissions.to_delete([JOB, JOB])
+    needs = permissions.uninstall_needs([JOB, JOB])
     assert {Need("delete", paths.JOBS), Need("update", paths.SECRETS)} <= set(needs)
     assert len(needs) == len(set(needs))
     by_name = [rule("*", "*", "*", "demo")]
@@ -60,15 +60,15 @@ def test_what_is_deleted_is_there_already() -> None:
 
 def test_what_a_run_needs_is_what_it_is_made_of() -> None:
     """Helm's record, each kind that is applied, and what following lists and watches."""
-    needs = permissions.to_run([JOB], follow=True)
+    needs = permissions.install_needs([JOB], follow=True)
     assert {NEED, Need("create", paths.SECRETS), Need("watch", paths.PODS)} <= set(needs)
-    assert Need("watch", paths.PODS) not in permissions.to_run([JOB], follow=False)
+    assert Need("watch", paths.PODS) not in permissions.install_needs([JOB], follow=False)
     assert len(needs) == len(set(needs))
 
 
 def test_the_refusal_names_the_first_and_counts_the_rest() -> None:
     """A whole list would hide the one that matters."""
-    error = permissions.refusal("context c", "lab", permissions.to_run([JOB], follow=False))
+    error = permissions.refusal("context c", "lab", permissions.install_needs([JOB], follow=False))
     assert "list secrets, get secrets, create secrets, update secrets and 3 more" in str(error)
     assert "in namespace lab; nothing was sent" in str(error)
     assert "ask for a Role" in error.problem.hint
@@ -77,7 +77,7 @@ def test_the_refusal_names_the_first_and_counts_the_rest() -> None:
 def test_what_is_of_the_whole_cluster_needs_no_role_of_a_namespace() -> None:
     """Who may make volumes is to be asked, or what is there to be named."""
     volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "lab.demo"}}
-    needs = permissions.to_remove(volume)
+    needs = permissions.removal_needs(volume)
     error = permissions.refusal("context c", "lab", needs, done="nothing was deleted")
     assert "get persistentvolumes, delete persistentvolumes; nothing was" in str(error)
     assert "belong to the whole cluster" in error.problem.hint
@@ -91,7 +91,7 @@ def master(*rules: dict[str, list[str]]) -> dict[str, Any]:
 def test_what_a_role_grants_must_be_held() -> None:
     """Kubernetes lets nobody grant what they do not have; that is found out before."""
     role = master({"apiGroups": [""], "resources": ["events", "pods/exec"], "verbs": ["create"]})
-    needs = permissions.to_run([role], follow=False)
+    needs = permissions.install_needs([role], follow=False)
     rules = [rule("*", "rbac.authorization.k8s.io", "roles"), rule("*", "''", "secrets")]
     assert ["create events", "create pods/exec"] == [
         str(need) for need in permissions.missing([*rules[1:], rule("*", "x", "y")], needs[-2:])
@@ -121,7 +121,7 @@ def test_the_role_of_the_guide_installs_an_elastic_job() -> None:
     )
     binding = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding"}
     job = {"apiVersion": f"{elastic}/v1alpha1", "kind": "ElasticJob"}
-    needs = permissions.to_run([role, binding, job], follow=True)
+    needs = permissions.install_needs([role, binding, job], follow=True)
     assert () == permissions.missing(documented(), needs)
 
 
@@ -137,7 +137,7 @@ def test_the_role_of_the_guide_begins_a_sweep_inside_the_cluster(workload: str) 
     objects = [{"apiVersion": group, "kind": kind} for group in kinds for kind in kinds[group]]
     role = master(*in_cluster.runner_rules(spec(), workload, objects[:-1], has_status=True))
     binding = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding"}
-    needs = permissions.to_run([*objects, role, binding], follow=False)
+    needs = permissions.install_needs([*objects, role, binding], follow=False)
     assert () == permissions.missing(documented(), needs)
     assert () == permissions.missing(documented(), [Need("delete", paths.LEASES)])
 
@@ -147,7 +147,9 @@ def test_a_right_that_is_also_granted_is_named_once() -> None:
     leases = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
     role = master(rule("get patch", "coordination.k8s.io", "leases"))
     needs = [
-        need for need in permissions.to_run([leases, role], follow=False) if "leases" in str(need)
+        need
+        for need in permissions.install_needs([leases, role], follow=False)
+        if "leases" in str(need)
     ]
     assert 5 == len(needs)
     message = str(permissions.refusal("context c", "lab", needs))

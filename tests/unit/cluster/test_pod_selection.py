@@ -45,8 +45,8 @@ def test_ranks_go_on_from_one_controller_to_the_next(fake: Any) -> None:
     for manifest in objects:
         manifest["spec"]["template"] = {"metadata": {"labels": manifest["metadata"]["labels"]}}
     ranks = PodRanks(objects)
-    assert 2 == ranks.of(pod(fake, "worker", "0", "demo-worker-last")).rank
-    assert 1 == ranks.of(pod(fake, "worker", "1", "demo-worker")).rank
+    assert 2 == ranks.identity(pod(fake, "worker", "0", "demo-worker-last")).rank
+    assert 1 == ranks.identity(pod(fake, "worker", "1", "demo-worker")).rank
 
 
 def test_the_leading_pod_is_the_launcher_or_rank_0(fake: Any) -> None:
@@ -85,9 +85,9 @@ def test_pods_of_elastic_jobs_say_their_rank_themselves(fake: Any) -> None:
     """A replaced pod has another id and the same rank; its role is a label of DLRover's or ours."""
     labels = {names.EDL_RANK: "1", names.EDL_TYPE: "worker"}
     manifest = fake.manifest("Pod", "demo-edljob-worker-7", role="worker", labels=labels)
-    assert RankIdentity("worker", 1) == PodRanks(()).of(manifest)
+    assert RankIdentity("worker", 1) == PodRanks(()).identity(manifest)
     del manifest["metadata"]["labels"][names.ROLE]
-    assert RankIdentity("worker", 1) == PodRanks(()).of(manifest)
+    assert RankIdentity("worker", 1) == PodRanks(()).identity(manifest)
 
 
 def test_no_parameter_servers_log_leads(fake: Any) -> None:

@@ -17,11 +17,9 @@ from allranks.local.host.addresses import (
     allocate,
     bindable,
     busy_ports,
-    by_pod,
     free_port,
-    own_ports,
-    served_ports,
 )
+from allranks.local.plan.addresses import by_pod, own_ports, served_ports
 from allranks.local.plan.expand import expand
 
 if TYPE_CHECKING:

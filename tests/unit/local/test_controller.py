@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from allranks.local.backoff import JobBackoff
 from allranks.local.controller import (
     ControllerDecision,
     ControllerOutcome,
-    JobBackoff,
     decide_bare,
     decide_job,
     decide_set,

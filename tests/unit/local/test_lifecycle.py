@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from allranks.local.controller import JobBackoff
+from allranks.local.backoff import JobBackoff
 from allranks.local.plan.model import ContainerKind, ContainerPlan, Restart
 from allranks.local.pod.lifecycle import ContainerState, PodLifecycle, decide
 from allranks.model.status import PodPhase

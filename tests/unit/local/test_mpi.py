@@ -11,11 +11,11 @@ import pytest
 from allranks import names
 from allranks.local import mpi
 from allranks.local.host import enter
-from allranks.local.host.addresses import Block, by_pod
+from allranks.local.host.addresses import Block
 from allranks.local.host.namespaces import IsolationMethod
-from allranks.local.mpi import Arrangement, Machine
+from allranks.local.mpi import Arrangement, Machine, PodEntry
+from allranks.local.plan.addresses import by_pod
 from allranks.local.plan.expand import expand
-from allranks.local.pod.runner import PodEntry
 
 if TYPE_CHECKING:
     from conftest import Manifests

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allranks.local.host.addresses import Block, by_pod
+from allranks.local.host.addresses import Block
+from allranks.local.plan.addresses import by_pod
 from allranks.local.plan.expand import expand
 from allranks.local.plan.rewrite import Names, Rewriter, release_names
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from allranks.errors import InputError
-from allranks.local.host.addresses import Block, by_pod
+from allranks.local.host.addresses import Block
+from allranks.local.plan.addresses import by_pod
 from allranks.local.plan.expand import expand
 from allranks.local.plan.rewrite import Rewriter, release_names
 from allranks.local.pod.env import (

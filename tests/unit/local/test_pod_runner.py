@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from allranks.local.controller import JobBackoff
+from allranks.local import run_events as events
+from allranks.local.backoff import JobBackoff
 from allranks.local.host import process
-from allranks.local.host.addresses import Block, by_pod
+from allranks.local.host.addresses import Block
+from allranks.local.plan.addresses import by_pod
 from allranks.local.plan.expand import expand
 from allranks.local.plan.rewrite import release_names
 from allranks.local.pod.env import Surroundings
 from allranks.local.pod.runner import PodRun, RunSettings
-from allranks.local.state import events
-from allranks.local.state.status import RunProgress, report
+from allranks.local.run_status import RunProgress, report
 from allranks.local.state.store import RunFolder
 from allranks.timeline import of_local_run
 

@@ -169,7 +169,7 @@ def test_there_are_so_many_connections_and_no_more(
     guarded: Guarded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One too many is closed, where all are of the job's; a place that is free is had again."""
-    monkeypatch.setattr(type(guarded.server._server), "most", 5)
+    monkeypatch.setattr(type(guarded.server._server), "connections_max", 5)
     question = f"GET /v1/status HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
     sockets = connections(guarded, 5, question)
     assert b"" == raw_answer(guarded.server.port, b"")
@@ -186,7 +186,7 @@ def test_strangers_who_stay_keep_no_worker_out(
     guarded: Guarded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The oldest of them makes room for the next, and whoever has shown the token stays."""
-    monkeypatch.setattr(type(guarded.server._server), "most", 5)
+    monkeypatch.setattr(type(guarded.server._server), "connections_max", 5)
     question = f"GET /v1/status HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
     (worker,) = connections(guarded, 1, question)
     for _ in range(3):

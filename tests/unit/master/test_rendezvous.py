@@ -20,9 +20,9 @@ def name(number: int) -> str:
     return node(number).pod
 
 
-def first_generation(*numbers: int, least: int = 1) -> Rendezvous:
+def first_generation(*numbers: int, minimum: int = 1) -> Rendezvous:
     """A job whose first generation has these workers; at second 0."""
-    rendezvous = Rendezvous(TIMING, least, now=-1000.0)
+    rendezvous = Rendezvous(TIMING, minimum, now=-1000.0)
     for number in numbers:
         rendezvous.join(node(number), Generation(), 0.0, training=False)
     world = rendezvous.tick([name(number) for number in numbers], 0.0)
@@ -115,7 +115,7 @@ def test_where_all_are_needed_those_that_are_left_stop_and_wait() -> None:
 
     The pod of the frozen one runs, so nobody else would replace it.
     """
-    job = first_generation(0, 1, least=2)
+    job = first_generation(0, 1, minimum=2)
     job.hear(name(0), 40.0)
     pods = [name(0), name(1)]
     assert job.tick(pods, 45.0) is None
@@ -137,7 +137,7 @@ def test_those_left_at_the_end_go_on_though_they_are_too_few() -> None:
 
     It trains what is left, from its last checkpoint, by itself: to wait would be for ever.
     """
-    job = first_generation(0, 1, 2, 3, least=2)
+    job = first_generation(0, 1, 2, 3, minimum=2)
     job.done(name(1), 5.0)
     job.lose(name(2))
     job.lose(name(3))
@@ -152,7 +152,7 @@ def test_those_left_at_the_end_go_on_though_they_are_too_few() -> None:
 
 def test_one_that_takes_a_lost_ones_place_at_the_end_trains() -> None:
     """The others are done, and it is one where two are the least."""
-    job = first_generation(0, 1, least=2)
+    job = first_generation(0, 1, minimum=2)
     job.done(name(1), 5.0)
     job.lose(name(0))
     assert job.tick([], 5.0) is None
@@ -184,7 +184,7 @@ def test_who_is_heard_of_again_is_not_given_up() -> None:
 
 def test_who_does_not_stop_nor_join_again_is_given_up() -> None:
     """It is left behind after `stop`, and has `lost` seconds more to come back by itself."""
-    job = first_generation(0, 1, least=2)
+    job = first_generation(0, 1, minimum=2)
     job.fail(name(0), 1, 5.0)
     pods = [name(0), name(1)]
     again(job, 5.0, 0)

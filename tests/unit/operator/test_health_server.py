@@ -75,7 +75,7 @@ def test_strangers_keep_no_probe_waiting(capsys: pytest.CaptureFixture[str]) -> 
         *(b"GET //[ HTTP/1.1\r\n\r\n", b"GET /healthz?" + b"a&" * 9_000 + b" HTTP/1.0\r\n\r\n"),
     )
     with served() as port, ExitStack() as stack:
-        for number in range(2 * BoundedListener.most):
+        for number in range(2 * BoundedListener.connections_max):
             stranger = socket.create_connection(("127.0.0.1", port), timeout=60)
             stack.enter_context(stranger)
             with suppress(OSError):  # it had to make room already

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from allranks import __version__
 from allranks.postrender import process
 from allranks.postrender.edit import same
-from allranks.postrender.stamp import stamp
+from allranks.postrender.pipeline import stamp
 from allranks.yamlio.dump import dump
 from allranks.yamlio.load import load_all
 

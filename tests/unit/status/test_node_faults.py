@@ -91,15 +91,15 @@ def test_the_nodes_of_a_run_are_asked_for_and_no_others() -> None:
     """Together by their label, alone where it is another; who may list none is told so, no more."""
     b1, b2, b3 = labelled("b1"), labelled("b2"), labelled("b3", "b3.lab")
     lab = _Nodes(b1, b2, b3, labelled("other"))
-    assert ([], "") == nodes.of_pods(lab, [{"spec": {}}])
-    assert ([b1], "") == nodes.of_pods(lab, [pod("a", "b1"), pod("b", "b1")])
-    assert ([b1, b2, b3], "") == nodes.of_pods(
+    assert ([], "") == nodes.nodes_of_pods(lab, [{"spec": {}}])
+    assert ([b1], "") == nodes.nodes_of_pods(lab, [pod("a", "b1"), pod("b", "b1")])
+    assert ([b1, b2, b3], "") == nodes.nodes_of_pods(
         lab, [pod(name, name) for name in ("b3", "b1", "b2")]
     )
     together = "kubernetes.io/hostname in (b1,b2,b3)"
     assert ["metadata.name=b1", together, "metadata.name=b3"] == lab.selectors
     note = "the state of its nodes is not shown: you may not list nodes"
-    assert ([], note) == nodes.of_pods(_Nodes(None), [pod("a", "b1")])
+    assert ([], note) == nodes.nodes_of_pods(_Nodes(None), [pod("a", "b1")])
 
 
 def test_of_a_large_run_all_nodes_are_listed_at_once() -> None:
@@ -107,7 +107,7 @@ def test_of_a_large_run_all_nodes_are_listed_at_once() -> None:
     many = [labelled(f"n{number}", f"x{number}") for number in range(201)]
     for count in (201, 9):
         lab = _Nodes(*many)
-        listed, _ = nodes.of_pods(lab, [pod("a", f"n{number}") for number in range(count)])
+        listed, _ = nodes.nodes_of_pods(lab, [pod("a", f"n{number}") for number in range(count)])
         assert many == listed
         assert "" == lab.selectors[-1]
         assert len(lab.selectors) <= 2

@@ -43,7 +43,7 @@ class Pod:
         """What a status reads of the log."""
         if self.channel is not None:
             self.channel.finish()
-        return progress.of_lines(self.log)
+        return progress.last_progress(self.log)
 
     def post(self, body: bytes, path: str = "", **headers: str) -> int:
         """Send a body to the launcher; return the code of its answer."""
@@ -148,13 +148,13 @@ def test_a_stall_is_part_of_the_progress_until_the_next_line() -> None:
     line = names.PROGRESS_LINE + '{"step": 7, "total": 9, "at": 1}'
     stalls = names.PROGRESS_LINE + '{"standstill": "rank 1 sleeps", "at": 2}'
     goes_on = names.PROGRESS_LINE + '{"standstill": "", "at": 3}'
-    report = progress.of_lines([line, stalls])
+    report = progress.last_progress([line, stalls])
     assert report is not None
     assert (7, "rank 1 sleeps") == (report["step"], report["standstill"])
-    assert progress.of_lines([line, stalls, goes_on]) == progress.of_lines([line])
-    assert "standstill" not in (progress.of_lines([stalls, line]) or {})
-    assert {"standstill": "rank 1 sleeps"} == progress.of_lines([stalls])
-    assert None is progress.of_lines([stalls, goes_on])
+    assert progress.last_progress([line, stalls, goes_on]) == progress.last_progress([line])
+    assert "standstill" not in (progress.last_progress([stalls, line]) or {})
+    assert {"standstill": "rank 1 sleeps"} == progress.last_progress([stalls])
+    assert None is progress.last_progress([stalls, goes_on])
 
 
 @pytest.mark.parametrize(
@@ -508,6 +508,6 @@ def test_where_no_launcher_listens_rank_0_writes_the_line(
         reporter.close()
     lines = [f"[1,0]<stderr>: {line}" for line in capsys.readouterr().err.splitlines()]
     assert len(lines) == 1
-    report = progress.of_lines(lines)
+    report = progress.last_progress(lines)
     assert report is not None
     assert report["percent"] == 50.0

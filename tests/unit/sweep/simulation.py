@@ -266,7 +266,7 @@ class Runner:
             self.journal.append(proposed(action.number, state, search, now))
             yield
             return
-        record = records.of(action, state, now)
+        record = records.record_of_action(action, state, now)
         if record is not None:
             self.journal.append(record)
             yield

@@ -75,7 +75,7 @@ class Cluster(FakeCluster):
 
     def add(self, manifest: dict[str, Any]) -> None:
         """One more object, or another state of it."""
-        self.objects[paths.of_manifest(manifest), manifest["metadata"]["name"]] = manifest
+        self.objects[paths.manifest_path(manifest), manifest["metadata"]["name"]] = manifest
 
 
 def pretended(*objects: dict[str, Any]) -> Any:
@@ -407,7 +407,7 @@ def test_a_release_of_somebody_elses(stand: Stand, labels: dict[str, str], whose
         stand.until(lambda observed: observed is None)
     assert [theirs] == list(stand.cluster.objects.values())
     assert [] == stand.helm.uninstalls
-    assert ([stand.trial.name] if labels else []) == list(stand.trials.others())
+    assert ([stand.trial.name] if labels else []) == list(stand.trials.foreign_releases())
     stand.trials.close()
 
 

@@ -42,20 +42,20 @@ def part(digest: str = DIGEST) -> dict[str, Any]:
 def test_what_is_kept_is_found_for_any_namespace(root: Path) -> None:
     """Each trial gets it, and nobody else may read the file."""
     workspace.keep([part()])
-    (item,) = workspace.here(VALUES, "other")
+    (item,) = workspace.local_parts(VALUES, "other")
     assert ("other", part()["metadata"]["name"]) == (
         item["metadata"]["namespace"],
         item["metadata"]["name"],
     )
     (file,) = (root / "workspaces").iterdir()
     assert 0o600 == file.stat().st_mode & 0o777
-    assert [] == workspace.here({}, "lab")
+    assert [] == workspace.local_parts({}, "lab")
 
 
 def test_code_that_is_not_kept_is_said() -> None:
     """With how to start the sweep again."""
     with pytest.raises(RunError, match="is no longer kept on this machine") as caught:
-        workspace.here(VALUES, "lab")
+        workspace.local_parts(VALUES, "lab")
     assert "--replace" in caught.value.problem.hint
 
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 GONE = ObservedRelease(actions.REMOVING)
 HERE = ObservedRelease(actions.RUNNING)
-GOOD = ObservedRelease(actions.SUCCEEDED, cpu_seconds=2.5, others=("loss",))
+GOOD = ObservedRelease(actions.SUCCEEDED, cpu_seconds=2.5, other_metrics=("loss",))
 BAD = ObservedRelease(actions.FAILED, "exit code 1")
 
 
@@ -77,7 +77,7 @@ def report(state: SweepState, number: int, *values: float) -> None:
 def carry_out(state: SweepState, decisions: list[Action]) -> None:
     """Write down what was decided."""
     for action in decisions:
-        record = records.of(action, state, 1.0)
+        record = records.record_of_action(action, state, 1.0)
         if record is not None:
             state.apply(record)
 
@@ -111,7 +111,7 @@ def test_a_start_that_may_not_have_happened_is_done_again() -> None:
     state = sweep(spec(parallel=1), 1)
     (action,) = decide(state, spec(parallel=1), {}, 0.0)
     assert Start(0, "s-0", 1) == action
-    assert records.of(action, state, 0.0) is None
+    assert records.record_of_action(action, state, 0.0) is None
     assert [] == decide(state, spec(parallel=1), {"s-0": ObservedRelease(actions.STARTING)}, 0.0)
     assert [RecordRelease(0)] == decide(state, spec(parallel=1), {"s-0": HERE}, 0.0)
 
@@ -204,7 +204,7 @@ def test_a_full_quota_is_waited_for() -> None:
     assert [Wait(0, "no answer")] == decide(state, spec(), other, 110.0)
     (action,) = decide(state, spec(), observed, 116.0)
     assert Start(0, "s-0", 1) == action
-    assert records.of(action, state, 0.0) is None
+    assert records.record_of_action(action, state, 0.0) is None
 
 
 @pytest.mark.parametrize(
@@ -226,10 +226,10 @@ def test_the_time_of_a_trial_leaves_out_what_it_waited(
     sweep_spec = spec(parallel=1)
     state = sweep(sweep_spec, 1, 0)
     state.apply({"t": "start", "n": 0, "attempt": 1, "at": 40.0})
-    state.apply(records.of(Wait(0, "quota"), state, 41.0) or {})
+    state.apply(records.record_of_action(Wait(0, "quota"), state, 41.0) or {})
     assert [] == decide(state, sweep_spec, {"s-0": ObservedRelease(actions.STARTING)}, 59.0)
     for action in decide(state, sweep_spec, {"s-0": observed}, 60.0):
-        state.apply(records.of(action, state, 60.0) or {"t": "runner", "at": 60.0})
+        state.apply(records.record_of_action(action, state, 60.0) or {"t": "runner", "at": 60.0})
     trial = state.trials[0]
     assert (start_time, False) == (trial.started, trial.waiting)
     assert observed.phase == actions.FAILED or not trial.reason.startswith("quota")
@@ -250,7 +250,7 @@ def test_a_trial_that_is_worse_is_stopped_and_has_ended_when_it_is_gone() -> Non
     carry_out(state, [stop])
     (action,) = decide(state, sweep_spec, observed, 0.0)
     assert stop == action
-    assert records.of(action, state, 0.0) is None
+    assert records.record_of_action(action, state, 0.0) is None
     assert [] == decide(state, sweep_spec, {**observed, "s-1": GONE}, 0.0)
     assert [RecordEnd(1, STOPPED, 0.1, stop.reason)] == decide(
         state, sweep_spec, {"s-0": HERE}, 0.0
@@ -362,7 +362,7 @@ def test_a_trial_that_ended_while_nobody_looked_has_its_own_time(
     for action in decide(
         state, sweep_spec, {"s-0": ObservedRelease(actions.SUCCEEDED, since=since)}, 100.0
     ):
-        record = records.of(action, state, 100.0)
+        record = records.record_of_action(action, state, 100.0)
         assert record is not None
         state.apply(record)
     assert (0.0, end_time) == (state.trials[0].started, state.trials[0].ended)

@@ -180,7 +180,7 @@ def test_only_the_objective_is_collected_and_other_names_are_remembered() -> Non
     collector = ObjectiveExtractor("accuracy", PLAIN)
     assert [(0, Measure("accuracy", 0.5, None, 7.0))] == collector.feed("loss=1 accuracy=0.5", 7.0)
     assert [] == collector.feed("lr=0.1", 8.0)
-    assert ("loss", "lr") == collector.others
+    assert ("loss", "lr") == collector.other_metrics
     assert [(1, Measure("accuracy", 0.75, 3, 9.0))] == collector.finish(
         '{"accuracy": 0.75, "step": 3}', 9.0
     )

@@ -143,7 +143,7 @@ def test_optuna_sees_what_a_search_draws_from(url: str) -> None:
         Parameter("z", IntUniform(2, 8)),
     )
     sweep_spec = spec(parameters=parameters)
-    assignment = {item.name: space.at(item.space, 0.5) for item in parameters}
+    assignment = {item.name: space.choice_at(item.space, 0.5) for item in parameters}
     state = fold([records.head(sweep_spec, 1.0), records.trial(0, "s-0", assignment, 2.0)])
     (trial,) = exported(state, url).trials
     assert {name: choice.data for name, choice in assignment.items()} == trial.params

@@ -41,7 +41,7 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
 def test_a_scale_holds_its_values_in_their_order(values: list[float], log: bool | None) -> None:
     """Whatever the numbers, places go from 0 to 1 with them, and ticks are few and in the scale."""
     scale = scale_of(values, log=log)
-    places = [scale.at(value) for value in sorted(values)]
+    places = [scale.position(value) for value in sorted(values)]
     assert sorted(places) == places
     assert all(0.0 <= place <= 1.0 for place in places)
     assert all(scale.holds(value) for value in values)

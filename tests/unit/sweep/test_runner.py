@@ -82,7 +82,7 @@ class Pretended:
             observed[name] = ObservedRelease(phase, "exit code 1")
         return observed
 
-    def others(self) -> Mapping[str, str]:
+    def foreign_releases(self) -> Mapping[str, str]:
         """None."""
         return {}
 

@@ -140,8 +140,8 @@ def test_a_distribution_cannot_be_counted() -> None:
     """So it has no place in a grid, and the combinations have no number."""
     parameters = [Parameter("a", words("x")), Parameter("b", Uniform(0.0, 1.0))]
     assert space.combinations(parameters) is None
-    assert not space.in_grid(LogUniform(0.1, 1.0))
-    assert not space.in_grid(IntUniform(1, 2))
+    assert not space.is_enumerable(LogUniform(0.1, 1.0))
+    assert not space.is_enumerable(IntUniform(1, 2))
     with pytest.raises(TypeError):
         space.grid_size(parameters)
 
@@ -163,7 +163,7 @@ def test_a_drawn_value_is_within_its_ends_and_its_text_reads_back(
     space_of_values: Uniform | LogUniform | IntUniform, fraction: float
 ) -> None:
     """The text is the shortest that does."""
-    choice = space.at(space_of_values, fraction)
+    choice = space.choice_at(space_of_values, fraction)
     assert isinstance(choice.data, int | float)
     assert space_of_values.low <= choice.data <= space_of_values.high
     assert choice.data == type(choice.data)(choice.text)
@@ -171,7 +171,7 @@ def test_a_drawn_value_is_within_its_ends_and_its_text_reads_back(
 
 def test_the_ends_of_an_interval_are_drawn() -> None:
     """And half of a logarithmic one is its geometric middle."""
-    assert "0.5" == space.at(Uniform(0.5, 0.99), 0.0).text
-    assert 0.01 == pytest.approx(space.at(LogUniform(1e-4, 1.0), 0.5).data)
-    assert [1, 2, 3] == [space.at(IntUniform(1, 3), part).data for part in (0.0, 0.34, 0.99)]
-    assert "b" == space.at(words("a", "b"), 0.5).text
+    assert "0.5" == space.choice_at(Uniform(0.5, 0.99), 0.0).text
+    assert 0.01 == pytest.approx(space.choice_at(LogUniform(1e-4, 1.0), 0.5).data)
+    assert [1, 2, 3] == [space.choice_at(IntUniform(1, 3), part).data for part in (0.0, 0.34, 0.99)]
+    assert "b" == space.choice_at(words("a", "b"), 0.5).text

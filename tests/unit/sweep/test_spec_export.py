@@ -63,7 +63,7 @@ def test_what_a_trial_had_is_what_it_gets(text: str, other: str) -> None:
     """A choice that looks like a placeholder, or a part of one, is none in the file."""
     env = {"A": text, "B": f"{other}{text}"}
     shared = {"command": ["python"], "args": ["-x", text], "script": other, "env": env}
-    _, document = header(export.to_run(helm_values(**shared)))
+    _, document = header(export.values_to_run(helm_values(**shared)))
     assert "layout" not in document
     parsed = parse.parse("again", document.pop("sweep"))
     document.pop("workload")
@@ -76,16 +76,16 @@ def test_what_a_trial_had_is_what_it_gets(text: str, other: str) -> None:
 
 def test_the_file_says_what_stands_for_a_placeholder() -> None:
     """Only where one does."""
-    comment, _ = header(export.to_run(helm_values(args=["${sweep.x}"])))
+    comment, _ = header(export.values_to_run(helm_values(args=["${sweep.x}"])))
     assert "${sweep.open} is where the trial had the characters ${sweep. as text" in comment
-    comment, document = header(export.to_run(helm_values(args=["x"])))
+    comment, document = header(export.values_to_run(helm_values(args=["x"])))
     assert "${sweep." not in comment
     assert ["of"] == list(document["sweep"]["parameters"])
 
 
 def test_a_trial_of_such_a_file() -> None:
     """It has the variable of the first one already, so that this one has another."""
-    document = export.to_run(helm_values(env={"OF_TRIAL": "r-12345678"}))
+    document = export.values_to_run(helm_values(env={"OF_TRIAL": "r-12345678"}))
     assert "OF_TRIAL_2" == document["sweep"]["parameters"]["of"]["env"]
 
 
@@ -102,5 +102,5 @@ def test_what_helm_was_given_says_so() -> None:
 def test_a_chart_that_is_not_ours_keeps_all_values() -> None:
     """A value of its own may be called as one of ours is."""
     values = {"layout": {"grid": 2}, "sweep": 1, "a": "${sweep.x}"}
-    assert values == export.to_run(values)
+    assert values == export.values_to_run(values)
     assert "helm was given" not in header(values)[0]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from allranks.errors import InvalidValues
 from allranks.layout.compute import compute
 from allranks.model.job_spec import JobSpec
-from allranks.schema import flag_fixes, paths
+from allranks.schema import fixes, paths
 from allranks.schema.validate import find_problems
 from allranks.values import check
 from allranks.values.merge import merge
@@ -251,7 +251,7 @@ def test_each_flag_that_is_offered_mends_what_it_is_offered_for(
     folder: Path, path: ValuesPath, slip: str, kind: str
 ) -> None:
     """Whatever slip, wherever: a fix that is a flag to paste leaves no problem at its place."""
-    flag = (kind, f"{flag_fixes.show_path(path)}={slip}")
+    flag = (kind, f"{fixes.show_path(path)}={slip}")
     problem = _first_problem(folder, flag)
     if problem is not None and problem.hint.startswith("write --"):
         _check_mended(flag, problem)

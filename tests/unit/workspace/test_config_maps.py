@@ -130,7 +130,7 @@ class FakeNamespace:
         """Put an object there, as somebody else would."""
         manifest = copy.deepcopy(manifest)
         manifest["metadata"]["creationTimestamp"] = created
-        return self._store(paths.of_manifest(manifest), manifest)
+        return self._store(paths.manifest_path(manifest), manifest)
 
 
 def _label(manifest: Manifest, key: str, *, selector_value: str) -> list[Any]:

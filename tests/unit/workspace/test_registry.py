@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from allranks.errors import InputError, MissingToolError, RunError
-from allranks.workspace import image, registry, registry_client
+from allranks.workspace import image, registry, registry_client, repository
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -306,7 +306,7 @@ def test_another_machine_is_never_asked_without_tls(
     monkeypatch: pytest.MonkeyPatch, fake: FakeRegistry, built: Image
 ) -> None:
     """A registry that speaks plain http is for this machine alone."""
-    monkeypatch.setattr(registry.Repository, "is_plain", False)
+    monkeypatch.setattr(repository.Repository, "is_plain", False)
     with pytest.raises(RunError, match="a certificate that this machine does not trust"):
         registry.push(fake.name, built)
     assert [] == fake.requests
@@ -330,14 +330,14 @@ def test_a_name_has_a_registry_and_a_repository(
     name: str, host: str, path: str, is_plain: bool
 ) -> None:
     """As containerd reads the name of an image; only this machine is asked without TLS."""
-    place = registry.repository(name)
+    place = repository.repository(name)
     assert (host, path, is_plain) == (place.host, place.path, place.is_plain)
 
 
 def test_a_registry_alone_is_no_place() -> None:
     """Images are in repositories."""
     with pytest.raises(InputError, match="names no repository"):
-        registry.repository("registry.example.com")
+        repository.repository("registry.example.com")
 
 
 @pytest.mark.parametrize("version", ["v1.34.9", "v1.31.0-eks-1", "1.29"])
@@ -384,7 +384,7 @@ HOST = "registry.example.com"
 def credentials(tmp_path: Path, config: dict[str, Any], **env: str) -> tuple[str, str] | None:
     """Who asks, by a configuration."""
     log_in(tmp_path, config)
-    who = registry.credentials(HOST, {"DOCKER_CONFIG": str(tmp_path / "docker"), **env})
+    who = repository.credentials(HOST, {"DOCKER_CONFIG": str(tmp_path / "docker"), **env})
     return None if who is None else (who.user, who.password)
 
 
@@ -411,14 +411,14 @@ def test_what_the_configuration_says(
 
 def test_no_configuration_is_nobody(tmp_path: Path) -> None:
     """Public registries of a laboratory take what anybody pushes."""
-    assert registry.credentials(HOST, {"HOME": str(tmp_path)}) is None
+    assert repository.credentials(HOST, {"HOME": str(tmp_path)}) is None
 
 
 def test_a_broken_configuration_is_named(tmp_path: Path) -> None:
     """With its path."""
     (tmp_path / "config.json").write_text("{", encoding="utf-8")
     with pytest.raises(RunError, match="cannot be read: it is no JSON"):
-        registry.credentials(HOST, {"DOCKER_CONFIG": str(tmp_path)})
+        repository.credentials(HOST, {"DOCKER_CONFIG": str(tmp_path)})
 
 
 @pytest.fixture

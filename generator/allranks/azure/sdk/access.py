@@ -134,13 +134,13 @@ def entrance(place: StorageKind, account: str, *, cloud: str, way: str) -> Entra
     """
     text = os.environ.get(ENV_CONNECTION, "").strip()
     if text:
-        return _of_connection(place, account, text)
+        return _connection_entrance(place, account, text)
     return Entrance(
         account, _endpoint(place, account, cloud), TokenAccess(login.credential(way, cloud), place)
     )
 
 
-def by_key(place: StorageKind, account: str, key: str, *, cloud: str) -> Entrance:
+def key_entrance(place: StorageKind, account: str, key: str, *, cloud: str) -> Entrance:
     """The entrance to an account whose key is at hand.
 
     Args:
@@ -159,7 +159,7 @@ def _endpoint(place: StorageKind, account: str, cloud: str) -> str:
     return f"https://{account}.{_SERVICES[place]}.{login.CLOUDS[cloud][2]}"
 
 
-def _of_connection(place: StorageKind, account: str, text: str) -> Entrance:
+def _connection_entrance(place: StorageKind, account: str, text: str) -> Entrance:
     pairs = dict(part.partition("=")[::2] for part in text.split(";") if part)
     endpoint = pairs.get(_ENDPOINTS[place], "").rstrip("/")
     name = pairs.get("AccountName") or urllib.parse.urlsplit(endpoint).netloc.partition(".")[0]

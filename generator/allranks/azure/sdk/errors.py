@@ -86,7 +86,7 @@ def translated(action: str) -> Iterator[None]:
     try:
         yield
     except HttpResponseError as error:
-        raise of_response(action, error) from error
+        raise response_error(action, error) from error
     except (ServiceRequestError, ServiceResponseError) as error:
         raise BusyError(
             f"Azure does not answer when asked to {action}: {_line(error.message)}",
@@ -96,7 +96,7 @@ def translated(action: str) -> Iterator[None]:
         raise RefusedError(f"Azure's SDK cannot {action}: {_line(error.message)}") from error
 
 
-def of_response(action: str, error: HttpResponseError) -> AllranksError:  # noqa: PLR0911 - a class each
+def response_error(action: str, error: HttpResponseError) -> AllranksError:  # noqa: PLR0911 - a class each
     """The error of an answer.
 
     Args:

@@ -1,4 +1,4 @@
-"""File shares and blob containers, as the REST API of Azure Storage has them."""
+"""File shares and blob containers, as the REST API of Azure Storage has them; connects to them."""
 
 from __future__ import annotations
 
@@ -10,20 +10,18 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
 from allranks.azure import upload
-from allranks.azure.sdk.wire import StoreAnswer, quote
+from allranks.azure.sdk import access
+from allranks.azure.sdk.keys import account_key
+from allranks.azure.sdk.wire import StoreAnswer, Wire, quote
 from allranks.azure.upload import Listing, Remote, Room, StorageKind
-from allranks.errors import (
-    AllranksError,
-    ForbiddenError,
-    NotFoundError,
-    QuotaError,
-    RefusedError,
-)
+from allranks.errors import AllranksError, ForbiddenError, NotFoundError, QuotaError, RefusedError
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Iterable, Iterator
 
-    from allranks.azure.sdk.wire import Wire
+    from allranks.azure.sdk.access import Entrance
+    from allranks.azure.settings import Subscription
     from allranks.azure.upload import Content, Destination
 
 _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _CONFLICT = 401, 403, 404, 409
@@ -386,3 +384,55 @@ def _is_written(content: Content, number: int, written: list[tuple[int, int]]) -
     start = number * content.block_size
     end = min(start + content.block_size, content.size) - 1
     return any(first <= start and end <= last for first, last in written)
+
+
+def connect(
+    destination: Destination, account: str, *, cloud: str, way: str, stop: threading.Event
+) -> BlobStore | ShareStore:
+    """The store of a destination, by a login or by a connection string.
+
+    Args:
+        destination: which.
+        account: the storage account; "" where a connection string names it.
+        cloud: which Azure.
+        way: how to log in.
+        stop: ends all waiting when it is set.
+
+    Raises:
+        InputError: there is no way to log in.
+    """
+    entrance = access.entrance(destination.place, account, cloud=cloud, way=way)
+    return _store(destination, entrance, stop)
+
+
+def connect_by_key(
+    destination: Destination,
+    account: str,
+    *,
+    group: str,
+    where: Subscription,
+    stop: threading.Event,
+) -> BlobStore | ShareStore:
+    """The store of a destination, by a key that is read from Azure.
+
+    Args:
+        destination: which.
+        account: the storage account.
+        group: its resource group.
+        where: whose Azure is asked.
+        stop: ends all waiting when it is set.
+
+    Raises:
+        ForbiddenError: the role is missing that lets somebody read keys.
+    """
+    key = account_key(where, group, account)
+    entrance = access.key_entrance(destination.place, account, key, cloud=where.cloud)
+    return _store(destination, entrance, stop)
+
+
+def _store(
+    destination: Destination, entrance: Entrance, stop: threading.Event
+) -> BlobStore | ShareStore:
+    wire = Wire(entrance.endpoint, entrance.access, stop)
+    kind = BlobStore if destination.place is StorageKind.BLOB else ShareStore
+    return kind(wire, destination, entrance.account)

@@ -72,12 +72,12 @@ class StoreAnswer:
     @property
     def code(self) -> str:
         """Azure's own word for an error; "" for none."""
-        return self.headers.get("x-ms-error-code", "") or self._in_body("Code")
+        return self.headers.get("x-ms-error-code", "") or self._body_text("Code")
 
     @property
     def detail(self) -> str:
         """Azure's sentence about an error."""
-        lines = self._in_body("Message").splitlines()
+        lines = self._body_text("Message").splitlines()
         return lines[0].rstrip(".") if lines else self.code or f"status {self.status}"
 
     @property
@@ -86,7 +86,7 @@ class StoreAnswer:
         moment = email.utils.parsedate_tz(self.headers.get("date", ""))
         return email.utils.mktime_tz(moment) - time.time() if moment is not None else 0.0
 
-    def _in_body(self, tag: str) -> str:
+    def _body_text(self, tag: str) -> str:
         try:
             return ET.fromstring(self.body).findtext(tag) or ""  # noqa: S314 - of Azure
         except ET.ParseError:
@@ -174,7 +174,7 @@ class Wire:
                 least = _retry_after(answer)
             failures += 1
             if failures >= _TRIES or self._stop.wait(
-                max(least, retry.spread(retry.delay(failures, _FIRST_DELAY, _MOST_DELAY), 0.5, 1.0))
+                retry.pause(failures, _FIRST_DELAY, _MOST_DELAY, least)
             ):
                 raise BusyError(
                     f"{self._host} does not take the request: {reason}",

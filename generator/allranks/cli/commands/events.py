@@ -74,7 +74,7 @@ def _cluster_events(name: str, cluster_target: ClusterTarget) -> list[Manifest]:
     from allranks.cluster.observe import observe
 
     return list(
-        events.of_run(
+        events.run_events(
             cluster_target.cluster, observe(cluster_target.cluster, name, cluster_target.namespace)
         )
     )

@@ -1,8 +1,9 @@
-"""`allranks logs`: the logs of a run's pods, each line with its rank."""
+"""`allranks logs` and `allranks attach`: the lines of a run's pods, each with its rank."""
 
 from __future__ import annotations
 
 import json
+import time
 from collections import deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -10,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from allranks import names
-from allranks.cli import options, pod_choice
-from allranks.cli.commands import attach
-from allranks.cli.target import run_argument, target_options
-from allranks.errors import NotFoundError, RunError
+from allranks.cli import options, pod_choice, status_view
+from allranks.cli.target import only_cluster_options, run_argument, target_options
+from allranks.errors import EXIT_INTERRUPTED, NotFoundError, RunError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from allranks.cli.console import Console
+    from allranks.cli.follow import FollowOptions
     from allranks.cli.target import ClusterTarget, Target
     from allranks.cluster.pod_selection import RankIdentity
     from allranks.k8s.manifest import Manifest
@@ -74,7 +75,7 @@ def logs_command(
         from allranks.cli.follow import FollowOptions
 
         how = FollowOptions(logs="all", selection=selection, quiet=True, as_json=output == "json")
-        attach.follow(console, name, cluster_target, replace(how, tail=tail))
+        _follow_run(console, name, cluster_target, replace(how, tail=tail))
         return
     else:
         lines = _cluster_lines(name, cluster_target, unread, selection, tail=tail)
@@ -142,7 +143,7 @@ def _cluster_lines(
     attempts: dict[RankIdentity, int] = {}
     pods, ranks = pod_choice.select_pods(name, cluster_target, selection, by_line=True)
     for pod in pods:
-        who = ranks.of(pod)
+        who = ranks.identity(pod)
         # The log of the start before a restart comes first.
         for previous in (True, False) if podset.was_restarted(pod) else (False,):
             attempt = attempts[who] = attempts.get(who, -1) + 1
@@ -206,3 +207,72 @@ class _Start:
             if selection.has_line(self.who.role, writers, process):
                 where = (name, self.who, container, self.attempt)
                 yield PodLogLine(*where, rest, writers, process).as_dict()
+
+
+@click.command("attach", short_help="Follow a run that goes on.")
+@run_argument
+@only_cluster_options
+@pod_choice.RANK
+@pod_choice.NODE
+@pod_choice.ROLE
+@options.timeout_option("Stop following after this time; the job goes on.")
+@options.output_option("text", "json")
+@options.pass_console
+def attach_command(
+    console: Console,
+    *,
+    name: str,
+    target: Target,
+    rank: int | None,
+    node: int | None,
+    role: str,
+    timeout: float | None,
+    output: str,
+) -> None:
+    """Follow run NAME to its end, as `run` does: its state, and the log of one rank.
+
+    The log is rank 0's or the launcher's unless a rank, a node or a role is named. Ctrl-C leaves
+    the job as it is. The exit code is the job's own.
+
+    \b
+    Example:
+      allranks attach demo
+      allranks attach demo --rank 3
+    """
+    from allranks.cli.follow import FollowOptions
+    from allranks.model.rank_lines import LineSelection
+
+    selection = pod_choice.check_selection(LineSelection(rank, node, role))
+    how = FollowOptions(selection=selection, timeout=timeout, json=output == "json")
+    status = _follow_run(console, name, target.on_cluster(), how)
+    if output == "json":
+        console.json(status.as_dict())
+    else:
+        console.text("")
+        status_view.show(console, status, time.time())
+    raise click.exceptions.Exit(status_view.exit_code(status))
+
+
+def _follow_run(
+    console: Console, name: str, cluster_target: ClusterTarget, how: FollowOptions
+) -> Any:
+    """Follow a run to its end, and return its status.
+
+    Raises:
+        NotFoundError: there is no such run.
+        click.exceptions.Exit: Ctrl-C; the run goes on.
+    """
+    from allranks.cli import follow
+    from allranks.cluster.observe import observe
+    from allranks.model.rank_lines import about_mpi
+
+    # Fail at once if there is no such run.
+    observation = observe(cluster_target.cluster, name, cluster_target.namespace)
+    selection = pod_choice.locate(cluster_target, observation, how.selection, by_line=True)
+    if selection.rank is not None and selection.role == names.ROLE_LAUNCHER:
+        console.note(about_mpi(selection.rank))
+    how = replace(how.of(observation), selection=selection)
+    try:
+        return follow.follow(console, cluster_target.cluster, name, cluster_target.namespace, how)
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(EXIT_INTERRUPTED) from None

@@ -279,10 +279,13 @@ def status_command(console: Console, /, *, target: Target, release: str, output:
         patience=operator.PATIENCE,
     )
     waits = ""
-    if deployment is not None and not deployment.whole:
+    if deployment is not None and not deployment.is_ready:
         waits = operator.holds_back(cluster_target.cluster, release, cluster_target.namespace)
     well = (
-        deployment is not None and deployment.whole and leads is not False and not deployment.lacks
+        deployment is not None
+        and deployment.is_ready
+        and leads is not False
+        and not deployment.lacks
     )
     well = well and all(kind.state == "current" for kind in kinds)
     if output == "json":
@@ -534,7 +537,9 @@ def note_overlaps(
         release: the release.
         spaces: the namespaces that it will watch; () is every one.
     """
-    for other in operator.others(cluster_target.cluster, release, cluster_target.namespace):
+    for other in operator.other_operators(
+        cluster_target.cluster, release, cluster_target.namespace
+    ):
         both = other.namespaces or spaces
         if other.namespaces and spaces:
             both = [space for space in spaces if space in other.namespaces]
@@ -627,7 +632,7 @@ def check_crd_removal(
     holders = sorted(
         {holder for items in objects.values() for holder in map(_release, items) if holder}
     )
-    others = operator.others(cluster_target.cluster, release, cluster_target.namespace)
+    others = operator.other_operators(cluster_target.cluster, release, cluster_target.namespace)
     will = "go" if yes else "would go"
     parts = []
     if counts:
@@ -662,7 +667,7 @@ def note_kept_crds(console: Console, cluster_target: ClusterTarget, release: str
     """Note which definitions stay after an uninstall, and what follows."""
     for kind in crds.ours():
         console.text(f"  kept definition {kind['metadata']['name']}")
-    others = operator.others(cluster_target.cluster, release, cluster_target.namespace)
+    others = operator.other_operators(cluster_target.cluster, release, cluster_target.namespace)
     for other in others:
         console.note(f"{other} goes on: it watches {_spaces(other.namespaces)}")
     if any(not other.namespaces for other in others):

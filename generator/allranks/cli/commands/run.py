@@ -380,7 +380,7 @@ def run_on_cluster(
         rules = cluster_target.cluster.rules(home.namespace)
         rendered = rendering_.result()
     if rules is not None:
-        needs = permissions.to_run(rendered.objects, follow=not detach)
+        needs = permissions.install_needs(rendered.objects, follow=not detach)
         if workspace is not None:
             needs += workspace.transport.needs
         missing = permissions.missing(rules, needs)

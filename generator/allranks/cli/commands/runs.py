@@ -98,7 +98,7 @@ def _observe(name: str, cluster_target: ClusterTarget) -> tuple[Observation, Run
         status = follow.explain(cluster, observation, reduce(observation))
         status = with_node_faults(cluster, observation, status)
         status = with_missing_code(cluster, observation, status)
-        return observation, training_progress.of_run(cluster, observation, status)
+        return observation, training_progress.add_progress(cluster, observation, status)
 
 
 def with_node_faults(cluster: KubeClient, observation: Observation, status: RunStatus) -> RunStatus:
@@ -117,7 +117,7 @@ def with_node_faults(cluster: KubeClient, observation: Observation, status: RunS
 
     if status.phase is Phase.SUCCEEDED:
         return status
-    listed, note = nodes.of_pods(cluster, observation.pods)
+    listed, note = nodes.nodes_of_pods(cluster, observation.pods)
     faults = node_faults.find(observation.pods, listed)
     return replace(status, node_faults=faults, notes=(*status.notes, *filter(None, [note])))
 
@@ -234,7 +234,7 @@ def runs(
         statuses = [reduce(observation) for observation in observations]
         if not with_progress:
             return statuses
-        return training_progress.of_runs(cluster_target.cluster, observations, statuses)
+        return training_progress.add_progress_to_all(cluster_target.cluster, observations, statuses)
 
 
 @click.command("delete", short_help="Stop a run and remove it.")
@@ -346,21 +346,24 @@ def cluster_end(
 
 
 def _local_end(name: str, target: Target, timeout: float | None) -> RunStatus:
-    deadline = None if timeout is None else time.monotonic() + timeout
-    while not (status := _local_status(name, target)).finished:
-        if not _local_goes_on(name, target):
+    from allranks import retry
+
+    def is_over(status: RunStatus) -> bool:
+        if not status.finished and not _local_goes_on(name, target):
             raise InputError(
                 f"run {name!r} was suspended from its start: no process of it is here",
                 hint="run it again without runPolicy.suspend",
             )
-        if deadline is not None and time.monotonic() >= deadline:
-            from allranks.errors import RunError
+        return status.finished
 
-            raise RunError(
-                f"{name} is {status.phase} after {status_view.length(timeout or 0)}; it goes on",
-                hint=f"`{names.CLI} status {name} --on local` shows how it does",
-            )
-        time.sleep(_POLL_SECONDS)
+    status = retry.poll(lambda: _local_status(name, target), timeout, _POLL_SECONDS, until=is_over)
+    if not status.finished:
+        from allranks.errors import RunError
+
+        raise RunError(
+            f"{name} is {status.phase} after {status_view.length(timeout or 0)}; it goes on",
+            hint=f"`{names.CLI} status {name} --on local` shows how it does",
+        )
     return status
 
 
@@ -441,7 +444,9 @@ def _check_rights(
         if f"{manifest.get('kind')}/{text(manifest, 'metadata', 'name')}" not in unserved
         and not cleanup.outlives_release(manifest)
     ]
-    missing_rights = permissions.missing(rules, permissions.to_delete(deleted), are_there=True)
+    missing_rights = permissions.missing(
+        rules, permissions.uninstall_needs(deleted), are_there=True
+    )
     if missing_rights:
         raise permissions.refusal(
             cluster.where, home.namespace, missing_rights, done="nothing was deleted"

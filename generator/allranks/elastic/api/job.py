@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from allranks import names
 from allranks.elastic import resources
 from allranks.elastic.api import unknown_fields
-from allranks.elastic.pods import build
 from allranks.elastic.target import DesiredState
 from allranks.humanize import shorten
 from allranks.k8s import ranges
@@ -23,7 +22,7 @@ from allranks.k8s.fields import count, digits, items, mapping, number, text, whe
 from allranks.status.replica_specs import replica_specs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from allranks.elastic.resources import ResourceAmounts
     from allranks.k8s.manifest import Manifest
@@ -32,6 +31,7 @@ ALLREDUCE_STRATEGY, PS_STRATEGY = "AllreduceStrategy", "ParameterServerStrategy"
 _STRATEGIES = {
     kind.lower(): kind for kind in (ALLREDUCE_STRATEGY, PS_STRATEGY, "CustomStrategy", "Local")
 }
+_MAIN = ("main", "trainer")  # names of the container that trains
 _RESTARTS = 3  # what a job gets that does not say how often its pods are replaced
 
 MasterKind = Literal["own", "given", "external"]
@@ -358,7 +358,7 @@ def _words(template: Any) -> list[str]:
     containers = items(mapping(template, "spec"), "containers")
     if not containers:
         return []
-    container = containers[build.main_index(containers)]
+    container = containers[main_index(containers)]
     words: list[str] = []
     for key in ("command", "args"):
         command = container.get(key)
@@ -378,3 +378,11 @@ def _options(words: list[str]) -> Iterator[tuple[str, str]]:
     for word, after in pairwise([*words, ""]):
         option, equals, value = word.partition("=")
         yield (option, value) if equals else (word, after)
+
+
+def main_index(containers: Sequence[Mapping[str, Any]]) -> int:
+    """Return the index of the container that trains: by its name, or else the first."""
+    if len(containers) < 2:  # noqa: PLR2004 - nothing to choose from
+        return 0
+    called = [text(container, "name") for container in containers]
+    return next((called.index(name) for name in _MAIN if name in called), 0)

@@ -6,6 +6,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
+from allranks.elastic.api.job import main_index
 from allranks.elastic.pods import env, resources
 from allranks.elastic.pods import metadata as pod_metadata
 from allranks.errors import InputError
@@ -217,7 +218,6 @@ def _with_container(
 # A chief without a template is a worker that leads, and an evaluator one that looks on.
 _LIKE_WORKERS = (names.ROLE_CHIEF, names.ROLE_EVALUATOR)
 # By what name the container goes that trains, where there are several.
-_MAIN = ("main", "trainer")
 _VOLCANO = "volcano"
 # What names the account of a pod: the second is its older name, and counts where the first is not
 # set.
@@ -249,14 +249,6 @@ def source_of(job: ElasticJob, group_type: str) -> str:
 def account_of(spec: Mapping[str, Any]) -> str:
     """Return the service account that a pod of a PodSpec runs as."""
     return next((name for key in ACCOUNT_FIELDS if (name := text(spec, key))), _DEFAULT_ACCOUNT)
-
-
-def main_index(containers: Sequence[Mapping[str, Any]]) -> int:
-    """Return the index of the container that trains: by its name, or else the first."""
-    if len(containers) < 2:  # noqa: PLR2004 - nothing to choose from
-        return 0
-    called = [text(container, "name") for container in containers]
-    return next((called.index(name) for name in _MAIN if name in called), 0)
 
 
 def containers(

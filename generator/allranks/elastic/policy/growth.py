@@ -53,7 +53,7 @@ def _judge_trial(state: PolicyState, now: float) -> tuple[PolicyState, PolicyDec
     share = gain(state)
     threshold, slack = state.settings.grow_threshold, state.settings.hysteresis
     if share >= threshold:
-        bad = state.most + 1 if state.probing else state.bad
+        bad = state.maximum + 1 if state.probing else state.bad
         return replace(state, good=state.desired, bad=bad, probing=False, refusals=0), None
     if share >= threshold - slack:
         state = refuse(replace(state, good=state.desired, bad=state.desired + 1), now)
@@ -95,7 +95,7 @@ def _next(state: PolicyState, now: float) -> tuple[PolicyState, PolicyDecision |
 
 
 def _middle(state: PolicyState) -> int:
-    if state.bad > state.most:  # nothing larger was refused by its speed
+    if state.bad > state.maximum:  # nothing larger was refused by its speed
         grown = max(state.good + 1, int(state.good * state.settings.grow_factor))
         return min(grown, state.ceiling)
     return min((state.good + state.bad) // 2, state.ceiling)
@@ -103,18 +103,18 @@ def _middle(state: PolicyState) -> int:
 
 def _again(state: PolicyState, now: float) -> PolicyState:
     """Forget a refusal after some time, because the cluster may have changed."""
-    if state.retry_at is None or now < state.retry_at or state.good >= state.most:
+    if state.retry_at is None or now < state.retry_at or state.good >= state.maximum:
         return state
-    bad = min(state.good + 2, state.most + 1)
+    bad = min(state.good + 2, state.maximum + 1)
     return replace(state, bad=bad, room=None, retry_at=None, probing=True, reported=frozenset())
 
 
 def _settle(state: PolicyState) -> tuple[PolicyState, PolicyDecision | None]:
     word = f"settled {state.good}"
-    if word in state.reported or state.good == state.most == state.least:
+    if word in state.reported or state.good == state.maximum == state.minimum:
         return state, None
     speed = f"{state.speeds[state.good]:.4g} samples a second"
-    if state.good >= state.most:
+    if state.good >= state.maximum:
         reason = "which is the most that is allowed"
     elif state.room is not None and state.good >= state.room:
         reason = "which is what the cluster has room for"

@@ -49,7 +49,7 @@ def of(state: PolicyState, uid: str, generation: int, end: str = "") -> JobRecor
     return JobRecord(
         uid=uid,
         good=state.good if measured else 0,
-        bad=state.bad if measured and state.bad <= state.most else 0,
+        bad=state.bad if measured and state.bad <= state.maximum else 0,
         speeds={size: float(f"{speed:.6g}") for size, speed in state.speeds.items()},
         memory=dict(state.memory),
         generation=generation,
@@ -63,7 +63,7 @@ def resume(state: PolicyState, record: JobRecord) -> PolicyState:
     state = replace(state, speeds=dict(record.speeds), memory=memory)
     if not 0 < record.good <= state.desired:
         return state
-    bad = record.bad if record.good < record.bad <= state.most else state.most + 1
+    bad = record.bad if record.good < record.bad <= state.maximum else state.maximum + 1
     # A size that was being tried when the master went is judged by the one before it.
     bad = max(bad, state.desired + (state.desired > record.good))
     return replace(state, good=record.good, bad=bad)

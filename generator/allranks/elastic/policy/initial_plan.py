@@ -37,15 +37,15 @@ class Ask:
 
     Attributes:
         replicas: how many pods; None leaves it open.
-        least: the fewest allowed; 0 for no bound.
-        most: the most allowed; 0 for no bound.
+        minimum: the fewest allowed; 0 for no bound.
+        maximum: the most allowed; 0 for no bound.
         resource: what the template's containers ask for.
         scaled: whether the number may be changed by itself.
     """
 
     replicas: int | None = None
-    least: int = 0
-    most: int = 0
+    minimum: int = 0
+    maximum: int = 0
     resource: ResourceAmounts = _NOTHING
     scaled: bool = True
 
@@ -81,15 +81,15 @@ class InitialPlan:
 
     Attributes:
         groups: the pods of each type.
-        least: the fewest workers that the policy may ask for later.
-        most: the most.
+        minimum: the fewest workers that the policy may ask for later.
+        maximum: the most.
         fixed: why the number of workers may not change; "" where it may.
         message: the reasons, in one sentence.
     """
 
     groups: Mapping[str, RoleSize]
-    least: int
-    most: int
+    minimum: int
+    maximum: int
     fixed: str
     message: str
 
@@ -100,11 +100,11 @@ def plan(job: JobOutline, settings: PolicySettings) -> InitialPlan:
     servers = job.strategy == PARAMETER_SERVER
     others = _others(job) if servers else _plain(job)
     amounts, fit, source = _worker_size(job, worker, settings, others)
-    least = max(1, worker.least)
-    most, bound = _most(worker, least, fit)
-    start, reason = _start(job, worker, settings, (least, most))
+    minimum = max(1, worker.minimum)
+    maximum, bound = _maximum(worker, minimum, fit)
+    start, reason = _start(job, worker, settings, (minimum, maximum))
     if servers and ROLE_CHIEF not in job.types and not worker.replicas:
-        start = max(start, min(2, most))  # one leads, and one works
+        start = max(start, min(2, maximum))  # one leads, and one works
     count = start
     if servers and ROLE_PS not in job.types:
         others[ROLE_PS] = RoleSize(max(1, ceil(start / elastic_size.WORKERS_PER_PS)))
@@ -112,14 +112,14 @@ def plan(job: JobOutline, settings: PolicySettings) -> InitialPlan:
         # One of the workers leads the others; a plan without any worker would train nothing. Who
         # writes 1 has it: there are programs whose chief works as well.
         others[ROLE_CHIEF], count = RoleSize(1), max(0 if worker.replicas else 1, start - 1)
-        least, most = max(0, least - 1), max(0, most - 1)
+        minimum, maximum = max(0, minimum - 1), max(0, maximum - 1)
     groups = {ROLE_WORKER: RoleSize(count, amounts), **others}
-    fixed = _reason_for_fixed_size(worker, least, most)
+    fixed = _reason_for_fixed_size(worker, minimum, maximum)
     counts = ", ".join(_several(group.replicas, kind) for kind, group in sorted(groups.items()))
     message = f"starts with {counts}: {reason}{source}"
     if not fixed:
-        message += f"; at most {plural(most, 'worker')} may run{bound}"
-    return InitialPlan(groups, least, most, fixed, message)
+        message += f"; at most {plural(maximum, 'worker')} may run{bound}"
+    return InitialPlan(groups, minimum, maximum, fixed, message)
 
 
 def _several(count: int, kind: str) -> str:
@@ -144,18 +144,18 @@ def _others(job: JobOutline) -> dict[str, RoleSize]:
         sizes[ROLE_PS] = replace(
             sizes[ROLE_PS],
             replicas=_within(
-                ceil(_count(worker, 1) / elastic_size.WORKERS_PER_PS), ask.least, ask.most
+                ceil(_count(worker, 1) / elastic_size.WORKERS_PER_PS), ask.minimum, ask.maximum
             ),
         )
     return sizes
 
 
 def _count(ask: Ask, otherwise: int) -> int:
-    return ask.replicas or _within(otherwise, ask.least, ask.most)
+    return ask.replicas or _within(otherwise, ask.minimum, ask.maximum)
 
 
-def _within(count: int, least: int, most: int) -> int:
-    return max(min(count, most) if most else count, least)
+def _within(count: int, minimum: int, maximum: int) -> int:
+    return max(min(count, maximum) if maximum else count, minimum)
 
 
 def _worker_size(
@@ -216,37 +216,37 @@ def _fit(limits: ResourceAmounts, amounts: ResourceAmounts) -> int | None:
     return min(fits) if fits else None
 
 
-def _most(worker: Ask, least: int, fit: int | None) -> tuple[int, str]:
+def _maximum(worker: Ask, minimum: int, fit: int | None) -> tuple[int, str]:
     """Return the maximum number of workers, and what sets it."""
-    most, bound = worker.most, " by maxReplicas"
-    if fit is not None and (not most or fit < most):
-        most, bound = fit, " by resourceLimits"
-    if not most:
-        return max(worker.replicas or 0, least), ""
-    return max(most, least), bound
+    maximum, bound = worker.maximum, " by maxReplicas"
+    if fit is not None and (not maximum or fit < maximum):
+        maximum, bound = fit, " by resourceLimits"
+    if not maximum:
+        return max(worker.replicas or 0, minimum), ""
+    return max(maximum, minimum), bound
 
 
 def _start(
     job: JobOutline, worker: Ask, settings: PolicySettings, bounds: tuple[int, int]
 ) -> tuple[int, str]:
     """Return how many workers to start with, and the reason."""
-    least, most = bounds
+    minimum, maximum = bounds
     if worker.replicas:
-        count = max(least, min(worker.replicas, most))
+        count = max(minimum, min(worker.replicas, maximum))
         cut = f", of {worker.replicas} asked for" if count != worker.replicas else ""
         return count, f"the job's own specs say so{cut}"
     if settings.start_workers:
-        return max(least, min(settings.start_workers, most)), "startWorkers says so"
+        return max(minimum, min(settings.start_workers, maximum)), "startWorkers says so"
     if job.earlier.good:
-        size = max(least, min(job.earlier.good, most))
+        size = max(minimum, min(job.earlier.good, maximum))
         return size, f"the run before of this name settled at {job.earlier.good}"
-    return least, "the fewest allowed, to grow from"
+    return minimum, "the fewest allowed, to grow from"
 
 
-def _reason_for_fixed_size(worker: Ask, least: int, most: int) -> str:
+def _reason_for_fixed_size(worker: Ask, minimum: int, maximum: int) -> str:
     if not worker.scaled:
         return "autoScale is false"
-    if least >= most:
+    if minimum >= maximum:
         return "no other number is allowed"
     return ""
 

@@ -95,10 +95,10 @@ def read(options: Mapping[str, Any]) -> PolicySettings:
         InputError: a setting is no number, or out of its range.
     """
     values: dict[str, Any] = {}
-    for name, (least, most) in _RANGES.items():
+    for name, (minimum, maximum) in _RANGES.items():
         if camel(name) in options:
             whole = isinstance(getattr(_DEFAULTS, name), int)
-            values[name] = number(options, camel(name), least, most, whole=whole)
+            values[name] = number(options, camel(name), minimum, maximum, whole=whole)
     if "nodeShape" in options:
         values["node_shape"] = _node_shape(options["nodeShape"])
     return PolicySettings(**values)
@@ -123,7 +123,7 @@ def check_names(options: Mapping[str, Any], allowed: Iterable[str]) -> None:
 
 
 def number(
-    options: Mapping[str, Any], name: str, least: float, most: float, *, whole: bool
+    options: Mapping[str, Any], name: str, minimum: float, maximum: float, *, whole: bool
 ) -> float:
     """Return a number of the options.
 
@@ -133,9 +133,9 @@ def number(
     value = options[name]
     kind = "a whole number" if whole else "a number"
     good = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not good or (whole and value != int(value)) or not least <= value <= most:
+    if not good or (whole and value != int(value)) or not minimum <= value <= maximum:
         raise InputError(
-            f"{value!r} is not {kind} from {least:g} to {most:g}",
+            f"{value!r} is not {kind} from {minimum:g} to {maximum:g}",
             path=name,
             hint=f"write {kind} in this range, or leave it out",
             source=SOURCE,

@@ -37,12 +37,12 @@ class PolicyState:
 
     Attributes:
         settings: how it decides.
-        least: the fewest workers allowed.
-        most: the most workers allowed.
+        minimum: the fewest workers allowed.
+        maximum: the most workers allowed.
         fixed: why the policy may not change the size; "" where it may.
         desired: the number of workers it asks for now.
         good: the largest size that was worth its workers.
-        bad: the smallest size that was not; one more than `most` where none is known.
+        bad: the smallest size that was not; one more than `maximum` where none is known.
         changed: when the size was changed last.
         agreed: whether the operator has made the desired size its target since.
         window: the measurement that is going on.
@@ -63,8 +63,8 @@ class PolicyState:
     """
 
     settings: PolicySettings = _DEFAULTS
-    least: int = 1
-    most: int = 1
+    minimum: int = 1
+    maximum: int = 1
     fixed: str = ""
     desired: int = 1
     good: int = 1
@@ -90,30 +90,38 @@ class PolicyState:
     @property
     def ceiling(self) -> int:
         """The largest number of workers that is worth asking for now."""
-        return self.most if self.room is None else min(self.most, max(self.room, self.least))
+        return (
+            self.maximum if self.room is None else min(self.maximum, max(self.room, self.minimum))
+        )
 
 
 def begin(
-    settings: PolicySettings, *, desired: int, least: int, most: int, now: float, fixed: str = ""
+    settings: PolicySettings,
+    *,
+    desired: int,
+    minimum: int,
+    maximum: int,
+    now: float,
+    fixed: str = "",
 ) -> PolicyState:
     """Return the state of a job that has, or starts with, `desired` workers.
 
     Args:
         settings: how it decides.
         desired: the workers of its first plan.
-        least: the fewest workers allowed.
-        most: the most workers allowed.
+        minimum: the fewest workers allowed.
+        maximum: the most workers allowed.
         now: the time in seconds.
         fixed: why the policy may not change the size; "" where it may.
     """
-    most = max(most, least, desired)
+    maximum = max(maximum, minimum, desired)
     return PolicyState(
         settings=settings,
-        least=least,
-        most=most,
+        minimum=minimum,
+        maximum=maximum,
         fixed=fixed,
         desired=desired,
         good=desired,
-        bad=most + 1,
+        bad=maximum + 1,
         changed=now,
     )

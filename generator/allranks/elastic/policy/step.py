@@ -6,25 +6,29 @@ another's word about the size, memory, lost workers, room that is missing, a str
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
 from allranks.elastic.api.plan import parse_pod_name
-from allranks.elastic.policy import growth, throughput
+from allranks.elastic.policy import growth
 from allranks.elastic.policy.observation import WORKER, PolicyDecision
+from allranks.elastic.policy.state import Window
 from allranks.humanize import list_some, plural
 from allranks.k8s import quantity
 
 if TYPE_CHECKING:
-    from allranks.elastic.policy.observation import JobObservation, OutOfMemory
-    from allranks.elastic.policy.state import PolicyState
-    from allranks.elastic.policy.throughput import Measured
+    from collections.abc import Mapping
 
+    from allranks.elastic.policy.observation import JobObservation, OutOfMemory, Worker
+    from allranks.elastic.policy.state import PolicyState
 
 # Workers that train for so long without a first report will not report any more; a large model may
 # take minutes to its first step.
 _SILENCE_SECONDS = 600.0
+# A window in which some worker is too slow for `measure_steps` ends after so many measure_seconds.
+_PATIENCE = 4
+_NEWER = 0.5  # the share of the newer of two windows
 
 
 def step(
@@ -43,7 +47,7 @@ def step(
     if observation.ending:
         return state, ()
     state, decisions = judge_memory(state, observation)
-    state, measured = throughput.measure(state, observation, now)
+    state, measured = _measure(state, observation, now)
     if not observation.settled:
         return state, tuple(decisions)
     state, decision = _agree(state, observation, now)
@@ -72,13 +76,15 @@ def _agree(
             f"{plural(size, 'worker')} instead of {wished}, as was asked for by hand; "
             "the size stays so"
         )
-        state = replace(state, fixed="it was set by hand", least=min(state.least, size))
+        state = replace(state, fixed="it was set by hand", minimum=min(state.minimum, size))
         decision = PolicyDecision("SizeGiven", message)
     else:
         message = f"only {size} of the {plural(wished, 'worker')} asked for may run"
         decision = PolicyDecision("SizeBounded", message)
-        state = replace(state, most=max(size, state.least))
-    state = replace(state, good=size, bad=max(state.most, size) + 1, most=max(state.most, size))
+        state = replace(state, maximum=max(size, state.minimum))
+    state = replace(
+        state, good=size, bad=max(state.maximum, size) + 1, maximum=max(state.maximum, size)
+    )
     return replace(growth.resize(state, size, now), agreed=True), decision
 
 
@@ -94,7 +100,7 @@ def _room(
     waited = now - since
     if waited < state.settings.pending_seconds:
         return state, None
-    size = max(running, state.least)
+    size = max(running, state.minimum)
     short = f"{running} of {state.desired} workers run after {waited:.0f} s"
     if state.fixed or size >= state.desired:
         word = f"short {state.desired}"
@@ -116,7 +122,7 @@ def _silence(state: PolicyState, now: float) -> tuple[PolicyState, PolicyDecisio
     since, word = state.unmeasured_since, "silence"
     if since is None or now - since < _SILENCE_SECONDS or state.speeds:
         return state, None
-    if state.fixed or word in state.reported or state.least == state.most:
+    if state.fixed or word in state.reported or state.minimum == state.maximum:
         return state, None
     message = (
         "the workers report no speed, so their number stays; call Reporter.step of "
@@ -220,7 +226,7 @@ def judge_stragglers(
         windows
         and now - state.changed >= state.settings.cool_down_seconds
         and len(observation.training) == state.desired == observation.target
-        and state.desired > state.least
+        and state.desired > state.minimum
     )
     stragglers = [pod for pod in counts if counts[pod] >= windows] if ready else []
     if not stragglers:
@@ -256,3 +262,71 @@ def _without(state: PolicyState, remaining: int, now: float) -> PolicyState:
         replace(state, good=remaining, bad=remaining + 1, speeds=speeds, slow={}), now
     )
     return growth.resize(state, remaining, now)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The result of one window.
+
+    Attributes:
+        size: the workers that trained.
+        costs: seconds each of them needed for a sample by itself, by pod; without those that told
+            none.
+    """
+
+    size: int
+    costs: Mapping[str, float]
+
+
+def _measure(
+    state: PolicyState, observation: JobObservation, now: float
+) -> tuple[PolicyState, Measured | None]:
+    """Begin, continue or end a window; also return its result where one ended."""
+    training = observation.training
+    if observation.generation != state.generation:
+        state = replace(state, generation=observation.generation, windows=0, window=None, slow={})
+    if not training or any(worker.steps < 1 for worker in training):
+        waits = now if state.unmeasured_since is None else state.unmeasured_since
+        return replace(state, window=None, unmeasured_since=waits if training else None), None
+    state = replace(state, unmeasured_since=None)
+    window = state.window
+    counted = {worker.pod: worker for worker in training}
+    if window is None or set(window.first) != set(counted) or _back(window, counted):
+        return replace(state, window=Window(observation.generation, now, counted)), None
+    if not _over(state, window, counted, now):
+        return state, None
+    return _end(state, window, counted, now)
+
+
+def _back(window: Window, counted: Mapping[str, Worker]) -> bool:
+    """Whether a worker's counter began again, because it was restarted."""
+    return any(counted[pod].steps < first.steps for pod, first in window.first.items())
+
+
+def _over(state: PolicyState, window: Window, counted: Mapping[str, Worker], now: float) -> bool:
+    lasted = now - window.started
+    if lasted < state.settings.measure_seconds:
+        return False
+    fewest = min(counted[pod].steps - first.steps for pod, first in window.first.items())
+    patient = lasted >= state.settings.measure_seconds * _PATIENCE
+    return fewest >= state.settings.measure_steps or patient
+
+
+def _end(
+    state: PolicyState, window: Window, counted: Mapping[str, Worker], now: float
+) -> tuple[PolicyState, Measured]:
+    firsts = window.first
+    samples = {pod: counted[pod].samples - first.samples for pod, first in firsts.items()}
+    busy = {pod: counted[pod].busy - first.busy for pod, first in firsts.items()}
+    speed = sum(samples.values()) / (now - window.started)
+    size = len(counted)
+    if state.windows and size in state.speeds:
+        speed = _NEWER * speed + (1 - _NEWER) * state.speeds[size]
+    costs = {pod: busy[pod] / samples[pod] for pod in samples if samples[pod] > 0 and busy[pod] > 0}
+    state = replace(
+        state,
+        window=Window(window.generation, now, counted),
+        windows=state.windows + 1,
+        speeds={**state.speeds, size: speed},
+    )
+    return state, Measured(size, costs)

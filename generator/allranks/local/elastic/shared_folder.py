@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from allranks import atomic, names
+from allranks.local import run_events as events
 from allranks.local.elastic import objects
-from allranks.local.state import events
 from allranks.local.state.store import ELASTIC
 
 if TYPE_CHECKING:

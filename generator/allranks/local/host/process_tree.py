@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
+from allranks import retry
 from allranks.local.host import namespaces
 
 if TYPE_CHECKING:
@@ -91,13 +92,15 @@ def kill(variable: str, values: Collection[str]) -> int:
         How many were killed.
     """
     killed: set[int] = set()
-    give_up = time.monotonic() + _PATIENCE
-    while processes := find_marked(variable, values):
+
+    def kill_all() -> bool:
+        processes = find_marked(variable, values)
         killed.update(process.pid for process in processes)
         send(processes, signal.SIGKILL)
-        if time.monotonic() > give_up:  # stuck in the kernel: nothing more can be done
-            break
-        time.sleep(_POLL)
+        return not processes
+
+    # A process that stays is stuck in the kernel: nothing more can be done.
+    retry.poll(kill_all, _PATIENCE, _POLL)
     return len(killed)
 
 

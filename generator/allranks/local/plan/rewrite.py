@@ -21,7 +21,7 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks.local.host import namespaces
-from allranks.local.host.addresses import service_address, service_pod
+from allranks.local.plan.addresses import service_address, service_pod
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

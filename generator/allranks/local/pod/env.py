@@ -25,7 +25,7 @@ import psutil
 from allranks import names
 from allranks.errors import InputError
 from allranks.k8s import quantity
-from allranks.local.host.addresses import service_address
+from allranks.local.plan.addresses import service_address
 from allranks.local.pod.gpus import VARIABLE as VISIBLE_GPUS
 
 if TYPE_CHECKING:

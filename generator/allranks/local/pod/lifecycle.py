@@ -15,7 +15,7 @@ from allranks.model.status import PodPhase
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from allranks.local.controller import JobBackoff
+    from allranks.local.backoff import JobBackoff
 
 
 @dataclass(frozen=True, slots=True)

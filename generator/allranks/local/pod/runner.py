@@ -15,6 +15,7 @@ from allranks import names
 from allranks.errors import InputError
 from allranks.local.host import process, process_tree
 from allranks.local.host.namespaces import Host, IsolationMethod
+from allranks.local.mpi import PodEntry
 from allranks.local.plan.model import ContainerKind, ContainerPlan, PodPlan, Restart
 from allranks.local.plan.rewrite import Names, Rewriter, pod_names
 from allranks.local.pod import env as pod_env
@@ -28,7 +29,7 @@ from allranks.model.status import STOPPED, Failure, PodPhase
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from allranks.local.controller import JobBackoff
+    from allranks.local.backoff import JobBackoff
     from allranks.local.state.store import RunFolder
 
 _START_ERROR = 128  # as containerd reports a program that is not there
@@ -36,23 +37,6 @@ _MESSAGE_MAX = 4096
 _FALLBACK_LINES = 80
 _FAILURE_LINES = 10
 _DRAIN_POLL = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class PodEntry:
-    """The way to enter a running pod.
-
-    Attributes:
-        hosts: what the launcher may call it.
-        state: its state folder.
-        pid: its container's first process.
-        container: the mark of that container.
-    """
-
-    hosts: tuple[str, ...]
-    state: str
-    pid: int
-    container: str
 
 
 @dataclass(frozen=True, slots=True)

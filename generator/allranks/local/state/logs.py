@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from allranks import retry
 from allranks.model.rank_lines import ALL, SINGLE_WRITER, LineSelection, LogWriters
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _INDEX = "index"
 _CHUNK = 1 << 16
 # A line that never ends is cut here, so that a reader's memory has a bound.
 _LINE_MAX = 1 << 20
-_POLL_MIN = 0.03
+_POLL_FIRST = 0.06
 _POLL_MAX = 0.2
 _TAIL_BYTES = 1 << 14
 
@@ -151,7 +152,7 @@ def follow(
         tail: of those there are, only so many last ones of each file; None for all.
     """
     index = _Index(folder, choice)
-    wait = _POLL_MIN
+    empty_rounds = 0
     while True:
         last_round = finished()  # before reading: what was written until then is seen
         count = 0
@@ -164,9 +165,9 @@ def follow(
                 yield from reader.rest()
             return
         tail = None
-        wait = _POLL_MIN if count else min(wait * 2, _POLL_MAX)
-        if not count:
-            time.sleep(wait)
+        empty_rounds = 0 if count else empty_rounds + 1
+        if empty_rounds:
+            time.sleep(retry.delay(empty_rounds, _POLL_FIRST, _POLL_MAX))
 
 
 class Tail:

@@ -30,13 +30,12 @@ import os
 import re
 import shutil
 import stat
-import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from allranks import atomic, names, trust
+from allranks import atomic, names, retry, trust
 from allranks.errors import EXIT_FAILED, FULL, InputError, RunError, unwritable
 from allranks.k8s.object_names import is_dns_1123_subdomain
 from allranks.local.host.addresses import Block
@@ -143,7 +142,7 @@ class Spec:
         workdir: where containers start that name no folder.
         block: its addresses.
         ports: the ports that it listens on, on whatever address.
-        backoff_scale: see `allranks.local.controller`.
+        backoff_scale: see `allranks.local.backoff`.
         grace: the longest time that one of its pods may take to end, in seconds.
         ttl: after how many seconds its record may be forgotten; None for never.
         notes: what a person should know about it.
@@ -225,7 +224,7 @@ class RunFolder:
 
     @property
     def events(self) -> Path:
-        """The file of the run's Events; see `allranks.local.state.events`."""
+        """The file of the run's Events; see `allranks.local.run_events`."""
         return self.path / "events.jsonl"
 
     @property
@@ -334,12 +333,7 @@ class RunFolder:
         Returns:
             Whether it has ended.
         """
-        give_up = None if timeout is None else time.monotonic() + timeout
-        while self.alive():
-            if give_up is not None and time.monotonic() >= give_up:
-                return False
-            time.sleep(_POLL)
-        return True
+        return retry.poll(lambda: not self.alive(), timeout, _POLL)
 
     def remove(self) -> None:
         """Delete the folder, and the namespace's folder when it was the last."""

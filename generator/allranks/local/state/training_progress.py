@@ -16,7 +16,7 @@ _FILES_MAX = 3  # of a run: the newest of the pod that reports, and what was bef
 _TAIL_BYTES = 1 << 17
 
 
-def of_run(folder: RunFolder, status: RunStatus) -> RunStatus:
+def add_progress(folder: RunFolder, status: RunStatus) -> RunStatus:
     """The status of a run with the progress of its training, where it reports any.
 
     Args:
@@ -31,7 +31,7 @@ def of_run(folder: RunFolder, status: RunStatus) -> RunStatus:
         path = folder.logs / file.name
         if not path.exists():  # not yet, or deleted
             continue
-        report = progress.of_lines(logs.tail(path, _TAIL_BYTES, size=_TAIL_BYTES))
+        report = progress.last_progress(logs.tail(path, _TAIL_BYTES, size=_TAIL_BYTES))
         if report is not None:
             return replace(status, progress=report)
     return status

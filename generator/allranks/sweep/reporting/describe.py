@@ -33,7 +33,7 @@ def search(spec: SweepSpec) -> str:
         parts.append(f"seed {spec.seed}")
     if spec.trials:
         parts.append(plural(spec.trials, "trial"))
-    parts.append(f"{spec.at_once} at a time")
+    parts.append(f"{spec.parallel_max} at a time")
     text = f"Search: {', '.join(parts)}"
     early = spec.early
     if early is None:

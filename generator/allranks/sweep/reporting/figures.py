@@ -205,7 +205,7 @@ def _sample(items: Sequence[_T], most: int, keep: Callable[[_T], bool]) -> list[
     return [item for at, item in enumerate(items) if at not in dropped]
 
 
-def _with_values(results: Results) -> list[tuple[Trial, float]]:
+def _valued_trials(results: Results) -> list[tuple[Trial, float]]:
     """Return the trials with a finite value, the best first."""
     pairs = [
         (trial, value)
@@ -217,7 +217,7 @@ def _with_values(results: Results) -> list[tuple[Trial, float]]:
 
 def _shades(results: Results) -> dict[int, float]:
     """Return each trial's rank from the worst (0) to the best (1); equal values share a rank."""
-    valued = _with_values(results)
+    valued = _valued_trials(results)
     distinct = {value: place for place, value in enumerate(dict.fromkeys(v for _, v in valued))}
     span = max(1, len(distinct) - 1)
     return {trial.number: 1 - distinct[value] / span for trial, value in valued}
@@ -226,7 +226,7 @@ def _shades(results: Results) -> dict[int, float]:
 def _history(results: Results) -> History:
     objective = results.spec.objective
     maximize = objective.direction == MAXIMIZE
-    valued = sorted(_with_values(results), key=lambda pair: pair[0].number)
+    valued = sorted(_valued_trials(results), key=lambda pair: pair[0].number)
     best: list[tuple[int, float]] = []
     for trial, value in valued:
         if trial.state == SUCCEEDED and (not best or objective.better(value, best[-1][1])):
@@ -256,7 +256,7 @@ def _parallel(results: Results, shades: dict[int, float]) -> Parallel:
     names = [parameter.name for parameter in spec.parameters]
     valued = [
         (trial, value)
-        for trial, value in _with_values(results)
+        for trial, value in _valued_trials(results)
         if all(name in trial.assignment for name in names)
     ]
     best = {trial.number for trial, _ in valued[: MOST_LINES // 2]}
@@ -270,7 +270,7 @@ def _parallel(results: Results, shades: dict[int, float]) -> Parallel:
     lines = [
         ParallelLine(
             trial,
-            (*(places[row] for _, places in columns), scale.at(value)),
+            (*(places[row] for _, places in columns), scale.position(value)),
             shades[trial.number],
             not scale.holds(value),
         )
@@ -294,7 +294,7 @@ def _parameter_axis(parameter: Parameter, trials: Sequence[Trial]) -> tuple[Axis
         ticks = tuple((at, one_line(text)) for text, at in list(place.items())[::stride])
         return Axis(parameter.name, ticks), [place[choice.text] for choice in choices]
     scale = scale_of(numbers, log=True if isinstance(parameter.space, LogUniform) else None)
-    return _scale_axis(parameter.name, scale), [scale.at(number) for number in numbers]
+    return _scale_axis(parameter.name, scale), [scale.position(number) for number in numbers]
 
 
 def _level(row: int, count: int) -> float:
@@ -302,7 +302,7 @@ def _level(row: int, count: int) -> float:
 
 
 def _scale_axis(name: str, scale: Scale) -> Axis:
-    ticks = [(scale.at(value), text) for value, text in scale.ticks(5) if scale.holds(value)]
+    ticks = [(scale.position(value), text) for value, text in scale.ticks(5) if scale.holds(value)]
     if len(ticks) < 2:  # noqa: PLR2004 - one tick is no scale
         ticks = [(0.0, short(scale.low)), (1.0, short(scale.high))]
     return Axis(name, tuple(ticks), scale.log)

@@ -166,7 +166,7 @@ def _value_axis(axes: Axes, scale: Scale, metric: str, goal: float | None) -> No
         axes.axhline(goal, color=_GOOD, linestyle="--", linewidth=1, label=f"goal {goal:.6g}")
 
 
-def _whole(axes: Axes) -> None:
+def _set_integer_ticks(axes: Axes) -> None:
     """Put ticks at whole numbers only, as trials and steps are counted."""
     from matplotlib.ticker import MaxNLocator
 
@@ -179,7 +179,7 @@ def _history(figure: Figure, data: History) -> None:
         _empty(axes, "no trial has reported a value yet")
         return
     _value_axis(axes, data.scale, data.metric, data.goal)
-    _whole(axes)
+    _set_integer_ticks(axes)
     axes.set_xlabel("trial")
     axes.set_xlim(-0.5, data.last + 0.5)
     low, high = data.scale.low, data.scale.high
@@ -302,7 +302,7 @@ def _curves(figure: Figure, data: Curves, best: int | None) -> None:
         _empty(axes, "no trial reported a value with a step")
         return
     _value_axis(axes, data.values, data.metric, data.goal)
-    _whole(axes)
+    _set_integer_ticks(axes)
     axes.set_xlabel(_name(data.step))
     for curve in data.curves:
         top = curve.trial.number == best

@@ -35,7 +35,7 @@ class Scale:
     high: float
     log: bool = False
 
-    def at(self, value: float) -> float:
+    def position(self, value: float) -> float:
         """Return the position of a value; values outside of the scale are at its ends."""
         low, high, value = (self._plain(number) for number in (self.low, self.high, value))
         return min(1.0, max(0.0, value / (high - low) - low / (high - low)))

@@ -38,10 +38,10 @@ class _PlotFrame:
         self.top, self.bottom = _TOP, HEIGHT - _BOTTOM
 
     def x(self, value: float) -> float:
-        return self.left + self.x_scale.at(value) * (self.right - self.left)
+        return self.left + self.x_scale.position(value) * (self.right - self.left)
 
     def y(self, value: float) -> float:
-        return self.bottom - self.y_scale.at(value) * (self.bottom - self.top)
+        return self.bottom - self.y_scale.position(value) * (self.bottom - self.top)
 
     def parts(self, x_title: str, y_title: str, *, whole: bool) -> Iterable[str]:
         """Yield the grid, ticks and titles.

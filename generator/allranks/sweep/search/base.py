@@ -67,7 +67,7 @@ class RandomSearch:
         # By name, so that parameters in another order are the same sweep.
         parts = {name: chance.random() for name in sorted(p.name for p in self._spec.parameters)}
         return {
-            parameter.name: space.at(parameter.space, parts[parameter.name])
+            parameter.name: space.choice_at(parameter.space, parts[parameter.name])
             for parameter in self._spec.parameters
         }
 

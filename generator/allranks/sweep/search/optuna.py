@@ -215,7 +215,7 @@ def _choice(of: Space, sampled: Any) -> Choice:
         case Uniform() | LogUniform():
             return space.number(float(sampled))
         case IntUniform():
-            return space.whole(int(sampled))
+            return space.integer(int(sampled))
         case Values(choices) if not _is_ordered(of):
             return next(choice for choice in choices if choice.text == sampled)
         case _:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from allranks.sweep.model import Assignment, Parameter, Space
 
 
-def in_grid(space: Space) -> bool:
+def is_enumerable(space: Space) -> bool:
     """Whether a grid can enumerate the values of a space."""
     return isinstance(space, Values | Range)
 
@@ -54,7 +54,7 @@ def choice(space: Space, place: int) -> Choice:
             low, _, step, exponent = _scale(space)
             return _decimal(low + place * step, exponent)
         case IntUniform(lowest, _):
-            return whole(lowest + place)
+            return integer(lowest + place)
         case Uniform(lowest, _) | LogUniform(lowest, _):
             return number(lowest)
 
@@ -65,7 +65,7 @@ def index(space: Range, value: Choice) -> int:
     return (_units(Decimal(value.text), exponent) - low) // step
 
 
-def at(space: Space, fraction: float) -> Choice:
+def choice_at(space: Space, fraction: float) -> Choice:
     """Return the value of a space at a fraction of its probability, from 0 to below 1."""
     count = size(space)
     if count is not None:
@@ -128,7 +128,7 @@ def assignment(parameters: Sequence[Parameter], place: int) -> Assignment:
     return {parameter.name: choices[parameter.name] for parameter in parameters}
 
 
-def whole(value: int) -> Choice:
+def integer(value: int) -> Choice:
     """Return the choice for a whole number that a search drew."""
     return Choice(str(value), value)
 
@@ -169,7 +169,7 @@ def _units(value: Decimal, exponent: int) -> int:
 
 def _decimal(units: int, exponent: int) -> Choice:
     if exponent >= 0:
-        return whole(units * 10**exponent)
+        return integer(units * 10**exponent)
     digits = tuple(map(int, str(abs(units))))
     text = format(Decimal((1 if units < 0 else 0, digits, exponent)), "f")
     return Choice(text, float(text))

@@ -249,7 +249,7 @@ def _refuse_lost(
             _refuse_missing(reading, place, name, base)
         return
     # A search for similar names costs time, and nobody reads so many problems.
-    near = _near(name, base) if len(reading.problems) < PROBLEMS_MAX else ""
+    near = _nearest_path(name, base) if len(reading.problems) < PROBLEMS_MAX else ""
     suggestion = f"; or did you mean the values path {near}?" if near else ""
     reading.refuse(
         place,
@@ -263,7 +263,7 @@ def _variable(name: str) -> str:
     return re.sub(r"[^A-Z0-9]", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).upper())
 
 
-def _near(text: str, base: Mapping[str, Any]) -> str:
+def _nearest_path(text: str, base: Mapping[str, Any]) -> str:
     """Return the nearest values path: with the same last key, else with a similar spelling."""
     candidates = [candidate for path in leaves(base) if (candidate := paths.show(path)) != text]
     last = [path for path in candidates if path.rpartition(".")[2] == text]
@@ -343,7 +343,7 @@ def _refuse_many(
 def _refuse_missing(
     reading: ParameterReader, place: ValuesPath, text: str, base: Mapping[str, Any]
 ) -> None:
-    near = _near(text, base)
+    near = _nearest_path(text, base)
     hint = f"did you mean {near}?" if near else "`helm show values` lists what the chart has"
     reading.refuse(place, f"the chart's values have no {text}", hint)
 

@@ -30,7 +30,7 @@ _ESCAPED = f"{_BEGIN}{OPEN}}}"
 _GENERATED = ("layout", names.SWEEP_PLUGIN)
 
 
-def to_run(values: Mapping[str, Any]) -> dict[str, Any]:
+def values_to_run(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return a trial's values without the keys that were generated for helm.
 
     Args:

@@ -81,7 +81,9 @@ def flag(text: str, workload: str = "") -> Parameter:
     if not items:
         raise InputError("there is nothing to choose from", hint="list a choice", source=source)
     if all(values):
-        return _overlays(name, patterns, [_of(item, workload) for item in items], source)
+        return _overlays(
+            name, patterns, [_remove_workload(item, workload) for item in items], source
+        )
     if any(values):
         odd = items[values.index(not values[0])]
         raise InputError(
@@ -124,7 +126,7 @@ def _items(names: Iterator[str]) -> Iterator[_Item]:
             yield _Item(f"{stem}[{index}]", item, document, (_LIST, index))
 
 
-def _of(item: _Item, workload: str) -> _Item:
+def _remove_workload(item: _Item, workload: str) -> _Item:
     """Return a choice without the `workload` of a complete values file."""
     if not workload or "workload" not in item.data:
         return item
@@ -147,7 +149,7 @@ def _overlays(name: str, patterns: str, items: list[_Item], source: str) -> Para
     # Two folders may each have a file of this name.
     labels = [item.label for item in items]
     if len(set(labels)) < len(labels):
-        labels = [_whole(item) for item in items]
+        labels = [_item_source(item) for item in items]
     overlays: dict[str, dict[str, Any]] = {}
     for label, item in zip(labels, items, strict=True):
         if label in overlays:
@@ -158,7 +160,7 @@ def _overlays(name: str, patterns: str, items: list[_Item], source: str) -> Para
     return Parameter(name, space, (Reach(OVERLAY, patterns),), overlays)
 
 
-def _whole(item: _Item) -> str:
+def _item_source(item: _Item) -> str:
     suffix = item.label[len(PurePath(item.document.source).stem) :]
     return item.document.source + suffix
 

@@ -301,8 +301,8 @@ def _uniform(
 def _int_uniform(
     reading: ParameterReader, path: ValuesPath, ends: Mapping[str, Any]
 ) -> Space | None:
-    low = reading.whole((*path, "min"), ends["min"])
-    high = reading.whole((*path, "max"), ends["max"])
+    low = reading.integer((*path, "min"), ends["min"])
+    high = reading.integer((*path, "max"), ends["max"])
     if low is None or high is None:
         return None
     if low > high:
@@ -465,7 +465,7 @@ class ParameterReader:
         plain = len(choice.text) <= _LONGEST and abs(exact.adjusted()) <= _LONGEST
         return exact if plain and float(exact) == value else Decimal(repr(value))
 
-    def whole(self, path: ValuesPath, value: Any, least: int | None = None) -> int | None:
+    def integer(self, path: ValuesPath, value: Any, least: int | None = None) -> int | None:
         """Return a whole number of at least `least`; also one written as ``1e3``."""
         exact = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
         if isinstance(value, bool) or not exact:

@@ -92,7 +92,7 @@ def parse(
     needs_check = not fields.get("trials") or not objective.metric
     search = _search(reading, (*path, "search"), fields.get("search"), check_name=needs_check)
     counts = {
-        key: reading.whole((*path, key), fields[key], 0) if fields.get(key) is not None else 0
+        key: reading.integer((*path, key), fields[key], 0) if fields.get(key) is not None else 0
         for key in ("trials", "parallel", "retries", "seed")
     }
     if (counts["retries"] or 0) > model.RETRIES_MAX:
@@ -103,7 +103,7 @@ def parse(
         )
     failed = fields.get("maxFailedTrials")
     unset = failed is None or failed == ""
-    may_fail = None if unset else reading.whole((*path, "maxFailedTrials"), failed, 0)
+    may_fail = None if unset else reading.integer((*path, "maxFailedTrials"), failed, 0)
     # The number of trials is meaningless if a parameter was refused.
     trials = _trials(reading, parameters, search, counts["trials"] or 0) if whole else 0
     early = _early(reading, (*path, "earlyStopping"), fields.get("earlyStopping"))
@@ -214,7 +214,7 @@ def _trials(
     """Return how many trials to run; 0 if that is not valid, with a problem."""
     path: ValuesPath = (SECTION, "trials")
     if search == model.GRID:
-        loose = [item for item in parameters if not space.in_grid(item.space)]
+        loose = [item for item in parameters if not space.is_enumerable(item.space)]
         for item in loose:
             reading.refuse(
                 (SECTION, "parameters", item.name),
@@ -307,7 +307,7 @@ def _early(reading: ParameterReader, path: ValuesPath, content: Any) -> EarlySto
     settings = dict(unset)
     for key, low in least.items():
         setting = fields.get(key)
-        whole = None if setting is None else reading.whole((*path, key), setting, low)
+        whole = None if setting is None else reading.integer((*path, key), setting, low)
         settings[key] = unset[key] if whole is None else whole
     return EarlyStopping(
         kind, settings["minSteps"], settings["reductionFactor"], settings["warmupTrials"]

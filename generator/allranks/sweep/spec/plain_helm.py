@@ -59,12 +59,12 @@ def limits(
         is_local: the chart is rendered for a run on this machine.
     """
     section = loaded.values[sweep_trial.SWEEP]
-    reasons = [*_of_search(loaded.values, section), *_of_trial(section["trial"])]
+    reasons = [*_search_limits(loaded.values, section), *_trial_limits(section["trial"])]
     if not any(path[1:2] == ("trial",) for path, _, _ in reasons):
-        reasons += _of_parameters(loaded, prepared.spec)
-        reasons += _of_numbers(section["parameters"])
-        reasons += _of_size(loaded, prepared)
-    reasons += _of_tensorboard(loaded.values, release)
+        reasons += _parameter_limits(loaded, prepared.spec)
+        reasons += _number_limits(section["parameters"])
+        reasons += _size_limits(loaded, prepared)
+    reasons += _tensorboard_limits(loaded.values, release)
     out = [
         (path, Problem(paths.show(path), message, hint, loaded.where(path)))
         for path, message, hint in reasons
@@ -75,7 +75,7 @@ def limits(
     return out
 
 
-def _of_search(values: Mapping[str, Any], section: Mapping[str, Any]) -> Iterator[_Limit]:
+def _search_limits(values: Mapping[str, Any], section: Mapping[str, Any]) -> Iterator[_Limit]:
     missed = int(section["objective"]["missedExitCode"])
     if section["search"].lower() != GRID:
         yield ("sweep", "search"), f"plain Helm knows grid only, not {section['search']}", _RUN
@@ -108,7 +108,7 @@ def _of_search(values: Mapping[str, Any], section: Mapping[str, Any]) -> Iterato
         )
 
 
-def _of_trial(trial: Mapping[str, Any]) -> Iterator[_Limit]:
+def _trial_limits(trial: Mapping[str, Any]) -> Iterator[_Limit]:
     if trial["workload"] not in ("", "torchrun"):
         yield (
             ("sweep", "trial", "workload"),
@@ -128,7 +128,7 @@ def _of_trial(trial: Mapping[str, Any]) -> Iterator[_Limit]:
         )
 
 
-def _of_parameters(loaded: Loaded, spec: SweepSpec) -> Iterator[_Limit]:
+def _parameter_limits(loaded: Loaded, spec: SweepSpec) -> Iterator[_Limit]:
     shared = sweep_trial.of(loaded.values, defaults)
     for parameter in spec.parameters:
         place: ValuesPath = ("sweep", "parameters", parameter.name)
@@ -140,7 +140,7 @@ def _of_parameters(loaded: Loaded, spec: SweepSpec) -> Iterator[_Limit]:
                 yield (*place, ENV), f"{reach.to} is set by env, too", "use another name"
 
 
-def _of_numbers(parameters: Mapping[str, Mapping[str, Any]]) -> Iterator[_Limit]:
+def _number_limits(parameters: Mapping[str, Mapping[str, Any]]) -> Iterator[_Limit]:
     for name, parameter in parameters.items():
         for kind, content in parameter.items():
             if not isinstance(content, dict | list):
@@ -173,7 +173,7 @@ def _reachable(shared: Mapping[str, Any], keys: tuple[str, ...]) -> bool:
     return True
 
 
-def _of_size(loaded: Loaded, prepared: PreparedSweep) -> Iterator[_Limit]:
+def _size_limits(loaded: Loaded, prepared: PreparedSweep) -> Iterator[_Limit]:
     section, spec = loaded.values[sweep_trial.SWEEP], prepared.spec
     place = ("sweep", "trials")
     if spec.trials > TRIALS_MAX:
@@ -191,7 +191,7 @@ def _of_size(loaded: Loaded, prepared: PreparedSweep) -> Iterator[_Limit]:
             f"{_RUN}, or set fewer trials",
         )
     elif _sets(prepared, shared):
-        yield from _of_sets(section, spec)
+        yield from _object_limits(section, spec)
 
 
 def _table_bytes(spec: SweepSpec) -> int:
@@ -229,7 +229,7 @@ def _sets(prepared: PreparedSweep, shared: Mapping[str, Any]) -> bool:
     return layout is not None and (layout.nodes > 1 or layout.max_nodes > 1)
 
 
-def _of_sets(section: Mapping[str, Any], spec: SweepSpec) -> Iterator[_Limit]:
+def _object_limits(section: Mapping[str, Any], spec: SweepSpec) -> Iterator[_Limit]:
     reason = "plain Helm gives each of these trials objects of its own"
     if spec.trials > SETS_MAX:
         yield ("sweep", "trials"), f"{reason}, and a release has room for {SETS_MAX}", _RUN
@@ -249,7 +249,7 @@ def _of_sets(section: Mapping[str, Any], spec: SweepSpec) -> Iterator[_Limit]:
         )
 
 
-def _of_tensorboard(values: Mapping[str, Any], release: str) -> Iterator[_Limit]:
+def _tensorboard_limits(values: Mapping[str, Any], release: str) -> Iterator[_Limit]:
     board = values[sweep_trial.SWEEP]["tensorboard"]
     if not board["enabled"]:
         return

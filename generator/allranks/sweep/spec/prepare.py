@@ -63,7 +63,7 @@ __all__ = [
     "prepare",
     "restore",
     "samples",
-    "without_journal",
+    "sweep_without_journal",
 ]
 
 SWEEP = "sweep"
@@ -199,7 +199,7 @@ def restore(state: SweepState) -> PreparedSweep:
     return replace(_laid_out(_complete(state.spec, state.defaults, ())), owner=state.owner)
 
 
-def without_journal(name: str, owner: OwnerMark) -> PreparedSweep:
+def sweep_without_journal(name: str, owner: OwnerMark) -> PreparedSweep:
     """Return a sweep whose journal is gone, with just enough to find its releases.
 
     Args:
@@ -384,7 +384,7 @@ def _misplaced(request: SweepRequest) -> Iterator[_Fault]:
         )
 
 
-def _of_a_trial(prepared: PreparedSweep, values: Mapping[str, Any]) -> Iterator[_Fault]:
+def _trial_faults(prepared: PreparedSweep, values: Mapping[str, Any]) -> Iterator[_Fault]:
     """Yield reasons why a valid job cannot be a trial."""
     if prepared.workload == _PLAIN and values[_PLAIN]["controller"] == "StatefulSet":
         yield (
@@ -430,7 +430,7 @@ def _problems(
         return problems
     return [
         (path, Problem(paths.show(path), message, hint, where(path)))
-        for path, message, hint in _of_a_trial(prepared, values)
+        for path, message, hint in _trial_faults(prepared, values)
     ]
 
 
@@ -439,14 +439,14 @@ def samples(spec: SweepSpec) -> Iterator[Assignment]:
 
     A parameter that only the program reads is not checked by the chart: one choice is enough.
     """
-    first = {item.name: space.at(item.space, 0.0) for item in spec.parameters}
+    first = {item.name: space.choice_at(item.space, 0.0) for item in spec.parameters}
     yield first
     for item in spec.parameters:
         if all(_is_program(reach) for reach in item.reaches):
             continue
         count = space.size(item.space)
         if count is None:
-            yield {**first, item.name: space.at(item.space, 1.0 - 2**-53)}
+            yield {**first, item.name: space.choice_at(item.space, 1.0 - 2**-53)}
             continue
         for index in range(1, min(count, _SAMPLES)):
             yield {**first, item.name: space.choice(item.space, index)}

@@ -123,7 +123,7 @@ def read_request(request: SweepFlags) -> SweepRequest:
     """
     own, chart = _chart(request.chart)
     _refuse_queue(request.queue, chart)
-    merged = _of_values(request) if own == SECTION else _of_chart(request, own, chart)
+    merged = _values_request(request) if own == SECTION else _chart_request(request, own, chart)
     ranges = [parameters.flag(text) for text in request.ranges]
     overs = [overlays.flag(text, merged.workload) for text in request.overs]
     flagged = (*ranges, *overs)
@@ -194,7 +194,7 @@ def _chart(chart: str) -> tuple[str, str]:
     return "", external_chart.absolute(chart, Path.cwd())
 
 
-def _of_values(request: SweepFlags) -> SweepRequest:
+def _values_request(request: SweepFlags) -> SweepRequest:
     """Return the request of values with ``workload: sweep``."""
     sources = request.sources
     if request.loaded is None and not (sources.files or sources.sets or sources.queue):
@@ -262,7 +262,7 @@ def _check_shape(loaded: Loaded) -> None:
         raise InvalidValues([problem for _, problem in schema_findings])
 
 
-def _of_chart(request: SweepFlags, workload: str, chart: str) -> SweepRequest:
+def _chart_request(request: SweepFlags, workload: str, chart: str) -> SweepRequest:
     """Return the request of a chart and its own values."""
     if workload:
         loaded = gathering.load_sources(request.sources, workload)

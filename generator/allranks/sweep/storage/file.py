@@ -19,12 +19,11 @@ import errno
 import fcntl
 import os
 import stat
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from allranks import atomic, names
+from allranks import atomic, names, retry
 from allranks.errors import InputError, RunError
 from allranks.local.state import store
 from allranks.sweep.storage import base, exposure
@@ -252,16 +251,15 @@ def _is_locked(handle: int) -> bool:
     Other processes hold the lock for a moment: the child of a killed runner before it becomes helm,
     and a command that checks whether the sweep runs.
     """
-    give_up = time.monotonic() + _LOCK_SECONDS
-    while True:
+
+    def lock() -> bool:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if time.monotonic() >= give_up:
-                return False
-            time.sleep(_POLL)
-        else:
-            return True
+            return False
+        return True
+
+    return retry.poll(lock, _LOCK_SECONDS, _POLL)
 
 
 def _lines(handle: int, path: Path, offset: int) -> Iterator[tuple[bytes, int]]:

@@ -64,13 +64,13 @@ def sweeps(connection: Connection) -> list[str]:
 
 def has_journal(connection: Connection, sweep: str) -> bool:
     """Whether a sweep is here still, and was not moved."""
-    query = sqlalchemy.select(_ROWS.c.key).where(*_of(sweep), _ROWS.c.key == _FIRST)
+    query = sqlalchemy.select(_ROWS.c.key).where(*_select_rows(sweep), _ROWS.c.key == _FIRST)
     return connection.execute(query).first() is not None
 
 
 def lock_lease(connection: Connection, sweep: str) -> None:
     """Have everybody else who would write the sweep wait for the end of the transaction."""
-    update = sqlalchemy.update(_ROWS).where(*_of(sweep), _ROWS.c.key == _LEASE)
+    update = sqlalchemy.update(_ROWS).where(*_select_rows(sweep), _ROWS.c.key == _LEASE)
     connection.execute(update.values(value_json=_ROWS.c.value_json))
 
 
@@ -82,7 +82,7 @@ def lease_of(connection: Connection, sweep: str) -> Lease:
 def put_request(connection: Connection, sweep: str, reason: str) -> None:
     """Leave a stop request for a process of an older version that runs the sweep."""
     value = json.dumps(reason)
-    ours = (*_of(sweep), _ROWS.c.key == _REQUEST)
+    ours = (*_select_rows(sweep), _ROWS.c.key == _REQUEST)
     if not connection.execute(
         sqlalchemy.update(_ROWS).where(*ours).values(value_json=value)
     ).rowcount:
@@ -100,7 +100,7 @@ def read_lines(connection: Connection, sweep: str, where: str) -> Iterator[bytes
     Raises:
         InputError: they are not as we wrote them.
     """
-    ours = (*_of(sweep), _ROWS.c.key.like(f"{_JOURNAL}%"))
+    ours = (*_select_rows(sweep), _ROWS.c.key.like(f"{_JOURNAL}%"))
     # Whoever writes a row may fill it with all that the database takes, which can be 1 GiB.
     longest = connection.scalar(
         sqlalchemy.select(func.max(func.length(_ROWS.c.value_json))).where(*ours)
@@ -152,17 +152,17 @@ def move(connection: Connection, sweep: str, where: str) -> None:
 def delete(connection: Connection, sweep: str) -> None:
     """Remove what is ours of a sweep."""
     keys = (_ROWS.c.key.like(f"{_JOURNAL}%"), _ROWS.c.key.in_((_LEASE, _REQUEST)))
-    connection.execute(sqlalchemy.delete(_ROWS).where(*_of(sweep), sqlalchemy.or_(*keys)))
+    connection.execute(sqlalchemy.delete(_ROWS).where(*_select_rows(sweep), sqlalchemy.or_(*keys)))
 
 
-def _of(sweep: str) -> tuple[ColumnElement[bool]]:
+def _select_rows(sweep: str) -> tuple[ColumnElement[bool]]:
     study = sqlalchemy.select(_STUDIES.c.study_id).where(_STUDIES.c.study_name == sweep)
     return (_ROWS.c.study_id.in_(study),)
 
 
 def _value(connection: Connection, sweep: str, key: str) -> str | None:
     query = sqlalchemy.select(func.substr(_ROWS.c.value_json, 1, _PIECE_MAX))
-    value: str | None = connection.scalar(query.where(*_of(sweep), _ROWS.c.key == key))
+    value: str | None = connection.scalar(query.where(*_select_rows(sweep), _ROWS.c.key == key))
     return value
 
 

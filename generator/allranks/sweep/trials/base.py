@@ -62,7 +62,7 @@ class TrialReleases(Protocol):
             AllranksError: the list may not be complete.
         """
 
-    def others(self) -> Mapping[str, str]:
+    def foreign_releases(self) -> Mapping[str, str]:
         """Return the releases of another sweep of the same name, with their owners in words.
 
         Raises:

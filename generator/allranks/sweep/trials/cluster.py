@@ -152,7 +152,7 @@ class ClusterTrials:
         """Return helm's newest status of each release of this sweep."""
         return _newest(record for record in self._list_records() if self._is_ours(record))
 
-    def others(self) -> Mapping[str, str]:
+    def foreign_releases(self) -> Mapping[str, str]:
         """Return the releases of another sweep of the same name, with their owners in words."""
         foreign = [record for record in self._list_records() if not self._is_ours(record)]
         whose = {
@@ -163,7 +163,7 @@ class ClusterTrials:
 
     def claims(self, trials: Collection[str]) -> Mapping[str, str]:
         """Return the claims that the charts of trials keep, by their name for kubectl."""
-        ours = set(trials) - set(self.others())
+        ours = set(trials) - set(self.foreign_releases())
         claim_names: list[str] = []
         with suppress(ForbiddenError):  # a user who cannot list claims has created none
             claims = self._cluster.list(
@@ -199,7 +199,7 @@ class ClusterTrials:
         if not live:
             return
         own = bool(self._prepared.workload)
-        by_release = self._of_ours(live) if own else self._of_foreign(live)
+        by_release = self._own_objects(live) if own else self._foreign_objects(live)
         for name in live:
             objects, pods = by_release[name][0], _owned_pods(*by_release[name])
             trial = self._pods.setdefault(name, self._trial_pods())
@@ -216,7 +216,7 @@ class ClusterTrials:
         spec = self._prepared.spec
         return TrialPods(self._cluster, self._namespace, spec, self._slots)
 
-    def _of_ours(self, live: list[str]) -> Mapping[str, tuple[Manifests, Manifests]]:
+    def _own_objects(self, live: list[str]) -> Mapping[str, tuple[Manifests, Manifests]]:
         """Return controllers and pods by release, for our charts."""
         kinds = {"Job": paths.JOBS, "StatefulSet": paths.STATEFUL_SETS, "Pod": paths.PODS}
         if self._prepared.workload == "elastic":
@@ -230,7 +230,7 @@ class ClusterTrials:
                 by_release[name][kind == "Pod"].append({**manifest, "kind": kind})
         return by_release
 
-    def _of_foreign(self, live: list[str]) -> Mapping[str, tuple[Manifests, Manifests]]:
+    def _foreign_objects(self, live: list[str]) -> Mapping[str, tuple[Manifests, Manifests]]:
         """Return Jobs and pods by release, for an external chart, by helm's annotations."""
         releases, owners = set(live), {}
         by_release: defaultdict[str, tuple[Manifests, Manifests]] = defaultdict(lambda: ([], []))

@@ -186,7 +186,7 @@ class LocalTrials:
         code = f"exit code {failure.exit_code}"
         return code if measured or not line else f"{code}: {line[:_LINE]}"
 
-    def others(self) -> Mapping[str, str]:
+    def foreign_releases(self) -> Mapping[str, str]:
         """Return the runs of another sweep of the same name, with their owners in words."""
         sweep = self._prepared.spec.name
         labels = {
@@ -337,7 +337,7 @@ class LocalTrials:
         )
         if prepared.workload or f"\nkind: {names.SENTINEL_KIND}\n" in text:
             text = postrender.process(text)
-        code = workspace.here(chart_values, home.namespace)
+        code = workspace.local_parts(chart_values, home.namespace)
         return local_runs.start(
             [*code, *(manifest for manifest in load.load_all(text) if manifest)],
             name=name,

@@ -313,7 +313,7 @@ def remove(cluster: KubeClient, namespace: str, helm_records: Manifests) -> bool
     for manifest in manifests:
         if not cleanup.outlives_release(manifest):
             cluster.delete(
-                paths.of_manifest(manifest), manifest["metadata"]["name"], namespace=namespace
+                paths.manifest_path(manifest), manifest["metadata"]["name"], namespace=namespace
             )
     cluster.delete(paths.SECRETS, helm_records[0]["metadata"]["name"], namespace=namespace)
     return True

@@ -57,7 +57,10 @@ def is_reserved_env(name: str, view: View) -> bool:
             return True
         if view["elastic.mode"] == "auto":
             return name in names.RESERVED_ENV_ELASTIC_JOB
-        return name in (*frameworks.of(view).env, "JOB_COMPLETION_INDEX")
+        return name in (
+            *frameworks.recipe(view["elastic.framework"]).env,
+            "JOB_COMPLETION_INDEX",
+        )
     return name in names.RESERVED_ENV or name.startswith(names.RESERVED_ENV_PREFIXES)
 
 

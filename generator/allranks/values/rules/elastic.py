@@ -61,7 +61,7 @@ def _elastic_nodes(view: View) -> Iterator[Finding]:
 
 def _elastic_lead(view: View) -> Iterator[Finding]:
     """Without a chief, the first worker leads a job with parameter servers."""
-    recipe, requested = frameworks.of(view), numbers(view)
+    recipe, requested = frameworks.recipe(view["elastic.framework"]), numbers(view)
     strategy = view["elastic.strategy"] or recipe.strategy
     leads = requested.auto and strategy == _SERVERS and names.ROLE_CHIEF in recipe.roles
     if not leads or view["elastic.roles"][names.ROLE_CHIEF]["replicas"]:

@@ -76,7 +76,7 @@ def _limit_of_roles(view: View) -> tuple[int, str]:
         requested = size(view)
         counts = {
             role: max(int(view["own.roles"][role]["replicas"]), about.least)
-            for role, about in frameworks.of(view).roles.items()
+            for role, about in frameworks.recipe(view["elastic.framework"]).roles.items()
         } | {"worker": requested.nodes if requested else 1}
         suffix = max((f"-{role}-{count - 1}" for role, count in counts.items() if count), key=len)
     limit = min(names.HELM_RELEASE_NAME_MAX, names.DNS_LABEL_MAX - len(suffix))

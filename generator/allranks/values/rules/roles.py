@@ -23,7 +23,7 @@ def strategy(view: View) -> str:
     """The strategy of an ElasticJob; "" in mode static, and where the framework has none."""
     if view["elastic.mode"] != "auto":
         return ""
-    return str(view["elastic.strategy"] or frameworks.of(view).strategy)
+    return str(view["elastic.strategy"] or frameworks.recipe(view["elastic.framework"]).strategy)
 
 
 def _choice(view: View) -> Iterator[Finding]:
@@ -55,7 +55,7 @@ def _choice(view: View) -> Iterator[Finding]:
 
 
 def _follow_port(view: View) -> Iterator[Finding]:
-    port = view["elastic.port"] or frameworks.of(view).port
+    port = view["elastic.port"] or frameworks.recipe(view["elastic.framework"]).port
     if view["elastic.mode"] == "static" and view["elastic.followPort"] == port:
         yield Finding(
             path("elastic.followPort"),
@@ -65,7 +65,10 @@ def _follow_port(view: View) -> Iterator[Finding]:
 
 
 def _roles(view: View) -> Iterator[Finding]:
-    roles, rings = frameworks.of(view).roles, strategy(view) == _ALLREDUCE
+    roles, rings = (
+        frameworks.recipe(view["elastic.framework"]).roles,
+        strategy(view) == _ALLREDUCE,
+    )
     for role, own in view["elastic.roles"].items():
         count, location = int(own["replicas"]), path("elastic.roles", role, "replicas")
         if count and (role not in roles or (rings and role != "worker")):
@@ -87,7 +90,7 @@ def _roles(view: View) -> Iterator[Finding]:
 
 def _no_such_role(view: View, role: str) -> tuple[str, str]:
     framework = view["elastic.framework"]
-    roles = frameworks.of(view).roles
+    roles = frameworks.recipe(view["elastic.framework"]).roles
     if role in roles:
         return (
             f"the job has no {role}: with {_ALLREDUCE} there are workers alone",
@@ -102,7 +105,7 @@ def _no_such_role(view: View, role: str) -> tuple[str, str]:
 
 
 def _unused(view: View) -> Iterator[Finding]:
-    recipe = frameworks.of(view)
+    recipe = frameworks.recipe(view["elastic.framework"])
     for role, own in view["elastic.roles"].items():
         about = recipe.roles.get(role, frameworks.RoleLimits())
         by_framework = strategy(view) == _SERVERS and role == "ps"
@@ -147,7 +150,7 @@ def _too_many(view: View) -> Iterator[Finding]:
         return
     counts = {
         role: max(int(view["elastic.roles"][role]["replicas"]), about.least)
-        for role, about in frameworks.of(view).roles.items()
+        for role, about in frameworks.recipe(view["elastic.framework"]).roles.items()
     } | {"worker": requested.nodes}
     release, namespace = view.release or "a", view.namespace or "a"
     needed = sum(

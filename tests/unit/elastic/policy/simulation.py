@@ -39,8 +39,8 @@ class Job:
 
     curve: Callable[[int], float]
     settings: PolicySettings = field(default_factory=PolicySettings)
-    least: int = 1
-    most: int = 16
+    minimum: int = 1
+    maximum: int = 16
     desired: int = 1
     noise: float = 0.0
     room: int = 10_000
@@ -63,8 +63,8 @@ class Job:
         self.state: PolicyState = states.begin(
             self.settings,
             desired=self.desired,
-            least=self.least,
-            most=self.most,
+            minimum=self.minimum,
+            maximum=self.maximum,
             now=self.now,
             fixed=self.fixed,
         )

@@ -24,7 +24,7 @@ ONCE = PolicySettings(retry_seconds=0)
 
 def test_a_job_that_scales_grows_to_the_most_that_is_allowed() -> None:
     """Linear speed is worth every worker, and few steps lead there."""
-    job = Job(linear, most=16).run(HOUR)
+    job = Job(linear, maximum=16).run(HOUR)
     assert [2, 4, 8, 16] == [size for _, size in job.changes]
     words = "stays at 16 workers with 1600 samples a second, which is the most that is allowed"
     assert [words] == job.words("Settled")
@@ -33,27 +33,27 @@ def test_a_job_that_scales_grows_to_the_most_that_is_allowed() -> None:
 @pytest.mark.parametrize("useful", [1, 2, 3, 5, 6, 9, 16])
 def test_a_job_stops_where_more_workers_bring_nothing(useful: int) -> None:
     """The search ends at the number that helps."""
-    job = Job(saturating(useful), most=32, settings=ONCE).run(2 * HOUR)
+    job = Job(saturating(useful), maximum=32, settings=ONCE).run(2 * HOUR)
     assert useful == job.size
 
 
 def test_workers_that_are_added_together_are_judged_together() -> None:
     """Three of four that help are 75 % of a worker's speed for each: more than the threshold."""
-    job = Job(saturating(7), most=32, settings=ONCE).run(2 * HOUR)
+    job = Job(saturating(7), maximum=32, settings=ONCE).run(2 * HOUR)
     assert 8 == job.size
 
 
 @pytest.mark.parametrize("best", [1, 2, 5, 12])
 def test_a_job_that_gets_slower_goes_back(best: int) -> None:
     """A size that costs speed is left again, and the reason says both speeds."""
-    job = Job(peaked(best), most=32, settings=ONCE).run(2 * HOUR)
+    job = Job(peaked(best), maximum=32, settings=ONCE).run(2 * HOUR)
     assert best == job.size
     assert "samples a second before" in job.words("NotWorthIt")[0]
 
 
 def test_every_change_says_why_in_numbers() -> None:
     """A person reads what was measured and what is asked."""
-    job = Job(saturating(2), most=8, settings=ONCE).run(HOUR)
+    job = Job(saturating(2), maximum=8, settings=ONCE).run(HOUR)
     assert job.words("Grow")[0] == (
         "from 1 to 2 workers: 1 train 100 samples a second, and more are allowed (at most 8)"
     )
@@ -71,19 +71,19 @@ CURVES = st.one_of(
 
 
 @settings(max_examples=25, deadline=None)
-@given(curve=CURVES, most=st.integers(1, 24), noise=st.floats(0, 0.05), seed=st.integers(0, 99))
+@given(curve=CURVES, maximum=st.integers(1, 24), noise=st.floats(0, 0.05), seed=st.integers(0, 99))
 def test_any_job_settles_and_then_stays(
-    curve: Callable[[int], float], most: int, noise: float, seed: int
+    curve: Callable[[int], float], maximum: int, noise: float, seed: int
 ) -> None:
     """Whatever the speed is like, the search is short and ends.
 
     Few changes, within the bounds, none before the cool-down, and none at all after the search is
     over, however the measurements tremble.
     """
-    job = Job(curve, most=most, noise=noise, seed=seed, settings=ONCE).run(3 * HOUR)
+    job = Job(curve, maximum=maximum, noise=noise, seed=seed, settings=ONCE).run(3 * HOUR)
     sizes = [size for _, size in job.changes]
-    assert len(sizes) <= 4 * (1 + log2(most))
-    assert all(1 <= size <= most for size in sizes)
+    assert len(sizes) <= 4 * (1 + log2(maximum))
+    assert all(1 <= size <= maximum for size in sizes)
     times = [time for time, _ in job.changes]
     assert all(later - earlier >= 60 for earlier, later in pairwise(times))
     settled = len(sizes)
@@ -92,22 +92,22 @@ def test_any_job_settles_and_then_stays(
 
 
 @settings(max_examples=15, deadline=None)
-@given(serial=st.floats(0.0, 0.5), most=st.integers(2, 24))
-def test_the_size_that_is_kept_is_worth_it(serial: float, most: int) -> None:
+@given(serial=st.floats(0.0, 0.5), maximum=st.integers(2, 24))
+def test_the_size_that_is_kept_is_worth_it(serial: float, maximum: int) -> None:
     """At the end one more worker would bring less than the threshold, and the last brought it."""
     curve = amdahl(serial)
-    job = Job(curve, most=most, settings=replace(ONCE, hysteresis=0.0)).run(3 * HOUR)
+    job = Job(curve, maximum=maximum, settings=replace(ONCE, hysteresis=0.0)).run(3 * HOUR)
     good, bad = job.state.good, job.state.bad
     assert good == job.size
-    assert bad == good + 1 or good == most
-    if bad <= most:
+    assert bad == good + 1 or good == maximum
+    if bad <= maximum:
         gain = (curve(bad) - curve(good)) / (curve(good) / good)
         assert gain < 0.7
 
 
 def test_a_refused_size_is_tried_again_seldom_and_ever_more_seldom() -> None:
     """One more worker after an hour, then after two, four, ...: it never swings."""
-    job = Job(saturating(3), most=16).run(24 * HOUR)
+    job = Job(saturating(3), maximum=16).run(24 * HOUR)
     trials = [time for time, size in job.changes if size == 4]
     waits = [later - earlier for earlier, later in pairwise(trials[1:])]
     assert 3 == job.size
@@ -117,7 +117,7 @@ def test_a_refused_size_is_tried_again_seldom_and_ever_more_seldom() -> None:
 
 def test_a_job_grows_on_when_what_held_it_back_is_gone() -> None:
     """The trial after the wait opens the search again."""
-    job = Job(saturating(3), most=16).run(HOUR)
+    job = Job(saturating(3), maximum=16).run(HOUR)
     assert 3 == job.size
     job.curve = linear
     job.run(4 * HOUR)
@@ -126,7 +126,7 @@ def test_a_job_grows_on_when_what_held_it_back_is_gone() -> None:
 
 def test_growth_almost_at_the_threshold_is_kept_and_not_extended() -> None:
     """Within the hysteresis there is neither back nor forth."""
-    job = Job(lambda size: 100 * (1 + 0.65 * (size - 1)), most=8, settings=ONCE).run(2 * HOUR)
+    job = Job(lambda size: 100 * (1 + 0.65 * (size - 1)), maximum=8, settings=ONCE).run(2 * HOUR)
     assert [2] == [size for _, size in job.changes]
 
 
@@ -146,7 +146,7 @@ def test_without_reports_nothing_grows_and_that_is_said_once() -> None:
 
 def test_a_number_set_by_hand_stays() -> None:
     """Whoever scales by hand has the last word, also over the most."""
-    job = Job(linear, most=4).run(HOUR)
+    job = Job(linear, maximum=4).run(HOUR)
     job.scale(6)
     job.run(4 * HOUR)
     assert 6 == job.size
@@ -157,7 +157,7 @@ def test_a_number_set_by_hand_stays() -> None:
 
 def test_a_worker_that_is_lost_and_replaced_changes_no_size() -> None:
     """A hole in the generation is no measurement of a size."""
-    job = Job(linear, most=4, settings=ONCE).run(HOUR)
+    job = Job(linear, maximum=4, settings=ONCE).run(HOUR)
     before = list(job.changes)
     for _ in range(5):
         job.lose(1, 120)
@@ -168,7 +168,7 @@ def test_a_worker_that_is_lost_and_replaced_changes_no_size() -> None:
 
 def test_what_the_cluster_has_no_room_for_is_given_back() -> None:
     """Pods that wait too long are taken away, and training goes on with those that run."""
-    job = Job(linear, most=16, room=6).run(HOUR)
+    job = Job(linear, maximum=16, room=6).run(HOUR)
     assert 6 == job.size
     message = job.words("NoRoom")[0]
     assert message.startswith("6 of 8 workers run after 300 s: the cluster has no room for more")
@@ -177,7 +177,7 @@ def test_what_the_cluster_has_no_room_for_is_given_back() -> None:
 
 def test_a_job_takes_the_room_that_comes_free() -> None:
     """Missing room is tried again as a missing gain is."""
-    job = Job(linear, most=16, room=6).run(HOUR)
+    job = Job(linear, maximum=16, room=6).run(HOUR)
     job.room = 16
     job.run(5 * HOUR)
     assert 16 == job.size
@@ -185,6 +185,6 @@ def test_a_job_takes_the_room_that_comes_free() -> None:
 
 def test_fewer_than_the_least_wait_for_room_and_say_so_once() -> None:
     """There is nothing to give back below the least."""
-    job = Job(linear, least=4, desired=4, room=2).run(2 * HOUR)
+    job = Job(linear, minimum=4, desired=4, room=2).run(2 * HOUR)
     assert [] == job.changes
     assert ["2 of 4 workers run after 300 s; waiting for the others"] == job.words("NoRoom")

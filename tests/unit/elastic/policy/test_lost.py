@@ -20,7 +20,7 @@ OBSERVATION = JobObservation(
 
 def policy_state(*, fixed: str = "") -> states.PolicyState:
     """A job of three workers."""
-    return states.begin(PolicySettings(), desired=3, least=3, most=3, now=0.0, fixed=fixed)
+    return states.begin(PolicySettings(), desired=3, minimum=3, maximum=3, now=0.0, fixed=fixed)
 
 
 def decided(

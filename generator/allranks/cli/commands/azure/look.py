@@ -31,7 +31,8 @@ def status_command(console: Console, /, *, settings: Settings, output: str) -> N
     """
     from allranks.azure import diff
     from allranks.azure.desired import desired
-    from allranks.azure.observed import FAILED, observe
+    from allranks.azure.observe import observe
+    from allranks.azure.observed import FAILED
 
     arm, _ = shared.connect(settings.where, console)
     observed = observe(arm, settings, ())

@@ -56,7 +56,7 @@ def down_command(
     """
     from allranks.azure import diff
     from allranks.azure.engine import Engine, node_group_of
-    from allranks.azure.observed import observe
+    from allranks.azure.observe import observe
 
     arm, waits = shared.connect(settings.where, console)
 
@@ -108,7 +108,7 @@ def _forget(settings: Settings, file: str | None) -> None:
     if not path.exists():
         return
     with kubeconfig.changing(path) as data:
-        rest = kubeconfig.without(data, settings.cluster, user)
+        rest = kubeconfig.remove_context(data, settings.cluster, user)
         data.clear()
         data.update(rest)
 

@@ -142,9 +142,9 @@ def _connected(
         ForbiddenError: neither the role is there nor the right to read the account's key.
     """
     with needing_sdks():
-        from allranks.azure.sdk import uploads
+        from allranks.azure.sdk import stores
     own = settings.account if settings else ""
-    store: Store = uploads.connect(
+    store: Store = stores.connect(
         destination,
         account or own,
         cloud=settings.cloud if settings else "public",
@@ -159,7 +159,7 @@ def _connected(
             if settings is None or account not in ("", own) or error.reason != _NO_ROLE:
                 raise
             try:
-                store = uploads.connect_by_key(
+                store = stores.connect_by_key(
                     destination, own, group=settings.group, where=settings.where, stop=stop
                 )
             except AllranksError:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from allranks import names
+from allranks import names, retry
 from allranks.cli import options
 from allranks.cli.commands.sweep import in_cluster, view
 from allranks.cli.commands.sweep.sweep_target import (
@@ -178,15 +178,12 @@ def _end(
             trials = place.trials(prepared, starts=False)
             runner.run(prepared, trials, open_journal, is_measured=is_measured)
         return
-    give_up = time.monotonic() + timeout
-    while wait and store.is_run():
-        if time.monotonic() > give_up:
-            command = results.command("status", store.name, journal_of(store.name, store.where))
-            raise RunError(
-                f"the sweep {store.name} has not ended after {timeout:.0f} s; it was asked to",
-                hint=f"`{command}` shows how it does",
-            )
-        time.sleep(_POLL_SECONDS)
+    if wait and not retry.poll(lambda: not store.is_run(), timeout, _POLL_SECONDS):
+        command = results.command("status", store.name, journal_of(store.name, store.where))
+        raise RunError(
+            f"the sweep {store.name} has not ended after {timeout:.0f} s; it was asked to",
+            hint=f"`{command}` shows how it does",
+        )
     if wait and not read_state(store).outcome:
         # Its process was killed meanwhile: end it here.
         _end(store, timeout, helm, is_measured=is_measured)
@@ -378,10 +375,10 @@ def remove_orphaned_releases(
 
     place = _place(store, target, helm)
     # With an unknown owner a new mark, which no release has: nothing is removed.
-    prepared = prepare.without_journal(store.name, owner or OwnerMark.new())
+    prepared = prepare.sweep_without_journal(store.name, owner or OwnerMark.new())
     trials = place.trials(prepared, starts=False)
     try:
-        others = trials.others()
+        others = trials.foreign_releases()
         if owner is None and others:
             raise _unknown(store, place, others)
         removed = list(runner.clear(trials))

@@ -163,7 +163,7 @@ def _show_trial(
     if exact or output == "yaml":
         chart_values = prepare.restore(state).values(trial)
         if not exact:
-            chart_values = export.to_run(chart_values)
+            chart_values = export.values_to_run(chart_values)
         if output == "json":
             console.json(chart_values)
         else:

@@ -349,7 +349,7 @@ def _show_plan(console: Console, prepared: PreparedSweep, output: str) -> None:
                 "sweep": spec.name,
                 "search": spec.search,
                 "trials": count,
-                "parallel": spec.at_once,
+                "parallel": spec.parallel_max,
                 "first": [
                     {
                         "name": naming.trial_name(spec.name, assignment),

@@ -119,7 +119,7 @@ class SweepProgress:
             if trial.started is not None and not trial.waiting
         )
         rest = max(0, total - count_ended(state))
-        return max(0.0, rest * mean - spent) / max(1, min(state.spec.at_once or rest, rest))
+        return max(0.0, rest * mean - spent) / max(1, min(state.spec.parallel_max or rest, rest))
 
     def line(self, now: float, room: int = 1000) -> str:
         """Return one line: a bar, counts, the best value, the time, and the time left.

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from allranks.local import run_events as events
 from allranks.local.pod.lifecycle import ContainerState
-from allranks.local.state import events
-from allranks.local.state.events import EventLog
+from allranks.local.run_events import EventLog
 from allranks.model.status import Phase, RunStatus
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from allranks.local.controller import ControllerEnd
-from allranks.local.state.status import overall
+from allranks.local.run_status import overall
 from allranks.status.controllers import ControllerOutcome
 
 _WORKERS = ControllerEnd(
