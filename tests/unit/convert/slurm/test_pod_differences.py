@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -706,3 +707,29 @@ def test_a_loop_of_one_word_is_no_loop() -> None:
     assert _verdict(conversion, "mpirun").line == 6
     with pytest.raises(InvalidValues, match="more than once"):
         _convert("#SBATCH -N 2 --ntasks-per-node=2", "for lr in 1 2; do", "mpirun ./a $lr", "done")
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "if true; then\n  module load cuda\nelse\n  ml gcc\nfi",
+        "load() { module purge; module load cuda; }\nload",
+        "module load cuda || exit 7",
+        "module load cuda && module load gcc",
+        "for name in cuda gcc; do module load $name; done",
+        "if ! module load cuda 2>/dev/null; then exit 7; fi",
+        "python c.py\nif true; then module load cuda; fi",
+    ],
+)
+@pytest.mark.parametrize("step", ["python b.py", "srun -N2 python b.py"])
+def test_modules_are_loaded_where_the_image_has_them(row: str, step: str) -> None:
+    """A script that ends where a command fails goes on without them, wherever they stand in it."""
+    values = _convert(_NODES, "set -e", row, step).values
+    text = "\n".join((values.get("setup", ""), values.get("script", "")))
+    run = subprocess.run(
+        ["bash", "-c", f"python() {{ :; }}\n{text}\necho done"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (0, "done\n", "") == (run.returncode, run.stdout, run.stderr)
