@@ -42,6 +42,12 @@ def _folders(conversion: Conversion) -> list[Verdict]:
         ),
         ("mkdir -p /scratch/out\nsrun python a.py", "/scratch/out"),
         ("cp -r data /lscratch\nsrun python a.py", "/lscratch"),
+        ("cp /fsx/in/* .\nsrun python a.py", "/fsx/in"),
+        ("cat /fsx/in/part-*.txt > a.txt\nsrun python a.py", "/fsx/in"),
+        ("cp /fsx/in/{a,b} .\nsrun python a.py", "/fsx/in"),
+        ("tar xf /fsx/in/*.tar\nsrun python a.py", "/fsx/in"),
+        ('D="${D:-/fsx/in}"\nsrun python a.py $D', "/fsx/in"),
+        ("srun python a.py ${D:=/fsx/${USER}/in}", "/fsx/${USER}/in"),
     ],
 )
 def test_a_folder_is_named_with_its_line(row: str, path: str) -> None:
@@ -63,6 +69,7 @@ def test_a_folder_is_named_with_its_line(row: str, path: str) -> None:
         "source /fsx/venv/bin/activate\nsrun python a.py",
         "module use /apps/modules\nsrun python a.py",
         "cd $SLURM_SUBMIT_DIR\nsrun python a.py",
+        'echo "write --data /path/to/data"\nsrun python a.py',
     ],
 )
 def test_what_is_no_such_folder_is_not_named(row: str) -> None:
@@ -75,6 +82,22 @@ def test_folders_under_one_are_named_together() -> None:
     rows = ("D=/fsx/me/data", "srun python a.py --data $D --out /fsx/me/out --log /scratch/log")
     paths = [verdict.path for verdict in _folders(_convert(_NODES, *rows))]
     assert sorted(["/fsx/me", "/scratch/log"]) == sorted(paths)
+
+
+def test_a_home_folder_is_named_once_however_it_is_spelled() -> None:
+    """`~` and HOME are one folder."""
+    rows = ('A="${HOME}/a"', "srun python a.py --in $HOME/b --out ~/c $A")
+    assert ["$HOME"] == [verdict.path for verdict in _folders(_convert(_NODES, *rows))]
+
+
+def test_a_line_that_was_cut_off_is_no_word_of_another_folder() -> None:
+    """The report shows the beginning of a long line, which may end within a path."""
+    rows = (
+        "source /fsx-storage-1/users/me/miniconda3/bin/activate /fsx-storage-1/users/me/envs/torch",
+        "srun python a.py --out /fsx-storage-1/users/me/out",
+    )
+    paths = [verdict.path for verdict in _folders(_convert(_NODES, *rows))]
+    assert ["/fsx-storage-1/users/me/out"] == paths
 
 
 def test_a_mounted_folder_is_there() -> None:
