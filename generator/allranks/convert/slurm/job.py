@@ -25,6 +25,7 @@ from allranks.convert.slurm import (
 from allranks.convert.slurm.batch_script import (
     here_documents,
     launcher_variables,
+    option_variables,
     reader,
     singularity_environment,
 )
@@ -104,7 +105,7 @@ def convert(
     _refuse_parts(job, parsed)
     settings = [*parsed.settings, *typed_settings]
     _declare(job, settings)
-    text = _wrapped(job, text)
+    text = option_variables.put_defaults(_wrapped(job, text), settings)
     text, of_container = singularity_environment.carry(
         launcher_variables.inline(here_documents.inline(text))
     )

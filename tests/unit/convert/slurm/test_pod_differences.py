@@ -733,3 +733,59 @@ def test_modules_are_loaded_where_the_image_has_them(row: str, step: str) -> Non
         check=False,
     )
     assert (0, "done\n", "") == (run.returncode, run.stdout, run.stderr)
+
+
+@pytest.mark.parametrize(
+    ("option", "row", "procs"),
+    [
+        ("#SBATCH --gres=gpu:8", "torchrun --nproc_per_node=${SLURM_GPUS_PER_NODE:-4} a.py", 4),
+        (
+            "#SBATCH --gpus-per-node=8",
+            "torchrun --nproc_per_node=${SLURM_GPUS_PER_NODE:-4} a.py",
+            8,
+        ),
+        (
+            "#SBATCH --gres=gpu:8",
+            "N=${SLURM_NTASKS_PER_NODE:-${SLURM_GPUS-2}}\ntorchrun --nproc_per_node=$N a.py",
+            2,
+        ),
+    ],
+)
+def test_a_variable_of_an_option_that_the_script_has_not_is_its_default(
+    option: str, row: str, procs: int
+) -> None:
+    """Slurm sets it for that option alone; `compat: slurm` does for all jobs."""
+    values = _convert("#SBATCH -N1", option, row).values
+    assert procs == values.get("procsPerNode", values["gpusPerNode"])
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_default"),
+    [
+        (("#SBATCH -n2", "srun python a.py --workers ${SLURM_CPUS_PER_TASK:-6}"), True),
+        (("#SBATCH -n2 -c4", "srun python a.py --workers ${SLURM_CPUS_PER_TASK:-6}"), False),
+        (("#SBATCH -n2", "srun -c 4 python a.py --workers ${SLURM_CPUS_PER_TASK:-6}"), False),
+        (
+            (
+                "#SBATCH -n2",
+                ": ${SLURM_CPUS_PER_TASK:=3}",
+                "srun python a.py ${SLURM_CPUS_PER_TASK:-6}",
+            ),
+            False,
+        ),
+    ],
+)
+def test_a_default_stays_where_an_option_or_the_script_sets_its_variable(
+    rows: Sequence[str], *, is_default: bool
+) -> None:
+    """What the ranks read is then that of the option."""
+    command = " ".join(_convert(*rows).values["command"])
+    assert is_default == ("SLURM_CPUS_PER_TASK" not in command)
+    assert not is_default or command.endswith(" 6")
+
+
+def test_a_number_of_gpus_that_slurm_would_not_have_set_is_said() -> None:
+    """It does for --gpus alone; a script that tests it ends there under Slurm."""
+    test = '[ -z "$SLURM_GPUS" ] && exit'
+    assert "alone" in _verdict(_convert("#SBATCH --gres=gpu:2", test, "python a.py"), "$SL").why
+    assert "follows" in _verdict(_convert("#SBATCH -N1 --gpus=2", test, "python a.py"), "$SL").why
