@@ -789,3 +789,31 @@ def test_a_number_of_gpus_that_slurm_would_not_have_set_is_said() -> None:
     test = '[ -z "$SLURM_GPUS" ] && exit'
     assert "alone" in _verdict(_convert("#SBATCH --gres=gpu:2", test, "python a.py"), "$SL").why
     assert "follows" in _verdict(_convert("#SBATCH -N1 --gpus=2", test, "python a.py"), "$SL").why
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        'srun --container-image="../images/torch.sqsh" python a.py',
+        "srun --container-image ../images/torch.sqsh python a.py",
+        "singularity exec ../images/torch.sif python a.py",
+    ],
+)
+def test_the_file_of_an_image_is_not_to_be_sent(step: str) -> None:
+    """A pod cannot use it, so that nothing is gained by a larger folder."""
+    whys = [verdict.why for verdict in _convert("#SBATCH -N1", step).lost]
+    assert whys
+    assert not any("--workspace" in why for why in whys)
+    above = _convert("#SBATCH -N1", f"{step} --data ../data")
+    assert any("--workspace" in verdict.why for verdict in above.lost)
+
+
+def test_a_mount_of_the_folder_that_is_sent_is_no_loss() -> None:
+    """It is in the pods, and what names it by PWD has the folder that it is in there."""
+    mounts = "--container-image=a/b:1 --container-mounts=$PWD:$PWD"
+    conversion = _convert("#SBATCH -N1", f"srun {mounts} python a.py")
+    assert not conversion.lost
+    assert "podTemplate" not in conversion.values
+    more = _convert("#SBATCH -N1", f"srun {mounts},/fsx:/fsx python a.py")
+    assert not more.lost
+    assert "/fsx" in str(more.values["podTemplate"])

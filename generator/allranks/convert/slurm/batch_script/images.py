@@ -140,12 +140,14 @@ class Mounts:
         mounts: of its container.
         wrong: those that have no form here, as written.
         workspace: where the folder that the job is submitted from is mounted; "" for nowhere.
+        has_here: whether that folder is mounted where it is.
     """
 
     volumes: list[dict[str, Any]] = field(default_factory=list)
     mounts: list[dict[str, Any]] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     workspace: str = ""
+    has_here: bool = False
 
 
 # The folder that a job is submitted from, which is sent with a run.
@@ -169,6 +171,9 @@ def mounts(text: str) -> Mounts:
         source, target = source.rstrip("/") or "/", target.rstrip("/")
         if source in HERE and rest.startswith("/") and "$" not in rest and not result.workspace:
             result.workspace = target
+            continue
+        if source in HERE and target in HERE:
+            result.has_here = True
             continue
         if not plain or target in targets or ".." in (source + target).split("/"):
             if part.strip():

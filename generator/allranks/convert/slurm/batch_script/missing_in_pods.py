@@ -83,7 +83,8 @@ _SRUN = re.compile(r"(?:^|[\s;&|(`]|=[\"']?)srun(?:\s|[\"'])")
 # A question whether there is one.
 _LOOK_FOR_SRUN = re.compile(r"\b(?:command\s+-[vV]|which|type(?:\s+-\w+)?|hash)\s+srun\b")
 _NO_SRUN = "a pod has none, so that the other branch runs there: keep that which you want"
-_IMAGE_FILE = re.compile(r"^[^=]+\.(?:sif|simg|sqsh|squashfs)$")
+_OF_IMAGE = re.compile(r"\.(?:sif|simg|sqsh|squashfs)[\"']?$")
+_IMAGE_FILE = re.compile(rf"^[^=]+{_OF_IMAGE.pattern}")
 # What makes or moves such a file, and starts nothing with it.
 _ON_IMAGE_FILES = (
     words.IN_EACH_RANK
@@ -265,11 +266,16 @@ def _above(command: Command) -> str:
     texts = [token.text for token in command.words]
     if words.any_of(texts, words.IDLE):
         return ""
+    is_container = words.any_of(texts, words.CONTAINERS)
     targets = [target for _, target in command.redirections]
+    before = ""
     for text in (*(token.text for token in command.assignments), *texts, *targets):
         match = _ABOVE.search(text)
-        if match is not None:
+        # The file of an image is of no use in a pod, wherever it is.
+        is_image = is_container or "--container-image" in (before, text.partition("=")[0])
+        if match is not None and not (is_image and _OF_IMAGE.search(text)):
             return match[0]
+        before = text
     return ""
 
 
