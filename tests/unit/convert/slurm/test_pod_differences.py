@@ -817,3 +817,12 @@ def test_a_mount_of_the_folder_that_is_sent_is_no_loss() -> None:
     more = _convert("#SBATCH -N1", f"srun {mounts},/fsx:/fsx python a.py")
     assert not more.lost
     assert "/fsx" in str(more.values["podTemplate"])
+
+
+@pytest.mark.parametrize(
+    "row",
+    ["xvfb-run -e logs/$SLURM_JOB_ID.out python a.py", "python a.py --log-file=$SLURM_JOB_ID.out"],
+)
+def test_a_file_that_a_program_writes_is_not_that_of_the_output(row: str) -> None:
+    """It is there, though it has the name that Slurm gives the file of the job's output."""
+    assert not _convert("#SBATCH -n1 -o logs/%j.out", row).lost

@@ -51,6 +51,10 @@ _MAY_SUBMIT = (
 _OUTPUT_IS_LOG = (
     f"what is written is the run's log, and no file: take the line out, and see `{names.CLI} logs`"
 )
+# Where a program of its own writes, which may be called as the file of the output is.
+_WRITES = re.compile(
+    r"(?:-[eo]|--(?:out|err|log)[\w-]*) .*|\S+ --(?:out|err|log)[\w-]*=.*", re.DOTALL
+)
 _CHOOSES_GPUS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 _SUBMITS = "it submits jobs to Slurm, and a pod has none: let it run them where it is"
 # Launchers of MPI's that are not those of an MPI: bede-mpirun, mympirun, mpiexec_mpt.
@@ -185,7 +189,10 @@ def _files_of_output(script: Script) -> list[Verdict]:
     verdicts = []
     for command in (command for statement in statements for command in statement.commands):
         texts = [token.text for token in command.words]
-        match = file.search(" ".join(texts[1:]))
+        reads = [
+            text for before, text in pairwise(texts) if not _WRITES.fullmatch(f"{before} {text}")
+        ]
+        match = file.search(" ".join(reads))
         if match is not None and not words.any_of(texts, words.IDLE | words.SLURM_TOOLS):
             # A link to no file is made all the same.
             is_link = words.any_of(texts, ("ln",))
