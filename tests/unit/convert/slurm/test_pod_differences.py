@@ -581,11 +581,12 @@ def test_an_image_whose_name_has_a_blank_is_no_file() -> None:
     assert "no registry has an image of this name" in _verdict(conversion, "--container-image").why
 
 
-def test_a_template_is_refused_with_its_blank() -> None:
+@pytest.mark.parametrize("blank", ["{{ nodes }}", "{nodes}", "{job.nodes}"])
+def test_a_template_is_refused_with_its_blank(blank: str) -> None:
     """Sbatch would not read it, and its ranks are unknown."""
     with pytest.raises(InvalidValues) as error:
-        _convert("#SBATCH --nodes={{ nodes }}", "srun python a.py")
-    assert error.value.problems[0].hint == "fill in what stands for {{ nodes }}"
+        _convert(f"#SBATCH --nodes={blank}", "srun python a.py")
+    assert error.value.problems[0].hint == f"fill in what stands for {blank}"
 
 
 def test_the_environment_of_deepspeed_says_that_other_nodes_have_ranks() -> None:
