@@ -827,3 +827,12 @@ def test_a_mount_of_the_folder_that_is_sent_is_no_loss() -> None:
 def test_a_file_that_a_program_writes_is_not_that_of_the_output(row: str) -> None:
     """It is there, though it has the name that Slurm gives the file of the job's output."""
     assert not _convert("#SBATCH -n1 -o logs/%j.out", row).lost
+
+
+@pytest.mark.parametrize("option", ["--gpu-bind=single:1", "--gpus-per-task=1"])
+def test_that_a_process_sees_all_gpus_is_said_in_words_that_hold_for_mpi(option: str) -> None:
+    """Ranks of an mpirun have no LOCAL_RANK."""
+    conversion = _convert(f"#SBATCH -N1 --ntasks-per-node=2 {option}", "mpirun ./a.out")
+    why = _verdict(conversion, option.partition("=")[0]).why
+    assert "sees all" in why
+    assert "LOCAL_RANK" not in why
