@@ -69,7 +69,7 @@ def say(job: Draft) -> None:
     values = job.fields.values
     mounts = _mounts(values)
     lines = [
-        _whole_line(job.text, verdict.path)
+        _with_whole_word(job.text, verdict.path)
         for verdict in job.fields.verdicts()
         if verdict.outcome is not Outcome.CARRIED and _SPOKEN.search(verdict.why)
     ]
@@ -131,10 +131,10 @@ def _is_in(path: str, folders: Iterable[str]) -> bool:
     return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
 
 
-def _whole_line(text: str, line: str) -> str:
-    """A line of the report as the script has it, where it was cut off."""
+def _with_whole_word(text: str, line: str) -> str:
+    """A line of the report with its last word as the script has it, where it was cut off there."""
     start = line.removesuffix(" …")
-    match = re.search(re.escape(start) + r"(?:\\\n|[^\n])*", text) if start != line else None
+    match = re.search(re.escape(start) + r"[^\s\"']*", text) if start != line else None
     return start if match is None else match[0]
 
 

@@ -98,6 +98,8 @@ def test_a_line_that_was_cut_off_is_no_word_of_another_folder() -> None:
     )
     paths = [verdict.path for verdict in _folders(_convert(_NODES, *rows))]
     assert ["/fsx-storage-1/users/me/out"] == paths
+    step = f"singularity exec a.sif python a.py {'--verbose ' * 5}--data /fsx/data"
+    assert ["/fsx/data"] == [verdict.path for verdict in _folders(_convert(_NODES, step))]
 
 
 def test_a_mounted_folder_is_there() -> None:
