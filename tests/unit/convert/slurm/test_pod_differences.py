@@ -836,3 +836,32 @@ def test_that_a_process_sees_all_gpus_is_said_in_words_that_hold_for_mpi(option:
     why = _verdict(conversion, option.partition("=")[0]).why
     assert "sees all" in why
     assert "LOCAL_RANK" not in why
+
+
+@pytest.mark.parametrize(
+    ("rows", "options"),
+    [
+        (("singularity exec $FLAGS $IMG python a.py",), ["$FLAGS"]),
+        (
+            ("srun -n 4 apptainer exec ${BINDINGS} --nv $X docker://a/b:1 python a.py",),
+            ["${BINDINGS}", "$X"],
+        ),
+        (("mpirun -n 4 singularity exec $X $SIF python a.py",), ["$X"]),
+        (("singularity exec $CONT ./python a.py",), []),
+        (("singularity exec $SIF python a.py",), []),
+        (('X="--nv -B /fsx:/fsx"', "singularity exec $X $IMG python a.py"), []),
+        (("X=--nv", "srun -n 4 singularity exec \\\n  ${X} a.sif python a.py"), []),
+    ],
+)
+def test_options_of_a_container_in_a_variable_are_not_its_image(
+    rows: Sequence[str], options: Sequence[str]
+) -> None:
+    """What runs begins behind the image, and not with it."""
+    conversion = _convert("#SBATCH -N1", *rows)
+    text = conversion.values.get("script") or " ".join(conversion.values["command"])
+    last = text.strip().split("\n")[-1]
+    assert last.removeprefix("mpirun -n 4 ").removeprefix("./") == "python a.py"
+    known = [verdict.path for verdict in conversion.verdicts if "options of the" in verdict.why]
+    assert options == known
+    has_volume = "/fsx" in str(conversion.values.get("podTemplate"))
+    assert has_volume == ("fsx" in rows[0])
