@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 # A path that stands where a word, a value or a part of a list begins; `//host` is an address. It
 # may be the default of a variable, whose brace is none of its own, and ends before a pattern.
 _PATH = re.compile(
-    r"(?:^|(?<=[\s\"'=:,(\[>;|&])|(?<=:[-=]))"
+    r"(?:^|(?<=[\s=:,(\[>;|&])|(?<=:[-=])|(?<=[\s=:,(\[>;|&\\-][\"'])|(?<=^[\"']))"
     r"(?P<top>/[A-Za-z][\w.+@-]*|~|\$HOME\b|\$\{HOME\})"
-    r"(?P<rest>(?:/(?:\$\{\w+\}|[\w.+@%$-])*)*)(?=[\s\"':,;)\]}|&<>*?\[{]|$)"
+    r"(?P<rest>(?:/(?:\$\{\w+\}|[\w.+@%$-])*)*)(?=[\s\"':,;)\]}|&<>*?\[{\\]|$)"
 )
 _PATTERN = frozenset("*?[{")
 # Folders that images have; under some of them a site has software of its own, as an image may.
@@ -86,13 +86,14 @@ def say(job: Draft) -> None:
             ):
                 folders[top if top[0] == "/" else "~"].add(path)
     for top, paths in folders.items():
-        line = _line_of(job.text, paths)
-        why = _WHY_HOME if top == "~" else _WHY
-        to = ""
-        if values.get("workingDir") in paths:
-            to, why = "workingDir", _WHY_WORKING_DIR
-        key = job.key(_shared_folder(paths), line)
-        job.fields.say((key,), Outcome.CHANGED, to, why)
+        start = {values.get("workingDir")} & paths
+        for group, to, why in (
+            (start, "workingDir", _WHY_WORKING_DIR),
+            (paths - start, "", _WHY_HOME if top == "~" else _WHY),
+        ):
+            if group:
+                key = job.key(_shared_folder(group), _line_of(job.text, group))
+                job.fields.say((key,), Outcome.CHANGED, to, why)
     if not mounts:
         job.fields.note(_NO_VOLUME)
 
@@ -148,8 +149,11 @@ def _shared_folder(paths: Collection[str]) -> str:
 
 def _line_of(text: str, paths: Iterable[str]) -> int:
     """The first line that has one of some paths, before any comment or directive; 0 for none."""
-    for rows in (words.without_comments(text).split("\n"), text.split("\n")):
-        line = next((n for n, row in enumerate(rows, 1) if any(path in row for path in paths)), 0)
-        if line:
-            return line
+    code = words.without_comments(text)
+    patterns = "|".join(re.escape(path) for path in paths)
+    for pattern in (rf"(?<![\w}}])(?:{patterns})(?![\w-])", patterns):
+        for rows in (code.split("\n"), text.split("\n")):
+            line = next((n for n, row in enumerate(rows, 1) if re.search(pattern, row)), 0)
+            if line:
+                return line
     return 0

@@ -865,3 +865,10 @@ def test_options_of_a_container_in_a_variable_are_not_its_image(
     assert options == known
     has_volume = "/fsx" in str(conversion.values.get("podTemplate"))
     assert has_volume == ("fsx" in rows[0])
+
+
+def test_an_eval_that_prints_activates_nothing() -> None:
+    """It needs nothing of the image, wherever it stands."""
+    row = 'eval "echo took $(date -ud @9 +%M) minutes"'
+    for rows in ((row, "python a.py"), ("python a.py", row)):
+        assert "in the image" not in _verdict(_convert("#SBATCH -n1", *rows), "eval").why
