@@ -92,7 +92,9 @@ def say(job: Draft) -> None:
             (paths - start, "", _WHY_HOME if top == "~" else _WHY),
         ):
             if group:
-                key = job.key(_shared_folder(group), _line_of(job.text, group))
+                folder = _shared_folder(group)
+                folder = min(group) if group is not start and folder in start else folder
+                key = job.key(folder, _line_of(job.text, group))
                 job.fields.say((key,), Outcome.CHANGED, to, why)
     if not mounts:
         job.fields.note(_NO_VOLUME)

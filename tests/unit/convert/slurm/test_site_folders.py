@@ -116,6 +116,9 @@ def test_the_folder_that_a_run_starts_in_is_named_alone() -> None:
     rows = ("cd /fsx/me/code", "srun python a.py --out /fsx/me/out")
     named = {verdict.path: verdict.to for verdict in _folders(_convert(_NODES, *rows))}
     assert {"/fsx/me/code": "workingDir", "/fsx/me/out": ""} == named
+    rows = ("cd /fsx/code", "srun python /fsx/code/a.py --conf /fsx/code/b.yaml")
+    named = {verdict.path: verdict.to for verdict in _folders(_convert(_NODES, *rows))}
+    assert {"/fsx/code": "workingDir", "/fsx/code/a.py": ""} == named
 
 
 def test_a_mounted_folder_is_there() -> None:
