@@ -608,6 +608,9 @@ def test_an_exported_name_for_the_first_node_says_what_a_program_reads() -> None
         row = f"export MY_NODES={hosts.format(tail)}"
         why = _verdict(_convert(_TASKS, row, "srun python a.py"), "export").why
         assert why.endswith(f"a program that reads MY_NODES {end}")
+    row = f"export COUNT_NODE={hosts.format(' | wc -l')}"
+    why = _verdict(_convert(_NODES, row, "srun -n $COUNT_NODE ./train.sh"), "export").why
+    assert why.endswith("is to read SLURM_NNODES")
     rows = (f"export head_node={ask}", "srun torchrun --rdzv_endpoint $head_node:1 --nnodes 2 a.py")
     assert "a program" not in _verdict(_convert(_NODES, *rows), "export").why
 
