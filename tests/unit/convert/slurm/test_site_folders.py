@@ -22,8 +22,12 @@ def _convert(*rows: str) -> Conversion:
 
 
 def _folders(conversion: Conversion) -> list[Verdict]:
-    said = (_PLACE, "home folder")
-    return [verdict for verdict in conversion.verdicts if any(why in verdict.why for why in said)]
+    sentences = (_PLACE, "home folder")
+    return [
+        verdict
+        for verdict in conversion.verdicts
+        if any(sentence in verdict.why for sentence in sentences)
+    ]
 
 
 @pytest.mark.parametrize(
