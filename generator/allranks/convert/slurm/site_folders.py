@@ -86,7 +86,7 @@ def say(job: Draft) -> None:
             ):
                 folders[top if top[0] == "/" else "~"].add(path)
     for top, paths in folders.items():
-        start = {values.get("workingDir")} & paths
+        start = {path for path in paths if path == values.get("workingDir")}
         for group, to, why in (
             (start, "workingDir", _WHY_WORKING_DIR),
             (paths - start, "", _WHY_HOME if top == "~" else _WHY),

@@ -867,8 +867,8 @@ def test_options_of_a_container_in_a_variable_are_not_its_image(
     text = conversion.values.get("script") or " ".join(conversion.values["command"])
     last = text.strip().split("\n")[-1]
     assert last.removeprefix("mpirun -n 4 ").removeprefix("./") == "python a.py"
-    known = [verdict.path for verdict in conversion.verdicts if "options of the" in verdict.why]
-    assert options == known
+    paths = [verdict.path for verdict in conversion.verdicts if "options of the" in verdict.why]
+    assert options == paths
     has_volume = "/fsx" in str(conversion.values.get("podTemplate"))
     assert has_volume == ("fsx" in rows[0])
 
