@@ -148,3 +148,33 @@ def test_each_task_of_an_array_has_a_number_of_its_own(shell: tuple[str, ...]) -
         [*shell, "-euc", text], env=env, capture_output=True, text=True, check=True
     ).stdout
     assert output == "100 105 105\n"
+
+
+@pytest.mark.parametrize("shell", SHELLS, ids="-".join)
+def test_tasks_of_an_array_that_are_releases_share_its_number_and_name(
+    shell: tuple[str, ...],
+) -> None:
+    """Each trial is a release; a folder that is called by the array is one for all of them."""
+    text = (
+        f'. {SCRIPT}; allranks_slurm_node; echo "$SLURM_ARRAY_JOB_ID $SLURM_JOB_NAME $SLURM_JOB_ID"'
+    )
+    outputs = []
+    for task, own, name in (("4", "100", "sweep-a1"), ("5", "300", "sweep-b2"), ("6", "7", "mine")):
+        env = {
+            "PATH": os.environ["PATH"],
+            "SLURM_JOB_ID": own,
+            "SLURM_JOB_NAME": name,
+            "SLURM_ARRAY_TASK_ID": task,
+            "ALLRANKS_SWEEP": "sweep",
+            "ALLRANKS_TRIAL_NAME": name if task != "6" else "sweep-c3",
+        }
+        run = subprocess.run(
+            [*shell, "-euc", text], env=env, capture_output=True, text=True, check=True
+        )
+        outputs.append(run.stdout.split())
+    array = int(outputs[0][0])
+    assert [
+        [str(array), "sweep", str(array + 5)],
+        [str(array), "sweep", str(array + 6)],
+        [str(array), "mine", str(array + 7)],
+    ] == outputs

@@ -34,9 +34,15 @@ allranks_slurm_node() {
   if [ -n "${SLURM_ARRAY_TASK_ID:-}" ] && [ -z "${SLURM_ARRAY_JOB_ID:-}" ]; then
     # Each task of an array has a number of its own, besides that of the array.
     SLURM_ARRAY_JOB_ID=${SLURM_JOB_ID:-0}
+    if [ -n "${ALLRANKS_SWEEP:-}" ]; then
+      # A trial is a release with a name of its own, and the array has one for all.
+      allranks_slurm_sum=$(printf %s "$ALLRANKS_SWEEP" | cksum)
+      SLURM_ARRAY_JOB_ID=$((${allranks_slurm_sum%% *} % 268435456 + 268435456))
+      [ "${SLURM_JOB_NAME:-}" != "${ALLRANKS_TRIAL_NAME:-}" ] || SLURM_JOB_NAME=$ALLRANKS_SWEEP
+    fi
     SLURM_JOB_ID=$((SLURM_ARRAY_JOB_ID + 1 + SLURM_ARRAY_TASK_ID))
     SLURM_JOBID=$SLURM_JOB_ID
-    export SLURM_ARRAY_JOB_ID SLURM_JOB_ID SLURM_JOBID
+    export SLURM_ARRAY_JOB_ID SLURM_JOB_ID SLURM_JOBID SLURM_JOB_NAME
   fi
   SLURM_NODELIST=$SLURM_JOB_NODELIST
   export SLURM_NODEID SLURM_LOCALID SLURM_NTASKS_PER_NODE SLURM_PROCID SLURM_SUBMIT_DIR \

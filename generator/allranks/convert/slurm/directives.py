@@ -230,11 +230,11 @@ def mount(job: Draft, key: str, text: str) -> None:
             "podTemplate.spec.volumes",
             f"{', '.join(mounts.wrong)} is known on the old cluster alone: give a claim in storage",
         )
-    elif mounts.workspace and not mounts.mounts:
+    elif (mounts.workspace or mounts.has_here) and not mounts.mounts:
         job.fields.say(
             (key,),
             Outcome.CHANGED,
-            "workspace.mountPath",
+            "workspace.mountPath" if mounts.workspace else "",
             f"the folder that `{names.CLI} sbatch` and `submit` send is there",
         )
     else:

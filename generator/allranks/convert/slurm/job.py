@@ -25,6 +25,7 @@ from allranks.convert.slurm import (
 from allranks.convert.slurm.batch_script import (
     here_documents,
     launcher_variables,
+    option_variables,
     reader,
     singularity_environment,
 )
@@ -52,8 +53,8 @@ _BASH = re.compile(
     r"(?:(?:source|declare|typeset|shopt|function|pushd|popd|mapfile|readarray|let|ulimit|shift)\b|export\s+-f|(?:\.|eval)\s)|<\(|<<<|\$\{[^}]*[/^,]|=\(|&>|\$'|\(\(",
     re.MULTILINE,
 )
-# What a program for templates is to fill in.
-_BLANK = re.compile(r"\{\{[^{}]*\}\}|\{%[^{}]*%\}")
+# What a program for templates, or Python's format, is to fill in.
+_BLANK = re.compile(r"\{\{[^{}]*\}\}|\{%[^{}]*%\}|(?<![$%{])\{[A-Za-z_][\w.]*\}")
 _NO_MPI = "the ranks meet at MASTER_ADDR: for a program of MPI's write `workload: mpi`"
 # Why a step has not its own of these where another has it: a pod has one container.
 _OF_ONE_POD = {
@@ -104,7 +105,7 @@ def convert(
     _refuse_parts(job, parsed)
     settings = [*parsed.settings, *typed_settings]
     _declare(job, settings)
-    text = _wrapped(job, text)
+    text = option_variables.put_defaults(_wrapped(job, text), settings)
     text, of_container = singularity_environment.carry(
         launcher_variables.inline(here_documents.inline(text))
     )

@@ -166,7 +166,8 @@ OPTIONS: tuple[Option, ...] = (
         _V,
         _X,
         "gpusPerNode",
-        "GPUs are counted for a node; a process takes that of its LOCAL_RANK",
+        "GPUs are counted for a node: a process sees all of its pod's, and is to take that of its "
+        "local rank",
     ),
     Option("gpus-per-socket", "", _V, _X, "gpusPerNode", "GPUs are counted for a node"),
     Option("gres", "", _V, _C, "gpusPerNode, gpuType"),
@@ -254,7 +255,7 @@ OPTIONS: tuple[Option, ...] = (
         _V,
         _X,
         "",
-        "a process takes the GPU of its LOCAL_RANK, and sees all of the pod's",
+        "a process sees all GPUs of its pod, and is to take that of its local rank",
     ),
     Option("gpu-freq", "", _V, _X, "", "a pod cannot set the clocks of a GPU"),
     Option("tres-bind", "", _V, _X, "", _PINNING),

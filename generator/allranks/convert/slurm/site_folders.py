@@ -11,19 +11,22 @@ from collections import defaultdict
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert.slurm.batch_script import words
+from allranks.convert.slurm.batch_script import shell_text, words
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from allranks.convert.slurm.draft import Draft
 
-# A path that stands where a word, a value or a part of a list begins; `//host` is an address.
+# A path that stands where a word, a value or a part of a list begins; `//host` is an address. It
+# may be the default of a variable, whose brace is none of its own, and ends before a pattern.
 _PATH = re.compile(
-    r"(?:^|(?<=[\s\"'=:,(\[>;|&]))(?P<top>/[A-Za-z][\w.+@-]*|~|\$HOME\b|\$\{HOME\})"
-    r"(?P<rest>(?:/[\w.+@%${}-]*)*)(?=[\s\"':,;)\]|&<>]|$)"
+    r"(?:^|(?<=[\s=:,(\[>;|&])|(?<=:[-=])|(?<=[\s=:,(\[>;|&\\-][\"'])|(?<=^[\"']))"
+    r"(?P<top>/[A-Za-z][\w.+@-]*|~|\$HOME\b|\$\{HOME\})"
+    r"(?P<rest>(?:/(?:\$\{\w+\}|[\w.+@%$-])*)*)(?=[\s\"':,;)\]}|&<>*?\[{\\]|$)"
 )
+_PATTERN = frozenset("*?[{")
 # Folders that images have; under some of them a site has software of its own, as an image may.
 _OF_IMAGES = frozenset(
     {
@@ -66,32 +69,39 @@ def say(job: Draft) -> None:
     values = job.fields.values
     mounts = _mounts(values)
     lines = [
-        verdict.path.removesuffix(" …")
+        _with_whole_word(job.text, verdict.path)
         for verdict in job.fields.verdicts()
         if verdict.outcome is not Outcome.CARRIED and _SPOKEN.search(verdict.why)
     ]
     folders: dict[str, set[str]] = defaultdict(set)
-    for text in _texts(values):
-        for match in _PATH.finditer(_NO_PATHS.sub("", text)):
-            path, top = match[0].rstrip("/"), match["top"]
+    for text in (_NO_PATHS.sub("", text) for text in _texts(values)):
+        for match in _PATH.finditer(text):
+            is_pattern = text[match.end() :][:1] in _PATTERN
+            path = match[0].rpartition("/")[0] if is_pattern else match[0].rstrip("/")
+            top = match["top"]
             is_made_anew = top[0] != "/" and match["rest"].startswith(_MADE_ANEW)
-            is_spoken_of = any(_names(line, path) for line in lines)
-            if not (top in _OF_IMAGES or is_made_anew or is_spoken_of or _is_in(path, mounts)):
+            is_spoken_of = any(path in line for line in lines)
+            if path and not (
+                top in _OF_IMAGES or is_made_anew or is_spoken_of or _is_in(path, mounts)
+            ):
                 folders[top if top[0] == "/" else "~"].add(path)
     for top, paths in folders.items():
-        line = _line_of(job.text, paths)
-        why = _WHY_HOME if top == "~" else _WHY
-        to = ""
-        if values.get("workingDir") in paths:
-            to, why = "workingDir", _WHY_WORKING_DIR
-        key = job.key(_shared_folder(paths), line)
-        job.fields.say((key,), Outcome.CHANGED, to, why)
+        start = {path for path in paths if path == values.get("workingDir")}
+        for group, to, why in (
+            (start, "workingDir", _WHY_WORKING_DIR),
+            (paths - start, "", _WHY_HOME if top == "~" else _WHY),
+        ):
+            if group:
+                folder = _shared_folder(group)
+                folder = min(group) if group is not start and folder in start else folder
+                key = job.key(folder, _line_of(job.text, group))
+                job.fields.say((key,), Outcome.CHANGED, to, why)
     if not mounts:
         job.fields.note(_NO_VOLUME)
 
 
 def _texts(values: Mapping[str, Any]) -> list[str]:
-    """What runs, without comments; of a run with an image of its own, what the nodes ran."""
+    """What runs and does not only print; of a run with an image of its own, what the nodes ran."""
     of_nodes = [values.get("setup", ""), values.get("workingDir", "")]
     of_ranks = [
         values.get("script", ""),
@@ -100,7 +110,11 @@ def _texts(values: Mapping[str, Any]) -> list[str]:
         *values.get("env", {}).values(),
     ]
     texts = of_nodes if "image" in values else [*of_nodes, *of_ranks]
-    return [words.without_comments(text) for text in texts if isinstance(text, str)]
+    return [
+        shell_text.PRINTING.sub("", words.without_comments(text))
+        for text in texts
+        if isinstance(text, str)
+    ]
 
 
 def _mounts(values: Mapping[str, Any]) -> list[str]:
@@ -120,23 +134,28 @@ def _is_in(path: str, folders: Iterable[str]) -> bool:
     return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
 
 
-def _names(text: str, path: str) -> bool:
-    """Whether a line of the report, which may be cut off, has a path in it."""
-    last = text.rsplit(" ", maxsplit=1)[-1]
-    return path in text or (last.startswith(("/", "~")) and path.startswith(last))
+def _with_whole_word(text: str, line: str) -> str:
+    """A line of the report with its last word as the script has it, where it was cut off there."""
+    start = line.removesuffix(" …")
+    match = re.search(re.escape(start) + r"[^\s\"']*", text) if start != line else None
+    return start if match is None else match[0]
 
 
-def _shared_folder(paths: Iterable[str]) -> str:
-    """The folder that some paths have in common, as typed."""
-    parts = [path.split("/") for path in sorted(paths)]
+def _shared_folder(paths: Collection[str]) -> str:
+    """The folder that some paths have in common; a home folder is spelled as one."""
+    spelled = {re.sub(r"^(?:~|\$\{HOME\})", "$HOME", path) for path in paths}
+    parts = [path.split("/") for path in sorted(spelled if len(paths) > 1 else paths)]
     levels = takewhile(lambda names: len({*names}) == 1, zip(*parts, strict=False))
     return "/".join(names[0] for names in levels)
 
 
 def _line_of(text: str, paths: Iterable[str]) -> int:
     """The first line that has one of some paths, before any comment or directive; 0 for none."""
-    for rows in (words.without_comments(text).split("\n"), text.split("\n")):
-        line = next((n for n, row in enumerate(rows, 1) if any(path in row for path in paths)), 0)
-        if line:
-            return line
+    code = words.without_comments(text)
+    patterns = "|".join(re.escape(path) for path in paths)
+    for pattern in (rf"(?<![\w}}])(?:{patterns})(?![\w-])", patterns):
+        for rows in (code.split("\n"), text.split("\n")):
+            line = next((n for n, row in enumerate(rows, 1) if re.search(pattern, row)), 0)
+            if line:
+                return line
     return 0

@@ -5,6 +5,7 @@ It is longer than most: each test is one such line, with what becomes of it.
 
 from __future__ import annotations
 
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -583,11 +584,12 @@ def test_an_image_whose_name_has_a_blank_is_no_file() -> None:
     assert "no registry has an image of this name" in _verdict(conversion, "--container-image").why
 
 
-def test_a_template_is_refused_with_its_blank() -> None:
+@pytest.mark.parametrize("blank", ["{{ nodes }}", "{nodes}", "{job.nodes}"])
+def test_a_template_is_refused_with_its_blank(blank: str) -> None:
     """Sbatch would not read it, and its ranks are unknown."""
     with pytest.raises(InvalidValues) as error:
-        _convert("#SBATCH --nodes={{ nodes }}", "srun python a.py")
-    assert error.value.problems[0].hint == "fill in what stands for {{ nodes }}"
+        _convert(f"#SBATCH --nodes={blank}", "srun python a.py")
+    assert error.value.problems[0].hint == f"fill in what stands for {blank}"
 
 
 def test_the_environment_of_deepspeed_says_that_other_nodes_have_ranks() -> None:
@@ -609,6 +611,9 @@ def test_an_exported_name_for_the_first_node_says_what_a_program_reads() -> None
         row = f"export MY_NODES={hosts.format(tail)}"
         why = _verdict(_convert(_TASKS, row, "srun python a.py"), "export").why
         assert why.endswith(f"a program that reads MY_NODES {end}")
+    row = f"export COUNT_NODE={hosts.format(' | wc -l')}"
+    why = _verdict(_convert(_NODES, row, "srun -n $COUNT_NODE ./train.sh"), "export").why
+    assert why.endswith("is to read SLURM_NNODES")
     rows = (f"export head_node={ask}", "srun torchrun --rdzv_endpoint $head_node:1 --nnodes 2 a.py")
     assert "a program" not in _verdict(_convert(_NODES, *rows), "export").why
 
@@ -709,3 +714,167 @@ def test_a_loop_of_one_word_is_no_loop() -> None:
     assert _verdict(conversion, "mpirun").line == 6
     with pytest.raises(InvalidValues, match="more than once"):
         _convert("#SBATCH -N 2 --ntasks-per-node=2", "for lr in 1 2; do", "mpirun ./a $lr", "done")
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "if true; then\n  module load cuda\nelse\n  ml gcc\nfi",
+        "load() { module purge; module load cuda; }\nload",
+        "module load cuda || exit 7",
+        "module load cuda && module load gcc",
+        "for name in cuda gcc; do module load $name; done",
+        "if ! module load cuda 2>/dev/null; then exit 7; fi",
+        "python c.py\nif true; then module load cuda; fi",
+    ],
+)
+@pytest.mark.parametrize("step", ["python b.py", "srun -N2 python b.py"])
+def test_modules_are_loaded_where_the_image_has_them(row: str, step: str) -> None:
+    """A script that ends where a command fails goes on without them, wherever they stand in it."""
+    values = _convert(_NODES, "set -e", row, step).values
+    text = "\n".join((values.get("setup", ""), values.get("script", "")))
+    run = subprocess.run(
+        ["bash", "-c", f"python() {{ :; }}\n{text}\necho done"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (0, "done\n", "") == (run.returncode, run.stdout, run.stderr)
+
+
+@pytest.mark.parametrize(
+    ("option", "row", "procs"),
+    [
+        ("#SBATCH --gres=gpu:8", "torchrun --nproc_per_node=${SLURM_GPUS_PER_NODE:-4} a.py", 4),
+        (
+            "#SBATCH --gpus-per-node=8",
+            "torchrun --nproc_per_node=${SLURM_GPUS_PER_NODE:-4} a.py",
+            8,
+        ),
+        (
+            "#SBATCH --gres=gpu:8",
+            "N=${SLURM_NTASKS_PER_NODE:-${SLURM_GPUS-2}}\ntorchrun --nproc_per_node=$N a.py",
+            2,
+        ),
+    ],
+)
+def test_a_variable_of_an_option_that_the_script_has_not_is_its_default(
+    option: str, row: str, procs: int
+) -> None:
+    """Slurm sets it for that option alone; `compat: slurm` does for all jobs."""
+    values = _convert("#SBATCH -N1", option, row).values
+    assert procs == values.get("procsPerNode", values["gpusPerNode"])
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_default"),
+    [
+        (("#SBATCH -n2", "srun python a.py --workers ${SLURM_CPUS_PER_TASK:-6}"), True),
+        (("#SBATCH -n2 -c4", "srun python a.py --workers ${SLURM_CPUS_PER_TASK:-6}"), False),
+        (("#SBATCH -n2", "srun -c 4 python a.py --workers ${SLURM_CPUS_PER_TASK:-6}"), False),
+        (
+            (
+                "#SBATCH -n2",
+                ": ${SLURM_CPUS_PER_TASK:=3}",
+                "srun python a.py ${SLURM_CPUS_PER_TASK:-6}",
+            ),
+            False,
+        ),
+    ],
+)
+def test_a_default_stays_where_an_option_or_the_script_sets_its_variable(
+    rows: Sequence[str], *, is_default: bool
+) -> None:
+    """What the ranks read is then that of the option."""
+    command = " ".join(_convert(*rows).values["command"])
+    assert is_default == ("SLURM_CPUS_PER_TASK" not in command)
+    assert not is_default or command.endswith(" 6")
+
+
+def test_a_number_of_gpus_that_slurm_would_not_have_set_is_said() -> None:
+    """It does for --gpus alone; a script that tests it ends there under Slurm."""
+    test = '[ -z "$SLURM_GPUS" ] && exit'
+    assert "alone" in _verdict(_convert("#SBATCH --gres=gpu:2", test, "python a.py"), "$SL").why
+    assert "follows" in _verdict(_convert("#SBATCH -N1 --gpus=2", test, "python a.py"), "$SL").why
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        'srun --container-image="../images/torch.sqsh" python a.py',
+        "srun --container-image ../images/torch.sqsh python a.py",
+        "singularity exec ../images/torch.sif python a.py",
+    ],
+)
+def test_the_file_of_an_image_is_not_to_be_sent(step: str) -> None:
+    """A pod cannot use it, so that nothing is gained by a larger folder."""
+    whys = [verdict.why for verdict in _convert("#SBATCH -N1", step).lost]
+    assert whys
+    assert not any("--workspace" in why for why in whys)
+    above = _convert("#SBATCH -N1", f"{step} --data ../data")
+    assert any("--workspace" in verdict.why for verdict in above.lost)
+
+
+def test_a_mount_of_the_folder_that_is_sent_is_no_loss() -> None:
+    """It is in the pods, and what names it by PWD has the folder that it is in there."""
+    mounts = "--container-image=a/b:1 --container-mounts=$PWD:$PWD"
+    conversion = _convert("#SBATCH -N1", f"srun {mounts} python a.py")
+    assert not conversion.lost
+    assert "podTemplate" not in conversion.values
+    more = _convert("#SBATCH -N1", f"srun {mounts},/fsx:/fsx python a.py")
+    assert not more.lost
+    assert "/fsx" in str(more.values["podTemplate"])
+
+
+@pytest.mark.parametrize(
+    "row",
+    ["xvfb-run -e logs/$SLURM_JOB_ID.out python a.py", "python a.py --log-file=$SLURM_JOB_ID.out"],
+)
+def test_a_file_that_a_program_writes_is_not_that_of_the_output(row: str) -> None:
+    """It is there, though it has the name that Slurm gives the file of the job's output."""
+    assert not _convert("#SBATCH -n1 -o logs/%j.out", row).lost
+
+
+@pytest.mark.parametrize("option", ["--gpu-bind=single:1", "--gpus-per-task=1"])
+def test_that_a_process_sees_all_gpus_is_said_in_words_that_hold_for_mpi(option: str) -> None:
+    """Ranks of an mpirun have no LOCAL_RANK."""
+    conversion = _convert(f"#SBATCH -N1 --ntasks-per-node=2 {option}", "mpirun ./a.out")
+    why = _verdict(conversion, option.partition("=")[0]).why
+    assert "sees all" in why
+    assert "LOCAL_RANK" not in why
+
+
+@pytest.mark.parametrize(
+    ("rows", "options"),
+    [
+        (("singularity exec $FLAGS $IMG python a.py",), ["$FLAGS"]),
+        (
+            ("srun -n 4 apptainer exec ${BINDINGS} --nv $X docker://a/b:1 python a.py",),
+            ["${BINDINGS}", "$X"],
+        ),
+        (("mpirun -n 4 singularity exec $X $SIF python a.py",), ["$X"]),
+        (("singularity exec $CONT ./python a.py",), []),
+        (("singularity exec $SIF python a.py",), []),
+        (('X="--nv -B /fsx:/fsx"', "singularity exec $X $IMG python a.py"), []),
+        (("X=--nv", "srun -n 4 singularity exec \\\n  ${X} a.sif python a.py"), []),
+    ],
+)
+def test_options_of_a_container_in_a_variable_are_not_its_image(
+    rows: Sequence[str], options: Sequence[str]
+) -> None:
+    """What runs begins behind the image, and not with it."""
+    conversion = _convert("#SBATCH -N1", *rows)
+    text = conversion.values.get("script") or " ".join(conversion.values["command"])
+    last = text.strip().split("\n")[-1]
+    assert last.removeprefix("mpirun -n 4 ").removeprefix("./") == "python a.py"
+    paths = [verdict.path for verdict in conversion.verdicts if "options of the" in verdict.why]
+    assert options == paths
+    has_volume = "/fsx" in str(conversion.values.get("podTemplate"))
+    assert has_volume == ("fsx" in rows[0])
+
+
+def test_an_eval_that_prints_activates_nothing() -> None:
+    """It needs nothing of the image, wherever it stands."""
+    row = 'eval "echo took $(date -ud @9 +%M) minutes"'
+    for rows in ((row, "python a.py"), ("python a.py", row)):
+        assert "in the image" not in _verdict(_convert("#SBATCH -n1", *rows), "eval").why

@@ -46,6 +46,13 @@ def _folders(conversion: Conversion) -> list[Verdict]:
         ),
         ("mkdir -p /scratch/out\nsrun python a.py", "/scratch/out"),
         ("cp -r data /lscratch\nsrun python a.py", "/lscratch"),
+        ('srun bash -c "python a.py --data \\"/fsx/in\\" b"', "/fsx/in"),
+        ("cp /fsx/in/* .\nsrun python a.py", "/fsx/in"),
+        ("cat /fsx/in/part-*.txt > a.txt\nsrun python a.py", "/fsx/in"),
+        ("cp /fsx/in/{a,b} .\nsrun python a.py", "/fsx/in"),
+        ("tar xf /fsx/in/*.tar\nsrun python a.py", "/fsx/in"),
+        ('D="${D:-/fsx/in}"\nsrun python a.py $D', "/fsx/in"),
+        ("srun python a.py ${D:=/fsx/${USER}/in}", "/fsx/${USER}/in"),
     ],
 )
 def test_a_folder_is_named_with_its_line(row: str, path: str) -> None:
@@ -67,6 +74,8 @@ def test_a_folder_is_named_with_its_line(row: str, path: str) -> None:
         "source /fsx/venv/bin/activate\nsrun python a.py",
         "module use /apps/modules\nsrun python a.py",
         "cd $SLURM_SUBMIT_DIR\nsrun python a.py",
+        'OUT=out\nls -1 "${OUT}"/checkpoints/a.pt "$OUT"/logs\nsrun python a.py',
+        'echo "write --data /path/to/data"\nsrun python a.py',
     ],
 )
 def test_what_is_no_such_folder_is_not_named(row: str) -> None:
@@ -79,6 +88,41 @@ def test_folders_under_one_are_named_together() -> None:
     rows = ("D=/fsx/me/data", "srun python a.py --data $D --out /fsx/me/out --log /scratch/log")
     paths = [verdict.path for verdict in _folders(_convert(_NODES, *rows))]
     assert sorted(["/fsx/me", "/scratch/log"]) == sorted(paths)
+
+
+def test_a_home_folder_is_named_once_however_it_is_spelled() -> None:
+    """`~` and HOME are one folder."""
+    rows = ('A="${HOME}/a"', "srun python a.py --in $HOME/b --out ~/c $A")
+    assert ["$HOME"] == [verdict.path for verdict in _folders(_convert(_NODES, *rows))]
+
+
+def test_a_line_that_was_cut_off_is_no_word_of_another_folder() -> None:
+    """The report shows the beginning of a long line, which may end within a path."""
+    rows = (
+        "source /fsx-storage-1/users/me/miniconda3/bin/activate /fsx-storage-1/users/me/envs/torch",
+        "srun python a.py --out /fsx-storage-1/users/me/out",
+    )
+    paths = [verdict.path for verdict in _folders(_convert(_NODES, *rows))]
+    assert ["/fsx-storage-1/users/me/out"] == paths
+    step = f"singularity exec a.sif python a.py {'--verbose ' * 5}--data /fsx/data"
+    assert ["/fsx/data"] == [verdict.path for verdict in _folders(_convert(_NODES, step))]
+
+
+def test_a_folder_has_its_own_line() -> None:
+    """And not that of another path which ends with it."""
+    rows = ("ls /opt/sets/coco", "srun python a.py --data /coco")
+    (verdict,) = _folders(_convert(_NODES, *rows))
+    assert ("/coco", 4) == (verdict.path, verdict.line)
+
+
+def test_the_folder_that_a_run_starts_in_is_named_alone() -> None:
+    """Other folders beside it are mounted, where that one is the code that is sent."""
+    rows = ("cd /fsx/me/code", "srun python a.py --out /fsx/me/out")
+    named = {verdict.path: verdict.to for verdict in _folders(_convert(_NODES, *rows))}
+    assert {"/fsx/me/code": "workingDir", "/fsx/me/out": ""} == named
+    rows = ("cd /fsx/code", "srun python /fsx/code/a.py --conf /fsx/code/b.yaml")
+    named = {verdict.path: verdict.to for verdict in _folders(_convert(_NODES, *rows))}
+    assert {"/fsx/code": "workingDir", "/fsx/code/a.py": ""} == named
 
 
 def test_a_mounted_folder_is_there() -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert.image_names import is_repository
+from allranks.convert.slurm.batch_script import shell_text
 from allranks.convert.slurm.batch_script.words import DOCKER
 from allranks.convert.verdicts import Outcome, Verdict
 
@@ -87,6 +88,16 @@ _OWN_PROGRAM = (
 _ENV_FILE = "what the file says is not known here: write it into env"
 _IN_SHELL = "its text is known where the script runs: write it into workingDir"
 _LETTERS_OF_DOCKER = ("-v", "-e", "-w", "-u", "-h", "-m", "-p", "-l", "-a", "-c")
+# What variables are called that hold options of a container, or its image.
+_NAME_OF_OPTIONS = re.compile(
+    r"(?i)(?:flags?|opts?|options?|args|arguments|binds?|bindings?|bind_?paths?|mounts?|\bnv|_nv)$"
+)
+_IS_IMAGE_FILE = re.compile(r"\.(?:sif|img|sqsh|squashfs|simg)$")
+_NAME_OF_IMAGE = re.compile(r"(?i)image|img|sif|container|sandbox")
+_OF_VARIABLE = (
+    "options of the container, which are known where the script runs: a folder that they mount is "
+    "a volume here, and a variable stands in env"
+)
 # Options of `docker run` without a value; all others have one.
 _FLAGS_OF_DOCKER = re.compile(
     r"-[ditP]+|--(?:rm|interactive|tty|detach|init|privileged|read-only|publish-all|no-healthcheck"
@@ -140,12 +151,14 @@ class Mounts:
         mounts: of its container.
         wrong: those that have no form here, as written.
         workspace: where the folder that the job is submitted from is mounted; "" for nowhere.
+        has_here: whether that folder is mounted where it is.
     """
 
     volumes: list[dict[str, Any]] = field(default_factory=list)
     mounts: list[dict[str, Any]] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     workspace: str = ""
+    has_here: bool = False
 
 
 # The folder that a job is submitted from, which is sent with a run.
@@ -169,6 +182,9 @@ def mounts(text: str) -> Mounts:
         source, target = source.rstrip("/") or "/", target.rstrip("/")
         if source in HERE and rest.startswith("/") and "$" not in rest and not result.workspace:
             result.workspace = target
+            continue
+        if source in HERE and target in HERE:
+            result.has_here = True
             continue
         if not plain or target in targets or ".." in (source + target).split("/"):
             if part.strip():
@@ -217,6 +233,10 @@ def of_command(texts: Sequence[str]) -> Container | None:
     binds: list[str] = []
     with_value = _OF_SHIFTER if program == "shifter" else _WITH_VALUE
     image_name = _read_options(rest, container, binds, with_value)
+    while program != "shifter" and _are_options(rest, has_program=verb == "exec"):
+        option = rest.pop(0)
+        container.verdicts.append(Verdict(option, Outcome.NOT_CARRIED, "", _OF_VARIABLE))
+        image_name = _read_options(rest, container, binds, with_value)
     is_wrapper = program.endswith("_wrapper")  # of a site's: a module names the image
     if program != "shifter" and not is_wrapper and rest:
         image_name = rest.pop(0)
@@ -242,6 +262,21 @@ def of_command(texts: Sequence[str]) -> Container | None:
         container.values["mounts"] = ",".join(binds)
     container.verdicts.append(_of_program(texts, verb, has_image=parts is not None))
     return container
+
+
+def _are_options(texts: Sequence[str], *, has_program: bool) -> bool:
+    """Whether a variable holds options of a container, as its name, or that of the next, says."""
+    name = shell_text.variable_alone(texts[0]) if texts else ""
+    if not name or len(texts) < 2 + has_program:
+        return False
+    is_image = _NAME_OF_IMAGE.search(name) is not None
+    following = shell_text.variable_alone(texts[1])
+    is_before_image = (
+        _IS_IMAGE_FILE.search(texts[1]) is not None
+        or "://" in texts[1]
+        or (_NAME_OF_IMAGE.search(following) is not None and not is_image)
+    )
+    return _NAME_OF_OPTIONS.search(name) is not None or (is_before_image and not is_image)
 
 
 def unite(inside: dict[str, Any], container: Container, line: int) -> list[Verdict]:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 # Numbers of nodes and ranks.
 _COUNTS = words.RENDEZVOUS - {"MASTER_ADDR", "MASTER_PORT", "MASTER_IP", "MASTER_HOST"}
+# Options of srun's that say on how many nodes, and on which, a step runs.
+_OF_SIZE = re.compile(r"\s(?:-[nNw]|--(?:ntasks|nodes|nodelist))[\s=]*\"?\$\{?\w+\}?\"?(?=\s)")
 _LOOKING = words.IDLE | {"cat", "rm", "wc", "head"}
 _NO_FILE = "it asks Slurm, and a pod has none: write the file that later lines read yourself"
 _REQUEUING = re.compile(r"\b(?:scontrol|sbatch)\b")
@@ -103,7 +105,7 @@ def _own_name(script: Script, command: Command | None, names_of: list[str]) -> s
     """What a program misses that reads a name of the script's own; "" where none may."""
     if command is None or command.name != "export" or {*names_of} & words.RENDEZVOUS:
         return ""
-    variables = variables_read(script)
+    variables = variables_read(script, but_for=_OF_SIZE)
     own = [name for name in names_of if name not in variables]
     if not own:
         return ""
@@ -115,14 +117,20 @@ def _own_name(script: Script, command: Command | None, names_of: list[str]) -> s
     return f"; a program that reads {own[0]} is to read {instead}"
 
 
-def variables_read(script: Script) -> set[str]:
-    """The variables that statements read which do more than print."""
-    return {
-        name
+def variables_read(script: Script, *, but_for: re.Pattern[str] | None = None) -> set[str]:
+    """The variables that statements read which do more than print.
+
+    Args:
+        script: the script.
+        but_for: words that do not count; None for no such.
+    """
+    texts = [
+        script.slice(statement)
         for statement in script.statements
         if not shell_text.runs_only(statement, words.IDLE)
-        for name, _ in words.variables(script.slice(statement))
-    }
+    ]
+    texts = texts if but_for is None else [but_for.sub(" ", text) for text in texts]
+    return {name for text in texts for name, _ in words.variables(text)}
 
 
 def _is_missed(script: Script, main_step: MainStep, statement: Statement, command: Command) -> bool:

@@ -51,6 +51,10 @@ _MAY_SUBMIT = (
 _OUTPUT_IS_LOG = (
     f"what is written is the run's log, and no file: take the line out, and see `{names.CLI} logs`"
 )
+# Where a program of its own writes, which may be called as the file of the output is.
+_WRITES = re.compile(
+    r"(?:-[eo]|--(?:out|err|log)[\w-]*) .*|\S+ --(?:out|err|log)[\w-]*=.*", re.DOTALL
+)
 _CHOOSES_GPUS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 _SUBMITS = "it submits jobs to Slurm, and a pod has none: let it run them where it is"
 # Launchers of MPI's that are not those of an MPI: bede-mpirun, mympirun, mpiexec_mpt.
@@ -83,7 +87,8 @@ _SRUN = re.compile(r"(?:^|[\s;&|(`]|=[\"']?)srun(?:\s|[\"'])")
 # A question whether there is one.
 _LOOK_FOR_SRUN = re.compile(r"\b(?:command\s+-[vV]|which|type(?:\s+-\w+)?|hash)\s+srun\b")
 _NO_SRUN = "a pod has none, so that the other branch runs there: keep that which you want"
-_IMAGE_FILE = re.compile(r"^[^=]+\.(?:sif|simg|sqsh|squashfs)$")
+_OF_IMAGE = re.compile(r"\.(?:sif|simg|sqsh|squashfs)[\"']?$")
+_IMAGE_FILE = re.compile(rf"^[^=]+{_OF_IMAGE.pattern}")
 # What makes or moves such a file, and starts nothing with it.
 _ON_IMAGE_FILES = (
     words.IN_EACH_RANK
@@ -184,7 +189,10 @@ def _files_of_output(script: Script) -> list[Verdict]:
     verdicts = []
     for command in (command for statement in statements for command in statement.commands):
         texts = [token.text for token in command.words]
-        match = file.search(" ".join(texts[1:]))
+        reads = [
+            text for before, text in pairwise(texts) if not _WRITES.fullmatch(f"{before} {text}")
+        ]
+        match = file.search(" ".join(reads))
         if match is not None and not words.any_of(texts, words.IDLE | words.SLURM_TOOLS):
             # A link to no file is made all the same.
             is_link = words.any_of(texts, ("ln",))
@@ -265,11 +273,16 @@ def _above(command: Command) -> str:
     texts = [token.text for token in command.words]
     if words.any_of(texts, words.IDLE):
         return ""
+    is_container = words.any_of(texts, words.CONTAINERS)
     targets = [target for _, target in command.redirections]
+    before = ""
     for text in (*(token.text for token in command.assignments), *texts, *targets):
         match = _ABOVE.search(text)
-        if match is not None:
+        # The file of an image is of no use in a pod, wherever it is.
+        is_image = is_container or "--container-image" in (before, text.partition("=")[0])
+        if match is not None and not (is_image and _OF_IMAGE.search(text)):
             return match[0]
+        before = text
     return ""
 
 

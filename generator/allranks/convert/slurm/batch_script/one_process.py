@@ -148,6 +148,7 @@ def _split(reading: ScriptReading, last: int) -> tuple[list[str], list[str], str
         elif text != script.slice(statement):
             edits.append((statement.start, statement.end, text))
         else:
+            edits += setup_lines.module_edits(statement)
             edits += setup_lines.inner_edits(reading, statement)
         if not is_setup or text is None:
             continue

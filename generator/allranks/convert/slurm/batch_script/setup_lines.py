@@ -39,6 +39,7 @@ _MODULES = ("module", "ml")
 _OVER_NODES = re.compile(r"\bin\s+(?:\$\(|`)\s*(scontrol\s+show\s+hostnames?[^)`\n]*)")
 _NO_NODES = "a pod has no programs of Slurm's, and the loop no nodes: let each pod do its own part"
 _OF_MODULES = "where the image has modules; what it loads must be in the image otherwise"
+_WHERE_MODULES = "! command -v {} >/dev/null || "
 _ACTIVATED = "what it activates must be in the image, or in a volume at that path"
 _OF_ROOT = "a pod of a run is no root: put what it installs, or mounts, into the image or a volume"
 _ONCE = "it runs once in each pod"
@@ -128,7 +129,7 @@ def text_of(
         return None
     if program in _MODULES:
         body.say(statement.line, text, Outcome.CHANGED, "setup", _OF_MODULES)
-        return f"! command -v {program} >/dev/null || {text}"
+        return f"{_WHERE_MODULES.format(program)}{text}"
     if is_setup or not exports.sources(statement):
         say_activated(script, body, statement, to)
     loop = None if is_single else _OVER_NODES.search(text)
@@ -143,15 +144,15 @@ def text_of(
     if verdict is not None:
         body.say(statement.line, text, verdict[0], to, verdict[1])
     body.reads_folder |= working_folder.reads_folder(reading.variables, statement)
-    return _in_pod(reading, statement)
+    return _in_pod(reading, statement, is_setup=is_setup)
 
 
-def _in_pod(reading: ScriptReading, statement: Statement) -> str:
+def _in_pod(reading: ScriptReading, statement: Statement, *, is_setup: bool) -> str:
     """A statement that is kept, as a pod runs it."""
+    edits = module_edits(statement) if is_setup else []
     if any(id(command) in reading.details.side for command in statement.commands):
-        edits = inner_edits(reading, statement)
-        return shell_text.edited(reading.script.text, edits, statement.start, statement.end)
-    text = reading.script.slice(statement)
+        edits += inner_edits(reading, statement)
+    text = shell_text.edited(reading.script.text, edits, statement.start, statement.end)
     if any(map(_reads_profile, statement.commands)):
         return f"image_path=$PATH\n{text}\nPATH=$image_path:$PATH"
     return text
@@ -274,6 +275,20 @@ def say_behind(script: Script, body: Body, statement: Statement) -> None:
     else:
         why = "it stands behind the step: make it a run of its own"
         body.say(statement.line, text, Outcome.NOT_CARRIED, "", why)
+
+
+def module_edits(statement: Statement) -> list[tuple[int, int, str]]:
+    """Modules within a condition, a loop or a function: they are loaded where the image has any.
+
+    A script with `set -e` would end there otherwise, and one with `module load x || exit` too.
+    """
+    edits = []
+    for command in [] if statement.is_simple else statement.commands:
+        program = words.base(command.name)
+        if program in _MODULES:
+            before = f"{{ {_WHERE_MODULES.format(program)}"
+            edits += [(command.start, command.start, before), (command.end, command.end, "; }")]
+    return edits
 
 
 def inner_edits(reading: ScriptReading, statement: Statement) -> list[tuple[int, int, str]]:

@@ -147,6 +147,9 @@ def _say_variable(script: Script, body: Body, name: str, line: int, harmless: st
     if value and not (harmless and name in _NUMBERS_OF_GPUS):
         body.env[name] = value
         why = "it follows from what the script asks for"
+        is_option = any(setting.name == "gpus" for setting in script.settings)
+        if name == "SLURM_GPUS" and not is_option:
+            why = "Slurm sets it for --gpus alone; here it has the GPUs that the script asks for"
         body.say(line, f"${name}", Outcome.CHANGED, to, why)
     elif harmless:
         body.say(line, f"${name}", Outcome.CHANGED, to, harmless)

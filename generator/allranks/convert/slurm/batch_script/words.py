@@ -124,6 +124,7 @@ ACTIVATING = frozenset(
     {"module", "ml", "conda", "mamba", "micromamba", "source", ".", "eval", "spack", "pyenv"}
 )
 _MANAGERS = frozenset({"conda", "mamba", "micromamba", "spack", "pyenv"})
+_EVALUATED_PRINTING = re.compile(r"eval\s+[\"']?\s*(?:echo|printf)\b(?!.*[>|])")
 # What these do besides: they run a program, or install one.
 _DOES_MORE = frozenset(
     {"run", "exec", "install", "create", "build", "update", "upgrade", "remove", "clean", "spec"}
@@ -347,6 +348,7 @@ def activates(words: Sequence[str]) -> bool:
     return (
         texts[:1] != []
         and texts[0] in ACTIVATING
+        and not _EVALUATED_PRINTING.match(" ".join(texts))
         and not _does_more(texts)
         and not environment_runners.program_start(texts)
     )
