@@ -1,0 +1,60 @@
+"""What a script says of its programs: whether they are of MPI's, and on whose GPUs they run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from allranks.convert.slurm import job
+
+if TYPE_CHECKING:
+    from allranks.convert.verdicts import Conversion
+
+_GPUS = "#SBATCH -N 2 --ntasks-per-node=4 --gpus-per-node=4"
+
+
+def _convert(*rows: str) -> Conversion:
+    return job.convert("\n".join(("#!/bin/bash", *rows, "")).encode(), "job.sbatch")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("srun python train_horovod.py",),
+        ("MASTER_ADDR=$(hostname)", "I=tf-horovod.sif", "srun singularity exec $I ./a_$SLURM_PROCID.sh"),
+        ("#SBATCH --comment=pytorch", "module load horovod", "srun python a.py"),
+        ("# not the one of pytorch", "module load openmpi", "srun python a.py"),
+        ("export MASTER_ADDR=$(hostname)", "srun python -W ignore train_mpi_1gpu.py"),
+        ("export NCCL_DEBUG=INFO", "srun python -m mpi.train"),
+    ],
+)
+def test_a_program_that_names_mpi_or_horovod_is_of_mpi(rows: tuple[str, ...]) -> None:
+    """Under torchrun each of its processes was a run of one rank, without a word."""
+    assert _convert(_GPUS, *rows).values["workload"] == "mpi"
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("module load openmpi pytorch", "srun python a.py"),
+        ("export MASTER_ADDR=$(hostname)", "srun python mpii_pose.py --data mpi-inf"),
+        ("#SBATCH --job-name=torch-ddp", "module load openmpi", "srun python a.py"),
+        ("export MASTER_ADDR=$(hostname)", "srun python a.py --env my_mpi"),
+    ],
+)
+def test_a_program_of_torch_stays_of_torch(rows: tuple[str, ...]) -> None:
+    """What only has the letters, or is no word of the program's own name, is no sign of MPI."""
+    assert _convert(_GPUS, *rows).values["workload"] == "torchrun"
+
+
+def test_a_program_of_tensorflow_is_said_to_have_no_mpi() -> None:
+    """Horovod's ranks would be runs of one rank, where the script has no word of Horovod."""
+    for rows in (
+        ("srun singularity exec tensorflow_22.sif python a.py",),
+        ("module load tensorflow/2.9", "export NCCL_DEBUG=INFO", "srun python a.py"),
+    ):
+        notes = _convert(_GPUS, *rows).notes
+        assert [note for note in notes if "mpi4py or Horovod" in note]
+    torch = _convert(_GPUS, "module load tensorflow pytorch", "srun python a.py")
+    assert not [note for note in torch.notes if "Horovod" in note]
