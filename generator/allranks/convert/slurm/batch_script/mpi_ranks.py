@@ -31,11 +31,17 @@ _TENSORFLOW = re.compile(r"tensorflow|\btf_?keras|\bkeras", re.IGNORECASE)
 _RUNNERS = frozenset({"uv", "conda", "poetry", "pixi", "micromamba", "mamba"})
 # What each MPI's module is called.
 _IMPLEMENTATIONS = {
-    "Intel": r"\b(?:module\s+(?:load|add)|ml)\s[^\n]*(?:impi|intel-?mpi|oneapi[-/]mpi)|i_mpi_"
+    "Intel": r"\b(?:module\s+(?:load|add)|ml)\s[^\n]*(?:impi|intel-?mpi|oneapi[-/]mpi)"
     r"|oneapi/setvars|\bpath=[^\n]*/(?:impi|intel-?mpi)[/\d:._-]|/impi/[\d.]+/|oneapi/mpi/",
     "MPICH": r"\b(?:module\s+(?:load|add)|ml)\s[^\n]*mpich|\bpath=[^\n]*/mpich[/\d:._-]"
     r"|\bmpi(?:run|exec)\.mpich",
 }
+# Variables of Intel MPI's, which scripts of other MPIs keep; a module, and options of Open MPI's.
+_OF_INTEL = "i_mpi_"
+_OPEN_MPI_LOADED = re.compile(r"\b(?:module\s+(?:load|add)|ml)\s[^\n]*open-?mpi")
+_OPEN_MPI_OPTION = re.compile(
+    r"\bmpi(?:run|exec)\b[^\n]*\s-{1,2}(?:npernode|mca|map-by|allow-run-as-root|rankfile|x\s+\w)"
+)
 _OWN_RANK = "no launcher of MPI's sets it: let the program ask MPI for its own rank"
 _OF_HOSTS = "the first host of the chart's list is where rank 0 runs"
 _OF_SETUP = "setup sets it for the ranks, as no launcher of MPI's does"
@@ -179,8 +185,17 @@ def as_mpi(script: Script, body: Body, per_node: int) -> None:
     """Make the run one of the mpi chart."""
     body.workload = "mpi"
     body.procs_per_node = 0 if script.size.gpus_per_node == per_node else per_node
-    text = re.sub(r"^\s*#.*", "", script.text.lower(), flags=re.MULTILINE)
+    implementation = _implementation(script)
+    if implementation:
+        body.values["mpi"] = {"implementation": implementation}
+
+
+def _implementation(script: Script) -> str:
+    """Whose MPI a script is for; "" for Open MPI, which is the chart's."""
+    text = re.sub(r"^\s*#.*", "", script.text.lower(), flags=re.MULTILINE).replace("\\\n", " ")
+    if _OPEN_MPI_OPTION.search(text):
+        return ""
     for implementation, pattern in _IMPLEMENTATIONS.items():
         if re.search(pattern, text):
-            body.values["mpi"] = {"implementation": implementation}
-            break
+            return implementation
+    return "Intel" if _OF_INTEL in text and not _OPEN_MPI_LOADED.search(text) else ""
