@@ -11,7 +11,13 @@ from allranks import names
 from allranks.convert import commands, scanner
 from allranks.convert.commands import Runner
 from allranks.convert.slurm import options, sizes
-from allranks.convert.slurm.batch_script import images, mpirun, shell_text, words
+from allranks.convert.slurm.batch_script import (
+    images,
+    mpirun,
+    shell_text,
+    shell_variables,
+    words,
+)
 from allranks.convert.slurm.batch_script.script_reading import Step
 from allranks.humanize import list_some, plural
 
@@ -265,6 +271,29 @@ def check_programs(script: Script, steps: list[Step]) -> None:
                 step.command.line,
                 "the step has several programs, and all ranks of a run have one",
                 "make a values file of each, or let one program look at RANK",
+            )
+
+
+def check_launchers(script: Script, variables: ShellVariables) -> None:
+    """Refuse a launcher of several ranks in a variable that a branch or a function sets.
+
+    Raises:
+        InvalidValues: its text is known in the pod alone; as one process it would be no launcher.
+    """
+    size = script.size
+    launchers: set[str] = set()
+    if size.task_count > 1:
+        launchers |= words.MPIRUN | {"srun", "horovodrun"}
+    if size.node_count > 1:
+        launchers |= words.STARTERS | {"srun", "accelerate"}
+    for command in (command for other in script.statements for command in other.commands):
+        texts = [token.text for token in command.words]
+        name = shell_variables.program_variable(texts)
+        if name and name not in variables.parts and variables.possible_programs(texts) & launchers:
+            raise script.refuse(
+                command.line,
+                f"the launcher stands in a variable whose text is known in the pod alone (${name})",
+                "write the launcher out in this line, and convert that",
             )
 
 
