@@ -74,3 +74,9 @@ def test_an_mpirun_that_the_script_puts_together_is_refused() -> None:
     rows = ('CMD="mpirun ./a"', 'if [ "$A" ]; then CMD+=" --a"; fi', "eval $CMD")
     with pytest.raises(InvalidValues, match="put together"):
         _convert(_TASKS, *rows)
+
+
+def test_python_without_a_buffer_may_have_its_script_in_a_variable() -> None:
+    """`python -u $ARGS` was refused, where `python $ARGS` is carried."""
+    rows = ('ARGS="$@"', 'srun bash -c "source v.sh\n python -u $ARGS"')
+    assert "python -u $ARGS" in _convert(_TASKS, *rows).values["command"][-1]

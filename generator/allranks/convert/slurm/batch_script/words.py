@@ -91,12 +91,12 @@ SLURM_TOOLS = frozenset(
     }
 )
 # Programs whose `run` starts a container of an image; those of CONTAINERS are read behind srun.
-DOCKER = frozenset({"docker", "podman"})
+DOCKER = frozenset({"docker", "podman", "podman-hpc", "nerdctl", "sarus"})
 CONTAINERS = DOCKER | {
     *("singularity", "apptainer", "shifter", "singularity_wrapper", "apptainer_wrapper"),
 }
 # What starts containers where no srun is before it, which a pod cannot.
-UNREAD_CONTAINERS = DOCKER | {"enroot", "podman-hpc", "nerdctl", "udocker", "ch-run"}
+UNREAD_CONTAINERS = DOCKER | {"enroot", "udocker", "ch-run"}
 # What torchrun sets for each rank, and a batch script computes for it.
 RENDEZVOUS = frozenset(
     {
