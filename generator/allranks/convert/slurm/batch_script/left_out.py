@@ -89,7 +89,7 @@ def why_dropped(  # noqa: PLR0911 - a return for each reason
         is_late = not is_single and _has_more(statement)
         if not is_late:
             rendezvous.dropped.update(assigned_names)
-            rendezvous.meeting.update(assigned_names)
+            rendezvous.meet_by(assigned_names, statement.line, text)
             return Outcome.CHANGED, MEETING + _own_name(script, command, assigned_names)
         return _why_not_in_ranks(script, rendezvous, statement, reads_dropped=reads_dropped)
     if is_single:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from allranks.convert import commands, references
 from allranks.convert.slurm import sizes
 from allranks.convert.slurm.batch_script import left_out, mpirun, shell_text, words
-from allranks.convert.slurm.batch_script.left_out import MEETING
 from allranks.convert.slurm.batch_script.node_variables import NodeVariable, kind_of
 from allranks.convert.verdicts import Outcome
 
@@ -83,7 +82,7 @@ def tell_mpi_hosts(reading: ScriptReading, place: int) -> None:
     body.setup += "".join(f"{line}\n" for line in lines)
     read_in_script = left_out.variables_read(script)
     for at, verdict in enumerate(body.verdicts):
-        if not verdict.why.startswith(MEETING):
+        if (verdict.line, verdict.path) not in rendezvous.sources:
             continue
         own = of_line.get(verdict.line, set())
         if own & words.OF_ONE_RANK:

@@ -371,7 +371,7 @@ def _assignments(reading: ScriptReading, main: Step) -> list[str]:
     own = [text for text in typed if text.partition("=")[0] not in words.RENDEZVOUS]
     for text in typed:
         if text not in own:
-            reading.rendezvous.meeting.add(text.partition("=")[0])
+            reading.rendezvous.meet_by([text.partition("=")[0]], main.command.line, text)
             reading.body.say(main.command.line, text, Outcome.CHANGED, "", MEETING)
     pairs = [(text, exports.pair(reading.script, text)) for text in own]
     if main.command.within or reading.script.statements[main.statement].function:

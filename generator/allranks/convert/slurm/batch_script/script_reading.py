@@ -9,6 +9,8 @@ from allranks.convert.slurm.batch_script import shell_text
 from allranks.convert.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from allranks.convert.scanner import Command, Statement
     from allranks.convert.slurm.batch_script.script import Script
     from allranks.convert.slurm.batch_script.shell_variables import ShellVariables
@@ -141,12 +143,25 @@ class RendezvousVariables:
         meeting: those of them that say where the ranks meet.
         local: those that have this node's name in a script of one node.
         late: the statements that read these, and that each process runs for itself.
+        sources: the lines that set what says where the ranks meet, with the text in the report.
     """
 
     dropped: set[str] = field(default_factory=set)
     meeting: set[str] = field(default_factory=set)
     local: set[str] = field(default_factory=set)
     late: list[Statement] = field(default_factory=list)
+    sources: set[tuple[int, str]] = field(default_factory=set)
+
+    def meet_by(self, names: Iterable[str], line: int, text: str) -> None:
+        """Take variables for those that say where the ranks meet.
+
+        Args:
+            names: the variables.
+            line: where they are set.
+            text: the text that sets them.
+        """
+        self.meeting.update(names)
+        self.sources.add((line, shell_text.short(text)))
 
 
 @dataclass(slots=True)
