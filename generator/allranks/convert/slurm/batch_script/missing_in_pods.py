@@ -66,6 +66,8 @@ _NOT_SENT = (
     "it is above the folder that is sent: send that above (`--workspace ..`), and let the script "
     "begin with a `cd` into this one"
 )
+# The same in quotes of a program.
+_ABOVE_IN_PROGRAM = re.compile(r"(?<=[\"'])\.\./[^\s\"']*")
 _SUBMIT_DIR = re.compile(r'"?(?:\$\{?SLURM_SUBMIT_DIR\}?|\$\{?PWD\}?|\.)"?/?')
 NO_CONTAINERS = "a pod starts no containers: name its image in image, and write what it runs"
 OTHER_HOSTS = "a pod has no keys of who submits, and none of the old cluster's hosts: take it out"
@@ -105,7 +107,7 @@ _OF_SLURM = re.compile(
 # The same to another host.
 _ON_OTHER_HOSTS = re.compile(r"(?:\$\(|`)\s*(ssh\s[^)`|]*)")
 # Another job that is submitted where the script reads its number.
-SUBMITTING = re.compile(r"(?:\$\(|`)(?:[^)`\n]*\|)?\s*sbatch\b|\beval\s+[\"']?sbatch\b")
+SUBMITTING = re.compile(r"(?:\$\(|(?<!\\)`)(?:[^)`\n]*\|)?\s*sbatch\b|\beval\s+[\"']?sbatch\b")
 
 
 def say(reading: ScriptReading, code: str) -> None:
@@ -169,6 +171,8 @@ def _of_commands(script: Script) -> list[Verdict]:
         above = _above(command) if is_here else ""
         if above:
             verdicts.append(Verdict(above, Outcome.NOT_CARRIED, "", _NOT_SENT, command.line))
+        if is_here and not above:
+            verdicts += _above_in_document(script, command)
         goes = texts[:1] in (["cd"], ["pushd"]) and texts[1:2] != []
         # Where it goes is not known; and one word of folders above is enough.
         is_here = is_here and not above and not (goes and not _SUBMIT_DIR.fullmatch(texts[1]))
@@ -271,6 +275,20 @@ def _above(command: Command) -> str:
         if match is not None:
             return match[0]
     return ""
+
+
+def _above_in_document(script: Script, command: Command) -> list[Verdict]:
+    """The first path above the folder in a program that a command gets as a here-document."""
+    texts = [token.text for token in command.words]
+    has_document = any(operator.startswith("<<") for operator, _ in command.redirections)
+    if not has_document or words.any_of(texts, words.IDLE | {"cat", "tee"}):
+        return []
+    for start, end in words.documents(script.text):
+        match = _ABOVE_IN_PROGRAM.search(script.text, start, end)
+        if match is not None and script.text.count("\n", command.end, start) == 1:
+            line = script.text.count("\n", 0, match.start()) + 1
+            return [Verdict(match[0], Outcome.NOT_CARRIED, "", _NOT_SENT, line)]
+    return []
 
 
 def _say_image_file(script: Script, body: Body) -> None:

@@ -44,6 +44,15 @@ _SIZES = frozenset(
 # What variables with options of srun's are called.
 _OPTIONS = re.compile(r"(?:ARG|OPT|FLAG|PARAM)(?:S|IONS?)?$", re.IGNORECASE)
 _LINES = ("line", "lines")
+_AS_TASKS = (
+    "make them the tasks of an array (`#SBATCH --array`), which is a sweep here, or take srun off, "
+    "where they may share the GPUs of one pod"
+)
+_AS_ONE_STEP = (
+    "where they are ranks of one training, write one srun for all nodes, in which SLURM_NODEID is "
+    "the number of a node, or torchrun; otherwise make them the tasks of an array"
+)
+_OF_NODE = re.compile(r"(?:node|machine)[-_]?rank|world[-_]?size", re.IGNORECASE)
 # What is the same where each task of a node does it.
 _SAME_AGAIN = ("mkdir", "touch", "truncate", "chmod")
 _SPANNING = words.MPIRUN | {"srun"}
@@ -242,9 +251,14 @@ def check_beside(script: Script, steps: list[Step]) -> None:
             beside[0].command.line,
             f"the script starts steps beside each other with `&` ({_LINES[len(beside) > 1]} "
             f"{lines}), and a run has one",
-            "make them the tasks of an array (`#SBATCH --array`), which is a sweep here, or "
-            "take srun off, where they may share the GPUs of one pod",
+            _AS_ONE_STEP if any(map(_is_of_node, beside)) else _AS_TASKS,
         )
+
+
+def _is_of_node(step: Step) -> bool:
+    """Whether a step is that of one node of several, which find each other."""
+    is_placed = {"relative", "nodelist"} & {setting.name for setting in step.settings}
+    return bool(is_placed) or _OF_NODE.search(" ".join(step.words)) is not None
 
 
 def _is_waited_for(script: Script, step: Step) -> bool:

@@ -432,6 +432,11 @@ def without_comments(text: str) -> str:
     return "".join("" if _is_comment(piece) else piece[0] for piece in pieces)
 
 
+def documents(text: str) -> list[tuple[int, int]]:
+    """Where the texts of a script's here-documents begin and end."""
+    return [piece.span("document") for piece in _PIECES.finditer(text) if piece["end"] is not None]
+
+
 def _is_comment(piece: re.Match[str]) -> bool:
     is_group = any(piece[name] is not None for name in ("double", "end", "plain"))
     return not is_group and piece[0].startswith("#") and not piece[0].startswith("#!")
