@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # A path that stands where a word, a value or a part of a list begins; `//host` is an address.
 _PATH = re.compile(
     r"(?:^|(?<=[\s\"'=:,(\[>;|&]))(?P<top>/[A-Za-z][\w.+@-]*|~|\$HOME\b|\$\{HOME\})"
-    r"(?P<rest>(?:/[\w.+@%${}-]*)*)(?=[\s\"':,;)\]|&<>]|$)"
+    r"(?P<rest>(?:/(?:[\w.+@%${}-]|\$\([^()\n]*\))*)*)(?=[\s\"':,;)\]|&<>\\]|$)"
 )
 # Folders that images have; under some of them a site has software of its own, as an image may.
 _OF_IMAGES = frozenset(
@@ -34,9 +34,17 @@ _OF_IMAGES = frozenset(
 )
 # What programs make anew in a home folder, or what a shell reads where it is there.
 _MADE_ANEW = ("/.cache", "/.triton", "/.nv", "/.bash", "/.profile", "/.config")
-# Words that are patterns, or of modules and hosts, which are spoken of by what carries them.
+# Words that are patterns, or of modules and hosts, which are spoken of by what carries them; and
+# `[[ $a =~ b ]]`, which has no home folder.
 _NO_PATHS = re.compile(
+    r"(?<=\s)=~(?=\s)|"
     r"\b(?:sed|awk|gawk|grep|egrep|perl|tr|cut|module|ml|scp|ssh|rsync|curl|wget)\b[^|;&\n]*"
+)
+# A text that is printed, and written to no file.
+_PRINTED = re.compile(
+    r"\b(?:echo|printf)\b(?:\s*+(?:\"(?:[^\"\\`$]|\\.|\$(?!\())*+\"|'[^']*+'"
+    r"|(?!\$\()[^\s\"'|;&<>`]))*+(?!\s*>)",
+    re.DOTALL,
 )
 _SPOKEN = re.compile(r"volume|image|\bsent\b")
 _WHY = (
@@ -72,7 +80,7 @@ def say(job: Draft) -> None:
     ]
     folders: dict[str, set[str]] = defaultdict(set)
     for text in _texts(values):
-        for match in _PATH.finditer(_NO_PATHS.sub("", text)):
+        for match in _PATH.finditer(_PRINTED.sub("", _NO_PATHS.sub("", text))):
             path, top = match[0].rstrip("/"), match["top"]
             is_made_anew = top[0] != "/" and match["rest"].startswith(_MADE_ANEW)
             is_spoken_of = any(_names(line, path) for line in lines)
@@ -123,7 +131,9 @@ def _is_in(path: str, folders: Iterable[str]) -> bool:
 def _names(text: str, path: str) -> bool:
     """Whether a line of the report, which may be cut off, has a path in it."""
     last = text.rsplit(" ", maxsplit=1)[-1]
-    return path in text or (last.startswith(("/", "~")) and path.startswith(last))
+    # The folder above one that is named is not.
+    is_named = re.search(rf"{re.escape(path)}(?![\w.+@%$/-])", text) is not None
+    return is_named or (last.startswith(("/", "~")) and path.startswith(last))
 
 
 def _shared_folder(paths: Iterable[str]) -> str:
