@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
     from allranks.convert.slurm.draft import Draft
 
-# A path that stands where a word, a value or a part of a list begins; `//host` is an address.
+# A path that stands where a word, a value or a part of a list begins, also with two slashes; behind
+# a colon that is an address, and behind `$A"` the end of a path.
 _PATH = re.compile(
-    r"(?:^|(?<=[\s\"'=:,(\[>;|&]))(?P<top>/[A-Za-z][\w.+@-]*|~|\$HOME\b|\$\{HOME\})"
+    r"(?:^|(?<=[\s=:,(\[>;|&])|(?<![\w})][\"'])(?<=[\"']))(?P<top>(?:(?<!:)/)?/[A-Za-z][\w.+@-]*|~|\$HOME\b|\$\{HOME\})"
     r"(?P<rest>(?:/(?:[\w.+@%${}-]|\$\([^()\n]*\))*)*)(?=[\s\"':,;)\]|&<>\\]|$)"
 )
 # Folders that images have; under some of them a site has software of its own, as an image may.

@@ -151,3 +151,10 @@ def test_a_folder_is_named_whatever_stands_behind_it(row: str, folder: str) -> N
 def test_a_folder_that_is_only_printed_is_not_read(row: str, is_named: bool) -> None:
     """What is written to a file may be read there."""
     assert bool(_folders(_convert("#SBATCH -n 1", row, "python a.py"))) == is_named
+
+
+def test_the_end_of_a_path_is_no_folder() -> None:
+    """`$DIR"/a.txt"` and `$DIR'/a'$N` are below DIR; two slashes are one."""
+    rows = ("DIR=out", "A=$DIR\"/a.txt\"; B=${DIR}'/b'$A", "cd //fsx/me", "python a.py $B")
+    named = [verdict.path for verdict in _folders(_convert("#SBATCH -n 1", *rows))]
+    assert named == ["//fsx/me"]

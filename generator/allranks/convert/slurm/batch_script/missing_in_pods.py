@@ -110,6 +110,17 @@ _ON_OTHER_HOSTS = re.compile(r"(?:\$\(|`)\s*(ssh\s[^)`|]*)")
 SUBMITTING = re.compile(r"(?:\$\(|(?<!\\)`)(?:[^)`\n]*\|)?\s*sbatch\b|\beval\s+[\"']?sbatch\b")
 
 
+# Programs that look for a key in the home folder of who runs them, those of their words that need
+# it, and the variable that may have it.
+_KEYS_AT_HOME = {
+    "wandb": (frozenset({"login", "agent", "sync", "sweep", "launch"}), "WANDB_API_KEY"),
+    "huggingface-cli": (frozenset({"login", "upload"}), "HF_TOKEN"),
+    "hf": (frozenset({"login", "auth", "upload"}), "HF_TOKEN"),
+    "kaggle": (frozenset({"competitions", "datasets", "kernels", "models"}), "KAGGLE_KEY"),
+    "rclone": (frozenset({"copy", "sync", "move", "copyto", "mount", "lsf"}), "RCLONE_CONFIG"),
+}
+
+
 def say(reading: ScriptReading, code: str) -> None:
     """Say of what runs what no pod has, each with its line.
 
@@ -133,6 +144,7 @@ def say(reading: ScriptReading, code: str) -> None:
     body.verdicts += _of_commands(script)
     body.verdicts += _files_of_output(script)
     body.verdicts += _numbers_of_gpus(script, reading.variables)
+    body.verdicts += _keys_at_home(script, reading.variables)
     _say_own_path(script, body)
     for pattern, why in ((_ON_OTHER_HOSTS, OTHER_HOSTS), (_OF_SLURM, NO_SLURM)):
         match = pattern.search(code)
@@ -213,6 +225,31 @@ def _numbers_of_gpus(script: Script, variables: ShellVariables) -> list[Verdict]
                 )
                 verdicts.append(Verdict(token.text, Outcome.NOT_CARRIED, "", why, command.line))
     return verdicts
+
+
+def _keys_at_home(script: Script, variables: ShellVariables) -> list[Verdict]:
+    """The first line of each program that looks for its key in the home folder."""
+    verdicts: dict[str, Verdict] = {}
+    for command in (command for other in script.statements for command in other.commands):
+        texts = words.unwrapped([scanner.unquote(token.text) for token in command.words])
+        if texts[:1] == ["srun"]:
+            texts = texts[next((n for n, text in enumerate(texts) if text in _KEYS_AT_HOME), 0) :]
+        program = words.base(next(iter(texts), ""))
+        needs, name = _KEYS_AT_HOME.get(program, (frozenset(), ""))
+        own = {word.text.partition("=")[0] for word in command.assignments} | variables.set_names
+        has_key = own & {name, "WANDB_MODE"} or "--token" in texts or _is_login_with(texts)
+        if name and not has_key and needs & {*texts[1:3]} and program not in verdicts:
+            why = (
+                "it looks for its key in the home folder of who submits, which a pod has not: "
+                f"let a Secret set {name} in env, where the image has no key"
+            )
+            verdicts[program] = Verdict(program, Outcome.CHANGED, "", why, command.line)
+    return [*verdicts.values()]
+
+
+def _is_login_with(texts: Sequence[str]) -> bool:
+    """Whether words log in with a key that stands among them: ``wandb login $KEY``."""
+    return texts[1:2] == ["login"] and any(not text.startswith("-") for text in texts[2:])
 
 
 def _hides(numbers: Sequence[str], gpus: int) -> bool:

@@ -213,7 +213,8 @@ def _say_forbidden(reading: ScriptReading, statement: Statement) -> tuple[Outcom
         texts = [token.text for token in command.words]
         is_root = bool({words.base(text) for text in texts[:2]} & words.OF_ROOT)
         why = _OF_ROOT if is_root else missing_in_pods.OTHER_HOSTS
-        if not (is_root or reading.variables.possible_programs(texts) & words.OF_OTHER_HOSTS):
+        in_variable = reading.variables.possible_programs(texts) & words.OF_OTHER_HOSTS
+        if not (is_root or in_variable or words.reaches_other_host(texts)):
             continue
         if statement.is_simple:
             return Outcome.NOT_CARRIED, why

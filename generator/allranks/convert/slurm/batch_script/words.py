@@ -66,6 +66,10 @@ OF_OTHER_HOSTS = frozenset(
         *("pdsh", "clush", "pdcp"),
     }
 )
+# A file of another host, which rsync reaches by ssh; an address that git does.
+_REMOTE_FILE = re.compile(r"(?:[\w.${}-]+@)?[\w.${}-]+:(?!:|//).*")
+_GIT_BY_SSH = re.compile(r"ssh://.*|[\w.-]+@[\w.-]+:.*")
+_GIT_REMOTE = frozenset({"clone", "pull", "push", "fetch", "ls-remote", "submodule"})
 # Those of them that start programs on several.
 STARTING_ELSEWHERE = OF_OTHER_HOSTS - {"scp", "sftp", "pdcp", "mosh"}
 # What only root may do, as a rule.
@@ -570,6 +574,18 @@ def _does_more(words: Sequence[str]) -> bool:
     return base(next(iter(words), "")) in _MANAGERS and any(
         text in _DOES_MORE for text in [text for text in words[1:] if not text.startswith("-")][:1]
     )
+
+
+def reaches_other_host(words: Iterable[str]) -> bool:
+    """Whether some words do something on another machine, with the keys of who submits."""
+    rest = [scanner.unquote(word) for word in unwrapped(list(words))]
+    if not rest:
+        return False
+    program, *texts = (base(rest[0]), *rest[1:])
+    if program == "rsync":
+        return any(_REMOTE_FILE.fullmatch(text) for text in texts if not text.startswith("-"))
+    is_git = program == "git" and not _GIT_REMOTE.isdisjoint(texts[:3])
+    return program in OF_OTHER_HOSTS or (is_git and any(map(_GIT_BY_SSH.fullmatch, texts)))
 
 
 def any_of(words: Iterable[str], names: Iterable[str]) -> bool:
