@@ -121,7 +121,8 @@ def _options(deepspeed_options: Mapping[str, str]) -> dict[str, str] | None:
 def _gives_local_rank(options: Mapping[str, str]) -> bool:
     """Whether the script is given --local_rank; on one machine it is, whatever the launcher."""
     is_of_others = options.get("launcher", "pdsh").lower() in _OTHER_LAUNCHERS
-    spans = "hostfile" in options or "force-multi" in options or options.get("num-nodes", "1") != "1"
+    spans = bool({"hostfile", "force-multi"} & options.keys())
+    spans |= options.get("num-nodes", "1") != "1"
     return "no-local-rank" not in options and not (is_of_others and spans)
 
 

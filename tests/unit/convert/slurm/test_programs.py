@@ -22,7 +22,7 @@ def _convert(*rows: str) -> Conversion:
     "rows",
     [
         ("srun python train_horovod.py",),
-        ("MASTER_ADDR=$(hostname)", "I=tf-horovod.sif", "srun singularity exec $I ./a_$SLURM_PROCID.sh"),
+        ("MASTER_ADDR=$H", "I=tf-horovod.sif", "srun apptainer exec $I ./a_$SLURM_PROCID.sh"),
         ("#SBATCH --comment=pytorch", "module load horovod", "srun python a.py"),
         ("# not the one of pytorch", "module load openmpi", "srun python a.py"),
         ("export MASTER_ADDR=$(hostname)", "srun python -W ignore train_mpi_1gpu.py"),

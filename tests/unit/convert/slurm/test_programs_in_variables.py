@@ -1,4 +1,4 @@
-"""Programs that stand in variables: they are read where the text is known, and refused elsewhere."""
+"""Programs in variables: they are read where the text is known, and refused elsewhere."""
 
 from __future__ import annotations
 

@@ -364,6 +364,16 @@ def _bind_of(mount: str) -> str:
     return f"{source}:{target}" + (":ro" if fields.keys() & {"ro", "readonly"} else "")
 
 
+def _read_env(container: Container, option: str, value: str, *, is_list: bool) -> None:
+    """Read ``--env A=1``, which in Singularity is a list."""
+    for pair in value.split(",") if is_list else [value]:
+        key, sign, own = pair.partition("=")
+        if sign and "$" not in pair and re.fullmatch(r"[A-Za-z_]\w*", key):
+            container.values.setdefault("env", {})[key] = own
+        elif sign or not is_list:
+            container.verdicts.append(Verdict(f"{option} {pair}", Outcome.NOT_CARRIED, "env", _ENV))
+
+
 def _read_options(
     rest: list[str], container: Container, binds: list[str], with_value: frozenset[str] | None
 ) -> str:
@@ -392,14 +402,7 @@ def _read_options(
         elif name in ("--image", "-i"):
             image_name = value
         elif name in ("--env", "-e"):
-            for pair in [value] if with_value is None else value.split(","):
-                key, sign, own = pair.partition("=")
-                if sign and "$" not in pair and re.fullmatch(r"[A-Za-z_]\w*", key):
-                    container.values.setdefault("env", {})[key] = own
-                elif sign or with_value is None:
-                    container.verdicts.append(
-                        Verdict(f"{name} {pair}", Outcome.NOT_CARRIED, "env", _ENV)
-                    )
+            _read_env(container, name, value, is_list=with_value is not None)
         elif name == "--env-file":
             container.verdicts.append(
                 Verdict(f"{name} {value}", Outcome.NOT_CARRIED, "env", _ENV_FILE)

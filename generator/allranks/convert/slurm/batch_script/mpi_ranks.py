@@ -147,7 +147,7 @@ def is_mpi(
 
 
 def is_of_torch(script: Script) -> bool:
-    """Whether a script has a word of PyTorch, or of how its ranks meet, in what runs or its name."""
+    """Whether what runs, or the job's name, has a word of PyTorch or of how its ranks meet."""
     named = [setting.value for setting in script.settings if setting.name == "job-name"]
     code = words.without_comments(script.text)
     return any(_MEETS.search(text) for text in (code, *named))
