@@ -91,7 +91,7 @@ def say(job: Draft) -> None:
         line = _line_of(job.text, paths)
         why = _WHY_HOME if top == "~" else _WHY
         to = ""
-        if values.get("workingDir") in paths:
+        if str(values.get("workingDir", "")).rstrip("/") in paths:
             to, why = "workingDir", _WHY_WORKING_DIR
         key = job.key(_shared_folder(paths), line)
         job.fields.say((key,), Outcome.CHANGED, to, why)

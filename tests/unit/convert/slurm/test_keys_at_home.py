@@ -19,8 +19,8 @@ def _convert(*rows: str) -> Conversion:
 
 
 def _of_keys(*rows: str) -> list[Verdict]:
-    said = ("keys of who submits", "its key in the home folder")
-    return [verdict for verdict in _convert(*rows).verdicts if any(w in verdict.why for w in said)]
+    whys = ("keys of who submits", "its key in the home folder")
+    return [verdict for verdict in _convert(*rows).verdicts if any(w in verdict.why for w in whys)]
 
 
 @pytest.mark.parametrize(

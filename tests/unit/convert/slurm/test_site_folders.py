@@ -22,8 +22,10 @@ def _convert(*rows: str) -> Conversion:
 
 
 def _folders(conversion: Conversion) -> list[Verdict]:
-    said = (_PLACE, "home folder")
-    return [verdict for verdict in conversion.verdicts if any(why in verdict.why for why in said)]
+    reasons = (_PLACE, "home folder")
+    return [
+        verdict for verdict in conversion.verdicts if any(why in verdict.why for why in reasons)
+    ]
 
 
 @pytest.mark.parametrize(
