@@ -27,6 +27,8 @@ _MORE_FLAGS = ("save-pid", "elastic-training", "bind-cores-to-rank")
 _SHORT = {"-H": "hostfile", "-i": "include", "-e": "exclude"}
 # With these it does more than to start ranks, or starts others than all of a pod's GPUs have.
 _OTHERWISE = ("autotuning", "elastic-training", "exclude", "venv-script")
+# Launchers that start the script themselves, and give it no --local_rank.
+_OTHER_LAUNCHERS = ("openmpi", "mpich", "impi", "slurm", "mvapich")
 _BINDING = ("bind-cores-to-rank", "bind-core-list")
 _NODE = re.compile(r"[A-Za-z0-9_.-]+(?::[0-9]+(?:,[0-9]+)*)?")
 # A shell's $0 is the word behind its text: the script, which its own words follow.
@@ -85,7 +87,7 @@ def read(words: Sequence[str]) -> DeepspeedLaunch | None:
         command=(*_before(deepspeed_options), *rest),
         rest=len(rest),
         is_alone="master-addr" not in options,
-        gives_local_rank="no-local-rank" not in deepspeed_options,
+        gives_local_rank=_gives_local_rank(deepspeed_options),
         unbound=any(name in deepspeed_options for name in _BINDING),
         unknown=tuple(unknown),
     )
@@ -116,11 +118,19 @@ def _options(deepspeed_options: Mapping[str, str]) -> dict[str, str] | None:
     return options if log == "None" else {**options, "log-dir": log, "redirects": "3"}
 
 
+def _gives_local_rank(options: Mapping[str, str]) -> bool:
+    """Whether the script is given --local_rank; on one machine it is, whatever the launcher."""
+    is_of_others = options.get("launcher", "pdsh").lower() in _OTHER_LAUNCHERS
+    spans = bool({"hostfile", "force-multi"} & options.keys())
+    spans |= options.get("num-nodes", "1") != "1"
+    return "no-local-rank" not in options and not (is_of_others and spans)
+
+
 def _before(options: Mapping[str, str]) -> tuple[str, ...]:
     """The words in front of a script and its arguments."""
     python = () if "no-python" in options else ("python3", "-u")
     if "module" in options:
         python = (*python, "-m")
-    if "no-local-rank" in options:
+    if not _gives_local_rank(options):
         return python
     return ("sh", "-c", " ".join(("exec", *python)) + _WITH_LOCAL_RANK)

@@ -400,7 +400,7 @@ def _say_rest(job: Draft, parsed: options.Directives) -> None:
             job.say(name, Outcome.CARRIED, to)
             continue
         job.say(name, option.outcome, option.to, option.why)
-    for line in parsed.late:
+    for line in sorted({*parsed.late} - here_documents.lines(job.text)):
         key = job.key("#SBATCH", line)
         job.fields.say(
             (key,),

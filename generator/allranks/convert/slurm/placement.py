@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks import names
 from allranks.convert.slurm import hostlist, sizes
+from allranks.convert.slurm.batch_script import words
 from allranks.convert.verdicts import Outcome
 from allranks.humanize import list_some
 from allranks.k8s.object_names import is_dns_1123_subdomain
@@ -21,24 +22,29 @@ _HOSTS_SHOWN = 1_000
 # A slice of a GPU, at the end of what Slurm calls it: nvidia_h100_80gb_hbm3_3g.40gb.
 _SLICE = re.compile(r"(?:^|_)(\d+g\.\d+gb)$")
 
-# What a script for GPUs of AMD's says.
+# What a script for GPUs of AMD's says, and one for NVIDIA's.
 _ROCM = re.compile(
-    r"^[^#\n]*(?:\s--rocm\b|\b(?:module\s+(?:load|add)|ml)\s[^\n]*rocm"
-    r"|\b(?:ROCR|HIP)_VISIBLE_DEVICES=|rocm[\w.+-]*\.(?:sif|simg|img|sqsh)\b)",
-    re.MULTILINE,
+    r"\s--rocm\b|\b(?:ROCR|HIP)_VISIBLE_DEVICES=|\b(?:MIOPEN|HSA|ROCM|RCCL)_\w+="
+    r"|\b(?:module\s+(?:load|add)|ml)\s[^\n]*(?:rocm|\bamd-mixed|PrgEnv-amd|accel-amd|amdgpu)"
+    r"|rocm[\w.+-]*\.(?:sif|simg|img|sqsh)\b|/rocm[-\d.]*/|[=:/\s]rocm/|\brocm-smi\b"
+)
+_CUDA = re.compile(
+    r"\b(?:module\s+(?:load|add)|ml)\s[^\n]*(?:cuda|nvhpc|nvidia)|\bnvidia-smi\b|/cuda[-\d.]*/",
+    re.IGNORECASE,
 )
 
 
 def put_maker(job: Draft) -> None:
     """Ask for GPUs of AMD's where the script is for them, and no type says whose they are."""
     values = job.fields.values
-    match = _ROCM.search(job.text)
+    code = words.without_comments(job.text)
+    match = _ROCM.search(code)
     has_gpus = "gpusPerNode" in values or "gpus" in values
-    if match is None or not has_gpus or "gpuResource" in values:
+    if match is None or _CUDA.search(code) or not has_gpus or "gpuResource" in values:
         return
     if sizes.products(job.size.gpu_types):
         return
-    key = job.key("ROCm", job.text.count("\n", 0, match.end()) + 1)
+    key = job.key("ROCm", code.count("\n", 0, match.end()) + 1)
     job.fields.put(("gpuResource",), "amd.com/gpu", (key,))
     job.fields.say((key,), Outcome.CHANGED, "gpuResource", "the GPUs are AMD's")
 

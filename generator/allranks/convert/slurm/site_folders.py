@@ -11,7 +11,7 @@ from collections import defaultdict
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert.slurm.batch_script import shell_text, words
+from allranks.convert.slurm.batch_script import words
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 
     from allranks.convert.slurm.draft import Draft
 
-# A path that stands where a word, a value or a part of a list begins; `//host` is an address. It
-# may be the default of a variable, whose brace is none of its own, and ends before a pattern.
+# A path that stands where a word, a value or a part of a list begins, also with two slashes; behind
+# a colon that is an address, and behind `$A"` the end of a path. It may be the default of a
+# variable, whose brace is none of its own, and ends before a pattern.
 _PATH = re.compile(
     r"(?:^|(?<=[\s=:,(\[>;|&])|(?<=:[-=])|(?<=[\s=:,(\[>;|&\\-][\"'])|(?<=^[\"']))"
-    r"(?P<top>/[A-Za-z][\w.+@-]*|~|\$HOME\b|\$\{HOME\})"
-    r"(?P<rest>(?:/(?:\$\{\w+\}|[\w.+@%$-])*)*)(?=[\s\"':,;)\]}|&<>*?\[{\\]|$)"
+    r"(?P<top>(?:(?<!:)/)?/[A-Za-z][\w.+@-]*|~|\$HOME\b|\$\{HOME\})"
+    r"(?P<rest>(?:/(?:\$\{\w+\}|[\w.+@%$-]|\$\([^()\n]*\))*)*)(?=[\s\"':,;)\]}|&<>*?\[{\\]|$)"
 )
 _PATTERN = frozenset("*?[{")
 # Folders that images have; under some of them a site has software of its own, as an image may.
@@ -37,9 +38,17 @@ _OF_IMAGES = frozenset(
 )
 # What programs make anew in a home folder, or what a shell reads where it is there.
 _MADE_ANEW = ("/.cache", "/.triton", "/.nv", "/.bash", "/.profile", "/.config")
-# Words that are patterns, or of modules and hosts, which are spoken of by what carries them.
+# Words that are patterns, or of modules and hosts, which are spoken of by what carries them; and
+# `[[ $a =~ b ]]`, which has no home folder.
 _NO_PATHS = re.compile(
+    r"(?<=\s)=~(?=\s)|"
     r"\b(?:sed|awk|gawk|grep|egrep|perl|tr|cut|module|ml|scp|ssh|rsync|curl|wget)\b[^|;&\n]*"
+)
+# A text that is printed, and written to no file.
+_PRINTED = re.compile(
+    r"\b(?:echo|printf)\b(?:\s*+(?:\"(?:[^\"\\`$]|\\.|\$(?!\())*+\"|'[^']*+'"
+    r"|(?!\$\()[^\s\"'|;&<>`]))*+(?!\s*>)",
+    re.DOTALL,
 )
 _SPOKEN = re.compile(r"volume|image|\bsent\b")
 _WHY = (
@@ -74,19 +83,19 @@ def say(job: Draft) -> None:
         if verdict.outcome is not Outcome.CARRIED and _SPOKEN.search(verdict.why)
     ]
     folders: dict[str, set[str]] = defaultdict(set)
-    for text in (_NO_PATHS.sub("", text) for text in _texts(values)):
+    for text in _texts(values):
         for match in _PATH.finditer(text):
             is_pattern = text[match.end() :][:1] in _PATTERN
             path = match[0].rpartition("/")[0] if is_pattern else match[0].rstrip("/")
             top = match["top"]
             is_made_anew = top[0] != "/" and match["rest"].startswith(_MADE_ANEW)
-            is_spoken_of = any(path in line for line in lines)
+            is_spoken_of = any(_names(line, path) for line in lines)
             if path and not (
                 top in _OF_IMAGES or is_made_anew or is_spoken_of or _is_in(path, mounts)
             ):
                 folders[top if top[0] == "/" else "~"].add(path)
     for top, paths in folders.items():
-        start = {path for path in paths if path == values.get("workingDir")}
+        start = {path for path in paths if path == str(values.get("workingDir", "")).rstrip("/")}
         for group, to, why in (
             (start, "workingDir", _WHY_WORKING_DIR),
             (paths - start, "", _WHY_HOME if top == "~" else _WHY),
@@ -101,7 +110,7 @@ def say(job: Draft) -> None:
 
 
 def _texts(values: Mapping[str, Any]) -> list[str]:
-    """What runs and does not only print; of a run with an image of its own, what the nodes ran."""
+    """What runs and is not only printed; of a run with an image of its own, what the nodes ran."""
     of_nodes = [values.get("setup", ""), values.get("workingDir", "")]
     of_ranks = [
         values.get("script", ""),
@@ -111,7 +120,7 @@ def _texts(values: Mapping[str, Any]) -> list[str]:
     ]
     texts = of_nodes if "image" in values else [*of_nodes, *of_ranks]
     return [
-        shell_text.PRINTING.sub("", words.without_comments(text))
+        _PRINTED.sub("", _NO_PATHS.sub("", words.without_comments(text)))
         for text in texts
         if isinstance(text, str)
     ]
@@ -139,6 +148,11 @@ def _with_whole_word(text: str, line: str) -> str:
     start = line.removesuffix(" …")
     match = re.search(re.escape(start) + r"[^\s\"']*", text) if start != line else None
     return start if match is None else match[0]
+
+
+def _names(line: str, path: str) -> bool:
+    """Whether a line of the report names a path; the folder above one that it names is not."""
+    return re.search(rf"{re.escape(path)}(?![\w.+@%$/-])", line) is not None
 
 
 def _shared_folder(paths: Collection[str]) -> str:

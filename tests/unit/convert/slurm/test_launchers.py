@@ -187,3 +187,14 @@ def test_horovod_that_srun_starts_with_an_mpi_is_of_mpi() -> None:
     rows = ("#SBATCH -N 2 -n 4 --gpus-per-node=2", "export NCCL_DEBUG=INFO")
     step = "srun --mpi=pmi2 python horovod/benchmark.py"
     assert _convert(*rows, step).values["workload"] == "mpi"
+
+
+@pytest.mark.parametrize("launcher", ["openmpi", "mpich", "impi", "slurm", "mvapich"])
+def test_a_deepspeed_that_others_start_gives_no_local_rank(launcher: str) -> None:
+    """Its own processes do: a script without that option ended, where the report said it had it."""
+    words = f"deepspeed --hostfile h --launcher {launcher} a.py --lr 1"
+    conversion = _convert("#SBATCH -N 2 --gpus-per-node=4", words)
+    assert conversion.values["command"] == ["python3", "-u", "a.py", "--lr", "1"]
+    assert not [note for note in conversion.notes if "local_rank" in note]
+    for own in (words.replace(launcher, "pdsh"), words.replace("--hostfile h ", "")):
+        assert _convert("#SBATCH -N 1 --gpus-per-node=4", own).values["command"][0] == "sh"

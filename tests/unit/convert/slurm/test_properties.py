@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from allranks.convert import finish, scanner
 from allranks.convert.slurm import job, options
+from allranks.convert.slurm.batch_script import here_documents
 from allranks.errors import InputError
 
 if TYPE_CHECKING:
@@ -80,12 +81,13 @@ def test_a_changed_script_is_valid_values_or_refused(text: str) -> None:
 
 
 def _check_lines(text: str, conversion: Conversion) -> None:
-    """Every directive and every statement has a verdict with its line."""
+    """Every directive and every statement has a verdict with its line, none of here-documents."""
     rows = text.replace("\r\n", "\n").split("\n")
     lines_with_verdict = {verdict.line for verdict in conversion.verdicts}
     directives = options.directives(rows)
     assert {setting.line for setting in directives.settings} <= lines_with_verdict
-    assert {*directives.late} <= lines_with_verdict
+    of_other_jobs = here_documents.lines("\n".join(rows))
+    assert {*directives.late} - of_other_jobs <= lines_with_verdict
     if "--wrap" in {verdict.path for verdict in conversion.verdicts} or rows[0] != "#!/bin/bash":
         return
     for statement in scanner.parse("\n".join(rows).replace("\r", "").replace("\0", "\ufffd")):

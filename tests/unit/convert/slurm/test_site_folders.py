@@ -162,3 +162,47 @@ def test_that_pods_keep_no_files_is_noted() -> None:
     """A shared file system keeps what a job writes; a run without a volume keeps nothing."""
     conversion = _convert(_NODES, "srun python a.py --out runs")
     assert any(_IN_A_VOLUME in note for note in conversion.notes)
+
+
+def test_an_operator_of_a_condition_is_no_home_folder() -> None:
+    """`=~` compares with a pattern."""
+    assert not _folders(_convert("#SBATCH -n 1", "[[ $A =~ b ]] && echo c", "python a.py"))
+
+
+@pytest.mark.parametrize(
+    ("row", "folder"),
+    [
+        ("python a.py --in /gpfs/a/b.tsv\\\n  --x 1", "/gpfs/a/b.tsv"),
+        ("mkdir -p /fsx/home-$(whoami)/hosts; python a.py", "/fsx/home-$(whoami)/hosts"),
+        ("D=/project/p1/me; srun singularity exec /project/p1/me/a.sif ls $D", "/project/p1/me"),
+    ],
+)
+def test_a_folder_is_named_whatever_stands_behind_it(row: str, folder: str) -> None:
+    """A line that goes on, the name of who runs it, and an image below that folder."""
+    named = [verdict.path for verdict in _folders(_convert("#SBATCH -n 1", row))]
+    assert folder in named
+
+
+@pytest.mark.parametrize(
+    ("row", "is_named"),
+    [
+        ('echo "results are in /fsx/out"', False),
+        ('echo """usage: $0 /fsx/me\n  or /fsx/you\n"""', False),
+        ("printf '%s\\n' /fsx/a", False),
+        ('echo "out: /fsx/out" > /fsx/log', True),
+        ("echo /fsx/a >> list", True),
+        ("echo a | tee /fsx/log", True),
+        ('echo "$(wc -l /fsx/a)"', True),
+        ("echo a; ls /fsx/b", True),
+    ],
+)
+def test_a_folder_that_is_only_printed_is_not_read(row: str, is_named: bool) -> None:
+    """What is written to a file may be read there."""
+    assert bool(_folders(_convert("#SBATCH -n 1", row, "python a.py"))) == is_named
+
+
+def test_the_end_of_a_path_is_no_folder() -> None:
+    """`$DIR"/a.txt"` and `$DIR'/a'$N` are below DIR; two slashes are one."""
+    rows = ("DIR=out", "A=$DIR\"/a.txt\"; B=${DIR}'/b'$A", "cd //fsx/me", "python a.py $B")
+    named = [verdict.path for verdict in _folders(_convert("#SBATCH -n 1", *rows))]
+    assert named == ["//fsx/me"]

@@ -1,13 +1,15 @@
-"""Variables whose text is a here-document: ``read -r -d '' CODE <<EOF``, ``CODE=$(cat <<EOF``.
+"""Here-documents: their lines, and those that are the text of a variable.
 
-A script that starts such a text, as ``srun bash -c "$CODE"``, has its program there. It is read
-like any other text of a variable, so that the document becomes one in quotes, with its lines where
-they are.
+``read -r -d '' CODE <<EOF`` and ``CODE=$(cat <<EOF`` set one. A script that starts such a text, as
+``srun bash -c "$CODE"``, has its program there. It is read like any other text of a variable, so
+that the document becomes one in quotes, with its lines where they are.
 """
 
 from __future__ import annotations
 
 import re
+
+from allranks.convert.slurm.batch_script import words
 
 _SET = re.compile(
     r"^(?P<indent>[ \t]*)(?:read(?:[ \t]+-[a-z]*r[a-z]*)?[ \t]+-[a-z]*d[ \t]*(?:''|\"\")[ \t]+"
@@ -18,6 +20,15 @@ _SET = re.compile(
     re.MULTILINE,
 )
 _CLOSING = re.compile(r"\n[ \t]*\)\"?[ \t]*$", re.MULTILINE)
+
+
+def lines(text: str) -> set[int]:
+    """The numbers of the lines that are texts of here-documents, and none of the script."""
+    return {
+        line
+        for start, end in words.documents(text)
+        for line in range(text.count("\n", 0, start) + 1, text.count("\n", 0, end) + 1)
+    }
 
 
 def inline(text: str) -> str:

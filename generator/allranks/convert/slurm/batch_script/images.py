@@ -74,6 +74,8 @@ _OF_EVERY_POD = (
     "--shm-size",
     "--pull",
 )
+# What `--mount` calls the place of a folder in the container.
+_TARGETS = ("target", "destination", "dst")
 _SINGULARITY = ("singularity", "apptainer")
 # Options for the folder that the program starts in. Singularity's --workdir is where the container
 # has its /tmp.
@@ -101,7 +103,9 @@ _OF_VARIABLE = (
 # Options of `docker run` without a value; all others have one.
 _FLAGS_OF_DOCKER = re.compile(
     r"-[ditP]+|--(?:rm|interactive|tty|detach|init|privileged|read-only|publish-all|no-healthcheck"
-    r"|oom-kill-disable|sig-proxy|quiet|replace|tls-verify)"
+    r"|oom-kill-disable|sig-proxy|quiet|replace|tls-verify"
+    # Of sarus, and of podman-hpc.
+    r"|mpi|ssh|glibc|centralized-repository|gpu|openmpi-pmi[2x]|cuda-mpi|nccl|cvmfs)"
 )
 
 
@@ -351,6 +355,10 @@ def _of_program(texts: Sequence[str], verb: str, *, has_image: bool) -> Verdict:
 def _of_docker(texts: Sequence[str]) -> Container | None:
     """What ``docker run --rm --gpus all -v /d:/data image python a.py`` says; None for others."""
     rest = list(texts[1:])
+    if texts[0].rpartition("/")[2] == "sarus":
+        rest = ["--mpi" if text == "-m" else text for text in rest]
+    while rest and re.fullmatch(r"-{1,2}(?:debug|verbose|v)", rest[0]):
+        rest.pop(0)
     if not rest or rest.pop(0) != "run" or any(text.startswith("--entrypoint") for text in rest):
         return None
     container = Container(0)
@@ -380,6 +388,27 @@ def _split_letter(text: str, with_value: frozenset[str] | None) -> list[str]:
     return [letter, value] if has_value and is_glued else [text]
 
 
+def _bind_of(mount: str) -> str:
+    """The folder of ``--mount type=bind,source=/a,target=/b,readonly``; "" for another kind."""
+    parts = [part.partition("=") for part in mount.split(",")]
+    fields = {name.strip(): value for name, _, value in parts}
+    source = fields.get("source", fields.get("src", ""))
+    target = next((fields[name] for name in _TARGETS if name in fields), "")
+    if fields.get("type", "bind") != "bind" or not (source and target):
+        return ""
+    return f"{source}:{target}" + (":ro" if fields.keys() & {"ro", "readonly"} else "")
+
+
+def _read_env(container: Container, option: str, value: str, *, is_list: bool) -> None:
+    """Read ``--env A=1``, which in Singularity is a list."""
+    for pair in value.split(",") if is_list else [value]:
+        key, sign, own = pair.partition("=")
+        if sign and "$" not in pair and re.fullmatch(r"[A-Za-z_]\w*", key):
+            container.values.setdefault("env", {})[key] = own
+        elif sign or not is_list:
+            container.verdicts.append(Verdict(f"{option} {pair}", Outcome.NOT_CARRIED, "env", _ENV))
+
+
 def _read_options(
     rest: list[str], container: Container, binds: list[str], with_value: frozenset[str] | None
 ) -> str:
@@ -395,6 +424,10 @@ def _read_options(
             value = rest.pop(0) if rest else ""
         if name in ("-B", "--bind", "--volume") or name == letter:
             binds.append(value.replace(";", ","))
+        elif name == "--mount" and (bind := _bind_of(value)):
+            binds.append(bind)
+        elif name in folders and value in HERE:
+            continue  # the run starts there
         elif name in folders and value.startswith("/") and "$" not in value:
             container.values["working_dir"] = value
         elif name in folders:
@@ -404,14 +437,7 @@ def _read_options(
         elif name in ("--image", "-i"):
             image_name = value
         elif name in ("--env", "-e"):
-            for pair in [value] if with_value is None else value.split(","):
-                key, sign, own = pair.partition("=")
-                if sign and "$" not in pair and re.fullmatch(r"[A-Za-z_]\w*", key):
-                    container.values.setdefault("env", {})[key] = own
-                elif sign or with_value is None:
-                    container.verdicts.append(
-                        Verdict(f"{name} {pair}", Outcome.NOT_CARRIED, "env", _ENV)
-                    )
+            _read_env(container, name, value, is_list=with_value is not None)
         elif name == "--env-file":
             container.verdicts.append(
                 Verdict(f"{name} {value}", Outcome.NOT_CARRIED, "env", _ENV_FILE)

@@ -70,6 +70,8 @@ _NOT_SENT = (
     "it is above the folder that is sent: send that above (`--workspace ..`), and let the script "
     "begin with a `cd` into this one"
 )
+# The same in quotes of a program.
+_ABOVE_IN_PROGRAM = re.compile(r"(?<=[\"'])\.\./[^\s\"']*")
 _SUBMIT_DIR = re.compile(r'"?(?:\$\{?SLURM_SUBMIT_DIR\}?|\$\{?PWD\}?|\.)"?/?')
 NO_CONTAINERS = "a pod starts no containers: name its image in image, and write what it runs"
 OTHER_HOSTS = "a pod has no keys of who submits, and none of the old cluster's hosts: take it out"
@@ -110,7 +112,18 @@ _OF_SLURM = re.compile(
 # The same to another host.
 _ON_OTHER_HOSTS = re.compile(r"(?:\$\(|`)\s*(ssh\s[^)`|]*)")
 # Another job that is submitted where the script reads its number.
-SUBMITTING = re.compile(r"(?:\$\(|`)(?:[^)`\n]*\|)?\s*sbatch\b|\beval\s+[\"']?sbatch\b")
+SUBMITTING = re.compile(r"(?:\$\(|(?<!\\)`)(?:[^)`\n]*\|)?\s*sbatch\b|\beval\s+[\"']?sbatch\b")
+
+
+# Programs that look for a key in the home folder of who runs them, those of their words that need
+# it, and the variable that may have it.
+_KEYS_AT_HOME = {
+    "wandb": (frozenset({"login", "agent", "sync", "sweep", "launch"}), "WANDB_API_KEY"),
+    "huggingface-cli": (frozenset({"login", "upload"}), "HF_TOKEN"),
+    "hf": (frozenset({"login", "auth", "upload"}), "HF_TOKEN"),
+    "kaggle": (frozenset({"competitions", "datasets", "kernels", "models"}), "KAGGLE_KEY"),
+    "rclone": (frozenset({"copy", "sync", "move", "copyto", "mount", "lsf"}), "RCLONE_CONFIG"),
+}
 
 
 def say(reading: ScriptReading, code: str) -> None:
@@ -136,6 +149,7 @@ def say(reading: ScriptReading, code: str) -> None:
     body.verdicts += _of_commands(script)
     body.verdicts += _files_of_output(script)
     body.verdicts += _numbers_of_gpus(script, reading.variables)
+    body.verdicts += _keys_at_home(script, reading.variables)
     _say_own_path(script, body)
     for pattern, why in ((_ON_OTHER_HOSTS, OTHER_HOSTS), (_OF_SLURM, NO_SLURM)):
         match = pattern.search(code)
@@ -174,6 +188,8 @@ def _of_commands(script: Script) -> list[Verdict]:
         above = _above(command) if is_here else ""
         if above:
             verdicts.append(Verdict(above, Outcome.NOT_CARRIED, "", _NOT_SENT, command.line))
+        if is_here and not above:
+            verdicts += _above_in_document(script, command)
         goes = texts[:1] in (["cd"], ["pushd"]) and texts[1:2] != []
         # Where it goes is not known; and one word of folders above is enough.
         is_here = is_here and not above and not (goes and not _SUBMIT_DIR.fullmatch(texts[1]))
@@ -217,6 +233,31 @@ def _numbers_of_gpus(script: Script, variables: ShellVariables) -> list[Verdict]
                 )
                 verdicts.append(Verdict(token.text, Outcome.NOT_CARRIED, "", why, command.line))
     return verdicts
+
+
+def _keys_at_home(script: Script, variables: ShellVariables) -> list[Verdict]:
+    """The first line of each program that looks for its key in the home folder."""
+    verdicts: dict[str, Verdict] = {}
+    for command in (command for other in script.statements for command in other.commands):
+        texts = words.unwrapped([scanner.unquote(token.text) for token in command.words])
+        if texts[:1] == ["srun"]:
+            texts = texts[next((n for n, text in enumerate(texts) if text in _KEYS_AT_HOME), 0) :]
+        program = words.base(next(iter(texts), ""))
+        needs, name = _KEYS_AT_HOME.get(program, (frozenset(), ""))
+        own = {word.text.partition("=")[0] for word in command.assignments} | variables.set_names
+        has_key = own & {name, "WANDB_MODE"} or "--token" in texts or _is_login_with(texts)
+        if name and not has_key and needs & {*texts[1:3]} and program not in verdicts:
+            why = (
+                "it looks for its key in the home folder of who submits, which a pod has not: "
+                f"let a Secret set {name} in env, where the image has no key"
+            )
+            verdicts[program] = Verdict(program, Outcome.CHANGED, "", why, command.line)
+    return [*verdicts.values()]
+
+
+def _is_login_with(texts: Sequence[str]) -> bool:
+    """Whether words log in with a key that stands among them: ``wandb login $KEY``."""
+    return texts[1:2] == ["login"] and any(not text.startswith("-") for text in texts[2:])
 
 
 def _hides(numbers: Sequence[str], gpus: int) -> bool:
@@ -284,6 +325,20 @@ def _above(command: Command) -> str:
             return match[0]
         before = text
     return ""
+
+
+def _above_in_document(script: Script, command: Command) -> list[Verdict]:
+    """The first path above the folder in a program that a command gets as a here-document."""
+    texts = [token.text for token in command.words]
+    has_document = any(operator.startswith("<<") for operator, _ in command.redirections)
+    if not has_document or words.any_of(texts, words.IDLE | {"cat", "tee"}):
+        return []
+    for start, end in words.documents(script.text):
+        match = _ABOVE_IN_PROGRAM.search(script.text, start, end)
+        if match is not None and script.text.count("\n", command.end, start) == 1:
+            line = script.text.count("\n", 0, match.start()) + 1
+            return [Verdict(match[0], Outcome.NOT_CARRIED, "", _NOT_SENT, line)]
+    return []
 
 
 def _say_image_file(script: Script, body: Body) -> None:

@@ -18,20 +18,29 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.batch_script.script_reading import Body, ScriptReading, Step
     from allranks.convert.slurm.batch_script.shell_variables import ShellVariables
 
-MEETS = re.compile(
+_MEETS = re.compile(
     r"MASTER_ADDR|torch|SLURM_PROCID|megatron|nemo|lightning|nccl|deepspeed", re.IGNORECASE
 )
 _MPI = re.compile(r"mpi4py|open-?mpi|intel-?mpi|\bimpi\b|mpich|horovod", re.IGNORECASE)
 _PYTHON = re.compile(r"torch|accelerate|deepspeed|lightning|python")
+# A word of a program's own name: `train_mpi.py`, and no `mpii.py`.
+_NAMES_MPI = re.compile(r"(?:^|[\s/_.-])mpi(?:4py)?(?:[_.-]|$)", re.IGNORECASE)
+_TENSORFLOW = re.compile(r"tensorflow|\btf_?keras|\bkeras", re.IGNORECASE)
 # Programs that run another program.
 _RUNNERS = frozenset({"uv", "conda", "poetry", "pixi", "micromamba", "mamba"})
 # What each MPI's module is called.
 _IMPLEMENTATIONS = {
-    "Intel": r"\b(?:module\s+(?:load|add)|ml)\s[^\n]*(?:impi|intel-?mpi|oneapi[-/]mpi)|i_mpi_"
+    "Intel": r"\b(?:module\s+(?:load|add)|ml)\s[^\n]*(?:impi|intel-?mpi|oneapi[-/]mpi)"
     r"|oneapi/setvars|\bpath=[^\n]*/(?:impi|intel-?mpi)[/\d:._-]|/impi/[\d.]+/|oneapi/mpi/",
     "MPICH": r"\b(?:module\s+(?:load|add)|ml)\s[^\n]*mpich|\bpath=[^\n]*/mpich[/\d:._-]"
     r"|\bmpi(?:run|exec)\.mpich",
 }
+# Variables of Intel MPI's, which scripts of other MPIs keep; a module, and options of Open MPI's.
+_OF_INTEL = "i_mpi_"
+_OPEN_MPI_LOADED = re.compile(r"\b(?:module\s+(?:load|add)|ml)\s[^\n]*open-?mpi")
+_OPEN_MPI_OPTION = re.compile(
+    r"\bmpi(?:run|exec)\b[^\n]*\s-{1,2}(?:npernode|mca|map-by|allow-run-as-root|rankfile|x\s+\w)"
+)
 _OWN_RANK = "no launcher of MPI's sets it: let the program ask MPI for its own rank"
 _OF_HOSTS = "the first host of the chart's list is where rank 0 runs"
 _OF_SETUP = "setup sets it for the ranks, as no launcher of MPI's does"
@@ -114,14 +123,17 @@ def is_mpi(
 ) -> bool:
     """Whether what srun starts is a program of MPI's, and not one that meets by MASTER_ADDR."""
     has_mpi = any(setting.name == "mpi" and setting.value != "none" for setting in main.settings)
-    meets = MEETS.search(script.text) is not None
+    meets = is_of_torch(script)
     words_of = " ".join(
         (
-            *(variables.expanded(word) for word in main.words),
+            *(
+                words.resolve(word, variables.constants) or variables.expanded(word)
+                for word in main.words
+            ),
             variables.inner_text(main.words) or "",
         )
     )
-    if "mpi4py" in words_of or (has_mpi and "horovod" in words_of):
+    if "mpi4py" in words_of or "horovod" in words_of.lower() or _names_mpi(program):
         return True
     if _PYTHON.search(words_of):
         return (has_mpi or _MPI.search(script.text) is not None) and not meets
@@ -132,6 +144,29 @@ def is_mpi(
     if name in shell_text.SHELLS or name.endswith((".sh", ".bash", ".py")) or name in _RUNNERS:
         return has_mpi and not meets
     return has_mpi or "MASTER_ADDR" not in variables.set_names
+
+
+def is_of_torch(script: Script) -> bool:
+    """Whether what runs, or the job's name, has a word of PyTorch or of how its ranks meet."""
+    named = [setting.value for setting in script.settings if setting.name == "job-name"]
+    code = words.without_comments(script.text)
+    return any(_MEETS.search(text) for text in (code, *named))
+
+
+def is_of_tensorflow(script: Script) -> bool:
+    """Whether a script has a word of TensorFlow in what runs, and none of PyTorch."""
+    code = words.without_comments(script.text)
+    return _TENSORFLOW.search(code) is not None and "torch" not in code.lower()
+
+
+def _names_mpi(program: commands.Program) -> bool:
+    """Whether the file or module that Python runs is called by a word of MPI's."""
+    texts = words.unwrapped(list(program.command))
+    if not texts or not words.base(texts[0]).startswith("python"):
+        return False
+    module = texts[texts.index("-m") + 1 :][:1] if "-m" in texts else []
+    name = [*(text for text in texts[1:] if text.endswith(".py")), *module][:1]
+    return bool(name) and _NAMES_MPI.search(name[0]) is not None
 
 
 def slots(script: Script, variables: ShellVariables, program: commands.Program, nodes: int) -> int:
@@ -149,8 +184,17 @@ def as_mpi(script: Script, body: Body, per_node: int) -> None:
     """Make the run one of the mpi chart."""
     body.workload = "mpi"
     body.procs_per_node = 0 if script.size.gpus_per_node == per_node else per_node
-    text = re.sub(r"^\s*#.*", "", script.text.lower(), flags=re.MULTILINE)
+    implementation = _implementation(script)
+    if implementation:
+        body.values["mpi"] = {"implementation": implementation}
+
+
+def _implementation(script: Script) -> str:
+    """Whose MPI a script is for; "" for Open MPI, which is the chart's."""
+    text = re.sub(r"^\s*#.*", "", script.text.lower(), flags=re.MULTILINE).replace("\\\n", " ")
+    if _OPEN_MPI_OPTION.search(text):
+        return ""
     for implementation, pattern in _IMPLEMENTATIONS.items():
         if re.search(pattern, text):
-            body.values["mpi"] = {"implementation": implementation}
-            break
+            return implementation
+    return "Intel" if _OF_INTEL in text and not _OPEN_MPI_LOADED.search(text) else ""

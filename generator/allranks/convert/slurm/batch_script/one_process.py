@@ -90,7 +90,7 @@ def read_script(reading: ScriptReading, steps: list[Step], *, nested: bool) -> N
     _check_submits(script, variables)
     _check_assembled(script, variables)
     step_search.check_beside(script, steps)
-    _size_one_process(script)
+    _size_one_process(script, variables)
     if nested:
         body.notes.append(
             "the script starts the ranks of its node itself, so that the pod runs it as one process"
@@ -107,11 +107,11 @@ def read_script(reading: ScriptReading, steps: list[Step], *, nested: bool) -> N
     ranks.say_conditional(reading)
 
 
-def _size_one_process(script: Script) -> None:
+def _size_one_process(script: Script, variables: ShellVariables) -> None:
     """Say what becomes of nodes and tasks of which one process makes no use."""
     size = script.size
     if size.node_count > 1:
-        _check_remote(script)
+        _check_remote(script, variables)
         size.outcomes["nodes"] = _other_nodes(script)
     if size.task_count > size.node_count:
         why = "the script starts one process"
@@ -347,7 +347,7 @@ def _check_assembled(script: Script, variables: ShellVariables) -> None:
     steps = {
         name
         for name, texts in variables.contents.items()
-        if any(words.base(text.split(" ")[0]) == "srun" for text in texts)
+        if any(words.base(text.split(" ")[0]) in {"srun", *words.MPIRUN} for text in texts)
     }
     for statement in script.statements if script.size.task_count > 1 else []:
         for command in statement.commands:
@@ -361,11 +361,11 @@ def _check_assembled(script: Script, variables: ShellVariables) -> None:
                 )
 
 
-def _check_remote(script: Script) -> None:
+def _check_remote(script: Script, variables: ShellVariables) -> None:
     for statement in script.statements:
         for command in statement.commands:
             texts = [token.text for token in command.words]
-            if words.any_of(texts, words.STARTING_ELSEWHERE):
+            if variables.possible_programs(texts) & words.STARTING_ELSEWHERE:
                 raise script.refuse(
                     command.line,
                     "the script starts processes on the other nodes by ssh, which pods do not have",

@@ -9,7 +9,6 @@ from allranks.convert import commands, references
 from allranks.convert.commands import Runner
 from allranks.convert.slurm import sizes
 from allranks.convert.slurm.batch_script import mpi_ranks, step_search, words
-from allranks.convert.slurm.batch_script.mpi_ranks import MEETS
 from allranks.convert.verdicts import Outcome
 from allranks.humanize import plural
 
@@ -23,8 +22,8 @@ _FIRST_NODE = "without srun it runs on the first node alone"
 _SPANNING = ("machine_rank", "machine-rank", "main_process_ip", "hostfile", "node_rank", "--rdzv")
 _OTHER_PORT = 29409
 _WITHOUT_MPI = (
-    "srun gave the ranks MPI, and torchrun does not: for a program that uses mpi4py write "
-    "`workload: mpi`, without torchrun"
+    "srun gave the ranks MPI, and torchrun does not: for a program that uses mpi4py or Horovod "
+    "write `workload: mpi`, without torchrun"
 )
 
 
@@ -62,7 +61,8 @@ def put_size(reading: ScriptReading, main: Step, program: commands.Program) -> N
         body.values["torchrun"] = {"maxRestarts": 0}
         body.uses_slurm = True
         _put_threads(reading, main, per_node)
-        if not (gpus or script.size.gpus or MEETS.search(script.text)):
+        has_sign = bool(gpus or script.size.gpus) or mpi_ranks.is_of_torch(script)
+        if not has_sign or mpi_ranks.is_of_tensorflow(script):
             body.notes.append(_WITHOUT_MPI)
     body.nodes = nodes if nodes is not None else (None if script.size.gpus else 1)
 

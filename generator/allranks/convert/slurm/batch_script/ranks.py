@@ -160,9 +160,10 @@ def _check_program(
     script: Script, variables: ShellVariables, main: Step, program: commands.Program
 ) -> None:
     """Refuse a step whose program is known in the pod alone."""
-    word = shell_text.first_word(program.command).strip('"') if program.command else ""
+    is_torchruns = program.runner is Runner.TORCHRUN
+    word = shell_text.first_word(program.command, is_torchruns=is_torchruns).strip('"')
     name = shell_text.variable_alone(word)
-    is_options = name in variables.optional or program.runner is not Runner.TORCHRUN
+    is_options = name in variables.optional or not is_torchruns
     is_unknown = bool(name) and is_options and name not in variables.constants
     is_unknown = is_unknown and not _is_profiler(script, name, program.command)
     if not program.command or is_unknown:

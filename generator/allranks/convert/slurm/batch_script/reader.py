@@ -71,6 +71,7 @@ def read(
     body.goes_back = any(map(working_folder.goes_back, script.statements))
     steps = step_search.find(reading)
     step_search.check_programs(script, steps)
+    step_search.check_launchers(script, reading.variables)
     multi = step_search.without_side(reading, [step for step in steps if step.is_multi])
     main = step_search.choose_main(script, reading.variables, multi)
     if main is None:

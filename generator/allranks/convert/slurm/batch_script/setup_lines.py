@@ -135,7 +135,7 @@ def text_of(
     loop = None if is_single else _OVER_NODES.search(text)
     if loop is not None:
         body.say(statement.line, loop[1], Outcome.NOT_CARRIED, "", _NO_NODES)
-    verdict = _say_forbidden(script, body, statement) or _verdict_of(
+    verdict = _say_forbidden(reading, statement) or _verdict_of(
         reading, statement, text, program, is_single=is_single, is_setup=is_setup
     )
     if verdict is not None and program == "set" and is_setup:
@@ -207,13 +207,15 @@ def _is_made_before(script: Script, statement: Statement, activation: list[str])
     )
 
 
-def _say_forbidden(script: Script, body: Body, statement: Statement) -> tuple[Outcome, str] | None:
+def _say_forbidden(reading: ScriptReading, statement: Statement) -> tuple[Outcome, str] | None:
     """Say of parts of a statement what no pod may do; gives that of the whole, if it is one."""
+    script, body = reading.script, reading.body
     for command in statement.commands:
         texts = [token.text for token in command.words]
         is_root = bool({words.base(text) for text in texts[:2]} & words.OF_ROOT)
         why = _OF_ROOT if is_root else missing_in_pods.OTHER_HOSTS
-        if not is_root and not words.any_of(texts, words.OF_OTHER_HOSTS):
+        in_variable = reading.variables.possible_programs(texts) & words.OF_OTHER_HOSTS
+        if not (is_root or in_variable or words.reaches_other_host(texts)):
             continue
         if statement.is_simple:
             return Outcome.NOT_CARRIED, why

@@ -250,12 +250,17 @@ def _text_inside(word: str) -> str:
     return "".join(out)
 
 
-def first_word(command: Sequence[str]) -> str:
-    """The program of a command, in a shell's text too."""
+def first_word(command: Sequence[str], *, is_torchruns: bool = True) -> str:
+    """The program of a command, in a shell's text too.
+
+    Args:
+        command: the command.
+        is_torchruns: whether ``python -u`` at its beginning may be torchrun's, and no program.
+    """
     if tuple(command[1:2]) == ("-c",) and len(command) == 3:  # noqa: PLR2004 - bash, -c and the text
         command = command[2].split("\n")[-1].removeprefix("exec ").split()
-    at = 2 if len(command) > 2 and words.is_python(command[:1]) and command[1] == "-u" else 0  # noqa: PLR2004 - torchrun's python
-    return command[at] if command else ""
+    is_python = len(command) > 2 and words.is_python(command[:1]) and command[1] == "-u"  # noqa: PLR2004 - torchrun's python
+    return command[2 if is_python and is_torchruns else 0] if command else ""
 
 
 def as_text(command: Sequence[str]) -> str:

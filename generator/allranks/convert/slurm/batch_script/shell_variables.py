@@ -18,10 +18,18 @@ if TYPE_CHECKING:
 # Of variables within variables, and characters of what comes of them.
 _DEEPEST, _LONGEST = 8, 100_000
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# What begins as a program that starts others, or as options.
+# Programs that start others.
+_STARTING = sorted(
+    words.STARTERS
+    | words.FOREIGN_STARTERS
+    | words.OF_OTHER_HOSTS
+    | words.CONTAINERS
+    | {"accelerate", "srun", "bash"}
+)
+# What begins as such a program, or as options.
 _COMMAND_LIKE = re.compile(
     r"\A\s*(?:-{1,2}[A-Za-z]"
-    r"|(?:[\w./~${}-]*/)?(?:torchrun|accelerate|deepspeed|python[0-9.]*|mpirun|mpiexec|srun|bash)(?:\s|\Z)"
+    rf"|(?:[\w./~${{}}-]*/)?(?:{'|'.join(map(re.escape, _STARTING))}|python[0-9.]*)(?:\s|\Z)"
     r"|\$\{?[A-Za-z_]\w*\}?\s)"
 )
 _READING = ("read", "mapfile", "readarray", "getopts", "for", "select")
@@ -80,6 +88,13 @@ class ShellVariables:
             return texts
         return shell_text.split(expanded) or texts
 
+    def possible_programs(self, texts: Sequence[str]) -> set[str]:
+        """What the program of some words is called, or may be where a variable names it."""
+        name = program_variable(texts)
+        contents = map(shell_text.split, self.contents.get(name, ())) if name else [[*texts]]
+        programs = [words.unwrapped(content) for content in contents if content]
+        return {words.base(program[0]) for program in programs if program}
+
     def inner_text(self, texts: Sequence[str]) -> str | None:
         """The text of ``bash -c "…"`` with the variables in it that are parts of a command."""
         text = shell_text.shell_text(texts)
@@ -105,6 +120,12 @@ class ShellVariables:
             for statement in parsed
             for command in statement.commands
         )
+
+
+def program_variable(texts: Sequence[str]) -> str:
+    """The variable that the program of some words is; "" for none."""
+    rest = words.unwrapped([scanner.unquote(text) for text in texts])
+    return shell_text.variable_alone(rest[0]) if rest else ""
 
 
 def collect(script: Script) -> ShellVariables:

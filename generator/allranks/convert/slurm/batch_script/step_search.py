@@ -11,7 +11,13 @@ from allranks import names
 from allranks.convert import commands, scanner
 from allranks.convert.commands import Runner
 from allranks.convert.slurm import options, sizes
-from allranks.convert.slurm.batch_script import images, mpirun, shell_text, words
+from allranks.convert.slurm.batch_script import (
+    images,
+    mpirun,
+    shell_text,
+    shell_variables,
+    words,
+)
 from allranks.convert.slurm.batch_script.script_reading import Step
 from allranks.humanize import list_some, plural
 
@@ -38,6 +44,15 @@ _SIZES = frozenset(
 # What variables with options of srun's are called.
 _OPTIONS = re.compile(r"(?:ARG|OPT|FLAG|PARAM)(?:S|IONS?)?$", re.IGNORECASE)
 _LINES = ("line", "lines")
+_AS_TASKS = (
+    "make them the tasks of an array (`#SBATCH --array`), which is a sweep here, or take srun off, "
+    "where they may share the GPUs of one pod"
+)
+_AS_ONE_STEP = (
+    "where they are ranks of one training, write one srun for all nodes, in which SLURM_NODEID is "
+    "the number of a node, or torchrun; otherwise make them the tasks of an array"
+)
+_OF_NODE = re.compile(r"(?:node|machine)[-_]?rank|world[-_]?size", re.IGNORECASE)
 # What is the same where each task of a node does it.
 _SAME_AGAIN = ("mkdir", "touch", "truncate", "chmod")
 _SPANNING = words.MPIRUN | {"srun"}
@@ -236,9 +251,14 @@ def check_beside(script: Script, steps: list[Step]) -> None:
             beside[0].command.line,
             f"the script starts steps beside each other with `&` ({_LINES[len(beside) > 1]} "
             f"{lines}), and a run has one",
-            "make them the tasks of an array (`#SBATCH --array`), which is a sweep here, or "
-            "take srun off, where they may share the GPUs of one pod",
+            _AS_ONE_STEP if any(map(_is_of_node, beside)) else _AS_TASKS,
         )
+
+
+def _is_of_node(step: Step) -> bool:
+    """Whether a step is that of one node of several, which find each other."""
+    is_placed = {"relative", "nodelist"} & {setting.name for setting in step.settings}
+    return bool(is_placed) or _OF_NODE.search(" ".join(step.words)) is not None
 
 
 def _is_waited_for(script: Script, step: Step) -> bool:
@@ -265,6 +285,29 @@ def check_programs(script: Script, steps: list[Step]) -> None:
                 step.command.line,
                 "the step has several programs, and all ranks of a run have one",
                 "make a values file of each, or let one program look at RANK",
+            )
+
+
+def check_launchers(script: Script, variables: ShellVariables) -> None:
+    """Refuse a launcher of several ranks in a variable that a branch or a function sets.
+
+    Raises:
+        InvalidValues: its text is known in the pod alone; as one process it would be no launcher.
+    """
+    size = script.size
+    launchers: set[str] = set()
+    if size.task_count > 1:
+        launchers |= words.MPIRUN | {"srun", "horovodrun"}
+    if size.node_count > 1:
+        launchers |= words.STARTERS | {"srun", "accelerate"}
+    for command in (command for other in script.statements for command in other.commands):
+        texts = [token.text for token in command.words]
+        name = shell_variables.program_variable(texts)
+        if name and name not in variables.parts and variables.possible_programs(texts) & launchers:
+            raise script.refuse(
+                command.line,
+                f"the launcher stands in a variable whose text is known in the pod alone (${name})",
+                "write the launcher out in this line, and convert that",
             )
 
 

@@ -66,6 +66,10 @@ OF_OTHER_HOSTS = frozenset(
         *("pdsh", "clush", "pdcp"),
     }
 )
+# A file of another host, which rsync reaches by ssh; an address that git does.
+_REMOTE_FILE = re.compile(r"(?:[\w.${}-]+@)?[\w.${}-]+:(?!:|//).*")
+_GIT_BY_SSH = re.compile(r"ssh://.*|[\w.-]+@[\w.-]+:.*")
+_GIT_REMOTE = frozenset({"clone", "pull", "push", "fetch", "ls-remote", "submodule"})
 # Those of them that start programs on several.
 STARTING_ELSEWHERE = OF_OTHER_HOSTS - {"scp", "sftp", "pdcp", "mosh"}
 # What only root may do, as a rule.
@@ -91,12 +95,12 @@ SLURM_TOOLS = frozenset(
     }
 )
 # Programs whose `run` starts a container of an image; those of CONTAINERS are read behind srun.
-DOCKER = frozenset({"docker", "podman"})
+DOCKER = frozenset({"docker", "podman", "podman-hpc", "nerdctl", "sarus"})
 CONTAINERS = DOCKER | {
     *("singularity", "apptainer", "shifter", "singularity_wrapper", "apptainer_wrapper"),
 }
 # What starts containers where no srun is before it, which a pod cannot.
-UNREAD_CONTAINERS = DOCKER | {"enroot", "podman-hpc", "nerdctl", "udocker", "ch-run"}
+UNREAD_CONTAINERS = DOCKER | {"enroot", "udocker", "ch-run"}
 # What torchrun sets for each rank, and a batch script computes for it.
 RENDEZVOUS = frozenset(
     {
@@ -434,6 +438,11 @@ def without_comments(text: str) -> str:
     return "".join("" if _is_comment(piece) else piece[0] for piece in pieces)
 
 
+def documents(text: str) -> list[tuple[int, int]]:
+    """Where the texts of a script's here-documents begin and end."""
+    return [piece.span("document") for piece in _PIECES.finditer(text) if piece["end"] is not None]
+
+
 def _is_comment(piece: re.Match[str]) -> bool:
     is_group = any(piece[name] is not None for name in ("double", "end", "plain"))
     return not is_group and piece[0].startswith("#") and not piece[0].startswith("#!")
@@ -567,6 +576,18 @@ def _does_more(words: Sequence[str]) -> bool:
     return base(next(iter(words), "")) in _MANAGERS and any(
         text in _DOES_MORE for text in [text for text in words[1:] if not text.startswith("-")][:1]
     )
+
+
+def reaches_other_host(words: Iterable[str]) -> bool:
+    """Whether some words do something on another machine, with the keys of who submits."""
+    rest = [scanner.unquote(word) for word in unwrapped(list(words))]
+    if not rest:
+        return False
+    program, *texts = (base(rest[0]), *rest[1:])
+    if program == "rsync":
+        return any(_REMOTE_FILE.fullmatch(text) for text in texts if not text.startswith("-"))
+    is_git = program == "git" and not _GIT_REMOTE.isdisjoint(texts[:3])
+    return program in OF_OTHER_HOSTS or (is_git and any(map(_GIT_BY_SSH.fullmatch, texts)))
 
 
 def any_of(words: Iterable[str], names: Iterable[str]) -> bool:

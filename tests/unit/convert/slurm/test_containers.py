@@ -1,0 +1,55 @@
+"""Containers that a script starts with the words of docker: image and folders are the pod's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from allranks.convert.slurm import job
+
+if TYPE_CHECKING:
+    from allranks.convert.verdicts import Conversion
+
+_TASKS = "#SBATCH -N 2 --ntasks-per-node=4"
+
+
+def _convert(*rows: str) -> Conversion:
+    return job.convert("\n".join(("#!/bin/bash", *rows, "")).encode(), "job.sbatch")
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "sarus run --mpi --mount type=bind,source=/data,destination=/d",
+        "sarus --debug run -t --workdir /w --mount=type=bind,src=/data,dst=/d,readonly",
+        "podman run --rm --mount type=bind,source=/data,target=/d,ro",
+        "docker run --gpus all -v /data:/d:ro",
+        "podman-hpc run --rm --gpu --mpi -v /data:/d",
+        "nerdctl run --rm -v /data:/d",
+    ],
+)
+def test_a_container_of_dockers_words_is_the_pods(program: str) -> None:
+    """A pod has no such program; its image and its folders are the pod's own."""
+    values = _convert(_TASKS, f"srun {program} nvcr.io/nvidia/pytorch:23.09-py3 python a.py").values
+    assert values["command"] == ["python", "a.py"]
+    assert values["image"] == {"repository": "nvcr.io/nvidia/pytorch", "tag": "23.09-py3"}
+    pod = values["podTemplate"]["spec"]
+    assert [volume["hostPath"]["path"] for volume in pod["volumes"]] == ["/data"]
+    assert [mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]] == ["/d"]
+    is_read_only = program.endswith(("ro", "readonly"))
+    assert pod["containers"][0]["volumeMounts"][0].get("readOnly", False) == is_read_only
+
+
+def test_mounts_of_other_kinds_are_not_carried() -> None:
+    """A volume of a daemon's has no folder of the node."""
+    program = "docker run --mount type=tmpfs,target=/t a.io/b:1 python a.py"
+    conversion = _convert("#SBATCH -n 1", f"srun {program}")
+    assert [verdict.path for verdict in conversion.lost if "mount" in verdict.path] != []
+
+
+@pytest.mark.parametrize("program", ["sarus run -w $PWD", "singularity exec --pwd $(pwd)"])
+def test_a_container_that_starts_where_the_job_does_starts_where_the_run_does(program: str) -> None:
+    """The folder that is sent is where a run starts."""
+    conversion = _convert(_TASKS, f"srun {program} docker://a.io/b:1 python a.py")
+    assert "workingDir" not in {verdict.to for verdict in conversion.lost}

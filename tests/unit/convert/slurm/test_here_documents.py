@@ -1,0 +1,58 @@
+"""Here-documents: what a script writes into one is no line of its own, and may be a program."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from allranks.convert.slurm import job
+from allranks.errors import InvalidValues
+
+if TYPE_CHECKING:
+    from allranks.convert.verdicts import Conversion
+
+
+def _convert(*rows: str) -> Conversion:
+    return job.convert("\n".join(("#!/bin/bash", *rows, "")).encode(), "job.sbatch")
+
+
+@pytest.mark.parametrize("program", ["Rscript - $I", "python -", "srun python3 -u -"])
+def test_a_program_in_a_document_that_reads_above_the_folder_is_named(program: str) -> None:
+    """The folder that is sent has nothing above it, whoever opens it."""
+    rows = ("#SBATCH -n 1", f"{program} <<EOF", "x = open('a')", 'y = open("../data/b")', "EOF")
+    lost = [(verdict.path, verdict.line) for verdict in _convert(*rows).lost]
+    assert ("../data/b", 5) in lost
+
+
+def test_a_text_in_a_document_that_is_written_is_not_looked_at() -> None:
+    """Where the file is read, and from which folder, is not known."""
+    rows = ("#SBATCH -n 1", "cat > a.in <<EOF", "dir = '../data'", "EOF", "python a.py")
+    assert not [verdict for verdict in _convert(*rows).lost if ".." in verdict.path]
+
+
+def test_directives_in_a_document_are_of_another_job() -> None:
+    """Sbatch reads none behind the first command; of these nobody thinks that it does."""
+    rows = ("python a.py", "cat > b.sbatch <<EOF", "#SBATCH -N 4", "EOF", "#SBATCH -N 8")
+    late = [verdict.line for verdict in _convert(*rows).verdicts if verdict.path == "#SBATCH"]
+    assert late == [6]
+
+
+def test_a_word_of_sbatch_in_a_text_that_is_printed_submits_nothing() -> None:
+    """A backtick behind a backslash is a sign of the text."""
+    text = 'echo "run the suggested \\`sbatch\\` commands\nthen \\`sbatch b\\`"'
+    assert not [verdict for verdict in _convert(text, "python a.py").lost if verdict.line < 4]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "srun -N1 -n1 -r $i python a.py --node $i &",
+        "srun -N1 -n1 -w ${hosts[$i]} python a.py &",
+        'srun -N1 -n1 bash -c "python a.py --node_rank $i --world_size 8" &',
+    ],
+)
+def test_steps_that_are_ranks_of_one_training_are_told_to_be_one_step(step: str) -> None:
+    """As tasks of an array they would not find each other."""
+    with pytest.raises(InvalidValues, match="one srun for all nodes"):
+        _convert("#SBATCH -N 2", "for i in 0 1; do", step, "done", "wait")

@@ -1,0 +1,108 @@
+"""What a script says of its programs: whether they are of MPI's, and on whose GPUs they run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from allranks.convert.slurm import job
+
+if TYPE_CHECKING:
+    from allranks.convert.verdicts import Conversion
+
+_GPUS = "#SBATCH -N 2 --ntasks-per-node=4 --gpus-per-node=4"
+
+
+def _convert(*rows: str) -> Conversion:
+    return job.convert("\n".join(("#!/bin/bash", *rows, "")).encode(), "job.sbatch")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("srun python train_horovod.py",),
+        ("MASTER_ADDR=$H", "I=tf-horovod.sif", "srun apptainer exec $I ./a_$SLURM_PROCID.sh"),
+        ("#SBATCH --comment=pytorch", "module load horovod", "srun python a.py"),
+        ("# not the one of pytorch", "module load openmpi", "srun python a.py"),
+        ("export MASTER_ADDR=$(hostname)", "srun python -W ignore train_mpi_1gpu.py"),
+        ("export NCCL_DEBUG=INFO", "srun python -m mpi.train"),
+    ],
+)
+def test_a_program_that_names_mpi_or_horovod_is_of_mpi(rows: tuple[str, ...]) -> None:
+    """Under torchrun each of its processes was a run of one rank, without a word."""
+    assert _convert(_GPUS, *rows).values["workload"] == "mpi"
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("module load openmpi pytorch", "srun python a.py"),
+        ("export MASTER_ADDR=$(hostname)", "srun python mpii_pose.py --data mpi-inf"),
+        ("#SBATCH --job-name=torch-ddp", "module load openmpi", "srun python a.py"),
+        ("export MASTER_ADDR=$(hostname)", "srun python a.py --env my_mpi"),
+    ],
+)
+def test_a_program_of_torch_stays_of_torch(rows: tuple[str, ...]) -> None:
+    """What only has the letters, or is no word of the program's own name, is no sign of MPI."""
+    assert _convert(_GPUS, *rows).values["workload"] == "torchrun"
+
+
+def test_a_program_of_tensorflow_is_said_to_have_no_mpi() -> None:
+    """Horovod's ranks would be runs of one rank, where the script has no word of Horovod."""
+    for rows in (
+        ("srun singularity exec tensorflow_22.sif python a.py",),
+        ("module load tensorflow/2.9", "export NCCL_DEBUG=INFO", "srun python a.py"),
+    ):
+        notes = _convert(_GPUS, *rows).notes
+        assert [note for note in notes if "mpi4py or Horovod" in note]
+    torch = _convert(_GPUS, "module load tensorflow pytorch", "srun python a.py")
+    assert not [note for note in torch.notes if "Horovod" in note]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "module load PrgEnv-gnu amd-mixed/5.1.0",
+        "module load craype-accel-amd-gfx90a",
+        "export MIOPEN_USER_DB_PATH=/tmp/my-miopen-cache",
+        "export HSA_FORCE_FINE_GRAIN_PCIE=1",
+        "export PATH=/opt/rocm-5.3.0/bin:$PATH",
+        "IMAGE=docker.io/rocm/pytorch:latest",
+        "srun rocm-smi",
+    ],
+)
+def test_a_script_with_words_of_amds_is_for_gpus_of_amds(row: str) -> None:
+    """Its pods asked for GPUs of NVIDIA's, and would have waited for ever."""
+    assert _convert(_GPUS, row, "srun python a.py").values["gpuResource"] == "amd.com/gpu"
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("#SBATCH --gpus-per-node=a100:4", "module load amd-mixed"),
+        ("module load cuda/12.1", "export HSA_XNACK=1"),
+        ("# module load amd-mixed", "module load aocc/amd"),
+    ],
+)
+def test_a_script_for_other_gpus_is_not_for_amds(rows: tuple[str, ...]) -> None:
+    """The type of the GPUs, or CUDA's own modules, say whose they are; so do CPUs of AMD's not."""
+    assert "gpuResource" not in _convert(_GPUS, *rows, "srun python a.py").values
+
+
+@pytest.mark.parametrize(
+    ("rows", "implementation"),
+    [
+        (("export I_MPI_PIN_DOMAIN=omp", "mpirun -npernode 4 ./a"), None),
+        (("export I_MPI_PIN_DOMAIN=omp", "mpirun --mca pml ucx -x A ./a"), None),
+        (("export I_MPI_DEBUG=5", "module load openmpi/4.1", "mpirun -np 8 ./a"), None),
+        (("export I_MPI_DEBUG=5", "mpirun -ppn 4 -np 8 ./a"), "Intel"),
+        (("module load openmpi intel-mpi", "mpirun -ppn 4 ./a"), "Intel"),
+    ],
+)
+def test_what_open_mpi_alone_has_says_that_it_is_that(
+    rows: tuple[str, ...], implementation: str | None
+) -> None:
+    """Variables of Intel MPI's are left in scripts of it, and the launcher ended with an error."""
+    values = _convert("#SBATCH -N 2 --ntasks-per-node=4", *rows).values
+    assert values.get("mpi", {}).get("implementation") == implementation

@@ -1,0 +1,82 @@
+"""Programs in variables: they are read where the text is known, and refused elsewhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from allranks.convert.slurm import job
+from allranks.convert.verdicts import Outcome
+from allranks.errors import InvalidValues
+
+if TYPE_CHECKING:
+    from allranks.convert.verdicts import Conversion
+
+_TASKS = "#SBATCH -N 2 --ntasks-per-node=4"
+
+
+def _convert(*rows: str) -> Conversion:
+    return job.convert("\n".join(("#!/bin/bash", *rows, "")).encode(), "job.sbatch")
+
+
+@pytest.mark.parametrize("launcher", ["ibrun", "horovodrun -np 8 -H $H", "mpiexec.hydra -n 8"])
+def test_a_launcher_in_a_variable_is_a_step(launcher: str) -> None:
+    """`$LAUNCH ./a` ran as one process, whatever LAUNCH is called."""
+    values = _convert(_TASKS, f'LAUNCH="{launcher}"', "$LAUNCH ./a.out").values
+    assert (values["workload"], values["nodes"]) == ("mpi", 2)
+
+
+def test_a_container_in_a_variable_is_the_pods() -> None:
+    """`srun $CONTAINER python a.py` has its image and folders, as if it was written out."""
+    container = 'C="singularity exec --nv -B /data docker://a/b:1"'
+    values = _convert(_TASKS, container, "srun $C python torch_a.py").values
+    assert values["command"] == ["python", "torch_a.py"]
+    assert values["image"]["repository"] == "a/b"
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("case $1 in a) L=mpirun;; b) L=mpiexec;; esac", "$L ./a.out"),
+        ("if [ $X ]; then L=srun; else L=; fi", "$L python a.py"),
+        ("paths() { M=mpirun; A='-np 8'; }", "run() { $M $A ./a; }", "paths", "run"),
+        ("if [ $X ]; then L='torchrun --nnodes 2'; fi", "$L a.py"),
+    ],
+)
+def test_a_launcher_that_is_known_in_the_pod_alone_is_refused(rows: tuple[str, ...]) -> None:
+    """One process would run in place of its ranks."""
+    with pytest.raises(InvalidValues, match="launcher stands in a variable"):
+        _convert(_TASKS, *rows)
+
+
+def test_a_launcher_of_one_node_may_be_known_in_the_pod_alone() -> None:
+    """Its pod runs the script as it is, and the launcher starts the ranks there."""
+    rows = ('if [ $X ]; then L="torchrun --nproc_per_node 4"; else L=python; fi', "$L a.py")
+    assert "$L a.py" in _convert("#SBATCH -N 1 --gres=gpu:4", *rows).values["script"]
+
+
+@pytest.mark.parametrize("place", ['P="pdsh"', "paths() { P=pdsh; }\npaths"])
+def test_another_host_in_a_variable_is_named_or_refused(place: str) -> None:
+    """What it does there nobody does, and no pod has keys of who submits."""
+    with pytest.raises(InvalidValues, match=r"pdsh|other nodes"):
+        _convert("#SBATCH -N 2", place, "$P -w a,b ./start", "python a.py")
+
+
+def test_a_copy_by_a_variable_is_named() -> None:
+    """`$SCP` is an scp."""
+    lost = _convert("#SBATCH -n 1", "SCP='scp -q'", "python a.py", "$SCP out host:").lost
+    assert [verdict.line for verdict in lost if verdict.outcome is Outcome.NOT_CARRIED] == [5]
+
+
+def test_an_mpirun_that_the_script_puts_together_is_refused() -> None:
+    """`eval $CMD` is no step where a branch adds words to it."""
+    rows = ('CMD="mpirun ./a"', 'if [ "$A" ]; then CMD+=" --a"; fi', "eval $CMD")
+    with pytest.raises(InvalidValues, match="put together"):
+        _convert(_TASKS, *rows)
+
+
+def test_python_without_a_buffer_may_have_its_script_in_a_variable() -> None:
+    """`python -u $ARGS` was refused, where `python $ARGS` is carried."""
+    rows = ('ARGS="$@"', 'srun bash -c "source v.sh\n python -u $ARGS"')
+    assert "python -u $ARGS" in _convert(_TASKS, *rows).values["command"][-1]
