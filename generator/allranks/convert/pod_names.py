@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import roles, trials
+from allranks.convert import other_ranks, roles, trials
 from allranks.convert.verdicts import dotted
 from allranks.errors import InputError
-from allranks.humanize import plural
 from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ def put_right(fields: Fields, sets: Sequence[PodSet], names: Sequence[str], firs
         first: the name of the pod of rank 0.
     """
     exports: dict[str, str] = {}
-    _check_ranks_elsewhere(fields, sets)
+    other_ranks.refuse(fields, sets)
     is_torchrun = fields.values.get("workload") == "torchrun"
     is_put = is_torchrun and _put_address(fields, first)
     for podset in sets:
@@ -90,31 +89,6 @@ def _check_trials(fields: Fields, podset: PodSet, path: FieldPath) -> None:
             path=dotted(path),
             hint="keep its controller for it, or have torchrun or mpirun start its ranks",
         )
-
-
-def _check_ranks_elsewhere(fields: Fields, sets: Sequence[PodSet]) -> None:
-    """Refuse pods that are some of the ranks of a job, whose others are in another object.
-
-    Raises:
-        InputError: WORLD_SIZE is a number that its pods are not, and they meet at an address.
-    """
-    for podset in sets:
-        if fields.values.get("workload") != "torchrun" or podset.program().is_nested:
-            continue
-        env: FieldPath = (*podset.path, "spec", "containers", podset.index, "env")
-        entries = {k8s.text(entry, "name"): (index, entry) for index, entry in fields.items(*env)}
-        index, entry = entries.get("WORLD_SIZE", (0, {}))
-        world = k8s.digits(k8s.text(entry, "value"))
-        nodes = fields.values.get("nodes") or 1
-        per_pod = fields.values.get("gpusPerNode") or 1
-        others = sum(other.replicas for other in sets)
-        if world and "MASTER_ADDR" in entries and world not in (nodes, nodes * per_pod, others):
-            raise InputError(
-                f"WORLD_SIZE is {world} and it has {plural(nodes, 'pod')}: the other ranks are in "
-                "another object, and would not meet these",
-                path=dotted((*env, index, "value")),
-                hint=f"write all {world} as one object, such as an Indexed Job, and convert that",
-            )
 
 
 def _put_address(fields: Fields, first: str) -> bool:

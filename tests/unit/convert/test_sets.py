@@ -55,6 +55,49 @@ def test_ranks_of_which_some_are_in_another_object_are_refused() -> None:
     assert 4 == text_as_jobs(whole).conversions[0].values["nodes"]
 
 
+NODE = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: node}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i%s}]}}}
+"""
+NODES_OF_THEIR_OWN = {
+    "rank and size": ", args: [python, a.py], env: [{name: WORLD_SIZE, value: '2'}, "
+    "{name: RANK, value: '0'}]",
+    "rank": ", command: [python, a.py], env: [{name: RANK, value: '1'}, "
+    "{name: MASTER_ADDR, value: a}]",
+    "torchrun": ", command: [torchrun, --nnodes=2, --node_rank=0, --master_addr=a, a.py]",
+    "variables": ", command: [torchrun, --nnodes, $(N), --node-rank, $(R), a.py], "
+    "env: [{name: N, value: '2'}, {name: R, value: '1'}]",
+    "script": ", command: [bash, -c, 'accelerate launch --num_machines 2 --machine_rank 0 "
+    "--main_process_ip a a.py']",
+}
+
+
+@pytest.mark.parametrize("name", NODES_OF_THEIR_OWN)
+def test_a_job_for_each_node_is_refused(name: str) -> None:
+    """A Job whose pod is told which of several it is would be a run that waits for the others."""
+    problem = refusal(NODE % NODES_OF_THEIR_OWN[name])
+    assert "in another object, and would not meet th" in problem.message
+
+
+def test_a_node_alone_is_no_part_of_others() -> None:
+    """Rank 0 of one is all of the training, whatever says so."""
+    for words in ("--nnodes=1 --node_rank=0", "--node_rank=0"):
+        text = NODE % f", command: [bash, -c, 'torchrun {words} a.py']"
+        assert 1 == text_as_jobs(text).conversions[0].values["nodes"]
+
+
+def test_more_pods_at_a_time_than_complete_are_refused() -> None:
+    """Kubernetes starts no more pods than are to complete, so the ranks would never meet."""
+    text = HALF.replace("spec: {template", "spec: {parallelism: 4, completions: 1, template")
+    problem = refusal(text)
+    assert ("spec.completions", "write completions: 4, and completionMode: Indexed") == (
+        problem.path,
+        problem.hint,
+    )
+
+
 GROUP = """\
 apiVersion: leaderworkerset.x-k8s.io/v1
 kind: LeaderWorkerSet
