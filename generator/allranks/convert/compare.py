@@ -296,7 +296,7 @@ def _words(container: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _container(spec: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    result = [item for item in items(spec, "containers") if item.get("name") == name]
+    result = [item for item in items(spec, "containers") if text(item, "name") == name]
     return result[0] if result else {}
 
 
@@ -388,7 +388,7 @@ def _others(spec: Mapping[str, Any], main: str) -> dict[str, Any]:
     facets: dict[str, Any] = {}
     for key, word in (("initContainers", "init container"), ("containers", "container")):
         for container in items(spec, key):
-            name = str(container.get("name"))
+            name = text(container, "name")
             if name != main:
                 rest = {
                     part: value

@@ -283,6 +283,32 @@ def check_ends(sets: Sequence[PodSet], kind: str) -> None:
         )
 
 
+def without_ranks(
+    sets: Sequence[PodSet], kind: str, path: str, entrypoint: Sequence[str] = ()
+) -> InputError:
+    """Why pods of an object that may serve are no job: they start no ranks, or nobody knows it.
+
+    Args:
+        sets: the sets of the object.
+        kind: its kind.
+        path: the field that has their templates.
+        entrypoint: what the image runs where a container has no command; () where it is not known.
+    """
+    images = [k8s.text(podset.main, "image") for podset in sets if not podset.words]
+    if images and not entrypoint:
+        return InputError(
+            f"nothing says that its pods start ranks: they run the entry point of {images[0]}",
+            path=path,
+            hint=f"keep the {kind} for it if that serves, or name it with --entrypoint "
+            f"'torchrun train.py'; `docker inspect {images[0]}` shows it",
+        )
+    return InputError(
+        "its pods start no ranks: what serves, or runs for ever, is no job",
+        path=path,
+        hint=f"keep the {kind} for it, or start its ranks with torchrun",
+    )
+
+
 def _check_devices(sets: Sequence[PodSet], kind: str) -> None:
     for podset in sets:
         if _TPU in podset.resources():

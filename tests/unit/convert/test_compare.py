@@ -32,6 +32,18 @@ def test_what_a_job_sets_itself_is_no_difference() -> None:
     assert [] == compare.differences([theirs], [ours])
 
 
+def test_a_container_without_a_name_is_the_one_that_trains() -> None:
+    """The only container of a pod is compared, whether or not it has a name."""
+    template = {"spec": {"containers": [{"image": "x:1", "command": ["a"]}]}}
+    job = {
+        "apiVersion": "kubeflow.org/v2beta1",
+        "metadata": {"name": "j"},
+        "spec": {"mpiReplicaSpecs": {"Launcher": {"template": template}}},
+    }
+    ours = _release({"args": ["a"]}, "launcher")
+    assert [] == compare.differences(mpi.pods(job), [ours])
+
+
 def test_a_launcher_that_counts_its_hosts_is_the_same() -> None:
     """A script that reads the file of hosts stays as it is, and is compared as it is."""
     script = ["bash", "-c", "N=$(wc -l </etc/mpi/hostfile)\nsleep 10\nmpirun -np $N a"]

@@ -53,6 +53,15 @@ def test_a_launcher_and_workers() -> None:
     } == values["mpi"]["launcher"]
 
 
+def test_a_kind_of_another_project_is_asked_about() -> None:
+    """An object of another group may be known under a wrong version, or have other fields."""
+    manifest = "apiVersion: example.org/v1\nkind: MPIJob\nmetadata: {name: a}\n"
+    problem = converted.refusal(manifest)
+    assert "there is no job to convert, only: MPIJob of example.org/v1" == problem.message
+    start = "an MPIJob of batch.test.bdap.com or kubeflow.org is known: correct the apiVersion if"
+    assert problem.hint.startswith(start)
+
+
 PLACED = """\
 apiVersion: kubeflow.org/v2beta1
 kind: MPIJob

@@ -144,6 +144,25 @@ def test_what_serves_is_refused() -> None:
     assert "its pods start no ranks: what serves, or runs for ever, is no job" == problem.message
 
 
+SERVER = """\
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: a}
+spec: {template: {spec: {containers: [{name: c, image: i}]}}}
+"""
+
+
+@pytest.mark.parametrize(
+    "text", [SERVER, GROUP.replace(", command: [torchrun, --nnodes=2, a.py]", "")]
+)
+def test_what_an_image_runs_is_not_known(text: str) -> None:
+    """Of pods without a command nobody knows whether they serve: what to do about it is said."""
+    problem = refusal(text)
+    sentence = "nothing says that its pods start ranks: they run the entry point of i"
+    assert sentence == problem.message
+    assert "--entrypoint 'torchrun train.py'" in problem.hint
+
+
 @pytest.mark.parametrize("words", ["[vllm, serve, m]", "[./serve], readinessProbe: {exec: {}}"])
 def test_a_group_that_serves_is_refused(words: str) -> None:
     """Whatever its pods are told of each other, a server never ends."""
