@@ -261,6 +261,10 @@ _AGENT_OPTION = re.compile(
 )
 
 
+# The number of a pod, as a name has it or as a shell puts it in.
+_INDEX = r"(?:\d+|\$\w+|\$?\{[^}\s]*\}|\$\([^)\s]*\))"
+
+
 def _names(fields: Fields, pod: PodTemplate) -> None:
     """Say of names of the old controller's pods whether they are names here.
 
@@ -271,7 +275,8 @@ def _names(fields: Fields, pod: PodTemplate) -> None:
     if not job or not pod.container:
         return
     name = re.compile(
-        rf"(?:(?<![\w/.-])|(?<=//)){re.escape(job)}-(?:worker-\d+|launcher)(?![\w-])((?:\.[\w-]+)*)"
+        rf"(?:(?<![\w/.-])|(?<=//)){re.escape(job)}-(?:worker-{_INDEX}|launcher)(?![\w-])"
+        r"((?:\.[\w-]+)*)"
     )
     paths: list[FieldPath] = [
         (*pod.container, key, index)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # The number of a pod among its job's, as a launcher's option and as a variable.
 _RANK_OPTION = re.compile(r"(?<![\w-])--((?:node|machine)[-_]rank)(?:=|\s+)(\S+)")
-_COUNT_OPTION = re.compile(r"(?<![\w-])--(?:nnodes|num[-_]machines|num[-_]nodes)(?:=|\s+)(\S+)")
+_COUNT_OPTION = re.compile(r"(?<![\w-])--(?:nnodes|num[-_]machines)(?:=|\s+)([^\s:]+)")
 _RANK_VARIABLES = ("RANK", "NODE_RANK", "MACHINE_RANK")
 
 
@@ -35,7 +35,7 @@ def refuse(fields: Fields, sets: Sequence[PodSet]) -> None:
         sets: its pods.
 
     Raises:
-        InputError: they are told of more ranks than they are, and meet, or which of them they are.
+        InputError: they are told of more ranks or nodes than they are.
     """
     if fields.values.get("workload") != "torchrun":
         return
@@ -74,28 +74,30 @@ def _check_world(fields: Fields, podset: PodSet, total: int) -> None:
 
 
 def _check_rank(podset: PodSet, total: int) -> None:
-    """Refuse a pod that is told a number of its own among more pods than there are."""
+    """Refuse a pod that is one of several nodes, as its launcher or a variable says."""
+    if total != 1:
+        return
     text = " ".join(podset.words)
     here: FieldPath = (*podset.path, "spec", "containers", podset.index)
+    path: FieldPath = (*here, "args" if podset.main.get("args") else "command")
     option = _RANK_OPTION.search(text)
-    rank, sign, path = None, "", here
+    name = next((name for name in _RANK_VARIABLES if _is_number(podset.env, name)), "")
+    rank, sign = None, ""
     if option is not None:
         rank, sign = references.number(option[2], podset.env), f"--{option[1]}"
-        path = (*here, "args" if podset.main.get("args") else "command")
-    elif name := next((name for name in _RANK_VARIABLES if _is_number(podset.env, name)), ""):
+    elif name:
         rank, sign, path = k8s.digits(podset.env[name]), name, (*here, "env")
-    if rank is None or total != 1:
-        return
-    counts = [references.number(word, podset.env) for word in _COUNT_OPTION.findall(text)]
+    counts = [references.number(least, podset.env) for least in _COUNT_OPTION.findall(text)]
     count = max((number for number in counts if number), default=1)
-    if rank >= total or (option is not None and count > total):
-        of = f" of {count}" if count > 1 else ""
-        raise InputError(
-            f"{sign} is {rank}{of} in its only pod: the other nodes are in another object, and "
-            "would not meet this",
-            path=dotted(path),
-            hint="write all nodes as one object, such as an Indexed Job, and convert that",
-        )
+    if not rank and count == 1:
+        return
+    part = f"{sign} is {rank} in its only pod" if rank else "it has one pod"
+    part += f", of {plural(count, 'node')}" if count > 1 else ""
+    raise InputError(
+        f"{part}: the other nodes are in another object, and would not meet this",
+        path=dotted(path),
+        hint="write all nodes as one object, such as an Indexed Job, and convert that",
+    )
 
 
 def _is_number(env: Mapping[str, str], name: str) -> bool:

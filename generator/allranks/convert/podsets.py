@@ -377,13 +377,29 @@ _HOST_FILES = {
 
 def _alone(launcher: PodSet, kind: str) -> Shape:
     """A pod whose mpirun starts its ranks in the pod itself, so that it needs no way to others."""
-    if _HOSTS.search("\n".join(launcher.words)) or launcher.variables & _HOST_FILES:
+    check_hosts(launcher, "\n".join(launcher.words), "its mpirun", "spec", kind)
+    return Shape(None, {"": (launcher,)})
+
+
+def check_hosts(podset: PodSet, text: str, caller: str, path: str, kind: str) -> None:
+    """Refuse pods that call mpirun with a list of hosts, which are other pods.
+
+    Args:
+        podset: the pods.
+        text: the words or the script that call it.
+        caller: what to call it in a message.
+        path: the field that has it.
+        kind: the kind of the object.
+
+    Raises:
+        InputError: it has such a list.
+    """
+    if _HOSTS.search(text) or podset.variables & _HOST_FILES:
         raise InputError(
-            "its mpirun has a list of hosts, and none of its pods are those",
-            path="spec",
+            f"{caller} has a list of hosts, and none of its pods are those",
+            path=path,
             hint=f"write the launcher and its workers as one MPIJob, or keep the {kind} for it",
         )
-    return Shape(None, {"": (launcher,)})
 
 
 def ranks(sets: Sequence[PodSet], kind: str) -> dict[str, tuple[PodSet, ...]]:

@@ -182,6 +182,8 @@ NAMES = [
     ("tcp://pi-worker-0.pi-worker:1", True, False),
     ("pi-worker-1", True, False),
     ("tcp://pi-worker-0.pi:1", False, True),
+    ("pi-worker-$i.pi", False, True),
+    ("pi-worker-{0..3}", True, False),
     ("/logs/pi-worker-0", False, False),
     ("pip-worker-0.pi", False, False),
 ]

@@ -325,6 +325,22 @@ def test_a_mount_of_a_volume_that_nobody_has_is_nobodys() -> None:
     assert {"there is no volume ca"} == {verdict.why for verdict in conversion.lost}
 
 
+def test_a_command_that_reads_what_is_not_mounted_is_named() -> None:
+    """A container that copies the key of mpi-operator's would end there: its command says so."""
+    text = """\
+apiVersion: kubeflow.org/v2beta1
+kind: MPIJob
+metadata: {name: a}
+spec: {mpiReplicaSpecs: {Launcher: {template: {spec: {
+  initContainers: [{name: keys, image: i, command: [sh, -c, "cp /mnt/ssh/* /k"],
+    volumeMounts: [{name: ssh-auth, mountPath: /mnt/ssh}]}],
+  containers: [{name: l, image: i, command: [mpirun, a]}]}}}}}
+"""
+    reasons = {verdict.why for verdict in converted.text_as_jobs(text).conversions[0].lost}
+    why = "there is no volume ssh-auth: the old controller made it, and the command of keys reads "
+    assert {f"{why}/mnt/ssh: take that out of it"} == reasons
+
+
 QUEUES = [
     ("kueue.x-k8s.io/queue-name", "volcano", {"dialect": "kueue", "schedulerName": "volcano"}),
     ("kueue.x-k8s.io/queue-name", "default-scheduler", {"dialect": "kueue"}),

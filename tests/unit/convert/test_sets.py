@@ -69,6 +69,7 @@ NODES_OF_THEIR_OWN = {
     "torchrun": ", command: [torchrun, --nnodes=2, --node_rank=0, --master_addr=a, a.py]",
     "variables": ", command: [torchrun, --nnodes, $(N), --node-rank, $(R), a.py], "
     "env: [{name: N, value: '2'}, {name: R, value: '1'}]",
+    "rendezvous": ", command: [torchrun, '--nnodes=2:4', --rdzv_endpoint=a, a.py]",
     "script": ", command: [bash, -c, 'accelerate launch --num_machines 2 --machine_rank 0 "
     "--main_process_ip a a.py']",
 }
@@ -86,6 +87,26 @@ def test_a_node_alone_is_no_part_of_others() -> None:
     for words in ("--nnodes=1 --node_rank=0", "--node_rank=0"):
         text = NODE % f", command: [bash, -c, 'torchrun {words} a.py']"
         assert 1 == text_as_jobs(text).conversions[0].values["nodes"]
+
+
+def test_a_script_of_mpirun_with_hosts_is_refused() -> None:
+    """A ConfigMap's script that calls mpirun on other pods is no trial, as its words would be."""
+    text = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: s}
+data: {run.sh: "mpirun --hostfile /tmp/hosts a"}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: a}
+spec: {template: {spec: {volumes: [{name: s, configMap: {name: s}}], containers: [
+  {name: c, image: i, command: [bash, /s/run.sh], volumeMounts: [{name: s, mountPath: /s}]}]}}}
+"""
+    sentence = "the mpirun of /s/run.sh has a list of hosts, and none of its pods are those"
+    assert sentence == refusal(text).message
+    alone = text.replace("--hostfile /tmp/hosts", "-np 4")
+    assert "sweep" == text_as_jobs(alone).conversions[0].values["workload"]
 
 
 def test_more_pods_at_a_time_than_complete_are_refused() -> None:
