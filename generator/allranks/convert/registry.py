@@ -11,7 +11,7 @@ import importlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import missing_volumes, related_objects, watched_keys
+from allranks.convert import helper_names, missing_volumes, related_objects, watched_keys
 from allranks.errors import InputError, InvalidValues, Problem
 
 if TYPE_CHECKING:
@@ -326,6 +326,7 @@ def convert_document(document: Document, context: Context) -> Conversion:
         why, instead = REFUSED[key]
         raise InputError(f"a {document.kind} is not converted: {why}", path="kind", hint=instead)
     conversion = missing_volumes.checked(converter(key)(document.data, context), document.data)
+    conversion = helper_names.checked(conversion, document.data)
     verdicts = tuple(
         replace(verdict, line=document.line_of(verdict.keys)) for verdict in conversion.verdicts
     )

@@ -205,6 +205,37 @@ def test_names_of_an_mpi_job_s_pods(word: str, *, is_lost: bool, is_noted: bool)
     assert is_noted is any("give the release this name" in note for note in conversion.notes)
 
 
+HELPERS = [
+    ("PyTorchJob", "pytorch", "Worker", "j-master-0", True, False),
+    ("TFJob", "tf", "Worker", "j-ps-0:2222", True, False),
+    ("MPIJob", "mpi", "Launcher", "j-worker-0.j-worker", True, False),
+    ("MPIJob", "mpi", "Launcher", "j-worker-1.j.ns", False, True),
+    ("PyTorchJob", "pytorch", "Worker", "my/j-master-0", False, False),
+]
+
+
+@pytest.mark.parametrize(("kind", "framework", "role", "host", "is_lost", "is_noted"), HELPERS)
+def test_an_init_container_that_waits_for_a_pod_is_named(
+    kind: str, framework: str, role: str, host: str, *, is_lost: bool, is_noted: bool
+) -> None:
+    """A pod of the old controller's name is there for nobody, and would be waited for for ever."""
+    name = {"pytorch": "pytorch", "tf": "tensorflow"}.get(framework, "m")
+    helper = {"name": "wait", "image": "b", "command": ["sh", "-c", f"until nslookup {host}"]}
+    main = {"name": name, "image": "i", "command": ["mpirun" if framework == "mpi" else "a"]}
+    spec = {"initContainers": [helper], "containers": [main]}
+    manifest = {
+        "apiVersion": "kubeflow.org/v2beta1" if framework == "mpi" else "kubeflow.org/v1",
+        "kind": kind,
+        "metadata": {"name": "j"},
+        "spec": {f"{framework}ReplicaSpecs": {role: {"template": {"spec": spec}}}},
+    }
+    conversion = registry.convert_document(Document(manifest), Context())
+    path = f"spec.{framework}ReplicaSpecs.{role}.template.spec.initContainers[0].command[2]"
+    reasons = {verdict.path: verdict.why for verdict in conversion.lost}
+    assert is_lost is ("it names pods of the old controller" in reasons.get(path, ""))
+    assert is_noted is any("names pods of the release j" in note for note in conversion.notes)
+
+
 def test_roles_of_a_tfjob() -> None:
     """Workers are nodes, other roles have what is their own."""
     values = convert("ctr").values
@@ -389,7 +420,8 @@ _NAMED_UP = "call the release meet-up, because the job's own words name this Ser
 SERVICES = [
     ("torchrun a.py", "app: ft", False, "for the job's own pods"),
     ("torchrun a.py $(getent hosts meet.default.svc)", "app: ft", False, _NAMED),
-    ("torchrun a.py --hosts ft-1.meet", "job-name: ft", False, _NAMED),
+    ("torchrun a.py --hosts ft-1.meet", "job-name: ft", False, "for the job's own pods"),
+    ("torchrun a.py --hosts ${POD}.meet", "job-name: ft", False, _NAMED),
     ("torchrun meet.py", "app: ft", False, "for the job's own pods"),
     ("until nslookup meet-up; do sleep 1; done; torchrun a.py", "app: ft", False, _NAMED_UP),
     ("torchrun a.py --out /data/meet-up", "app: ft", False, "for the job's own pods"),
