@@ -151,7 +151,9 @@ def _kubeflow(fields: Fields, *, is_v2: bool) -> _Dialect:
         raise InputError(
             "the MPIJob has no spec.mpiReplicaSpecs.Launcher",
             path="spec",
-            hint="give one of kubeflow.org/v1 or v2beta1; v1alpha1 had no roles of its own",
+            hint="write the whole object: its launcher is not in it"
+            if fields.mapping(*specs)
+            else "give one of kubeflow.org/v1 or v2beta1; v1alpha1 had no roles of its own",
         )
     return _Dialect(
         (*specs, "Launcher", "template"),

@@ -66,8 +66,8 @@ def _check_world(fields: Fields, podset: PodSet, total: int) -> None:
             hint=f"write completions: {world}, and completionMode: Indexed",
         )
     raise InputError(
-        f"WORLD_SIZE is {world} and it has {plural(nodes, 'pod')}: the other ranks are in another "
-        "object, and would not meet these",
+        f"WORLD_SIZE is {world} and it has {plural(nodes, 'pod')}: the other ranks are not in "
+        "this object, and would not meet these",
         path=dotted((*env, index, "value")),
         hint=f"write all {world} as one object, such as an Indexed Job, and convert that",
     )
@@ -94,7 +94,7 @@ def _check_rank(podset: PodSet, total: int) -> None:
     part = f"{sign} is {rank} in its only pod" if rank else "it has one pod"
     part += f", of {plural(count, 'node')}" if count > 1 else ""
     raise InputError(
-        f"{part}: the other nodes are in another object, and would not meet this",
+        f"{part}: the other nodes are not in this object, and would not meet this",
         path=dotted(path),
         hint="write all nodes as one object, such as an Indexed Job, and convert that",
     )

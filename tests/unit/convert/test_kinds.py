@@ -710,6 +710,19 @@ def test_roles_in_a_list_are_of_a_version_that_is_gone(kind: str, spec: str) -> 
 
 
 @pytest.mark.parametrize(
+    ("version", "specs", "hint"),
+    [
+        ("v1alpha1", "{gpus: 2}", "v1alpha1 had no roles"),
+        ("v2beta1", "{mpiReplicaSpecs: {Worker: {replicas: 2}}}", "write the whole object"),
+    ],
+)
+def test_an_mpi_job_without_a_launcher(version: str, specs: str, hint: str) -> None:
+    """Another version is no advice where the object is of that version already."""
+    head = f"apiVersion: kubeflow.org/{version}\nkind: MPIJob\nmetadata: {{name: a}}\n"
+    assert hint in converted.refusal(f"{head}spec: {specs}\n").hint
+
+
+@pytest.mark.parametrize(
     ("chief", "worker", "limit", "is_lost"),
     [
         ("Never", "Never", 0, False),

@@ -79,7 +79,7 @@ NODES_OF_THEIR_OWN = {
 def test_a_job_for_each_node_is_refused(name: str) -> None:
     """A Job whose pod is told which of several it is would be a run that waits for the others."""
     problem = refusal(NODE % NODES_OF_THEIR_OWN[name])
-    assert "in another object, and would not meet th" in problem.message
+    assert "not in this object, and would not meet th" in problem.message
 
 
 def test_a_node_alone_is_no_part_of_others() -> None:
