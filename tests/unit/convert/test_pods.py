@@ -161,6 +161,20 @@ def test_variables() -> None:
     )
 
 
+def test_a_variable_of_a_later_one_stays_as_typed() -> None:
+    """Kubernetes puts in what is above an entry alone, and the chart's order is another."""
+    env = [
+        {"name": "A", "value": "$(Z)/x"},
+        {"name": "M", "value": "1"},
+        {"name": "N", "value": "$(Z)/$(M)"},
+        {"name": "Z", "value": "2"},
+    ]
+    values = convert(container={"env": env}).values
+    assert {"A": "$(Z)/x", "M": "1", "Z": "2"} == values["env"]
+    of_others = [{"name": "N", "value": "$$(Z)/$(M)"}]
+    assert of_others == values["podTemplate"]["spec"]["containers"][0]["env"]
+
+
 def test_shared_memory_is_a_size() -> None:
     """A volume in memory at /dev/shm is shm.size, where it has a size and no other user."""
     volume = {"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}}
