@@ -38,6 +38,15 @@ def sample(file: str, name: str) -> Conversion:
     return conversion
 
 
+def samples() -> dict[str, registry.Document]:
+    """The objects of all our samples, the first of each name."""
+    objects: dict[str, registry.Document] = {}
+    for path in sorted(DATA.glob("*.yaml")):
+        for item in registry.documents_of(load.load_objects(path.read_bytes(), path.name)):
+            objects.setdefault(item.name, item)
+    return objects
+
+
 def documents(text: str) -> list[registry.Document]:
     """The objects of a text."""
     return list(registry.documents_of(load.load_objects(text, "job.yaml")))

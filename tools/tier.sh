@@ -4,7 +4,7 @@
 set -uo pipefail
 name=$1
 shift
-started=$SECONDS
+start=$SECONDS
 "$@"
 code=$?
 verdict=passed
@@ -15,7 +15,7 @@ times >"$times"
 processor=$(awk 'NR == 2 {split($1, user, "m"); split($2, kernel, "m")
   print int((user[1] + kernel[1]) * 60 + user[2] + kernel[2])}' "$times")
 rm -f "$times"
-line="tier $name: $verdict in $((SECONDS - started)) s, $processor s of processor time"
+line="tier $name: $verdict in $((SECONDS - start)) s, $processor s of processor time"
 echo "$line"
 [ -z "${ALLRANKS_TIER_LOG:-}" ] || echo "$line" >>"$ALLRANKS_TIER_LOG"
 exit "$code"

@@ -6,8 +6,8 @@ set -uo pipefail
 export ALLRANKS_TIER_LOG
 ALLRANKS_TIER_LOG=$(mktemp)
 outputs=$(mktemp -d) # of what runs beside another target
-started=$SECONDS
-failed=()
+start=$SECONDS
+failed_targets=()
 pids=()
 end() {
   # What still runs after Ctrl-C; make ends what it has started.
@@ -18,8 +18,8 @@ end() {
   echo "time per tier:"
   cat "$ALLRANKS_TIER_LOG"
   rm -rf "$ALLRANKS_TIER_LOG" "$outputs"
-  echo "all: $((SECONDS - started)) s"
-  [ "${#failed[@]}" -eq 0 ] || echo "failed: ${failed[*]}"
+  echo "all: $((SECONDS - start)) s"
+  [ "${#failed_targets[@]}" -eq 0 ] || echo "failed: ${failed_targets[*]}"
 }
 trap end EXIT
 # Ctrl-C ends all of it, and not only the tier that runs.
@@ -29,7 +29,7 @@ trap 'exit 143' TERM
 # Whether a target passed: note TARGET CODE BEGUN.
 note() {
   local verdict=passed
-  [ "$2" -eq 0 ] || { verdict=failed; failed+=("$1"); }
+  [ "$2" -eq 0 ] || { verdict=failed; failed_targets+=("$1"); }
   # A target that is no tier, or whose tier was never reached, has left no line.
   grep -q "^tier ${1#test-}: " "$ALLRANKS_TIER_LOG" ||
     echo "tier ${1#test-}: $verdict in $((SECONDS - $3)) s" >>"$ALLRANKS_TIER_LOG"
@@ -37,20 +37,20 @@ note() {
 
 for group in "$@"; do
   IFS=+ read -ra targets <<<"$group"
-  begun=$SECONDS
+  target_start=$SECONDS
   pids=()
   for target in "${targets[@]:1}"; do
     "${MAKE:-make}" "$target" >"$outputs/$target" 2>&1 &
     pids+=("$!")
   done
   "${MAKE:-make}" "${targets[0]}"
-  note "${targets[0]}" "$?" "$begun"
+  note "${targets[0]}" "$?" "$target_start"
   for target in "${targets[@]:1}"; do
     wait "${pids[0]}"
-    note "$target" "$?" "$begun"
+    note "$target" "$?" "$target_start"
     pids=("${pids[@]:1}")
     cat "$outputs/$target"
     rm "$outputs/$target"
   done
 done
-[ "${#failed[@]}" -eq 0 ]
+[ "${#failed_targets[@]}" -eq 0 ]

@@ -254,7 +254,7 @@ ROLE_EVALUATOR, ROLE_TRIAL = "evaluator", "trial"
 EXIT_TRAINING_LOST = 216
 # A pod ends with it whose workspace cannot be unpacked (files/workspace.sh); no restart mends that.
 EXIT_WORKSPACE = 217
-# A rank is blamed with it for a standstill that `runPolicy.onStall` ends (files/stall.py).
+# A rank is blamed with it for a stall that `runPolicy.onStall` ends (files/stall.py).
 EXIT_STALLED = 218
 # How the launcher begins its line on a preflight, which is JSON (files/preflight.py).
 PREFLIGHT_LINE = "allranks: preflight "

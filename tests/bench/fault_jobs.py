@@ -66,7 +66,7 @@ class Way:
     lead: tuple[str, int] = ("node", 0)
 
 
-_ENDS_STANDSTILLS = {
+_ENDS_STALLS = {
     "backoffLimit": _RESTARTS,
     "stallSeconds": STALL_SECONDS,
     "onStall": "end",
@@ -74,7 +74,7 @@ _ENDS_STANDSTILLS = {
 
 
 def _torchrun(**settings: Any) -> dict[str, Any]:
-    return {"runPolicy": _ENDS_STANDSTILLS, "torchrun": {"maxRestarts": _RESTARTS, **settings}}
+    return {"runPolicy": _ENDS_STALLS, "torchrun": {"maxRestarts": _RESTARTS, **settings}}
 
 
 WAYS = {
@@ -88,7 +88,7 @@ WAYS = {
     "mpi": Way(
         "MPI",
         "mpi",
-        {"mpi": {"numWorkers": NODES, "np": NODES}, "runPolicy": _ENDS_STANDSTILLS},
+        {"mpi": {"numWorkers": NODES, "np": NODES}, "runPolicy": _ENDS_STALLS},
         "sockets",
         ("1", "worker", 1),
         ("worker", 0),

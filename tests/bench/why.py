@@ -46,7 +46,7 @@ def rank(number: int, store: str, turns: int, answers: int, *, armed: bool) -> N
     """Take STEPS steps for each byte that comes; answer with the seconds that they took."""
     os.environ.update(RANK=str(number), WORLD_SIZE="2", ALLRANKS_POD_UID=f"bench-{armed}")
     if armed:
-        load(HOOK).Armed(signal.SIGRTMAX - 7).start_thread()
+        load(HOOK).AnsweringProcess(signal.SIGRTMAX - 7).start_thread()
     torch.set_num_threads(1)
     dist.init_process_group("gloo", store=dist.FileStore(store, 2), rank=number, world_size=2)
     weights, gradient = torch.rand(384, 384), torch.rand(100_000)

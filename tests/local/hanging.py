@@ -165,7 +165,7 @@ def run(name: str, rank: int, folder: Path) -> None:
     """Be a rank of a gang."""
     world = WORLDS.get(name, 2)
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(world), ALLRANKS_POD_UID=name)
-    armed = load(HOOK).Armed(signal.SIGRTMAX - 7)
+    armed = load(HOOK).AnsweringProcess(signal.SIGRTMAX - 7)
     armed.start_thread()
     torch.set_num_threads(1)
     store = dist.FileStore(str(folder / "store"), world)

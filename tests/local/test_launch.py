@@ -436,7 +436,7 @@ class Handler(logging.StreamHandler):
         os.kill(os.getpid(), signal.SIGTERM)
         return super().format(record)
 
-failures.Watch("big-0").hook()
+failures.AttemptWatch("big-0").hook()
 signal.signal(signal.SIGTERM, api._terminate_process_handler)
 logger = logging.Logger("agent")
 logger.addHandler(Handler())

@@ -113,38 +113,38 @@ def test_a_hang_is_named(gang: str, state: str, sentence: str) -> None:
 
 
 @pytest.mark.usefixtures("gangs")
-def test_a_look_for_standstills_costs_ranks_that_make_steps_next_to_nothing(
+def test_a_look_for_stalls_costs_ranks_that_make_steps_next_to_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Only who has entered no collective since the last look writes its flight recorder."""
     stall, why = (load(hanging.HOOK.with_name(f"{name}.py")) for name in ("stall", "why"))
-    eyes = stall.Eyes(why)
+    observer = stall.RankObserver(why)
     monkeypatch.setenv(names.ENV_POD_UID, "healthy")
 
     def moving() -> list[Any]:
-        views = eyes.look()
+        views = observer.look()
         return views if 2 == len(views) and all(view.moves for view in views) else []
 
     assert [None, None] == [view.groups for view in until(moving, "steps", seconds=60)]
 
     def groups() -> list[Any]:
-        return [view.groups for view in eyes.look(closely=True) if view.groups]
+        return [view.groups for view in observer.look(closely=True) if view.groups]
 
     until(lambda: 2 == len(groups()), "the recorders of both ranks", seconds=60)
     monkeypatch.setenv(names.ENV_POD_UID, "absent")
-    eyes = stall.Eyes(why)
-    until(lambda: any(view.pending for view in eyes.look()), "a rank that waits", seconds=60)
-    assert not [view.rank for _ in range(3) for view in eyes.look() if view.moves]
+    observer = stall.RankObserver(why)
+    until(lambda: any(view.pending for view in observer.look()), "a rank that waits", seconds=60)
+    assert not [view.rank for _ in range(3) for view in observer.look() if view.moves]
 
 
 @pytest.mark.usefixtures("gangs")
-def test_a_look_for_standstills_names_a_stopped_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_look_for_stalls_names_a_stopped_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     """It answers nothing, and the kernel says why."""
     stall, why = (load(hanging.HOOK.with_name(f"{name}.py")) for name in ("stall", "why"))
     monkeypatch.setenv(names.ENV_POD_UID, "frozen")
-    eyes = stall.Eyes(why)
-    until(lambda: stall.STOPPED == eyes.places().get(1), "a rank that is stopped", seconds=60)
-    pod = stall.report("run-0", 0, eyes.look(), eyes.places(), 15)
+    observer = stall.RankObserver(why)
+    until(lambda: stall.STOPPED == observer.places().get(1), "a rank that is stopped", seconds=60)
+    pod = stall.report("run-0", 0, observer.look(), observer.places(), 15)
     sentence = stall.verdict([pod], 15)[3]
     assert sentence.startswith("no progress for 15 s: rank 1 (pod run-0) is stopped, by SIGSTOP")
 
@@ -160,7 +160,7 @@ def test_ranks_save_at_one_call_and_exchange_at_few(gangs: Path) -> None:
     assert exchanges < hanging.CALLS / 2
 
 
-def test_a_standstill_is_explained_reported_and_ended(
+def test_a_stall_is_explained_reported_and_ended(
     command_line: CommandLine, tmp_path: Path, helm4: Any
 ) -> None:
     """`why` says what the ranks do; once they write no more, the launcher ends the attempt.
@@ -232,7 +232,7 @@ env = {**os.environ, "RANK": "3", "PYTHONPATH": os.getcwd()}
 elastic_agent.arm_ranks(env)
 rank = subprocess.Popen([sys.executable, "-c", sys.argv[1]], env=env, cwd="/")
 attempt = failures.Attempt("w-0", Store(), 0, 1)
-elastic_agent.watch_for_standstill(os.environ, types.SimpleNamespace(attempt=attempt), None)
+elastic_agent.watch_for_stall(os.environ, types.SimpleNamespace(attempt=attempt), None)
 rank.wait()
 """
 _SLEEPING_RANK = """

@@ -34,6 +34,20 @@ _NAMED = (
 )
 # A variable that a Go template makes: `$name :=`, `range $key, $value := ...`.
 _DECLARED = re.compile(r"\$\w+(?:\s*,\s*\$\w+)?(?=\s*:=)")
+# What a shell program names: functions, variables that are assigned, looped over, read or local.
+# Ours have a prefix where a user's setup runs in the same shell.
+_OF_SHELL = re.compile(
+    r"""
+    ^\s*(?P<function>\w+)\(\)
+    | (?:^|[\s;(&|{"'])(?P<variable>[A-Za-z_]\w*)\+?=
+    | \$\{(?P<default>\w+):?=
+    | \bfor\s+(?P<loop>\w+)(?=\s+in\b|\s*;|\s+do\b|\s*$)
+    | \b(?:read|local|export|readonly)\s+(?:-\w+\s+)*(?P<list>[A-Za-z_]\w*(?:[ \t]+[A-Za-z_]\w*)*)
+    """,
+    re.VERBOSE,
+)
+_SHELL_COMMENT = re.compile(r"(^|\s)#(\s|!|$).*")
+_SHELL_PREFIX = "allranks_"
 # By file and name, why it is right there.
 EXCEPTIONS = {
     ("generator/allranks/schema/messages.py", "_one_of"): "of JSON Schema's own keyword, oneOf",
@@ -67,6 +81,24 @@ def _template_names(text: str) -> Iterator[tuple[int, str]]:
         for names in _DECLARED.findall(line):
             for name in re.findall(r"\w+", names):
                 yield number, name
+
+
+def _shell_names(text: str) -> Iterator[tuple[int, str]]:
+    """What a shell program names, with the line, and without our prefix."""
+    for number, line in enumerate(text.splitlines(), 1):
+        for match in _OF_SHELL.finditer(_SHELL_COMMENT.sub("", line)):
+            for names in match.groupdict().values():
+                for name in (names or "").split():
+                    yield number, name.removeprefix(_SHELL_PREFIX)
+
+
+def _shell_programs() -> Iterator[Path]:
+    """The scripts of the repository, each once, and what CI runs."""
+    for root in ROOTS:
+        for path in sorted((REPO / root).rglob("*.sh")):
+            if not path.is_symlink() and path.is_file():
+                yield path
+    yield REPO / ".ci" / "run"
 
 
 def _files() -> Iterator[str]:
@@ -104,6 +136,33 @@ def test_no_variable_of_a_template_is_a_verb_in_the_past_tense() -> None:
         for line, name in _template_names(path.read_text(encoding="utf-8"))
         if _VAGUE.fullmatch(name)
     ]
+
+
+def test_no_name_in_a_shell_program_is_a_verb_in_the_past_tense() -> None:
+    """What runs in pods, the plugins, the tools and CI are held to the same rule."""
+    programs = list(_shell_programs())
+    assert len(programs) > len(ROOTS)
+    assert [] == [
+        f"{path.relative_to(REPO).as_posix()}:{line}: {name}"
+        for path in programs
+        for line, name in _shell_names(path.read_text(encoding="utf-8"))
+        if _VAGUE.fullmatch(name)
+    ]
+
+
+def test_every_name_of_a_shell_program_is_read() -> None:
+    """Functions, variables however they are set, and none of a comment."""
+    words = {"found", "one", "each", "asked", "kept", "said", "left", "what", "given"}
+    text = """
+found() { local one=1 # two=2
+  for each in a; do read -r asked _ <"$3"; done
+  : "${kept:=4}"; allranks_said=5 allranks_left="$6"; IFS= read -ra what
+  for given; do :; done
+}
+# told=7
+"""
+    names = {name for _, name in _shell_names(text)}
+    assert words | {"_", "IFS"} == names
 
 
 def test_every_variable_of_a_template_is_read() -> None:

@@ -81,17 +81,17 @@ def say(text):
     print("allranks: " + text, file=sys.stderr, flush=True)
 
 
-def stuck_ranks():
+def stalled_rank_killer():
     """What ends ranks that wait for a peer that is gone (stuck.py); None where none are armed."""
     if not Path(__file__).with_name("sitecustomize.py").exists():
         return None
     import stuck
     import why
 
-    return stuck.StuckRanks(why, say)
+    return stuck.StalledRankKiller(why, say)
 
 
-def watch_for_standstill(env, watch, output):
+def watch_for_stall(env, watch, output):
     """Say in the pods' logs why no rank goes on, where that is asked (stall.py).
 
     What is done about it is the master's to say, who ends a training without steps.
@@ -101,14 +101,14 @@ def watch_for_standstill(env, watch, output):
         import stall
         import why
 
-        watcher = stall.Watcher(
+        watcher = stall.StallWatcher(
             seconds,
             ends=False,
-            eyes=stall.Eyes(why),
+            observer=stall.RankObserver(why),
             output=output,
             say=say,
             record=lambda _: None,
-            reports=stall.Reports(env, env.get("POD_NAME") or socket.gethostname(), say),
+            reports=stall.StallReports(env, env.get("POD_NAME") or socket.gethostname(), say),
         )
         watcher.follow(watch)
 
@@ -137,9 +137,11 @@ def agent(result, words):
     is_heard = output.install()
     lines = output.last_lines if is_heard else None
     pod = os.environ.get("POD_NAME") or socket.gethostname()
-    watch = failures.Watch(pod, lines=lines, ends_together=False, stuck=stuck_ranks())
+    watch = failures.AttemptWatch(
+        pod, lines=lines, ends_together=False, stalled_ranks=stalled_rank_killer()
+    )
     watch.hook()
-    watch_for_standstill(os.environ, watch, output if is_heard else None)
+    watch_for_stall(os.environ, watch, output if is_heard else None)
     say_when_done(SimpleElasticAgent, result)
     give_time_to_end(float(os.environ.get("ALLRANKS_GRACE_SECONDS") or 20))
     arm_ranks(os.environ)

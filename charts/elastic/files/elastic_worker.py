@@ -55,7 +55,7 @@ class MasterLost(Exception):  # noqa: N818 - named for what has happened
     """The master could not be reached for too long."""
 
 
-class Settings:
+class WorkerSettings:
     """What this worker is told, read from the environment once."""
 
     def __init__(self, env):
@@ -81,7 +81,7 @@ def record(settings, message):
             say("cannot write %s: %s" % (settings.termination_log, error))
 
 
-class Master:
+class MasterClient:
     """The job's master, as a worker asks it."""
 
     def __init__(self, settings):
@@ -196,13 +196,13 @@ class Listener(threading.Thread):
                 return
 
 
-class Worker:
+class ElasticWorker:
     """This pod's part of the job."""
 
     def __init__(self, settings, words):
         """Read who this is; `words` are torchrun's."""
         self.settings, self.words = settings, words
-        self.master = Master(settings)
+        self.master = MasterClient(settings)
         self.generation = 0
         self.address = settings.address
         self.training = False
@@ -345,11 +345,11 @@ class Worker:
 
 def main(argv):
     """Lead this pod through its generations."""
-    settings = Settings(os.environ)
+    settings = WorkerSettings(os.environ)
     if not settings.host or not settings.port:
         say("error: ALLRANKS_MASTER_ADDR names no master (host:port)")
         return 2
-    worker = Worker(settings, argv)
+    worker = ElasticWorker(settings, argv)
     worker.heard = progress.start(os.environ, say)
     signal.signal(signal.SIGTERM, worker.terminate)
     signal.signal(signal.SIGINT, worker.terminate)

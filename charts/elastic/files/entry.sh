@@ -15,9 +15,9 @@ allranks_find_python() {
 }
 
 allranks_setup
-allranks_how=$1
+allranks_pod_program=$1
 shift
-if [ "$allranks_how" = exec ]; then
+if [ "$allranks_pod_program" = exec ]; then
   # A worker that is not torchrun's reports its speed, too: allranks_report.py is there.
   allranks_folder=$(cd "$allranks_here" && pwd)
   PYTHONPATH=${PYTHONPATH:+$PYTHONPATH:}$allranks_folder
@@ -31,4 +31,4 @@ if ! allranks_find_python; then
   allranks_say "Use an image with Python, install it in setup, or set PATH in env to where it is."
   exit 127
 fi
-exec "$allranks_python" -B -u "$allranks_here/$allranks_how.py" "$@"
+exec "$allranks_python" -B -u "$allranks_here/$allranks_pod_program.py" "$@"

@@ -60,7 +60,7 @@ AFTERMATH_SECONDS = 2.0  # a program may fail because the others have just ended
 MESSAGE_MAX = 1000  # characters: at most 4,000 bytes; Kubernetes keeps 4,096
 
 
-class Settings:
+class RoleSettings:
     """What the chart asks, read from the environment once."""
 
     def __init__(self, env):
@@ -142,7 +142,7 @@ def arm(env):
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(hook.parent), env.get("PYTHONPATH")]))
 
 
-class Program:
+class UserProgram:
     """The user's program, in a process group of its own."""
 
     def __init__(self, argv, env, state, grace):
@@ -182,21 +182,21 @@ class Program:
             self.wait(None)
 
 
-class Role:
+class RoleRun:
     """This pod's part in the job, from its start to its exit code."""
 
-    def __init__(self, settings, place):
+    def __init__(self, settings, pod):
         """Open or look for the meeting at once: others may be waiting."""
         self.settings = settings
-        self.place = place
+        self.pod = pod
         self.state = meeting.State()
         self.program = None
         self.stopped = False
         self.heard = None  # of the program's progress
         self.meeting = self.attendance = None
-        if place.is_meeting:
+        if pod.is_meeting:
             self.meeting = meeting.Meeting(
-                place,
+                pod,
                 self.state,
                 settings.ip,
                 settings.port,
@@ -205,11 +205,11 @@ class Role:
             )
         else:
             self.attendance = meeting.Attendance(
-                place,
+                pod,
                 self.state,
                 settings.port,
                 settings.lost_seconds,
-                last=settings.last_if_killed and place.is_vital,
+                last=settings.last_if_killed and pod.is_vital,
                 say=say,
                 token=settings.token,
             )
@@ -234,7 +234,7 @@ class Role:
 
     def _wait_for_names(self):
         """None when all names have addresses, else the exit code."""
-        missing = self.place.names_to_wait_for()
+        missing = self.pod.names_to_wait_for()
         began, pause, next_word = time.monotonic(), 0.1, 2.0
         while True:
             missing = [host for host in missing if not address_of(host)]
@@ -263,10 +263,10 @@ class Role:
     def _start(self, argv):
         """None when the program runs, else the exit code."""
         env = dict(os.environ)
-        env.update(self.place.environment(address_of))
+        env.update(self.pod.environment(address_of))
         arm(env)
         try:
-            self.program = Program(argv, env, self.state, self.settings.grace)
+            self.program = UserProgram(argv, env, self.state, self.settings.grace)
         except OSError as error:
             code = 127 if isinstance(error, FileNotFoundError) else 126
             return self._fail(code, "cannot run %s: %s" % (argv[0], error.strerror))
@@ -291,7 +291,7 @@ class Role:
         """It still runs, and the training is over or lost."""
         if self.state.over:
             say("%s; ending" % self.state.why)
-        patience = self.state.over == "done" and self.place.ends_itself
+        patience = self.state.over == "done" and self.pod.ends_itself
         if not (patience and self.program.wait(PATIENCE_SECONDS)):
             self.program.end()
         return EXIT_STOPPED if self.stopped and not self.state.over else self._verdict()
@@ -299,11 +299,11 @@ class Role:
     def _end_well(self):
         """The program is done: the others may have to know."""
         if self.meeting is None:
-            patience = self.settings.lost_seconds if self.place.is_lead else HEAR_SECONDS
+            patience = self.settings.lost_seconds if self.pod.is_lead else HEAR_SECONDS
             self.attendance.own_end(0, patience)
             return 0
         self.meeting.own_end()
-        if set(self.place.leads) - self.state.ended:
+        if set(self.pod.leads) - self.state.ended:
             say("done; waiting here for the other leads")
         with self.state.changed:
             while not self._interrupted():
@@ -313,7 +313,7 @@ class Role:
     def _end_badly(self):
         """The program failed: perhaps because the others have ended, perhaps for good."""
         code = self.program.code
-        if self.attendance is not None and self.place.is_vital and self.settings.final(code):
+        if self.attendance is not None and self.pod.is_vital and self.settings.final(code):
             self.attendance.failing()
         over = self._over_within(AFTERMATH_SECONDS)
         if not over and self.meeting and self.meeting.failed_before(self.program.ended_at):
@@ -331,11 +331,11 @@ class Role:
         if not self.settings.final(code):
             return code
         if self.meeting is not None:
-            self.meeting.end("failed", "%s failed for good" % self.place.name)
+            self.meeting.end("failed", "%s failed for good" % self.pod.name)
             self._wait_until_heard()
         else:
             # Nobody needs to wait for what has gone, and nobody misses it where it is not vital.
-            self.attendance.own_end(code if self.place.is_vital else 0, HEAR_SECONDS)
+            self.attendance.own_end(code if self.pod.is_vital else 0, HEAR_SECONDS)
         return code
 
     def _wait_until_heard(self):
@@ -373,12 +373,12 @@ class Role:
         if waited < HEAR_SECONDS:
             return sorted(present | replaced | never)
         # Addresses in place of names: all pods are on this machine, and what starts them ends them.
-        named = {name for name in replaced | never if not is_address(self.place.host(name))}
+        named = {name for name in replaced | never if not is_address(self.pod.host(name))}
         if waited >= self.settings.lost_seconds:
             return []
         replaced, never = replaced & named, never & named
         if waited >= PLACE_SECONDS:
-            never = {name for name in never if address_of(self.place.host(name))}
+            never = {name for name in never if address_of(self.pod.host(name))}
         return sorted(replaced | never)
 
     def _is_over_or_lost(self):
@@ -398,7 +398,7 @@ class Role:
         if self.state.over == "done":
             return 0
         if self.state.over == "failed":
-            if self.place.of_a_lead:
+            if self.pod.of_a_lead:
                 record(self.settings, self.state.why)
                 if self.attendance is not None:
                     # The pod at fault first: its exit code is what the job ends with.
@@ -413,21 +413,21 @@ class Role:
     def _why_lost(self):
         if self.attendance.is_killed:
             why = "%s is gone without a word, and was on its last try (out of memory?)"
-            return why % self.place.leads[0]
+            return why % self.pod.leads[0]
         return "%s has not been seen for %.0f s (elastic.leadLostSeconds): this pod ends" % (
-            self.place.leads[0],
+            self.pod.leads[0],
             self.settings.lost_seconds,
         )
 
 
 def main(argv):
     """Run the program of this pod's role; the exit code says how it went."""
-    settings = Settings(os.environ)
+    settings = RoleSettings(os.environ)
     record(settings, "")  # a start after a failure has nothing to report yet
     plan = json.loads(Path(settings.plan).read_text(encoding="utf-8"))
     try:
-        place = roles.Place(plan, settings.role, settings.index, settings.ip)
-        role = Role(settings, place)
+        pod = roles.RolePod(plan, settings.role, settings.index, settings.ip)
+        role_run = RoleRun(settings, pod)
     except ValueError as error:
         record(settings, str(error))
         return 1
@@ -438,11 +438,11 @@ def main(argv):
             % (settings.ip, settings.port, error.strerror),
         )
         return 1
-    role.heard = progress.start(os.environ, say)
-    signal.signal(signal.SIGTERM, role.stop)
-    code = role.run(argv)
-    if role.heard is not None:
-        role.heard.finish()
+    role_run.heard = progress.start(os.environ, say)
+    signal.signal(signal.SIGTERM, role_run.stop)
+    code = role_run.run(argv)
+    if role_run.heard is not None:
+        role_run.heard.finish()
     return code
 
 

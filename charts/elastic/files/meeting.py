@@ -69,12 +69,12 @@ class State:
 class Meeting:
     """Kept by the first lead, in a thread of its own."""
 
-    def __init__(self, place, state, address, port, *, last, token=""):
+    def __init__(self, own_pod, state, address, port, *, last, token=""):
         """Open the port at once; an OSError where it is taken.
 
         `last` and `token`: as in `Attendance`; without a token anyone may be a pod of the job.
         """
-        self._place = place
+        self._own_pod = own_pod
         self._token = token
         self._state = state
         self._last = last
@@ -96,7 +96,7 @@ class Meeting:
 
     def own_end(self):
         """This pod's own program has ended well."""
-        self._state.learn(ended=[self._place.name])
+        self._state.learn(ended=[self._own_pod.name])
         self._loop.call_soon_threadsafe(self._judge)
 
     def end(self, over, why):
@@ -124,14 +124,14 @@ class Meeting:
         """
         with self._state.changed:
             here = set(self._attending.values())
-            missing = set(self._place.everybody) - {self._place.name} - self._heard
+            missing = set(self._own_pod.everybody) - {self._own_pod.name} - self._heard
             present = missing & here | {self._at_fault} & here
             absent = missing - self._state.ended - here
             return present, absent & self._met, absent - self._met
 
     def _run(self):
         asyncio.set_event_loop(self._loop)
-        limit = LINE_MAX + LINE_PER_POD * len(self._place.everybody)
+        limit = LINE_MAX + LINE_PER_POD * len(self._own_pod.everybody)
         start = asyncio.start_server(self._attend, sock=self._socket, limit=limit)
         self._loop.run_until_complete(start)
         self._loop.create_task(self._beat())
@@ -145,7 +145,7 @@ class Meeting:
 
     async def _attend(self, reader, writer):
         """One connection: the pod's words, until it goes."""
-        pods = set(self._place.everybody)
+        pods = set(self._own_pod.everybody)
         closed = True  # by the other side, or by its kernel
         address = (writer.get_extra_info("peername") or ("",))[0]
         try:
@@ -228,7 +228,7 @@ class Meeting:
 
     def _take(self, name, word):
         ended = set(word.get("known", []))
-        self._state.learn(ended=ended & set(self._place.everybody))
+        self._state.learn(ended=ended & set(self._own_pod.everybody))
         self._missed.pop(name, None)
         if "last" in word:
             (self._last_tries.add if word["last"] else self._last_tries.discard)(name)
@@ -246,7 +246,7 @@ class Meeting:
 
     def _judge(self):
         """Over is what all leads have ended; then tell everybody, at once."""
-        if set(self._place.leads) <= self._state.ended:
+        if set(self._own_pod.leads) <= self._state.ended:
             self._state.learn(over="done", why="the training is done")
         self._tell_all()
 
@@ -259,11 +259,11 @@ class Meeting:
 class Attendance:
     """Kept by every other pod, in a thread of its own."""
 
-    def __init__(self, place, state, port, lost_seconds, *, last, say, token=""):
+    def __init__(self, own_pod, state, port, lost_seconds, *, last, say, token=""):
         """Begin at once to look for the meeting.
 
         Args:
-            place: of this pod.
+            own_pod: this pod (roles.py).
             state: what is known of the end.
             port: of the meeting.
             lost_seconds: how long to look for it.
@@ -272,7 +272,7 @@ class Attendance:
             token: what the pods of the job show to the meeting; "" where it has none.
         """
         self._token = token
-        self._place = place
+        self._own_pod = own_pod
         self._state = state
         self._port = port
         self._lost_seconds = lost_seconds
@@ -311,7 +311,7 @@ class Attendance:
         return True
 
     def _was_noted(self):
-        return bool(self._state.over) or self._place.name in self._state.ended
+        return bool(self._state.over) or self._own_pod.name in self._state.ended
 
     def _run(self):
         self._look()
@@ -331,7 +331,7 @@ class Attendance:
                 return
             met = self._heard_at != before
             if met:
-                self._say("%s is away (%s); looking for it" % (self._place.leads[0], reason))
+                self._say("%s is away (%s); looking for it" % (self._own_pod.leads[0], reason))
             if time.monotonic() - self._heard_at > self._patience():
                 self.lost.set()
                 with self._state.changed:
@@ -345,10 +345,10 @@ class Attendance:
 
     def _attend(self):
         """One connection, until it breaks or the training is over."""
-        where = (self._place.meeting, self._port)
+        where = (self._own_pod.meeting, self._port)
         with socket.create_connection(where, timeout=5) as self._socket:
             self._socket.settimeout(SILENCE_SECONDS)
-            hello = {"pod": self._place.name, "known": self._state.as_word()["ended"]}
+            hello = {"pod": self._own_pod.name, "known": self._state.as_word()["ended"]}
             if self._token:
                 hello["token"] = self._token
             self._send(dict(hello, last=self._last))

@@ -1,8 +1,8 @@
 """What a pod is among the others, and the environment that its framework reads.
 
 Pure: it reads the plan that the chart wrote (which pods there are, what the framework wants to
-know) and this pod's place in it. The recipes are data, see ``frameworks.yaml`` of the chart; here
-is only what their placeholders stand for. Python 3.8 or newer, standard library.
+know) and which of these this pod is. The recipes are data, see ``frameworks.yaml`` of the chart;
+here is only what their placeholders stand for. Python 3.8 or newer, standard library.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _PLACEHOLDER = re.compile(r"\{([a-z]+)(?::([a-z]+))?\}")
 FIRST = "first"  # in place of a role: the pod of rank 0
 
 
-class Place:
+class RolePod:
     """One pod of the job.
 
     Attributes:
@@ -25,7 +25,7 @@ class Place:
     """
 
     def __init__(self, plan, role, index, ip):
-        """Take a place; an unknown one is a ValueError that says what there is."""
+        """Find it in the plan; an unknown one is a ValueError that says what there is."""
         hosts = plan["hosts"].get(role)
         if hosts is None or not 0 <= index < len(hosts):
             there = ", ".join("%s (%d)" % (name, len(all_)) for name, all_ in plan["hosts"].items())

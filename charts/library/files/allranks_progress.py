@@ -56,7 +56,7 @@ LOOK_SECONDS = 0.1  # from one look at the file to the next, of a rank that is a
 _WINDOW_SECONDS = 60.0  # a pause that is longer is no step: an evaluation, a checkpoint
 
 
-class Reporter:
+class ProgressReporter:
     """What one process says; `report` and the others speak through one of these."""
 
     def __init__(self, env=None):
@@ -226,7 +226,7 @@ def reporter():
     if _reporter is None:
         with _making:
             if _reporter is None:
-                _reporter = Reporter()
+                _reporter = ProgressReporter()
     return _reporter
 
 

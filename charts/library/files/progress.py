@@ -160,7 +160,7 @@ def of_rank(body):
     return rank, {key: value for key, value in report.items() if value not in (None, {})}
 
 
-class Handler(BaseHTTPRequestHandler):
+class ProgressHandler(BaseHTTPRequestHandler):
     """One connection of a rank's."""
 
     protocol_version = "HTTP/1.0"  # one request for each connection: none is held open
@@ -226,7 +226,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
 
-class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
+class ProgressServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
     """Listens on loopback; knows what was reported last."""
 
     daemon_threads = True
@@ -236,7 +236,7 @@ class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
 
     def __init__(self, token, say, every=EVERY_SECONDS):
         """Listen, at a port that nobody has."""
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__(("127.0.0.1", 0), ProgressHandler)
         self.token = token
         self._say, self._every = say, every
         self._changed = threading.Condition()
@@ -463,7 +463,7 @@ def start(env, say, every=EVERY_SECONDS):
         say("progress is not shown: neither %s nor %s can be written" % (setting, other))
         return None
     try:
-        server = Server(secrets.token_hex(16), say, every)
+        server = ProgressServer(secrets.token_hex(16), say, every)
         port = server.server_address[1]
         token = folder / ("token-%d" % port)
         with open(str(token), "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:

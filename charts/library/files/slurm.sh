@@ -9,24 +9,24 @@
 # A pod, as a batch script sees its node: it is the first task there.
 allranks_slurm_node() {
   # shellcheck disable=SC3028 # Kubernetes sets it
-  allranks_slurm_own=${HOSTNAME:-$(uname -n)}
+  allranks_slurm_hostname=${HOSTNAME:-$(uname -n)}
   if [ -n "${ALLRANKS_NODE_RANK:-}" ]; then
     : "${SLURM_NODEID:=$ALLRANKS_NODE_RANK}"
   elif [ -z "${SLURM_NODEID:-}" ] && [ -r "${ALLRANKS_MPI_HOSTFILE:-/etc/mpi/hostfile}" ]; then
     # Its line among the hosts; a launcher without ranks is none of them, and runs as on the first.
-    allranks_slurm_line=0
+    allranks_slurm_index=0
     SLURM_NODEID=0
     while read -r allranks_slurm_host _; do
       allranks_slurm_host=${allranks_slurm_host%%:*}
       case $allranks_slurm_host in
-        "$allranks_slurm_own" | "$allranks_slurm_own".*) SLURM_NODEID=$allranks_slurm_line ;;
+        "$allranks_slurm_hostname" | "$allranks_slurm_hostname".*) SLURM_NODEID=$allranks_slurm_index ;;
       esac
-      allranks_slurm_line=$((allranks_slurm_line + 1))
+      allranks_slurm_index=$((allranks_slurm_index + 1))
     done <"${ALLRANKS_MPI_HOSTFILE:-/etc/mpi/hostfile}"
   fi
   : "${SLURM_NODEID:=0}" "${SLURM_LOCALID:=0}" "${SLURM_NTASKS_PER_NODE:=1}"
   : "${SLURM_PROCID:=$((SLURM_NODEID * SLURM_NTASKS_PER_NODE))}"
-  : "${SLURM_SUBMIT_DIR:=$PWD}" "${SLURMD_NODENAME:=$allranks_slurm_own}"
+  : "${SLURM_SUBMIT_DIR:=$PWD}" "${SLURMD_NODENAME:=$allranks_slurm_hostname}"
   : "${SLURM_JOB_NODELIST:=$SLURMD_NODENAME}"
   if [ -z "${SLURM_CPUS_ON_NODE:-}" ]; then
     SLURM_CPUS_ON_NODE=$(nproc 2>/dev/null) || SLURM_CPUS_ON_NODE=1

@@ -81,7 +81,7 @@ doubled, and arrives as it was typed. ConfigMap contents are not expanded.
 {{- toJson $vars -}}
 {{- end -}}
 
-{{/* What tells a launcher to look for a standstill. JSON {name: text}; takes the root context. */}}
+{{/* What tells a launcher to look for a stall. JSON {name: text}; takes the root context. */}}
 {{- define "allranks.entry.stall" -}}
 {{- $vars := dict -}}
 {{- with int64 .Values.runPolicy.stallSeconds -}}

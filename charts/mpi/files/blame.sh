@@ -11,7 +11,7 @@
 # end. A rank is named only where mpirun knows: Hydra also reports ranks that it killed itself, and
 # Open MPI 5 one that aborted because it lost its peer.
 
-allranks_kept=262144 # bytes of each stream; mpirun speaks last
+allranks_tail_bytes=262144 # bytes of each stream; mpirun speaks last
 # What mpirun says of a failure: Open MPI between two lines of dashes.
 allranks_block='mpirun detected that one or more|prterun detected that one or more|Primary job +termin'
 allranks_block="$allranks_block|(mpirun|prterun) (noticed that|has exited due to)|MPI_ABORT was invoked"
@@ -25,19 +25,19 @@ allranks_open_pipe() {
   # Whoever tells this pod to end wants to read what its ranks say about it.
   (
     trap '' TERM INT HUP USR1
-    exec tail -c "$allranks_kept" <"$allranks_pipe.copy" >"$allranks_pipe"
+    exec tail -c "$allranks_tail_bytes" <"$allranks_pipe.copy" >"$allranks_pipe"
   ) &
-  allranks_tails="$allranks_tails $!"
+  allranks_tail_pids="$allranks_tail_pids $!"
   (
     trap '' TERM INT HUP USR1
     exec tee "$allranks_pipe.copy" <"$allranks_pipe.in" >&"$2"
   ) &
-  allranks_tees="$allranks_tees $!"
+  allranks_tee_pids="$allranks_tee_pids $!"
 }
 
 # Make the pipes of both streams. Fails where the image lacks a program for it, and on a terminal.
-allranks_listen() {
-  allranks_tees='' allranks_tails=''
+allranks_open_pipes() {
+  allranks_tee_pids='' allranks_tail_pids=''
   for allranks_program in mkfifo tee tail grep sed; do
     command -v "$allranks_program" >/dev/null 2>&1 || return 1
   done
@@ -49,23 +49,23 @@ allranks_listen() {
 
 # Copy what ranks of this very pod, or of this machine, write to stderr (relay.sh).
 allranks_open_relay() {
-  allranks_relay=''
+  allranks_relay_pid=''
   rm -f "$ALLRANKS_STATE/left.in"
   : >"$ALLRANKS_STATE/left"
   [ "${ALLRANKS_MPI_IMPLEMENTATION:-}" = MPICH ] && mkfifo "$ALLRANKS_STATE/left.in" || return 0
   exec 4<>"$ALLRANKS_STATE/left.in" # as in remote.sh
   /bin/sh "$ALLRANKS_FILES/relay.sh" "$ALLRANKS_STATE/left.in" '' >>"$ALLRANKS_STATE/left" &
-  allranks_relay=$!
+  allranks_relay_pid=$!
   exec 4>&-
 }
 
 # Wait for the last words of ranks where the command has failed: an mpirun may end before its daemons,
 # whose connections last until all that ranks have reported has arrived.
 allranks_await_ends() {
-  allranks_until=$(($(allranks_now) + 5))
+  allranks_deadline=$(($(allranks_now) + 5))
   for allranks_pipe in "$ALLRANKS_STATE"/errors.*; do
     while [ -p "$allranks_pipe" ] && kill -0 "${allranks_pipe##*.}" 2>/dev/null &&
-      [ "$(allranks_now)" -lt "$allranks_until" ]; do
+      [ "$(allranks_now)" -lt "$allranks_deadline" ]; do
       allranks_nap 0.1
     done
   done
@@ -75,32 +75,32 @@ allranks_await_ends() {
 }
 
 # Wait until all is passed on. A process that the command left behind may hold a pipe open.
-allranks_hush() {
-  [ -n "$allranks_tees" ] || return 0
+allranks_drain_pipes() {
+  [ -n "$allranks_tee_pids" ] || return 0
   (
     allranks_nap 10
     # shellcheck disable=SC2086 # process ids
-    kill -s KILL $allranks_tees 2>/dev/null
+    kill -s KILL $allranks_tee_pids 2>/dev/null
   ) &
-  allranks_impatient=$!
-  for allranks_pid in $allranks_tees $allranks_tails; do
+  allranks_timeout_pid=$!
+  for allranks_pid in $allranks_tee_pids $allranks_tail_pids; do
     while kill -0 "$allranks_pid" 2>/dev/null; do
       wait "$allranks_pid"
     done
   done
-  kill "$allranks_impatient" 2>/dev/null
-  [ -n "$allranks_relay" ] || return 0
+  kill "$allranks_timeout_pid" 2>/dev/null
+  [ -n "$allranks_relay_pid" ] || return 0
   echo over 1<>"$ALLRANKS_STATE/left.in"
-  wait "$allranks_relay"
+  wait "$allranks_relay_pid"
 }
 
 # Find the rank that failed first: $allranks_rank, $allranks_rank_code and $allranks_rank_host, of
 # which the first is empty where none is known, and the last where it is not known.
 allranks_find_rank() {
   allranks_rank='' allranks_rank_code='' allranks_rank_host='' allranks_followers=' '
-  allranks_aborted=' '
-  [ -z "$allranks_tees" ] || allranks_await_ends
-  [ -z "$allranks_tees" ] || allranks_find_followers
+  allranks_abort_codes=' '
+  [ -z "$allranks_tee_pids" ] || allranks_await_ends
+  [ -z "$allranks_tee_pids" ] || allranks_find_followers
   allranks_read_ends
   # MPICH crashes over a lost peer without a word, and its end may arrive before that of the peer. A rank
   # that was killed alone followed nobody.
@@ -109,7 +109,7 @@ allranks_find_rank() {
     allranks_read_ends 137
     [ -n "$allranks_rank" ] || allranks_read_ends
   fi
-  [ -n "$allranks_rank" ] || [ -z "$allranks_tees" ] || allranks_ask_mpirun
+  [ -n "$allranks_rank" ] || [ -z "$allranks_tee_pids" ] || allranks_ask_mpirun
   allranks_followers=' '
   allranks_read_ends
 }
@@ -127,23 +127,25 @@ allranks_is_confirmed() {
 #   allranks_read_ends [CODE: no others count]
 allranks_read_ends() {
   [ -s "$ALLRANKS_STATE/ends" ] || return 0
-  while read -r allranks_place allranks_name allranks_first allranks_second; do
-    [ "$allranks_second" != told ] || continue
-    [ -z "${1:-}" ] || [ "$allranks_first" = "$1" ] || continue
-    [ "$allranks_second" != killed ] || allranks_is_confirmed "$allranks_place" "$allranks_name" || continue
-    case $allranks_followers in *" $allranks_name "*) continue ;; esac
-    case $allranks_first$allranks_aborted in
-      "137 "*" $allranks_name:"*)
-        allranks_first=${allranks_aborted#*" $allranks_name:"}
-        allranks_first=${allranks_first%% *}
+  while read -r allranks_end_host allranks_end_rank allranks_end_code allranks_end_cause; do
+    [ "$allranks_end_cause" != told ] || continue
+    [ -z "${1:-}" ] || [ "$allranks_end_code" = "$1" ] || continue
+    [ "$allranks_end_cause" != killed ] ||
+      allranks_is_confirmed "$allranks_end_host" "$allranks_end_rank" || continue
+    case $allranks_followers in *" $allranks_end_rank "*) continue ;; esac
+    case $allranks_end_code$allranks_abort_codes in
+      "137 "*" $allranks_end_rank:"*)
+        allranks_end_code=${allranks_abort_codes#*" $allranks_end_rank:"}
+        allranks_end_code=${allranks_end_code%% *}
         ;;
     esac
-    [ "$allranks_name" = - ] || allranks_blame "$allranks_name" "$allranks_first" "$allranks_place"
+    [ "$allranks_end_rank" = - ] ||
+      allranks_blame "$allranks_end_rank" "$allranks_end_code" "$allranks_end_host"
   done <"$ALLRANKS_STATE/ends"
 }
 
 # Read whose MPI said that it ends because it lost a peer: their numbers are in $allranks_followers; and
-# who called MPI_Abort: in $allranks_aborted each as " RANK:CODE ". Hydra kills such a rank before it
+# who called MPI_Abort: in $allranks_abort_codes each as " RANK:CODE ". Hydra kills such a rank before it
 # can end by itself. Open MPI 5 says it before the number or after, MPICH and Intel MPI after.
 allranks_find_followers() {
   cat "$ALLRANKS_STATE/said/err" "$ALLRANKS_STATE/said/out" | tr -d '\000' | sed -n -E \
@@ -155,17 +157,17 @@ allranks_find_followers() {
     -e 's/^.*(Communication error with rank|Connection (reset|closed|refused)|Broken pipe).*$/lost/p' \
     -e 's/^.*(process failed|PROC_FAILED|endpoint is not connected|OFI poll failed).*$/lost/p' \
     >"$ALLRANKS_STATE/said/words"
-  allranks_closed='' allranks_name=''
-  while read -r allranks_word allranks_first; do
-    case $allranks_word in
-      closed) allranks_closed=yes ;;
+  allranks_is_closed='' allranks_named_rank=''
+  while read -r allranks_clue allranks_value; do
+    case $allranks_clue in
+      closed) allranks_is_closed=yes ;;
       by)
-        allranks_name=$allranks_first
-        [ -z "$allranks_closed" ] || allranks_followers="$allranks_followers$allranks_name "
-        allranks_closed=''
+        allranks_named_rank=$allranks_value
+        [ -z "$allranks_is_closed" ] || allranks_followers="$allranks_followers$allranks_named_rank "
+        allranks_is_closed=''
         ;;
-      called) allranks_aborted="$allranks_aborted$allranks_first " ;;
-      lost) [ -z "$allranks_name" ] || allranks_followers="$allranks_followers$allranks_name " ;;
+      called) allranks_abort_codes="$allranks_abort_codes$allranks_value " ;;
+      lost) [ -z "$allranks_named_rank" ] || allranks_followers="$allranks_followers$allranks_named_rank " ;;
     esac
   done <"$ALLRANKS_STATE/said/words"
 }
@@ -186,18 +188,18 @@ allranks_ask_mpirun() {
     -e 's/^= *RANK \([0-9]*\) PID [0-9]* RUNNING AT \([^ ]*\) *$/name \1 \2/p' \
     -e 's/^= *EXIT STATUS: *\([0-9]*\).*$/code \1/p' \
     -e 's/^= *KILLED BY SIGNAL: *\([0-9]*\).*$/killed \1/p' >"$ALLRANKS_STATE/said/words"
-  allranks_name='' allranks_place=''
-  while read -r allranks_word allranks_first allranks_second allranks_third; do
-    case $allranks_word in
-      name) allranks_name=$allranks_first allranks_place=$allranks_second ;;
-      code) allranks_blame "$allranks_name" "$allranks_first" "$allranks_place" ;;
-      both) allranks_blame "$allranks_first" "$allranks_second" "" ;;
-      signal) allranks_blame "$allranks_first" $((128 + allranks_second)) "$allranks_third" ;;
-      sent) allranks_blame "$allranks_name" $((128 + allranks_first)) "$allranks_place" ;;
+  allranks_named_rank='' allranks_named_host=''
+  while read -r allranks_clue allranks_field_1 allranks_field_2 allranks_field_3; do
+    case $allranks_clue in
+      name) allranks_named_rank=$allranks_field_1 allranks_named_host=$allranks_field_2 ;;
+      code) allranks_blame "$allranks_named_rank" "$allranks_field_1" "$allranks_named_host" ;;
+      both) allranks_blame "$allranks_field_1" "$allranks_field_2" "" ;;
+      signal) allranks_blame "$allranks_field_1" $((128 + allranks_field_2)) "$allranks_field_3" ;;
+      sent) allranks_blame "$allranks_named_rank" $((128 + allranks_field_1)) "$allranks_named_host" ;;
       # With these it ends the others.
-      killed) case $allranks_first in
+      killed) case $allranks_field_1 in
         9 | 15) ;;
-        *) allranks_blame "$allranks_name" $((128 + allranks_first)) "$allranks_place" ;;
+        *) allranks_blame "$allranks_named_rank" $((128 + allranks_field_1)) "$allranks_named_host" ;;
       esac ;;
     esac
   done <"$ALLRANKS_STATE/said/words"
@@ -209,26 +211,26 @@ allranks_blame() {
   [ -z "$allranks_rank" ] && [ -n "$1" ] && [ -n "$2" ] || return 0
   [ "$2" -gt 0 ] && [ "$2" -lt 256 ] || return 0
   allranks_rank=$1 allranks_rank_code=$2
-  allranks_called "$3"
+  allranks_find_alias "$3"
   allranks_rank_host=${allranks_alias%%.*}
-  [ -n "$3" ] || allranks_host_of "$1"
+  [ -n "$3" ] || allranks_find_host "$1"
 }
 
 # The host of a rank where mpirun fills each host's slots in turn, as it does unless it is told
 # otherwise.
-allranks_host_of() {
-  [ -z "$allranks_mapped" ] || return 0
-  allranks_before=0
+allranks_find_host() {
+  [ -z "$allranks_is_mapped" ] || return 0
+  allranks_slot_count=0
   while read -r allranks_host allranks_slots _ || [ -n "$allranks_host" ]; do
     case $allranks_host in
       '' | '#'*) continue ;;
       *:*) allranks_slots=${allranks_host##*:} ;;
     esac
     allranks_slots=${allranks_slots#slots=}
-    allranks_before=$((allranks_before + ${allranks_slots:-1}))
-    if [ "$1" -lt "$allranks_before" ]; then
+    allranks_slot_count=$((allranks_slot_count + ${allranks_slots:-1}))
+    if [ "$1" -lt "$allranks_slot_count" ]; then
       allranks_host=${allranks_host%%:*}
-      allranks_called "${allranks_host%%:*}"
+      allranks_find_alias "${allranks_host%%:*}"
       allranks_rank_host=${allranks_alias%%.*}
       return
     fi

@@ -62,17 +62,17 @@ allranks_hosts() {
 
 # Set $allranks_alias to what people call a host. On one machine pods that have no host name of their
 # own stand in the hostfile by address, and the map of local hosts has all their names, one a line.
-#   allranks_called HOST
-allranks_called() {
+#   allranks_find_alias HOST
+allranks_find_alias() {
   allranks_alias=$1
   case ${ALLRANKS_MPI_LOCAL_MAP:+$1} in '' | *[!0-9.]*) return 0 ;; esac
-  allranks_its_state=''
+  allranks_host_state=''
   allranks_tab=$(printf '\t')
   while IFS=$allranks_tab read -r allranks_entry allranks_entry_state _; do
     case $allranks_entry in
-      "$1") allranks_its_state=$allranks_entry_state ;;
+      "$1") allranks_host_state=$allranks_entry_state ;;
       *[!0-9.]*)
-        if [ "$allranks_entry_state" = "$allranks_its_state" ]; then
+        if [ "$allranks_entry_state" = "$allranks_host_state" ]; then
           allranks_alias=$allranks_entry
           return 0
         fi
@@ -92,9 +92,9 @@ allranks_resolves() {
   fi
 }
 
-# How many of how many: `allranks_of 2 3 host answers answer` is "2 of 3 hosts answer", and of one
-# alone "the host answers". The verbs may be left out.
-allranks_of() {
+# How many of how many: `allranks_proportion 2 3 host answers answer` is "2 of 3 hosts answer", and of
+# one alone "the host answers". The verbs may be left out.
+allranks_proportion() {
   case $1/$2 in
     0/*) echo "no $3${4:+ $4}" ;;
     1/1) echo "the $3${4:+ $4}" ;;
@@ -106,9 +106,9 @@ allranks_of() {
 # How many seconds of the pod's grace period the ranks have: the rest is for mpirun and our scripts.
 allranks_time_to_end() {
   allranks_grace=${ALLRANKS_GRACE_SECONDS:-30}
-  allranks_rest=$((allranks_grace / 10 + 2))
-  allranks_rest=$((allranks_grace - (allranks_rest < 5 ? allranks_rest : 5)))
-  echo $((allranks_rest > 1 ? allranks_rest : 1))
+  allranks_reserve=$((allranks_grace / 10 + 2))
+  allranks_seconds=$((allranks_grace - (allranks_reserve < 5 ? allranks_reserve : 5)))
+  echo $((allranks_seconds > 1 ? allranks_seconds : 1))
 }
 
 # --- asking many hosts at once --------------------------------------------------------------------
@@ -122,7 +122,7 @@ allranks_time_to_end() {
 #   refused  an address, and nothing listens there
 #   denied   it listens and lets us not in: waiting does not help
 #   silent   anything else
-allranks_why() {
+allranks_reason() {
   case $1 in
     *'Could not resolve hostname'* | *'no such pod'*)
       echo 'away its name has no address (is its pod pending, or gone?)'
@@ -147,14 +147,14 @@ allranks_why() {
 
 # What is waited for where a host has neither answered nor failed to: a resolver alone may take a
 # minute over a name that is not there yet.
-#   allranks_awaited FOLDER HOST
-allranks_awaited() {
+#   allranks_find_wait_reason FOLDER HOST
+allranks_find_wait_reason() {
   if [ ! -e "$1/$2.asked" ]; then
-    allranks_text="it is asked after others, $allranks_lanes at a time"
+    allranks_reason="it is asked after others, $allranks_lanes at a time"
   elif [ "${ALLRANKS_MPI_TRANSPORT:-ssh}" = exec ]; then
-    allranks_text='the API server has not said yet whether its pod runs'
+    allranks_reason='the API server has not said yet whether its pod runs'
   else
-    allranks_text="its name is looked up, then port $ALLRANKS_MPI_PORT is tried (is its pod running?)"
+    allranks_reason="its name is looked up, then port $ALLRANKS_MPI_PORT is tried (is its pod running?)"
   fi
 }
 
@@ -172,15 +172,15 @@ allranks_ask() {
     printf '%s\n' "$allranks_answer" >"$1/$2.new" && mv -f "$1/$2.new" "$1/$2.id"
     return
   fi
-  allranks_why=$(allranks_why "$(tail -n 1 "$1/$2.err")")
+  allranks_reason=$(allranks_reason "$(tail -n 1 "$1/$2.err")")
   # Since when it has an address: a later "away" does not start that clock again.
   allranks_since=0
   [ ! -e "$1/$2.why" ] || read -r _ allranks_since _ <"$1/$2.why"
-  case $allranks_why in
+  case $allranks_reason in
     away*) ;;
     *) [ "$allranks_since" -gt 0 ] || allranks_since=$(allranks_now) ;;
   esac
-  printf '%s %s %s\n' "${allranks_why%% *}" "$allranks_since" "${allranks_why#* }" \
+  printf '%s %s %s\n' "${allranks_reason%% *}" "$allranks_since" "${allranks_reason#* }" \
     >"$1/$2.new" && mv -f "$1/$2.new" "$1/$2.why"
   return 1
 }
@@ -188,20 +188,20 @@ allranks_ask() {
 # One lane: ask its hosts until each has answered, TRIES times at most (0: without end).
 #   allranks_lane LANE FOLDER WORD TRIES < hosts
 allranks_lane() {
-  allranks_mine='' allranks_number=0
+  allranks_lane_hosts='' allranks_host_index=0
   while read -r allranks_host; do
-    [ $((allranks_number % allranks_lanes)) -ne "$1" ] ||
-      allranks_mine="$allranks_mine $allranks_host"
-    allranks_number=$((allranks_number + 1))
+    [ $((allranks_host_index % allranks_lanes)) -ne "$1" ] ||
+      allranks_lane_hosts="$allranks_lane_hosts $allranks_host"
+    allranks_host_index=$((allranks_host_index + 1))
   done
-  allranks_pause=1 allranks_tried=0
+  allranks_pause=1 allranks_attempts=0
   while :; do
-    allranks_left=''
-    for allranks_host in $allranks_mine; do
-      allranks_ask "$2" "$allranks_host" "$3" || allranks_left="$allranks_left $allranks_host"
+    allranks_open_hosts=''
+    for allranks_host in $allranks_lane_hosts; do
+      allranks_ask "$2" "$allranks_host" "$3" || allranks_open_hosts="$allranks_open_hosts $allranks_host"
     done
-    allranks_tried=$((allranks_tried + 1)) allranks_mine=$allranks_left
-    [ -n "$allranks_mine" ] && [ "$allranks_tried" -ne "$4" ] || return 0
+    allranks_attempts=$((allranks_attempts + 1)) allranks_lane_hosts=$allranks_open_hosts
+    [ -n "$allranks_lane_hosts" ] && [ "$allranks_attempts" -ne "$4" ] || return 0
     # Tenths of a second: 0.1 to 1.0.
     allranks_nap "$((allranks_pause / 10)).$((allranks_pause % 10))"
     allranks_pause=$((allranks_pause * 2 < 10 ? allranks_pause * 2 : 10))
@@ -209,18 +209,19 @@ allranks_lane() {
 }
 
 # Start all lanes in the background. Their process ids are in $allranks_lane_pids, the number of
-# hosts in $allranks_count.
+# hosts in $allranks_host_count.
 #   allranks_ask_all FOLDER WORD TRIES < hosts
 allranks_ask_all() {
   rm -rf "$1" && mkdir -p "$1" && cat >"$1/hosts" || return 1
-  allranks_count=0 allranks_next=0 allranks_lane_pids=''
+  allranks_host_count=0 allranks_lane_index=0 allranks_lane_pids=''
   while read -r _; do
-    allranks_count=$((allranks_count + 1))
+    allranks_host_count=$((allranks_host_count + 1))
   done <"$1/hosts"
-  while [ "$allranks_next" -lt "$allranks_lanes" ] && [ "$allranks_next" -lt "$allranks_count" ]; do
-    allranks_lane "$allranks_next" "$1" "$2" "$3" <"$1/hosts" &
+  while [ "$allranks_lane_index" -lt "$allranks_lanes" ] &&
+    [ "$allranks_lane_index" -lt "$allranks_host_count" ]; do
+    allranks_lane "$allranks_lane_index" "$1" "$2" "$3" <"$1/hosts" &
     allranks_lane_pids="$allranks_lane_pids $!"
-    allranks_next=$((allranks_next + 1))
+    allranks_lane_index=$((allranks_lane_index + 1))
   done
 }
 
@@ -235,15 +236,15 @@ allranks_ask_all_and_wait() {
   allranks_lane_pids=''
 }
 
-# The number of hosts that have answered, in $allranks_answered.
+# The number of hosts that have answered, in $allranks_answer_count.
 allranks_count_answers() {
   set -- "$1"/*.id
-  allranks_answered=$#
-  [ -e "$1" ] || allranks_answered=0
+  allranks_answer_count=$#
+  [ -e "$1" ] || allranks_answer_count=0
 }
 
 # Have ranks find what says how far they are: `from allranks_progress import report`.
-allranks_give_helper() {
+allranks_install_progress() {
   rm -f "$ALLRANKS_STATE/save" # asked of ranks that have ended
   mkdir -p "$ALLRANKS_STATE/python"
   cp "$ALLRANKS_FILES/allranks_progress.py" "$ALLRANKS_STATE/python/"
@@ -253,23 +254,23 @@ allranks_give_helper() {
 # --- ssh ------------------------------------------------------------------------------------------
 
 # Copy the job's key to where only this user reads it (ssh insists), and derive its public half.
-allranks_key() {
-  allranks_secret=${ALLRANKS_MPI_KEY:-/etc/allranks-ssh/ssh-privatekey}
+allranks_prepare_key() {
+  allranks_key_file=${ALLRANKS_MPI_KEY:-/etc/allranks-ssh/ssh-privatekey}
   command -v ssh-keygen >/dev/null 2>&1 ||
     allranks_fail 127 "this image has no ssh-keygen: install openssh, or set mpi.transport: exec"
-  [ -r "$allranks_secret" ] ||
-    allranks_fail 1 "the ssh key $allranks_secret cannot be read by $(id -u): is the Secret mounted?"
-  allranks_public=$(
+  [ -r "$allranks_key_file" ] ||
+    allranks_fail 1 "the ssh key $allranks_key_file cannot be read by $(id -u): is the Secret mounted?"
+  allranks_public_key=$(
     umask 077
     rm -f "$ALLRANKS_STATE/ssh_key"
-    cat "$allranks_secret" >"$ALLRANKS_STATE/ssh_key"
+    cat "$allranks_key_file" >"$ALLRANKS_STATE/ssh_key"
     ssh-keygen -y -P '' -f "$ALLRANKS_STATE/ssh_key" 2>&1
   ) || allranks_fail 1 "the Secret's ssh-privatekey is no private key that ssh can use without a \
-passphrase: $allranks_public"
+passphrase: $allranks_public_key"
 }
 
 # Make sure that this user has a name, without which neither ssh nor sshd starts.
-allranks_user() {
+allranks_prepare_user() {
   ! id -un >/dev/null 2>&1 || return 0
   allranks_uid=$(id -u)
   # Some images let their group write the file, for clusters that pick a user id of their own.
@@ -284,8 +285,8 @@ mpi.transport: exec"
 
 # Write the settings of the ssh client. A peer that is gone without a word is noticed in 20 s: when
 # it has left three questions unanswered.
-allranks_client() {
-  printf '* %s\n' "$allranks_public" >"$ALLRANKS_STATE/known_hosts"
+allranks_write_ssh_config() {
+  printf '* %s\n' "$allranks_public_key" >"$ALLRANKS_STATE/known_hosts"
   cat >"$ALLRANKS_STATE/ssh_config" <<END
 Host *
   Port $ALLRANKS_MPI_PORT

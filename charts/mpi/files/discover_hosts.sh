@@ -4,15 +4,16 @@
 # is good for some seconds, so that asking often costs nothing.
 
 : "${ALLRANKS_STATE:=/var/run/allranks}" "${ALLRANKS_FILES:=/etc/allranks}"
-seconds=${ALLRANKS_MPI_DISCOVER_SECONDS:-5}
-found=$ALLRANKS_STATE/discovered
+max_age=${ALLRANKS_MPI_DISCOVER_SECONDS:-5}
+hosts_file=$ALLRANKS_STATE/discovered
 
 # shellcheck source=charts/mpi/files/common.sh
 . "$ALLRANKS_FILES/common.sh"
 
 now=$(allranks_now)
-if [ ! -r "$found" ] || ! read -r asked <"$found" || [ $((now - asked)) -ge "$seconds" ]; then
-  answers=$found.$$
+if [ ! -r "$hosts_file" ] || ! read -r answer_time <"$hosts_file" ||
+  [ $((now - answer_time)) -ge "$max_age" ]; then
+  answers=$hosts_file.$$
   ALLRANKS_MPI_CONNECT_SECONDS=2
   export ALLRANKS_MPI_CONNECT_SECONDS
   allranks_hosts | allranks_ask_all_and_wait "$answers" allranks:instance 1
@@ -21,7 +22,7 @@ if [ ! -r "$found" ] || ! read -r asked <"$found" || [ $((now - asked)) -ge "$se
     while read -r host; do
       [ ! -e "$answers/$host.id" ] || echo "$host"
     done <"$answers/hosts"
-  } >"$found.new.$$" && mv -f "$found.new.$$" "$found"
+  } >"$hosts_file.new.$$" && mv -f "$hosts_file.new.$$" "$hosts_file"
   rm -rf "$answers"
 fi
-tail -n +2 "$found"
+tail -n +2 "$hosts_file"

@@ -54,18 +54,18 @@ CHUNK = 32768  # bytes that are read at a time
 OUTBOX_MAX = 8 * CHUNK  # bytes that may wait to be sent until stdin is left alone
 
 
-class Failure(Exception):  # noqa: N818 - what main() ends with, not a bug
+class ExecError(Exception):
     """The command was not run, or its end is not known; the text says why."""
 
 
-class Server:
+class ApiServer:
     """The API server, and who we are to it: what Kubernetes mounts into a pod."""
 
     def __init__(self, env):
         """Read `env` and the service account's folder.
 
         Raises:
-            Failure: this is no pod, or it has no token.
+            ExecError: this is no pod, or it has no token.
         """
         folder = Path(env.get("ALLRANKS_SERVICE_ACCOUNT", SERVICE_ACCOUNT))
         self.host = env.get("KUBERNETES_SERVICE_HOST", "")
@@ -73,13 +73,13 @@ class Server:
         self.connect_seconds = float(env.get("ALLRANKS_MPI_CONNECT_SECONDS") or 10)
         self.namespace = env.get("ALLRANKS_NAMESPACE") or "default"
         if not self.host:
-            raise Failure("KUBERNETES_SERVICE_HOST is not set: this does not run in a pod")
+            raise ExecError("KUBERNETES_SERVICE_HOST is not set: this does not run in a pod")
         try:
             self.token = (folder / "token").read_text(encoding="ascii").strip()
             self.tls = ssl.create_default_context(cafile=str(folder / "ca.crt"))
         except OSError as error:
             reason = "no service account is mounted at %s: %s" % (folder, error.strerror)
-            raise Failure(reason) from None
+            raise ExecError(reason) from None
 
     def ask(self, method, path, headers, body=b""):
         """Send a request with our token on a connection of its own.
@@ -92,7 +92,7 @@ class Server:
             sock = self.tls.wrap_socket(plain, server_hostname=self.host)
         except OSError as error:
             reason = "the API server at %s:%d is not reached: %s" % (self.host, self.port, error)
-            raise Failure(reason) from None
+            raise ExecError(reason) from None
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         name = "[%s]" % self.host if ":" in self.host else self.host
         lines = [
@@ -113,7 +113,7 @@ def read_head(sock):
     while b"\r\n\r\n" not in data:
         more = sock.recv(CHUNK)
         if not more:
-            raise Failure("the API server closed the connection without an answer")
+            raise ExecError("the API server closed the connection without an answer")
         data += more
     head, _, rest = data.partition(b"\r\n\r\n")
     status, *lines = head.decode("latin-1").split("\r\n")
@@ -151,14 +151,14 @@ def refusal(status, text):
     return "the API server said: " + message
 
 
-class Stream:
+class WebSocket:
     """A WebSocket: messages in and out, without ever blocking."""
 
     def __init__(self, server, path):
         """Ask the API server for one.
 
         Raises:
-            Failure: it said no, with its words.
+            ExecError: it said no, with its words.
         """
         key = base64.b64encode(os.urandom(16))
         headers = [
@@ -171,13 +171,13 @@ class Stream:
         self.sock = server.ask("GET", path, headers)
         status, answer, rest = read_head(self.sock)
         if status != HTTPStatus.SWITCHING_PROTOCOLS:
-            raise Failure(refusal(status, read_body(self.sock, answer, rest)))
+            raise ExecError(refusal(status, read_body(self.sock, answer, rest)))
         expected = base64.b64encode(hashlib.sha1(key + GUID).digest())  # noqa: S324 - RFC 6455's
         if answer.get("sec-websocket-accept") != expected.decode("ascii"):
-            raise Failure("the API server's answer is no WebSocket's (is a proxy in between?)")
+            raise ExecError("the API server's answer is no WebSocket's (is a proxy in between?)")
         self.protocol = answer.get("sec-websocket-protocol", "")
         if self.protocol not in PROTOCOLS:
-            raise Failure("the API server speaks none of %s" % ", ".join(PROTOCOLS))
+            raise ExecError("the API server speaks none of %s" % ", ".join(PROTOCOLS))
         self.sock.setblocking(False)
         self.inbox, self.outbox = bytearray(rest), bytearray()
         self.open, self.message = True, b""
@@ -268,20 +268,20 @@ def exit_code(text):
     """The command's exit code, from what came on the error channel.
 
     Raises:
-        Failure: it was not run.
+        ExecError: it was not run.
     """
     try:
         status = json.loads(text)
     except ValueError:
         reason = text.strip() or "the API server did not say how the command ended"
-        raise Failure(reason) from None
+        raise ExecError(reason) from None
     if status.get("status") == "Success":
         return 0
     if status.get("reason") == "NonZeroExitCode":
         for cause in status["details"]["causes"]:
             if cause.get("reason") == "ExitCode":
                 return int(cause["message"])
-    raise Failure(" ".join(status.get("message", text).split()))
+    raise ExecError(" ".join(status.get("message", text).split()))
 
 
 def receive(stream):
@@ -297,7 +297,7 @@ def receive(stream):
         if channel in (bytes([STDOUT]), bytes([STDERR])):
             write(channel[0], data)
     if not stream.open:
-        raise Failure("the connection was closed before the command ended")
+        raise ExecError("the connection was closed before the command ended")
     return None
 
 
@@ -323,7 +323,7 @@ def run(server, pod, command, env):
     query += [("container", env.get("ALLRANKS_CONTAINER") or "trainer")]
     query += [("stdin", str(stdin).lower()), ("stdout", "true"), ("stderr", "true")]
     path = "/api/v1/namespaces/%s/pods/%s/exec?" % (server.namespace, pod)
-    stream = Stream(server, path + urlencode(query))
+    stream = WebSocket(server, path + urlencode(query))
     heard_at = pinged_at = time.monotonic()
     while True:
         code = receive(stream)
@@ -340,7 +340,7 @@ def run(server, pod, command, env):
         if 0 in ready:
             stdin = send_stdin(stream)
         if now - heard_at >= LOST_SECONDS:
-            raise Failure("timed out: nothing was heard of the pod for %.0f s" % LOST_SECONDS)
+            raise ExecError("timed out: nothing was heard of the pod for %.0f s" % LOST_SECONDS)
         if now - max(heard_at, pinged_at) >= PING_SECONDS:
             pinged_at = now
             stream.send(PING, b"")
@@ -353,7 +353,7 @@ def scale_to_zero(server, name):
     sock = server.ask("PATCH", path, headers, b'{"spec":{"replicas":0}}')
     status, answer, rest = read_head(sock)
     if status != HTTPStatus.OK:
-        raise Failure(refusal(status, read_body(sock, answer, rest)))
+        raise ExecError(refusal(status, read_body(sock, answer, rest)))
 
 
 def main(argv, env):
@@ -364,13 +364,13 @@ def main(argv, env):
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, _: os._exit(128 + number))
     try:
-        server = Server(env)
+        server = ApiServer(env)
         if argv[0] == "--scale-to-zero":
             for name in argv[1:]:
                 scale_to_zero(server, name)
             return 0
         return run(server, argv[0].split(".")[0], " ".join(argv[1:]), env)
-    except Failure as error:
+    except ExecError as error:
         sys.stderr.write("allranks: %s: %s\n" % (argv[0], error))
     except OSError as error:
         sys.stderr.write("allranks: %s: the connection failed: %s\n" % (argv[0], error))

@@ -12,15 +12,15 @@
 # mpirun starts. Every MPI signals the whole group; so this shell passes nothing on, and only
 # remembers that a signal came.
 
-allranks_how=alone
-trap 'allranks_how=told' HUP INT QUIT TERM
+allranks_cause=alone
+trap 'allranks_cause=told' HUP INT QUIT TERM
 trap ':' USR1 USR2 ALRM
 
 # A shell has words of its own for a child that a signal ended ("Killed"). They are none of the
 # command's: its stderr waits in another descriptor, one that the MPI does not use.
 allranks_fd=''
-for allranks_number in 9 8 7 6 5 4 3; do
-  [ -e "/proc/$$/fd/$allranks_number" ] || allranks_fd=$allranks_number
+for allranks_candidate_fd in 9 8 7 6 5 4 3; do
+  [ -e "/proc/$$/fd/$allranks_candidate_fd" ] || allranks_fd=$allranks_candidate_fd
 done
 if [ -z "${ALLRANKS_MPI_ENDS:-}" ]; then # this is the launcher's own pod
   ALLRANKS_MPI_ENDS=${ALLRANKS_STATE:-/var/run/allranks}/ends
@@ -30,14 +30,14 @@ fi
 
 # With MPICH the command's stderr goes through relay.sh, which ends after the daemon: the words of a
 # rank that calls MPI_Abort are lost else at times. The fifo opens when it is read.
-allranks_relay=$ALLRANKS_MPI_ENDS allranks_fifo=''
-[ ! -f "$allranks_relay" ] || allranks_relay=${allranks_relay%/*}/left.in
-if [ "${ALLRANKS_MPI_IMPLEMENTATION:-}" = MPICH ] && [ -p "$allranks_relay" ] &&
+allranks_relay_pipe=$ALLRANKS_MPI_ENDS allranks_fifo=''
+[ ! -f "$allranks_relay_pipe" ] || allranks_relay_pipe=${allranks_relay_pipe%/*}/left.in
+if [ "${ALLRANKS_MPI_IMPLEMENTATION:-}" = MPICH ] && [ -p "$allranks_relay_pipe" ] &&
   [ -n "$allranks_fd" ] && command -v tee >/dev/null && command -v tail >/dev/null; then
-  allranks_fifo=$allranks_relay.$$
+  allranks_fifo=$allranks_relay_pipe.$$
   rm -f "$allranks_fifo"
   if mkfifo "$allranks_fifo"; then
-    printf 'copy %s\n' "$allranks_fifo /proc/$$/fd/$allranks_fd" 1<>"$allranks_relay"
+    printf 'copy %s\n' "$allranks_fifo /proc/$$/fd/$allranks_fd" 1<>"$allranks_relay_pipe"
   else
     allranks_fifo=''
   fi
@@ -74,14 +74,14 @@ allranks_code=$?
 
 allranks_rank=${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK:-}}}
 allranks_report() {
-  allranks_end="${ALLRANKS_MPI_HOST:--} ${allranks_rank:--} $allranks_code $1"
+  allranks_end_line="${ALLRANKS_MPI_HOST:--} ${allranks_rank:--} $allranks_code $1"
   if [ -p "$ALLRANKS_MPI_ENDS" ]; then
     # Opened for both ways: a pipe that nobody reads any more must not hold this up.
-    printf '%s\n' "$allranks_end" 1<>"$ALLRANKS_MPI_ENDS"
+    printf '%s\n' "$allranks_end_line" 1<>"$ALLRANKS_MPI_ENDS"
   elif [ -f "$ALLRANKS_MPI_ENDS" ]; then
-    printf '%s\n' "$allranks_end" >>"$ALLRANKS_MPI_ENDS"
-    read -r allranks_launcher <"${ALLRANKS_MPI_ENDS%/*}/pid" &&
-      kill -s USR2 "$allranks_launcher"
+    printf '%s\n' "$allranks_end_line" >>"$ALLRANKS_MPI_ENDS"
+    read -r allranks_launcher_pid <"${ALLRANKS_MPI_ENDS%/*}/pid" &&
+      kill -s USR2 "$allranks_launcher_pid"
   fi
 }
 
@@ -92,7 +92,7 @@ if [ "$allranks_code" -eq 137 ] && [ -n "${PMI_RANK:-}" ]; then
   allranks_report killed
   sleep 0.05 2>/dev/null
 fi
-allranks_report "$allranks_how"
+allranks_report "$allranks_cause"
 # Hydra kills all ranks when it hears of one end. The peers of a killed rank fall at once: were theirs
 # heard of within the moment above, the second report would never come.
 [ -z "${PMI_RANK:-}" ] || sleep 0.5 2>/dev/null

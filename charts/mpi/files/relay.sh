@@ -12,8 +12,9 @@
 # daemon is over, each line behind WORD ("allranks-left: "). Only who is no child of the daemon is left
 # then to do it. `tee` passes on what comes as it comes, and `tail` keeps the end.
 
-allranks_pipe=$1 allranks_word=${2-allranks-left: } allranks_copies='' allranks_tees='' allranks_tails=''
-allranks_kept=4096 # bytes
+allranks_pipe=$1 allranks_prefix=${2-allranks-left: }
+allranks_fifos='' allranks_tee_pids='' allranks_tail_pids=''
+allranks_tail_bytes=4096 # of each stream
 
 # Copy a rank's stderr, which the rank opens when it has a reader.
 #   allranks_copy FIFO PATH
@@ -29,33 +30,33 @@ allranks_copy() {
 
 # Print the end of a rank's stderr where the rank has called MPI_Abort.
 allranks_print() {
-  allranks_aborts=''
+  allranks_is_abort=''
   while read -r allranks_line || [ -n "$allranks_line" ]; do
-    case $allranks_line in *'application called MPI_Abort('*) allranks_aborts=yes ;; esac
+    case $allranks_line in *'application called MPI_Abort('*) allranks_is_abort=yes ;; esac
   done <"$1"
-  [ -n "$allranks_aborts" ] || return 0
+  [ -n "$allranks_is_abort" ] || return 0
   while IFS= read -r allranks_line || [ -n "$allranks_line" ]; do
-    printf '%s\n' "$allranks_word$allranks_line"
+    printf '%s\n' "$allranks_prefix$allranks_line"
   done <"$1"
 }
 
-while read -r allranks_kind allranks_rest && [ "$allranks_kind" != over ]; do
-  if [ "$allranks_kind" != copy ]; then
-    printf 'allranks-end: %s\n' "$allranks_kind $allranks_rest"
+while read -r allranks_first_word allranks_rest && [ "$allranks_first_word" != over ]; do
+  if [ "$allranks_first_word" != copy ]; then
+    printf 'allranks-end: %s\n' "$allranks_first_word $allranks_rest"
     continue
   fi
   allranks_fifo=${allranks_rest%% *}
   mkfifo "$allranks_fifo.copy"
   (
     trap '' TERM HUP INT
-    exec tail -c "$allranks_kept" <"$allranks_fifo.copy" >"$allranks_fifo.end"
+    exec tail -c "$allranks_tail_bytes" <"$allranks_fifo.copy" >"$allranks_fifo.end"
   ) &
-  allranks_tails="$allranks_tails $!"
+  allranks_tail_pids="$allranks_tail_pids $!"
   allranks_copy "$allranks_fifo" "${allranks_rest#* }" &
-  allranks_tees="$allranks_tees $!"
-  allranks_copies="$allranks_copies $allranks_fifo"
+  allranks_tee_pids="$allranks_tee_pids $!"
+  allranks_fifos="$allranks_fifos $allranks_fifo"
 done <>"$allranks_pipe"
-[ -n "$allranks_copies" ] || exit 0
+[ -n "$allranks_fifos" ] || exit 0
 
 # A process that a rank has left behind may have its stderr open without end.
 (
@@ -63,14 +64,14 @@ done <>"$allranks_pipe"
   sleep 3 &
   wait "$!"
   # shellcheck disable=SC2086 # process ids
-  kill -s KILL $allranks_tees
+  kill -s KILL $allranks_tee_pids
 ) >/dev/null 2>&1 &
-allranks_impatient=$!
-for allranks_pid in $allranks_tees $allranks_tails; do
+allranks_timeout_pid=$!
+for allranks_pid in $allranks_tee_pids $allranks_tail_pids; do
   wait "$allranks_pid"
 done
-kill "$allranks_impatient" 2>/dev/null
-for allranks_fifo in $allranks_copies; do
+kill "$allranks_timeout_pid" 2>/dev/null
+for allranks_fifo in $allranks_fifos; do
   allranks_print "$allranks_fifo.end"
   rm -f "$allranks_fifo" "$allranks_fifo.copy" "$allranks_fifo.end"
 done

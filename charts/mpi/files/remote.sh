@@ -26,13 +26,13 @@ allranks_end_leftovers() {
   [ -e "$ALLRANKS_STATE/used" ] || return 0
   rm -f "$ALLRANKS_STATE/used"
   for allranks_signal in TERM KILL; do
-    allranks_found=
+    allranks_is_running=
     for allranks_process in /proc/[0-9]*; do
       tr '\0' '\n' 2>/dev/null <"$allranks_process/environ" |
         grep -qxF "ALLRANKS_MPI_SESSION=$ALLRANKS_STATE" || continue
-      kill -s "$allranks_signal" "${allranks_process#/proc/}" 2>/dev/null && allranks_found=yes
+      kill -s "$allranks_signal" "${allranks_process#/proc/}" 2>/dev/null && allranks_is_running=yes
     done
-    [ -n "$allranks_found" ] || return 0
+    [ -n "$allranks_is_running" ] || return 0
     sleep 1
   done
 }
@@ -58,28 +58,28 @@ allranks_is_rank() {
 allranks_end_ranks() {
   allranks_newline='
 '
-  allranks_first=
-  ! mkdir "$ALLRANKS_STATE/ending" 2>/dev/null || allranks_first=yes
-  allranks_ranks=
+  allranks_is_first=
+  ! mkdir "$ALLRANKS_STATE/ending" 2>/dev/null || allranks_is_first=yes
+  allranks_rank_pids=
   for allranks_process in /proc/[0-9]*; do
     ! allranks_is_rank "$allranks_process" ||
-      allranks_ranks="$allranks_ranks ${allranks_process#/proc/}"
+      allranks_rank_pids="$allranks_rank_pids ${allranks_process#/proc/}"
   done
-  if [ -n "$allranks_first" ] && [ -n "$allranks_ranks" ]; then
+  if [ -n "$allranks_is_first" ] && [ -n "$allranks_rank_pids" ]; then
     # Those that look at the file save by that (save.sh).
     printf '%s000000000 stop\n' "$(date +%s)" >"$ALLRANKS_STATE/save.new" &&
       mv -f "$ALLRANKS_STATE/save.new" "$ALLRANKS_STATE/save"
     # shellcheck source=/dev/null
-    allranks_last=$(. "$ALLRANKS_STATE/env" 2>/dev/null && printf %s "${ALLRANKS_CHECKPOINT_SIGNAL:-}")
-    allranks_last=${allranks_last#SIG}
+    allranks_end_signal=$(. "$ALLRANKS_STATE/env" 2>/dev/null && printf %s "${ALLRANKS_CHECKPOINT_SIGNAL:-}")
+    allranks_end_signal=${allranks_end_signal#SIG}
     # shellcheck disable=SC2086 # process ids
-    kill -s "${allranks_last:-TERM}" $allranks_ranks 2>/dev/null
+    kill -s "${allranks_end_signal:-TERM}" $allranks_rank_pids 2>/dev/null
   fi
-  allranks_waited=0
-  for allranks_rank in $allranks_ranks; do
-    while kill -0 "$allranks_rank" 2>/dev/null && [ "$allranks_waited" -lt "$1" ]; do
+  allranks_waited_seconds=0
+  for allranks_rank_pid in $allranks_rank_pids; do
+    while kill -0 "$allranks_rank_pid" 2>/dev/null && [ "$allranks_waited_seconds" -lt "$1" ]; do
       sleep 1
-      allranks_waited=$((allranks_waited + 1))
+      allranks_waited_seconds=$((allranks_waited_seconds + 1))
     done
   done
 }
@@ -98,13 +98,13 @@ allranks_run_daemon() {
   # its stderr to be copied would wait for ever: so the relay has the pipe open before it has begun.
   exec 4<>"$ALLRANKS_MPI_ENDS"
   /bin/sh "${0%/*}/relay.sh" "$ALLRANKS_MPI_ENDS" >&2 &
-  allranks_relay=$!
+  allranks_relay_pid=$!
   exec 4>&-
   exec 3>&2 2>/dev/null # a shell has words of its own for a child that a signal ended
   /bin/sh -c "$allranks_command" 2>&3 3>&-
   allranks_code=$?
   echo over 1<>"$ALLRANKS_MPI_ENDS"
-  wait "$allranks_relay"
+  wait "$allranks_relay_pid"
   rm -f "$ALLRANKS_MPI_ENDS"
   exit "$allranks_code"
 }

@@ -21,27 +21,27 @@ die() {
 # Count the words that are options: "-x -q -n", "-l user", "-oBatchMode=yes".
 no_stdin=
 skip_options() {
-  skipped=0
+  skip_count=0
   while [ $# -gt 0 ]; do
     case $1 in
-      --) skipped=$((skipped + 1)) && return ;;
+      --) skip_count=$((skip_count + 1)) && return ;;
       -n) no_stdin=yes ;;
-      -[BbcDEeFIiJLlmOopQRSWw]) [ $# -lt 2 ] || { skipped=$((skipped + 1)) && shift; } ;;
+      -[BbcDEeFIiJLlmOopQRSWw]) [ $# -lt 2 ] || { skip_count=$((skip_count + 1)) && shift; } ;;
       -*) ;;
       *) return ;;
     esac
-    skipped=$((skipped + 1))
+    skip_count=$((skip_count + 1))
     shift
   done
 }
 
 skip_options "$@"
-shift "$skipped"
+shift "$skip_count"
 [ $# -gt 0 ] || die "usage: rsh.sh HOST COMMAND..." 2
 host=${1#*@}
 shift
 skip_options "$@" # ssh takes options behind the host too
-shift "$skipped"
+shift "$skip_count"
 
 # A name without a domain resolves in its own pod only; the hostfile has it in full.
 full_name() {
@@ -57,20 +57,22 @@ case $host in
 esac
 
 # Hydra (MPICH, Intel MPI) tells its daemons to call back this host by its short name.
-own=$(uname -n)
-full=
-[ "${ALLRANKS_ROLE:-}" != launcher ] || full=${ALLRANKS_MPI_LAUNCHER:-}
-command='' before=''
+short_name=$(uname -n)
+launcher_name=
+[ "${ALLRANKS_ROLE:-}" != launcher ] || launcher_name=${ALLRANKS_MPI_LAUNCHER:-}
+command='' previous_word=''
 for word; do
-  case $before in
-    --control-port) [ -z "$full" ] || [ "${word%:*}" != "$own" ] || word=$full:${word##*:} ;;
-    --upstream-host) [ -z "$full" ] || [ "$word" != "$own" ] || word=$full ;;
+  case $previous_word in
+    --control-port)
+      [ -z "$launcher_name" ] || [ "${word%:*}" != "$short_name" ] || word=$launcher_name:${word##*:}
+      ;;
+    --upstream-host) [ -z "$launcher_name" ] || [ "$word" != "$short_name" ] || word=$launcher_name ;;
   esac
-  before=$word
+  previous_word=$word
   command="$command${command:+ }$word"
 done
 
-if [ -n "$full" ] && [ "$host" = "$full" ]; then
+if [ -n "$launcher_name" ] && [ "$host" = "$launcher_name" ]; then
   exec /bin/sh -c "$command" # this very pod, where the launcher has ranks
 fi
 
@@ -107,27 +109,27 @@ run() {
   [ -z "$no_stdin" ] || exec </dev/null
   open_errors
   exec 3<&0
-  child='' ended=''
-  trap 'ended=yes; [ -z "$child" ] || kill -s TERM "$child" 2>/dev/null' TERM HUP INT
+  command_pid='' is_ending=''
+  trap 'is_ending=yes; [ -z "$command_pid" ] || kill -s TERM "$command_pid" 2>/dev/null' TERM HUP INT
   # A shell gives what it starts in the background no stdin of its own accord.
   if [ -n "$errors" ]; then
     pass_on <"$errors" 3<&- &
-    passing=$!
+    pass_on_pid=$!
     "$@" <&3 3<&- 2>"$errors" &
   else
     "$@" <&3 3<&- &
   fi
-  child=$!
-  [ -z "$ended" ] || kill -s TERM "$child" 2>/dev/null # it came before this shell knew its child
+  command_pid=$!
+  [ -z "$is_ending" ] || kill -s TERM "$command_pid" 2>/dev/null # it came before this shell knew its child
   exec 3<&- </dev/null
   while :; do
-    wait "$child"
+    wait "$command_pid"
     code=$?
-    kill -0 "$child" 2>/dev/null || break
+    kill -0 "$command_pid" 2>/dev/null || break
   done
   case $command in allranks:*) exit "$code" ;; esac # the launcher itself asked
   if [ -n "$errors" ]; then
-    wait "$passing"
+    wait "$pass_on_pid"
     rm -f "$errors"
   fi
   if [ "$code" -eq 255 ] && [ -d "$ALLRANKS_STATE/lost" ]; then

@@ -6,7 +6,7 @@
 
 mpirun's ranks share no store, as torchrun's do; but the launcher can ask each host (rsh.sh,
 remote.sh). It does so only while the command writes nothing, 20 times within the limit at most.
-What counts as a standstill, and whose fault it is, is decided by stall.py. So ranks that spin while
+What counts as a stall, and whose fault it is, is decided by stall.py. So ranks that spin while
 MPI waits are taken for ranks that compute. `watch` leaves the sentence in the file `stalled` of
 $ALLRANKS_STATE. Standard library; Python 3.8 or newer.
 """
@@ -47,12 +47,12 @@ class HostRank(stall.RankView):
 
 def own_ranks(with_places):
     """What the ranks of this host have done so far."""
-    eyes = stall.Eyes(why)
-    views, pod = eyes.look(), os.environ.get("POD_NAME") or os.environ.get("HOSTNAME", "")
+    observer = stall.RankObserver(why)
+    views, pod = observer.look(), os.environ.get("POD_NAME") or os.environ.get("HOSTNAME", "")
     places = {}
     if with_places:
-        places = eyes.places()
-        stall.Reports(os.environ, pod, say).keep("", eyes.ranks_seen)
+        places = observer.places()
+        stall.StallReports(os.environ, pod, say).keep("", observer.ranks_seen)
     ranks = [
         {
             "rank": view.rank,
@@ -111,19 +111,19 @@ def last_output(state, began):
 def watch(seconds, hosts, state, say):
     """Look until the ranks stand still; the sentence on it, and whether any of them says so."""
     pause = min(max(seconds / stall.LOOKS, 1.0), stall.LOOK_MOST)
-    began, quiet = time.time(), stall.Quiet(time.time())
+    began, job_stall = time.time(), stall.PodStall(time.time())
     while True:
         time.sleep(pause)
         now, wrote_at = time.time(), last_output(state, began)
         if now - wrote_at < seconds * SILENT_SHARE:
             continue
         views = [view for _, views in hosts.ask("look") for view in views]
-        quiet.update(views, wrote_at, now)
-        if not quiet.lasts(seconds, now) or not (quiet.waits or quiet.idles):
+        job_stall.update(views, wrote_at, now)
+        if not job_stall.lasts(seconds, now) or not (job_stall.waits or job_stall.idles):
             continue
         answers = hosts.ask("where")
         if any(views for _, views in answers):
-            return sentence(answers, seconds, now - quiet.since, say)
+            return sentence(answers, seconds, now - job_stall.since, say)
 
 
 def sentence(answers, seconds, lasted, say):
@@ -157,7 +157,7 @@ def main(argv):
     say(words)
     say(stall.progress_line(words))
     pod = os.environ.get("POD_NAME") or os.environ.get("HOSTNAME", "")
-    stall.Reports(os.environ, pod, say).keep(words, [])
+    stall.StallReports(os.environ, pod, say).keep(words, [])
     if is_certain:
         (state / "stalled").write_text(words + "\n", encoding="utf-8")
     elif os.environ.get("ALLRANKS_STALL_ENDS") == "1":

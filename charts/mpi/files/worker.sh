@@ -18,10 +18,10 @@ allranks_worker() {
     while :; do allranks_nap 3600; done
   fi
   allranks_setup
-  allranks_give_helper
-  allranks_save
+  allranks_install_progress
+  allranks_save_environment
   if [ "$(allranks_transport)" = ssh ]; then
-    allranks_sshd
+    allranks_start_sshd
   fi
   echo $$ >"$ALLRANKS_STATE/pid"
   allranks_say "this worker is ready"
@@ -30,7 +30,7 @@ allranks_worker() {
 
 # Keep what a command of the launcher's shall find: the environment after setup (sshd would hand
 # over next to nothing of it), the folder, and a name for this start of the worker.
-allranks_save() {
+allranks_save_environment() {
   (
     umask 077
     # In the words of the shell that reads it: this one may be bash, for a setup that asks for it.
@@ -48,9 +48,9 @@ allranks_save() {
 # connection is a process of sshd's before it has shown a key: one address has some of them, not all.
 # There bash would also read a person's own .bashrc for each rank, as it does at the first level under
 # sshd: what that starts has ended in the middle, and held up all that came after.
-allranks_sshd_config() {
-  # shellcheck disable=SC2154 # set by allranks_key
-  printf '%s\n' "$allranks_public" >"$ALLRANKS_STATE/authorized_keys"
+allranks_write_sshd_config() {
+  # shellcheck disable=SC2154 # set by allranks_prepare_key
+  printf '%s\n' "$allranks_public_key" >"$ALLRANKS_STATE/authorized_keys"
   cat >"$ALLRANKS_STATE/sshd_config" <<END
 Port $ALLRANKS_MPI_PORT
 ${ALLRANKS_MPI_ADDRESS:+ListenAddress $ALLRANKS_MPI_ADDRESS}
@@ -75,34 +75,35 @@ ForceCommand env ALLRANKS_STATE='$ALLRANKS_STATE' /bin/sh '$ALLRANKS_FILES/remot
 END
 }
 
-allranks_sshd() {
-  allranks_program=''
+allranks_start_sshd() {
+  allranks_sshd=''
   for allranks_file in "$(command -v sshd)" /usr/sbin/sshd /usr/local/sbin/sshd /sbin/sshd; do
-    [ -n "$allranks_program" ] || [ ! -x "$allranks_file" ] || allranks_program=$allranks_file
+    [ -n "$allranks_sshd" ] || [ ! -x "$allranks_file" ] || allranks_sshd=$allranks_file
   done
-  [ -n "$allranks_program" ] ||
+  [ -n "$allranks_sshd" ] ||
     allranks_fail 127 "this image has no sshd: install openssh-server, or set mpi.transport: exec"
-  allranks_user
-  allranks_key
-  allranks_sshd_config
+  allranks_prepare_user
+  allranks_prepare_key
+  allranks_write_sshd_config
   # Before OpenSSH 8.5 there is no limit for each address.
-  allranks_said=$("$allranks_program" -t -f "$ALLRANKS_STATE/sshd_config" 2>&1)
-  case $allranks_said in
+  allranks_sshd_check=$("$allranks_sshd" -t -f "$ALLRANKS_STATE/sshd_config" 2>&1)
+  case $allranks_sshd_check in
     *'PerSourceMaxStartups'*)
       allranks_settings=$(grep -v PerSourceMaxStartups "$ALLRANKS_STATE/sshd_config")
       printf '%s\n' "$allranks_settings" >"$ALLRANKS_STATE/sshd_config"
-      allranks_said=$("$allranks_program" -t -f "$ALLRANKS_STATE/sshd_config" 2>&1)
+      allranks_sshd_check=$("$allranks_sshd" -t -f "$ALLRANKS_STATE/sshd_config" 2>&1)
       ;;
   esac
   # As root it wants a folder that the package's start script would have made.
-  case $allranks_said in
+  case $allranks_sshd_check in
     *'Missing privilege separation directory: '*)
-      allranks_missing=${allranks_said##*'directory: '}
-      mkdir -p "${allranks_missing%%[[:cntrl:]]*}" && chmod 755 "${allranks_missing%%[[:cntrl:]]*}"
+      allranks_missing_folder=${allranks_sshd_check##*'directory: '}
+      allranks_missing_folder=${allranks_missing_folder%%[[:cntrl:]]*}
+      mkdir -p "$allranks_missing_folder" && chmod 755 "$allranks_missing_folder"
       ;;
   esac
   : >"$ALLRANKS_STATE/sshd.log"
-  "$allranks_program" -D -f "$ALLRANKS_STATE/sshd_config" -E "$ALLRANKS_STATE/sshd.log" &
+  "$allranks_sshd" -D -f "$ALLRANKS_STATE/sshd_config" -E "$ALLRANKS_STATE/sshd.log" &
   allranks_sshd_pid=$!
   allranks_try_login
 }
@@ -111,29 +112,29 @@ allranks_sshd() {
 # show here, with words, and not as a launcher that waits in vain.
 allranks_try_login() {
   echo $$ >"$ALLRANKS_STATE/pid"
-  allranks_client
-  allranks_started=$(allranks_now)
+  allranks_write_ssh_config
+  allranks_login_time=$(allranks_now)
   while :; do
-    allranks_said=$(ssh -F "$ALLRANKS_STATE/ssh_config" "${ALLRANKS_MPI_ADDRESS:-localhost}" \
+    allranks_login_error=$(ssh -F "$ALLRANKS_STATE/ssh_config" "${ALLRANKS_MPI_ADDRESS:-localhost}" \
       allranks:instance 2>&1) && return
     case $? in 127) return ;; esac # no client in this image: the launcher will try
     kill -0 "$allranks_sshd_pid" 2>/dev/null || break
-    case $allranks_said in *'Permission denied'* | *'not available'*) break ;; esac
-    [ $(($(allranks_now) - allranks_started)) -lt 10 ] || break
+    case $allranks_login_error in *'Permission denied'* | *'not available'*) break ;; esac
+    [ $(($(allranks_now) - allranks_login_time)) -lt 10 ] || break
     allranks_nap 0.1
   done
   allranks_log=$(tail -n 3 "$ALLRANKS_STATE/sshd.log" | tr '\n' ' ')
-  case $allranks_said in
-    *'not available'*) allranks_said="its login shell lets nobody in (usermod -s /bin/sh mends it)" ;;
+  case $allranks_login_error in
+    *'not available'*) allranks_login_error="its login shell lets nobody in (usermod -s /bin/sh mends it)" ;;
   esac
-  allranks_worker_end 1 "sshd of this image lets user $(id -un) not in: ${allranks_said:-no reason given}; \
-its log says: ${allranks_log:-nothing}"
+  allranks_worker_end 1 "sshd of this image lets user $(id -un) not in: \
+${allranks_login_error:-no reason given}; its log says: ${allranks_log:-nothing}"
 }
 
 # Wait to be told to stop, and look after sshd and the launcher.
 allranks_watch() {
   allranks_lost_seconds=${ALLRANKS_MPI_LOST_SECONDS:-600}
-  allranks_seen='' allranks_last=$(allranks_now) allranks_turn=0
+  allranks_had_launcher='' allranks_launcher_time=$(allranks_now) allranks_turn=0
   allranks_turns=$((allranks_lost_seconds > 10 ? 10 : allranks_lost_seconds + 1))
   while :; do
     allranks_nap 1
@@ -154,13 +155,13 @@ allranks_look_for_launcher() {
   allranks_resolves "${ALLRANKS_MPI_LAUNCHER:-}" &
   wait $!
   case $? in
-    0) allranks_seen=yes allranks_last=$(allranks_now) ;;
+    0) allranks_had_launcher=yes allranks_launcher_time=$(allranks_now) ;;
     1) ;;
     *) return ;; # nothing here to ask with, or a signal came
   esac
   [ "${ALLRANKS_MPI_CLEAN:-Running}" != None ] || return 0
-  [ -n "$allranks_seen" ] || [ "${ALLRANKS_MPI_WAIT_FOR_PODS:-bounded}" != scheduler ] || return 0
-  [ $(($(allranks_now) - allranks_last)) -ge "$allranks_lost_seconds" ] || return 0
+  [ -n "$allranks_had_launcher" ] || [ "${ALLRANKS_MPI_WAIT_FOR_PODS:-bounded}" != scheduler ] || return 0
+  [ $(($(allranks_now) - allranks_launcher_time)) -ge "$allranks_lost_seconds" ] || return 0
   allranks_worker_end 1 "there was no launcher (${ALLRANKS_MPI_LAUNCHER:-}) for \
 $allranks_lost_seconds s: this worker ended by itself"
 }

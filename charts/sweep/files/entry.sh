@@ -5,25 +5,25 @@
 
 allranks_newline='
 '
-allranks_open='${sweep.'
-allranks_close='}'
+allranks_placeholder_start='${sweep.'
+allranks_placeholder_end='}'
 
 # Set $allranks_line to this trial's line of a table.
-allranks_find() {
+allranks_find_line() {
   while IFS= read -r allranks_line; do
     case $allranks_line in
-      "$allranks_index "*) return 0 ;;
+      "$allranks_trial_index "*) return 0 ;;
     esac
   done <"$1"
   return 1
 }
 
 # Set $allranks_1, $allranks_2, … to the words.
-allranks_take() {
-  allranks_count=0
+allranks_set_choices() {
+  allranks_choice_count=0
   for allranks_word do
-    allranks_count=$((allranks_count + 1))
-    eval "allranks_$allranks_count=\$allranks_word"
+    allranks_choice_count=$((allranks_choice_count + 1))
+    eval "allranks_$allranks_choice_count=\$allranks_word"
   done
 }
 
@@ -34,14 +34,14 @@ allranks_fill() {
   allranks_filled=
   while :; do
     case $allranks_rest in
-      *"$allranks_open"*"$allranks_close"*) ;;
+      *"$allranks_placeholder_start"*"$allranks_placeholder_end"*) ;;
       *) break ;;
     esac
-    allranks_filled=$allranks_filled${allranks_rest%%"$allranks_open"*}
-    allranks_rest=${allranks_rest#*"$allranks_open"}
-    allranks_value "${allranks_rest%%"$allranks_close"*}"
+    allranks_filled=$allranks_filled${allranks_rest%%"$allranks_placeholder_start"*}
+    allranks_rest=${allranks_rest#*"$allranks_placeholder_start"}
+    allranks_value "${allranks_rest%%"$allranks_placeholder_end"*}"
     allranks_filled=$allranks_filled$allranks_text
-    allranks_rest=${allranks_rest#*"$allranks_close"}
+    allranks_rest=${allranks_rest#*"$allranks_placeholder_end"}
   done
   allranks_filled=$allranks_filled$allranks_rest
 }
@@ -63,49 +63,49 @@ allranks_fill_file() {
 # A release of `helm sweep` is one trial of many: its table has but one line, and the trial was told
 # its number and its name.
 if [ -n "${ALLRANKS_TRIAL_NAME:-}" ]; then
-  allranks_told=yes
-  allranks_index=$JOB_COMPLETION_INDEX
+  allranks_is_release=yes
+  allranks_trial_index=$JOB_COMPLETION_INDEX
 else
-  allranks_told=no
+  allranks_is_release=no
   ALLRANKS_TRIAL=${ALLRANKS_TRIAL:-$JOB_COMPLETION_INDEX}
   ALLRANKS_TRIAL_NAME=$ALLRANKS_SWEEP-$ALLRANKS_TRIAL
   export ALLRANKS_TRIAL ALLRANKS_TRIAL_NAME
-  allranks_index=$ALLRANKS_TRIAL
+  allranks_trial_index=$ALLRANKS_TRIAL
 fi
-if ! allranks_find "$ALLRANKS_TRIALS/$((allranks_index / ALLRANKS_TRIALS_EACH))"; then
-  allranks_say "there is no trial $allranks_index in $ALLRANKS_TRIALS"
+if ! allranks_find_line "$ALLRANKS_TRIALS/$((allranks_trial_index / ALLRANKS_TRIALS_EACH))"; then
+  allranks_say "there is no trial $allranks_trial_index in $ALLRANKS_TRIALS"
   exit 1
 fi
-eval "allranks_take ${allranks_line#* }"
+eval "allranks_set_choices ${allranks_line#* }"
 allranks_say "trial $ALLRANKS_TRIAL: ${allranks_line#* }"
 
-allranks_how=$1
+allranks_trial_mode=$1
 shift
-allranks_left=$#
-[ "$allranks_told" = no ] || allranks_left=0 # its words were filled in before
+allranks_open_word_count=$#
+[ "$allranks_is_release" = no ] || allranks_open_word_count=0 # its words were filled in before
 . "$allranks_here/sweep.sh"
 # sweep.sh has put its words behind those that were there before, and only these have placeholders.
-allranks_all=$#
-while [ "$allranks_all" -gt 0 ]; do
+allranks_word_count=$#
+while [ "$allranks_word_count" -gt 0 ]; do
   allranks_filled=$1
-  [ "$allranks_left" -le 0 ] || allranks_fill "$1"
+  [ "$allranks_open_word_count" -le 0 ] || allranks_fill "$1"
   shift
   set -- "$@" "$allranks_filled"
-  allranks_left=$((allranks_left - 1))
-  allranks_all=$((allranks_all - 1))
+  allranks_open_word_count=$((allranks_open_word_count - 1))
+  allranks_word_count=$((allranks_word_count - 1))
 done
 
-allranks_mounted=$allranks_here
+allranks_mounted_folder=$allranks_here
 for allranks_file in ${ALLRANKS_FILL:-}; do
-  if ! allranks_fill_file "$allranks_mounted/$allranks_file" "$ALLRANKS_FILLED/$allranks_file"; then
+  if ! allranks_fill_file "$allranks_mounted_folder/$allranks_file" "$ALLRANKS_FILLED/$allranks_file"; then
     allranks_say "the parameters could not be filled into $allranks_file"
     exit 1
   fi
   [ "$allranks_file" != setup.sh ] || allranks_here=$ALLRANKS_FILLED
 done
 allranks_setup
-allranks_here=$allranks_mounted
-if [ "$allranks_how" = torchrun ]; then
+allranks_here=$allranks_mounted_folder
+if [ "$allranks_trial_mode" = torchrun ]; then
   # The rest of a torchrun pod's own entry, which has no setup to run any more.
   allranks_setup() { :; }
   . "$allranks_here/torchrun.sh"

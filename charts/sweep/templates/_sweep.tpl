@@ -12,10 +12,9 @@ What the templates of this chart share.
 {{- get .ctx.Release $cacheKey -}}
 {{- end -}}
 
-{{/* The context of what all trials share, after every check: no template renders before the values are
-     known to be good. (dict "ctx" $ "result" $dict); sets result.ctx and result.layout. */}}
-{{- define "sweep.start" -}}
-{{- include "sweep.checks" .ctx -}}
+{{/* What all trials share: (dict "ctx" $ "result" $dict); sets result.ctx, a context for the torchrun
+     chart's templates, and result.layout. */}}
+{{- define "sweep.shared" -}}
 {{- include "sweep.context" . -}}
 {{- $_ := set .result "layout" (include "allranks.layout" .result.ctx | fromJson) -}}
 {{- end -}}

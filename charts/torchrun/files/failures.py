@@ -90,7 +90,7 @@ class Ending:
         return bool(_PEER_LOST.search("\n".join(self.lines.splitlines()[-6:])))
 
 
-class Verdict:
+class FirstFailure:
     """What an attempt failed of.
 
     Attributes:
@@ -218,7 +218,7 @@ def _packed(entry):
 
 def _unpacked(content):
     try:
-        return Verdict(json.loads(content[: 2 * ENTRY_MAX]))
+        return FirstFailure(json.loads(content[: 2 * ENTRY_MAX]))
     except (ValueError, KeyError, TypeError):
         return None  # not written by a launcher
 
@@ -483,11 +483,18 @@ class Attempt:
             return
 
 
-class Watch:
+class AttemptWatch:
     """What the hooks have seen: the newest attempt of this node."""
 
     def __init__(
-        self, pod, fatal=frozenset(), *, lines=None, ends_together=True, stuck=None, say=None
+        self,
+        pod,
+        fatal=frozenset(),
+        *,
+        lines=None,
+        ends_together=True,
+        stalled_ranks=None,
+        say=None,
     ):
         """Of a pod.
 
@@ -497,14 +504,14 @@ class Watch:
             lines: gives the last lines of a rank; None where they are not known.
             ends_together: whether this node ends when another one gives up; not where a master
                 decides.
-            stuck: looks at ranks that are told to end (stuck.py); None where nobody does.
+            stalled_ranks: looks at ranks that are told to end (stuck.py); None where nobody does.
             say: writes a line to the pod's log.
         """
         self.pod = pod
         self.fatal = fatal
         self.ends_together = ends_together
         self.lines = lines
-        self.stuck, self.say = stuck, say
+        self.stalled_ranks, self.say = stalled_ranks, say
         self.attempt = None
 
     def hook(self):
@@ -575,9 +582,9 @@ class Watch:
         if is_signalled:
             attempt.leave()
         attempt.stop()
-        if is_signalled or self.stuck is None:
+        if is_signalled or self.stalled_ranks is None:
             return original(context, *args, **options)
-        with self.stuck.watched(attempt.has_lost_a_peer):
+        with self.stalled_ranks.watched(attempt.has_lost_a_peer):
             return original(context, *args, **options)
 
 

@@ -10,7 +10,7 @@ as always. Named as well is 137, of a container that the kernel has killed with 
 With none left, an end with one of these two is EXIT_NONE_LEFT instead: Kubernetes would go on.
 
 What another start here cannot mend ends as it does without this: a fatal exit code, a node that is
-not fit, a standstill, a command or a workspace that is not there, a pod that is told to stop, and a
+not fit, a stall, a command or a workspace that is not there, a pod that is told to stop, and a
 rank that ends with the code of one of them itself. Standard library; Python 3.8 or newer.
 """
 
@@ -20,7 +20,7 @@ from pathlib import Path
 
 EXIT_RESTART = 220  # see names.py
 EXIT_KILLED = 137
-# Not executable, not found, ended by SIGINT and SIGTERM, no workspace, a standstill, an unfit node.
+# Not executable, not found, ended by SIGINT and SIGTERM, no workspace, a stall, an unfit node.
 LASTING = frozenset((0, 126, 127, 130, 143, 217, 218, 219))
 COUNTED = "ALLRANKS_STARTS_COUNTED"  # a launcher that starts over in its container is no new start
 

@@ -76,7 +76,7 @@ MARGIN_SHARE, MARGIN_MOST = 0.1, 5.0
 MESSAGE_MAX = 1000  # characters: at most 4,000 bytes; Kubernetes keeps 4,096
 
 
-class Settings:
+class LauncherSettings:
     """What the chart asks of this launcher, read from the environment once."""
 
     def __init__(self, env):
@@ -559,19 +559,19 @@ def lose_peer(settings, error):
     return 1, True
 
 
-def watch_for_standstill(settings, watch, output):
+def watch_for_stall(settings, watch, output):
     """Look whether the ranks go on, where that is asked (stall.py)."""
     if settings.stall_seconds:
         stall = beside("stall")
-        eyes = stall.Eyes(beside("why"))
-        watcher = stall.Watcher(
+        observer = stall.RankObserver(beside("why"))
+        watcher = stall.StallWatcher(
             settings.stall_seconds,
             ends=os.environ.get("ALLRANKS_STALL_ENDS") == "1",
-            eyes=eyes,
+            observer=observer,
             output=output,
             say=say,
             record=lambda text: record(settings, text),
-            reports=stall.Reports(os.environ, settings.pod, say),
+            reports=stall.StallReports(os.environ, settings.pod, say),
         )
         watcher.follow(watch)
 
@@ -589,10 +589,12 @@ def train(settings, output, argv):
 
     lines = output and output.last_lines
     armed = os.environ.get("ALLRANKS_DIAGNOSE") != "0"
-    stuck = beside("stuck").StuckRanks(beside("why"), say) if armed else None
-    watch = failures.Watch(settings.pod, settings.fatal, lines=lines, stuck=stuck, say=say)
+    killer = beside("stuck").StalledRankKiller(beside("why"), say) if armed else None
+    watch = failures.AttemptWatch(
+        settings.pod, settings.fatal, lines=lines, stalled_ranks=killer, say=say
+    )
     watch.hook()
-    watch_for_standstill(settings, watch, output)
+    watch_for_stall(settings, watch, output)
     if settings.progress:
         settings.progress.share(lambda: watch.attempt, settings.pod)
     args = run.parse_args(argv)
@@ -730,7 +732,7 @@ def main(argv):
     """Train, and end with the code that tells the truth, or has Kubernetes start this again."""
     # At once, and not by an exception: one that is raised while torch is imported may be swallowed.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(EXIT_TERMINATED))
-    settings = Settings(os.environ)
+    settings = LauncherSettings(os.environ)
     settings.argv = argv
     if settings.restarts is None:
         return meet_and_train(settings, argv)

@@ -53,7 +53,7 @@ MATRIX = {"cuda": 8192, "cpu": 512}
 COPIED = {"cuda": 1024 * MIB, "cpu": 32 * MIB}  # bytes
 
 
-class Plan:
+class PreflightPlan:
     """What is asked for, and who takes part.
 
     Attributes:
@@ -147,7 +147,7 @@ class Device:
         return 2 * size / seconds / GB
 
 
-class Local:
+class NodeMeasurements:
     """What one process says of its node: numbers, what could not be measured, and errors."""
 
     def __init__(self, plan, device):
@@ -248,7 +248,7 @@ def checks():
 # ---------------------------------------------------------------- a process of the gang
 
 
-class Process:
+class PreflightProcess:
     """One of the processes that measure; it lives in a fork of the launcher."""
 
     def __init__(self, plan, local, reply, listens):
@@ -286,7 +286,7 @@ class Process:
         place = {"pod": self.plan.pod, "host": self.plan.kube_node}
         self._tell("here", place)
         device = Device(torch, self.plan, self.local)
-        measured = Local(self.plan, device)
+        measured = NodeMeasurements(self.plan, device)
         measured.measure()
         self.report.update(measured=measured.measured, errors=measured.errors)
         if device.kind == "cuda":
@@ -522,7 +522,7 @@ class Preflight:
             os.environ.update(TORCH_NCCL_BLOCKING_WAIT="1", NCCL_BLOCKING_WAIT="1")
             if local:
                 os.close(reply)
-            Process(self.plan, local, None if local else reply, self._listens).run()
+            PreflightProcess(self.plan, local, None if local else reply, self._listens).run()
             sys.stderr.flush()
             os._exit(0)
         except Exception as error:  # noqa: BLE001 - whatever it is, the launcher says it
@@ -630,6 +630,6 @@ def begin(env, settings, say, beside, *, listens, rendezvous_id):
         rendezvous_id: under which the nodes meet to train.
     """
     beside("preflight_checks")
-    preflight = Preflight(Plan(env, settings, rendezvous_id), say, listens)
+    preflight = Preflight(PreflightPlan(env, settings, rendezvous_id), say, listens)
     preflight.start()
     return preflight

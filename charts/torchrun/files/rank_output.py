@@ -36,7 +36,7 @@ CONTINUED = 0x80  # the first two bits of a byte of UTF-8 that begins no charact
 F_GETPIPE_SZ = getattr(fcntl, "F_GETPIPE_SZ", 1032)
 
 
-class Stream:
+class RankStream:
     """One stream of one rank: a pipe's reading end, and what was read of the line that is open."""
 
     def __init__(self, source, target, prefix, last_lines):
@@ -174,7 +174,7 @@ class RankOutput:
         source, end = os.pipe()
         os.set_blocking(source, False)
         prefix = b"[%s] " % rank.encode() if self._prefixed and rank else b""
-        stream = Stream(source, target, prefix, self._last_lines[rank])
+        stream = RankStream(source, target, prefix, self._last_lines[rank])
         with self._lock:
             self._streams.append(stream)
             self._selector.register(source, selectors.EVENT_READ, stream)

@@ -79,8 +79,8 @@ def moved_up(descriptor):
     return higher
 
 
-class Armed:
-    """What this process can be asked."""
+class AnsweringProcess:
+    """This process, and what it can be asked."""
 
     def __init__(self, number):
         """Open the files, and let the signal write the stacks."""
@@ -254,7 +254,7 @@ def arm():
             break
     else:
         return
-    armed = Armed(number)
+    armed = AnsweringProcess(number)
     os.register_at_fork(after_in_child=armed.after_fork)
     sys.meta_path.insert(0, StartWithTorch(armed))
 

@@ -5,14 +5,15 @@ has entered or ended a collective, and either one of them waits in a collective,
 computes. Each launcher looks at its own ranks and enters what it sees in the store of the
 rendezvous, and takes it back when they go on. Rank 0's launcher decides: the run stands still when
 its own ranks do and a rank of any pod waits in a collective, or when all pods' ranks stand still.
-So a rank that computes alone for long, or still loads torch, is no standstill as long as it writes
+So a rank that computes alone for long, or still loads torch, is no stall as long as it writes
 a line now and then, or nobody waits for it in a collective: a limit that is shorter than the
 longest evaluation without a line is one that alarms too early. A run that has gone on and stands
 still once more is reported once more.
 
 The pod's log has what it saw, and a file beside the run's checkpoints the stacks as well
-(`Reports`). Rank 0's log has the sentence as a line of progress, too: whoever reads that (`status`,
-the operator, which writes an Event) knows that the run stands still, until the next such line.
+(`StallReports`). Rank 0's log has the sentence as a line of progress, too: whoever reads that
+(`status`, the operator, which writes an Event) knows that the run stands still, until the next such
+line.
 
 A look is taken 20 times within the limit, at most once in a second. It asks a rank how many
 collectives it has entered, which costs nothing; only where that is the same as at the look before,
@@ -81,7 +82,7 @@ class RankView:
         return {"started": True, "scheduled": False}.get((entry or {}).get("state"))
 
 
-class Eyes:
+class RankObserver:
     """Looks at the ranks of this pod."""
 
     def __init__(self, why):
@@ -104,7 +105,7 @@ class Eyes:
             if rank in moving:
                 continue
             try:
-                armed = self._why.Armed.of(process)
+                armed = self._why.ArmedProcess.of(process)
                 has_recorder = armed is not None and armed.ask_flight()
                 cpu_seconds = process.seconds() + self._cpu_seconds_below(living, process)
                 others.append((rank, process.pid, armed if has_recorder else None, cpu_seconds))
@@ -130,7 +131,7 @@ class Eyes:
         before, self._entered, moving = self._entered, {}, {}
         for rank, process in self._ranks.items():
             try:
-                armed, pid = self._why.Armed.of(process), process.pid
+                armed, pid = self._why.ArmedProcess.of(process), process.pid
                 cpu_seconds = process.seconds()
             except (OSError, ValueError, IndexError):
                 continue  # it has just ended
@@ -152,7 +153,7 @@ class Eyes:
         }
 
 
-class Quiet:
+class PodStall:
     """Since when the ranks of this pod stand still."""
 
     def __init__(self, now):
@@ -201,18 +202,18 @@ class Quiet:
         return StallBoard.IDLE if self.idles else ""
 
 
-def run_stands_still(quiet, board, nodes):
+def is_run_stalled(pod_stall, board, nodes):
     """Whether the run does, where the ranks of rank 0's pod have stood still for the limit.
 
     A rank that waits in a collective waits for all of its group, wherever that is. One that only
     sleeps may wait for another pod whose ranks still compute, or load torch.
     """
-    if quiet.waits or board.pods(StallBoard.WAITING):
+    if pod_stall.waits or board.pods(StallBoard.WAITING):
         return True
-    return quiet.idles and board.pods(StallBoard.IDLE) >= nodes - 1
+    return pod_stall.idles and board.pods(StallBoard.IDLE) >= nodes - 1
 
 
-def report(pod, node, views, places, quiet, *, ended=()):
+def report(pod, node, views, places, stall_seconds, *, ended=()):
     """What this pod says in the store: the pending and entered collectives of its ranks.
 
     Args:
@@ -220,7 +221,7 @@ def report(pod, node, views, places, quiet, *, ended=()):
         node: its number.
         views: its ranks.
         places: where each rank is.
-        quiet: for how many seconds they have stood still.
+        stall_seconds: for how long they have stood still.
         ended: its ranks that have ended well.
     """
     ranks = [
@@ -233,7 +234,7 @@ def report(pod, node, views, places, quiet, *, ended=()):
         }
         for view in views
     ]
-    content = {"pod": pod, "node": node, "quiet": round(quiet), "ranks": ranks}
+    content = {"pod": pod, "node": node, "quiet": round(stall_seconds), "ranks": ranks}
     return dict(content, ended=list(ended))
 
 
@@ -327,8 +328,8 @@ def lines(content):
         yield "no progress: rank %d is %s, %s" % (rank["rank"], where, wait)
 
 
-class Reports:
-    """Files beside the checkpoints, where the run has some: one for each pod and standstill.
+class StallReports:
+    """Files beside the checkpoints, where the run has some: one for each pod and stall.
 
     They outlive the pods, whose logs go with them. Storage that is full, read-only or gone is told
     once, and holds up nothing.
@@ -381,7 +382,7 @@ def progress_line(sentence):
 
 
 class StallBoard:
-    """What the pods say of a standstill, in the store of an attempt.
+    """What the pods say of a stall, in the store of an attempt.
 
     How many pods stand still, by `WAITING` and `IDLE`; how often rank 0's pod has asked what they
     see; and of each pod its last answer.
@@ -442,22 +443,22 @@ class StallBoard:
         return self._question > 0 and self._store.check(["allranks/stall/ended"])
 
 
-class Watcher:
+class StallWatcher:
     """Looks at this pod's ranks for as long as they run."""
 
-    def __init__(self, seconds, *, ends, eyes, output, say, record, reports):
+    def __init__(self, seconds, *, ends, observer, output, say, record, reports):
         """Begin, without a look.
 
         Args:
             seconds: the limit.
-            ends: whether a standstill ends the attempt.
-            eyes: looks at the ranks.
+            ends: whether a stall ends the attempt.
+            observer: looks at the ranks.
             output: has `wrote_at`, when the last line came; None where that is not known.
             say: writes a line to the pod's log.
             record: leaves the reason where Kubernetes shows it when the pod has ended.
             reports: keeps what was seen beside the checkpoints.
         """
-        self.seconds, self.ends, self.eyes, self.output = seconds, ends, eyes, output
+        self.seconds, self.ends, self.observer, self.output = seconds, ends, observer, output
         self.say, self.record, self.reports = say, record, reports
         self._is_reported = False  # by rank 0: as a line of progress
 
@@ -472,66 +473,66 @@ class Watcher:
             self.say("nobody looks for a standstill any more: %r" % error)
 
     def _follow(self, watch):
-        attempt, quiet, board = None, None, None
+        attempt, pod_stall, board = None, None, None
         pause = min(max(self.seconds / LOOKS, 1.0), LOOK_MOST)
         while True:
             time.sleep(pause)
             now = time.monotonic()
             if watch.attempt is not attempt:
-                attempt, quiet = watch.attempt, Quiet(now)
+                attempt, pod_stall = watch.attempt, PodStall(now)
                 board = attempt and StallBoard(attempt.board.store, attempt.node)
             if attempt is None:
                 continue
             views = self._look(attempt)
             wrote_at = self.output.wrote_at if self.output else 0.0
-            quiet.update(views, wrote_at, now, has_ended=bool(attempt.ended()))
-            if self._is_reported and not quiet.lasts(self.seconds, now):
+            pod_stall.update(views, wrote_at, now, has_ended=bool(attempt.ended()))
+            if self._is_reported and not pod_stall.lasts(self.seconds, now):
                 self._is_reported = False
                 self.say(progress_line(""))
             with contextlib.suppress(*STORE_ERRORS):  # the store is gone: so is the attempt, soon
-                self._judge(attempt, board, quiet, views, now)
+                self._judge(attempt, board, pod_stall, views, now)
 
     def _look(self, attempt, *, closely=False):
         """The ranks that run; what one that has ended leaves behind has its number, and is none."""
         ended = set(attempt.ended())
-        return [view for view in self.eyes.look(closely=closely) if view.rank not in ended]
+        return [view for view in self.observer.look(closely=closely) if view.rank not in ended]
 
-    def _judge(self, attempt, board, quiet, views, now):
+    def _judge(self, attempt, board, pod_stall, views, now):
         """Say whether this pod stands still; on rank 0's, conclude whether the run does."""
-        stands = quiet.lasts(self.seconds, now)
+        stands = pod_stall.lasts(self.seconds, now)
         if attempt.node == 0:
-            if stands and not self._is_reported and run_stands_still(quiet, board, attempt.nodes):
+            if stands and not self._is_reported and is_run_stalled(pod_stall, board, attempt.nodes):
                 board.ask()
-                content = self._report(attempt, quiet, views, now)
+                content = self._report(attempt, pod_stall, views, now)
                 board.answer(content)
                 self._conclude(attempt, board, content)
             return
         if board.is_ended():
             self._kill()
             return
-        before, state = board.state, quiet.state if stands else ""
+        before, state = board.state, pod_stall.state if stands else ""
         board.count_as(state)
         is_new, has_question = state and not before, board.has_question()
         if not (is_new or has_question):
             return
-        content = self._report(attempt, quiet, views, now, is_logged=is_new or not state)
+        content = self._report(attempt, pod_stall, views, now, is_logged=is_new or not state)
         if has_question:
             board.answer(content)
             if self.ends:
                 self._end_with_rank0(board)
 
-    def _report(self, attempt, quiet, views, now, *, is_logged=True):
+    def _report(self, attempt, pod_stall, views, now, *, is_logged=True):
         """What this pod sees, in its log as well."""
         if any(view.moves for view in views):  # another pod asked
             views = self._look(attempt, closely=True)
-        places, silence = self.eyes.places(), now - quiet.since
+        places, silence = self.observer.places(), now - pod_stall.since
         ended = attempt.ended()
         content = report(attempt.pod, attempt.node, views, places, silence, ended=ended)
         if is_logged:
             for line in lines(content):
                 self.say(line)
             if attempt.node != 0:  # rank 0's is kept with the verdict
-                self.reports.keep("", self.eyes.ranks_seen)
+                self.reports.keep("", self.observer.ranks_seen)
         return content
 
     def _patience(self):
@@ -547,7 +548,7 @@ class Watcher:
 
     def _kill(self):
         """End the ranks of this pod: what stands still can save nothing, and may not hear."""
-        for view in self.eyes.look():
+        for view in self.observer.look():
             with contextlib.suppress(OSError):
                 os.kill(view.pid, signal.SIGKILL)
 
@@ -561,7 +562,7 @@ class Watcher:
         self.say(progress_line(sentence))
         self._is_reported = True
         self.record(sentence)
-        self.reports.keep(sentence, self.eyes.ranks_seen)
+        self.reports.keep(sentence, self.observer.ranks_seen)
         if not self.ends:
             return
         if not is_certain(reports):

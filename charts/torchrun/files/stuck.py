@@ -25,13 +25,13 @@ import signal
 import threading
 import time
 
-STUCK_SECONDS = 5.0  # since the signal, for one that has not moved since before it
+STALL_SECONDS = 5.0  # since the signal, for one that has not moved since before it
 SETTLED_SECONDS = 15.0  # for one that has: what it does may be a save that nobody here can see
 LOOK_SECONDS, ANSWER_SECONDS = 1.0, 1.0
 
 
-class Standing:
-    """Where a rank stands.
+class WaitingRank:
+    """A rank that waits in a collective, at one moment.
 
     Attributes:
         rank, pid: whose.
@@ -84,33 +84,38 @@ def _is_own(process, living):
     return parent == os.getpid()
 
 
-class Unmoved:
+class RankStalls:
     """Since when ranks have done nothing."""
 
-    def __init__(self, standing, now):
+    def __init__(self, waiting_ranks, now):
         """Begin with where they stood before they were told to end."""
-        self._standing, self._began = standing, now
-        self._since = dict.fromkeys(standing, now)
+        self._waiting_ranks, self._began = waiting_ranks, now
+        self._since = dict.fromkeys(waiting_ranks, now)
 
-    def update(self, standing, now):
-        """Take another look; return where the ranks stand that have stood there for too long.
+    def update(self, waiting_ranks, now):
+        """Take another look; return the ranks that have stood where they are for too long.
 
         Args:
-            standing: by rank; one that is not there computes, saves, does not answer or has ended.
+            waiting_ranks: by rank; one that is not there computes, saves, does not answer or has
+                ended.
             now: the time.
         """
-        for rank, stand in standing.items():
-            before = self._standing.get(rank)
-            if before is None or not stand.is_as(before):
+        for rank, waiting_rank in waiting_ranks.items():
+            before = self._waiting_ranks.get(rank)
+            if before is None or not waiting_rank.is_as(before):
                 self._since[rank] = now
-        self._standing = standing
-        return [standing[rank] for rank in standing if self._is_over(self._since[rank], now)]
+        self._waiting_ranks = waiting_ranks
+        return [
+            waiting_rank
+            for rank, waiting_rank in waiting_ranks.items()
+            if self._is_over(self._since[rank], now)
+        ]
 
     def _is_over(self, since, now):
-        return now - since >= (STUCK_SECONDS if since == self._began else SETTLED_SECONDS)
+        return now - since >= (STALL_SECONDS if since == self._began else SETTLED_SECONDS)
 
 
-class StuckRanks:
+class StalledRankKiller:
     """Looks at ranks that are told to end, and kills those that cannot."""
 
     def __init__(self, why, say):
@@ -125,8 +130,8 @@ class StuckRanks:
             is_peer_gone: whether a peer of theirs is.
         """
         over = threading.Event()
-        unmoved = Unmoved(self._look(), time.monotonic())
-        args = (unmoved, over, is_peer_gone)
+        stalls = RankStalls(self._look(), time.monotonic())
+        args = (stalls, over, is_peer_gone)
         threading.Thread(target=self._safely, args=args, daemon=True).start()
         try:
             yield
@@ -139,31 +144,36 @@ class StuckRanks:
         except Exception as error:  # noqa: BLE001 - whatever it is, the grace ends
             self._say("nobody looks whether the ranks can end any more: %r" % error)
 
-    def _follow(self, unmoved, over, is_peer_gone):
+    def _follow(self, stalls, over, is_peer_gone):
         while not over.wait(LOOK_SECONDS):
-            stuck = unmoved.update(self._look(), time.monotonic())
-            if stuck and is_peer_gone() and not over.is_set():
-                for standing in stuck:
-                    self._kill(standing)
+            stalled_ranks = stalls.update(self._look(), time.monotonic())
+            if stalled_ranks and is_peer_gone() and not over.is_set():
+                for waiting_rank in stalled_ranks:
+                    self._kill(waiting_rank)
 
-    def _kill(self, standing):
+    def _kill(self, waiting_rank):
         words = "rank %d waits in %s #%d for a peer that is gone, and cannot end: killing it (%s)"
-        number = standing.collective[1]
-        self._say(words % (standing.rank, standing.name, number, standing.place))
+        facts = (
+            waiting_rank.rank,
+            waiting_rank.name,
+            waiting_rank.collective[1],
+            waiting_rank.place,
+        )
+        self._say(words % facts)
         with contextlib.suppress(OSError):
-            os.kill(standing.pid, signal.SIGKILL)
+            os.kill(waiting_rank.pid, signal.SIGKILL)
 
     def _look(self):
-        """Where each rank of this pod stands; without those that do not stand in a collective."""
-        deadline, armed_ranks, standing = time.monotonic() + ANSWER_SECONDS, [], {}
+        """The ranks of this pod that wait in a collective, by their numbers."""
+        deadline, armed_ranks, waiting_ranks = time.monotonic() + ANSWER_SECONDS, [], {}
         living = self._why.processes()
         for rank, process in self._why.ranks(living).items():
             with contextlib.suppress(OSError, ValueError, IndexError):
-                armed = self._why.Armed.of(process) if _is_own(process, living) else None
+                armed = self._why.ArmedProcess.of(process) if _is_own(process, living) else None
                 if armed is not None and armed.ask_flight() and armed.ask_stacks():
                     armed_ranks.append((rank, process, armed))
         for rank, process, armed in armed_ranks:
             with contextlib.suppress(OSError, ValueError, IndexError, StopIteration):
                 flight, stacks = armed.flight(deadline), armed.stacks(deadline)
-                standing[rank] = Standing(rank, process, flight, stacks, self._why)
-        return standing
+                waiting_ranks[rank] = WaitingRank(rank, process, flight, stacks, self._why)
+        return waiting_ranks

@@ -47,7 +47,7 @@ _FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>
 _FOREIGN = re.compile(r"<frozen |/site-packages/|/dist-packages/|/lib(?:64)?/python3?[.\d]*/")
 
 
-class Process:
+class LinuxProcess:
     """A process, as /proc has it."""
 
     def __init__(self, pid):
@@ -157,7 +157,7 @@ class Process:
             return ""
 
 
-class Armed:
+class ArmedProcess:
     """A process that has the files of sitecustomize.py."""
 
     def __init__(self, process, lock):
@@ -437,7 +437,7 @@ def processes():
         if not path.name.isdigit() or int(path.name) == os.getpid():
             continue
         try:
-            process = Process(int(path.name))
+            process = LinuxProcess(int(path.name))
         except (OSError, ValueError, IndexError):
             continue  # it has just ended
         if not pod or process.env.get("ALLRANKS_POD_UID") == pod:
@@ -484,7 +484,7 @@ class Look:
         self.rank, self.process = rank, process
         children = below(living, process) if living else []
         self.children = list(filter(None, (first_look(None, child, None) for child in children)))
-        self.armed = Armed.of(process)
+        self.armed = ArmedProcess.of(process)
         self.writes_stacks = False
         self.facts = process.facts()  # before it is disturbed
         self.began, self.cpu_at_start = time.monotonic(), process.seconds()

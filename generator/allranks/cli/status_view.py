@@ -76,7 +76,7 @@ def show(console: Console, status: RunStatus, now: float, *, here: bool = False)
 
 
 def _training(status: RunStatus) -> Iterator[str]:
-    """The lines about the training itself: how far it is, a standstill, and slow ranks."""
+    """The lines about the training itself: how far it is, a stall, and slow ranks."""
     if status.progress is None:
         return
     report = status.progress

@@ -56,6 +56,7 @@ def put_right(fields: Fields, sets: Sequence[PodSet], names: Sequence[str], firs
                 del fields.values["env"][name]
                 fields.change(path, "it is the address of rank 0", "command")
             elif name in (fields.values.get("env") or {}) and _names_pods(value, names):
+                _check_trials(fields, podset, path)
                 fields.leave(path, _OTHER_NAMES)
         of_job = _of_job(fields, (*here, "env"))
 
@@ -118,7 +119,11 @@ def _check_trials(fields: Fields, podset: PodSet, path: FieldPath) -> None:
     Raises:
         InputError: they are such pods.
     """
-    meets = fields.has(*podset.path, "spec", "subdomain") or fields.has("spec", "network")
+    # A JobSet gives its pods names unless it is told not to.
+    has_names = fields.has("spec", "replicatedJobs") and (
+        fields.get("spec", "network", "enableDNSHostnames") is not False
+    )
+    meets = has_names or fields.has(*podset.path, "spec", "subdomain")
     if fields.values.get("workload") == "sweep" and podset.replicas > 1 and meets:
         raise InputError(
             "its pods reach each other by their names, and nothing in it starts ranks: they are no "

@@ -80,7 +80,7 @@ _STARTED = re.compile(
 )
 _ENDED = re.compile(r"Sending process \d+ closing signal|\bfailed \(exitcode: -?\d+\) local_rank")
 _FOR_PROGRAMS = re.compile(rf"{re.escape(names.LAUNCHER_LINE)}(?:\w+ )?[\[{{]")
-_STANDS_STILL = re.compile(r'"standstill": "[^"]')
+_STALLED = re.compile(r'"standstill": "[^"]')
 
 # The words are those of NCCL 2.30, PyTorch 2.15, gloo, the CUDA runtime and the kernel, and of
 # earlier releases where they were others. The first that fits a line is taken.
@@ -295,7 +295,7 @@ def _in_a_log(pod: str, text: Iterable[str]) -> Iterable[LogFinding]:
 def _tells(line: str) -> Since:
     if _STARTED.search(line):
         return Since.STARTED
-    goes_on = line.startswith(names.PROGRESS_LINE) and not _STANDS_STILL.search(line)
+    goes_on = line.startswith(names.PROGRESS_LINE) and not _STALLED.search(line)
     return Since.ENDED if goes_on or _ENDED.search(line) else Since.NOTHING
 
 

@@ -115,7 +115,7 @@ class Diagnosis:
 
     Attributes:
         state: in a word.
-        reason: what kind of standstill it is; "" for none.
+        reason: what kind of stall it is; "" for none.
         sentence: in a sentence.
         blamed: the ranks to look at.
         remarks: what else matters, a sentence each.

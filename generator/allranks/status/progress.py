@@ -32,7 +32,7 @@ _REPORTING = (names.ROLE_LAUNCHER, names.ROLE_NODE, "chief", "master", "worker")
 # What is counted, and by which words its total is known; the first that is there is told.
 _UNITS = {"step": ("total", "steps"), "epoch": ("epochs", "total")}
 _LINE_MAX = 8192  # characters of JSON in a line of progress
-_STANDSTILL = frozenset({"standstill", "at"})
+_STALL_KEYS = frozenset({"standstill", "at"})
 _MESSAGE_MAX = 4096  # as long as Kubernetes keeps a termination message
 
 
@@ -94,17 +94,17 @@ def of_lines(lines: Iterable[str]) -> dict[str, Any] | None:
 
     A line that says no more than that the run stands still (files/stall.py) adds to the one before.
     """
-    standstill: dict[str, Any] = {}
+    stall: dict[str, Any] = {}
     for line in reversed(list(lines)):
         _, marker, content = line.partition(names.PROGRESS_LINE)
         data = _parse(content) if marker and len(content) <= _LINE_MAX else None
-        if isinstance(data, dict) and data.keys() <= _STANDSTILL and "standstill" in data:
-            standstill = standstill or {"standstill": _plain(data["standstill"]) or ""}
+        if isinstance(data, dict) and data.keys() <= _STALL_KEYS and "standstill" in data:
+            stall = stall or {"standstill": _plain(data["standstill"]) or ""}
             continue
         report = _of_object(data) if isinstance(data, dict) else None
         if report is not None:
-            return {**report, **({} if not standstill.get("standstill") else standstill)}
-    return standstill if standstill.get("standstill") else None
+            return {**report, **({} if not stall.get("standstill") else stall)}
+    return stall if stall.get("standstill") else None
 
 
 def _report(pod: Manifest) -> dict[str, Any] | None:

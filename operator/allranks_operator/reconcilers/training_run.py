@@ -197,7 +197,7 @@ class TrainingRunReconciler:
         self._cache.learn(TRAINING_RUNS, answer)
         memory.last_write = (new_status, mapping(answer, "status"))
         self._record_end(run, previous, new_status, status)
-        self._record_standstill(run, previous, new_status)
+        self._record_stall(run, previous, new_status)
         if item.since is not None:
             self._metrics.reaction_seconds.observe(time.monotonic() - item.since)
 
@@ -229,7 +229,7 @@ class TrainingRunReconciler:
         message = "\n".join((text(new_status, "message"), *log[-_LOG_LINES:]))
         self._recorder.record(Event(_reference(run), kind, reason, message))
 
-    def _record_standstill(
+    def _record_stall(
         self, run: Manifest, previous: Mapping[str, Any], new_status: Mapping[str, Any]
     ) -> None:
         """Record an Event where the launcher says that the run stands still, and why."""

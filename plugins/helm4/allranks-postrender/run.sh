@@ -18,12 +18,12 @@ except ImportError:
     os.execv("/bin/sh", ["sh", again, *sys.argv[1:]])
 end(main)
 '
-recorded=
+recorded_python=
 if [ -z "${ALLRANKS_PYTHON_STALE-}" ] && [ -r "$here/python" ]; then
-  IFS= read -r recorded <"$here/python" || :
+  IFS= read -r recorded_python <"$here/python" || :
 fi
-if [ -n "$recorded" ] && [ -x "$recorded" ]; then
-  exec "$recorded" -I -c "$start" "$here/run.sh" "$@"
+if [ -n "$recorded_python" ] && [ -x "$recorded_python" ]; then
+  exec "$recorded_python" -I -c "$start" "$here/run.sh" "$@"
 fi
 unset ALLRANKS_PYTHON_STALE
 if command -v allranks-postrender >/dev/null 2>&1; then

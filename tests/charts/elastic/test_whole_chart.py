@@ -71,7 +71,7 @@ ELASTIC = Parity(
     elsewhere={key: reason for key, reason in ELSEWHERE.items() if key not in _MASTER_KEYS}
     | {"elastic.roles.scheduler.replicas": "MXNet has always one"}
     | {"compat": "an elastic job has roles, and no ranks of Slurm's"}
-    | {"runPolicy.onStall": "what is done about a standstill is the master's to say"},
+    | {"runPolicy.onStall": "what is done about a stall is the master's to say"},
 )
 
 

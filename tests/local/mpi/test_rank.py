@@ -147,7 +147,8 @@ def test_a_killed_rank_is_blamed_when_it_was_not_its_whole_group(
     """A peer that crashed over it was heard between its two reports, or with MPICH before them."""
     (tmp_path / "ends").write_text("".join(f"{line}\n" for line in ends))
     program = (
-        f"ALLRANKS_STATE={tmp_path} ALLRANKS_MPI_IMPLEMENTATION={implementation} allranks_tees=; "
+        f"ALLRANKS_STATE={tmp_path} ALLRANKS_MPI_IMPLEMENTATION={implementation} "
+        "allranks_tee_pids=; "
         f". {REPO}/charts/mpi/files/common.sh; . {REPO}/charts/mpi/files/blame.sh; "
         'allranks_find_rank; echo "$allranks_rank $allranks_rank_code $allranks_rank_host"'
     )
@@ -166,9 +167,9 @@ def test_a_pod_without_a_host_name_is_blamed_by_its_own(tmp_path: Path, shell: l
     ]
     (tmp_path / "map").write_text("".join(lines))
     program = (
-        f"ALLRANKS_STATE={tmp_path} ALLRANKS_MPI_LOCAL_MAP={tmp_path}/map allranks_tees=; "
+        f"ALLRANKS_STATE={tmp_path} ALLRANKS_MPI_LOCAL_MAP={tmp_path}/map allranks_tee_pids=; "
         f". {REPO}/charts/mpi/files/common.sh; . {REPO}/charts/mpi/files/blame.sh; "
-        'allranks_find_rank; echo "$allranks_rank_host"; allranks_called 127.114.175.9; '
+        'allranks_find_rank; echo "$allranks_rank_host"; allranks_find_alias 127.114.175.9; '
         'echo "$allranks_alias"'
     )
     process = subprocess.run([*shell, "-c", program], capture_output=True, text=True, check=True)

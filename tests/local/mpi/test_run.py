@@ -296,7 +296,7 @@ def test_the_deadline_ends_all(machine: Machine, chart: Chart) -> None:
     assert [] == machine.processes()
 
 
-def test_a_standstill_is_told_and_ended(machine: Machine, chart: Chart) -> None:
+def test_a_stall_is_told_and_ended(machine: Machine, chart: Chart) -> None:
     """The launcher asks its hosts once mpirun is silent, says where all ranks are, and ends it."""
     policy = {"stallSeconds": 10, "onStall": "end"}
     outcome = machine.run(*chart(_WAIT, mpi={"numWorkers": 1}, runPolicy=policy))

@@ -14,8 +14,8 @@ pytestmark = pytest.mark.local
 _FILES = REPO / "charts" / "mpi" / "files"
 _PROGRAM = """
 allranks_say() { printf 'says: %s\\n' "$1" >&2; }
-print() { for word; do printf '%s\\0' "$word"; done; printf 'tolerant=%s' "$allranks_tolerant"; }
-ALLRANKS_FILES=/etc/allranks allranks_tolerant=
+print() { for word; do printf '%s\\0' "$word"; done; printf 'tolerant=%s' "$allranks_is_tolerant"; }
+ALLRANKS_FILES=/etc/allranks allranks_is_tolerant=
 . "$1"
 shift
 allranks_with_words print "$@"

@@ -293,5 +293,12 @@ spec:
 def test_pods_that_reach_each_other_are_no_trials() -> None:
     """Where nothing starts ranks, and the program names the other pods, trials would not meet."""
     assert "they are no trials" in refusal(NAMED).message
+    by_default = NAMED.replace("  network: {subdomain: m}\n", "")
+    assert "they are no trials" in refusal(by_default).message
+    without_names = NAMED.replace("subdomain: m", "enableDNSHostnames: false")
+    assert "sweep" == text_as_jobs(without_names).conversions[0].values["workload"]
+    command = 'command: [bash, -c, "start --brokers flux-worker-0-[0-3]"]'
+    variable = "env: [{name: FIRST, value: flux-worker-0-0.flux}], command: [start]"
+    assert "they are no trials" in refusal(by_default.replace(command, variable)).message
     plain = NAMED.replace("flux-worker-0-[0-3]", "other")
     assert "sweep" == text_as_jobs(plain).conversions[0].values["workload"]

@@ -1,8 +1,7 @@
-"""MPIJob, TFJob, MXJob, XGBoostJob, PaddleJob: what each has of its own, and what is beside it."""
+"""MPIJob, TFJob, MXJob, XGBoostJob, PaddleJob: what each has of its own."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,19 +16,7 @@ from tests.converted import lost, text_as_jobs
 if TYPE_CHECKING:
     from allranks.convert.verdicts import Conversion
 
-DATA = Path(__file__).parents[2] / "data/convert"
-
-
-def documents() -> dict[str, Document]:
-    """The objects of our samples, by name."""
-    documents: dict[str, Document] = {}
-    for path in sorted(DATA.glob("*.yaml")):
-        for item in registry.documents_of(load_objects(path.read_bytes(), path.name)):
-            documents.setdefault(item.name, item)
-    return documents
-
-
-DOCUMENTS = documents()
+DOCUMENTS = converted.samples()
 
 
 def convert(name: str, *others: str) -> Conversion:
@@ -140,7 +127,7 @@ def test_a_launcher_that_only_keeps_its_pod_is_said(script: str, *, is_noted: bo
 
 def test_a_launcher_that_calls_deepspeed_is_refused() -> None:
     """It would look for a file of hosts that only the old image or controller made."""
-    text = (DATA / "mpijob.yaml").read_text(encoding="utf-8").partition("\n---\n")[0]
+    text = (converted.DATA / "mpijob.yaml").read_text(encoding="utf-8").partition("\n---\n")[0]
     problem = converted.refusal(text.replace("[mpirun, -n, ", "[deepspeed, --num_nodes, "))
     assert "its launcher calls deepspeed" in problem.message
     assert "PyTorchJob" in problem.hint
@@ -354,124 +341,6 @@ def test_the_limits_of_the_first_mpijob_with_roles(version: str, *, has_own: boo
     assert (set() if has_own else paths) == is_lost
 
 
-def test_objects_beside_a_job() -> None:
-    """A headless Service of the job's pods is the chart's own; what it reads has to be applied."""
-    names = ("mnist", "settings")
-    documents = [DOCUMENTS[name] for name in names]
-    service = next(
-        item
-        for item in registry.documents_of(
-            load_objects((DATA / "pytorchjob.yaml").read_bytes(), "pytorchjob.yaml")
-        )
-        if item.kind == "Service"
-    )
-    result = registry.convert_all([*documents, service], Context())
-    why = "neither the job nor anything beside it names it"
-    assert [("ConfigMap", False, why), ("Service", False)] == [
-        (item.kind, item.is_needed, item.why)
-        if item.kind == "ConfigMap"
-        else (item.kind, item.is_needed)
-        for item in result.beside
-    ]
-    result = registry.convert_all([DOCUMENTS["resnet"], *documents, service], Context())
-    assert ("ConfigMap", True, "the job reads it") in [
-        (item.kind, item.is_needed, item.why) for item in result.beside
-    ]
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a"}}
-    binding = {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "RoleBinding",
-        "metadata": {"name": "b"},
-        "subjects": [{"kind": "ServiceAccount", "name": "a"}],
-    }
-    others = [Document(item, "beside.yaml") for item in (account, binding)]
-    result = registry.convert_all([DOCUMENTS["mnist"], *others], Context())
-    assert ["RoleBinding b names it", "the job's account may need it"] == [
-        item.why for item in result.beside
-    ]
-
-
-NODES = """\
-apiVersion: batch/v1
-kind: Job
-metadata: {name: ft}
-spec: {completionMode: Indexed, completions: 2, parallelism: 2, template: {metadata: {labels:
-  {app: ft, scheduling.x-k8s.io/pod-group: gang}}, spec: {containers: [{name: c, image: i,
-  command: [bash, -c, "WORDS"]}]}}}
----
-apiVersion: v1
-kind: Service
-metadata: {name: meet}
-spec: {clusterIP: None, selector: {SELECTOR}}
----
-apiVersion: scheduling.x-k8s.io/v1alpha1
-kind: PodGroup
-metadata: {name: gang}
----
-apiVersion: apps/v1
-kind: StatefulSet
-metadata: {name: store}
-spec: {template: {metadata: {labels: {app: store}}, spec: {containers: [{name: c, image: i,
-  command: [serve]}]}}}
-"""
-_NAMED = "call the release meet, because the job's own words name this Service"
-_GONE = "which no pod has here: have it select app.kubernetes.io/instance, the release"
-_NAMED_UP = "call the release meet-up, because the job's own words name this Service"
-SERVICES = [
-    ("torchrun a.py", "app: ft", False, "for the job's own pods"),
-    ("torchrun a.py $(getent hosts meet.default.svc)", "app: ft", False, _NAMED),
-    ("torchrun a.py --hosts ft-1.meet", "job-name: ft", False, "for the job's own pods"),
-    ("torchrun a.py --hosts ${POD}.meet", "job-name: ft", False, _NAMED),
-    ("torchrun meet.py", "app: ft", False, "for the job's own pods"),
-    ("until nslookup meet-up; do sleep 1; done; torchrun a.py", "app: ft", False, _NAMED_UP),
-    ("torchrun a.py --out /data/meet-up", "app: ft", False, "for the job's own pods"),
-    ("./each", "app: ft", True, "others may reach the job's pods by it"),
-    ("./each", "job-name: ft", True, _GONE),
-    ("torchrun a.py", "app: store", True, "the pods of StatefulSet store are reached by it"),
-]
-
-
-@pytest.mark.parametrize(("words", "selector", "is_needed", "why"), SERVICES)
-def test_a_service_beside_a_job(words: str, selector: str, is_needed: bool, why: str) -> None:
-    """It is left away where the chart has its own, and what names it can still find it."""
-    name = "meet-up" if "meet-up" in words else "meet"
-    objects = NODES.replace("{name: meet}", f"{{name: {name}}}").replace("SELECTOR", selector)
-    service, group, _ = text_as_jobs(objects.replace("WORDS", words)).beside
-    assert (is_needed, True) == (service.is_needed, service.why.endswith(why))
-    # The pods keep the label by which they are in the gang.
-    assert (True, "PodGroup") == (group.is_needed, group.kind)
-
-
-CALLER = """\
----
-apiVersion: batch/v1
-kind: Job
-metadata: {name: driver}
-spec: {template: {metadata: {labels: {app: driver}}, spec: {containers: [{name: c, image: i,
-  command: [python, drive.py], env: [{name: TRAINER, value: "HOST"}]}]}}}
-"""
-CALLERS = [
-    ("meet", "app: ft", True, "Job driver reaches the job's pods by it"),
-    ("http://meet:8000", "app: ft", True, "Job driver reaches the job's pods by it"),
-    ("meet", "job-name: ft", True, _GONE),
-    ("other", "app: ft", False, "for the job's own pods"),
-]
-
-
-@pytest.mark.parametrize("is_converted", [True, False])
-@pytest.mark.parametrize(("host", "selector", "is_needed", "why"), CALLERS)
-def test_a_service_by_which_another_job_calls(
-    host: str, selector: str, is_needed: bool, why: str, *, is_converted: bool
-) -> None:
-    """It stays where a job of the input calls the pods by its name, which would wait for ever."""
-    caller = CALLER.replace("HOST", host)
-    if not is_converted:
-        caller = caller.replace("[python, drive.py]", "[]")
-    text = NODES.replace("WORDS", "torchrun a.py").replace("SELECTOR", selector) + caller
-    service = next(item for item in text_as_jobs(text).beside if item.kind == "Service")
-    assert (is_needed, True) == (service.is_needed, service.why.endswith(why))
-
-
 KEYS = [
     ("", "cp /root/.ssh/id_rsa /tmp/k; mpirun ./a", "cp KEY /tmp/k; mpirun ./a"),
     ("", "ssh -i ~/.ssh/id_rsa a-worker-0.a true; mpirun ./a", "KEY"),
@@ -502,45 +371,6 @@ def test_the_key_of_an_mpi_job_is_the_charts(folder: str, script: str, expected:
         assert expected.replace("KEY", key) == command
     reasons = " ".join(verdict.why for verdict in conversion.verdicts)
     assert bool(expected) == ("the key of mpi-operator is" in reasons)
-
-
-IN_GROUP = [
-    ("labels: {scheduling.x-k8s.io/pod-group: gang}", "", True),
-    ("annotations: {scheduling.k8s.io/group-name: gang}", "", True),
-    (
-        "labels: {scheduling.x-k8s.io/pod-group: gang}",
-        "---\napiVersion: scheduling.x-k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: gang}\n",
-        False,
-    ),
-    ("labels: {pod-group.scheduling.sigs.k8s.io: gang}", "", True),
-    ("labels: {app: gang}", "", False),
-]
-
-
-@pytest.mark.parametrize(("metadata", "group", "is_noted"), IN_GROUP)
-def test_a_pod_group_that_is_not_in_the_input(metadata: str, group: str, *, is_noted: bool) -> None:
-    """An operator made the PodGroup that its pods name; without one they wait for ever."""
-    conversion = text_as_jobs(
-        "apiVersion: kubeflow.org/v1\nkind: TFJob\nmetadata: {name: gang}\nspec: "
-        f"{{tfReplicaSpecs: {{Worker: {{template: {{metadata: {{{metadata}}}, spec: "
-        "{schedulerName: kube-batch, containers: [{name: a, image: i, command: [./a]}]}}}}}\n"
-        f"{group}"
-    ).conversions[0]
-    assert is_noted == any("the PodGroup gang" in note for note in conversion.notes)
-
-
-@pytest.mark.parametrize(
-    "label", ["scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io"]
-)
-def test_a_pod_group_that_the_pods_are_in_stays(label: str) -> None:
-    """The scheduler plugins have had two labels for it."""
-    result = text_as_jobs(
-        "apiVersion: kubeflow.org/v1\nkind: TFJob\nmetadata: {name: a}\nspec: {tfReplicaSpecs: "
-        f"{{Worker: {{template: {{metadata: {{labels: {{{label}: gang}}}}, spec: {{containers: "
-        "[{name: a, image: i, command: [./a]}]}}}}}\n---\n"
-        "apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: gang}\n"
-    )
-    assert [("gang", True)] == [(item.name, item.is_needed) for item in result.beside]
 
 
 def test_mounts_of_the_old_operator_are_left_out() -> None:
@@ -764,14 +594,6 @@ def test_ray_is_refused(kind: str) -> None:
     with pytest.raises(InputError) as caught:
         registry.convert_document(Document(manifest), Context())
     assert caught.value.problem.hint
-
-
-def test_a_cronjob_beside_a_job_is_named() -> None:
-    """By itself it is refused; beside a job it is one more object."""
-    timed = "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: nightly}\n"
-    assert "it starts jobs at times" in converted.refusal(timed).message
-    result = text_as_jobs(NODES.replace("WORDS", "torchrun a.py") + "---\n" + timed)
-    assert ("CronJob", True) == (result.beside[-1].kind, result.beside[-1].is_needed)
 
 
 def test_an_object_that_another_one_owns_is_no_job_of_its_own() -> None:

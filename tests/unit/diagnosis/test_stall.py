@@ -60,69 +60,73 @@ def _group(entered: int, completed: int) -> dict[str, Any]:
 
 
 def _watcher(
-    stall: Any, eyes: Any, *, ends: bool, say: Callable[[str], None] = lambda _: None
+    stall: Any, observer: Any, *, ends: bool, say: Callable[[str], None] = lambda _: None
 ) -> Any:
     """One that keeps no reports, with a limit of ten minutes."""
-    return stall.Watcher(
+    return stall.StallWatcher(
         600,
         ends=ends,
-        eyes=eyes,
+        observer=observer,
         output=None,
         say=say,
         record=lambda _: None,
-        reports=stall.Reports({}, "big-0", None),
+        reports=stall.StallReports({}, "big-0", None),
     )
 
 
-def _quiet(stall: Any, *looks: tuple[float, Any, float, float]) -> Any:
+def _stall_after(stall: Any, *looks: tuple[float, Any, float, float]) -> Any:
     """After looks at one rank: (time, its groups, seconds of processor time, last line)."""
-    quiet = stall.Quiet(0.0)
+    pod_stall = stall.PodStall(0.0)
     for now, groups, cpu_seconds, wrote_at in looks:
-        quiet.update([_view(stall, 3, groups, cpu_seconds)], wrote_at, now)
-    return quiet
+        pod_stall.update([_view(stall, 3, groups, cpu_seconds)], wrote_at, now)
+    return pod_stall
 
 
 def test_steps_and_lines_are_progress(stall: Any) -> None:
     """A collective that begins or ends, and a line of output, begin the time anew."""
-    assert not _quiet(stall, (10, _group(4, 4), 9, 0), (20, _group(5, 4), 18, 0)).lasts(10, 20)
-    waits = _quiet(stall, (10, _group(5, 4), 9, 0), (20, _group(5, 4), 18, 0))
+    assert not _stall_after(stall, (10, _group(4, 4), 9, 0), (20, _group(5, 4), 18, 0)).lasts(
+        10, 20
+    )
+    waits = _stall_after(stall, (10, _group(5, 4), 9, 0), (20, _group(5, 4), 18, 0))
     assert waits.lasts(10, 20)
     assert waits.waits
-    assert not _quiet(stall, (10, _group(5, 4), 9, 0), (20, _group(5, 4), 18, 15)).lasts(10, 20)
+    assert not _stall_after(stall, (10, _group(5, 4), 9, 0), (20, _group(5, 4), 18, 15)).lasts(
+        10, 20
+    )
 
 
 def test_a_rank_that_moved_and_then_waits_stands_still_since_it_moved(stall: Any) -> None:
     """Of a rank that moves there are no numbers: the first ones after it are no news."""
-    quiet = _quiet(stall, (10, _group(4, 4), 9, 0))
-    quiet.update([stall.RankView(3, 7, None, 18, moves=True)], 0.0, 20)
-    assert not quiet.lasts(1, 20)
-    quiet.update([_view(stall, 3, _group(9, 8), 27)], 0.0, 30)
-    assert quiet.lasts(10, 30)
-    assert quiet.waits
+    pod_stall = _stall_after(stall, (10, _group(4, 4), 9, 0))
+    pod_stall.update([stall.RankView(3, 7, None, 18, moves=True)], 0.0, 20)
+    assert not pod_stall.lasts(1, 20)
+    pod_stall.update([_view(stall, 3, _group(9, 8), 27)], 0.0, 30)
+    assert pod_stall.lasts(10, 30)
+    assert pod_stall.waits
 
 
 def test_what_computes_without_a_recorder_goes_on(stall: Any) -> None:
     """Without torch only ranks that do nothing stand still."""
-    assert not _quiet(stall, (10, None, 9, 0), (20, None, 18, 0)).lasts(5, 20)
-    idle = _quiet(stall, (10, None, 9, 0), (20, None, 9.01, 0))
+    assert not _stall_after(stall, (10, None, 9, 0), (20, None, 18, 0)).lasts(5, 20)
+    idle = _stall_after(stall, (10, None, 9, 0), (20, None, 9.01, 0))
     assert idle.lasts(10, 20)
     assert idle.idles
 
 
-def test_no_rank_yet_is_no_standstill(stall: Any) -> None:
+def test_no_rank_yet_is_no_stall(stall: Any) -> None:
     """While the nodes meet nothing stands still."""
-    quiet = stall.Quiet(0.0)
-    quiet.update([], 0.0, 100.0)
-    assert not quiet.lasts(10, 100)
+    pod_stall = stall.PodStall(0.0)
+    pod_stall.update([], 0.0, 100.0)
+    assert not pod_stall.lasts(10, 100)
 
 
 def test_a_pod_whose_ranks_have_ended_is_no_progress(stall: Any) -> None:
     """It is quiet, so that rank 0's pod can judge those that wait for a rank of it."""
-    quiet = _quiet(stall, (10, _group(5, 4), 9, 0))
-    quiet.update([], 0.0, 20, has_ended=True)
-    quiet.update([], 0.0, 30, has_ended=True)
-    assert quiet.lasts(20, 30)
-    assert stall.StallBoard.IDLE == quiet.state
+    pod_stall = _stall_after(stall, (10, _group(5, 4), 9, 0))
+    pod_stall.update([], 0.0, 20, has_ended=True)
+    pod_stall.update([], 0.0, 30, has_ended=True)
+    assert pod_stall.lasts(20, 30)
+    assert stall.StallBoard.IDLE == pod_stall.state
 
 
 def test_what_a_rank_has_left_behind_is_no_rank(stall: Any) -> None:
@@ -130,8 +134,8 @@ def test_what_a_rank_has_left_behind_is_no_rank(stall: Any) -> None:
     attempt = _FAILURES.Attempt("big-0", _Store(), 0, 1)
     attempt._endings = [_FAILURES.Ending(1, 0, was_stopped=False)]
     views = [_view(stall, 0, _group(5, 4)), _view(stall, 1, None)]
-    eyes = SimpleNamespace(look=lambda **_: views, places=dict, ranks_seen=[])
-    watcher = _watcher(stall, eyes, ends=False)
+    observer = SimpleNamespace(look=lambda **_: views, places=dict, ranks_seen=[])
+    watcher = _watcher(stall, observer, ends=False)
     assert [0] == [view.rank for view in watcher._look(attempt)]
     assert [0] == [view.rank for view in watcher._look(attempt, closely=True)]
 
@@ -175,7 +179,7 @@ def test_a_rank_that_is_stopped_is_named_as_such(stall: Any) -> None:
     """By the kernel's own word, whatever it had entered before; it is the cause of what waits."""
     ranks = [{"rank": 1, "state": "T"}, {"rank": 2, "state": "S"}]
     why = SimpleNamespace(look=lambda _: {"ranks": ranks}, place=lambda *_: "train.py:9")
-    places = stall.Eyes(why).places()
+    places = stall.RankObserver(why).places()
     assert {1: stall.STOPPED, 2: "train.py:9"} == places
     stopped = stall.report("big-0", 0, [_view(stall, 1, None)], places, 600.0)
     waiting = stall.report("big-1", 1, [_view(stall, 2, _group(5, 4))], places, 600.0)
@@ -211,18 +215,18 @@ def test_a_gpu_that_has_not_begun_what_the_others_are_in_is_blamed(stall: Any) -
 def test_a_report_that_cannot_be_kept_is_told_once(stall: Any, tmp_path: Path) -> None:
     """Storage that takes no file costs a line; without checkpoints there is nothing to say."""
     lines: list[str] = []
-    (tmp_path / stall.Reports.FOLDER).write_text("a file in its place")
-    reports = stall.Reports({"ALLRANKS_STALL_REPORTS": str(tmp_path)}, "big-0", lines.append)
+    (tmp_path / stall.StallReports.FOLDER).write_text("a file in its place")
+    reports = stall.StallReports({"ALLRANKS_STALL_REPORTS": str(tmp_path)}, "big-0", lines.append)
     reports.keep("no progress for 600 s", [])
     reports.keep("no progress for 600 s", [])
     assert 1 == len(lines)
     assert lines[0].startswith("this is not kept beside the checkpoints: ")
-    stall.Reports({}, "big-0", lines.append).keep("no progress for 600 s", [])
+    stall.StallReports({}, "big-0", lines.append).keep("no progress for 600 s", [])
     assert 1 == len(lines)
 
 
 class _Store(dict[str, Any]):
-    """The store of a rendezvous, as far as standstills are written there."""
+    """The store of a rendezvous, as far as stalls are written there."""
 
     set = dict.__setitem__
 
@@ -255,8 +259,10 @@ class _Pod:
         """A pod whose ranks were just seen to go on."""
         self.views, self.lines = views, list[str]()
         places = {node: f"train.py:{node}"} if views[0].groups is not None else {}
-        eyes = SimpleNamespace(look=lambda **_: self.views, places=lambda: places, ranks_seen=[])
-        self.watcher = _watcher(stall, eyes, ends=ends, say=self.lines.append)
+        observer = SimpleNamespace(
+            look=lambda **_: self.views, places=lambda: places, ranks_seen=[]
+        )
+        self.watcher = _watcher(stall, observer, ends=ends, say=self.lines.append)
         self.board = stall.StallBoard(store, node)
         self._attempt = _FAILURES.Attempt(f"big-{node}", store, node, nodes)
         self._stall = stall
@@ -275,10 +281,10 @@ class _Pod:
 
     def _look(self, since: float, now: float, state: str, other: _Pod | None) -> None:
         """Look; another pod answers, where there is one, while this one waits for it."""
-        quiet = self._stall.Quiet(since)
+        pod_stall = self._stall.PodStall(since)
         if state:
-            setattr(quiet, state, True)
-        args = (self._attempt, self.board, quiet, self.views, now)
+            setattr(pod_stall, state, True)
+        args = (self._attempt, self.board, pod_stall, self.views, now)
         look = threading.Thread(target=self.watcher._judge, args=args)
         look.start()
         if other is not None:
@@ -315,7 +321,7 @@ def test_ranks_that_nobody_can_ask_are_reported_and_not_ended(stall: Any) -> Non
     assert not pod.board.is_ended()
 
 
-def test_ranks_that_sleep_while_another_pod_computes_are_no_standstill(stall: Any) -> None:
+def test_ranks_that_sleep_while_another_pod_computes_are_no_stall(stall: Any) -> None:
     """Rank 1 may still load torch while rank 0 waits for it to meet, in no collective yet."""
     store = _Store()
     views = [stall.RankView(rank, 7, {}, 0.0) for rank in range(2)]
@@ -373,9 +379,9 @@ def test_a_rank_computes_where_what_it_has_started_does(
         env={**os.environ, "RANK": "0", "LOCAL_RANK": "0"},
         start_new_session=True,
     ) as rank:
-        eyes = stall.Eyes(_WHY)
+        observer = stall.RankObserver(_WHY)
         until(
-            lambda: [view.cpu_seconds > 0.2 for view in eyes.look()] == [True],
+            lambda: [view.cpu_seconds > 0.2 for view in observer.look()] == [True],
             "what the child uses",
         )
         os.killpg(rank.pid, signal.SIGKILL)

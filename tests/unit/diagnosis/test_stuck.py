@@ -41,7 +41,7 @@ def test_the_place_is_the_programs_own(why: Any) -> None:
 
 
 @pytest.fixture
-def standing(stuck: Any, why: Any, tmp_path: Path) -> Any:
+def waiting_rank(stuck: Any, why: Any, tmp_path: Path) -> Any:
     """Where a rank stands, by the collective, its stacks, characters written and state."""
     task = tmp_path / "task" / str(_PID)
     task.mkdir(parents=True)
@@ -58,46 +58,46 @@ def standing(stuck: Any, why: Any, tmp_path: Path) -> Any:
         (task / "io").write_text(f"rchar: 1\nwchar: {written}\nsyscr: {number}\n")
         entry = {"number": number, "name": "nccl:all_reduce", "done": done, "between": False}
         process = SimpleNamespace(pid=_PID, path=tmp_path, state={"main": str(_MAIN)})
-        process.letter_of = MethodType(why.Process.letter_of, process)
-        return stuck.Standing(0, process, {"groups": {"0": {"last": [entry]}}}, stacks, why)
+        process.letter_of = MethodType(why.LinuxProcess.letter_of, process)
+        return stuck.WaitingRank(0, process, {"groups": {"0": {"last": [entry]}}}, stacks, why)
 
     return make
 
 
-def test_a_rank_that_has_done_anything_has_moved(standing: Any) -> None:
+def test_a_rank_that_has_done_anything_has_moved(waiting_rank: Any) -> None:
     """Another collective, another line of the main thread, and characters that it wrote."""
-    before = standing()
+    before = waiting_rank()
     assert (0, ("0", 4), "all_reduce", "train.py:88 in load") == (
         before.rank,
         before.collective,
         before.name,
         before.place,
     )
-    assert standing().is_as(before)
-    assert standing(stacks=_STACKS.replace("other.py", "more.py")).is_as(before)
+    assert waiting_rank().is_as(before)
+    assert waiting_rank(stacks=_STACKS.replace("other.py", "more.py")).is_as(before)
     for change in ({"number": 5}, {"stacks": _STACKS.replace("88", "89")}, {"written": 10}):
-        assert not standing(**change).is_as(before), change
+        assert not waiting_rank(**change).is_as(before), change
 
 
 @pytest.mark.parametrize("change", [{"done": True}, {"stacks": ""}, {"state": "D"}])
-def test_what_cannot_be_seen_is_no_standing(standing: Any, change: dict[str, Any]) -> None:
+def test_what_cannot_be_seen_is_no_waiting_rank(waiting_rank: Any, change: dict[str, Any]) -> None:
     """Of a rank in no collective, one without stacks, and one that the disk holds up."""
     with pytest.raises(ValueError, match=r"disk|collective"):
-        standing(**change)
+        waiting_rank(**change)
 
 
-def test_a_rank_that_moved_after_the_signal_has_more_time(stuck: Any, standing: Any) -> None:
-    """One that stands since before it is stuck after seconds; a missing answer is a move."""
-    before, later = standing(), standing(stacks=_STACKS.replace("88", "89"))
+def test_a_rank_that_moved_after_the_signal_has_more_time(stuck: Any, waiting_rank: Any) -> None:
+    """One that stands since before it is stalled after seconds; a missing answer is a move."""
+    before, later = waiting_rank(), waiting_rank(stacks=_STACKS.replace("88", "89"))
 
-    def stuck_at(*looks: tuple[float, Any]) -> list[float]:
-        unmoved = stuck.Unmoved({0: before}, 0.0)
-        return [now for now, place in looks if unmoved.update({0: place} if place else {}, now)]
+    def stalled_at(*looks: tuple[float, Any]) -> list[float]:
+        stalls = stuck.RankStalls({0: before}, 0.0)
+        return [now for now, place in looks if stalls.update({0: place} if place else {}, now)]
 
-    assert [5.0, 9.0] == stuck_at((1.0, before), (4.9, before), (5.0, before), (9.0, before))
-    assert [16.0] == stuck_at((1.0, later), (15.9, later), (16.0, later))
-    assert [17.0] == stuck_at((1.0, None), (2.0, before), (7.0, before), (17.0, before))
-    assert [] == stuck_at((1.0, later), (9.0, before), (23.9, before))
+    assert [5.0, 9.0] == stalled_at((1.0, before), (4.9, before), (5.0, before), (9.0, before))
+    assert [16.0] == stalled_at((1.0, later), (15.9, later), (16.0, later))
+    assert [17.0] == stalled_at((1.0, None), (2.0, before), (7.0, before), (17.0, before))
+    assert [] == stalled_at((1.0, later), (9.0, before), (23.9, before))
 
 
 def test_a_rank_is_not_what_starts_it(why: Any) -> None:

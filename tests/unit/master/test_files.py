@@ -172,7 +172,7 @@ def test_steps_are_cheap_while_the_master_hangs() -> None:
 
 def worker(master: Calls, **env: str) -> Any:
     """A worker of that master."""
-    return WORKER.Worker(WORKER.Settings({**master.env, **env}), ["train.py"])
+    return WORKER.ElasticWorker(WORKER.WorkerSettings({**master.env, **env}), ["train.py"])
 
 
 def test_a_worker_joins_and_joins_again_where_it_is_not_known(master: Calls) -> None:
@@ -202,7 +202,7 @@ def test_a_worker_without_a_master_gives_up_in_words(
         "ALLRANKS_MASTER_LOST_SECONDS": "0.1",
         "ALLRANKS_TERMINATION_LOG": str(tmp_path / "reason"),
     }
-    assert 1 == WORKER.Worker(WORKER.Settings(env), []).run()
+    assert 1 == WORKER.ElasticWorker(WORKER.WorkerSettings(env), []).run()
     assert "no master answered for 0 s" in (tmp_path / "reason").read_text()
     assert "Traceback" not in capsys.readouterr().err
 

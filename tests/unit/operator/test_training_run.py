@@ -424,7 +424,7 @@ def test_the_end_of_a_failed_ranks_log_is_told(stage: Stage) -> None:
     assert event["message"].endswith('last words"')
 
 
-def test_a_standstill_is_told_once_as_an_event(stage: Stage) -> None:
+def test_a_stall_is_told_once_as_an_event(stage: Stage) -> None:
     """Its launcher says in its progress why no rank goes on; the pods have no right to Events."""
     words = "no progress for 900 s: rank 1 (pod j-1) has not entered all_reduce #4"
     report = json.dumps({"step": 7, "standstill": words})

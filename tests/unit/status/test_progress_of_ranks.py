@@ -109,8 +109,8 @@ def test_a_training_with_transformers_says_how_far_it_is_by_itself(pod: Pod) -> 
 
 def test_any_loop_says_it_in_two_lines(pod: Pod) -> None:
     """Rank 0's word is shown, that of others is not; a save is any rank's."""
-    first = RANK.Reporter({**pod.env, "RANK": "0"})
-    other = RANK.Reporter({**pod.env, "RANK": "3"})
+    first = RANK.ProgressReporter({**pod.env, "RANK": "0"})
+    other = RANK.ProgressReporter({**pod.env, "RANK": "3"})
     first.say({"step": 5, "total": 50}, {"loss": 0.25, "odd": object()})
     other.say({"step": 4, "total": 50}, {"loss": 9.0})
     assert first.flush()
@@ -143,7 +143,7 @@ def test_a_save_is_said_once(pod: Pod) -> None:
     assert saves == [[4], [], [8], [], [8], [9], [], [4]]
 
 
-def test_a_standstill_is_part_of_the_progress_until_the_next_line() -> None:
+def test_a_stall_is_part_of_the_progress_until_the_next_line() -> None:
     """A launcher that sees no rank go on says so in a line of its own, and that they go on."""
     line = names.PROGRESS_LINE + '{"step": 7, "total": 9, "at": 1}'
     stalls = names.PROGRESS_LINE + '{"standstill": "rank 1 sleeps", "at": 2}'
@@ -307,7 +307,7 @@ def test_a_refusal_is_said_once_and_harms_no_training(
     pod: Pod, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The helper forgets what was refused, keeps a save that was said with it, and goes on."""
-    reporter = RANK.Reporter({**pod.env, "RANK": "0"})
+    reporter = RANK.ProgressReporter({**pod.env, "RANK": "0"})
     for percent in (400, 500):
         reporter.say({"percent": percent, "saved": 7}, {})
         assert reporter.flush()
@@ -358,7 +358,7 @@ def test_a_pod_that_can_write_nowhere_trains_all_the_same(
 def test_lines_come_now_and_then_and_a_save_at_once() -> None:
     """However often a rank reports, the log gets the first word, and the last."""
     log: list[str] = []
-    server = LAUNCHER.Server("token", log.append, every=3600.0)
+    server = LAUNCHER.ProgressServer("token", log.append, every=3600.0)
     thread = threading.Thread(target=server.tell_always, daemon=True)
     for step in range(500):
         server.take({"step": step})
@@ -373,7 +373,7 @@ def test_lines_come_now_and_then_and_a_save_at_once() -> None:
 
 def test_outside_of_a_job_the_helper_does_nothing() -> None:
     """No thread, no line, no error: the same script runs on a laptop."""
-    reporter = RANK.Reporter({})
+    reporter = RANK.ProgressReporter({})
     assert not reporter.active
     before = threading.active_count()
     RANK.report(step=1, total=2, loss=0.5)
@@ -503,7 +503,7 @@ def test_where_no_launcher_listens_rank_0_writes_the_line(
 ) -> None:
     """Ranks of mpirun: the line is the same, and whatever mpirun puts before it is read over."""
     for rank in ("0", "1"):
-        reporter = RANK.Reporter({"ALLRANKS_PROGRESS": "log", "OMPI_COMM_WORLD_RANK": rank})
+        reporter = RANK.ProgressReporter({"ALLRANKS_PROGRESS": "log", "OMPI_COMM_WORLD_RANK": rank})
         reporter.say({"step": 2, "total": 4}, {})
         reporter.close()
     lines = [f"[1,0]<stderr>: {line}" for line in capsys.readouterr().err.splitlines()]

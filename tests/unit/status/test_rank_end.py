@@ -24,7 +24,7 @@ def test_an_end_that_a_pod_says_of_its_own_rank(prefix: str) -> None:
 def test_an_end_that_another_pod_says() -> None:
     """It names the pod whose rank failed first."""
     entry = {"rank": 40, "code": 1, "pod": "big-5", "lines": LINES, "node": 5, "follows": False}
-    message = LAUNCHER.Verdict(entry).message()
+    message = LAUNCHER.FirstFailure(entry).message()
     rest = message.partition("exit code 1")[2]
     expected = RankEnd(names.FAILED_FIRST, "rank 40", "big-5", 1, rest)
     assert expected == rank_end.parse(message)

@@ -643,7 +643,7 @@ def test_a_warning_stops_nothing() -> None:
     ],
 )
 @pytest.mark.parametrize("workload", ["torchrun", "mpi"])
-def test_a_standstill_that_nobody_will_see_is_worth_a_word(
+def test_a_stall_that_nobody_will_see_is_worth_a_word(
     workload: str, policy: str, path: str | None
 ) -> None:
     """One that comes after the job's own deadline, and an end of ranks that nobody can ask."""

@@ -381,7 +381,7 @@ def test_the_id_of_the_rendezvous_has_the_digest_of_newer_code() -> None:
         "ALLRANKS_WORKSPACE_DIGEST": "sha256:" + "0123456789abcdef" * 4,
     }
     own = ["--rdzv-conf", "is_host=1"]
-    settings = launch.Settings(env)
+    settings = launch.LauncherSettings(env)
     assert own == launch.node_options(settings, env)
     env["ALLRANKS_WORKSPACE_GENERATION"] = "3"
     newer = ["--rdzv-id", "big-0123456789ab"]

@@ -7,7 +7,8 @@ import shlex
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.convert.slurm import amounts, images, placement
+from allranks.convert.slurm import amounts, placement
+from allranks.convert.slurm.batch_script import images
 from allranks.convert.slurm.draft import OF_STEP, key_of
 from allranks.convert.verdicts import Named, Outcome
 

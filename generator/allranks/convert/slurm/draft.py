@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert.slurm import script, sizes
+from allranks.convert.slurm import sizes
+from allranks.convert.slurm.batch_script import script_reading
 from allranks.errors import InvalidValues, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from allranks.convert.slurm.batch_script.script_reading import Body
     from allranks.convert.slurm.options import Setting
-    from allranks.convert.slurm.script import Body
     from allranks.convert.slurm.sizes import Size
     from allranks.convert.verdicts import Fields, Outcome
 
@@ -40,7 +41,7 @@ class Draft:
     lines: dict[str, int] = field(default_factory=dict)
     settings: dict[str, Setting] = field(default_factory=dict)
     size: Size = field(default_factory=sizes.Size)
-    body: Body = field(default_factory=script.Body)
+    body: Body = field(default_factory=script_reading.Body)
     text: str = ""
 
     def key(self, text: str, line: int) -> str:

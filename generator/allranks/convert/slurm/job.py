@@ -16,14 +16,17 @@ from allranks.convert import finish
 from allranks.convert.slurm import (
     arrays,
     directives,
-    here_documents,
-    launcher_variables,
     options,
     placement,
-    reader,
     resources,
-    singularity_environment,
+    site_folders,
     sizes,
+)
+from allranks.convert.slurm.batch_script import (
+    here_documents,
+    launcher_variables,
+    reader,
+    singularity_environment,
 )
 from allranks.convert.slurm.draft import Draft, key_of
 from allranks.convert.verdicts import Conversion, Fields, Outcome, dotted
@@ -101,13 +104,7 @@ def convert(
     _refuse_parts(job, parsed)
     settings = [*parsed.settings, *typed_settings]
     _declare(job, settings)
-    wrap = job.settings.get("wrap")
-    if wrap is not None and wrap.line:
-        why = "sbatch reads it from its own command line alone: what runs is the script"
-        job.say("wrap", Outcome.CHANGED, "", why)
-    elif wrap is not None:
-        text = f"#!/bin/bash\n{wrap.value}\n"  # sbatch has sh, as which bash runs it
-        job.say("wrap", Outcome.CARRIED, "command")
+    text = _wrapped(job, text)
     text, of_container = singularity_environment.carry(
         launcher_variables.inline(here_documents.inline(text))
     )
@@ -120,10 +117,6 @@ def convert(
         _declare_step(job, setting)
     resources.put_size(job)
     _keep_cpus(job)
-    job_nodes, nodes = job.size.nodes, job.body.nodes
-    if job_nodes and nodes and nodes < job_nodes and "nodes" not in job.size.outcomes:
-        why = f"the job's step runs on {nodes} of its {job_nodes} nodes"
-        job.size.outcomes["nodes"] = (Outcome.CHANGED, "nodes", why)
     for option, function in directives.CARRIED.items():
         if option in job.settings:
             function(job, job.settings[option])
@@ -132,10 +125,34 @@ def convert(
     placement.put_maker(job)
     arrays.put_array(job)
     _drop_counts(job)
-    for name, (outcome, to, why) in job.size.outcomes.items():
-        job.say(name, outcome, to, why)
+    _say_sizes(job)
     _say_rest(job, parsed)
+    site_folders.say(job)
     return _done(job, namespace)
+
+
+def _wrapped(job: Draft, text: str) -> str:
+    """The script that runs: that of ``--wrap``, where the command line has one."""
+    wrap = job.settings.get("wrap")
+    if wrap is None:
+        return text
+    if wrap.line:
+        why = "sbatch reads it from its own command line alone: what runs is the script"
+        job.say("wrap", Outcome.CHANGED, "", why)
+        return text
+    job.say("wrap", Outcome.CARRIED, "command")
+    return f"#!/bin/bash\n{wrap.value}\n"  # sbatch has sh, as which bash runs it
+
+
+def _say_sizes(job: Draft) -> None:
+    """Say what became of the options that say how large the job is."""
+    outcomes = job.size.outcomes
+    job_nodes, nodes = job.size.nodes, job.body.nodes
+    if job_nodes and nodes and nodes < job_nodes and "nodes" not in outcomes:
+        why = f"the job's step runs on {nodes} of its {job_nodes} nodes"
+        outcomes["nodes"] = (Outcome.CHANGED, "nodes", why)
+    for name, (outcome, to, why) in outcomes.items():
+        job.say(name, outcome, to, why)
 
 
 def _keep_cpus(job: Draft) -> None:

@@ -164,7 +164,7 @@ def _stall(view: View) -> Iterator[Finding]:
 
 
 def _unseen_stall(view: View) -> Iterator[Finding]:
-    """A standstill that is set, and that nothing will come of."""
+    """A limit on stalls that is set, and that nothing will come of."""
     seconds, deadline = view["runPolicy.stallSeconds"], view["runPolicy.activeDeadlineSeconds"]
     if seconds and deadline and seconds >= deadline:
         yield Finding(

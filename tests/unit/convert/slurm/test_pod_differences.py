@@ -1,4 +1,7 @@
-"""Lines of real scripts that do something on a cluster of Slurm's, and another thing in a pod."""
+"""Lines of real scripts that do something on a cluster of Slurm's, and another thing in a pod.
+
+It is longer than most: each test is one such line, with what becomes of it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Batch scripts as values: what they ask for, what they run, and what is said of each line."""
+"""Batch scripts as values: what they ask for, what they run, and what is said of each line.
+
+It is longer than most: each test is one thing that a whole script asks for.
+"""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
-from allranks.convert.slurm import words
+from allranks.convert.slurm.batch_script import words
 
 # Numbers of ranks and nodes, which are no address.
 _COUNTS = words.RENDEZVOUS - {"MASTER_ADDR", "MASTER_PORT", "MASTER_IP", "MASTER_HOST"}

@@ -9,16 +9,18 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from allranks.convert import commands, scanner
-from allranks.convert.slurm import first_node, words
+from allranks.convert.slurm.batch_script import first_node, words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from allranks.convert.scanner import Command, Statement
 
 SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh"})
 _HEAD = re.compile(r"\s*(?:#|$)")  # a comment, or nothing
 _SHOWN = 60  # characters of a line in a verdict
+# Lines that print, and do nothing else.
+PRINTING = re.compile(r"^\s*(?:echo|printf(?!\s+-v))\b[^|>;&`\n]*$", re.MULTILINE)
 
 
 def short(text: str) -> str:
@@ -318,6 +320,14 @@ def put(pattern: str, piece: str, text: str) -> str:
     return re.sub(pattern, lambda _: piece, text)
 
 
+def split(text: str) -> list[str]:
+    """The words of a text; [] where it is no shell text."""
+    try:
+        return [token.text for token in scanner.tokens(text) if token.kind == "word"]
+    except scanner.ScriptError:
+        return []
+
+
 def edited(
     text: str, edits: Iterable[tuple[int, int, str]], start: int = 0, end: int | None = None
 ) -> str:
@@ -392,3 +402,19 @@ def differs_by_pod(text: str) -> bool:
     """Whether what a statement sets differs from pod to pod."""
     of_the_moment = re.search(r"\$\((?:date|mktemp|shuf|uuidgen)|\$RANDOM|`(?:date|mktemp)", text)
     return of_the_moment is not None or first_node.is_named(text)
+
+
+def runs(statement: Statement, programs: Collection[str]) -> bool:
+    """Whether a statement runs one of some programs."""
+    return any(
+        words.any_of([token.text for token in command.words], programs)
+        for command in statement.commands
+    )
+
+
+def runs_only(statement: Statement, programs: Collection[str]) -> bool:
+    """Whether all commands of a statement are among some programs."""
+    return all(
+        not command.words or words.any_of([token.text for token in command.words], programs)
+        for command in statement.commands
+    )

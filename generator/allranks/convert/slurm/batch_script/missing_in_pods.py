@@ -1,6 +1,7 @@
-"""What commands of a script need that a pod has not.
+"""What runs, and needs something that no pod has.
 
-That is a Slurm to submit to, the launcher of a site, and the folders above the one that is sent.
+That is srun and a Slurm to submit to, containers and their files, the launcher of a site, other
+hosts, the folders above the one that is sent, GPUs by other numbers, and the file of the output.
 """
 
 from __future__ import annotations
@@ -11,15 +12,18 @@ from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.convert import scanner
-from allranks.convert.slurm import shell_text, words
+from allranks.convert.slurm.batch_script import shell_text, words
+from allranks.convert.slurm.batch_script.images import OF_FILE
 from allranks.convert.verdicts import Outcome, Verdict
 from allranks.humanize import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
-    from allranks.convert.scanner import Command, Statement
-    from allranks.convert.slurm.options import Setting
+    from allranks.convert.scanner import Command
+    from allranks.convert.slurm.batch_script.script import Script
+    from allranks.convert.slurm.batch_script.script_reading import Body, ScriptReading
+    from allranks.convert.slurm.batch_script.shell_variables import ShellVariables
 
 # Programs that run the steps of a workflow, and words of theirs that have Slurm run them.
 _WORKFLOWS = frozenset({"nextflow", "snakemake", "toil-cwl-runner", "toil-wdl-runner", "cromwell"})
@@ -63,15 +67,85 @@ _NOT_SENT = (
     "begin with a `cd` into this one"
 )
 _SUBMIT_DIR = re.compile(r'"?(?:\$\{?SLURM_SUBMIT_DIR\}?|\$\{?PWD\}?|\.)"?/?')
+NO_CONTAINERS = "a pod starts no containers: name its image in image, and write what it runs"
+OTHER_HOSTS = "a pod has no keys of who submits, and none of the old cluster's hosts: take it out"
+_COPIES = "it copies files between nodes: put them into the image or a volume"
+# What becomes of a line that calls one of Slurm's programs; the others only ask.
+TOOLS = {
+    "sbatch": (Outcome.NOT_CARRIED, "it submits another job: start that when this run has ended"),
+    "sbcast": (Outcome.NOT_CARRIED, _COPIES),
+    "sgather": (Outcome.NOT_CARRIED, _COPIES),
+}
+NO_SLURM = "a pod has no programs of Slurm's"
+# An srun that is left where a command may stand: in $(…), behind xargs or parallel, or in
+# a variable.
+_SRUN = re.compile(r"(?:^|[\s;&|(`]|=[\"']?)srun(?:\s|[\"'])")
+# A question whether there is one.
+_LOOK_FOR_SRUN = re.compile(r"\b(?:command\s+-[vV]|which|type(?:\s+-\w+)?|hash)\s+srun\b")
+_NO_SRUN = "a pod has none, so that the other branch runs there: keep that which you want"
+_IMAGE_FILE = re.compile(r"^[^=]+\.(?:sif|simg|sqsh|squashfs)$")
+# What makes or moves such a file, and starts nothing with it.
+_ON_IMAGE_FILES = (
+    words.IN_EACH_RANK
+    | words.CONTAINERS
+    | words.UNREAD_CONTAINERS
+    | {"cp", "mv", "rm", "ln", "rsync", "wget", "curl", "tar", "chmod", "sbcast", "stat"}
+)
+# The path of the script itself.
+_OWN_PATH = re.compile(r"\$(?:0\b|\{0[^0-9}]*\}|\{?BASH_SOURCE\b)")
+# A container that is left where a command may stand, as an srun may be.
+_CONTAINER = re.compile(
+    r"(?:^|[\s;&|(`/]|=[\"']?)(?:singularity|apptainer)(?:_wrapper)?[ \t]+(?:-\S+[ \t]+)*"
+    r"(?:exec|run|build|pull|shell|instance)\s"
+)
+# A question to Slurm, whose answer the script reads.
+_OF_SLURM = re.compile(
+    r"(?:\$\(|`)\s*((?:scontrol\s+show\s+(?:nodes?|job)|squeue|sacct|sinfo)\b[^)`|]*)"
+)
+# The same to another host.
+_ON_OTHER_HOSTS = re.compile(r"(?:\$\(|`)\s*(ssh\s[^)`|]*)")
+# Another job that is submitted where the script reads its number.
+SUBMITTING = re.compile(r"(?:\$\(|`)(?:[^)`\n]*\|)?\s*sbatch\b|\beval\s+[\"']?sbatch\b")
 
 
-def of_script(statements: Sequence[Statement], *, starts_here: bool) -> list[Verdict]:
-    """What no pod has, each with its line.
+def say(reading: ScriptReading, code: str) -> None:
+    """Say of what runs what no pod has, each with its line.
 
     Args:
-        statements: those of the script.
-        starts_here: whether it starts in the folder that is sent.
+        reading: the script, and what comes of it.
+        code: what runs, without its comments and the lines that only print.
     """
+    script, body = reading.script, reading.body
+    looks = [match[0] for match in _LOOK_FOR_SRUN.finditer(code)]
+    if looks:
+        line = script.line_with(_LOOK_FOR_SRUN.search)
+        body.say(line, looks[0], Outcome.NOT_CARRIED, "", _NO_SRUN)
+    if _calls_srun(code):
+        why = "a pod has no srun: take it off, or write the step as a command of its own"
+        body.say(script.line_with(_calls_srun), "srun", Outcome.NOT_CARRIED, "", why)
+    in_variable = _container_in_variable(reading.variables, code)
+    if in_variable or _CONTAINER.search(code):
+        line = script.line_with(in_variable or _CONTAINER.search)
+        body.say(line, "singularity", Outcome.NOT_CARRIED, "image", NO_CONTAINERS)
+    _say_image_file(script, body)
+    body.verdicts += _of_commands(script)
+    body.verdicts += _files_of_output(script)
+    body.verdicts += _numbers_of_gpus(script, reading.variables)
+    _say_own_path(script, body)
+    for pattern, why in ((_ON_OTHER_HOSTS, OTHER_HOSTS), (_OF_SLURM, NO_SLURM)):
+        match = pattern.search(code)
+        if match is not None:
+            line = script.line_with(pattern.search)
+            body.say(line, match[1].strip(), Outcome.NOT_CARRIED, "", why)
+    if SUBMITTING.search(code):
+        outcome, why = TOOLS["sbatch"]
+        body.say(script.line_with(SUBMITTING.search), "sbatch", outcome, "", why)
+
+
+def _of_commands(script: Script) -> list[Verdict]:
+    """What commands need: a Slurm to submit to, a launcher of a site, folders that are not sent."""
+    statements = script.statements
+    starts_here = not {"chdir", "workdir"} & {setting.name for setting in script.settings}
     functions = {statement.function for statement in statements}
     verdicts: list[Verdict] = []
     is_here = starts_here
@@ -101,13 +175,9 @@ def of_script(statements: Sequence[Statement], *, starts_here: bool) -> list[Ver
     return verdicts
 
 
-def files_of_output(statements: Sequence[Statement], settings: Sequence[Setting]) -> list[Verdict]:
-    """The lines that name the file of the job's output: in a pod it is the log of the run.
-
-    Args:
-        statements: those of the script.
-        settings: its directives.
-    """
+def _files_of_output(script: Script) -> list[Verdict]:
+    """The lines that name the file of the job's output: in a pod it is the log of the run."""
+    statements, settings = script.statements, script.settings
     named = [setting.value for setting in settings if setting.name in ("output", "error")]
     patterns = [_pattern_of(text) for text in (*named, "slurm-%j.out", "slurm-%A_%a.out")]
     file = re.compile("|".join(filter(None, patterns)))
@@ -123,16 +193,10 @@ def files_of_output(statements: Sequence[Statement], settings: Sequence[Setting]
     return verdicts
 
 
-def numbers_of_gpus(
-    statements: Sequence[Statement], constants: Mapping[str, str], gpus: int
-) -> list[Verdict]:
-    """The lines that choose GPUs by numbers which no pod has.
-
-    Args:
-        statements: those of the script.
-        constants: its variables whose text is known.
-        gpus: how many a pod has; 0 where nobody says it.
-    """
+def _numbers_of_gpus(script: Script, variables: ShellVariables) -> list[Verdict]:
+    """The lines that choose GPUs by numbers which no pod has."""
+    statements, constants = script.statements, variables.constants
+    gpus = script.size.gpus_per_node or script.size.gpus or 0
     verdicts = []
     for command in (command for statement in statements for command in statement.commands):
         for token in (*command.assignments, *command.words):
@@ -207,3 +271,55 @@ def _above(command: Command) -> str:
         if match is not None:
             return match[0]
     return ""
+
+
+def _say_image_file(script: Script, body: Body) -> None:
+    """Say that a program gets the file of an image, where the report has no word of it yet."""
+    for statement in [] if _has_image(script, body) else script.statements:
+        for command in statement.commands:
+            texts = [token.text for token in command.words]
+            if words.any_of(texts, _ON_IMAGE_FILES):
+                continue
+            for text in map(scanner.unquote, texts[1:]):
+                if _IMAGE_FILE.search(text):
+                    body.say(command.line, text, Outcome.NOT_CARRIED, "image", OF_FILE)
+                    return
+
+
+def _has_image(script: Script, body: Body) -> bool:
+    """Whether the report has a word of an image, or of a container that nobody starts."""
+    names = {setting.name for setting in script.settings + body.settings}
+    return "container-image" in names or any(verdict.to == "image" for verdict in body.verdicts)
+
+
+def _container_in_variable(variables: ShellVariables, code: str) -> Callable[[str], object] | None:
+    """What finds `$SINGULARITY exec`, where that variable is such a program; None for none."""
+    names_of = [
+        name
+        for name, texts in variables.contents.items()
+        if any(
+            words.base(text.split()[0] if "/" in text else text) in words.CONTAINERS
+            for text in texts
+            if text
+        )
+    ]
+    for name in names_of:
+        pattern = re.compile(rf"\$(?:{name}|\{{{name}\}})\"?\s+(?:-\S+\s+)*(?:exec|run)\s")
+        if pattern.search(code):
+            return pattern.search
+    return None
+
+
+def _say_own_path(script: Script, body: Body) -> None:
+    """Say that setup, and a command, have another path than the script."""
+    own = "\n".join([body.setup, *body.command])
+    if _OWN_PATH.search(words.expanded_part(shell_text.PRINTING.sub("", own))):
+        line = script.line_with(_OWN_PATH.search)
+        if line:
+            why = "the script is no file in a pod: write its path out, or take the line out"
+            body.say(line, "$0", Outcome.NOT_CARRIED, "", why)
+
+
+def _calls_srun(text: str) -> bool:
+    """Whether a text has an srun where a command may stand."""
+    return _SRUN.search(_LOOK_FOR_SRUN.sub("", text)) is not None

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
-from allranks.convert.slurm import words
+from allranks.convert.slurm.batch_script import words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

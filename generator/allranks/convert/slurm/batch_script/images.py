@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert.image_names import is_repository
-from allranks.convert.slurm.words import DOCKER
+from allranks.convert.slurm.batch_script.words import DOCKER
 from allranks.convert.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:

@@ -1,0 +1,340 @@
+"""Which lines are left out, and why: the launcher, the chart or a pod does what they do."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks.convert.slurm.batch_script import (
+    missing_in_pods,
+    mpirun,
+    shell_text,
+    step_search,
+    torchrun_environment,
+    words,
+)
+from allranks.convert.slurm.batch_script.node_variables import NodeVariable, kind_of
+from allranks.convert.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from allranks.convert.scanner import Command, Statement
+    from allranks.convert.slurm.batch_script.script import Script
+    from allranks.convert.slurm.batch_script.script_reading import (
+        Body,
+        MainStep,
+        RendezvousVariables,
+        ScriptReading,
+        StepDetails,
+    )
+
+# Numbers of nodes and ranks.
+_COUNTS = words.RENDEZVOUS - {"MASTER_ADDR", "MASTER_PORT", "MASTER_IP", "MASTER_HOST"}
+_LOOKING = words.IDLE | {"cat", "rm", "wc", "head"}
+_NO_FILE = "it asks Slurm, and a pod has none: write the file that later lines read yourself"
+_REQUEUING = re.compile(r"\b(?:scontrol|sbatch)\b")
+_REQUEUES = (
+    "a pod has no programs of Slurm's: let the program handle SIGTERM, and "
+    "runPolicy.backoffLimit start it again"
+)
+SET = "setup does not end at an unset variable, nor at what fails within a pipe"
+MEETING = "the launcher lets the ranks meet, and tells each its rank and where rank 0 is"
+_TERM = "a pod's ranks get SIGTERM themselves: let the program handle it"
+_AT_THE_END = "the shell of setup ends before the ranks do: make what it runs a run of its own"
+
+
+def why_dropped(  # noqa: PLR0911 - a return for each reason
+    reading: ScriptReading,
+    statement: Statement,
+    command: Command | None,
+    program: str,
+    *,
+    is_single: bool,
+) -> tuple[Outcome, str] | None:
+    """Why a statement is left out; None where it is not."""
+    script, rendezvous = reading.script, reading.rendezvous
+    if command is not None and program in words.SLURM_TOOLS:
+        if _is_missed(script, reading.main_step, statement, command):
+            return Outcome.NOT_CARRIED, _NO_FILE
+        return missing_in_pods.TOOLS.get(
+            program, (Outcome.CHANGED, "it asks Slurm, and a pod has none")
+        )
+    if statement.function:
+        return None
+    if program in words.OF_TERMINAL:
+        return Outcome.CHANGED, "a pod has no terminal"
+    text = script.slice(statement)
+    if program == "trap" and _REQUEUING.search(text):
+        return Outcome.NOT_CARRIED, _REQUEUES
+    reads_dropped = any(name in rendezvous.meeting for name, _ in words.variables(text))
+    assigned_names = [name for c in statement.commands for name, _ in shell_text.assigned_by(c)]
+    only_assigns = bool(assigned_names) and all(
+        shell_text.assigned_by(command) for command in statement.commands
+    )
+    is_option = only_assigns and all(map(torchrun_environment.is_option, assigned_names))
+    if reading.main_step.is_torchrun and is_option:
+        return Outcome.CHANGED, "it is an option of torchrun's, which the chart starts"
+    if assigned_names and not is_single and {*assigned_names} <= reading.variables.expanded_names:
+        if not _is_read_elsewhere(reading, assigned_names):
+            rendezvous.dropped.update(assigned_names)
+            return Outcome.CHANGED, "it is a part of the command, and stands there"
+    elif is_single and _is_of_the_script(script, rendezvous, command, assigned_names, text):
+        return None
+    elif only_assigns and _is_rendezvous(
+        script,
+        reading.body,
+        assigned_names,
+        text,
+        reads_dropped=reads_dropped and not is_single,
+    ):
+        is_late = not is_single and _has_more(statement)
+        if not is_late:
+            rendezvous.dropped.update(assigned_names)
+            rendezvous.meet_by(assigned_names, statement.line, text)
+            return Outcome.CHANGED, MEETING + _own_name(script, command, assigned_names)
+        return _why_not_in_ranks(script, rendezvous, statement, reads_dropped=reads_dropped)
+    if is_single:
+        return None
+    return _why_not_in_setup(
+        script, reading.details, statement, command, program, reads_dropped=reads_dropped
+    )
+
+
+def _own_name(script: Script, command: Command | None, names_of: list[str]) -> str:
+    """What a program misses that reads a name of the script's own; "" where none may."""
+    if command is None or command.name != "export" or {*names_of} & words.RENDEZVOUS:
+        return ""
+    variables = variables_read(script)
+    own = [name for name in names_of if name not in variables]
+    if not own:
+        return ""
+    # Read as one that comes of the nodes: that it does is why it is left out.
+    kind = kind_of(own[0], script.text[command.start : command.end], {NodeVariable.ADDRESS})
+    if kind is NodeVariable.UNKNOWN:
+        return f"; a program that reads {own[0]} has no list of the nodes here"
+    instead = "SLURM_NNODES" if kind is NodeVariable.COUNT else "MASTER_ADDR"
+    return f"; a program that reads {own[0]} is to read {instead}"
+
+
+def variables_read(script: Script) -> set[str]:
+    """The variables that statements read which do more than print."""
+    return {
+        name
+        for statement in script.statements
+        if not shell_text.runs_only(statement, words.IDLE)
+        for name, _ in words.variables(script.slice(statement))
+    }
+
+
+def _is_missed(script: Script, main_step: MainStep, statement: Statement, command: Command) -> bool:
+    """Whether a file that a command writes is read by a later line, and not by the step alone.
+
+    The list of hosts of a launcher is the chart's.
+    """
+    files = [target for operator, target in command.redirections if operator in (">", ">>")]
+    names_of = [re.escape(shell_text.variable_alone(file) or file) for file in files]
+    if not names_of:
+        return False
+    reads = re.compile(rf"(?<![\w-])(?:{'|'.join(names_of)})(?!\w)")
+    return any(
+        other.start > statement.start
+        and number != main_step.statement
+        and not (other.is_simple and shell_text.runs(other, _LOOKING))
+        and reads.search(script.slice(other))
+        for number, other in enumerate(script.statements)
+    )
+
+
+def _is_of_the_script(
+    script: Script,
+    rendezvous: RendezvousVariables,
+    command: Command | None,
+    assigned_names: list[str],
+    text: str,
+) -> bool:
+    """Whether a script that is run as it is sets a variable of its own, or its ranks'."""
+    if words.names_nodes(text) or any(n in rendezvous.meeting for n, _ in words.variables(text)):
+        return False
+    is_exported = command is not None and command.name == "export" and bool(assigned_names)
+    is_own = not {*assigned_names} & words.RENDEZVOUS
+    return (
+        is_exported or is_own or any(_is_read_by_programs(script, name) for name in assigned_names)
+    )
+
+
+def _is_look(details: StepDetails, command: Command, program: str) -> bool:
+    """Whether a step looks at the nodes, and does nothing to them."""
+    if program == "srun":
+        return id(command) not in details.side
+    texts = [token.text for token in command.words]
+    return program in words.MPIRUN and step_search.only_prints(mpirun.program(texts))
+
+
+def _has_more(statement: Statement) -> bool:
+    """Whether a statement sets a variable to more than where the ranks meet: to some words."""
+    for command in statement.commands:
+        for name, value in shell_text.assigned_by(command):
+            if name in words.RENDEZVOUS or shell_text.looks_like_master(name):
+                continue
+            content = shell_text.content_of(value)
+            if re.search(r"\s", re.sub(r"\$\(.*\)|`[^`]*`", "x", content).strip()):
+                return True
+    return False
+
+
+def _why_not_in_ranks(
+    script: Script, rendezvous: RendezvousVariables, statement: Statement, *, reads_dropped: bool
+) -> tuple[Outcome, str] | None:
+    """What becomes of words of the command that tell of the nodes; None for a line of setup."""
+    if "scontrol" in script.slice(statement):
+        return Outcome.NOT_CARRIED, "it asks Slurm for its nodes, and a pod has none"
+    if not reads_dropped:
+        return None
+    rendezvous.late.append(statement)
+    return Outcome.CHANGED, "each process sets it, as it reads where the ranks meet"
+
+
+def _why_not_in_setup(
+    script: Script,
+    details: StepDetails,
+    statement: Statement,
+    command: Command | None,
+    program: str,
+    *,
+    reads_dropped: bool,
+) -> tuple[Outcome, str] | None:
+    """Why a statement is no line of setup; None where it is."""
+    text = script.slice(statement)
+    reason: tuple[Outcome, str] | None = None
+    if command is None:
+        pass
+    elif _is_look(details, command, program):
+        reason = Outcome.CHANGED, "it only prints"
+    elif program in words.IDLE and (reads_dropped or words.names_nodes(text)):
+        reason = Outcome.CHANGED, "it prints what the launcher prints"
+    elif program == "trap":
+        is_end = command.words[-1].text in ("EXIT", "0")
+        why = _AT_THE_END if is_end else _TERM
+        reason = Outcome.NOT_CARRIED, why
+    elif _stays_in_place(script, statement, program):
+        pass
+    elif program in ("wait", "exit", "set", "exec"):
+        loses = program == "set" and shell_text.set_of_setup(text)[1]
+        reason = Outcome.CHANGED, SET if loses else "setup goes on to the command"
+    if reason is None and reads_dropped and statement.commands:
+        why = "it is about where the ranks meet, which the launcher arranges"
+        return Outcome.CHANGED, why
+    return reason
+
+
+def _stays_in_place(script: Script, statement: Statement, program: str) -> bool:
+    """Whether a line is about how setup goes on: `set -e`, or `wait` for what is beside it."""
+    if program == "wait":
+        return any(
+            other.in_background for other in script.statements if other.start < statement.start
+        )
+    return program == "set" and bool(shell_text.set_of_setup(script.slice(statement))[0])
+
+
+def with_local_host(
+    script: Script, rendezvous: RendezvousVariables, statement: Statement, command: Command | None
+) -> str | None:
+    """A variable with the head node's name, in a script that starts the ranks of one node."""
+    assignments = shell_text.assigned_by(command) if command is not None else []
+    if command is None or len(assignments) != 1:
+        return None
+    name, value = assignments[0]
+    is_address = name in words.RENDEZVOUS or shell_text.looks_like_master(name)
+    of_local = is_address and any(other in rendezvous.local for other, _ in words.variables(value))
+    if not (of_local or words.names_nodes(script.slice(statement))):
+        return None
+    is_array = value.startswith("(")
+    if not is_address:
+        return None
+    is_launcher = _is_nested_launch(script) and not is_array
+    is_read = name not in words.RENDEZVOUS and _is_read_by_programs(script, name)
+    is_exported = command.name == "export" and name not in _COUNTS
+    if not (is_launcher or is_read or of_local or is_exported):
+        return None
+    rendezvous.local.add(name)
+    host = "(localhost)" if is_array else "localhost"
+    return f"export {name}={host}" if command.words else f"{name}={host}"
+
+
+def _is_read_by_programs(script: Script, name: str, through: frozenset[str] = frozenset()) -> bool:
+    """Whether a command that does more than print reads a variable, or one that is made of it.
+
+    Args:
+        script: the script.
+        name: the variable.
+        through: those that it is made into on the way here.
+    """
+    for statement in script.statements:
+        text = script.slice(statement)
+        if words.names_nodes(text) or name not in {other for other, _ in words.variables(text)}:
+            continue
+        if not shell_text.runs_only(statement, words.IDLE | words.SLURM_TOOLS):
+            return True
+        dependents = shell_text.set_by(statement) - through - {name}
+        if any(_is_read_by_programs(script, other, through | {name}) for other in dependents):
+            return True
+    return False
+
+
+def _is_read_elsewhere(
+    reading: ScriptReading, assigned_names: list[str], through: frozenset[str] = frozenset()
+) -> bool:
+    """Whether a statement that does more than print reads one of some variables.
+
+    Args:
+        reading: the script, and what is known of it.
+        assigned_names: the variables, which are parts of the command.
+        through: those that they are parts of, on the way here.
+    """
+    script = reading.script
+    for number, statement in enumerate(script.statements):
+        if number == reading.main_step.statement or all(
+            not command.words
+            or words.any_of(
+                [w.text for w in command.words],
+                (*words.IDLE, "srun", "eval", "export", "bash", *words.STARTERS),
+            )
+            for command in statement.commands
+        ):
+            continue
+        reads = {name for name, _ in words.variables(script.slice(statement))}
+        if reads & {*assigned_names}:
+            return True
+    through |= {*assigned_names}
+    for statement in script.statements:
+        if not {name for name, _ in words.variables(script.slice(statement))} & {*assigned_names}:
+            continue
+        parts = shell_text.set_by(statement)
+        dependents = [*(parts - through)]
+        is_line = not parts <= reading.variables.expanded_names
+        if is_line or (dependents and _is_read_elsewhere(reading, dependents, through)):
+            return True
+    return False
+
+
+def _is_nested_launch(script: Script) -> bool:
+    return any(
+        "accelerate" in c.name or "torchrun" in c.name or "deepspeed" in c.name
+        for s in script.statements
+        for c in s.commands
+    )
+
+
+def _is_rendezvous(
+    script: Script, body: Body, assigned_names: list[str], text: str, *, reads_dropped: bool
+) -> bool:
+    """Whether a statement sets what lets the ranks meet."""
+    if body.procs_per_node == 1 and _is_nested_launch(script) and body.nodes == 1:
+        return False
+    without_commands = shell_text.SUBSTITUTION.sub("x", text)
+    is_path = re.search(r"=\"?[^\s=:]*/", without_commands) is not None
+    is_number = re.search(r"=[\"']?\d+[\"']?$", text) is not None
+    return any(
+        name in words.RENDEZVOUS
+        or (shell_text.looks_like_master(name, is_number=is_number) and not is_path)
+        for name in assigned_names
+    ) or (words.names_nodes(text) or reads_dropped)

@@ -1,0 +1,442 @@
+"""A script that starts no ranks of several: it is run as it is, as one process."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks.convert.slurm import sizes
+from allranks.convert.slurm.batch_script import (
+    exports,
+    missing_in_pods,
+    ranks,
+    setup_lines,
+    shell_text,
+    step_search,
+    words,
+)
+from allranks.convert.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from allranks.convert.scanner import Statement
+    from allranks.convert.slurm.batch_script.script import Script
+    from allranks.convert.slurm.batch_script.script_reading import (
+        Body,
+        RendezvousVariables,
+        ScriptReading,
+        Step,
+    )
+    from allranks.convert.slurm.batch_script.shell_variables import ShellVariables
+
+# A job that waits for this one: both have work to do.
+_AFTER_THIS = re.compile(r"(?:--dependency|-d)\b\S*[\s=]*\S*SLURM_JOB_?ID")
+# Programs that a script needs to write another, and to submit it.
+_OF_SUBMITTING = (
+    words.IDLE
+    | words.ENDING
+    | words.SLURM_TOOLS
+    | {
+        *("cat", "cd", "mkdir", "rm", "cp", "mv", "ln", "touch", "chmod", "sed", "awk", "grep"),
+        *("export", "declare", "local", "readonly", "read", "shift", "eval", "let", "source", "."),
+        *("module", "ml", "conda", "seq", "dirname", "basename", "tee", "head", "tail", "cut"),
+        *("getopts", "break", "continue", "mapfile", "readarray", "expr", "wc", "tr", "sort"),
+        *("find", "xargs", "pushd", "popd", "bc", "usage", "getopt", "shopt", "trap", "realpath"),
+    }
+)
+# What torchrun tells each rank.
+_OF_RANK = (
+    *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE"),
+    *("ROLE_RANK", "ROLE_NAME", "ROLE_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
+    *("TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RESTART_COUNT"),
+    *("TORCHELASTIC_MAX_RESTARTS", "TORCHELASTIC_ERROR_FILE"),
+)
+# Those of them that say where ranks meet.
+_OF_MEETING = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE")
+_OF_SH = "bash runs it: that is the sh of most clusters, and seldom that of an image"
+_NO_LOGIN = "a pod has no login: its profile would set another PATH than the image's"
+_SEPARATOR = re.compile(r"[ \t]*[;&](?![;&])[ \t]*")
+# Files for what starts ranks on hosts, by what they are called.
+_HOSTS = re.compile(
+    r"(?i)\.deepspeed_env$|(?:host|machine|node)_?(?:s?_?file|s?_?list)|(?:^|/)(?:hosts|machines)\b"
+)
+# Variables by which a launcher is told of such a file: DLTS_HOSTFILE.
+_HOST_FILE = re.compile(r"(?:HOST|MACHINE)S?_?FILE$")
+# Programs that are Python, or written in it; and lines that run none.
+_RUNS_PYTHON = re.compile(
+    r"\b(?:(?:python|pypy)[0-9.]*|torchrun|accelerate|deepspeed|horovodrun|tune|wandb)\b|\.py\b"
+)
+_NO_CODE = re.compile(
+    r"^\s*(?:#|module\b|ml\b|conda\b(?!.*\srun\s)|source\b|\.\s|echo\b).*", re.MULTILINE
+)
+# The options that say how many tasks there are.
+_PER_NODE = frozenset({"ntasks-per-node", "tasks-per-node"})
+_TASK_OPTIONS = _PER_NODE | {"ntasks", "ntasks-per-gpu"}
+
+
+def read_script(reading: ScriptReading, steps: list[Step], *, nested: bool) -> None:
+    """Run the script as it is; what it activates comes before, as setup.
+
+    Args:
+        reading: the script, and what is known of it.
+        steps: the commands that start processes.
+        nested: whether some of them start the ranks of the script's node.
+
+    Raises:
+        InvalidValues: it starts what no single process can.
+    """
+    script, variables, body = reading.script, reading.variables, reading.body
+    body.nodes, body.procs_per_node = 1, 1
+    body.values["torchrun"] = {"maxRestarts": 0}  # Slurm runs it once
+    _check_submits(script, variables)
+    _check_assembled(script, variables)
+    step_search.check_beside(script, steps)
+    _size_one_process(script)
+    if nested:
+        body.notes.append(
+            "the script starts the ranks of its node itself, so that the pod runs it as one process"
+        )
+    _note_launcher(script, body)
+    body.uncounted = _uncounted(script, steps)
+    last = _last_activation(script, variables)
+    setup, again, rest = _split(reading, last)
+    setup_lines.write_setup(script, body, setup, script.statements[last + 1 :])
+    counts = _put_counts(script, body, "\n".join([*setup, *again, rest]))
+    head = [_shebang(script, body), _without_launcher(script, reading.rendezvous), *counts]
+    body.script = "\n".join([*filter(None, head), *again, rest]) + "\n"
+    _put_steps(script, body, [step for step in steps if step.is_srun and step.words])
+    ranks.say_conditional(reading)
+
+
+def _size_one_process(script: Script) -> None:
+    """Say what becomes of nodes and tasks of which one process makes no use."""
+    size = script.size
+    if size.node_count > 1:
+        _check_remote(script)
+        size.outcomes["nodes"] = _other_nodes(script)
+    if size.task_count > size.node_count:
+        why = "the script starts one process"
+        for name in ("ntasks", "ntasks-per-node", "tasks-per-node", "gpus-per-task"):
+            size.outcomes[name] = (Outcome.CHANGED, "procsPerNode", why)
+
+
+def _split(reading: ScriptReading, last: int) -> tuple[list[str], list[str], str]:
+    """A script as setup and what runs behind it.
+
+    Args:
+        reading: the script, and what is known of it.
+        last: the number of the last statement of setup; -1 for none.
+
+    Returns:
+        The parts of setup; those of them that the script repeats, since they end with the shell of
+        setup; and the rest of the script.
+    """
+    script = reading.script
+    edits: list[tuple[int, int, str]] = []
+    setup: list[str] = []
+    again: list[str] = []
+    for number, statement in enumerate(script.statements):
+        is_setup = number <= last
+        is_trap = any(command.name == "trap" for command in statement.commands)
+        text = setup_lines.text_of(
+            reading, statement, is_single=True, is_setup=is_setup and not is_trap
+        )
+        if is_setup:
+            start = setup_lines.comment_start(script, number)
+            edits.append((start, _end_of(script, statement), ""))
+        elif text is None:
+            edits.append((statement.start, _end_of(script, statement), ""))
+        elif text != script.slice(statement):
+            edits.append((statement.start, statement.end, text))
+        else:
+            edits += setup_lines.inner_edits(reading, statement)
+        if not is_setup or text is None:
+            continue
+        # The shell of setup ends before the script begins, and a trap with it.
+        setup_text = "" if is_trap else setup_lines.with_comments(script, number, text)
+        setup += [setup_text] if setup_text else []
+        is_of_rank = not shell_text.set_by(statement).isdisjoint(_OF_RANK)
+        again += [text] if setup_lines.lives_in_shell(statement) or is_of_rank else []
+    rest = shell_text.without_directives(shell_text.edited(script.text, edits))
+    rest = re.sub(r"\A#![^\n]*\n?", "", rest)
+    return setup, again, re.sub(r"\n{3,}", "\n\n", rest).strip("\n")
+
+
+def _put_steps(script: Script, body: Body, sruns: list[Step]) -> None:
+    """Carry what the steps ask for: one pod runs all of them, and has the size of the largest."""
+    sruns.sort(key=lambda step: -step.size.gpu_count)
+    for step in sruns:  # the first that sets something is the one whose line is shown
+        body.settings += step.settings
+    _say_outside(body, sruns)
+    if sruns:
+        sizes.fill(script.size, sizes.largest([step.size for step in sruns]))
+
+
+def _note_launcher(script: Script, body: Body) -> None:
+    """Note what a launcher needs where no line starts Python; a task of an array has none."""
+    is_trial = any(setting.name == "array" for setting in script.settings)
+    if not is_trial and not _RUNS_PYTHON.search(_NO_CODE.sub("", script.text)):
+        body.notes.append(
+            "no line of the script starts Python: the image needs PyTorch all the same, whose "
+            "launcher starts the script"
+        )
+
+
+def _say_outside(body: Body, steps: list[Step]) -> None:
+    """Say of steps that had no container where others have one that they are in it as well."""
+    images = [
+        setting for step in steps for setting in step.settings if setting.name == "container-image"
+    ]
+    for step in steps if images else []:
+        is_outside = not {"container-image", "container-name"} & {s.name for s in step.settings}
+        if is_outside and not words.any_of(step.words, words.IN_EACH_RANK):
+            why = f"it ran on the node itself: here it has the image of line {images[0].line}"
+            path = f"srun {' '.join(step.words)}"
+            body.say(step.command.line, path, Outcome.CHANGED, "image", why)
+
+
+def _shebang(script: Script, body: Body) -> str:
+    """The first line, whose shell is that of no login."""
+    own = script.lines[0].strip() if script.lines[0].startswith("#!") else "#!/bin/bash"
+    shebang = shell_text.without_login(own)
+    if own != shebang:
+        body.say(1, own, Outcome.CHANGED, "script", _NO_LOGIN)
+    bash = shell_text.of_bash(shebang)
+    if bash != shebang:
+        body.say(1, own, Outcome.CHANGED, "script", _OF_SH)
+    return bash
+
+
+def _without_launcher(script: Script, rendezvous: RendezvousVariables) -> str:
+    """A line that takes from a script what torchrun, which starts it, tells its ranks.
+
+    What the script starts would take it for its own: torchrun reads options from PET_, and who
+    finds a LOCAL_RANK uses one GPU. Where the script itself says where ranks meet, they do.
+    """
+    if any(setting.name == "array" for setting in script.settings):
+        return ""  # a trial of one process has no launcher
+    met = {*rendezvous.meeting, *(_OF_MEETING if rendezvous.meeting else ())}
+    names_of = [name for name in (*words.OF_LAUNCHER, *_OF_RANK) if name not in met]
+    variables = {name for name, _ in words.variables(script.text)}
+    return f"unset {' '.join(name for name in names_of if name not in variables)}"
+
+
+def _uncounted(script: Script, steps: list[Step]) -> list[str]:
+    """The numbers of tasks that sbatch tells no script whose options have none.
+
+    `compat: slurm` sets them, and who finds them takes its processes for those of an srun:
+    PyTorch Lightning then starts none for the other GPUs.
+    """
+    options = {setting.name for setting in script.settings}
+    if any(step.is_srun and step.words for step in steps):
+        return []  # srun tells its tasks how many they are
+    is_counted = bool(options & {*_TASK_OPTIONS, "gpus-per-task"})
+    names_of = [] if is_counted else ["SLURM_NTASKS", "SLURM_NPROCS"]
+    names_of += [] if options & _PER_NODE else ["SLURM_NTASKS_PER_NODE"]
+    variables = {name for name, _ in words.variables(script.text)}
+    return [name for name in names_of if name not in variables]
+
+
+def _put_counts(script: Script, body: Body, text: str) -> list[str]:
+    """Give a batch script the numbers of tasks that it has in Slurm, where its pod has one.
+
+    Args:
+        script: the script.
+        body: what comes of it.
+        text: setup and the script, which alone are told: what they start may be ranks.
+
+    Returns:
+        Lines for the script, as a rank is told its own numbers.
+    """
+    size, options = script.size, {setting.name for setting in script.settings}
+    if size.task_count == size.node_count or not options & _TASK_OPTIONS:
+        return []
+    counts = {
+        "SLURM_NTASKS": size.task_count,
+        "SLURM_NPROCS": size.task_count,
+        "SLURM_NTASKS_PER_NODE": size.per_node,
+        "SLURM_TASKS_PER_NODE": size.per_node,
+        "SLURM_CPUS_PER_TASK": size.cpus_per_task or 1,
+    }
+    variables = {name for name, _ in words.variables(shell_text.PRINTING.sub("", text))}
+    for name, count in counts.items():
+        if name in variables:
+            body.env[name] = str(count)
+            why = "it follows from what the script asks for"
+            line = script.line_with(re.compile(rf"\$\{{?{name}\b").search)
+            body.say(line, f"${name}", Outcome.CHANGED, f"env.{name}", why)
+    return [
+        f"export {name}={counts[name]}"
+        for name in ("SLURM_NTASKS", "SLURM_NPROCS")
+        if name in variables
+    ]
+
+
+def _end_of(script: Script, statement: Statement) -> int:
+    """Where a statement ends with what parts it from the next on its line: ``;`` or ``&``."""
+    match = _SEPARATOR.match(script.text, statement.end)
+    return statement.end if match is None else match.end()
+
+
+def _last_activation(script: Script, variables: ShellVariables) -> int:
+    """The last statement before the program that activates something; -1 for none."""
+    last = -1
+    programs = [
+        n for n, other in enumerate(script.statements) if setup_lines.runs_program(variables, other)
+    ]
+    programs += [] if programs else _sourced_program(script)
+    for number, statement in enumerate(script.statements):
+        if number in programs[-1:]:
+            break  # it is the program, whatever it activates before
+        if exports.is_activation(variables, statement):
+            last = number
+        elif number in programs:
+            break
+    return last
+
+
+def _sourced_program(script: Script) -> list[int]:
+    """The number of the last line that does something, where it is a file that is read.
+
+    No other line runs a program: ``. commands/$SLURM_ARRAY_TASK_ID.sh`` does.
+    """
+    harmless = words.IDLE | words.ENDING | {"export", "cd", *words.SLURM_TOOLS}
+    numbers = [
+        number
+        for number, statement in enumerate(script.statements)
+        if not statement.function
+        and not shell_text.runs_only(statement, harmless)
+        and any(command.words for command in statement.commands)
+    ]
+    return numbers[-1:] if numbers and exports.sources(script.statements[numbers[-1]]) else []
+
+
+def _check_submits(script: Script, variables: ShellVariables) -> None:
+    """Refuse a script that only submits others."""
+    if any(_does_more(variables, statement) for statement in script.statements):
+        return
+    lines = [
+        command.line
+        for statement in script.statements
+        for command in statement.commands
+        if words.any_of([token.text for token in command.words], ("sbatch",))
+    ]
+    line = lines[0] if lines else script.line_with(missing_in_pods.SUBMITTING.search)
+    if line:
+        raise script.refuse(
+            line,
+            "the script only submits another",
+            "convert that one; a script in a here-document becomes a file of its own first",
+        )
+
+
+def _does_more(variables: ShellVariables, statement: Statement) -> bool:
+    """Whether a statement does more than to write the script of another job, and submit it."""
+    if setup_lines.runs_program(variables, statement):
+        return True
+    for command in statement.commands:
+        texts = [token.text for token in command.words]
+        is_next = words.any_of(texts, ("sbatch",)) and _AFTER_THIS.search(" ".join(texts))
+        if is_next or (texts and not words.any_of(texts, _OF_SUBMITTING)):
+            return not statement.function
+    return False
+
+
+def _check_assembled(script: Script, variables: ShellVariables) -> None:
+    """Refuse an `eval` of a step with ranks whose words the script puts together."""
+    steps = {
+        name
+        for name, texts in variables.contents.items()
+        if any(words.base(text.split(" ")[0]) == "srun" for text in texts)
+    }
+    for statement in script.statements if script.size.task_count > 1 else []:
+        for command in statement.commands:
+            read = {name for word in command.words for name, _ in words.variables(word.text)}
+            if words.base(command.name) == "eval" and read & steps:
+                raise script.refuse(
+                    command.line,
+                    "the words of the step are put together as the script runs",
+                    "write srun and what it runs out, with an array for what is not always "
+                    "there, and convert that",
+                )
+
+
+def _check_remote(script: Script) -> None:
+    for statement in script.statements:
+        for command in statement.commands:
+            texts = [token.text for token in command.words]
+            if words.any_of(texts, words.STARTING_ELSEWHERE):
+                raise script.refuse(
+                    command.line,
+                    "the script starts processes on the other nodes by ssh, which pods do not have",
+                    "start them with srun, torchrun or mpirun, and convert that",
+                )
+
+
+def _other_nodes(script: Script) -> tuple[Outcome, str, str]:
+    """What becomes of the nodes of a script that starts one process."""
+    hosts = _file_of_hosts(script)
+    who = f"a program that reads {hosts}" if hosts else _launcher_of_julia(script)
+    if not who:
+        why = "no command that is known here starts anything on the other nodes"
+        return Outcome.CHANGED, "nodes: 1", why
+    why = (
+        f"{who} may start ranks on the other nodes: start them with srun, torchrun or mpirun, "
+        "and convert that"
+    )
+    return Outcome.NOT_CARRIED, "nodes: 1", why
+
+
+def _launcher_of_julia(script: Script) -> str:
+    """Julia's own mpiexec, which runs in a pod as it is, and may ask Slurm for more nodes."""
+    is_called = any(shell_text.runs(statement, ("mpiexecjl",)) for statement in script.statements)
+    return "mpiexecjl" if is_called else ""
+
+
+def _file_of_hosts(script: Script) -> str:
+    """The file that the script writes for a launcher of many hosts; "" for none."""
+    commands = [command for statement in script.statements for command in statement.commands]
+    files = [
+        target
+        for command in commands
+        for operator, target in command.redirections
+        if operator in (">", ">>", ">|") and _HOSTS.search(target)
+    ]
+    files += [
+        f"${name}"
+        for command in commands
+        if command.name == "export"
+        for name, _ in shell_text.assigned_by(command)
+        if _HOST_FILE.search(name)
+    ]
+    return next(iter(files), "")
+
+
+def read_foreign(reading: ScriptReading, interpreter: str) -> None:
+    """A script of another language: it is run as it is, as one process."""
+    script, body = reading.script, reading.body
+    is_python = words.is_python([interpreter])
+    if not is_python and re.search(
+        r"^\s*(srun|mpirun|mpiexec|torchrun)\b", script.text, re.MULTILINE
+    ):
+        raise script.refuse(
+            1,
+            f"the script is {interpreter}'s, and only those of sh and bash are read",
+            "write it for bash, or write the command into a values file",
+        )
+    text = shell_text.without_directives(script.text)
+    body.script = _without_launcher_in_python(script, text) if is_python else text
+    body.nodes, body.procs_per_node = 1, 1
+    body.values["torchrun"] = {"maxRestarts": 0}  # Slurm runs it once
+    body.say(1, script.lines[0], Outcome.CARRIED, "script")
+
+
+def _without_launcher_in_python(script: Script, text: str) -> str:
+    """A script of Python's with a line that takes the same from it; others as they are."""
+    is_trial = any(setting.name == "array" for setting in script.settings)
+    at = shell_text.first_line_of_python(text)
+    if is_trial or not at:
+        return text
+    names_of = (*words.OF_LAUNCHER, *_OF_RANK)
+    rows = text.split("\n")
+    own = f'[__import__("os").environ.pop(_, None) for _ in "{" ".join(names_of)}".split()]'
+    return "\n".join([*rows[:at], own, *rows[at:]])

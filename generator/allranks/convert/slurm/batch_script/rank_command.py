@@ -1,0 +1,161 @@
+"""The command that each rank runs, with what it reads and no setup can export."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks import names
+from allranks.convert import commands
+from allranks.convert.commands import Runner
+from allranks.convert.slurm.batch_script import first_node, shell_text, words
+from allranks.convert.slurm.batch_script.node_variables import NodeVariable, kind_of
+from allranks.convert.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from allranks.convert.slurm.batch_script.script import Script
+    from allranks.convert.slurm.batch_script.script_reading import (
+        MainStep,
+        ScriptReading,
+    )
+
+_PORT = "29510"  # of a launcher inside the chart's own, which has the one before it
+_RESERVED = frozenset(names.RESERVED_ENV)
+_ADDRESS = frozenset({"MASTER_ADDR", "MASTER_PORT"})
+
+
+def write(reading: ScriptReading, program: commands.Program, text: str | None) -> None:
+    """Write the command of the ranks.
+
+    Args:
+        reading: the script, and what is known of it.
+        program: what its step starts.
+        text: the shell text around it; None where it stands by itself.
+
+    Raises:
+        InvalidValues: the step runs nothing.
+    """
+    main_step, body = reading.main_step, reading.body
+    command = list(program.command)
+    if text is not None:
+        command = ["bash", "-c", text]
+    if not command:
+        raise reading.script.refuse(
+            1, "the step runs nothing", "write the program behind srun or torchrun"
+        )
+    if program.working_dir and body.setup:
+        # The lines before it start where the script does.
+        body.setup += f"cd {commands.as_shell([program.working_dir])}\n"
+    elif program.working_dir:
+        body.working_dir = program.working_dir
+    if program.setup:
+        body.setup += program.setup
+    may_launch = main_step.may_launch or program.runner is Runner.NESTED
+    if may_launch and body.workload != "mpi":
+        # A torchrun in it would take the options of the one around it for its own.
+        line = command[2] if command[1:2] == ["-c"] else f"exec {commands.as_shell(command)}"
+        text = f"unset {' '.join(words.OF_LAUNCHER)}\n{line}"
+        command = [*command[:2], text, *command[3:]] if command[1:2] == ["-c"] else []
+        command = command or ["bash", "-c", text]
+    if main_step.input:
+        line = command[2] if command[1:2] == ["-c"] else f"exec {commands.as_shell(command)}"
+        command = ["bash", "-c", f"{line} < {main_step.input}"]
+        body.values.setdefault("mpi", {})["ownMpirun"] = True
+    if command[1:2] == ["-c"]:
+        command[2:3] = [_defined(reading, text, program) for text in command[2:3]]
+    body.command = command
+
+
+def _defined(reading: ScriptReading, line: str, program: commands.Program) -> str:
+    """A command's shell with what it reads and no setup can export."""
+    script = reading.script
+    reads = [name for name, _ in words.variables(line)]
+    numbers: set[int] = set()
+    for number, statement in enumerate(script.statements):
+        if number == reading.main_step.statement:
+            continue  # it is in the command already
+        is_array = any(
+            shell_text.is_array(command, name) for command in statement.commands for name in reads
+        )
+        name = statement.function
+        is_called = bool(name) and re.search(rf"\b{re.escape(name)}\b", line) is not None
+        is_dropped = any(
+            shell_text.assigns(statement, name) for name in {*reads} & reading.rendezvous.dropped
+        )
+        if (is_array or is_called) and not is_dropped:
+            numbers.add(number)
+    prefix = [
+        script.slice(script.statements[number])
+        for number in _with_starts(script, reading.main_step, numbers)
+    ]
+    late_statements = [
+        other for other in reading.rendezvous.late if shell_text.set_by(other) & {*reads}
+    ]
+    reads += [name for other in late_statements for name, _ in words.variables(script.slice(other))]
+    prefix += _meeting_texts(reading, reads, program)
+    prefix += [script.slice(other) for other in late_statements]
+    if program.is_nested and "MASTER_PORT" in reads:
+        prefix.append(f"export MASTER_PORT={_PORT}")
+    if script.args and words.positional(line):
+        prefix.append(f"set -- {commands.as_shell(script.args)}")
+    return "\n".join([*dict.fromkeys(prefix), line])
+
+
+def _with_starts(script: Script, main_step: MainStep, statement_numbers: set[int]) -> list[int]:
+    """Statements with the earlier ones that set what they change: setup has run them once."""
+    numbers = {*statement_numbers}
+    targets = {
+        name
+        for number in statement_numbers
+        if not script.statements[number].function
+        for name in shell_text.changed_by(script.slice(script.statements[number]))
+    }
+    for number, statement in enumerate(script.statements[: main_step.statement]):
+        if any(shell_text.assigns(statement, name) for name in targets):
+            numbers.add(number)
+    return sorted(numbers)
+
+
+def _meeting_texts(
+    reading: ScriptReading, reads: list[str], program: commands.Program
+) -> list[str]:
+    """What a command reads of the nodes, in the words of a pod and in the script's order.
+
+    A launcher in the pods counts ranks otherwise than the chart's, whose variables it has.
+    """
+    own = _ADDRESS if program.is_nested else _RESERVED
+    lines: dict[str, tuple[int, str, set[str]]] = {}
+    kinds: dict[str, NodeVariable] = {}
+    for statement in reading.script.statements:
+        text = reading.script.slice(statement)
+        sources = {name for name, _ in words.variables(text)} & reading.rendezvous.meeting
+        for name in sorted(shell_text.set_by(statement) & reading.rendezvous.meeting):
+            is_added = re.search(rf"\b{name}\+=", text) is not None
+            source_kinds = {kinds.get(other, NodeVariable.ADDRESS) for other in sources - {name}}
+            kinds[name] = kind = (
+                NodeVariable.UNKNOWN if is_added else kind_of(name, text, source_kinds)
+            )
+            typed, _ = first_node.with_rank_zero(text, reading.variables.set_names)
+            is_of_nodes = kind in (NodeVariable.COUNT, NodeVariable.ADDRESS)
+            line = f"{name}={kind}" if is_of_nodes else typed
+            lines[name] = (
+                statement.line,
+                line,
+                sources if kind is NodeVariable.TYPED else set(),
+            )
+    needs = [
+        name for name in reads if name in lines.keys() - reading.variables.expanded_names - own
+    ]
+    for name in needs:  # grows
+        needs += (lines[name][2] & lines.keys()) - {*needs} - own
+    for name in needs:
+        if kinds[name] is NodeVariable.UNKNOWN:
+            why = "it tells of the old cluster's nodes: write what a pod is to read"
+            reading.body.say(lines[name][0], f"${name}", Outcome.NOT_CARRIED, "", why)
+    texts = [
+        line
+        for name, (_, line, _) in lines.items()
+        if name in needs and kinds[name] is not NodeVariable.UNKNOWN
+    ]
+    reading.body.uses_slurm |= any("SLURM_" in text for text in texts)
+    return texts

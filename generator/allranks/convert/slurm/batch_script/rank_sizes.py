@@ -1,0 +1,164 @@
+"""How many nodes and ranks a step has, by srun's options and by those of the launcher behind it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks.convert import commands, references
+from allranks.convert.commands import Runner
+from allranks.convert.slurm import sizes
+from allranks.convert.slurm.batch_script import mpi_ranks, step_search, words
+from allranks.convert.slurm.batch_script.mpi_ranks import MEETS
+from allranks.convert.verdicts import Outcome
+from allranks.humanize import plural
+
+if TYPE_CHECKING:
+    from allranks.convert.slurm.batch_script.script import Script
+    from allranks.convert.slurm.batch_script.script_reading import Body, ScriptReading, Step
+    from allranks.convert.slurm.batch_script.shell_variables import ShellVariables
+
+_FIRST_NODE = "without srun it runs on the first node alone"
+# Flags that tell a launcher of other nodes.
+_SPANNING = ("machine_rank", "machine-rank", "main_process_ip", "hostfile", "node_rank", "--rdzv")
+_OTHER_PORT = 29409
+_WITHOUT_MPI = (
+    "srun gave the ranks MPI, and torchrun does not: for a program that uses mpi4py write "
+    "`workload: mpi`, without torchrun"
+)
+
+
+def put_size(reading: ScriptReading, main: Step, program: commands.Program) -> None:
+    """How many nodes and ranks the step has."""
+    script, body = reading.script, reading.body
+    if main.is_srun:
+        sizes.fill(script.size, main.size)
+        body.step_outcomes = main.size.outcomes
+    size = main.size if main.is_srun and not step_search.over_nodes(main) else script.size
+    nodes = size.nodes or script.size.nodes
+    per_node, gpus = size.per_node, script.size.gpus_per_node
+    if program.runner is Runner.TORCHRUN:
+        nodes = _size_torchrun(reading, main, program, nodes, per_node)
+    elif program.runner in (Runner.MPIRUN, Runner.HOROVODRUN):
+        is_own = program.runner is Runner.HOROVODRUN and not words.names_hosts(main.words)
+        if is_own and (nodes or 1) > 1 and not main.is_srun:
+            body.say(main.command.line, "horovodrun", Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
+            nodes = 1
+        mpi_ranks.as_mpi(
+            script,
+            body,
+            mpi_ranks.slots(script, reading.variables, program, nodes or 1) or per_node,
+        )
+        if words.base(program.command[0]) not in words.MPIRUN | {"horovodrun"}:
+            body.values.setdefault("mpi", {})["ownMpirun"] = True
+    elif program.is_nested:
+        nodes = _size_nested(script, body, main, program, nodes)
+    elif is_of_mpi(script, reading.variables, main, program):
+        mpi_ranks.as_mpi(script, body, per_node)
+        body.uses_slurm = True  # srun tells its tasks, and the program may read it
+    else:
+        is_spread = gpus is None and bool(script.size.gpus) and nodes is None
+        body.procs_per_node = 0 if is_spread or (gpus and per_node == gpus) else per_node
+        body.values["torchrun"] = {"maxRestarts": 0}
+        body.uses_slurm = True
+        _put_threads(reading, main, per_node)
+        if not (gpus or script.size.gpus or MEETS.search(script.text)):
+            body.notes.append(_WITHOUT_MPI)
+    body.nodes = nodes if nodes is not None else (None if script.size.gpus else 1)
+
+
+def is_of_mpi(
+    script: Script, variables: ShellVariables, main: Step, program: commands.Program
+) -> bool:
+    """Whether a step becomes a run of the mpi chart, whose launcher is a pod of its own."""
+    if program.runner in (Runner.MPIRUN, Runner.HOROVODRUN):
+        return True
+    is_other = program.runner is Runner.TORCHRUN or program.is_nested
+    return not is_other and mpi_ranks.is_mpi(script, variables, main, program)
+
+
+def _put_threads(reading: ScriptReading, main: Step, per_node: int) -> None:
+    """Give ranks the threads of their CPUs, of which torchrun, which starts them, gives 1."""
+    cpus = (reading.script.size.cpus_per_node or 0) // per_node
+    if per_node > 1 and cpus > 1 and "OMP_NUM_THREADS" not in reading.variables.set_names:
+        reading.body.env["OMP_NUM_THREADS"] = str(cpus)
+        why = "srun bound a task to its CPUs, which OpenMP counts; torchrun would tell each 1"
+        to = "env.OMP_NUM_THREADS"
+        reading.body.say(main.command.line, "OMP_NUM_THREADS", Outcome.CHANGED, to, why)
+
+
+def _size_torchrun(
+    reading: ScriptReading, main: Step, program: commands.Program, nodes: int | None, per_node: int
+) -> int | None:
+    """The nodes of a torchrun, of the job's and its own flags; its ranks are put."""
+    body = reading.body
+    line, gpus = main.command.line, reading.script.size.gpus_per_node
+    body.values["torchrun"] = dict(program.values)
+    processes = program.options.get("nproc-per-node", "1")
+    count = _processes(reading.script, reading.variables, processes)
+    body.procs_per_node = 0 if count is None or (gpus and count == gpus) else count
+    if count is None and processes not in ("gpu", "auto", "cpu"):
+        why = "what it is, is known in the pod alone: one process for each GPU"
+        path = f"--nproc-per-node {processes}"
+        body.say(line, path, Outcome.CHANGED, "procsPerNode", why)
+    nnodes = references.number(program.options.get("nnodes", ""), reading.variables.constants)
+    if nnodes and nodes is None:
+        nodes = min(nnodes, sizes.MOST_NODES)
+    is_deepspeed = any("deepspeed" in change for change in program.changes)
+    is_own = nnodes == 1 or "nnodes" not in program.options
+    is_alone = program.is_alone if is_deepspeed else is_own
+    if not main.is_srun and (nodes or 1) > 1 and is_alone:
+        body.say(line, "torchrun", Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
+        nodes = 1
+    elif nnodes and nodes and nnodes != nodes and main.is_srun:
+        why = f"the job has {plural(nodes, 'node')}"
+        body.say(line, f"--nnodes {nnodes}", Outcome.CHANGED, "nodes", why)
+    if is_alone and main.is_srun and (nodes or 1) > 1:
+        name, targets = ("deepspeed", "hosts") if is_deepspeed else ("torchrun", "other nodes")
+        why = f"it names no {targets}: each node trained by itself; here all of them train together"
+        body.say(line, name, Outcome.NOT_CARRIED, "", why)
+    if main.is_srun and per_node > 1:
+        why = f"torchrun starts the ranks of a node, and so runs once on each, not {per_node} times"
+        body.say(line, "srun", Outcome.CHANGED, "", why)
+    return nodes
+
+
+def _processes(script: Script, variables: ShellVariables, text: str) -> int | None:
+    """The processes of a node; None where it is not known before."""
+    value = words.resolve(text, variables.constants) or text
+    if value in ("gpu", "auto"):
+        # torchrun counts the GPUs that torch sees.
+        visible = re.fullmatch(r"\d+(?:,\d+)*", variables.constants.get("CUDA_VISIBLE_DEVICES", ""))
+        return visible[0].count(",") + 1 if visible else script.size.gpus_per_node
+    count = references.number(value, variables.constants)
+    return count if count and count <= sizes.MOST_PER_NODE else None
+
+
+def _size_nested(
+    script: Script, body: Body, main: Step, program: commands.Program, nodes: int | None
+) -> int | None:
+    """The nodes of a launcher that starts the ranks of a node itself."""
+    body.procs_per_node = 1
+    body.uses_slurm = True
+    line = " ".join(program.command)
+    spans = any(flag in line for flag in _SPANNING)
+    if (nodes or 1) > 1 and not main.is_srun and not spans:
+        path = str(program.runner)
+        body.say(main.command.line, path, Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
+        nodes = 1
+    if program.runner is Runner.DEEPSPEED and (nodes or 1) > 1:
+        raise script.refuse(
+            main.command.line,
+            "deepspeed starts the ranks of other nodes by ssh, which pods do not have",
+            "start them with `srun torchrun`: DeepSpeed trains the same under torchrun, with "
+            "LOCAL_RANK in place of --local_rank",
+        )
+    # The chart's rendezvous leaves its usual port to that of the launcher in the pods.
+    port = {"port": _OTHER_PORT} if (nodes or 1) > 1 else {}
+    body.values["torchrun"] = {"maxRestarts": 0, **port}
+    body.notes.append(
+        f"{program.runner} starts the ranks of each node itself, so that each pod runs "
+        "it once; "
+        "under torchrun (its command alone) allranks would see every rank"
+    )
+    return nodes

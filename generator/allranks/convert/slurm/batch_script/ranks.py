@@ -1,0 +1,507 @@
+"""A step with ranks as a command, and how many nodes and ranks run it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from allranks import names
+from allranks.convert import commands, preparation, scanner
+from allranks.convert.commands import Runner
+from allranks.convert.slurm import amounts, options
+from allranks.convert.slurm.batch_script import (
+    exports,
+    first_node,
+    mpi_ranks,
+    mpirun,
+    rank_command,
+    rank_sizes,
+    setup_lines,
+    shell_text,
+    step_search,
+    torchrun_environment,
+    words,
+)
+from allranks.convert.slurm.batch_script.left_out import MEETING
+from allranks.convert.slurm.batch_script.script_reading import Limit
+from allranks.convert.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from allranks.convert.scanner import Statement
+    from allranks.convert.slurm.batch_script.script import Script
+    from allranks.convert.slurm.batch_script.script_reading import (
+        Body,
+        MainStep,
+        ScriptReading,
+        Step,
+        StepDetails,
+    )
+    from allranks.convert.slurm.batch_script.shell_variables import ShellVariables
+    from allranks.convert.slurm.options import Setting
+
+_LOG = f"the lines are the run's log: `{names.CLI} logs NAME`"
+# What may stand behind a pipe.
+_FILTERS = words.IDLE | words.ENDING | {"tee", "cat", "grep", "sed", "ts", "awk", "split"}
+_STARTING = re.compile(
+    r"run\b|launch|deepspeed|singularity|apptainer|shifter|docker|podman|enroot|exec\b|\$\(|`"
+)
+# A file that a shell of each rank reads may say of each its rank.
+_SOURCING = re.compile(r"^(?:\.|source)\s", re.MULTILINE)
+_DECIDED = "options of srun's that the script decides on as it runs: write those that you want"
+_LIMIT = "the launcher has the time of the run: write it there, in seconds"
+_PROFILER = "it measured what starts the ranks, which the chart does: write it before the program"
+_IN_EACH_RANK = (
+    "the script ran it once, and each rank would run it, all at once: write it above the condition "
+    "or the function, where it becomes setup"
+)
+_AS_ONE_PROCESS = (
+    "the script ran it as one process where this branch is taken, and each rank would run it: make "
+    "a run of each branch"
+)
+# Folders of programs that an image has.
+_COMMON_FOLDER = re.compile(r"(?:/usr|/usr/local|/opt/conda)?/bin$")
+_OWN_JOB = re.compile(r"\$\{?SLURM_JOB_?ID\b\}?")
+_OF_RANK_ZERO = "the script puts the name of its first node there, and rank 0's is MASTER_ADDR"
+_ONCE = "every node starts the same, so that it is said once"
+
+
+def read_ranks(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
+    """Make the step a command, and what stands before it setup."""
+    script, variables, body = reading.script, reading.variables, reading.body
+    details, main_step = reading.details, reading.main_step
+    statement = script.statements[main.statement]
+    place = _place_of(script, main)
+    main_step.statement = main.statement
+    steps = [step for step in steps if id(step.command) not in details.side]
+    _check_others(script, details, main, steps)
+    step_statements = {step.statement for step in steps if step.is_multi} - {main.statement}
+    variables.expanded_names = {name for step in steps if step.is_multi for name in step.expansions}
+    program = _read_program(reading, main)
+    _check_program(script, variables, main, program)
+    main_step.has_launcher = rank_sizes.is_of_mpi(script, variables, main, program)
+    main_step.is_torchrun = program.runner is Runner.TORCHRUN
+    setup = []
+    for number, other in enumerate(script.statements[:place]):
+        if number in step_statements:
+            body.say(other.line, script.slice(other), Outcome.CHANGED, "command", _ONCE)
+        elif number != main.statement:
+            text = setup_lines.text_of(reading, other, is_single=False)
+            setup += [] if text is None else [setup_lines.with_comments(script, number, text)]
+    rank_sizes.put_size(reading, main, program)
+    nested = None
+    if statement.function or any(command.within for command in statement.commands):
+        nested = _nested_text(reading, main, place, program, steps)
+        if nested is not None:
+            _say_beside(script, body, main, steps)
+    else:
+        setup += filter(None, [_flat(reading, main, statement)])
+    setup_lines.write_setup(script, body, setup)
+    rank_command.write(reading, program, nested)
+    if body.workload == "mpi":
+        mpi_ranks.tell_mpi_hosts(reading, place)
+    _say_step(reading, main, program)
+    for number, other in enumerate(script.statements[place + 1 :], place + 1):
+        if number in step_statements:
+            body.say(other.line, script.slice(other), Outcome.CHANGED, "command", _ONCE)
+        else:
+            setup_lines.say_behind(script, body, other)
+    _say_images(details, body, main)
+    body.notes += program.notes
+    body.settings = [
+        *_image_of_another(details, main, steps),
+        *(setting for setting in main.settings if setting.line),
+    ]
+
+
+def _image_of_another(details: StepDetails, main: Step, steps: list[Step]) -> list[Setting]:
+    """The image that an earlier step has, where Pyxis keeps its container for the main one."""
+    if any(setting.name == "container-image" for setting in main.settings):
+        return []
+    if not any(setting.name == "container-name" for setting in main.settings):
+        return []
+    images = [
+        setting
+        for step in (*details.side.values(), *steps)
+        for setting in step.settings
+        if setting.name == "container-image" and step is not main
+    ]
+    return images[:1]
+
+
+def _say_images(details: StepDetails, body: Body, main: Step) -> None:
+    """Say of what prepares the nodes that it had another image than the ranks."""
+    of_main = {setting.name: setting for setting in main.settings}
+    for step in details.side.values():
+        for setting in step.settings:
+            own = of_main.get("container-image", setting)
+            if setting.name == "container-image" and setting.value != own.value:
+                why = f"a pod has one image (that of line {own.line}): make two runs"
+                path = "srun --container-image"
+                body.say(setting.line, path, Outcome.NOT_CARRIED, "image", why)
+
+
+def _place_of(script: Script, main: Step) -> int:
+    """The statement that runs the step: its own, or the call of its function."""
+    function = script.statements[main.statement].function
+    if not function:
+        return main.statement
+    for number, other in enumerate(script.statements):
+        if other.function != function and any(c.name == function for c in other.commands):
+            return number
+    raise script.refuse(
+        main.command.line,
+        f"the function {function} is never called",
+        "call it, or write what it runs at the top",
+    )
+
+
+def _check_program(
+    script: Script, variables: ShellVariables, main: Step, program: commands.Program
+) -> None:
+    """Refuse a step whose program is known in the pod alone."""
+    word = shell_text.first_word(program.command).strip('"') if program.command else ""
+    name = shell_text.variable_alone(word)
+    is_options = name in variables.optional or program.runner is not Runner.TORCHRUN
+    is_unknown = bool(name) and is_options and name not in variables.constants
+    is_unknown = is_unknown and not _is_profiler(script, name, program.command)
+    if not program.command or is_unknown:
+        raise script.refuse(
+            main.command.line,
+            "what the step runs stands in a variable whose text is known in the pod alone",
+            "write the command out behind srun, and convert that",
+        )
+
+
+def _is_profiler(script: Script, name: str, command: tuple[str, ...]) -> bool:
+    """Whether a variable in front of python is one that the script may set to a profiler."""
+    is_before = re.search(rf"\$\{{?{name}\b\}}?\s+(?:\S*/)?python", command[-1]) is not None
+    values = re.findall(rf"\b{name}=(.+)", script.text)
+    return is_before and bool(values) and not any(map(_STARTING.search, values))
+
+
+def _say_step(reading: ScriptReading, main: Step, program: commands.Program) -> None:
+    """Say what became of the step itself, and of what it asked for."""
+    body = reading.body
+    line = main.command.line
+    text = reading.script.text[main.command.start : main.command.end]
+    why = "; ".join(_changes(main, program)) or "each rank runs it"
+    body.say(line, text, Outcome.CHANGED, "command", why)
+    _say_environment(reading.script, body, main, program)
+    limit = reading.details.limits.get(id(main.command), "")
+    seconds = amounts.seconds_of_timeout(limit)
+    if seconds:
+        body.limit = Limit(line, limit, seconds)
+    elif limit:
+        body.say(line, limit, Outcome.NOT_CARRIED, "runPolicy.activeDeadlineSeconds", _LIMIT)
+    profiler = reading.details.profilers.get(id(main.command))
+    if profiler:
+        body.say(line, profiler, Outcome.NOT_CARRIED, "command", _PROFILER)
+    say_conditional(reading)
+    _say_substitutions(body, words.expanded_part(text), line)
+    for reason in program.lost:
+        is_name = reason.startswith(("--role", "--log-dir"))
+        outcome = Outcome.CHANGED if is_name else Outcome.NOT_CARRIED
+        body.say(line, text, outcome, "", reason)
+
+
+def _say_environment(script: Script, body: Body, main: Step, program: commands.Program) -> None:
+    """Say of a torchrun in a folder of its own that its python does not run the program."""
+    own = next((text for text in main.words if words.base(text) in words.TORCHRUN), "")
+    folder = scanner.unquote(own).rpartition("/")[0]
+    is_common = not folder or _COMMON_FOLDER.match(folder) is not None
+    if is_common or "$(" in own or program.runner is not Runner.TORCHRUN:
+        return
+    environment = re.escape(folder.removesuffix("/bin").removeprefix("./"))
+    if re.search(rf"{environment}/bin/activate|PATH=\S*{environment}/bin", script.text):
+        return
+    why = (
+        f"the python of {folder} ran the program, and that of the image does: put the folder "
+        "first on PATH, in setup"
+    )
+    body.say(main.command.line, own, Outcome.NOT_CARRIED, "command", why)
+
+
+def _say_substitutions(body: Body, text: str, line: int) -> None:
+    """Say which commands the script ran once, for all ranks, and each rank would run."""
+    own = " ".join(body.command)
+    if (body.nodes, body.procs_per_node) == (1, 1):
+        return
+    if shell_text.differs_by_pod(text) and shell_text.differs_by_pod(own):
+        why = "each rank would ask, and get an answer of its own: write the value into env"
+        body.say(line, "$(…)", Outcome.NOT_CARRIED, "command", why)
+    variables = {name for name, _ in words.variables(text)}
+    for name in sorted(variables & words.OF_TASK & {name for name, _ in words.variables(own)}):
+        why = "sbatch has put 0 there, for all ranks; here each has its own"
+        body.say(line, f"${name}", Outcome.CHANGED, "command", why)
+
+
+def say_conditional(reading: ScriptReading) -> None:
+    """Say what becomes of options of srun's that stand in a variable."""
+    for name, place in reading.details.conditional.items():
+        outcome, why = Outcome.NOT_CARRIED, _DECIDED
+        if reasons := _reasons_of(reading.variables, name, place):
+            outcome, why = Outcome.CHANGED, "; ".join(reasons)
+        reading.body.say(place, f"srun ${name}", outcome, "", why)
+
+
+def _reasons_of(variables: ShellVariables, name: str, line: int) -> list[str]:
+    """Why none of the options in a variable is needed; [] where one is, or may be."""
+    reasons: list[str] = []
+    for typed in variables.contents.get(name, []):
+        text = _OWN_JOB.sub("0", typed)
+        settings, rest = options.parse(shell_text.split(text), "srun", line)
+        for setting in settings:
+            option = setting.option
+            if option is None or option.of != ("srun",) or option.to or "$" in text:
+                return []
+            if option.outcome == Outcome.NOT_CARRIED:
+                return []
+            reasons.append(f"--{setting.name}: {option.why}")
+        if rest:
+            return []
+    return list(dict.fromkeys(reasons))
+
+
+def _changes(main: Step, program: commands.Program) -> list[str]:
+    reasons = list(program.changes)
+    if program.runner in (Runner.MPIRUN, Runner.HOROVODRUN):
+        # Its words are read by the one shell that starts it, as in the script.
+        reasons = [reason for reason in reasons if reason != commands.IN_EACH_RANK]
+        reasons.insert(0, f"{program.runner} starts the ranks, from the launcher")
+    elif program.is_nested:
+        reasons.insert(0, "each pod runs it once")
+    elif main.is_srun:
+        own = next(iter(words.unwrapped([token.text for token in main.command.words])), "")
+        name = "ibrun" if words.base(own) == "ibrun" else "srun"
+        reasons.insert(0, f"the launcher starts the ranks in place of {name}")
+    return list(dict.fromkeys(reasons))
+
+
+def _check_others(script: Script, details: StepDetails, main: Step, steps: list[Step]) -> None:
+    """Refuse a step for one task beside that with the ranks."""
+    for step in steps:
+        if step.is_multi or step is main or not step.words:
+            continue
+        if words.any_of(step.words, words.IDLE):
+            continue
+        is_before = step.command.start < main.command.start and not step_search.repeats(
+            script, step
+        )
+        if is_before and not script.statements[step.statement].in_background:
+            details.side[id(step.command)] = step
+            continue
+        raise script.refuse(
+            step.command.line,
+            f"the script has a step besides that of line {main.command.line}, and a run has one",
+            "make it a script of its own, or a plain line (without srun) before the "
+            "step, which becomes "
+            "setup and runs once in each pod",
+        )
+
+
+def _read_program(reading: ScriptReading, main: Step) -> commands.Program:
+    variables, body = reading.variables, reading.body
+    texts = _words_at_rank_zero(variables, body, main)
+    rest = words.unwrapped(texts)
+    wrapper_words = texts[: len(texts) - len(rest)]
+    limit = words.limit_of(texts) if words.starts_ranks(rest) else ""
+    if limit:
+        reading.details.limits[id(main.command)] = limit
+        wrapper_words = wrapper_words[: len(wrapper_words) - len(limit.split(" "))]
+    start = mpirun.container(rest)
+    if start is not None:
+        inside = setup_lines.read_container(variables, body, rest[start:], main.command.line)
+        own = words.by_name(rest[len(rest) - inside :])
+        rest = rest[:start] + own if inside else rest
+        wrapper_words = wrapper_words if start else []
+    rest = torchrun_environment.with_options(rest, variables.contents)
+    inner = variables.inner_text(rest)
+    if inner is None:
+        rest = _without_hosts(body, rest, main.command.line)
+    line = " ".join(rest) if inner is None else inner
+    assignments = _assignments(reading, main)
+    wrappers = [
+        word
+        for word in wrapper_words
+        if words.base(word) not in ("time", "nohup", "exec", "command")
+    ]
+    line = " ".join([*assignments, *wrappers, line])
+    _note_launched(reading.main_step, body, rest, inner)
+    program = commands.read(("bash", "-c", line), (), variables.constants)
+    if inner is not None and _SOURCING.search(program.setup) and program.runner is Runner.PLAIN:
+        lead = " ".join([*assignments, *wrappers])
+        setup = program.setup.removeprefix(preparation.GOES_ON).rstrip()
+        text = f"{setup}\n{shell_text.as_text(program.command)}" if lead else inner.strip()
+        return replace(program, setup="", command=("bash", "-c", text), changes=())
+    return program
+
+
+def _words_at_rank_zero(variables: ShellVariables, body: Body, main: Step) -> list[str]:
+    """The words of a step of several nodes, with rank 0's address for the first node's name."""
+    if main.size.node_count == 1:
+        return main.words
+    pairs = [first_node.with_rank_zero(word, variables.set_names) for word in main.words]
+    name = next((name for _, name in pairs if name), "")
+    if name:
+        body.say(main.command.line, name, Outcome.CHANGED, "command", _OF_RANK_ZERO)
+    return [text for text, _ in pairs]
+
+
+def _without_hosts(body: Body, texts: list[str], line: int) -> list[str]:
+    """Words without an mpirun's lists of hosts, which are said."""
+    program = words.base(texts[0]) if texts else ""
+    if program == "mpirun_rsh":
+        why = "it is MVAPICH's, which the mpi chart does not have: write mpirun of an MPI it has"
+        body.say(line, program, Outcome.NOT_CARRIED, "mpi.implementation", why)
+    remaining, host_words, unknown_option = mpirun.without_hosts(texts)
+    if host_words:
+        why = "mpirun is given the chart's list of hosts: those of the script are other machines"
+        body.say(line, f"{program} {' '.join(host_words)}", Outcome.CHANGED, "", why)
+    if unknown_option:
+        why = "it may name hosts of the old cluster: take it out"
+        body.say(line, f"{program} {unknown_option}", Outcome.NOT_CARRIED, "", why)
+    return remaining
+
+
+def _assignments(reading: ScriptReading, main: Step) -> list[str]:
+    """The variables before a step's command that are no variables of the run, as typed."""
+    typed = [token.text for token in main.command.assignments]
+    own = [text for text in typed if text.partition("=")[0] not in words.RENDEZVOUS]
+    for text in typed:
+        if text not in own:
+            reading.rendezvous.meet_by([text.partition("=")[0]], main.command.line, text)
+            reading.body.say(main.command.line, text, Outcome.CHANGED, "", MEETING)
+    pairs = [(text, exports.pair(reading.script, text)) for text in own]
+    if main.command.within or reading.script.statements[main.statement].function:
+        return [text for text, _ in pairs]
+    for _, pair in pairs:
+        if pair is not None:
+            exports.put_env(reading.body, main.command.line, *pair)
+    return [text for text, pair in pairs if pair is None]
+
+
+def _note_launched(main_step: MainStep, body: Body, rest: list[str], inner: str | None) -> None:
+    """Say of a script of the user's own that nobody has looked into it."""
+    for texts in [rest] if inner is None else _command_words(inner):
+        own = [scanner.unquote(text) for text in words.unwrapped(texts)[:2]]
+        if len(own) > 1 and words.base(own[0]) in shell_text.SHELLS:
+            own = own[1:]
+        if own and own[0].endswith((".sh", ".bash")):
+            main_step.may_launch = True
+            body.notes.append(
+                f"what {own[0]} does was not looked at: a torchrun or an srun in it would "
+                "start further processes in each rank"
+            )
+
+
+def _command_words(text: str) -> list[list[str]]:
+    """The words of each command of a text; [] where it is none of a shell's."""
+    try:
+        statements = scanner.parse(text)
+    except scanner.ScriptError:
+        return []
+    commands_of = [command for statement in statements for command in statement.commands]
+    return [[token.text for token in command.words] for command in commands_of]
+
+
+def _flat(reading: ScriptReading, main: Step, statement: Statement) -> str:
+    """What stands before and behind the step on its line; gives that which is setup."""
+    script, body = reading.script, reading.body
+    lead: list[str] = []
+    at = statement.commands.index(main.command)
+    for command in statement.commands[:at]:
+        text = script.text[command.start : command.end]
+        if words.any_of([token.text for token in command.words], words.OF_TERMINAL):
+            body.say(command.line, text, Outcome.CHANGED, "", "a pod has no terminal")
+        elif command.after in ("&&", ";"):
+            edits = setup_lines.inner_edits(reading, replace(statement, commands=[command]))
+            lead.append(shell_text.edited(script.text, edits, command.start, command.end))
+            body.say(command.line, text, Outcome.CARRIED, "setup")
+        elif not words.any_of([token.text for token in command.words], words.IDLE):
+            why = "it feeds the step, which has no standard input"
+            body.say(command.line, text, Outcome.NOT_CARRIED, "", why)
+    for command in statement.commands[at + 1 :]:
+        text = script.text[command.start : command.end]
+        if words.any_of([token.text for token in command.words], words.ENDING):
+            why = "the run is over when its ranks are"
+            body.say(command.line, text, Outcome.CHANGED, "", why)
+        elif words.any_of([token.text for token in command.words], _FILTERS):
+            body.say(command.line, text, Outcome.CHANGED, "", _LOG)
+        else:
+            why = "it stands behind the step: make it a run of its own"
+            body.say(command.line, text, Outcome.NOT_CARRIED, "", why)
+    _say_files(reading.main_step, body, main)
+    if statement.in_background:
+        why = "the run is over when its ranks are"
+        body.say(main.command.line, "&", Outcome.CHANGED, "", why)
+    return " && ".join(lead)
+
+
+def _say_files(main_step: MainStep, body: Body, main: Step) -> None:
+    """Say what becomes of the files that a step reads its input from, and writes to."""
+    line = main.command.line
+    for operator, target in main.command.redirections:
+        is_mpirun = not main.is_srun and words.any_of(main.words, words.MPIRUN)
+        if operator == "<" and is_mpirun and body.workload == "mpi":
+            main_step.input = target
+            body.say(line, f"{operator} {target}", Outcome.CARRIED, "command")
+        elif operator in ("<", "<<", "<<<", "<<-"):
+            why = "ranks have no standard input: let the program read the file"
+            body.say(line, f"{operator} {target}", Outcome.NOT_CARRIED, "", why)
+        elif not target.isdigit():
+            body.say(line, f"{operator} {target}", Outcome.CHANGED, "", _LOG)
+
+
+def _nested_text(
+    reading: ScriptReading, main: Step, place: int, program: commands.Program, steps: list[Step]
+) -> str | None:
+    """The statement around the step, with the program in place of what starts it.
+
+    None where it only starts the same program on one node after the other.
+    """
+    script = reading.script
+    statement = script.statements[main.statement]
+    edits = []
+    for step in steps:
+        if step.is_multi and step.statement == main.statement:
+            own = program if step is main else _read_program(reading, step)
+            if own.runner is not program.runner:
+                _say_other_launcher(script, reading.body, step, main)
+            edits.append((step.command.start, step.command.end, shell_text.as_text(own.command)))
+    loop = main.command.in_loop
+    if loop or any(command.in_loop for command in statement.commands):
+        return None  # a loop over the nodes: each pod is one
+    whole = shell_text.edited(script.text, edits, statement.start, statement.end)
+    if place != main.statement:
+        whole += "\n" + script.slice(script.statements[place])
+    return whole
+
+
+def _say_other_launcher(script: Script, body: Body, step: Step, main: Step) -> None:
+    """Say of the step of another branch that the ranks of a run are started in one way."""
+    text = script.text[step.command.start : step.command.end]
+    why = (
+        f"it starts ranks in another way than line {main.command.line}, as whose ranks it is "
+        "run: make a run of each branch"
+    )
+    body.say(step.command.line, text, Outcome.NOT_CARRIED, "command", why)
+
+
+def _say_beside(script: Script, body: Body, main: Step, steps: list[Step]) -> None:
+    """Say of what stands around the step in its branch, or function, that each rank runs it."""
+    step_commands = {id(step.command) for step in steps}
+    is_alone = (body.nodes, body.procs_per_node) == (1, 1)
+    functions = {other.function for other in script.statements if other.function}
+    setup_lines.say_activated(script, body, script.statements[main.statement], "command")
+    for command in [] if is_alone else script.statements[main.statement].commands:
+        texts = [token.text for token in command.words]
+        is_harmless = not texts or words.any_of(texts, words.IN_EACH_RANK | functions)
+        is_step, is_excluded = id(command) in step_commands, command.excludes(main.command)
+        is_other = is_step or is_excluded
+        if is_excluded and not is_step and words.is_python(texts):
+            text = script.text[command.start : command.end]
+            body.say(command.line, text, Outcome.NOT_CARRIED, "command", _AS_ONE_PROCESS)
+        if not is_other and not is_harmless:
+            text = script.text[command.start : command.end]
+            body.say(command.line, text, Outcome.NOT_CARRIED, "command", _IN_EACH_RANK)

@@ -1,0 +1,101 @@
+"""What a batch script runs: its one step with the ranks, what stands before it, and what behind.
+
+Slurm runs the script once, on the first node, and `srun` starts the ranks on all of them. Here a
+pod runs `setup` and then its ranks. So a script with one step for several ranks becomes setup and a
+command. A script that starts no ranks of several (one task, or launchers of one node alone) is run
+as it is, as one process. Two steps for several ranks are two jobs, and are refused with their
+lines.
+
+It is long, because what is refused, and why, depends on the script as a whole.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks.convert.slurm.batch_script import (
+    exports,
+    missing_in_pods,
+    one_process,
+    parsing,
+    ranks,
+    shell_text,
+    shell_variables,
+    step_search,
+    unset_variables,
+    words,
+    working_folder,
+)
+from allranks.convert.slurm.batch_script.script import Script
+from allranks.convert.slurm.batch_script.script_reading import ScriptReading
+from allranks.convert.slurm.batch_script.shell_variables import ShellVariables
+from allranks.convert.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from allranks.convert.slurm.batch_script.script_reading import Body
+    from allranks.convert.slurm.options import Setting
+    from allranks.convert.slurm.sizes import Size
+
+
+def read(
+    text: str, *, source: str, size: Size, settings: Sequence[Setting], args: Sequence[str] = ()
+) -> Body:
+    """What a script runs.
+
+    Args:
+        text: the script.
+        source: its name, for problems.
+        size: the size that its directives ask for.
+        settings: the directives.
+        args: words behind the script's name.
+
+    Raises:
+        InvalidValues: it cannot be a job; the problems have their lines.
+    """
+    script = Script(text, source, size, list(settings), list(args))
+    interpreter = parsing.interpreter(script)
+    if interpreter not in shell_text.SHELLS:
+        reading = ScriptReading(script, ShellVariables())
+        one_process.read_foreign(reading, interpreter)
+        _finish(reading)
+        return reading.body
+    script = parsing.parsed(script)
+    if not script.statements:
+        raise script.refuse(1, "the script runs nothing", "write the command that is to run")
+    parsing.check_continued(script)
+    reading = ScriptReading(script, shell_variables.collect(script))
+    body = reading.body
+    body.goes_back = any(map(working_folder.goes_back, script.statements))
+    steps = step_search.find(reading)
+    step_search.check_programs(script, steps)
+    multi = step_search.without_side(reading, [step for step in steps if step.is_multi])
+    main = step_search.choose_main(script, reading.variables, multi)
+    if main is None:
+        one_process.read_script(reading, steps, nested=bool(multi))
+    else:
+        ranks.read_ranks(reading, main, steps)
+    if interpreter in ("zsh", "ksh"):
+        reason = "the image needs it" if main is None else "bash runs its setup and its command"
+        body.notes.append(f"the script is {interpreter}'s: {reason}")
+    _finish(reading)
+    return body
+
+
+def _finish(reading: ScriptReading) -> None:
+    """Say of what runs what no pod has, and which variables nobody sets."""
+    body = reading.body
+    whole = "\n".join([body.setup, body.script, *body.command])
+    if "SLURM_TMPDIR" in whole and "SLURM_TMPDIR" not in reading.variables.set_names:
+        body.env.setdefault("SLURM_TMPDIR", "/tmp")  # noqa: S108 - the pod's own
+        body.say(0, "$SLURM_TMPDIR", Outcome.CHANGED, "env.SLURM_TMPDIR", "the pod's own /tmp")
+    exports.note_secrets(reading.script, body, whole)
+    code = shell_text.PRINTING.sub("", words.without_comments(whole))
+    missing_in_pods.say(reading, code)
+    if "SLURM_JOB_NAME" in {name for name, _ in words.variables(code)}:
+        matches = re.compile("SLURM_JOB_NAME").search
+        body.reads_name = reading.script.line_with(matches) or 1
+    body.uses_slurm = body.uses_slurm or bool(re.search(r"\bSLURM_", whole))
+    unset_variables.say_unset(reading, re.sub(r"^\s*#.*$", "", whole, flags=re.MULTILINE))

@@ -1,0 +1,404 @@
+"""What stands before and behind the step: setup, variables, folders, and what is left out.
+
+It is long because what becomes of a line depends on nearly all that stands around it: each of the
+methods is one reason to carry, change or leave out a line.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks.convert import commands, scanner
+from allranks.convert.slurm.batch_script import (
+    exports,
+    first_node,
+    images,
+    left_out,
+    missing_in_pods,
+    shell_text,
+    step_search,
+    words,
+    working_folder,
+)
+from allranks.convert.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from allranks.convert.scanner import Command, Statement
+    from allranks.convert.slurm.batch_script.script import Script
+    from allranks.convert.slurm.batch_script.script_reading import (
+        Body,
+        ScriptReading,
+    )
+    from allranks.convert.slurm.batch_script.shell_variables import ShellVariables
+
+_MODULES = ("module", "ml")
+# A loop whose nodes Slurm is asked for.
+_OVER_NODES = re.compile(r"\bin\s+(?:\$\(|`)\s*(scontrol\s+show\s+hostnames?[^)`\n]*)")
+_NO_NODES = "a pod has no programs of Slurm's, and the loop no nodes: let each pod do its own part"
+_OF_MODULES = "where the image has modules; what it loads must be in the image otherwise"
+_ACTIVATED = "what it activates must be in the image, or in a volume at that path"
+_OF_ROOT = "a pod of a run is no root: put what it installs, or mounts, into the image or a volume"
+_ONCE = "it runs once in each pod"
+# What may stand behind the step, besides what only prints.
+_BEHIND = frozenset(
+    {"module", "ml", "conda", "scontrol", "sacct", "seff", "sstat", "squeue", "scancel"}
+    | {"jobstats", "kill", "pkill"}
+)
+# What is a function in a shell that has read the file of conda, of modules or of an environment.
+_FUNCTIONS = (words.ACTIVATING - {"source", ".", "eval"}) | {"deactivate"}
+# Programs that change files, which pods may share.
+_ON_FILES = frozenset(
+    {
+        *("wget", "curl", "tar", "unzip", "gunzip", "git", "rsync", "cp", "mv", "rm", "ln"),
+        *("configure", "make", "cmake", "ninja", "pip", "pip3"),
+    }
+)
+
+
+def runs_program(variables: ShellVariables, statement: Statement) -> bool:
+    """Whether a statement runs what the job is about."""
+    if statement.function:
+        return False
+    for command in statement.commands:
+        texts = [token.text for token in command.words]
+        if (
+            exports.evaluates_program(variables, command)
+            or words.is_python(texts)
+            or words.starts_ranks(texts)
+            or words.any_of(texts, ("srun", "singularity", "apptainer"))
+        ):
+            return True
+    return False
+
+
+def lives_in_shell(statement: Statement) -> bool:
+    """Whether what a statement sets up dies with its shell: options, arrays, functions."""
+    if statement.function:
+        return True
+    return any(
+        command.name in ("set", "shopt", "ulimit", "trap")
+        or (command.name == "declare" and not shell_text.exports(command))
+        or any(shell_text.is_array(command, name) for name, _ in shell_text.assigned_by(command))
+        for command in statement.commands
+    )
+
+
+def text_of(
+    reading: ScriptReading, statement: Statement, *, is_single: bool, is_setup: bool = True
+) -> str | None:
+    """A statement as setup or part of a script, and say what becomes of it.
+
+    Args:
+        reading: the script, and what is known of it.
+        statement: the statement.
+        is_single: whether the script is run as it is, as one process.
+        is_setup: whether it becomes a part of setup.
+
+    Returns:
+        Its text; None where it is left out.
+    """
+    script, body = reading.script, reading.body
+    text = script.slice(statement)
+    to = "setup" if is_setup else "script"
+    command = statement.commands[0] if statement.is_simple else None
+    program = words.base(command.name) if command is not None and command.words else ""
+    local = (
+        left_out.with_local_host(script, reading.rendezvous, statement, command)
+        if is_single
+        else None
+    )
+    if local is not None:
+        body.say(statement.line, text, Outcome.CHANGED, to, "there is one node")
+        return local
+    reason = left_out.why_dropped(reading, statement, command, program, is_single=is_single)
+    if reason is not None:
+        body.say(statement.line, text, reason[0], "", reason[1])
+        return None
+    if command is not None and (
+        exports.to_env(reading, statement, command)
+        or (
+            program == "cd"
+            and not is_single
+            and working_folder.to_working_dir(reading.variables, body, command)
+        )
+    ):
+        return None
+    if program in _MODULES:
+        body.say(statement.line, text, Outcome.CHANGED, "setup", _OF_MODULES)
+        return f"! command -v {program} >/dev/null || {text}"
+    if is_setup or not exports.sources(statement):
+        say_activated(script, body, statement, to)
+    loop = None if is_single else _OVER_NODES.search(text)
+    if loop is not None:
+        body.say(statement.line, loop[1], Outcome.NOT_CARRIED, "", _NO_NODES)
+    verdict = _say_forbidden(script, body, statement) or _verdict_of(
+        reading, statement, text, program, is_single=is_single, is_setup=is_setup
+    )
+    if verdict is not None and program == "set" and is_setup:
+        loses = shell_text.set_of_setup(text)[1]
+        verdict = (Outcome.CHANGED, left_out.SET) if loses else verdict
+    if verdict is not None:
+        body.say(statement.line, text, verdict[0], to, verdict[1])
+    body.reads_folder |= working_folder.reads_folder(reading.variables, statement)
+    return _in_pod(reading, statement)
+
+
+def _in_pod(reading: ScriptReading, statement: Statement) -> str:
+    """A statement that is kept, as a pod runs it."""
+    if any(id(command) in reading.details.side for command in statement.commands):
+        edits = inner_edits(reading, statement)
+        return shell_text.edited(reading.script.text, edits, statement.start, statement.end)
+    text = reading.script.slice(statement)
+    if any(map(_reads_profile, statement.commands)):
+        return f"image_path=$PATH\n{text}\nPATH=$image_path:$PATH"
+    return text
+
+
+def _verdict_of(
+    reading: ScriptReading,
+    statement: Statement,
+    text: str,
+    program: str,
+    *,
+    is_single: bool,
+    is_setup: bool,
+) -> tuple[Outcome, str] | None:
+    """What becomes of a statement that is kept; None where it was said already."""
+    script = reading.script
+    is_setup = is_setup or not exports.sources(statement)
+    first = [token.text for token in statement.commands[0].words] if statement.commands else []
+    is_activation = is_setup and program and words.activates(first)
+    if is_activation and not exports.evaluates_program(reading.variables, statement.commands[0]):
+        is_own = _is_made_before(script, statement, first)
+        return (Outcome.CARRIED, "") if is_own else (Outcome.CHANGED, _ACTIVATED)
+    if shell_text.runs(statement, words.UNREAD_CONTAINERS):
+        return Outcome.NOT_CARRIED, missing_in_pods.NO_CONTAINERS
+    if not is_single and any(id(command) in reading.details.side for command in statement.commands):
+        why = "srun started it on the nodes before the training; each pod runs it once"
+        return Outcome.CHANGED, why
+    has_pods = not is_single and (script.size.node_count > 1 or reading.main_step.has_launcher)
+    why = _in_each_pod(script, statement, text) if has_pods else ""
+    if why:
+        return Outcome.CHANGED, why
+    tools = [
+        command
+        for command in statement.commands
+        if words.any_of([token.text for token in command.words], words.SLURM_TOOLS)
+    ]
+    for tool in tools:
+        path = script.text[tool.start : tool.end]
+        reading.body.say(tool.line, path, Outcome.NOT_CARRIED, "", missing_in_pods.NO_SLURM)
+    return None if tools else (Outcome.CARRIED, "")
+
+
+def _is_made_before(script: Script, statement: Statement, activation: list[str]) -> bool:
+    """Whether the script has made the virtual environment that it activates."""
+    path = scanner.unquote(activation[-1])
+    folder = path.removesuffix("/bin/activate").rstrip("/")
+    return folder != path and any(
+        words.makes_environment([scanner.unquote(word.text) for word in command.words], folder)
+        for other in script.statements
+        if other.start < statement.start
+        for command in other.commands
+    )
+
+
+def _say_forbidden(script: Script, body: Body, statement: Statement) -> tuple[Outcome, str] | None:
+    """Say of parts of a statement what no pod may do; gives that of the whole, if it is one."""
+    for command in statement.commands:
+        texts = [token.text for token in command.words]
+        is_root = bool({words.base(text) for text in texts[:2]} & words.OF_ROOT)
+        why = _OF_ROOT if is_root else missing_in_pods.OTHER_HOSTS
+        if not is_root and not words.any_of(texts, words.OF_OTHER_HOSTS):
+            continue
+        if statement.is_simple:
+            return Outcome.NOT_CARRIED, why
+        path = script.text[command.start : command.end]
+        body.say(command.line, path, Outcome.NOT_CARRIED, "", why)
+    return None
+
+
+def say_activated(script: Script, body: Body, statement: Statement, to: str) -> None:
+    """Say of each line of a condition, a loop or a function what it needs of the image."""
+    for command in [] if statement.is_simple else statement.commands:
+        text, program = script.text[command.start : command.end], words.base(command.name)
+        if program in _MODULES:
+            body.say(command.line, text, Outcome.CHANGED, to, _OF_MODULES)
+        elif len(command.words) > 1 and words.activates([w.text for w in command.words]):
+            body.say(command.line, text, Outcome.CHANGED, to, _ACTIVATED)
+
+
+def _in_each_pod(script: Script, statement: Statement, text: str) -> str:
+    """Why it matters that each pod runs a statement; "" where it does not."""
+    if first_node.is_named(text):
+        return "each pod has its own name there, and the script that of its first node"
+    if shell_text.differs_by_pod(text):
+        return "each pod runs it, and what it gives may differ between pods"
+    if words.OF_TASK & {name for name, _ in words.variables(text)}:
+        return "each pod has its own number, where the script has 0"
+    if _changes_files(script, statement):
+        return "each pod runs it, and the script ran it once: mind what is shared"
+    is_harmless = bool(statement.function) or shell_text.runs_only(
+        statement, words.IN_EACH_RANK | {"ulimit"}
+    )
+    return "" if is_harmless else _ONCE
+
+
+def _changes_files(script: Script, statement: Statement) -> bool:
+    """Whether a statement changes files in a way that two pods cannot at once."""
+    is_new_folder = shell_text.runs(statement, ("mkdir",)) and not re.search(
+        r"\bmkdir\s+(?:-\S+\s+)*-(?:\w*p|-parents)", script.slice(statement)
+    )
+    return is_new_folder or shell_text.runs(statement, _ON_FILES)
+
+
+def say_behind(script: Script, body: Body, statement: Statement) -> None:
+    """Say what becomes of a statement behind the step."""
+    text = script.slice(statement)
+    functions = {
+        other.function
+        for other in script.statements
+        if other.function and shell_text.runs_only(other, words.IDLE)
+    }
+    if statement.function:
+        why = "nothing before the step calls it"
+        body.say(statement.line, text, Outcome.CHANGED, "", why)
+    elif shell_text.runs_only(
+        statement, words.IDLE | words.ENDING | _BEHIND | functions
+    ) and not any(map(shell_text.writes, statement.commands)):
+        why = "the run is over when its ranks are"
+        body.say(statement.line, text, Outcome.CHANGED, "", why)
+    else:
+        why = "it stands behind the step: make it a run of its own"
+        body.say(statement.line, text, Outcome.NOT_CARRIED, "", why)
+
+
+def inner_edits(reading: ScriptReading, statement: Statement) -> list[tuple[int, int, str]]:
+    """Srun and containers taken off commands in a script that is run as it is."""
+    edits = []
+    for command in statement.commands:
+        tokens = command.words
+        texts = [token.text for token in tokens]
+        inner = words.unwrapped(texts)
+        if not inner:
+            continue
+        own = tokens[len(tokens) - len(inner) :]
+        start = own[0].start
+        if words.base(inner[0]) == "srun":
+            _, rest = step_search.parse_srun(
+                reading, [token.text for token in own[1:]], command.line
+            )
+            if not rest:
+                continue
+            own = own[len(own) - len(rest) :]
+        program = words.base(own[0].text)
+        is_srun = words.base(inner[0]) == "srun"
+        is_read = is_srun or program not in words.UNREAD_CONTAINERS
+        if is_srun and program in words.UNREAD_CONTAINERS - words.CONTAINERS:
+            reading.body.say(
+                command.line, program, Outcome.NOT_CARRIED, "image", missing_in_pods.NO_CONTAINERS
+            )
+        if program in words.CONTAINERS and is_read:
+            inside = read_container(
+                reading.variables, reading.body, [token.text for token in own], command.line
+            )
+            if inside:
+                own = own[len(own) - inside :]
+        if own[0].start > start:
+            edits.append((start, own[0].start, ""))
+    return edits
+
+
+def read_container(variables: ShellVariables, body: Body, texts: list[str], line: int) -> int:
+    """Read a container's command line; gives how many words at its end run inside."""
+    line_words = [
+        words.resolve(text, variables.constants) or scanner.unquote(text) for text in texts
+    ]
+    program = words.base(texts[0])
+    parsed = images.of_command([program, *line_words[1:]])
+    if parsed is None:
+        if program in words.UNREAD_CONTAINERS:
+            body.say(line, program, Outcome.NOT_CARRIED, "image", missing_in_pods.NO_CONTAINERS)
+        return 0
+    inside = body.values.setdefault("", {})
+    named = {(verdict.path, verdict.why) for verdict in body.verdicts}
+    for verdict in images.unite(inside, parsed, line):
+        # An image is said where it is named first; what it runs, wherever it does.
+        if verdict.to == "image" and (shell_text.short(verdict.path), verdict.why) in named:
+            continue
+        body.say(line, verdict.path, verdict.outcome, verdict.to, verdict.why)
+    return parsed.inside
+
+
+def comment_start(script: Script, number: int) -> int:
+    """Where the comments above a statement begin."""
+    statement = script.statements[number]
+    floor = script.statements[number - 1].end if number else 0
+    start = script.text.rfind("\n", floor, statement.start) + 1
+    if start == 0 and floor:
+        return statement.start
+    start = max(start, floor)
+    while start > floor:
+        above = script.text.rfind("\n", floor, start - 1) + 1
+        row = script.text[max(above, floor) : start].strip()
+        if not row.startswith("#") or row.startswith(("#!", "#SBATCH")) or above < floor:
+            break
+        start = max(above, floor)
+        if start == floor:
+            break
+    return start
+
+
+def with_comments(script: Script, number: int, text: str) -> str:
+    """A statement's text with the comments that stand above it and on its line."""
+    statement = script.statements[number]
+    if statement.is_simple and statement.commands[0].name == "set":
+        text, _ = shell_text.set_of_setup(text)
+    text += " &" if statement.in_background else ""
+    above = script.text[comment_start(script, number) : statement.start]
+    rows = [row.strip() for row in above.split("\n") if row.strip().startswith("#")]
+    rows = [row for row in rows if not row.startswith(("#SBATCH", "#!"))]
+    tail = script.text[
+        statement.end : script.text.find("\n", statement.end)
+        if "\n" in script.text[statement.end :]
+        else len(script.text)
+    ]
+    comment = re.match(r"\s+(#[^\n]*)$", tail)
+    return "\n".join([*rows, text + (f"  {comment[1]}" if comment else "")])
+
+
+def write_setup(
+    script: Script, body: Body, parts: list[str], rest: Collection[Statement] = ()
+) -> None:
+    """Write setup, whose shell ends before the command begins.
+
+    Args:
+        script: the script.
+        body: what comes of it.
+        parts: its lines.
+        rest: what a script runs behind it, and may need functions of that shell for.
+    """
+    if not parts:
+        return
+    text = "\n".join(parts)
+    head = []
+    ends = re.match(r"#!\s*\S+(?:\s+\S+)*\s-[a-z]*e", script.lines[0]) is not None
+    if not (ends or re.match(r"(?:#[^\n]*\n)*set -e\b", text)):
+        head.append("set +e  # the script goes on where a command fails")
+    sets = any(shell_text.sets_unexported(c) for s in script.statements for c in s.commands)
+    if sets or any(map(exports.sources, script.statements)):
+        head.append("set -a  # the command reads these variables, too")
+    elif any(words.base(c.name) in _FUNCTIONS for s in rest for c in s.commands):
+        head.append("set -a  # the script calls functions that this shell has")
+    if script.args and words.positional(text):
+        head.append(f"set -- {commands.as_shell(script.args)}")
+    body.setup = "\n".join([*head, text]) + "\n" + body.setup
+
+
+def _reads_profile(command: Command) -> bool:
+    """Whether a command reads the profile of a login, which may set PATH anew."""
+    texts = [scanner.unquote(token.text) for token in command.words]
+    return texts[:2] in (["source", "/etc/profile"], [".", "/etc/profile"])

@@ -1,0 +1,271 @@
+"""What the variables of a batch script hold, as far as its text says it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from allranks.convert import scanner
+from allranks.convert.slurm.batch_script import first_node, shell_text, words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from allranks.convert.scanner import Command, Statement
+    from allranks.convert.slurm.batch_script.script import Script
+
+# Of variables within variables, and characters of what comes of them.
+_DEEPEST, _LONGEST = 8, 100_000
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# What begins as a program that starts others, or as options.
+_COMMAND_LIKE = re.compile(
+    r"\A\s*(?:-{1,2}[A-Za-z]"
+    r"|(?:[\w./~${}-]*/)?(?:torchrun|accelerate|deepspeed|python[0-9.]*|mpirun|mpiexec|srun|bash)(?:\s|\Z)"
+    r"|\$\{?[A-Za-z_]\w*\}?\s)"
+)
+_READING = ("read", "mapfile", "readarray", "getopts", "for", "select")
+
+
+@dataclass(slots=True)
+class ShellVariables:
+    """The variables of a script.
+
+    Attributes:
+        set_names: those that the script sets, in whatever way.
+        constants: the text of those that have one, and of Slurm's own.
+        contents: what each is set to, as shell text.
+        parts: those that are parts of a command, as shell text.
+        line_texts: the text of those that are set once, with its lines.
+        quoted: others whose text has quotes, for who parses it again.
+        quoted_options: options with quotes, which only who parses them again takes off.
+        scripts: those whose text is more than words to a shell.
+        optional: those with options, or with nothing.
+        expanded_names: those whose text has been put into the words that are read.
+    """
+
+    set_names: set[str] = field(default_factory=set)
+    constants: dict[str, str] = field(default_factory=dict)
+    contents: dict[str, list[str]] = field(default_factory=dict)
+    parts: dict[str, str] = field(default_factory=dict)
+    line_texts: dict[str, str] = field(default_factory=dict)
+    quoted: dict[str, str] = field(default_factory=dict)
+    quoted_options: set[str] = field(default_factory=set)
+    scripts: dict[str, str] = field(default_factory=dict)
+    optional: set[str] = field(default_factory=set)
+    expanded_names: set[str] = field(default_factory=set)
+
+    def expanded(self, text: str, parts: Mapping[str, str] | None = None) -> str:
+        """A text with the variables in it that are parts of a command.
+
+        Args:
+            text: the text.
+            parts: the variables to put in; None for `parts`.
+        """
+        parts = self.parts if parts is None else parts
+        for _ in range(_DEEPEST):
+            before = text
+            text, names = shell_text.expanded(text, parts)
+            self.expanded_names |= names
+            if text == before or len(text) > _LONGEST:
+                break
+        return text
+
+    def expanded_words(self, texts: list[str]) -> list[str]:
+        """Words with the variables among them that are parts of a command."""
+        line = " ".join(texts)
+        parts = {name: text for name, text in self.parts.items() if name not in self.quoted_options}
+        expanded = self.expanded(line, parts)
+        if expanded == line:
+            return texts
+        return shell_text.split(expanded) or texts
+
+    def inner_text(self, texts: Sequence[str]) -> str | None:
+        """The text of ``bash -c "…"`` with the variables in it that are parts of a command."""
+        text = shell_text.shell_text(texts)
+        if text is None:
+            return None
+        name = shell_text.variable_alone(text)
+        if self.line_texts.get(name) and name not in self.parts:
+            text = self.line_texts[name]  # commands: `CMD="cd /code; torchrun …"`
+            self.expanded_names.add(name)
+        return self.expanded(text, {**self.quoted, **self.parts, **self.scripts})
+
+    def inner_starts(self, texts: Sequence[str]) -> bool:
+        """Whether the text of ``bash -c "…"`` starts ranks."""
+        inner = self.inner_text(texts)
+        if inner is None:
+            return False
+        try:
+            parsed = scanner.parse(inner)
+        except scanner.ScriptError:
+            return False
+        return any(
+            words.starts_ranks([word.text for word in command.words])
+            for statement in parsed
+            for command in statement.commands
+        )
+
+
+def collect(script: Script) -> ShellVariables:
+    """Read what the variables of a script hold."""
+    variables = ShellVariables()
+    counts = _assignment_counts(script)
+    variables.set_names = {*counts, *_names_set_otherwise(script)}
+    variables.constants = _constants(script, counts)
+    _collect_parts(script, variables)
+    return variables
+
+
+def _commands(script: Script) -> Iterator[tuple[Statement, Command]]:
+    for statement in script.statements:
+        for command in statement.commands:
+            yield statement, command
+
+
+def _assignment_counts(script: Script) -> dict[str, int]:
+    """How often each variable is assigned."""
+    counts: dict[str, int] = {}
+    for _, command in _commands(script):
+        for name, _ in shell_text.assigned_by(command):
+            counts[name] = counts.get(name, 0) + 1
+    return counts
+
+
+def _names_set_otherwise(script: Script) -> set[str]:
+    """The variables that are set, and not assigned: by `read`, `printf -v`, loops, sums."""
+    names: set[str] = set()
+    for _, command in _commands(script):
+        names.update(shell_text.printed_into(command))
+        if command.name in _READING:
+            names.update(word.text for word in command.words[1:] if _NAME.fullmatch(word.text))
+    # The variable of a loop stands in its head, which has no command.
+    names.update(re.findall(r"\bfor\s+\(*\s*([A-Za-z_]\w*)", script.text))
+    names.update(re.findall(r"\bselect\s+([A-Za-z_]\w*)", script.text))
+    names.update(re.findall(r"\(\(\s*([A-Za-z_]\w*)\s*[-+*/]?=", script.text))
+    return names
+
+
+def _constants(script: Script, counts: Mapping[str, int]) -> dict[str, str]:
+    """The text of the variables that have one.
+
+    Args:
+        script: the script.
+        counts: how often it assigns each variable.
+    """
+    constants = _slurm_constants(script)
+    for name in counts:
+        constants.pop(name, None)  # Slurm's own, which the script sets anew
+    for statement, command in _commands(script):
+        if shell_text.is_conditional(statement, command):
+            continue
+        for name, value in shell_text.assigned_by(command):
+            if counts[name] > 1 and name != "MASTER_PORT":
+                continue
+            constant = words.resolve(value, constants)
+            if constant == "gpu":
+                constant = constants.get("SLURM_GPUS_ON_NODE")
+            if constant is not None:
+                constants[name] = constant
+    return constants
+
+
+def _slurm_constants(script: Script) -> dict[str, str]:
+    """Slurm's own variables, as the job's options say them."""
+    size = script.size
+    nodes = size.node_count
+    node_count = nodes if script.says_nodes() else None
+    constants = {
+        "SLURM_NNODES": node_count,
+        "SLURM_JOB_NUM_NODES": node_count,
+        "SLURM_NTASKS": size.task_count,
+        "SLURM_NPROCS": size.task_count,
+        "SLURM_NTASKS_PER_NODE": size.per_node,
+        "SLURM_TASKS_PER_NODE": size.per_node,
+        "SLURM_CPUS_PER_TASK": size.cpus_per_task,
+        "SLURM_GPUS_ON_NODE": size.gpus_per_node or size.gpus,
+        "SLURM_GPUS_PER_NODE": size.gpus_per_node or size.gpus,
+        "SLURM_GPUS": (size.gpus_per_node or 0) * nodes or size.gpus,
+    }
+    per_task = [
+        re.fullmatch(r"(?:[\w.-]+:)?([1-9][0-9]{0,3})", setting.value, re.ASCII)
+        for setting in script.settings
+        if setting.name == "gpus-per-task"
+    ]
+    constants["SLURM_GPUS_PER_TASK"] = int(per_task[-1][1]) if per_task and per_task[-1] else None
+    return words.text_of_counts(constants)
+
+
+def _collect_parts(script: Script, variables: ShellVariables) -> None:
+    """Find the variables that have words of a command: ``LAUNCHER="torchrun --nnodes 2"``."""
+    texts: dict[str, str] = {}
+    unsure: set[str] = set()
+    for statement, command in _commands(script):
+        for name, typed in shell_text.assigned_by(command):
+            value = typed
+            if script.size.node_count > 1:
+                value, _ = first_node.with_rank_zero(typed, variables.set_names)
+            content = shell_text.content_of(value)
+            variables.contents.setdefault(name, []).append(content.strip())
+            variables.line_texts[name] = shell_text.lines_of(value)
+            if shell_text.is_conditional(statement, command):
+                unsure.add(name)
+                continue
+            texts[name] = _added(command, name, value, texts.get(name, ""))
+            if shell_text.is_script(value):
+                variables.scripts[name] = shell_text.script_of(value)
+    variables.optional = {
+        name
+        for name, contents in variables.contents.items()
+        if all(text[:1] in ("", "-") for text in contents)
+    }
+    _sort_parts(script, variables, {n: text for n, text in texts.items() if n not in unsure})
+
+
+def _added(command: Command, name: str, value: str, before: str) -> str:
+    """What a variable holds behind an assignment, as shell text.
+
+    Args:
+        command: the command that assigns it.
+        name: its name.
+        value: what is assigned.
+        before: what it held.
+    """
+    content = shell_text.content_of(value)
+    assigned = (*command.assignments, *command.words)
+    if any(word.text.startswith(f"{name}+=") for word in assigned):
+        return f"{before} {content}".strip() if value.startswith("(") else before + content
+    if name in {other for other, _ in words.variables(value)}:
+        return shell_text.put(rf"\$\{{?{name}(?:\[[@*]\])?\}}?", before, content)
+    return content
+
+
+def _sort_parts(script: Script, variables: ShellVariables, texts: Mapping[str, str]) -> None:
+    """Keep the variables that are parts of a command, apart from those with quotes in them.
+
+    Args:
+        script: the script.
+        variables: what is known of its variables; filled.
+        texts: what each holds that has one text.
+    """
+    once = {name for name in texts if len(variables.contents[name]) == 1}
+    variables.line_texts = {n: text for n, text in variables.line_texts.items() if n in once}
+    variables.parts = {name: text for name, text in texts.items() if _COMMAND_LIKE.search(text)}
+    arrays = {
+        name
+        for _, command in _commands(script)
+        for name in texts
+        if shell_text.is_array(command, name)
+    }
+    for name in texts.keys() - arrays - words.RENDEZVOUS:
+        whole = shell_text.SUBSTITUTION.sub("", variables.expanded(texts[name], texts))
+        if ("'" in whole or '"' in whole) and not words.names_nodes(whole):
+            variables.quoted[name] = texts[name]
+            is_option = texts[name].lstrip().startswith("-")
+            variables.quoted_options |= {name} if is_option else set()
+    variables.scripts = {
+        name: text
+        for name, text in variables.scripts.items()
+        if name in once and not words.names_nodes(text)
+    }
+    variables.expanded_names = set()

@@ -1,0 +1,74 @@
+"""Where the lines of a script run: the folder that it goes to, and what depends on it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks import names
+from allranks.convert.slurm.batch_script import words
+from allranks.convert.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from allranks.convert.scanner import Command, Statement
+    from allranks.convert.slurm.batch_script.script_reading import Body
+    from allranks.convert.slurm.batch_script.shell_variables import ShellVariables
+
+# Programs whose words are no paths.
+_ANYWHERE = frozenset(
+    {"set", "shopt", "ulimit", "umask", "unset", "export", "declare", "typeset", "readonly"}
+    | {"module", "ml", "conda", "mamba", "micromamba", "pyenv", "true", ":", "[", "test", "exit"}
+)
+_SUBMIT_DIR = re.compile(r'"?\$\{?SLURM_SUBMIT_DIR\}?"?/?')
+
+
+def goes_back(statement: Statement) -> bool:
+    """Whether a statement goes to the folder that the script is submitted from."""
+    words_of = [token.text for token in statement.commands[0].words] if statement.commands else []
+    return (
+        statement.is_simple
+        and words_of[:1] == ["cd"]
+        and len(words_of) == 2  # noqa: PLR2004 - cd and the folder
+        and _SUBMIT_DIR.fullmatch(words_of[1]) is not None
+    )
+
+
+def to_working_dir(variables: ShellVariables, body: Body, command: Command) -> bool:
+    """Carry ``cd /folder`` as the folder of the command."""
+    _, *targets = command.words
+    if len(targets) != 1 or command.redirections:
+        return False
+    target = targets[0].text
+    path = words.resolve(target, variables.constants)
+    if _SUBMIT_DIR.fullmatch(target):
+        why = f"the command starts in the folder that `{names.CLI} sbatch` and `submit` send"
+        body.say(command.line, f"cd {target}", Outcome.CHANGED, "", why)
+        return True
+    # Lines before it start where the script does.
+    is_late = bool(body.working_dir or body.setup or body.reads_folder)
+    if path is None or not path.startswith("/") or "\n" in path or is_late:
+        return False
+    body.working_dir = path
+    body.say(command.line, f"cd {target}", Outcome.CARRIED, "workingDir")
+    return True
+
+
+def reads_folder(variables: ShellVariables, statement: Statement) -> bool:
+    """Whether a line may do something else in another folder: ``cp a b``, ``X=$(ls)``."""
+    if statement.function:
+        return False  # its calls are looked at
+    return any(_may_read_folder(variables, command) for command in statement.commands)
+
+
+def _may_read_folder(variables: ShellVariables, command: Command) -> bool:
+    words_of = [*command.assignments, *command.words]
+    if any(re.search(r"[$<]\(|`", word.text) or "PWD" in word.text for word in words_of):
+        return True
+    program = words.base(command.name)
+    is_of_shell = not program or program in words.IDLE | _ANYWHERE
+    paths = [] if is_of_shell else [word.text for word in command.words[1:]]
+    paths += [target for _, target in command.redirections if not target.isdigit()]
+    return any(
+        not (words.resolve(path, variables.constants) or path).startswith(("/", "~", "-"))
+        for path in paths
+    )

@@ -1,0 +1,120 @@
+"""Folders of the old cluster: a pod has none of them, and the report names each once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from allranks.convert.slurm import job
+from allranks.convert.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from allranks.convert.verdicts import Conversion, Verdict
+
+_NODES = "#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=8"
+_PLACE = "where its image or a volume does"
+_IN_A_VOLUME = "goes with its pods"
+
+
+def _convert(*rows: str) -> Conversion:
+    return job.convert("\n".join(("#!/bin/bash", *rows, "")).encode(), "job.sbatch")
+
+
+def _folders(conversion: Conversion) -> list[Verdict]:
+    sentences = (_PLACE, "home folder")
+    return [
+        verdict
+        for verdict in conversion.verdicts
+        if any(sentence in verdict.why for sentence in sentences)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "path"),
+    [
+        ("srun python a.py --data /fsx/me/data", "/fsx/me/data"),
+        ("srun python a.py --data=/fsx/me/data", "/fsx/me/data"),
+        ("srun python /fsx/me/a.py --out /fsx/me/out", "/fsx/me"),
+        ('srun python a.py --out "/scratch/$USER/$SLURM_JOB_ID"', "/scratch/$USER/$SLURM_JOB_ID"),
+        ("srun python a.py --out ~/out", "~/out"),
+        ('srun python a.py --out "$HOME/out"', "$HOME/out"),
+        ("export HF_HOME=/fsx/hf\nsrun python a.py", "/fsx/hf"),
+        (
+            "export LD_LIBRARY_PATH=/apps/nccl/lib:$LD_LIBRARY_PATH\nsrun python a.py",
+            "/apps/nccl/lib",
+        ),
+        ("mkdir -p /scratch/out\nsrun python a.py", "/scratch/out"),
+        ("cp -r data /lscratch\nsrun python a.py", "/lscratch"),
+    ],
+)
+def test_a_folder_is_named_with_its_line(row: str, path: str) -> None:
+    """In options, variables and lists of folders, and of a home folder, too."""
+    conversion = _convert(_NODES, row)
+    line = next(n for n, text in enumerate(row.split("\n"), 3) if path in text)
+    assert [(path, line)] == [(verdict.path, verdict.line) for verdict in _folders(conversion)]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "srun /usr/bin/python3 a.py --out /tmp/x --shm /dev/shm --conf /etc/a.conf",
+        "srun python a.py --url https://example.org/fsx/a --s3 s3://bucket/fsx --out out/run",
+        "sed -i 's/fsx/lustre/' a.yaml\nsrun python a.py",
+        "awk '/fsx/ {print}' a.log\nsrun python a.py",
+        "# srun python /fsx/a.py\nsrun python a.py",
+        "srun python a.py --cache ~/.cache/hf",
+        "source /fsx/venv/bin/activate\nsrun python a.py",
+        "module use /apps/modules\nsrun python a.py",
+        "cd $SLURM_SUBMIT_DIR\nsrun python a.py",
+    ],
+)
+def test_what_is_no_such_folder_is_not_named(row: str) -> None:
+    """Folders of each image, addresses, patterns, comments, and what the report names already."""
+    assert not _folders(_convert(_NODES, row))
+
+
+def test_folders_under_one_are_named_together() -> None:
+    """A report has one line for each file system, with the folder that its paths share."""
+    rows = ("D=/fsx/me/data", "srun python a.py --data $D --out /fsx/me/out --log /scratch/log")
+    paths = [verdict.path for verdict in _folders(_convert(_NODES, *rows))]
+    assert sorted(["/fsx/me", "/scratch/log"]) == sorted(paths)
+
+
+def test_a_mounted_folder_is_there() -> None:
+    """What Pyxis or --bind mounts is a volume of the pods."""
+    mounts = "--container-mounts=/fsx:/fsx --container-image=a/b:1"
+    conversion = _convert(_NODES, f"srun {mounts} python a.py --data /fsx/me")
+    assert not _folders(conversion)
+    assert not any(_IN_A_VOLUME in note for note in conversion.notes)
+
+
+def test_paths_in_a_container_are_those_of_its_image() -> None:
+    """What the nodes ran beside it had their folders."""
+    step = "srun --container-image=a/b:1 python /app/a.py"
+    assert not _folders(_convert(_NODES, step))
+    folders = _folders(_convert(_NODES, "mkdir -p /fsx/out", step))
+    assert ["/fsx/out"] == [verdict.path for verdict in folders]
+
+
+@pytest.mark.parametrize(
+    "rows", [("#SBATCH -D /fsx/code", "srun python a.py"), ("cd /fsx/code", "srun python a.py")]
+)
+def test_the_folder_that_a_run_starts_in_is_said(rows: tuple[str, ...]) -> None:
+    """The code is in the folder that is sent, and not in one of the old cluster."""
+    conversion = _convert(_NODES, *rows)
+    assert "/fsx/code" == conversion.values["workingDir"]
+    (verdict,) = _folders(conversion)
+    assert ("/fsx/code", Outcome.CHANGED, "workingDir", 3) == (
+        verdict.path,
+        verdict.outcome,
+        verdict.to,
+        verdict.line,
+    )
+    assert "folder of your code" in verdict.why
+
+
+def test_that_pods_keep_no_files_is_noted() -> None:
+    """A shared file system keeps what a job writes; a run without a volume keeps nothing."""
+    conversion = _convert(_NODES, "srun python a.py --out runs")
+    assert any(_IN_A_VOLUME in note for note in conversion.notes)
