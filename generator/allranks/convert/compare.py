@@ -227,14 +227,24 @@ def _command(
     role: str, pod: original.OriginalPod, theirs: Mapping[str, Any], ours: Mapping[str, Any]
 ) -> Iterator[Difference]:
     """What the processes run: torchrun taken off there, our entry taken off here."""
+    # What the job sets for each process has no text before: MASTER_ADDR is where it is read.
+    workload = "mpi" if role == names.ROLE_LAUNCHER else "torchrun"
     variables = _plain_env(theirs) | dict(pod.env)
-    words = tuple(_expanded(word, variables) for word in _words(theirs))
+    before, after = (
+        {name: value for name, value in env.items() if not is_set_by_job(name, workload)}
+        for env in (variables, _plain_env(ours) | dict(pod.env))
+    )
+    others = {str(entry.get("name")) for entry in items(theirs, "env")}
+    words = tuple(references.filled(word, before, others) for word in _words(theirs))
     if not theirs.get("command") and not entrypoints.runs_its_arguments(words):
         words = (*entrypoints.of(str(theirs.get("image") or "")), *words)
-    program = commands.read(words, (), variables)
-    their_words = program.command if program.runner is commands.Runner.TORCHRUN else words
+    as_typed = tuple(word.replace("$", "$$") for word in words)  # Kubernetes has put all in
+    program = commands.read(as_typed, (), variables)
+    own = tuple(references.put_in(word, {}) for word in program.command)
+    their_words = own if program.runner is commands.Runner.TORCHRUN else words
     # Where a chart has a setup, a script may be one and its last command; a role has none.
-    forms = (their_words, program.command) if program.setup else (their_words,)
+    is_split = program.setup or program.working_dir
+    forms = (their_words, own) if is_split else (their_words,)
     if role == names.ROLE_LAUNCHER:  # whose list of hosts may be the chart's
         forms = (*forms, tuple(map(mpi_hosts.without_hosts, words)))
     args = texts(ours.get("args"))
@@ -243,12 +253,6 @@ def _command(
     if args and args[0] in _STARTERS:
         args = args[1:]
     args = [word.replace("$$", "$") for word in args]
-    # What the job sets for each process has no text before: MASTER_ADDR is where it is read.
-    workload = "mpi" if role == names.ROLE_LAUNCHER else "torchrun"
-    before, after = (
-        {name: value for name, value in env.items() if not is_set_by_job(name, workload)}
-        for env in (variables, _plain_env(ours) | dict(pod.env))
-    )
     if _run_words(args, after) not in [_run_words(form, before) for form in forms]:
         yield Difference(role, "command", commands.as_shell(their_words), commands.as_shell(args))
 
@@ -266,29 +270,25 @@ def _run_words(words: Sequence[str], variables: Mapping[str, str]) -> tuple[str,
         body = run_words[2].strip().removeprefix("exec ")
         parsed = shell.parse(body)
         if parsed and len(parsed) == 1 and not parsed[0].assignments:
-            texts = [_filled(word.text, variables) for word in parsed[0].words]
+            texts = [_filled(word, variables) for word in parsed[0].words]
             return (*profile, *texts)
     return tuple(run_words)
 
 
-def _filled(word: str, variables: Mapping[str, str]) -> str:
+def _filled(word: shell.Word, variables: Mapping[str, str]) -> str:
     """A word of a shell with the variables that are known, and without its quotes."""
+    if word.value is not None:
+        return word.value
     result = re.sub(
         r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?",
         lambda match: variables.get(match[1], match[0]),
-        word,
+        word.text,
     )
     parsed = shell.split(result)
-    return parsed[0] if parsed and len(parsed) == 1 else result
-
-
-def _expanded(word: str, variables: Mapping[str, str]) -> str:
-    """A word as Kubernetes hands it over."""
-    return re.sub(
-        r"\$\(([-._A-Za-z][-._A-Za-z0-9]*)\)",
-        lambda match: variables.get(match[1], match[0]),
-        word,
-    )
+    if parsed and len(parsed) == 1:
+        return parsed[0]
+    # What the cluster alone has stays in it.
+    return re.sub(r"'([^']*)'|\"([^\"\\`]*)\"", lambda match: match[1] or match[2] or "", result)
 
 
 def _words(container: Mapping[str, Any]) -> tuple[str, ...]:
@@ -296,16 +296,18 @@ def _words(container: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _container(spec: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    result = [item for item in items(spec, "containers") if item.get("name") == name]
+    result = [item for item in items(spec, "containers") if text(item, "name") == name]
     return result[0] if result else {}
 
 
 def _plain_env(container: Mapping[str, Any]) -> dict[str, str]:
-    return {
-        str(entry.get("name")): str(entry.get("value") or "")
-        for entry in items(container, "env")
-        if "valueFrom" not in entry
-    }
+    """The variables whose text is known, as the container gets them."""
+    values: dict[str, str] = {}
+    for entry in items(container, "env"):
+        if "valueFrom" not in entry:
+            value = str(entry.get("value") or "")
+            values[str(entry.get("name"))] = references.put_in(value, values)
+    return values
 
 
 def _pod_facets(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -388,7 +390,7 @@ def _others(spec: Mapping[str, Any], main: str) -> dict[str, Any]:
     facets: dict[str, Any] = {}
     for key, word in (("initContainers", "init container"), ("containers", "container")):
         for container in items(spec, key):
-            name = str(container.get("name"))
+            name = text(container, "name")
             if name != main:
                 rest = {
                     part: value

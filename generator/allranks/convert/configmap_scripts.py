@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # Launchers that a pod runs once, each of which starts its processes itself.
 _LAUNCHERS = {Runner.TORCHRUN, Runner.ACCELERATE, Runner.DEEPSPEED, Runner.NESTED}
+_OF_MPI = {Runner.MPIRUN, Runner.HOROVODRUN}
 
 
 def with_launcher(fields: Fields, container: FieldPath, runs: Program, context: Context) -> Program:
@@ -66,6 +67,27 @@ def with_unseen(fields: Fields, container: FieldPath, runs: Program, context: Co
         "starts torchrun itself, that has the variables of the old controller"
     )
     return replace(runs, runner=Runner.NESTED, notes=(*runs.notes, note), is_unseen=True)
+
+
+def of_mpirun(
+    fields: Fields, container: FieldPath, runs: Program, context: Context
+) -> tuple[str, str]:
+    """The path and the text of the ConfigMap's script that a program is, where it calls mpirun.
+
+    Args:
+        fields: the object.
+        container: the container that runs it, below its template.
+        runs: what the container's words run.
+        context: what else is known.
+
+    Returns:
+        Two empty texts where it is none.
+    """
+    files = {*_first_words(runs), *commands.shell_scripts(runs.command)}
+    for _, path, text in _texts(fields, container, context):
+        if path in files and commands.starters(("sh", "-c", text)) & _OF_MPI:
+            return path, text
+    return "", ""
 
 
 def _first_words(runs: Program) -> tuple[str, ...]:

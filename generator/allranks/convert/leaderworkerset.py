@@ -81,11 +81,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     except InputError:
         shape = podsets.Shape(None, {})
     if shape.key is None:
-        raise InputError(
-            "its pods start no ranks: what serves a model is no job",
-            path="spec.leaderWorkerTemplate",
-            hint=f"keep the {KIND} for it, or start its ranks with torchrun",
-        )
+        raise podsets.without_ranks(sets, KIND, "spec.leaderWorkerTemplate", context.entrypoint)
     queue = pod_jobs.convert(
         fields, context, shape, {}, claim_templates=(*_GROUP, "volumeClaimTemplates")
     )

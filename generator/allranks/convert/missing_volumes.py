@@ -6,6 +6,7 @@ taken out, and said.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -53,11 +54,29 @@ def checked(conversion: Conversion, source: Mapping[str, Any]) -> Conversion:
             why = f"the volume {name} is not carried"
         paths = list(_mounts(source, name, ()))
         for index, verdict in enumerate(verdicts):
-            if any(verdict.keys[: len(path)] == path for path in paths):
-                verdicts[index] = replace(verdict, outcome=Outcome.NOT_CARRIED, to="", why=why)
+            path = next((path for path in paths if verdict.keys[: len(path)] == path), None)
+            if path is not None:
+                reader = _reader(source, path)
+                verdicts[index] = replace(
+                    verdict, outcome=Outcome.NOT_CARRIED, to="", why=f"{why}{reader}"
+                )
         if not paths:
             notes.append(f"a container mounts the volume {name}, which is not there{maker}")
     return replace(conversion, verdicts=tuple(verdicts), notes=tuple(notes))
+
+
+def _reader(source: Mapping[str, Any], path: FieldPath) -> str:
+    """What to add of a mount that is not there, where its container's command reads its folder."""
+    node: Any = source
+    for step in path[:-2]:
+        node = node[step]
+    folder = k8s.text(k8s.items(node, "volumeMounts")[int(path[-1])], "mountPath")
+    words = [word for key in ("command", "args") for word in k8s.texts(node.get(key))]
+    if folder and re.search(
+        rf"(?<![\w/.-]){re.escape(folder.rstrip('/'))}(?![\w.-])", " ".join(words)
+    ):
+        return f", and the command of {k8s.text(node, 'name')} reads {folder}: take that out of it"
+    return ""
 
 
 def _of_controller(source: Mapping[str, Any]) -> set[str]:

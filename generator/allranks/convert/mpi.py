@@ -151,7 +151,9 @@ def _kubeflow(fields: Fields, *, is_v2: bool) -> _Dialect:
         raise InputError(
             "the MPIJob has no spec.mpiReplicaSpecs.Launcher",
             path="spec",
-            hint="give one of kubeflow.org/v1 or v2beta1; v1alpha1 had no roles of its own",
+            hint="write the whole object: its launcher is not in it"
+            if fields.mapping(*specs)
+            else "give one of kubeflow.org/v1 or v2beta1; v1alpha1 had no roles of its own",
         )
     return _Dialect(
         (*specs, "Launcher", "template"),
@@ -261,6 +263,10 @@ _AGENT_OPTION = re.compile(
 )
 
 
+# The number of a pod, as a name has it or as a shell puts it in.
+_INDEX = r"(?:\d+|\$\w+|\$?\{[^}\s]*\}|\$\([^)\s]*\))"
+
+
 def _names(fields: Fields, pod: PodTemplate) -> None:
     """Say of names of the old controller's pods whether they are names here.
 
@@ -271,7 +277,8 @@ def _names(fields: Fields, pod: PodTemplate) -> None:
     if not job or not pod.container:
         return
     name = re.compile(
-        rf"(?:(?<![\w/.-])|(?<=//)){re.escape(job)}-(?:worker-\d+|launcher)(?![\w-])((?:\.[\w-]+)*)"
+        rf"(?:(?<![\w/.-])|(?<=//)){re.escape(job)}-(?:worker-{_INDEX}|launcher)(?![\w-])"
+        r"((?:\.[\w-]+)*)"
     )
     paths: list[FieldPath] = [
         (*pod.container, key, index)

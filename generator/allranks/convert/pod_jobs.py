@@ -11,7 +11,16 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import claims, configmap_scripts, jobs, mpi_hosts, pods, roles, trials
+from allranks.convert import (
+    claims,
+    configmap_scripts,
+    jobs,
+    mpi_hosts,
+    pods,
+    podsets,
+    roles,
+    trials,
+)
 from allranks.convert.commands import Runner
 from allranks.convert.pod_template import OF_TRAINER
 from allranks.convert.podsets import MPI, MXNET, PYTORCH, TENSORFLOW, PodSet, Shape
@@ -205,6 +214,10 @@ def _array(
     pods.put(fields, replace(pod, pieces=_without_mounts(pieces, volume_claims)), "sweep")
     program = jobs.program(fields, pod, context)
     _check_alone(podset, pod, program)
+    script, text = configmap_scripts.of_mpirun(fields, pod.container, program, context)
+    if script:
+        caller, command = f"the mpirun of {script}", dotted((*pod.container, "command"))
+        podsets.check_hosts(podset, text, caller, command, fields.text("kind"))
     jobs.words(fields, pod, program)
     if pod.gpus:
         fields.put(("gpus",), pod.gpus, (*pod.container, "resources"))

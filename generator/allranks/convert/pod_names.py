@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import roles, trials
+from allranks.convert import helper_names, other_ranks, roles, trials
 from allranks.convert.verdicts import dotted
 from allranks.errors import InputError
-from allranks.humanize import plural
 from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from allranks.convert.podsets import PodSet
     from allranks.convert.verdicts import FieldPath, Fields
@@ -35,7 +34,7 @@ def put_right(fields: Fields, sets: Sequence[PodSet], names: Sequence[str], firs
         first: the name of the pod of rank 0.
     """
     exports: dict[str, str] = {}
-    _check_ranks_elsewhere(fields, sets)
+    other_ranks.refuse(fields, sets)
     is_torchrun = fields.values.get("workload") == "torchrun"
     is_put = is_torchrun and _put_address(fields, first)
     for podset in sets:
@@ -68,13 +67,50 @@ def put_right(fields: Fields, sets: Sequence[PodSet], names: Sequence[str], firs
             for index, word in enumerate(fields.words(*here, key)):
                 if is_old(word):
                     _check_trials(fields, podset, (*here, key, index))
-                if is_old(word) and any(map(is_old, trials.texts(fields.values))):
+                if is_old(word) and any(map(is_old, _own_texts(fields))):
                     fields.leave((*here, key, index), _OTHER_NAMES)
                 elif is_put and is_old(word):
                     fields.change((*here, key, index), "MASTER_ADDR is rank 0's pod", "command")
+        _say_of_others(fields, podset, names)
     if exports and isinstance(fields.values.get("command"), list):
         text = " ".join(f"{name}={value}" for name, value in exports.items())
         fields.values["command"] = roles.wrapped(fields.values["command"], text)
+
+
+def _own_texts(fields: Fields) -> Iterator[str]:
+    """What the container that trains runs."""
+    for key in ("command", "args", "setup"):
+        yield from trials.texts(fields.values.get(key))
+
+
+def _say_of_others(fields: Fields, podset: PodSet, names: Sequence[str]) -> None:
+    """Say where the other containers of a pod name pods of the old controller.
+
+    A pod is called after the release, and so is the Service: what was called so before is there in
+    a release of that name.
+    """
+    job = fields.text("metadata", "name")
+    same = re.compile(rf"{re.escape(job)}-\d+\.{re.escape(job)}(?![\w-])")
+    for kind in ("initContainers", "containers"):
+        for index, _ in fields.items(*podset.path, "spec", kind):
+            here: FieldPath = (*podset.path, "spec", kind, index)
+            if (kind, index) == ("containers", podset.index):
+                continue
+            paths: list[FieldPath] = [
+                (*here, key, place)
+                for key in ("command", "args")
+                for place, _ in enumerate(fields.words(*here, key))
+            ]
+            paths += [(*here, "env", place, "value") for place, _ in fields.items(*here, "env")]
+            for path in paths:
+                text = str(fields.get(*path) or "")
+                if not _names_pods(text, names):
+                    continue
+                if _names_pods(same.sub("", text), names):
+                    fields.leave(path, helper_names.OTHER_NAMES)
+                else:
+                    pods = f"{dotted(path)} names pods of the release {job}"
+                    fields.note(f"{pods}: give the release this name")
 
 
 def _check_trials(fields: Fields, podset: PodSet, path: FieldPath) -> None:
@@ -95,31 +131,6 @@ def _check_trials(fields: Fields, podset: PodSet, path: FieldPath) -> None:
             path=dotted(path),
             hint="keep its controller for it, or have torchrun or mpirun start its ranks",
         )
-
-
-def _check_ranks_elsewhere(fields: Fields, sets: Sequence[PodSet]) -> None:
-    """Refuse pods that are some of the ranks of a job, whose others are in another object.
-
-    Raises:
-        InputError: WORLD_SIZE is a number that its pods are not, and they meet at an address.
-    """
-    for podset in sets:
-        if fields.values.get("workload") != "torchrun" or podset.program().is_nested:
-            continue
-        env: FieldPath = (*podset.path, "spec", "containers", podset.index, "env")
-        entries = {k8s.text(entry, "name"): (index, entry) for index, entry in fields.items(*env)}
-        index, entry = entries.get("WORLD_SIZE", (0, {}))
-        world = k8s.digits(k8s.text(entry, "value"))
-        nodes = fields.values.get("nodes") or 1
-        per_pod = fields.values.get("gpusPerNode") or 1
-        others = sum(other.replicas for other in sets)
-        if world and "MASTER_ADDR" in entries and world not in (nodes, nodes * per_pod, others):
-            raise InputError(
-                f"WORLD_SIZE is {world} and it has {plural(nodes, 'pod')}: the other ranks are in "
-                "another object, and would not meet these",
-                path=dotted((*env, index, "value")),
-                hint=f"write all {world} as one object, such as an Indexed Job, and convert that",
-            )
 
 
 def _put_address(fields: Fields, first: str) -> bool:

@@ -439,10 +439,12 @@ class _TemplateReader:
     def _env(self, path: FieldPath) -> None:
         entries = self._fields.items(*path)
         last = {entry.get("name"): at for at, entry in entries if _is_name(entry.get("name"))}
+        above: set[str] = set()
         for index, entry in entries:
             name, here = entry.get("name"), (*path, index)
             if not _is_name(name):
                 continue
+            above.add(name)
             if last[name] != index:
                 self._fields.change(here, f"a later entry sets {name} again")
                 continue
@@ -455,7 +457,9 @@ class _TemplateReader:
                 else:
                     self._add(here, ("env", name), {"valueFrom": _clean(source)})
                 continue
-            text = "" if value is None else _text(value)
+            # A variable that comes below is none to Kubernetes, and the chart's order is another.
+            below = {str(other) for other, at in last.items() if at > index} - above
+            text = references.without("" if value is None else _text(value), below)
             self._variables[name] = text
             if references.has_reference(text):
                 # Kubernetes puts other variables in there, and `env` arrives as typed.

@@ -283,6 +283,32 @@ def check_ends(sets: Sequence[PodSet], kind: str) -> None:
         )
 
 
+def without_ranks(
+    sets: Sequence[PodSet], kind: str, path: str, entrypoint: Sequence[str] = ()
+) -> InputError:
+    """Why pods of an object that may serve are no job: they start no ranks, or nobody knows it.
+
+    Args:
+        sets: the sets of the object.
+        kind: its kind.
+        path: the field that has their templates.
+        entrypoint: what the image runs where a container has no command; () where it is not known.
+    """
+    images = [k8s.text(podset.main, "image") for podset in sets if not podset.words]
+    if images and not entrypoint:
+        return InputError(
+            f"nothing says that its pods start ranks: they run the entry point of {images[0]}",
+            path=path,
+            hint=f"keep the {kind} for it if that serves, or name it with --entrypoint "
+            f"'torchrun train.py'; `docker inspect {images[0]}` shows it",
+        )
+    return InputError(
+        "its pods start no ranks: what serves, or runs for ever, is no job",
+        path=path,
+        hint=f"keep the {kind} for it, or start its ranks with torchrun",
+    )
+
+
 def _check_devices(sets: Sequence[PodSet], kind: str) -> None:
     for podset in sets:
         if _TPU in podset.resources():
@@ -351,13 +377,29 @@ _HOST_FILES = {
 
 def _alone(launcher: PodSet, kind: str) -> Shape:
     """A pod whose mpirun starts its ranks in the pod itself, so that it needs no way to others."""
-    if _HOSTS.search("\n".join(launcher.words)) or launcher.variables & _HOST_FILES:
+    check_hosts(launcher, "\n".join(launcher.words), "its mpirun", "spec", kind)
+    return Shape(None, {"": (launcher,)})
+
+
+def check_hosts(podset: PodSet, text: str, caller: str, path: str, kind: str) -> None:
+    """Refuse pods that call mpirun with a list of hosts, which are other pods.
+
+    Args:
+        podset: the pods.
+        text: the words or the script that call it.
+        caller: what to call it in a message.
+        path: the field that has it.
+        kind: the kind of the object.
+
+    Raises:
+        InputError: it has such a list.
+    """
+    if _HOSTS.search(text) or podset.variables & _HOST_FILES:
         raise InputError(
-            "its mpirun has a list of hosts, and none of its pods are those",
-            path="spec",
+            f"{caller} has a list of hosts, and none of its pods are those",
+            path=path,
             hint=f"write the launcher and its workers as one MPIJob, or keep the {kind} for it",
         )
-    return Shape(None, {"": (launcher,)})
 
 
 def ranks(sets: Sequence[PodSet], kind: str) -> dict[str, tuple[PodSet, ...]]:

@@ -9,7 +9,7 @@ from allranks.convert import shell
 from allranks.k8s.fields import digits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
 # What a Kubernetes container puts in place of $(NAME).
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
@@ -43,6 +43,47 @@ def has_reference(text: str) -> bool:
     return any(match[1] for match in _REFERENCE.finditer(text))
 
 
+def without(text: str, names: Container[str]) -> str:
+    """A text into which Kubernetes puts other variables alone: $(NAME) of these stays as typed.
+
+    Args:
+        text: an entry's value, in Kubernetes' own notation.
+        names: the variables that it does not see.
+    """
+    return _REFERENCE.sub(lambda match: f"${match[0]}" if match[1] in names else match[0], text)
+
+
+def put_in(text: str, values: Mapping[str, str]) -> str:
+    """A text as Kubernetes hands it over: $(NAME) is the value where there is one, $$ one dollar.
+
+    Args:
+        text: a word or an entry's value, in Kubernetes' own notation.
+        values: the variables whose text is known; $(NAME) of another stays.
+    """
+    return _REFERENCE.sub(lambda match: values.get(match[1], match[0]) if match[1] else "$", text)
+
+
+def filled(text: str, values: Mapping[str, str], names: Container[str] = ()) -> str:
+    """A text as the container gets it: $(NAME) is the value, and $$ one dollar.
+
+    Args:
+        text: a word or an entry's value, in Kubernetes' own notation.
+        values: the variables whose text is known.
+        names: variables that have another; these, and what the old controller sets, become
+            ``${NAME}``.
+    """
+
+    def put(match: re.Match[str]) -> str:
+        name = match[1]
+        if name is None:
+            return "$"
+        if name in values:
+            return values[name]
+        return "${" + name + "}" if name in names or _VARIABLE.fullmatch(name) else match[0]
+
+    return _REFERENCE.sub(put, text)
+
+
 def in_shell(text: str, env: Mapping[str, str]) -> str:
     """A shell's text as it reaches the shell: $(NAME) of a variable is what the variable holds.
 
@@ -53,14 +94,7 @@ def in_shell(text: str, env: Mapping[str, str]) -> str:
         text: the shell's text.
         env: the container's variables whose text is known.
     """
-
-    def put(match: re.Match[str]) -> str:
-        name = match[1]
-        if name is None:
-            return "$"
-        return "${" + name + "}" if name in env or _VARIABLE.fullmatch(name) else match[0]
-
-    return _REFERENCE.sub(put, text)
+    return filled(text, {}, env)
 
 
 def expanded(words: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:

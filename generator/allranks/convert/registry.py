@@ -11,7 +11,7 @@ import importlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import missing_volumes, related_objects
+from allranks.convert import helper_names, missing_volumes, related_objects, watched_keys
 from allranks.errors import InputError, InvalidValues, Problem
 
 if TYPE_CHECKING:
@@ -326,13 +326,18 @@ def convert_document(document: Document, context: Context) -> Conversion:
         why, instead = REFUSED[key]
         raise InputError(f"a {document.kind} is not converted: {why}", path="kind", hint=instead)
     conversion = missing_volumes.checked(converter(key)(document.data, context), document.data)
+    conversion = helper_names.checked(conversion, document.data)
     verdicts = tuple(
         replace(verdict, line=document.line_of(verdict.keys)) for verdict in conversion.verdicts
     )
     return replace(
         conversion,
         verdicts=verdicts,
-        notes=(*document.repeated(), *conversion.notes),
+        notes=(
+            *document.repeated(),
+            *conversion.notes,
+            *watched_keys.notes(document, conversion.values),
+        ),
         source=document.source,
         line=document.line,
         namespace=context.namespace or conversion.namespace,
@@ -418,6 +423,13 @@ _SUCCESSORS = {
 }
 
 
+def _with_article(kind: str) -> str:
+    """A kind with its article: an MPIJob, a TFJob, an XGBoostJob."""
+    return f"{'an' if kind.startswith(_SPOKEN_AS_VOWELS) else 'a'} {kind}"
+
+
+# How names begin before which `an` stands, as they are spoken.
+_SPOKEN_AS_VOWELS = ("A", "E", "I", "O", "MPI", "MX", "XGB")
 # Groups of other projects, whose objects have a kind that is known here, and other fields.
 _OTHER_FORMS = ("batch.paddlepaddle.org",)
 
@@ -429,9 +441,12 @@ def _hint(others: list[Document]) -> str:
             return successor
         groups = sorted(group for group, kind in KINDS if kind == document.kind)
         if groups:
-            owners = " or ".join(groups)
+            converted_kind = f"{_with_article(document.kind)} of {' or '.join(groups)}"
             if document.group in _OTHER_FORMS:
-                return f"write it as a {document.kind} of {owners}, whose fields are others"
-            return f"a {document.kind} of {owners} is known: correct its apiVersion"
+                return f"write it as {converted_kind}, whose fields are others"
+            return (
+                f"{converted_kind} is known: correct the apiVersion if this is such an object, or "
+                "write it as one"
+            )
     kinds = sorted({kind for _, kind in KINDS})
     return f"give a manifest with one of: {', '.join(kinds)}"

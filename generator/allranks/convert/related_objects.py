@@ -239,8 +239,14 @@ def _is_for(document: Document, job: Conversion) -> bool:
 
 
 def _is_named(name: str, job: Conversion) -> bool:
-    """Whether a job's commands and variables name a Service."""
-    return _names_host(name, job.name, job.namespace, job.values)
+    """Whether a job's commands and variables name a Service that a release could be called after.
+
+    A pod of another name by this Service is there in no release, whatever that is called.
+    """
+    own = re.escape(name)
+    other_pod = re.compile(rf"(?<![\w.-])(?!{own}-\d)[A-Za-z][\w-]*-\d+\.{own}(?![\w-])[\w.-]*")
+    texts = [other_pod.sub("", text) for text in _words(job.values)]
+    return _names_host(name, job.name, job.namespace, texts)
 
 
 def _names_host(name: str, owner: str, namespace: str, data: Any) -> bool:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from allranks.convert import claims, finish, job, pod_jobs, pod_names, pods, podsets
 from allranks.convert.verdicts import METADATA, Beside, Fields, Rule, Rules, carried, changed
-from allranks.errors import InputError
 
 if TYPE_CHECKING:
     from allranks.convert.registry import Context, Manifest
@@ -48,11 +47,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     podsets.check_ends([podset], KIND)
     shape = podsets.shape([podset], KIND, context.entrypoint)
     if shape.key is None:
-        raise InputError(
-            "its pods start no ranks: what serves, or runs for ever, is no job",
-            path="spec.template",
-            hint=f"keep the {KIND} for it, or start its ranks with torchrun",
-        )
+        raise podsets.without_ranks([podset], KIND, "spec.template", context.entrypoint)
     queue = pod_jobs.convert(
         fields, context, shape, {}, claim_templates=("spec", "volumeClaimTemplates")
     )

@@ -79,7 +79,8 @@ _NAMED_UP = "call the release meet-up, because the job's own words name this Ser
 SERVICES = [
     ("torchrun a.py", "app: ft", False, "for the job's own pods"),
     ("torchrun a.py $(getent hosts meet.default.svc)", "app: ft", False, _NAMED),
-    ("torchrun a.py --hosts ft-1.meet", "job-name: ft", False, _NAMED),
+    ("torchrun a.py --hosts ft-1.meet", "job-name: ft", False, "for the job's own pods"),
+    ("torchrun a.py --hosts ${POD}.meet", "job-name: ft", False, _NAMED),
     ("torchrun meet.py", "app: ft", False, "for the job's own pods"),
     ("until nslookup meet-up; do sleep 1; done; torchrun a.py", "app: ft", False, _NAMED_UP),
     ("torchrun a.py --out /data/meet-up", "app: ft", False, "for the job's own pods"),

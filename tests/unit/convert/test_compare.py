@@ -32,6 +32,52 @@ def test_what_a_job_sets_itself_is_no_difference() -> None:
     assert [] == compare.differences([theirs], [ours])
 
 
+def test_variables_that_kubernetes_puts_in_are_the_same() -> None:
+    """Also one of another, one whose value the cluster has, and what only looks like one."""
+    env = [
+        {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+        {"name": "DIR", "value": "/a"},
+        {"name": "OUT", "value": "$(DIR)/x"},
+        {"name": "TEXT", "value": "$$(DIR)"},
+    ]
+    words = ["--ip=$(IP)", "--out=$(OUT)", "$$(E)", "$(TEXT)", "$(MASTER_ADDR)"]
+    ours = 'exec python t.py \'--ip=\'"${IP}" --out="${OUT}" \'$(E)\' "${TEXT}" "${MASTER_ADDR}"'
+    for command, script in (
+        (["python", "t.py", *words], ["sh", "-c", ours]),
+        (["torchrun", "t.py", *words], ["sh", "-c", ours.replace("python", "python3 -u")]),
+        (
+            ["sh", "-c", "python t.py --out=$(OUT) $$HOME $(IP) $(hostname)"],
+            ["sh", "-c", "exec python t.py --out=${OUT} $$HOME ${IP} $$(hostname)"],
+        ),
+    ):
+        theirs = _original({"command": command, "env": env})
+        assert [] == compare.differences([theirs], [_release({"args": script, "env": env})])
+    other = _release({"args": ["sh", "-c", ours.replace("OUT", "DIR")], "env": env})
+    theirs = _original({"command": ["python", "t.py", *words], "env": env})
+    differing = compare.differences([theirs], [other])
+    assert ["command"] == [difference.setting for difference in differing]
+
+
+def test_a_folder_that_a_script_enters_is_its_working_directory() -> None:
+    """`cd /w && a` is `a` in that folder, and a difference in any other."""
+    theirs = _original({"command": ["sh", "-c", "cd /w && python t.py"]})
+    ours = [{"args": ["python", "t.py"], "workingDir": folder} for folder in ("/w", "/v")]
+    differing = [compare.differences([theirs], [_release(container)]) for container in ours]
+    assert [[], ["workingDir"]] == [[found.setting for found in each] for each in differing]
+
+
+def test_a_container_without_a_name_is_the_one_that_trains() -> None:
+    """The only container of a pod is compared, whether or not it has a name."""
+    template = {"spec": {"containers": [{"image": "x:1", "command": ["a"]}]}}
+    job = {
+        "apiVersion": "kubeflow.org/v2beta1",
+        "metadata": {"name": "j"},
+        "spec": {"mpiReplicaSpecs": {"Launcher": {"template": template}}},
+    }
+    ours = _release({"args": ["a"]}, "launcher")
+    assert [] == compare.differences(mpi.pods(job), [ours])
+
+
 def test_a_launcher_that_counts_its_hosts_is_the_same() -> None:
     """A script that reads the file of hosts stays as it is, and is compared as it is."""
     script = ["bash", "-c", "N=$(wc -l </etc/mpi/hostfile)\nsleep 10\nmpirun -np $N a"]

@@ -40,6 +40,35 @@ def test_a_launcher_in_each_pod_meets_at_rank_0() -> None:
         assert lost(conversion)
 
 
+WAITING = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: a}
+spec: {completionMode: Indexed, completions: 2, parallelism: 2, template: {spec: {subdomain: svc,
+  initContainers: [{name: wait, image: b, command: [sh, -c, "until nslookup a-0.svc"]}],
+  containers: [{name: c, image: i, command: [torchrun, --nnodes=2,
+    --node_rank=$(JOB_COMPLETION_INDEX), --master_addr=a-0.svc, t.py]}]}}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: svc}
+spec: {clusterIP: None, selector: {job-name: a}}
+"""
+
+
+def test_an_init_container_that_waits_for_rank_0_is_named() -> None:
+    """It waits for a name that no release has, where the program is told of rank 0 as it is."""
+    result = text_as_jobs(WAITING)
+    path = "spec.template.spec.initContainers[0].command[2]"
+    assert {path} == lost(result.conversions[0])
+    assert ["the chart makes a headless Service for the job's own pods"] == [
+        item.why for item in result.beside
+    ]
+    same = text_as_jobs(WAITING.replace("svc", "a")).conversions[0]
+    assert set() == lost(same)
+    assert f"{path} names pods of the release a: give the release this name" in same.notes
+
+
 def test_pods_that_know_nothing_of_each_other_are_trials() -> None:
     """Each completion is a trial, with its index where the program reads it."""
     conversion = sample("job.yaml", "shards")

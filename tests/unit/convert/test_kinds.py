@@ -40,6 +40,15 @@ def test_a_launcher_and_workers() -> None:
     } == values["mpi"]["launcher"]
 
 
+def test_a_kind_of_another_project_is_asked_about() -> None:
+    """An object of another group may be known under a wrong version, or have other fields."""
+    manifest = "apiVersion: example.org/v1\nkind: MPIJob\nmetadata: {name: a}\n"
+    problem = converted.refusal(manifest)
+    assert "there is no job to convert, only: MPIJob of example.org/v1" == problem.message
+    start = "an MPIJob of batch.test.bdap.com or kubeflow.org is known: correct the apiVersion if"
+    assert problem.hint.startswith(start)
+
+
 PLACED = """\
 apiVersion: kubeflow.org/v2beta1
 kind: MPIJob
@@ -160,6 +169,8 @@ NAMES = [
     ("tcp://pi-worker-0.pi-worker:1", True, False),
     ("pi-worker-1", True, False),
     ("tcp://pi-worker-0.pi:1", False, True),
+    ("pi-worker-$i.pi", False, True),
+    ("pi-worker-{0..3}", True, False),
     ("/logs/pi-worker-0", False, False),
     ("pip-worker-0.pi", False, False),
 ]
@@ -179,6 +190,37 @@ def test_names_of_an_mpi_job_s_pods(word: str, *, is_lost: bool, is_noted: bool)
     conversion = registry.convert_document(Document(manifest), Context())
     assert is_lost is any("is no name here" in verdict.why for verdict in conversion.lost)
     assert is_noted is any("give the release this name" in note for note in conversion.notes)
+
+
+HELPERS = [
+    ("PyTorchJob", "pytorch", "Worker", "j-master-0", True, False),
+    ("TFJob", "tf", "Worker", "j-ps-0:2222", True, False),
+    ("MPIJob", "mpi", "Launcher", "j-worker-0.j-worker", True, False),
+    ("MPIJob", "mpi", "Launcher", "j-worker-1.j.ns", False, True),
+    ("PyTorchJob", "pytorch", "Worker", "my/j-master-0", False, False),
+]
+
+
+@pytest.mark.parametrize(("kind", "framework", "role", "host", "is_lost", "is_noted"), HELPERS)
+def test_an_init_container_that_waits_for_a_pod_is_named(
+    kind: str, framework: str, role: str, host: str, *, is_lost: bool, is_noted: bool
+) -> None:
+    """A pod of the old controller's name is there for nobody, and would be waited for for ever."""
+    name = {"pytorch": "pytorch", "tf": "tensorflow"}.get(framework, "m")
+    helper = {"name": "wait", "image": "b", "command": ["sh", "-c", f"until nslookup {host}"]}
+    main = {"name": name, "image": "i", "command": ["mpirun" if framework == "mpi" else "a"]}
+    spec = {"initContainers": [helper], "containers": [main]}
+    manifest = {
+        "apiVersion": "kubeflow.org/v2beta1" if framework == "mpi" else "kubeflow.org/v1",
+        "kind": kind,
+        "metadata": {"name": "j"},
+        "spec": {f"{framework}ReplicaSpecs": {role: {"template": {"spec": spec}}}},
+    }
+    conversion = registry.convert_document(Document(manifest), Context())
+    path = f"spec.{framework}ReplicaSpecs.{role}.template.spec.initContainers[0].command[2]"
+    reasons = {verdict.path: verdict.why for verdict in conversion.lost}
+    assert is_lost is ("it names pods of the old controller" in reasons.get(path, ""))
+    assert is_noted is any("names pods of the release j" in note for note in conversion.notes)
 
 
 def test_roles_of_a_tfjob() -> None:
@@ -495,6 +537,19 @@ def test_roles_in_a_list_are_of_a_version_that_is_gone(kind: str, spec: str) -> 
     head = f"apiVersion: kubeflow.org/v1alpha1\nkind: {kind}\nmetadata: {{name: a}}\n"
     with pytest.raises(InputError, match="replicaSpecs is a list"):
         text_as_jobs(f"{head}spec: {{{spec}}}")
+
+
+@pytest.mark.parametrize(
+    ("version", "specs", "hint"),
+    [
+        ("v1alpha1", "{gpus: 2}", "v1alpha1 had no roles"),
+        ("v2beta1", "{mpiReplicaSpecs: {Worker: {replicas: 2}}}", "write the whole object"),
+    ],
+)
+def test_an_mpi_job_without_a_launcher(version: str, specs: str, hint: str) -> None:
+    """Another version is no advice where the object is of that version already."""
+    head = f"apiVersion: kubeflow.org/{version}\nkind: MPIJob\nmetadata: {{name: a}}\n"
+    assert hint in converted.refusal(f"{head}spec: {specs}\n").hint
 
 
 @pytest.mark.parametrize(

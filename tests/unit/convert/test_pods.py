@@ -161,6 +161,20 @@ def test_variables() -> None:
     )
 
 
+def test_a_variable_of_a_later_one_stays_as_typed() -> None:
+    """Kubernetes puts in what is above an entry alone, and the chart's order is another."""
+    env = [
+        {"name": "A", "value": "$(Z)/x"},
+        {"name": "M", "value": "1"},
+        {"name": "N", "value": "$(Z)/$(M)"},
+        {"name": "Z", "value": "2"},
+    ]
+    values = convert(container={"env": env}).values
+    assert {"A": "$(Z)/x", "M": "1", "Z": "2"} == values["env"]
+    of_others = [{"name": "N", "value": "$$(Z)/$(M)"}]
+    assert of_others == values["podTemplate"]["spec"]["containers"][0]["env"]
+
+
 def test_shared_memory_is_a_size() -> None:
     """A volume in memory at /dev/shm is shm.size, where it has a size and no other user."""
     volume = {"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}}
@@ -323,6 +337,22 @@ def test_a_mount_of_a_volume_that_nobody_has_is_nobodys() -> None:
         f"[{{name: a, image: i, command: [./a], {mount}}}]}}}}}}}}}}"
     ).conversions[0]
     assert {"there is no volume ca"} == {verdict.why for verdict in conversion.lost}
+
+
+def test_a_command_that_reads_what_is_not_mounted_is_named() -> None:
+    """A container that copies the key of mpi-operator's would end there: its command says so."""
+    text = """\
+apiVersion: kubeflow.org/v2beta1
+kind: MPIJob
+metadata: {name: a}
+spec: {mpiReplicaSpecs: {Launcher: {template: {spec: {
+  initContainers: [{name: keys, image: i, command: [sh, -c, "cp /mnt/ssh/* /k"],
+    volumeMounts: [{name: ssh-auth, mountPath: /mnt/ssh}]}],
+  containers: [{name: l, image: i, command: [mpirun, a]}]}}}}}
+"""
+    reasons = {verdict.why for verdict in converted.text_as_jobs(text).conversions[0].lost}
+    why = "there is no volume ssh-auth: the old controller made it, and the command of keys reads "
+    assert {f"{why}/mnt/ssh: take that out of it"} == reasons
 
 
 QUEUES = [

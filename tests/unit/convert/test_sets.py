@@ -55,6 +55,70 @@ def test_ranks_of_which_some_are_in_another_object_are_refused() -> None:
     assert 4 == text_as_jobs(whole).conversions[0].values["nodes"]
 
 
+NODE = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: node}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i%s}]}}}
+"""
+NODES_OF_THEIR_OWN = {
+    "rank and size": ", args: [python, a.py], env: [{name: WORLD_SIZE, value: '2'}, "
+    "{name: RANK, value: '0'}]",
+    "rank": ", command: [python, a.py], env: [{name: RANK, value: '1'}, "
+    "{name: MASTER_ADDR, value: a}]",
+    "torchrun": ", command: [torchrun, --nnodes=2, --node_rank=0, --master_addr=a, a.py]",
+    "variables": ", command: [torchrun, --nnodes, $(N), --node-rank, $(R), a.py], "
+    "env: [{name: N, value: '2'}, {name: R, value: '1'}]",
+    "rendezvous": ", command: [torchrun, '--nnodes=2:4', --rdzv_endpoint=a, a.py]",
+    "script": ", command: [bash, -c, 'accelerate launch --num_machines 2 --machine_rank 0 "
+    "--main_process_ip a a.py']",
+}
+
+
+@pytest.mark.parametrize("name", NODES_OF_THEIR_OWN)
+def test_a_job_for_each_node_is_refused(name: str) -> None:
+    """A Job whose pod is told which of several it is would be a run that waits for the others."""
+    problem = refusal(NODE % NODES_OF_THEIR_OWN[name])
+    assert "not in this object, and would not meet th" in problem.message
+
+
+def test_a_node_alone_is_no_part_of_others() -> None:
+    """Rank 0 of one is all of the training, whatever says so."""
+    for words in ("--nnodes=1 --node_rank=0", "--node_rank=0"):
+        text = NODE % f", command: [bash, -c, 'torchrun {words} a.py']"
+        assert 1 == text_as_jobs(text).conversions[0].values["nodes"]
+
+
+def test_a_script_of_mpirun_with_hosts_is_refused() -> None:
+    """A ConfigMap's script that calls mpirun on other pods is no trial, as its words would be."""
+    text = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: s}
+data: {run.sh: "mpirun --hostfile /tmp/hosts a"}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: a}
+spec: {template: {spec: {volumes: [{name: s, configMap: {name: s}}], containers: [
+  {name: c, image: i, command: [bash, /s/run.sh], volumeMounts: [{name: s, mountPath: /s}]}]}}}
+"""
+    sentence = "the mpirun of /s/run.sh has a list of hosts, and none of its pods are those"
+    assert sentence == refusal(text).message
+    alone = text.replace("--hostfile /tmp/hosts", "-np 4")
+    assert "sweep" == text_as_jobs(alone).conversions[0].values["workload"]
+
+
+def test_more_pods_at_a_time_than_complete_are_refused() -> None:
+    """Kubernetes starts no more pods than are to complete, so the ranks would never meet."""
+    text = HALF.replace("spec: {template", "spec: {parallelism: 4, completions: 1, template")
+    problem = refusal(text)
+    assert ("spec.completions", "write completions: 4, and completionMode: Indexed") == (
+        problem.path,
+        problem.hint,
+    )
+
+
 GROUP = """\
 apiVersion: leaderworkerset.x-k8s.io/v1
 kind: LeaderWorkerSet
@@ -99,6 +163,25 @@ def test_what_serves_is_refused() -> None:
         "{containers: [{name: c, image: i, command: [serve]}]}}}\n"
     )
     assert "its pods start no ranks: what serves, or runs for ever, is no job" == problem.message
+
+
+SERVER = """\
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: a}
+spec: {template: {spec: {containers: [{name: c, image: i}]}}}
+"""
+
+
+@pytest.mark.parametrize(
+    "text", [SERVER, GROUP.replace(", command: [torchrun, --nnodes=2, a.py]", "")]
+)
+def test_what_an_image_runs_is_not_known(text: str) -> None:
+    """Of pods without a command nobody knows whether they serve: what to do about it is said."""
+    problem = refusal(text)
+    sentence = "nothing says that its pods start ranks: they run the entry point of i"
+    assert sentence == problem.message
+    assert "--entrypoint 'torchrun train.py'" in problem.hint
 
 
 @pytest.mark.parametrize("words", ["[vllm, serve, m]", "[./serve], readinessProbe: {exec: {}}"])

@@ -114,3 +114,26 @@ def test_a_queue_of_kueues_is_the_queue_of_a_job_that_volcano_places() -> None:
     scheduling = {"dialect": "kueue", "schedulerName": "volcano"}
     assert ("q", scheduling) == (conversion.values["queue"], conversion.values["scheduling"])
     assert "spec.queue" in [verdict.path for verdict in conversion.lost]
+
+
+RANK_TABLE = """\
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata:
+  name: npus
+  labels: {ring-controller.atlas: ascend-910, app: a, volcano.sh/job-type: training}
+  annotations: {example.org/rank-table: "on"}
+spec: {tasks: [{name: t, replicas: 1, template: {spec: {containers: [
+  {name: c, image: i, command: [bash, train.sh]}]}}}]}
+"""
+
+
+def test_what_a_controller_did_by_a_label_is_asked_for() -> None:
+    """A controller that looks for a label on Volcano's Jobs does nothing for a run."""
+    notes = "\n".join(text_as_jobs(RANK_TABLE).conversions[0].notes)
+    looked_for = "looks for ring-controller.atlas, example.org/rank-table on Jobs of batch.volc"
+    assert looked_for in notes
+    of_kubernetes = RANK_TABLE.replace("ring-controller.atlas", "example.k8s.io/a").replace(
+        "example.org/rank-table", "kai.scheduler/queue"
+    )
+    assert "looks for" not in "\n".join(text_as_jobs(of_kubernetes).conversions[0].notes)

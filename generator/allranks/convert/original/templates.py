@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from allranks.k8s.fields import count, mapping
+from allranks.k8s.fields import count, items, mapping, text
 from allranks.values.merge import copy
 
 if TYPE_CHECKING:
@@ -43,5 +43,5 @@ def pod_spec(owner: Any, key: str = "template") -> dict[str, Any]:
 
 def main(spec: Mapping[str, Any], *names: str) -> str:
     """The name of the container that trains: the first of these names, or the first container's."""
-    own = [container.get("name") for container in spec.get("containers") or ()]
-    return str(next((name for name in names if name in own), own[0] if own else ""))
+    own = [text(container, "name") for container in items(spec, "containers")]
+    return next((name for name in names if name in own), own[0] if own else "")
