@@ -336,7 +336,7 @@ def convert_document(document: Document, context: Context) -> Conversion:
         notes=(
             *document.repeated(),
             *conversion.notes,
-            *watched_keys.notes(document, conversion.values),
+            *watched_keys.notes(document.group, document.kind, document.data, conversion.values),
         ),
         source=document.source,
         line=document.line,

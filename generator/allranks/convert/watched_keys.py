@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-    from allranks.convert.registry import Document
-
 # Domains of those that look at pods, or at objects of every kind, or that the charts serve.
 _READ_EVERYWHERE = re.compile(
     r"(?:^|\.)(?:kubernetes\.io|(?:x-)?k8s\.io|volcano\.sh|kubeflow\.org|helm\.sh|argoproj\.io|istio\.io"
@@ -28,23 +26,27 @@ _READ_EVERYWHERE = re.compile(
 _OWN_KINDS = (("batch", "Job"), ("apps", "StatefulSet"), (names.ELASTIC_GROUP, names.ELASTIC_JOB))
 
 
-def notes(document: Document, values: Mapping[str, Any]) -> Iterator[str]:
+def notes(
+    group: str, kind: str, manifest: Mapping[str, Any], values: Mapping[str, Any]
+) -> Iterator[str]:
     """What to say of the labels and annotations that a run has on objects of another kind.
 
     Args:
-        document: the object.
+        group: the object's API group.
+        kind: its kind.
+        manifest: the object.
         values: what has been made of it.
     """
-    if (document.group, document.kind) in _OWN_KINDS:
+    if (group, kind) in _OWN_KINDS:
         return
     keys = [
         str(key)
         for section in ("labels", "annotations")
-        for key in k8s.mapping(document.data, "metadata", section)
+        for key in k8s.mapping(manifest, "metadata", section)
         if key in k8s.mapping(values, section) and _is_foreign(str(key))
     ]
     if keys:
-        objects = f"{document.kind}s of {document.group}"
+        objects = f"{kind}s of {group}"
         yield (
             f"a controller that looks for {list_some(keys)} on {objects} does not see this run, "
             "whose objects are of other kinds: see what it did for the job, such as filling in a "

@@ -63,7 +63,9 @@ def test_a_folder_that_a_script_enters_is_its_working_directory() -> None:
     theirs = _original({"command": ["sh", "-c", "cd /w && python t.py"]})
     ours = [{"args": ["python", "t.py"], "workingDir": folder} for folder in ("/w", "/v")]
     differing = [compare.differences([theirs], [_release(container)]) for container in ours]
-    assert [[], ["workingDir"]] == [[found.setting for found in each] for each in differing]
+    assert [[], ["workingDir"]] == [
+        [difference.setting for difference in differences] for differences in differing
+    ]
 
 
 def test_a_container_without_a_name_is_the_one_that_trains() -> None:

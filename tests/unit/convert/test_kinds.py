@@ -1,4 +1,7 @@
-"""MPIJob, TFJob, MXJob, XGBoostJob, PaddleJob: what each has of its own."""
+"""MPIJob, TFJob, MXJob, XGBoostJob, PaddleJob: what each has of its own.
+
+It is long, as each test has the manifest that it is about.
+"""
 
 from __future__ import annotations
 
