@@ -53,7 +53,7 @@ WRONG = [
     ("kind: Pod\napiVersion: v1\n", "only: Pod"),
     ("", "no object"),
     ("a: [", "values.yaml:"),
-    (PLAIN.replace("kubeflow.org/v1", "example.org/v1"), "correct its apiVersion"),
+    (PLAIN.replace("kubeflow.org/v1", "example.org/v1"), "correct the apiVersion"),
     ("apiVersion: ray.io/v1\nkind: RayJob\nmetadata: {name: x}\n", "no Ray cluster"),
     (
         "apiVersion: elastic.pytorch.org/v1alpha1\nkind: ElasticJob\nmetadata: {name: x}\n",
@@ -213,7 +213,7 @@ DIFFERENCES = {
     # Its master has another image, which is said not to be carried.
     "plain": ["node: image"],
     # A trial has its index as a parameter, which a shell puts in.
-    "shards": ["trial: env SHARD", "trial: command"],
+    "shards": ["trial: env SHARD"],
     # MASTER_ADDR has the first pod's name, and the set's label is not there.
     "pretrain": ["node: env FIRST", "node: env SET"],
     # Volcano gives the priority to the gang, and a claim of the job's own a name of its own.
