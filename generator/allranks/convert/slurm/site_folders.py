@@ -77,6 +77,7 @@ def say(job: Draft) -> None:
     """
     values = job.fields.values
     mounts = _mounts(values)
+    working_dir = str(values.get("workingDir", "")).rstrip("/")
     lines = [
         _with_whole_word(job.text, verdict.path)
         for verdict in job.fields.verdicts()
@@ -95,7 +96,7 @@ def say(job: Draft) -> None:
             ):
                 folders[top if top[0] == "/" else "~"].add(path)
     for top, paths in folders.items():
-        start = {path for path in paths if path == str(values.get("workingDir", "")).rstrip("/")}
+        start = paths & {working_dir}
         for group, to, why in (
             (start, "workingDir", _WHY_WORKING_DIR),
             (paths - start, "", _WHY_HOME if top == "~" else _WHY),

@@ -113,8 +113,6 @@ _OF_SLURM = re.compile(
 _ON_OTHER_HOSTS = re.compile(r"(?:\$\(|`)\s*(ssh\s[^)`|]*)")
 # Another job that is submitted where the script reads its number.
 SUBMITTING = re.compile(r"(?:\$\(|(?<!\\)`)(?:[^)`\n]*\|)?\s*sbatch\b|\beval\s+[\"']?sbatch\b")
-
-
 # Programs that look for a key in the home folder of who runs them, those of their words that need
 # it, and the variable that may have it.
 _KEYS_AT_HOME = {
@@ -163,12 +161,11 @@ def say(reading: ScriptReading, code: str) -> None:
 
 def _of_commands(script: Script) -> list[Verdict]:
     """What commands need: a Slurm to submit to, a launcher of a site, folders that are not sent."""
-    statements = script.statements
     starts_here = not {"chdir", "workdir"} & {setting.name for setting in script.settings}
-    functions = {statement.function for statement in statements}
+    functions = {statement.function for statement in script.statements}
     verdicts: list[Verdict] = []
     is_here = starts_here
-    for command in (command for statement in statements for command in statement.commands):
+    for command in script.commands:
         texts = [scanner.unquote(token.text) for token in command.words]
         program = shell_text.short(next(iter(words.unwrapped(texts)), ""))
         if words.any_of(texts, words.SLURM_TOOLS):
@@ -198,12 +195,11 @@ def _of_commands(script: Script) -> list[Verdict]:
 
 def _files_of_output(script: Script) -> list[Verdict]:
     """The lines that name the file of the job's output: in a pod it is the log of the run."""
-    statements, settings = script.statements, script.settings
-    named = [setting.value for setting in settings if setting.name in ("output", "error")]
+    named = [setting.value for setting in script.settings if setting.name in ("output", "error")]
     patterns = [_pattern_of(text) for text in (*named, "slurm-%j.out", "slurm-%A_%a.out")]
     file = re.compile("|".join(filter(None, patterns)))
     verdicts = []
-    for command in (command for statement in statements for command in statement.commands):
+    for command in script.commands:
         texts = [token.text for token in command.words]
         reads = [
             text for before, text in pairwise(texts) if not _WRITES.fullmatch(f"{before} {text}")
@@ -219,13 +215,12 @@ def _files_of_output(script: Script) -> list[Verdict]:
 
 def _numbers_of_gpus(script: Script, variables: ShellVariables) -> list[Verdict]:
     """The lines that choose GPUs by numbers which no pod has."""
-    statements, constants = script.statements, variables.constants
     gpus = script.size.gpus_per_node or script.size.gpus or 0
     verdicts = []
-    for command in (command for statement in statements for command in statement.commands):
+    for command in script.commands:
         for token in (*command.assignments, *command.words):
             name, _, value = token.text.partition("=")
-            numbers = words.resolve(value, constants) if name in _CHOOSES_GPUS else None
+            numbers = words.resolve(value, variables.constants) if name in _CHOOSES_GPUS else None
             is_list = numbers is not None and re.fullmatch(r"[0-9]{1,3}(?:,[0-9]{1,3})*", numbers)
             if gpus and numbers and is_list and _hides(numbers.split(","), gpus):
                 why = (
@@ -238,7 +233,7 @@ def _numbers_of_gpus(script: Script, variables: ShellVariables) -> list[Verdict]
 def _keys_at_home(script: Script, variables: ShellVariables) -> list[Verdict]:
     """The first line of each program that looks for its key in the home folder."""
     verdicts: dict[str, Verdict] = {}
-    for command in (command for other in script.statements for command in other.commands):
+    for command in script.commands:
         texts = words.unwrapped([scanner.unquote(token.text) for token in command.words])
         if texts[:1] == ["srun"]:
             texts = texts[next((n for n, text in enumerate(texts) if text in _KEYS_AT_HOME), 0) :]

@@ -398,12 +398,7 @@ def _note_launched(main_step: MainStep, body: Body, rest: list[str], inner: str 
 
 def _command_words(text: str) -> list[list[str]]:
     """The words of each command of a text; [] where it is none of a shell's."""
-    try:
-        statements = scanner.parse(text)
-    except scanner.ScriptError:
-        return []
-    commands_of = [command for statement in statements for command in statement.commands]
-    return [[token.text for token in command.words] for command in commands_of]
+    return [[token.text for token in command.words] for command in shell_text.commands_of(text)]
 
 
 def _flat(reading: ScriptReading, main: Step, statement: Statement) -> str:

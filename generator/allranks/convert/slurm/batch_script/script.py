@@ -12,7 +12,7 @@ from allranks.errors import InvalidValues, Problem
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from allranks.convert.scanner import Statement
+    from allranks.convert.scanner import Command, Statement
     from allranks.convert.slurm.options import Setting
     from allranks.convert.slurm.sizes import Size
 
@@ -41,6 +41,11 @@ class Script:
     def lines(self) -> list[str]:
         """Its lines."""
         return self.text.split("\n")
+
+    @cached_property
+    def commands(self) -> list[Command]:
+        """The commands of its statements."""
+        return [command for statement in self.statements for command in statement.commands]
 
     def slice(self, statement: Statement) -> str:
         """A statement as it stands in the script."""

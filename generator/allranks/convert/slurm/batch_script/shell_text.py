@@ -325,6 +325,15 @@ def put(pattern: str, piece: str, text: str) -> str:
     return re.sub(pattern, lambda _: piece, text)
 
 
+def commands_of(text: str) -> list[Command]:
+    """The commands of a text; [] where it is no shell text."""
+    try:
+        statements = scanner.parse(text)
+    except scanner.ScriptError:
+        return []
+    return [command for statement in statements for command in statement.commands]
+
+
 def split(text: str) -> list[str]:
     """The words of a text; [] where it is no shell text."""
     try:

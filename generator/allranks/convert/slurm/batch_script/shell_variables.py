@@ -109,16 +109,9 @@ class ShellVariables:
     def inner_starts(self, texts: Sequence[str]) -> bool:
         """Whether the text of ``bash -c "…"`` starts ranks."""
         inner = self.inner_text(texts)
-        if inner is None:
-            return False
-        try:
-            parsed = scanner.parse(inner)
-        except scanner.ScriptError:
-            return False
-        return any(
+        return inner is not None and any(
             words.starts_ranks([word.text for word in command.words])
-            for statement in parsed
-            for command in statement.commands
+            for command in shell_text.commands_of(inner)
         )
 
 
@@ -147,7 +140,7 @@ def _commands(script: Script) -> Iterator[tuple[Statement, Command]]:
 def _assignment_counts(script: Script) -> dict[str, int]:
     """How often each variable is assigned."""
     counts: dict[str, int] = {}
-    for _, command in _commands(script):
+    for command in script.commands:
         for name, _ in shell_text.assigned_by(command):
             counts[name] = counts.get(name, 0) + 1
     return counts
@@ -156,7 +149,7 @@ def _assignment_counts(script: Script) -> dict[str, int]:
 def _names_set_otherwise(script: Script) -> set[str]:
     """The variables that are set, and not assigned: by `read`, `printf -v`, loops, sums."""
     names: set[str] = set()
-    for _, command in _commands(script):
+    for command in script.commands:
         names.update(shell_text.printed_into(command))
         if command.name in _READING:
             names.update(word.text for word in command.words[1:] if _NAME.fullmatch(word.text))
@@ -273,10 +266,7 @@ def _sort_parts(script: Script, variables: ShellVariables, texts: Mapping[str, s
     variables.line_texts = {n: text for n, text in variables.line_texts.items() if n in once}
     variables.parts = {name: text for name, text in texts.items() if _COMMAND_LIKE.search(text)}
     arrays = {
-        name
-        for _, command in _commands(script)
-        for name in texts
-        if shell_text.is_array(command, name)
+        name for command in script.commands for name in texts if shell_text.is_array(command, name)
     }
     for name in texts.keys() - arrays - words.RENDEZVOUS:
         whole = shell_text.SUBSTITUTION.sub("", variables.expanded(texts[name], texts))

@@ -300,7 +300,7 @@ def check_launchers(script: Script, variables: ShellVariables) -> None:
         launchers |= words.MPIRUN | {"srun", "horovodrun"}
     if size.node_count > 1:
         launchers |= words.STARTERS | {"srun", "accelerate"}
-    for command in (command for other in script.statements for command in other.commands):
+    for command in script.commands:
         texts = [token.text for token in command.words]
         name = shell_variables.program_variable(texts)
         if name and name not in variables.parts and variables.possible_programs(texts) & launchers:
