@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from allranks.k8s import restarts
 from allranks.k8s.fields import clause, items, mapping, string, text
 from allranks.model.status import TERMINATING
 from allranks.status import pod_reasons
@@ -114,6 +115,8 @@ def _container_cause(container: RawContainer, pod: RawPod) -> Cause | None:
         if container.main or container.name in pod.sidecars:
             return None
         return Cause(Priority.START, "PodInitializing", f"init container {container.name} of")
+    if restarts.backs_off(pod.spec, container.raw):
+        return pod_reasons.waiting(pod_reasons.CRASH_LOOP, "", container.name, "")
     waiting = mapping(container.raw.get("state")).get("waiting")
     if not isinstance(waiting, dict):
         return None

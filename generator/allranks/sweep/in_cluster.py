@@ -21,6 +21,7 @@ from allranks import names, postrender, resources
 from allranks.cluster import crds, paths, permissions
 from allranks.errors import AllranksError, InputError, NameTakenError, ReleaseTakenError
 from allranks.helm import driver, releases
+from allranks.k8s import restarts
 from allranks.k8s.fields import condition, holds, items, text
 from allranks.sweep import naming
 from allranks.sweep.model import TERMINATION, Trial
@@ -307,7 +308,11 @@ def _pod_problem(pod: Manifest) -> str:
     scheduled = condition(items(pod, "status", "conditions"), "PodScheduled")
     if text(scheduled, "status") == "False":
         return f"the runner's pod {name} waits for a node: {text(scheduled, 'message')}"
+    is_active = text(pod, "status", "phase") in {"Pending", "Running"}
     for container in items(pod, "status", "containerStatuses"):
+        if is_active and restarts.backs_off(pod["spec"], container):
+            code = container["state"]["terminated"]["exitCode"]
+            return f"the runner's pod {name} ended with exit code {code}, and is started again"
         waiting = (container.get("state") or {}).get("waiting") or {}
         if str(waiting.get("reason") or "") not in _ON_ITS_WAY:
             message = str(waiting.get("message") or "")

@@ -32,7 +32,7 @@ _METADATA = (
 )
 _OWNER = ("apiVersion", "kind", "name", "uid", "controller")
 _POD_SPEC = ("nodeName", "schedulerName", "schedulingGates", "restartPolicy")
-_CONTAINER = ("name", "image", "resources", "restartPolicy")
+_CONTAINER = ("name", "image", "resources", "restartPolicy", "restartPolicyRules")
 _POD_STATUS = ("phase", "reason", "message", "podIP", "startTime")
 _CONDITION = ("type", "status", "reason", "message", "lastTransitionTime")
 _CONTAINER_STATUS = ("name", "image", "ready", "restartCount", "state", "lastState")

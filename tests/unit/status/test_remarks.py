@@ -47,11 +47,16 @@ CRASHED = waiting(
     last=terminated(1),
     restarts=4,
 )
+# A kubelet mostly shows this: it writes the word above when it next looks at the pod.
+ENDED = terminated_container(1, name="tensorboard", last=terminated(1), restarts=4)
 
 
-def test_a_service_that_crashes_is_said_and_fails_no_run() -> None:
+@pytest.mark.parametrize("crashed", [CRASHED, ENDED], ids=["waiting", "terminated"])
+def test_a_service_that_crashes_is_said_and_fails_no_run(crashed: dict[str, Any]) -> None:
     """TensorBoard beside a sweep: the run goes on, and its status names what does not."""
-    status = reduce(observe(job(), pods=[ready(0), ready(1), tensorboard(CRASHED)]))
+    spec = {"restartPolicy": "Always", "containers": [{"name": "tensorboard"}]}
+    pods = [ready(0), ready(1), tensorboard(crashed, spec=spec)]
+    status = reduce(observe(job(), pods=pods))
     assert (Phase.RUNNING, "") == (status.phase, status.waiting_for)
     assert ["node"] == [role.role for role in status.roles]
     (service,) = status.services

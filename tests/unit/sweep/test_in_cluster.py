@@ -16,6 +16,7 @@ from allranks.helm.releases import ReleaseRef
 from allranks.sweep import in_cluster, records
 from allranks.sweep.model import TrialSpec
 from allranks.sweep.spec.prepare import PreparedSweep
+from allranks.sweep.storage.secrets import Address, SecretsBackend
 from tests.unit.cluster.fake_cluster import FakeCluster
 from tests.unit.sweep.simulation import spec
 
@@ -84,3 +85,32 @@ def test_a_foreign_charts_values_are_left_alone() -> None:
     sweep_spec = spec(trial=TrialSpec("", "mine", {"status": {"enabled": "auto"}}))
     prepared = PreparedSweep(sweep_spec, {}, Path("x"), "")
     assert prepared is in_cluster.settle(prepared, FakeCluster())
+
+
+@pytest.mark.parametrize(
+    ("restarts", "phase", "expected"),
+    [
+        (0, "Running", ""),
+        (2, "Running", "the runner's pod s-x1 ended with exit code 2, and is started again"),
+        (2, "Failed", ""),
+    ],
+)
+def test_a_runner_that_ends_again_and_again_is_named(
+    restarts: int, phase: str, expected: str
+) -> None:
+    """Most of the time between two starts nothing but its last end says so."""
+    kinds = {"app.kubernetes.io/name": "sweep-runner", "app.kubernetes.io/instance": "s"}
+    job = {"metadata": {"name": "s-1", "creationTimestamp": "2026-01-01T00:00:00Z"}}
+    job["metadata"]["labels"] = kinds
+    state = {"terminated": {"exitCode": 2}}
+    container = {"name": "sweep", "restartCount": restarts, "state": state}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "s-x1", "labels": {"batch.kubernetes.io/job-name": "s-1"}},
+        "spec": {"restartPolicy": "OnFailure", "containers": [{"name": "sweep"}]},
+        "status": {"phase": phase, "containerStatuses": [container]},
+    }
+    store = SecretsBackend(Address("s", "lab"), "s")
+    store.__dict__["cluster"] = FakeCluster(_JOB | job, pod)
+    assert in_cluster.RunnerProblem(expected, "s-1") == in_cluster.runner_problem(store)
