@@ -46,7 +46,7 @@ _NO_PATHS = re.compile(
 )
 # A text that is printed, and written to no file.
 _PRINTED = re.compile(
-    r"\b(?:echo|printf)\b(?:\s*+(?:\"(?:[^\"\\`$]|\\.|\$(?!\())*+\"|'[^']*+'"
+    r"\b(?:echo|printf)\b(?:(?:[^\S\n]|\\\n)*+(?:\"(?:[^\"\\`$]|\\.|\$(?!\())*+\"|'[^']*+'"
     r"|(?!\$\()[^\s\"'|;&<>`]))*+(?!\s*>)",
     re.DOTALL,
 )

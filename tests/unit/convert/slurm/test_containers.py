@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from allranks.convert.slurm import job
+from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
     from allranks.convert.verdicts import Conversion
@@ -53,3 +54,15 @@ def test_a_container_that_starts_where_the_job_does_starts_where_the_run_does(pr
     """The folder that is sent is where a run starts."""
     conversion = _convert(_TASKS, f"srun {program} docker://a.io/b:1 python a.py")
     assert "workingDir" not in {verdict.to for verdict in conversion.lost}
+
+
+def test_a_folder_that_the_script_makes_is_not_the_one_that_is_sent() -> None:
+    """`.` is that folder behind a `cd` into it, and a container had it mounted."""
+    step = "singularity exec --bind .:/in,$SLURM_SUBMIT_DIR:/code a.sif python /code/a.py"
+    rows = ("D=/scratch/$SLURM_JOB_ID", "mkdir -p $D", "cd $D", step)
+    conversion = _convert("#SBATCH -n 1", *rows)
+    assert conversion.values["workspace"] == {"mountPath": "/code"}
+    (verdict,) = (own for own in conversion.verdicts if own.path == "--bind .:/in")
+    assert (verdict.line, verdict.outcome) == (6, Outcome.NOT_CARRIED)
+    in_place = _convert("#SBATCH -n 1", *rows[:2], step.replace(",$SLURM_SUBMIT_DIR:/code", ""))
+    assert in_place.values["workspace"] == {"mountPath": "/in"}

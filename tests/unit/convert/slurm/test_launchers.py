@@ -198,3 +198,14 @@ def test_a_deepspeed_that_others_start_gives_no_local_rank(launcher: str) -> Non
     assert not [note for note in conversion.notes if "local_rank" in note]
     for own in (words.replace(launcher, "pdsh"), words.replace("--hostfile h ", "")):
         assert _convert("#SBATCH -N 1 --gpus-per-node=4", own).values["command"][0] == "sh"
+
+
+def test_a_deepspeed_on_one_node_gives_its_local_rank() -> None:
+    """With a file of hosts, too: that has one, where its launcher starts nothing."""
+    words = "deepspeed --launcher slurm --hostfile h --no_ssh_check a.py"
+    for own in (words, words.replace("--hostfile h", "-H=h")):
+        conversion = _convert("#SBATCH -N 1 --gpus-per-node=4", own)
+        assert any("--local_rank" in word for word in conversion.values["command"])
+    forced = words.replace("a.py", "--force_multi a.py")
+    conversion = _convert("#SBATCH -N 1 --gpus-per-node=4", forced)
+    assert conversion.values["command"] == ["python3", "-u", "a.py"]

@@ -878,3 +878,21 @@ def test_an_eval_that_prints_activates_nothing() -> None:
     row = 'eval "echo took $(date -ud @9 +%M) minutes"'
     for rows in ((row, "python a.py"), ("python a.py", row)):
         assert "in the image" not in _verdict(_convert("#SBATCH -n1", *rows), "eval").why
+
+
+def test_a_file_that_the_script_writes_is_no_node() -> None:
+    """`NODELIST=nodes.txt`, with `srun hostname > $NODELIST`, is the name of a file."""
+    rows = ("export NODELIST=nodes.txt", "srun hostname > $NODELIST", "mpirun -np 4 ./a")
+    conversion = _convert("#SBATCH -N 2 --ntasks-per-node=2", *rows)
+    assert not any("first host" in verdict.why for verdict in conversion.verdicts)
+    assert "NODELIST=$" not in conversion.values.get("setup", "")
+
+
+def test_a_number_that_follows_from_the_ranks_is_no_address() -> None:
+    """What else the script exports of the number of ranks is to be written out."""
+    rows = ("export WORLD_SIZE=$((SLURM_NNODES * 8))", "export BATCH=$((64 / WORLD_SIZE))")
+    conversion = _convert("#SBATCH -N 2 --gpus-per-node=8", *rows, "srun torchrun a.py")
+    assert "does not get it" in _verdict(conversion, "export BATCH").why
+    rows = ("export MASTER_ADDR=$(hostname)", "export HEAD_NAME=$MASTER_ADDR")
+    conversion = _convert("#SBATCH -N 2 --gpus-per-node=8", *rows, "srun torchrun a.py")
+    assert "is to read MASTER_ADDR" in _verdict(conversion, "export HEAD_NAME").why

@@ -194,6 +194,8 @@ def test_a_folder_is_named_whatever_stands_behind_it(row: str, folder: str) -> N
         ("echo a | tee /fsx/log", True),
         ('echo "$(wc -l /fsx/a)"', True),
         ("echo a; ls /fsx/b", True),
+        ('echo "starts"\n\ntime /fsx/bin/b', True),
+        ("echo a \\\n  /fsx/b", False),
     ],
 )
 def test_a_folder_that_is_only_printed_is_not_read(row: str, is_named: bool) -> None:

@@ -166,9 +166,8 @@ class Mounts:
 
 
 # The folder that a job is submitted from, which is sent with a run.
-HERE = frozenset(
-    {"$PWD", "${PWD}", "$(pwd)", "`pwd`", ".", "./", "$SLURM_SUBMIT_DIR", "${SLURM_SUBMIT_DIR}"}
-)
+_SUBMIT_DIRS = frozenset({"$SLURM_SUBMIT_DIR", "${SLURM_SUBMIT_DIR}"})
+HERE = _SUBMIT_DIRS | {"$PWD", "${PWD}", "$(pwd)", "`pwd`", ".", "./"}
 
 
 def mounts(text: str) -> Mounts:
@@ -281,6 +280,36 @@ def _are_options(texts: Sequence[str], *, has_program: bool) -> bool:
         or (_NAME_OF_IMAGE.search(following) is not None and not is_image)
     )
     return _NAME_OF_OPTIONS.search(name) is not None or (is_before_image and not is_image)
+
+
+_NOT_IN_NEW = (
+    "the script is in a folder there that it has made, which is in the pod alone: run the program "
+    "in that one, or write its files where it reads them"
+)
+
+
+def without_folder(container: Container) -> Container:
+    """A container without the mount of the folder that it starts in, which is said instead.
+
+    Args:
+        container: the container; its folder is not the one that is sent.
+    """
+    parts = [part for part in container.values.get("mounts", "").split(",") if part]
+    own = [part for part in parts if part.partition(":")[0] in HERE - _SUBMIT_DIRS]
+    if not own:
+        return container
+    others = ",".join(part for part in parts if part not in own)
+    to = "podTemplate.spec.volumes"
+    verdicts = [
+        Verdict(f"--bind {part}", Outcome.NOT_CARRIED, to, _NOT_IN_NEW, 0)
+        for part in own
+    ]
+    values = {key: value for key, value in container.values.items() if key != "mounts"}
+    return replace(
+        container,
+        values={**values, "mounts": others} if others else values,
+        verdicts=[*container.verdicts, *verdicts],
+    )
 
 
 def unite(inside: dict[str, Any], container: Container, line: int) -> list[Verdict]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from allranks.convert import scanner
 from allranks.convert.slurm.batch_script import (
     missing_in_pods,
     mpirun,
@@ -92,7 +93,7 @@ def why_dropped(  # noqa: PLR0911 - a return for each reason
         if not is_late:
             rendezvous.dropped.update(assigned_names)
             rendezvous.meet_by(assigned_names, statement.line, text)
-            return Outcome.CHANGED, MEETING + _own_name(script, command, assigned_names)
+            return Outcome.CHANGED, MEETING + _own_name(script, rendezvous, command, assigned_names)
         return _why_not_in_ranks(script, rendezvous, statement, reads_dropped=reads_dropped)
     if is_single:
         return None
@@ -101,7 +102,9 @@ def why_dropped(  # noqa: PLR0911 - a return for each reason
     )
 
 
-def _own_name(script: Script, command: Command | None, names_of: list[str]) -> str:
+def _own_name(
+    script: Script, rendezvous: RendezvousVariables, command: Command | None, names_of: list[str]
+) -> str:
     """What a program misses that reads a name of the script's own; "" where none may."""
     if command is None or command.name != "export" or {*names_of} & words.RENDEZVOUS:
         return ""
@@ -109,12 +112,38 @@ def _own_name(script: Script, command: Command | None, names_of: list[str]) -> s
     own = [name for name in names_of if name not in variables]
     if not own:
         return ""
+    text = script.text[command.start : command.end]
     # Read as one that comes of the nodes: that it does is why it is left out.
-    kind = kind_of(own[0], script.text[command.start : command.end], {NodeVariable.ADDRESS})
+    sources = _kinds_of_sources(script, rendezvous, text, frozenset(own[:1])) or {NodeVariable.ADDRESS}
+    kind = kind_of(own[0], text, sources)
+    if kind is NodeVariable.TYPED:
+        return f"; a program that reads {own[0]} does not get it: write its number into env"
     if kind is NodeVariable.UNKNOWN:
         return f"; a program that reads {own[0]} has no list of the nodes here"
     instead = "SLURM_NNODES" if kind is NodeVariable.COUNT else "MASTER_ADDR"
     return f"; a program that reads {own[0]} is to read {instead}"
+
+
+def _kinds_of_sources(
+    script: Script, rendezvous: RendezvousVariables, text: str, through: frozenset[str]
+) -> set[NodeVariable]:
+    """What the variables of the nodes are that a text makes another variable of.
+
+    Args:
+        script: the script.
+        rendezvous: the variables of the nodes.
+        text: the text.
+        through: the variables that are made of it.
+    """
+    kinds: set[NodeVariable] = set()
+    for source in {other for other, _ in words.variables(text)} - through:
+        texts = [script.slice(st) for st in script.statements if shell_text.assigns(st, source)]
+        if source in _COUNTS:
+            kinds.add(NodeVariable.COUNT)
+        elif source in rendezvous.meeting and texts:
+            inner = _kinds_of_sources(script, rendezvous, texts[0], through | {source})
+            kinds.add(kind_of(source, texts[0], inner or {NodeVariable.ADDRESS}))
+    return kinds
 
 
 def variables_read(script: Script, *, but_for: re.Pattern[str] | None = None) -> set[str]:
@@ -332,6 +361,15 @@ def _is_nested_launch(script: Script) -> bool:
     )
 
 
+def _is_file(script: Script, name: str) -> bool:
+    """Whether a command writes into the file that a variable names."""
+    return any(
+        operator in (">", ">>", ">|") and shell_text.variable_alone(scanner.unquote(target)) == name
+        for command in script.commands
+        for operator, target in command.redirections
+    )
+
+
 def _is_rendezvous(
     script: Script, body: Body, assigned_names: list[str], text: str, *, reads_dropped: bool
 ) -> bool:
@@ -343,6 +381,9 @@ def _is_rendezvous(
     is_number = re.search(r"=[\"']?\d+[\"']?$", text) is not None
     return any(
         name in words.RENDEZVOUS
-        or (shell_text.looks_like_master(name, is_number=is_number) and not is_path)
+        or (
+            shell_text.looks_like_master(name, is_number=is_number)
+            and not (is_path or _is_file(script, name))
+        )
         for name in assigned_names
     ) or (words.names_nodes(text) or reads_dropped)

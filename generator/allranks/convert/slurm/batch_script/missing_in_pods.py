@@ -1,7 +1,8 @@
 """What runs, and needs something that no pod has.
 
 That is srun and a Slurm to submit to, containers and their files, the launcher of a site, other
-hosts, the folders above the one that is sent, GPUs by other numbers, and the file of the output.
+hosts, the folders above the one that is sent, GPUs by other numbers, interfaces of other nodes,
+and the file of the output.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.convert import scanner
-from allranks.convert.slurm.batch_script import shell_text, words
+from allranks.convert.slurm.batch_script import networks, shell_text, words
 from allranks.convert.slurm.batch_script.images import OF_FILE
 from allranks.convert.verdicts import Outcome, Verdict
 from allranks.humanize import plural
@@ -148,6 +149,7 @@ def say(reading: ScriptReading, code: str) -> None:
     body.verdicts += _files_of_output(script)
     body.verdicts += _numbers_of_gpus(script, reading.variables)
     body.verdicts += _keys_at_home(script, reading.variables)
+    body.verdicts += networks.say(script, reading.variables)
     _say_own_path(script, body)
     for pattern, why in ((_ON_OTHER_HOSTS, OTHER_HOSTS), (_OF_SLURM, NO_SLURM)):
         match = pattern.search(code)

@@ -312,11 +312,13 @@ def _read_program(reading: ScriptReading, main: Step) -> commands.Program:
         wrapper_words = wrapper_words[: len(wrapper_words) - len(limit.split(" "))]
     start = mpirun.container(rest)
     if start is not None:
-        inside = setup_lines.read_container(variables, body, rest[start:], main.command.line)
+        inside = setup_lines.read_container(reading, rest[start:], main.command.line)
         own = words.by_name(rest[len(rest) - inside :])
         rest = rest[:start] + own if inside else rest
         wrapper_words = wrapper_words if start else []
     rest = torchrun_environment.with_options(rest, variables.contents)
+    if main.size.node_count == 1:
+        rest = _without_hostfile(rest)
     inner = variables.inner_text(rest)
     if inner is None:
         rest = _without_hosts(body, rest, main.command.line)
@@ -336,6 +338,16 @@ def _read_program(reading: ScriptReading, main: Step) -> commands.Program:
         text = f"{setup}\n{shell_text.as_text(program.command)}" if lead else inner.strip()
         return replace(program, setup="", command=("bash", "-c", text), changes=())
     return program
+
+
+def _without_hostfile(texts: list[str]) -> list[str]:
+    """A deepspeed without its file of hosts, as it runs where that has one node."""
+    if not texts or words.base(texts[0]) != "deepspeed" or "--force_multi" in texts:
+        return texts
+    match = re.search(r"(?:^| )(?:-H|--hostfile)[ =]\S+", " ".join(texts))
+    own = match[0].split() if match is not None else []
+    places = [at for at in range(len(texts)) if own and texts[at : at + len(own)] == own]
+    return [*texts[: places[0]], *texts[places[0] + len(own) :]] if places else texts
 
 
 def _words_at_rank_zero(variables: ShellVariables, body: Body, main: Step) -> list[str]:

@@ -319,9 +319,7 @@ def inner_edits(reading: ScriptReading, statement: Statement) -> list[tuple[int,
                 command.line, program, Outcome.NOT_CARRIED, "image", missing_in_pods.NO_CONTAINERS
             )
         if program in words.CONTAINERS and is_read:
-            inside = read_container(
-                reading.variables, reading.body, [token.text for token in own], command.line
-            )
+            inside = read_container(reading, [token.text for token in own], command.line)
             if inside:
                 own = own[len(own) - inside :]
         if own[0].start > start:
@@ -329,17 +327,18 @@ def inner_edits(reading: ScriptReading, statement: Statement) -> list[tuple[int,
     return edits
 
 
-def read_container(variables: ShellVariables, body: Body, texts: list[str], line: int) -> int:
+def read_container(reading: ScriptReading, texts: list[str], line: int) -> int:
     """Read a container's command line; gives how many words at its end run inside."""
-    line_words = [
-        words.resolve(text, variables.constants) or scanner.unquote(text) for text in texts
-    ]
+    body, constants = reading.body, reading.variables.constants
+    line_words = [words.resolve(text, constants) or scanner.unquote(text) for text in texts]
     program = words.base(texts[0])
     parsed = images.of_command([program, *line_words[1:]])
     if parsed is None:
         if program in words.UNREAD_CONTAINERS:
             body.say(line, program, Outcome.NOT_CARRIED, "image", missing_in_pods.NO_CONTAINERS)
         return 0
+    if working_folder.is_new(reading.script, line):
+        parsed = images.without_folder(parsed)
     inside = body.values.setdefault("", {})
     named = {(verdict.path, verdict.why) for verdict in body.verdicts}
     for verdict in images.unite(inside, parsed, line):

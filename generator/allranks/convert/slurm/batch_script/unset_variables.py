@@ -80,6 +80,7 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
         if has_default or is_set or _is_set_in_pod(script, name):
             continue
         line = script.line_with(re.compile(rf"\$\{{?{name}\b").search)
+        line = line or script.line_with(re.compile(rf"\$\(\(.*\b{name}\b").search)
         if line and name == "TMPDIR":
             body.env[name] = "/tmp"  # noqa: S108 - the pod's own
             body.say(line, f"${name}", Outcome.CHANGED, f"env.{name}", "the pod's own /tmp")

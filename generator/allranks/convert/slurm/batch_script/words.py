@@ -242,6 +242,10 @@ _NODELIST = re.compile(
 _OF_DEBIAN = re.compile(r"(?:/usr/bin/)?(mpirun|mpiexec)\.(?:openmpi|mpich2?)")
 _LOOKED_UP = re.compile(r"(?:\$\(|`)\s*(?:which|command\s+-v|type\s+-[pP])\s+([\w.+-]+)\s*[)`]")
 _PYTHON = re.compile(r"(?:.*/)?(?:python|pypy)[0-9.]*")
+# A sum, and what in it is a variable with its dollar, or comes of a command.
+_SUM = re.compile(r"\$\(\(((?:[^()'\";]|\((?:[^()'\";]|\([^()'\";]*\))*\))*)\)\)")
+_NO_NAMES = re.compile(r"\$\([^()]*(?:\([^()]*\)[^()]*)*\)|`[^`]*`|\$\{[^}]*\}|\$\w+|\b\d\w*#?\w*")
+_NAME_IN_SUM = re.compile(r"(?<!\w)[A-Za-z_]\w*")
 _VARIABLE = re.compile(
     r"\$(?:\{[#!]?([A-Za-z_][A-Za-z0-9_]*)([^A-Za-z0-9_}][^}]*)?\}|([A-Za-z_][A-Za-z0-9_]*))"
 )
@@ -398,10 +402,13 @@ def names_hosts(words: Sequence[str]) -> bool:
 def variables(text: str) -> list[tuple[str, bool]]:
     """The variables that a text reads, each with whether it has a value where none is set.
 
-    What stands in single quotes is none.
+    What stands in single quotes is none. A sum has them without a dollar: ``$((8 * NODES))``.
     """
     names: dict[str, bool] = {}
-    for match in _VARIABLE.finditer(expanded_part(text)):
+    own = expanded_part(text)
+    for total in _SUM.finditer(own):
+        names |= dict.fromkeys(_NAME_IN_SUM.findall(_NO_NAMES.sub(" ", total[1])), False)
+    for match in _VARIABLE.finditer(own):
         name, rest = match[1] or match[3], match[2] or ""
         has_default = rest[:2] in (":-", ":+", ":=") or rest[:1] in ("-", "+", "=")
         names[name] = names.get(name, True) and has_default

@@ -6,11 +6,13 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks import names
+from allranks.convert import scanner
 from allranks.convert.slurm.batch_script import words
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
     from allranks.convert.scanner import Command, Statement
+    from allranks.convert.slurm.batch_script.script import Script
     from allranks.convert.slurm.batch_script.script_reading import Body
     from allranks.convert.slurm.batch_script.shell_variables import ShellVariables
 
@@ -31,6 +33,17 @@ def goes_back(statement: Statement) -> bool:
         and len(words_of) == 2  # noqa: PLR2004 - cd and the folder
         and _SUBMIT_DIR.fullmatch(words_of[1]) is not None
     )
+
+
+def is_new(script: Script, line: int) -> bool:
+    """Whether a line runs in a folder that the script has made, and not in the one that is sent."""
+    makes = [command for command in script.commands if words.base(command.name) == "mkdir"]
+    folders = {scanner.unquote(word.text) for command in makes for word in command.words[1:]}
+    target = ""
+    for command in script.commands:
+        if command.name in ("cd", "pushd") and command.line <= line and len(command.words) > 1:
+            target = scanner.unquote(command.words[1].text)
+    return target in folders
 
 
 def to_working_dir(variables: ShellVariables, body: Body, command: Command) -> bool:

@@ -1,0 +1,59 @@
+"""What a script names of the old cluster's network: the report has its line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from allranks.convert.slurm import job
+
+if TYPE_CHECKING:
+    from allranks.convert.verdicts import Conversion, Verdict
+
+_NODES = "#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=8"
+
+
+def _convert(*rows: str) -> Conversion:
+    return job.convert("\n".join(("#!/bin/bash", *rows, "")).encode(), "job.sbatch")
+
+
+def _named(conversion: Conversion) -> list[Verdict]:
+    words = ("interface", "proxy of")
+    return [own for own in conversion.verdicts if any(word in own.why for word in words)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "path"),
+    [
+        (("export NCCL_SOCKET_IFNAME=ib0", "srun python a.py"), "NCCL_SOCKET_IFNAME=ib0"),
+        (("A=hsn", "export GLOO_SOCKET_IFNAME=$A", "srun python a.py"), "GLOO_SOCKET_IFNAME=$A"),
+        (("NCCL_SOCKET_IFNAME=ib0,hsn0 srun python a.py",), "NCCL_SOCKET_IFNAME=ib0,hsn0"),
+        (("mpirun --mca btl_tcp_if_include ib0 ./a",), "btl_tcp_if_include ib0"),
+        (("mpirun -x NCCL_SOCKET_IFNAME=ib0 ./a",), "NCCL_SOCKET_IFNAME=ib0"),
+        (("export https_proxy=proxy:3128", "srun python a.py"), "https_proxy=proxy:3128"),
+        (("export HTTP_PROXY=http://a:b@p:1", "srun python a.py"), "HTTP_PROXY=http://p:1"),
+    ],
+)
+def test_a_name_of_the_old_network_is_said(rows: tuple[str, ...], path: str) -> None:
+    """NCCL ends where there is no such interface, and a download where there is no such proxy."""
+    (verdict,) = _named(_convert(_NODES, *rows))
+    assert (verdict.path, verdict.line) == (path, 2 + len(rows[:-1]) + (len(rows) == 1))
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "export NCCL_SOCKET_IFNAME=eth0",
+        "export NCCL_SOCKET_IFNAME=ib,eth",
+        "export NCCL_SOCKET_IFNAME=^lo,docker0",
+        "export NCCL_SOCKET_IFNAME=$(ip route show default | cut -d' ' -f5)",
+        "export http_proxy=",
+        "unset http_proxy",
+        'echo "http_proxy=$http_proxy"',
+        "# export NCCL_SOCKET_IFNAME=ib0",
+    ],
+)
+def test_what_pods_have_is_not_said(row: str) -> None:
+    """An interface of theirs, those that are not taken, and no proxy."""
+    assert not _named(_convert(_NODES, row, "srun python a.py"))
