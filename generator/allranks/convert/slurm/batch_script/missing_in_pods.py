@@ -108,7 +108,7 @@ _CONTAINER = re.compile(
 )
 # A question to Slurm, whose answer the script reads.
 _OF_SLURM = re.compile(
-    r"(?:\$\(|`)\s*((?:scontrol\s+show\s+(?:nodes?|job)|squeue|sacct|sinfo)\b[^)`|]*)"
+    r"(?:\$\(|`)\s*((?:scontrol\s+show\s+(?:nodes?|job|hostnames?)|squeue|sacct|sinfo)\b[^)`|]*)"
 )
 # The same to another host.
 _ON_OTHER_HOSTS = re.compile(r"(?:\$\(|`)\s*(ssh\s[^)`|]*)")
@@ -153,8 +153,11 @@ def say(reading: ScriptReading, code: str) -> None:
     _say_own_path(script, body)
     for pattern, why in ((_ON_OTHER_HOSTS, OTHER_HOSTS), (_OF_SLURM, NO_SLURM)):
         match = pattern.search(code)
-        if match is not None:
-            line = script.line_with(pattern.search)
+        line = script.line_with(pattern.search) if match is not None else 0
+        is_said = any(
+            own.line == line and own.outcome is Outcome.NOT_CARRIED for own in body.verdicts
+        )
+        if match is not None and not (line and is_said):
             body.say(line, match[1].strip(), Outcome.NOT_CARRIED, "", why)
     if SUBMITTING.search(code):
         outcome, why = TOOLS["sbatch"]

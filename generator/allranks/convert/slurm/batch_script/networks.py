@@ -1,7 +1,7 @@
 """What a script names of the old cluster's network: interfaces of its nodes, and its proxy.
 
-Both are carried as they are typed, and a pod has neither: NCCL ends where it has no interface of the
-name, and each download fails that is to go by a proxy which nobody can reach.
+Both are carried as they are typed, and a pod has neither: NCCL ends where it has no interface of
+the name, and each download fails that is to go by a proxy which nobody can reach.
 """
 
 from __future__ import annotations
