@@ -54,7 +54,9 @@ _BASH = re.compile(
     re.MULTILINE,
 )
 # What a program for templates, or Python's format, is to fill in.
-_BLANK = re.compile(r"\{\{[^{}]*\}\}|\{%[^{}]*%\}|(?<![$%{])\{[A-Za-z_][\w.]*\}")
+_BLANK = re.compile(
+    r"\{\{[^{}]*\}\}|\{%[^{}]*%\}|(?<![$%{])\{[A-Za-z_][\w.]*\}|%\([A-Za-z_]\w*\)[sd]"
+)
 _NO_MPI = "the ranks meet at MASTER_ADDR: for a program of MPI's write `workload: mpi`"
 # Why a step has not its own of these where another has it: a pod has one container.
 _OF_ONE_POD = {

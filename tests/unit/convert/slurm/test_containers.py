@@ -66,3 +66,5 @@ def test_a_folder_that_the_script_makes_is_not_the_one_that_is_sent() -> None:
     assert (verdict.line, verdict.outcome) == (6, Outcome.NOT_CARRIED)
     in_place = _convert("#SBATCH -n 1", *rows[:2], step.replace(",$SLURM_SUBMIT_DIR:/code", ""))
     assert in_place.values["workspace"] == {"mountPath": "/in"}
+    own = _convert("#SBATCH -n 1", *rows[:-1], "singularity exec -B $PWD,/d a.sif python a.py")
+    assert not any("it has made" in verdict.why for verdict in own.verdicts)

@@ -76,7 +76,7 @@ def test_nodes_whose_names_go_into_a_file_are_not_said_to_be_idle() -> None:
     rows = ("for node in $(scontrol show hostnames); do", "echo $node >> hostfile", "done")
     conversion = _convert("#SBATCH -N2", *rows, "./train.sh")
     assert "hostfile" in _verdict(conversion, "--nodes").why
-    assert {verdict.path for verdict in conversion.lost} == {"--nodes"}
+    assert {verdict.path for verdict in conversion.lost} == {"--nodes", "scontrol show hostnames"}
     assert _verdict(_convert("#SBATCH -N2", "./train.sh"), "--nodes").outcome is Outcome.CHANGED
 
 
@@ -767,3 +767,32 @@ def test_a_script_of_sh_is_run_by_bash(first: str, expected: str) -> None:
     assert conversion.values["script"].split("\n")[0] == expected
     lines = [v.line for v in conversion.verdicts if "sh of most clusters" in v.why]
     assert lines == ([1] if first != expected else [])
+
+
+def test_what_a_loop_over_the_nodes_does_beside_the_step_is_named() -> None:
+    """Each pod is a node of it, and the loop is gone with all that it did."""
+    loop = ("for n in $(scontrol show hostnames); do", "  cp data.tar /scratch/$n", "  echo $n")
+    step = "  srun -w $n -N1 -n1 torchrun --nnodes 2 --node_rank $i --nproc_per_node 8 a.py &"
+    rows = ("#SBATCH -N 2 --gpus-per-node=8", *loop, step, "  i=$((i+1))", "done", "wait")
+    conversion = _convert(*rows)
+    (verdict,) = (own for own in conversion.verdicts if "nothing in the values" in own.why)
+    assert (verdict.path, verdict.line) == ("cp data.tar /scratch/$n", 4)
+    assert verdict.outcome is Outcome.NOT_CARRIED
+
+
+def test_a_step_of_one_process_in_a_branch_is_in_the_values() -> None:
+    """Its srun is taken off, and the program stays."""
+    rows = ("if [ -f out ]; then", "  scancel $SLURM_JOB_ID", "else", "  srun python a.py b", "fi")
+    conversion = _convert("#SBATCH --gres=gpu:4", *rows)
+    assert not any("nothing in the values" in verdict.why for verdict in conversion.verdicts)
+
+
+def test_a_loop_beside_the_step_in_its_branch_stays() -> None:
+    """Only a loop that starts the step, on one node after the other, is none of the ranks'."""
+    branch = ("if true; then", "  for f in a b; do ln -s $f c; done", "  sed s/a/b/ t > conf")
+    rows = (*branch, "  srun ./a", "  sbatch next.sh", "fi")
+    conversion = _convert("#SBATCH -N 2 --ntasks-per-node=4", *rows)
+    assert "ln -s $f c" in conversion.values["command"][-1]
+    lost = {verdict.path: verdict.why for verdict in conversion.lost}
+    assert {"ln -s $f c", "sed s/a/b/ t > conf", "sbatch next.sh"} <= lost.keys()
+    assert "it submits another job" in lost["sbatch next.sh"]

@@ -584,7 +584,7 @@ def test_an_image_whose_name_has_a_blank_is_no_file() -> None:
     assert "no registry has an image of this name" in _verdict(conversion, "--container-image").why
 
 
-@pytest.mark.parametrize("blank", ["{{ nodes }}", "{nodes}", "{job.nodes}"])
+@pytest.mark.parametrize("blank", ["{{ nodes }}", "{nodes}", "{job.nodes}", "%(nodes)d"])
 def test_a_template_is_refused_with_its_blank(blank: str) -> None:
     """Sbatch would not read it, and its ranks are unknown."""
     with pytest.raises(InvalidValues) as error:
@@ -896,3 +896,48 @@ def test_a_number_that_follows_from_the_ranks_is_no_address() -> None:
     rows = ("export MASTER_ADDR=$(hostname)", "export HEAD_NAME=$MASTER_ADDR")
     conversion = _convert("#SBATCH -N 2 --gpus-per-node=8", *rows, "srun torchrun a.py")
     assert "is to read MASTER_ADDR" in _verdict(conversion, "export HEAD_NAME").why
+    rows = ("master_port=$(python port.py)", "export PORT=$master_port")
+    conversion = _convert("#SBATCH -N 2 --gpus-per-node=8", *rows, "srun torchrun a.py")
+    assert "is to read MASTER_PORT" in _verdict(conversion, "export PORT").why
+
+
+def test_hosts_and_their_launchers_in_one_condition_are_lost() -> None:
+    """What starts containers on the nodes is no word of where the ranks of torchrun meet."""
+    condition = (
+        "if [[ $A -eq 1 ]]; then",
+        "  hosts=(`scontrol show hostname`)",
+        "  RUN='ssh -q $h'",
+        "fi",
+    )
+    conversion = _convert("#SBATCH -N 1 --gres=gpu:8", *condition, "$RUN ls", "python a.py")
+    verdict = _verdict(conversion, "if [")
+    assert (verdict.outcome, verdict.line) == (Outcome.NOT_CARRIED, 3)
+    assert "asks Slurm for its nodes" in verdict.why
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("for h in $(scontrol show hostnames $N); do", "python a.py $h", "done"),
+        ("if true; then", "h=`scontrol show hostname`; fi", "python a.py $h"),
+    ],
+)
+def test_a_list_of_nodes_in_a_script_that_stays_is_said(rows: tuple[str, ...]) -> None:
+    """It is empty in a pod: a loop over it ran no program, and ended well."""
+    lost = _convert("#SBATCH -N 1 --gres=gpu:8", "N=$SLURM_JOB_NODELIST", *rows).lost
+    assert any(verdict.path.startswith("scontrol show hostname") for verdict in lost)
+
+
+@pytest.mark.parametrize(
+    ("row", "is_said"),
+    [
+        ("if [ -f done ]; then echo done; exit; fi", True),
+        ("[ -f done ] && exit 0", True),
+        ("[ -f data ] || exit 1", False),
+        ("stop() { exit 0; }", False),
+    ],
+)
+def test_a_script_that_ends_before_its_step_is_said(row: str, is_said: bool) -> None:
+    """A run whose setup ends it has failed, whatever its status."""
+    conversion = _convert("#SBATCH -N 2 --gpus-per-node=8", row, "srun torchrun a.py")
+    assert any("ended well" in verdict.why for verdict in conversion.verdicts) == is_said

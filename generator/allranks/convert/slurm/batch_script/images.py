@@ -295,15 +295,16 @@ def without_folder(container: Container) -> Container:
         container: the container; its folder is not the one that is sent.
     """
     parts = [part for part in container.values.get("mounts", "").split(",") if part]
-    own = [part for part in parts if part.partition(":")[0] in HERE - _SUBMIT_DIRS]
+    own = [
+        part
+        for part in parts
+        if part.partition(":")[0] in HERE - _SUBMIT_DIRS and _place(part).startswith("/")
+    ]
     if not own:
         return container
     others = ",".join(part for part in parts if part not in own)
     to = "podTemplate.spec.volumes"
-    verdicts = [
-        Verdict(f"--bind {part}", Outcome.NOT_CARRIED, to, _NOT_IN_NEW, 0)
-        for part in own
-    ]
+    verdicts = [Verdict(f"--bind {part}", Outcome.NOT_CARRIED, to, _NOT_IN_NEW, 0) for part in own]
     values = {key: value for key, value in container.values.items() if key != "mounts"}
     return replace(
         container,

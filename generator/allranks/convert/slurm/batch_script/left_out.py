@@ -33,6 +33,7 @@ _COUNTS = words.RENDEZVOUS - {"MASTER_ADDR", "MASTER_PORT", "MASTER_IP", "MASTER
 # Options of srun's that say on how many nodes, and on which, a step runs.
 _OF_SIZE = re.compile(r"\s(?:-[nNw]|--(?:ntasks|nodes|nodelist))[\s=]*\"?\$\{?\w+\}?\"?(?=\s)")
 _LOOKING = words.IDLE | {"cat", "rm", "wc", "head"}
+_NO_NODES = "it asks Slurm for its nodes, and a pod has none"
 _NO_FILE = "it asks Slurm, and a pod has none: write the file that later lines read yourself"
 _REQUEUING = re.compile(r"\b(?:scontrol|sbatch)\b")
 _REQUEUES = (
@@ -89,17 +90,41 @@ def why_dropped(  # noqa: PLR0911 - a return for each reason
         text,
         reads_dropped=reads_dropped and not is_single,
     ):
-        is_late = not is_single and _has_more(statement)
-        if not is_late:
-            rendezvous.dropped.update(assigned_names)
-            rendezvous.meet_by(assigned_names, statement.line, text)
-            return Outcome.CHANGED, MEETING + _own_name(script, rendezvous, command, assigned_names)
-        return _why_not_in_ranks(script, rendezvous, statement, reads_dropped=reads_dropped)
+        return _why_arranged(
+            reading,
+            statement,
+            command,
+            assigned_names,
+            is_single=is_single,
+            reads_dropped=reads_dropped,
+        )
     if is_single:
         return None
     return _why_not_in_setup(
         script, reading.details, statement, command, program, reads_dropped=reads_dropped
     )
+
+
+def _why_arranged(
+    reading: ScriptReading,
+    statement: Statement,
+    command: Command | None,
+    assigned_names: list[str],
+    *,
+    is_single: bool,
+    reads_dropped: bool,
+) -> tuple[Outcome, str] | None:
+    """Why a statement is left out that sets what lets the ranks meet; None where it stays."""
+    script, rendezvous = reading.script, reading.rendezvous
+    text = script.slice(statement)
+    has_more = _has_more(statement)
+    if is_single and has_more and "scontrol" in text:
+        return Outcome.NOT_CARRIED, _NO_NODES
+    if is_single or not has_more:
+        rendezvous.dropped.update(assigned_names)
+        rendezvous.meet_by(assigned_names, statement.line, text)
+        return Outcome.CHANGED, MEETING + _own_name(script, rendezvous, command, assigned_names)
+    return _why_not_in_ranks(script, rendezvous, statement, reads_dropped=reads_dropped)
 
 
 def _own_name(
@@ -114,13 +139,17 @@ def _own_name(
         return ""
     text = script.text[command.start : command.end]
     # Read as one that comes of the nodes: that it does is why it is left out.
-    sources = _kinds_of_sources(script, rendezvous, text, frozenset(own[:1])) or {NodeVariable.ADDRESS}
+    sources = _kinds_of_sources(script, rendezvous, text, frozenset(own[:1])) or {
+        NodeVariable.ADDRESS
+    }
     kind = kind_of(own[0], text, sources)
     if kind is NodeVariable.TYPED:
         return f"; a program that reads {own[0]} does not get it: write its number into env"
     if kind is NodeVariable.UNKNOWN:
         return f"; a program that reads {own[0]} has no list of the nodes here"
-    instead = "SLURM_NNODES" if kind is NodeVariable.COUNT else "MASTER_ADDR"
+    is_port = "PORT" in own[0].upper()
+    address = "MASTER_PORT" if is_port else "MASTER_ADDR"
+    instead = "SLURM_NNODES" if kind is NodeVariable.COUNT else address
     return f"; a program that reads {own[0]} is to read {instead}"
 
 
@@ -223,7 +252,7 @@ def _why_not_in_ranks(
 ) -> tuple[Outcome, str] | None:
     """What becomes of words of the command that tell of the nodes; None for a line of setup."""
     if "scontrol" in script.slice(statement):
-        return Outcome.NOT_CARRIED, "it asks Slurm for its nodes, and a pod has none"
+        return Outcome.NOT_CARRIED, _NO_NODES
     if not reads_dropped:
         return None
     rendezvous.late.append(statement)

@@ -13,6 +13,7 @@ from allranks.convert.slurm import amounts, options
 from allranks.convert.slurm.batch_script import (
     exports,
     first_node,
+    missing_in_pods,
     mpi_ranks,
     mpirun,
     rank_command,
@@ -28,7 +29,7 @@ from allranks.convert.slurm.batch_script.script_reading import Limit
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
-    from allranks.convert.scanner import Statement
+    from allranks.convert.scanner import Command, Statement
     from allranks.convert.slurm.batch_script.script import Script
     from allranks.convert.slurm.batch_script.script_reading import (
         Body,
@@ -379,7 +380,7 @@ def _without_hosts(body: Body, texts: list[str], line: int) -> list[str]:
 
 def _assignments(reading: ScriptReading, main: Step) -> list[str]:
     """The variables before a step's command that are no variables of the run, as typed."""
-    typed = [token.text for token in main.command.assignments]
+    typed = [token.text for token in main.command.assignments] + _set_by_env(main)
     own = [text for text in typed if text.partition("=")[0] not in words.RENDEZVOUS]
     for text in typed:
         if text not in own:
@@ -392,6 +393,16 @@ def _assignments(reading: ScriptReading, main: Step) -> list[str]:
         if pair is not None:
             exports.put_env(reading.body, main.command.line, *pair)
     return [text for text, pair in pairs if pair is None]
+
+
+def _set_by_env(main: Step) -> list[str]:
+    """The variables that an env in front of srun gives the step: ``env A=1 srun python a.py``."""
+    texts = [token.text for token in main.command.words]
+    bases = list(map(words.base, texts))
+    if not main.is_srun or "srun" not in bases or "env" not in bases[: bases.index("srun")]:
+        return []
+    before = texts[bases.index("env") : bases.index("srun")]
+    return [text for text in before if re.match(r"[A-Za-z_]\w*=", text)]
 
 
 def _note_launched(main_step: MainStep, body: Body, rest: list[str], inner: str | None) -> None:
@@ -477,8 +488,7 @@ def _nested_text(
             if own.runner is not program.runner:
                 _say_other_launcher(script, reading.body, step, main)
             edits.append((step.command.start, step.command.end, shell_text.as_text(own.command)))
-    loop = main.command.in_loop
-    if loop or any(command.in_loop for command in statement.commands):
+    if any(step.command.in_loop for step in (main, *steps) if step.statement == main.statement):
         return None  # a loop over the nodes: each pod is one
     whole = shell_text.edited(script.text, edits, statement.start, statement.end)
     if place != main.statement:
@@ -510,6 +520,18 @@ def _say_beside(script: Script, body: Body, main: Step, steps: list[Step]) -> No
         if is_excluded and not is_step and words.is_python(texts):
             text = script.text[command.start : command.end]
             body.say(command.line, text, Outcome.NOT_CARRIED, "command", _AS_ONE_PROCESS)
-        if not is_other and not is_harmless:
+        outcome, why = Outcome.NOT_CARRIED, missing_in_pods.NO_SLURM
+        if words.any_of(texts, words.SLURM_TOOLS) and not is_excluded:
+            text = script.text[command.start : command.end]
+            tool = words.base(words.unwrapped(texts)[0])
+            outcome, why = missing_in_pods.TOOLS.get(tool, (outcome, why))
+            body.say(command.line, text, outcome, "command", why)
+        if not is_other and (not is_harmless or _writes_config(command)):
             text = script.text[command.start : command.end]
             body.say(command.line, text, Outcome.NOT_CARRIED, "command", _IN_EACH_RANK)
+
+
+def _writes_config(command: Command) -> bool:
+    """Whether a command writes a file that others may read at once: ``sed a > b``."""
+    texts = [token.text for token in command.words]
+    return shell_text.writes(command) and not words.any_of(texts, words.IDLE | {"tee"})

@@ -20,9 +20,11 @@ from allranks.convert.slurm.batch_script import (
     one_process,
     parsing,
     ranks,
+    remaining_commands,
     shell_text,
     shell_variables,
     step_search,
+    unexported_variables,
     unset_variables,
     words,
     working_folder,
@@ -88,6 +90,7 @@ def read(
 def _finish(reading: ScriptReading) -> None:
     """Say of what runs what no pod has, and which variables nobody sets."""
     body = reading.body
+    unexported_variables.keep(reading)
     whole = "\n".join([body.setup, body.script, *body.command])
     if "SLURM_TMPDIR" in whole and "SLURM_TMPDIR" not in reading.variables.set_names:
         body.env.setdefault("SLURM_TMPDIR", "/tmp")  # noqa: S108 - the pod's own
@@ -95,6 +98,7 @@ def _finish(reading: ScriptReading) -> None:
     exports.note_secrets(reading.script, body, whole)
     code = shell_text.PRINTING.sub("", words.without_comments(whole))
     missing_in_pods.say(reading, code)
+    remaining_commands.say(reading)
     if "SLURM_JOB_NAME" in {name for name, _ in words.variables(code)}:
         matches = re.compile("SLURM_JOB_NAME").search
         body.reads_name = reading.script.line_with(matches) or 1

@@ -43,6 +43,7 @@ _WHERE_MODULES = "! command -v {} >/dev/null || "
 _ACTIVATED = "what it activates must be in the image, or in a volume at that path"
 _OF_ROOT = "a pod of a run is no root: put what it installs, or mounts, into the image or a volume"
 _ONCE = "it runs once in each pod"
+_ENDS_WELL = "a run that ends here has failed, as its command did not run; the script ended well"
 # What may stand behind the step, besides what only prints.
 _BEHIND = frozenset(
     {"module", "ml", "conda", "scontrol", "sacct", "seff", "sstat", "squeue", "scancel"}
@@ -143,8 +144,18 @@ def text_of(
         verdict = (Outcome.CHANGED, left_out.SET) if loses else verdict
     if verdict is not None:
         body.say(statement.line, text, verdict[0], to, verdict[1])
+    if is_setup and not statement.function:
+        _say_ends(script, body, statement)
     body.reads_folder |= working_folder.reads_folder(reading.variables, statement)
     return _in_pod(reading, statement, is_setup=is_setup)
+
+
+def _say_ends(script: Script, body: Body, statement: Statement) -> None:
+    """Say where the script ended well before its step: ``[ -f done ] && exit``."""
+    for command in statement.commands:
+        if [scanner.unquote(token.text) for token in command.words] in (["exit"], ["exit", "0"]):
+            text = script.text[command.start : command.end]
+            body.say(command.line, text, Outcome.CHANGED, "setup", _ENDS_WELL)
 
 
 def _in_pod(reading: ScriptReading, statement: Statement, *, is_setup: bool) -> str:

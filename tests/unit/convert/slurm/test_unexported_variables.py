@@ -1,0 +1,58 @@
+"""A variable that the script keeps to its own shell is none of the ranks' here, too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from allranks.convert.slurm import job
+
+if TYPE_CHECKING:
+    from allranks.convert.verdicts import Conversion
+
+_TASKS = "#SBATCH -N 2 --ntasks-per-node=8 --gpus-per-node=8"
+
+
+def _convert(*rows: str) -> Conversion:
+    return job.convert("\n".join(("#!/bin/bash", *rows, "")).encode(), "job.sbatch")
+
+
+def _removed(conversion: Conversion) -> str:
+    rows = conversion.values.get("setup", "").split("\n")
+    return next((row for row in rows if row.startswith("export -n ")), "")
+
+
+def test_it_is_taken_out_of_the_environment() -> None:
+    """Setup exports what the command reads, and Slurm's ranks had no other of its variables."""
+    rows = ("DATA=d", "WANDB_MODE=offline", "HF_HUB_OFFLINE=1", "srun python a.py $DATA")
+    conversion = _convert(_TASKS, *rows)
+    assert _removed(conversion) == "export -n WANDB_MODE HF_HUB_OFFLINE"
+    lines = {own.path: own.line for own in conversion.verdicts if "does not export it" in own.why}
+    assert lines == {"WANDB_MODE": 4, "HF_HUB_OFFLINE": 5}
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("WANDB_MODE=offline", "export WANDB_MODE", "srun python a.py $D"),
+        ("declare -x WANDB_MODE=offline", "srun python a.py $D"),
+        ("set -a", "WANDB_MODE=offline", "set +a", "srun python a.py $D"),
+        ("set -o allexport", "WANDB_MODE=offline", "srun python a.py $D"),
+        ("WANDB_MODE=offline", "srun python a.py $D $WANDB_MODE"),
+        ("source env.sh", "WANDB_MODE=offline", "srun python a.py $D"),
+        ("OMP_NUM_THREADS=4", "srun python a.py $D"),
+        ("WANDB_MODE=offline srun python a.py $D",),
+    ],
+)
+def test_what_is_exported_or_read_stays(rows: tuple[str, ...]) -> None:
+    """So does what a file that is read may have exported, and what torchrun would set to 1."""
+    assert not _removed(_convert(_TASKS, "D=d", *rows))
+
+
+def test_a_variable_of_an_env_in_front_of_srun_is_the_steps() -> None:
+    """`env A=1 srun python a.py` starts ranks with A."""
+    step = "env -u B A=1 C=$D srun python a.py"
+    conversion = _convert(_TASKS, "D=d", step)
+    assert conversion.values["env"] == {"A": "1"}
+    assert "C=$D" in conversion.values["command"][-1]
