@@ -116,7 +116,10 @@ _RUNNERS = {
 # What a rank is told, and a setup is not.
 _OF_RANKS = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK", "PET_*")
 _OF_TASKS = ("SLURM_PROCID", "SLURM_LOCALID")  # each rank's of srun
-# Words that run another command as it is.
+# What env has before the program: variables that it sets, and takes out.
+_OF_ENV = re.compile(r"[A-Za-z_]\w*=|-u$|--unset(?:=|$)")
+# Words that run another command as it is, and those of them whose options are dropped.
+_WITH_OPTIONS = (["stdbuf"], ["tini"], ["time"])
 _WRAPPERS = ("exec", "nohup", "time", "command", "stdbuf", "unbuffer", "tini", "dumb-init", "env")
 _POD_STAYS = (
     "the script ends with what only keeps its pod, so that no pod ever ends or gives back its GPUs"
@@ -317,7 +320,7 @@ def _of_shell_command(command: shell.ShellCommand, program: str, env: Mapping[st
     program_words = own[len(own) - count :] if count else ()
     prefix = result.command[: len(result.command) - count]
     assignments = " ".join(word.text for word in command.assignments)
-    env_words = [word for word in wrappers if "=" in word]
+    env_words = _of_env([word.text for word in command.words[: len(wrappers)]])
     is_plain = all(word.is_plain for word in program_words) and not assignments and not env_words
     if result.runner is Runner.PLAIN and not result.options and is_plain:
         return replace(result, command=tuple(str(word.value) for word in program_words))
@@ -395,25 +398,30 @@ def _with_setup(
     return replace(result, setup=f"{shebang}{setup}\n", changes=(*result.changes, why))
 
 
+def _of_env(wrappers: Sequence[str]) -> list[str]:
+    """The words of an env among wrappers: variables that it sets, and takes out."""
+    return [
+        word
+        for word, before in zip(wrappers, ["", *wrappers], strict=False)
+        if _OF_ENV.match(word) or before in ("-u", "--unset")
+    ]
+
+
 def _unwrapped(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """The words without those in front that run the rest as it is, and these."""
     at = 0
     while at < len(words) - 1:
-        word, is_pair = program_name(words[at]), re.match(r"[A-Za-z_]\w*=", words[at])
-        is_env = at and program_name(words[0]) == "env" and is_pair
-        if (
-            word in _WRAPPERS
-            or word == "--"
-            or is_env
-            or (
-                at
-                and words[at].startswith("-")
-                and program_name(words[at - 1]) in ("stdbuf", "tini", "time")
-            )
-        ):
-            at += 1
-        else:
+        word = program_name(words[at])
+        wrappers = [name for name in map(program_name, words[:at]) if name in _WRAPPERS]
+        is_behind_env = "env" in wrappers
+        is_of_env = is_behind_env and _OF_ENV.match(words[at]) is not None
+        is_option = words[at].startswith("-") and wrappers[-1:] in _WITH_OPTIONS
+        if not (word in _WRAPPERS or word == "--" or is_of_env or is_option):
             break
+        has_value = is_option and wrappers[-1:] == ["stdbuf"] and words[at] in ("-i", "-o", "-e")
+        has_value |= is_of_env and words[at] in ("-u", "--unset")
+        at += 1 + has_value
+    at = min(at, len(words) - 1)
     return list(words[:at]), list(words[at:])
 
 
@@ -511,7 +519,7 @@ def _of_words(
                 "which the script must read"
             )
             program = replace(program, notes=(*program.notes, note))
-        assignments = [word for word in wrappers if "=" in word]
+        assignments = _of_env(wrappers)
         if assignments and not is_shell:
             program = replace(program, command=("env", *assignments, *program.command))
         return program, count
@@ -537,7 +545,7 @@ def _deepspeed(
 ) -> tuple[Program, int]:
     """Deepspeed taken off what it runs, and how many words of that are the program's own."""
     values, lost = torchrun_words.values_of(launch.options, env)
-    assignments = tuple(word for word in wrappers if "=" in word)
+    assignments = _of_env(wrappers)
     program = Program(
         Runner.TORCHRUN,
         ("env", *assignments, *launch.command) if assignments else launch.command,

@@ -374,3 +374,25 @@ def test_the_launcher_of_a_script_is_called_by_its_name() -> None:
     """What is said to start the ranks is what does."""
     program = commands.read(["sh", "-c", "mkdir /a && hyperpodrun t.py 2>&1 | tee /a/log"])
     assert any("starts hyperpodrun itself" in note for note in program.notes)
+
+
+@pytest.mark.parametrize(
+    ("line", "command"),
+    [
+        ("env A='x y' torchrun t.py", "exec env A='x y' python3 -u t.py"),
+        ('env -u B A="$C d" torchrun t.py', 'exec env -u B A="$C d" python3 -u t.py'),
+        ("nohup env A=1 torchrun t.py", "exec env A=1 python3 -u t.py"),
+        ("env --unset=B mpirun -np 2 ./a", "exec env --unset=B mpirun -np 2 ./a"),
+    ],
+)
+def test_variables_of_an_env_stay_as_typed(line: str, command: str) -> None:
+    """With their quotes, those that it takes out, and behind another wrapper."""
+    assert commands.read(["bash", "-c", line], []).command == ("bash", "-c", command)
+
+
+@pytest.mark.parametrize("options", ["-oL -eL", "-o L", "--output=L -e0"])
+def test_options_of_a_wrapper_are_none_of_the_program(options: str) -> None:
+    """`stdbuf -oL -eL torchrun` became a program called -eL."""
+    words = f"stdbuf {options} torchrun t.py"
+    for command in (words.split(), ["bash", "-c", words]):
+        assert commands.read(command, []).command == ("python3", "-u", "t.py")

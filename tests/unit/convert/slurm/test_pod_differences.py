@@ -935,6 +935,7 @@ def test_a_list_of_nodes_in_a_script_that_stays_is_said(rows: tuple[str, ...]) -
         ("[ -f done ] && exit 0", True),
         ("[ -f data ] || exit 1", False),
         ("stop() { exit 0; }", False),
+        ('if [ -z "$SLURM_JOB_ID" ]; then sbatch "$0"; exit; fi', False),
     ],
 )
 def test_a_script_that_ends_before_its_step_is_said(row: str, is_said: bool) -> None:

@@ -50,9 +50,14 @@ def test_what_is_exported_or_read_stays(rows: tuple[str, ...]) -> None:
     assert not _removed(_convert(_TASKS, "D=d", *rows))
 
 
-def test_a_variable_of_an_env_in_front_of_srun_is_the_steps() -> None:
+@pytest.mark.parametrize(
+    "launcher",
+    ["srun python", "mpirun python", "torchrun --nnodes 2", "accelerate launch", "time srun"],
+)
+def test_a_variable_of_an_env_in_front_of_a_launcher_is_the_steps(launcher: str) -> None:
     """`env A=1 srun python a.py` starts ranks with A."""
-    step = "env -u B A=1 C=$D srun python a.py"
-    conversion = _convert(_TASKS, "D=d", step)
-    assert conversion.values["env"] == {"A": "1"}
-    assert "C=$D" in conversion.values["command"][-1]
+    conversion = _convert(_TASKS, "D=d", f"env -u B A=1 C=$D {launcher} a.py")
+    assert conversion.values["env"]["A"] == "1"
+    command = " ".join(conversion.values["command"])
+    assert command.count("C=$D") == 1
+    assert "A=1" not in command

@@ -396,13 +396,12 @@ def _assignments(reading: ScriptReading, main: Step) -> list[str]:
 
 
 def _set_by_env(main: Step) -> list[str]:
-    """The variables that an env in front of srun gives the step: ``env A=1 srun python a.py``."""
+    """The variables of an env in front of a launcher: ``env A=1 srun python a.py``."""
     texts = [token.text for token in main.command.words]
-    bases = list(map(words.base, texts))
-    if not main.is_srun or "srun" not in bases or "env" not in bases[: bases.index("srun")]:
-        return []
-    before = texts[bases.index("env") : bases.index("srun")]
-    return [text for text in before if re.match(r"[A-Za-z_]\w*=", text)]
+    before = texts[: len(texts) - len(words.unwrapped(texts))]
+    bases = list(map(words.base, before))
+    own = before[bases.index("env") :] if "env" in bases else []
+    return [text for text in own if re.match(r"[A-Za-z_]\w*=", text)]
 
 
 def _note_launched(main_step: MainStep, body: Body, rest: list[str], inner: str | None) -> None:

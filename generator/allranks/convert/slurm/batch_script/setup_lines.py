@@ -152,6 +152,8 @@ def text_of(
 
 def _say_ends(script: Script, body: Body, statement: Statement) -> None:
     """Say where the script ended well before its step: ``[ -f done ] && exit``."""
+    if "SLURM_JOB_ID" in script.slice(statement):
+        return  # it submits itself where it is no job
     for command in statement.commands:
         if [scanner.unquote(token.text) for token in command.words] in (["exit"], ["exit", "0"]):
             text = script.text[command.start : command.end]
