@@ -280,14 +280,16 @@ def _declare_step(job: Draft, setting: Setting) -> None:
         why = f"{setting.value} is known where the script runs: write the number into the values"
         job.fields.leave((job.key(f"srun --{name}", setting.line),), why)
         return
-    is_place = name in ("nodelist", "exclude") and "$" not in setting.value
+    is_place = name in ("nodelist", "exclude", "time", "signal") and "$" not in setting.value
     if is_new and (name.startswith("container-") or len(family) > 1 or is_place):
         _declare(job, [setting])
         return
     key = job.key(f"srun --{name}", setting.line)
     default_outcome = (setting.option.outcome, setting.option.to, setting.option.why)
     outcome, to, why = job.body.step_outcomes.get(name, default_outcome)
-    if name in resources.OF_JOB or len(family) > 1:
+    if name == "time" and not is_new:
+        outcome, why = Outcome.CHANGED, "the run has the limit of the job, and its ranks no other"
+    elif name in resources.OF_JOB or len(family) > 1:
         outcome, why = Outcome.CHANGED, "the step has the whole job"
     elif name == "mpi" and setting.value != "none" and job.body.workload != "mpi":
         outcome, to = Outcome.CHANGED, ""

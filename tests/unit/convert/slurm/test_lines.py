@@ -796,3 +796,19 @@ def test_a_loop_beside_the_step_in_its_branch_stays() -> None:
     lost = {verdict.path: verdict.why for verdict in conversion.lost}
     assert {"ln -s $f c", "sed s/a/b/ t > conf", "sbatch next.sh"} <= lost.keys()
     assert "it submits another job" in lost["sbatch next.sh"]
+
+
+def test_what_a_step_has_before_it_on_its_line_is_setup_as_any_line() -> None:
+    """Modules are loaded where the image has any, and an environment must be there."""
+    conversion = _convert("#SBATCH -N 2 --gpus-per-node=8", "module load a && srun python a.py")
+    assert "{ ! command -v module" in conversion.values["setup"]
+    assert "where the image has modules" in _verdict(conversion, "module load a").why
+    conversion = _convert("#SBATCH -N 2 --gpus-per-node=8", "conda activate b && srun python a.py")
+    assert "must be in the image" in _verdict(conversion, "conda activate b").why
+
+
+def test_a_step_whose_failure_the_script_leaves_aside_fails_its_run() -> None:
+    """`srun … || true` ended well."""
+    for end in ("true", "echo failed", ":"):
+        conversion = _convert("#SBATCH -N 2 --gpus-per-node=8", f"srun python a.py || {end}")
+        assert "the script went on" in _verdict(conversion, "||").why

@@ -55,6 +55,17 @@ def test_a_step_that_is_smaller_than_its_job_says_so() -> None:
     assert "2 of its 4 nodes" in _verdict(conversion, "--nodes").why
 
 
+def test_a_limit_of_the_step_is_that_of_the_run() -> None:
+    """Where the job has none; its own counts otherwise."""
+    row = "srun --time=10 --signal=USR1@60 python a.py"
+    policy = _convert(_TASKS, row).values["runPolicy"]
+    assert (policy["activeDeadlineSeconds"], policy["checkpointSignal"]) == (600, "SIGUSR1")
+    conversion = _convert(_TASKS, "#SBATCH --time=60", row)
+    assert conversion.values["runPolicy"]["activeDeadlineSeconds"] == 3600
+    (verdict,) = (own for own in conversion.verdicts if own.path == "srun --time")
+    assert "the limit of the job" in verdict.why
+
+
 def test_an_image_of_singularity_is_carried() -> None:
     """`docker://` names a registry's image."""
     conversion = _convert(_NODES, "srun singularity exec -B /d docker://a.io/b/c:1 python train.py")

@@ -62,6 +62,7 @@ _AS_ONE_PROCESS = (
 )
 # Folders of programs that an image has.
 _COMMON_FOLDER = re.compile(r"(?:/usr|/usr/local|/opt/conda)?/bin$")
+_FAILS = "a run fails where its ranks do, and the script went on"
 _OWN_JOB = re.compile(r"\$\{?SLURM_JOB_?ID\b\}?")
 _OF_RANK_ZERO = "the script puts the name of its first node there, and rank 0's is MASTER_ADDR"
 _ONCE = "every node starts the same, so that it is said once"
@@ -434,8 +435,10 @@ def _flat(reading: ScriptReading, main: Step, statement: Statement) -> str:
             body.say(command.line, text, Outcome.CHANGED, "", "a pod has no terminal")
         elif command.after in ("&&", ";"):
             edits = setup_lines.inner_edits(reading, replace(statement, commands=[command]))
+            edits += setup_lines.edits_of_module(command)
             lead.append(shell_text.edited(script.text, edits, command.start, command.end))
-            body.say(command.line, text, Outcome.CARRIED, "setup")
+            why = setup_lines.why_of_image(command)
+            body.say(command.line, text, Outcome.CHANGED if why else Outcome.CARRIED, "setup", why)
         elif not words.any_of([token.text for token in command.words], words.IDLE):
             why = "it feeds the step, which has no standard input"
             body.say(command.line, text, Outcome.NOT_CARRIED, "", why)
@@ -444,6 +447,10 @@ def _flat(reading: ScriptReading, main: Step, statement: Statement) -> str:
         if words.any_of([token.text for token in command.words], words.ENDING):
             why = "the run is over when its ranks are"
             body.say(command.line, text, Outcome.CHANGED, "", why)
+        elif main.command.after == "||" and words.any_of(
+            [token.text for token in command.words], words.IDLE | {":"}
+        ):
+            body.say(command.line, f"|| {text}", Outcome.CHANGED, "", _FAILS)
         elif words.any_of([token.text for token in command.words], _FILTERS):
             body.say(command.line, text, Outcome.CHANGED, "", _LOG)
         else:

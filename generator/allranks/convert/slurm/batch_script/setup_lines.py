@@ -240,11 +240,18 @@ def _say_forbidden(reading: ScriptReading, statement: Statement) -> tuple[Outcom
 def say_activated(script: Script, body: Body, statement: Statement, to: str) -> None:
     """Say of each line of a condition, a loop or a function what it needs of the image."""
     for command in [] if statement.is_simple else statement.commands:
-        text, program = script.text[command.start : command.end], words.base(command.name)
-        if program in _MODULES:
-            body.say(command.line, text, Outcome.CHANGED, to, _OF_MODULES)
-        elif len(command.words) > 1 and words.activates([w.text for w in command.words]):
-            body.say(command.line, text, Outcome.CHANGED, to, _ACTIVATED)
+        why = why_of_image(command)
+        if why:
+            text = script.text[command.start : command.end]
+            body.say(command.line, text, Outcome.CHANGED, to, why)
+
+
+def why_of_image(command: Command) -> str:
+    """What a command needs of the image that modules or an environment come from; "" for none."""
+    if words.base(command.name) in _MODULES:
+        return _OF_MODULES
+    is_activation = len(command.words) > 1 and words.activates([w.text for w in command.words])
+    return _ACTIVATED if is_activation else ""
 
 
 def _in_each_pod(script: Script, statement: Statement, text: str) -> str:
@@ -297,13 +304,17 @@ def module_edits(statement: Statement) -> list[tuple[int, int, str]]:
 
     A script with `set -e` would end there otherwise, and one with `module load x || exit` too.
     """
-    edits = []
-    for command in [] if statement.is_simple else statement.commands:
-        program = words.base(command.name)
-        if program in _MODULES:
-            before = f"{{ {_WHERE_MODULES.format(program)}"
-            edits += [(command.start, command.start, before), (command.end, command.end, "; }")]
-    return edits
+    commands_of = [] if statement.is_simple else statement.commands
+    return [edit for command in commands_of for edit in edits_of_module(command)]
+
+
+def edits_of_module(command: Command) -> list[tuple[int, int, str]]:
+    """What lets a command load modules only where the image has any; [] for any other command."""
+    program = words.base(command.name)
+    if program not in _MODULES:
+        return []
+    before = f"{{ {_WHERE_MODULES.format(program)}"
+    return [(command.start, command.start, before), (command.end, command.end, "; }")]
 
 
 def inner_edits(reading: ScriptReading, statement: Statement) -> list[tuple[int, int, str]]:
