@@ -882,10 +882,12 @@ def test_an_eval_that_prints_activates_nothing() -> None:
 
 def test_a_file_that_the_script_writes_is_no_node() -> None:
     """`NODELIST=nodes.txt`, with `srun hostname > $NODELIST`, is the name of a file."""
-    rows = ("export NODELIST=nodes.txt", "srun hostname > $NODELIST", "mpirun -np 4 ./a")
-    conversion = _convert("#SBATCH -N 2 --ntasks-per-node=2", *rows)
+    rows = ("export NODELIST=nodes.txt", "srun hostname > $NODELIST", "sed s/a/b/ $NODELIST > h")
+    conversion = _convert("#SBATCH -N 2 --ntasks-per-node=2", *rows, "mpirun -np 4 ./a")
     assert not any("first host" in verdict.why for verdict in conversion.verdicts)
-    assert "NODELIST=$" not in conversion.values.get("setup", "")
+    assert "mpi/hostfile" not in conversion.values.get("setup", "")
+    conversion = _convert("#SBATCH -N 2 --gpus-per-node=2", *rows, "srun torchrun a.py")
+    assert "no list of the nodes" in _verdict(conversion, "export NODELIST").why
 
 
 def test_a_number_that_follows_from_the_ranks_is_no_address() -> None:

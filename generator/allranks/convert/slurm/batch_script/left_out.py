@@ -143,6 +143,7 @@ def _own_name(
         NodeVariable.ADDRESS
     }
     kind = kind_of(own[0], text, sources)
+    kind = NodeVariable.UNKNOWN if is_file(script, own[0]) else kind
     if kind is NodeVariable.TYPED:
         return f"; a program that reads {own[0]} does not get it: write its number into env"
     if kind is NodeVariable.UNKNOWN:
@@ -390,7 +391,7 @@ def _is_nested_launch(script: Script) -> bool:
     )
 
 
-def _is_file(script: Script, name: str) -> bool:
+def is_file(script: Script, name: str) -> bool:
     """Whether a command writes into the file that a variable names."""
     return any(
         operator in (">", ">>", ">|") and shell_text.variable_alone(scanner.unquote(target)) == name
@@ -410,9 +411,6 @@ def _is_rendezvous(
     is_number = re.search(r"=[\"']?\d+[\"']?$", text) is not None
     return any(
         name in words.RENDEZVOUS
-        or (
-            shell_text.looks_like_master(name, is_number=is_number)
-            and not (is_path or _is_file(script, name))
-        )
+        or (shell_text.looks_like_master(name, is_number=is_number) and not is_path)
         for name in assigned_names
     ) or (words.names_nodes(text) or reads_dropped)

@@ -111,6 +111,8 @@ def _of_mpi(reading: ScriptReading, name: str) -> str:
         "",
     )
     kind = kind_of(name, text, {NodeVariable.ADDRESS})
+    if left_out.is_file(script, name):
+        return ""
     if kind is NodeVariable.COUNT:
         return str(body.nodes or 1)
     if kind is NodeVariable.UNKNOWN and _LIST.fullmatch(text.strip()):

@@ -540,4 +540,4 @@ def _say_beside(script: Script, body: Body, main: Step, steps: list[Step]) -> No
 def _writes_config(command: Command) -> bool:
     """Whether a command writes a file that others may read at once: ``sed a > b``."""
     texts = [token.text for token in command.words]
-    return shell_text.writes(command) and not words.any_of(texts, words.IDLE | {"tee"})
+    return shell_text.writes(command) and words.any_of(texts, ("cat", "sed", "awk"))
