@@ -19,7 +19,7 @@ def _convert(*rows: str) -> Conversion:
 
 
 def _named(conversion: Conversion) -> list[Verdict]:
-    words = ("interface", "proxy of")
+    words = ("interface", "proxy of", "network: write", "without an index")
     return [own for own in conversion.verdicts if any(word in own.why for word in words)]
 
 
@@ -32,6 +32,9 @@ def _named(conversion: Conversion) -> list[Verdict]:
         (("mpirun --mca btl_tcp_if_include ib0 ./a",), "btl_tcp_if_include ib0"),
         (("mpirun -x NCCL_SOCKET_IFNAME=ib0 ./a",), "NCCL_SOCKET_IFNAME=ib0"),
         (("export https_proxy=proxy:3128", "srun python a.py"), "https_proxy=proxy:3128"),
+        (("srun python a.py --visdom-host 172.26.15.44",), "172.26.15.44"),
+        (("export TRACKING=http://10.1.2.3:5000", "srun python a.py"), "10.1.2.3"),
+        (("pip install --no-index torch", "srun python a.py"), "--no-index"),
         (("export HTTP_PROXY=http://a:b@p:1", "srun python a.py"), "HTTP_PROXY=http://p:1"),
     ],
 )
@@ -52,8 +55,15 @@ def test_a_name_of_the_old_network_is_said(rows: tuple[str, ...], path: str) -> 
         "unset http_proxy",
         'echo "http_proxy=$http_proxy"',
         "# export NCCL_SOCKET_IFNAME=ib0",
+        "export MASTER_ADDR=10.1.2.3",
+        "srun torchrun --nnodes 2 --master_addr 10.1.2.3 a.py\nexit",
+        "A=110.1.2.3",
+        "pip install --no-index --find-links=wheels torch",
+        "pip install --no-index -r requirements.txt -f w",
+        "echo 10.1.2.3",
     ],
 )
 def test_what_pods_have_is_not_said(row: str) -> None:
     """An interface of theirs, those that are not taken, and no proxy."""
-    assert not _named(_convert(_NODES, row, "srun python a.py"))
+    step = () if "torchrun" in row else ("srun python a.py",)
+    assert not _named(_convert(_NODES, row, *step))

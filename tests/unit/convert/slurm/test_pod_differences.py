@@ -886,8 +886,6 @@ def test_a_file_that_the_script_writes_is_no_node() -> None:
     conversion = _convert("#SBATCH -N 2 --ntasks-per-node=2", *rows, "mpirun -np 4 ./a")
     assert not any("first host" in verdict.why for verdict in conversion.verdicts)
     assert "mpi/hostfile" not in conversion.values.get("setup", "")
-    conversion = _convert("#SBATCH -N 2 --gpus-per-node=2", *rows, "srun torchrun a.py")
-    assert "no list of the nodes" in _verdict(conversion, "export NODELIST").why
 
 
 def test_a_number_that_follows_from_the_ranks_is_no_address() -> None:

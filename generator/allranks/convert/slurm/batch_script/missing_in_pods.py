@@ -149,7 +149,8 @@ def say(reading: ScriptReading, code: str) -> None:
     body.verdicts += _files_of_output(script)
     body.verdicts += _numbers_of_gpus(script, reading.variables)
     body.verdicts += _keys_at_home(script, reading.variables)
-    body.verdicts += networks.say(script, reading.variables)
+    runs = "\n".join([code, *body.env.values()])
+    body.verdicts += networks.say(script, reading.variables, runs)
     _say_own_path(script, body)
     for pattern, why in ((_ON_OTHER_HOSTS, OTHER_HOSTS), (_OF_SLURM, NO_SLURM)):
         match = pattern.search(code)

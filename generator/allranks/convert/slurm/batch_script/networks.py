@@ -1,7 +1,7 @@
-"""What a script names of the old cluster's network: interfaces of its nodes, and its proxy.
+"""What a script names of the old cluster's network: interfaces, addresses, a proxy, packages.
 
-Both are carried as they are typed, and a pod has neither: NCCL ends where it has no interface of
-the name, and each download fails that is to go by a proxy which nobody can reach.
+They are carried as they are typed, and a pod has none of them: NCCL ends where it has no interface
+of the name, and each download fails that is to go by a proxy which nobody can reach.
 """
 
 from __future__ import annotations
@@ -31,6 +31,18 @@ _OPTIONS = frozenset(
     {"btl_tcp_if_include", "oob_tcp_if_include", "--network-interface", "--network-interfaces"}
 )
 _PROXY = re.compile(r"(?i)(?:https?|all|ftp)_proxy")
+# Addresses of private networks, which mean other hosts elsewhere.
+_ADDRESS = re.compile(
+    r"(?<![\w.])(?:10(?:\.[0-9]{1,3}){3}|172\.(?:1[6-9]|2[0-9]|3[01])(?:\.[0-9]{1,3}){2}"
+    r"|192\.168(?:\.[0-9]{1,3}){2})(?![\w.]|/[0-9])"
+)
+_OTHER_NETWORK = (
+    "it is an address in the old cluster's network: write one that pods reach, or take it out"
+)
+_NO_PACKAGES = (
+    "without an index pip finds packages where the old cluster keeps them: take --no-index out, or "
+    "put them into the image"
+)
 _LOGIN = re.compile(r"//[^/@]*@")
 _OF_POD = "eth0"
 _NO_INTERFACE = (
@@ -43,12 +55,13 @@ _NO_PROXY = (
 )
 
 
-def say(script: Script, variables: ShellVariables) -> list[Verdict]:
+def say(script: Script, variables: ShellVariables, runs: str) -> list[Verdict]:
     """What becomes of the names of a network that a script gives its programs.
 
     Args:
         script: the script.
         variables: what its variables hold.
+        runs: what runs in a pod, and what it reads.
 
     Returns:
         The first line of each of them.
@@ -62,7 +75,28 @@ def say(script: Script, variables: ShellVariables) -> list[Verdict]:
             if is_wrong and name not in verdicts:
                 why = _NO_PROXY if is_proxy else _NO_INTERFACE
                 verdicts[name] = Verdict(path, Outcome.CHANGED, "", why, command.line)
+        address = _address_in(command)
+        if address in runs and address and address not in verdicts:
+            verdicts[address] = Verdict(address, Outcome.CHANGED, "", _OTHER_NETWORK, command.line)
+        if _has_no_index(command) and "pip" not in verdicts:
+            verdicts["pip"] = Verdict("--no-index", Outcome.CHANGED, "", _NO_PACKAGES, command.line)
     return [*verdicts.values()]
+
+
+def _address_in(command: Command) -> str:
+    """An address that a command gives a program; "" for none."""
+    texts = [token.text for token in (*command.assignments, *command.words)]
+    if words.any_of(texts, words.IDLE):
+        return ""
+    match = next(filter(None, map(_ADDRESS.search, texts)), None)
+    return "" if match is None else match[0]
+
+
+def _has_no_index(command: Command) -> bool:
+    """Whether a pip takes packages from where its settings say, and from no folder of its own."""
+    texts = [scanner.unquote(token.text) for token in command.words]
+    is_found = any(text.startswith(("-f", "--find-links", "/", "./")) for text in texts)
+    return "--no-index" in texts and "install" in texts and not is_found
 
 
 def _settings(command: Command) -> Iterator[tuple[str, str, str]]:
