@@ -929,7 +929,7 @@ def test_a_list_of_nodes_in_a_script_that_stays_is_said(rows: tuple[str, ...]) -
 
 
 @pytest.mark.parametrize(
-    ("row", "is_said"),
+    ("row", "is_named"),
     [
         ("if [ -f done ]; then echo done; exit; fi", True),
         ("[ -f done ] && exit 0", True),
@@ -938,7 +938,7 @@ def test_a_list_of_nodes_in_a_script_that_stays_is_said(rows: tuple[str, ...]) -
         ('if [ -z "$SLURM_JOB_ID" ]; then sbatch "$0"; exit; fi', False),
     ],
 )
-def test_a_script_that_ends_before_its_step_is_said(row: str, is_said: bool) -> None:
+def test_a_script_that_ends_before_its_step_is_said(row: str, is_named: bool) -> None:
     """A run whose setup ends it has failed, whatever its status."""
     conversion = _convert("#SBATCH -N 2 --gpus-per-node=8", row, "srun torchrun a.py")
-    assert any("ended well" in verdict.why for verdict in conversion.verdicts) == is_said
+    assert any("ended well" in verdict.why for verdict in conversion.verdicts) == is_named

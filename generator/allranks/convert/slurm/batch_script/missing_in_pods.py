@@ -155,10 +155,10 @@ def say(reading: ScriptReading, code: str) -> None:
     for pattern, why in ((_ON_OTHER_HOSTS, OTHER_HOSTS), (_OF_SLURM, NO_SLURM)):
         match = pattern.search(code)
         line = script.line_with(pattern.search) if match is not None else 0
-        is_said = any(
+        is_lost = any(
             own.line == line and own.outcome is Outcome.NOT_CARRIED for own in body.verdicts
         )
-        if match is not None and not (line and is_said):
+        if match is not None and not (line and is_lost):
             body.say(line, match[1].strip(), Outcome.NOT_CARRIED, "", why)
     if SUBMITTING.search(code):
         outcome, why = TOOLS["sbatch"]

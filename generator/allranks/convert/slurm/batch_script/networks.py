@@ -95,8 +95,8 @@ def _address_in(command: Command) -> str:
 def _has_no_index(command: Command) -> bool:
     """Whether a pip takes packages from where its settings say, and from no folder of its own."""
     texts = [scanner.unquote(token.text) for token in command.words]
-    is_found = any(text.startswith(("-f", "--find-links", "/", "./")) for text in texts)
-    return "--no-index" in texts and "install" in texts and not is_found
+    has_folder = any(text.startswith(("-f", "--find-links", "/", "./")) for text in texts)
+    return "--no-index" in texts and "install" in texts and not has_folder
 
 
 def _settings(command: Command) -> Iterator[tuple[str, str, str]]:
@@ -115,10 +115,10 @@ def _settings(command: Command) -> Iterator[tuple[str, str, str]]:
 def _is_of_pod(value: str) -> bool:
     """Whether a pod may have one of some interfaces, each the beginning of a name or a network."""
     names = value.removeprefix("=").split(",")
-    is_asked_for = re.search(r"[$`/]", value) is not None  # the pod's own, or a network
+    is_of_pod = re.search(r"[$`/]", value) is not None  # the pod's own, or a network
     is_excluded = value.startswith("^")
     return (
-        is_asked_for
+        is_of_pod
         or is_excluded
         or any(_OF_POD.startswith(name.strip()) or name == "lo" for name in names if name)
     )

@@ -35,9 +35,9 @@ def say(reading: ScriptReading) -> None:
     for statement in script.statements:
         for command in [] if statement.line in lines else statement.commands:
             last_line = command.line + script.text.count("\n", command.start, command.end)
-            is_said = bool(lines & {*range(command.line, last_line + 1)})
-            is_kept = is_said or _is_in(values, command)
-            if not is_kept and _has_effect(reading, command):
+            is_covered = bool(lines & {*range(command.line, last_line + 1)})
+            is_carried = is_covered or _is_in(values, command)
+            if not is_carried and _has_effect(reading, command):
                 path = script.text[command.start : command.end]
                 body.say(command.line, path, Outcome.NOT_CARRIED, "", _LOST)
 
