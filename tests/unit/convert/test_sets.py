@@ -258,3 +258,15 @@ def test_how_long_a_wrapper_stays_that_has_succeeded(duration: str, seconds: int
     policy = conversion.values.get("runPolicy", {})
     assert seconds == policy.get("ttlSecondsAfterFinished")
     assert (seconds is None) == bool(conversion.lost)
+
+
+def test_a_launcher_in_many_pods_is_called_by_its_name() -> None:
+    """What is refused because it is no pod's own says which program it is about."""
+    text = (
+        "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: a}\nspec: {replicas: 4, "
+        "serviceName: a, template: {spec: {containers: [{name: c, image: i, command: [horovodrun], "
+        'args: [-np, "4", python, t.py]}]}}}\n'
+    )
+    assert "horovodrun is in a template with 4 pods" in refusal(text).message
+    plain = text.replace("horovodrun", "mpirun")
+    assert "mpirun is in a template with 4 pods" in refusal(plain).message
