@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from allranks.convert import (
+    configmap_scripts,
     claims,
     commands,
     finish,
@@ -81,6 +82,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     except InputError:
         shape = podsets.Shape(None, {})
     if shape.key is None:
+        configmap_scripts.refuse_with_ranks(fields, sets, context)
         raise podsets.without_ranks(sets, KIND, "spec.leaderWorkerTemplate", context.entrypoint)
     queue = pod_jobs.convert(
         fields, context, shape, {}, claim_templates=(*_GROUP, "volumeClaimTemplates")
