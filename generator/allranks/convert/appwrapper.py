@@ -46,8 +46,8 @@ _LIMIT = f"{_SETTINGS}retryLimit"
 _TIMES = 3  # as often the wrapper's controller tries again where nothing says how often
 _AGAIN = "a pod that fails is replaced so often, and the ranks start anew"
 _UNSAID = (
-    f"an AppWrapper without a retryLimit has its job start anew {_TIMES} times; so often a pod that "
-    "fails is replaced here"
+    f"an AppWrapper without a retryLimit has its job start anew {_TIMES} times; so often a pod "
+    "that fails is replaced here"
 )
 _JOB_ALONE = (
     "the AppWrapper had the job start anew after its own retries; here runPolicy.backoffLimit "

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from allranks.convert import (
-    configmap_scripts,
     claims,
     commands,
+    configmap_scripts,
     finish,
     job,
     pod_jobs,
