@@ -105,8 +105,9 @@ spec: {template: {spec: {volumes: [{name: s, configMap: {name: s}}], containers:
 """
     sentence = "the mpirun of /s/run.sh has a list of hosts, and none of its pods are those"
     assert sentence == refusal(text).message
-    alone = text.replace("--hostfile /tmp/hosts", "-np 4")
-    assert "sweep" == text_as_jobs(alone).conversions[0].values["workload"]
+    alone = text_as_jobs(text.replace("--hostfile /tmp/hosts", "-np 4")).conversions[0]
+    assert "sweep" == alone.values["workload"]
+    assert "its mpirun starts its ranks in the pod itself" in "\n".join(alone.notes)
 
 
 def test_more_pods_at_a_time_than_complete_are_refused() -> None:

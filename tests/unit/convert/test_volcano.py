@@ -169,6 +169,56 @@ def test_a_queue_of_kueues_is_the_queue_of_a_job_that_volcano_places() -> None:
     assert "spec.queue" in [verdict.path for verdict in conversion.lost]
 
 
+WAITING = """\
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: a}
+spec: {plugins: {ssh: [], svc: []}, tasks: [
+  {name: m, replicas: 1, template: {spec: {initContainers: [{name: wait, image: kubectl, command: [
+      kubectl, wait, pod, -l, "volcano.sh/job-name=a,volcano.sh/task-spec=w", --for=jsonpath]}],
+    containers: [{name: m, image: i, command: [mpirun, -np, "2", ./a, --job-name=b]}]}}},
+  {name: w, replicas: 2, template: {spec: {containers: [
+    {name: w, image: i, command: [/usr/sbin/sshd, -D]}]}}}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("selector", "key"),
+    [
+        ("volcano.sh/job-name=a,volcano.sh/task-spec=w", "volcano.sh/job-name, volcano.sh/task"),
+        ("training.kubeflow.org/job-name in (a)", "training.kubeflow.org/job-name"),
+        ("batch.kubernetes.io/job-name==a", "batch.kubernetes.io/job-name"),
+    ],
+)
+def test_what_selects_pods_by_labels_that_are_gone_is_said(selector: str, key: str) -> None:
+    """An init container that waits for pods of the old controller's labels waits for ever."""
+    conversion = text_as_jobs(
+        WAITING.replace("volcano.sh/job-name=a,volcano.sh/task-spec=w", selector)
+    ).conversions[0]
+    (verdict,) = conversion.lost
+    assert "spec.tasks[0].template.spec.initContainers[0].command[4]" == verdict.path
+    assert f"it selects pods by {key}" in verdict.why
+    assert "select app.kubernetes.io/instance, the release" in verdict.why
+
+
+@pytest.mark.parametrize(
+    ("line", "is_said"),
+    [
+        ("kubectl get pods -l job-name=a", True),
+        ("kubectl get pods --selector=app=b,job-name=a", True),
+        ("python wait.py --job-name=a", False),
+        ("kubectl get pods -l app=b", False),
+    ],
+)
+def test_a_key_without_a_domain_may_be_a_program_s_own(line: str, is_said: bool) -> None:
+    """`job-name` selects pods behind a flag of a selector alone."""
+    text = WAITING.replace(
+        'kubectl, wait, pod, -l, "volcano.sh/job-name=a,volcano.sh/task-spec=w", --for=jsonpath',
+        f'sh, -c, "{line}"',
+    )
+    assert is_said == bool(text_as_jobs(text).conversions[0].lost)
+
+
 RANK_TABLE = """\
 apiVersion: batch.volcano.sh/v1alpha1
 kind: Job
