@@ -7,16 +7,19 @@ pods have the labels of the chart.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert import trials
 from allranks.convert.affinities import CONTROLLER_LABELS
 from allranks.convert.pod_template import WRITTEN_KEYS
+from allranks.convert.verdicts import Outcome
+from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-    from allranks.convert.verdicts import FieldPath, Fields
+    from allranks.convert.verdicts import Conversion, FieldPath
 
 # A StatefulSet is the controller of some runs, too, and gives its labels there.
 _DOMAINS = "|".join(
@@ -33,26 +36,38 @@ _OF_SELECTOR = re.compile(
     r"(?:(?<!\S)-l[ =]?|--selector[ =]|label_selector\s*=\s*f?)[\"']?(?:[^\s\"']*,)?"
     rf"({'|'.join(map(re.escape, WRITTEN_KEYS))})[!=]?="
 )
+# The pods of a Job have them here as well, with the release's name, which was the Job's.
+_OF_JOBS = {"job-name", "batch.kubernetes.io/job-name"}
+_NOWHERE = (
+    "it selects pods by {}, which no pod has here: select app.kubernetes.io/instance, the release"
+)
 _WORDS = ("command", "args", "env")
 
 
-def say(fields: Fields) -> None:
-    """Say of the words that still select pods so that they find none.
+def checked(conversion: Conversion, source: Mapping[str, Any]) -> Conversion:
+    """A conversion that says which of its words still select pods so that they find none.
 
     Args:
-        fields: the object, converted.
+        conversion: the conversion.
+        source: the object that was converted.
     """
-    selected = {key for text in trials.texts(fields.values) for key in _keys(text)}
+    selected = {key for text in trials.texts(conversion.values) for key in _keys(text)}
+    if k8s.text(source, "apiVersion").startswith("batch/"):
+        selected -= _OF_JOBS
     if not selected:
-        return
-    for path, text in _texts(fields.get("spec"), ("spec",)):
-        found = sorted(selected.intersection(_keys(text)))
-        if found:
-            fields.leave(
-                path,
-                f"it selects pods by {', '.join(found)}, which no pod has here: select "
-                "app.kubernetes.io/instance, the release",
-            )
+        return conversion
+    reasons: dict[FieldPath, str] = {}
+    for path, text in _texts(source.get("spec"), ("spec",)):
+        keys = ", ".join(sorted(selected.intersection(_keys(text))))
+        if keys:
+            reasons[path] = _NOWHERE.format(keys)
+    verdicts = tuple(
+        replace(verdict, outcome=Outcome.NOT_CARRIED, to="", why=reasons[verdict.keys])
+        if verdict.keys in reasons
+        else verdict
+        for verdict in conversion.verdicts
+    )
+    return replace(conversion, verdicts=verdicts)
 
 
 def _keys(text: str) -> Iterator[str]:
