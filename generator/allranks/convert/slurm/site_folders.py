@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 # a colon that is an address, and behind `$A"` the end of a path. It may be the default of a
 # variable, whose brace is none of its own, and ends before a pattern.
 _PATH = re.compile(
-    r"(?:^|(?<=[\s=:,(\[>;|&])|(?<=:[-=])|(?<=[\s=:,(\[>;|&\\-][\"'])|(?<=^[\"']))"
+    r"(?:^|(?<=[\s=:,(\[>;|&`])|(?<=:[-=])|(?<=[\s=:,(\[>;|&\\-][\"'])|(?<=^[\"']))"
     r"(?P<top>(?:(?<!:)/)?/[A-Za-z][\w.+@-]*|~|\$HOME\b|\$\{HOME\})"
-    r"(?P<rest>(?:/(?:\$\{\w+\}|[\w.+@%$-]|\$\([^()\n]*\))*)*)(?=[\s\"':,;)\]}|&<>*?\[{\\]|$)"
+    r"(?P<rest>(?:/(?:\$\{\w+\}|[\w.+@%$-]|\$\([^()\n]*\))*)*)(?=[\s\"'`:,;)\]}|&<>*?\[{\\]|$)"
 )
 _PATTERN = frozenset("*?[{")
 # Folders that images have; under some of them a site has software of its own, as an image may.
@@ -46,9 +46,16 @@ _NO_PATHS = re.compile(
 )
 # A text that is printed, and written to no file.
 _PRINTED = re.compile(
-    r"\b(?:echo|printf)\b(?:\s*+(?:\"(?:[^\"\\`$]|\\.|\$(?!\())*+\"|'[^']*+'"
-    r"|(?!\$\()[^\s\"'|;&<>`]))*+(?!\s*>)",
+    r"\b(?:echo|printf)\b(?:(?:[ \t]|\\\n)*+(?:\"(?:[^\"\\`$]|\\.|\$(?!\())*+\"|'[^']*+'"
+    r"|(?!\$\()[^\s\"'|;&<>`]))*+(?![ \t]*>)",
     re.DOTALL,
+)
+# The same as a here-document.
+_PRINTED_DOCUMENT = re.compile(
+    r"^[ \t]*cat[ \t]*<<-?[ \t]*([\"'\\]?)(?P<end>\w+)\1[ \t]*"
+    r"(?:>[ \t]*(?:&[ \t]*2|/dev/stderr))?[ \t]*\n"
+    r"(?:(?![ \t]*(?P=end)[ \t]*$)(?:[^\n`$]|\$(?!\())*\n)*[ \t]*(?P=end)[ \t]*$",
+    re.MULTILINE,
 )
 _SPOKEN = re.compile(r"volume|image|\bsent\b")
 _WHY = (
@@ -121,7 +128,7 @@ def _texts(values: Mapping[str, Any]) -> list[str]:
     ]
     texts = of_nodes if "image" in values else [*of_nodes, *of_ranks]
     return [
-        _PRINTED.sub("", _NO_PATHS.sub("", words.without_comments(text)))
+        _PRINTED.sub("", _NO_PATHS.sub("", _PRINTED_DOCUMENT.sub("", words.without_comments(text))))
         for text in texts
         if isinstance(text, str)
     ]

@@ -194,6 +194,13 @@ def test_a_folder_is_named_whatever_stands_behind_it(row: str, folder: str) -> N
         ("echo a | tee /fsx/log", True),
         ('echo "$(wc -l /fsx/a)"', True),
         ("echo a; ls /fsx/b", True),
+        ('echo "begins"\nls /fsx/a', True),
+        ("echo\n\nls /fsx/a", True),
+        ("echo a \\\n  /fsx/a", False),
+        ("cat <<EOF\nusage: -t /fsx/me\nEOF", False),
+        ("cat << 'EOF' >&2\nusage: -t /fsx/me\nEOF\nls /fsx/b", True),
+        ("cat <<EOF > a.yaml\ndata: /fsx/me\nEOF", True),
+        ("cat <<EOF\nlines: `wc -l /fsx/me`\nEOF", True),
     ],
 )
 def test_a_folder_that_is_only_printed_is_not_read(row: str, is_named: bool) -> None:
