@@ -198,3 +198,13 @@ def test_a_deepspeed_that_others_start_gives_no_local_rank(launcher: str) -> Non
     assert not [note for note in conversion.notes if "local_rank" in note]
     for own in (words.replace(launcher, "pdsh"), words.replace("--hostfile h ", "")):
         assert _convert("#SBATCH -N 1 --gpus-per-node=4", own).values["command"][0] == "sh"
+
+
+@pytest.mark.parametrize("question", ["mpirun --version", "torchrun --help", "mpiexec -V"])
+def test_a_launcher_that_tells_of_itself_is_no_step(question: str) -> None:
+    """A script that shows which one it has got was refused for a second step."""
+    conversion = _convert(_TASKS, "set -e", question, "srun python a.py")
+    assert conversion.values["command"] == ["python", "a.py"]
+    assert question not in conversion.values.get("setup", "")
+    verdict = next(verdict for verdict in conversion.verdicts if verdict.path == question)
+    assert verdict.why == "it only prints"

@@ -174,7 +174,8 @@ def _is_look(details: StepDetails, command: Command, program: str) -> bool:
     if program == "srun":
         return id(command) not in details.side
     texts = [token.text for token in command.words]
-    return program in words.MPIRUN and step_search.only_prints(mpirun.program(texts))
+    is_of_ranks = program in words.MPIRUN and step_search.only_prints(mpirun.program(texts))
+    return is_of_ranks or words.asks_of_itself(texts)
 
 
 def _has_more(statement: Statement) -> bool:

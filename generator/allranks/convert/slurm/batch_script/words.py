@@ -221,6 +221,8 @@ ALWAYS = frozenset(
     }
 )
 
+# Options by which a program tells of itself, and starts nothing.
+_OF_ITSELF = frozenset({"--version", "-version", "-V", "--help", "-help", "-h"})
 _WRAPPERS = frozenset(
     {"exec", "nohup", "time", "command", "stdbuf", "unbuffer", "env", "numactl", "nice", "sudo"}
     | {"timeout"}
@@ -336,7 +338,7 @@ def starts_ranks(words: Sequence[str]) -> bool:
         return False
     program = base(rest[0])
     if program in STARTERS:
-        return True
+        return not asks_of_itself(rest)
     texts = [scanner.unquote(word) for word in rest]
     if program == "accelerate":
         return "launch" in texts[1:2]
@@ -344,6 +346,12 @@ def starts_ranks(words: Sequence[str]) -> bool:
         return commands.is_tune(texts)
     module = _module(texts)
     return module in TORCH_MODULES or module.startswith("accelerate.commands.launch")
+
+
+def asks_of_itself(words: Sequence[str]) -> bool:
+    """Whether words start a launcher that tells of itself alone: ``mpirun --version``."""
+    rest = unwrapped(words)
+    return len(rest) > 1 and base(rest[0]) in STARTERS and _OF_ITSELF.issuperset(rest[1:])
 
 
 def activates(words: Sequence[str]) -> bool:
