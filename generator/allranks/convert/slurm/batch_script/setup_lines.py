@@ -50,6 +50,47 @@ _BEHIND = frozenset(
 )
 # What is a function in a shell that has read the file of conda, of modules or of an environment.
 _FUNCTIONS = (words.ACTIVATING - {"source", ".", "eval"}) | {"deactivate"}
+_WRITES_AT_ONCE = (
+    "each pod runs it, and the script ran it once: where they share the folder, all write one file "
+    "at once; write it below /tmp"
+)
+_IN_PLACE = re.compile(r"--in-place.*|-[a-zA-Z]*i[^=]*")
+# What a pod has to itself, whatever volumes there are.
+_OF_THE_POD = re.compile(
+    r"[\"']?(?:/dev/|/tmp\b|\$\{?(?:SLURM_)?TMP(?:DIR)?\b)"
+    r"|.*(?:\$\{?(?:HOSTNAME|SLURM_PROCID|SLURM_NODEID|SLURMD_NODENAME)\b|\bhostname\b)"
+)
+_COMPILERS = frozenset(
+    {
+        *(
+            "gcc",
+            "g++",
+            "cc",
+            "c++",
+            "CC",
+            "ftn",
+            "gfortran",
+            "icc",
+            "icpc",
+            "icx",
+            "icpx",
+            "ifort",
+        ),
+        *(
+            "ifx",
+            "clang",
+            "clang++",
+            "nvcc",
+            "nvc",
+            "nvc++",
+            "nvfortran",
+            "hipcc",
+            "mpicc",
+            "mpicxx",
+        ),
+        *("mpic++", "mpiCC", "mpif77", "mpif90", "mpifort", "mpiicc", "mpiicpc", "mpiifort"),
+    }
+)
 # Programs that change files, which pods may share.
 _ON_FILES = frozenset(
     {
@@ -238,16 +279,47 @@ def _in_each_pod(script: Script, statement: Statement, text: str) -> str:
     """Why it matters that each pod runs a statement; "" where it does not."""
     if first_node.is_named(text):
         return "each pod has its own name there, and the script that of its first node"
-    if shell_text.differs_by_pod(text):
+    if shell_text.differs_by_pod(text) or _is_of_program(text):
         return "each pod runs it, and what it gives may differ between pods"
     if words.OF_TASK & {name for name, _ in words.variables(text)}:
         return "each pod has its own number, where the script has 0"
     if _changes_files(script, statement):
         return "each pod runs it, and the script ran it once: mind what is shared"
+    if any(map(_writes_shared, statement.commands)):
+        return _WRITES_AT_ONCE
     is_harmless = bool(statement.function) or shell_text.runs_only(
         statement, words.IN_EACH_RANK | {"ulimit"}
     )
     return "" if is_harmless else _ONCE
+
+
+def _writes_shared(command: Command) -> bool:
+    """Whether a command writes a file that another pod may have, too, where they share a folder."""
+    texts = [word.text for word in command.words]
+    files = [target for _, target in command.redirections] if shell_text.writes(command) else []
+    if words.any_of(texts, ("tee",)):
+        files += [text for text in texts[1:] if not text.startswith("-")]
+    elif words.any_of(texts, ("sed", "perl")) and any(map(_IN_PLACE.fullmatch, texts)):
+        files += texts[-1:]
+    elif words.base(next(iter(words.unwrapped(texts)), "")) in _COMPILERS and "-o" in texts:
+        files += texts[texts.index("-o") + 1 :][:1]
+    return not all(file.isdigit() or _OF_THE_POD.match(file) for file in files)
+
+
+def _is_of_program(text: str) -> bool:
+    """Whether a text has what a program of the project's own gives: ``DIR=$(python prepare.py)``.
+
+    It may make a folder, too, which the script made once.
+    """
+    for match in shell_text.SUBSTITUTION.finditer(words.expanded_part(text)):
+        for command in shell_text.commands_of(match[0].removeprefix("$").strip("()`")):
+            texts = [scanner.unquote(word.text) for word in command.words]
+            rest = words.unwrapped(texts)
+            is_file = len(rest) > 1 and not rest[1].startswith("-")
+            is_run = words.is_python(rest) or words.any_of(rest, shell_text.SHELLS)
+            if (is_run and is_file) or (rest[:1] and rest[0].startswith("./")):
+                return True
+    return False
 
 
 def _changes_files(script: Script, statement: Statement) -> bool:
