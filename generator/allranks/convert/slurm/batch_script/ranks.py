@@ -199,7 +199,13 @@ def _say_step(reading: ScriptReading, main: Step, program: commands.Program) -> 
     if profiler:
         body.say(line, profiler, Outcome.NOT_CARRIED, "command", _PROFILER)
     say_conditional(reading)
-    _say_substitutions(body, words.expanded_part(text), line)
+    parts = [
+        value
+        for command in reading.script.commands
+        for name, value in shell_text.assigned_by(command)
+        if name in main.expansions
+    ]
+    _say_substitutions(body, "\n".join(map(words.expanded_part, (text, *parts))), line)
     for reason in program.lost:
         is_name = reason.startswith(("--role", "--log-dir"))
         outcome = Outcome.CHANGED if is_name else Outcome.NOT_CARRIED
