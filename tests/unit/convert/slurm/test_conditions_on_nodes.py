@@ -61,3 +61,22 @@ def test_a_condition_on_where_the_ranks_meet_is_the_launchers() -> None:
     conversion = _convert(*rows, "srun python a.py")
     assert not conversion.lost
     assert [v.outcome for v in conversion.verdicts if v.line == 4] == [Outcome.CHANGED]
+
+
+@pytest.mark.parametrize(
+    ("value", "step", "is_other"),
+    [
+        ("$COUNT", "srun --ntasks-per-node=8 python a.py", True),
+        ("$SLURM_NNODES", "srun --ntasks-per-node=8 python a.py", True),
+        ("4", "srun --ntasks-per-node=8 python a.py", True),
+        ("$SLURM_NTASKS", "srun python a.py", False),
+        ("$(($SLURM_NNODES * 8))", "srun --ntasks-per-node=8 python a.py", False),
+        ("$COUNT", "srun python a.py", False),
+        ("$COUNT", "srun torchrun --nnodes $WORLD_SIZE --nproc_per_node 8 a.py", False),
+    ],
+)
+def test_a_world_size_that_counts_no_ranks_is_said(value: str, step: str, is_other: bool) -> None:
+    """A program that takes it for the number of nodes gets that of ranks."""
+    conversion = _convert(f"COUNT=`{_HOSTS} | wc -l`", f"export WORLD_SIZE={value}", step)
+    said = [v.why for v in conversion.verdicts if v.line == 4 and "it counts the" in v.why]
+    assert bool(said) == is_other

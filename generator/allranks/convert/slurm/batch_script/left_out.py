@@ -251,7 +251,7 @@ def counts_in(reading: ScriptReading, statement: Statement) -> list[tuple[int, i
     own = [name for name in shell_text.set_by(statement) if not _is_of_meeting(name)]
     if statement.is_simple or statement.function or not own:
         return []
-    counts = [name for name in meeting if _is_count(script, name)]
+    counts = [name for name in meeting if is_count_of_nodes(script, name)]
     patterns = [rf"\$\{{#(?:{name})\[[@*]\]\}}" for name in meeting]
     patterns += [rf"\$(?:\{{{name}\}}|{name}\b)" for name in counts]
     text = script.slice(statement)
@@ -264,10 +264,10 @@ def counts_in(reading: ScriptReading, statement: Statement) -> list[tuple[int, i
     return [] if is_unknown else edits
 
 
-def _is_count(script: Script, name: str) -> bool:
+def is_count_of_nodes(script: Script, name: str) -> bool:
     """Whether a variable is set to the number of nodes, wherever the script sets it."""
     setting = [other for other in script.statements if shell_text.assigns(other, name)]
-    return all(
+    return bool(setting) and all(
         kind_of(name, script.slice(other), {NodeVariable.ADDRESS}) is NodeVariable.COUNT
         for other in setting
     )
