@@ -11,7 +11,7 @@ from collections import defaultdict
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert.slurm.batch_script import words
+from allranks.convert.slurm.batch_script import missing_in_pods, words
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -57,6 +57,13 @@ _PRINTED_DOCUMENT = re.compile(
     r"(?:(?![ \t]*(?P=end)[ \t]*$)(?:[^\n`$]|\$(?!\())*\n)*[ \t]*(?P=end)[ \t]*$",
     re.MULTILINE,
 )
+# A container that no pod starts, whose words name folders in it; and the folders that it mounts.
+_OF_CONTAINER = re.compile(
+    r"\b(?:docker|podman|podman-hpc|nerdctl|udocker)[ \t]+(?:run|exec)\b"
+    r"(?:\\\n|\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\n\"'|;&<>])*",
+    re.DOTALL,
+)
+_MOUNTED = re.compile(r"(?:-v|--volume)[ =]?[\"']?([^\s:\"']+):|(?:src|source)=([^\s,\"']+)")
 _SPOKEN = re.compile(r"volume|image|\bsent\b")
 _WHY = (
     "a pod has it where its image or a volume does: mount one there (storage.datasets.mountPath), "
@@ -88,7 +95,9 @@ def say(job: Draft) -> None:
     lines = [
         _with_whole_word(job.text, verdict.path)
         for verdict in job.fields.verdicts()
-        if verdict.outcome is not Outcome.CARRIED and _SPOKEN.search(verdict.why)
+        if verdict.outcome is not Outcome.CARRIED
+        and _SPOKEN.search(verdict.why)
+        and verdict.why != missing_in_pods.NO_CONTAINERS
     ]
     folders: dict[str, set[str]] = defaultdict(set)
     for text in _texts(values):
@@ -127,11 +136,17 @@ def _texts(values: Mapping[str, Any]) -> list[str]:
         *values.get("env", {}).values(),
     ]
     texts = of_nodes if "image" in values else [*of_nodes, *of_ranks]
-    return [
-        _PRINTED.sub("", _NO_PATHS.sub("", _PRINTED_DOCUMENT.sub("", words.without_comments(text))))
-        for text in texts
-        if isinstance(text, str)
-    ]
+    return [_read_by(text) for text in texts if isinstance(text, str)]
+
+
+def _read_by(text: str) -> str:
+    """A text without what it only prints, and what means another thing than a folder of a pod's."""
+    text = _PRINTED_DOCUMENT.sub("", words.without_comments(text))
+    text = _OF_CONTAINER.sub(
+        lambda match: " ".join(source or other for source, other in _MOUNTED.findall(match[0])),
+        text,
+    )
+    return _PRINTED.sub("", _NO_PATHS.sub("", text))
 
 
 def _mounts(values: Mapping[str, Any]) -> list[str]:

@@ -213,3 +213,23 @@ def test_the_end_of_a_path_is_no_folder() -> None:
     rows = ("DIR=out", "A=$DIR\"/a.txt\"; B=${DIR}'/b'$A", "cd //fsx/me", "python a.py $B")
     named = [verdict.path for verdict in _folders(_convert("#SBATCH -n 1", *rows))]
     assert named == ["//fsx/me"]
+
+
+@pytest.mark.parametrize(
+    ("row", "folders"),
+    [
+        (
+            "docker run --rm -v /fsx/in:/data -v $PWD:/code a/b:1 python /code/a.py /data",
+            ["/fsx/in"],
+        ),
+        ("podman run --volume=/fsx/in:/data \\\n a/b:1 bash -c 'ls /data; ls /code'", ["/fsx/in"]),
+        ("docker run --mount type=bind,src=/fsx/in,dst=/data a/b:1 /code/run", ["/fsx/in"]),
+        ("docker exec box python /code/a.py && ls /fsx/out", ["/fsx/out"]),
+    ],
+)
+def test_folders_in_a_container_that_no_pod_starts_are_not_named(
+    row: str, folders: list[str]
+) -> None:
+    """Those that it mounts are of the nodes: the program needs them in the pod, too."""
+    named = _folders(_convert("#SBATCH -n 1", row))
+    assert [verdict.path for verdict in named] == folders
