@@ -53,3 +53,10 @@ def test_a_container_that_starts_where_the_job_does_starts_where_the_run_does(pr
     """The folder that is sent is where a run starts."""
     conversion = _convert(_TASKS, f"srun {program} docker://a.io/b:1 python a.py")
     assert "workingDir" not in {verdict.to for verdict in conversion.lost}
+
+
+def test_mounts_beside_one_that_is_lost_are_said_to_be_of_the_node() -> None:
+    """Their volumes are of kind hostPath, which the line on the other one did not say."""
+    step = "srun --container-image=a/b:1 --container-mounts=$HOME/a:/w,/data:/data python a.py"
+    why = next(v.why for v in _convert("#SBATCH -n 1", step).lost if "mounts" in v.path)
+    assert why.endswith("; the others are folders of the node (hostPath)")

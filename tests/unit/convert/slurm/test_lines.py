@@ -150,6 +150,9 @@ def test_a_sourced_file_may_set_a_variable() -> None:
     conversion = _convert(_TASKS, *rows, "echo $FFTW_ROOT >> log")
     assert "env.sh (line 3) may set it" in _verdict(conversion, "$DATA").why
     assert "does not set it" in _verdict(conversion, "$USER").why
+    easybuild = _convert(_TASKS, *rows[:3], "srun a.py $EBROOTFFTW $EBVERSIONFFTW")
+    for name in ("$EBROOTFFTW", "$EBVERSIONFFTW"):
+        assert "a module (line 4) may set it" in _verdict(easybuild, name).why
     late = _convert(_TASKS, "srun python a.py $DATA", "source env.sh")
     assert "the script does not set it" in _verdict(late, "$DATA").why
 

@@ -592,6 +592,16 @@ def test_a_template_is_refused_with_its_blank(blank: str) -> None:
     assert error.value.problems[0].hint == f"fill in what stands for {blank}"
 
 
+@pytest.mark.parametrize("blank", ["{{ path }}", "{{ lr | default(1) }}", "{% if x %}"])
+def test_a_template_of_lines_is_refused_with_its_blank(blank: str) -> None:
+    """Each rank would get the blank; what a script writes, or has as a format, is its own."""
+    with pytest.raises(InvalidValues) as error:
+        _convert(_TASKS, f"srun python a.py --path {blank}")
+    assert error.value.problems[0].hint == f"fill in what stands for {blank}"
+    rows = (f"cat > a.j2 <<EOF\n{blank}\nEOF", f"# {blank}", f"sed -i 's/{blank}/b/' a.yaml")
+    assert _convert(_TASKS, *rows, "srun python a.py").values["command"]
+
+
 def test_the_environment_of_deepspeed_says_that_other_nodes_have_ranks() -> None:
     """`.deepspeed_env` is for the ranks that deepspeed starts on other hosts."""
     rows = ('echo "PATH=$PATH" > .deepspeed_env', "python deepy.py train.py")
