@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # a colon that is an address, and behind `$A"` the end of a path. It may be the default of a
 # variable, whose brace is none of its own, and ends before a pattern.
 _PATH = re.compile(
-    r"(?:^|(?<=[\s=:,(\[>;|&`])|(?<=:[-=])|(?<=[\s=:,(\[>;|&\\-][\"'])|(?<=^[\"']))"
+    r"(?:^|(?<=[\s=:,(\[>;|&])|(?<=:[-=])|(?<=[\s=:,(\[>;|&\\-][\"'])|(?<=^[\"']))"
     r"(?P<top>(?:(?<!:)/)?/[A-Za-z][\w.+@-]*|~|\$HOME\b|\$\{HOME\})"
     r"(?P<rest>(?:/(?:\$\{\w+\}|[\w.+@%$-]|\$\([^()\n]*\))*)*)(?=[\s\"'`:,;)\]}|&<>*?\[{\\]|$)"
 )
@@ -190,7 +190,7 @@ def _line_of(text: str, paths: Iterable[str]) -> int:
     """The first line that has one of some paths, before any comment or directive; 0 for none."""
     code = words.without_comments(text)
     patterns = "|".join(re.escape(path) for path in paths)
-    for pattern in (rf"(?<![\w}}])(?:{patterns})(?![\w-])", patterns):
+    for pattern in (rf"(?<![\w}})`])(?:{patterns})(?![\w-])", patterns):
         for rows in (code.split("\n"), text.split("\n")):
             line = next((n for n, row in enumerate(rows, 1) if re.search(pattern, row)), 0)
             if line:

@@ -57,7 +57,8 @@ def test_what_a_condition_on_names_of_nodes_sets_is_said(condition: str) -> None
 
 def test_a_condition_on_where_the_ranks_meet_is_the_launchers() -> None:
     """It sets nothing else, so that nothing is lost."""
-    rows = (f"MASTER_ADDR=$({_HOSTS} | head -1)", 'if [ -z "$MASTER_ADDR" ]; then exit 1; fi')
+    condition = 'if [ -z "$MASTER_ADDR" ]; then WHY=none; echo $WHY; exit 1; fi'
+    rows = (f"MASTER_ADDR=$({_HOSTS} | head -1)", condition)
     conversion = _convert(*rows, "srun python a.py")
     assert not conversion.lost
     assert [v.outcome for v in conversion.verdicts if v.line == 4] == [Outcome.CHANGED]

@@ -44,6 +44,13 @@ def test_a_file_that_each_pod_writes_is_said(row: str) -> None:
     assert "at once" not in _why(alone, 4)
 
 
+def test_a_file_that_several_lines_write_is_said_once() -> None:
+    """A script that writes its settings line by line has one word of them."""
+    rows = ("echo a > conf", "echo b >> conf", "echo c >> conf", "echo c >> other")
+    conversion = _convert(_TASKS, *rows, "srun python a.py")
+    assert [line for line in range(3, 7) if "at once" in _why(conversion, line)] == [3, 6]
+
+
 @pytest.mark.parametrize(
     "row",
     [

@@ -108,9 +108,10 @@ def test_a_line_that_was_cut_off_is_no_word_of_another_folder() -> None:
     assert ["/fsx/data"] == [verdict.path for verdict in _folders(_convert(_NODES, step))]
 
 
-def test_a_folder_has_its_own_line() -> None:
+@pytest.mark.parametrize("other", ["/opt/sets/coco", "$(pwd)/coco", "`pwd`/coco"])
+def test_a_folder_has_its_own_line(other: str) -> None:
     """And not that of another path which ends with it."""
-    rows = ("ls /opt/sets/coco", "srun python a.py --data /coco")
+    rows = (f"ls {other}", "srun python a.py --data /coco")
     (verdict,) = _folders(_convert(_NODES, *rows))
     assert ("/coco", 4) == (verdict.path, verdict.line)
 
@@ -210,7 +211,7 @@ def test_a_folder_that_is_only_printed_is_not_read(row: str, is_named: bool) -> 
 
 def test_the_end_of_a_path_is_no_folder() -> None:
     """`$DIR"/a.txt"` and `$DIR'/a'$N` are below DIR; two slashes are one."""
-    rows = ("DIR=out", "A=$DIR\"/a.txt\"; B=${DIR}'/b'$A", "cd //fsx/me", "python a.py $B")
+    rows = ("DIR=`pwd`/c", "A=$DIR\"/a.txt\"; B=${DIR}'/b'$A", "cd //fsx/me", "python a.py $B")
     named = [verdict.path for verdict in _folders(_convert("#SBATCH -n 1", *rows))]
     assert named == ["//fsx/me"]
 

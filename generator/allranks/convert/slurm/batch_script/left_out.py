@@ -234,7 +234,7 @@ def _why_not_in_setup(
         loses = program == "set" and shell_text.set_of_setup(text)[1]
         reason = Outcome.CHANGED, SET if loses else "setup goes on to the command"
     if reason is None and reads_dropped and statement.commands:
-        own = sorted(name for name in shell_text.set_by(statement) if not _is_of_meeting(name))
+        own = [name for name in _set_for_others(script, statement) if not _is_of_meeting(name)]
         if own:
             return Outcome.NOT_CARRIED, _BY_NODES.format(list_some(own, 4))
         why = "it is about where the ranks meet, which the launcher arranges"
@@ -248,7 +248,7 @@ def counts_in(reading: ScriptReading, statement: Statement) -> list[tuple[int, i
     A pod knows how many there are, and so what the condition sets by it. [] for any other line.
     """
     script, meeting = reading.script, reading.rendezvous.meeting
-    own = [name for name in shell_text.set_by(statement) if not _is_of_meeting(name)]
+    own = [name for name in _set_for_others(script, statement) if not _is_of_meeting(name)]
     if statement.is_simple or statement.function or not own:
         return []
     counts = [name for name in meeting if is_count_of_nodes(script, name)]
@@ -262,6 +262,19 @@ def counts_in(reading: ScriptReading, statement: Statement) -> list[tuple[int, i
     text = shell_text.edited(script.text, edits, statement.start, statement.end)
     is_unknown = words.names_nodes(text) or meeting & {name for name, _ in words.variables(text)}
     return [] if is_unknown else edits
+
+
+def _set_for_others(script: Script, statement: Statement) -> list[str]:
+    """The variables that a statement sets, and exports or another one reads."""
+    exported = {
+        name
+        for command in statement.commands
+        if command.name == "export"
+        for name, _ in shell_text.assigned_by(command)
+    }
+    others = [script.slice(other) for other in script.statements if other is not statement]
+    reads = {name for text in others for name, _ in words.variables(text)}
+    return sorted(shell_text.set_by(statement) & (reads | exported))
 
 
 def is_count_of_nodes(script: Script, name: str) -> bool:

@@ -294,7 +294,8 @@ def _in_each_pod(script: Script, statement: Statement, text: str) -> str:
         return "each pod has its own number, where the script has 0"
     if _changes_files(script, statement):
         return "each pod runs it, and the script ran it once: mind what is shared"
-    if any(map(_writes_shared, statement.commands)):
+    earlier = (other for other in script.statements if other.start < statement.start)
+    if _shared_files(statement).difference(*map(_shared_files, earlier)):
         return _WRITES_AT_ONCE
     is_harmless = bool(statement.function) or shell_text.runs_only(
         statement, words.IN_EACH_RANK | {"ulimit"}
@@ -302,17 +303,20 @@ def _in_each_pod(script: Script, statement: Statement, text: str) -> str:
     return "" if is_harmless else _ONCE
 
 
-def _writes_shared(command: Command) -> bool:
-    """Whether a command writes a file that another pod may have, too, where they share a folder."""
-    texts = [word.text for word in command.words]
-    files = [target for _, target in command.redirections] if shell_text.writes(command) else []
-    if words.any_of(texts, ("tee",)):
-        files += [text for text in texts[1:] if not text.startswith("-")]
-    elif words.any_of(texts, ("sed", "perl")) and any(map(_IN_PLACE.fullmatch, texts)):
-        files += texts[-1:]
-    elif words.base(next(iter(words.unwrapped(texts)), "")) in _COMPILERS and "-o" in texts:
-        files += texts[texts.index("-o") + 1 :][:1]
-    return not all(file.isdigit() or _OF_THE_POD.match(file) for file in files)
+def _shared_files(statement: Statement) -> set[str]:
+    """The files that a statement writes and another pod may have, where they share a folder."""
+    files: list[str] = []
+    for command in statement.commands:
+        texts = [word.text for word in command.words]
+        if shell_text.writes(command):
+            files += [target for _, target in command.redirections]
+        if words.any_of(texts, ("tee",)):
+            files += [text for text in texts[1:] if not text.startswith("-")]
+        elif words.any_of(texts, ("sed", "perl")) and any(map(_IN_PLACE.fullmatch, texts)):
+            files += texts[-1:]
+        elif words.any_of(texts, _COMPILERS) and "-o" in texts:
+            files += texts[texts.index("-o") + 1 :][:1]
+    return {file for file in files if not (file.isdigit() or _OF_THE_POD.match(file))}
 
 
 def _is_of_program(text: str) -> bool:
