@@ -28,6 +28,8 @@ _PATH = re.compile(
     r"(?P<rest>(?:/(?:\$\{\w+\}|[\w.+@%$-]|\$\([^()\n]*\))*)*)(?=[\s\"'`:,;)\]}|&<>*?\[{\\]|$)"
 )
 _PATTERN = frozenset("*?[{")
+# A part of a path that several programs give, and what stands behind it.
+_OF_PIPE = re.compile(r"/[^/]*\$\([^()]*\|.*")
 # Folders that images have; under some of them a site has software of its own, as an image may.
 _OF_IMAGES = frozenset(
     {
@@ -38,12 +40,18 @@ _OF_IMAGES = frozenset(
 )
 # What programs make anew in a home folder, or what a shell reads where it is there.
 _MADE_ANEW = ("/.cache", "/.triton", "/.nv", "/.bash", "/.profile", "/.config")
-# Words that are patterns, or of modules and hosts, which are spoken of by what carries them; and
-# `[[ $a =~ b ]]`, which has no home folder.
-_NO_PATHS = re.compile(
-    r"(?<=\s)=~(?=\s)|"
-    r"\b(?:sed|awk|gawk|grep|egrep|perl|tr|cut|module|ml|scp|ssh|rsync|curl|wget)\b[^|;&\n]*"
+# Commands whose words are patterns, or of modules and hosts, which are spoken of by what carries
+# them; and `[[ $a =~ b ]]`, which has no home folder.
+_OTHER_WORDS = re.compile(
+    r"(?<=\s)=~(?=\s)"
+    r"|(?P<before>(?:^|[;&|({`]|\b(?:then|do|else|if|while|time)\b|(?<=\s)!)[ \t]*)"
+    r"(?:(?P<elsewhere>module|ml|scp|ssh)|(?P<patterns>sed|g?awk|e?grep|perl|tr|cut)"
+    r"|(?P<copy>rsync|curl|wget))\b"
+    r"(?P<rest>(?:\\\n|'[^']*'|\"(?:[^\"\\]|\\[\s\S])*\"|[^|;&\n'\"])*)",
+    re.MULTILINE,
 )
+_QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\[\s\S])*\"")
+_REMOTE = re.compile(r"\S*:\S*")
 # A text that is printed, and written to no file.
 _PRINTED = re.compile(
     r"\b(?:echo|printf)\b(?:(?:[ \t]|\\\n)*+(?:\"(?:[^\"\\`$]|\\.|\$(?!\())*+\"|'[^']*+'"
@@ -104,6 +112,7 @@ def say(job: Draft) -> None:
         for match in _PATH.finditer(text):
             is_pattern = text[match.end() :][:1] in _PATTERN
             path = match[0].rpartition("/")[0] if is_pattern else match[0].rstrip("/")
+            path = _OF_PIPE.sub("", path)
             top = match["top"]
             is_made_anew = top[0] != "/" and match["rest"].startswith(_MADE_ANEW)
             is_spoken_of = any(_names(line, path) for line in lines)
@@ -146,7 +155,16 @@ def _read_by(text: str) -> str:
         lambda match: " ".join(source or other for source, other in _MOUNTED.findall(match[0])),
         text,
     )
-    return _PRINTED.sub("", _NO_PATHS.sub("", text))
+    return _PRINTED.sub("", _OTHER_WORDS.sub(_without_others, text))
+
+
+def _without_others(match: re.Match[str]) -> str:
+    """A command without the words that are no folders of a pod's."""
+    if match["patterns"]:
+        return f"{match['before']} {_QUOTED.sub('', match['rest'])}"
+    if match["copy"]:
+        return f"{match['before']} {_REMOTE.sub('', match['rest'])}"
+    return match["before"] or ""
 
 
 def _mounts(values: Mapping[str, Any]) -> list[str]:

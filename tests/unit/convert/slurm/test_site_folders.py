@@ -53,6 +53,11 @@ def _folders(conversion: Conversion) -> list[Verdict]:
         ("tar xf /fsx/in/*.tar\nsrun python a.py", "/fsx/in"),
         ('D="${D:-/fsx/in}"\nsrun python a.py $D', "/fsx/in"),
         ("srun python a.py ${D:=/fsx/${USER}/in}", "/fsx/${USER}/in"),
+        ("OUT=/fsx/$USER/$(pwd | cut -d'/' -f5-)/a\nsrun python a.py $OUT", "/fsx/$USER"),
+        ("srun python ml/a.py --mode cut --data /fsx/in", "/fsx/in"),
+        ("sed -i 's/a/b/' /fsx/a.yaml\nsrun python a.py", "/fsx/a.yaml"),
+        ("rsync -a /fsx/in/ .\nsrun python a.py", "/fsx/in"),
+        ("curl https://a.org/b -o /fsx/b\nsrun python a.py", "/fsx/b"),
     ],
 )
 def test_a_folder_is_named_with_its_line(row: str, path: str) -> None:
@@ -70,6 +75,9 @@ def test_a_folder_is_named_with_its_line(row: str, path: str) -> None:
         "sed -i 's/fsx/lustre/' a.yaml\nsrun python a.py",
         "awk '/fsx/ {print}' a.log\nsrun python a.py",
         "# srun python /fsx/a.py\nsrun python a.py",
+        "if grep -q '/fsx' a; then sed -i 's#a#/fsx/b#' a; fi\nsrun python a.py",
+        "rsync -a me@host:/fsx/in .\nsrun python a.py",
+        "awk '{ print; }\n /fsx/ { print }' a.log\nsrun python a.py",
         "srun python a.py --cache ~/.cache/hf",
         "source /fsx/venv/bin/activate\nsrun python a.py",
         "module use /apps/modules\nsrun python a.py",
