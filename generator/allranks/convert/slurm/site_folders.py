@@ -65,6 +65,12 @@ _PRINTED_DOCUMENT = re.compile(
     r"(?:(?![ \t]*(?P=end)[ \t]*$)(?:[^\n`$]|\$(?!\())*\n)*[ \t]*(?P=end)[ \t]*$",
     re.MULTILINE,
 )
+# A variable of the shell's alone, whose folder nobody reads where nobody reads the variable.
+_ASSIGNMENT = re.compile(r"^(?P<name>[A-Za-z_]\w*)=[^\s;&|`()]*[ \t]*$", re.MULTILINE)
+_EXPORTED = re.compile(r"\b(?:export|declare\s+-x|typeset\s+-x)[ \t]+([A-Za-z_]\w*)")
+_SOURCING = re.compile(
+    r"(?:^|[;&|({])[ \t]*(?:source|\.)[ \t](?!\S*activate\b)|\beval\b", re.MULTILINE
+)
 # A container that no pod starts, whose words name folders in it; and the folders that it mounts.
 _OF_CONTAINER = re.compile(
     r"\b(?:docker|podman|podman-hpc|nerdctl|udocker)[ \t]+(?:run|exec)\b"
@@ -108,7 +114,7 @@ def say(job: Draft) -> None:
         and verdict.why != missing_in_pods.NO_CONTAINERS
     ]
     folders: dict[str, set[str]] = defaultdict(set)
-    for text in _texts(values):
+    for text in _texts(values, words.without_comments(job.text)):
         for match in _PATH.finditer(text):
             is_pattern = text[match.end() :][:1] in _PATTERN
             path = match[0].rpartition("/")[0] if is_pattern else match[0].rstrip("/")
@@ -135,8 +141,13 @@ def say(job: Draft) -> None:
         job.fields.note(_NO_VOLUME)
 
 
-def _texts(values: Mapping[str, Any]) -> list[str]:
-    """What runs and is not only printed; of a run with an image of its own, what the nodes ran."""
+def _texts(values: Mapping[str, Any], script: str) -> list[str]:
+    """What runs and is not only printed; of a run with an image of its own, what the nodes ran.
+
+    Args:
+        values: the values.
+        script: the script without its comments.
+    """
     of_nodes = [values.get("setup", ""), values.get("workingDir", "")]
     of_ranks = [
         values.get("script", ""),
@@ -145,12 +156,20 @@ def _texts(values: Mapping[str, Any]) -> list[str]:
         *values.get("env", {}).values(),
     ]
     texts = of_nodes if "image" in values else [*of_nodes, *of_ranks]
-    return [_read_by(text) for text in texts if isinstance(text, str)]
+    texts = [words.without_comments(text) for text in texts if isinstance(text, str)]
+    if _SOURCING.search(script):
+        return [_read_by(text) for text in texts]  # what is sourced may read any variable
+    names = {name for name, _ in words.variables(script)} | {*_EXPORTED.findall(script)}
+
+    def put(match: re.Match[str]) -> str:
+        return match[0] if match["name"] in names else ""
+
+    return [_read_by(_ASSIGNMENT.sub(put, text)) for text in texts]
 
 
 def _read_by(text: str) -> str:
     """A text without what it only prints, and what means another thing than a folder of a pod's."""
-    text = _PRINTED_DOCUMENT.sub("", words.without_comments(text))
+    text = _PRINTED_DOCUMENT.sub("", text)
     text = _OF_CONTAINER.sub(
         lambda match: " ".join(source or other for source, other in _MOUNTED.findall(match[0])),
         text,

@@ -242,3 +242,22 @@ def test_folders_in_a_container_that_no_pod_starts_are_not_named(
     """Those that it mounts are of the nodes: the program needs them in the pod, too."""
     named = _folders(_convert("#SBATCH -n 1", row))
     assert [verdict.path for verdict in named] == folders
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_named"),
+    [
+        (("DATA=/fsx/in", "python a.py"), False),
+        (("DATA=/fsx/in", "python a.py $DATA"), True),
+        (("DATA=/fsx/in", "IN=${DATA}/b", "ls $IN"), True),
+        (("export DATA=/fsx/in", "python a.py"), True),
+        (("DATA=/fsx/in", "export DATA", "python a.py"), True),
+        (("DATA=/fsx/in", "source env.sh", "python a.py"), True),
+        (("DATA=/fsx/in python a.py",), True),
+    ],
+)
+def test_a_folder_in_a_variable_that_nobody_reads_is_not_named(
+    rows: tuple[str, ...], is_named: bool
+) -> None:
+    """It is of the shell alone, so that no program reads it either."""
+    assert bool(_folders(_convert("#SBATCH -n 1", *rows))) == is_named
