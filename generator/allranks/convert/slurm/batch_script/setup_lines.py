@@ -200,7 +200,8 @@ def _in_pod(
 ) -> str:
     """A statement that is kept, as a pod runs it, with the number of its nodes."""
     edits = [*counts, *(module_edits(statement) if is_setup else [])]
-    if any(id(command) in reading.details.side for command in statement.commands):
+    is_side = any(id(command) in reading.details.side for command in statement.commands)
+    if is_side or (is_setup and shell_text.runs(statement, ("shifter",))):
         edits += inner_edits(reading, statement)
     text = shell_text.edited(reading.script.text, edits, statement.start, statement.end)
     if any(map(_reads_profile, statement.commands)):

@@ -133,6 +133,8 @@ _EVALUATED_PRINTING = re.compile(r"eval\s+[\"']?\s*(?:echo|printf)\b(?!.*[>|])")
 _DOES_MORE = frozenset(
     {"run", "exec", "install", "create", "build", "update", "upgrade", "remove", "clean", "spec"}
     | {"concretize", "buildcache", "mirror", "test", "stage", "fetch", "list", "find", "info"}
+    | {"config", "module", "compiler", "compilers", "arch", "repo", "external", "uninstall"}
+    | {"env list", "env export", "env view"}
 )
 # What each rank may run for itself: it only reads, or makes what is there already.
 IN_EACH_RANK = (
@@ -581,8 +583,9 @@ def text_of_counts(size: Mapping[str, int | None]) -> dict[str, str]:
 
 def _does_more(words: Sequence[str]) -> bool:
     """Whether a program that activates does something else: ``conda run python a.py``."""
-    return base(next(iter(words), "")) in _MANAGERS and any(
-        text in _DOES_MORE for text in [text for text in words[1:] if not text.startswith("-")][:1]
+    texts = [text for text in words[1:] if not text.startswith("-")]
+    return base(next(iter(words), "")) in _MANAGERS and not _DOES_MORE.isdisjoint(
+        " ".join(texts[:count]) for count in (1, 2)
     )
 
 
