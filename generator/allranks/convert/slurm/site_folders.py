@@ -11,7 +11,7 @@ from collections import defaultdict
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert.slurm.batch_script import missing_in_pods, words
+from allranks.convert.slurm.batch_script import missing_in_pods, shell_text, words
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -58,11 +58,11 @@ _PRINTED = re.compile(
     r"|(?!\$\()[^\s\"'|;&<>`]))*+(?![ \t]*>)",
     re.DOTALL,
 )
-# The same as a here-document.
+# The same as a here-document, but for what it asks other programs.
 _PRINTED_DOCUMENT = re.compile(
-    r"^[ \t]*cat[ \t]*<<-?[ \t]*([\"'\\]?)(?P<end>\w+)\1[ \t]*"
+    r"(?:^|[;{&(]|\b(?:then|do|else)\b)[ \t]*cat[ \t]*<<-?[ \t]*([\"'\\]?)(?P<end>\w+)\1[ \t]*"
     r"(?:>[ \t]*(?:&[ \t]*2|/dev/stderr))?[ \t]*\n"
-    r"(?:(?![ \t]*(?P=end)[ \t]*$)(?:[^\n`$]|\$(?!\())*\n)*[ \t]*(?P=end)[ \t]*$",
+    r"(?:(?![ \t]*(?P=end)[ \t]*$)[^\n]*\n)*[ \t]*(?P=end)[ \t]*$",
     re.MULTILINE,
 )
 # A variable of the shell's alone, whose folder nobody reads where nobody reads the variable.
@@ -169,7 +169,9 @@ def _texts(values: Mapping[str, Any], script: str) -> list[str]:
 
 def _read_by(text: str) -> str:
     """A text without what it only prints, and what means another thing than a folder of a pod's."""
-    text = _PRINTED_DOCUMENT.sub("", text)
+    text = _PRINTED_DOCUMENT.sub(
+        lambda match: " ".join(shell_text.SUBSTITUTION.findall(match[0])), text
+    )
     text = _OF_CONTAINER.sub(
         lambda match: " ".join(source or other for source, other in _MOUNTED.findall(match[0])),
         text,

@@ -207,9 +207,11 @@ def test_a_folder_is_named_whatever_stands_behind_it(row: str, folder: str) -> N
         ("echo\n\nls /fsx/a", True),
         ("echo a \\\n  /fsx/a", False),
         ("cat <<EOF\nusage: -t /fsx/me\nEOF", False),
+        ("usage() { cat << EOF\nusage: -t /fsx/me\nEOF\n}\nusage", False),
         ("cat << 'EOF' >&2\nusage: -t /fsx/me\nEOF\nls /fsx/b", True),
         ("cat <<EOF > a.yaml\ndata: /fsx/me\nEOF", True),
         ("cat <<EOF\nlines: `wc -l /fsx/me`\nEOF", True),
+        ('cat <<EOF\n-t /fsx/me\n[$(dirname "$0")/a]\nEOF', False),
     ],
 )
 def test_a_folder_that_is_only_printed_is_not_read(row: str, is_named: bool) -> None:
