@@ -81,3 +81,21 @@ def test_a_world_size_that_counts_no_ranks_is_said(value: str, step: str, is_oth
     conversion = _convert(f"COUNT=`{_HOSTS} | wc -l`", f"export WORLD_SIZE={value}", step)
     said = [v.why for v in conversion.verdicts if v.line == 4 and "it counts the" in v.why]
     assert bool(said) == is_other
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "$(/usr/sbin/ip a show | grep inet | grep 192.168 | head -1 | cut -d ' ' -f 6)",
+        "`ip -4 addr show ib0 | grep inet`",
+        "$(hostname -I | cut -d' ' -f1)",
+    ],
+)
+def test_the_address_of_the_first_node_is_rank_zeros(question: str) -> None:
+    """Mpirun got the text of a question that no pod answers so."""
+    step = "mpirun -np 2 -x MASTER_ADDR=$MASTER_NODE python a.py"
+    conversion = _convert(f"MASTER_NODE={question}", step)
+    assert "MASTER_NODE=$MASTER_ADDR\n" in conversion.values["command"][-1]
+    assert "/etc/mpi/hostfile" in conversion.values["setup"]
+    why = next(verdict.why for verdict in conversion.verdicts if verdict.line == 3)
+    assert "the first host" in why

@@ -135,6 +135,7 @@ def test_containers_that_are_no_single_pod_are_said() -> None:
     [
         "nextflow run a.nf -profile singularity,slurm",
         'snakemake -j 9 --cluster "sbatch -c 4"',
+        'srun -n 1 snakemake -j 9 --cluster "sbatch -c 4"',
         "snakemake --profile ./slurm",
         "snakemake --executor slurm",
         "python a.py -m hydra/launcher=submitit_slurm",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.convert import scanner
+from allranks.convert.slurm import options
 from allranks.convert.slurm.batch_script import shell_text, words
 from allranks.convert.slurm.batch_script.images import OF_FILE
 from allranks.convert.verdicts import Outcome, Verdict
@@ -166,7 +167,7 @@ def _of_commands(script: Script) -> list[Verdict]:
     verdicts: list[Verdict] = []
     is_here = starts_here
     for command in script.commands:
-        texts = [scanner.unquote(token.text) for token in command.words]
+        texts = _behind_srun([scanner.unquote(token.text) for token in command.words])
         program = shell_text.short(next(iter(words.unwrapped(texts)), ""))
         if words.any_of(texts, words.SLURM_TOOLS):
             continue
@@ -191,6 +192,12 @@ def _of_commands(script: Script) -> list[Verdict]:
         # Where it goes is not known; and one word of folders above is enough.
         is_here = is_here and not above and not (goes and not _SUBMIT_DIR.fullmatch(texts[1]))
     return verdicts
+
+
+def _behind_srun(texts: list[str]) -> list[str]:
+    """The words that srun starts; the words themselves without one."""
+    inner = words.unwrapped(texts)
+    return options.parse(inner[1:], "srun", 0)[1] if inner[:1] == ["srun"] else texts
 
 
 def _files_of_output(script: Script) -> list[Verdict]:

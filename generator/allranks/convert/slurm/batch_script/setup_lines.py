@@ -48,6 +48,7 @@ _BEHIND = frozenset(
     {"module", "ml", "conda", "scontrol", "sacct", "seff", "sstat", "squeue", "scancel"}
     | {"jobstats", "kill", "pkill"}
 )
+_DEACTIVATING = (["source", "deactivate"], [".", "deactivate"])
 # What is a function in a shell that has read the file of conda, of modules or of an environment.
 _FUNCTIONS = (words.ACTIVATING - {"source", ".", "eval"}) | {"deactivate"}
 _WRITES_AT_ONCE = (
@@ -355,8 +356,9 @@ def say_behind(script: Script, body: Body, statement: Statement) -> None:
     if statement.function:
         why = "nothing before the step calls it"
         body.say(statement.line, text, Outcome.CHANGED, "", why)
-    elif shell_text.runs_only(
-        statement, words.IDLE | words.ENDING | _BEHIND | functions
+    elif (
+        text.split() in _DEACTIVATING
+        or shell_text.runs_only(statement, words.IDLE | words.ENDING | _BEHIND | functions)
     ) and not any(map(shell_text.writes, statement.commands)):
         why = "the run is over when its ranks are"
         body.say(statement.line, text, Outcome.CHANGED, "", why)
