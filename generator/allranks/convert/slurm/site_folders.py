@@ -54,8 +54,8 @@ _QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\[\s\S])*\"")
 _REMOTE = re.compile(r"\S*:\S*")
 # A text that is printed, and written to no file.
 _PRINTED = re.compile(
-    r"\b(?:echo|printf)\b(?:(?:[ \t]|\\\n)*+(?:\"(?:[^\"\\`$]|\\.|\$(?!\())*+\"|'[^']*+'"
-    r"|(?!\$\()[^\s\"'|;&<>`]))*+(?![ \t]*>)",
+    r"\b(?:echo|printf)\b(?:(?:[^\S\n]|\\\n)*+(?:\"(?:[^\"\\`$]|\\.|\$(?!\())*+\"|'[^']*+'"
+    r"|(?!\$\()[^\s\"'|;&<>`]))*+(?!\s*>)",
     re.DOTALL,
 )
 # The same as a here-document, but for what it asks other programs.

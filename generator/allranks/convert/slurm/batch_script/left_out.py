@@ -249,7 +249,8 @@ def counts_in(reading: ScriptReading, statement: Statement) -> list[tuple[int, i
     """
     script, meeting = reading.script, reading.rendezvous.meeting
     own = [name for name in _set_for_others(script, statement) if not _is_of_meeting(name)]
-    if statement.is_simple or statement.function or not own:
+    is_as_it_is = reading.main_step.statement < 0
+    if is_as_it_is or statement.is_simple or statement.function or not own:
         return []
     counts = [name for name in meeting if is_count_of_nodes(script, name)]
     patterns = [rf"\$\{{#(?:{name})\[[@*]\]\}}" for name in meeting]

@@ -156,9 +156,8 @@ def text_of(
     if local is not None:
         body.say(statement.line, text, Outcome.CHANGED, to, "there is one node")
         return local
-    counts = [] if is_single else left_out.counts_in(reading, statement)
     reason = None
-    if not counts:
+    if not left_out.counts_in(reading, statement):
         reason = left_out.why_dropped(reading, statement, command, program, is_single=is_single)
     if reason is not None:
         body.say(statement.line, text, reason[0], "", reason[1])
@@ -189,21 +188,17 @@ def text_of(
     if verdict is not None:
         body.say(statement.line, text, verdict[0], to, verdict[1])
     body.reads_folder |= working_folder.reads_folder(reading.variables, statement)
-    return _in_pod(reading, statement, counts, is_setup=is_setup)
+    return _in_pod(reading, statement, is_setup=is_setup)
 
 
-def _in_pod(
-    reading: ScriptReading,
-    statement: Statement,
-    counts: list[tuple[int, int, str]],
-    *,
-    is_setup: bool,
-) -> str:
-    """A statement that is kept, as a pod runs it, with the number of its nodes."""
-    edits = [*counts, *(module_edits(statement) if is_setup else [])]
-    is_side = any(id(command) in reading.details.side for command in statement.commands)
-    if is_side or (is_setup and shell_text.runs(statement, ("shifter",))):
+def _in_pod(reading: ScriptReading, statement: Statement, *, is_setup: bool) -> str:
+    """A statement that is kept, as a pod runs it."""
+    edits = module_edits(statement) if is_setup else []
+    if any(id(command) in reading.details.side for command in statement.commands):
         edits += inner_edits(reading, statement)
+    elif is_setup and shell_text.runs(statement, ("shifter",)):
+        edits += inner_edits(reading, statement)  # the pod is its container
+    edits += left_out.counts_in(reading, statement)
     text = shell_text.edited(reading.script.text, edits, statement.start, statement.end)
     if any(map(_reads_profile, statement.commands)):
         return f"image_path=$PATH\n{text}\nPATH=$image_path:$PATH"
