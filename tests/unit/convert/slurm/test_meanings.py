@@ -454,27 +454,3 @@ def test_srun_is_taken_off_what_stands_before_the_step() -> None:
     assert "srun" not in conversion.values["setup"]
     evaluated = _convert(_TASKS, "CMD='python a.py'", 'eval "srun $CMD"')
     assert (2, ["python", "a.py"]) == (evaluated.values["nodes"], evaluated.values["command"])
-
-
-@pytest.mark.parametrize(
-    ("rows", "hidden"),
-    [
-        (("WANDB_MODE=offline", "srun python a.py"), "WANDB_MODE"),
-        (("MV2_USE_CUDA=1", "N=2", "mpirun -n $N ./a"), "MV2_USE_CUDA"),
-        (("if [ -f a ]; then HF_HUB_OFFLINE=1; fi", "srun python a.py"), "HF_HUB_OFFLINE"),
-        (("WANDB_MODE=offline", "export WANDB_MODE", "srun python a.py"), ""),
-        (("WANDB_MODE=offline", "srun python a.py --mode $WANDB_MODE"), ""),
-        (("set -a", "WANDB_MODE=offline", "srun python a.py"), ""),
-        (("WANDB_MODE=offline srun python a.py",), ""),
-        (("LR=1", "PYTHONPATH=src:$PYTHONPATH", "srun python a.py"), ""),
-    ],
-)
-def test_a_variable_that_the_script_does_not_export_reaches_no_program(
-    rows: tuple[str, ...], hidden: str
-) -> None:
-    """Setup exports what it sets for the shell of the command; wandb would run as it did not."""
-    directive = "#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=1"
-    text = "\n".join(("#!/bin/bash", directive, *rows, "")).encode()
-    setup = job.convert(text, "job.sbatch").values.get("setup", "")
-    line = f"export -n {hidden}  # the script exports it to no program\n"
-    assert setup.endswith(line) if hidden else "export -n" not in setup

@@ -36,14 +36,6 @@ _OF_SOFTWARE = re.compile(
     r"|(?:OMP|MKL|OPENBLAS)_NUM_THREADS|(?:I_MPI|OMPI|UCX|MPICH|PMIX)_\w+"
 )
 
-_EXPORTS_ALL = re.compile(r"^set -a  #", re.MULTILINE)
-# What programs read of their environment, and a login has not set as a rule.
-_OF_PROGRAMS = re.compile(
-    r"(?:WANDB|MV2|MVAPICH|NCCL|RCCL|HF|TRANSFORMERS|DIFFUSERS|TORCH|PYTORCH|TF|XLA|JAX|UCX|OMPI"
-    r"|I_MPI|MPICH|PMIX|KMP|GOMP|GLOO|FI|NVTE|HYDRA|COMET|MLFLOW|ACCELERATE|TOKENIZERS|CUBLAS|CUDNN"
-    r"|CUDA_LAUNCH|CUDA_DEVICE|HSA|MIOPEN)_[A-Z0-9_]+|PYTHON(?!PATH|HOME)[A-Z]+"
-)
-
 
 def is_activation(variables: ShellVariables, statement: Statement) -> bool:
     """Whether a statement sets up the shell for the program: modules, or an environment."""
@@ -134,35 +126,6 @@ def put_env(body: Body, line: int, name: str, text: str) -> None:
             f"env.{name} looks like a secret, and all who may read the run's objects can read "
             "it: put it into a Secret, and name that"
         )
-
-
-def hide_unexported(script: Script, body: Body, text: str) -> None:
-    """Keep from programs what the script sets for its shell alone: ``WANDB_MODE=offline``.
-
-    Setup exports all that it sets, as the shell of a command reads them; no other program had them.
-
-    Args:
-        script: the script.
-        body: what comes of it; changed.
-        text: what runs behind setup.
-    """
-    if not _EXPORTS_ALL.search(body.setup):
-        return
-    hidden_names: dict[str, None] = {}
-    exported_names = {name for name, _ in words.variables(text)}
-    for command in script.commands:
-        names_set = [name for name, _ in shell_text.assigned_by(command)]
-        if command.name == "export" or shell_text.exports(command):
-            exported_names.update(names_set, [word.text for word in command.words[1:]])
-        elif command.name == "set" and shell_text.set_of_setup(
-            script.text[command.start : command.end]
-        )[0].endswith("-a"):
-            return
-        elif not command.words:
-            hidden_names |= dict.fromkeys(filter(_OF_PROGRAMS.fullmatch, names_set))
-    hidden = [name for name in hidden_names if name not in exported_names]
-    if hidden:
-        body.setup += f"export -n {' '.join(hidden)}  # the script exports it to no program\n"
 
 
 def note_secrets(script: Script, body: Body, text: str) -> None:

@@ -88,7 +88,6 @@ def read(
 def _finish(reading: ScriptReading) -> None:
     """Say of what runs what no pod has, and which variables nobody sets."""
     body = reading.body
-    exports.hide_unexported(reading.script, body, "\n".join([body.script, *body.command]))
     whole = "\n".join([body.setup, body.script, *body.command])
     if "SLURM_TMPDIR" in whole and "SLURM_TMPDIR" not in reading.variables.set_names:
         body.env.setdefault("SLURM_TMPDIR", "/tmp")  # noqa: S108 - the pod's own
