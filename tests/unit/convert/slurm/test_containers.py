@@ -41,20 +41,6 @@ def test_a_container_of_dockers_words_is_the_pods(program: str) -> None:
     assert pod["containers"][0]["volumeMounts"][0].get("readOnly", False) == is_read_only
 
 
-def test_mounts_of_other_kinds_are_not_carried() -> None:
-    """A volume of a daemon's has no folder of the node."""
-    program = "docker run --mount type=tmpfs,target=/t a.io/b:1 python a.py"
-    conversion = _convert("#SBATCH -n 1", f"srun {program}")
-    assert [verdict.path for verdict in conversion.lost if "mount" in verdict.path] != []
-
-
-@pytest.mark.parametrize("program", ["sarus run -w $PWD", "singularity exec --pwd $(pwd)"])
-def test_a_container_that_starts_where_the_job_does_starts_where_the_run_does(program: str) -> None:
-    """The folder that is sent is where a run starts."""
-    conversion = _convert(_TASKS, f"srun {program} docker://a.io/b:1 python a.py")
-    assert "workingDir" not in {verdict.to for verdict in conversion.lost}
-
-
 def test_mounts_beside_one_that_is_lost_are_said_to_be_of_the_node() -> None:
     """Their volumes are of kind hostPath, which the line on the other one did not say."""
     step = "srun --container-image=a/b:1 --container-mounts=$HOME/a:/w,/data:/data python a.py"
@@ -70,3 +56,17 @@ def test_a_shifter_before_the_step_is_the_pod(row: str) -> None:
     )
     assert row.replace("shifter ", "") in conversion.values["setup"]
     assert conversion.values["image"] == {"repository": "a/b", "tag": "1"}
+
+
+def test_mounts_of_other_kinds_are_not_carried() -> None:
+    """A volume of a daemon's has no folder of the node."""
+    program = "docker run --mount type=tmpfs,target=/t a.io/b:1 python a.py"
+    conversion = _convert("#SBATCH -n 1", f"srun {program}")
+    assert [verdict.path for verdict in conversion.lost if "mount" in verdict.path] != []
+
+
+@pytest.mark.parametrize("program", ["sarus run -w $PWD", "singularity exec --pwd $(pwd)"])
+def test_a_container_that_starts_where_the_job_does_starts_where_the_run_does(program: str) -> None:
+    """The folder that is sent is where a run starts."""
+    conversion = _convert(_TASKS, f"srun {program} docker://a.io/b:1 python a.py")
+    assert "workingDir" not in {verdict.to for verdict in conversion.lost}

@@ -603,6 +603,23 @@ def test_a_template_of_lines_is_refused_with_its_blank(blank: str) -> None:
     assert _convert(_TASKS, *rows, "srun python a.py").values["command"]
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        "spack config get compilers",
+        "spack module lmod refresh -y",
+        "conda env list",
+        "conda config --set auto_activate_base false",
+    ],
+)
+def test_a_manager_of_environments_that_does_something_else_activates_nothing(row: str) -> None:
+    """It has no environment that an image would need."""
+    verdicts = _convert(_TASKS, row, "srun python a.py").verdicts
+    assert not [verdict for verdict in verdicts if "activates" in verdict.why]
+    active = _convert(_TASKS, "spack env activate a", "srun python a.py").verdicts
+    assert [verdict for verdict in active if "activates" in verdict.why]
+
+
 def test_the_environment_of_deepspeed_says_that_other_nodes_have_ranks() -> None:
     """`.deepspeed_env` is for the ranks that deepspeed starts on other hosts."""
     rows = ('echo "PATH=$PATH" > .deepspeed_env', "python deepy.py train.py")
@@ -889,20 +906,3 @@ def test_an_eval_that_prints_activates_nothing() -> None:
     row = 'eval "echo took $(date -ud @9 +%M) minutes"'
     for rows in ((row, "python a.py"), ("python a.py", row)):
         assert "in the image" not in _verdict(_convert("#SBATCH -n1", *rows), "eval").why
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        "spack config get compilers",
-        "spack module lmod refresh -y",
-        "conda env list",
-        "conda config --set auto_activate_base false",
-    ],
-)
-def test_a_manager_of_environments_that_does_something_else_activates_nothing(row: str) -> None:
-    """It has no environment that an image would need."""
-    verdicts = _convert(_TASKS, row, "srun python a.py").verdicts
-    assert not [verdict for verdict in verdicts if "activates" in verdict.why]
-    active = _convert(_TASKS, "spack env activate a", "srun python a.py").verdicts
-    assert [verdict for verdict in active if "activates" in verdict.why]

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.convert import scanner
-from allranks.convert.slurm import options
 from allranks.convert.slurm.batch_script import shell_text, words
 from allranks.convert.slurm.batch_script.images import OF_FILE
+from allranks.convert.slurm.options import parse
 from allranks.convert.verdicts import Outcome, Verdict
 from allranks.humanize import plural
 
@@ -197,7 +197,7 @@ def _of_commands(script: Script) -> list[Verdict]:
 def _behind_srun(texts: list[str]) -> list[str]:
     """The words that srun starts; the words themselves without one."""
     inner = words.unwrapped(texts)
-    return options.parse(inner[1:], "srun", 0)[1] if inner[:1] == ["srun"] else texts
+    return parse(inner[1:], "srun", 0)[1] if inner[:1] == ["srun"] else texts
 
 
 def _files_of_output(script: Script) -> list[Verdict]:
