@@ -691,6 +691,7 @@ def test_a_job_that_eval_submits_is_said() -> None:
     [
         "wandb login 0123456789abcdef0123456789",
         "HF_TOKEN=hf_0a1b2c3d4e a --x",
+        'TOKEN="hf_aBcDeFgHiJ"',
         "a --token hf_0a1b2c",
     ],
 )

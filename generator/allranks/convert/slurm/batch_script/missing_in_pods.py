@@ -139,7 +139,9 @@ def say(reading: ScriptReading, code: str) -> None:
         body.say(line, looks[0], Outcome.NOT_CARRIED, "", _NO_SRUN)
     if _calls_srun(code):
         why = "a pod has no srun: take it off, or write the step as a command of its own"
-        body.say(script.line_with(_calls_srun), "srun", Outcome.NOT_CARRIED, "", why)
+        rows = {row.strip() for row in code.split("\n") if _calls_srun(row)}
+        line = script.line_with(lambda row: row.strip() in rows) or script.line_with(_calls_srun)
+        body.say(line, "srun", Outcome.NOT_CARRIED, "", why)
     in_variable = _container_in_variable(reading.variables, code)
     if in_variable or _CONTAINER.search(code):
         line = script.line_with(in_variable or _CONTAINER.search)
