@@ -84,8 +84,8 @@ class Gloo:
 
     def __init__(self) -> None:
         # Not where there is no need of it: it takes seconds, and two hundred MiB.
-        import torch  # noqa: PLC0415
-        import torch.distributed as dist  # noqa: PLC0415
+        import torch
+        import torch.distributed as dist
 
         dist.init_process_group("gloo")
         self.rank, self.size = dist.get_rank(), dist.get_world_size()

@@ -51,7 +51,7 @@ def _build(_arguments: argparse.Namespace) -> None:
 
 
 def _image(_arguments: argparse.Namespace) -> None:
-    from tests.kube import image  # noqa: PLC0415 - nothing else needs what makes images
+    from tests.kube import image
 
     image.ensure()
 

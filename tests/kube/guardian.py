@@ -66,7 +66,7 @@ class _Guardian:
             kwok.start(run, processes)
         if run.options.node:
             # Late: a control plane alone needs none of it.
-            from tests.kube import node  # noqa: PLC0415
+            from tests.kube import node
 
             ending.enter_context(node.running(run, processes, api))
 

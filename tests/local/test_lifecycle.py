@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -425,8 +426,6 @@ def test_pods_reach_each_other_by_name(machine: Machine) -> None:
         if [ $JOB_COMPLETION_INDEX = 0 ]; then exec python -c "{server}"; fi
         exec python -c "$CLIENT" run-0.run
     """
-    import textwrap  # noqa: PLC0415
-
     env = [
         {"name": "ME", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
         {"name": "CLIENT", "value": textwrap.dedent(client)},

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import finish, pods, registry, related_objects
+from allranks.convert import finish, job, pods, registry, related_objects
 from allranks.convert.rewrite import Rewrite
 from allranks.convert.verdicts import (
     MANAGED_BY,
@@ -42,12 +42,24 @@ _SETTINGS = "workload.codeflare.dev.appwrapper/"
 _TTL = f"{_SETTINGS}successTTLDuration"
 _AFTER_FAILURE = "what has failed is deleted after it as well"
 _RETRIES = "runPolicy says what becomes of a job that fails"
+_LIMIT = f"{_SETTINGS}retryLimit"
+_TIMES = 3  # as often the wrapper's controller tries again where nothing says how often
+_AGAIN = "a pod that fails is replaced so often, and the ranks start anew"
+_UNSAID = (
+    f"an AppWrapper without a retryLimit has its job start anew {_TIMES} times; so often a pod "
+    "that fails is replaced here"
+)
+_JOB_ALONE = (
+    "the AppWrapper had the job start anew after its own retries; here runPolicy.backoffLimit "
+    "counts alone"
+)
 _RUN_STAYS = (
     "a run that is done is kept; runPolicy.ttlSecondsAfterFinished deletes its pods after a time"
 )
 FIELDS: tuple[Rule, ...] = (
     *METADATA,
     changed(f"metadata.annotations.{_TTL}", "runPolicy.ttlSecondsAfterFinished", _AFTER_FAILURE),
+    changed(f"metadata.annotations.{_LIMIT}", "runPolicy.backoffLimit", _AGAIN),
     lost(f"metadata.annotations.{_SETTINGS}*", _RETRIES),
     carried("spec.suspend", "runPolicy.suspend"),
     MANAGED_BY.below("spec"),
@@ -97,14 +109,34 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         if str(annotation).startswith(_SETTINGS):
             fields.values.get("annotations", {}).pop(annotation, None)
             here: FieldPath = ("metadata", "annotations", annotation)
-            if annotation == _TTL and _carry_ttl(fields, here):
+            if annotation == _LIMIT or (annotation == _TTL and _carry_ttl(fields, here)):
                 continue
             fields.leave(here, _RUN_STAYS if annotation == _TTL else _RETRIES)
+    if components == _COMPONENTS:
+        _carry_retries(fields)
     if fields.get("spec", "suspend") is True:
         fields.put(("runPolicy", "suspend"), value=True, source=("spec", "suspend"))
     if isinstance(fields.get("spec", "suspend"), bool):
         fields.keep(("spec", "suspend"), "runPolicy.suspend")
     return finish.conversion(fields, queue=inner.queue)
+
+
+def _carry_retries(fields: Fields) -> None:
+    """Carry how often the wrapper's job starts anew, where the job itself tries nothing again."""
+    here: FieldPath = ("metadata", "annotations", _LIMIT)
+    text = fields.text(*here)
+    times = int(text) if text.isdecimal() else _TIMES
+    to: FieldPath = ("runPolicy", "backoffLimit")
+    if fields.values.get("runPolicy", {}).get("backoffLimit") != 0:
+        if times:
+            fields.leave(here, _JOB_ALONE)
+        if times and not text:
+            fields.note(_JOB_ALONE)
+        return
+    job.retry(fields, times, here)
+    fields.say(here, Outcome.CHANGED, dotted(to), _AGAIN)
+    if not text:
+        fields.note(_UNSAID)
 
 
 def _carry_ttl(fields: Fields, path: FieldPath) -> bool:

@@ -121,6 +121,8 @@ _OF_ENV = re.compile(r"[A-Za-z_]\w*=|-u$|--unset(?:=|$)")
 # Words that run another command as it is, and those of them whose options are dropped.
 _WITH_OPTIONS = (["stdbuf"], ["tini"], ["time"])
 _WRAPPERS = ("exec", "nohup", "time", "command", "stdbuf", "unbuffer", "tini", "dumb-init", "env")
+_RESERVED_IN_FRONT = re.compile(r"(?:(?<![^\s;&|])(?:!|coproc|time(?:[ \t]+-p)?)(?:[ \t]|\\\n)+)+$")
+_UNTIMED = "`time` is left out, and so is the line in which it said how long the program ran"
 _POD_STAYS = (
     "the script ends with what only keeps its pod, so that no pod ever ends or gives back its GPUs"
     ": leave that out where the run shall be done"
@@ -209,12 +211,14 @@ def _of_script(words: Sequence[str], env: Mapping[str, str]) -> Program:
     places = [index for index, command in enumerate(parsed) if _starts_ranks(command)]
     last = places[-1] if places else len(parsed) - 1
     main = parsed[last]
+    leading, reserved = _before(text[: main.start])
     behind = [command for command in parsed[last + 1 :] if not _is_idle(command)]
     before = parsed[:last]
     ok = (
         len(places) <= 1
         and not behind
         and main.depth == 0
+        and not {"!", "coproc"} & reserved
         and main.after in ("", "\n", ";")
         and not main.redirections
         and all(command.after not in ("|", "|&", "||") for command in before[-1:])
@@ -227,17 +231,23 @@ def _of_script(words: Sequence[str], env: Mapping[str, str]) -> Program:
         ok = ok and not is_last and not any(map(preparation.may_train, earlier))
     if not ok:
         return _whole(whole, text)
-    result = _of_shell_command(main, program, variables)
+    result = _untimed(_of_shell_command(main, program, variables), sorted(reserved))
     profile = shell_arguments.profile_flags(words)
     if profile and result.runner not in (Runner.TORCHRUN, Runner.PLAIN):
         return _whole(whole, text)
     if profile:
         result = _with_profile(result, program, profile)
     of_ranks = (*_OF_RANKS, *(_OF_TASKS if result.runner is Runner.PLAIN else ()))
-    if references.mentions((text[: main.start],), of_ranks):
+    if references.mentions((leading,), of_ranks):
         # A setup runs before there are ranks: it would read nothing.
         return _whole(whole, text)
-    return _with_setup(result, text[: main.start], before, program, whole)
+    return _with_setup(result, leading, before, program, whole)
+
+
+def _before(text: str) -> tuple[str, set[str]]:
+    """What stands before a command, and the reserved words that belong to it: `time` in front."""
+    found = _RESERVED_IN_FRONT.search(text)
+    return (text, set()) if found is None else (text[: found.start()], set(found[0].split()))
 
 
 def _with_profile(result: Program, program: str, flags: str) -> Program:
@@ -317,6 +327,7 @@ def _of_shell_command(command: shell.ShellCommand, program: str, env: Mapping[st
     wrappers, inner = _unwrapped(words)
     own = command.words[len(words) - len(inner) :]
     result, count = _of_words(inner, env, is_shell=True)
+    result = _untimed(result, wrappers)
     program_words = own[len(own) - count :] if count else ()
     prefix = result.command[: len(result.command) - count]
     assignments = " ".join(word.text for word in command.assignments)
@@ -522,13 +533,21 @@ def _of_words(
         assignments = _of_env(wrappers)
         if assignments and not is_shell:
             program = replace(program, command=("env", *assignments, *program.command))
-        return program, count
+        return _untimed(program, wrappers), count
     is_deepspeed = runner is Runner.DEEPSPEED and program_name(inner[0]) == runner
     if is_deepspeed and (launch := deepspeed_words.read(inner[1:])) is not None:
-        return _deepspeed(launch, () if is_shell else tuple(wrappers), env)
+        program, count = _deepspeed(launch, () if is_shell else tuple(wrappers), env)
+        return _untimed(program, wrappers), count
     command = tuple(inner if is_shell else words)
     notes = (_WRAPPED.format(inner[0]),) if runner is Runner.NESTED else ()
     return Program(runner, command, notes=notes), len(command)
+
+
+def _untimed(program: Program, wrappers: Sequence[str]) -> Program:
+    """A program taken off the words in front of it, which says that `time` was one of them."""
+    if "time" not in map(program_name, wrappers):
+        return program
+    return replace(program, changes=(*program.changes, _UNTIMED))
 
 
 _WRAPPED = "{} starts torchrun: each pod runs it once, as before"

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 from allranks.convert import commands, shell_arguments
 from allranks.convert.commands import Runner
+from allranks.convert.verdicts import dotted
+from allranks.errors import InputError
 from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from allranks.convert.commands import Program
+    from allranks.convert.podsets import PodSet
     from allranks.convert.registry import Context
     from allranks.convert.verdicts import FieldPath, Fields
 
@@ -88,6 +91,33 @@ def of_mpirun(
         if path in files and commands.starters(("sh", "-c", text)) & _OF_MPI:
             return path, text
     return "", ""
+
+
+def refuse_with_ranks(fields: Fields, sets: Sequence[PodSet], context: Context) -> None:
+    """Refuse pods that may serve for what they are where a ConfigMap's script starts their ranks.
+
+    Args:
+        fields: the object.
+        sets: its pods, of which none has words that start ranks.
+        context: what else is known; the input may have the script's ConfigMap.
+
+    Raises:
+        InputError: one of them runs such a script.
+    """
+    for podset in sets:
+        container: FieldPath = (*podset.path, "spec", "containers", podset.index)
+        runs = podset.program()
+        files = {*_first_words(runs), *commands.shell_scripts(runs.command)}
+        for name, path, text in _texts(fields, container, context):
+            started = commands.starters(("sh", "-c", text)) & (_LAUNCHERS | _OF_MPI)
+            if path in files and started:
+                raise InputError(
+                    f"{path} of ConfigMap {name} starts the ranks, with {min(started)}: what these "
+                    "pods are together is read in their command alone",
+                    path=dotted((*container, "command")),
+                    hint=f"write what {path} runs as their command, or keep the "
+                    f"{fields.text('kind')} for it",
+                )
 
 
 def _first_words(runs: Program) -> tuple[str, ...]:

@@ -159,7 +159,8 @@ def words(fields: Fields, pod: PodTemplate, runs: Program, processes: str = "aut
     lost = [reason for reason in runs.lost if not reason.startswith(_ONLY_NAMES)]
     why = "; ".join((*runs.changes, *(reason for reason in runs.lost if reason not in lost)))
     if runs.is_nested:
-        why = "each pod runs it once, with the variables that the old controller gave it"
+        once = "each pod runs it once, with the variables that the old controller gave it"
+        why = "; ".join((once, *runs.changes))
     outcome = Outcome.CHANGED if why else Outcome.CARRIED
     for key in ("command", "args"):
         path: FieldPath = (*pod.container, key)

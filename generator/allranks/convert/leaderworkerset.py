@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from allranks.convert import (
     claims,
     commands,
+    configmap_scripts,
     finish,
     job,
     pod_jobs,
@@ -81,6 +82,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     except InputError:
         shape = podsets.Shape(None, {})
     if shape.key is None:
+        configmap_scripts.refuse_with_ranks(fields, sets, context)
         raise podsets.without_ranks(sets, KIND, "spec.leaderWorkerTemplate", context.entrypoint)
     queue = pod_jobs.convert(
         fields, context, shape, {}, claim_templates=(*_GROUP, "volumeClaimTemplates")

@@ -111,6 +111,7 @@ _FINDING: tuple[tuple[str, ...], ...] = (
 )
 _MOUNTS: FieldPath = (*OF_TRAINER, "volumeMounts")
 _INDEX = "COMPLETION_INDEX"
+_NO_RANKS = "nothing in it starts ranks"
 _JOB_INDEX = "JOB_COMPLETION_INDEX"
 _COMPLETION = "batch.kubernetes.io/job-completion-index"
 
@@ -250,13 +251,15 @@ def _array(
     claims.put(fields, volume_claims)
     _without_names(fields, podset)
     jobs.note_host_name(fields, program)
+    has_mpirun = bool(script) or program.workload == "mpi"
     if podset.replicas > 1:
+        ranks = "each pod's mpirun starts its own ranks" if has_mpirun else _NO_RANKS
         fields.note(
-            f"nothing in it starts ranks, so its {podset.replicas} pods are the trials of a sweep: "
-            "each runs the program by itself"
+            f"{ranks}, so its {podset.replicas} pods are the trials of a sweep: each runs the "
+            "program by itself"
         )
     else:
-        fields.note(trials.ALONE)
+        fields.note(trials.ALONE_WITH_MPIRUN if has_mpirun else trials.ALONE)
     _note_plain_helm(fields, podset.replicas)
     return ""
 

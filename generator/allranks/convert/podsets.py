@@ -335,11 +335,16 @@ def _mentions(podset: PodSet, words: Sequence[str]) -> bool:
     return any(word in text for word in words)
 
 
+def _called(launcher: PodSet) -> str:
+    return "horovodrun" if Runner.HOROVODRUN in commands.starters(launcher.words) else "mpirun"
+
+
 def _mpi(sets: Sequence[PodSet], launchers: list[PodSet], kind: str) -> Shape:
     """A launcher and its workers."""
+    called = _called(launchers[0])
     if len(launchers) > 1:
         raise InputError(
-            f"mpirun is in {' and in '.join(podset.name for podset in launchers)}, and a job has "
+            f"{called} is in {' and in '.join(podset.name for podset in launchers)}, and a job has "
             "one launcher",
             path="spec",
             hint=f"keep the {kind} for it, or make two jobs of it",
@@ -348,8 +353,8 @@ def _mpi(sets: Sequence[PodSet], launchers: list[PodSet], kind: str) -> Shape:
     workers = [podset for podset in sets if podset is not launcher]
     if launcher.replicas > 1:
         raise InputError(
-            f"mpirun is in a template with {launcher.replicas} pods, so that it is not said which "
-            "of them is the launcher",
+            f"{called} is in a template with {launcher.replicas} pods, so that it is not said "
+            "which of them is the launcher",
             path="spec",
             hint="give the launcher a template of its own, with one pod",
         )
@@ -377,7 +382,7 @@ _HOST_FILES = {
 
 def _alone(launcher: PodSet, kind: str) -> Shape:
     """A pod whose mpirun starts its ranks in the pod itself, so that it needs no way to others."""
-    check_hosts(launcher, "\n".join(launcher.words), "its mpirun", "spec", kind)
+    check_hosts(launcher, "\n".join(launcher.words), f"its {_called(launcher)}", "spec", kind)
     return Shape(None, {"": (launcher,)})
 
 

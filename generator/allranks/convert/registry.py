@@ -11,7 +11,13 @@ import importlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import helper_names, missing_volumes, related_objects, watched_keys
+from allranks.convert import (
+    helper_names,
+    missing_volumes,
+    related_objects,
+    selections,
+    watched_keys,
+)
 from allranks.errors import InputError, InvalidValues, Problem
 
 if TYPE_CHECKING:
@@ -327,6 +333,7 @@ def convert_document(document: Document, context: Context) -> Conversion:
         raise InputError(f"a {document.kind} is not converted: {why}", path="kind", hint=instead)
     conversion = missing_volumes.checked(converter(key)(document.data, context), document.data)
     conversion = helper_names.checked(conversion, document.data)
+    conversion = selections.checked(conversion, document.data)
     verdicts = tuple(
         replace(verdict, line=document.line_of(verdict.keys)) for verdict in conversion.verdicts
     )

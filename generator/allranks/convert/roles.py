@@ -167,10 +167,13 @@ def refuse_without(fields: Fields, roles: Sequence[Role], path: str, kinds: str)
     """
     if not roles:
         kubeflow.refuse_old(fields)
+        is_elsewhere = isinstance(fields.get("spec", "replicaSpecs"), dict)
         raise InputError(
             f"the {fields.text('kind')} has no {kinds} with pods",
             path=path,
-            hint="write the whole object",
+            hint=f"its roles stand in {path}, and not in spec.replicaSpecs"
+            if is_elsewhere
+            else "write the whole object",
         )
 
 

@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.convert import claims, finish, job, pod_jobs, pod_names, pods, podsets
+from allranks.convert import (
+    claims,
+    configmap_scripts,
+    finish,
+    job,
+    pod_jobs,
+    pod_names,
+    pods,
+    podsets,
+)
 from allranks.convert.verdicts import METADATA, Beside, Fields, Rule, Rules, carried, changed
 
 if TYPE_CHECKING:
@@ -47,6 +56,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     podsets.check_ends([podset], KIND)
     shape = podsets.shape([podset], KIND, context.entrypoint)
     if shape.key is None:
+        configmap_scripts.refuse_with_ranks(fields, [podset], context)
         raise podsets.without_ranks([podset], KIND, "spec.template", context.entrypoint)
     queue = pod_jobs.convert(
         fields, context, shape, {}, claim_templates=("spec", "volumeClaimTemplates")

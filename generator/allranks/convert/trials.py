@@ -25,7 +25,14 @@ SWEEP = "sweep"
 TRIAL = "trial"
 # What is said of a pod that is a job by itself, and what of one that is a trial already.
 ALONE = "nothing in it starts ranks, so it is a sweep of one trial: one pod, as it was"
-_TRIAL_ALONE = "nothing in a trial starts ranks: it is one pod, as it was"
+ALONE_WITH_MPIRUN = (
+    "its mpirun starts its ranks in the pod itself, so it is a sweep of one trial: one pod, as it "
+    "was"
+)
+_OF_TRIALS = {
+    ALONE: "nothing in a trial starts ranks: it is one pod, as it was",
+    ALONE_WITH_MPIRUN: "the mpirun of a trial starts its ranks in its one pod, as it did",
+}
 _HOLDER = re.compile(r"\$\{sweep\.([^}]*)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,62}", re.ASCII)
 _NUMBER = re.compile(r"[-+]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][-+]?[0-9]+)?", re.ASCII)
@@ -43,7 +50,7 @@ def put(fields: Fields, job: Mapping[str, Any], own: Mapping[str, Any]) -> None:
         InputError: the job is a sweep itself, with several trials.
     """
     fields.values = _values(job, own)
-    fields.notes[:] = [_TRIAL_ALONE if note == ALONE else note for note in fields.notes]
+    fields.notes[:] = [_OF_TRIALS.get(note, note) for note in fields.notes]
 
 
 def _values(job: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

@@ -79,6 +79,12 @@ _RULES = Rules(FIELDS)
 _MAX_RETRY = 3
 _DEFAULT_QUEUE = "default"
 _ENDING = ("CompleteJob",)
+_NO_RETRY = (
+    "no policy of it starts anything anew, and its pods' restartPolicy is Never: Volcano makes no "
+    "pod anew that failed, and nor does the run; set runPolicy.backoffLimit to try again"
+)
+# Events at which no pod has failed: what takes an evicted pod away counts nowhere here either.
+_NO_FAILURE = {"PodEvicted", "PodPending", "PodRunning", "TaskCompleted", "OutOfSync"}
 _GIVING_UP = ("AbortJob", "TerminateJob")
 # Roles by the flags of the plugins, and how a task of each is called where no flag says.
 _OF_PYTORCH = {"master": "Master", "worker": "Worker"}
@@ -121,7 +127,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     _scheduling(fields)
     if shape.key is None and sum(podset.replicas for podset in sets) > 1:
         _without_gang(fields, sets)
-    _policies(fields, sets)
+    deciding = shape.roles.get("Launcher", sets) if shape.key == podsets.MPI else sets
+    _policies(fields, sets, deciding)
     _check_files(fields, sets, shape)
     name = fields.text("metadata", "name")
     pod_names.put_right(
@@ -224,11 +231,18 @@ def _without_gang(fields: Fields, sets: Sequence[PodSet]) -> None:
             fields.leave(path, "the pods are trials of a sweep, and each starts where it has room")
 
 
-def _policies(fields: Fields, sets: Sequence[PodSet]) -> None:
-    """What becomes of a job when a pod of it fails or ends."""
+def _policies(fields: Fields, sets: Sequence[PodSet], deciding: Sequence[PodSet]) -> None:
+    """What becomes of a job when a pod of it fails or ends.
+
+    Args:
+        fields: the object.
+        sets: its tasks.
+        deciding: those whose failed pods fail the job: an MPI job's launcher, or all.
+    """
     retries = fields.number("spec", "maxRetry")
     times = _MAX_RETRY if retries is None else retries
     fatal = []
+    starts_anew = gives_up = False
     places: list[FieldPath] = [("spec", "policies")]
     places += [(*podset.path[:-1], "policies") for podset in sets]
     for place in places:
@@ -236,11 +250,12 @@ def _policies(fields: Fields, sets: Sequence[PodSet]) -> None:
             events = {*fields.words(*place, index, "events"), str(policy.get("event"))}
             action, code = policy.get("action"), policy.get("exitCode")
             here: FieldPath = (*place, index)
+            starts_anew |= str(action).startswith("Restart") and not events <= _NO_FAILURE
             if isinstance(code, int) and action in _GIVING_UP and code in job.EXIT_CODES:
                 fatal.append(code)
                 fields.say(here, Outcome.CARRIED, "runPolicy.fatalExitCodes")
             elif events & {"PodFailed", "*"} and action in _GIVING_UP:
-                times = 0
+                times, gives_up = 0, True
                 fields.say(here, Outcome.CARRIED, "runPolicy.backoffLimit")
             elif "TaskCompleted" in events and action in _ENDING:
                 fields.change(
@@ -248,6 +263,13 @@ def _policies(fields: Fields, sets: Sequence[PodSet]) -> None:
                 )
             elif policy.get("timeout"):
                 fields.leave((*here, "timeout"), "no event waits here")
+    stays = all(
+        fields.text(*podset.path, "spec", "restartPolicy") == "Never" for podset in deciding
+    )
+    if stays and times and not starts_anew and not gives_up:
+        times = 0
+        fields.note(_NO_RETRY)
+        fields.change(("spec", "maxRetry"), "nothing is tried again that it would count")
     job.retry(fields, times, ("spec", "maxRetry"))
     if fatal:
         fields.put(("runPolicy", "fatalExitCodes"), sorted(set(fatal)))

@@ -74,7 +74,7 @@ def nearest_fix(engine: ChartSchema, path: ValuesPath) -> str:
         or _of_resources(parent, key, siblings)
         or _of_role(path)
         or _of_env(path)
-        or _foreign(engine.workload or names.OPERATOR, path, siblings)  # whose values name none
+        or _foreign(engine, path, siblings)
         or _near(parent, key, siblings, _CLOSE)
         or _elsewhere(engine, path)
         or _of_a_pod(path)
@@ -180,7 +180,8 @@ def _near(parent: ValuesPath, key: str, siblings: list[str], cutoff: float) -> s
     return use_key(paths.show((*parent, folded[matches[0]])), is_safe=is_safe)
 
 
-def _foreign(workload: str, path: ValuesPath, siblings: list[str]) -> str:
+def _foreign(engine: ChartSchema, path: ValuesPath, siblings: list[str]) -> str:
+    workload = engine.workload or names.OPERATOR  # whose values name none
     folded = [_fold(str(part)) for part in path]
     tables = (
         (REMARKS_OF.get(workload, {}), ELSEWHERE_OF.get(workload, {})),
@@ -194,6 +195,10 @@ def _foreign(workload: str, path: ValuesPath, siblings: list[str]) -> str:
                 return remarks[name]
             if name in elsewhere and (fix := _use(elsewhere[name], path, siblings, count)):
                 return fix
+    if path[:-1] == (workload,):  # its launcher's options are written there, and are the job's
+        target = ELSEWHERE.get(folded[-1], "")
+        if target in engine.at(()).get("properties", {}):
+            return use_key(target, form="write {}, at the root of the values")
     return ""
 
 

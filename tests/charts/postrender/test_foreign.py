@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from allranks.postrender import process
+from allranks.postrender.arguments import parse
 from allranks.yamlio.load import load_all
 
 if TYPE_CHECKING:
@@ -184,8 +185,6 @@ def test_ten_thousand_documents(helm: Helm, foreign: Path) -> None:
 
 def test_a_second_post_rendering_changes_nothing(helm: Helm, foreign: Path) -> None:
     """Idempotent on what Helm printed, too."""
-    from allranks.postrender.arguments import parse  # noqa: PLC0415 - the only user
-
     text = output(helm, foreign, *KUEUE)
     once = process(text, parse(list(KUEUE)))
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from allranks.sweep.search import space
 from allranks.sweep.spec import parameters as spec_parameters
+from allranks.sweep.spec.export import as_typed
 from allranks.sweep.spec.parameters import ParameterReader
 from allranks.values.sources import Sources, load_sources
 from tests.charts.shared.strings import STRINGS
@@ -115,8 +116,6 @@ def test_the_command_line_keeps_what_was_typed(
     word: str, render: Render, pods: Pods, tmp_path: Path
 ) -> None:
     """A number, or true, reaches the trial as it stands in the values file."""
-    from allranks.sweep.spec.export import as_typed  # noqa: PLC0415 - beside what it is compared with
-
     path = tmp_path / "values.yaml"
     path.write_text(
         f"workload: sweep\nsweep: {{parameters: {{p: {{values: [{word}], arg: --p}}}}}}\n"

@@ -50,6 +50,45 @@ TORCHRUN = [
 ]
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["bash", "-c", "time python t.py"],
+        ["bash", "-c", "cd /a && time -p torchrun t.py"],
+        ["time", "torchrun", "t.py"],
+        ["sh", "-c", "time mpirun -np 2 ./a"],
+        ["bash", "-c", "time deepspeed t.py"],
+        ["bash", "-c", "time accelerate launch t.py"],
+    ],
+)
+def test_the_time_of_a_program_is_said_to_be_left_out(words: list[str]) -> None:
+    """Whoever measures with `time` reads that its line is not in the log any more."""
+    program = commands.read(words)
+    assert "time" not in program.command
+    assert any("`time` is left out" in why for why in program.changes)
+
+
+@pytest.mark.parametrize(
+    ("script", "setup"),
+    [
+        ("pip install x && time torchrun t.py", "pip install x\n"),
+        ("export A=1; time -p python t.py", "export A=1\n"),
+        ("pip install x &&\ntime \\\n torchrun t.py", "pip install x\n"),
+        ("# in real time\ntorchrun t.py", ""),
+    ],
+)
+def test_the_time_of_a_program_is_no_setup(script: str, setup: str) -> None:
+    """A setup that ended with `time` failed where the image's shell has none of its own."""
+    assert setup == commands.read(["sh", "-c", f"set -e\n{script}"]).setup
+
+
+def test_a_command_whose_end_is_turned_round_stays_in_its_script() -> None:
+    """`!` and `coproc` are no part of a program that each process runs."""
+    for word in ("!", "coproc"):
+        words = ["bash", "-c", f"{word} python t.py"]
+        assert words == list(commands.read(words).command)
+
+
 @pytest.mark.parametrize(("words", "command", "values"), TORCHRUN)
 def test_torchrun_is_taken_off(words: list[str], command: list[str], values: Any) -> None:
     """What each process runs is left, and what its flags said about torchrun itself."""

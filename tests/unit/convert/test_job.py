@@ -222,3 +222,17 @@ spec: {completionMode: Indexed, completions: 2, template: {spec: {subdomain: svc
     assert "the trials of a sweep have no Service, and know of no other" == why[f"{pod}.subdomain"]
     assert any("host name" in note for note in conversion.notes)
     assert set() == lost(conversion)
+
+
+def test_a_job_s_pods_are_selected_by_its_name_as_before() -> None:
+    """The release has the Job's name, and so has the label that Kubernetes gives its pods."""
+    text = (
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {completionMode: Indexed, "
+        "completions: 2, parallelism: 2, template: {spec: {restartPolicy: Never, initContainers: "
+        "[{name: w, image: k, command: [kubectl, wait, pod, -l, 'KEY=a']}], containers: "
+        "[{name: c, image: i, command: [torchrun, --nnodes=2, t.py]}]}}}\n"
+    )
+    for key in ("job-name", "batch.kubernetes.io/job-name"):
+        assert set() == lost(text_as_jobs(text.replace("KEY", key)).conversions[0])
+    other = text.replace("KEY", "jobset.sigs.k8s.io/jobset-name")
+    assert lost(text_as_jobs(other).conversions[0])

@@ -542,6 +542,15 @@ def test_roles_in_a_list_are_of_a_version_that_is_gone(kind: str, spec: str) -> 
         text_as_jobs(f"{head}spec: {{{spec}}}")
 
 
+def test_roles_under_a_key_of_another_kind_are_to_stand_under_its_own() -> None:
+    """The hint names the key that the object's kind has for its roles."""
+    hint = converted.refusal(
+        "apiVersion: kubeflow.org/v1\nkind: TFJob\nmetadata: {name: a}\n"
+        "spec: {replicaSpecs: {Worker: {replicas: 2}}}\n"
+    ).hint
+    assert "its roles stand in spec.tfReplicaSpecs, and not in spec.replicaSpecs" == hint
+
+
 @pytest.mark.parametrize(
     ("version", "specs", "hint"),
     [

@@ -105,8 +105,9 @@ spec: {template: {spec: {volumes: [{name: s, configMap: {name: s}}], containers:
 """
     sentence = "the mpirun of /s/run.sh has a list of hosts, and none of its pods are those"
     assert sentence == refusal(text).message
-    alone = text.replace("--hostfile /tmp/hosts", "-np 4")
-    assert "sweep" == text_as_jobs(alone).conversions[0].values["workload"]
+    alone = text_as_jobs(text.replace("--hostfile /tmp/hosts", "-np 4")).conversions[0]
+    assert "sweep" == alone.values["workload"]
+    assert "its mpirun starts its ranks in the pod itself" in "\n".join(alone.notes)
 
 
 def test_more_pods_at_a_time_than_complete_are_refused() -> None:
@@ -246,6 +247,36 @@ def test_a_wrapper_of_the_first_version_without_a_job_is_refused_where_it_is_emp
     assert "spec.resources.GenericItems" == problem.path
 
 
+AGAIN = """\
+apiVersion: workload.codeflare.dev/v1beta2
+kind: AppWrapper
+metadata: {name: w}
+spec: {components: [{template: {apiVersion: kubeflow.org/v1, kind: PyTorchJob, metadata: {name: j},
+  spec: {pytorchReplicaSpecs: {Worker: {restartPolicy: Never, replicas: 2, template: {spec: {
+    containers: [{name: pytorch, image: i, command: [torchrun, a.py]}]}}}}}}}]}
+"""
+LIMIT = "workload.codeflare.dev.appwrapper/retryLimit"
+
+
+@pytest.mark.parametrize(("limit", "times"), [("", 3), ("2", 2), ("0", 0)])
+def test_a_wrapper_s_job_starts_anew_as_often_as_before(limit: str, times: int) -> None:
+    """Where the job itself tries nothing again, its wrapper's controller does, thrice by itself."""
+    named = f'{{name: w, annotations: {{{LIMIT}: "{limit}"}}}}' if limit else "{name: w}"
+    conversion = text_as_jobs(AGAIN.replace("{name: w}", named)).conversions[0]
+    assert {"backoffLimit": times} == conversion.values["runPolicy"]
+    assert (not limit) == ("an AppWrapper without a retryLimit" in "\n".join(conversion.notes))
+    assert set() == lost(conversion)
+
+
+def test_a_wrapper_s_retries_are_said_beside_those_of_its_job() -> None:
+    """A job that tries again by itself does so as often as it says, and no more."""
+    text = AGAIN.replace("Never", "OnFailure")
+    sentence = "the AppWrapper had the job start anew after its own retries"
+    assert sentence in "\n".join(text_as_jobs(text).conversions[0].notes)
+    told = text.replace("{name: w}", f'{{name: w, annotations: {{{LIMIT}: "2"}}}}')
+    assert {f"metadata.annotations.{LIMIT}"} == lost(text_as_jobs(told).conversions[0])
+
+
 TTL = "workload.codeflare.dev.appwrapper/successTTLDuration"
 
 
@@ -258,3 +289,39 @@ def test_how_long_a_wrapper_stays_that_has_succeeded(duration: str, seconds: int
     policy = conversion.values.get("runPolicy", {})
     assert seconds == policy.get("ttlSecondsAfterFinished")
     assert (seconds is None) == bool(conversion.lost)
+
+
+def test_a_launcher_in_many_pods_is_called_by_its_name() -> None:
+    """What is refused because it is no pod's own says which program it is about."""
+    text = (
+        "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: a}\nspec: {replicas: 4, "
+        "serviceName: a, template: {spec: {containers: [{name: c, image: i, command: [horovodrun], "
+        'args: [-np, "4", python, t.py]}]}}}\n'
+    )
+    assert "horovodrun is in a template with 4 pods" in refusal(text).message
+    plain = text.replace("horovodrun", "mpirun")
+    assert "mpirun is in a template with 4 pods" in refusal(plain).message
+
+
+OF_SCRIPT = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: s}
+data: {run.sh: "torchrun --nnodes=2 t.py"}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: a}
+spec: {replicas: 2, template: {spec: {volumes: [{name: s, configMap: {name: s}}], containers: [
+  {name: c, image: i, command: [bash, /s/run.sh], volumeMounts: [{name: s, mountPath: /s}]}]}}}
+"""
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "mpirun", "horovodrun"])
+def test_a_set_whose_ranks_a_script_starts_is_not_said_to_serve(launcher: str) -> None:
+    """The reason names the ConfigMap's script, whose command the set may have as its own."""
+    problem = refusal(OF_SCRIPT.replace("torchrun", launcher))
+    assert f"/s/run.sh of ConfigMap s starts the ranks, with {launcher}" in problem.message
+    assert "write what /s/run.sh runs as their command" in problem.hint
+    serving = refusal(OF_SCRIPT.replace("torchrun", "serve"))
+    assert "its pods start no ranks" in serving.message

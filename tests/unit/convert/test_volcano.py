@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from tests.converted import lost, refusal, sample, text_as_jobs
 
 
@@ -16,6 +18,57 @@ def test_policies_say_what_is_fatal() -> None:
     """An exit code that aborts the job is fatal, and maxRetry is how often a pod may fail."""
     policy = {"ttlSecondsAfterFinished": 60, "backoffLimit": 5, "fatalExitCodes": [3]}
     assert policy == sample("volcano.yaml", "gang").values["runPolicy"]
+
+
+NEVER = """\
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: a}
+spec: {maxRetry: 2, policies: [{event: PodEvicted, action: RestartJob}], tasks: [
+  {name: w, replicas: 2, template: {spec: {restartPolicy: Never, containers: [
+    {name: w, image: i, command: [torchrun, t.py]}]}}}]}
+"""
+
+
+def test_what_no_policy_starts_anew_is_not_tried_again() -> None:
+    """A pod that failed stays so with Volcano unless a policy says otherwise, maxRetry or not."""
+    conversion = text_as_jobs(NEVER).conversions[0]
+    assert {"backoffLimit": 0} == conversion.values["runPolicy"]
+    reasons = {verdict.path: verdict.why for verdict in conversion.verdicts}
+    assert "nothing is tried again that it would count" == reasons["spec.maxRetry"]
+    assert "no policy of it starts anything anew" in "\n".join(conversion.notes)
+
+
+@pytest.mark.parametrize(
+    ("place", "other"),
+    [
+        ("event: PodEvicted", "event: PodFailed"),
+        ("event: PodEvicted", "events: [PodEvicted, PodFailed]"),
+        ("event: PodEvicted", "event: '*'"),
+        ("event: PodEvicted", "exitCode: 3"),
+        ("name: w, replicas", "policies: [{event: PodFailed, action: RestartTask}], replicas"),
+        ("restartPolicy: Never", "restartPolicy: OnFailure"),
+    ],
+)
+def test_what_is_tried_again_is_tried_as_often_as_before(place: str, other: str) -> None:
+    """A policy that starts pods anew, or a kubelet that does, leaves maxRetry as it is."""
+    values = text_as_jobs(NEVER.replace(place, other)).conversions[0].values
+    assert {"backoffLimit": 2} == values["runPolicy"]
+
+
+def test_a_launcher_s_policy_decides_for_an_mpi_job() -> None:
+    """Workers that the kubelet restarts do not have a launcher tried again that never is."""
+    text = """\
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: a}
+spec: {plugins: {ssh: [], svc: []}, tasks: [
+  {name: m, replicas: 1, template: {spec: {restartPolicy: Never, containers: [
+    {name: m, image: i, command: [mpirun, -np, "2", ./a]}]}}},
+  {name: w, replicas: 2, template: {spec: {restartPolicy: OnFailure, containers: [
+    {name: w, image: i, command: [/usr/sbin/sshd, -D]}]}}}]}
+"""
+    assert 0 == text_as_jobs(text).conversions[0].values["runPolicy"]["backoffLimit"]
 
 
 def test_volumes_of_the_job_are_volumes_of_the_run() -> None:
@@ -114,6 +167,56 @@ def test_a_queue_of_kueues_is_the_queue_of_a_job_that_volcano_places() -> None:
     scheduling = {"dialect": "kueue", "schedulerName": "volcano"}
     assert ("q", scheduling) == (conversion.values["queue"], conversion.values["scheduling"])
     assert "spec.queue" in [verdict.path for verdict in conversion.lost]
+
+
+WAITING = """\
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: a}
+spec: {plugins: {ssh: [], svc: []}, tasks: [
+  {name: m, replicas: 1, template: {spec: {initContainers: [{name: wait, image: kubectl, command: [
+      kubectl, wait, pod, -l, "volcano.sh/job-name=a,volcano.sh/task-spec=w", --for=jsonpath]}],
+    containers: [{name: m, image: i, command: [mpirun, -np, "2", ./a, --job-name=b]}]}}},
+  {name: w, replicas: 2, template: {spec: {containers: [
+    {name: w, image: i, command: [/usr/sbin/sshd, -D]}]}}}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("selector", "key"),
+    [
+        ("volcano.sh/job-name=a,volcano.sh/task-spec=w", "volcano.sh/job-name, volcano.sh/task"),
+        ("training.kubeflow.org/job-name in (a)", "training.kubeflow.org/job-name"),
+        ("batch.kubernetes.io/job-name==a", "batch.kubernetes.io/job-name"),
+    ],
+)
+def test_what_selects_pods_by_labels_that_are_gone_is_said(selector: str, key: str) -> None:
+    """An init container that waits for pods of the old controller's labels waits for ever."""
+    conversion = text_as_jobs(
+        WAITING.replace("volcano.sh/job-name=a,volcano.sh/task-spec=w", selector)
+    ).conversions[0]
+    (verdict,) = conversion.lost
+    assert "spec.tasks[0].template.spec.initContainers[0].command[4]" == verdict.path
+    assert f"it selects pods by {key}" in verdict.why
+    assert "select app.kubernetes.io/instance, the release" in verdict.why
+
+
+@pytest.mark.parametrize(
+    ("line", "is_said"),
+    [
+        ("kubectl get pods -l job-name=a", True),
+        ("kubectl get pods --selector=app=b,job-name=a", True),
+        ("python wait.py --job-name=a", False),
+        ("kubectl get pods -l app=b", False),
+    ],
+)
+def test_a_key_without_a_domain_may_be_a_program_s_own(line: str, is_said: bool) -> None:
+    """`job-name` selects pods behind a flag of a selector alone."""
+    text = WAITING.replace(
+        'kubectl, wait, pod, -l, "volcano.sh/job-name=a,volcano.sh/task-spec=w", --for=jsonpath',
+        f'sh, -c, "{line}"',
+    )
+    assert is_said == bool(text_as_jobs(text).conversions[0].lost)
 
 
 RANK_TABLE = """\

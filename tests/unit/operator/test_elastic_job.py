@@ -15,6 +15,7 @@ from allranks.elastic.actions import (
     WriteJobStatus,
 )
 from allranks.status.reduce import reduce
+from allranks_operator.kube.resources import ELASTIC_JOBS, SCALE_PLANS
 from allranks_operator.rate_limit import TokenBucket
 from allranks_operator.reconcilers import elastic_job as reconcilers_elastic_job
 from allranks_operator.reconcilers.elastic_job import ElasticJobReconciler
@@ -314,11 +315,6 @@ def test_what_is_held_back_is_not_looked_at_again_and_again(stage: Stage) -> Non
 @pytest.mark.parametrize("owner", ["j", ""])
 def test_a_plan_without_its_job_is_refused_in_time(stage: Stage, owner: str) -> None:
     """It waits half a minute for the job, also where it names none, and says then why."""
-    from allranks_operator.kube.resources import (  # noqa: PLC0415 - only this test
-        ELASTIC_JOBS,
-        SCALE_PLANS,
-    )
-
     stage.parts.cache.replace(ELASTIC_JOBS, "lab", [], "9999")
     plan = {
         "kind": "ScalePlan",

@@ -14,6 +14,7 @@ from allranks import __version__
 from allranks.errors import InputError
 from allranks.postrender import PostrenderOptions, process
 from allranks.postrender.edit import same
+from allranks.yamlio.dump import dump
 from allranks.yamlio.load import load_all
 
 KUEUE = PostrenderOptions(dialect="kueue", queue="q")
@@ -293,8 +294,6 @@ def manifest(kind: str, extra: Any) -> dict[str, Any]:
 @settings(max_examples=150)
 def test_scalars_are_never_retyped(kind: str, extra: Any, options: PostrenderOptions) -> None:
     """A changed document still holds each of its chart's values, with its type."""
-    from allranks.yamlio.dump import dump  # noqa: PLC0415 - the only user
-
     text = dump(manifest(kind, extra))
     before = load_all(text)[0]
     after = next(

@@ -38,6 +38,8 @@ from allranks.schema.validator import engine
         ("resources.limits", "write resources.perPod.limits"),
         ("replicas", "write nodes"),
         ("nproc_per_node", "write procsPerNode"),
+        ("torchrun.nproc_per_node", "write procsPerNode, at the root"),
+        ("torchrun.nnodes", "write nodes, at the root"),
         ("imagePullPolicy", "write image.pullPolicy"),
         ("volumes", "move it to podTemplate.spec.volumes"),
         ("initContainers", "move it to podTemplate.spec.initContainers"),

@@ -224,12 +224,11 @@ def mount(job: Draft, key: str, text: str) -> None:
     if mounts.workspace:
         job.fields.put(("workspace", "mountPath"), mounts.workspace, (key,))
     if mounts.wrong:
-        job.fields.say(
-            (key,),
-            Outcome.NOT_CARRIED,
-            "podTemplate.spec.volumes",
-            f"{', '.join(mounts.wrong)} is known on the old cluster alone: give a claim in storage",
+        why = (
+            f"{', '.join(mounts.wrong)} is known on the old cluster alone: give a claim in storage"
         )
+        why += "; the others are folders of the node (hostPath)" if mounts.mounts else ""
+        job.fields.say((key,), Outcome.NOT_CARRIED, "podTemplate.spec.volumes", why)
     elif (mounts.workspace or mounts.has_here) and not mounts.mounts:
         job.fields.say(
             (key,),

@@ -11,7 +11,7 @@ from collections import defaultdict
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert.slurm.batch_script import words
+from allranks.convert.slurm.batch_script import missing_in_pods, shell_text, words
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -25,9 +25,11 @@ if TYPE_CHECKING:
 _PATH = re.compile(
     r"(?:^|(?<=[\s=:,(\[>;|&])|(?<=:[-=])|(?<=[\s=:,(\[>;|&\\-][\"'])|(?<=^[\"']))"
     r"(?P<top>(?:(?<!:)/)?/[A-Za-z][\w.+@-]*|~|\$HOME\b|\$\{HOME\})"
-    r"(?P<rest>(?:/(?:\$\{\w+\}|[\w.+@%$-]|\$\([^()\n]*\))*)*)(?=[\s\"':,;)\]}|&<>*?\[{\\]|$)"
+    r"(?P<rest>(?:/(?:\$\{\w+\}|[\w.+@%$-]|\$\([^()\n]*\))*)*)(?=[\s\"'`:,;)\]}|&<>*?\[{\\]|$)"
 )
 _PATTERN = frozenset("*?[{")
+# A part of a path that several programs give, and what stands behind it.
+_OF_PIPE = re.compile(r"/[^/]*\$\([^()]*\|.*")
 # Folders that images have; under some of them a site has software of its own, as an image may.
 _OF_IMAGES = frozenset(
     {
@@ -38,18 +40,44 @@ _OF_IMAGES = frozenset(
 )
 # What programs make anew in a home folder, or what a shell reads where it is there.
 _MADE_ANEW = ("/.cache", "/.triton", "/.nv", "/.bash", "/.profile", "/.config")
-# Words that are patterns, or of modules and hosts, which are spoken of by what carries them; and
-# `[[ $a =~ b ]]`, which has no home folder.
-_NO_PATHS = re.compile(
-    r"(?<=\s)=~(?=\s)|"
-    r"\b(?:sed|awk|gawk|grep|egrep|perl|tr|cut|module|ml|scp|ssh|rsync|curl|wget)\b[^|;&\n]*"
+# Commands whose words are patterns, or of modules and hosts, which are spoken of by what carries
+# them; and `[[ $a =~ b ]]`, which has no home folder.
+_OTHER_WORDS = re.compile(
+    r"(?<=\s)=~(?=\s)"
+    r"|(?P<before>(?:^|[;&|({`]|\b(?:then|do|else|if|while|time)\b|(?<=\s)!)[ \t]*)"
+    r"(?:(?P<elsewhere>module|ml|scp|ssh)|(?P<patterns>sed|g?awk|e?grep|perl|tr|cut)"
+    r"|(?P<copy>rsync|curl|wget))\b"
+    r"(?P<rest>(?:\\\n|'[^']*'|\"(?:[^\"\\]|\\[\s\S])*\"|[^|;&\n'\"])*)",
+    re.MULTILINE,
 )
+_QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\[\s\S])*\"")
+_REMOTE = re.compile(r"\S*:\S*")
 # A text that is printed, and written to no file.
 _PRINTED = re.compile(
     r"\b(?:echo|printf)\b(?:(?:[^\S\n]|\\\n)*+(?:\"(?:[^\"\\`$]|\\.|\$(?!\())*+\"|'[^']*+'"
     r"|(?!\$\()[^\s\"'|;&<>`]))*+(?!\s*>)",
     re.DOTALL,
 )
+# The same as a here-document, but for what it asks other programs.
+_PRINTED_DOCUMENT = re.compile(
+    r"(?:^|[;{&(]|\b(?:then|do|else)\b)[ \t]*cat[ \t]*<<-?[ \t]*([\"'\\]?)(?P<end>\w+)\1[ \t]*"
+    r"(?:>[ \t]*(?:&[ \t]*2|/dev/stderr))?[ \t]*\n"
+    r"(?:(?![ \t]*(?P=end)[ \t]*$)[^\n]*\n)*[ \t]*(?P=end)[ \t]*$",
+    re.MULTILINE,
+)
+# A variable of the shell's alone, whose folder nobody reads where nobody reads the variable.
+_ASSIGNMENT = re.compile(r"^(?P<name>[A-Za-z_]\w*)=[^\s;&|`()]*[ \t]*$", re.MULTILINE)
+_EXPORTED = re.compile(r"\b(?:export|declare\s+-x|typeset\s+-x)[ \t]+([A-Za-z_]\w*)")
+_SOURCING = re.compile(
+    r"(?:^|[;&|({])[ \t]*(?:source|\.)[ \t](?!\S*activate\b)|\beval\b", re.MULTILINE
+)
+# A container that no pod starts, whose words name folders in it; and the folders that it mounts.
+_OF_CONTAINER = re.compile(
+    r"\b(?:docker|podman|podman-hpc|nerdctl|udocker)[ \t]+(?:run|exec)\b"
+    r"(?:\\\n|\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\n\"'|;&<>])*",
+    re.DOTALL,
+)
+_MOUNTED = re.compile(r"(?:-v|--volume)[ =]?[\"']?([^\s:\"']+):|(?:src|source)=([^\s,\"']+)")
 _SPOKEN = re.compile(r"volume|image|\bsent\b")
 _WHY = (
     "a pod has it where its image or a volume does: mount one there (storage.datasets.mountPath), "
@@ -81,13 +109,16 @@ def say(job: Draft) -> None:
     lines = [
         _with_whole_word(job.text, verdict.path)
         for verdict in job.fields.verdicts()
-        if verdict.outcome is not Outcome.CARRIED and _SPOKEN.search(verdict.why)
+        if verdict.outcome is not Outcome.CARRIED
+        and _SPOKEN.search(verdict.why)
+        and verdict.why != missing_in_pods.NO_CONTAINERS
     ]
     folders: dict[str, set[str]] = defaultdict(set)
-    for text in _texts(values):
+    for text in _texts(values, words.without_comments(job.text)):
         for match in _PATH.finditer(text):
             is_pattern = text[match.end() :][:1] in _PATTERN
             path = match[0].rpartition("/")[0] if is_pattern else match[0].rstrip("/")
+            path = _OF_PIPE.sub("", path)
             top = match["top"]
             is_made_anew = top[0] != "/" and match["rest"].startswith(_MADE_ANEW)
             is_spoken_of = any(_names(line, path) for line in lines)
@@ -110,8 +141,13 @@ def say(job: Draft) -> None:
         job.fields.note(_NO_VOLUME)
 
 
-def _texts(values: Mapping[str, Any]) -> list[str]:
-    """What runs and is not only printed; of a run with an image of its own, what the nodes ran."""
+def _texts(values: Mapping[str, Any], script: str) -> list[str]:
+    """What runs and is not only printed; of a run with an image of its own, what the nodes ran.
+
+    Args:
+        values: the values.
+        script: the script without its comments.
+    """
     of_nodes = [values.get("setup", ""), values.get("workingDir", "")]
     of_ranks = [
         values.get("script", ""),
@@ -120,11 +156,36 @@ def _texts(values: Mapping[str, Any]) -> list[str]:
         *values.get("env", {}).values(),
     ]
     texts = of_nodes if "image" in values else [*of_nodes, *of_ranks]
-    return [
-        _PRINTED.sub("", _NO_PATHS.sub("", words.without_comments(text)))
-        for text in texts
-        if isinstance(text, str)
-    ]
+    texts = [words.without_comments(text) for text in texts if isinstance(text, str)]
+    if _SOURCING.search(script):
+        return [_read_by(text) for text in texts]  # what is sourced may read any variable
+    names = {name for name, _ in words.variables(script)} | {*_EXPORTED.findall(script)}
+
+    def put(match: re.Match[str]) -> str:
+        return match[0] if match["name"] in names else ""
+
+    return [_read_by(_ASSIGNMENT.sub(put, text)) for text in texts]
+
+
+def _read_by(text: str) -> str:
+    """A text without what it only prints, and what means another thing than a folder of a pod's."""
+    text = _PRINTED_DOCUMENT.sub(
+        lambda match: " ".join(shell_text.SUBSTITUTION.findall(match[0])), text
+    )
+    text = _OF_CONTAINER.sub(
+        lambda match: " ".join(source or other for source, other in _MOUNTED.findall(match[0])),
+        text,
+    )
+    return _PRINTED.sub("", _OTHER_WORDS.sub(_without_others, text))
+
+
+def _without_others(match: re.Match[str]) -> str:
+    """A command without the words that are no folders of a pod's."""
+    if match["patterns"]:
+        return f"{match['before']} {_QUOTED.sub('', match['rest'])}"
+    if match["copy"]:
+        return f"{match['before']} {_REMOTE.sub('', match['rest'])}"
+    return match["before"] or ""
 
 
 def _mounts(values: Mapping[str, Any]) -> list[str]:
@@ -168,7 +229,7 @@ def _line_of(text: str, paths: Iterable[str]) -> int:
     """The first line that has one of some paths, before any comment or directive; 0 for none."""
     code = words.without_comments(text)
     patterns = "|".join(re.escape(path) for path in paths)
-    for pattern in (rf"(?<![\w}}])(?:{patterns})(?![\w-])", patterns):
+    for pattern in (rf"(?<![\w}})`])(?:{patterns})(?![\w-])", patterns):
         for rows in (code.split("\n"), text.split("\n")):
             line = next((n for n, row in enumerate(rows, 1) if re.search(pattern, row)), 0)
             if line:

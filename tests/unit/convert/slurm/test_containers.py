@@ -42,6 +42,23 @@ def test_a_container_of_dockers_words_is_the_pods(program: str) -> None:
     assert pod["containers"][0]["volumeMounts"][0].get("readOnly", False) == is_read_only
 
 
+def test_mounts_beside_one_that_is_lost_are_said_to_be_of_the_node() -> None:
+    """Their volumes are of kind hostPath, which the line on the other one did not say."""
+    step = "srun --container-image=a/b:1 --container-mounts=$HOME/a:/w,/data:/data python a.py"
+    why = next(v.why for v in _convert("#SBATCH -n 1", step).lost if "mounts" in v.path)
+    assert why.endswith("; the others are folders of the node (hostPath)")
+
+
+@pytest.mark.parametrize("row", ["shifter python b.py", "if [ $A ]; then shifter python b.py; fi"])
+def test_a_shifter_before_the_step_is_the_pod(row: str) -> None:
+    """Its image is that of the job, and a pod has no shifter."""
+    conversion = _convert(
+        "#SBATCH -N 2 --image=docker:a/b:1", "A=1", row, "srun shifter python a.py"
+    )
+    assert row.replace("shifter ", "") in conversion.values["setup"]
+    assert conversion.values["image"] == {"repository": "a/b", "tag": "1"}
+
+
 def test_mounts_of_other_kinds_are_not_carried() -> None:
     """A volume of a daemon's has no folder of the node."""
     program = "docker run --mount type=tmpfs,target=/t a.io/b:1 python a.py"

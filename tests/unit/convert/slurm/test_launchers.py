@@ -182,6 +182,16 @@ def test_a_text_that_is_a_here_document_is_read(head: str, tail: str) -> None:
     assert head in written.values["script"]
 
 
+@pytest.mark.parametrize("question", ["mpirun --version", "torchrun --help", "mpiexec -V"])
+def test_a_launcher_that_tells_of_itself_is_no_step(question: str) -> None:
+    """A script that shows which one it has got was refused for a second step."""
+    conversion = _convert(_TASKS, "set -e", question, "srun python a.py")
+    assert conversion.values["command"] == ["python", "a.py"]
+    assert question not in conversion.values.get("setup", "")
+    verdict = next(verdict for verdict in conversion.verdicts if verdict.path == question)
+    assert verdict.why == "it only prints"
+
+
 def test_horovod_that_srun_starts_with_an_mpi_is_of_mpi() -> None:
     """It asks MPI for its rank, and meets nowhere else."""
     rows = ("#SBATCH -N 2 -n 4 --gpus-per-node=2", "export NCCL_DEBUG=INFO")

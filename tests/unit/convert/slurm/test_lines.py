@@ -150,6 +150,9 @@ def test_a_sourced_file_may_set_a_variable() -> None:
     conversion = _convert(_TASKS, *rows, "echo $FFTW_ROOT >> log")
     assert "env.sh (line 3) may set it" in _verdict(conversion, "$DATA").why
     assert "does not set it" in _verdict(conversion, "$USER").why
+    easybuild = _convert(_TASKS, *rows[:3], "srun a.py $EBROOTFFTW $EBVERSIONFFTW")
+    for name in ("$EBROOTFFTW", "$EBVERSIONFFTW"):
+        assert "a module (line 4) may set it" in _verdict(easybuild, name).why
     late = _convert(_TASKS, "srun python a.py $DATA", "source env.sh")
     assert "the script does not set it" in _verdict(late, "$DATA").why
 
@@ -688,6 +691,7 @@ def test_a_job_that_eval_submits_is_said() -> None:
     [
         "wandb login 0123456789abcdef0123456789",
         "HF_TOKEN=hf_0a1b2c3d4e a --x",
+        'TOKEN="hf_aBcDeFgHiJ"',
         "a --token hf_0a1b2c",
     ],
 )

@@ -209,6 +209,10 @@ def test_a_step_in_a_variable_that_is_set_twice_is_said() -> None:
     rows = ("if [ -n x ]; then", '  RUN="srun"', "else", '  RUN=""', "fi", "$RUN python a.py")
     conversion = _convert("#SBATCH -N 1 --gpus-per-node=1", *rows)
     assert Outcome.NOT_CARRIED is _verdict(conversion, "srun").outcome
+    assert _verdict(conversion, "srun").line == 4
+    before = _convert("#SBATCH -N 1 --gpus-per-node=1", "srun ./prepare", *rows)
+    # That of line 3 is taken off.
+    assert [verdict.line for verdict in before.lost if verdict.path == "srun"] == [5]
 
 
 def test_variables_of_singularity_have_their_names_inside_the_container() -> None:

@@ -135,6 +135,7 @@ def test_containers_that_are_no_single_pod_are_said() -> None:
     [
         "nextflow run a.nf -profile singularity,slurm",
         'snakemake -j 9 --cluster "sbatch -c 4"',
+        'srun -n 1 snakemake -j 9 --cluster "sbatch -c 4"',
         "snakemake --profile ./slurm",
         "snakemake --executor slurm",
         "python a.py -m hydra/launcher=submitit_slurm",
@@ -590,6 +591,33 @@ def test_a_template_is_refused_with_its_blank(blank: str) -> None:
     with pytest.raises(InvalidValues) as error:
         _convert(f"#SBATCH --nodes={blank}", "srun python a.py")
     assert error.value.problems[0].hint == f"fill in what stands for {blank}"
+
+
+@pytest.mark.parametrize("blank", ["{{ path }}", "{{ lr | default(1) }}", "{% if x %}"])
+def test_a_template_of_lines_is_refused_with_its_blank(blank: str) -> None:
+    """Each rank would get the blank; what a script writes, or has as a format, is its own."""
+    with pytest.raises(InvalidValues) as error:
+        _convert(_TASKS, f"srun python a.py --path {blank}")
+    assert error.value.problems[0].hint == f"fill in what stands for {blank}"
+    rows = (f"cat > a.j2 <<EOF\n{blank}\nEOF", f"# {blank}", f"sed -i 's/{blank}/b/' a.yaml")
+    assert _convert(_TASKS, *rows, "srun python a.py").values["command"]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "spack config get compilers",
+        "spack module lmod refresh -y",
+        "conda env list",
+        "conda config --set auto_activate_base false",
+    ],
+)
+def test_a_manager_of_environments_that_does_something_else_activates_nothing(row: str) -> None:
+    """It has no environment that an image would need."""
+    verdicts = _convert(_TASKS, row, "srun python a.py").verdicts
+    assert not [verdict for verdict in verdicts if "activates" in verdict.why]
+    active = _convert(_TASKS, "spack env activate a", "srun python a.py").verdicts
+    assert [verdict for verdict in active if "activates" in verdict.why]
 
 
 def test_the_environment_of_deepspeed_says_that_other_nodes_have_ranks() -> None:

@@ -80,3 +80,14 @@ def test_python_without_a_buffer_may_have_its_script_in_a_variable() -> None:
     """`python -u $ARGS` was refused, where `python $ARGS` is carried."""
     rows = ('ARGS="$@"', 'srun bash -c "source v.sh\n python -u $ARGS"')
     assert "python -u $ARGS" in _convert(_TASKS, *rows).values["command"][-1]
+
+
+@pytest.mark.parametrize("step", ["srun $LAUNCHER a.py", 'srun bash -c "$LAUNCHER a.py"'])
+def test_a_rank_that_the_batch_shell_puts_into_a_variable_is_said(step: str) -> None:
+    """It is 0 for all in the script, and each its own here; an escaped one is theirs in both."""
+    nodes = "#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=4"
+    launcher = "accelerate launch --num_machines 2 --machine_rank {}SLURM_PROCID"
+    said = _convert(nodes, f'LAUNCHER="{launcher.format("$")}"', step).verdicts
+    assert [verdict.line for verdict in said if verdict.path == "$SLURM_PROCID"] == [4]
+    escaped = _convert(nodes, f'LAUNCHER="{launcher.format(chr(92) + "$")}"', step).verdicts
+    assert not [verdict for verdict in escaped if verdict.path == "$SLURM_PROCID"]

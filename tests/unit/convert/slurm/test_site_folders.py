@@ -53,6 +53,11 @@ def _folders(conversion: Conversion) -> list[Verdict]:
         ("tar xf /fsx/in/*.tar\nsrun python a.py", "/fsx/in"),
         ('D="${D:-/fsx/in}"\nsrun python a.py $D', "/fsx/in"),
         ("srun python a.py ${D:=/fsx/${USER}/in}", "/fsx/${USER}/in"),
+        ("OUT=/fsx/$USER/$(pwd | cut -d'/' -f5-)/a\nsrun python a.py $OUT", "/fsx/$USER"),
+        ("srun python ml/a.py --mode cut --data /fsx/in", "/fsx/in"),
+        ("sed -i 's/a/b/' /fsx/a.yaml\nsrun python a.py", "/fsx/a.yaml"),
+        ("rsync -a /fsx/in/ .\nsrun python a.py", "/fsx/in"),
+        ("curl https://a.org/b -o /fsx/b\nsrun python a.py", "/fsx/b"),
     ],
 )
 def test_a_folder_is_named_with_its_line(row: str, path: str) -> None:
@@ -70,6 +75,9 @@ def test_a_folder_is_named_with_its_line(row: str, path: str) -> None:
         "sed -i 's/fsx/lustre/' a.yaml\nsrun python a.py",
         "awk '/fsx/ {print}' a.log\nsrun python a.py",
         "# srun python /fsx/a.py\nsrun python a.py",
+        "if grep -q '/fsx' a; then sed -i 's#a#/fsx/b#' a; fi\nsrun python a.py",
+        "rsync -a me@host:/fsx/in .\nsrun python a.py",
+        "awk '{ print; }\n /fsx/ { print }' a.log\nsrun python a.py",
         "srun python a.py --cache ~/.cache/hf",
         "source /fsx/venv/bin/activate\nsrun python a.py",
         "module use /apps/modules\nsrun python a.py",
@@ -108,9 +116,10 @@ def test_a_line_that_was_cut_off_is_no_word_of_another_folder() -> None:
     assert ["/fsx/data"] == [verdict.path for verdict in _folders(_convert(_NODES, step))]
 
 
-def test_a_folder_has_its_own_line() -> None:
+@pytest.mark.parametrize("other", ["/opt/sets/coco", "$(pwd)/coco", "`pwd`/coco"])
+def test_a_folder_has_its_own_line(other: str) -> None:
     """And not that of another path which ends with it."""
-    rows = ("ls /opt/sets/coco", "srun python a.py --data /coco")
+    rows = (f"ls {other}", "srun python a.py --data /coco")
     (verdict,) = _folders(_convert(_NODES, *rows))
     assert ("/coco", 4) == (verdict.path, verdict.line)
 
@@ -186,6 +195,15 @@ def test_a_folder_is_named_whatever_stands_behind_it(row: str, folder: str) -> N
 @pytest.mark.parametrize(
     ("row", "is_named"),
     [
+        ('echo "begins"\nls /fsx/a', True),
+        ("echo\n\nls /fsx/a", True),
+        ("echo a \\\n  /fsx/a", False),
+        ("cat <<EOF\nusage: -t /fsx/me\nEOF", False),
+        ("usage() { cat << EOF\nusage: -t /fsx/me\nEOF\n}\nusage", False),
+        ("cat << 'EOF' >&2\nusage: -t /fsx/me\nEOF\nls /fsx/b", True),
+        ("cat <<EOF > a.yaml\ndata: /fsx/me\nEOF", True),
+        ("cat <<EOF\nlines: `wc -l /fsx/me`\nEOF", True),
+        ('cat <<EOF\n-t /fsx/me\n[$(dirname "$0")/a]\nEOF', False),
         ('echo "results are in /fsx/out"', False),
         ('echo """usage: $0 /fsx/me\n  or /fsx/you\n"""', False),
         ("printf '%s\\n' /fsx/a", False),
@@ -205,6 +223,45 @@ def test_a_folder_that_is_only_printed_is_not_read(row: str, is_named: bool) -> 
 
 def test_the_end_of_a_path_is_no_folder() -> None:
     """`$DIR"/a.txt"` and `$DIR'/a'$N` are below DIR; two slashes are one."""
-    rows = ("DIR=out", "A=$DIR\"/a.txt\"; B=${DIR}'/b'$A", "cd //fsx/me", "python a.py $B")
+    rows = ("DIR=`pwd`/c", "A=$DIR\"/a.txt\"; B=${DIR}'/b'$A", "cd //fsx/me", "python a.py $B")
     named = [verdict.path for verdict in _folders(_convert("#SBATCH -n 1", *rows))]
     assert named == ["//fsx/me"]
+
+
+@pytest.mark.parametrize(
+    ("row", "folders"),
+    [
+        (
+            "docker run --rm -v /fsx/in:/data -v $PWD:/code a/b:1 python /code/a.py /data",
+            ["/fsx/in"],
+        ),
+        ("podman run --volume=/fsx/in:/data \\\n a/b:1 bash -c 'ls /data; ls /code'", ["/fsx/in"]),
+        ("docker run --mount type=bind,src=/fsx/in,dst=/data a/b:1 /code/run", ["/fsx/in"]),
+        ("docker exec box python /code/a.py && ls /fsx/out", ["/fsx/out"]),
+    ],
+)
+def test_folders_in_a_container_that_no_pod_starts_are_not_named(
+    row: str, folders: list[str]
+) -> None:
+    """Those that it mounts are of the nodes: the program needs them in the pod, too."""
+    named = _folders(_convert("#SBATCH -n 1", row))
+    assert [verdict.path for verdict in named] == folders
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_named"),
+    [
+        (("DATA=/fsx/in", "python a.py"), False),
+        (("DATA=/fsx/in", "python a.py $DATA"), True),
+        (("DATA=/fsx/in", "IN=${DATA}/b", "ls $IN"), True),
+        (("export DATA=/fsx/in", "python a.py"), True),
+        (("DATA=/fsx/in", "export DATA", "python a.py"), True),
+        (("DATA=/fsx/in", "source env.sh", "python a.py"), True),
+        (("DATA=/fsx/in python a.py",), True),
+    ],
+)
+def test_a_folder_in_a_variable_that_nobody_reads_is_not_named(
+    rows: tuple[str, ...], is_named: bool
+) -> None:
+    """It is of the shell alone, so that no program reads it either."""
+    assert bool(_folders(_convert("#SBATCH -n 1", *rows))) == is_named

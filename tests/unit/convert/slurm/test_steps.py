@@ -380,6 +380,7 @@ def test_what_ends_a_process_behind_the_step_is_no_loss() -> None:
         _TASKS, "nvidia-smi -l > gpu.log &", "PID=$!", "srun python a.py", "kill $PID"
     )
     assert not conversion.lost
+    assert not _convert(_TASKS, "srun python a.py", "source deactivate").lost
 
 
 @pytest.mark.parametrize("first", ["#!/bin/bash", "#!/usr/bin/env python3"])

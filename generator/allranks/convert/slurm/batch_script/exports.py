@@ -24,7 +24,7 @@ _TOKENIZER = re.compile(r"TOKENIZERS?_|_TOKENIZERS?$", re.IGNORECASE)
 # A secret that is written out in a line: a variable's, an option's, or the key of a login.
 _SECRET_IN_LINE = re.compile(
     r"(?:^|[\s;])(?P<name>\w*(?:TOKEN(?!S)|SECRET|PASSWORD|PASSWD|API_?KEY)\w*)=[\"']?"
-    r"(?=[\w.+-]*[a-z])(?=[\w.+-]*[0-9])[\w.+-]{8,}"
+    r"(?:hf_|(?=[\w.+-]*[a-z])(?=[\w.+-]*[0-9]))[\w.+-]{8,}"
     r"|\s--?(?:token|password|passwd|api[-_]key)[= ][\"']?[\w.+-]{8,}"
     r"|\bwandb\s+login\s+(?:-\S+\s+)*[\"']?[0-9a-f]{20,}|(?<!\S)\S*://[^/\s:@$]+:[^/\s@$]+@",
     re.IGNORECASE,

@@ -16,6 +16,7 @@ from allranks.convert.slurm.batch_script import (
 )
 from allranks.convert.slurm.batch_script.node_variables import NodeVariable, kind_of
 from allranks.convert.verdicts import Outcome
+from allranks.humanize import list_some
 
 if TYPE_CHECKING:
     from allranks.convert.scanner import Command, Statement
@@ -42,6 +43,9 @@ _REQUEUES = (
 )
 SET = "setup does not end at an unset variable, nor at what fails within a pipe"
 MEETING = "the launcher lets the ranks meet, and tells each its rank and where rank 0 is"
+_BY_NODES = (
+    "it sets {} by what the nodes are, and a pod does not: write what holds there in its place"
+)
 _TERM = "a pod's ranks get SIGTERM themselves: let the program handle it"
 _AT_THE_END = "the shell of setup ends before the ranks do: make what it runs a run of its own"
 
@@ -233,7 +237,8 @@ def _is_look(details: StepDetails, command: Command, program: str) -> bool:
     if program == "srun":
         return id(command) not in details.side
     texts = [token.text for token in command.words]
-    return program in words.MPIRUN and step_search.only_prints(mpirun.program(texts))
+    is_of_ranks = program in words.MPIRUN and step_search.only_prints(mpirun.program(texts))
+    return is_of_ranks or words.asks_of_itself(texts)
 
 
 def _has_more(statement: Statement) -> bool:
@@ -288,9 +293,61 @@ def _why_not_in_setup(
         loses = program == "set" and shell_text.set_of_setup(text)[1]
         reason = Outcome.CHANGED, SET if loses else "setup goes on to the command"
     if reason is None and reads_dropped and statement.commands:
+        own = [name for name in _set_for_others(script, statement) if not _is_of_meeting(name)]
+        if own:
+            return Outcome.NOT_CARRIED, _BY_NODES.format(list_some(own, 4))
         why = "it is about where the ranks meet, which the launcher arranges"
         return Outcome.CHANGED, why
     return reason
+
+
+def counts_in(reading: ScriptReading, statement: Statement) -> list[tuple[int, int, str]]:
+    """Edits that put the number of nodes into a condition that needs no more of the nodes.
+
+    A pod knows how many there are, and so what the condition sets by it. [] for any other line.
+    """
+    script, meeting = reading.script, reading.rendezvous.meeting
+    own = [name for name in _set_for_others(script, statement) if not _is_of_meeting(name)]
+    is_as_it_is = reading.main_step.statement < 0
+    if is_as_it_is or statement.is_simple or statement.function or not own:
+        return []
+    counts = [name for name in meeting if is_count_of_nodes(script, name)]
+    patterns = [rf"\$\{{#(?:{name})\[[@*]\]\}}" for name in meeting]
+    patterns += [rf"\$(?:\{{{name}\}}|{name}\b)" for name in counts]
+    text = script.slice(statement)
+    edits = [
+        (statement.start + match.start(), statement.start + match.end(), NodeVariable.COUNT.value)
+        for match in (re.finditer("|".join(patterns), text) if patterns else ())
+    ]
+    text = shell_text.edited(script.text, edits, statement.start, statement.end)
+    is_unknown = words.names_nodes(text) or meeting & {name for name, _ in words.variables(text)}
+    return [] if is_unknown else edits
+
+
+def _set_for_others(script: Script, statement: Statement) -> list[str]:
+    """The variables that a statement sets, and exports or another one reads."""
+    exported = {
+        name
+        for command in statement.commands
+        if command.name == "export"
+        for name, _ in shell_text.assigned_by(command)
+    }
+    others = [script.slice(other) for other in script.statements if other is not statement]
+    reads = {name for text in others for name, _ in words.variables(text)}
+    return sorted(shell_text.set_by(statement) & (reads | exported))
+
+
+def is_count_of_nodes(script: Script, name: str) -> bool:
+    """Whether a variable is set to the number of nodes, wherever the script sets it."""
+    setting = [other for other in script.statements if shell_text.assigns(other, name)]
+    return bool(setting) and all(
+        kind_of(name, script.slice(other), {NodeVariable.ADDRESS}) is NodeVariable.COUNT
+        for other in setting
+    )
+
+
+def _is_of_meeting(name: str) -> bool:
+    return name in words.RENDEZVOUS or shell_text.looks_like_master(name)
 
 
 def _stays_in_place(script: Script, statement: Statement, program: str) -> bool:

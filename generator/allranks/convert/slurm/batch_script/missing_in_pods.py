@@ -15,6 +15,7 @@ from allranks import names
 from allranks.convert import scanner
 from allranks.convert.slurm.batch_script import networks, shell_text, words
 from allranks.convert.slurm.batch_script.images import OF_FILE
+from allranks.convert.slurm.options import parse
 from allranks.convert.verdicts import Outcome, Verdict
 from allranks.humanize import plural
 
@@ -139,7 +140,9 @@ def say(reading: ScriptReading, code: str) -> None:
         body.say(line, looks[0], Outcome.NOT_CARRIED, "", _NO_SRUN)
     if _calls_srun(code):
         why = "a pod has no srun: take it off, or write the step as a command of its own"
-        body.say(script.line_with(_calls_srun), "srun", Outcome.NOT_CARRIED, "", why)
+        rows = {row.strip() for row in code.split("\n") if _calls_srun(row)}
+        line = script.line_with(lambda row: row.strip() in rows) or script.line_with(_calls_srun)
+        body.say(line, "srun", Outcome.NOT_CARRIED, "", why)
     in_variable = _container_in_variable(reading.variables, code)
     if in_variable or _CONTAINER.search(code):
         line = script.line_with(in_variable or _CONTAINER.search)
@@ -172,7 +175,7 @@ def _of_commands(script: Script) -> list[Verdict]:
     verdicts: list[Verdict] = []
     is_here = starts_here
     for command in script.commands:
-        texts = [scanner.unquote(token.text) for token in command.words]
+        texts = _behind_srun([scanner.unquote(token.text) for token in command.words])
         program = shell_text.short(next(iter(words.unwrapped(texts)), ""))
         if words.any_of(texts, words.SLURM_TOOLS):
             continue
@@ -197,6 +200,12 @@ def _of_commands(script: Script) -> list[Verdict]:
         # Where it goes is not known; and one word of folders above is enough.
         is_here = is_here and not above and not (goes and not _SUBMIT_DIR.fullmatch(texts[1]))
     return verdicts
+
+
+def _behind_srun(texts: list[str]) -> list[str]:
+    """The words that srun starts; the words themselves without one."""
+    inner = words.unwrapped(texts)
+    return parse(inner[1:], "srun", 0)[1] if inner[:1] == ["srun"] else texts
 
 
 def _files_of_output(script: Script) -> list[Verdict]:

@@ -72,7 +72,7 @@ def tell_mpi_hosts(reading: ScriptReading, place: int) -> None:
             exports |= {word.text for word in command.words[1:]} & rendezvous.meeting
     exports |= {*re.findall(r"\s-{1,2}x\s+(\w+)", script.text)}
     exports &= rendezvous.meeting
-    line = " ".join(body.command)
+    line = "\n".join(body.command)
     reads = {name for name, _ in words.variables(line)}
     in_command = {*re.findall(r"^([A-Za-z_]\w*)=", line, re.MULTILINE)}
     values = {name: _of_mpi(reading, name) for name in sorted(exports - words.OF_ONE_RANK)}
@@ -94,7 +94,8 @@ def tell_mpi_hosts(reading: ScriptReading, place: int) -> None:
             replacement = replace(verdict, to="setup", why=why)
         else:
             to = "command" if own & in_command else ""
-            replacement = replace(verdict, to=to, why=_OF_LIST)
+            is_first = any(f"{name}={NodeVariable.ADDRESS}" in line.split("\n") for name in own)
+            replacement = replace(verdict, to=to, why=_OF_HOSTS if is_first else _OF_LIST)
         body.verdicts[at] = replacement
 
 

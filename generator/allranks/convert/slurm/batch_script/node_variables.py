@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
-from allranks.convert.slurm.batch_script import words
+from allranks.convert.slurm.batch_script import shell_text, words
 
 # Numbers of ranks and nodes, which are no address.
 _COUNTS = words.RENDEZVOUS - {"MASTER_ADDR", "MASTER_PORT", "MASTER_IP", "MASTER_HOST"}
@@ -13,6 +13,11 @@ _COUNTS = words.RENDEZVOUS - {"MASTER_ADDR", "MASTER_PORT", "MASTER_IP", "MASTER
 _COUNTING = re.compile(r"\bwc\s+-l|\$\{#\w+\[")
 _LISTING = re.compile(r"scontrol\s+show\s+hostnames?")
 _FIRST = re.compile(r"\bhead\b|\[0\]|\bsed\b[^|]*\b1p|NR\s*==\s*1|\bhostname\b|--ip-address|read\b")
+
+# How a script asks for the address of the node that it runs on, which is the first.
+_OF_THIS_NODE = re.compile(
+    r"(?:\$\(|`)\s*(?:\S*/)?(?:ip\s+(?:-\S+\s+)*(?:a|addr|address|route|r)\b|ifconfig\b|hostname\b)"
+)
 
 
 class NodeVariable(StrEnum):
@@ -28,6 +33,8 @@ def kind_of(name: str, text: str, source_kinds: set[NodeVariable]) -> NodeVariab
     """What a statement makes of a variable, by what those of the nodes are that it reads."""
     if _COUNTING.search(text):
         return NodeVariable.COUNT
+    if _OF_THIS_NODE.search(text) and name not in _COUNTS and shell_text.looks_like_master(name):
+        return NodeVariable.ADDRESS
     if not words.names_nodes(text) and source_kinds <= {NodeVariable.TYPED, NodeVariable.COUNT}:
         return NodeVariable.TYPED
     is_list = _LISTING.search(text) is not None or NodeVariable.UNKNOWN in source_kinds

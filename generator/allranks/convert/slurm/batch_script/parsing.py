@@ -16,6 +16,13 @@ if TYPE_CHECKING:
 
 # What a person is to fill in; a shell takes its brackets for files.
 _BLANK = re.compile(r"<[A-Za-z][\w .,-]*>")
+# What a program for templates is to fill in; and what has such words of its own.
+_BLANK_OF_TEMPLATE = re.compile(
+    r"\{\{\s*[A-Za-z_][\w.]*\s*(?:\|[^{}]*)?\}\}|\{%-?\s*[a-z][^{}]*%\}"
+)
+_OF_FORMATS = re.compile(
+    r"--format|\b(?:sed|awk|grep|perl|jq|echo|printf|docker|podman|envsubst)\b"
+)
 # A loop that runs once. Its first line is longer than an assignment of the word.
 _ONE_PASS = re.compile(
     r"for[ \t]+(?P<name>[A-Za-z_]\w*)[ \t]+in[ \t]+(?P<word>[\w.,:/@%+-]+)[ \t]*(?:;|\n)\s*do(?=\s)"
@@ -40,8 +47,9 @@ def parsed(script: Script) -> Script:
     It keeps its length and its lines.
 
     Raises:
-        InvalidValues: it is no shell script.
+        InvalidValues: it is no shell script, or a template of one.
     """
+    _check_filled_in(script)
     try:
         statements = scanner.parse(script.text)
     except scanner.ScriptError as error:
@@ -56,6 +64,18 @@ def parsed(script: Script) -> Script:
         if text != script.text:
             script = replace(script, text=text, statements=scanner.parse(text))
     return script
+
+
+def _check_filled_in(script: Script) -> None:
+    """Refuse a template: ``python a.py {{ path }}``; what the script writes may be one."""
+    code = words.without_comments(script.text)
+    for start, end in reversed(words.documents(code)):
+        code = code[:start] + re.sub(r"[^\n]", "", code[start:end]) + code[end:]
+    for line, row in enumerate(code.split("\n"), 1):
+        blank = _BLANK_OF_TEMPLATE.search(row)
+        if blank is not None and not _OF_FORMATS.search(row):
+            hint = f"fill in what stands for {blank[0]}"
+            raise script.refuse(line, "the script is a template, whose blanks no shell fills", hint)
 
 
 def _opened_group(script: Script) -> str:

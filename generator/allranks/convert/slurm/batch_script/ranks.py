@@ -24,9 +24,10 @@ from allranks.convert.slurm.batch_script import (
     torchrun_environment,
     words,
 )
-from allranks.convert.slurm.batch_script.left_out import MEETING
+from allranks.convert.slurm.batch_script.left_out import MEETING, is_count_of_nodes
 from allranks.convert.slurm.batch_script.script_reading import Limit
 from allranks.convert.verdicts import Outcome
+from allranks.humanize import plural
 
 if TYPE_CHECKING:
     from allranks.convert.scanner import Command, Statement
@@ -191,6 +192,7 @@ def _say_step(reading: ScriptReading, main: Step, program: commands.Program) -> 
     why = "; ".join(_changes(main, program)) or "each rank runs it"
     body.say(line, text, Outcome.CHANGED, "command", why)
     _say_environment(reading.script, body, main, program)
+    _say_world_size(reading, main, program)
     limit = reading.details.limits.get(id(main.command), "")
     seconds = amounts.seconds_of_timeout(limit)
     if seconds:
@@ -201,7 +203,13 @@ def _say_step(reading: ScriptReading, main: Step, program: commands.Program) -> 
     if profiler:
         body.say(line, profiler, Outcome.NOT_CARRIED, "command", _PROFILER)
     say_conditional(reading)
-    _say_substitutions(body, words.expanded_part(text), line)
+    parts = [
+        value
+        for command in reading.script.commands
+        for name, value in shell_text.assigned_by(command)
+        if name in main.expansions
+    ]
+    _say_substitutions(body, "\n".join(map(words.expanded_part, (text, *parts))), line)
     for reason in program.lost:
         is_name = reason.startswith(("--role", "--log-dir"))
         outcome = Outcome.CHANGED if is_name else Outcome.NOT_CARRIED
@@ -237,6 +245,27 @@ def _say_substitutions(body: Body, text: str, line: int) -> None:
     for name in sorted(variables & words.OF_TASK & {name for name, _ in words.variables(own)}):
         why = "sbatch has put 0 there, for all ranks; here each has its own"
         body.say(line, f"${name}", Outcome.CHANGED, "command", why)
+
+
+def _say_world_size(reading: ScriptReading, main: Step, program: commands.Program) -> None:
+    """Say of a WORLD_SIZE that is no number of ranks, as that of nodes, that it is that here."""
+    script = reading.script
+    if program.runner is not Runner.PLAIN or program.is_nested or reading.body.workload == "mpi":
+        return
+    own = [
+        (command.line, value)
+        for command in script.commands
+        for name, value in shell_text.assigned_by(command)
+        if name == "WORLD_SIZE"
+    ]
+    for line, value in own[:1] if len(own) == 1 else []:
+        variable = shell_text.variable_alone(value.strip('"'))
+        text = words.resolve(value, reading.variables.constants) or ""
+        text = str(main.size.node_count) if is_count_of_nodes(script, variable) else text
+        if text.isdecimal() and int(text) != main.size.task_count:
+            ranks = plural(main.size.task_count, "rank")
+            why = f"the script has {text} there, and here it counts the {ranks}"
+            reading.body.say(line, f"WORLD_SIZE={text}", Outcome.CHANGED, "", why)
 
 
 def say_conditional(reading: ScriptReading) -> None:

@@ -49,8 +49,50 @@ _BEHIND = frozenset(
     {"module", "ml", "conda", "scontrol", "sacct", "seff", "sstat", "squeue", "scancel"}
     | {"jobstats", "kill", "pkill"}
 )
+_DEACTIVATING = (["source", "deactivate"], [".", "deactivate"])
 # What is a function in a shell that has read the file of conda, of modules or of an environment.
 _FUNCTIONS = (words.ACTIVATING - {"source", ".", "eval"}) | {"deactivate"}
+_WRITES_AT_ONCE = (
+    "each pod runs it, and the script ran it once: where they share the folder, all write one file "
+    "at once; write it below /tmp"
+)
+_IN_PLACE = re.compile(r"--in-place.*|-[a-zA-Z]*i[^=]*")
+# What a pod has to itself, whatever volumes there are.
+_OF_THE_POD = re.compile(
+    r"[\"']?(?:/dev/|/tmp\b|\$\{?(?:SLURM_)?TMP(?:DIR)?\b)"
+    r"|.*(?:\$\{?(?:HOSTNAME|SLURM_PROCID|SLURM_NODEID|SLURMD_NODENAME)\b|\bhostname\b)"
+)
+_COMPILERS = frozenset(
+    {
+        *(
+            "gcc",
+            "g++",
+            "cc",
+            "c++",
+            "CC",
+            "ftn",
+            "gfortran",
+            "icc",
+            "icpc",
+            "icx",
+            "icpx",
+            "ifort",
+        ),
+        *(
+            "ifx",
+            "clang",
+            "clang++",
+            "nvcc",
+            "nvc",
+            "nvc++",
+            "nvfortran",
+            "hipcc",
+            "mpicc",
+            "mpicxx",
+        ),
+        *("mpic++", "mpiCC", "mpif77", "mpif90", "mpifort", "mpiicc", "mpiicpc", "mpiifort"),
+    }
+)
 # Programs that change files, which pods may share.
 _ON_FILES = frozenset(
     {
@@ -115,7 +157,9 @@ def text_of(
     if local is not None:
         body.say(statement.line, text, Outcome.CHANGED, to, "there is one node")
         return local
-    reason = left_out.why_dropped(reading, statement, command, program, is_single=is_single)
+    reason = None
+    if not left_out.counts_in(reading, statement):
+        reason = left_out.why_dropped(reading, statement, command, program, is_single=is_single)
     if reason is not None:
         body.say(statement.line, text, reason[0], "", reason[1])
         return None
@@ -165,6 +209,9 @@ def _in_pod(reading: ScriptReading, statement: Statement, *, is_setup: bool) -> 
     edits = module_edits(statement) if is_setup else []
     if any(id(command) in reading.details.side for command in statement.commands):
         edits += inner_edits(reading, statement)
+    elif is_setup and shell_text.runs(statement, ("shifter",)):
+        edits += inner_edits(reading, statement)  # the pod is its container
+    edits += left_out.counts_in(reading, statement)
     text = shell_text.edited(reading.script.text, edits, statement.start, statement.end)
     if any(map(_reads_profile, statement.commands)):
         return f"image_path=$PATH\n{text}\nPATH=$image_path:$PATH"
@@ -258,16 +305,51 @@ def _in_each_pod(script: Script, statement: Statement, text: str) -> str:
     """Why it matters that each pod runs a statement; "" where it does not."""
     if first_node.is_named(text):
         return "each pod has its own name there, and the script that of its first node"
-    if shell_text.differs_by_pod(text):
+    if shell_text.differs_by_pod(text) or _is_of_program(text):
         return "each pod runs it, and what it gives may differ between pods"
     if words.OF_TASK & {name for name, _ in words.variables(text)}:
         return "each pod has its own number, where the script has 0"
     if _changes_files(script, statement):
         return "each pod runs it, and the script ran it once: mind what is shared"
+    earlier = (other for other in script.statements if other.start < statement.start)
+    if _shared_files(statement).difference(*map(_shared_files, earlier)):
+        return _WRITES_AT_ONCE
     is_harmless = bool(statement.function) or shell_text.runs_only(
         statement, words.IN_EACH_RANK | {"ulimit"}
     )
     return "" if is_harmless else _ONCE
+
+
+def _shared_files(statement: Statement) -> set[str]:
+    """The files that a statement writes and another pod may have, where they share a folder."""
+    files: list[str] = []
+    for command in statement.commands:
+        texts = [word.text for word in command.words]
+        if shell_text.writes(command):
+            files += [target for _, target in command.redirections]
+        if words.any_of(texts, ("tee",)):
+            files += [text for text in texts[1:] if not text.startswith("-")]
+        elif words.any_of(texts, ("sed", "perl")) and any(map(_IN_PLACE.fullmatch, texts)):
+            files += texts[-1:]
+        elif words.any_of(texts, _COMPILERS) and "-o" in texts:
+            files += texts[texts.index("-o") + 1 :][:1]
+    return {file for file in files if not (file.isdigit() or _OF_THE_POD.match(file))}
+
+
+def _is_of_program(text: str) -> bool:
+    """Whether a text has what a program of the project's own gives: ``DIR=$(python prepare.py)``.
+
+    It may make a folder, too, which the script made once.
+    """
+    for match in shell_text.SUBSTITUTION.finditer(words.expanded_part(text)):
+        for command in shell_text.commands_of(match[0].removeprefix("$").strip("()`")):
+            texts = [scanner.unquote(word.text) for word in command.words]
+            rest = words.unwrapped(texts)
+            is_file = len(rest) > 1 and not rest[1].startswith("-")
+            is_run = words.is_python(rest) or words.any_of(rest, shell_text.SHELLS)
+            if (is_run and is_file) or (rest[:1] and rest[0].startswith("./")):
+                return True
+    return False
 
 
 def _changes_files(script: Script, statement: Statement) -> bool:
@@ -289,8 +371,9 @@ def say_behind(script: Script, body: Body, statement: Statement) -> None:
     if statement.function:
         why = "nothing before the step calls it"
         body.say(statement.line, text, Outcome.CHANGED, "", why)
-    elif shell_text.runs_only(
-        statement, words.IDLE | words.ENDING | _BEHIND | functions
+    elif (
+        text.split() in _DEACTIVATING
+        or shell_text.runs_only(statement, words.IDLE | words.ENDING | _BEHIND | functions)
     ) and not any(map(shell_text.writes, statement.commands)):
         why = "the run is over when its ranks are"
         body.say(statement.line, text, Outcome.CHANGED, "", why)

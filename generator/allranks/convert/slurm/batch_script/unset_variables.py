@@ -28,7 +28,9 @@ _SHELLS = shell_text.SHELLS
 # Variables of a login, which no file of a project's sets.
 _OF_WHO_SUBMITS = frozenset({"USER", "LOGNAME", "SCRATCH", "WORK"})
 # What the variables that modules set are called.
-_OF_MODULES = re.compile(r"^EBROOT|^MKLROOT$|[A-Z0-9]_(?:HOME|ROOT|DIR|PATH|BIN|LIB\w*|INC\w*)$")
+_OF_MODULES = re.compile(
+    r"^EB(?:ROOT|VERSION|DEV)|^MKLROOT$|[A-Z0-9]_(?:HOME|ROOT|DIR|PATH|BIN|LIB\w*|INC\w*)$"
+)
 _NO_ARRAY = (
     "a task of an array has it, and the script asks for no array: write `#SBATCH --array=…` "
     "into it, or the variable into env"

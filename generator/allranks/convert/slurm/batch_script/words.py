@@ -133,6 +133,8 @@ _EVALUATED_PRINTING = re.compile(r"eval\s+[\"']?\s*(?:echo|printf)\b(?!.*[>|])")
 _DOES_MORE = frozenset(
     {"run", "exec", "install", "create", "build", "update", "upgrade", "remove", "clean", "spec"}
     | {"concretize", "buildcache", "mirror", "test", "stage", "fetch", "list", "find", "info"}
+    | {"config", "module", "compiler", "compilers", "arch", "repo", "external", "uninstall"}
+    | {"env list", "env export", "env view"}
 )
 # What each rank may run for itself: it only reads, or makes what is there already.
 IN_EACH_RANK = (
@@ -221,6 +223,8 @@ ALWAYS = frozenset(
     }
 )
 
+# Options by which a program tells of itself, and starts nothing.
+_OF_ITSELF = frozenset({"--version", "-version", "-V", "--help", "-help", "-h"})
 _WRAPPERS = frozenset(
     {"exec", "nohup", "time", "command", "stdbuf", "unbuffer", "env", "numactl", "nice", "sudo"}
     | {"timeout"}
@@ -340,7 +344,7 @@ def starts_ranks(words: Sequence[str]) -> bool:
         return False
     program = base(rest[0])
     if program in STARTERS:
-        return True
+        return not asks_of_itself(rest)
     texts = [scanner.unquote(word) for word in rest]
     if program == "accelerate":
         return "launch" in texts[1:2]
@@ -348,6 +352,12 @@ def starts_ranks(words: Sequence[str]) -> bool:
         return commands.is_tune(texts)
     module = _module(texts)
     return module in TORCH_MODULES or module.startswith("accelerate.commands.launch")
+
+
+def asks_of_itself(words: Sequence[str]) -> bool:
+    """Whether words start a launcher that tells of itself alone: ``mpirun --version``."""
+    rest = unwrapped(words)
+    return len(rest) > 1 and base(rest[0]) in STARTERS and _OF_ITSELF.issuperset(rest[1:])
 
 
 def activates(words: Sequence[str]) -> bool:
@@ -580,8 +590,9 @@ def text_of_counts(size: Mapping[str, int | None]) -> dict[str, str]:
 
 def _does_more(words: Sequence[str]) -> bool:
     """Whether a program that activates does something else: ``conda run python a.py``."""
-    return base(next(iter(words), "")) in _MANAGERS and any(
-        text in _DOES_MORE for text in [text for text in words[1:] if not text.startswith("-")][:1]
+    texts = [text for text in words[1:] if not text.startswith("-")]
+    return base(next(iter(words), "")) in _MANAGERS and not _DOES_MORE.isdisjoint(
+        " ".join(texts[:count]) for count in (1, 2)
     )
 
 
