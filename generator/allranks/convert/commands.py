@@ -246,8 +246,8 @@ def _of_script(words: Sequence[str], env: Mapping[str, str]) -> Program:
 
 def _before(text: str) -> tuple[str, set[str]]:
     """What stands before a command, and the reserved words that belong to it: `time` in front."""
-    found = _RESERVED_IN_FRONT.search(text)
-    return (text, set()) if found is None else (text[: found.start()], set(found[0].split()))
+    match = _RESERVED_IN_FRONT.search(text)
+    return (text, set()) if match is None else (text[: match.start()], set(match[0].split()))
 
 
 def _with_profile(result: Program, program: str, flags: str) -> Program:

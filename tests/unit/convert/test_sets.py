@@ -273,8 +273,8 @@ def test_a_wrapper_s_retries_are_said_beside_those_of_its_job() -> None:
     text = AGAIN.replace("Never", "OnFailure")
     sentence = "the AppWrapper had the job start anew after its own retries"
     assert sentence in "\n".join(text_as_jobs(text).conversions[0].notes)
-    told = text.replace("{name: w}", f'{{name: w, annotations: {{{LIMIT}: "2"}}}}')
-    assert {f"metadata.annotations.{LIMIT}"} == lost(text_as_jobs(told).conversions[0])
+    limited = text.replace("{name: w}", f'{{name: w, annotations: {{{LIMIT}: "2"}}}}')
+    assert {f"metadata.annotations.{LIMIT}"} == lost(text_as_jobs(limited).conversions[0])
 
 
 TTL = "workload.codeflare.dev.appwrapper/successTTLDuration"

@@ -202,7 +202,7 @@ def test_what_selects_pods_by_labels_that_are_gone_is_said(selector: str, key: s
 
 
 @pytest.mark.parametrize(
-    ("line", "is_said"),
+    ("line", "is_selector"),
     [
         ("kubectl get pods -l job-name=a", True),
         ("kubectl get pods --selector=app=b,job-name=a", True),
@@ -210,13 +210,13 @@ def test_what_selects_pods_by_labels_that_are_gone_is_said(selector: str, key: s
         ("kubectl get pods -l app=b", False),
     ],
 )
-def test_a_key_without_a_domain_may_be_a_program_s_own(line: str, is_said: bool) -> None:
+def test_a_key_without_a_domain_may_be_a_program_s_own(line: str, is_selector: bool) -> None:
     """`job-name` selects pods behind a flag of a selector alone."""
     text = WAITING.replace(
         'kubectl, wait, pod, -l, "volcano.sh/job-name=a,volcano.sh/task-spec=w", --for=jsonpath',
         f'sh, -c, "{line}"',
     )
-    assert is_said == bool(text_as_jobs(text).conversions[0].lost)
+    assert is_selector == bool(text_as_jobs(text).conversions[0].lost)
 
 
 RANK_TABLE = """\

@@ -79,8 +79,8 @@ def test_a_condition_on_where_the_ranks_meet_is_the_launchers() -> None:
 def test_a_world_size_that_counts_no_ranks_is_said(value: str, step: str, is_other: bool) -> None:
     """A program that takes it for the number of nodes gets that of ranks."""
     conversion = _convert(f"COUNT=`{_HOSTS} | wc -l`", f"export WORLD_SIZE={value}", step)
-    said = [v.why for v in conversion.verdicts if v.line == 4 and "it counts the" in v.why]
-    assert bool(said) == is_other
+    reasons = [v.why for v in conversion.verdicts if v.line == 4 and "it counts the" in v.why]
+    assert bool(reasons) == is_other
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def test_a_rank_that_the_batch_shell_puts_into_a_variable_is_said(step: str) -> 
     """It is 0 for all in the script, and each its own here; an escaped one is theirs in both."""
     nodes = "#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=4"
     launcher = "accelerate launch --num_machines 2 --machine_rank {}SLURM_PROCID"
-    said = _convert(nodes, f'LAUNCHER="{launcher.format("$")}"', step).verdicts
-    assert [verdict.line for verdict in said if verdict.path == "$SLURM_PROCID"] == [4]
+    verdicts = _convert(nodes, f'LAUNCHER="{launcher.format("$")}"', step).verdicts
+    assert [verdict.line for verdict in verdicts if verdict.path == "$SLURM_PROCID"] == [4]
     escaped = _convert(nodes, f'LAUNCHER="{launcher.format(chr(92) + "$")}"', step).verdicts
     assert not [verdict for verdict in escaped if verdict.path == "$SLURM_PROCID"]

@@ -1,7 +1,8 @@
-"""What a script names of the old cluster's network: interfaces, addresses, a proxy, packages.
+"""What a script names of the old cluster's network: interfaces, adapters, addresses, proxies.
 
-They are carried as they are typed, and a pod has none of them: NCCL ends where it has no interface
-of the name, and each download fails that is to go by a proxy which nobody can reach.
+And where pip finds packages. They are carried as they are typed, and a pod has none of them: NCCL
+ends where it has no interface of the name, and each download fails that is to go by a proxy which
+nobody can reach.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ _INTERFACES = re.compile(
 _OPTIONS = frozenset(
     {"btl_tcp_if_include", "oob_tcp_if_include", "--network-interface", "--network-interfaces"}
 )
+# Adapters of RDMA, which another kind of node calls otherwise.
+_ADAPTERS = re.compile(r"NCCL_IB_HCA|RCCL_IB_HCA|UCX_NET_DEVICES|OMPI_MCA_btl_openib_if_include")
+_ANY_ADAPTER = frozenset({"all", "mlx5", "=mlx5"})
 _PROXY = re.compile(r"(?i)(?:https?|all|ftp)_proxy")
 # Addresses of private networks, which mean other hosts elsewhere.
 _ADDRESS = re.compile(
@@ -48,6 +52,10 @@ _OF_POD = "eth0"
 _NO_INTERFACE = (
     "a pod has the interface eth0, and those of its node with network.hostNetwork alone: take it "
     "out, or name one that pods have"
+)
+_OTHER_ADAPTERS = (
+    "it names adapters of the old nodes: take it out, or name those of the new ones, which pods "
+    "have with security.rdma"
 )
 _NO_PROXY = (
     "it is the proxy of the old cluster: take it out where pods reach other networks without it, "
@@ -70,10 +78,8 @@ def say(script: Script, variables: ShellVariables, runs: str) -> list[Verdict]:
     for command in script.commands:
         for path, name, text in _settings(command):
             value = words.resolve(text, variables.constants) or scanner.unquote(text)
-            is_proxy = _PROXY.fullmatch(name) is not None
-            is_wrong = bool(value) and (is_proxy or not _is_of_pod(value))
-            if is_wrong and name not in verdicts:
-                why = _NO_PROXY if is_proxy else _NO_INTERFACE
+            why = _why(name, value) if value else ""
+            if why and name not in verdicts:
                 verdicts[name] = Verdict(path, Outcome.CHANGED, "", why, command.line)
         address = _address_in(command)
         if address in runs and address and address not in verdicts:
@@ -81,6 +87,15 @@ def say(script: Script, variables: ShellVariables, runs: str) -> list[Verdict]:
         if _has_no_index(command) and "pip" not in verdicts:
             verdicts["pip"] = Verdict("--no-index", Outcome.CHANGED, "", _NO_PACKAGES, command.line)
     return [*verdicts.values()]
+
+
+def _why(name: str, value: str) -> str:
+    """Why a value is another thing in a pod; "" where it may be the same."""
+    if _PROXY.fullmatch(name):
+        return _NO_PROXY
+    if _ADAPTERS.fullmatch(name):
+        return "" if value in _ANY_ADAPTER or "$" in value else _OTHER_ADAPTERS
+    return "" if _is_of_pod(value) else _NO_INTERFACE
 
 
 def _address_in(command: Command) -> str:
@@ -105,7 +120,7 @@ def _settings(command: Command) -> Iterator[tuple[str, str, str]]:
     if not words.any_of(texts, words.IDLE):
         for text in [*(token.text for token in command.assignments), *texts[1:]]:
             name, sign, value = text.partition("=")
-            if sign and (_INTERFACES.fullmatch(name) or _PROXY.fullmatch(name)):
+            if sign and any(names.fullmatch(name) for names in (_INTERFACES, _ADAPTERS, _PROXY)):
                 yield _LOGIN.sub("//", text), name, value
     for option, value in pairwise(texts):
         if option in _OPTIONS:

@@ -1,4 +1,7 @@
-"""What words of a batch script mean: which programs are Slurm's, start ranks, or only print."""
+"""What words of a batch script mean: which programs are Slurm's, start ranks, or only print.
+
+It is long because it holds the lists of programs that all other modules ask.
+"""
 
 from __future__ import annotations
 
