@@ -37,17 +37,28 @@ def _torch_modules() -> list[str]:
     return [name for name in sys.modules if name.partition(".")[0] == "torch"]
 
 
+# What the agent imports from beside it.
+_BESIDE = ("failures", "rank_output")
+
+
 @pytest.fixture
-def no_torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A Python that has not loaded torch."""
-    for name in _torch_modules():
-        monkeypatch.delitem(sys.modules, name)
-    # What the agent imports from beside it.
-    for name in ("failures", "rank_output"):
-        monkeypatch.setitem(sys.modules, name, load(CHARTS / f"elastic/files/{name}.py"))
-    yield
+def no_torch() -> Iterator[None]:
+    """A Python that has not loaded torch; afterwards it has what it had before.
+
+    It takes no `monkeypatch`, so that it ends after that of the test: what this put back would else
+    stand for torch in the tests that come later.
+    """
+    before = {
+        name: sys.modules[name] for name in (*_torch_modules(), *_BESIDE) if name in sys.modules
+    }
     for name in _torch_modules():
         del sys.modules[name]
+    for name in _BESIDE:
+        sys.modules[name] = load(CHARTS / f"elastic/files/{name}.py")
+    yield
+    for name in (*_torch_modules(), *_BESIDE):
+        del sys.modules[name]
+    sys.modules.update(before)
     gc.enable()
     gc.unfreeze()
 
