@@ -566,6 +566,27 @@ def test_what_is_unloaded_at_the_end_makes_no_setup_of_the_program() -> None:
     assert "./a" not in conversion.values["setup"]
 
 
+@pytest.mark.parametrize(
+    "last", ["if [ -f a ]; then\n  module load b\n  ./b\nfi", "module load b\n./b", "ml b; ./b"]
+)
+def test_a_program_that_nobody_knows_is_no_setup_of_a_later_line(last: str) -> None:
+    """As setup its failure would be nobody's, and the run would end well."""
+    conversion = _convert("#SBATCH -n1", "module load a", "mkdir -p out", "matlab -r a", last)
+    assert conversion.values["setup"].endswith("module load a\n")
+    assert "matlab -r a\n" in conversion.values["script"]
+    assert "./b" in conversion.values["script"]
+    assert "|| m" in conversion.values["script"]  # a pod loads it where its image has modules
+    prepared = _convert("#SBATCH -n1", "rsync -r a/ b", "chmod +x b/c", "source e.sh", "./b/c")
+    assert "chmod +x b/c\n" in prepared.values["setup"]
+
+
+def test_modules_of_a_site_are_setup_by_their_own_names() -> None:
+    """What `vpkg_require` loads must be in the image, as with `module load`."""
+    conversion = _convert("#SBATCH -n1", "vpkg_require matlab/default", "matlab -r a")
+    assert "vpkg_require" in conversion.values["setup"]
+    assert any("must be in the image" in v.why for v in conversion.verdicts if v.line == 3)
+
+
 def test_what_dies_with_the_shell_of_setup_stands_in_the_script() -> None:
     """A trap is set where the program runs; what is exported is asked for once."""
     rows = ('trap "rm -r x" EXIT', 'declare -x NOW="$(date)"', "declare -A MAP=([a]=1)")

@@ -252,6 +252,8 @@ def test_a_folder_that_each_task_makes_before_the_training_is_made_once_in_a_pod
     [
         ("#!/bin/bash -l", "#!/bin/bash"),
         ("#!/bin/bash --login", "#!/bin/bash"),
+        ("#!/bin/bash -login", "#!/bin/bash"),
+        ("#!/bin/bash -noprofile", "#!/bin/bash -noprofile"),
         ("#!/bin/bash -el", "#!/bin/bash -e"),
         ("#!/bin/bash -e", "#!/bin/bash -e"),
     ],

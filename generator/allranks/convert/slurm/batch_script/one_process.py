@@ -43,6 +43,18 @@ _OF_SUBMITTING = (
         *("find", "xargs", "pushd", "popd", "bc", "usage", "getopt", "shopt", "trap", "realpath"),
     }
 )
+# What makes things ready for a program, besides what activates an environment.
+_OF_PREPARING = (
+    _OF_SUBMITTING
+    | words.IN_EACH_RANK
+    | words.OF_OTHER_HOSTS
+    | words.OF_ROOT
+    | words.OF_TERMINAL
+    | {
+        *("rsync", "tar", "unzip", "gunzip", "gzip", "zip", "wget", "curl", "git", "pip", "pip3"),
+        *("umask", "alias", "unalias", "hash", "rmdir", "ldd", "ulimit", "make", "cmake", "false"),
+    }
+)
 # What torchrun tells each rank.
 _OF_RANK = (
     *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE"),
@@ -53,7 +65,10 @@ _OF_RANK = (
 # Those of them that say where ranks meet.
 _OF_MEETING = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE")
 _OF_SH = "bash runs it: that is the sh of most clusters, and seldom that of an image"
-_NO_LOGIN = "a pod has no login: its profile would set another PATH than the image's"
+_NO_LOGIN = (
+    "a pod has no login: its profile would set another PATH than the image's; functions and "
+    "variables that the profile of the old cluster sets are not there"
+)
 _SEPARATOR = re.compile(r"[ \t]*[;&](?![;&])[ \t]*")
 # Files for what starts ranks on hosts, by what they are called.
 _HOSTS = re.compile(
@@ -285,6 +300,7 @@ def _last_activation(script: Script, variables: ShellVariables) -> int:
         n for n, other in enumerate(script.statements) if setup_lines.runs_program(variables, other)
     ]
     programs += [] if programs else _sourced_program(script)
+    programs += [] if programs else _unread_program(script)
     for number, statement in enumerate(script.statements):
         if number in programs[-1:]:
             break  # it is the program, whatever it activates before
@@ -309,6 +325,22 @@ def _sourced_program(script: Script) -> list[int]:
         and any(command.words for command in statement.commands)
     ]
     return numbers[-1:] if numbers and exports.sources(script.statements[numbers[-1]]) else []
+
+
+def _unread_program(script: Script) -> list[int]:
+    """The number of the first line that does more than to make things ready: ``matlab -r a``.
+
+    No line runs a program that is known, so that any other may be what the job is about. As setup
+    its failure would be nobody's, where a later line activates something as well.
+    """
+    functions = {statement.function for statement in script.statements if statement.function}
+    numbers = [
+        number
+        for number, statement in enumerate(script.statements)
+        if not statement.function
+        and not shell_text.runs_only(statement, _OF_PREPARING | functions)
+    ]
+    return numbers[:1]
 
 
 def _check_submits(script: Script, variables: ShellVariables) -> None:
