@@ -71,3 +71,19 @@ def test_what_pods_have_is_not_said(row: str) -> None:
     """An interface of theirs, those that are not taken, and no proxy."""
     step = () if "torchrun" in row else ("srun python a.py",)
     assert not _named(_convert(_NODES, row, *step))
+
+
+@pytest.mark.parametrize(
+    ("row", "path"),
+    [
+        ("jupyter-lab --no-browser --port=$PORT", "jupyter-lab"),
+        ("srun jupyter notebook --ip $(hostname -i)", "jupyter"),
+        ("tensorboard --logdir out &\npython a.py", "tensorboard"),
+        ("jupyter nbconvert --execute a.ipynb", ""),
+        ("echo jupyter lab", ""),
+    ],
+)
+def test_a_server_is_named_with_the_way_to_its_port(row: str, path: str) -> None:
+    """The tunnel by ssh that such scripts print has nowhere to go."""
+    verdicts = [own for own in _convert(row).verdicts if "port-forward" in own.why]
+    assert [own.path for own in verdicts] == ([path] if path else [])

@@ -126,6 +126,27 @@ _KEYS_AT_HOME = {
 }
 
 
+# Where accelerate's own settings are, as `accelerate config` writes them.
+_ACCELERATE = re.compile(r"\baccelerate\s+launch\b|\baccelerate\.commands\.launch\b")
+_SETTINGS_AT_HOME = (
+    "what its options do not say (how many processes, which precision, DeepSpeed) it reads from "
+    "accelerate/default_config.yaml in the cache folder of who submits, where there is one, and a "
+    "pod has none: send that file with the code, and name it by --config_file"
+)
+# Programs that people reach by a browser, and those of their words that start one.
+_SERVERS = {
+    "jupyter": frozenset({"notebook", "lab", "server"}),
+    **dict.fromkeys(
+        ("jupyter-notebook", "jupyter-lab", "jupyter-server", "tensorboard", "code-server"),
+        frozenset[str](),
+    ),
+}
+_PORT_OF_POD = (
+    "nobody outside reaches a pod's port by ssh: `kubectl port-forward POD PORT` brings it to your "
+    "machine, as localhost"
+)
+
+
 def say(reading: ScriptReading, code: str) -> None:
     """Say of what runs what no pod has, each with its line.
 
@@ -152,6 +173,8 @@ def say(reading: ScriptReading, code: str) -> None:
     body.verdicts += _files_of_output(script)
     body.verdicts += _numbers_of_gpus(script, reading.variables)
     body.verdicts += _keys_at_home(script, reading.variables)
+    body.verdicts += _settings_at_home(script, reading.variables, code)
+    body.verdicts += _servers(script)
     runs = "\n".join([code, *body.env.values()])
     body.verdicts += networks.say(script, reading.variables, runs)
     _say_own_path(script, body)
@@ -262,6 +285,31 @@ def _keys_at_home(script: Script, variables: ShellVariables) -> list[Verdict]:
                 f"let a Secret set {name} in env, where the image has no key"
             )
             verdicts[program] = Verdict(program, Outcome.CHANGED, "", why, command.line)
+    return [*verdicts.values()]
+
+
+def _settings_at_home(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
+    """The first line of an accelerate whose settings may be in the home folder."""
+    is_named = "--config_file" in code or "--config-file" in code
+    is_written_out = "--num_processes" in code and "--mixed_precision" in code
+    is_elsewhere = variables.set_names & {"HF_HOME", "XDG_CACHE_HOME"}
+    if is_named or is_written_out or is_elsewhere or not _ACCELERATE.search(code):
+        return []
+    line = script.line_with(_ACCELERATE.search)
+    why = _SETTINGS_AT_HOME
+    return [Verdict("accelerate launch", Outcome.CHANGED, "", why, line)]
+
+
+def _servers(script: Script) -> list[Verdict]:
+    """The first line of each program that people reach by a browser."""
+    verdicts: dict[str, Verdict] = {}
+    for command in script.commands:
+        texts = _behind_srun([scanner.unquote(token.text) for token in command.words])
+        program = words.base(next(iter(words.unwrapped(texts)), ""))
+        starting = _SERVERS.get(program)
+        is_server = starting is not None and (not starting or not starting.isdisjoint(texts))
+        if is_server and program not in verdicts:
+            verdicts[program] = Verdict(program, Outcome.CHANGED, "", _PORT_OF_POD, command.line)
     return [*verdicts.values()]
 
 

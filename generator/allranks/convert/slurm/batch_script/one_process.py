@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from allranks.convert import scanner
 from allranks.convert.slurm import sizes
 from allranks.convert.slurm.batch_script import (
     exports,
@@ -127,7 +128,7 @@ def _size_one_process(script: Script, variables: ShellVariables) -> None:
     size = script.size
     if size.node_count > 1:
         _check_remote(script, variables)
-        size.outcomes["nodes"] = _other_nodes(script)
+        size.outcomes["nodes"] = _other_nodes(script, variables)
     if size.task_count > size.node_count:
         why = "the script starts one process"
         for name in ("ntasks", "ntasks-per-node", "tasks-per-node", "gpus-per-task"):
@@ -337,8 +338,7 @@ def _unread_program(script: Script) -> list[int]:
     numbers = [
         number
         for number, statement in enumerate(script.statements)
-        if not statement.function
-        and not shell_text.runs_only(statement, _OF_PREPARING | functions)
+        if not statement.function and not shell_text.runs_only(statement, _OF_PREPARING | functions)
     ]
     return numbers[:1]
 
@@ -405,10 +405,12 @@ def _check_remote(script: Script, variables: ShellVariables) -> None:
                 )
 
 
-def _other_nodes(script: Script) -> tuple[Outcome, str, str]:
+def _other_nodes(script: Script, variables: ShellVariables) -> tuple[Outcome, str, str]:
     """What becomes of the nodes of a script that starts one process."""
     hosts = _file_of_hosts(script)
     who = f"a program that reads {hosts}" if hosts else _launcher_of_julia(script)
+    unread = "" if who else _unread_script(script, variables)
+    who = f"{unread}, which is not read here," if unread else who
     if not who:
         why = "no command that is known here starts anything on the other nodes"
         return Outcome.CHANGED, "nodes: 1", why
@@ -423,6 +425,19 @@ def _launcher_of_julia(script: Script) -> str:
     """Julia's own mpiexec, which runs in a pod as it is, and may ask Slurm for more nodes."""
     is_called = any(shell_text.runs(statement, ("mpiexecjl",)) for statement in script.statements)
     return "mpiexecjl" if is_called else ""
+
+
+def _unread_script(script: Script, variables: ShellVariables) -> str:
+    """A shell script that is run, where no line has a program that is known; "" for none."""
+    if any(setup_lines.runs_program(variables, statement) for statement in script.statements):
+        return ""
+    for command in script.commands:
+        texts = words.unwrapped([scanner.unquote(token.text) for token in command.words])
+        if texts and words.base(texts[0]) in shell_text.SHELLS:
+            texts = [text for text in texts[1:] if not text.startswith("-")]
+        if texts and texts[0].endswith((".sh", ".bash", ".csh", ".zsh")):
+            return texts[0]
+    return ""
 
 
 def _file_of_hosts(script: Script) -> str:
