@@ -67,7 +67,14 @@ _NO_LAUNCHER = (
     "it is no launcher that the mpi chart knows, and may ask Slurm for its nodes: write mpirun in "
     "its place"
 )
-_ABOVE = re.compile(r"(?:^|(?<=[=:,\"']))\.\.(?:/[^\s\"':,;]*)?(?=$|[\s\"':,;])")
+_ABOVE = re.compile(
+    r"(?:^|(?<=[=:,\"']))(?:\$\{?(?:SLURM_SUBMIT_DIR|PWD)\}?\"?/)?"
+    r"\.\.(?:/[^\s\"':,;]*)?(?=$|[\s\"':,;])"
+)
+# The same where a script asks for it, and not for its name alone.
+_PARENT = re.compile(
+    r"(?<!basename \$\()dirname[ \t]+[\"']?\$\{?SLURM_SUBMIT_DIR\}?[\"']?(?=$|[\s)`])"
+)
 _NOT_SENT = (
     "it is above the folder that is sent: send that above (`--workspace ..`), and let the script "
     "begin with a `cd` into this one"
@@ -214,7 +221,8 @@ def _of_commands(script: Script) -> list[Verdict]:
             verdicts.append(
                 Verdict(program, Outcome.NOT_CARRIED, "command", _NO_LAUNCHER, command.line)
             )
-        above = _above(command) if is_here else ""
+        above = _above(command)
+        above = above if is_here or "SLURM_SUBMIT_DIR" in above else ""
         if above:
             verdicts.append(Verdict(above, Outcome.NOT_CARRIED, "", _NOT_SENT, command.line))
         if is_here and not above:
@@ -376,7 +384,7 @@ def _above(command: Command) -> str:
     targets = [target for _, target in command.redirections]
     before = ""
     for text in (*(token.text for token in command.assignments), *texts, *targets):
-        match = _ABOVE.search(text)
+        match = _ABOVE.search(text) or _PARENT.search(text)
         # The file of an image is of no use in a pod, wherever it is.
         is_image = is_container or "--container-image" in (before, text.partition("=")[0])
         if match is not None and not (is_image and _OF_IMAGE.search(text)):
