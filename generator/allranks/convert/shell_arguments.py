@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SHELLS = ("sh", "bash", "dash", "ash", "zsh", "ksh")
+# Bash's options that are words, which may have one dash as well: `bash -login -c "…"`.
+_WORDS = frozenset({"login", "noprofile", "norc", "posix", "restricted", "verbose"})
 
 
 def script_of(words: Sequence[str]) -> tuple[str, str, tuple[str, ...]] | None:
@@ -27,7 +29,7 @@ def script_of(words: Sequence[str]) -> tuple[str, str, tuple[str, ...]] | None:
     program = words[at]
     for place in range(at + 1, len(words)):
         word = words[place]
-        if re.fullmatch(r"-[a-z]*c", word):
+        if re.fullmatch(r"-[a-z]*c", word) and word[1:] not in _WORDS:
             if place + 1 >= len(words):
                 return None
             return program, words[place + 1], tuple(words[place + 2 :])
@@ -43,8 +45,9 @@ def profile_flags(words: Sequence[str]) -> str:
         if not word.startswith("-"):
             break
         flags.append(word)
-    letters = "".join(flag[1:] for flag in flags if not flag.startswith("--"))
-    own = ("l" if "l" in letters or "--login" in flags else "") + ("i" if "i" in letters else "")
+    as_words = {flag.lstrip("-") for flag in flags} & _WORDS
+    letters = "".join(flag[1:] for flag in flags if flag[1:] not in _WORDS and flag[:2] != "--")
+    own = ("l" if "l" in letters or "login" in as_words else "") + ("i" if "i" in letters else "")
     return f"-{own}c" if own else ""
 
 

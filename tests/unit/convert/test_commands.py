@@ -233,7 +233,7 @@ _LOGIN = [
 ]
 
 
-@pytest.mark.parametrize("flags", [["-lc"], ["--login", "-c"], ["-l", "-c"]])
+@pytest.mark.parametrize("flags", [["-lc"], ["--login", "-c"], ["-login", "-c"], ["-l", "-c"]])
 @pytest.mark.parametrize(("text", "line", "setup"), _LOGIN)
 def test_a_shell_that_reads_its_profile_stays_one(
     text: str, line: str, setup: str, flags: list[str]

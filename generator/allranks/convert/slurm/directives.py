@@ -223,10 +223,15 @@ def mount(job: Draft, key: str, text: str) -> None:
         )
     if mounts.workspace:
         job.fields.put(("workspace", "mountPath"), mounts.workspace, (key,))
+    reasons = []
+    if mounts.over_image:
+        hidden = ", ".join(mounts.over_image)
+        reasons.append(f"{hidden} would hide what image and pod have there: mount it elsewhere")
     if mounts.wrong:
-        why = (
-            f"{', '.join(mounts.wrong)} is known on the old cluster alone: give a claim in storage"
-        )
+        wrong = ", ".join(mounts.wrong)
+        reasons.append(f"{wrong} is known on the old cluster alone: give a claim in storage")
+    if reasons:
+        why = "; ".join(reasons)
         why += "; the others are folders of the node (hostPath)" if mounts.mounts else ""
         job.fields.say((key,), Outcome.NOT_CARRIED, "podTemplate.spec.volumes", why)
     elif (mounts.workspace or mounts.has_here) and not mounts.mounts:

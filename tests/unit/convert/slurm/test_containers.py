@@ -85,3 +85,15 @@ def test_a_folder_that_the_script_makes_is_not_the_one_that_is_sent() -> None:
     assert in_place.values["workspace"] == {"mountPath": "/in"}
     own = _convert("#SBATCH -n 1", *rows[:-1], "singularity exec -B $PWD,/d a.sif python a.py")
     assert not any("it has made" in verdict.why for verdict in own.verdicts)
+
+
+@pytest.mark.parametrize("bind", [".:/etc", "/scratch/etc:/etc/", "/dev", "$PWD:/usr"])
+def test_a_mount_over_a_folder_of_the_system_is_named(bind: str) -> None:
+    """A pod needs its own there, and a run with such a mount is refused."""
+    step = f"singularity exec --bind {bind},/data:/in docker://a/b:1 python a.py"
+    conversion = _convert("#SBATCH -n 1", step)
+    (verdict,) = conversion.lost
+    assert f"{bind} would hide" in verdict.why
+    assert "workspace" not in conversion.values
+    (mount,) = conversion.values["podTemplate"]["spec"]["containers"][0]["volumeMounts"]
+    assert mount["mountPath"] == "/in"

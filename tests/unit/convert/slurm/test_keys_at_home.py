@@ -1,4 +1,4 @@
-"""Keys that who submits has in the home folder: no pod has them, and the report says so."""
+"""Keys and settings of who submits, in the home folder: no pod has them, which is said."""
 
 from __future__ import annotations
 
@@ -75,3 +75,32 @@ def test_a_program_that_looks_for_its_key_at_home_is_named(row: str, variable: s
     [verdict] = _of_keys(row, "python a.py")
     assert verdict.outcome is Outcome.CHANGED
     assert variable in verdict.why
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("accelerate launch a.py",),
+        ("srun accelerate launch --num_processes 4 a.py",),
+        ("if true; then", "  python -m accelerate.commands.launch a.py", "fi"),
+    ],
+)
+def test_settings_that_accelerate_reads_at_home_are_named(rows: tuple[str, ...]) -> None:
+    """`accelerate config` wrote there how many processes there are, and their precision."""
+    conversion = _convert("#SBATCH --gpus-per-node=4", *rows)
+    [verdict] = [own for own in conversion.verdicts if "default_config.yaml" in own.why]
+    assert (verdict.outcome, verdict.line) == (Outcome.CHANGED, 4 + (len(rows) > 1))
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "accelerate launch --config_file a.yaml a.py",
+        "accelerate launch --num_processes 4 --mixed_precision bf16 a.py",
+        "export HF_HOME=/data/hf\naccelerate launch a.py",
+        "echo accelerate launch a.py\npython a.py",
+    ],
+)
+def test_an_accelerate_that_is_told_its_settings_is_not_named(row: str) -> None:
+    """By a file, by its options, or by a cache folder that the script chooses."""
+    assert not any("default_config.yaml" in verdict.why for verdict in _convert(row).verdicts)

@@ -69,6 +69,8 @@ def test_debians_names_of_an_mpirun_are_that(name: str) -> None:
     [
         ("mpiexecjl -n 8 julia a.jl", "mpiexecjl"),
         ("export DLTS_HOSTFILE=/a/b\npython deepy.py train.py", "$DLTS_HOSTFILE"),
+        ("bash -e steps/train.sh a", "steps/train.sh"),
+        ("steps/ensemble.sh &\nwait", "steps/ensemble.sh"),
     ],
 )
 def test_what_may_start_ranks_on_other_nodes_is_said(row: str, who: str) -> None:
@@ -76,8 +78,9 @@ def test_what_may_start_ranks_on_other_nodes_is_said(row: str, who: str) -> None
     lost = _verdict(_convert(_TASKS, row), "--nodes")
     assert (lost.outcome, who in lost.why) == (Outcome.NOT_CARRIED, True)
     assert not _convert("#SBATCH -n 8", row).lost
-    other = _verdict(_convert(_TASKS, "./start python a.py"), "--nodes")
-    assert other.why.startswith("no command that is known")
+    for rows in (["./start python a.py"], ["./prepare.sh", "python a.py"], ["cat a.sh", "./a"]):
+        other = _verdict(_convert(_TASKS, *rows), "--nodes")
+        assert other.why.startswith("no command that is known")
 
 
 def test_the_words_of_an_mpirun_are_read_once() -> None:

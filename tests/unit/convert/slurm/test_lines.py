@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _NODES = "#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=8"
 _TASKS = "#SBATCH -N 2 --ntasks-per-node=8 --gpus-per-node=8"
+_OF_IMAGE = "what it activates must be in the image, or in a volume at that path"
 
 
 def _convert(*rows: str) -> Conversion:
@@ -77,7 +78,7 @@ def test_nodes_whose_names_go_into_a_file_are_not_said_to_be_idle() -> None:
     conversion = _convert("#SBATCH -N2", *rows, "./train.sh")
     assert "hostfile" in _verdict(conversion, "--nodes").why
     assert {verdict.path for verdict in conversion.lost} == {"--nodes", "scontrol show hostnames"}
-    assert _verdict(_convert("#SBATCH -N2", "./train.sh"), "--nodes").outcome is Outcome.CHANGED
+    assert _verdict(_convert("#SBATCH -N2", "./train"), "--nodes").outcome is Outcome.CHANGED
 
 
 def test_the_index_of_an_array_is_said_where_there_is_none() -> None:
@@ -566,6 +567,27 @@ def test_what_is_unloaded_at_the_end_makes_no_setup_of_the_program() -> None:
     assert "./a" not in conversion.values["setup"]
 
 
+@pytest.mark.parametrize(
+    "last", ["if [ -f a ]; then\n  module load b\n  ./b\nfi", "module load b\n./b", "ml b; ./b"]
+)
+def test_a_program_that_nobody_knows_is_no_setup_of_a_later_line(last: str) -> None:
+    """As setup its failure would be nobody's, and the run would end well."""
+    conversion = _convert("#SBATCH -n1", "module load a", "mkdir -p out", "matlab -r a", last)
+    assert conversion.values["setup"].endswith("module load a\n")
+    assert "matlab -r a\n" in conversion.values["script"]
+    assert "./b" in conversion.values["script"]
+    assert "|| m" in conversion.values["script"]  # a pod loads it where its image has modules
+    prepared = _convert("#SBATCH -n1", "rsync -r a/ b", "chmod +x b/c", "source e.sh", "./b/c")
+    assert "chmod +x b/c\n" in prepared.values["setup"]
+
+
+def test_modules_of_a_site_are_setup_by_their_own_names() -> None:
+    """What `vpkg_require` loads must be in the image, as with `module load`."""
+    conversion = _convert("#SBATCH -n1", "vpkg_require matlab/default", "matlab -r a")
+    assert "vpkg_require" in conversion.values["setup"]
+    assert any("must be in the image" in v.why for v in conversion.verdicts if v.line == 3)
+
+
 def test_what_dies_with_the_shell_of_setup_stands_in_the_script() -> None:
     """A trap is set where the program runs; what is exported is asked for once."""
     rows = ('trap "rm -r x" EXIT', 'declare -x NOW="$(date)"', "declare -A MAP=([a]=1)")
@@ -738,6 +760,8 @@ def test_a_script_calls_what_setup_defines(rows: tuple[str, ...]) -> None:
         values = _convert(directive, *rows).values
         assert "set -a  #" in values["setup"]
         assert values["compat"] == "slurm"
+        last = [own.why for own in _convert(directive, *rows).verdicts if own.path == rows[-1]]
+        assert last == ([_OF_IMAGE] if rows[-1].endswith(" b") else [""])
     assert "set -a" not in _convert("#SBATCH -n1", *rows[:-1]).values["setup"]
 
 
@@ -816,3 +840,10 @@ def test_a_step_whose_failure_the_script_leaves_aside_fails_its_run() -> None:
     for end in ("true", "echo failed", ":"):
         conversion = _convert("#SBATCH -N 2 --gpus-per-node=8", f"srun python a.py || {end}")
         assert "the script went on" in _verdict(conversion, "||").why
+
+
+def test_options_on_a_line_of_their_own_are_said_to_be_none_of_the_step() -> None:
+    """The line before lacks its backslash, and Slurm's shell did not run them either."""
+    rows = ("srun python a.py \\", "  --nodes 2", "  --out b \\", "  --top 1")
+    (verdict,) = _convert(_TASKS, *rows).lost
+    assert (verdict.line, "backslash" in verdict.why) == (5, True)

@@ -19,7 +19,7 @@ def _convert(*rows: str) -> Conversion:
 
 
 def _named(conversion: Conversion) -> list[Verdict]:
-    words = ("interface", "adapters", "proxy of", "network: write", "without an index")
+    words = ("interface", "adapter", "proxy of", "network: write", "without an index")
     return [own for own in conversion.verdicts if any(word in own.why for word in words)]
 
 
@@ -31,6 +31,8 @@ def _named(conversion: Conversion) -> list[Verdict]:
         (("NCCL_SOCKET_IFNAME=ib0,hsn0 srun python a.py",), "NCCL_SOCKET_IFNAME=ib0,hsn0"),
         (("export NCCL_IB_HCA=mlx5_0:1", "srun python a.py"), "NCCL_IB_HCA=mlx5_0:1"),
         (("UCX_NET_DEVICES=mlx5_0:1 srun python a.py",), "UCX_NET_DEVICES=mlx5_0:1"),
+        (("export FI_PROVIDER=efa", "srun python a.py"), "FI_PROVIDER=efa"),
+        (("mpirun -x FI_PROVIDER='verbs;ofi_rxm' ./a",), "FI_PROVIDER='verbs;ofi_rxm'"),
         (("mpirun --mca btl_tcp_if_include ib0 ./a",), "btl_tcp_if_include ib0"),
         (("mpirun -x NCCL_SOCKET_IFNAME=ib0 ./a",), "NCCL_SOCKET_IFNAME=ib0"),
         (("export https_proxy=proxy:3128", "srun python a.py"), "https_proxy=proxy:3128"),
@@ -55,6 +57,7 @@ def test_a_name_of_the_old_network_is_said(rows: tuple[str, ...], path: str) -> 
         "export NCCL_SOCKET_IFNAME=$(ip route show default | cut -d' ' -f5)",
         "export NCCL_IB_HCA=mlx5",
         "export UCX_NET_DEVICES=all",
+        "export FI_PROVIDER=tcp",
         "export http_proxy=",
         "unset http_proxy",
         'echo "http_proxy=$http_proxy"',
@@ -71,3 +74,19 @@ def test_what_pods_have_is_not_said(row: str) -> None:
     """An interface of theirs, those that are not taken, and no proxy."""
     step = () if "torchrun" in row else ("srun python a.py",)
     assert not _named(_convert(_NODES, row, *step))
+
+
+@pytest.mark.parametrize(
+    ("row", "path"),
+    [
+        ("jupyter-lab --no-browser --port=$PORT", "jupyter-lab"),
+        ("srun jupyter notebook --ip $(hostname -i)", "jupyter"),
+        ("tensorboard --logdir out &\npython a.py", "tensorboard"),
+        ("jupyter nbconvert --execute a.ipynb", ""),
+        ("echo jupyter lab", ""),
+    ],
+)
+def test_a_server_is_named_with_the_way_to_its_port(row: str, path: str) -> None:
+    """The tunnel by ssh that such scripts print has nowhere to go."""
+    verdicts = [own for own in _convert(row).verdicts if "port-forward" in own.why]
+    assert [own.path for own in verdicts] == ([path] if path else [])

@@ -112,6 +112,27 @@ def test_a_path_above_the_folder_is_lost() -> None:
         assert not _convert("#SBATCH -n1", *rows).lost
 
 
+@pytest.mark.parametrize(
+    ("rows", "path"),
+    [
+        (("python $SLURM_SUBMIT_DIR/../a.py",), "$SLURM_SUBMIT_DIR/../a.py"),
+        (("cd /tmp", 'cp "${SLURM_SUBMIT_DIR}"/../d .', "python a.py"), None),
+        (("python a.py --data=$PWD/../d",), "$PWD/../d"),
+        (("A=`dirname ${SLURM_SUBMIT_DIR}`", "python $A/a.py"), "dirname ${SLURM_SUBMIT_DIR}"),
+        (("cd /tmp", "python $PWD/../d"), ""),
+        (("A=$(basename $(dirname $SLURM_SUBMIT_DIR))", "python a.py $A"), ""),
+        (("python $SLURM_SUBMIT_DIR/a.py",), ""),
+    ],
+)
+def test_a_path_above_the_folder_of_the_job_is_named(
+    rows: tuple[str, ...], path: str | None
+) -> None:
+    """By whatever name the script has for the folder that is sent."""
+    lost = [own.path for own in _convert("#SBATCH -n1", *rows).lost if "above" in own.why]
+    assert len(lost) == (path != "")
+    assert path is None or lost == [path] * (path != "")
+
+
 def test_containers_that_are_no_single_pod_are_said() -> None:
     """A pod has one image, and at each place one folder; what does not collide is united."""
     inside = "docker://a/b:1 ./a"
@@ -252,6 +273,8 @@ def test_a_folder_that_each_task_makes_before_the_training_is_made_once_in_a_pod
     [
         ("#!/bin/bash -l", "#!/bin/bash"),
         ("#!/bin/bash --login", "#!/bin/bash"),
+        ("#!/bin/bash -login", "#!/bin/bash"),
+        ("#!/bin/bash -noprofile", "#!/bin/bash -noprofile"),
         ("#!/bin/bash -el", "#!/bin/bash -e"),
         ("#!/bin/bash -e", "#!/bin/bash -e"),
     ],

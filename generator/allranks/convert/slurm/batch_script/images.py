@@ -156,6 +156,7 @@ class Mounts:
         wrong: those that have no form here, as written.
         workspace: where the folder that the job is submitted from is mounted; "" for nowhere.
         has_here: whether that folder is mounted where it is.
+        over_image: those that would hide a folder which image and pod need, as written.
     """
 
     volumes: list[dict[str, Any]] = field(default_factory=list)
@@ -163,10 +164,15 @@ class Mounts:
     wrong: list[str] = field(default_factory=list)
     workspace: str = ""
     has_here: bool = False
+    over_image: list[str] = field(default_factory=list)
 
 
 # The folder that a job is submitted from, which is sent with a run.
 _SUBMIT_DIRS = frozenset({"$SLURM_SUBMIT_DIR", "${SLURM_SUBMIT_DIR}"})
+# Where a mount would hide what an image cannot do without, and what the pod has there.
+_OF_SYSTEM = frozenset(
+    {"/etc", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/proc", "/sys", "/dev", "/run", "/var/run"}
+)
 HERE = _SUBMIT_DIRS | {"$PWD", "${PWD}", "$(pwd)", "`pwd`", ".", "./"}
 
 
@@ -183,6 +189,9 @@ def mounts(text: str) -> Mounts:
             "$" not in part and source.startswith("/") and target.startswith("/") and target != "/"
         )
         source, target = source.rstrip("/") or "/", target.rstrip("/")
+        if target in _OF_SYSTEM:
+            result.over_image.append(part.strip())
+            continue
         if source in HERE and rest.startswith("/") and "$" not in rest and not result.workspace:
             result.workspace = target
             continue

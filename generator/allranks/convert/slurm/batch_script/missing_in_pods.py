@@ -67,7 +67,14 @@ _NO_LAUNCHER = (
     "it is no launcher that the mpi chart knows, and may ask Slurm for its nodes: write mpirun in "
     "its place"
 )
-_ABOVE = re.compile(r"(?:^|(?<=[=:,\"']))\.\.(?:/[^\s\"':,;]*)?(?=$|[\s\"':,;])")
+_ABOVE = re.compile(
+    r"(?:^|(?<=[=:,\"']))(?:\$\{?(?:SLURM_SUBMIT_DIR|PWD)\}?\"?/)?"
+    r"\.\.(?:/[^\s\"':,;]*)?(?=$|[\s\"':,;])"
+)
+# The same where a script asks for it, and not for its name alone.
+_PARENT = re.compile(
+    r"(?<!basename \$\()dirname[ \t]+[\"']?\$\{?SLURM_SUBMIT_DIR\}?[\"']?(?=$|[\s)`])"
+)
 _NOT_SENT = (
     "it is above the folder that is sent: send that above (`--workspace ..`), and let the script "
     "begin with a `cd` into this one"
@@ -126,6 +133,27 @@ _KEYS_AT_HOME = {
 }
 
 
+# Where accelerate's own settings are, as `accelerate config` writes them.
+_ACCELERATE = re.compile(r"\baccelerate\s+launch\b|\baccelerate\.commands\.launch\b")
+_SETTINGS_AT_HOME = (
+    "what its options do not say (how many processes, which precision, DeepSpeed) it reads from "
+    "accelerate/default_config.yaml in the cache folder of who submits, where there is one, and a "
+    "pod has none: send that file with the code, and name it by --config_file"
+)
+# Programs that people reach by a browser, and those of their words that start one.
+_SERVERS = {
+    "jupyter": frozenset({"notebook", "lab", "server"}),
+    **dict.fromkeys(
+        ("jupyter-notebook", "jupyter-lab", "jupyter-server", "tensorboard", "code-server"),
+        frozenset[str](),
+    ),
+}
+_PORT_OF_POD = (
+    "nobody outside reaches a pod's port by ssh: `kubectl port-forward POD PORT` brings it to your "
+    "machine, as localhost"
+)
+
+
 def say(reading: ScriptReading, code: str) -> None:
     """Say of what runs what no pod has, each with its line.
 
@@ -152,6 +180,8 @@ def say(reading: ScriptReading, code: str) -> None:
     body.verdicts += _files_of_output(script)
     body.verdicts += _numbers_of_gpus(script, reading.variables)
     body.verdicts += _keys_at_home(script, reading.variables)
+    body.verdicts += _settings_at_home(script, reading.variables, code)
+    body.verdicts += _servers(script)
     runs = "\n".join([code, *body.env.values()])
     body.verdicts += networks.say(script, reading.variables, runs)
     _say_own_path(script, body)
@@ -191,7 +221,8 @@ def _of_commands(script: Script) -> list[Verdict]:
             verdicts.append(
                 Verdict(program, Outcome.NOT_CARRIED, "command", _NO_LAUNCHER, command.line)
             )
-        above = _above(command) if is_here else ""
+        above = _above(command)
+        above = above if is_here or "SLURM_SUBMIT_DIR" in above else ""
         if above:
             verdicts.append(Verdict(above, Outcome.NOT_CARRIED, "", _NOT_SENT, command.line))
         if is_here and not above:
@@ -265,6 +296,31 @@ def _keys_at_home(script: Script, variables: ShellVariables) -> list[Verdict]:
     return [*verdicts.values()]
 
 
+def _settings_at_home(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
+    """The first line of an accelerate whose settings may be in the home folder."""
+    is_named = "--config_file" in code or "--config-file" in code
+    is_written_out = "--num_processes" in code and "--mixed_precision" in code
+    is_elsewhere = variables.set_names & {"HF_HOME", "XDG_CACHE_HOME"}
+    if is_named or is_written_out or is_elsewhere or not _ACCELERATE.search(code):
+        return []
+    line = script.line_with(_ACCELERATE.search)
+    why = _SETTINGS_AT_HOME
+    return [Verdict("accelerate launch", Outcome.CHANGED, "", why, line)]
+
+
+def _servers(script: Script) -> list[Verdict]:
+    """The first line of each program that people reach by a browser."""
+    verdicts: dict[str, Verdict] = {}
+    for command in script.commands:
+        texts = _behind_srun([scanner.unquote(token.text) for token in command.words])
+        program = words.base(next(iter(words.unwrapped(texts)), ""))
+        starting = _SERVERS.get(program)
+        is_server = starting is not None and (not starting or not starting.isdisjoint(texts))
+        if is_server and program not in verdicts:
+            verdicts[program] = Verdict(program, Outcome.CHANGED, "", _PORT_OF_POD, command.line)
+    return [*verdicts.values()]
+
+
 def _is_login_with(texts: Sequence[str]) -> bool:
     """Whether words log in with a key that stands among them: ``wandb login $KEY``."""
     return texts[1:2] == ["login"] and any(not text.startswith("-") for text in texts[2:])
@@ -328,7 +384,7 @@ def _above(command: Command) -> str:
     targets = [target for _, target in command.redirections]
     before = ""
     for text in (*(token.text for token in command.assignments), *texts, *targets):
-        match = _ABOVE.search(text)
+        match = _ABOVE.search(text) or _PARENT.search(text)
         # The file of an image is of no use in a pod, wherever it is.
         is_image = is_container or "--container-image" in (before, text.partition("=")[0])
         if match is not None and not (is_image and _OF_IMAGE.search(text)):

@@ -33,6 +33,9 @@ _OPTIONS = frozenset(
 )
 # Adapters of RDMA, which another kind of node calls otherwise.
 _ADAPTERS = re.compile(r"NCCL_IB_HCA|RCCL_IB_HCA|UCX_NET_DEVICES|OMPI_MCA_btl_openib_if_include")
+# Where libfabric is told which kind of adapter to take, and the kinds that are no plain network.
+_PROVIDER = re.compile(r"FI_PROVIDER")
+_KIND_OF_ADAPTER = re.compile(r"(?i)\b(?:efa|cxi|gni|opx|psm[23x]?|verbs|mlx)\b")
 _ANY_ADAPTER = frozenset({"all", "mlx5", "=mlx5"})
 _PROXY = re.compile(r"(?i)(?:https?|all|ftp)_proxy")
 # Addresses of private networks, which mean other hosts elsewhere.
@@ -40,6 +43,7 @@ _ADDRESS = re.compile(
     r"(?<![\w.])(?:10(?:\.[0-9]{1,3}){3}|172\.(?:1[6-9]|2[0-9]|3[01])(?:\.[0-9]{1,3}){2}"
     r"|192\.168(?:\.[0-9]{1,3}){2})(?![\w.]|/[0-9])"
 )
+_SETTINGS = (_INTERFACES, _ADAPTERS, _PROVIDER, _PROXY)
 _OTHER_NETWORK = (
     "it is an address in the old cluster's network: write one that pods reach, or take it out"
 )
@@ -55,7 +59,11 @@ _NO_INTERFACE = (
 )
 _OTHER_ADAPTERS = (
     "it names adapters of the old nodes: take it out, or name those of the new ones, which pods "
-    "have with security.rdma"
+    "have with network.rdma"
+)
+_NO_ADAPTER = (
+    "it asks for a kind of adapter, which pods have only where the values ask for it "
+    "(network.rdma): say it there, or take it out"
 )
 _NO_PROXY = (
     "it is the proxy of the old cluster: take it out where pods reach other networks without it, "
@@ -95,6 +103,8 @@ def _why(name: str, value: str) -> str:
         return _NO_PROXY
     if _ADAPTERS.fullmatch(name):
         return "" if value in _ANY_ADAPTER or "$" in value else _OTHER_ADAPTERS
+    if _PROVIDER.fullmatch(name):
+        return _NO_ADAPTER if _KIND_OF_ADAPTER.search(value) else ""
     return "" if _is_of_pod(value) else _NO_INTERFACE
 
 
@@ -120,7 +130,7 @@ def _settings(command: Command) -> Iterator[tuple[str, str, str]]:
     if not words.any_of(texts, words.IDLE):
         for text in [*(token.text for token in command.assignments), *texts[1:]]:
             name, sign, value = text.partition("=")
-            if sign and any(names.fullmatch(name) for names in (_INTERFACES, _ADAPTERS, _PROXY)):
+            if sign and any(names.fullmatch(name) for names in _SETTINGS):
                 yield _LOGIN.sub("//", text), name, value
     for option, value in pairwise(texts):
         if option in _OPTIONS:

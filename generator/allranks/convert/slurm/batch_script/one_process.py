@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from allranks.convert import scanner
 from allranks.convert.slurm import sizes
 from allranks.convert.slurm.batch_script import (
     exports,
@@ -43,6 +44,18 @@ _OF_SUBMITTING = (
         *("find", "xargs", "pushd", "popd", "bc", "usage", "getopt", "shopt", "trap", "realpath"),
     }
 )
+# What makes things ready for a program, besides what activates an environment.
+_OF_PREPARING = (
+    _OF_SUBMITTING
+    | words.IN_EACH_RANK
+    | words.OF_OTHER_HOSTS
+    | words.OF_ROOT
+    | words.OF_TERMINAL
+    | {
+        *("rsync", "tar", "unzip", "gunzip", "gzip", "zip", "wget", "curl", "git", "pip", "pip3"),
+        *("umask", "alias", "unalias", "hash", "rmdir", "ldd", "ulimit", "make", "cmake", "false"),
+    }
+)
 # What torchrun tells each rank.
 _OF_RANK = (
     *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE"),
@@ -53,7 +66,10 @@ _OF_RANK = (
 # Those of them that say where ranks meet.
 _OF_MEETING = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE")
 _OF_SH = "bash runs it: that is the sh of most clusters, and seldom that of an image"
-_NO_LOGIN = "a pod has no login: its profile would set another PATH than the image's"
+_NO_LOGIN = (
+    "a pod has no login: its profile would set another PATH than the image's; functions and "
+    "variables that the profile of the old cluster sets are not there"
+)
 _SEPARATOR = re.compile(r"[ \t]*[;&](?![;&])[ \t]*")
 # Files for what starts ranks on hosts, by what they are called.
 _HOSTS = re.compile(
@@ -112,7 +128,7 @@ def _size_one_process(script: Script, variables: ShellVariables) -> None:
     size = script.size
     if size.node_count > 1:
         _check_remote(script, variables)
-        size.outcomes["nodes"] = _other_nodes(script)
+        size.outcomes["nodes"] = _other_nodes(script, variables)
     if size.task_count > size.node_count:
         why = "the script starts one process"
         for name in ("ntasks", "ntasks-per-node", "tasks-per-node", "gpus-per-task"):
@@ -285,6 +301,7 @@ def _last_activation(script: Script, variables: ShellVariables) -> int:
         n for n, other in enumerate(script.statements) if setup_lines.runs_program(variables, other)
     ]
     programs += [] if programs else _sourced_program(script)
+    programs += [] if programs else _unread_program(script)
     for number, statement in enumerate(script.statements):
         if number in programs[-1:]:
             break  # it is the program, whatever it activates before
@@ -309,6 +326,21 @@ def _sourced_program(script: Script) -> list[int]:
         and any(command.words for command in statement.commands)
     ]
     return numbers[-1:] if numbers and exports.sources(script.statements[numbers[-1]]) else []
+
+
+def _unread_program(script: Script) -> list[int]:
+    """The number of the first line that does more than to make things ready: ``matlab -r a``.
+
+    No line runs a program that is known, so that any other may be what the job is about. As setup
+    its failure would be nobody's, where a later line activates something as well.
+    """
+    functions = {statement.function for statement in script.statements if statement.function}
+    numbers = [
+        number
+        for number, statement in enumerate(script.statements)
+        if not statement.function and not shell_text.runs_only(statement, _OF_PREPARING | functions)
+    ]
+    return numbers[:1]
 
 
 def _check_submits(script: Script, variables: ShellVariables) -> None:
@@ -373,10 +405,12 @@ def _check_remote(script: Script, variables: ShellVariables) -> None:
                 )
 
 
-def _other_nodes(script: Script) -> tuple[Outcome, str, str]:
+def _other_nodes(script: Script, variables: ShellVariables) -> tuple[Outcome, str, str]:
     """What becomes of the nodes of a script that starts one process."""
     hosts = _file_of_hosts(script)
     who = f"a program that reads {hosts}" if hosts else _launcher_of_julia(script)
+    unread = "" if who else _unread_script(script, variables)
+    who = f"{unread}, which is not read here," if unread else who
     if not who:
         why = "no command that is known here starts anything on the other nodes"
         return Outcome.CHANGED, "nodes: 1", why
@@ -391,6 +425,19 @@ def _launcher_of_julia(script: Script) -> str:
     """Julia's own mpiexec, which runs in a pod as it is, and may ask Slurm for more nodes."""
     is_called = any(shell_text.runs(statement, ("mpiexecjl",)) for statement in script.statements)
     return "mpiexecjl" if is_called else ""
+
+
+def _unread_script(script: Script, variables: ShellVariables) -> str:
+    """A shell script that is run, where no line has a program that is known; "" for none."""
+    if any(setup_lines.runs_program(variables, statement) for statement in script.statements):
+        return ""
+    for command in script.commands:
+        texts = words.unwrapped([scanner.unquote(token.text) for token in command.words])
+        if texts and words.base(texts[0]) in shell_text.SHELLS:
+            texts = [text for text in texts[1:] if not text.startswith("-")]
+        if texts and texts[0].endswith((".sh", ".bash", ".csh", ".zsh")):
+            return texts[0]
+    return ""
 
 
 def _file_of_hosts(script: Script) -> str:

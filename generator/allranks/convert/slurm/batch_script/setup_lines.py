@@ -40,6 +40,10 @@ _OVER_NODES = re.compile(r"\bin\s+(?:\$\(|`)\s*(scontrol\s+show\s+hostnames?[^)`
 _NO_NODES = "a pod has no programs of Slurm's, and the loop no nodes: let each pod do its own part"
 _OF_MODULES = "where the image has modules; what it loads must be in the image otherwise"
 _WHERE_MODULES = "! command -v {} >/dev/null || "
+_OPTIONS_ALONE = (
+    "it is no command, so that Slurm's shell did not run it either: where it is the rest of the "
+    "line before, that one has to end with a backslash"
+)
 _ACTIVATED = "what it activates must be in the image, or in a volume at that path"
 _OF_ROOT = "a pod of a run is no root: put what it installs, or mounts, into the image or a volume"
 _ONCE = "it runs once in each pod"
@@ -231,7 +235,7 @@ def _verdict_of(
     script = reading.script
     is_setup = is_setup or not exports.sources(statement)
     first = [token.text for token in statement.commands[0].words] if statement.commands else []
-    is_activation = is_setup and program and words.activates(first)
+    is_activation = is_setup and program and words.activates(first) and first[-1] != "deactivate"
     if is_activation and not exports.evaluates_program(reading.variables, statement.commands[0]):
         is_own = _is_made_before(script, statement, first)
         return (Outcome.CARRIED, "") if is_own else (Outcome.CHANGED, _ACTIVATED)
@@ -297,7 +301,8 @@ def why_of_image(command: Command) -> str:
     """What a command needs of the image that modules or an environment come from; "" for none."""
     if words.base(command.name) in _MODULES:
         return _OF_MODULES
-    is_activation = len(command.words) > 1 and words.activates([w.text for w in command.words])
+    texts = [word.text for word in command.words]
+    is_activation = len(texts) > 1 and words.activates(texts) and texts[-1] != "deactivate"
     return _ACTIVATED if is_activation else ""
 
 
@@ -379,6 +384,7 @@ def say_behind(script: Script, body: Body, statement: Statement) -> None:
         body.say(statement.line, text, Outcome.CHANGED, "", why)
     else:
         why = "it stands behind the step: make it a run of its own"
+        why = _OPTIONS_ALONE if text.startswith("-") else why
         body.say(statement.line, text, Outcome.NOT_CARRIED, "", why)
 
 

@@ -31,8 +31,10 @@ def short(text: str) -> str:
 
 def without_login(shebang: str) -> str:
     """The first line of a script whose shell is that of no login: ``#!/bin/bash -el``."""
-    without_letter = re.sub(r"(\s-[a-z]*)l(?=[a-z]*\s*$)", r"\1", shebang)
-    return re.sub(r"\s+(?:--login|-)\s*$", "", without_letter)
+    without_word = re.sub(r"\s+--?login\s*$", "", shebang)
+    # `-noprofile` is a word, and no letters.
+    without_letter = re.sub(r"(\s-(?!no)[a-z]*)l(?=[a-z]*\s*$)", r"\1", without_word)
+    return re.sub(r"\s+-\s*$", "", without_letter)
 
 
 def of_bash(shebang: str) -> str:

@@ -129,6 +129,7 @@ OF_LAUNCHER = (
 # Programs that change the environment of the shell.
 ACTIVATING = frozenset(
     {"module", "ml", "conda", "mamba", "micromamba", "source", ".", "eval", "spack", "pyenv"}
+    | {"vpkg_require", "vpkg_devrequire", "setpkgs"}  # modules of some sites, by their own names
 )
 _MANAGERS = frozenset({"conda", "mamba", "micromamba", "spack", "pyenv"})
 _EVALUATED_PRINTING = re.compile(r"eval\s+[\"']?\s*(?:echo|printf)\b(?!.*[>|])")
