@@ -623,3 +623,19 @@ def test_a_list_is_its_items() -> None:
     documents = list(registry.documents_of(load_objects(text, "x.yaml")))
     assert [("A", "x.yaml:3"), ("B", "x.yaml:4")] == [(item.kind, item.where) for item in documents]
     assert 5 == documents[1].line_of(("metadata", "name"))
+
+
+def test_the_entry_point_that_finds_intels_mpi_is_kept() -> None:
+    """Without it mpirun is on no PATH of mpi-operator's image with Intel MPI."""
+    pod = "template: {spec: {containers: [{name: c, image: 'mpioperator/mpi-pi:TAG', "
+    text = (
+        "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: a}\nspec: "
+        "{mpiImplementation: Intel, mpiReplicaSpecs: {Launcher: {"
+        f"{pod}args: [mpirun, -n, '2', /pi]}}]}}}}}}, Worker: {{replicas: 2, {pod}args: "
+        "[/usr/sbin/sshd, -De]}]}}}}}"
+    )
+    values = converted.text_as_jobs(text.replace("TAG", "intel")).conversions[0].values
+    assert ["/entrypoint.sh", "mpirun", "-n", "2", "/pi"] == values["command"]
+    assert values["mpi"]["ownMpirun"]
+    values = converted.text_as_jobs(text.replace("TAG", "openmpi")).conversions[0].values
+    assert ["mpirun", "-n", "2", "/pi"] == values["command"]
