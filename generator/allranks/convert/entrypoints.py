@@ -1,8 +1,9 @@
 """What a container without a command runs: the image decides, and a few images are known.
 
-`COMMANDS` has the ENTRYPOINTs of the Dockerfiles of kubeflow/training-operator's examples and of
-kubeflow/katib's trial images, as far as they were looked up; an image of the same name may have
-been built of another version. So what is taken from here is said, and --entrypoint wins.
+`COMMANDS` has the ENTRYPOINTs of the Dockerfiles of the examples of kubeflow/training-operator,
+kubeflow/kubeflow and kubeflow/mpi-operator and of kubeflow/katib's trial images, as far as they
+were looked up; an image of the same name may have been built of another version. So what is taken
+from here is said, and --entrypoint wins.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "kubeflowkatib/pytorch-mnist-cpu": ("python3", "/opt/pytorch-mnist/mnist.py"),
     "kubeflowkatib/pytorch-mnist-gpu": ("python3", "/opt/pytorch-mnist/mnist.py"),
     "kubeflowkatib/tf-mnist-with-summaries": ("python3", "/opt/tf-mnist-with-summaries/mnist.py"),
+    # It tells its arguments, a whole command, of the hosts that TF_CONFIG has.
+    "kubeflow/tf-benchmarks-cpu": ("/opt/launcher.py",),
+    "kubeflow/tf-benchmarks-gpu": ("/opt/launcher.py",),
     # It finds Intel's MPI, which is on no PATH, and runs its arguments.
     "mpioperator/intel": ("/entrypoint.sh",),
     "mpioperator/mpi-pi:intel": ("/entrypoint.sh",),

@@ -639,3 +639,29 @@ def test_the_entry_point_that_finds_intels_mpi_is_kept() -> None:
     assert values["mpi"]["ownMpirun"]
     values = converted.text_as_jobs(text.replace("TAG", "openmpi")).conversions[0].values
     assert ["mpirun", "-n", "2", "/pi"] == values["command"]
+
+
+_BENCHMARKS = """\
+apiVersion: kubeflow.org/v1
+kind: TFJob
+metadata: {name: a}
+spec: {tfReplicaSpecs: {Worker: {replicas: 2, template: {spec: {containers: [{name: tensorflow,
+  image: "IMAGE:1", args: [python, b.py]}]}}}}}
+"""
+
+
+def test_the_entry_point_that_hands_out_tf_config_is_kept() -> None:
+    """Kubeflow's image of benchmarks names the hosts to its program, which reads no TF_CONFIG."""
+    text = _BENCHMARKS.replace("IMAGE", "gcr.io/kubeflow/tf-benchmarks-cpu")
+    values = text_as_jobs(text).conversions[0].values
+    assert ["/opt/launcher.py", "python", "b.py"] == values["command"]
+
+
+def test_an_entry_point_that_nobody_knows_is_left_out_with_a_word() -> None:
+    """What an image does before it runs its args is not seen, and --entrypoint names it."""
+    conversion = text_as_jobs(_BENCHMARKS.replace("IMAGE", "me/b")).conversions[0]
+    assert ["python", "b.py"] == conversion.values["command"]
+    assert (
+        "the entry point of me/b:1 is taken to run the args, and is left out: name it with "
+        "--entrypoint where it does more"
+    ) in conversion.notes
