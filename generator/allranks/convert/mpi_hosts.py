@@ -43,7 +43,7 @@ def take_out(target: Rewrite, shape: Shape) -> tuple[list[FieldPath], list[Field
         The words that are others now, and those that still read a list that is not here.
     """
     rewritten: list[FieldPath] = []
-    unread: list[FieldPath] = []
+    stale: list[FieldPath] = []
     launcher = shape.roles["Launcher"][0]
     fields = target.fields
     workers = sum(podset.replicas for podset in shape.roles.get("Worker", ()))
@@ -64,7 +64,7 @@ def take_out(target: Rewrite, shape: Shape) -> tuple[list[FieldPath], list[Field
             if text != word:
                 target.put((*to, key, index), text)
             if _reads_hosts(word, text):
-                unread.append((*here, index))
+                stale.append((*here, index))
             elif text != word:
                 rewritten.append((*here, index))
     texts = "\n".join(launcher.words)
@@ -75,7 +75,7 @@ def take_out(target: Rewrite, shape: Shape) -> tuple[list[FieldPath], list[Field
         and not any(pods.is_gpu(name) for name in launcher.resources())
     ):
         target.put(("spec", "slotsPerWorker"), -(-int(match[1]) // workers))
-    return rewritten, unread
+    return rewritten, stale
 
 
 def calls_mpirun(words: Sequence[str]) -> bool:
@@ -107,13 +107,13 @@ def _reads_hosts(word: str, text: str) -> bool:
     if _OF_VOLCANO.search(text):
         return True
     parsed = (shell.parse(word) or ()) if text != word else ()
-    made = {
+    variables = {
         assignment.text.partition("=")[0]
         for command in parsed
         if not command.words and _HOSTS.search(word[command.start : command.end])
         for assignment in command.assignments
     }
-    return any(re.search(rf"\$\{{?{re.escape(name)}\b", text) for name in made)
+    return any(re.search(rf"\$\{{?{re.escape(name)}\b", text) for name in variables)
 
 
 def without_hosts(text: str) -> str:
