@@ -7,7 +7,7 @@ would be a run of its own, and wait for the others for ever, so that they are re
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from allranks.convert import references
 from allranks.convert.verdicts import dotted
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from allranks.convert.podsets import PodSet
-    from allranks.convert.registry import Document
     from allranks.convert.verdicts import FieldPath, Fields
 
 # The number of a pod among its job's, as a launcher's option and as a variable.
@@ -45,59 +44,6 @@ def refuse(fields: Fields, sets: Sequence[PodSet]) -> None:
         if not podset.program().is_nested:
             _check_world(fields, podset, total)
         _check_rank(podset, total)
-
-
-def refuse_part(document: Document, documents: Sequence[Document]) -> None:
-    """Refuse objects of which some find rank 0 by the Service of another's pods, and that other.
-
-    Args:
-        document: the object.
-        documents: all of the input.
-
-    Raises:
-        InputError: its ranks are not all of their training.
-    """
-    near = [other for other in documents if other.namespace == document.namespace]
-    for service in near:
-        selector = k8s.mapping(service.data, "spec", "selector")
-        if service.kind != "Service" or not selector:
-            continue
-        owners = [other for other in near if selector.items() <= _labels(other).items()]
-        callers = [other for other in near if _master(other, service.name) and other not in owners]
-        if not owners or not callers:
-            continue
-        hint = "write all ranks as one object, such as an Indexed Job, and convert that"
-        if document in callers:
-            raise InputError(
-                f"MASTER_ADDR is {service.name}, the Service of the pods of {owners[0].kind} "
-                f"{owners[0].name}: rank 0 is not in this object, and would not meet these",
-                path=_master(document, service.name),
-                hint=hint,
-            )
-        if document in owners:
-            raise InputError(
-                f"MASTER_ADDR of {callers[0].kind} {callers[0].name} is {service.name}, the "
-                "Service of these pods: its ranks are not in this object, and would not meet these",
-                path="spec.template",
-                hint=hint,
-            )
-
-
-def _labels(document: Document) -> Mapping[str, Any]:
-    """The labels of an object's pods."""
-    return k8s.mapping(document.data, "spec", "template", "metadata", "labels")
-
-
-def _master(document: Document, service: str) -> str:
-    """Where an object's pods are told that rank 0 is at a Service; "" for nowhere."""
-    for index, container in enumerate(
-        k8s.items(document.data, "spec", "template", "spec", "containers")
-    ):
-        for at, entry in enumerate(k8s.items(container, "env")):
-            host = k8s.text(entry, "value").partition(".")[0]
-            if k8s.text(entry, "name") == "MASTER_ADDR" and host == service:
-                return f"spec.template.spec.containers[{index}].env[{at}].value"
-    return ""
 
 
 def _check_world(fields: Fields, podset: PodSet, total: int) -> None:

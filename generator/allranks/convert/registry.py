@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from allranks.convert import (
     helper_names,
+    master_services,
     missing_volumes,
-    other_ranks,
     related_objects,
     selections,
     watched_keys,
@@ -332,7 +332,7 @@ def convert_document(document: Document, context: Context) -> Conversion:
     if key in REFUSED:
         why, instead = REFUSED[key]
         raise InputError(f"a {document.kind} is not converted: {why}", path="kind", hint=instead)
-    other_ranks.refuse_part(document, context.documents)
+    master_services.refuse(document.data, [other.data for other in context.documents])
     conversion = missing_volumes.checked(converter(key)(document.data, context), document.data)
     conversion = helper_names.checked(conversion, document.data)
     conversion = selections.checked(conversion, document.data)
