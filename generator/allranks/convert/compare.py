@@ -236,7 +236,7 @@ def _command(
     )
     others = {str(entry.get("name")) for entry in items(theirs, "env")}
     words = tuple(references.filled(word, before, others) for word in _words(theirs))
-    if not theirs.get("command") and not entrypoints.runs_its_arguments(words):
+    if not theirs.get("command"):
         words = (*entrypoints.of(str(theirs.get("image") or "")), *words)
     as_typed = tuple(word.replace("$", "$$") for word in words)  # Kubernetes has put all in
     program = commands.read(as_typed, (), variables)
@@ -246,7 +246,7 @@ def _command(
     is_split = program.setup or program.working_dir
     forms = (their_words, own) if is_split else (their_words,)
     if role == names.ROLE_LAUNCHER:  # whose list of hosts may be the chart's
-        forms = (*forms, tuple(map(mpi_hosts.without_hosts, words)))
+        forms = (*forms, tuple(mpi_hosts.words_without_hosts(words)))
     args = texts(ours.get("args"))
     if role == names.ROLE_LAUNCHER and args and args[0].isdigit():
         args = args[1 + int(args[0]) :]

@@ -1,8 +1,9 @@
 """What a container without a command runs: the image decides, and a few images are known.
 
-`COMMANDS` has the ENTRYPOINTs of the Dockerfiles of kubeflow/training-operator's examples and of
-kubeflow/katib's trial images, as far as they were looked up; an image of the same name may have
-been built of another version. So what is taken from here is said, and --entrypoint wins.
+`COMMANDS` has the ENTRYPOINTs of the Dockerfiles of the examples of kubeflow/training-operator,
+kubeflow/kubeflow and kubeflow/mpi-operator and of kubeflow/katib's trial images, as far as they
+were looked up; an image of the same name may have been built of another version. So what is taken
+from here is said, and --entrypoint wins.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 
 _MNIST = ("python", "/opt/mnist/src/mnist.py")
 _TORCHRUN = ("python", "-m", "torch.distributed.run")
-# By the image's name without registry and tag.
+# By the image's name without registry, and without its tag where that does not matter.
 COMMANDS: dict[str, tuple[str, ...]] = {
     "kubeflow/pytorch-dist-mnist": _MNIST,
     "kubeflow/pytorch-dist-mnist-test": _MNIST,
@@ -39,6 +40,12 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "kubeflowkatib/pytorch-mnist-cpu": ("python3", "/opt/pytorch-mnist/mnist.py"),
     "kubeflowkatib/pytorch-mnist-gpu": ("python3", "/opt/pytorch-mnist/mnist.py"),
     "kubeflowkatib/tf-mnist-with-summaries": ("python3", "/opt/tf-mnist-with-summaries/mnist.py"),
+    # It tells its arguments, a whole command, of the hosts that TF_CONFIG has.
+    "kubeflow/tf-benchmarks-cpu": ("/opt/launcher.py",),
+    "kubeflow/tf-benchmarks-gpu": ("/opt/launcher.py",),
+    # It finds Intel's MPI, which is on no PATH, and runs its arguments.
+    "mpioperator/intel": ("/entrypoint.sh",),
+    "mpioperator/mpi-pi:intel": ("/entrypoint.sh",),
 }
 # Programs that nobody gives to another one as its arguments: an image whose container has these as
 # args has an entry point that runs its arguments.
@@ -54,12 +61,11 @@ def of(image: str) -> tuple[str, ...]:
     Args:
         image: its name, with registry and tag.
     """
-    name = image.partition("@")[0]
-    head, slash, last = name.rpartition("/")
-    parts = f"{head}{slash}{last.partition(':')[0]}".split("/")
+    parts = image.partition("@")[0].split("/")
     if len(parts) > 1 and re.search(r"[.:]", parts[0]):
         parts = parts[1:]
-    return COMMANDS.get("/".join(parts), ())
+    name = "/".join(parts)
+    return COMMANDS.get(name) or COMMANDS.get(name.partition(":")[0], ())
 
 
 def runs_its_arguments(args: tuple[str, ...]) -> bool:

@@ -67,7 +67,10 @@ def command_of(fields: Fields, pod: PodTemplate, context: Context) -> tuple[str,
     command = pod.command or context.entrypoint
     if command or not (entrypoint := entrypoints.of(image)):
         if not command and entrypoints.runs_its_arguments(pod.args):
-            fields.note(f"the entry point of {image} is taken to run the args, and is left out")
+            fields.note(
+                f"the entry point of {image} is taken to run the args, and is left out: name it "
+                "with --entrypoint where it does more"
+            )
         elif not command:
             raise _unknown(image or "the image", (*pod.container, "command"))
         return (*command, *pod.args)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from allranks.convert import pods, shell
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from allranks.convert.podsets import Shape
     from allranks.convert.rewrite import Rewrite
     from allranks.convert.verdicts import FieldPath
@@ -22,9 +24,15 @@ _MPIRUNS = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "horovod
 _HOSTS = re.compile(r"/etc/volcano/|\bVC_\w+_HOSTS\b|/etc/mpi/hostfile|\bgetent\b|\bnslookup\b")
 _SSHD = ("sshd", "service", "mkdir", "sleep", "ssh-keygen")
 _HOST_OPTIONS = r"(?:--?hosts?|-H|--?hostfile|--?machinefile|-f)"
+_VOLCANO_HOSTS = r"VC_\w+_HOSTS"
+_OF_VOLCANO = re.compile(r"\bVC_\w+_(?:HOSTS|NUM)\b|/etc/volcano/")
+# The chart's own list, which horovodrun has to be told of: it starts its ranks in its pod else.
+_HOSTFILE = "/etc/mpi/hostfile"
+# A word that is Volcano's variable, as Kubernetes puts it in, and as it is compared.
+_VALUE = rf"\$(?:\({_VOLCANO_HOSTS}\)|\{{{_VOLCANO_HOSTS}\}})"
 
 
-def take_out(target: Rewrite, shape: Shape) -> list[FieldPath]:
+def take_out(target: Rewrite, shape: Shape) -> tuple[list[FieldPath], list[FieldPath]]:
     """Take out of a launcher's script what lists the hosts and starts sshd: the chart does both.
 
     Args:
@@ -32,9 +40,10 @@ def take_out(target: Rewrite, shape: Shape) -> list[FieldPath]:
         shape: the sets of its pods.
 
     Returns:
-        The words that are others now.
+        The words that are others now, and those that still read a list that is not here.
     """
     rewritten: list[FieldPath] = []
+    stale: list[FieldPath] = []
     launcher = shape.roles["Launcher"][0]
     fields = target.fields
     workers = sum(podset.replicas for podset in shape.roles.get("Worker", ()))
@@ -49,10 +58,14 @@ def take_out(target: Rewrite, shape: Shape) -> list[FieldPath]:
     )
     for key in ("command", "args"):
         here: FieldPath = (*launcher.path, "spec", "containers", launcher.index, key)
-        for index, word in enumerate(fields.words(*here)):
-            text = without_hosts(word)
+        words = fields.words(*here)
+        texts_here = words_without_hosts(words) if calls_mpirun(launcher.words) else words
+        for index, (word, text) in enumerate(zip(words, texts_here, strict=True)):
             if text != word:
                 target.put((*to, key, index), text)
+            if _reads_hosts(word, text):
+                stale.append((*here, index))
+            elif text != word:
                 rewritten.append((*here, index))
     texts = "\n".join(launcher.words)
     match = re.search(r"(?:^|\s)--?(?:np|n)[= ]+([0-9]+)(?=\s|$)", texts)
@@ -62,7 +75,45 @@ def take_out(target: Rewrite, shape: Shape) -> list[FieldPath]:
         and not any(pods.is_gpu(name) for name in launcher.resources())
     ):
         target.put(("spec", "slotsPerWorker"), -(-int(match[1]) // workers))
-    return rewritten
+    return rewritten, stale
+
+
+def calls_mpirun(words: Sequence[str]) -> bool:
+    """Whether a launcher's words call mpirun, or have a script that does.
+
+    Args:
+        words: its command and args.
+    """
+    return any(word.rpartition("/")[2] in _MPIRUNS or without_hosts(word) != word for word in words)
+
+
+def words_without_hosts(words: Sequence[str]) -> list[str]:
+    """A launcher's words, as many as before, with the chart's list of hosts for Volcano's.
+
+    Args:
+        words: its command or its args.
+    """
+    texts = [without_hosts(word) for word in words]
+    for index, text in enumerate(texts):
+        if re.fullmatch(rf"{_HOST_OPTIONS}={_VALUE}", text):
+            texts[index] = f"--hostfile={_HOSTFILE}"
+        elif index and re.fullmatch(_VALUE, text) and re.fullmatch(_HOST_OPTIONS, words[index - 1]):
+            texts[index - 1 : index + 1] = ["--hostfile", _HOSTFILE]
+    return texts
+
+
+def _reads_hosts(word: str, text: str) -> bool:
+    """Whether a word still reads a list of hosts that is not here, or what was made of one."""
+    if _OF_VOLCANO.search(text):
+        return True
+    parsed = (shell.parse(word) or ()) if text != word else ()
+    variables = {
+        assignment.text.partition("=")[0]
+        for command in parsed
+        if not command.words and _HOSTS.search(word[command.start : command.end])
+        for assignment in command.assignments
+    }
+    return any(re.search(rf"\$\{{?{re.escape(name)}\b", text) for name in variables)
 
 
 def without_hosts(text: str) -> str:
@@ -81,14 +132,16 @@ def without_hosts(text: str) -> str:
     for command, start in zip(parsed, starts, strict=True):
         if command.start > last:  # what is done after the run is the launcher's own
             break
-        own = text[command.start : command.end]
-        if command.depth == 0 and not command.words and _HOSTS.search(own):
+        line = text[command.start : command.end]
+        if command.depth == 0 and not command.words and _HOSTS.search(line):
             variables += [word.text.partition("=")[0] for word in command.assignments]
             cuts.append((command.start, start))
         elif command.depth == 0 and command.program in _SSHD and command.after not in ("|", "||"):
             cuts.append((command.start, start))
     for start, end in reversed(cuts):
         text = text[:start] + text[end:]
-    names = "|".join(map(re.escape, variables))
+    names = "|".join((*map(re.escape, variables), _VOLCANO_HOSTS))
+    of_horovod = any(command.program == "horovodrun" for command in parsed)
+    own = f" --hostfile {_HOSTFILE}" if of_horovod else ""
     value = rf'(?:"?\$\{{?(?:{names})\}}?"?|/etc/volcano/\S+)'
-    return re.sub(rf"\s{_HOST_OPTIONS}[= ]\s*{value}(?=\s|;|$)", "", text)
+    return re.sub(rf"\s{_HOST_OPTIONS}[= ]\s*{value}(?=\s|;|$)", own, text)

@@ -145,10 +145,12 @@ def convert(
         target = rewrite(fields, shape, [claim.name for claim in volume_claims])
         for key, source in policy.items():
             target.copy(source, ("spec", "runPolicy", key))
-        rewritten = mpi_hosts.take_out(target, shape) if shape.key == MPI else []
+        rewritten, stale = mpi_hosts.take_out(target, shape) if shape.key == MPI else ([], [])
         queue = target.convert(shape.key, context).queue
         for path in rewritten:
             fields.change(path, "the chart lists the hosts, and starts sshd", "command")
+        for path in stale:
+            fields.leave(path, "Volcano's list of hosts is not here: read /etc/mpi/hostfile")
         claims.put(fields, volume_claims)
         if shape.key == PYTORCH:
             _check_ranks(fields, context, shape)

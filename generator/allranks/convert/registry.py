@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks.convert import (
     helper_names,
+    master_services,
     missing_volumes,
     related_objects,
     selections,
@@ -331,6 +332,7 @@ def convert_document(document: Document, context: Context) -> Conversion:
     if key in REFUSED:
         why, instead = REFUSED[key]
         raise InputError(f"a {document.kind} is not converted: {why}", path="kind", hint=instead)
+    master_services.refuse(document.data, [other.data for other in context.documents])
     conversion = missing_volumes.checked(converter(key)(document.data, context), document.data)
     conversion = helper_names.checked(conversion, document.data)
     conversion = selections.checked(conversion, document.data)

@@ -469,10 +469,13 @@ def _metadata(fields: Fields) -> None:
         pods.labels(fields, place, ())
 
 
+_GANGS = ("coscheduling", "volcano")
+
+
 def _gang(fields: Fields, runtime: _Runtime) -> None:
     """The scheduler that the runtime's pods are a gang of."""
     policy = k8s.mapping(runtime.spec, "podGroupPolicy")
-    for name in ("coscheduling", "volcano"):
+    for name in _GANGS:
         if name not in policy:
             continue
         dialect = k8s.text(fields.values, "scheduling", "dialect")
@@ -483,6 +486,16 @@ def _gang(fields: Fields, runtime: _Runtime) -> None:
         seconds = k8s.number(policy, name, "scheduleTimeoutSeconds")
         if seconds:
             fields.put(("scheduling", "gangTimeoutSeconds"), seconds)
+    others = [
+        f"podGroupPolicy.{name}.{key}" if key else f"podGroupPolicy.{name}"
+        for name in policy
+        for key in (k8s.mapping(policy, name) if name in _GANGS else ("",))
+        if key != "scheduleTimeoutSeconds"
+    ]
+    if others:
+        why = f"of {runtime.title} is not carried: {', '.join(others)}"
+        fields.note(f"{why}; scheduling.topology keeps the pods of a run near each other")
+        fields.leave(("spec", "runtimeRef", "name"), why)
 
 
 # What a runtime's JobSet, and the Job of it that trains, say that the values say in another way, or

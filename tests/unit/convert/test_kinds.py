@@ -623,3 +623,45 @@ def test_a_list_is_its_items() -> None:
     documents = list(registry.documents_of(load_objects(text, "x.yaml")))
     assert [("A", "x.yaml:3"), ("B", "x.yaml:4")] == [(item.kind, item.where) for item in documents]
     assert 5 == documents[1].line_of(("metadata", "name"))
+
+
+def test_the_entry_point_that_finds_intels_mpi_is_kept() -> None:
+    """Without it mpirun is on no PATH of mpi-operator's image with Intel MPI."""
+    pod = "template: {spec: {containers: [{name: c, image: 'mpioperator/mpi-pi:TAG', "
+    text = (
+        "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: a}\nspec: "
+        "{mpiImplementation: Intel, mpiReplicaSpecs: {Launcher: {"
+        f"{pod}args: [mpirun, -n, '2', /pi]}}]}}}}}}, Worker: {{replicas: 2, {pod}args: "
+        "[/usr/sbin/sshd, -De]}]}}}}}"
+    )
+    values = converted.text_as_jobs(text.replace("TAG", "intel")).conversions[0].values
+    assert ["/entrypoint.sh", "mpirun", "-n", "2", "/pi"] == values["command"]
+    assert values["mpi"]["ownMpirun"]
+    values = converted.text_as_jobs(text.replace("TAG", "openmpi")).conversions[0].values
+    assert ["mpirun", "-n", "2", "/pi"] == values["command"]
+
+
+_BENCHMARKS = """\
+apiVersion: kubeflow.org/v1
+kind: TFJob
+metadata: {name: a}
+spec: {tfReplicaSpecs: {Worker: {replicas: 2, template: {spec: {containers: [{name: tensorflow,
+  image: "IMAGE:1", args: [python, b.py]}]}}}}}
+"""
+
+
+def test_the_entry_point_that_hands_out_tf_config_is_kept() -> None:
+    """Kubeflow's image of benchmarks names the hosts to its program, which reads no TF_CONFIG."""
+    text = _BENCHMARKS.replace("IMAGE", "gcr.io/kubeflow/tf-benchmarks-cpu")
+    values = text_as_jobs(text).conversions[0].values
+    assert ["/opt/launcher.py", "python", "b.py"] == values["command"]
+
+
+def test_an_entry_point_that_nobody_knows_is_left_out_with_a_word() -> None:
+    """What an image does before it runs its args is not seen, and --entrypoint names it."""
+    conversion = text_as_jobs(_BENCHMARKS.replace("IMAGE", "me/b")).conversions[0]
+    assert ["python", "b.py"] == conversion.values["command"]
+    assert (
+        "the entry point of me/b:1 is taken to run the args, and is left out: name it with "
+        "--entrypoint where it does more"
+    ) in conversion.notes

@@ -325,3 +325,47 @@ def test_a_set_whose_ranks_a_script_starts_is_not_said_to_serve(launcher: str) -
     assert "write what /s/run.sh runs as their command" in problem.hint
     serving = refusal(OF_SCRIPT.replace("torchrun", "serve"))
     assert "its pods start no ranks" in serving.message
+
+
+_TWO_OBJECTS = """\
+apiVersion: v1
+kind: Service
+metadata: {name: first}
+spec: {ports: [{port: 1234}], selector: {role: master}}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: rest}
+spec: {replicas: 2, serviceName: rest, template: {metadata: {labels: {role: worker}}, spec:
+  {containers: [{name: c, image: i, command: [sh, -c, "export RANK=$((1 + ${HOSTNAME##*-})); python
+    t.py"], env: [{name: MASTER_ADDR, value: first}]}]}}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: zero}
+spec: {template: {metadata: {labels: {role: master}}, spec: {containers: [{name: c, image: i,
+  command: [sh, -c, "export RANK=0; python t.py"], env: [{name: MASTER_ADDR, value: ADDRESS}]}]}}}
+"""
+
+
+@pytest.mark.parametrize("address", ["first", "first.default.svc"])
+def test_ranks_in_two_objects_are_refused(address: str) -> None:
+    """Each would be a run of its own, and wait for the ranks of the other for ever."""
+    problem = refusal(_TWO_OBJECTS.replace("ADDRESS", address))
+    assert "MASTER_ADDR is first, the Service of the pods of Job zero" in problem.message
+
+
+def test_a_master_that_names_no_address_is_found_by_its_service() -> None:
+    """The Job whose pods the workers' Service selects has rank 0, whatever its own variable is."""
+    problem = refusal(_TWO_OBJECTS.replace("ADDRESS", "localhost"))
+    assert "would not meet these" in problem.message
+
+
+def test_two_jobs_with_services_of_their_own_are_two_runs() -> None:
+    """What meets by a Service that selects its own pods is a whole job."""
+    text = (
+        _TWO_OBJECTS.replace("{role: master}", "{role: worker}", 1)
+        .replace("ADDRESS", "localhost")
+        .replace("export RANK=$((1 + ${HOSTNAME##*-})); python", "torchrun --nnodes=2")
+    )
+    assert ["rest", "zero"] == [item.name for item in text_as_jobs(text).conversions]

@@ -241,3 +241,35 @@ def test_a_launcher_without_a_label_keeps_its_program() -> None:
         "spec.trainer.command[1]",
         "spec.trainer.resourcesPerNode.limits.nvidia.com/gpu",
     } == lost(conversion)
+
+
+_WITH_GANG = """\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: ClusterTrainingRuntime
+metadata: {name: r}
+spec: {mlPolicy: {torch: {}}, podGroupPolicy: POLICY, template: {spec: {replicatedJobs: [
+  {name: node, template: {metadata: {labels:
+  {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}, spec: {template: {spec:
+  {containers: [{name: node, image: "p:1"}]}}}}}]}}}
+---
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: a}
+spec: {runtimeRef: {name: r}, trainer: {numNodes: 4, command: [torchrun, t.py]}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("policy", "loss"),
+    [
+        ("{volcano: {}}", ""),
+        ("{coscheduling: {scheduleTimeoutSeconds: 9}}", ""),
+        ("{volcano: {networkTopology: {mode: hard}}}", "podGroupPolicy.volcano.networkTopology"),
+        ("{other: {}}", "podGroupPolicy.other"),
+    ],
+)
+def test_what_a_runtime_asks_of_its_gang_is_not_lost_without_a_word(policy: str, loss: str) -> None:
+    """Where its pods are to be, and a scheduler that is not known, are no part of the values."""
+    conversion = text_as_jobs(_WITH_GANG.replace("POLICY", policy)).conversions[0]
+    assert ({"spec.runtimeRef.name"} if loss else set()) == lost(conversion)
+    assert loss in "\n".join(conversion.notes)

@@ -240,3 +240,53 @@ def test_what_a_controller_did_by_a_label_is_asked_for() -> None:
         "example.org/rank-table", "kai.scheduler/queue"
     )
     assert "looks for" not in "\n".join(text_as_jobs(of_kubernetes).conversions[0].notes)
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (
+            "[horovodrun, -np, '2', -H, $(VC_WORKER_HOSTS), python, t.py]",
+            ["horovodrun", "-np", "2", "--hostfile", "/etc/mpi/hostfile", "python", "t.py"],
+        ),
+        (
+            "[mpirun, --host=$(VC_WORKER_HOSTS), ./a]",
+            ["mpirun", "--hostfile=/etc/mpi/hostfile", "./a"],
+        ),
+        (
+            "[sh, -c, 'horovodrun -np 2 -H ${VC_WORKER_HOSTS} python t.py']",
+            ["sh", "-c", "horovodrun -np 2 --hostfile /etc/mpi/hostfile python t.py"],
+        ),
+        (
+            "[sh, -c, 'mpirun --host $VC_WORKER_HOSTS -np 2 ./a']",
+            ["sh", "-c", "mpirun -np 2 ./a"],
+        ),
+    ],
+)
+def test_a_launcher_reads_the_charts_list_of_hosts(command: str, expected: list[str]) -> None:
+    """Volcano's variable of the workers is empty here, and the chart has a file of them."""
+    conversion = text_as_jobs(_HOROVOD.replace("COMMAND", command)).conversions[0]
+    assert expected == conversion.values["command"]
+    assert set() == lost(conversion)
+
+
+def test_a_list_of_hosts_that_is_read_otherwise_is_not_carried() -> None:
+    """A launcher that counts its workers by Volcano's variable would count none."""
+    script = "N=$(echo $VC_WORKER_HOSTS | tr , ' ' | wc -w); mpirun -np $N ./a"
+    text = _HOROVOD.replace("COMMAND", f'[sh, -c, "{script}"]')
+    assert "spec.tasks[0].template.spec.containers[0].command[2]" in lost(
+        text_as_jobs(text).conversions[0]
+    )
+
+
+_HOROVOD = """\
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: a}
+spec:
+  plugins: {ssh: [], svc: []}
+  tasks:
+  - {name: master, replicas: 1, policies: [{event: TaskCompleted, action: CompleteJob}], template:
+      {spec: {containers: [{name: c, image: "i:1", command: COMMAND}]}}}
+  - {name: worker, replicas: 2, template: {spec: {containers: [{name: c, image: "i:1"}]}}}
+"""
