@@ -16,6 +16,7 @@ from allranks.convert import finish
 from allranks.convert.slurm import (
     arrays,
     directives,
+    image_programs,
     options,
     placement,
     resources,
@@ -131,6 +132,7 @@ def convert(
     _say_sizes(job)
     _say_rest(job, parsed)
     site_folders.say(job)
+    image_programs.say(job)
     return _done(job, namespace)
 
 

@@ -1,0 +1,108 @@
+"""Programs that a script calls by name, and that few images have: the report lists them.
+
+A site has programs of its own (`ws_find`, `vpkg_require`, a wrapper of containers), and software
+that its modules load. In a pod their names are looked for in the image, and `$(ws_find data)` is
+nothing there, while the run goes on.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks.convert.slurm.batch_script import shell_text, words
+from allranks.convert.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from allranks.convert.slurm.draft import Draft
+
+_NAME = re.compile(r"[A-Za-z][\w.+-]*")
+_FUNCTION = re.compile(
+    r"^\s*(?:function\s+(?P<word>[\w.:-]+)|(?P<name>[\w.:-]+)\s*\(\s*\))", re.MULTILINE
+)
+# What bash has, and what images of Debian's or Red Hat's kind have with Python.
+_COMMON = frozenset(
+    {
+        *("alias", "bg", "break", "builtin", "cd", "command", "continue", "declare", "dirs"),
+        *("disown", "enable", "eval", "exec", "exit", "export", "false", "fg", "getopts", "hash"),
+        *("help", "jobs", "kill", "let", "local", "mapfile", "popd", "pushd", "read", "readarray"),
+        *("readonly", "return", "set", "shift", "shopt", "source", "suspend", "test", "times"),
+        *("trap", "true", "type", "typeset", "ulimit", "umask", "unalias", "unset", "wait"),
+        *("arch", "awk", "base64", "basename", "bash", "cat", "chgrp", "chmod", "chown", "cksum"),
+        *("cmp", "comm", "cp", "csplit", "cut", "dash", "date", "dd", "df", "diff", "dirname"),
+        *("du", "echo", "egrep", "env", "expand", "expr", "factor", "fgrep", "find", "fmt"),
+        *("fold", "gawk", "getconf", "getent", "grep", "groups", "gunzip", "gzip", "head"),
+        *("hostid", "hostname", "id", "install", "ionice", "join", "ldd", "link", "ln", "locale"),
+        *("logname", "ls", "mawk", "md5sum", "mkdir", "mkfifo", "mknod", "mktemp", "more", "mv"),
+        *("nice", "nl", "nohup", "nproc", "od", "paste", "pathchk", "perl", "pr", "printenv"),
+        *("printf", "pwd", "readlink", "realpath", "renice", "rm", "rmdir", "sed", "seq", "setsid"),
+        *("sh", "sha1sum", "sha256sum", "shred", "shuf", "sleep", "sort", "split", "stat"),
+        *("stdbuf", "stty", "sum", "sync", "tac", "tail", "tar", "taskset", "tee", "time"),
+        *("timeout", "touch", "tr", "tsort", "tty", "uname", "unexpand", "uniq", "unlink"),
+        *("wc", "which", "who", "whoami", "xargs", "yes", "zcat", "nvidia-smi"),
+        *("pip", "pip3", "python", "python2", "python3", "deactivate"),
+    }
+)
+
+
+# What has words of its own in the report, or comes with the chart's image.
+_SPOKEN_OF = (
+    words.ACTIVATING
+    | words.STARTERS
+    | words.OF_ROOT
+    | words.OF_OTHER_HOSTS
+    | words.SLURM_TOOLS
+    | words.CONTAINERS
+    | words.UNREAD_CONTAINERS
+    | {"srun", "accelerate"}
+)
+
+
+def say(job: Draft) -> None:
+    """Note the programs that the image must have, each with the first line that calls it.
+
+    Args:
+        job: the job, whose values are all there, but for an image that the script does not name.
+    """
+    code = words.without_comments(job.text)
+    functions = {match["word"] or match["name"] for match in _FUNCTION.finditer(code)}
+    spoken_lines = {
+        job.lines.get(str(verdict.keys[0]), 0)
+        for verdict in job.fields.verdicts()
+        if verdict.outcome is not Outcome.CARRIED
+    }
+    programs: dict[str, int] = {}
+    is_python = job.text.startswith("#!") and "python" in job.text.partition("\n")[0]
+    for program in () if is_python else _programs(job.fields.values):
+        line = _line_of(job.text, program)
+        if line and line not in spoken_lines and program not in functions:
+            programs.setdefault(program, line)
+    if programs:
+        listed = ", ".join(f"{program} (line {line})" for program, line in programs.items())
+        job.fields.note(f"the image must have the programs that are called by name: {listed}")
+
+
+def _programs(values: Mapping[str, Any]) -> Iterator[str]:
+    """The programs that the values run, by their names; of an image of its own those of setup."""
+    texts = [str(values.get("setup", ""))]
+    if "image" not in values:
+        texts.append(str(values.get("script", "")))
+        texts.append(shell_text.as_text([str(word) for word in values.get("command", ())]))
+    for text in texts:
+        shell = words.without_comments(shell_text.PRINTING.sub("", text))
+        inner = [match[0].strip("`") for match in shell_text.SUBSTITUTION.finditer(shell)]
+        for part in (shell, *(item.removeprefix("$(").removesuffix(")") for item in inner)):
+            for command in shell_text.commands_of(part):
+                name = command.name
+                if _NAME.fullmatch(name) and name not in _COMMON | _SPOKEN_OF:
+                    yield name
+
+
+def _line_of(text: str, program: str) -> int:
+    """The first line, but for comments, that has a program as a word; 0 for none."""
+    pattern = re.compile(rf"(?<![\w./$-]){re.escape(program)}(?![\w./=-])")
+    rows = enumerate(words.without_comments(text).split("\n"), 1)
+    return next((number for number, row in rows if pattern.search(row)), 0)

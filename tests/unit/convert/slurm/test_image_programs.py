@@ -1,0 +1,46 @@
+"""What a script calls by name, and few images have: the report lists it once."""
+
+from __future__ import annotations
+
+import pytest
+
+from allranks.convert.slurm import job
+
+
+def _programs(*rows: str) -> list[str]:
+    """The programs that the image must have, as the note lists them."""
+    text = "\n".join(("#!/bin/bash", "#SBATCH -N 1 --gpus 1", *rows, ""))
+    notes = job.convert(text.encode(), "job.sbatch").notes
+    listed = [note for note in notes if note.startswith("the image must have the programs")]
+    return [program for note in listed for program in note.partition(": ")[2].split(", ")]
+
+
+@pytest.mark.parametrize(
+    ("rows", "programs"),
+    [
+        (("srun $(ws_find conda)/bin/python a.py",), ["ws_find (line 3)"]),
+        (("make data", "make all", "srun python a.py"), ["make (line 3)"]),
+        (("rsync -a in/ data", "git lfs pull", "python a.py"), ["rsync (line 3)", "git (line 4)"]),
+        (("# lmp is run below", "lmp -in a.in"), ["lmp (line 4)"]),
+    ],
+)
+def test_programs_of_the_site_are_listed(rows: tuple[str, ...], programs: list[str]) -> None:
+    """Each once, with the line that calls it first; also what only a part of a word calls."""
+    assert programs == _programs(*rows)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("mkdir -p out", "cp a.py out", "srun python out/a.py"),
+        ("prepare() { echo; }", "prepare", "srun python a.py"),
+        ("function prepare { echo; }", "prepare", "srun python a.py"),
+        ("echo mytool", "srun python a.py"),
+        ("module load cuda", "source env/bin/activate", "python a.py", "deactivate"),
+        ("./mytool", "srun python a.py"),
+        ("srun --container-image=nvcr.io#nvidia/pytorch:25.01-py3 mytool",),
+    ],
+)
+def test_what_each_image_has_is_not(rows: tuple[str, ...]) -> None:
+    """Nor a function, a file of the folder, what is printed, or what is in an image of its own."""
+    assert [] == _programs(*rows)
