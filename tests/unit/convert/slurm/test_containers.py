@@ -97,3 +97,24 @@ def test_a_mount_over_a_folder_of_the_system_is_named(bind: str) -> None:
     assert "workspace" not in conversion.values
     (mount,) = conversion.values["podTemplate"]["spec"]["containers"][0]["volumeMounts"]
     assert mount["mountPath"] == "/in"
+
+
+def test_each_line_that_starts_a_container_is_named() -> None:
+    """One may only show something, and another compute what the ranks are told."""
+    rows = (
+        'echo "$(singularity_wrapper exec which a)"',
+        "SIZE=$(singularity_wrapper exec python size.py)",
+        "ROWS=$(",
+        "    apptainer exec a.sif wc -l b",
+        ")",
+        "srun python a.py $SIZE $ROWS",
+    )
+    lost = _convert(_TASKS, *rows).lost
+    assert [own.line for own in lost if "starts no containers" in own.why] == [4, 6]
+
+
+def test_each_line_that_calls_srun_is_named() -> None:
+    """A pod has none of them, and what they give is read."""
+    rows = ("A=$(srun -n1 cat a)", "B=$(srun -n1 cat b)", "python a.py $A $B")
+    lost = _convert("#SBATCH -n1", *rows).lost
+    assert [own.line for own in lost if "has no srun" in own.why] == [3, 4]

@@ -265,3 +265,18 @@ def test_a_folder_in_a_variable_that_nobody_reads_is_not_named(
 ) -> None:
     """It is of the shell alone, so that no program reads it either."""
     assert bool(_folders(_convert("#SBATCH -n 1", *rows))) == is_named
+
+
+@pytest.mark.parametrize(
+    ("rows", "lines"),
+    [
+        (("srun $(ws_find conda)/bin/python a.py",), [3]),
+        (("W=`ws_allocate -F fast data 30`", "cd $W", "python a.py"), [3]),
+        (("python a.py", "ws_release data"), [4]),
+        (("echo $(ws_find conda)", "python ws_find.py"), []),
+    ],
+)
+def test_a_workspace_of_the_old_cluster_is_named(rows: tuple[str, ...], lines: list[int]) -> None:
+    """No pod has the programs that find it, so that the path would begin at the root."""
+    lost = _convert("#SBATCH -n 1", *rows).lost
+    assert [verdict.line for verdict in lost if "workspace" in verdict.why] == lines

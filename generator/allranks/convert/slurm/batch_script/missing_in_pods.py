@@ -120,6 +120,15 @@ _OF_SLURM = re.compile(
 )
 # The same to another host.
 _ON_OTHER_HOSTS = re.compile(r"(?:\$\(|`)\s*(ssh\s[^)`|]*)")
+# Folders that some sites lend for a time, and the programs that give their paths.
+_OF_WORKSPACES = re.compile(
+    r"(?:^|[;&|({`])[ \t]*(ws_(?:find|allocate|list|extend|release|restore)\b[^)`|;&\n]*)",
+    re.MULTILINE,
+)
+_NO_WORKSPACES = (
+    "a workspace is a folder of the old cluster, and a pod has no program that finds it: write a "
+    "path in the image, or in a volume, in its place"
+)
 # Another job that is submitted where the script reads its number.
 SUBMITTING = re.compile(r"(?:\$\(|(?<!\\)`)(?:[^)`\n]*\|)?\s*sbatch\b|\beval\s+[\"']?sbatch\b")
 # Programs that look for a key in the home folder of who runs them, those of their words that need
@@ -168,13 +177,12 @@ def say(reading: ScriptReading, code: str) -> None:
         body.say(line, looks[0], Outcome.NOT_CARRIED, "", _NO_SRUN)
     if _calls_srun(code):
         why = "a pod has no srun: take it off, or write the step as a command of its own"
-        rows = {row.strip() for row in code.split("\n") if _calls_srun(row)}
-        line = script.line_with(lambda row: row.strip() in rows) or script.line_with(_calls_srun)
-        body.say(line, "srun", Outcome.NOT_CARRIED, "", why)
+        for line in _lines(script, code, _calls_srun):
+            body.say(line, "srun", Outcome.NOT_CARRIED, "", why)
     in_variable = _container_in_variable(reading.variables, code)
     if in_variable or _CONTAINER.search(code):
-        line = script.line_with(in_variable or _CONTAINER.search)
-        body.say(line, "singularity", Outcome.NOT_CARRIED, "image", NO_CONTAINERS)
+        for line in _lines(script, code, in_variable or _CONTAINER.search):
+            body.say(line, "singularity", Outcome.NOT_CARRIED, "image", NO_CONTAINERS)
     _say_image_file(script, body)
     body.verdicts += _of_commands(script)
     body.verdicts += _files_of_output(script)
@@ -185,7 +193,12 @@ def say(reading: ScriptReading, code: str) -> None:
     runs = "\n".join([code, *body.env.values()])
     body.verdicts += networks.say(script, reading.variables, runs)
     _say_own_path(script, body)
-    for pattern, why in ((_ON_OTHER_HOSTS, OTHER_HOSTS), (_OF_SLURM, NO_SLURM)):
+    asked_elsewhere = (
+        (_ON_OTHER_HOSTS, OTHER_HOSTS),
+        (_OF_SLURM, NO_SLURM),
+        (_OF_WORKSPACES, _NO_WORKSPACES),
+    )
+    for pattern, why in asked_elsewhere:
         match = pattern.search(code)
         line = script.line_with(pattern.search) if match is not None else 0
         is_lost = any(
@@ -196,6 +209,13 @@ def say(reading: ScriptReading, code: str) -> None:
     if SUBMITTING.search(code):
         outcome, why = TOOLS["sbatch"]
         body.say(script.line_with(SUBMITTING.search), "sbatch", outcome, "", why)
+
+
+def _lines(script: Script, code: str, matches: Callable[[str], object]) -> list[int]:
+    """The lines of a script of which something is true, and that run; one at least."""
+    rows = {row.strip() for row in code.split("\n") if matches(row)}
+    own = enumerate(words.without_comments(script.text).split("\n"), 1)
+    return [line for line, row in own if row.strip() in rows] or [script.line_with(matches)]
 
 
 def _of_commands(script: Script) -> list[Verdict]:
@@ -312,13 +332,23 @@ def _servers(script: Script) -> list[Verdict]:
     """The first line of each program that people reach by a browser."""
     verdicts: dict[str, Verdict] = {}
     for command in script.commands:
-        texts = _behind_srun([scanner.unquote(token.text) for token in command.words])
-        program = words.base(next(iter(words.unwrapped(texts)), ""))
-        starting = _SERVERS.get(program)
-        is_server = starting is not None and (not starting or not starting.isdisjoint(texts))
-        if is_server and program not in verdicts:
-            verdicts[program] = Verdict(program, Outcome.CHANGED, "", _PORT_OF_POD, command.line)
+        for texts in _with_text_of_shell([token.text for token in command.words]):
+            program = words.base(next(iter(words.unwrapped(texts)), ""))
+            starting = _SERVERS.get(program)
+            is_server = starting is not None and (not starting or not starting.isdisjoint(texts))
+            if is_server and program not in verdicts:
+                line = command.line
+                verdicts[program] = Verdict(program, Outcome.CHANGED, "", _PORT_OF_POD, line)
     return [*verdicts.values()]
+
+
+def _with_text_of_shell(texts: Sequence[str]) -> list[list[str]]:
+    """The words that a command starts, and those of its ``bash -c "…"``, also in a container."""
+    own = _behind_srun([scanner.unquote(text) for text in texts])
+    at = next((n for n, text in enumerate(texts) if words.base(text) in shell_text.SHELLS), None)
+    inner = shell_text.shell_text(texts[at:]) if at is not None else None
+    commands = shell_text.commands_of(inner or "")
+    return [own, *([scanner.unquote(word.text) for word in other.words] for other in commands)]
 
 
 def _is_login_with(texts: Sequence[str]) -> bool:
