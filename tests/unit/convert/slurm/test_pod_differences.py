@@ -284,6 +284,8 @@ def test_a_shell_of_a_login_is_that_of_none(shebang: str, first_line: str) -> No
     conversion = job.convert(f"{shebang}\n#SBATCH -n1\npython a.py\n".encode(), "job.sbatch")
     assert conversion.values["script"].startswith(f"{first_line}\nunset ")
     assert (shebang != first_line) == any("login" in verdict.why for verdict in conversion.verdicts)
+    ranks = job.convert(f"{shebang}\n#SBATCH -n4\nsrun ./a\n".encode(), "job.sbatch")
+    assert (shebang != first_line) == any("login" in verdict.why for verdict in ranks.verdicts)
 
 
 @pytest.mark.parametrize(
