@@ -280,3 +280,13 @@ def test_a_workspace_of_the_old_cluster_is_named(rows: tuple[str, ...], lines: l
     """No pod has the programs that find it, so that the path would begin at the root."""
     lost = _convert("#SBATCH -n 1", *rows).lost
     assert [verdict.line for verdict in lost if "workspace" in verdict.why] == lines
+
+
+def test_an_scp_on_the_node_itself_is_a_copy() -> None:
+    """It needs no host and no key, but the program, and its folders are named as those of cp."""
+    conversion = _convert("#SBATCH -n 1", "scp -r ~/data /fsx/me/out", "python a.py")
+    assert [verdict.path for verdict in _folders(conversion)] == ["~/data", "/fsx/me/out"]
+    [own] = [verdict for verdict in conversion.verdicts if verdict.path == "scp"]
+    assert (own.outcome, own.line, "write cp" in own.why) == (Outcome.CHANGED, 3, True)
+    other = _folders(_convert("#SBATCH -n 1", "scp me@host:/fsx/in /fsx/out", "python a.py"))
+    assert [verdict.path for verdict in other] == ["/fsx/out"]

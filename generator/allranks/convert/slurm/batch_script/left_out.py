@@ -262,7 +262,8 @@ def _why_not_in_ranks(
     if not reads_dropped:
         return None
     rendezvous.late.append(statement)
-    return Outcome.CHANGED, "each process sets it, as it reads where the ranks meet"
+    why = "a process whose command reads it sets it, as it reads where the ranks meet"
+    return Outcome.CHANGED, why
 
 
 def _why_not_in_setup(

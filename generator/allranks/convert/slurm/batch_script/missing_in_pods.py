@@ -84,6 +84,7 @@ _ABOVE_IN_PROGRAM = re.compile(r"(?<=[\"'])\.\./[^\s\"']*")
 _SUBMIT_DIR = re.compile(r'"?(?:\$\{?SLURM_SUBMIT_DIR\}?|\$\{?PWD\}?|\.)"?/?')
 NO_CONTAINERS = "a pod starts no containers: name its image in image, and write what it runs"
 OTHER_HOSTS = "a pod has no keys of who submits, and none of the old cluster's hosts: take it out"
+_LOCAL_COPY = "it copies on the node itself, and an image may have no scp: write cp"
 _COPIES = "it copies files between nodes: put them into the image or a volume"
 # What becomes of a line that calls one of Slurm's programs; the others only ask.
 TOOLS = {
@@ -241,6 +242,8 @@ def _of_commands(script: Script) -> list[Verdict]:
             verdicts.append(
                 Verdict(program, Outcome.NOT_CARRIED, "command", _NO_LAUNCHER, command.line)
             )
+        if texts[:1] == ["scp"] and not words.reaches_other_host(texts):
+            verdicts.append(Verdict("scp", Outcome.CHANGED, "", _LOCAL_COPY, command.line))
         above = _above(command)
         above = above if is_here or "SLURM_SUBMIT_DIR" in above else ""
         if above:
@@ -414,13 +417,20 @@ def _above(command: Command) -> str:
     targets = [target for _, target in command.redirections]
     before = ""
     for text in (*(token.text for token in command.assignments), *texts, *targets):
-        match = _ABOVE.search(text) or _PARENT.search(text)
+        match = _ABOVE.search(text) or _PARENT.search(text) or _above_inside(text)
         # The file of an image is of no use in a pod, wherever it is.
         is_image = is_container or "--container-image" in (before, text.partition("=")[0])
         if match is not None and not (is_image and _OF_IMAGE.search(text)):
             return match[0]
         before = text
     return ""
+
+
+def _above_inside(text: str) -> re.Match[str] | None:
+    """A path above the folder among the words inside one: of an array, ``$(…)`` or ``bash -c``."""
+    parts = re.split(r"[\s()`]+", text)
+    matches = map(_ABOVE.search, parts if len(parts) > 1 else ())
+    return next((match for match in matches if match is not None and "../" in match[0]), None)
 
 
 def _above_in_document(script: Script, command: Command) -> list[Verdict]:

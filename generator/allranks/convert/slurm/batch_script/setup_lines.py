@@ -284,7 +284,8 @@ def _say_forbidden(reading: ScriptReading, statement: Statement) -> tuple[Outcom
         texts = [token.text for token in command.words]
         is_root = bool({words.base(text) for text in texts[:2]} & words.OF_ROOT)
         why = _OF_ROOT if is_root else missing_in_pods.OTHER_HOSTS
-        in_variable = reading.variables.possible_programs(texts) & words.OF_OTHER_HOSTS
+        own = {words.base(text) for text in words.unwrapped(texts)[:1]}
+        in_variable = reading.variables.possible_programs(texts) & words.OF_OTHER_HOSTS - own
         if not (is_root or in_variable or words.reaches_other_host(texts)):
             continue
         if statement.is_simple:
