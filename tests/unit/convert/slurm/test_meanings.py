@@ -498,3 +498,23 @@ def test_a_text_about_the_nodes_is_said_to_be_printed() -> None:
         "srun torchrun --nnodes $NODES a.py",
     )
     assert _verdict(_convert(_NODES, *rows), "cat").why == "it prints what the launcher prints"
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_said"),
+    [
+        (("N=$(grep -c x a)", "srun -n $N --mpi=pmix ./a"), True),
+        (("N=$(grep -c x a)", "srun -N 2 --ntasks-per-node=${N} --mpi=pmix ./a"), True),
+        (("N=16", "srun -n $N --mpi=pmix ./a"), False),
+        (("srun -n $SLURM_NTASKS -N ${SLURM_NNODES} --mpi=pmix ./a",), False),
+        (("srun -n 16 --mpi=pmix ./a",), False),
+    ],
+)
+def test_a_number_of_tasks_that_the_script_computes_is_said(
+    rows: tuple[str, ...], *, is_said: bool
+) -> None:
+    """The run has as many ranks as the job has tasks, and the step may have had fewer."""
+    conversion = _convert(_TASKS, *rows)
+    assert (conversion.values["nodes"], conversion.values.get("procsPerNode", 8)) == (2, 8)
+    whys = [own.why for own in conversion.verdicts if "known where the script runs" in own.why]
+    assert bool(whys) == is_said

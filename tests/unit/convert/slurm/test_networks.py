@@ -86,6 +86,9 @@ def test_what_pods_have_is_not_said(row: str) -> None:
         ("bash -c 'cd a && tensorboard --logdir out'", "tensorboard"),
         ("bash -c 'pip install jupyter lab'", ""),
         ("jupyter nbconvert --execute a.ipynb", ""),
+        ("jupyter lab --generate-config", ""),
+        ("jupyter notebook list", ""),
+        ("code-server --extensions-dir=/a --install-extension b", ""),
         ("echo jupyter lab", ""),
     ],
 )

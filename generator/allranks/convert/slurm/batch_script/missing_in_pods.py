@@ -158,6 +158,11 @@ _SERVERS = {
         frozenset[str](),
     ),
 }
+# Words with which those do something else, and end.
+_SERVES_NOT = frozenset(
+    {"--version", "--help", "--generate-config", "list", "stop", "build", "password"}
+    | {"--install-extension", "--uninstall-extension", "--list-extensions"}
+)
 _PORT_OF_POD = (
     "nobody outside reaches a pod's port by ssh: `kubectl port-forward POD PORT` brings it to your "
     "machine, as localhost"
@@ -338,7 +343,11 @@ def _servers(script: Script) -> list[Verdict]:
         for texts in _with_text_of_shell([token.text for token in command.words]):
             program = words.base(next(iter(words.unwrapped(texts)), ""))
             starting = _SERVERS.get(program)
-            is_server = starting is not None and (not starting or not starting.isdisjoint(texts))
+            is_server = (
+                starting is not None
+                and (not starting or not starting.isdisjoint(texts))
+                and _SERVES_NOT.isdisjoint(texts)
+            )
             if is_server and program not in verdicts:
                 line = command.line
                 verdicts[program] = Verdict(program, Outcome.CHANGED, "", _PORT_OF_POD, line)
