@@ -26,6 +26,7 @@ def _convert(*rows: str) -> Conversion:
         "sarus --debug run -t --workdir /w --mount=type=bind,src=/data,dst=/d,readonly",
         "podman run --rm --mount type=bind,source=/data,target=/d,ro",
         "docker run --gpus all -v /data:/d:ro",
+        "shifter run --mpi --mount=type=bind,source=/data,destination=/d",
         "podman-hpc run --rm --gpu --mpi -v /data:/d",
         "nerdctl run --rm -v /data:/d",
     ],
@@ -118,3 +119,11 @@ def test_each_line_that_calls_srun_is_named() -> None:
     rows = ("A=$(srun -n1 cat a)", "B=$(srun -n1 cat b)", "python a.py $A $B")
     lost = _convert("#SBATCH -n1", *rows).lost
     assert [own.line for own in lost if "has no srun" in own.why] == [3, 4]
+
+
+@pytest.mark.parametrize("row", ["shifter run $IMAGE python b.py", "shifter pull a/b:1"])
+def test_what_a_shifter_does_besides_is_named(row: str) -> None:
+    """No pod has one; `run` and `pull` are words of its own, and no programs."""
+    conversion = _convert("#SBATCH -n 1", "IMAGE=$(cat image)", row, "python a.py")
+    assert row in conversion.values["script"]
+    assert [own.line for own in conversion.lost if "starts no containers" in own.why] == [4]

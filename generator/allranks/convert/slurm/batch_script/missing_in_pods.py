@@ -112,7 +112,7 @@ _ON_IMAGE_FILES = (
 _OWN_PATH = re.compile(r"\$(?:0\b|\{0[^0-9}]*\}|\{?BASH_SOURCE\b)")
 # A container that is left where a command may stand, as an srun may be.
 _CONTAINER = re.compile(
-    r"(?:^|[\s;&|(`/]|=[\"']?)(?:singularity|apptainer)(?:_wrapper)?[ \t]+(?:-\S+[ \t]+)*"
+    r"(?:^|[\s;&|(`/]|=[\"']?)(?:singularity|apptainer|shifter)(?:_wrapper)?[ \t]+(?:-\S+[ \t]+)*"
     r"(?:exec|run|build|pull|shell|instance)\s"
 )
 # A question to Slurm, whose answer the script reads.
