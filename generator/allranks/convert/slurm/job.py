@@ -28,6 +28,7 @@ from allranks.convert.slurm.batch_script import (
     launcher_variables,
     option_variables,
     reader,
+    shell_text,
     singularity_environment,
 )
 from allranks.convert.slurm.draft import Draft, key_of
@@ -57,6 +58,10 @@ _BASH = re.compile(
 # What a program for templates, or Python's format, is to fill in.
 _BLANK = re.compile(
     r"\{\{[^{}]*\}\}|\{%[^{}]*%\}|(?<![$%{])\{[A-Za-z_][\w.]*\}|%\([A-Za-z_]\w*\)[sd]"
+)
+_COUNTED_IN_SCRIPT = (
+    "the number is known where the script runs: the run has that of the job; write another into "
+    "nodes and procsPerNode"
 )
 _NO_MPI = "the ranks meet at MASTER_ADDR: for a program of MPI's write `workload: mpi`"
 # Why a step has not its own of these where another has it: a pod has one container.
@@ -289,7 +294,10 @@ def _declare_step(job: Draft, setting: Setting) -> None:
     key = job.key(f"srun --{name}", setting.line)
     default_outcome = (setting.option.outcome, setting.option.to, setting.option.why)
     outcome, to, why = job.body.step_outcomes.get(name, default_outcome)
-    if name == "time" and not is_new:
+    is_count = name in ("nodes", "ntasks", "ntasks-per-node") and "$" in setting.value
+    if is_count and not shell_text.variable_alone(setting.value).startswith("SLURM_"):
+        outcome, why = Outcome.CHANGED, _COUNTED_IN_SCRIPT
+    elif name == "time" and not is_new:
         outcome, why = Outcome.CHANGED, "the run has the limit of the job, and its ranks no other"
     elif name in resources.OF_JOB or len(family) > 1:
         outcome, why = Outcome.CHANGED, "the step has the whole job"

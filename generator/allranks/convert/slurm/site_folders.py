@@ -45,8 +45,8 @@ _MADE_ANEW = ("/.cache", "/.triton", "/.nv", "/.bash", "/.profile", "/.config")
 _OTHER_WORDS = re.compile(
     r"(?<=\s)=~(?=\s)"
     r"|(?P<before>(?:^|[;&|({`]|\b(?:then|do|else|if|while|time)\b|(?<=\s)!)[ \t]*)"
-    r"(?:(?P<elsewhere>module|ml|scp|ssh)|(?P<patterns>sed|g?awk|e?grep|perl|tr|cut)"
-    r"|(?P<copy>rsync|curl|wget))\b"
+    r"(?:(?P<elsewhere>module|ml|ssh)|(?P<patterns>sed|g?awk|e?grep|perl|tr|cut)"
+    r"|(?P<copy>rsync|scp|curl|wget))\b"
     r"(?P<rest>(?:\\\n|'[^']*'|\"(?:[^\"\\]|\\[\s\S])*\"|[^|;&\n'\"])*)",
     re.MULTILINE,
 )

@@ -26,6 +26,7 @@ def _convert(*rows: str) -> Conversion:
         "sarus --debug run -t --workdir /w --mount=type=bind,src=/data,dst=/d,readonly",
         "podman run --rm --mount type=bind,source=/data,target=/d,ro",
         "docker run --gpus all -v /data:/d:ro",
+        "shifter run --mpi --mount=type=bind,source=/data,destination=/d",
         "podman-hpc run --rm --gpu --mpi -v /data:/d",
         "nerdctl run --rm -v /data:/d",
     ],
@@ -97,3 +98,32 @@ def test_a_mount_over_a_folder_of_the_system_is_named(bind: str) -> None:
     assert "workspace" not in conversion.values
     (mount,) = conversion.values["podTemplate"]["spec"]["containers"][0]["volumeMounts"]
     assert mount["mountPath"] == "/in"
+
+
+def test_each_line_that_starts_a_container_is_named() -> None:
+    """One may only show something, and another compute what the ranks are told."""
+    rows = (
+        'echo "$(singularity_wrapper exec which a)"',
+        "SIZE=$(singularity_wrapper exec python size.py)",
+        "ROWS=$(",
+        "    apptainer exec a.sif wc -l b",
+        ")",
+        "srun python a.py $SIZE $ROWS",
+    )
+    lost = _convert(_TASKS, *rows).lost
+    assert [own.line for own in lost if "starts no containers" in own.why] == [4, 6]
+
+
+def test_each_line_that_calls_srun_is_named() -> None:
+    """A pod has none of them, and what they give is read."""
+    rows = ("A=$(srun -n1 cat a)", "B=$(srun -n1 cat b)", "python a.py $A $B")
+    lost = _convert("#SBATCH -n1", *rows).lost
+    assert [own.line for own in lost if "has no srun" in own.why] == [3, 4]
+
+
+@pytest.mark.parametrize("row", ["shifter run $IMAGE python b.py", "shifter pull a/b:1"])
+def test_what_a_shifter_does_besides_is_named(row: str) -> None:
+    """No pod has one; `run` and `pull` are words of its own, and no programs."""
+    conversion = _convert("#SBATCH -n 1", "IMAGE=$(cat image)", row, "python a.py")
+    assert row in conversion.values["script"]
+    assert [own.line for own in conversion.lost if "starts no containers" in own.why] == [4]

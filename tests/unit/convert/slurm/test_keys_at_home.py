@@ -31,6 +31,7 @@ def _of_keys(*rows: str) -> list[Verdict]:
         "git clone git@github.com:a/b.git",
         "git push ssh://git@host/a/b main",
         "nohup scp a host: ",
+        "scp -r $DATA .",
     ],
 )
 @pytest.mark.parametrize("before", ["", "if true; then "])
@@ -46,6 +47,7 @@ def test_what_reaches_another_host_by_ssh_is_named(row: str, before: str) -> Non
     [
         "rsync -a $DATA/ /tmp/data",
         "rsync rsync://host/a b",
+        "scp -r ~/data .",
         "git clone https://github.com/a/b",
         "git commit -m 'git@host:a'",
         "WANDB_MODE=offline wandb agent a/b/c",

@@ -222,3 +222,28 @@ def test_a_deepspeed_on_one_node_gives_its_local_rank() -> None:
     forced = words.replace("a.py", "--force_multi a.py")
     conversion = _convert("#SBATCH -N 1 --gpus-per-node=4", forced)
     assert conversion.values["command"] == ["python3", "-u", "a.py"]
+
+
+def test_a_launcher_in_a_function_that_nobody_calls_is_no_step() -> None:
+    """It starts nothing: it is no step beside the others, and no note speaks of it."""
+    rows = ("train() {", "  torchrun --nproc_per_node=4 a.py", "}", "# train", "python b.py")
+    conversion = _convert("#SBATCH --gpus=4", *rows)
+    assert not [note for note in conversion.notes if "starts the ranks of its node" in note]
+    called = _convert("#SBATCH --gpus=4", *rows[:3], "train 1; python b.py; train 2")
+    assert [note for note in called.notes if "starts the ranks of its node" in note]
+    others = ("long() {", "  {} ./a 9", "}", "short() {", "  {} ./a 1", "}", "short")
+    for launcher in ("mpirun", "srun --mpi=pmix"):
+        conversion = _convert(_TASKS, *(row.replace("{}", launcher) for row in others))
+        assert conversion.values["workload"] == "mpi"
+        assert not conversion.lost
+        assert not [own for own in conversion.verdicts if "before the training" in own.why]
+
+
+def test_an_srun_that_only_prints_is_none_that_is_not_there() -> None:
+    """Slurm prints on each node, and the pod once: the lines about nodes and tasks say so."""
+    conversion = _convert(_TASKS, "srun --mpi=pmix echo hello", "python a.py")
+    why = "what srun starts there (line 3) only prints: a pod prints it once"
+    assert _verdict(conversion, "--nodes").why == why
+    assert _verdict(conversion, "--ntasks-per-node").why == (
+        "the script starts one process; an srun (line 3) only prints, and does so once"
+    )

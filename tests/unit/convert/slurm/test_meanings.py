@@ -469,3 +469,52 @@ def test_srun_is_taken_off_what_stands_before_the_step() -> None:
     assert "srun" not in conversion.values["setup"]
     evaluated = _convert(_TASKS, "CMD='python a.py'", 'eval "srun $CMD"')
     assert (2, ["python", "a.py"]) == (evaluated.values["nodes"], evaluated.values["command"])
+
+
+@pytest.mark.parametrize(
+    ("row", "is_lost"),
+    [
+        ("cd $SLURM_SUBMIT_DIR", False),
+        ("export END=$(date +%s)", False),
+        ("popd", False),
+        ("cd out && rm -f a", True),
+        ("export END=1 > out", True),
+    ],
+)
+def test_what_changes_the_shell_alone_behind_the_step_is_not_lost(
+    row: str, *, is_lost: bool
+) -> None:
+    """Nobody reads it any more: it is no run of its own."""
+    assert bool(_convert(_TASKS, "mpirun ./a", row).lost) == is_lost
+
+
+def test_a_text_about_the_nodes_is_said_to_be_printed() -> None:
+    """`cat <<EOF` prints, as echo does, and lets no ranks meet."""
+    rows = (
+        "NODES=$(scontrol show hostnames $SLURM_JOB_NODELIST | wc -l)",
+        "cat <<EOF",
+        "nodes: $NODES",
+        "EOF",
+        "srun torchrun --nnodes $NODES a.py",
+    )
+    assert _verdict(_convert(_NODES, *rows), "cat").why == "it prints what the launcher prints"
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_said"),
+    [
+        (("N=$(grep -c x a)", "srun -n $N --mpi=pmix ./a"), True),
+        (("N=$(grep -c x a)", "srun -N 2 --ntasks-per-node=${N} --mpi=pmix ./a"), True),
+        (("N=16", "srun -n $N --mpi=pmix ./a"), False),
+        (("srun -n $SLURM_NTASKS -N ${SLURM_NNODES} --mpi=pmix ./a",), False),
+        (("srun -n 16 --mpi=pmix ./a",), False),
+    ],
+)
+def test_a_number_of_tasks_that_the_script_computes_is_said(
+    rows: tuple[str, ...], *, is_said: bool
+) -> None:
+    """The run has as many ranks as the job has tasks, and the step may have had fewer."""
+    conversion = _convert(_TASKS, *rows)
+    assert (conversion.values["nodes"], conversion.values.get("procsPerNode", 8)) == (2, 8)
+    whys = [own.why for own in conversion.verdicts if "known where the script runs" in own.why]
+    assert bool(whys) == is_said

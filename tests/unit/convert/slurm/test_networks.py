@@ -82,7 +82,13 @@ def test_what_pods_have_is_not_said(row: str) -> None:
         ("jupyter-lab --no-browser --port=$PORT", "jupyter-lab"),
         ("srun jupyter notebook --ip $(hostname -i)", "jupyter"),
         ("tensorboard --logdir out &\npython a.py", "tensorboard"),
+        ('singularity exec a.sif bash -c "\nsource a\njupyter lab --port $P\n"', "jupyter"),
+        ("bash -c 'cd a && tensorboard --logdir out'", "tensorboard"),
+        ("bash -c 'pip install jupyter lab'", ""),
         ("jupyter nbconvert --execute a.ipynb", ""),
+        ("jupyter lab --generate-config", ""),
+        ("jupyter notebook list", ""),
+        ("code-server --extensions-dir=/a --install-extension b", ""),
         ("echo jupyter lab", ""),
     ],
 )

@@ -122,6 +122,13 @@ def test_a_path_above_the_folder_is_lost() -> None:
         (("cd /tmp", "python $PWD/../d"), ""),
         (("A=$(basename $(dirname $SLURM_SUBMIT_DIR))", "python a.py $A"), ""),
         (("python $SLURM_SUBMIT_DIR/a.py",), ""),
+        (("A=(", "  ../in/a", "  ../in/b", ")", "python a.py ${A[@]}"), "../in/a"),
+        (('A=$(sed -n "${SLURM_JOB_ID}p" ../list.txt)', "python a.py $A"), "../list.txt"),
+        (("A=`cat ../list.txt`", "python a.py $A"), "../list.txt"),
+        (('A="--epochs 3 --data ../d"', "python a.py $A"), "../d"),
+        (("bash -c 'cd a && python ../b.py'",), "../b.py"),
+        (("A=$(cd x/../y; grep '^..$' a)", "python -c 'from .. import b'"), ""),
+        (('DIR="$(cd "$(dirname "$0")/.." && pwd)"', "python a.py $DIR"), ""),
     ],
 )
 def test_a_path_above_the_folder_of_the_job_is_named(
@@ -284,6 +291,8 @@ def test_a_shell_of_a_login_is_that_of_none(shebang: str, first_line: str) -> No
     conversion = job.convert(f"{shebang}\n#SBATCH -n1\npython a.py\n".encode(), "job.sbatch")
     assert conversion.values["script"].startswith(f"{first_line}\nunset ")
     assert (shebang != first_line) == any("login" in verdict.why for verdict in conversion.verdicts)
+    ranks = job.convert(f"{shebang}\n#SBATCH -n4\nsrun ./a\n".encode(), "job.sbatch")
+    assert (shebang != first_line) == any("login" in verdict.why for verdict in ranks.verdicts)
 
 
 @pytest.mark.parametrize(

@@ -265,3 +265,28 @@ def test_a_folder_in_a_variable_that_nobody_reads_is_not_named(
 ) -> None:
     """It is of the shell alone, so that no program reads it either."""
     assert bool(_folders(_convert("#SBATCH -n 1", *rows))) == is_named
+
+
+@pytest.mark.parametrize(
+    ("rows", "lines"),
+    [
+        (("srun $(ws_find conda)/bin/python a.py",), [3]),
+        (("W=`ws_allocate -F fast data 30`", "cd $W", "python a.py"), [3]),
+        (("python a.py", "ws_release data"), [4]),
+        (("echo $(ws_find conda)", "python ws_find.py"), []),
+    ],
+)
+def test_a_workspace_of_the_old_cluster_is_named(rows: tuple[str, ...], lines: list[int]) -> None:
+    """No pod has the programs that find it, so that the path would begin at the root."""
+    lost = _convert("#SBATCH -n 1", *rows).lost
+    assert [verdict.line for verdict in lost if "workspace" in verdict.why] == lines
+
+
+def test_an_scp_on_the_node_itself_is_a_copy() -> None:
+    """It needs no host and no key, but the program, and its folders are named as those of cp."""
+    conversion = _convert("#SBATCH -n 1", "scp -r ~/data /fsx/me/out", "python a.py")
+    assert [verdict.path for verdict in _folders(conversion)] == ["~/data", "/fsx/me/out"]
+    [own] = [verdict for verdict in conversion.verdicts if verdict.path == "scp"]
+    assert (own.outcome, own.line, "write cp" in own.why) == (Outcome.CHANGED, 3, True)
+    other = _folders(_convert("#SBATCH -n 1", "scp me@host:/fsx/in /fsx/out", "python a.py"))
+    assert [verdict.path for verdict in other] == ["/fsx/out"]

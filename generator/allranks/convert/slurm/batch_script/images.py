@@ -89,6 +89,8 @@ _OWN_PROGRAM = (
 )
 _ENV_FILE = "what the file says is not known here: write it into env"
 _IN_SHELL = "its text is known where the script runs: write it into workingDir"
+# What a shifter with the words of sarus does, which it was before.
+_VERBS_OF_SHIFTER = frozenset({"run", "pull", "load", "images", "rmi"})
 _LETTERS_OF_DOCKER = ("-v", "-e", "-w", "-u", "-h", "-m", "-p", "-l", "-a", "-c")
 # What variables are called that hold options of a container, or its image.
 _NAME_OF_OPTIONS = re.compile(
@@ -232,7 +234,8 @@ def of_command(texts: Sequence[str]) -> Container | None:
     """What ``singularity exec --nv -B /data image.sif python a.py`` says; None for no such line."""
     program = texts[0].rpartition("/")[2]
     rest = list(texts[1:])
-    if program in DOCKER:
+    own = next((text for text in rest if not text.startswith("-")), "")
+    if program in DOCKER or (program == "shifter" and own in _VERBS_OF_SHIFTER):
         return _of_docker(texts)
     verb = ""
     if program != "shifter":
@@ -394,7 +397,7 @@ def _of_program(texts: Sequence[str], verb: str, *, has_image: bool) -> Verdict:
 def _of_docker(texts: Sequence[str]) -> Container | None:
     """What ``docker run --rm --gpus all -v /d:/data image python a.py`` says; None for others."""
     rest = list(texts[1:])
-    if texts[0].rpartition("/")[2] == "sarus":
+    if texts[0].rpartition("/")[2] in ("sarus", "shifter"):
         rest = ["--mpi" if text == "-m" else text for text in rest]
     while rest and re.fullmatch(r"-{1,2}(?:debug|verbose|v)", rest[0]):
         rest.pop(0)

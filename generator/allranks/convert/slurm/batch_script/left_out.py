@@ -262,7 +262,8 @@ def _why_not_in_ranks(
     if not reads_dropped:
         return None
     rendezvous.late.append(statement)
-    return Outcome.CHANGED, "each process sets it, as it reads where the ranks meet"
+    why = "a process whose command reads it sets it, as it reads where the ranks meet"
+    return Outcome.CHANGED, why
 
 
 def _why_not_in_setup(
@@ -281,7 +282,7 @@ def _why_not_in_setup(
         pass
     elif _is_look(details, command, program):
         reason = Outcome.CHANGED, "it only prints"
-    elif program in words.IDLE and (reads_dropped or words.names_nodes(text)):
+    elif _prints(command, program) and (reads_dropped or words.names_nodes(text)):
         reason = Outcome.CHANGED, "it prints what the launcher prints"
     elif program == "trap":
         is_end = command.words[-1].text in ("EXIT", "0")
@@ -299,6 +300,15 @@ def _why_not_in_setup(
         why = "it is about where the ranks meet, which the launcher arranges"
         return Outcome.CHANGED, why
     return reason
+
+
+def _prints(command: Command, program: str) -> bool:
+    """Whether a command only prints; a cat does a here-document that it writes to no file."""
+    if program != "cat":
+        return program in words.IDLE
+    operators = [operator for operator, _ in command.redirections]
+    is_alone = len(command.words) == 1 and command.after not in ("|", "|&")
+    return is_alone and bool(operators) and all(own.startswith("<<") for own in operators)
 
 
 def counts_in(reading: ScriptReading, statement: Statement) -> list[tuple[int, int, str]]:

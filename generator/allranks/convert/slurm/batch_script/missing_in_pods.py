@@ -84,6 +84,7 @@ _ABOVE_IN_PROGRAM = re.compile(r"(?<=[\"'])\.\./[^\s\"']*")
 _SUBMIT_DIR = re.compile(r'"?(?:\$\{?SLURM_SUBMIT_DIR\}?|\$\{?PWD\}?|\.)"?/?')
 NO_CONTAINERS = "a pod starts no containers: name its image in image, and write what it runs"
 OTHER_HOSTS = "a pod has no keys of who submits, and none of the old cluster's hosts: take it out"
+_LOCAL_COPY = "it copies on the node itself, and an image may have no scp: write cp"
 _COPIES = "it copies files between nodes: put them into the image or a volume"
 # What becomes of a line that calls one of Slurm's programs; the others only ask.
 TOOLS = {
@@ -111,7 +112,7 @@ _ON_IMAGE_FILES = (
 _OWN_PATH = re.compile(r"\$(?:0\b|\{0[^0-9}]*\}|\{?BASH_SOURCE\b)")
 # A container that is left where a command may stand, as an srun may be.
 _CONTAINER = re.compile(
-    r"(?:^|[\s;&|(`/]|=[\"']?)(?:singularity|apptainer)(?:_wrapper)?[ \t]+(?:-\S+[ \t]+)*"
+    r"(?:^|[\s;&|(`/]|=[\"']?)(?:singularity|apptainer|shifter)(?:_wrapper)?[ \t]+(?:-\S+[ \t]+)*"
     r"(?:exec|run|build|pull|shell|instance)\s"
 )
 # A question to Slurm, whose answer the script reads.
@@ -120,6 +121,15 @@ _OF_SLURM = re.compile(
 )
 # The same to another host.
 _ON_OTHER_HOSTS = re.compile(r"(?:\$\(|`)\s*(ssh\s[^)`|]*)")
+# Folders that some sites lend for a time, and the programs that give their paths.
+_OF_WORKSPACES = re.compile(
+    r"(?:^|[;&|({`])[ \t]*(ws_(?:find|allocate|list|extend|release|restore)\b[^)`|;&\n]*)",
+    re.MULTILINE,
+)
+_NO_WORKSPACES = (
+    "a workspace is a folder of the old cluster, and a pod has no program that finds it: write a "
+    "path in the image, or in a volume, in its place"
+)
 # Another job that is submitted where the script reads its number.
 SUBMITTING = re.compile(r"(?:\$\(|(?<!\\)`)(?:[^)`\n]*\|)?\s*sbatch\b|\beval\s+[\"']?sbatch\b")
 # Programs that look for a key in the home folder of who runs them, those of their words that need
@@ -148,6 +158,11 @@ _SERVERS = {
         frozenset[str](),
     ),
 }
+# Words with which those do something else, and end.
+_SERVES_NOT = frozenset(
+    {"--version", "--help", "--generate-config", "list", "stop", "build", "password"}
+    | {"--install-extension", "--uninstall-extension", "--list-extensions"}
+)
 _PORT_OF_POD = (
     "nobody outside reaches a pod's port by ssh: `kubectl port-forward POD PORT` brings it to your "
     "machine, as localhost"
@@ -168,13 +183,12 @@ def say(reading: ScriptReading, code: str) -> None:
         body.say(line, looks[0], Outcome.NOT_CARRIED, "", _NO_SRUN)
     if _calls_srun(code):
         why = "a pod has no srun: take it off, or write the step as a command of its own"
-        rows = {row.strip() for row in code.split("\n") if _calls_srun(row)}
-        line = script.line_with(lambda row: row.strip() in rows) or script.line_with(_calls_srun)
-        body.say(line, "srun", Outcome.NOT_CARRIED, "", why)
+        for line in _lines(script, code, _calls_srun):
+            body.say(line, "srun", Outcome.NOT_CARRIED, "", why)
     in_variable = _container_in_variable(reading.variables, code)
     if in_variable or _CONTAINER.search(code):
-        line = script.line_with(in_variable or _CONTAINER.search)
-        body.say(line, "singularity", Outcome.NOT_CARRIED, "image", NO_CONTAINERS)
+        for line in _lines(script, code, in_variable or _CONTAINER.search):
+            body.say(line, "singularity", Outcome.NOT_CARRIED, "image", NO_CONTAINERS)
     _say_image_file(script, body)
     body.verdicts += _of_commands(script)
     body.verdicts += _files_of_output(script)
@@ -185,7 +199,12 @@ def say(reading: ScriptReading, code: str) -> None:
     runs = "\n".join([code, *body.env.values()])
     body.verdicts += networks.say(script, reading.variables, runs)
     _say_own_path(script, body)
-    for pattern, why in ((_ON_OTHER_HOSTS, OTHER_HOSTS), (_OF_SLURM, NO_SLURM)):
+    asked_elsewhere = (
+        (_ON_OTHER_HOSTS, OTHER_HOSTS),
+        (_OF_SLURM, NO_SLURM),
+        (_OF_WORKSPACES, _NO_WORKSPACES),
+    )
+    for pattern, why in asked_elsewhere:
         match = pattern.search(code)
         line = script.line_with(pattern.search) if match is not None else 0
         is_lost = any(
@@ -196,6 +215,13 @@ def say(reading: ScriptReading, code: str) -> None:
     if SUBMITTING.search(code):
         outcome, why = TOOLS["sbatch"]
         body.say(script.line_with(SUBMITTING.search), "sbatch", outcome, "", why)
+
+
+def _lines(script: Script, code: str, matches: Callable[[str], object]) -> list[int]:
+    """The lines of a script of which something is true, and that run; one at least."""
+    rows = {row.strip() for row in code.split("\n") if matches(row)}
+    own = enumerate(words.without_comments(script.text).split("\n"), 1)
+    return [line for line, row in own if row.strip() in rows] or [script.line_with(matches)]
 
 
 def _of_commands(script: Script) -> list[Verdict]:
@@ -221,6 +247,8 @@ def _of_commands(script: Script) -> list[Verdict]:
             verdicts.append(
                 Verdict(program, Outcome.NOT_CARRIED, "command", _NO_LAUNCHER, command.line)
             )
+        if texts[:1] == ["scp"] and not words.reaches_other_host(texts):
+            verdicts.append(Verdict("scp", Outcome.CHANGED, "", _LOCAL_COPY, command.line))
         above = _above(command)
         above = above if is_here or "SLURM_SUBMIT_DIR" in above else ""
         if above:
@@ -312,13 +340,27 @@ def _servers(script: Script) -> list[Verdict]:
     """The first line of each program that people reach by a browser."""
     verdicts: dict[str, Verdict] = {}
     for command in script.commands:
-        texts = _behind_srun([scanner.unquote(token.text) for token in command.words])
-        program = words.base(next(iter(words.unwrapped(texts)), ""))
-        starting = _SERVERS.get(program)
-        is_server = starting is not None and (not starting or not starting.isdisjoint(texts))
-        if is_server and program not in verdicts:
-            verdicts[program] = Verdict(program, Outcome.CHANGED, "", _PORT_OF_POD, command.line)
+        for texts in _with_text_of_shell([token.text for token in command.words]):
+            program = words.base(next(iter(words.unwrapped(texts)), ""))
+            starting = _SERVERS.get(program)
+            is_server = (
+                starting is not None
+                and (not starting or not starting.isdisjoint(texts))
+                and _SERVES_NOT.isdisjoint(texts)
+            )
+            if is_server and program not in verdicts:
+                line = command.line
+                verdicts[program] = Verdict(program, Outcome.CHANGED, "", _PORT_OF_POD, line)
     return [*verdicts.values()]
+
+
+def _with_text_of_shell(texts: Sequence[str]) -> list[list[str]]:
+    """The words that a command starts, and those of its ``bash -c "…"``, also in a container."""
+    own = _behind_srun([scanner.unquote(text) for text in texts])
+    at = next((n for n, text in enumerate(texts) if words.base(text) in shell_text.SHELLS), None)
+    inner = shell_text.shell_text(texts[at:]) if at is not None else None
+    commands = shell_text.commands_of(inner or "")
+    return [own, *([scanner.unquote(word.text) for word in other.words] for other in commands)]
 
 
 def _is_login_with(texts: Sequence[str]) -> bool:
@@ -384,13 +426,20 @@ def _above(command: Command) -> str:
     targets = [target for _, target in command.redirections]
     before = ""
     for text in (*(token.text for token in command.assignments), *texts, *targets):
-        match = _ABOVE.search(text) or _PARENT.search(text)
+        match = _ABOVE.search(text) or _PARENT.search(text) or _above_inside(text)
         # The file of an image is of no use in a pod, wherever it is.
         is_image = is_container or "--container-image" in (before, text.partition("=")[0])
         if match is not None and not (is_image and _OF_IMAGE.search(text)):
             return match[0]
         before = text
     return ""
+
+
+def _above_inside(text: str) -> re.Match[str] | None:
+    """A path above the folder among the words inside one: of an array, ``$(…)`` or ``bash -c``."""
+    parts = re.split(r"[\s()`]+", text)
+    matches = map(_ABOVE.search, parts if len(parts) > 1 else ())
+    return next((match for match in matches if match is not None and "../" in match[0]), None)
 
 
 def _above_in_document(script: Script, command: Command) -> list[Verdict]:

@@ -66,10 +66,6 @@ _OF_RANK = (
 # Those of them that say where ranks meet.
 _OF_MEETING = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE")
 _OF_SH = "bash runs it: that is the sh of most clusters, and seldom that of an image"
-_NO_LOGIN = (
-    "a pod has no login: its profile would set another PATH than the image's; functions and "
-    "variables that the profile of the old cluster sets are not there"
-)
 _SEPARATOR = re.compile(r"[ \t]*[;&](?![;&])[ \t]*")
 # Files for what starts ranks on hosts, by what they are called.
 _HOSTS = re.compile(
@@ -86,6 +82,8 @@ _NO_CODE = re.compile(
 )
 # The options that say how many tasks there are.
 _PER_NODE = frozenset({"ntasks-per-node", "tasks-per-node"})
+# Those by which a step has fewer tasks than its job.
+_FEWER = frozenset({"nodes", "ntasks", "nodelist"})
 _TASK_OPTIONS = _PER_NODE | {"ntasks", "ntasks-per-gpu"}
 
 
@@ -106,7 +104,7 @@ def read_script(reading: ScriptReading, steps: list[Step], *, nested: bool) -> N
     _check_submits(script, variables)
     _check_assembled(script, variables)
     step_search.check_beside(script, steps)
-    _size_one_process(script, variables)
+    _size_one_process(script, variables, steps)
     if nested:
         body.notes.append(
             "the script starts the ranks of its node itself, so that the pod runs it as one process"
@@ -123,14 +121,16 @@ def read_script(reading: ScriptReading, steps: list[Step], *, nested: bool) -> N
     ranks.say_conditional(reading)
 
 
-def _size_one_process(script: Script, variables: ShellVariables) -> None:
+def _size_one_process(script: Script, variables: ShellVariables, steps: list[Step]) -> None:
     """Say what becomes of nodes and tasks of which one process makes no use."""
     size = script.size
+    printing = _printing_line(steps)
     if size.node_count > 1:
         _check_remote(script, variables)
-        size.outcomes["nodes"] = _other_nodes(script, variables)
+        size.outcomes["nodes"] = _other_nodes(script, variables, printing)
     if size.task_count > size.node_count:
         why = "the script starts one process"
+        why += f"; an srun (line {printing}) only prints, and does so once" if printing else ""
         for name in ("ntasks", "ntasks-per-node", "tasks-per-node", "gpus-per-task"):
             size.outcomes[name] = (Outcome.CHANGED, "procsPerNode", why)
 
@@ -215,8 +215,7 @@ def _shebang(script: Script, body: Body) -> str:
     """The first line, whose shell is that of no login."""
     own = script.lines[0].strip() if script.lines[0].startswith("#!") else "#!/bin/bash"
     shebang = shell_text.without_login(own)
-    if own != shebang:
-        body.say(1, own, Outcome.CHANGED, "script", _NO_LOGIN)
+    setup_lines.say_login(script, body, "script")
     bash = shell_text.of_bash(shebang)
     if bash != shebang:
         body.say(1, own, Outcome.CHANGED, "script", _OF_SH)
@@ -405,7 +404,24 @@ def _check_remote(script: Script, variables: ShellVariables) -> None:
                 )
 
 
-def _other_nodes(script: Script, variables: ShellVariables) -> tuple[Outcome, str, str]:
+def _printing_line(steps: list[Step]) -> int:
+    """The first line in which all tasks of the job print, by srun; 0 for none."""
+    return next(
+        (
+            step.command.line
+            for step in steps
+            if step.is_srun
+            and step.words
+            and step_search.only_prints(step.words)
+            and not _FEWER & {setting.name for setting in step.settings}
+        ),
+        0,
+    )
+
+
+def _other_nodes(
+    script: Script, variables: ShellVariables, printing: int
+) -> tuple[Outcome, str, str]:
     """What becomes of the nodes of a script that starts one process."""
     hosts = _file_of_hosts(script)
     who = f"a program that reads {hosts}" if hosts else _launcher_of_julia(script)
@@ -413,6 +429,8 @@ def _other_nodes(script: Script, variables: ShellVariables) -> tuple[Outcome, st
     who = f"{unread}, which is not read here," if unread else who
     if not who:
         why = "no command that is known here starts anything on the other nodes"
+        if printing:
+            why = f"what srun starts there (line {printing}) only prints: a pod prints it once"
         return Outcome.CHANGED, "nodes: 1", why
     why = (
         f"{who} may start ranks on the other nodes: start them with srun, torchrun or mpirun, "

@@ -99,6 +99,7 @@ def read_ranks(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
             _say_beside(script, body, main, steps)
     else:
         setup += filter(None, [_flat(reading, main, statement)])
+    setup_lines.say_login(script, body, "setup")
     setup_lines.write_setup(script, body, setup)
     rank_command.write(reading, program, nested)
     if body.workload == "mpi":
@@ -320,7 +321,8 @@ def _check_others(script: Script, details: StepDetails, main: Step, steps: list[
         is_before = step.command.start < main.command.start and not step_search.repeats(
             script, step
         )
-        if is_before and not script.statements[step.statement].in_background:
+        is_alone = is_before and not script.statements[step.statement].in_background
+        if is_alone or not step.is_called:
             details.side[id(step.command)] = step
             continue
         raise script.refuse(

@@ -105,6 +105,7 @@ class Step:
         size: the size that srun has.
         is_multi: whether it starts several ranks that belong together.
         expansions: the variables whose text stands in its words.
+        is_called: whether it stands in no function that nobody calls.
     """
 
     statement: int
@@ -115,6 +116,7 @@ class Step:
     size: Size
     is_multi: bool
     expansions: frozenset[str] = frozenset()
+    is_called: bool = True
 
 
 @dataclass(slots=True)

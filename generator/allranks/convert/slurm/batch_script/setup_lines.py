@@ -51,11 +51,15 @@ _ENDS_WELL = "a run that ends here has failed, as its command did not run; the s
 # What may stand behind the step, besides what only prints.
 _BEHIND = frozenset(
     {"module", "ml", "conda", "scontrol", "sacct", "seff", "sstat", "squeue", "scancel"}
-    | {"jobstats", "kill", "pkill"}
+    | {"jobstats", "kill", "pkill", "cd", "pushd", "popd", "export"}
 )
 _DEACTIVATING = (["source", "deactivate"], [".", "deactivate"])
 # What is a function in a shell that has read the file of conda, of modules or of an environment.
 _FUNCTIONS = (words.ACTIVATING - {"source", ".", "eval"}) | {"deactivate"}
+_NO_LOGIN = (
+    "a pod has no login: its profile would set another PATH than the image's; functions and "
+    "variables that the profile of the old cluster sets are not there"
+)
 _WRITES_AT_ONCE = (
     "each pod runs it, and the script ran it once: where they share the folder, all write one file "
     "at once; write it below /tmp"
@@ -241,7 +245,9 @@ def _verdict_of(
         return (Outcome.CARRIED, "") if is_own else (Outcome.CHANGED, _ACTIVATED)
     if shell_text.runs(statement, words.UNREAD_CONTAINERS):
         return Outcome.NOT_CARRIED, missing_in_pods.NO_CONTAINERS
-    if not is_single and any(id(command) in reading.details.side for command in statement.commands):
+    side = reading.details.side
+    is_side = any(id(own) in side and side[id(own)].is_called for own in statement.commands)
+    if not is_single and is_side:
         why = "srun started it on the nodes before the training; each pod runs it once"
         return Outcome.CHANGED, why
     has_pods = not is_single and (script.size.node_count > 1 or reading.main_step.has_launcher)
@@ -278,7 +284,8 @@ def _say_forbidden(reading: ScriptReading, statement: Statement) -> tuple[Outcom
         texts = [token.text for token in command.words]
         is_root = bool({words.base(text) for text in texts[:2]} & words.OF_ROOT)
         why = _OF_ROOT if is_root else missing_in_pods.OTHER_HOSTS
-        in_variable = reading.variables.possible_programs(texts) & words.OF_OTHER_HOSTS
+        own = {words.base(text) for text in words.unwrapped(texts)[:1]}
+        in_variable = reading.variables.possible_programs(texts) & words.OF_OTHER_HOSTS - own
         if not (is_root or in_variable or words.reaches_other_host(texts)):
             continue
         if statement.is_simple:
@@ -363,6 +370,19 @@ def _changes_files(script: Script, statement: Statement) -> bool:
         r"\bmkdir\s+(?:-\S+\s+)*-(?:\w*p|-parents)", script.slice(statement)
     )
     return is_new_folder or shell_text.runs(statement, _ON_FILES)
+
+
+def say_login(script: Script, body: Body, to: str) -> None:
+    """Say of a first line with the shell of a login that a pod has none.
+
+    Args:
+        script: the script.
+        body: what it runs.
+        to: the value with the lines that such a shell would have run.
+    """
+    own = script.lines[0].strip()
+    if own.startswith("#!") and own != shell_text.without_login(own):
+        body.say(1, own, Outcome.CHANGED, to, _NO_LOGIN)
 
 
 def say_behind(script: Script, body: Body, statement: Statement) -> None:

@@ -56,18 +56,36 @@ _OF_NODE = re.compile(r"(?:node|machine)[-_]?rank|world[-_]?size", re.IGNORECASE
 # What is the same where each task of a node does it.
 _SAME_AGAIN = ("mkdir", "touch", "truncate", "chmod")
 _SPANNING = words.MPIRUN | {"srun"}
+# What calls a function by a name that stands nowhere: "$1", run_$MODE, or another file.
+_READS_NAMES = re.compile(
+    r"(?:^|[;&|({`]|\b(?:then|do|else|time|eval)\b)[ \t]*(?:\"?\$|[\w-]*\$|(?:source|\.)[ \t])",
+    re.MULTILINE,
+)
 
 
 def find(reading: ScriptReading) -> list[Step]:
     """The commands that start processes, in the script's order."""
     steps = []
+    code = words.without_comments(reading.script.text)
     for number, statement in enumerate(reading.script.statements):
+        function = statement.function
+        is_called = not function or not _is_never_called(function, code)
         for command in statement.commands:
             reading.variables.expanded_names = set()
             step = _step(reading, number, command)
             if step is not None:
-                steps.append(replace(step, expansions=frozenset(reading.variables.expanded_names)))
+                expansions = frozenset(reading.variables.expanded_names)
+                is_multi = step.is_multi and is_called
+                steps.append(
+                    replace(step, expansions=expansions, is_multi=is_multi, is_called=is_called)
+                )
     return steps
+
+
+def _is_never_called(function: str, code: str) -> bool:
+    """Whether a script has the name of a function in no other place, and reads no other's lines."""
+    name = rf"(?<![\w-]){re.escape(function)}(?![\w-])"
+    return len(re.findall(name, code)) == 1 and not _READS_NAMES.search(code)
 
 
 def _step(reading: ScriptReading, number: int, command: Command) -> Step | None:
@@ -236,6 +254,7 @@ def check_beside(script: Script, steps: list[Step]) -> None:
         step
         for step in steps
         if step.is_srun
+        and step.is_called
         and (
             step.command.after == "&"
             or script.statements[step.statement].in_background

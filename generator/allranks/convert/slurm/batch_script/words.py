@@ -608,6 +608,8 @@ def reaches_other_host(words: Iterable[str]) -> bool:
     program, *texts = (base(rest[0]), *rest[1:])
     if program == "rsync":
         return any(_REMOTE_FILE.fullmatch(text) for text in texts if not text.startswith("-"))
+    if program == "scp" and not any(re.search(r"[:$`]", text) for text in texts):
+        return False  # it copies on the node itself
     is_git = program == "git" and not _GIT_REMOTE.isdisjoint(texts[:3])
     return program in OF_OTHER_HOSTS or (is_git and any(map(_GIT_BY_SSH.fullmatch, texts)))
 
