@@ -1,7 +1,7 @@
 """Programs that a script calls by name, and that few images have: the report lists them.
 
-A site has programs of its own (`ws_find`, `vpkg_require`, a wrapper of containers), and software
-that its modules load. In a pod their names are looked for in the image, and `$(ws_find data)` is
+A site has programs of its own (`find_data`), and software
+that its modules load. In a pod their names are looked for in the image, and `$(find_data x)` is
 nothing there, while the run goes on.
 """
 

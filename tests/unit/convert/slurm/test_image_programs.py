@@ -18,7 +18,7 @@ def _programs(*rows: str) -> list[str]:
 @pytest.mark.parametrize(
     ("rows", "programs"),
     [
-        (("srun $(ws_find conda)/bin/python a.py",), ["ws_find (line 3)"]),
+        (("srun $(site_find conda)/bin/python a.py",), ["site_find (line 3)"]),
         (("make data", "make all", "srun python a.py"), ["make (line 3)"]),
         (("rsync -a in/ data", "git lfs pull", "python a.py"), ["rsync (line 3)", "git (line 4)"]),
         (("# lmp is run below", "lmp -in a.in"), ["lmp (line 4)"]),

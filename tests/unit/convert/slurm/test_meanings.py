@@ -501,7 +501,7 @@ def test_a_text_about_the_nodes_is_said_to_be_printed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "is_said"),
+    ("rows", "is_named"),
     [
         (("N=$(grep -c x a)", "srun -n $N --mpi=pmix ./a"), True),
         (("N=$(grep -c x a)", "srun -N 2 --ntasks-per-node=${N} --mpi=pmix ./a"), True),
@@ -511,10 +511,10 @@ def test_a_text_about_the_nodes_is_said_to_be_printed() -> None:
     ],
 )
 def test_a_number_of_tasks_that_the_script_computes_is_said(
-    rows: tuple[str, ...], *, is_said: bool
+    rows: tuple[str, ...], *, is_named: bool
 ) -> None:
     """The run has as many ranks as the job has tasks, and the step may have had fewer."""
     conversion = _convert(_TASKS, *rows)
     assert (conversion.values["nodes"], conversion.values.get("procsPerNode", 8)) == (2, 8)
     whys = [own.why for own in conversion.verdicts if "known where the script runs" in own.why]
-    assert bool(whys) == is_said
+    assert bool(whys) == is_named
