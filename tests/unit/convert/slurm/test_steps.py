@@ -398,6 +398,9 @@ def test_ranks_of_srun_have_the_threads_of_their_cpus() -> None:
     conversion = _convert(options, "srun python a.py")
     assert conversion.values["env"] == {"OMP_NUM_THREADS": "6"}
     assert "torchrun" in _verdict(conversion, "OMP_NUM_THREADS").why
+    of_mpi = _convert(options, "srun --mpi=pmix ./a")
+    assert of_mpi.values["env"] == {"OMP_NUM_THREADS": "6"}
+    assert "counts all" in _verdict(of_mpi, "OMP_NUM_THREADS").why
     own = _convert(options, "export OMP_NUM_THREADS=2", "srun python a.py")
     assert own.values["env"] == {"OMP_NUM_THREADS": "2"}
     for rows in ((options, "srun torchrun --nproc-per-node=4 a.py"), (_TASKS, "srun python a.py")):

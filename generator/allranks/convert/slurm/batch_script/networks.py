@@ -33,10 +33,19 @@ _OPTIONS = frozenset(
 )
 # Adapters of RDMA, which another kind of node calls otherwise.
 _ADAPTERS = re.compile(r"NCCL_IB_HCA|RCCL_IB_HCA|UCX_NET_DEVICES|OMPI_MCA_btl_openib_if_include")
-# Where libfabric is told which kind of adapter to take, and the kinds that are no plain network.
-_PROVIDER = re.compile(r"FI_PROVIDER")
-_KIND_OF_ADAPTER = re.compile(r"(?i)\b(?:efa|cxi|gni|opx|psm[23x]?|verbs|mlx)\b")
+# Where a library is told which kind of adapter to take, and the kinds that are no plain network.
+_PROVIDER = re.compile(
+    r"FI_PROVIDER|UPCXX_NETWORK|UCX_TLS|I_MPI_(?:FABRICS|OFI_PROVIDER)|OMPI_MCA_(?:btl|mtl|pml)"
+)
+_KIND_OF_ADAPTER = re.compile(
+    r"(?i)\b(?:efa|cxi|gni|opx|psm[23x]?|verbs|mlx|ibv|aries|ofi-?efa|dapl|ofa|openib|rc(?:_\w+)?"
+    r"|dc(?:_\w+)?|ud(?:_\w+)?)\b"
+)
+_PLAIN_NETWORK = re.compile(r"(?i)\btcp\b|^\^|^all$")
 _ANY_ADAPTER = frozenset({"all", "mlx5", "=mlx5"})
+# Options of programs, and what an interface of a node is called, but for a pod's own.
+_INTERFACE_OPTION = re.compile(r"--(?:network-?)?(?:interfaces?|iface|ifname|nic)")
+_INTERFACE_NAME = re.compile(r"(?:ib|hsn|em|eno|ens|enp|enx|bond|hfi|ipogif|eth[1-9])[\w.]*")
 _PROXY = re.compile(r"(?i)(?:https?|all|ftp)_proxy")
 # Addresses of private networks, which mean other hosts elsewhere.
 _ADDRESS = re.compile(
@@ -104,7 +113,8 @@ def _why(name: str, value: str) -> str:
     if _ADAPTERS.fullmatch(name):
         return "" if value in _ANY_ADAPTER or "$" in value else _OTHER_ADAPTERS
     if _PROVIDER.fullmatch(name):
-        return _NO_ADAPTER if _KIND_OF_ADAPTER.search(value) else ""
+        is_adapter = _KIND_OF_ADAPTER.search(value) and not _PLAIN_NETWORK.search(value)
+        return _NO_ADAPTER if is_adapter else ""
     return "" if _is_of_pod(value) else _NO_INTERFACE
 
 
@@ -133,8 +143,18 @@ def _settings(command: Command) -> Iterator[tuple[str, str, str]]:
             if sign and any(names.fullmatch(name) for names in _SETTINGS):
                 yield _LOGIN.sub("//", text), name, value
     for option, value in pairwise(texts):
-        if option in _OPTIONS:
+        if option in _OPTIONS or _names_interface(option, value):
             yield f"{option} {value}", option, value
+    for text in texts:
+        option, _, value = text.partition("=")
+        if _names_interface(option, value):
+            yield text, option, value
+
+
+def _names_interface(option: str, value: str) -> bool:
+    """Whether an option of a program is given an interface that only nodes have."""
+    is_option = _INTERFACE_OPTION.fullmatch(option) is not None
+    return is_option and _INTERFACE_NAME.fullmatch(value) is not None
 
 
 def _is_of_pod(value: str) -> bool:

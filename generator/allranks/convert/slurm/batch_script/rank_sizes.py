@@ -54,13 +54,14 @@ def put_size(reading: ScriptReading, main: Step, program: commands.Program) -> N
         nodes = _size_nested(script, body, main, program, nodes)
     elif is_of_mpi(script, reading.variables, main, program):
         mpi_ranks.as_mpi(script, body, per_node)
+        _put_threads(reading, main, per_node, "a rank here counts all of its node")
         body.uses_slurm = True  # srun tells its tasks, and the program may read it
     else:
         is_spread = gpus is None and bool(script.size.gpus) and nodes is None
         body.procs_per_node = 0 if is_spread or (gpus and per_node == gpus) else per_node
         body.values["torchrun"] = {"maxRestarts": 0}
         body.uses_slurm = True
-        _put_threads(reading, main, per_node)
+        _put_threads(reading, main, per_node, "torchrun would tell each 1")
         has_sign = bool(gpus or script.size.gpus) or mpi_ranks.is_of_torch(script)
         if not has_sign or mpi_ranks.is_of_tensorflow(script):
             body.notes.append(_WITHOUT_MPI)
@@ -77,12 +78,19 @@ def is_of_mpi(
     return not is_other and mpi_ranks.is_mpi(script, variables, main, program)
 
 
-def _put_threads(reading: ScriptReading, main: Step, per_node: int) -> None:
-    """Give ranks the threads of their CPUs, of which torchrun, which starts them, gives 1."""
+def _put_threads(reading: ScriptReading, main: Step, per_node: int, otherwise: str) -> None:
+    """Give ranks the threads of their CPUs.
+
+    Args:
+        reading: the script.
+        main: its step.
+        per_node: the ranks of a node.
+        otherwise: how many they would have.
+    """
     cpus = (reading.script.size.cpus_per_node or 0) // per_node
     if per_node > 1 and cpus > 1 and "OMP_NUM_THREADS" not in reading.variables.set_names:
         reading.body.env["OMP_NUM_THREADS"] = str(cpus)
-        why = "srun bound a task to its CPUs, which OpenMP counts; torchrun would tell each 1"
+        why = f"a task was bound to its CPUs, which OpenMP counts; {otherwise}"
         to = "env.OMP_NUM_THREADS"
         reading.body.say(main.command.line, "OMP_NUM_THREADS", Outcome.CHANGED, to, why)
 
