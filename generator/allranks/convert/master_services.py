@@ -7,6 +7,7 @@ other for ever, so that both are refused.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from allranks.errors import InputError
@@ -18,41 +19,55 @@ if TYPE_CHECKING:
 _HINT = "write all ranks as one object, such as an Indexed Job, and convert that"
 
 
-def refuse(manifest: Mapping[str, Any], manifests: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse objects of which some find rank 0 by the Service of another's pods, and that other.
+def refusals(manifests: Sequence[Mapping[str, Any]]) -> dict[int, InputError]:
+    """The objects that find rank 0 by the Service of another's pods, and those others.
 
     Args:
-        manifest: the object.
-        manifests: all of the input.
+        manifests: all objects of the input.
 
-    Raises:
-        InputError: its ranks are not all of their training.
+    Returns:
+        Why each of them is no whole training, by the `id` of the manifest.
     """
-    namespace = k8s.text(manifest, "metadata", "namespace")
-    near = [other for other in manifests if k8s.text(other, "metadata", "namespace") == namespace]
-    for service in near:
+    callers: dict[tuple[str, str], list[tuple[Mapping[str, Any], str]]] = defaultdict(list)
+    for manifest in manifests:
+        for host, path in _masters(manifest).items():
+            callers[_namespace(manifest), host].append((manifest, path))
+    errors: dict[int, InputError] = {}
+    for service in manifests:
         selector = k8s.mapping(service, "spec", "selector")
-        if service.get("kind") != "Service" or not selector:
+        namespace, name = _namespace(service), k8s.text(service, "metadata", "name")
+        if service.get("kind") != "Service" or not selector or (namespace, name) not in callers:
             continue
-        name = k8s.text(service, "metadata", "name")
-        owners = [other for other in near if selector.items() <= _labels(other).items()]
-        callers = [other for other in near if _master(other, name) and other not in owners]
-        if not owners or not callers:
+        owners = [
+            other
+            for other in manifests
+            if _namespace(other) == namespace and selector.items() <= _labels(other).items()
+        ]
+        ids = {id(other) for other in owners}
+        others = [entry for entry in callers[namespace, name] if id(entry[0]) not in ids]
+        if not owners or not others:
             continue
-        if manifest in callers:
-            raise InputError(
+        for manifest, path in others:
+            error = InputError(
                 f"MASTER_ADDR is {name}, the Service of the pods of {_title(owners[0])}: rank 0 is "
                 "not in this object, and would not meet these",
-                path=_master(manifest, name),
+                path=path,
                 hint=_HINT,
             )
-        if manifest in owners:
-            raise InputError(
-                f"MASTER_ADDR of {_title(callers[0])} is {name}, the Service of these pods: its "
+            errors.setdefault(id(manifest), error)
+        for manifest in owners:
+            error = InputError(
+                f"MASTER_ADDR of {_title(others[0][0])} is {name}, the Service of these pods: its "
                 "ranks are not in this object, and would not meet these",
                 path="spec.template",
                 hint=_HINT,
             )
+            errors.setdefault(id(manifest), error)
+    return errors
+
+
+def _namespace(manifest: Mapping[str, Any]) -> str:
+    return k8s.text(manifest, "metadata", "namespace")
 
 
 def _title(manifest: Mapping[str, Any]) -> str:
@@ -64,12 +79,13 @@ def _labels(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
     return k8s.mapping(manifest, "spec", "template", "metadata", "labels")
 
 
-def _master(manifest: Mapping[str, Any], service: str) -> str:
-    """Where an object's pods are told that rank 0 is at a Service; "" for nowhere."""
+def _masters(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """The hosts at which an object's pods are told that rank 0 is, and where each is first."""
+    hosts: dict[str, str] = {}
     containers = k8s.items(manifest, "spec", "template", "spec", "containers")
     for index, container in enumerate(containers):
         for at, entry in enumerate(k8s.items(container, "env")):
-            host = k8s.text(entry, "value").partition(".")[0]
-            if k8s.text(entry, "name") == "MASTER_ADDR" and host == service:
-                return f"spec.template.spec.containers[{index}].env[{at}].value"
-    return ""
+            if k8s.text(entry, "name") == "MASTER_ADDR":
+                host = k8s.text(entry, "value").partition(".")[0]
+                hosts.setdefault(host, f"spec.template.spec.containers[{index}].env[{at}].value")
+    return hosts

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from allranks.convert import (
     helper_names,
+    label_selectors,
     master_services,
     missing_volumes,
     related_objects,
-    selections,
     watched_keys,
 )
 from allranks.errors import InputError, InvalidValues, Problem
@@ -281,6 +281,7 @@ def convert_all(documents: Iterable[Document], context: Context) -> Result:
     uncertain: list[tuple[Document, Sequence[Problem]]] = []
     others: list[Document] = []
     part_ids = _parts(context)
+    split = master_services.refusals([document.data for document in context.documents])
     for document in context.documents:
         if not is_job(document):
             others.append(document)
@@ -288,6 +289,8 @@ def convert_all(documents: Iterable[Document], context: Context) -> Result:
         if id(document.data) in part_ids:
             continue
         try:
+            if id(document.data) in split and (document.group, document.kind) not in REFUSED:
+                raise split[id(document.data)]
             conversions.append(convert_document(document, context))
         except InputError as error:
             own = error.problems if isinstance(error, InvalidValues) else (error.problem,)
@@ -332,10 +335,9 @@ def convert_document(document: Document, context: Context) -> Conversion:
     if key in REFUSED:
         why, instead = REFUSED[key]
         raise InputError(f"a {document.kind} is not converted: {why}", path="kind", hint=instead)
-    master_services.refuse(document.data, [other.data for other in context.documents])
     conversion = missing_volumes.checked(converter(key)(document.data, context), document.data)
     conversion = helper_names.checked(conversion, document.data)
-    conversion = selections.checked(conversion, document.data)
+    conversion = label_selectors.checked(conversion, document.data)
     verdicts = tuple(
         replace(verdict, line=document.line_of(verdict.keys)) for verdict in conversion.verdicts
     )
