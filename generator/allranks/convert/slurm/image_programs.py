@@ -1,8 +1,7 @@
 """Programs that a script calls by name, and that few images have: the report lists them.
 
-A site has programs of its own (`find_data`), and software
-that its modules load. In a pod their names are looked for in the image, and `$(find_data x)` is
-nothing there, while the run goes on.
+A site has programs of its own (`find_data`), and software that its modules load. In a pod their
+names are looked for in the image, and `$(find_data x)` is nothing there, while the run goes on.
 """
 
 from __future__ import annotations
@@ -24,30 +23,22 @@ _FUNCTION = re.compile(
     r"^\s*(?:function\s+(?P<word>[\w.:-]+)|(?P<name>[\w.:-]+)\s*\(\s*\))", re.MULTILINE
 )
 # What bash has, and what images of Debian's or Red Hat's kind have with Python.
-_COMMON = frozenset(
-    {
-        *("alias", "bg", "break", "builtin", "cd", "command", "continue", "declare", "dirs"),
-        *("disown", "enable", "eval", "exec", "exit", "export", "false", "fg", "getopts", "hash"),
-        *("help", "jobs", "kill", "let", "local", "mapfile", "popd", "pushd", "read", "readarray"),
-        *("readonly", "return", "set", "shift", "shopt", "source", "suspend", "test", "times"),
-        *("trap", "true", "type", "typeset", "ulimit", "umask", "unalias", "unset", "wait"),
-        *("arch", "awk", "base64", "basename", "bash", "cat", "chgrp", "chmod", "chown", "cksum"),
-        *("cmp", "comm", "cp", "csplit", "cut", "dash", "date", "dd", "df", "diff", "dirname"),
-        *("du", "echo", "egrep", "env", "expand", "expr", "factor", "fgrep", "find", "fmt"),
-        *("fold", "gawk", "getconf", "getent", "grep", "groups", "gunzip", "gzip", "head"),
-        *("hostid", "hostname", "id", "install", "ionice", "join", "ldd", "link", "ln", "locale"),
-        *("logname", "ls", "mawk", "md5sum", "mkdir", "mkfifo", "mknod", "mktemp", "more", "mv"),
-        *("nice", "nl", "nohup", "nproc", "od", "paste", "pathchk", "perl", "pr", "printenv"),
-        *("printf", "pwd", "readlink", "realpath", "renice", "rm", "rmdir", "sed", "seq", "setsid"),
-        *("sh", "sha1sum", "sha256sum", "shred", "shuf", "sleep", "sort", "split", "stat"),
-        *("stdbuf", "stty", "sum", "sync", "tac", "tail", "tar", "taskset", "tee", "time"),
-        *("timeout", "touch", "tr", "tsort", "tty", "uname", "unexpand", "uniq", "unlink"),
-        *("wc", "which", "who", "whoami", "xargs", "yes", "zcat", "nvidia-smi"),
-        *("pip", "pip3", "python", "python2", "python3", "deactivate"),
-    }
-)
-
-
+_COMMON = words.OF_SHELL | {
+    *("bg", "command", "dirs", "disown", "enable", "eval", "exec", "fg", "hash", "help", "jobs"),
+    *("kill", "source", "suspend", "times", "true", "type", "unalias"),
+    *("arch", "awk", "base64", "basename", "bash", "cat", "chgrp", "chmod", "chown", "cksum"),
+    *("cmp", "comm", "cp", "csplit", "cut", "dash", "date", "dd", "df", "diff", "dirname", "du"),
+    *("echo", "egrep", "env", "expand", "expr", "factor", "fgrep", "find", "fmt", "fold", "gawk"),
+    *("getconf", "getent", "grep", "groups", "gunzip", "gzip", "head", "hostid", "hostname"),
+    *("id", "install", "ionice", "join", "ldd", "link", "ln", "locale", "logname", "ls", "mawk"),
+    *("md5sum", "mkdir", "mkfifo", "mknod", "mktemp", "more", "mv", "nice", "nl", "nohup"),
+    *("nproc", "nvidia-smi", "od", "paste", "pathchk", "perl", "pip", "pip3", "pr", "printenv"),
+    *("printf", "pwd", "python", "python2", "python3", "readlink", "realpath", "renice", "rm"),
+    *("rmdir", "sed", "seq", "setsid", "sh", "sha1sum", "sha256sum", "shred", "shuf", "sort"),
+    *("split", "stat", "stdbuf", "stty", "sum", "sync", "tac", "tail", "tar", "taskset", "tee"),
+    *("time", "timeout", "touch", "tr", "tsort", "tty", "uname", "unexpand", "uniq", "unlink"),
+    *("wc", "which", "who", "whoami", "xargs", "yes", "zcat"),
+}
 # What has words of its own in the report, or comes with the chart's image.
 _SPOKEN_OF = (
     words.ACTIVATING
@@ -93,16 +84,12 @@ def _programs(values: Mapping[str, Any]) -> Iterator[str]:
         texts.append(shell_text.as_text([str(word) for word in values.get("command", ())]))
     for text in texts:
         shell = words.without_comments(shell_text.PRINTING.sub("", text))
-        inner = [match[0].strip("`") for match in shell_text.SUBSTITUTION.finditer(shell)]
-        for part in (shell, *(item.removeprefix("$(").removesuffix(")") for item in inner)):
-            for command in shell_text.commands_of(part):
-                name = command.name
-                if _NAME.fullmatch(name) and name not in _COMMON | _SPOKEN_OF:
-                    yield name
+        for command in (*shell_text.commands_of(shell), *shell_text.substituted_commands(shell)):
+            if _NAME.fullmatch(command.name) and command.name not in _COMMON | _SPOKEN_OF:
+                yield command.name
 
 
 def _line_of(text: str, program: str) -> int:
     """The first line, but for comments, that has a program as a word; 0 for none."""
     pattern = re.compile(rf"(?<![\w./$-]){re.escape(program)}(?![\w./=-])")
-    rows = enumerate(words.without_comments(text).split("\n"), 1)
-    return next((number for number, row in rows if pattern.search(row)), 0)
+    return words.line_with(text, pattern.search)

@@ -13,15 +13,11 @@ from allranks.convert.slurm.batch_script import shell_text, words
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from allranks.convert.scanner import Command
     from allranks.convert.slurm.batch_script.script_reading import ScriptReading
 
-# What changes the shell that runs it alone.
-_OF_SHELL = words.ENDING | {
-    *("export", "declare", "local", "readonly", "typeset", "read", "shift", "let", "cd", "pushd"),
-    *("popd", "trap", "shopt", "ulimit", "umask", "break", "continue", ":", "[", "[[", "test"),
-    *("false", "getopts", "mapfile", "readarray", "builtin", "alias"),
-}
 _LOST = "nothing in the values does it: write it into setup, or make it a run of its own"
 
 
@@ -32,21 +28,22 @@ def say(reading: ScriptReading) -> None:
         [body.setup, body.script, *body.command, body.working_dir, *body.env.values()]
     )
     lines = {verdict.line for verdict in body.verdicts}
+    functions = {other.function for other in script.statements if other.function}
+    quiet = words.IDLE | words.OF_SHELL | functions
     for statement in script.statements:
         for command in [] if statement.line in lines else statement.commands:
             last_line = command.line + script.text.count("\n", command.start, command.end)
             is_covered = bool(lines & {*range(command.line, last_line + 1)})
             is_carried = is_covered or _is_in(values, command)
-            if not is_carried and _has_effect(reading, command):
+            if not is_carried and _has_effect(command, quiet):
                 path = script.text[command.start : command.end]
                 body.say(command.line, path, Outcome.NOT_CARRIED, "", _LOST)
 
 
-def _has_effect(reading: ScriptReading, command: Command) -> bool:
-    """Whether a command does more than to print, or to change its shell."""
+def _has_effect(command: Command, quiet: Collection[str]) -> bool:
+    """Whether a command does more than to print, or to change its shell, as some programs do."""
     texts = [scanner.unquote(token.text) for token in command.words]
-    functions = {other.function for other in reading.script.statements if other.function}
-    is_quiet = not texts or words.any_of(texts, words.IDLE | _OF_SHELL | functions)
+    is_quiet = not texts or words.any_of(texts, quiet)
     return not is_quiet or (bool(texts) and shell_text.writes(command))
 
 

@@ -53,8 +53,7 @@ class Script:
 
     def line_with(self, matches: Callable[[str], object]) -> int:
         """The first line that is no comment and of which something is true; 0 for none."""
-        rows = enumerate(words.without_comments(self.text).split("\n"), 1)
-        return next((n for n, row in rows if matches(row)), 0)
+        return words.line_with(self.text, matches)
 
     def says_nodes(self) -> bool:
         """Whether the job's options say how many nodes it has; Slurm chooses otherwise."""

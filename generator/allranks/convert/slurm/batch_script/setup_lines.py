@@ -353,14 +353,12 @@ def _is_of_program(text: str) -> bool:
 
     It may make a folder, too, which the script made once.
     """
-    for match in shell_text.SUBSTITUTION.finditer(words.expanded_part(text)):
-        for command in shell_text.commands_of(match[0].removeprefix("$").strip("()`")):
-            texts = [scanner.unquote(word.text) for word in command.words]
-            rest = words.unwrapped(texts)
-            is_file = len(rest) > 1 and not rest[1].startswith("-")
-            is_run = words.is_python(rest) or words.any_of(rest, shell_text.SHELLS)
-            if (is_run and is_file) or (rest[:1] and rest[0].startswith("./")):
-                return True
+    for command in shell_text.substituted_commands(words.expanded_part(text)):
+        rest = words.unwrapped([scanner.unquote(word.text) for word in command.words])
+        is_file = len(rest) > 1 and not rest[1].startswith("-")
+        is_run = words.is_python(rest) or words.any_of(rest, shell_text.SHELLS)
+        if (is_run and is_file) or (rest[:1] and rest[0].startswith("./")):
+            return True
     return False
 
 

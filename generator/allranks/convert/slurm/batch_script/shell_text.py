@@ -336,6 +336,13 @@ def commands_of(text: str) -> list[Command]:
     return [command for statement in statements for command in statement.commands]
 
 
+def substituted_commands(text: str) -> list[Command]:
+    """The commands whose output stands in a text: ``$(date)``, `date`."""
+    matches = SUBSTITUTION.finditer(text)
+    inner = [match[0].removeprefix("$").strip("()`") for match in matches]
+    return [command for part in inner for command in commands_of(part)]
+
+
 def split(text: str) -> list[str]:
     """The words of a text; [] where it is no shell text."""
     try:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from allranks.convert import commands, environment_runners, scanner
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 MPIRUN = frozenset(
     {"mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "mpirun_rsh", "ibrun"}
@@ -81,6 +81,12 @@ OF_ROOT = frozenset({"sudo", "apt", "apt-get", "yum", "dnf", "mount", "sysctl"})
 OF_TERMINAL = frozenset({"clear", "reset", "tput"})
 # What may stand behind the training, besides what only prints.
 ENDING = frozenset({"wait", "exit", "deactivate", "sleep", "unset", "return", "set"})
+# What changes the shell that runs it alone.
+OF_SHELL = ENDING | {
+    *("export", "declare", "local", "readonly", "typeset", "read", "shift", "let", "cd", "pushd"),
+    *("popd", "trap", "shopt", "ulimit", "umask", "break", "continue", ":", "[", "[[", "test"),
+    *("false", "getopts", "mapfile", "readarray", "builtin", "alias"),
+}
 SLURM_TOOLS = frozenset(
     {
         *("scontrol", "squeue", "sacct", "sinfo", "sstat", "seff", "scancel", "sprio", "sreport"),
@@ -449,6 +455,12 @@ def expanded_part(text: str) -> str:
     if not any(char in text for char in "'\\#"):
         return text
     return "".join(map(_expanded_piece, _PIECES.finditer(text)))
+
+
+def line_with(text: str, matches: Callable[[str], object]) -> int:
+    """The first line of a script that is no comment and of which something is true; 0 for none."""
+    rows = enumerate(without_comments(text).split("\n"), 1)
+    return next((number for number, row in rows if matches(row)), 0)
 
 
 def without_comments(text: str) -> str:
