@@ -173,6 +173,7 @@ OF_COMPAT = frozenset(
         *("SLURM_SUBMIT_DIR", "SLURMD_NODENAME", "SLURM_PROCID"),
         *("SLURM_LOCALID", "SLURM_NODEID", "SLURM_STEP_ID", "SLURM_STEPID", "SLURM_TASK_PID"),
         *("SLURM_STEP_NUM_TASKS", "SLURM_STEP_NUM_NODES", "SLURM_STEP_NODELIST"),
+        *("SLURM_STEP_TASKS_PER_NODE", "SLURM_LAUNCH_NODE_IPADDR", "SLURM_SRUN_COMM_HOST"),
     }
 )
 # Variables that a container has, or a shell, or a rank.
