@@ -143,6 +143,7 @@ def test_what_starts_the_ranks_of_mpi_has_the_list_of_the_nodes_and_their_number
     assert "export COUNT_NODE=2\n" in setup
     assert "export HOSTNAMES=\"$(sed 's/[ :].*//' /etc/mpi/hostfile)\"\n" in setup
     assert [verdict.line for verdict in conversion.lost] == [5]
+    assert "hostname" in _verdict(conversion, "export HOSTNAMES").why
     verdict = _verdict(conversion, "export COUNT_NODE")
     assert (verdict.to, "setup sets it" in verdict.why) == ("setup", True)
     hosts = "export NODES=$(scontrol show hostnames | tr '\\n' ,)"
@@ -381,6 +382,17 @@ def test_what_ends_a_process_behind_the_step_is_no_loss() -> None:
     )
     assert not conversion.lost
     assert not _convert(_TASKS, "srun python a.py", "source deactivate").lost
+    alone = _convert("#SBATCH -n1", "source activate a", "python a.py", "source deactivate a")
+    assert _verdict(alone, "source deactivate a").outcome is Outcome.CARRIED
+
+
+def test_a_step_that_goes_on_beside_the_ranks_is_no_line_of_setup() -> None:
+    """A server in the background, which each pod would start: it is a run of its own."""
+    rows = ("srun -N1 -n1 dask scheduler >> a.log &", "srun -N1 -n8 ./a &", "wait $!")
+    with pytest.raises(InvalidValues) as caught:
+        _convert(_TASKS, *rows)
+    assert "with `&`" in str(caught.value)
+    assert "setup" not in str(caught.value)
 
 
 @pytest.mark.parametrize("first", ["#!/bin/bash", "#!/usr/bin/env python3"])
@@ -390,6 +402,21 @@ def test_a_script_that_fails_does_not_start_again(first: str) -> None:
     assert conversion.values["torchrun"] == {"maxRestarts": 0}
     array = _convert("#SBATCH -n1 --array=1-3", "python a.py $SLURM_ARRAY_TASK_ID")
     assert "torchrun" not in array.values
+
+
+def test_ranks_that_meet_by_themselves_have_the_usual_port() -> None:
+    """The launcher has a rendezvous in the pod of rank 0, and a program its own."""
+    step = "python a.py --host $MASTER_ADDR --port 29500"
+    for rows in (
+        [f"srun {step}"],
+        ["srun python a.py"],
+        ["srun torchrun --nproc-per-node 4 --nnodes 2 a.py --port 29500"],
+    ):
+        port = _convert(_TASKS, *rows).values["torchrun"].get("port", 29500)
+        assert port != 29500, rows
+    assert "port" not in _convert("#SBATCH -N 1 -n 4 --gpus=4", f"srun {step}").values["torchrun"]
+    own = "srun torchrun --nnodes 2 --nproc-per-node 4 --master-port 29500 a.py"
+    assert "port" not in _convert(_TASKS, own).values["torchrun"]
 
 
 def test_ranks_of_srun_have_the_threads_of_their_cpus() -> None:

@@ -67,13 +67,17 @@ _NO_LAUNCHER = (
     "it is no launcher that the mpi chart knows, and may ask Slurm for its nodes: write mpirun in "
     "its place"
 )
-_ABOVE = re.compile(
-    r"(?:^|(?<=[=:,\"']))(?:\$\{?(?:SLURM_SUBMIT_DIR|PWD)\}?\"?/)?"
-    r"\.\.(?:/[^\s\"':,;]*)?(?=$|[\s\"':,;])"
+# The folder that is sent, as a script names it.
+_SENT = (
+    r"(?:\$\{?(?:SLURM_SUBMIT_DIR|PWD)\}?|\$\([ \t]*pwd(?:[ \t]+-[LP])?[ \t]*\)"
+    r"|`[ \t]*pwd(?:[ \t]+-[LP])?[ \t]*`)"
 )
+_ABOVE = re.compile(rf"(?:^|(?<=[=:,\"']))(?:{_SENT}\"?/)?\.\.(?:/[^\s\"':,;]*)?(?=$|[\s\"':,;])")
 # The same where a script asks for it, and not for its name alone.
 _PARENT = re.compile(
-    r"(?<!basename \$\()dirname[ \t]+[\"']?\$\{?SLURM_SUBMIT_DIR\}?[\"']?(?=$|[\s)`])"
+    rf"(?<!basename \$\()(?:dirname[ \t]+[\"']?{_SENT}[\"']?(?=$|[\s)`])"
+    r"|(?<=[(`])[ \t]*(?:realpath|readlink|cd)(?:[ \t]+-\w+)*[ \t]+[\"']?\.\.(?=[/\"'\s;&)`]))"
+    r"|\$\{(?:SLURM_SUBMIT_DIR|PWD)%/\*\}"
 )
 _NOT_SENT = (
     "it is above the folder that is sent: send that above (`--workspace ..`), and let the script "

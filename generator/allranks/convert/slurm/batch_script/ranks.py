@@ -321,10 +321,17 @@ def _check_others(script: Script, details: StepDetails, main: Step, steps: list[
         is_before = step.command.start < main.command.start and not step_search.repeats(
             script, step
         )
-        is_alone = is_before and not script.statements[step.statement].in_background
-        if is_alone or not step.is_called:
+        is_beside = script.statements[step.statement].in_background or step.command.after == "&"
+        if (is_before and not is_beside) or not step.is_called:
             details.side[id(step.command)] = step
             continue
+        if is_beside:
+            raise script.refuse(
+                step.command.line,
+                f"the script starts a step with `&` beside that of line {main.command.line}, and a "
+                "run has one",
+                "make it a script of its own, whose run goes on beside this one",
+            )
         raise script.refuse(
             step.command.line,
             f"the script has a step besides that of line {main.command.line}, and a run has one",
