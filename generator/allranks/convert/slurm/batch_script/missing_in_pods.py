@@ -76,7 +76,8 @@ _ABOVE = re.compile(rf"(?:^|(?<=[=:,\"']))(?:{_SENT}\"?/)?\.\.(?:/[^\s\"':,;]*)?
 # The same where a script asks for it, and not for its name alone.
 _PARENT = re.compile(
     rf"(?<!basename \$\()(?:dirname[ \t]+[\"']?{_SENT}[\"']?(?=$|[\s)`])"
-    r"|(?<=[(`])[ \t]*(?:realpath|readlink|cd)(?:[ \t]+-\w+)*[ \t]+[\"']?\.\.(?=[/\"'\s;&)`]))"
+    r"|(?<=[(`])[ \t]*(?:realpath|readlink|cd)(?:[ \t]+-\w+)*[ \t]+[\"']?\.\."
+    r"(?:/[^\s\"'`;&)]*)?(?=[\"'\s;&)`])(?![^)`]*\bbasename\b))"
     r"|\$\{(?:SLURM_SUBMIT_DIR|PWD)%/\*\}"
 )
 _NOT_SENT = (

@@ -453,9 +453,10 @@ def _unread_script(script: Script, variables: ShellVariables) -> str:
         texts = words.unwrapped([scanner.unquote(token.text) for token in command.words])
         if texts and words.base(texts[0]) in shell_text.SHELLS:
             texts = [text for text in texts[1:] if not text.startswith("-")]
-        program = words.resolve(texts[0], variables.constants) or texts[0] if texts else ""
-        if program.endswith((".sh", ".bash", ".csh", ".zsh")):
-            return program
+        resolved = words.resolve(texts[0], variables.constants) or "" if texts else ""
+        for program in (*texts[:1], resolved):
+            if program.endswith((".sh", ".bash", ".csh", ".zsh")):
+                return program
     return ""
 
 
