@@ -312,6 +312,16 @@ def test_a_script_in_the_text_of_the_step_is_said_to_be_unread() -> None:
     assert [note.split()[1] for note in notes] == ["./train.sh"]
 
 
+def test_an_unread_script_of_one_task_for_more_gpus_finds_no_rank() -> None:
+    """Lightning in it starts a process for each GPU where it finds no LOCAL_RANK, as in Slurm."""
+    conversion = _convert(_NODES, f"export MASTER_ADDR={_FIRST}", "srun bash train.sh")
+    unset = conversion.values["command"][2].splitlines()[0].split()
+    assert {"unset", "PET_NNODES", "RANK", "LOCAL_RANK", "WORLD_SIZE"} <= {*unset}
+    assert {"MASTER_ADDR", "MASTER_PORT"}.isdisjoint(unset)
+    tasks = _convert(_TASKS, "srun bash train.sh").values["command"][2]
+    assert "LOCAL_RANK" not in tasks
+
+
 def test_a_blank_in_a_script_is_to_be_filled_in() -> None:
     """A shell takes its brackets for files, and cannot read the line."""
     with pytest.raises(InvalidValues) as excinfo:
