@@ -312,6 +312,35 @@ def test_a_script_in_the_text_of_the_step_is_said_to_be_unread() -> None:
     assert [note.split()[1] for note in notes] == ["./train.sh"]
 
 
+@pytest.mark.parametrize(
+    ("head", "tail"),
+    [
+        ("{", "} 2>&1 | tee -a out/log.txt"),
+        ("time {", '} >> "$OUT/log" 2>&1'),
+        ("(", ") &> log.txt"),
+        ("(", ")"),
+    ],
+)
+def test_a_group_around_the_step_is_its_lines(head: str, tail: str) -> None:
+    """One shell ran it: what stands in it is setup, and what it wrote is the run's log."""
+    rows = (head, "  cd sub", "  export A=1", "  srun python a.py", "  echo done", tail)
+    conversion = _convert(_TASKS, *rows)
+    assert ["python", "a.py"] == conversion.values["command"]
+    assert "cd sub" in conversion.values["setup"]
+    assert {"A": "1"} == conversion.values["env"]
+    if output := tail[1:].strip():
+        verdict = _verdict(conversion, output)
+        assert (Outcome.CHANGED, 8) == (verdict.outcome, verdict.line)
+
+
+def test_a_branch_that_writes_a_file_is_said_to_do_so_in_each_rank() -> None:
+    """Ranks would write over each other's lines."""
+    rows = ("if [ -e a ]; then", "  srun python a.py", "fi > log.txt 2>&1")
+    verdict = _verdict(_convert(_TASKS, *rows), "> log.txt")
+    assert (Outcome.NOT_CARRIED, 5) == (verdict.outcome, verdict.line)
+    assert not [v for v in _convert("#SBATCH -n1", *rows).verdicts if v.path.startswith("> log")]
+
+
 def test_an_unread_script_of_one_task_for_more_gpus_finds_no_rank() -> None:
     """Lightning in it starts a process for each GPU where it finds no LOCAL_RANK, as in Slurm."""
     conversion = _convert(_NODES, f"export MASTER_ADDR={_FIRST}", "srun bash train.sh")
