@@ -341,6 +341,20 @@ def test_a_branch_that_writes_a_file_is_said_to_do_so_in_each_rank() -> None:
     assert not [v for v in _convert("#SBATCH -n1", *rows).verdicts if v.path.startswith("> log")]
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("srun singularity exec my.sif python a.py",),
+        ("#SBATCH --container-image=/images/my.sqsh", "srun python a.py"),
+    ],
+)
+def test_a_script_that_names_an_image_is_not_said_to_name_none(rows: tuple[str, ...]) -> None:
+    """A pod cannot use a file of it; another image stands there, and that is what is said."""
+    why = "this one has PyTorch alone: give one that has what the script's has"
+    assert why == _verdict(_convert("#SBATCH -n1", *rows), "the image").why
+    assert "names none" in _verdict(_convert("#SBATCH -n1", "python a.py"), "the image").why
+
+
 def test_an_unread_script_of_one_task_for_more_gpus_finds_no_rank() -> None:
     """Lightning in it starts a process for each GPU where it finds no LOCAL_RANK, as in Slurm."""
     conversion = _convert(_NODES, f"export MASTER_ADDR={_FIRST}", "srun bash train.sh")
