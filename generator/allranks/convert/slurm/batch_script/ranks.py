@@ -61,8 +61,8 @@ _OUTPUT_OF_BRANCH = re.compile(
     r"(?:\b(?:done|fi|esac)|[})])[ \t]*(?P<output>(?:[0-9]?>>?|&>>?|\|&?[ \t]*tee\b)[^\n]*)\Z"
 )
 _WRITTEN_BY_EACH = (
-    "the script wrote it once, and each rank would write the file, over that of the others: take it "
-    f"out, the lines are the run's log: `{names.CLI} logs NAME`"
+    "the script wrote it once, and each rank would write the file, over that of the others: take "
+    f"it out, the lines are the run's log: `{names.CLI} logs NAME`"
 )
 _AS_ONE_PROCESS = (
     "the script ran it as one process where this branch is taken, and each rank would run it: make "
