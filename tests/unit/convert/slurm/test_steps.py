@@ -313,6 +313,59 @@ def test_a_script_in_the_text_of_the_step_is_said_to_be_unread() -> None:
     assert [note.split()[1] for note in notes] == ["./train.sh"]
 
 
+@pytest.mark.parametrize(
+    ("head", "tail"),
+    [
+        ("{", "} 2>&1 | tee -a out/log.txt"),
+        ("time {", '} >> "$OUT/log" 2>&1'),
+        ("(", ") &> log.txt"),
+        ("(", ")"),
+    ],
+)
+def test_a_group_around_the_step_is_its_lines(head: str, tail: str) -> None:
+    """One shell ran it: what stands in it is setup, and what it wrote is the run's log."""
+    rows = (head, "  cd sub", "  export A=1", "  srun python a.py", "  echo done", tail)
+    conversion = _convert(_TASKS, *rows)
+    assert ["python", "a.py"] == conversion.values["command"]
+    assert "cd sub" in conversion.values["setup"]
+    assert {"A": "1"} == conversion.values["env"]
+    if output := tail[1:].strip():
+        verdict = _verdict(conversion, output)
+        assert (Outcome.CHANGED, 8) == (verdict.outcome, verdict.line)
+
+
+def test_a_branch_that_writes_a_file_is_said_to_do_so_in_each_rank() -> None:
+    """Ranks would write over each other's lines."""
+    rows = ("if [ -e a ]; then", "  srun python a.py", "fi > log.txt 2>&1")
+    verdict = _verdict(_convert(_TASKS, *rows), "> log.txt")
+    assert (Outcome.NOT_CARRIED, 5) == (verdict.outcome, verdict.line)
+    assert not [v for v in _convert("#SBATCH -n1", *rows).verdicts if v.path.startswith("> log")]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("srun singularity exec my.sif python a.py",),
+        ("#SBATCH --container-image=/images/my.sqsh", "srun python a.py"),
+    ],
+)
+def test_a_script_that_names_an_image_is_not_said_to_name_none(rows: tuple[str, ...]) -> None:
+    """A pod cannot use a file of it; another image stands there, and that is what is said."""
+    why = "this one has PyTorch alone: give one that has what the script's has"
+    assert why == _verdict(_convert("#SBATCH -n1", *rows), "the image").why
+    assert "names none" in _verdict(_convert("#SBATCH -n1", "python a.py"), "the image").why
+
+
+def test_an_unread_script_of_one_task_for_more_gpus_finds_no_rank() -> None:
+    """Lightning in it starts a process for each GPU where it finds no LOCAL_RANK, as in Slurm."""
+    conversion = _convert(_NODES, f"export MASTER_ADDR={_FIRST}", "srun bash train.sh")
+    unset = conversion.values["command"][2].splitlines()[0].split()
+    assert {"unset", "PET_NNODES", "RANK", "LOCAL_RANK", "WORLD_SIZE"} <= {*unset}
+    assert {"MASTER_ADDR", "MASTER_PORT"}.isdisjoint(unset)
+    tasks = _convert(_TASKS, "srun bash train.sh").values["command"][2]
+    assert "LOCAL_RANK" not in tasks
+
+
 def test_a_blank_in_a_script_is_to_be_filled_in() -> None:
     """A shell takes its brackets for files, and cannot read the line."""
     with pytest.raises(InvalidValues) as excinfo:

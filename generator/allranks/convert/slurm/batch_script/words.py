@@ -128,10 +128,6 @@ RENDEZVOUS = frozenset(
 # What a rank has of its own, also under a launcher that does not say it.
 OF_ONE_RANK = frozenset({"RANK", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK"})
 # What torchrun reads as its options, where they are those of the launcher around it.
-OF_LAUNCHER = (
-    *("PET_NO_PYTHON", "PET_STANDALONE", "PET_NNODES", "PET_NPROC_PER_NODE", "PET_MAX_RESTARTS"),
-    *("PET_RUN_PATH", "PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT", "PET_RDZV_ID", "PET_RDZV_CONF"),
-)
 # Programs that change the environment of the shell.
 ACTIVATING = frozenset(
     {"module", "ml", "conda", "mamba", "micromamba", "source", ".", "eval", "spack", "pyenv"}
