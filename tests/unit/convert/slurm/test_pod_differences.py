@@ -106,6 +106,8 @@ def test_a_path_above_the_folder_is_lost() -> None:
     conversion = _convert("#SBATCH -n1", "A=1", "python ../main.py --out ../b")
     assert _verdict(conversion, "../main.py").line == 4
     assert "--workspace .." in _verdict(conversion, "../main.py").why
+    (higher,) = _convert("#SBATCH -n1", "python ../a.py", "../../a.out ../b/../c").lost
+    assert (higher.path, "--workspace ../..`" in higher.why) == ("../a.py", True)
     ranks = _convert("#SBATCH -n2", "srun python a.py --data=../d")
     assert [verdict.path for verdict in ranks.lost] == ["../d"]
     for rows in (("cd /a", "python ../main.py"), ("# ../a", "echo ../b", "python a.py x/../y")):
