@@ -248,7 +248,9 @@ def _say_substitutions(body: Body, text: str, line: int) -> None:
         return
     if shell_text.differs_by_pod(text) and shell_text.differs_by_pod(own):
         why = "each rank would ask, and get an answer of its own: write the value into env"
-        body.say(line, "$(…)", Outcome.NOT_CARRIED, "command", why)
+        is_drawn = "$RANDOM" in own and not shell_text.SUBSTITUTION.search(own)
+        path = "$RANDOM" if is_drawn else "$(…)"
+        body.say(line, path, Outcome.NOT_CARRIED, "command", why)
     variables = {name for name, _ in words.variables(text)}
     for name in sorted(variables & words.OF_TASK & {name for name, _ in words.variables(own)}):
         why = "sbatch has put 0 there, for all ranks; here each has its own"
