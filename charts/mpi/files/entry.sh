@@ -42,6 +42,8 @@
 #             changes the digits (4.0.2 or later; the others know no such names).
 #             OMPI_MCA_hwloc_base_binding_policy and PRTE_MCA_hwloc_default_binding_policy=none:
 #             else all pods of a node bind to its first cores.
+#             With SLURM_JOBID (compat: slurm) {OMPI,PRTE}_MCA_{plm,ras}=^slurm: else version 4 has
+#             srun start its daemons, and ends where there is none.
 #   MPICH     HYDRA_LAUNCHER=ssh, HYDRA_LAUNCHER_EXEC, HYDRA_HOST_FILE.
 #   Intel     I_MPI_HYDRA_BOOTSTRAP=ssh, I_MPI_HYDRA_BOOTSTRAP_EXEC, I_MPI_HYDRA_HOST_FILE, and
 #             I_MPI_PERHOST (the hostfile's ":n" is ignored), I_MPI_HYDRA_BRANCH_COUNT above the

@@ -139,6 +139,13 @@ JSON {name: text}: (dict "ctx" $ "layout" $layout "idle" true).
 {{- if include "mpi.regx" . -}}
 {{- $_ := set $vars "OMPI_MCA_regx" "naive" -}}
 {{- end -}}
+{{- if include "allranks.slurm.on" .ctx -}}
+{{- /* Where SLURM_JOBID is set, Open MPI has srun start its daemons, which no pod has. */ -}}
+{{- $_ := set $vars "OMPI_MCA_plm" "^slurm" -}}
+{{- $_ := set $vars "OMPI_MCA_ras" "^slurm" -}}
+{{- $_ := set $vars "PRTE_MCA_plm" "^slurm" -}}
+{{- $_ := set $vars "PRTE_MCA_ras" "^slurm" -}}
+{{- end -}}
 {{- else if eq .ctx.Values.mpi.implementation "MPICH" -}}
 {{- $vars = dict
       "HYDRA_LAUNCHER" "ssh"

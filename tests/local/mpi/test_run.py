@@ -138,6 +138,22 @@ def test_other_mpis(machine: Machine, chart: Chart, family: str) -> None:
     ) == _reports(outcome)
 
 
+@pytest.mark.parametrize("family", implementations.FAMILIES)
+def test_no_mpi_takes_a_pod_for_a_node_of_slurms(
+    machine: Machine, chart: Chart, family: str
+) -> None:
+    """Open MPI calls srun where it finds SLURM_JOBID, and takes its hosts from SLURM_NODELIST."""
+    installation = implementations.find(family)
+    setup = f"PATH={installation.python.parent}:/usr/bin:$PATH"
+    values = {"mpi": {"implementation": installation.implementation}, "compat": "slurm"}
+    outcome = machine.run(*chart(setup=setup, **values))
+    assert _succeeded(outcome), outcome.texts
+    assert not [text for text in outcome.texts if "srun" in text]
+    assert _expected(
+        outcome, "run-worker-0", "run-worker-0", "run-worker-1", "run-worker-1"
+    ) == _reports(outcome)
+
+
 def _uneven(**settings: Any) -> dict[str, Any]:
     """Values for pods with different numbers of ranks.
 
