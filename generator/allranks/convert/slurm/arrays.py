@@ -67,8 +67,6 @@ def put_array(job: Draft) -> None:
             fields.put(("sweep", "trial", "values"), {"torchrun": torchrun})
     elif fields.values.get("procsPerNode"):
         fields.values.pop("procsPerNode")
-    # The program may read them, and nobody has looked into it.
-    fields.put(("compat",), "slurm")
     for name, value in (
         ("SLURM_ARRAY_TASK_COUNT", len(array.indexes)),
         ("SLURM_ARRAY_TASK_MIN", min(array.indexes)),

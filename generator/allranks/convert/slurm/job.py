@@ -47,14 +47,6 @@ KIND = "sbatch script"
 _DIRECTIVE = re.compile(rb"^#SBATCH(?:[\s-]|$)", re.MULTILINE)
 _SCRIPT = re.compile(rb"#!\s*\S*(?:sh|bash|python[0-9.]*|env\s)")
 _NAME_MAX = 45  # leaves room for what pods and submits put behind a name
-# What bash has and sh has not.
-_BASH = re.compile(
-    r"\[\[|\[\s[^\n\]]*\s==\s|\btest\s[^\n;&|]*\s==\s|\+=|\$\{\w+:[\s\d$]|\$\{!"
-    r"|\{[\w$]*(?:,|\.\.)[\w$,.]*\}|\becho\s+-\w*e|\|&"
-    r"|(?:^|[;&|({]|\b(?:then|do|else))\s*"
-    r"(?:(?:source|declare|typeset|shopt|function|pushd|popd|mapfile|readarray|let|ulimit|shift)\b|export\s+-f|(?:\.|eval)\s)|<\(|<<<|\$\{[^}]*[/^,]|=\(|&>|\$'|\(\(",
-    re.MULTILINE,
-)
 # What a program for templates, or Python's format, is to fill in.
 _BLANK = re.compile(
     r"\{\{[^{}]*\}\}|\{%[^{}]*%\}|(?<![$%{])\{[A-Za-z_][\w.]*\}|%\([A-Za-z_]\w*\)[sd]"
@@ -392,8 +384,8 @@ def _put_body(job: Draft, args: Sequence[str]) -> None:
         fields.say((key,), verdict.outcome, verdict.to, verdict.why)
     for note in body.notes:
         fields.note(note)
-    if body.uses_slurm or _BASH.search(body.setup):
-        fields.put(("compat",), "slurm")
+    # A program may read what no line of the script has a word of; and setup is bash's, as sbatch's.
+    fields.put(("compat",), "slurm")
 
 
 def _say_rest(job: Draft, parsed: options.Directives) -> None:

@@ -610,10 +610,35 @@ def test_words_behind_the_script_are_given_to_setup_as_words() -> None:
         assert "SIZE=$1" in setup
 
 
-def test_bash_is_asked_for_wherever_a_command_of_its_own_stands() -> None:
-    """`source` behind `&&` is no command of sh's, as little as at the start of a line."""
-    assert _convert("module load a && source b/bin/activate", "python a.py").values["compat"]
-    assert "compat" not in _convert("module load source", "python a.py").values
+def test_whatever_a_batch_script_starts_finds_the_variables_of_slurm() -> None:
+    """A program may read them where the script has no word of them."""
+    for step in ("python a.py", "srun python a.py", "mpirun ./a", f"{_TASKS}\nsrun ./a"):
+        rows = [*step.split("\n")[:-1], "module load a", step.split("\n")[-1]]
+        assert _convert(*rows).values["compat"] == "slurm"
+
+
+def test_a_program_of_a_batch_script_has_the_number_of_tasks_of_its_job() -> None:
+    """It makes as many processes; on GPUs it would wait for as many ranks of srun."""
+    script = _convert("#SBATCH -n 12 -c 2", "python a.py").values["script"]
+    for line in ("NTASKS=12", "NPROCS=12", "TASKS_PER_NODE=12", "CPUS_PER_TASK=2"):
+        assert f"export SLURM_{line}\n" in script
+    assert "export SLURM_NTASKS_PER_NODE" not in script
+    per_node = _convert("#SBATCH -N1 --ntasks-per-node=12", "python a.py").values["script"]
+    assert "export SLURM_NTASKS_PER_NODE=12\n" in per_node
+    assert "CPUS_PER_TASK" not in per_node
+    for rows in (
+        ("#SBATCH -n 12 --gpus=1", "python a.py"),
+        ("#SBATCH -n 12", "srun -n 1 python a.py"),
+        ("#SBATCH -n 1", "python a.py"),
+    ):
+        assert "export" not in _convert(*rows).values["script"]
+
+
+def test_a_program_that_srun_does_not_start_is_in_no_step() -> None:
+    """Open MPI asks Slurm for its rank in a step, and ends where there is no Slurm."""
+    for row in ("python a.py", "srun python a.py"):
+        first = _convert("#SBATCH -n1", row).values["script"].split("\n")[1]
+        assert {"SLURM_STEP_ID", "SLURM_STEPID"} < {*first.split()}
 
 
 def test_a_batch_script_has_the_numbers_of_tasks_that_it_asks_for() -> None:

@@ -58,6 +58,8 @@ _OF_PREPARING = (
     }
 )
 _OF_SH = "bash runs it: that is the sh of most clusters, and seldom that of an image"
+# What a process has that srun has started.
+_OF_STEP = ("SLURM_STEP_ID", "SLURM_STEPID")
 _SEPARATOR = re.compile(r"[ \t]*[;&](?![;&])[ \t]*")
 # Files for what starts ranks on hosts, by what they are called.
 _HOSTS = re.compile(
@@ -106,7 +108,9 @@ def read_script(reading: ScriptReading, steps: list[Step], *, nested: bool) -> N
     last = _last_activation(script, variables)
     setup, again, rest = _split(reading, last)
     setup_lines.write_setup(script, body, setup, script.statements[last + 1 :])
-    counts = _put_counts(script, body, "\n".join([*setup, *again, rest]))
+    text = "\n".join([*setup, *again, rest])
+    is_batch = not any(step.is_srun and step.words for step in steps)
+    counts = _put_counts(script, body, text, is_batch=is_batch)
     head = [_shebang(script, body), _without_launcher(script, reading.rendezvous), *counts]
     body.script = "\n".join([*filter(None, head), *again, rest]) + "\n"
     _put_steps(script, body, [step for step in steps if step.is_srun and step.words])
@@ -226,28 +230,32 @@ def _without_launcher(script: Script, rendezvous: RendezvousVariables) -> str:
 
 
 def _uncounted(script: Script, steps: list[Step]) -> list[str]:
-    """The numbers of tasks that sbatch tells no script whose options have none.
+    """The numbers of tasks that sbatch tells no script whose options have none, and of its step.
 
     `compat: slurm` sets them, and who finds them takes its processes for those of an srun:
-    PyTorch Lightning then starts none for the other GPUs.
+    PyTorch Lightning then starts none for the other GPUs. A program with Open MPI that no mpirun
+    starts asks Slurm for its rank where it is in a step, and ends.
     """
     options = {setting.name for setting in script.settings}
+    variables = {name for name, _ in words.variables(script.text)}
+    of_step = [name for name in _OF_STEP if name not in variables]
     if any(step.is_srun and step.words for step in steps):
-        return []  # srun tells its tasks how many they are
+        return of_step  # srun tells its tasks how many they are
     is_counted = bool(options & {*_TASK_OPTIONS, "gpus-per-task"})
     names_of = [] if is_counted else ["SLURM_NTASKS", "SLURM_NPROCS"]
     names_of += [] if options & _PER_NODE else ["SLURM_NTASKS_PER_NODE"]
-    variables = {name for name, _ in words.variables(script.text)}
-    return [name for name in names_of if name not in variables]
+    return [*(name for name in names_of if name not in variables), *of_step]
 
 
-def _put_counts(script: Script, body: Body, text: str) -> list[str]:
+def _put_counts(script: Script, body: Body, text: str, *, is_batch: bool) -> list[str]:
     """Give a batch script the numbers of tasks that it has in Slurm, where its pod has one.
 
     Args:
         script: the script.
         body: what comes of it.
-        text: setup and the script, which alone are told: what they start may be ranks.
+        text: setup and the script, which alone are told: what they start may be ranks, where the
+            job has GPUs.
+        is_batch: whether srun starts none of its programs.
 
     Returns:
         Lines for the script, as a rank is told its own numbers.
@@ -269,11 +277,12 @@ def _put_counts(script: Script, body: Body, text: str) -> list[str]:
             why = "it follows from what the script asks for"
             line = script.line_with(re.compile(rf"\$\{{?{name}\b").search)
             body.say(line, f"${name}", Outcome.CHANGED, f"env.{name}", why)
-    return [
-        f"export {name}={counts[name]}"
-        for name in ("SLURM_NTASKS", "SLURM_NPROCS")
-        if name in variables
-    ]
+    exported = {"SLURM_NTASKS", "SLURM_NPROCS"} & variables
+    if is_batch and size.node_count == 1 and not size.gpu_count:
+        exported = {*counts}
+        exported -= set() if options & _PER_NODE else {"SLURM_NTASKS_PER_NODE"}
+        exported -= set() if size.cpus_per_task else {"SLURM_CPUS_PER_TASK"}
+    return [f"export {name}={count}" for name, count in counts.items() if name in exported]
 
 
 def _end_of(script: Script, statement: Statement) -> int:
@@ -493,7 +502,7 @@ def _without_launcher_in_python(script: Script, text: str) -> str:
     at = shell_text.first_line_of_python(text)
     if is_trial or not at:
         return text
-    names_of = launcher_environment.NAMES
+    names_of = [*launcher_environment.NAMES, *_OF_STEP]
     rows = text.split("\n")
     own = f'[__import__("os").environ.pop(_, None) for _ in "{" ".join(names_of)}".split()]'
     return "\n".join([*rows[:at], own, *rows[at:]])

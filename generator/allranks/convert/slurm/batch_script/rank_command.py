@@ -160,10 +160,8 @@ def _meeting_texts(
         if kinds[name] is NodeVariable.UNKNOWN:
             why = "it tells of the old cluster's nodes: write what a pod is to read"
             reading.body.say(lines[name][0], f"${name}", Outcome.NOT_CARRIED, "", why)
-    texts = [
+    return [
         line
         for name, (_, line, _) in lines.items()
         if name in needs and kinds[name] is not NodeVariable.UNKNOWN
     ]
-    reading.body.uses_slurm |= any("SLURM_" in text for text in texts)
-    return texts

@@ -57,12 +57,10 @@ def put_size(reading: ScriptReading, main: Step, program: commands.Program) -> N
     elif is_of_mpi(script, reading.variables, main, program):
         mpi_ranks.as_mpi(script, body, per_node)
         _put_threads(reading, main, per_node, "a rank here counts all of its node")
-        body.uses_slurm = True  # srun tells its tasks, and the program may read it
     else:
         is_spread = gpus is None and bool(script.size.gpus) and nodes is None
         body.procs_per_node = 0 if is_spread or (gpus and per_node == gpus) else per_node
         body.values["torchrun"] = {"maxRestarts": 0}
-        body.uses_slurm = True
         _put_threads(reading, main, per_node, "torchrun would tell each 1")
         has_sign = bool(gpus or script.size.gpus) or mpi_ranks.is_of_torch(script)
         if not has_sign or mpi_ranks.is_of_tensorflow(script):
@@ -164,7 +162,6 @@ def _size_nested(
 ) -> int | None:
     """The nodes of a launcher that starts the ranks of a node itself."""
     body.procs_per_node = 1
-    body.uses_slurm = True
     line = " ".join(program.command)
     spans = any(flag in line for flag in _SPANNING)
     if (nodes or 1) > 1 and not main.is_srun and not spans:

@@ -110,5 +110,4 @@ def _finish(reading: ScriptReading) -> None:
     if "SLURM_JOB_NAME" in {name for name, _ in words.variables(code)}:
         matches = re.compile("SLURM_JOB_NAME").search
         body.reads_name = reading.script.line_with(matches) or 1
-    body.uses_slurm = body.uses_slurm or bool(re.search(r"\bSLURM_", whole))
     unset_variables.say_unset(reading, re.sub(r"^\s*#.*$", "", whole, flags=re.MULTILINE))

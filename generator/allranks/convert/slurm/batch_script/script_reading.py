@@ -51,7 +51,6 @@ class Body:
         notes: what a person should know besides.
         settings: the options of the srun that starts it.
         step_outcomes: by the name of such an option, what became of it instead of its rule.
-        uses_slurm: whether it reads SLURM_ variables.
         goes_back: whether it goes to the folder that it is submitted from.
         reads_folder: whether a line of setup may do something else in another folder.
         limit: what ends the step after a time; None for nothing.
@@ -72,7 +71,6 @@ class Body:
     notes: list[str] = field(default_factory=list)
     settings: list[Setting] = field(default_factory=list)
     step_outcomes: dict[str, tuple[Outcome, str, str]] = field(default_factory=dict)
-    uses_slurm: bool = False
     goes_back: bool = False
     reads_folder: bool = False
     limit: Limit | None = None
