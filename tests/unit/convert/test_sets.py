@@ -277,6 +277,29 @@ def test_a_wrapper_s_retries_are_said_beside_those_of_its_job() -> None:
     assert {f"metadata.annotations.{LIMIT}"} == lost(text_as_jobs(limited).conversions[0])
 
 
+CODES = "workload.codeflare.dev.appwrapper/"
+
+
+@pytest.mark.parametrize(
+    ("key", "codes", "fatal"),
+    [
+        ("terminalExitCodes", "3,10,abc, 42", [3, 10, 42]),
+        ("retryableExitCodes", "10,20", [code for code in range(1, 256) if code not in (10, 20)]),
+        ("terminalExitCodes", "abc", None),
+    ],
+)
+def test_exit_codes_that_fail_a_wrapper_fail_the_run(
+    key: str, codes: str, fatal: list[int] | None
+) -> None:
+    """Those it lists, or all but those after which it starts anew; a word that is none is said."""
+    named = f'{{name: w, annotations: {{{CODES}{key}: "{codes}"}}}}'
+    conversion = text_as_jobs(AGAIN.replace("{name: w}", named)).conversions[0]
+    assert fatal == conversion.values["runPolicy"].get("fatalExitCodes")
+    assert (fatal is None) == (f"metadata.annotations.{CODES}{key}" in lost(conversion))
+    itself = AGAIN.replace("{name: w}", named).replace("Never", "OnFailure")
+    assert f"metadata.annotations.{CODES}{key}" in lost(text_as_jobs(itself).conversions[0])
+
+
 TTL = "workload.codeflare.dev.appwrapper/successTTLDuration"
 
 
