@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import claims, finish, job, pod_jobs, pod_names, pods, podsets
+from allranks.convert import claims, finish, job, kubeflow, pod_jobs, pod_names, pods, podsets
 from allranks.convert.claims import Claim
 from allranks.convert.podsets import PodSet, Shape
 from allranks.convert.verdicts import METADATA, Fields, Outcome, Rule, Rules, carried, changed, lost
@@ -66,7 +66,7 @@ FIELDS: tuple[Rule, ...] = (
     carried("spec.queue", "queue"),
     changed("spec.maxRetry", "runPolicy.backoffLimit", "it counts for each pod"),
     carried("spec.ttlSecondsAfterFinished", "runPolicy.ttlSecondsAfterFinished"),
-    carried("spec.priorityClassName", "scheduling.priorityClassName"),
+    changed("spec.priorityClassName", "scheduling.priorityClassName", kubeflow.OF_PODS_TOO),
     lost("spec.minSuccess", "a job is done when its launcher is, or all of its ranks are"),
     lost(
         "spec.networkTopology.**",
@@ -216,7 +216,8 @@ def _scheduling(fields: Fields) -> None:
     else:
         fields.carry(("spec", "schedulerName"), ("scheduling", "schedulerName"))
     fields.carry(("spec", "queue"), ("queue",))
-    fields.carry(("spec", "priorityClassName"), ("scheduling", "priorityClassName"))
+    to = ("scheduling", "priorityClassName")
+    fields.carry(("spec", "priorityClassName"), to, why=kubeflow.OF_PODS_TOO)
 
 
 def _without_gang(fields: Fields, sets: Sequence[PodSet]) -> None:

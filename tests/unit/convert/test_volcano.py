@@ -12,6 +12,9 @@ def test_the_plugin_pytorch_makes_ranks() -> None:
     assert ("torchrun", 3, 1) == (values["workload"], values["nodes"], values["gpusPerNode"])
     assert {"dialect": "volcano", "priorityClassName": "high"} == values["scheduling"]
     assert ("research", set()) == (values["queue"], lost(conversion))
+    assert ["spec.priorityClassName"] == [
+        verdict.path for verdict in conversion.verdicts if "not their PodGroup alone" in verdict.why
+    ]
 
 
 def test_policies_say_what_is_fatal() -> None:
