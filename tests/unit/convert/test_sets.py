@@ -185,6 +185,20 @@ def test_what_an_image_runs_is_not_known(text: str) -> None:
     assert "--entrypoint 'torchrun train.py'" in problem.hint
 
 
+@pytest.mark.parametrize("words", ["command: [bash, /w/run.sh, a]", "args: [/w/run.sh, a]"])
+def test_what_a_script_runs_that_is_not_there_is_not_known(words: str) -> None:
+    """A set is not said to serve for a script that nobody has read."""
+    problem = refusal(SERVER.replace("image: i", f"image: i, {words}"))
+    sentence = "nothing says that its pods start ranks: what /w/run.sh runs is not in the input"
+    assert (sentence, True) == (problem.message, "write what /w/run.sh runs" in problem.hint)
+
+
+def test_what_an_image_runs_with_args_is_not_known() -> None:
+    """Args are no program: the image has it."""
+    problem = refusal(SERVER.replace("image: i", "image: i, args: [--port, '80']"))
+    assert "they run the entry point of i" in problem.message
+
+
 @pytest.mark.parametrize("words", ["[vllm, serve, m]", "[./serve], readinessProbe: {exec: {}}"])
 def test_a_group_that_serves_is_refused(words: str) -> None:
     """Whatever its pods are told of each other, a server never ends."""
