@@ -83,6 +83,11 @@ _NO_RETRY = (
     "no policy of it starts anything anew, and its pods' restartPolicy is Never: Volcano makes no "
     "pod anew that failed, and nor does the run; set runPolicy.backoffLimit to try again"
 )
+_ALWAYS = (
+    "without a restartPolicy it is Always: containers were started anew for ever, those that had "
+    "succeeded too; here a pod that succeeds is done, and runPolicy.backoffLimit says how often "
+    "one that fails is replaced"
+)
 # Events at which no pod has failed: what takes an evicted pod away counts nowhere here either.
 _NO_FAILURE = {"PodEvicted", "PodPending", "PodRunning", "TaskCompleted", "OutOfSync"}
 _GIVING_UP = ("AbortJob", "TerminateJob")
@@ -264,9 +269,10 @@ def _policies(fields: Fields, sets: Sequence[PodSet], deciding: Sequence[PodSet]
                 )
             elif policy.get("timeout"):
                 fields.leave((*here, "timeout"), "no event waits here")
-    stays = all(
-        fields.text(*podset.path, "spec", "restartPolicy") == "Never" for podset in deciding
-    )
+    restarts = {fields.text(*podset.path, "spec", "restartPolicy") for podset in deciding}
+    if restarts & {"", "Always"}:
+        fields.note(_ALWAYS)
+    stays = restarts <= {"Never"}
     if stays and times and not starts_anew and not gives_up:
         times = 0
         fields.note(_NO_RETRY)
