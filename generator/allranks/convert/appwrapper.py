@@ -41,6 +41,10 @@ _GANG = "set it for a gang, which has all pods"
 _SETTINGS = "workload.codeflare.dev.appwrapper/"
 _TTL = f"{_SETTINGS}successTTLDuration"
 _AFTER_FAILURE = "what has failed is deleted after it as well"
+_TERMINAL = f"{_SETTINGS}terminalExitCodes"
+_RETRYABLE = f"{_SETTINGS}retryableExitCodes"
+_OTHERS_FAIL = "all other codes fail the run at once"
+_OWN_RETRIES = "the job tries again by itself what fails, whatever its exit code is"
 _RETRIES = "runPolicy says what becomes of a job that fails"
 _LIMIT = f"{_SETTINGS}retryLimit"
 _TIMES = 3  # as often the wrapper's controller tries again where nothing says how often
@@ -60,6 +64,8 @@ FIELDS: tuple[Rule, ...] = (
     *METADATA,
     changed(f"metadata.annotations.{_TTL}", "runPolicy.ttlSecondsAfterFinished", _AFTER_FAILURE),
     changed(f"metadata.annotations.{_LIMIT}", "runPolicy.backoffLimit", _AGAIN),
+    carried(f"metadata.annotations.{_TERMINAL}", "runPolicy.fatalExitCodes"),
+    changed(f"metadata.annotations.{_RETRYABLE}", "runPolicy.fatalExitCodes", _OTHERS_FAIL),
     lost(f"metadata.annotations.{_SETTINGS}*", _RETRIES),
     carried("spec.suspend", "runPolicy.suspend"),
     MANAGED_BY.below("spec"),
@@ -109,16 +115,40 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         if str(annotation).startswith(_SETTINGS):
             fields.values.get("annotations", {}).pop(annotation, None)
             here: FieldPath = ("metadata", "annotations", annotation)
-            if annotation == _LIMIT or (annotation == _TTL and _carry_ttl(fields, here)):
+            if annotation in (_LIMIT, _TERMINAL, _RETRYABLE):
                 continue
-            fields.leave(here, _RUN_STAYS if annotation == _TTL else _RETRIES)
+            if annotation != _TTL or not _carry_ttl(fields, here):
+                fields.leave(here, _RUN_STAYS if annotation == _TTL else _RETRIES)
     if components == _COMPONENTS:
+        _carry_exit_codes(fields)
         _carry_retries(fields)
     if fields.get("spec", "suspend") is True:
         fields.put(("runPolicy", "suspend"), value=True, source=("spec", "suspend"))
     if isinstance(fields.get("spec", "suspend"), bool):
         fields.keep(("spec", "suspend"), "runPolicy.suspend")
     return finish.conversion(fields, queue=inner.queue)
+
+
+def _carry_exit_codes(fields: Fields) -> None:
+    """Carry which exit codes fail the wrapper at once, where the job itself tries nothing again."""
+    tries = fields.values.get("runPolicy", {}).get("backoffLimit") != 0
+    fatal: set[int] = set()
+    for annotation in (_TERMINAL, _RETRYABLE):
+        here: FieldPath = ("metadata", "annotations", annotation)
+        words = (word.strip() for word in fields.text(*here).split(","))
+        codes = {int(word) for word in words if word.isdecimal()}.intersection(job.EXIT_CODES)
+        if tries:
+            fields.leave(here, _OWN_RETRIES)
+        elif codes and annotation == _TERMINAL:
+            fatal |= codes
+            fields.say(here, Outcome.CARRIED, "runPolicy.fatalExitCodes")
+        elif codes:
+            fatal |= set(job.EXIT_CODES) - codes
+            fields.say(here, Outcome.CHANGED, "runPolicy.fatalExitCodes", _OTHERS_FAIL)
+        else:
+            fields.leave(here, "its controller reads no exit code in it")
+    if fatal:
+        fields.put(("runPolicy", "fatalExitCodes"), sorted(fatal))
 
 
 def _carry_retries(fields: Fields) -> None:

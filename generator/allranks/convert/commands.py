@@ -356,13 +356,13 @@ def _with_setup(
     """A program with the shell that stood before it in its script."""
     goes_on = not preparation.stops(whole, commands)
     before, commands = preparation.without_set(before, commands)
-    setup = before.strip().rstrip(";&").strip()
+    setup = preparation.unjoined(before)
     if not setup or not commands:
         return result
     first = commands[0]
     target = first.words[1].value if len(first.words[1:]) == 1 else None
     if first.program == "cd" and target and target.startswith("/") and first.after != "||":
-        parts = re.match(r"\s*(?:#[^\n]*\n\s*)*cd\s+\S+\s*(?:&&|;|\n|$)\s*", setup)
+        parts = re.match(r"\s*(?:#[^\n]*\n\s*)*cd\s+\S+\s*(?:&&|;|\n|$)(?:\s|\\\n)*", setup)
         if parts is not None:
             setup = setup[parts.end() :]
             result = replace(result, working_dir=target)

@@ -94,7 +94,7 @@ def of_mpirun(
 
 
 def refuse_with_ranks(fields: Fields, sets: Sequence[PodSet], context: Context) -> None:
-    """Refuse pods that may serve for what they are where a ConfigMap's script starts their ranks.
+    """Refuse pods that may serve for what they are where a script may start their ranks.
 
     Args:
         fields: the object.
@@ -102,13 +102,15 @@ def refuse_with_ranks(fields: Fields, sets: Sequence[PodSet], context: Context) 
         context: what else is known; the input may have the script's ConfigMap.
 
     Raises:
-        InputError: one of them runs such a script.
+        InputError: one of them runs a script of a ConfigMap that does, or one that is not there.
     """
     for podset in sets:
         container: FieldPath = (*podset.path, "spec", "containers", podset.index)
         runs = podset.program()
-        files = {*_first_words(runs), *commands.shell_scripts(runs.command)}
-        for name, path, text in _texts(fields, container, context):
+        scripts = commands.shell_scripts(runs.command)
+        files = {*_first_words(runs), *scripts}
+        texts = list(_texts(fields, container, context))
+        for name, path, text in texts:
             started = commands.starters(("sh", "-c", text)) & (_LAUNCHERS | _OF_MPI)
             if path in files and started:
                 raise InputError(
@@ -118,6 +120,15 @@ def refuse_with_ranks(fields: Fields, sets: Sequence[PodSet], context: Context) 
                     hint=f"write what {path} runs as their command, or keep the "
                     f"{fields.text('kind')} for it",
                 )
+        paths = {path for _, path, _ in texts}
+        unseen = next((path for path in scripts if path not in paths), "")
+        if unseen:
+            raise InputError(
+                f"nothing says that its pods start ranks: what {unseen} runs is not in the input",
+                path=dotted((*container, "command" if podset.main.get("command") else "args")),
+                hint=f"keep the {fields.text('kind')} for it if that serves, or write what "
+                f"{unseen} runs as their command",
+            )
 
 
 def _first_words(runs: Program) -> tuple[str, ...]:

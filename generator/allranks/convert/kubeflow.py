@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from allranks.convert.verdicts import FieldPath, Fields
 
 _CLEAN = "what has finished stays with its Job, holds nothing, and goes with it"
+# A priority that the old controller gave to the PodGroup, which is where Volcano looks for it.
+OF_PODS_TOO = "the pods have it, and not their PodGroup alone"
 _OWN_CONTROLLER = "a release is kept by Kubernetes' own controllers"
 # What becomes of a `runPolicy`; read with its path in front.
 RUN_POLICY: tuple[Rule, ...] = (
@@ -27,7 +29,7 @@ RUN_POLICY: tuple[Rule, ...] = (
     ),
     carried("schedulingPolicy.queue", "queue"),
     changed("schedulingPolicy.minResources.**", "", "the scheduler adds up what the pods ask"),
-    carried("schedulingPolicy.priorityClass", "scheduling.priorityClassName"),
+    changed("schedulingPolicy.priorityClass", "scheduling.priorityClassName", OF_PODS_TOO),
     carried("schedulingPolicy.scheduleTimeoutSeconds", "scheduling.gangTimeoutSeconds"),
 )
 # Exit codes that were no reason to try again, under the restart policy ExitCode.
@@ -82,7 +84,8 @@ def run_policy(fields: Fields, path: FieldPath) -> None:
         if fields.values.get("scheduling", {}).get("dialect", "none") == "none":
             fields.put(("scheduling", "dialect"), "volcano")
         fields.carry((*scheduling, "queue"), ("queue",))
-    fields.carry((*scheduling, "priorityClass"), ("scheduling", "priorityClassName"))
+    to = ("scheduling", "priorityClassName")
+    fields.carry((*scheduling, "priorityClass"), to, why=OF_PODS_TOO)
     seconds: FieldPath = (*scheduling, "scheduleTimeoutSeconds")
     if fields.values.get("scheduling", {}).get("dialect", "none") == "none":
         why = "without a scheduling dialect nothing waits for a gang"

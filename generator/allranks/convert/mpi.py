@@ -316,7 +316,7 @@ def _worker_command(fields: Fields, worker: PodTemplate, why: str, keys: str) ->
     others = [item.program for item in parsed if item.program not in (*_WAITING, *_IDLE)]
     source: FieldPath = (*worker.container, "command" if worker.command else "args")
     if waits and others:
-        own = text[: parsed[-1].start].strip().rstrip("&;").strip()
+        own = preparation.unjoined(text[: parsed[-1].start])
         if is_script and not preparation.stops(words, parsed):
             is_chained = parsed[-2].after == "&&"
             own = preparation.going_on(own, is_chained=is_chained)
@@ -421,7 +421,8 @@ def _settings(fields: Fields, dialect: _Dialect) -> None:
         path: FieldPath = ("spec", "mpiReplicaSpecs", role, "restartPolicy")
         if role == "Launcher":
             is_v1 = fields.text("apiVersion") == "kubeflow.org/v1"  # in v2beta1 it is OnFailure
-            kubeflow.restart_policy(fields, path, is_never=is_v1)
+            # By v1 the launcher is a pod; by the others a Job's, which replaces it also with Never.
+            kubeflow.restart_policy(fields, path, gives_up=is_v1, is_never=is_v1)
             if "backoffLimit" not in fields.values.get("runPolicy", {}):
                 fields.put(("runPolicy", "backoffLimit"), job.BACKOFF_LIMIT)  # the launcher's Job
         else:

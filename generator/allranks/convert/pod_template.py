@@ -512,7 +512,9 @@ class _TemplateReader:
                 if amount is None:
                     continue
                 if name == resource and _count(amount) == gpus:
-                    fields.say(here, Outcome.CARRIED, "gpusPerNode")
+                    why = f"it is {_NVIDIA} since Kubernetes 1.8" if name == _OLD_GPU else ""
+                    outcome = Outcome.CHANGED if why else Outcome.CARRIED
+                    fields.say(here, outcome, "gpusPerNode", why)
                 elif name == resource:
                     fields.leave(here, "Kubernetes wants a device's request to be its limit")
                 elif is_gpu(name) and _text(amount).strip("0") == "":

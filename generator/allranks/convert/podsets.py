@@ -294,7 +294,8 @@ def without_ranks(
         path: the field that has their templates.
         entrypoint: what the image runs where a container has no command; () where it is not known.
     """
-    images = [k8s.text(podset.main, "image") for podset in sets if not podset.words]
+    own = [podset.main for podset in sets if not podset.main.get("command")]
+    images = [k8s.text(main, "image") for main in own]
     if images and not entrypoint:
         return InputError(
             f"nothing says that its pods start ranks: they run the entry point of {images[0]}",

@@ -118,6 +118,15 @@ def stops(words: Sequence[str], commands: Sequence[shell.ShellCommand]) -> bool:
     return any(re.fullmatch(r"-[a-z]*e[a-z]*|errexit", flag) for flag in (*flags, *words[1:place]))
 
 
+# What joins a command to the next. `\;` is a word, and `&` starts a program that stays beside it.
+_JOINED = re.compile(r"(?:\\\n|\s|&&|(?<!\\);)+\Z")
+
+
+def unjoined(text: str) -> str:
+    """Shell without what joins it to the next command: &&, a semicolon, a line that goes on."""
+    return _JOINED.sub("", text.lstrip())
+
+
 def going_on(setup: str, *, is_chained: bool) -> str:
     """Shell that goes on where a command fails, as its script did, up to what is chained by &&.
 
@@ -128,6 +137,8 @@ def going_on(setup: str, *, is_chained: bool) -> str:
     parsed = shell.parse(setup) or []
     ends = [command for command in parsed[:-1] if not command.depth and command.after != "&&"]
     last = ends[-1].end if ends else 0
+    if ends and ends[-1].after == "&":  # it stays beside what follows
+        last = setup.index("&", last) + 1
     free = [command for command in parsed if not is_chained or command.end <= last]
     if all(command.program in _NEVER_FAILS or not command.words for command in free):
         return setup

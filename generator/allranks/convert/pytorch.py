@@ -54,8 +54,8 @@ FIELDS: tuple[Rule, ...] = (
 )
 _RULES = Rules(FIELDS)
 _NESTED = (
-    "the command starts torchrun itself, which is told of a fixed number of nodes here: call "
-    "torchrun as the container's command for a run that changes its size"
+    "the command calls a launcher of its own (torchrun, accelerate), which is told of a fixed "
+    "number of nodes here: call torchrun as the container's command for a run that changes its size"
 )
 # The operator's variable for the processes of a pod, which a command's own torchrun may be given.
 _PROCESSES = "PET_NPROC_PER_NODE"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import claims, finish, job, pod_jobs, pod_names, pods, podsets
+from allranks.convert import claims, finish, job, kubeflow, pod_jobs, pod_names, pods, podsets
 from allranks.convert.claims import Claim
 from allranks.convert.podsets import PodSet, Shape
 from allranks.convert.verdicts import METADATA, Fields, Outcome, Rule, Rules, carried, changed, lost
@@ -66,7 +66,7 @@ FIELDS: tuple[Rule, ...] = (
     carried("spec.queue", "queue"),
     changed("spec.maxRetry", "runPolicy.backoffLimit", "it counts for each pod"),
     carried("spec.ttlSecondsAfterFinished", "runPolicy.ttlSecondsAfterFinished"),
-    carried("spec.priorityClassName", "scheduling.priorityClassName"),
+    changed("spec.priorityClassName", "scheduling.priorityClassName", kubeflow.OF_PODS_TOO),
     lost("spec.minSuccess", "a job is done when its launcher is, or all of its ranks are"),
     lost(
         "spec.networkTopology.**",
@@ -82,6 +82,11 @@ _ENDING = ("CompleteJob",)
 _NO_RETRY = (
     "no policy of it starts anything anew, and its pods' restartPolicy is Never: Volcano makes no "
     "pod anew that failed, and nor does the run; set runPolicy.backoffLimit to try again"
+)
+_ALWAYS = (
+    "without a restartPolicy it is Always: containers were started anew for ever, those that had "
+    "succeeded too; here a pod that succeeds is done, and runPolicy.backoffLimit says how often "
+    "one that fails is replaced"
 )
 # Events at which no pod has failed: what takes an evicted pod away counts nowhere here either.
 _NO_FAILURE = {"PodEvicted", "PodPending", "PodRunning", "TaskCompleted", "OutOfSync"}
@@ -216,7 +221,8 @@ def _scheduling(fields: Fields) -> None:
     else:
         fields.carry(("spec", "schedulerName"), ("scheduling", "schedulerName"))
     fields.carry(("spec", "queue"), ("queue",))
-    fields.carry(("spec", "priorityClassName"), ("scheduling", "priorityClassName"))
+    to = ("scheduling", "priorityClassName")
+    fields.carry(("spec", "priorityClassName"), to, why=kubeflow.OF_PODS_TOO)
 
 
 def _without_gang(fields: Fields, sets: Sequence[PodSet]) -> None:
@@ -263,9 +269,10 @@ def _policies(fields: Fields, sets: Sequence[PodSet], deciding: Sequence[PodSet]
                 )
             elif policy.get("timeout"):
                 fields.leave((*here, "timeout"), "no event waits here")
-    stays = all(
-        fields.text(*podset.path, "spec", "restartPolicy") == "Never" for podset in deciding
-    )
+    restarts = {fields.text(*podset.path, "spec", "restartPolicy") for podset in deciding}
+    if restarts & {"", "Always"}:
+        fields.note(_ALWAYS)
+    stays = restarts <= {"Never"}
     if stays and times and not starts_anew and not gives_up:
         times = 0
         fields.note(_NO_RETRY)

@@ -82,6 +82,34 @@ def test_the_time_of_a_program_is_no_setup(script: str, setup: str) -> None:
     assert setup == commands.read(["sh", "-c", f"set -e\n{script}"]).setup
 
 
+@pytest.mark.parametrize(
+    ("script", "setup"),
+    [
+        ("pip install x && \\\n  torchrun \\\n  t.py", "pip install x\n"),
+        ("pip install x; \\\n torchrun t.py", "pip install x\n"),
+        ("cd /w && \\\n pip install x && \\\n torchrun t.py", "pip install x\n"),
+        (". /v/bin/activate && \\\n exec torchrun t.py", ". /v/bin/activate\n"),
+        ("for i in 1 2; do\n a $i; done && \\\n torchrun t.py", "for i in 1 2; do\n a $i; done\n"),
+        ("find . -exec rm {} \\;\ntorchrun t.py", "find . -exec rm {} \\;\n"),
+        ("tensorboard --logdir /x &\ntorchrun t.py", "tensorboard --logdir /x &\n"),
+        ("a & pip install x && torchrun t.py", "a & pip install x\n"),
+        ("pip install x && \\\n mpirun -np 2 ./a", "pip install x\n"),
+    ],
+)
+def test_a_setup_ends_where_its_last_command_ends(script: str, setup: str) -> None:
+    """What joined it to the program is not in it, nor a line that goes on: no shell reads that.
+
+    An `&` stays: without it a program that is to run beside the ranks would never end.
+    """
+    assert setup == commands.read(["sh", "-ec", script]).setup
+
+
+def test_a_program_beside_a_setup_stays_beside_it_where_the_script_goes_on() -> None:
+    """What follows it does not wait for it, whether or not it must succeed."""
+    setup = commands.read(["sh", "-c", "a &\nb && torchrun t.py"]).setup
+    assert ["a &", "set -e", "b"] == setup.splitlines()[1:]
+
+
 def test_a_command_whose_end_is_turned_round_stays_in_its_script() -> None:
     """`!` and `coproc` are no part of a program that each process runs."""
     for word in ("!", "coproc"):

@@ -149,6 +149,12 @@ PREPARED = [
     ("bash", "source /e/activate; sshd -D", "", f"{preparation.GOES_ON}. /e/activate\ntrue"),
     ("bash", "source /e a\nsshd -D", "#!/bin/bash\n", f"{preparation.GOES_ON}source /e a\ntrue"),
     ("bash", "set -e\na\nsshd -D", "", "set -e\na"),
+    (
+        "sh",
+        "service ssh start && \\\n git clone u && \\\n sleep 9",
+        "",
+        "service ssh start && \\\n git clone u",
+    ),
 ]
 
 
@@ -317,13 +323,15 @@ def test_a_policy_that_is_not_there(
     assert (expected == 0) == any("without a restartPolicy" in note for note in conversion.notes)
 
 
-@pytest.mark.parametrize(("version", "expected"), [("v1", 0), ("v2beta1", 6)])
-def test_a_launcher_without_a_policy(version: str, expected: int | None) -> None:
-    """It is not started anew by v1, and as often as any Job by v2beta1."""
+@pytest.mark.parametrize("policy", ["", "restartPolicy: Never, "])
+@pytest.mark.parametrize(("version", "expected"), [("v1", 0), ("v1alpha2", 6), ("v2beta1", 6)])
+def test_a_launcher_that_is_not_restarted(version: str, policy: str, expected: int | None) -> None:
+    """By v1 it is a pod, and not started anew; by the others a Job's, and so as often as any."""
     pod = "template: {spec: {containers: [{name: m, image: i, command: [mpirun, ./a]}]}}"
     conversion = converted.text_as_jobs(
         f"apiVersion: kubeflow.org/{version}\nkind: MPIJob\nmetadata: {{name: a}}\n"
-        f"spec: {{mpiReplicaSpecs: {{Launcher: {{{pod}}}, Worker: {{replicas: 2, {pod}}}}}}}\n"
+        f"spec: {{mpiReplicaSpecs: {{Launcher: {{{policy}{pod}}}, "
+        f"Worker: {{replicas: 2, {pod}}}}}}}\n"
     ).conversions[0]
     assert expected == conversion.values.get("runPolicy", {}).get("backoffLimit")
 

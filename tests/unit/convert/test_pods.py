@@ -109,6 +109,13 @@ def test_gpus_of_all_vendors(resources: Any, expected: tuple[int | None, str | N
     )
 
 
+def test_the_first_name_of_nvidias_gpus_is_said_to_be_changed() -> None:
+    """A pod that asked for it would wait for ever: no node of today has it."""
+    resources = {"limits": {"alpha.kubernetes.io/nvidia-gpu": 1}}
+    conversion = convert(container={"resources": resources})
+    assert any("nvidia.com/gpu since" in verdict.why for verdict in conversion.verdicts)
+
+
 def test_amounts_are_text_and_devices_are_limits() -> None:
     """A fraction keeps its digits, and a device that is only requested becomes a limit."""
     requests = {"cpu": 0.5, "memory": "1Gi", "rdma/hca": 1, "rdma/ib": "1k", "x.io/y": "2e3"}

@@ -185,6 +185,20 @@ def test_what_an_image_runs_is_not_known(text: str) -> None:
     assert "--entrypoint 'torchrun train.py'" in problem.hint
 
 
+@pytest.mark.parametrize("words", ["command: [bash, /w/run.sh, a]", "args: [/w/run.sh, a]"])
+def test_what_a_script_runs_that_is_not_there_is_not_known(words: str) -> None:
+    """A set is not said to serve for a script that nobody has read."""
+    problem = refusal(SERVER.replace("image: i", f"image: i, {words}"))
+    sentence = "nothing says that its pods start ranks: what /w/run.sh runs is not in the input"
+    assert (sentence, True) == (problem.message, "write what /w/run.sh runs" in problem.hint)
+
+
+def test_what_an_image_runs_with_args_is_not_known() -> None:
+    """Args are no program: the image has it."""
+    problem = refusal(SERVER.replace("image: i", "image: i, args: [--port, '80']"))
+    assert "they run the entry point of i" in problem.message
+
+
 @pytest.mark.parametrize("words", ["[vllm, serve, m]", "[./serve], readinessProbe: {exec: {}}"])
 def test_a_group_that_serves_is_refused(words: str) -> None:
     """Whatever its pods are told of each other, a server never ends."""
@@ -275,6 +289,29 @@ def test_a_wrapper_s_retries_are_said_beside_those_of_its_job() -> None:
     assert sentence in "\n".join(text_as_jobs(text).conversions[0].notes)
     limited = text.replace("{name: w}", f'{{name: w, annotations: {{{LIMIT}: "2"}}}}')
     assert {f"metadata.annotations.{LIMIT}"} == lost(text_as_jobs(limited).conversions[0])
+
+
+CODES = "workload.codeflare.dev.appwrapper/"
+
+
+@pytest.mark.parametrize(
+    ("key", "codes", "fatal"),
+    [
+        ("terminalExitCodes", "3,10,abc, 42", [3, 10, 42]),
+        ("retryableExitCodes", "10,20", [code for code in range(1, 256) if code not in (10, 20)]),
+        ("terminalExitCodes", "abc", None),
+    ],
+)
+def test_exit_codes_that_fail_a_wrapper_fail_the_run(
+    key: str, codes: str, fatal: list[int] | None
+) -> None:
+    """Those it lists, or all but those after which it starts anew; a word that is none is said."""
+    named = f'{{name: w, annotations: {{{CODES}{key}: "{codes}"}}}}'
+    conversion = text_as_jobs(AGAIN.replace("{name: w}", named)).conversions[0]
+    assert fatal == conversion.values["runPolicy"].get("fatalExitCodes")
+    assert (fatal is None) == (f"metadata.annotations.{CODES}{key}" in lost(conversion))
+    itself = AGAIN.replace("{name: w}", named).replace("Never", "OnFailure")
+    assert f"metadata.annotations.{CODES}{key}" in lost(text_as_jobs(itself).conversions[0])
 
 
 TTL = "workload.codeflare.dev.appwrapper/successTTLDuration"

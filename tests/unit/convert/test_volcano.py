@@ -12,6 +12,9 @@ def test_the_plugin_pytorch_makes_ranks() -> None:
     assert ("torchrun", 3, 1) == (values["workload"], values["nodes"], values["gpusPerNode"])
     assert {"dialect": "volcano", "priorityClassName": "high"} == values["scheduling"]
     assert ("research", set()) == (values["queue"], lost(conversion))
+    assert ["spec.priorityClassName"] == [
+        verdict.path for verdict in conversion.verdicts if "not their PodGroup alone" in verdict.why
+    ]
 
 
 def test_policies_say_what_is_fatal() -> None:
@@ -54,6 +57,16 @@ def test_what_is_tried_again_is_tried_as_often_as_before(place: str, other: str)
     """A policy that starts pods anew, or a kubelet that does, leaves maxRetry as it is."""
     values = text_as_jobs(NEVER.replace(place, other)).conversions[0].values
     assert {"backoffLimit": 2} == values["runPolicy"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "is_noted"), [("", True), ("Always", True), ("OnFailure", False), ("Never", False)]
+)
+def test_pods_that_started_anew_for_ever_are_said(policy: str, *, is_noted: bool) -> None:
+    """Kubernetes takes a policy that is not there for Always, with which no pod ever succeeds."""
+    own = f"restartPolicy: {policy}, " if policy else ""
+    conversion = text_as_jobs(NEVER.replace("restartPolicy: Never, ", own)).conversions[0]
+    assert is_noted == any("those that had succeeded too" in note for note in conversion.notes)
 
 
 def test_a_launcher_s_policy_decides_for_an_mpi_job() -> None:

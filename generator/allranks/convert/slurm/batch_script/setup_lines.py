@@ -251,6 +251,7 @@ def _verdict_of(
         why = "srun started it on the nodes before the training; each pod runs it once"
         return Outcome.CHANGED, why
     has_pods = not is_single and (script.size.node_count > 1 or reading.main_step.has_launcher)
+    has_pods = has_pods and not _is_for_behind(reading, statement)
     why = _in_each_pod(script, statement, text) if has_pods else ""
     if why:
         return Outcome.CHANGED, why
@@ -263,6 +264,15 @@ def _verdict_of(
         path = script.text[tool.start : tool.end]
         reading.body.say(tool.line, path, Outcome.NOT_CARRIED, "", missing_in_pods.NO_SLURM)
     return None if tools else (Outcome.CARRIED, "")
+
+
+def _is_for_behind(reading: ScriptReading, statement: Statement) -> bool:
+    """Whether a statement is a function that nothing before the step calls, nor the step."""
+    if not statement.function:
+        return False
+    text, end = reading.script.text, reading.script.statements[reading.main_step.statement].end
+    before, behind = words.without_comments(text[:end]), words.without_comments(text[end:])
+    return step_search.is_never_called(statement.function, before, behind)
 
 
 def _is_made_before(script: Script, statement: Statement, activation: list[str]) -> bool:
