@@ -126,6 +126,27 @@ def test_ranks_are_told_what_the_manual_says(
         )
 
 
+@pytest.mark.parametrize("has_hosts", [False, True])
+@pytest.mark.parametrize("shell", SHELLS)
+def test_an_mpirun_of_the_pods_own_calls_no_srun(
+    shell: tuple[str, ...], has_hosts: bool, tmp_path: Path
+) -> None:
+    """Each MPI calls srun where it finds SLURM_JOBID, but where the mpi chart says how it starts."""
+    hosts = tmp_path / "hostfile"
+    if has_hosts:
+        hosts.write_text("pod-0 slots=1\n")
+    text = f'. {SCRIPT}; allranks_slurm_node; echo "$OMPI_MCA_plm $HYDRA_LAUNCHER $I_MPI_PIN"'
+    own = {"ALLRANKS_MPI_HOSTFILE": str(hosts), "HOSTNAME": "pod-0", "I_MPI_PIN": "0"}
+    output = subprocess.run(
+        [*shell, "-ec", text],
+        env={"PATH": os.environ["PATH"], **own},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert output == ("  0\n" if has_hosts else "^slurm fork 0\n")
+
+
 def test_what_the_user_sets_stays(template: Any) -> None:
     """A variable of `env` wins over what the job would set, and without compat nothing is set."""
     render = renderer(template, CHARTS / "torchrun")

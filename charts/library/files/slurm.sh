@@ -44,6 +44,12 @@ allranks_slurm_node() {
     SLURM_JOBID=$SLURM_JOB_ID
     export SLURM_ARRAY_JOB_ID SLURM_JOB_ID SLURM_JOBID SLURM_JOB_NAME
   fi
+  if [ ! -r "${ALLRANKS_MPI_HOSTFILE:-/etc/mpi/hostfile}" ]; then
+    # No chart has told an mpirun how to start its ranks, and each that finds SLURM_JOBID calls srun.
+    : "${OMPI_MCA_plm:=^slurm}" "${OMPI_MCA_ras:=^slurm}" "${PRTE_MCA_plm:=^slurm}" \
+      "${PRTE_MCA_ras:=^slurm}" "${HYDRA_LAUNCHER:=fork}" "${I_MPI_HYDRA_BOOTSTRAP:=fork}"
+    export OMPI_MCA_plm OMPI_MCA_ras PRTE_MCA_plm PRTE_MCA_ras HYDRA_LAUNCHER I_MPI_HYDRA_BOOTSTRAP
+  fi
   SLURM_NODELIST=$SLURM_JOB_NODELIST
   export SLURM_NODEID SLURM_LOCALID SLURM_NTASKS_PER_NODE SLURM_PROCID SLURM_SUBMIT_DIR \
     SLURMD_NODENAME SLURM_JOB_NODELIST SLURM_NODELIST SLURM_CPUS_ON_NODE
