@@ -131,12 +131,12 @@ def test_ranks_are_told_what_the_manual_says(
 def test_an_mpirun_of_the_pods_own_calls_no_srun(
     shell: tuple[str, ...], has_hosts: bool, tmp_path: Path
 ) -> None:
-    """Each MPI calls srun where it finds SLURM_JOBID, but where the mpi chart says how it starts."""
+    """An MPI takes Slurm's launcher by SLURM_JOBID; in an MPI job the chart names another."""
     hosts = tmp_path / "hostfile"
     if has_hosts:
         hosts.write_text("pod-0 slots=1\n")
-    text = f'. {SCRIPT}; allranks_slurm_node; echo "$OMPI_MCA_plm $HYDRA_LAUNCHER $I_MPI_PIN"'
-    own = {"ALLRANKS_MPI_HOSTFILE": str(hosts), "HOSTNAME": "pod-0", "I_MPI_PIN": "0"}
+    text = f'. {SCRIPT}; allranks_slurm_node; echo "$OMPI_MCA_plm $HYDRA_LAUNCHER $PRTE_MCA_ras"'
+    own = {"ALLRANKS_MPI_HOSTFILE": str(hosts), "HOSTNAME": "pod-0", "PRTE_MCA_ras": "own"}
     output = subprocess.run(
         [*shell, "-ec", text],
         env={"PATH": os.environ["PATH"], **own},
@@ -144,7 +144,7 @@ def test_an_mpirun_of_the_pods_own_calls_no_srun(
         text=True,
         check=True,
     ).stdout
-    assert output == ("  0\n" if has_hosts else "^slurm fork 0\n")
+    assert output == ("  own\n" if has_hosts else "^slurm fork own\n")
 
 
 def test_what_the_user_sets_stays(template: Any) -> None:
