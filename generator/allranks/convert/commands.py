@@ -356,7 +356,7 @@ def _with_setup(
     """A program with the shell that stood before it in its script."""
     goes_on = not preparation.stops(whole, commands)
     before, commands = preparation.without_set(before, commands)
-    setup = preparation.unjoined(before)
+    setup, is_chained = preparation.unjoined(before)
     if not setup or not commands:
         return result
     first = commands[0]
@@ -375,7 +375,6 @@ def _with_setup(
     is_bash = posix is None
     setup = setup if posix is None else posix
     lasting = preparation.lasts(setup) or any(command.assignments for command in commands)
-    is_chained = commands[-1].after == "&&"
     if is_bash and lasting:
         if result.is_nested or result.workload == "mpi":
             return replace(result, command=whole)

@@ -48,6 +48,7 @@ _LASTING = re.compile(
 WENT_ON = "# the script went on where a command failed"
 # The first line of a setup that goes on where a command of it fails.
 GOES_ON = f"set +e  {WENT_ON}\n"
+_ENDS = frozenset(("\n", ";", "&"))  # of a chain: a pipe, && and || go on with it
 _NEVER_FAILS = frozenset({"export", "echo", "printf", "true", ":", "unset", "set", "umask"})
 
 
@@ -120,11 +121,22 @@ def stops(words: Sequence[str], commands: Sequence[shell.ShellCommand]) -> bool:
 
 # What joins a command to the next. `\;` is a word, and `&` starts a program that stays beside it.
 _JOINED = re.compile(r"(?:\\\n|\s|&&|(?<!\\);)+\Z")
+_COMMENT = re.compile(r"(?:\A|(?<=[\s;&]))#[^\n]*\Z")
 
 
-def unjoined(text: str) -> str:
-    """Shell without what joins it to the next command: &&, a semicolon, a line that goes on."""
-    return _JOINED.sub("", text.lstrip())
+def unjoined(text: str) -> tuple[str, bool]:
+    """Shell without what joins it to the command behind it, and whether that must not fail.
+
+    Args:
+        text: what stands before a command: it may end with &&, a semicolon, a line that goes on.
+    """
+    whole = text.lstrip()
+    shorter = text = _JOINED.sub("", whole)
+    while (comment := _COMMENT.search(shorter)) is not None:
+        shorter = _JOINED.sub("", shorter[: comment.start()])
+        if shell.parse(shorter) is not None:  # else a quote is open, and it is no comment
+            text = shorter
+    return text, whole[len(text) :].lstrip(" \t\\\n").startswith("&&")
 
 
 def going_on(setup: str, *, is_chained: bool) -> str:
@@ -135,7 +147,7 @@ def going_on(setup: str, *, is_chained: bool) -> str:
         is_chained: whether the program runs only where the command before it did not fail.
     """
     parsed = shell.parse(setup) or []
-    ends = [command for command in parsed[:-1] if not command.depth and command.after != "&&"]
+    ends = [command for command in parsed[:-1] if not command.depth and command.after in _ENDS]
     last = ends[-1].end if ends else 0
     if ends and ends[-1].after == "&":  # it stays beside what follows
         last = setup.index("&", last) + 1

@@ -94,6 +94,9 @@ def test_the_time_of_a_program_is_no_setup(script: str, setup: str) -> None:
         ("tensorboard --logdir /x &\ntorchrun t.py", "tensorboard --logdir /x &\n"),
         ("a & pip install x && torchrun t.py", "a & pip install x\n"),
         ("pip install x && \\\n mpirun -np 2 ./a", "pip install x\n"),
+        ("pip install x && # for t.py\n# start\ntorchrun t.py", "pip install x\n"),
+        ("pip install x &&\nset -x # see\ntorchrun t.py", "pip install x\n"),
+        ('python -c "\nx()\n# done" && torchrun t.py', 'python -c "\nx()\n# done"\n'),
     ],
 )
 def test_a_setup_ends_where_its_last_command_ends(script: str, setup: str) -> None:
@@ -102,6 +105,16 @@ def test_a_setup_ends_where_its_last_command_ends(script: str, setup: str) -> No
     An `&` stays: without it a program that is to run beside the ranks would never end.
     """
     assert setup == commands.read(["sh", "-ec", script]).setup
+
+
+CHAINS = ["curl u | sh", "mkdir d || true", "for f in a; do b $f; done", "a && b | c"]
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_a_chain_before_a_program_is_whole_where_the_script_goes_on(chain: str) -> None:
+    """A pipe, an || and a loop end no chain: what fails in it ends the setup, what is above not."""
+    setup = commands.read(["sh", "-c", f"z\n{chain} && torchrun t.py"]).setup
+    assert ["z", "set -e", chain] == setup.splitlines()[1:]
 
 
 def test_a_program_beside_a_setup_stays_beside_it_where_the_script_goes_on() -> None:
