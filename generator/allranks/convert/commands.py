@@ -393,6 +393,8 @@ def _with_setup(
         setup += "" if is_chained else f"\ntrue  {preparation.WENT_ON}"
     elif goes_on:
         setup = preparation.going_on(setup, is_chained=is_chained)
+    elif not is_chained and preparation.may_end_false(setup):
+        setup += "\ntrue"
     names = [
         assignment.text.partition("=")[0].removesuffix("+")
         for command in commands
@@ -403,7 +405,8 @@ def _with_setup(
     if any(re.search(rf"\$\{{?[#!]?{re.escape(name)}(?!\w)", text) for name in names):
         setup = f"set -a  # the command reads these variables, too\n{setup}"
     shell_path = program if program.startswith("/") else f"/bin/{program}"
-    shebang = f"#!{shell_path}{profile and ' '}{profile.removesuffix('c')}\n" if is_bash else ""
+    flags = profile.strip("-c") + ("" if goes_on else "e")
+    shebang = f"#!{shell_path}{flags and f' -{flags}'}\n" if is_bash else ""
     why = "what stands before the program is setup, once in each pod"
     return replace(result, setup=f"{shebang}{setup}\n", changes=(*result.changes, why))
 

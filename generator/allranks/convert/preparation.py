@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import shell
+from allranks.convert import scanner, shell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +48,6 @@ _LASTING = re.compile(
 WENT_ON = "# the script went on where a command failed"
 # The first line of a setup that goes on where a command of it fails.
 GOES_ON = f"set +e  {WENT_ON}\n"
-_ENDS = frozenset(("\n", ";", "&"))  # of a chain: a pipe, && and || go on with it
 _NEVER_FAILS = frozenset({"export", "echo", "printf", "true", ":", "unset", "set", "umask"})
 
 
@@ -146,17 +145,36 @@ def going_on(setup: str, *, is_chained: bool) -> str:
         setup: what stood before the program.
         is_chained: whether the program runs only where the command before it did not fail.
     """
-    parsed = shell.parse(setup) or []
-    ends = [command for command in parsed[:-1] if not command.depth and command.after in _ENDS]
-    last = ends[-1].end if ends else 0
-    if ends and ends[-1].after == "&":  # it stays beside what follows
-        last = setup.index("&", last) + 1
-    free = [command for command in parsed if not is_chained or command.end <= last]
-    if all(command.program in _NEVER_FAILS or not command.words for command in free):
+    statements = _statements(setup)
+    last = statements[-1].start if is_chained and statements else len(setup)
+    free = [
+        command
+        for statement in statements
+        if statement.start < last
+        for command in statement.commands
+    ]
+    if all(not command.words or command.name in _NEVER_FAILS for command in free):
         return setup
-    head, tail = (setup[:last], setup[last:]) if is_chained else (setup, "")
-    tail = tail.lstrip(" ;&\n")
-    return f"{GOES_ON}{head.strip()}" + (f"\nset -e\n{tail}" if tail else "")
+    head, tail = unjoined(setup[:last])[0], setup[last:]
+    return f"{GOES_ON}{head}" + (f"\nset -e\n{tail}" if tail else "")
+
+
+def may_end_false(setup: str) -> bool:
+    """Whether a setup may end with an && whose first command failed, or a !: neither ends `sh -e`.
+
+    Args:
+        setup: the shell's text.
+    """
+    statements = _statements(setup)
+    end = setup[statements[-1].start if statements else 0 :]
+    return re.search(r"&&|(?:^|\s)!\s", end) is not None
+
+
+def _statements(setup: str) -> list[scanner.Statement]:
+    try:
+        return scanner.parse(setup)
+    except scanner.ScriptError:
+        return []
 
 
 def without_set(

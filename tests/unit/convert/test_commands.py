@@ -107,6 +107,28 @@ def test_a_setup_ends_where_its_last_command_ends(script: str, setup: str) -> No
     assert setup == commands.read(["sh", "-ec", script]).setup
 
 
+@pytest.mark.parametrize(
+    ("script", "setup"),
+    [
+        ("[ -f r ] && pip install -r r\ntorchrun t.py", "[ -f r ] && pip install -r r\ntrue\n"),
+        ("[ -f r ] && a\nb\ntorchrun t.py", "[ -f r ] && a\nb\n"),
+        ("! a\ntorchrun t.py", "! a\ntrue\n"),
+        ("[ -f r ] && a && torchrun t.py", "[ -f r ] && a\n"),
+        ("[[ -f r ]] && a\ntorchrun t.py", "#!/bin/bash -e\n[[ -f r ]] && a\ntrue\n"),
+        ("[[ -f r ]]\na\ntorchrun t.py", "#!/bin/bash -e\n[[ -f r ]]\na\n"),
+    ],
+)
+def test_a_setup_fails_where_its_script_ended(script: str, setup: str) -> None:
+    """By `bash -e` what fails in front of an && is a condition, and all else ends the script."""
+    assert setup == commands.read(["bash", "-ec", script]).setup
+
+
+def test_a_compound_command_ends_a_chain_where_the_script_goes_on() -> None:
+    """What fails in an `if` above the chain does not end the setup."""
+    setup = commands.read(["sh", "-c", "if a; then b; fi\nc && torchrun t.py"]).setup
+    assert ["if a; then b; fi", "set -e", "c"] == setup.splitlines()[1:]
+
+
 CHAINS = ["curl u | sh", "mkdir d || true", "for f in a; do b $f; done", "a && b | c"]
 
 
