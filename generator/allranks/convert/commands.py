@@ -222,6 +222,7 @@ def _of_script(words: Sequence[str], env: Mapping[str, str]) -> Program:
         and main.after in ("", "\n", ";")
         and not main.redirections
         and all(command.after not in ("|", "|&", "||") for command in before[-1:])
+        and all(command.program != "trap" for command in before)  # the shell must outlive the ranks
         and bool(main.words)
         and not shell.does_itself(main.program, text)
     )

@@ -30,7 +30,7 @@ _PYTHON = re.compile(r"(?:.*/)?(?:python|pypy)[0-9.]*")
 _PREPARING = ("pip", "venv", "ensurepip", "virtualenv", "uv", "nltk.downloader", "spacy")
 # What bash has that POSIX sh has not.
 _BASHISMS = re.compile(
-    r"\[\[|^\s*(?:declare|shopt|function|pushd|popd|mapfile|readarray)\b|<\(|<<<|&>|=\("
+    r"\[\[|^\s*(?:declare|shopt|function|pushd|popd|mapfile|readarray)\b|[<>]\(|<<<|&>|=\("
     r"|\$\{[^}]*[/^,]|\$\{!|\$\{\w+:\s*\d|\$\{?(?:PIPESTATUS|RANDOM|BASH_\w+)\b|\$'"
     r"|shell\.bash|(?<![$(])\(\(|\{\d+\.\.\d+\}|(?<!\[)\[ [^\]\n]*==",
     re.MULTILINE,
@@ -43,7 +43,8 @@ _SOURCED = re.compile(
 _FOR_SHELLS = re.compile(r"[\"']?\S*/(?:activate|conda\.sh|mamba\.sh|etc/profile)[\"']?")
 # What a setup leaves behind for the command: it must run in the same shell.
 _LASTING = re.compile(
-    r"(?:^|[;&|\n])\s*(?:export|cd|source|\.|set|ulimit|umask|unset|conda|eval|module)\b"
+    r"(?:^|[;&|\n])\s*(?:\.(?=\s)|(?:export|cd|source|set|ulimit|umask|unset|conda|eval|module|exec"
+    r"|declare|typeset|pushd)\b)"
 )
 WENT_ON = "# the script went on where a command failed"
 # The first line of a setup that goes on where a command of it fails.

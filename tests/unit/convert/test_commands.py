@@ -123,6 +123,22 @@ def test_a_setup_fails_where_its_script_ended(script: str, setup: str) -> None:
     assert setup == commands.read(["bash", "-ec", script]).setup
 
 
+def test_what_bash_reads_into_itself_reaches_the_ranks() -> None:
+    """A file that `.` reads sets variables, as one that `source` reads does."""
+    for line in (". /w/env.sh", "source /w/env.sh", "exec > >(tee -a /l) 2>&1", "declare -x A=1"):
+        program = commands.read(["bash", "-c", f"{line}\ntorchrun t.py"])
+        expected = f"{line}\nexec python3 -u t.py"
+        assert (expected, "") == (program.command[-1], program.setup)
+
+
+def test_a_script_with_a_trap_is_not_taken_apart() -> None:
+    """A shell that gave way to the launcher would copy nothing when the ranks have ended."""
+    for run in ("torchrun t.py", "python t.py"):
+        words = ["bash", "-c", f"trap 'cp /a /b' EXIT\n{run}"]
+        program = commands.read(words)
+        assert (words, "") == (list(program.command), program.setup)
+
+
 def test_a_compound_command_ends_a_chain_where_the_script_goes_on() -> None:
     """What fails in an `if` above the chain does not end the setup."""
     setup = commands.read(["sh", "-c", "if a; then b; fi\nc && torchrun t.py"]).setup
