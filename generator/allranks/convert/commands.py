@@ -233,6 +233,9 @@ def _of_script(words: Sequence[str], env: Mapping[str, str]) -> Program:
     if not ok:
         return _whole(whole, text)
     result = _untimed(_of_shell_command(main, program, variables), sorted(reserved))
+    if not preparation.stops(words, parsed) and not _ends_as_its_program(parsed[last + 1 :]):
+        why = f"its exit code is the pod's, and not that of the {parsed[-1].program} behind it"
+        result = replace(result, changes=(*result.changes, why))
     profile = shell_arguments.profile_flags(words)
     if profile and result.runner not in (Runner.TORCHRUN, Runner.PLAIN):
         return _whole(whole, text)
@@ -275,6 +278,14 @@ def _exports(command: shell.ShellCommand) -> tuple[shell.Word, ...]:
 def _is_idle(command: shell.ShellCommand) -> bool:
     """Whether a command behind the program changes nothing about how it ends."""
     return command.program in ("echo", "true", "wait", "exit", "date") and command.depth == 0
+
+
+def _ends_as_its_program(behind: Sequence[shell.ShellCommand]) -> bool:
+    """Whether a script whose program stands before these commands has the program's exit code."""
+    codes = [word.text.strip('"') for command in behind[:1] for word in command.words[1:]]
+    return not behind or (
+        len(behind) == 1 and behind[0].program == "exit" and codes in ([], ["$?"])
+    )
 
 
 def _starts_ranks(command: shell.ShellCommand) -> bool:

@@ -123,6 +123,22 @@ def test_a_setup_fails_where_its_script_ended(script: str, setup: str) -> None:
     assert setup == commands.read(["bash", "-ec", script]).setup
 
 
+@pytest.mark.parametrize(
+    ("script", "is_said"),
+    [
+        ("torchrun t.py; echo done", True),
+        ("mpirun -np 2 ./a\nexit 0", True),
+        ("set -e\ntorchrun t.py; echo done", False),
+        ("torchrun t.py\nexit $?", False),
+        ("torchrun t.py\n", False),
+    ],
+)
+def test_a_script_that_hid_a_failure_is_said(script: str, *, is_said: bool) -> None:
+    """With `echo` behind it a training that failed was a pod that succeeded."""
+    changes = commands.read(["bash", "-c", script]).changes
+    assert is_said == any("its exit code is the pod's" in why for why in changes)
+
+
 def test_what_bash_reads_into_itself_reaches_the_ranks() -> None:
     """A file that `.` reads sets variables, as one that `source` reads does."""
     for line in (". /w/env.sh", "source /w/env.sh", "exec > >(tee -a /l) 2>&1", "declare -x A=1"):
