@@ -222,6 +222,7 @@ def _of_script(words: Sequence[str], env: Mapping[str, str]) -> Program:
         and main.after in ("", "\n", ";")
         and not main.redirections
         and all(command.after not in ("|", "|&", "||") for command in before[-1:])
+        and all(command.program != "trap" for command in before)  # the shell must outlive the ranks
         and bool(main.words)
         and not shell.does_itself(main.program, text)
     )
@@ -232,6 +233,9 @@ def _of_script(words: Sequence[str], env: Mapping[str, str]) -> Program:
     if not ok:
         return _whole(whole, text)
     result = _untimed(_of_shell_command(main, program, variables), sorted(reserved))
+    if not preparation.stops(words, parsed) and not _ends_as_its_program(parsed[last + 1 :]):
+        why = f"its exit code is the pod's, and not that of the {parsed[-1].program} behind it"
+        result = replace(result, changes=(*result.changes, why))
     profile = shell_arguments.profile_flags(words)
     if profile and result.runner not in (Runner.TORCHRUN, Runner.PLAIN):
         return _whole(whole, text)
@@ -274,6 +278,14 @@ def _exports(command: shell.ShellCommand) -> tuple[shell.Word, ...]:
 def _is_idle(command: shell.ShellCommand) -> bool:
     """Whether a command behind the program changes nothing about how it ends."""
     return command.program in ("echo", "true", "wait", "exit", "date") and command.depth == 0
+
+
+def _ends_as_its_program(behind: Sequence[shell.ShellCommand]) -> bool:
+    """Whether a script whose program stands before these commands has the program's exit code."""
+    codes = [word.text.strip('"') for command in behind[:1] for word in command.words[1:]]
+    return not behind or (
+        len(behind) == 1 and behind[0].program == "exit" and codes in ([], ["$?"])
+    )
 
 
 def _starts_ranks(command: shell.ShellCommand) -> bool:
@@ -356,7 +368,7 @@ def _with_setup(
     """A program with the shell that stood before it in its script."""
     goes_on = not preparation.stops(whole, commands)
     before, commands = preparation.without_set(before, commands)
-    setup = preparation.unjoined(before)
+    setup, is_chained = preparation.unjoined(before)
     if not setup or not commands:
         return result
     first = commands[0]
@@ -375,7 +387,6 @@ def _with_setup(
     is_bash = posix is None
     setup = setup if posix is None else posix
     lasting = preparation.lasts(setup) or any(command.assignments for command in commands)
-    is_chained = commands[-1].after == "&&"
     if is_bash and lasting:
         if result.is_nested or result.workload == "mpi":
             return replace(result, command=whole)
@@ -394,6 +405,8 @@ def _with_setup(
         setup += "" if is_chained else f"\ntrue  {preparation.WENT_ON}"
     elif goes_on:
         setup = preparation.going_on(setup, is_chained=is_chained)
+    elif not is_chained and preparation.may_end_false(setup):
+        setup += "\ntrue"
     names = [
         assignment.text.partition("=")[0].removesuffix("+")
         for command in commands
@@ -404,7 +417,8 @@ def _with_setup(
     if any(re.search(rf"\$\{{?[#!]?{re.escape(name)}(?!\w)", text) for name in names):
         setup = f"set -a  # the command reads these variables, too\n{setup}"
     shell_path = program if program.startswith("/") else f"/bin/{program}"
-    shebang = f"#!{shell_path}{profile and ' '}{profile.removesuffix('c')}\n" if is_bash else ""
+    flags = profile.strip("-c") + ("" if goes_on else "e")
+    shebang = f"#!{shell_path}{flags and f' -{flags}'}\n" if is_bash else ""
     why = "what stands before the program is setup, once in each pod"
     return replace(result, setup=f"{shebang}{setup}\n", changes=(*result.changes, why))
 

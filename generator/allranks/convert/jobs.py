@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 NO_TORCHRUN = (
     "nothing in it calls torchrun, and the chart does: the image must have torch. Each pod has one "
-    "process, as before"
+    "process, as before, and these meet at MASTER_ADDR and MASTER_PORT, which the program must read"
 )
 # What a torchrun inside of a pod's only process reads, as the old controller told it to the pod:
 # the chart's own settings are taken away, and the rank's variables say the rest.
@@ -153,6 +153,8 @@ def words(fields: Fields, pod: PodTemplate, runs: Program, processes: str = "aut
         _meet_elsewhere(fields, pod, runs)
     source: FieldPath = (*pod.container, "command" if pod.command else "args")
     fields.put(("command",), list(command), source)
+    if runs.runner is Runner.PLAIN and fields.values.get("workload") == "torchrun":
+        _meet_there(fields, source, runs)
     if runs.setup:
         fields.put(("setup",), runs.setup, source)
     if runs.working_dir:
@@ -196,6 +198,31 @@ def _meet_elsewhere(fields: Fields, pod: PodTemplate, runs: Program) -> None:
         fields.note(f"the command's own launcher {verb} port {own}, so torchrun.port is {free}")
 
 
+def _meet_there(fields: Fields, source: FieldPath, runs: Program) -> None:
+    """Have the chart's rendezvous at the port that a program without a launcher writes out.
+
+    A rank of torchrun's makes no store of its own: it looks for torchrun's, whatever port it has.
+    """
+    text = " ".join((*runs.command, runs.setup, *runs.scripts))
+    ports = sorted({int(next(filter(None, match))) for match in _MEETING.findall(text)})
+    if len(ports) == 1 and ports[0] in range(1024, 1 << 16):
+        if ports[0] != chart_defaults("torchrun")["torchrun"]["port"]:
+            fields.put(("torchrun", "port"), ports[0], source)
+            fields.note(f"its ranks meet at port {ports[0]}, so torchrun.port is {ports[0]}")
+    elif ports:
+        fields.note(
+            f"it names the ports {', '.join(map(str, ports))}; ranks of torchrun's meet at "
+            "torchrun.port alone, which MASTER_PORT says: have the program read that"
+        )
+
+
+# Where a program writes out the port at which its ranks meet.
+_MEETING = re.compile(
+    r"\bMASTER_PORT=[\"']?([0-9]+)\b"
+    r"|--(?:dist|init)[-_](?:url|method)[= ][\"']?tcp://[^\s:/]+:([0-9]+)\b"
+    r"|--(?:master|dist)[-_]port[= ]([0-9]+)\b",
+    re.ASCII,
+)
 _PORT = re.compile(r"(?<![\w.])[0-9]{4,5}(?![\w.])", re.ASCII)
 # Flags of torchrun's that name lines of its log, and change nothing about what runs.
 _ONLY_NAMES = ("--role", "--log-dir")

@@ -316,11 +316,12 @@ def _worker_command(fields: Fields, worker: PodTemplate, why: str, keys: str) ->
     others = [item.program for item in parsed if item.program not in (*_WAITING, *_IDLE)]
     source: FieldPath = (*worker.container, "command" if worker.command else "args")
     if waits and others:
-        own = preparation.unjoined(text[: parsed[-1].start])
+        own, is_chained = preparation.unjoined(text[: parsed[-1].start])
         if is_script and not preparation.stops(words, parsed):
-            is_chained = parsed[-2].after == "&&"
             own = preparation.going_on(own, is_chained=is_chained)
             own += "" if is_chained or not own.startswith(preparation.GOES_ON) else "\ntrue"
+        elif not is_chained and preparation.may_end_false(own):
+            own += "\ntrue"
         (own,) = _with_our_key((own,), keys)
         fields.put(("setup",), _of_workers(own, words[0] if is_script else "sh"), source)
     for key in ("command", "args"):

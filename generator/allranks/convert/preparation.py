@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import shell
+from allranks.convert import scanner, shell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ _PYTHON = re.compile(r"(?:.*/)?(?:python|pypy)[0-9.]*")
 _PREPARING = ("pip", "venv", "ensurepip", "virtualenv", "uv", "nltk.downloader", "spacy")
 # What bash has that POSIX sh has not.
 _BASHISMS = re.compile(
-    r"\[\[|^\s*(?:declare|shopt|function|pushd|popd|mapfile|readarray)\b|<\(|<<<|&>|=\("
+    r"\[\[|^\s*(?:declare|shopt|function|pushd|popd|mapfile|readarray)\b|[<>]\(|<<<|&>|=\("
     r"|\$\{[^}]*[/^,]|\$\{!|\$\{\w+:\s*\d|\$\{?(?:PIPESTATUS|RANDOM|BASH_\w+)\b|\$'"
     r"|shell\.bash|(?<![$(])\(\(|\{\d+\.\.\d+\}|(?<!\[)\[ [^\]\n]*==",
     re.MULTILINE,
@@ -43,7 +43,8 @@ _SOURCED = re.compile(
 _FOR_SHELLS = re.compile(r"[\"']?\S*/(?:activate|conda\.sh|mamba\.sh|etc/profile)[\"']?")
 # What a setup leaves behind for the command: it must run in the same shell.
 _LASTING = re.compile(
-    r"(?:^|[;&|\n])\s*(?:export|cd|source|\.|set|ulimit|umask|unset|conda|eval|module)\b"
+    r"(?:^|[;&|\n])\s*(?:\.(?=\s)|(?:export|cd|source|set|ulimit|umask|unset|conda|eval|module|exec"
+    r"|declare|typeset|pushd)\b)"
 )
 WENT_ON = "# the script went on where a command failed"
 # The first line of a setup that goes on where a command of it fails.
@@ -120,11 +121,22 @@ def stops(words: Sequence[str], commands: Sequence[shell.ShellCommand]) -> bool:
 
 # What joins a command to the next. `\;` is a word, and `&` starts a program that stays beside it.
 _JOINED = re.compile(r"(?:\\\n|\s|&&|(?<!\\);)+\Z")
+_COMMENT = re.compile(r"(?:\A|(?<=[\s;&]))#[^\n]*\Z")
 
 
-def unjoined(text: str) -> str:
-    """Shell without what joins it to the next command: &&, a semicolon, a line that goes on."""
-    return _JOINED.sub("", text.lstrip())
+def unjoined(text: str) -> tuple[str, bool]:
+    """Shell without what joins it to the command behind it, and whether that must not fail.
+
+    Args:
+        text: what stands before a command: it may end with &&, a semicolon, a line that goes on.
+    """
+    whole = text.lstrip()
+    shorter = text = _JOINED.sub("", whole)
+    while (comment := _COMMENT.search(shorter)) is not None:
+        shorter = _JOINED.sub("", shorter[: comment.start()])
+        if shell.parse(shorter) is not None:  # else a quote is open, and it is no comment
+            text = shorter
+    return text, whole[len(text) :].lstrip(" \t\\\n").startswith("&&")
 
 
 def going_on(setup: str, *, is_chained: bool) -> str:
@@ -134,17 +146,36 @@ def going_on(setup: str, *, is_chained: bool) -> str:
         setup: what stood before the program.
         is_chained: whether the program runs only where the command before it did not fail.
     """
-    parsed = shell.parse(setup) or []
-    ends = [command for command in parsed[:-1] if not command.depth and command.after != "&&"]
-    last = ends[-1].end if ends else 0
-    if ends and ends[-1].after == "&":  # it stays beside what follows
-        last = setup.index("&", last) + 1
-    free = [command for command in parsed if not is_chained or command.end <= last]
-    if all(command.program in _NEVER_FAILS or not command.words for command in free):
+    statements = _statements(setup)
+    last = statements[-1].start if is_chained and statements else len(setup)
+    free = [
+        command
+        for statement in statements
+        if statement.start < last
+        for command in statement.commands
+    ]
+    if all(not command.words or command.name in _NEVER_FAILS for command in free):
         return setup
-    head, tail = (setup[:last], setup[last:]) if is_chained else (setup, "")
-    tail = tail.lstrip(" ;&\n")
-    return f"{GOES_ON}{head.strip()}" + (f"\nset -e\n{tail}" if tail else "")
+    head, tail = unjoined(setup[:last])[0], setup[last:]
+    return f"{GOES_ON}{head}" + (f"\nset -e\n{tail}" if tail else "")
+
+
+def may_end_false(setup: str) -> bool:
+    """Whether a setup may end with an && whose first command failed, or a !: neither ends `sh -e`.
+
+    Args:
+        setup: the shell's text.
+    """
+    statements = _statements(setup)
+    end = setup[statements[-1].start if statements else 0 :]
+    return re.search(r"&&|(?:^|\s)!\s", end) is not None
+
+
+def _statements(setup: str) -> list[scanner.Statement]:
+    try:
+        return scanner.parse(setup)
+    except scanner.ScriptError:
+        return []
 
 
 def without_set(

@@ -94,6 +94,9 @@ def test_the_time_of_a_program_is_no_setup(script: str, setup: str) -> None:
         ("tensorboard --logdir /x &\ntorchrun t.py", "tensorboard --logdir /x &\n"),
         ("a & pip install x && torchrun t.py", "a & pip install x\n"),
         ("pip install x && \\\n mpirun -np 2 ./a", "pip install x\n"),
+        ("pip install x && # for t.py\n# start\ntorchrun t.py", "pip install x\n"),
+        ("pip install x &&\nset -x # see\ntorchrun t.py", "pip install x\n"),
+        ('python -c "\nx()\n# done" && torchrun t.py', 'python -c "\nx()\n# done"\n'),
     ],
 )
 def test_a_setup_ends_where_its_last_command_ends(script: str, setup: str) -> None:
@@ -102,6 +105,70 @@ def test_a_setup_ends_where_its_last_command_ends(script: str, setup: str) -> No
     An `&` stays: without it a program that is to run beside the ranks would never end.
     """
     assert setup == commands.read(["sh", "-ec", script]).setup
+
+
+@pytest.mark.parametrize(
+    ("script", "setup"),
+    [
+        ("[ -f r ] && pip install -r r\ntorchrun t.py", "[ -f r ] && pip install -r r\ntrue\n"),
+        ("[ -f r ] && a\nb\ntorchrun t.py", "[ -f r ] && a\nb\n"),
+        ("! a\ntorchrun t.py", "! a\ntrue\n"),
+        ("[ -f r ] && a && torchrun t.py", "[ -f r ] && a\n"),
+        ("[[ -f r ]] && a\ntorchrun t.py", "#!/bin/bash -e\n[[ -f r ]] && a\ntrue\n"),
+        ("[[ -f r ]]\na\ntorchrun t.py", "#!/bin/bash -e\n[[ -f r ]]\na\n"),
+    ],
+)
+def test_a_setup_fails_where_its_script_ended(script: str, setup: str) -> None:
+    """By `bash -e` what fails in front of an && is a condition, and all else ends the script."""
+    assert setup == commands.read(["bash", "-ec", script]).setup
+
+
+@pytest.mark.parametrize(
+    ("script", "is_said"),
+    [
+        ("torchrun t.py; echo done", True),
+        ("mpirun -np 2 ./a\nexit 0", True),
+        ("set -e\ntorchrun t.py; echo done", False),
+        ("torchrun t.py\nexit $?", False),
+        ("torchrun t.py\n", False),
+    ],
+)
+def test_a_script_that_hid_a_failure_is_said(script: str, *, is_said: bool) -> None:
+    """With `echo` behind it a training that failed was a pod that succeeded."""
+    changes = commands.read(["bash", "-c", script]).changes
+    assert is_said == any("its exit code is the pod's" in why for why in changes)
+
+
+def test_what_bash_reads_into_itself_reaches_the_ranks() -> None:
+    """A file that `.` reads sets variables, as one that `source` reads does."""
+    for line in (". /w/env.sh", "source /w/env.sh", "exec > >(tee -a /l) 2>&1", "declare -x A=1"):
+        program = commands.read(["bash", "-c", f"{line}\ntorchrun t.py"])
+        expected = f"{line}\nexec python3 -u t.py"
+        assert (expected, "") == (program.command[-1], program.setup)
+
+
+def test_a_script_with_a_trap_is_not_taken_apart() -> None:
+    """A shell that gave way to the launcher would copy nothing when the ranks have ended."""
+    for run in ("torchrun t.py", "python t.py"):
+        words = ["bash", "-c", f"trap 'cp /a /b' EXIT\n{run}"]
+        program = commands.read(words)
+        assert (words, "") == (list(program.command), program.setup)
+
+
+def test_a_compound_command_ends_a_chain_where_the_script_goes_on() -> None:
+    """What fails in an `if` above the chain does not end the setup."""
+    setup = commands.read(["sh", "-c", "if a; then b; fi\nc && torchrun t.py"]).setup
+    assert ["if a; then b; fi", "set -e", "c"] == setup.splitlines()[1:]
+
+
+CHAINS = ["curl u | sh", "mkdir d || true", "for f in a; do b $f; done", "a && b | c"]
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_a_chain_before_a_program_is_whole_where_the_script_goes_on(chain: str) -> None:
+    """A pipe, an || and a loop end no chain: what fails in it ends the setup, what is above not."""
+    setup = commands.read(["sh", "-c", f"z\n{chain} && torchrun t.py"]).setup
+    assert ["z", "set -e", chain] == setup.splitlines()[1:]
 
 
 def test_a_program_beside_a_setup_stays_beside_it_where_the_script_goes_on() -> None:

@@ -149,6 +149,7 @@ PREPARED = [
     ("bash", "source /e/activate; sshd -D", "", f"{preparation.GOES_ON}. /e/activate\ntrue"),
     ("bash", "source /e a\nsshd -D", "#!/bin/bash\n", f"{preparation.GOES_ON}source /e a\ntrue"),
     ("bash", "set -e\na\nsshd -D", "", "set -e\na"),
+    ("sh", "set -e\n[ -f a ] && b\nsshd -D", "", "set -e\n[ -f a ] && b\ntrue"),
     (
         "sh",
         "service ssh start && \\\n git clone u && \\\n sleep 9",

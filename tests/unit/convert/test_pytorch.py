@@ -441,3 +441,40 @@ def test_a_policy_that_is_not_there_restarted_for_ever() -> None:
         assert is_noted == any("restarted for ever" in note for note in notes)
     notes = convert(container, Worker={"restartPolicy": "OnFailure"}).notes
     assert not any("restarted for ever" in note for note in notes)
+
+
+MEETING = """\
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: a}
+spec: {pytorchReplicaSpecs: {Worker: {replicas: 2, template: {spec: {containers: [
+  {name: pytorch, image: i, command: [sh, -c, 'PROGRAM']}]}}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "port"),
+    [
+        ("export MASTER_PORT=23456; python t.py", 23456),
+        ("python t.py --dist-url tcp://$MASTER_ADDR:23456 --rank $RANK", 23456),
+        ("python t.py --init_method=tcp://$MASTER_ADDR:23456", 23456),
+        ("python t.py --master-port 29500", None),
+        ("python t.py --dist-url tcp://$MASTER_ADDR:$MASTER_PORT", None),
+        ("python t.py --log tcp://logs:5140", None),
+        ("torchrun --master-port 23456 t.py", None),
+    ],
+)
+def test_ranks_meet_at_the_port_that_their_program_writes_out(
+    program: str, port: int | None
+) -> None:
+    """A rank of torchrun's makes no store: at a port that is not torchrun's it waits for ever."""
+    conversion = converted.text_as_jobs(MEETING.replace("PROGRAM", program)).conversions[0]
+    assert port == conversion.values["torchrun"].get("port")
+    assert (port is None) == (not any("its ranks meet at port" in it for it in conversion.notes))
+
+
+def test_two_ports_of_a_program_are_said() -> None:
+    """Its ranks can meet at that of torchrun alone."""
+    program = "MASTER_PORT=23456 python t.py --dist-url tcp://h:1234"
+    notes = converted.text_as_jobs(MEETING.replace("PROGRAM", program)).conversions[0].notes
+    assert any("it names the ports 1234, 23456" in note for note in notes)
