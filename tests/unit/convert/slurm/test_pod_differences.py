@@ -91,6 +91,15 @@ def test_an_eval_that_sets_up_the_shell_is_setup(row: str) -> None:
     assert row in conversion.values["setup"]
 
 
+@pytest.mark.parametrize("row", ['eval set -- "$OPTS"', "eval 'set -- a b'"])
+def test_an_eval_that_sets_the_arguments_needs_nothing_of_the_image(row: str) -> None:
+    """It activates nothing; the loop over the options, which is the script's, reads them there."""
+    rows = ("OPTS=$(getopt -o n: -- $*)", row, "while [ $# -gt 0 ]; do shift; done")
+    conversion = _convert("#SBATCH -n1", *rows, "python a.py")
+    assert row in conversion.values["script"]
+    assert "activates" not in str(conversion.verdicts)
+
+
 @pytest.mark.parametrize(
     "row", ["source /etc/profile", ". /etc/profile", "[ -z $A ] || . /etc/profile"]
 )
