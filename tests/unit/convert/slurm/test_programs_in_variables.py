@@ -97,13 +97,13 @@ def test_a_rank_that_the_batch_shell_puts_into_a_variable_is_said(step: str) -> 
 @pytest.mark.parametrize("rest", ["", "cd /code; "])
 def test_a_variable_in_single_quotes_within_a_text_is_put_in(rest: str) -> None:
     """The script has put it in before the ranks' shell reads the quotes: 'a $B' of CMD="'a $B'"."""
-    rows = ("DATA=$SCRATCH/a", f"RUN=\"{rest}torchrun --nnodes 2\"", "CMD=\"a.py 'x: $DATA' 'y'\"")
+    rows = ("DATA=$SCRATCH/a", f"RUN='{rest}torchrun --nnodes 2'", "CMD=\"a.py 'x: $DATA' 'y'\"")
     conversion = _convert("#SBATCH -N2 --gpus-per-node=4", *rows, 'srun bash -c "$RUN $CMD"')
-    command = conversion.values["command"][-1]
-    words = subprocess.run(
-        ["bash", "-c", f"DATA=/d/a; set -- {command.rpartition('exec ')[2]}; printf '%s\\n' \"$@\""],
+    command = conversion.values["command"][-1].rpartition("exec ")[2]
+    run = subprocess.run(
+        ["bash", "-c", f"DATA=/d/a; printf '%s\\n' {command}"],
         capture_output=True,
         check=True,
         text=True,
-    ).stdout
-    assert ["a.py", "x: /d/a", "y"] == words.splitlines()[-3:]
+    )
+    assert ["a.py", "x: /d/a", "y"] == run.stdout.splitlines()[-3:]

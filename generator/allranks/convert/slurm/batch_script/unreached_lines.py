@@ -1,4 +1,4 @@
-"""Lines behind an ``exit`` of the whole script, which no shell reaches: an old script, or a trial."""
+"""Lines behind an ``exit`` of the whole script, which no shell reaches: an old one, or a trial."""
 
 from __future__ import annotations
 
