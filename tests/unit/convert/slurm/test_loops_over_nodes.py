@@ -59,6 +59,31 @@ def test_the_count_of_the_loop_is_the_number_of_the_pod(head: str) -> None:
     assert "slurm" == conversion.values["compat"]
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        "i=$((i + 1))",
+        "i=$(($i+1))",
+        "((i++))",
+        "(( ++i ))",
+        "((i+=1))",
+        "let i++",
+        "i=`expr $i + 1`",
+    ],
+)
+def test_what_a_loop_over_names_counts_is_the_number_of_the_pod(row: str) -> None:
+    """All pods had the number of the first; a count that does not begin with 0 is said."""
+    counted = ("for n in ${hosts[@]}", _STEP.replace("${hosts[$i]}", "$n") + " &", row)
+    conversion = _convert(f"i=0\n{counted[0]}", *counted[1:])
+    words = _words(conversion, 1)
+    assert "1" == words[words.index("--machine_rank") + 1]
+    for head, *rows in (
+        (f"i=5\n{counted[0]}", *counted[1:]),
+        (f"i=0\n{counted[0]}", row, counted[1]),
+    ):
+        assert "$i" in {verdict.path for verdict in _convert(head, *rows).lost}
+
+
 def test_what_the_loop_makes_of_its_count_is_the_pods() -> None:
     """What it makes of the names of the nodes no pod has, and is said with its line."""
     rows = ("out=out-$((i + 1))", "host=${hosts[$i]}", f"{_STEP} --out $out --host $host &")

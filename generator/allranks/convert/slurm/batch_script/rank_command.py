@@ -27,6 +27,12 @@ _COUNTING_LOOP = re.compile(
     r"\bfor\s+(?:\(\(\s*(?P<first>[A-Za-z_]\w*)\s*=\s*0\s*;|(?P<name>[A-Za-z_]\w*)\s+in\s+"
     r"(?:\{0\.\.|0\s+1\b|(?:\$\(|`)\s*seq\s+(?:-\S+\s+)*[\"']?0[\"']?\s|\"?\$\{!\w+\[[@*]\]\}))"
 )
+# How a loop adds 1 to a variable.
+_ADDED = (
+    r"\(\(\s*(?:\+\+\s*{0}|{0}\s*\+\+|{0}\s*\+=\s*1|{0}\s*=\s*{0}\s*\+\s*1)\s*\)\)"
+    r"|\blet\s+[\"']?(?:{0}\s*\+\+|{0}\s*\+=\s*1|{0}\s*=\s*{0}\s*\+\s*1)"
+    r"|\b{0}=\$\(\(\s*(?:\$\{{?)?{0}\}}?\s*\+\s*1\s*\)\)|\b{0}=(?:\$\(|`)\s*expr\s+\$\{{?{0}\}}?\s*\+\s*1"
+)
 _OF_LOOP = "the loop over the nodes sets it, and each pod is a node: write what a pod is to read"
 
 
@@ -120,6 +126,9 @@ def _loop_texts(reading: ScriptReading, reads: list[str]) -> list[str]:
     text = script.slice(statement)
     counts = {match["first"] or match["name"] for match in _COUNTING_LOOP.finditer(text)}
     heads = {*re.findall(r"\bfor\s+\(*\s*([A-Za-z_]\w*)", text)}
+    counters = {name for name in {*reads} if re.search(_ADDED.format(name), text)}
+    counts |= {name for name in counters if _counts_nodes(reading, name, text)}
+    heads |= counters
     texts = [f"{name}=$SLURM_NODEID" for name in sorted(counts & {*reads})]
     missing = dict.fromkeys(heads - counts, statement.line)
     for command in statement.commands:
@@ -128,6 +137,8 @@ def _loop_texts(reading: ScriptReading, reads: list[str]) -> list[str]:
         assignment = script.text[command.start : command.end]
         targets = {name for name, _ in shell_text.assigned_by(command)}
         sources = {name for name, _ in words.variables(assignment)}
+        if targets & counters:
+            continue
         if sources & (missing.keys() | reading.rendezvous.meeting):
             missing |= dict.fromkeys(targets, command.line)
         elif targets & {*reads}:
@@ -136,6 +147,14 @@ def _loop_texts(reading: ScriptReading, reads: list[str]) -> list[str]:
         if name in missing:
             reading.body.say(missing[name], f"${name}", Outcome.NOT_CARRIED, "", _OF_LOOP)
     return texts
+
+
+def _counts_nodes(reading: ScriptReading, name: str, loop: str) -> bool:
+    """Whether a variable is 0 before a loop, and the loop adds 1 behind what reads it."""
+    added = re.search(_ADDED.format(name), loop)
+    read = re.search(rf"\$\{{?{name}\b", loop)
+    is_behind = added is not None and read is not None and read.start() < added.start()
+    return is_behind and reading.variables.contents.get(name, [])[:1] == ["0"]
 
 
 def _with_starts(script: Script, main_step: MainStep, statement_numbers: set[int]) -> list[int]:
