@@ -110,6 +110,8 @@ def test_ranks_are_told_what_the_manual_says(
             == rank_env["SLURM_STEP_NODELIST"]
         )
         assert 0 < int(rank_env["SLURM_CPUS_ON_NODE"])
+        cpus, _, times = rank_env["SLURM_JOB_CPUS_PER_NODE"].partition("(x")
+        assert (cpus, times or "1)") == (rank_env["SLURM_CPUS_ON_NODE"], f"{nodes})")
         assert rank_env["SLURM_JOB_ID"] == rank_env["SLURM_JOBID"] == env["SLURM_JOB_ID"]
         assert re.fullmatch(r"[1-9]\d{5,9}", rank_env["SLURM_JOB_ID"])
         assert size.get("gpusPerNode", 0) == int(rank_env.get("SLURM_GPUS_ON_NODE", 0))

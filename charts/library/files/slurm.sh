@@ -31,6 +31,11 @@ allranks_slurm_node() {
   if [ -z "${SLURM_CPUS_ON_NODE:-}" ]; then
     SLURM_CPUS_ON_NODE=$(nproc 2>/dev/null) || SLURM_CPUS_ON_NODE=1
   fi
+  if [ -z "${SLURM_JOB_CPUS_PER_NODE:-}" ]; then
+    # The job asks for no CPUs: those of this node, as if the others had as many.
+    SLURM_JOB_CPUS_PER_NODE=$SLURM_CPUS_ON_NODE
+    [ "${SLURM_NNODES:-1}" = 1 ] || SLURM_JOB_CPUS_PER_NODE="$SLURM_CPUS_ON_NODE(x$SLURM_NNODES)"
+  fi
   if [ -n "${SLURM_ARRAY_TASK_ID:-}" ] && [ -z "${SLURM_ARRAY_JOB_ID:-}" ]; then
     # Each task of an array has a number of its own, besides that of the array.
     SLURM_ARRAY_JOB_ID=${SLURM_JOB_ID:-0}
@@ -52,7 +57,7 @@ allranks_slurm_node() {
   fi
   SLURM_NODELIST=$SLURM_JOB_NODELIST
   export SLURM_NODEID SLURM_LOCALID SLURM_NTASKS_PER_NODE SLURM_PROCID SLURM_SUBMIT_DIR \
-    SLURMD_NODENAME SLURM_JOB_NODELIST SLURM_NODELIST SLURM_CPUS_ON_NODE
+    SLURMD_NODENAME SLURM_JOB_NODELIST SLURM_NODELIST SLURM_CPUS_ON_NODE SLURM_JOB_CPUS_PER_NODE
 }
 
 # A rank: what torchrun or an MPI has told it, as srun tells it.

@@ -30,6 +30,7 @@ from allranks.convert.slurm.batch_script import (
     reader,
     shell_text,
     singularity_environment,
+    unreached_lines,
 )
 from allranks.convert.slurm.draft import Draft, key_of
 from allranks.convert.verdicts import Conversion, Fields, Outcome, dotted
@@ -108,13 +109,14 @@ def convert(
     settings = [*parsed.settings, *typed_settings]
     _declare(job, settings)
     text = option_variables.put_defaults(_wrapped(job, text), settings)
+    text, of_end = unreached_lines.cut(text)
     text, of_container = singularity_environment.carry(
         launcher_variables.inline(here_documents.inline(text))
     )
     job.text = text
     job.size = sizes.read(settings)
     job.body = reader.read(text, source=source, size=job.size, settings=settings, args=args)
-    job.body.verdicts.extend(of_container)
+    job.body.verdicts.extend([*of_end, *of_container])
     _put_body(job, args)
     for setting in job.body.settings:
         _declare_step(job, setting)

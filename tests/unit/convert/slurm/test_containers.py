@@ -127,3 +127,21 @@ def test_what_a_shifter_does_besides_is_named(row: str) -> None:
     conversion = _convert("#SBATCH -n 1", "IMAGE=$(cat image)", row, "python a.py")
     assert row in conversion.values["script"]
     assert [own.line for own in conversion.lost if "starts no containers" in own.why] == [4]
+
+
+@pytest.mark.parametrize("step", ["", "srun "])
+def test_a_variable_before_an_option_of_a_container_is_no_image(step: str) -> None:
+    """Behind the image stands the program: what an option follows holds options, too."""
+    overlay = 'if [ -f a ]; then overlay="--overlay a"; else overlay="--overlay b"; fi'
+    row = f"{step}singularity exec ${{overlay}} -B /data:/d $where ./prepare a.txt"
+    conversion = _convert("#SBATCH -n1", overlay, row)
+    assert "./prepare a.txt" in conversion.values["script"].splitlines()
+    lost = {verdict.path: verdict for verdict in conversion.lost}
+    assert "options of the container" in lost["${overlay}"].why
+    assert "image" == lost["$where"].to
+
+
+def test_an_option_of_the_images_own_program_stands_behind_the_image() -> None:
+    """With `run` the words behind the image are that program's."""
+    conversion = _convert("#SBATCH -n1", "singularity run $where -v a.txt")
+    assert "-v a.txt" in conversion.values["script"]

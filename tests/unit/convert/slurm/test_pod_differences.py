@@ -91,6 +91,15 @@ def test_an_eval_that_sets_up_the_shell_is_setup(row: str) -> None:
     assert row in conversion.values["setup"]
 
 
+@pytest.mark.parametrize("row", ['eval set -- "$OPTS"', "eval 'set -- a b'"])
+def test_an_eval_that_sets_the_arguments_needs_nothing_of_the_image(row: str) -> None:
+    """It activates nothing; the loop over the options, which is the script's, reads them there."""
+    rows = ("OPTS=$(getopt -o n: -- $*)", row, "while [ $# -gt 0 ]; do shift; done")
+    conversion = _convert("#SBATCH -n1", *rows, "python a.py")
+    assert row in conversion.values["script"]
+    assert "activates" not in str(conversion.verdicts)
+
+
 @pytest.mark.parametrize(
     "row", ["source /etc/profile", ". /etc/profile", "[ -z $A ] || . /etc/profile"]
 )
@@ -836,6 +845,15 @@ def test_a_variable_of_an_option_that_the_script_has_not_is_its_default(
     """Slurm sets it for that option alone; `compat: slurm` does for all jobs."""
     values = _convert("#SBATCH -N1", option, row).values
     assert procs == values.get("procsPerNode", values["gpusPerNode"])
+
+
+@pytest.mark.parametrize("rest", ["", "\n: ${WANDB_NAME:=other}"])
+def test_a_name_for_a_tracker_that_the_script_has_not_is_its_default(rest: str) -> None:
+    """The charts tell W&B the run's name, and nobody does in Slurm."""
+    values = _convert("#SBATCH -n2", f"A=1{rest}", "srun python a.py ${WANDB_NAME:-llama}").values
+    command = values["command"]
+    assert ("llama" in command) == (not rest)
+    assert ("WANDB_NAME" in str(command)) == bool(rest)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -91,3 +92,18 @@ def test_a_rank_that_the_batch_shell_puts_into_a_variable_is_said(step: str) -> 
     assert [verdict.line for verdict in verdicts if verdict.path == "$SLURM_PROCID"] == [4]
     escaped = _convert(nodes, f'LAUNCHER="{launcher.format(chr(92) + "$")}"', step).verdicts
     assert not [verdict for verdict in escaped if verdict.path == "$SLURM_PROCID"]
+
+
+@pytest.mark.parametrize("rest", ["", "cd /code; "])
+def test_a_variable_in_single_quotes_within_a_text_is_put_in(rest: str) -> None:
+    """The script has put it in before the ranks' shell reads the quotes: 'a $B' of CMD="'a $B'"."""
+    rows = ("DATA=$SCRATCH/a", f"RUN='{rest}torchrun --nnodes 2'", "CMD=\"a.py 'x: $DATA' 'y'\"")
+    conversion = _convert("#SBATCH -N2 --gpus-per-node=4", *rows, 'srun bash -c "$RUN $CMD"')
+    command = conversion.values["command"][-1].rpartition("exec ")[2]
+    run = subprocess.run(
+        ["bash", "-c", f"DATA=/d/a; printf '%s\\n' {command}"],
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    assert ["a.py", "x: /d/a", "y"] == run.stdout.splitlines()[-3:]

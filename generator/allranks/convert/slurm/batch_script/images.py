@@ -280,10 +280,12 @@ def of_command(texts: Sequence[str]) -> Container | None:
 
 
 def _are_options(texts: Sequence[str], *, has_program: bool) -> bool:
-    """Whether a variable holds options of a container, as its name, or that of the next, says."""
+    """Whether a variable holds options of a container, as its name, or what stands behind, says."""
     name = shell_text.variable_alone(texts[0]) if texts else ""
     if not name or len(texts) < 2 + has_program:
         return False
+    if has_program and texts[1].startswith("-"):
+        return True  # behind an image stands its program
     is_image = _NAME_OF_IMAGE.search(name) is not None
     following = shell_text.variable_alone(texts[1])
     is_before_image = (

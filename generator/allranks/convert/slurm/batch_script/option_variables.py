@@ -1,8 +1,9 @@
-"""Variables that Slurm sets for an option alone, where a script has a text of its own without it.
+"""Variables that pods have and Slurm's nodes had not, where a script has a text of its own instead.
 
-`compat: slurm` sets them in each pod, as most programs that read them ask for the options. In a
-script without the option, ``${SLURM_GPUS_PER_NODE:-4}`` is 4: Slurm sets no such variable for
-``--gres=gpu:8``. Source: sbatch(1), output environment variables.
+`compat: slurm` sets those of options in each pod, as most programs that read them ask for the
+options. In a script without the option, ``${SLURM_GPUS_PER_NODE:-4}`` is 4: Slurm sets no such
+variable for ``--gres=gpu:8``. Source: sbatch(1), output environment variables. The names of the run
+for trackers, which the charts set, nobody sets in Slurm: ``${WANDB_NAME:-base}`` is base.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ _OPTIONS = {
         r"--n?tasks-per-node\b",
     ),
 }
+# What the charts tell programs that report to a tracker.
+_OF_TRACKERS = ("WANDB_NAME", "WANDB_RUN_GROUP", "WANDB_RUN_ID", "WANDB_RESUME", "MLFLOW_RUN_NAME")
 _COMMENT = re.compile(r"^[ \t]*#.*", re.MULTILINE)
 
 
@@ -43,6 +46,9 @@ def put_defaults(text: str, settings: Iterable[Setting]) -> str:
     for name, (own, of_step) in _OPTIONS.items():
         is_set = re.search(rf"\b{name}\}}?:?=|{of_step}", code) is not None
         if not (own & options or is_set):
+            text = _with_default(text, name)
+    for name in _OF_TRACKERS:
+        if re.search(rf"\b{name}\}}?:?=", code) is None:
             text = _with_default(text, name)
     return text
 

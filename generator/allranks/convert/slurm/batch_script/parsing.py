@@ -36,9 +36,9 @@ _BEHIND_GROUP = re.compile(
 _NOT_CONTINUED = re.compile(r"\\[ \t]+(?:#.*)?$")
 
 
-def interpreter(script: Script) -> str:
-    """The program that the first line names; bash where it names none."""
-    shebang = script.lines[0] if script.lines[0].startswith("#!") else ""
+def interpreter(first_line: str) -> str:
+    """The program that a script's first line names; bash where it names none."""
+    shebang = first_line if first_line.startswith("#!") else ""
     program = shebang.removeprefix("#!").split() or ["/bin/bash"]
     if words.base(program[0]) == "env":
         program = [

@@ -27,6 +27,18 @@ if TYPE_CHECKING:
 _PORT = "29510"  # of a launcher inside the chart's own, which has the one before it
 _RESERVED = frozenset(names.RESERVED_ENV)
 _ADDRESS = frozenset({"MASTER_ADDR", "MASTER_PORT"})
+# A loop that counts from 0: `for i in {0..3}`, `for ((i = 0; …`, `for i in "${!hosts[@]}"`.
+_COUNTING_LOOP = re.compile(
+    r"\bfor\s+(?:\(\(\s*(?P<first>[A-Za-z_]\w*)\s*=\s*0\s*;|(?P<name>[A-Za-z_]\w*)\s+in\s+"
+    r"(?:\{0\.\.|0\s+1\b|(?:\$\(|`)\s*seq\s+(?:-\S+\s+)*[\"']?0[\"']?\s|\"?\$\{!\w+\[[@*]\]\}))"
+)
+# How a loop adds 1 to a variable.
+_ADDED = (
+    r"\(\(\s*(?:\+\+\s*{0}|{0}\s*\+\+|{0}\s*\+=\s*1|{0}\s*=\s*{0}\s*\+\s*1)\s*\)\)"
+    r"|\blet\s+[\"']?(?:{0}\s*\+\+|{0}\s*\+=\s*1|{0}\s*=\s*{0}\s*\+\s*1)"
+    r"|\b{0}=\$\(\(\s*(?:\$\{{?)?{0}\}}?\s*\+\s*1\s*\)\)|\b{0}=(?:\$\(|`)\s*expr\s+\$\{{?{0}\}}?\s*\+\s*1"
+)
+_OF_LOOP = "the loop over the nodes sets it, and each pod is a node: write what a pod is to read"
 
 
 def write(reading: ScriptReading, program: commands.Program, text: str | None) -> None:
@@ -100,6 +112,7 @@ def _defined(reading: ScriptReading, line: str, program: commands.Program) -> st
         other for other in reading.rendezvous.late if shell_text.set_by(other) & {*reads}
     ]
     reads += [name for other in late_statements for name, _ in words.variables(script.slice(other))]
+    prefix += _loop_texts(reading, reads)
     prefix += _meeting_texts(reading, reads, program)
     prefix += [script.slice(other) for other in late_statements]
     if program.is_nested and "MASTER_PORT" in reads:
@@ -107,6 +120,49 @@ def _defined(reading: ScriptReading, line: str, program: commands.Program) -> st
     if script.args and words.positional(line):
         prefix.append(f"set -- {commands.as_shell(script.args)}")
     return "\n".join([*dict.fromkeys(prefix), line])
+
+
+def _loop_texts(reading: ScriptReading, reads: list[str]) -> list[str]:
+    """What a command reads of the loop that starts it on one node after the other.
+
+    Its count is the node's number; what else it sets of the nodes is said to be missing.
+    """
+    script = reading.script
+    statement = script.statements[reading.main_step.statement]
+    if not any(command.in_loop for command in statement.commands):
+        return []
+    text = script.slice(statement)
+    counts = {match["first"] or match["name"] for match in _COUNTING_LOOP.finditer(text)}
+    heads = {*re.findall(r"\bfor\s+\(*\s*([A-Za-z_]\w*)", text)}
+    counters = {name for name in {*reads} if re.search(_ADDED.format(name), text)}
+    counts |= {name for name in counters if _counts_nodes(reading, name, text)}
+    heads |= counters
+    texts = [f"{name}=$SLURM_NODEID" for name in sorted(counts & {*reads})]
+    missing = dict.fromkeys(heads - counts, statement.line)
+    for command in statement.commands:
+        if not command.in_loop or command.words:
+            continue
+        assignment = script.text[command.start : command.end]
+        targets = {name for name, _ in shell_text.assigned_by(command)}
+        sources = {name for name, _ in words.variables(assignment)}
+        if targets & counters:
+            continue
+        if sources & (missing.keys() | reading.rendezvous.meeting):
+            missing |= dict.fromkeys(targets, command.line)
+        elif targets & {*reads}:
+            texts.append(assignment)
+    for name in dict.fromkeys(reads):
+        if name in missing:
+            reading.body.say(missing[name], f"${name}", Outcome.NOT_CARRIED, "", _OF_LOOP)
+    return texts
+
+
+def _counts_nodes(reading: ScriptReading, name: str, loop: str) -> bool:
+    """Whether a variable is 0 before a loop, and the loop adds 1 behind what reads it."""
+    added = re.search(_ADDED.format(name), loop)
+    read = re.search(rf"\$\{{?{name}\b", loop)
+    is_behind = added is not None and read is not None and read.start() < added.start()
+    return is_behind and reading.variables.contents.get(name, [])[:1] == ["0"]
 
 
 def _with_starts(script: Script, main_step: MainStep, statement_numbers: set[int]) -> list[int]:

@@ -58,7 +58,7 @@ def read(
         InvalidValues: it cannot be a job; the problems have their lines.
     """
     script = Script(text, source, size, list(settings), list(args))
-    interpreter = parsing.interpreter(script)
+    interpreter = parsing.interpreter(script.lines[0])
     if interpreter not in shell_text.SHELLS:
         reading = ScriptReading(script, ShellVariables())
         one_process.read_foreign(reading, interpreter)

@@ -179,8 +179,16 @@ def content_of(value: str) -> str:
         except scanner.ScriptError:
             return ""
     if value.startswith('"') or "'" not in value:
-        return re.sub(r"\\\n", " ", scanner.unquote(value)).replace("\n", " ")
+        return _quoted_text(value).replace("\n", " ")
     return scanner.unquote(value).replace("\n", " ")
+
+
+def _quoted_text(value: str) -> str:
+    """A quoted value as the text that a shell reads which is given it, its lines joined.
+
+    The script puts in the variables, also between single quotes: ``CMD="a.py '$NAME'"``.
+    """
+    return _text_inside(re.sub(r"\\\n", " ", value))
 
 
 # What a shell that reads a text makes of it besides words.
@@ -199,13 +207,14 @@ def is_script(value: str) -> bool:
 
 def script_of(value: str) -> str:
     """The text of a variable's value with its lines."""
-    text = scanner.unquote(value)
-    return re.sub(r"\\\n", " ", text) if value.startswith('"') else text
+    return _quoted_text(value) if value.startswith('"') else scanner.unquote(value)
 
 
 def lines_of(value: str) -> str:
     """The lines of a quoted text; "" where it is an array, or comes of a command."""
     is_text = value[:1] in ('"', "'") and "$(" not in value and "`" not in value
+    if value.startswith('"'):
+        return _quoted_text(value).strip() if is_text else ""
     return re.sub(r"\\\n", " ", scanner.unquote(value)).strip() if is_text else ""
 
 

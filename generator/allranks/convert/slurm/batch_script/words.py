@@ -135,6 +135,7 @@ ACTIVATING = frozenset(
 )
 _MANAGERS = frozenset({"conda", "mamba", "micromamba", "spack", "pyenv"})
 _EVALUATED_PRINTING = re.compile(r"eval\s+[\"']?\s*(?:echo|printf)\b(?!.*[>|])")
+_EVALUATED_ARGUMENTS = re.compile(r"eval\s+[\"']?\s*set\s+--")  # as getopt orders them
 # What these do besides: they run a program, or install one.
 _DOES_MORE = frozenset(
     {"run", "exec", "install", "create", "build", "update", "upgrade", "remove", "clean", "spec"}
@@ -374,6 +375,7 @@ def activates(words: Sequence[str]) -> bool:
         texts[:1] != []
         and texts[0] in ACTIVATING
         and not _EVALUATED_PRINTING.match(" ".join(texts))
+        and not _EVALUATED_ARGUMENTS.match(" ".join(texts))
         and not _does_more(texts)
         and not environment_runners.program_start(texts)
     )

@@ -1,0 +1,101 @@
+"""A loop that starts the step on one node after the other: each pod is one of its rounds."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from allranks.convert.slurm import job
+
+if TYPE_CHECKING:
+    from allranks.convert.verdicts import Conversion
+
+_NODES = "#SBATCH -N 3 --ntasks-per-node=1 --gpus-per-node=4"
+_HOSTS = "hosts=($(scontrol show hostnames $SLURM_JOB_NODELIST))"
+_STEP = (
+    "srun -N1 -n1 -w ${hosts[$i]} accelerate launch --num_machines 3 --num_processes 12 "
+    "--machine_rank $i --main_process_ip $MASTER_ADDR a.py --name run-$i"
+)
+
+
+def _convert(head: str, *rows: str) -> Conversion:
+    text = "\n".join(("#!/bin/bash", _NODES, _HOSTS, f"{head}; do", *rows, "done", "wait", ""))
+    return job.convert(text.encode(), "job.sbatch")
+
+
+def _words(conversion: Conversion, node: int) -> list[str]:
+    """The words of the command on a node."""
+    text = conversion.values["command"][-1].replace("exec ", "printf '%s ' ")
+    run = subprocess.run(
+        ["bash", "-c", text],
+        env={"SLURM_NODEID": str(node), "MASTER_ADDR": "a", "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    return run.stdout.split()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "for i in {0..2}",
+        "for i in 0 1 2",
+        "for i in $(seq 0 2)",
+        "for i in `seq 0 $((SLURM_NNODES - 1))`",
+        'for i in "${!hosts[@]}"',
+        "for ((i = 0; i < SLURM_NNODES; i++))",
+        "for (( i=0;i<3;i++ ))",
+    ],
+)
+def test_the_count_of_the_loop_is_the_number_of_the_pod(head: str) -> None:
+    """It was empty in the command: the loop is left out, and nothing else set it."""
+    conversion = _convert(head, f"{_STEP} &")
+    words = _words(conversion, 2)
+    assert "2" == words[words.index("--machine_rank") + 1]
+    assert "run-2" == words[-1]
+    assert "slurm" == conversion.values["compat"]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "i=$((i + 1))",
+        "i=$(($i+1))",
+        "((i++))",
+        "(( ++i ))",
+        "((i+=1))",
+        "let i++",
+        "i=`expr $i + 1`",
+    ],
+)
+def test_what_a_loop_over_names_counts_is_the_number_of_the_pod(row: str) -> None:
+    """All pods had the number of the first; a count that does not begin with 0 is said."""
+    counted = ("for n in ${hosts[@]}", _STEP.replace("${hosts[$i]}", "$n") + " &", row)
+    conversion = _convert(f"i=0\n{counted[0]}", *counted[1:])
+    words = _words(conversion, 1)
+    assert "1" == words[words.index("--machine_rank") + 1]
+    for head, *rows in (
+        (f"i=5\n{counted[0]}", *counted[1:]),
+        (f"i=0\n{counted[0]}", row, counted[1]),
+    ):
+        assert "$i" in {verdict.path for verdict in _convert(head, *rows).lost}
+
+
+def test_what_the_loop_makes_of_its_count_is_the_pods() -> None:
+    """What it makes of the names of the nodes no pod has, and is said with its line."""
+    rows = ("out=out-$((i + 1))", "host=${hosts[$i]}", f"{_STEP} --out $out --host $host &")
+    conversion = _convert("for i in {0..2}", *rows)
+    assert "out-2" in _words(conversion, 1)
+    said = {verdict.line: verdict.why for verdict in conversion.lost if verdict.path == "$host"}
+    assert "the loop over the nodes sets it" in said[6]
+
+
+def test_a_loop_over_names_says_that_its_name_is_missing() -> None:
+    """The program reads the node's name, which the loop alone knows; what does not is silent."""
+    step = "srun -N1 -n1 -w $n torchrun --nnodes 3 --nproc_per_node 4 --rdzv-endpoint $H:1 a.py"
+    lost = _convert("for n in ${hosts[@]}", f"{step} --node $n &").lost
+    assert ["$n"] == [verdict.path for verdict in lost]
+    assert not _convert("for n in ${hosts[@]}", f"{step} &").lost

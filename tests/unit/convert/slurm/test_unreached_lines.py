@@ -1,0 +1,67 @@
+"""Lines behind the end of a script, which no shell reaches."""
+
+from __future__ import annotations
+
+import pytest
+
+from allranks.convert.slurm import job
+from allranks.convert.verdicts import Conversion, Outcome
+
+
+def _convert(*rows: str, directive: str = "#SBATCH -N 2 --ntasks-per-node=4") -> Conversion:
+    return job.convert("\n".join(("#!/bin/bash", directive, *rows, "")).encode(), "job.sbatch")
+
+
+def _why(conversion: Conversion, line: int) -> str:
+    verdicts = [verdict for verdict in conversion.verdicts if verdict.line == line]
+    return "; ".join(v.why for v in verdicts if v.outcome is not Outcome.CARRIED)
+
+
+@pytest.mark.parametrize("end", ["exit", "exit $?", "exit 0  # enough", "exit 1;", "exec ./end.sh"])
+def test_what_stands_behind_the_end_of_a_script_is_not_run(end: str) -> None:
+    """A step there is none of the job's: that the script ends before it is said with its line."""
+    conversion = _convert("python prepare.py", end, "export LR=1", "srun python train.py /data/x")
+    values = conversion.values
+    assert "command" not in values
+    assert "python prepare.py" in values["script"]
+    assert "train.py" not in str(values)
+    assert "env" not in values
+    assert "the script ends in line 4, and nothing runs the lines behind" == _why(conversion, 5)
+    assert not _why(conversion, 6)
+
+
+def test_a_program_in_a_variable_before_the_end_is_no_setup() -> None:
+    """A run whose setup exits has failed; the script that exits behind its program has not."""
+    rows = ("PROGRAM=/opt/bin/solve", "$PROGRAM a.nml", "exit $?", ". env.sh", "python a.py")
+    values = _convert(*rows, directive="#SBATCH -n1").values
+    assert "exit" not in values.get("setup", "")
+    assert "$PROGRAM a.nml\nexit $?" in values["script"]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "[ -f done ] && exit 0",
+        "python prepare.py || exit 1",
+        "if [ -f done ]; then exit 0; fi",
+        "(exit 0)",
+        "exit 0 &",
+        "stop() { exit 1; }",
+        "exec > log.txt",
+        "exec 3>&1",
+        "cat <<END >a.sh\nexit 0\nEND",
+        "exit | cat",
+    ],
+)
+def test_what_may_not_end_a_script_leaves_it_whole(row: str) -> None:
+    """A condition, a subshell, a function or a redirection: the step behind it is the job's."""
+    conversion = _convert(row, "srun python train.py")
+    assert "train.py" in str(conversion.values)
+    assert "nothing runs the lines behind" not in str(conversion.verdicts)
+
+
+def test_the_last_line_may_be_the_end() -> None:
+    """Nothing is said of an exit that nothing stands behind, nor of one in Python."""
+    assert "nothing runs" not in str(_convert("srun python train.py", "exit 0").verdicts)
+    python = b"#!/usr/bin/env python\n#SBATCH -n1\nexit\nprint(1)\n"
+    assert "print(1)" in job.convert(python, "job.sbatch").values["script"]
