@@ -58,6 +58,7 @@ def _ranks(
         pod = {"HOSTNAME": names[rank // per_node].split(".")[0]}
         if launcher == "torchrun":
             pod["ALLRANKS_NODE_RANK"] = str(rank // per_node)
+            variables["MASTER_ADDR"] = "rank-0.example"
         else:
             pod["ALLRANKS_MPI_HOSTFILE"] = str(hosts)
         text = f". {SCRIPT}; allranks_slurm_node; "
@@ -112,6 +113,11 @@ def test_ranks_are_told_what_the_manual_says(
         assert rank_env["SLURM_JOB_ID"] == rank_env["SLURM_JOBID"] == env["SLURM_JOB_ID"]
         assert re.fullmatch(r"[1-9]\d{5,9}", rank_env["SLURM_JOB_ID"])
         assert size.get("gpusPerNode", 0) == int(rank_env.get("SLURM_GPUS_ON_NODE", 0))
+        gpus = ",".join(map(str, range(size.get("gpusPerNode", 0))))
+        assert gpus == rank_env.get("SLURM_JOB_GPUS", "") == rank_env.get("SLURM_STEP_GPUS", "")
+        assert rank_env["SLURM_TASKS_PER_NODE"] == rank_env["SLURM_STEP_TASKS_PER_NODE"]
+        address = "rank-0.example" if launcher == "torchrun" else hosts[0]
+        assert address == rank_env["SLURM_LAUNCH_NODE_IPADDR"] == rank_env["SLURM_SRUN_COMM_HOST"]
     if "resources" in size:
         cpus = {4: 32, 3: 7}[nodes]
         assert (cpus, max(1, cpus // per_node)) == (

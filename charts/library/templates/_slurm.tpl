@@ -48,6 +48,7 @@ tells them in the pod. The meanings are those of the manuals of sbatch and srun.
 {{- with int .layout.gpusPerNode -}}
 {{- $_ := set $vars "SLURM_GPUS_ON_NODE" (toString .) -}}
 {{- $_ := set $vars "SLURM_GPUS_PER_NODE" (toString .) -}}
+{{- $_ := set $vars "SLURM_JOB_GPUS" (until . | join ",") -}}
 {{- end -}}
 {{- with include "allranks.slurm.cpus" . -}}
 {{- $_ := set $vars "SLURM_CPUS_ON_NODE" . -}}

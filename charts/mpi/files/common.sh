@@ -123,7 +123,10 @@ allranks_time_to_end() {
 #   denied   it listens and lets us not in: waiting does not help
 #   silent   anything else
 allranks_reason() {
+  # What exec.py says begins with its own name and the host's, which the caller names already.
+  set -- "${1#allranks: *: }"
   case $1 in
+    *'the API server'* | *'nothing was heard of the pod'*) printf 'silent %s\n' "$1" ;;
     *'Could not resolve hostname'* | *'no such pod'*)
       echo 'away its name has no address (is its pod pending, or gone?)'
       ;;

@@ -450,6 +450,16 @@ until the release is deleted"
   export ALLRANKS_MPI_CONNECT_SECONDS
   allranks_ask_all_and_wait "$ALLRANKS_STATE/stopped" allranks:stop 3 <"$ALLRANKS_STATE/hostlist"
   allranks_count_answers "$ALLRANKS_STATE/stopped"
+  allranks_untold_count=0 allranks_summary=''
+  while read -r allranks_host; do
+    [ ! -e "$ALLRANKS_STATE/stopped/$allranks_host.id" ] || continue
+    read -r allranks_kind _ allranks_reason <"$ALLRANKS_STATE/stopped/$allranks_host.why"
+    [ "$allranks_kind" != away ] || continue # no pod, nobody to tell
+    allranks_untold_count=$((allranks_untold_count + 1))
+    allranks_find_alias "$allranks_host"
+    allranks_add_to_summary "$allranks_untold_count" "$allranks_alias: $allranks_reason"
+  done <"$ALLRANKS_STATE/stopped/hosts"
   allranks_say "$(allranks_proportion "$allranks_answer_count" "$allranks_host_count" worker was were) \
-told to stop"
+told to stop${allranks_summary:+; one that was not ends by itself after ${ALLRANKS_MPI_LOST_SECONDS:-600} s without \
+a launcher ($allranks_summary)}"
 }

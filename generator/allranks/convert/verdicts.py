@@ -320,6 +320,13 @@ class Fields:
                 return None
         return node
 
+    def lacks(self, to: str) -> bool:
+        """Whether a field that belongs into a value was not carried."""
+        return any(
+            verdict.to == to and verdict.outcome is Outcome.NOT_CARRIED
+            for verdict in self._verdicts.values()
+        )
+
     def has(self, *path: str | int) -> bool:
         """Whether something stands at a path."""
         return self.get(*path) is not None

@@ -59,6 +59,7 @@ if world.rank == 0:
         print("rank", rank, "of", world.size, "on", host, flush=True)
 """
 _PATIENCE = 180.0  # seconds
+SWITCH_ADDRESS = "02:00:00:00:00:01"  # as hardware; pods have those from 02 on
 # Process 1 waits here for its network, then becomes the container.
 _INIT = """
 set -eu
@@ -240,7 +241,9 @@ class Lab:
         mine = Path("/proc/self/ns/net").readlink()
         pid = self.switch.pid
         until(lambda: Path(f"/proc/{pid}/ns/net").readlink() != mine, "a network of its own")
-        _batch(pid, "link add br0 type bridge", "link set br0 up")
+        # A bridge without an address of its own has the lowest of its cables': it would change with
+        # a pod that goes, and who knows the old one would send into the void for half a minute.
+        _batch(pid, f"link add br0 address {SWITCH_ADDRESS} type bridge", "link set br0 up")
 
     def new_key(self, path: Path) -> None:
         """A key as the chart's genPrivateKey makes it: a private half in PEM."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from .implementations import FAMILIES
-from .pods import RANKS, REPO, SHELLS, make_folder, until
+from .pods import RANKS, REPO, SHELLS, SWITCH_ADDRESS, make_folder, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -289,6 +289,22 @@ def cluster(lab: MakeLab) -> Iterator[Any]:
         used_api.close()
 
 
+def test_the_api_server_keeps_its_hardware_address(cluster: Any) -> None:
+    """Pods that come and go do not move the API server, which the others would ask in vain."""
+    job, _ = cluster("openmpi5")
+
+    def address() -> str:
+        command = ["nsenter", "-t", str(job.switch.pid), "-n", "ip", "-br", "link", "show", "br0"]
+        return subprocess.check_output(command, text=True).split()[2]
+
+    addresses = [address()]
+    worker = job.worker(0)
+    addresses.append(address())
+    worker.kill()
+    addresses.append(address())
+    assert [SWITCH_ADDRESS] * 3 == addresses
+
+
 def _register_workers(job: Lab, api: Api) -> None:
     """Let the API server know the workers that run."""
     for name, pod in job.pods.items():
@@ -344,6 +360,32 @@ def test_rights_that_are_missing_end_the_wait(cluster: Any) -> None:
     launcher = job.launcher("true", ALLRANKS_WAIT_SECONDS="600")
     assert launcher.end() == 1
     assert 'cannot get resource "pods/exec"' in launcher.message
+
+
+def test_an_api_server_that_is_not_reached_is_named(cluster: Any) -> None:
+    """The wait ends with what was asked and where: no port of a worker's plays a part here."""
+    job, _ = cluster("openmpi4", workers=1)
+    job.all_workers()
+    closed = {"KUBERNETES_SERVICE_HOST": "10.99.0.10", "KUBERNETES_SERVICE_PORT": "443"}
+    launcher = job.launcher("true", ALLRANKS_WAIT_SECONDS="5", **closed)
+    assert launcher.end() == 1
+    reason = "job-worker-0.job.lab.svc: the API server at 10.99.0.10:443 is not reached: "
+    assert reason in launcher.message
+    assert "port 2222" not in launcher.message
+
+
+def test_a_worker_that_is_not_told_to_stop_is_named(cluster: Any) -> None:
+    """The launcher says which worker stays, why, and for how long."""
+    job, api = cluster("openmpi4")
+    workers = job.all_workers()
+    _register_workers(job, api)
+    api.pod("job-worker-1", fault="forbidden")
+    launcher = job.launcher("true", ALLRANKS_MPI_MIN_HOSTS="1", ALLRANKS_MPI_WRAP="0")
+    assert launcher.end() == 0, launcher.log
+    stay = "one that was not ends by itself after 600 s without a launcher"
+    reason = "job-worker-1.job.lab.svc: forbidden: "
+    assert f"1 of 2 workers was told to stop; {stay} ({reason}" in launcher.log
+    assert workers[0].end() == 0
 
 
 def test_statefulset_is_scaled_to_zero(cluster: Any) -> None:

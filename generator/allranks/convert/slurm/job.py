@@ -72,6 +72,8 @@ _OF_ONE_POD = {
 }
 # Of a script that names none; values without an image are not valid.
 _IMAGE = {"repository": "pytorch/pytorch", "tag": "2.8.0-cuda12.8-cudnn9-runtime"}
+_NO_IMAGE = "the script names none: this one has PyTorch alone; give the one that has what you load"
+_IN_PLACE = "this one has PyTorch alone: give one that has what the script's has"
 
 
 def is_script(data: bytes) -> bool:
@@ -337,9 +339,7 @@ def _done(job: Draft, namespace: str) -> Conversion:
     if not (fields.values.get("image") or {}).get("repository"):
         key = job.key("the image", 0)
         fields.put(("image",), dict(_IMAGE), (key,))
-        why = (
-            "the script names none: this one has PyTorch alone; give the one that has what you load"
-        )
+        why = _IN_PLACE if fields.lacks("image") else _NO_IMAGE
         fields.say((key,), Outcome.CHANGED, "image", why)
     problems = finish.problems_of(fields.values, chart, name)
     for path, _ in problems:

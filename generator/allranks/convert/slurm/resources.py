@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks.convert.slurm import amounts, placement, sizes
+from allranks.convert.slurm.batch_script import mpirun
 from allranks.convert.verdicts import Outcome
 from allranks.humanize import plural
 
@@ -20,6 +21,7 @@ _OF_GPUS = (
 )
 _OF_CPUS = ("cpus-per-task", "cpus-per-gpu", "mincpus", "ntasks-per-node", "ntasks")
 _OF_MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
+_OF_RANKS = ("ntasks-per-node", "tasks-per-node", "ntasks", "ntasks-per-gpu")
 FAMILIES = (_OF_GPUS, ("cpus-per-task", "cpus-per-gpu"), _OF_MEMORY)
 # What a step may ask of its job, which it has as a whole.
 OF_JOB = (
@@ -44,13 +46,32 @@ def put_size(job: Draft) -> None:
         if gpus:
             fields.put(("gpusPerNode",), gpus, of_gpus)
     procs = body.procs_per_node
-    if procs and procs != (gpus or 1):
+    if procs and gpus and procs > gpus:
+        _say_shared(job, procs, gpus)
+    elif procs and procs != (gpus or 1):
         fields.put(("procsPerNode",), procs)
     if not of_gpus and not gpus:
         _guess_gpus(job)
     if of_gpus:
         placement.put_gpu_type(job, of_gpus[0].removeprefix("--"))
     _put_resources(job)
+
+
+def _say_shared(job: Draft, ranks: int, gpus: int) -> None:
+    """Say of ranks that shared the GPUs of a node that they are fewer here."""
+    why = (
+        f"{plural(ranks, 'rank')} of a node shared {plural(gpus, 'GPU')}, and the charts give each "
+        f"rank its own: a node has {gpus} here; for more ask for as many GPUs, or for none"
+    )
+    count = mpirun.COUNT_OF_RANKS.search(" ".join(job.body.command))
+    if count and count[1].isdecimal() and int(count[1]) > gpus * (job.body.nodes or 1):
+        why += f"; an mpirun of {count[1]} ranks finds no room for them, and ends"
+    options_of = [name for name in _OF_RANKS if name in job.settings]
+    for name in options_of:
+        reason = why if name == options_of[0] else f"as --{options_of[0]}"
+        job.size.outcomes[name] = (Outcome.NOT_CARRIED, "procsPerNode", reason)
+    if not options_of:
+        job.fields.leave((job.key("procsPerNode", 0),), why)
 
 
 def _put_resources(job: Draft) -> None:

@@ -79,6 +79,8 @@ def test_nodes_whose_names_go_into_a_file_are_not_said_to_be_idle() -> None:
     assert "hostfile" in _verdict(conversion, "--nodes").why
     assert {verdict.path for verdict in conversion.lost} == {"--nodes", "scontrol show hostnames"}
     assert _verdict(_convert("#SBATCH -N2", "./train"), "--nodes").outcome is Outcome.CHANGED
+    unread = _convert("#SBATCH -N2", "FILE=train.sh", "cp $FILE logs", "cd logs", "./$FILE")
+    assert "./train.sh, which is not read here" in _verdict(unread, "--nodes").why
 
 
 def test_the_index_of_an_array_is_said_where_there_is_none() -> None:
@@ -403,7 +405,7 @@ def test_setup_ends_where_the_script_says_so() -> None:
         (("S=/opt/bin/apptainer", '"$S" -q exec a.sif python a.py'), "singularity", "containers"),
         (("apptainer run a.sif a.py",), "apptainer run", "the image's own program"),
         (("mpirun_rsh -np 2 -hostfile a ./a",), "mpirun_rsh", "MVAPICH"),
-        (("srun python a.py --seed $RANDOM",), "$(…)", "an answer of its own"),
+        (("srun python a.py --seed $RANDOM",), "$RANDOM", "an answer of its own"),
         (("srun ./a", "echo 1 > done"), "echo 1", "behind the step"),
     ],
 )

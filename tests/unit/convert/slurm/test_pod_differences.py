@@ -106,6 +106,8 @@ def test_a_path_above_the_folder_is_lost() -> None:
     conversion = _convert("#SBATCH -n1", "A=1", "python ../main.py --out ../b")
     assert _verdict(conversion, "../main.py").line == 4
     assert "--workspace .." in _verdict(conversion, "../main.py").why
+    (higher,) = _convert("#SBATCH -n1", "python ../a.py", "../../a.out ../b/../c").lost
+    assert (higher.path, "--workspace ../..`" in higher.why) == ("../a.py", True)
     ranks = _convert("#SBATCH -n2", "srun python a.py --data=../d")
     assert [verdict.path for verdict in ranks.lost] == ["../d"]
     for rows in (("cd /a", "python ../main.py"), ("# ../a", "echo ../b", "python a.py x/../y")):
@@ -120,6 +122,16 @@ def test_a_path_above_the_folder_is_lost() -> None:
         (("python a.py --data=$PWD/../d",), "$PWD/../d"),
         (("A=`dirname ${SLURM_SUBMIT_DIR}`", "python $A/a.py"), "dirname ${SLURM_SUBMIT_DIR}"),
         (("cd /tmp", "python $PWD/../d"), ""),
+        (("A=`pwd`/..", "python $A/a.py"), "`pwd`/.."),
+        (("A=$(pwd)/../d", "python a.py $A"), "$(pwd)/../d"),
+        (('A=$(dirname "$(pwd)")', "python $A/a.py"), 'dirname "$(pwd)"'),
+        (("A=${PWD%/*}", "python $A/a.py"), "${PWD%/*}"),
+        (("A=$(realpath ..)", "python $A/a.py"), "realpath .."),
+        (('A="$(cd .. && pwd)"', "python $A/a.py"), "cd .."),
+        (("A=$(realpath ../d)", "python a.py $A"), "realpath ../d"),
+        (("A=$(basename $(realpath ..))", "python a.py $A"), ""),
+        (("A=$(cd ..; basename $PWD)", "python a.py $A"), ""),
+        (("cd /tmp", "A=$(realpath ..)", "python a.py $A"), ""),
         (("A=$(basename $(dirname $SLURM_SUBMIT_DIR))", "python a.py $A"), ""),
         (("python $SLURM_SUBMIT_DIR/a.py",), ""),
         (("A=(", "  ../in/a", "  ../in/b", ")", "python a.py ${A[@]}"), "../in/a"),

@@ -239,10 +239,10 @@ def test_what_is_no_single_run_is_refused_with_its_line(
 
 
 def test_what_the_chart_refuses_is_taken_out_and_said() -> None:
-    """Two ranks on one GPU: no value of any line, and so it is said by its own name."""
+    """Two ranks on one GPU: the line that asks for them is not carried."""
     conversion = _script("#SBATCH -N 2 --gres=gpu:2 --ntasks-per-node=4", "srun python train.py")
     assert "procsPerNode" not in conversion.values
-    assert "share 2 GPUs" in _verdict(conversion, "procsPerNode").why
+    assert "shared 2 GPUs" in _verdict(conversion, "--ntasks-per-node").why
 
 
 def test_a_loop_over_the_nodes_is_one_run() -> None:

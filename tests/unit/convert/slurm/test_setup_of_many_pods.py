@@ -89,3 +89,12 @@ def test_what_each_pod_answers_alike_is_not_said_to_differ(value: str) -> None:
     """A question to the system, or a line of Python, makes nothing."""
     conversion = _convert(_TASKS, f"DIR={value}", "srun python a.py $DIR")
     assert "differ" not in _why(conversion, 3)
+
+
+@pytest.mark.parametrize("row", ["cp -r out results", "T=$(date +%s)", "echo ended > state.txt"])
+def test_a_function_that_is_called_behind_the_step_runs_in_no_pod(row: str) -> None:
+    """Setup only defines it: that each pod runs its lines is said where setup calls it."""
+    rows = (_TASKS, f"save() {{ {row}; }}", ". env.sh", "srun python a.py")
+    assert not _why(_convert(*rows, "save"), 3)
+    assert _why(_convert(*rows[:3], "save", *rows[3:]), 3)
+    assert _why(_convert(*rows), 3)  # the file that is read may call it

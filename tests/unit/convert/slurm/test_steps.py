@@ -143,6 +143,7 @@ def test_what_starts_the_ranks_of_mpi_has_the_list_of_the_nodes_and_their_number
     assert "export COUNT_NODE=2\n" in setup
     assert "export HOSTNAMES=\"$(sed 's/[ :].*//' /etc/mpi/hostfile)\"\n" in setup
     assert [verdict.line for verdict in conversion.lost] == [5]
+    assert "hostname" in _verdict(conversion, "export HOSTNAMES").why
     verdict = _verdict(conversion, "export COUNT_NODE")
     assert (verdict.to, "setup sets it" in verdict.why) == ("setup", True)
     hosts = "export NODES=$(scontrol show hostnames | tr '\\n' ,)"
@@ -312,6 +313,59 @@ def test_a_script_in_the_text_of_the_step_is_said_to_be_unread() -> None:
     assert [note.split()[1] for note in notes] == ["./train.sh"]
 
 
+@pytest.mark.parametrize(
+    ("head", "tail"),
+    [
+        ("{", "} 2>&1 | tee -a out/log.txt"),
+        ("time {", '} >> "$OUT/log" 2>&1'),
+        ("(", ") &> log.txt"),
+        ("(", ")"),
+    ],
+)
+def test_a_group_around_the_step_is_its_lines(head: str, tail: str) -> None:
+    """One shell ran it: what stands in it is setup, and what it wrote is the run's log."""
+    rows = (head, "  cd sub", "  export A=1", "  srun python a.py", "  echo done", tail)
+    conversion = _convert(_TASKS, *rows)
+    assert ["python", "a.py"] == conversion.values["command"]
+    assert "cd sub" in conversion.values["setup"]
+    assert {"A": "1"} == conversion.values["env"]
+    if output := tail[1:].strip():
+        verdict = _verdict(conversion, output)
+        assert (Outcome.CHANGED, 8) == (verdict.outcome, verdict.line)
+
+
+def test_a_branch_that_writes_a_file_is_said_to_do_so_in_each_rank() -> None:
+    """Ranks would write over each other's lines."""
+    rows = ("if [ -e a ]; then", "  srun python a.py", "fi > log.txt 2>&1")
+    verdict = _verdict(_convert(_TASKS, *rows), "> log.txt")
+    assert (Outcome.NOT_CARRIED, 5) == (verdict.outcome, verdict.line)
+    assert not [v for v in _convert("#SBATCH -n1", *rows).verdicts if v.path.startswith("> log")]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("srun singularity exec my.sif python a.py",),
+        ("#SBATCH --container-image=/images/my.sqsh", "srun python a.py"),
+    ],
+)
+def test_a_script_that_names_an_image_is_not_said_to_name_none(rows: tuple[str, ...]) -> None:
+    """A pod cannot use a file of it; another image stands there, and that is what is said."""
+    why = "this one has PyTorch alone: give one that has what the script's has"
+    assert why == _verdict(_convert("#SBATCH -n1", *rows), "the image").why
+    assert "names none" in _verdict(_convert("#SBATCH -n1", "python a.py"), "the image").why
+
+
+def test_an_unread_script_of_one_task_for_more_gpus_finds_no_rank() -> None:
+    """Lightning in it starts a process for each GPU where it finds no LOCAL_RANK, as in Slurm."""
+    conversion = _convert(_NODES, f"export MASTER_ADDR={_FIRST}", "srun bash train.sh")
+    unset = conversion.values["command"][2].splitlines()[0].split()
+    assert {"unset", "PET_NNODES", "RANK", "LOCAL_RANK", "WORLD_SIZE"} <= {*unset}
+    assert {"MASTER_ADDR", "MASTER_PORT"}.isdisjoint(unset)
+    tasks = _convert(_TASKS, "srun bash train.sh").values["command"][2]
+    assert "LOCAL_RANK" not in tasks
+
+
 def test_a_blank_in_a_script_is_to_be_filled_in() -> None:
     """A shell takes its brackets for files, and cannot read the line."""
     with pytest.raises(InvalidValues) as excinfo:
@@ -381,6 +435,17 @@ def test_what_ends_a_process_behind_the_step_is_no_loss() -> None:
     )
     assert not conversion.lost
     assert not _convert(_TASKS, "srun python a.py", "source deactivate").lost
+    alone = _convert("#SBATCH -n1", "source activate a", "python a.py", "source deactivate a")
+    assert _verdict(alone, "source deactivate a").outcome is Outcome.CARRIED
+
+
+def test_a_step_that_goes_on_beside_the_ranks_is_no_line_of_setup() -> None:
+    """A server in the background, which each pod would start: it is a run of its own."""
+    rows = ("srun -N1 -n1 dask scheduler >> a.log &", "srun -N1 -n8 ./a &", "wait $!")
+    with pytest.raises(InvalidValues) as caught:
+        _convert(_TASKS, *rows)
+    assert "with `&`" in str(caught.value)
+    assert "setup" not in str(caught.value)
 
 
 @pytest.mark.parametrize("first", ["#!/bin/bash", "#!/usr/bin/env python3"])
@@ -390,6 +455,21 @@ def test_a_script_that_fails_does_not_start_again(first: str) -> None:
     assert conversion.values["torchrun"] == {"maxRestarts": 0}
     array = _convert("#SBATCH -n1 --array=1-3", "python a.py $SLURM_ARRAY_TASK_ID")
     assert "torchrun" not in array.values
+
+
+def test_ranks_that_meet_by_themselves_have_the_usual_port() -> None:
+    """The launcher has a rendezvous in the pod of rank 0, and a program its own."""
+    step = "python a.py --host $MASTER_ADDR --port 29500"
+    for rows in (
+        [f"srun {step}"],
+        ["srun python a.py"],
+        ["srun torchrun --nproc-per-node 4 --nnodes 2 a.py --port 29500"],
+    ):
+        port = _convert(_TASKS, *rows).values["torchrun"].get("port", 29500)
+        assert port != 29500, rows
+    assert "port" not in _convert("#SBATCH -N 1 -n 4 --gpus=4", f"srun {step}").values["torchrun"]
+    own = "srun torchrun --nnodes 2 --nproc-per-node 4 --master-port 29500 a.py"
+    assert "port" not in _convert(_TASKS, own).values["torchrun"]
 
 
 def test_ranks_of_srun_have_the_threads_of_their_cpus() -> None:

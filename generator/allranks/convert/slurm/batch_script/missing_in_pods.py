@@ -8,6 +8,7 @@ and the file of the output.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
 
@@ -67,18 +68,24 @@ _NO_LAUNCHER = (
     "it is no launcher that the mpi chart knows, and may ask Slurm for its nodes: write mpirun in "
     "its place"
 )
-_ABOVE = re.compile(
-    r"(?:^|(?<=[=:,\"']))(?:\$\{?(?:SLURM_SUBMIT_DIR|PWD)\}?\"?/)?"
-    r"\.\.(?:/[^\s\"':,;]*)?(?=$|[\s\"':,;])"
+# The folder that is sent, as a script names it.
+_SENT = (
+    r"(?:\$\{?(?:SLURM_SUBMIT_DIR|PWD)\}?|\$\([ \t]*pwd(?:[ \t]+-[LP])?[ \t]*\)"
+    r"|`[ \t]*pwd(?:[ \t]+-[LP])?[ \t]*`)"
 )
+_ABOVE = re.compile(rf"(?:^|(?<=[=:,\"']))(?:{_SENT}\"?/)?\.\.(?:/[^\s\"':,;]*)?(?=$|[\s\"':,;])")
 # The same where a script asks for it, and not for its name alone.
 _PARENT = re.compile(
-    r"(?<!basename \$\()dirname[ \t]+[\"']?\$\{?SLURM_SUBMIT_DIR\}?[\"']?(?=$|[\s)`])"
+    rf"(?<!basename \$\()(?:dirname[ \t]+[\"']?{_SENT}[\"']?(?=$|[\s)`])"
+    r"|(?<=[(`])[ \t]*(?:realpath|readlink|cd)(?:[ \t]+-\w+)*[ \t]+[\"']?\.\."
+    r"(?:/[^\s\"'`;&)]*)?(?=[\"'\s;&)`])(?![^)`]*\bbasename\b))"
+    r"|\$\{(?:SLURM_SUBMIT_DIR|PWD)%/\*\}"
 )
 _NOT_SENT = (
-    "it is above the folder that is sent: send that above (`--workspace ..`), and let the script "
+    "it is above the folder that is sent: send that above (`--workspace {}`), and let the script "
     "begin with a `cd` into this one"
 )
+_UP = re.compile(r"\.\.(?:/+\.\.(?![^/]))*")
 # The same in quotes of a program.
 _ABOVE_IN_PROGRAM = re.compile(r"(?<=[\"'])\.\./[^\s\"']*")
 _SUBMIT_DIR = re.compile(r'"?(?:\$\{?SLURM_SUBMIT_DIR\}?|\$\{?PWD\}?|\.)"?/?')
@@ -256,9 +263,26 @@ def _of_commands(script: Script) -> list[Verdict]:
         if is_here and not above:
             verdicts += _above_in_document(script, command)
         goes = texts[:1] in (["cd"], ["pushd"]) and texts[1:2] != []
-        # Where it goes is not known; and one word of folders above is enough.
-        is_here = is_here and not above and not (goes and not _SUBMIT_DIR.fullmatch(texts[1]))
-    return verdicts
+        # Where it goes is not known.
+        is_here = is_here and not (goes and not _SUBMIT_DIR.fullmatch(texts[1]))
+    return [
+        *(verdict for verdict in verdicts if verdict.why != _NOT_SENT),
+        *_of_highest([verdict for verdict in verdicts if verdict.why == _NOT_SENT]),
+    ]
+
+
+def _of_highest(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """The first word of a folder above that which is sent, with the way to the highest of them."""
+    levels = [
+        max(
+            verdict.path.count("dirname"),
+            *(path.count("..") for path in _UP.findall(verdict.path)),
+            1,
+        )
+        for verdict in verdicts
+    ]
+    way = "/".join([".."] * max(levels, default=1))
+    return [replace(verdict, why=_NOT_SENT.format(way)) for verdict in verdicts[:1]]
 
 
 def _behind_srun(texts: list[str]) -> list[str]:

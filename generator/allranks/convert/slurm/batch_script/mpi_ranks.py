@@ -44,6 +44,10 @@ _OPEN_MPI_OPTION = re.compile(
 _OWN_RANK = "no launcher of MPI's sets it: let the program ask MPI for its own rank"
 _OF_HOSTS = "the first host of the chart's list is where rank 0 runs"
 _OF_SETUP = "setup sets it for the ranks, as no launcher of MPI's does"
+_NAMES_OF_HOSTS = (
+    "they are those of the chart's list, with a domain, which what `hostname` prints in a pod has "
+    "not: let a program that looks for its own name there cut it off"
+)
 _OF_LIST = "mpirun is given the chart's list of hosts"
 # That host, as shell.
 _FIRST_HOST = "\"$(sed 's/[ :].*//;q' /etc/mpi/hostfile)\""
@@ -91,6 +95,7 @@ def tell_mpi_hosts(reading: ScriptReading, place: int) -> None:
             replacement = replace(verdict, outcome=Outcome.NOT_CARRIED, to="", why=_OF_NODES)
         elif texts := {values[name] for name in own & values.keys()} - {""}:
             why = _OF_HOSTS if texts == {_FIRST_HOST} else _OF_SETUP
+            why = _NAMES_OF_HOSTS if _HOSTS in texts else why
             replacement = replace(verdict, to="setup", why=why)
         else:
             to = "command" if own & in_command else ""

@@ -9,6 +9,7 @@ from allranks.convert import scanner
 from allranks.convert.slurm import sizes
 from allranks.convert.slurm.batch_script import (
     exports,
+    launcher_environment,
     missing_in_pods,
     ranks,
     setup_lines,
@@ -56,15 +57,6 @@ _OF_PREPARING = (
         *("umask", "alias", "unalias", "hash", "rmdir", "ldd", "ulimit", "make", "cmake", "false"),
     }
 )
-# What torchrun tells each rank.
-_OF_RANK = (
-    *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE"),
-    *("ROLE_RANK", "ROLE_NAME", "ROLE_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
-    *("TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RESTART_COUNT"),
-    *("TORCHELASTIC_MAX_RESTARTS", "TORCHELASTIC_ERROR_FILE"),
-)
-# Those of them that say where ranks meet.
-_OF_MEETING = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE")
 _OF_SH = "bash runs it: that is the sh of most clusters, and seldom that of an image"
 _SEPARATOR = re.compile(r"[ \t]*[;&](?![;&])[ \t]*")
 # Files for what starts ranks on hosts, by what they are called.
@@ -171,7 +163,7 @@ def _split(reading: ScriptReading, last: int) -> tuple[list[str], list[str], str
         # The shell of setup ends before the script begins, and a trap with it.
         setup_text = "" if is_trap else setup_lines.with_comments(script, number, text)
         setup += [setup_text] if setup_text else []
-        is_of_rank = not shell_text.set_by(statement).isdisjoint(_OF_RANK)
+        is_of_rank = not shell_text.set_by(statement).isdisjoint(launcher_environment.OF_RANK)
         again += [text] if setup_lines.lives_in_shell(statement) or is_of_rank else []
     rest = shell_text.without_directives(shell_text.edited(script.text, edits))
     rest = re.sub(r"\A#![^\n]*\n?", "", rest)
@@ -230,10 +222,7 @@ def _without_launcher(script: Script, rendezvous: RendezvousVariables) -> str:
     """
     if any(setting.name == "array" for setting in script.settings):
         return ""  # a trial of one process has no launcher
-    met = {*rendezvous.meeting, *(_OF_MEETING if rendezvous.meeting else ())}
-    names_of = [name for name in (*words.OF_LAUNCHER, *_OF_RANK) if name not in met]
-    variables = {name for name, _ in words.variables(script.text)}
-    return f"unset {' '.join(name for name in names_of if name not in variables)}"
+    return launcher_environment.unset_all(script, rendezvous)
 
 
 def _uncounted(script: Script, steps: list[Step]) -> list[str]:
@@ -453,8 +442,10 @@ def _unread_script(script: Script, variables: ShellVariables) -> str:
         texts = words.unwrapped([scanner.unquote(token.text) for token in command.words])
         if texts and words.base(texts[0]) in shell_text.SHELLS:
             texts = [text for text in texts[1:] if not text.startswith("-")]
-        if texts and texts[0].endswith((".sh", ".bash", ".csh", ".zsh")):
-            return texts[0]
+        resolved = words.resolve(texts[0], variables.constants) or "" if texts else ""
+        for program in (*texts[:1], resolved):
+            if program.endswith((".sh", ".bash", ".csh", ".zsh")):
+                return program
     return ""
 
 
@@ -502,7 +493,7 @@ def _without_launcher_in_python(script: Script, text: str) -> str:
     at = shell_text.first_line_of_python(text)
     if is_trial or not at:
         return text
-    names_of = (*words.OF_LAUNCHER, *_OF_RANK)
+    names_of = launcher_environment.NAMES
     rows = text.split("\n")
     own = f'[__import__("os").environ.pop(_, None) for _ in "{" ".join(names_of)}".split()]'
     return "\n".join([*rows[:at], own, *rows[at:]])

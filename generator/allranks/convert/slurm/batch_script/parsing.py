@@ -27,6 +27,12 @@ _OF_FORMATS = re.compile(
 _ONE_PASS = re.compile(
     r"for[ \t]+(?P<name>[A-Za-z_]\w*)[ \t]+in[ \t]+(?P<word>[\w.,:/@%+-]+)[ \t]*(?:;|\n)\s*do(?=\s)"
 )
+# What may stand before a group, and what behind it writes its lines elsewhere.
+_BEFORE_GROUP = re.compile(r"(?:time[ \t]+(?:-p[ \t]+)?)?(?P<bracket>[{(])(?![(])")
+_BEHIND_GROUP = re.compile(
+    r"(?:[ \t]*(?:[0-9]?>>?|&>>?|>&)[ \t]*(?:&?[\w./$%@+:,={}-]+|\"[^\"\n]*\"))*"
+    r"(?:[ \t]*\|&?[ \t]*(?:tee|ts|cat|grep|sed|awk)\b[^|;&\n]*)*[ \t]*$"
+)
 _NOT_CONTINUED = re.compile(r"\\[ \t]+(?:#.*)?$")
 
 
@@ -88,6 +94,27 @@ def _opened_group(script: Script) -> str:
         if re.search(r"[\s;]\}$", text) and _is_script(inner):
             return f"{script.text[: statement.start]} {inner} {script.text[statement.end :]}"
     return script.text
+
+
+def opened_around(script: Script, statement: Statement) -> tuple[str, str]:
+    """A script's text without the group that a statement is: ``time { … } 2>&1 | tee log``.
+
+    It keeps its lines. In Slurm one shell runs a group, and here each rank would.
+
+    Returns:
+        The text, and what stood behind the group; ("", "") for a statement that is none.
+    """
+    text = script.slice(statement)
+    head = _BEFORE_GROUP.match(text)
+    if head is None or statement.function or statement.in_background:
+        return "", ""
+    bracket = {"{": "}", "(": ")"}[head["bracket"]]
+    for match in re.finditer(rf"\{bracket}", text):
+        inner, tail = text[head.end() : match.start()], text[match.end() :]
+        if _BEHIND_GROUP.match(tail) and _is_script(inner):
+            before, behind = script.text[: statement.start], script.text[statement.end :]
+            return f"{before}{' ' * head.end()}{inner} {behind}", tail.strip()
+    return "", ""
 
 
 def _opened_loops(script: Script) -> str:

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.convert import commands
 from allranks.convert.commands import Runner
-from allranks.convert.slurm.batch_script import first_node, shell_text, words
+from allranks.convert.slurm.batch_script import (
+    first_node,
+    launcher_environment,
+    shell_text,
+    words,
+)
 from allranks.convert.slurm.batch_script.node_variables import NodeVariable, kind_of
 from allranks.convert.verdicts import Outcome
 
@@ -54,7 +59,10 @@ def write(reading: ScriptReading, program: commands.Program, text: str | None) -
     if may_launch and body.workload != "mpi":
         # A torchrun in it would take the options of the one around it for its own.
         line = command[2] if command[1:2] == ["-c"] else f"exec {commands.as_shell(command)}"
-        text = f"unset {' '.join(words.OF_LAUNCHER)}\n{line}"
+        unset = launcher_environment.unset_options()
+        if main_step.may_launch and body.procs_per_node == 1 < reading.script.size.gpu_count:
+            unset = launcher_environment.unset_all(reading.script, reading.rendezvous)
+        text = f"{unset}\n{line}"
         command = [*command[:2], text, *command[3:]] if command[1:2] == ["-c"] else []
         command = command or ["bash", "-c", text]
     if main_step.input:

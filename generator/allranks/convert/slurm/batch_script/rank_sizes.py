@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 _FIRST_NODE = "without srun it runs on the first node alone"
 # Flags that tell a launcher of other nodes.
 _SPANNING = ("machine_rank", "machine-rank", "main_process_ip", "hostfile", "node_rank", "--rdzv")
+# Where the chart's rendezvous is not in the way of one in the pods, and where it is by itself.
 _OTHER_PORT = 29409
+_USUAL_PORT = re.compile(r"(?<![\w.])29500(?![\w.])")
 _WITHOUT_MPI = (
     "srun gave the ranks MPI, and torchrun does not: for a program that uses mpi4py or Horovod "
     "write `workload: mpi`, without torchrun"
@@ -66,6 +68,21 @@ def put_size(reading: ScriptReading, main: Step, program: commands.Program) -> N
         if not has_sign or mpi_ranks.is_of_tensorflow(script):
             body.notes.append(_WITHOUT_MPI)
     body.nodes = nodes if nodes is not None else (None if script.size.gpus else 1)
+    if body.workload == "torchrun" and body.nodes != 1 and _may_meet(reading, main, program):
+        body.values["torchrun"]["port"] = _OTHER_PORT
+
+
+def _may_meet(reading: ScriptReading, main: Step, program: commands.Program) -> bool:
+    """Whether the ranks may meet at the port that the chart's rendezvous has, in rank 0's pod.
+
+    Those of srun choose a port themselves, as a rule PyTorch's own; those of torchrun where its
+    program is given one.
+    """
+    if program.is_nested or program.runner is not Runner.TORCHRUN:
+        return True
+    texts = [reading.variables.inner_text(main.words) or "", *program.command]
+    constants = reading.variables.constants
+    return any(_USUAL_PORT.search(words.resolve(text, constants) or text) for text in texts)
 
 
 def is_of_mpi(
@@ -161,9 +178,7 @@ def _size_nested(
             "start them with `srun torchrun`: DeepSpeed trains the same under torchrun, with "
             "LOCAL_RANK in place of --local_rank",
         )
-    # The chart's rendezvous leaves its usual port to that of the launcher in the pods.
-    port = {"port": _OTHER_PORT} if (nodes or 1) > 1 else {}
-    body.values["torchrun"] = {"maxRestarts": 0, **port}
+    body.values["torchrun"] = {"maxRestarts": 0}
     body.notes.append(
         f"{program.runner} starts the ranks of each node itself, so that each pod runs "
         "it once; "

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.batch_script.shell_variables import ShellVariables
     from allranks.convert.slurm.options import Setting
 
-_LOG = f"the lines are the run's log: `{names.CLI} logs NAME`"
+OF_LOG = f"the lines are the run's log: `{names.CLI} logs NAME`"
 # What may stand behind a pipe.
 _FILTERS = words.IDLE | words.ENDING | {"tee", "cat", "grep", "sed", "ts", "awk", "split"}
 _STARTING = re.compile(
@@ -56,6 +56,13 @@ _PROFILER = "it measured what starts the ranks, which the chart does: write it b
 _IN_EACH_RANK = (
     "the script ran it once, and each rank would run it, all at once: write it above the condition "
     "or the function, where it becomes setup"
+)
+_OUTPUT_OF_BRANCH = re.compile(
+    r"(?:\b(?:done|fi|esac)|[})])[ \t]*(?P<output>(?:[0-9]?>>?|&>>?|\|&?[ \t]*tee\b)[^\n]*)\Z"
+)
+_WRITTEN_BY_EACH = (
+    "the script wrote it once, and each rank would write the file, over that of the others: take "
+    f"it out, the lines are the run's log: `{names.CLI} logs NAME`"
 )
 _AS_ONE_PROCESS = (
     "the script ran it as one process where this branch is taken, and each rank would run it: make "
@@ -241,7 +248,9 @@ def _say_substitutions(body: Body, text: str, line: int) -> None:
         return
     if shell_text.differs_by_pod(text) and shell_text.differs_by_pod(own):
         why = "each rank would ask, and get an answer of its own: write the value into env"
-        body.say(line, "$(…)", Outcome.NOT_CARRIED, "command", why)
+        is_drawn = "$RANDOM" in own and not shell_text.SUBSTITUTION.search(own)
+        path = "$RANDOM" if is_drawn else "$(…)"
+        body.say(line, path, Outcome.NOT_CARRIED, "command", why)
     variables = {name for name, _ in words.variables(text)}
     for name in sorted(variables & words.OF_TASK & {name for name, _ in words.variables(own)}):
         why = "sbatch has put 0 there, for all ranks; here each has its own"
@@ -321,10 +330,17 @@ def _check_others(script: Script, details: StepDetails, main: Step, steps: list[
         is_before = step.command.start < main.command.start and not step_search.repeats(
             script, step
         )
-        is_alone = is_before and not script.statements[step.statement].in_background
-        if is_alone or not step.is_called:
+        is_beside = script.statements[step.statement].in_background or step.command.after == "&"
+        if (is_before and not is_beside) or not step.is_called:
             details.side[id(step.command)] = step
             continue
+        if is_beside:
+            raise script.refuse(
+                step.command.line,
+                f"the script starts a step with `&` beside that of line {main.command.line}, and a "
+                "run has one",
+                "make it a script of its own, whose run goes on beside this one",
+            )
         raise script.refuse(
             step.command.line,
             f"the script has a step besides that of line {main.command.line}, and a run has one",
@@ -483,7 +499,7 @@ def _flat(reading: ScriptReading, main: Step, statement: Statement) -> str:
         ):
             body.say(command.line, f"|| {text}", Outcome.CHANGED, "", _FAILS)
         elif words.any_of([token.text for token in command.words], _FILTERS):
-            body.say(command.line, text, Outcome.CHANGED, "", _LOG)
+            body.say(command.line, text, Outcome.CHANGED, "", OF_LOG)
         else:
             why = "it stands behind the step: make it a run of its own"
             body.say(command.line, text, Outcome.NOT_CARRIED, "", why)
@@ -506,7 +522,7 @@ def _say_files(main_step: MainStep, body: Body, main: Step) -> None:
             why = "ranks have no standard input: let the program read the file"
             body.say(line, f"{operator} {target}", Outcome.NOT_CARRIED, "", why)
         elif not target.isdigit():
-            body.say(line, f"{operator} {target}", Outcome.CHANGED, "", _LOG)
+            body.say(line, f"{operator} {target}", Outcome.CHANGED, "", OF_LOG)
 
 
 def _nested_text(
@@ -548,8 +564,13 @@ def _say_beside(script: Script, body: Body, main: Step, steps: list[Step]) -> No
     step_commands = {id(step.command) for step in steps}
     is_alone = (body.nodes, body.procs_per_node) == (1, 1)
     functions = {other.function for other in script.statements if other.function}
-    setup_lines.say_activated(script, body, script.statements[main.statement], "command")
-    for command in [] if is_alone else script.statements[main.statement].commands:
+    statement = script.statements[main.statement]
+    setup_lines.say_activated(script, body, statement, "command")
+    output = _OUTPUT_OF_BRANCH.search(script.slice(statement))
+    if output is not None and not (is_alone or statement.function):
+        path, why = output["output"], _WRITTEN_BY_EACH
+        body.say(statement.last_line, path, Outcome.NOT_CARRIED, "command", why)
+    for command in [] if is_alone else statement.commands:
         texts = [token.text for token in command.words]
         is_harmless = not texts or words.any_of(texts, words.IN_EACH_RANK | functions)
         is_step, is_excluded = id(command) in step_commands, command.excludes(main.command)

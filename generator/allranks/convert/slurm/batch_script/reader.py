@@ -76,6 +76,14 @@ def read(
     step_search.check_launchers(script, reading.variables)
     multi = step_search.without_side(reading, [step for step in steps if step.is_multi])
     main = step_search.choose_main(script, reading.variables, multi)
+    if main is not None:
+        statement = script.statements[main.statement]
+        opened, behind = parsing.opened_around(script, statement)
+        if opened:
+            body = read(opened, source=source, size=size, settings=settings, args=args)
+            if behind:
+                body.say(statement.last_line, behind, Outcome.CHANGED, "", ranks.OF_LOG)
+            return body
     if main is None:
         one_process.read_script(reading, steps, nested=bool(multi))
     else:

@@ -24,7 +24,7 @@ from allranks.convert.slurm.batch_script import (
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from allranks.convert.scanner import Command, Statement
     from allranks.convert.slurm.batch_script.script import Script
@@ -239,7 +239,7 @@ def _verdict_of(
     script = reading.script
     is_setup = is_setup or not exports.sources(statement)
     first = [token.text for token in statement.commands[0].words] if statement.commands else []
-    is_activation = is_setup and program and words.activates(first) and first[-1] != "deactivate"
+    is_activation = is_setup and program and _is_activation(first)
     if is_activation and not exports.evaluates_program(reading.variables, statement.commands[0]):
         is_own = _is_made_before(script, statement, first)
         return (Outcome.CARRIED, "") if is_own else (Outcome.CHANGED, _ACTIVATED)
@@ -251,6 +251,7 @@ def _verdict_of(
         why = "srun started it on the nodes before the training; each pod runs it once"
         return Outcome.CHANGED, why
     has_pods = not is_single and (script.size.node_count > 1 or reading.main_step.has_launcher)
+    has_pods = has_pods and not _is_for_behind(reading, statement)
     why = _in_each_pod(script, statement, text) if has_pods else ""
     if why:
         return Outcome.CHANGED, why
@@ -263,6 +264,15 @@ def _verdict_of(
         path = script.text[tool.start : tool.end]
         reading.body.say(tool.line, path, Outcome.NOT_CARRIED, "", missing_in_pods.NO_SLURM)
     return None if tools else (Outcome.CARRIED, "")
+
+
+def _is_for_behind(reading: ScriptReading, statement: Statement) -> bool:
+    """Whether a statement is a function that nothing before the step calls, nor the step."""
+    if not statement.function:
+        return False
+    text, end = reading.script.text, reading.script.statements[reading.main_step.statement].end
+    before, behind = words.without_comments(text[:end]), words.without_comments(text[end:])
+    return step_search.is_never_called(statement.function, before, behind)
 
 
 def _is_made_before(script: Script, statement: Statement, activation: list[str]) -> bool:
@@ -309,8 +319,12 @@ def why_of_image(command: Command) -> str:
     if words.base(command.name) in _MODULES:
         return _OF_MODULES
     texts = [word.text for word in command.words]
-    is_activation = len(texts) > 1 and words.activates(texts) and texts[-1] != "deactivate"
-    return _ACTIVATED if is_activation else ""
+    return _ACTIVATED if len(texts) > 1 and _is_activation(texts) else ""
+
+
+def _is_activation(texts: Sequence[str]) -> bool:
+    """Whether words activate an environment: `source deactivate NAME` does not."""
+    return words.activates(texts) and "deactivate" not in map(words.base, texts[:2])
 
 
 def _in_each_pod(script: Script, statement: Statement, text: str) -> str:

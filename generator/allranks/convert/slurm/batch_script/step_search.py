@@ -69,7 +69,7 @@ def find(reading: ScriptReading) -> list[Step]:
     code = words.without_comments(reading.script.text)
     for number, statement in enumerate(reading.script.statements):
         function = statement.function
-        is_called = not function or not _is_never_called(function, code)
+        is_called = not function or not is_never_called(function, code)
         for command in statement.commands:
             reading.variables.expanded_names = set()
             step = _step(reading, number, command)
@@ -82,10 +82,19 @@ def find(reading: ScriptReading) -> list[Step]:
     return steps
 
 
-def _is_never_called(function: str, code: str) -> bool:
-    """Whether a script has the name of a function in no other place, and reads no other's lines."""
-    name = rf"(?<![\w-]){re.escape(function)}(?![\w-])"
-    return len(re.findall(name, code)) == 1 and not _READS_NAMES.search(code)
+def is_never_called(function: str, code: str, behind: str = "") -> bool:
+    """Whether a script has the name of a function in no other place, and reads no other's lines.
+
+    Args:
+        function: its name.
+        code: what defines it, and may call it.
+        behind: what stands behind that; where it calls the function, lines of others that `code`
+            reads do not.
+    """
+    name = re.compile(rf"(?<![\w-]){re.escape(function)}(?![\w-])")
+    is_for_behind = name.search(behind) is not None
+    is_alone = len(name.findall(code)) == 1
+    return is_alone and (is_for_behind or not _READS_NAMES.search(code))
 
 
 def _step(reading: ScriptReading, number: int, command: Command) -> Step | None:

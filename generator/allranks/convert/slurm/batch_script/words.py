@@ -128,10 +128,6 @@ RENDEZVOUS = frozenset(
 # What a rank has of its own, also under a launcher that does not say it.
 OF_ONE_RANK = frozenset({"RANK", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK"})
 # What torchrun reads as its options, where they are those of the launcher around it.
-OF_LAUNCHER = (
-    *("PET_NO_PYTHON", "PET_STANDALONE", "PET_NNODES", "PET_NPROC_PER_NODE", "PET_MAX_RESTARTS"),
-    *("PET_RUN_PATH", "PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT", "PET_RDZV_ID", "PET_RDZV_CONF"),
-)
 # Programs that change the environment of the shell.
 ACTIVATING = frozenset(
     {"module", "ml", "conda", "mamba", "micromamba", "source", ".", "eval", "spack", "pyenv"}
@@ -173,6 +169,7 @@ OF_COMPAT = frozenset(
         *("SLURM_SUBMIT_DIR", "SLURMD_NODENAME", "SLURM_PROCID"),
         *("SLURM_LOCALID", "SLURM_NODEID", "SLURM_STEP_ID", "SLURM_STEPID", "SLURM_TASK_PID"),
         *("SLURM_STEP_NUM_TASKS", "SLURM_STEP_NUM_NODES", "SLURM_STEP_NODELIST"),
+        *("SLURM_STEP_TASKS_PER_NODE", "SLURM_LAUNCH_NODE_IPADDR", "SLURM_SRUN_COMM_HOST"),
     }
 )
 # Variables that a container has, or a shell, or a rank.
