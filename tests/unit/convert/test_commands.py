@@ -124,7 +124,7 @@ def test_a_setup_fails_where_its_script_ended(script: str, setup: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "is_said"),
+    ("script", "is_noted"),
     [
         ("torchrun t.py; echo done", True),
         ("mpirun -np 2 ./a\nexit 0", True),
@@ -133,10 +133,10 @@ def test_a_setup_fails_where_its_script_ended(script: str, setup: str) -> None:
         ("torchrun t.py\n", False),
     ],
 )
-def test_a_script_that_hid_a_failure_is_said(script: str, *, is_said: bool) -> None:
+def test_a_script_that_hid_a_failure_is_noted(script: str, *, is_noted: bool) -> None:
     """With `echo` behind it a training that failed was a pod that succeeded."""
     changes = commands.read(["bash", "-c", script]).changes
-    assert is_said == any("its exit code is the pod's" in why for why in changes)
+    assert is_noted == any("its exit code is the pod's" in why for why in changes)
 
 
 def test_what_bash_reads_into_itself_reaches_the_ranks() -> None:
