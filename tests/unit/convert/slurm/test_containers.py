@@ -145,3 +145,11 @@ def test_an_option_of_the_images_own_program_stands_behind_the_image() -> None:
     """With `run` the words behind the image are that program's."""
     conversion = _convert("#SBATCH -n1", "singularity run $where -v a.txt")
     assert "-v a.txt" in conversion.values["script"]
+
+
+@pytest.mark.parametrize("program", ["shifter --image a/b:1", "singularity exec"])
+def test_a_value_for_a_container_keeps_its_commas(program: str) -> None:
+    """What stands behind a comma is another variable where it has a name and a value."""
+    image = "docker://a/b:1 " if "exec" in program else ""
+    row = f"srun {program} --env GPUS=0,1,2 --env A=x,y,B=z {image}python a.py"
+    assert {"GPUS": "0,1,2", "A": "x,y", "B": "z"} == _convert(_TASKS, row).values["env"]

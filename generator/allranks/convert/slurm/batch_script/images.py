@@ -444,8 +444,8 @@ def _bind_of(mount: str) -> str:
 
 
 def _read_env(container: Container, option: str, value: str, *, is_list: bool) -> None:
-    """Read ``--env A=1``, which in Singularity is a list."""
-    for pair in value.split(",") if is_list else [value]:
+    """Read ``--env A=1``, which in Singularity is a list; a value may have commas of its own."""
+    for pair in re.split(r",(?=[A-Za-z_]\w*=)", value) if is_list else [value]:
         key, sign, own = pair.partition("=")
         if sign and "$" not in pair and re.fullmatch(r"[A-Za-z_]\w*", key):
             container.values.setdefault("env", {})[key] = own
