@@ -89,8 +89,8 @@ def test_what_the_loop_makes_of_its_count_is_the_pods() -> None:
     rows = ("out=out-$((i + 1))", "host=${hosts[$i]}", f"{_STEP} --out $out --host $host &")
     conversion = _convert("for i in {0..2}", *rows)
     assert "out-2" in _words(conversion, 1)
-    said = {verdict.line: verdict.why for verdict in conversion.lost if verdict.path == "$host"}
-    assert "the loop over the nodes sets it" in said[6]
+    reasons = {verdict.line: verdict.why for verdict in conversion.lost if verdict.path == "$host"}
+    assert "the loop over the nodes sets it" in reasons[6]
 
 
 def test_a_loop_over_names_says_that_its_name_is_missing() -> None:
