@@ -453,7 +453,9 @@ until the release is deleted"
   allranks_untold_count=0 allranks_summary=''
   while read -r allranks_host; do
     [ ! -e "$ALLRANKS_STATE/stopped/$allranks_host.id" ] || continue
-    read -r allranks_kind _ allranks_reason <"$ALLRANKS_STATE/stopped/$allranks_host.why"
+    allranks_kind='' allranks_reason='it did not answer'
+    [ ! -e "$ALLRANKS_STATE/stopped/$allranks_host.why" ] ||
+      read -r allranks_kind _ allranks_reason <"$ALLRANKS_STATE/stopped/$allranks_host.why"
     [ "$allranks_kind" != away ] || continue # no pod, nobody to tell
     allranks_untold_count=$((allranks_untold_count + 1))
     allranks_find_alias "$allranks_host"
