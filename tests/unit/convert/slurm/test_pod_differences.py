@@ -646,7 +646,10 @@ def test_a_template_is_refused_with_its_blank(blank: str) -> None:
     assert error.value.problems[0].hint == f"fill in what stands for {blank}"
 
 
-@pytest.mark.parametrize("blank", ["{{ path }}", "{{ lr | default(1) }}", "{% if x %}"])
+@pytest.mark.parametrize(
+    "blank",
+    ["{{ path }}", "{{ lr | default(1) }}", "{% if x %}", "@PATH@", "@@A_1@@", "%PATH%", "$${path}"],
+)
 def test_a_template_of_lines_is_refused_with_its_blank(blank: str) -> None:
     """Each rank would get the blank; what a script writes, or has as a format, is its own."""
     with pytest.raises(InvalidValues) as error:
@@ -654,6 +657,14 @@ def test_a_template_of_lines_is_refused_with_its_blank(blank: str) -> None:
     assert error.value.problems[0].hint == f"fill in what stands for {blank}"
     rows = (f"cat > a.j2 <<EOF\n{blank}\nEOF", f"# {blank}", f"sed -i 's/{blank}/b/' a.yaml")
     assert _convert(_TASKS, *rows, "srun python a.py").values["command"]
+
+
+@pytest.mark.parametrize(
+    "row", ["eval b=\\$${a}", "d=$(date +%Y%m%d-%H%M%S)", "scp a A@B:c", "b=${a%ABC%}", 'b="${A[@]}"']
+)
+def test_a_line_of_a_shell_is_no_template(row: str) -> None:
+    """It has the signs of one, and a shell reads it."""
+    assert _convert(_TASKS, row, "srun python a.py").values["command"]
 
 
 @pytest.mark.parametrize(
@@ -1025,6 +1036,9 @@ def test_a_list_of_nodes_in_a_script_that_stays_is_said(rows: tuple[str, ...]) -
         ("[ -f done ] && exit 0", True),
         ("[ -f data ] || exit 1", False),
         ("stop() { exit 0; }", False),
+        ("stop() { exit 0; }; [ -f done ] && stop", True),
+        ("stop() { exit; }; look() { [ -f done ] && stop; }; look", True),
+        ("stop() { exit 1; }; [ -f done ] && stop", False),
         ('if [ -z "$SLURM_JOB_ID" ]; then sbatch "$0"; exit; fi', False),
     ],
 )

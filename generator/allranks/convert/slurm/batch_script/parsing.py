@@ -16,9 +16,12 @@ if TYPE_CHECKING:
 
 # What a person is to fill in; a shell takes its brackets for files.
 _BLANK = re.compile(r"<[A-Za-z][\w .,-]*>")
-# What a program for templates is to fill in; and what has such words of its own.
+# What a program for templates is to fill in (Jinja; then CMake and Autosubmit; then Python's
+# string.Template, whose `$${a}` is a shell's `${a}`); and what has such words of its own.
 _BLANK_OF_TEMPLATE = re.compile(
     r"\{\{\s*[A-Za-z_][\w.]*\s*(?:\|[^{}]*)?\}\}|\{%-?\s*[a-z][^{}]*%\}"
+    r"|(?<!@)(@@?)[A-Z][A-Z0-9_]+\1(?!@)|(?<![\w%$}])%[A-Z][A-Z0-9_]{2,}%"
+    r"|(?<![\\$])\$\$\{[A-Za-z_]\w*\}"
 )
 _OF_FORMATS = re.compile(
     r"--format|\b(?:sed|awk|grep|perl|jq|echo|printf|docker|podman|envsubst)\b"

@@ -21,7 +21,7 @@ from allranks.convert.slurm.batch_script import (
     words,
     working_folder,
 )
-from allranks.convert.verdicts import Outcome
+from allranks.convert.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -206,10 +206,22 @@ def _say_ends(script: Script, body: Body, statement: Statement) -> None:
     """Say where the script ended well before its step: ``[ -f done ] && exit``."""
     if "SLURM_JOB_ID" in script.slice(statement):
         return  # it submits itself where it is no job
-    for command in statement.commands:
+    for command in _with_functions(script, statement):
         if [scanner.unquote(token.text) for token in command.words] in (["exit"], ["exit", "0"]):
-            text = script.text[command.start : command.end]
-            body.say(command.line, text, Outcome.CHANGED, "setup", _ENDS_WELL)
+            path = script.text[command.start : command.end]
+            verdict = Verdict(path, Outcome.CHANGED, "setup", _ENDS_WELL, command.line)
+            if verdict not in body.verdicts:
+                body.verdicts.append(verdict)
+
+
+def _with_functions(script: Script, statement: Statement) -> list[Command]:
+    """A statement's commands, and those of the functions that it calls."""
+    functions = {other.function: other for other in script.statements if other.function}
+    commands = list(statement.commands)
+    for command in commands:
+        if command.name in functions:
+            commands += functions.pop(command.name).commands
+    return commands
 
 
 def _in_pod(reading: ScriptReading, statement: Statement, *, is_setup: bool) -> str:
