@@ -519,6 +519,33 @@ def test_an_address_that_is_put_together_in_steps_is_said() -> None:
     assert "of the old cluster's nodes" in _verdict(conversion, "$u").why
 
 
+@pytest.mark.parametrize(
+    ("row", "word", "is_first"),
+    [
+        ("h=($(scontrol show hostnames $SLURM_JOB_NODELIST))", "tcp://${h[0]}:4000", True),
+        ("mapfile -t h < <(scontrol show hostnames)", "${h[0]} $h ${h}", True),
+        ("h=(`scontrol show hostnames`)", "${h[1]}", False),
+        ("h=(`scontrol show hostnames`)", "${h[0]} ${h[@]}", False),
+        ("h=$(scontrol show hostnames)", "$h", False),
+    ],
+)
+def test_the_first_of_an_array_of_the_nodes_is_rank_0(row: str, word: str, is_first: bool) -> None:
+    """The others, or the whole list, no pod knows."""
+    conversion = _convert(_TASKS, row, f"srun python a.py --at {word}")
+    shell = conversion.values["command"][-1]
+    assert shell.startswith("h=$MASTER_ADDR\n") == is_first
+    lost = [verdict for verdict in conversion.lost if verdict.path == "$h"]
+    assert bool(lost) != is_first
+
+
+@pytest.mark.parametrize("count", ["$SLURM_NNODES", '"${SLURM_JOB_NUM_NODES}"', "$((1 + 1))"])
+def test_a_count_by_the_name_of_a_list_of_nodes_is_no_list(count: str) -> None:
+    """A program that reads it has the number; the report sent it to MASTER_ADDR."""
+    conversion = _convert(_TASKS, f"export NODES={count}", "srun ./train.sh")
+    assert f"export NODES={count}\n" in conversion.values["setup"]
+    assert not [verdict for verdict in conversion.verdicts if "MASTER_ADDR" in verdict.why]
+
+
 def test_set_u_ends_a_script_that_only_prints() -> None:
     """So that a variable that nobody sets is a loss."""
     assert not _convert("echo $X", "python a.py").lost

@@ -648,7 +648,15 @@ def test_a_template_is_refused_with_its_blank(blank: str) -> None:
 
 @pytest.mark.parametrize(
     "blank",
-    ["{{ path }}", "{{ lr | default(1) }}", "{% if x %}", "@PATH@", "@@A_1@@", "%PATH%", "$${path}"],
+    [
+        "{{ path }}",
+        "{{ lr | default(1) }}",
+        "{% if x %}",
+        "@PATH@",
+        "@@A_1@@",
+        "%PATH%",
+        "$${path}",
+    ],
 )
 def test_a_template_of_lines_is_refused_with_its_blank(blank: str) -> None:
     """Each rank would get the blank; what a script writes, or has as a format, is its own."""
@@ -660,7 +668,8 @@ def test_a_template_of_lines_is_refused_with_its_blank(blank: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "row", ["eval b=\\$${a}", "d=$(date +%Y%m%d-%H%M%S)", "scp a A@B:c", "b=${a%ABC%}", 'b="${A[@]}"']
+    "row",
+    ["eval b=\\$${a}", "d=$(date +%Y%m%d-%H%M%S)", "scp a A@B:c", "b=${a%ABC%}", 'b="${A[@]}"'],
 )
 def test_a_line_of_a_shell_is_no_template(row: str) -> None:
     """It has the signs of one, and a shell reads it."""

@@ -95,6 +95,17 @@ def test_a_variable_that_is_removed_is_no_value_of_the_run(removing: str) -> Non
     assert "A=5" in " ".join(conversion.values["command"])
 
 
+@pytest.mark.parametrize("env", ["", "env "])
+def test_a_variable_before_mpirun_reaches_the_ranks_of_all_pods(env: str) -> None:
+    """Slurm starts the daemons of mpirun with its environment; a pod has what setup sets in it."""
+    rows = ("seed=$((2 + 1))", f"{env}PYTHONHASHSEED=$seed mpirun -np 8 python a.py")
+    values = _convert("#SBATCH -N 2 --ntasks-per-node=4", *rows).values
+    assert values["command"] == ["mpirun", "-np", "8", "python", "a.py"]
+    assert values["setup"].endswith("export PYTHONHASHSEED=$seed\n")
+    own = _convert("#SBATCH -N 2 -n 8", "A=$(hostname)-$RANDOM mpirun -np 8 ./a.out").values
+    assert "export A=" in own["command"][-1]
+
+
 def test_a_profiler_around_mpirun_hides_no_step() -> None:
     """Mpirun starts the ranks; what the profiler saw of it is said to be lost."""
     row = "perf stat -e cycles,instructions mpirun -np 8 -machinefile hosts ./a.out"

@@ -55,9 +55,9 @@ def test_what_is_exported_or_read_stays(rows: tuple[str, ...]) -> None:
     ["srun python", "mpirun python", "torchrun --nnodes 2", "accelerate launch", "time srun"],
 )
 def test_a_variable_of_an_env_in_front_of_a_launcher_is_the_steps(launcher: str) -> None:
-    """`env A=1 srun python a.py` starts ranks with A."""
+    """`env A=1 srun python a.py` starts ranks with A; those of mpirun have setup's variables."""
     conversion = _convert(_TASKS, "D=d", f"env -u B A=1 C=$D {launcher} a.py")
     assert conversion.values["env"]["A"] == "1"
-    command = " ".join(conversion.values["command"])
+    command = " ".join([conversion.values["setup"], *conversion.values["command"]])
     assert command.count("C=$D") == 1
     assert "A=1" not in command

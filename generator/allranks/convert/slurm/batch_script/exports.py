@@ -11,6 +11,8 @@ from allranks.convert.slurm.batch_script import shell_text, singularity_environm
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from allranks.convert.scanner import Command, Statement
     from allranks.convert.slurm.batch_script.script import Script
     from allranks.convert.slurm.batch_script.script_reading import Body, ScriptReading
@@ -153,6 +155,28 @@ def pair(script: Script, word: str) -> tuple[str, str] | None:
         return None  # it holds where it stands, and until it is removed
     text = scanner.unquote(value)
     return None if "\0" in text else (name, text)
+
+
+def to_setup(reading: ScriptReading, assignments: Sequence[str]) -> list[str]:
+    """Have setup set in each pod what stands before mpirun: ``SEED=$seed mpirun …``.
+
+    Slurm starts mpirun's daemons on the other nodes with all the variables that mpirun has.
+
+    Returns:
+        The assignments that stay before the command: what they give differs from pod to pod, or
+        is known to the command's shell alone.
+    """
+    late = []
+    for text in assignments:
+        is_own = {name for name, _ in words.variables(text)}.isdisjoint(reading.rendezvous.meeting)
+        has_command = shell_text.SUBSTITUTION.search(text) is not None
+        if is_own and not (
+            has_command or words.positional(text) or shell_text.differs_by_pod(text)
+        ):
+            reading.body.setup += f"export {text}\n"
+        else:
+            late.append(text)
+    return late
 
 
 def _is_set_again(script: Script, name: str) -> bool:

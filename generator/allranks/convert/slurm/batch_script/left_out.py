@@ -467,6 +467,13 @@ def is_file(script: Script, name: str) -> bool:
     )
 
 
+# A number, as it is or as Slurm tells it: NODES=$SLURM_NNODES.
+_NUMBER = re.compile(
+    r"=([\"']?)(?:\d+|\$\(\([^()]*\)\)"
+    r"|\$(\{)?SLURM_(?:NNODES|JOB_NUM_NODES|NTASKS|NPROCS)\b(?(2)\}))\1$"
+)
+
+
 def _is_rendezvous(
     script: Script, body: Body, assigned_names: list[str], text: str, *, reads_dropped: bool
 ) -> bool:
@@ -475,7 +482,7 @@ def _is_rendezvous(
         return False
     without_commands = shell_text.SUBSTITUTION.sub("x", text)
     is_path = re.search(r"=\"?[^\s=:]*/", without_commands) is not None
-    is_number = re.search(r"=[\"']?\d+[\"']?$", text) is not None
+    is_number = _NUMBER.search(text) is not None
     return any(
         name in words.RENDEZVOUS
         or (shell_text.looks_like_master(name, is_number=is_number) and not is_path)

@@ -41,3 +41,18 @@ def kind_of(name: str, text: str, source_kinds: set[NodeVariable]) -> NodeVariab
     if name in _COUNTS or (is_list and not _FIRST.search(text)):
         return NodeVariable.UNKNOWN
     return NodeVariable.ADDRESS
+
+
+def reads_first(name: str, text: str, command_line: str) -> bool:
+    """Whether a command reads of an array of the nodes only the first: ``"${host[0]}"``, ``$host``.
+
+    Args:
+        name: the variable.
+        text: what sets it; a variable that is no array has all nodes in its text.
+        command_line: the command's shell.
+    """
+    arrays = rf"\b{name}=\(|\b(?:mapfile|readarray)\b|\bread\s+-\w*a"
+    uses = re.findall(rf"\$\{{?[#!]?{name}\b", command_line)
+    of_first = re.findall(rf"\$\{{{name}(?:\[0\])?\}}|\${name}\b", command_line)
+    is_list = re.search(arrays, text) is not None and _LISTING.search(text) is not None
+    return is_list and len(uses) == len(of_first)

@@ -14,7 +14,7 @@ from allranks.convert.slurm.batch_script import (
     shell_text,
     words,
 )
-from allranks.convert.slurm.batch_script.node_variables import NodeVariable, kind_of
+from allranks.convert.slurm.batch_script.node_variables import NodeVariable, kind_of, reads_first
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _defined(reading: ScriptReading, line: str, program: commands.Program) -> st
     ]
     reads += [name for other in late_statements for name, _ in words.variables(script.slice(other))]
     prefix += _loop_texts(reading, reads)
-    prefix += _meeting_texts(reading, reads, program)
+    prefix += _meeting_texts(reading, line, reads, program)
     prefix += [script.slice(other) for other in late_statements]
     if program.is_nested and "MASTER_PORT" in reads:
         prefix.append(f"export MASTER_PORT={_PORT}")
@@ -181,7 +181,7 @@ def _with_starts(script: Script, main_step: MainStep, statement_numbers: set[int
 
 
 def _meeting_texts(
-    reading: ScriptReading, reads: list[str], program: commands.Program
+    reading: ScriptReading, command_line: str, reads: list[str], program: commands.Program
 ) -> list[str]:
     """What a command reads of the nodes, in the words of a pod and in the script's order.
 
@@ -213,7 +213,12 @@ def _meeting_texts(
     for name in needs:  # grows
         needs += (lines[name][2] & lines.keys()) - {*needs} - own
     for name in needs:
-        if kinds[name] is NodeVariable.UNKNOWN:
+        if kinds[name] is not NodeVariable.UNKNOWN:
+            continue
+        if name in reads and reads_first(name, lines[name][1], command_line):
+            kinds[name] = NodeVariable.ADDRESS
+            lines[name] = (lines[name][0], f"{name}={NodeVariable.ADDRESS}", set())
+        else:
             why = "it tells of the old cluster's nodes: write what a pod is to read"
             reading.body.say(lines[name][0], f"${name}", Outcome.NOT_CARRIED, "", why)
     return [

@@ -378,9 +378,13 @@ def _read_program(reading: ScriptReading, main: Step) -> commands.Program:
         for word in wrapper_words
         if words.base(word) not in ("time", "nohup", "exec", "command")
     ]
-    line = " ".join([*assignments, *wrappers, line])
     _note_launched(reading.main_step, body, rest, inner)
-    program = commands.read(("bash", "-c", line), (), variables.constants)
+    texts = ("bash", "-c", " ".join([*assignments, *wrappers, line]))
+    program = commands.read(texts, (), variables.constants)
+    if program.runner is Runner.MPIRUN and main.size.node_count != 1:
+        assignments = exports.to_setup(reading, assignments)
+        texts = ("bash", "-c", " ".join([*assignments, *wrappers, line]))
+        program = commands.read(texts, (), variables.constants)
     if inner is not None and _SOURCING.search(program.setup) and program.runner is Runner.PLAIN:
         lead = " ".join([*assignments, *wrappers])
         setup = program.setup.removeprefix(preparation.GOES_ON).rstrip()
