@@ -27,6 +27,7 @@ from allranks.convert.slurm.batch_script import (
     here_documents,
     launcher_variables,
     option_variables,
+    printing_functions,
     reader,
     shell_text,
     singularity_environment,
@@ -111,7 +112,7 @@ def convert(
     text = option_variables.put_defaults(_wrapped(job, text), settings)
     text, of_end = unreached_lines.cut(text)
     text, of_container = singularity_environment.carry(
-        launcher_variables.inline(here_documents.inline(text))
+        launcher_variables.inline(printing_functions.inline(here_documents.inline(text)))
     )
     job.text = text
     job.size = sizes.read(settings)

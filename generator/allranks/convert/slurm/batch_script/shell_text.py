@@ -98,7 +98,7 @@ def assigned_by(command: Command) -> list[tuple[str, str]]:
 
 
 def _array_of_nodes(command: Command) -> list[tuple[str, str]]:
-    """The array into which a command reads the nodes: ``mapfile -t h < <(scontrol show hostnames)``.
+    """The array into which a command reads the nodes: ``mapfile h < <(scontrol show hostnames)``.
 
     What such commands read otherwise, no rule asks for.
     """
