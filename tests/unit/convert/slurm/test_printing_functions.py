@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from allranks.convert.slurm import job
-from allranks.convert.verdicts import Conversion
+
+if TYPE_CHECKING:
+    from allranks.convert.verdicts import Conversion
 
 
 def _convert(*rows: str) -> Conversion:
