@@ -291,7 +291,7 @@ def _why_not_in_setup(
         is_end = command.words[-1].text in ("EXIT", "0")
         why = _AT_THE_END if is_end else _TERM
         reason = Outcome.NOT_CARRIED, why
-    elif _stays_in_place(script, statement, program):
+    elif _stays_in_place(script, statement, program) or shell_text.changes_words(command):
         pass
     elif program in ("wait", "exit", "set", "exec"):
         loses = program == "set" and shell_text.set_of_setup(text)[1]
