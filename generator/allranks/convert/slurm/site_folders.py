@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.draft import Draft
 
 # A path that stands where a word, a value or a part of a list begins, also with two slashes; behind
-# a colon that is an address, and behind `$A"` or `A+=` the end of a path. It may be the default of a
-# variable, whose brace is none of its own, and ends before a pattern.
+# a colon that is an address, and behind `$A"` or `A+=` the end of a path. It may be the default of
+# a variable, whose brace is none of its own, and ends before a pattern.
 _PATH = re.compile(
     r"(?:^|(?<=[\s=:,(\[>;|&])|(?<=:[-=])|(?<=[\s=:,(\[>;|&\\-][\"'])|(?<=^[\"']))"
     r"(?<!\+=)(?<!\+=[\"'])(?P<top>(?:(?<!:)/)?/[A-Za-z][\w.+@-]*|~|\$HOME\b|\$\{HOME\})"

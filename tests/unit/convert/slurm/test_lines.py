@@ -720,7 +720,8 @@ def test_the_words_of_a_script_are_shifted(row: str) -> None:
     values = job.convert("\n".join((*rows, "")).encode(), "job.sbatch", args=("a", "b")).values
     assert row in values["setup"]
     assert values["script"].endswith(f'\n{row}\npython a.py "$@"\n')
-    assert "\nshift\n" not in _convert(*rows[1:3], "shift", rows[4], "python a.py $A").values["script"]
+    unread = _convert(*rows[1:3], "shift", rows[4], "python a.py $A")
+    assert "\nshift\n" not in unread.values["script"]
 
 
 def test_words_that_setup_sets_are_its_own() -> None:
@@ -735,7 +736,7 @@ def test_other_words_of_a_command_are_missed() -> None:
     """A loop that reads options, and `set --`, leave a command other words than the script has."""
     loop = "while [ $# -gt 1 ]; do shift; done"
     for row in (loop, "set -- x y"):
-        text = "\n".join(("#!/bin/bash", _NODES, row, 'srun python a.py "$@"', ""))
+        text = f'#!/bin/bash\n{_NODES}\n{row}\nsrun python a.py "$@"\n'
         conversion = job.convert(text.encode(), "job.sbatch", args=("a", "b"))
         assert any("words behind the script's name" in v.why for v in conversion.lost)
 

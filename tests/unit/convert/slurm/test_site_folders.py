@@ -308,7 +308,7 @@ def test_a_mount_keeps_no_other_folder(step: str, *, is_noted: bool) -> None:
     assert all("/data" in note for note in notes)
 
 
-def test_the_end_of_a_path_is_no_folder() -> None:
+def test_what_is_added_to_a_path_is_no_folder() -> None:
     """What `+=` adds to a variable stands behind what that has already."""
     rows = ("OUT=$1", "OUT+='/run'", "LIST+=:/fsx/list", "srun python a.py --out $OUT $LIST")
     assert ["/fsx/list"] == [verdict.path for verdict in _folders(_convert(_NODES, *rows))]

@@ -150,7 +150,6 @@ def _shifts(reading: ScriptReading) -> list[str]:
     return shifts
 
 
-
 def _loop_texts(reading: ScriptReading, reads: list[str]) -> list[str]:
     """What a command reads of the loop that starts it on one node after the other.
 

@@ -423,7 +423,7 @@ def set_of_setup(text: str) -> tuple[str, bool]:
     """A `set` as setup has it, and whether it loses something that ends a script.
 
     Setup is run in the shell that starts the launcher, which needs -u and pipefail off. It exports
-    what the command reads, so that +a has no place in it either. Words that it sets are setup's own.
+    what the command reads, so that +a has no place in it either. Words that it sets stay.
     """
     if sets_words(text.split()):
         return text, False
