@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
-from allranks.convert.slurm import sizes
+from allranks.convert.slurm import amounts, sizes
 from allranks.convert.slurm.batch_script import (
     exports,
     launcher_environment,
@@ -188,8 +188,9 @@ def _put_steps(script: Script, body: Body, sruns: list[Step]) -> None:
 
 
 def _note_launcher(script: Script, body: Body) -> None:
-    """Note what a launcher needs where no line starts Python; a task of an array has none."""
-    is_trial = any(setting.name == "array" for setting in script.settings)
+    """Note what a launcher needs where no line starts Python; a trial of a sweep has none."""
+    lists = [setting.value for setting in script.settings if setting.name == "array"][-1:]
+    is_trial = any(amounts.array(tasks) for tasks in lists)
     if not is_trial and not _RUNS_PYTHON.search(_NO_CODE.sub("", script.text)):
         body.notes.append(
             "no line of the script starts Python: the image needs PyTorch all the same, whose "
