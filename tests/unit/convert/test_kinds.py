@@ -520,6 +520,30 @@ def test_no_port_of_mpi_workers_has_the_name_of_the_charts(
     assert (name == "ssh") == ("the chart's own port has this name" in reasons[path])
 
 
+MOUNTS: list[tuple[str, str]] = [
+    ("/etc/mpi", "/etc/mpi"),
+    ("/etc", "/etc/allranks"),
+    ("/etc/mpi/extra/", "/etc/mpi"),
+    ("/dev/infiniband", ""),
+    ("/data", ""),
+]
+
+
+@pytest.mark.parametrize(("path", "hidden"), MOUNTS)
+def test_a_mount_over_a_folder_of_the_chart_is_named(path: str, hidden: str) -> None:
+    """A launcher whose file of hosts is hidden by a volume of the manifest finds no worker."""
+    conversion = text_as_jobs(
+        "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: a}\nspec: "
+        "{mpiReplicaSpecs: {Launcher: {template: {spec: {volumes: [{name: v, configMap: {name: "
+        "m}}], containers: [{name: c, image: i, command: [mpirun, a], volumeMounts: [{name: v, "
+        f"mountPath: {path}}}]}}]}}}}}}, "
+        "Worker: {template: {spec: {containers: [{name: c, image: i}]}}}}}"
+    ).conversions[0]
+    notes = [note for note in conversion.notes if "of the chart, which the pods need" in note]
+    assert bool(hidden) == bool(notes)
+    assert all(f"hides {hidden} of" in note for note in notes)
+
+
 def test_a_probe_by_the_name_of_the_charts_port_asks_for_its_own_number() -> None:
     """Of a PyTorchJob a port called rendezvous loses its name, and its probe asks by number."""
     conversion = text_as_jobs(
