@@ -158,6 +158,20 @@ def test_what_the_user_sets_stays(template: Any) -> None:
     assert not [name for name in variables(plain) if name.startswith("SLURM")]
 
 
+def test_the_gpus_of_a_pod_are_named_to_cuda(template: Any) -> None:
+    """As Slurm names them; a program splits the list. Other makers' runtimes have other names."""
+    render = renderer(template, CHARTS / "torchrun")
+    size = {"compat": "slurm", "gpusPerNode": 2}
+
+    def visible(**values: Any) -> Any:
+        (pod,) = templates(render(**size, **values)).values()
+        return variables(pod).get("CUDA_VISIBLE_DEVICES")
+
+    assert visible() == "0,1"
+    assert visible(env={"CUDA_VISIBLE_DEVICES": "1"}) == "1"
+    assert visible(gpuResource="amd.com/gpu") is None
+
+
 def test_the_number_of_a_job_is_that_of_its_name(template: Any) -> None:
     """The same for each start of a run, and another for another run."""
     render = renderer(template, CHARTS / "torchrun")

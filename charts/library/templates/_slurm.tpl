@@ -49,6 +49,10 @@ tells them in the pod. The meanings are those of the manuals of sbatch and srun.
 {{- $_ := set $vars "SLURM_GPUS_ON_NODE" (toString .) -}}
 {{- $_ := set $vars "SLURM_GPUS_PER_NODE" (toString .) -}}
 {{- $_ := set $vars "SLURM_JOB_GPUS" (until . | join ",") -}}
+{{- /* Slurm names them to CUDA, too, and a device plugin does not: programs count and split the list. */ -}}
+{{- if hasPrefix "nvidia.com/" $.ctx.Values.gpuResource -}}
+{{- $_ := set $vars "CUDA_VISIBLE_DEVICES" (until . | join ",") -}}
+{{- end -}}
 {{- end -}}
 {{- with include "allranks.slurm.cpus" . -}}
 {{- $_ := set $vars "SLURM_CPUS_ON_NODE" . -}}

@@ -12,7 +12,14 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import affinities, downward, queue_and_scheduler, sshd_port
+from allranks.convert import (
+    affinities,
+    downward,
+    mount_paths,
+    port_names,
+    queue_and_scheduler,
+    sshd_port,
+)
 from allranks.convert.verdicts import Conversion, FieldPath, Fields, Named, Outcome, dotted
 from allranks.errors import InputError, Problem
 from allranks.schema.validate import find_problems as schema_problems
@@ -46,6 +53,8 @@ def conversion(fields: Fields, *, queue: str = "", chart: str = "", name: str = 
     downward.take_out(fields)
     _share_devices(fields)
     sshd_port.take_over(fields)
+    port_names.take_over(fields)
+    mount_paths.note_hidden(fields)
     queue_and_scheduler.settle(fields)
     settle(fields, chart or str(fields.values.get("workload") or ""), name)
     fields.values = _without_empty(fields.values)

@@ -77,8 +77,10 @@ _REQUESTS = {
     "all pods",
     "helm.sh/hook": "a run is a release of its own, and no hook of another",
 }
+# Those among them that Kubernetes' own controllers write.
+_KUBERNETES_KEYS = ("controller-uid", "job-name", "controller-revision-hash", "pod-template-hash")
 WRITTEN_KEYS = (
-    *("controller-uid", "job-name", "controller-revision-hash", "pod-template-hash"),
+    *_KUBERNETES_KEYS,
     *("pytorch-job-name", "pytorch-replica-type", "pytorch-replica-index", "mpi-job-name"),
     *("mpi_job_name", "mpi_role_type", "tf-job-name", "tf-replica-type", "tf-replica-index"),
     *("replica-type", "replica-index", "group-name", "job-role", "mxnet-job-name"),
@@ -91,6 +93,10 @@ _OUR_VOLUMES = frozenset(
         *("workspace", "datasets", "checkpoints", "workspace-archive", "workspace-code"),
         "workspace-sync",
     )
+)
+_OPERATORS_KEY = (
+    "a key of the old operator, which none writes here: select app.kubernetes.io/instance, the "
+    "release"
 )
 _DIGITS_MAX = 6  # of a number of devices
 _SHM = "/dev/shm"  # noqa: S108 - the place that shared memory has in a container
@@ -239,7 +245,10 @@ def _labels(fields: Fields, path: FieldPath, to: FieldPath) -> Iterator[Piece]:
                 fields.leave(
                     here, next(why for name, why in _REQUESTS.items() if key.startswith(name))
                 )
-            elif key.startswith(_WRITTEN) or key in WRITTEN_KEYS:
+            elif key in WRITTEN_KEYS and key not in _KUBERNETES_KEYS:
+                # An operator writes it on pods, and not here: a person has.
+                fields.leave(here, _OPERATORS_KEY)
+            elif key.startswith(_WRITTEN) or key in _KUBERNETES_KEYS:
                 fields.change(here, "a controller or kubectl writes it")
             elif is_reserved(key):
                 fields.change(here, "the chart sets this key itself")

@@ -494,6 +494,69 @@ def test_sshd_has_the_port_that_workers_are_asked_for(asks: str, port: int | Non
     assert bool(port) == any("looks for sshd" in note for note in conversion.notes)
 
 
+NAMED_PORTS: list[tuple[str, str, dict[str, Any]]] = [
+    ("ssh", "22", {"containerPort": 22}),
+    ("ssh", "2022", {"containerPort": 2022}),
+    ("metrics", "9000", {"containerPort": 9000, "name": "metrics"}),
+]
+
+
+@pytest.mark.parametrize(("name", "number", "expected"), NAMED_PORTS)
+def test_no_port_of_mpi_workers_has_the_name_of_the_charts(
+    name: str, number: str, expected: dict[str, Any]
+) -> None:
+    """The API server refuses a container with two ports of one name; the number is kept."""
+    conversion = text_as_jobs(
+        "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: a}\nspec: "
+        "{mpiReplicaSpecs: {Launcher: {template: {spec: {containers: [{name: c, image: i, "
+        "command: [mpirun, a]}]}}}, Worker: {template: {spec: {containers: [{name: c, image: i, "
+        f"command: [/usr/sbin/sshd, -De], ports: [{{name: {name}, containerPort: {number}}}]}}]"
+        "}}}}}"
+    ).conversions[0]
+    container = conversion.values["mpi"]["worker"]["podTemplate"]["spec"]["containers"][0]
+    assert [expected] == container["ports"]
+    path = "spec.mpiReplicaSpecs.Worker.template.spec.containers[0].ports[0].name"
+    reasons = {verdict.path: verdict.why for verdict in conversion.verdicts}
+    assert (name == "ssh") == ("the chart's own port has this name" in reasons[path])
+
+
+MOUNTS: list[tuple[str, str]] = [
+    ("/etc/mpi", "/etc/mpi"),
+    ("/etc", "/etc/allranks"),
+    ("/etc/mpi/extra/", "/etc/mpi"),
+    ("/dev/infiniband", ""),
+    ("/data", ""),
+]
+
+
+@pytest.mark.parametrize(("path", "hidden"), MOUNTS)
+def test_a_mount_over_a_folder_of_the_chart_is_named(path: str, hidden: str) -> None:
+    """A launcher whose file of hosts is hidden by a volume of the manifest finds no worker."""
+    conversion = text_as_jobs(
+        "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: a}\nspec: "
+        "{mpiReplicaSpecs: {Launcher: {template: {spec: {volumes: [{name: v, configMap: {name: "
+        "m}}], containers: [{name: c, image: i, command: [mpirun, a], volumeMounts: [{name: v, "
+        f"mountPath: {path}}}]}}]}}}}}}, "
+        "Worker: {template: {spec: {containers: [{name: c, image: i}]}}}}}"
+    ).conversions[0]
+    notes = [note for note in conversion.notes if "of the chart, which the pods need" in note]
+    assert bool(hidden) == bool(notes)
+    assert all(f"hides {hidden} of" in note for note in notes)
+
+
+def test_a_probe_by_the_name_of_the_charts_port_asks_for_its_own_number() -> None:
+    """Of a PyTorchJob a port called rendezvous loses its name, and its probe asks by number."""
+    conversion = text_as_jobs(
+        "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: a}\nspec: "
+        "{pytorchReplicaSpecs: {Worker: {replicas: 2, template: {spec: {containers: [{name: "
+        "pytorch, image: i, command: [torchrun, t.py], ports: [{name: rendezvous, containerPort: "
+        "8080}], livenessProbe: {httpGet: {port: rendezvous, path: /}}}]}}}}}"
+    ).conversions[0]
+    container = conversion.values["podTemplate"]["spec"]["containers"][0]
+    assert [{"containerPort": 8080}] == container["ports"]
+    assert 8080 == container["livenessProbe"]["httpGet"]["port"]
+
+
 def test_workers_that_are_reached_by_the_api_have_no_sshd() -> None:
     """What is said of their command is what the chart does."""
     text = (

@@ -7,6 +7,7 @@ import pytest
 from allranks.convert import pytorch
 from allranks.convert.registry import Context
 from tests import converted
+from tests.converted import text_as_jobs
 
 if TYPE_CHECKING:
     from allranks.convert.verdicts import Conversion
@@ -382,3 +383,25 @@ def test_the_dialect_is_the_queues(label: str, scheduler: str, scheduling: dict[
     assert ("q", scheduling) == (conversion.values["queue"], conversion.values["scheduling"])
     is_noted = any("places the pods" in note for note in conversion.notes)
     assert is_noted == (scheduler == "volcano" and label.startswith("kueue"))
+
+
+LABELS = [
+    ("job-role", "not carried", "which none writes here"),
+    ("replica-type", "not carried", "which none writes here"),
+    ("controller-uid", "changed", "a controller or kubectl writes it"),
+    ("training.kubeflow.org/job-role", "changed", "a controller or kubectl writes it"),
+    ("role", "carried", ""),
+]
+
+
+@pytest.mark.parametrize(("key", "outcome", "why"), LABELS)
+def test_a_label_of_the_old_operator_is_said_to_be_lost(key: str, outcome: str, why: str) -> None:
+    """Nobody writes its keys on pods here, so what a person has written there is not carried."""
+    conversion = text_as_jobs(
+        "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: a}\nspec: "
+        f"{{pytorchReplicaSpecs: {{Worker: {{template: {{metadata: {{labels: {{{key}: w}}}}, "
+        "spec: {containers: [{name: pytorch, image: i, command: [torchrun, t.py]}]}}}}}"
+    ).conversions[0]
+    verdict = next(item for item in conversion.verdicts if item.path.endswith(f"labels.{key}"))
+    assert outcome == verdict.outcome.value
+    assert why in verdict.why

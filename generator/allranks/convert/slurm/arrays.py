@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
@@ -15,17 +16,24 @@ if TYPE_CHECKING:
 _LARGE_GRID = 10_000  # trials of a grid that has to say how many it wants
 _MANY = 10  # tasks that all fail alike end a sweep that says nothing else
 _ARRAY = "SLURM_ARRAY_TASK_ID"
+_LIST = re.compile(r"[^\w$]*\d[\d\s,:%\[\]-]*")  # of numbers, whatever they are
 
 
 def put_array(job: Draft) -> None:
     """Make the job a sweep, where it is an array.
 
     Raises:
-        InvalidValues: its tasks are MPI jobs.
+        InvalidValues: sbatch refuses the array, or its tasks are MPI jobs.
     """
     setting = job.settings.get("array")
     if setting is None:
         return
+    if not _LIST.fullmatch(setting.value):
+        raise job.refuse(
+            setting.line,
+            f"--array {setting.value!r} is no list of tasks, and sbatch refuses it",
+            "write the numbers of the tasks, as in --array=0-15",
+        )
     array = amounts.array(setting.value)
     if array is None or not array.indexes:
         job.say(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks.convert.slurm.batch_script import missing_in_pods, shell_text, words
 from allranks.convert.verdicts import Outcome
+from allranks.humanize import list_some
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.draft import Draft
 
 # A path that stands where a word, a value or a part of a list begins, also with two slashes; behind
-# a colon that is an address, and behind `$A"` the end of a path. It may be the default of a
-# variable, whose brace is none of its own, and ends before a pattern.
+# a colon that is an address, and behind `$A"` or `A+=` the end of a path. It may be the default of
+# a variable, whose brace is none of its own, and ends before a pattern.
 _PATH = re.compile(
     r"(?:^|(?<=[\s=:,(\[>;|&])|(?<=:[-=])|(?<=[\s=:,(\[>;|&\\-][\"'])|(?<=^[\"']))"
-    r"(?P<top>(?:(?<!:)/)?/[A-Za-z][\w.+@-]*|~|\$HOME\b|\$\{HOME\})"
+    r"(?<!\+=)(?<!\+=[\"'])(?P<top>(?:(?<!:)/)?/[A-Za-z][\w.+@-]*|~|\$HOME\b|\$\{HOME\})"
     r"(?P<rest>(?:/(?:\$\{\w+\}|[\w.+@%$-]|\$\([^()\n]*\))*)*)(?=[\s\"'`:,;)\]}|&<>*?\[{\\]|$)"
 )
 _PATTERN = frozenset("*?[{")
@@ -95,6 +96,8 @@ _NO_VOLUME = (
     "what the run writes goes with its pods, unless it is in a volume: storage.checkpoints makes "
     "one, at /checkpoints"
 )
+# Containers that mount the working folder by themselves, so that it kept what was written there.
+_WITH_FOLDER = re.compile(r"\b(?:singularity|apptainer)(?:_wrapper)?[ \t]")
 
 
 def say(job: Draft) -> None:
@@ -139,6 +142,9 @@ def say(job: Draft) -> None:
                 job.fields.say((key,), Outcome.CHANGED, to, why)
     if not mounts:
         job.fields.note(_NO_VOLUME)
+    elif _WITH_FOLDER.search(words.without_comments(job.text)) and not _is_in(working_dir, mounts):
+        elsewhere = f"what the run writes elsewhere than in {list_some(sorted({*mounts}), 4)} "
+        job.fields.note(_NO_VOLUME.replace("what the run writes ", elsewhere, 1))
 
 
 def _texts(values: Mapping[str, Any], script: str) -> list[str]:

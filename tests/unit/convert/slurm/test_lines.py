@@ -723,6 +723,52 @@ def test_a_file_that_slurm_was_asked_for_is_missed() -> None:
 
 
 @pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (("CONF=$1", "shift"), "set -- a.yaml b c\nshift\n"),
+        (("CONF=$1", "shift 1; shift"), "set -- a.yaml b c\nshift 1\nshift\n"),
+        (("f() { shift; }",), "set -- a.yaml b c\nexec "),
+    ],
+)
+def test_the_words_of_a_command_are_shifted(rows: tuple[str, ...], expected: str) -> None:
+    """The shell of setup, which reads the first ones, is not that of the command."""
+    text = "\n".join(("#!/bin/bash", _NODES, *rows, 'srun python a.py "$@"', ""))
+    values = job.convert(text.encode(), "job.sbatch", args=("a.yaml", "b", "c")).values
+    assert values["command"][-1].startswith(expected)
+
+
+@pytest.mark.parametrize(
+    "row",
+    ["shift", "shift $((OPTIND-1))", "set -- b", "while [ $# -gt 1 ]; do C=$1; shift; done"],
+)
+def test_the_words_of_a_script_are_shifted(row: str) -> None:
+    """What setup does to them in its own shell is done in that of the rest, too."""
+    rows = ("#!/bin/bash", "#SBATCH --gpus=1", "A=$1", row, "conda activate x", 'python a.py "$@"')
+    values = job.convert("\n".join((*rows, "")).encode(), "job.sbatch", args=("a", "b")).values
+    assert row in values["setup"]
+    assert values["script"].endswith(f'\n{row}\npython a.py "$@"\n')
+    unread = _convert(*rows[1:3], "shift", rows[4], "python a.py $A")
+    assert "\nshift\n" not in unread.values["script"]
+
+
+def test_words_that_setup_sets_are_its_own() -> None:
+    """`set -- a b` is no option of a shell, and later lines of setup read them."""
+    rows = ("set -- a b", "export A=$2", "srun python a.py")
+    conversion = _convert(_NODES, *rows)
+    assert "set -- a b" in conversion.values["setup"]
+    assert _verdict(conversion, "set -- a b").outcome is Outcome.CARRIED
+
+
+def test_other_words_of_a_command_are_missed() -> None:
+    """A loop that reads options, and `set --`, leave a command other words than the script has."""
+    loop = "while [ $# -gt 1 ]; do shift; done"
+    for row in (loop, "set -- x y"):
+        text = f'#!/bin/bash\n{_NODES}\n{row}\nsrun python a.py "$@"\n'
+        conversion = job.convert(text.encode(), "job.sbatch", args=("a", "b"))
+        assert any("words behind the script's name" in v.why for v in conversion.lost)
+
+
+@pytest.mark.parametrize(
     "row", ['[ a == "$B" ] && C=1', "A+=b", "A=${B:0:2}", "cp {a,b} /c", "export -f f", "shift 2"]
 )
 def test_lines_of_bash_are_left_to_bash(row: str) -> None:

@@ -516,6 +516,26 @@ def test_a_text_about_the_nodes_is_said_to_be_printed() -> None:
 
 
 @pytest.mark.parametrize(
+    ("rows", "is_lost"),
+    [
+        (("echo ${N[0]} > hosts", "echo ${N[1]} >> hosts", "A=$(wc -l < hosts)"), True),
+        (('printf "%s\\n" "${N[@]}" >> hosts', "python make_config.py --hosts_file=hosts"), True),
+        (("rm -f hosts", "echo ${N[0]} > hosts", "echo ${N[1]} >> hosts"), False),
+        (("echo ${N[@]} > hosts", "cat hosts"), False),
+    ],
+)
+def test_a_file_about_the_nodes_is_missed(rows: tuple[str, ...], *, is_lost: bool) -> None:
+    """It does more than to print; the launcher's own list of hosts is the chart's."""
+    nodes = "N=($(scontrol show hostnames))"
+    conversion = _convert(_TASKS, nodes, *rows, "mpirun -hostfile hosts ./a $A")
+    writes = [v for v in conversion.verdicts if v.path.startswith(("echo", "printf"))]
+    assert writes
+    for verdict in writes:
+        assert "prints" not in verdict.why
+        assert is_lost == (verdict.outcome is Outcome.NOT_CARRIED)
+
+
+@pytest.mark.parametrize(
     ("rows", "is_named"),
     [
         (("N=$(grep -c x a)", "srun -n $N --mpi=pmix ./a"), True),

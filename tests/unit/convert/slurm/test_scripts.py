@@ -155,6 +155,24 @@ def test_an_array_is_a_sweep_over_its_indexes() -> None:
     assert not conversion.lost
 
 
+@pytest.mark.parametrize("tasks", ["1-CELLS", "0-$N", "a", ""])
+def test_an_array_without_numbers_is_refused(tasks: str) -> None:
+    """As sbatch refuses it: a run of one task would have no SLURM_ARRAY_TASK_ID."""
+    text = f"#!/bin/bash\n#SBATCH --array={tasks}\n./a $SLURM_ARRAY_TASK_ID\n"
+    with pytest.raises(InvalidValues, match="no list of tasks"):
+        job.convert(text.encode(), "job.sbatch")
+
+
+@pytest.mark.parametrize(("tasks", "is_noted"), [("0-3", False), ("0-100000", True)])
+def test_what_the_launcher_needs_is_noted_of_an_array_that_is_no_sweep(
+    tasks: str, *, is_noted: bool
+) -> None:
+    """Torchrun starts it; a trial of a script has no launcher."""
+    text = f"#!/bin/bash\n#SBATCH --array={tasks}\n./a $SLURM_ARRAY_TASK_ID\n"
+    notes = job.convert(text.encode(), "job.sbatch").notes
+    assert is_noted == any("needs PyTorch" in note for note in notes)
+
+
 def test_a_script_of_one_task_is_run_as_it_is() -> None:
     """Its environment is setup, srun is taken off, and loops and comments stay."""
     values = _sample("one.sbatch").values

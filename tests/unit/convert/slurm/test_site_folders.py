@@ -290,3 +290,25 @@ def test_an_scp_on_the_node_itself_is_a_copy() -> None:
     assert (own.outcome, own.line, "write cp" in own.why) == (Outcome.CHANGED, 3, True)
     other = _folders(_convert("#SBATCH -n 1", "scp me@host:/fsx/in /fsx/out", "python a.py"))
     assert [verdict.path for verdict in other] == ["/fsx/out"]
+
+
+@pytest.mark.parametrize(
+    ("step", "is_noted"),
+    [
+        ("singularity exec -B /data:/data a.sif python a.py", True),
+        ("apptainer run --nv --bind /data:/data:ro a.sif python a.py", True),
+        ("singularity exec -B /data:/data --pwd /data/me a.sif python a.py", False),
+        ("srun --container-image=a/b:1 --container-mounts=/data:/data python a.py", False),
+    ],
+)
+def test_a_mount_keeps_no_other_folder(step: str, *, is_noted: bool) -> None:
+    """Singularity mounts the working folder by itself, and what is written there was kept."""
+    notes = [note for note in _convert(_NODES, step).notes if _IN_A_VOLUME in note]
+    assert is_noted == bool(notes)
+    assert all("/data" in note for note in notes)
+
+
+def test_what_is_added_to_a_path_is_no_folder() -> None:
+    """What `+=` adds to a variable stands behind what that has already."""
+    rows = ("OUT=$1", "OUT+='/run'", "LIST+=:/fsx/list", "srun python a.py --out $OUT $LIST")
+    assert ["/fsx/list"] == [verdict.path for verdict in _folders(_convert(_NODES, *rows))]

@@ -43,9 +43,14 @@ _REQUEUES = (
 )
 SET = "setup does not end at an unset variable, nor at what fails within a pipe"
 MEETING = "the launcher lets the ranks meet, and tells each its rank and where rank 0 is"
+_NO_FILE_OF_NODES = (
+    "the names of the nodes are not those of the pods: write the file that later lines read "
+    "yourself"
+)
 _BY_NODES = (
     "it sets {} by what the nodes are, and a pod does not: write what holds there in its place"
 )
+_WRITTEN = re.compile(r">[>|]?\s*[^\s;&|<>]+")  # a file that a command writes into
 _TERM = "a pod's ranks get SIGTERM themselves: let the program handle it"
 _AT_THE_END = "the shell of setup ends before the ranks do: make what it runs a run of its own"
 
@@ -104,9 +109,7 @@ def why_dropped(  # noqa: PLR0911 - a return for each reason
         )
     if is_single:
         return None
-    return _why_not_in_setup(
-        script, reading.details, statement, command, program, reads_dropped=reads_dropped
-    )
+    return _why_not_in_setup(reading, statement, command, program, reads_dropped=reads_dropped)
 
 
 def _why_arranged(
@@ -210,7 +213,7 @@ def _is_missed(script: Script, main_step: MainStep, statement: Statement, comman
         other.start > statement.start
         and number != main_step.statement
         and not (other.is_simple and shell_text.runs(other, _LOOKING))
-        and reads.search(script.slice(other))
+        and reads.search(_WRITTEN.sub(" ", script.slice(other)))
         for number, other in enumerate(script.statements)
     )
 
@@ -267,8 +270,7 @@ def _why_not_in_ranks(
 
 
 def _why_not_in_setup(
-    script: Script,
-    details: StepDetails,
+    reading: ScriptReading,
     statement: Statement,
     command: Command | None,
     program: str,
@@ -276,19 +278,20 @@ def _why_not_in_setup(
     reads_dropped: bool,
 ) -> tuple[Outcome, str] | None:
     """Why a statement is no line of setup; None where it is."""
+    script = reading.script
     text = script.slice(statement)
     reason: tuple[Outcome, str] | None = None
     if command is None:
         pass
-    elif _is_look(details, command, program):
+    elif _is_look(reading.details, command, program):
         reason = Outcome.CHANGED, "it only prints"
     elif _prints(command, program) and (reads_dropped or words.names_nodes(text)):
-        reason = Outcome.CHANGED, "it prints what the launcher prints"
+        reason = _why_not_printed(script, reading.main_step, statement, command)
     elif program == "trap":
         is_end = command.words[-1].text in ("EXIT", "0")
         why = _AT_THE_END if is_end else _TERM
         reason = Outcome.NOT_CARRIED, why
-    elif _stays_in_place(script, statement, program):
+    elif _stays_in_place(script, statement, program) or shell_text.changes_words(command):
         pass
     elif program in ("wait", "exit", "set", "exec"):
         loses = program == "set" and shell_text.set_of_setup(text)[1]
@@ -300,6 +303,17 @@ def _why_not_in_setup(
         why = "it is about where the ranks meet, which the launcher arranges"
         return Outcome.CHANGED, why
     return reason
+
+
+def _why_not_printed(
+    script: Script, main_step: MainStep, statement: Statement, command: Command
+) -> tuple[Outcome, str]:
+    """What becomes of a text about the nodes, which may be a file that others read."""
+    if not shell_text.writes(command):
+        return Outcome.CHANGED, "it prints what the launcher prints"
+    if _is_missed(script, main_step, statement, command):
+        return Outcome.NOT_CARRIED, _NO_FILE_OF_NODES
+    return Outcome.CHANGED, "the launcher has its own list of hosts, and no line reads this"
 
 
 def _prints(command: Command, program: str) -> bool:

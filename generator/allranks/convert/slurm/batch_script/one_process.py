@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
-from allranks.convert.slurm import sizes
+from allranks.convert.slurm import amounts, sizes
 from allranks.convert.slurm.batch_script import (
     exports,
     launcher_environment,
@@ -146,6 +146,7 @@ def _split(reading: ScriptReading, last: int) -> tuple[list[str], list[str], str
     edits: list[tuple[int, int, str]] = []
     setup: list[str] = []
     again: list[str] = []
+    reads_words = any(words.positional(script.slice(st)) for st in script.statements[last + 1 :])
     for number, statement in enumerate(script.statements):
         is_setup = number <= last
         is_trap = any(command.name == "trap" for command in statement.commands)
@@ -168,7 +169,9 @@ def _split(reading: ScriptReading, last: int) -> tuple[list[str], list[str], str
         setup_text = "" if is_trap else setup_lines.with_comments(script, number, text)
         setup += [setup_text] if setup_text else []
         is_of_rank = not shell_text.set_by(statement).isdisjoint(launcher_environment.OF_RANK)
-        again += [text] if setup_lines.lives_in_shell(statement) or is_of_rank else []
+        changes_words = reads_words and any(map(shell_text.changes_words, statement.commands))
+        is_of_shell = setup_lines.lives_in_shell(statement) or changes_words
+        again += [text] if is_of_shell or is_of_rank else []
     rest = shell_text.without_directives(shell_text.edited(script.text, edits))
     rest = re.sub(r"\A#![^\n]*\n?", "", rest)
     return setup, again, re.sub(r"\n{3,}", "\n\n", rest).strip("\n")
@@ -185,8 +188,9 @@ def _put_steps(script: Script, body: Body, sruns: list[Step]) -> None:
 
 
 def _note_launcher(script: Script, body: Body) -> None:
-    """Note what a launcher needs where no line starts Python; a task of an array has none."""
-    is_trial = any(setting.name == "array" for setting in script.settings)
+    """Note what a launcher needs where no line starts Python; a trial of a sweep has none."""
+    lists = [setting.value for setting in script.settings if setting.name == "array"][-1:]
+    is_trial = any(amounts.array(tasks) for tasks in lists)
     if not is_trial and not _RUNS_PYTHON.search(_NO_CODE.sub("", script.text)):
         body.notes.append(
             "no line of the script starts Python: the image needs PyTorch all the same, whose "

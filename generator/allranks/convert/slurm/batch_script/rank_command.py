@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.convert import commands
+from allranks.convert import commands, scanner
 from allranks.convert.commands import Runner
 from allranks.convert.slurm.batch_script import (
     first_node,
@@ -39,6 +39,11 @@ _ADDED = (
     r"|\b{0}=\$\(\(\s*(?:\$\{{?)?{0}\}}?\s*\+\s*1\s*\)\)|\b{0}=(?:\$\(|`)\s*expr\s+\$\{{?{0}\}}?\s*\+\s*1"
 )
 _OF_LOOP = "the loop over the nodes sets it, and each pod is a node: write what a pod is to read"
+
+_OTHER_WORDS = (
+    "it changes the words behind the script's name for setup alone, whose shell is another: write "
+    "those that the command reads into it"
+)
 
 
 def write(reading: ScriptReading, program: commands.Program, text: str | None) -> None:
@@ -119,7 +124,30 @@ def _defined(reading: ScriptReading, line: str, program: commands.Program) -> st
         prefix.append(f"export MASTER_PORT={_PORT}")
     if script.args and words.positional(line):
         prefix.append(f"set -- {commands.as_shell(script.args)}")
-    return "\n".join([*dict.fromkeys(prefix), line])
+    shifts = _shifts(reading) if words.positional(line) else []
+    return "\n".join([*dict.fromkeys(prefix), *shifts, line])
+
+
+def _shifts(reading: ScriptReading) -> list[str]:
+    """The lines that leave a command fewer of the words behind the script's name.
+
+    The shell of setup, which has them too, is another; what changes the words there in other ways
+    is said to be missing.
+    """
+    script = reading.script
+    shifts = []
+    for statement in script.statements[: max(reading.main_step.statement, 0)]:
+        for command in [] if statement.function else statement.commands:
+            texts = [scanner.unquote(token.text) for token in command.words]
+            is_shift = texts[:1] == ["shift"] and bool(script.args)
+            is_set = shell_text.sets_words(texts)
+            if is_shift and statement.is_simple and all(text.isdecimal() for text in texts[1:]):
+                shifts.append(" ".join(texts))
+            elif is_shift or is_set:
+                path = script.text[command.start : command.end]
+                reading.body.say(command.line, path, Outcome.NOT_CARRIED, "command", _OTHER_WORDS)
+                break
+    return shifts
 
 
 def _loop_texts(reading: ScriptReading, reads: list[str]) -> list[str]:

@@ -158,6 +158,19 @@ def set_by(statement: Statement) -> set[str]:
     return {name for command in statement.commands for name, _ in assigned_by(command)}
 
 
+def changes_words(command: Command) -> bool:
+    """Whether a command changes the words behind the script's name, or how many are read."""
+    texts = [scanner.unquote(word.text) for word in command.words]
+    return texts[:1] in (["shift"], ["getopts"]) or sets_words(texts)
+
+
+def sets_words(texts: Sequence[str]) -> bool:
+    """Whether a command is a ``set`` with words, and not with options alone."""
+    return texts[:1] == ["set"] and any(
+        text == "--" or not text.startswith(("-", "+")) for text in texts[1:2]
+    )
+
+
 def writes(command: Command) -> bool:
     """Whether a command writes into a file."""
     return any(
@@ -429,8 +442,10 @@ def set_of_setup(text: str) -> tuple[str, bool]:
     """A `set` as setup has it, and whether it loses something that ends a script.
 
     Setup is run in the shell that starts the launcher, which needs -u and pipefail off. It exports
-    what the command reads, so that +a has no place in it either.
+    what the command reads, so that +a has no place in it either. Words that it sets stay.
     """
+    if sets_words(text.split()):
+        return text, False
     options, loses = [], False
     texts = text.split()[1:]
     for at, word in enumerate(texts):

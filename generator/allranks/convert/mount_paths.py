@@ -1,0 +1,53 @@
+"""Mounts of a manifest over folders of the chart, which its pods need.
+
+The chart's own mount gives way to one at the same path, and a launcher without the chart's file of
+hosts starts nothing. What a person mounts there is seldom meant for it, so it stays, and is named.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING, Any
+
+from allranks.convert.pod_template import TRAINER
+from allranks.k8s import fields as k8s
+from allranks.values.rules.storage import clash, taken_paths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from allranks.convert.verdicts import Fields
+
+# Folders of the kernel: devices are mounted below /dev, and that hides nothing.
+_OF_KERNEL = ("/dev", "/proc", "/sys")
+
+
+def note_hidden(fields: Fields) -> None:
+    """Say which mounts of the manifest hide a folder that the chart's pods need.
+
+    Args:
+        fields: the object, converted.
+    """
+    workload = str(fields.values.get("workload") or "")
+    folders = [path for path in taken_paths(workload) if path not in _OF_KERNEL]
+    for template in _templates(fields.values):
+        for container in k8s.items(template, "podTemplate", "spec", "containers"):
+            if container.get("name") != TRAINER:
+                continue
+            for mount in k8s.items(container, "volumeMounts"):
+                path = str(mount.get("mountPath") or "")
+                folder = posixpath.normpath("/" + path.lstrip("/"))
+                hidden = next((other for other in folders if clash(folder, other)), "")
+                if path and hidden:
+                    fields.note(
+                        f"what is mounted at {path} hides {hidden} of the chart, which the pods "
+                        "need: mount it elsewhere"
+                    )
+
+
+def _templates(values: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    yield values
+    for role in ("worker", "launcher"):
+        yield k8s.mapping(values, "mpi", role)
+    for role in k8s.mapping(values, "elastic", "roles"):
+        yield k8s.mapping(values, "elastic", "roles", role)
