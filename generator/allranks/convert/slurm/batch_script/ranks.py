@@ -379,12 +379,12 @@ def _read_program(reading: ScriptReading, main: Step) -> commands.Program:
         if words.base(word) not in ("time", "nohup", "exec", "command")
     ]
     _note_launched(reading.main_step, body, rest, inner)
-    texts = ("bash", "-c", " ".join([*assignments, *wrappers, line]))
-    program = commands.read(texts, (), variables.constants)
+    shell_words = ("bash", "-c", " ".join([*assignments, *wrappers, line]))
+    program = commands.read(shell_words, (), variables.constants)
     if program.runner is Runner.MPIRUN and main.size.node_count != 1:
         assignments = exports.to_setup(reading, assignments)
-        texts = ("bash", "-c", " ".join([*assignments, *wrappers, line]))
-        program = commands.read(texts, (), variables.constants)
+        shell_words = ("bash", "-c", " ".join([*assignments, *wrappers, line]))
+        program = commands.read(shell_words, (), variables.constants)
     if inner is not None and _SOURCING.search(program.setup) and program.runner is Runner.PLAIN:
         lead = " ".join([*assignments, *wrappers])
         setup = program.setup.removeprefix(preparation.GOES_ON).rstrip()
