@@ -73,12 +73,26 @@ class Hosts:
     def __init__(self, names, env):
         """By their names in the hostfile; the environment is the launcher's."""
         self._names, self._launcher = names, env.get("ALLRANKS_MPI_LAUNCHER", "")
+        self._answered = []
 
-    def ask(self, word):
-        """What they say, as (its pod, its ranks); those that do not answer are left out."""
+    def ask(self, word, *, again=False):
+        """What they say, as (its pod, its ranks); those that do not answer are left out.
+
+        With `again`, who has answered the question before is asked twice: on a busy machine the
+        places of its ranks take a host longer than what they have done.
+        """
+        answers = self._answers(word, self._names)
+        if again:
+            late = [name for name in self._answered if name not in answers]
+            answers.update(self._answers(word, late))
+        self._answered = [name for name in self._names if name in answers]
+        return [answers[name] for name in self._answered]
+
+    def _answers(self, word, names):
+        """By the names of hosts, what those say that answer."""
         with ThreadPoolExecutor(HOSTS_AT_ONCE) as threads:
-            answers = list(threads.map(lambda name: self._ask(name, word), self._names))
-        return [answer for answer in answers if answer is not None]
+            answers = dict(threads.map(lambda name: (name, self._ask(name, word)), names))
+        return {name: answer for name, answer in answers.items() if answer is not None}
 
     def _ask(self, name, word):
         words = [str(HERE / "rsh.sh"), "-n", name]
@@ -121,7 +135,7 @@ def watch(seconds, hosts, state, say):
         job_stall.update(views, wrote_at, now)
         if not job_stall.lasts(seconds, now) or not (job_stall.waits or job_stall.idles):
             continue
-        answers = hosts.ask("where")
+        answers = hosts.ask("where", again=True)
         if any(views for _, views in answers):
             return sentence(answers, seconds, now - job_stall.since, say)
 

@@ -106,3 +106,10 @@ def test_what_open_mpi_alone_has_says_that_it_is_that(
     """Variables of Intel MPI's are left in scripts of it, and the launcher ended with an error."""
     values = _convert("#SBATCH -N 2 --ntasks-per-node=4", *rows).values
     assert values.get("mpi", {}).get("implementation") == implementation
+
+
+def test_an_srun_in_a_text_that_is_printed_is_none() -> None:
+    """Its text may have the signs of a shell; what a command in it gives is no text."""
+    rows = ("#SBATCH -n 4", 'echo "srun ./a.out > out; date"', "srun ./a.out")
+    conversion = _convert(*rows)
+    assert not [verdict for verdict in conversion.verdicts if verdict.path == "srun"]

@@ -28,6 +28,33 @@ def test_a_launcher_in_a_variable_is_a_step(launcher: str) -> None:
     assert (values["workload"], values["nodes"]) == ("mpi", 2)
 
 
+@pytest.mark.parametrize("use", ["eval $CMD", 'eval "${CMD}"'])
+@pytest.mark.parametrize(
+    ("end", "lines"),
+    [
+        ("1> out 2> err", ["> out", "> err"]),
+        ("2>&1 | tee out", ["tee out"]),
+        ("&& echo done", ["echo done"]),
+        ("\\\n  > out", ["> out"]),
+    ],
+)
+def test_an_evaluated_text_is_read_as_shell(use: str, end: str, lines: list[str]) -> None:
+    """Its redirections and what stands behind it are no words of the program."""
+    rows = (f'CMD="srun ./a.out x {end}"', 'echo "+ $CMD"', use)
+    conversion = _convert(_TASKS, *rows)
+    assert ["./a.out", "x"] == conversion.values["command"]
+    assert {*lines} <= {verdict.path for verdict in conversion.verdicts}
+    assert not conversion.lost
+
+
+def test_a_program_behind_an_evaluated_step_is_lost() -> None:
+    """A run is over when its ranks are, in a branch as well."""
+    rows = ('CMD="srun ./a.out x; ./plot"', "if [ -e go ]; then", "  eval $CMD", "fi")
+    conversion = _convert(_TASKS, *rows)
+    assert "./a.out x\n" in conversion.values["command"][2]
+    assert ["./plot"] == [verdict.path for verdict in conversion.lost]
+
+
 def test_a_container_in_a_variable_is_the_pods() -> None:
     """`srun $CONTAINER python a.py` has its image and folders, as if it was written out."""
     container = 'C="singularity exec --nv -B /data docker://a/b:1"'

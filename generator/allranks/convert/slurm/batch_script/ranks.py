@@ -30,6 +30,8 @@ from allranks.convert.verdicts import Outcome
 from allranks.humanize import plural
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from allranks.convert.scanner import Command, Statement
     from allranks.convert.slurm.batch_script.script import Script
     from allranks.convert.slurm.batch_script.script_reading import (
@@ -106,6 +108,7 @@ def read_ranks(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
             _say_beside(script, body, main, steps)
     else:
         setup += filter(None, [_flat(reading, main, statement)])
+    _say_evaluated(reading, main)
     setup_lines.say_login(script, body, "setup")
     setup_lines.write_setup(script, body, setup)
     rank_command.write(reading, program, nested)
@@ -493,31 +496,46 @@ def _flat(reading: ScriptReading, main: Step, statement: Statement) -> str:
         elif not words.any_of([token.text for token in command.words], words.IDLE):
             why = "it feeds the step, which has no standard input"
             body.say(command.line, text, Outcome.NOT_CARRIED, "", why)
-    for command in statement.commands[at + 1 :]:
-        text = script.text[command.start : command.end]
-        if words.any_of([token.text for token in command.words], words.ENDING):
-            why = "the run is over when its ranks are"
-            body.say(command.line, text, Outcome.CHANGED, "", why)
-        elif main.command.after == "||" and words.any_of(
-            [token.text for token in command.words], words.IDLE | {":"}
-        ):
-            body.say(command.line, f"|| {text}", Outcome.CHANGED, "", _FAILS)
-        elif words.any_of([token.text for token in command.words], _FILTERS):
-            body.say(command.line, text, Outcome.CHANGED, "", OF_LOG)
-        else:
-            why = "it stands behind the step: make it a run of its own"
-            body.say(command.line, text, Outcome.NOT_CARRIED, "", why)
-    _say_files(reading.main_step, body, main)
+    _say_behind(body, script.text, main.command, statement.commands[at + 1 :])
+    _say_files(reading.main_step, body, main, main.command.redirections)
     if statement.in_background:
         why = "the run is over when its ranks are"
         body.say(main.command.line, "&", Outcome.CHANGED, "", why)
     return " && ".join(lead)
 
 
-def _say_files(main_step: MainStep, body: Body, main: Step) -> None:
+def _say_behind(body: Body, script: str, step: Command, behind: list[Command]) -> None:
+    """Say what becomes of the commands behind a step on its line."""
+    for command in behind:
+        text, line = script[command.start : command.end], max(command.line, step.line)
+        texts = [token.text for token in command.words]
+        if words.any_of(texts, words.ENDING):
+            why = "the run is over when its ranks are"
+            body.say(line, text, Outcome.CHANGED, "", why)
+        elif step.after == "||" and words.any_of(texts, words.IDLE | {":"}):
+            body.say(line, f"|| {text}", Outcome.CHANGED, "", _FAILS)
+        elif words.any_of(texts, _FILTERS):
+            body.say(line, text, Outcome.CHANGED, "", OF_LOG)
+        else:
+            why = "it stands behind the step: make it a run of its own"
+            body.say(line, text, Outcome.NOT_CARRIED, "", why)
+
+
+def _say_evaluated(reading: ScriptReading, main: Step) -> None:
+    """Say of a step that an `eval` runs what stands behind its words: ``srun a.out > log``."""
+    text = reading.details.evaluated.get(id(main.command), "")
+    for first, *behind in filter(None, [shell_text.commands_of(text)]):
+        step = replace(first, line=main.command.line)
+        _say_behind(reading.body, text, step, behind)
+        _say_files(reading.main_step, reading.body, main, first.redirections)
+
+
+def _say_files(
+    main_step: MainStep, body: Body, main: Step, redirections: Sequence[tuple[str, str]]
+) -> None:
     """Say what becomes of the files that a step reads its input from, and writes to."""
     line = main.command.line
-    for operator, target in main.command.redirections:
+    for operator, target in redirections:
         is_mpirun = not main.is_srun and words.any_of(main.words, words.MPIRUN)
         if operator == "<" and is_mpirun and body.workload == "mpi":
             main_step.input = target

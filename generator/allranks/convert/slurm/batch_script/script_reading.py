@@ -126,12 +126,14 @@ class StepDetails:
         profilers: what measured a launcher, by id of its command.
         limits: what ends a launcher after a time, by the same.
         side: the steps that prepare the nodes, by the same.
+        evaluated: the text that an `eval` runs, by the same.
     """
 
     conditional: dict[str, int] = field(default_factory=dict)
     profilers: dict[int, str] = field(default_factory=dict)
     limits: dict[int, str] = field(default_factory=dict)
     side: dict[int, Step] = field(default_factory=dict)
+    evaluated: dict[int, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -20,7 +20,12 @@ SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh"})
 _HEAD = re.compile(r"\s*(?:#|$)")  # a comment, or nothing
 _SHOWN = 60  # characters of a line in a verdict
 # Lines that print, and do nothing else.
-PRINTING = re.compile(r"^\s*(?:echo|printf(?!\s+-v))\b[^|>;&`\n]*$", re.MULTILINE)
+PRINTING = re.compile(
+    r"^\s*(?:echo|printf(?!\s+-v))\b(?:[^|>;&`\n]*"
+    # A text in quotes may have the signs of a shell, and nothing in it runs.
+    r"|(?:\"(?:[^\"`$\n\\]|\\.|\$(?!\())*\"|'[^'\n]*'|[^|>;&`\n\"'])*)$",
+    re.MULTILINE,
+)
 
 
 def short(text: str) -> str:

@@ -104,8 +104,10 @@ def _step(reading: ScriptReading, number: int, command: Command) -> Step | None:
     reading.details.limits[id(command)] = words.limit_of(whole)
     inner = words.unwrapped(whole)
     if len(inner) > 1 and words.base(inner[0]) == "eval":
-        text = variables.expanded(scanner.unquote(" ".join(inner[1:])))
-        inner = words.unwrapped(shell_text.split(text) or [text])
+        # As typed: the words of a variable have lost their signs of a shell.
+        typed = words.unwrapped([token.text for token in command.words])
+        is_typed = words.base(typed[0]) == "eval"
+        inner = _evaluated(reading, command, (typed if is_typed else inner)[1:])
     inner = words.by_name(inner)
     at = words.behind_profiler(inner)
     # A launcher of one node runs in the pod as it is, and what measures it with it.
@@ -130,6 +132,17 @@ def _step(reading: ScriptReading, number: int, command: Command) -> Step | None:
         inner = [*words.environment_of(whole), *inner]
         return Step(number, command, [], inner, is_srun=False, size=script.size, is_multi=True)
     return None
+
+
+def _evaluated(reading: ScriptReading, command: Command, texts: list[str]) -> list[str]:
+    """The words of the first command of what `eval` runs; the text is kept, for what is behind."""
+    text = reading.variables.expanded(scanner.unquote(" ".join(texts)))
+    evaluated = shell_text.commands_of(text)
+    if not evaluated:
+        return words.unwrapped(shell_text.split(text) or [text])
+    reading.details.evaluated[id(command)] = text
+    tokens = (*evaluated[0].assignments, *evaluated[0].words)
+    return words.unwrapped([token.text for token in tokens])
 
 
 def _without_profiler(details: StepDetails, command: Command, texts: list[str]) -> list[str]:
