@@ -11,6 +11,7 @@ from allranks.convert import commands, preparation, scanner
 from allranks.convert.commands import Runner
 from allranks.convert.slurm import amounts, options
 from allranks.convert.slurm.batch_script import (
+    behind_step,
     exports,
     first_node,
     missing_in_pods,
@@ -30,8 +31,6 @@ from allranks.convert.verdicts import Outcome
 from allranks.humanize import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from allranks.convert.scanner import Command, Statement
     from allranks.convert.slurm.batch_script.script import Script
     from allranks.convert.slurm.batch_script.script_reading import (
@@ -44,9 +43,6 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.batch_script.shell_variables import ShellVariables
     from allranks.convert.slurm.options import Setting
 
-OF_LOG = f"the lines are the run's log: `{names.CLI} logs NAME`"
-# What may stand behind a pipe.
-_FILTERS = words.IDLE | words.ENDING | {"tee", "cat", "grep", "sed", "ts", "awk", "split"}
 _STARTING = re.compile(
     r"run\b|launch|deepspeed|singularity|apptainer|shifter|docker|podman|enroot|exec\b|\$\(|`"
 )
@@ -72,7 +68,6 @@ _AS_ONE_PROCESS = (
 )
 # Folders of programs that an image has.
 _COMMON_FOLDER = re.compile(r"(?:/usr|/usr/local|/opt/conda)?/bin$")
-_FAILS = "a run fails where its ranks do, and the script went on"
 _OWN_JOB = re.compile(r"\$\{?SLURM_JOB_?ID\b\}?")
 _OF_RANK_ZERO = "the script puts the name of its first node there, and rank 0's is MASTER_ADDR"
 _ONCE = "every node starts the same, so that it is said once"
@@ -108,7 +103,7 @@ def read_ranks(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
             _say_beside(script, body, main, steps)
     else:
         setup += filter(None, [_flat(reading, main, statement)])
-    _say_evaluated(reading, main)
+    behind_step.say_evaluated(reading, main)
     setup_lines.say_login(script, body, "setup")
     setup_lines.write_setup(script, body, setup)
     rank_command.write(reading, program, nested)
@@ -496,55 +491,12 @@ def _flat(reading: ScriptReading, main: Step, statement: Statement) -> str:
         elif not words.any_of([token.text for token in command.words], words.IDLE):
             why = "it feeds the step, which has no standard input"
             body.say(command.line, text, Outcome.NOT_CARRIED, "", why)
-    _say_behind(body, script.text, main.command, statement.commands[at + 1 :])
-    _say_files(reading.main_step, body, main, main.command.redirections)
+    behind_step.say(body, script.text, main.command, statement.commands[at + 1 :])
+    behind_step.say_files(reading.main_step, body, main, main.command.redirections)
     if statement.in_background:
         why = "the run is over when its ranks are"
         body.say(main.command.line, "&", Outcome.CHANGED, "", why)
     return " && ".join(lead)
-
-
-def _say_behind(body: Body, script: str, step: Command, behind: list[Command]) -> None:
-    """Say what becomes of the commands behind a step on its line."""
-    for command in behind:
-        text, line = script[command.start : command.end], max(command.line, step.line)
-        texts = [token.text for token in command.words]
-        if words.any_of(texts, words.ENDING):
-            why = "the run is over when its ranks are"
-            body.say(line, text, Outcome.CHANGED, "", why)
-        elif step.after == "||" and words.any_of(texts, words.IDLE | {":"}):
-            body.say(line, f"|| {text}", Outcome.CHANGED, "", _FAILS)
-        elif words.any_of(texts, _FILTERS):
-            body.say(line, text, Outcome.CHANGED, "", OF_LOG)
-        else:
-            why = "it stands behind the step: make it a run of its own"
-            body.say(line, text, Outcome.NOT_CARRIED, "", why)
-
-
-def _say_evaluated(reading: ScriptReading, main: Step) -> None:
-    """Say of a step that an `eval` runs what stands behind its words: ``srun a.out > log``."""
-    text = reading.details.evaluated.get(id(main.command), "")
-    for first, *behind in filter(None, [shell_text.commands_of(text)]):
-        step = replace(first, line=main.command.line)
-        _say_behind(reading.body, text, step, behind)
-        _say_files(reading.main_step, reading.body, main, first.redirections)
-
-
-def _say_files(
-    main_step: MainStep, body: Body, main: Step, redirections: Sequence[tuple[str, str]]
-) -> None:
-    """Say what becomes of the files that a step reads its input from, and writes to."""
-    line = main.command.line
-    for operator, target in redirections:
-        is_mpirun = not main.is_srun and words.any_of(main.words, words.MPIRUN)
-        if operator == "<" and is_mpirun and body.workload == "mpi":
-            main_step.input = target
-            body.say(line, f"{operator} {target}", Outcome.CARRIED, "command")
-        elif operator in ("<", "<<", "<<<", "<<-"):
-            why = "ranks have no standard input: let the program read the file"
-            body.say(line, f"{operator} {target}", Outcome.NOT_CARRIED, "", why)
-        elif not target.isdigit():
-            body.say(line, f"{operator} {target}", Outcome.CHANGED, "", OF_LOG)
 
 
 def _nested_text(

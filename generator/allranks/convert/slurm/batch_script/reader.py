@@ -15,6 +15,7 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks.convert.slurm.batch_script import (
+    behind_step,
     exports,
     missing_in_pods,
     one_process,
@@ -82,7 +83,7 @@ def read(
         if opened:
             body = read(opened, source=source, size=size, settings=settings, args=args)
             if behind:
-                body.say(statement.last_line, behind, Outcome.CHANGED, "", ranks.OF_LOG)
+                body.say(statement.last_line, behind, Outcome.CHANGED, "", behind_step.OF_LOG)
             return body
     if main is None:
         one_process.read_script(reading, steps, nested=bool(multi))
