@@ -73,7 +73,7 @@ def put_array(job: Draft) -> None:
         fields.put(("sweep", "trial", "workload"), "torchrun")
         if torchrun:
             fields.put(("sweep", "trial", "values"), {"torchrun": torchrun})
-    elif fields.values.get("procsPerNode"):
+    elif fields.values.get("procsPerNode", 1) > 1:
         fields.values.pop("procsPerNode")
     for name, value in (
         ("SLURM_ARRAY_TASK_COUNT", len(array.indexes)),

@@ -64,6 +64,12 @@ _OF_ONE_POD = {
     "container-mounts": "a pod has one list of mounts, that of line {0.line}: add these there",
     "container-workdir": "the run starts in {0.value}: write a `cd` before the program",
 }
+# What Slurm tells each program of the directives, besides what `compat: slurm` does.
+_NAMES_FOR_PROGRAMS = {
+    "SLURM_JOB_PARTITION": "partition",
+    "SLURM_JOB_ACCOUNT": "account",
+    "SLURM_JOB_QOS": "qos",
+}
 # Of a script that names none; values without an image are not valid.
 _IMAGE = {"repository": "pytorch/pytorch", "tag": "2.8.0-cuda12.8-cudnn9-runtime"}
 _NO_IMAGE = "the script names none: this one has PyTorch alone; give the one that has what you load"
@@ -389,6 +395,11 @@ def _put_body(job: Draft, args: Sequence[str]) -> None:
         fields.note(note)
     # A program may read what no line of the script has a word of; and setup is bash's, as sbatch's.
     fields.put(("compat",), "slurm")
+    for name, option in _NAMES_FOR_PROGRAMS.items():
+        setting = job.settings.get(option)
+        is_name = setting is not None and re.fullmatch(r"[A-Za-z0-9][\w.-]*", setting.value)
+        if setting is not None and is_name and name not in fields.values.get("env", {}):
+            fields.put(("env", name), setting.value)
 
 
 def _say_rest(job: Draft, parsed: options.Directives) -> None:

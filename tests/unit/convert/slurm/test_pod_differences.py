@@ -1055,3 +1055,18 @@ def test_a_script_that_ends_before_its_step_is_said(row: str, is_named: bool) ->
     """A run whose setup ends it has failed, whatever its status."""
     conversion = _convert("#SBATCH -N 2 --gpus-per-node=8", row, "srun torchrun a.py")
     assert any("ended well" in verdict.why for verdict in conversion.verdicts) == is_named
+
+
+@pytest.mark.parametrize(
+    ("row", "local"),
+    [
+        ("host=($(scontrol show hostnames))", "host=(localhost)"),
+        ("host=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)", "host=localhost"),
+    ],
+)
+def test_the_names_of_the_nodes_are_this_ones_in_a_script_of_one_process(
+    row: str, local: str
+) -> None:
+    """Whatever the variable is called: the line was left out, and the program's word was empty."""
+    rows = ("#SBATCH -N 2 --gpus-per-node=4", row, 'python a.py --head="${host[0]}"')
+    assert local in _convert(*rows).values["script"].splitlines()

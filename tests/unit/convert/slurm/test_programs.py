@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from allranks.convert.slurm import job
+from allranks.errors import InvalidValues
 
 if TYPE_CHECKING:
     from allranks.convert.verdicts import Conversion
@@ -113,3 +114,11 @@ def test_an_srun_in_a_text_that_is_printed_is_none() -> None:
     rows = ("#SBATCH -n 4", 'echo "srun ./a.out > out; date"', "srun ./a.out")
     conversion = _convert(*rows)
     assert not [verdict for verdict in conversion.verdicts if verdict.path == "srun"]
+
+
+def test_charmrun_of_several_nodes_is_refused() -> None:
+    """It starts processes on the others by itself; on one node they are those of the pod."""
+    row = "$NAMD_BIN/charmrun ++p $SLURM_NTASKS $NAMD_BIN/namd3 a.namd"
+    with pytest.raises(InvalidValues, match="charmrun starts processes"):
+        _convert("#SBATCH -N 4 --ntasks-per-node=8", row)
+    assert _convert("#SBATCH -N 1 --ntasks-per-node=8", row).values["nodes"] == 1

@@ -54,7 +54,13 @@ def test_srun_torchrun_becomes_the_torchrun_chart() -> None:
         "source /opt/venv/bin/activate\n"
         "GPUS_PER_NODE=8\n",
         "compat": "slurm",
-        "env": {"NCCL_DEBUG": "WARN", "SLURM_JOB_NAME": "Pretrain_7B"},
+        "env": {
+            "NCCL_DEBUG": "WARN",
+            "SLURM_JOB_PARTITION": "gpu",
+            "SLURM_JOB_ACCOUNT": "physics",
+            "SLURM_JOB_QOS": "long",
+            "SLURM_JOB_NAME": "Pretrain_7B",
+        },
         "nodes": 4,
         "gpusPerNode": 8,
         "resources": {
@@ -153,6 +159,22 @@ def test_an_array_is_a_sweep_over_its_indexes() -> None:
         'python train.py --seed "$SLURM_ARRAY_TASK_ID" --of "$SLURM_ARRAY_TASK_COUNT"\n'
     )
     assert not conversion.lost
+
+
+def test_a_task_of_an_array_with_gpus_is_one_process() -> None:
+    """As Slurm counts it: its pod had a task for each GPU, and programs waited for the others."""
+    values = _script(
+        "#SBATCH --array=0-3 --ntasks-per-node=1 --gpus-per-node=2", "python a.py"
+    ).values
+    assert (1, 2) == (values["procsPerNode"], values["gpusPerNode"])
+
+
+def test_programs_are_told_the_names_of_the_directives() -> None:
+    """Slurm sets them for each job; a list of partitions is none that the job runs in."""
+    names = {"SLURM_JOB_PARTITION": "gpu", "SLURM_JOB_ACCOUNT": "lab", "SLURM_JOB_QOS": "long"}
+    row = "#SBATCH -n1 -p gpu -A lab --qos=long"
+    assert names == _script(row, "python a.py").values["env"]
+    assert "env" not in _script("#SBATCH -n1 -p gpu,cpu", "python a.py").values
 
 
 @pytest.mark.parametrize("tasks", ["1-CELLS", "0-$N", "a", ""])

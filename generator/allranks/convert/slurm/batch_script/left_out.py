@@ -383,6 +383,13 @@ def _stays_in_place(script: Script, statement: Statement, program: str) -> bool:
     return program == "set" and bool(shell_text.set_of_setup(script.slice(statement))[0])
 
 
+# The names of the nodes as a list, or the first of them, whatever the variable is called.
+_NAMES_OF_NODES = re.compile(
+    r"\(\s*(?:\$\(|`)\s*scontrol\s+show\s+hostnames?\b[^|]*(?:\)|`)\s*\)"
+    r"|\"?(?:\$\(|`)\s*scontrol\s+show\s+hostnames?\b[^|]*\|\s*head\s+-(?:n\s*)?1\s*(?:\)|`)\"?"
+)
+
+
 def with_local_host(
     script: Script, rendezvous: RendezvousVariables, statement: Statement, command: Command | None
 ) -> str | None:
@@ -392,6 +399,7 @@ def with_local_host(
         return None
     name, value = assignments[0]
     is_address = name in words.RENDEZVOUS or shell_text.looks_like_master(name)
+    is_address = is_address or _NAMES_OF_NODES.fullmatch(value) is not None
     of_local = is_address and any(other in rendezvous.local for other, _ in words.variables(value))
     if not (of_local or words.names_nodes(script.slice(statement))):
         return None

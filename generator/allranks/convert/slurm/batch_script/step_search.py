@@ -115,7 +115,8 @@ def _step(reading: ScriptReading, number: int, command: Command) -> Step | None:
         inner = _without_profiler(reading.details, command, inner)
     program = words.base(inner[0]) if inner else ""
     _check_ray(script, command, inner)
-    if program in words.FOREIGN_STARTERS and program != "parallel":
+    is_local = program == "parallel" or (program == "charmrun" and script.size.node_count == 1)
+    if program in words.FOREIGN_STARTERS and not is_local:
         raise script.refuse(
             command.line,
             f"{program} starts processes in a way that has no form here",

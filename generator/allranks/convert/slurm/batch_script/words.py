@@ -20,7 +20,9 @@ TORCHRUN = frozenset({"torchrun", "torchrun-hpc"})
 TORCH_MODULES = ("torch.distributed.run", "torch.distributed.launch")
 # Programs that start the ranks of a node, or of all nodes.
 STARTERS = frozenset({*MPIRUN, *TORCHRUN, "horovodrun", "deepspeed", "accelerate-launch"})
-FOREIGN_STARTERS = frozenset({"aprun", "jsrun", "lrun", "pdsh", "clush", "parallel", "prun"})
+FOREIGN_STARTERS = frozenset(
+    {"aprun", "jsrun", "lrun", "pdsh", "clush", "parallel", "prun", "charmrun"}
+)
 # What only prints, or changes nothing about what is trained.
 IDLE = frozenset(
     {
