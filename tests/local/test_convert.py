@@ -7,6 +7,7 @@ that its workers find by TF_CONFIG, and a Katib Experiment as a sweep.
 from __future__ import annotations
 
 import re
+import socket
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -109,6 +110,20 @@ def test_a_converted_job_trains(
         (line["rank"], line["total"]) for line in lines
     ]
     assert {("--lr", "1e-5", "a b")} == {tuple(line["words"]) for line in lines}
+
+
+@pytest.mark.usefixtures("warm_ranks")
+def test_ranks_meet_at_a_port_of_their_programs_own(
+    command_line: CommandLine, tmp_path: Path
+) -> None:
+    """Rank 0 opens a store there, beside that of torchrun, which shares none with it."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = f"[bash, -c, 'export MASTER_PORT={port}; exec python PROGRAM a']"
+    text = _PYTORCH[: _PYTORCH.index("            command:")] + f"            command: {command}\n"
+    lines = _run(command_line, tmp_path, text.replace('  nprocPerNode: "2"\n', ""), _TRAIN)
+    assert [30.0, 30.0] == [line["total"] for line in lines]
 
 
 _SUM = """

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from allranks.convert.pod_template import volume_name
 from allranks.convert.verdicts import Named, Rule, carried, changed, dotted, lost
 from allranks.k8s import fields as k8s
 
@@ -209,5 +210,8 @@ def note_pod_claims(fields: Fields, path: FieldPath) -> None:
         name, spec = k8s.text(template, "metadata", "name"), k8s.mapping(template, "spec")
         if name and k8s.at(spec, "resources", "requests", "storage"):
             volume = {"ephemeral": {"volumeClaimTemplate": {"spec": dict(spec)}}}
-            to: FieldPath = ("podTemplate", "spec", "volumes", Named(name))
+            new = volume_name(name)
+            to: FieldPath = ("podTemplate", "spec", "volumes", Named(new))
             fields.put(to, volume, (*path, index))
+            if name != new:
+                fields.note(f"the chart has a volume {name} of its own: that of the claim is {new}")

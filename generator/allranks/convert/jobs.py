@@ -12,6 +12,7 @@ from allranks.convert.image_names import image_parts, is_repository
 from allranks.convert.verdicts import Outcome, dotted
 from allranks.errors import InputError
 from allranks.humanize import plural
+from allranks.k8s import fields as k8s
 from allranks.values.sources import defaults as chart_defaults
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 NO_TORCHRUN = (
     "nothing in it calls torchrun, and the chart does: the image must have torch. Each pod has one "
-    "process, as before, and these meet at MASTER_ADDR and MASTER_PORT, which the program must read"
+    "process, as before"
 )
 # What a torchrun inside of a pod's only process reads, as the old controller told it to the pod:
 # the chart's own settings are taken away, and the rank's variables say the rest.
@@ -154,7 +155,7 @@ def words(fields: Fields, pod: PodTemplate, runs: Program, processes: str = "aut
     source: FieldPath = (*pod.container, "command" if pod.command else "args")
     fields.put(("command",), list(command), source)
     if runs.runner is Runner.PLAIN and fields.values.get("workload") == "torchrun":
-        _meet_there(fields, source, runs)
+        _leave_port(fields, source, runs)
     if runs.setup:
         fields.put(("setup",), runs.setup, source)
     if runs.working_dir:
@@ -198,22 +199,18 @@ def _meet_elsewhere(fields: Fields, pod: PodTemplate, runs: Program) -> None:
         fields.note(f"the command's own launcher {verb} port {own}, so torchrun.port is {free}")
 
 
-def _meet_there(fields: Fields, source: FieldPath, runs: Program) -> None:
-    """Have the chart's rendezvous at the port that a program without a launcher writes out.
+def _leave_port(fields: Fields, source: FieldPath, runs: Program) -> None:
+    """Keep the chart's rendezvous off the port that a program without a launcher writes out.
 
-    A rank of torchrun's makes no store of its own: it looks for torchrun's, whatever port it has.
+    Rank 0 opens a store of its own there, as under no launcher (launch.py shares none).
     """
     text = " ".join((*runs.command, runs.setup, *runs.scripts))
-    ports = sorted({int(next(filter(None, match))) for match in _MEETING.findall(text)})
-    if len(ports) == 1 and ports[0] in range(1024, 1 << 16):
-        if ports[0] != chart_defaults("torchrun")["torchrun"]["port"]:
-            fields.put(("torchrun", "port"), ports[0], source)
-            fields.note(f"its ranks meet at port {ports[0]}, so torchrun.port is {ports[0]}")
-    elif ports:
-        fields.note(
-            f"it names the ports {', '.join(map(str, ports))}; ranks of torchrun's meet at "
-            "torchrun.port alone, which MASTER_PORT says: have the program read that"
-        )
+    ports = {int(next(filter(None, match))) for match in _MEETING.findall(text)}
+    own = chart_defaults("torchrun")["torchrun"]["port"]
+    if own in ports:
+        free = next(port for port in range(own + 1, own + len(ports) + 1) if port not in ports)
+        fields.put(("torchrun", "port"), free, source)
+        fields.note(f"its ranks meet at port {own}, so torchrun.port is {free}")
 
 
 # Where a program writes out the port at which its ranks meet.
@@ -344,7 +341,14 @@ def note_host_name(fields: Fields, runs: Program) -> None:
         fields: the object.
         runs: what it runs.
     """
-    if references.mentions((*runs.command, runs.setup), ("HOSTNAME", "hostname")):
+    if not references.mentions((*runs.command, runs.setup), ("HOSTNAME", "hostname")):
+        return
+    if k8s.mapping(fields.values, "network").get("hostNetwork"):
+        fields.note(
+            "the command reads the host name: with network.hostNetwork that is the node's, and "
+            "RANK or GROUP_RANK says which pod it is"
+        )
+    else:
         fields.note(
             "the command reads the pod's host name: a pod is called after the release and its rank "
             "here"

@@ -127,6 +127,11 @@ CONTAINER_FIELDS = (
 )
 
 
+def volume_name(name: str) -> str:
+    """What a volume is called beside those of the charts: another name where one of them has it."""
+    return f"{name}-volume" if name in _OUR_VOLUMES else name
+
+
 def templates_of(node: Any) -> Iterator[Mapping[str, Any]]:
     """Each pod template among values: the job's, and those of its roles."""
     for key, value in node.items() if isinstance(node, dict) else ():
@@ -614,17 +619,14 @@ class _TemplateReader:
                 size = volume["emptyDir"]["sizeLimit"]
                 self._add(here, ("shm", "size"), size)
                 continue
-            new = self._volume_name(name)
+            new = volume_name(name)
             why = f"the chart has a volume {name} of its own" if new != name else ""
             value = _clean({key: item for key, item in volume.items() if key != "name"})
             self._add(here, (*SPEC, "volumes", Named(new)), value or {"emptyDir": {}}, why)
 
-    def _volume_name(self, name: str) -> str:
-        return f"{name}-volume" if name in _OUR_VOLUMES else name
-
     def _mount(self, mount: Any) -> Any:
         if isinstance(mount, dict) and isinstance(mount.get("name"), str):
-            return {**mount, "name": self._volume_name(mount["name"])}
+            return {**mount, "name": volume_name(mount["name"])}
         return mount
 
     def _mounts(self, shared_memory: str) -> None:

@@ -455,26 +455,31 @@ spec: {pytorchReplicaSpecs: {Worker: {replicas: 2, template: {spec: {containers:
 @pytest.mark.parametrize(
     ("program", "port"),
     [
-        ("export MASTER_PORT=23456; python t.py", 23456),
-        ("python t.py --dist-url tcp://$MASTER_ADDR:23456 --rank $RANK", 23456),
-        ("python t.py --init_method=tcp://$MASTER_ADDR:23456", 23456),
-        ("python t.py --master-port 29500", None),
+        ("export MASTER_PORT=29500; python t.py", 29501),
+        ("python t.py --dist-url tcp://$MASTER_ADDR:29500 --rank $RANK", 29501),
+        ("MASTER_PORT=29500 python t.py --master-port 29501", 29502),
+        ("python t.py --init_method=tcp://$MASTER_ADDR:23456", None),
         ("python t.py --dist-url tcp://$MASTER_ADDR:$MASTER_PORT", None),
-        ("python t.py --log tcp://logs:5140", None),
-        ("torchrun --master-port 23456 t.py", None),
+        ("python t.py --log tcp://logs:29500", None),
+        ("torchrun --master-port 29500 t.py", None),
     ],
 )
-def test_ranks_meet_at_the_port_that_their_program_writes_out(
+def test_the_port_that_a_program_writes_out_is_left_to_its_ranks(
     program: str, port: int | None
 ) -> None:
-    """A rank of torchrun's makes no store: at a port that is not torchrun's it waits for ever."""
+    """Rank 0 opens a store there, where torchrun's own would be in its way."""
     conversion = converted.text_as_jobs(MEETING.replace("PROGRAM", program)).conversions[0]
     assert port == conversion.values["torchrun"].get("port")
     assert (port is None) == (not any("its ranks meet at port" in it for it in conversion.notes))
 
 
-def test_two_ports_of_a_program_are_said() -> None:
-    """Its ranks can meet at that of torchrun alone."""
-    program = "MASTER_PORT=23456 python t.py --dist-url tcp://h:1234"
-    notes = converted.text_as_jobs(MEETING.replace("PROGRAM", program)).conversions[0].notes
-    assert any("it names the ports 1234, 23456" in note for note in notes)
+@pytest.mark.parametrize("host_network", [False, True])
+def test_what_the_host_name_is_called_is_said(host_network: bool) -> None:
+    """On the node's own network it is the node's name, here and there."""
+    program = "python t.py --node ${HOSTNAME##*-}"
+    text = MEETING.replace("PROGRAM", program)
+    if host_network:
+        text = text.replace("{spec: {containers", "{spec: {hostNetwork: true, containers")
+    notes = converted.text_as_jobs(text).conversions[0].notes
+    assert host_network == any("with network.hostNetwork that is the node's" in it for it in notes)
+    assert host_network != any("a pod is called after the release" in it for it in notes)

@@ -25,6 +25,28 @@ def test_a_claim_of_each_pod_is_a_volume_that_goes_with_it() -> None:
     assert f"{CLAIM_PATH}.spec.resources.requests.storage" in lost(conversion)
 
 
+def test_a_claim_of_each_pod_with_the_name_of_a_volume_of_the_chart_is_mounted() -> None:
+    """It has another name, as its mount has: that was lost, and checkpoints with it."""
+    conversion = text_as_jobs("""\
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: a}
+spec:
+  replicas: 2
+  serviceName: a
+  template: {spec: {containers: [{name: c, image: i, command: [torchrun, --nnodes=2, t.py],
+    volumeMounts: [{name: checkpoints, mountPath: /c}]}]}}
+  volumeClaimTemplates: [{metadata: {name: checkpoints}, spec: {
+    accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}]
+""").conversions[0]
+    spec = conversion.values["podTemplate"]["spec"]
+    assert [{"name": "checkpoints-volume", "mountPath": "/c"}] == spec["containers"][0][
+        "volumeMounts"
+    ]
+    assert ["checkpoints-volume"] == [volume["name"] for volume in spec["volumes"]]
+    assert any("that of the claim is checkpoints-volume" in note for note in conversion.notes)
+
+
 def test_a_group_that_trains_is_a_job() -> None:
     """The pods of a LeaderWorkerSet that run torchrun are the nodes of a job."""
     conversion = sample("sets.yaml", "group")

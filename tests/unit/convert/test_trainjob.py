@@ -143,6 +143,10 @@ def test_a_runtime_none_of_whose_jobs_is_said_to_train(name: str) -> None:
     )
     values = text_as_jobs(labelled).conversions[0].values
     assert (2, ["python3", "-u", "a.py"]) == (values["nodes"], values["command"])
+    runtime, job = (document.data for document in documents(labelled))
+    original_pods = trainjob.pods(job, [runtime]) or []
+    assert [f"j-{name}-0-0", f"j-{name}-0-1"] == [pod.name for pod in original_pods]
+    assert ["torchrun", "a.py"] == original_pods[0].spec["containers"][0]["command"]
 
 
 def test_a_runtime_of_mpi_has_a_launcher_and_nodes() -> None:

@@ -55,17 +55,18 @@ def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[OriginalPo
         runtimes.NODE: not is_mpi or trains == runtimes.NODE,
         runtimes.LAUNCHER: trains == runtimes.LAUNCHER,
     }
-    worker = _spec(manifest, runtime, runtimes.NODE, whole=laid[runtimes.NODE], rest=as_node)
+    node = runtimes.NODE if is_mpi else trains or runtimes.NODE
+    worker = _spec(manifest, runtime, node, whole=laid[runtimes.NODE], rest=as_node)
     env = {}
     if "torch" in policy:
         processes = _processes(processes, worker)
-        first = f"{name}-{runtimes.NODE}-0-0.{name}"
+        first = f"{name}-{node}-0-0.{name}"
         env = {"PET_NNODES": str(nodes), "PET_NPROC_PER_NODE": processes}
         env |= {"PET_MASTER_ADDR": first, "PET_MASTER_PORT": _PORT}
     ranks = int(processes) if processes.isdigit() else 0
     result = [
         OriginalPod(
-            f"{name}-{runtimes.NODE}-0-{index}",
+            f"{name}-{node}-0-{index}",
             "worker",
             index,
             worker,
