@@ -24,6 +24,8 @@ _TORCHRUN: list[dict[str, Any]] = [
     {"nodes": 2, "storage": {"datasets": {"size": "1Gi", "accessModes": ["ReadWriteOnce"]}}},
     {"queueRef": {"revision": "0123456789ab"}},
     {"compat": "slurm", "resources": {"perPod": {"requests": {"cpu": "4000m"}}}},
+    {"compat": "slurm", "gpusPerNode": 2},
+    {"compat": "slurm", "gpusPerNode": 2, "gpuResource": "amd.com/gpu"},
     {"script": "x", "setup": "y" * 1_048_576, "command": []},
     {"torchrun": {"rdzvBackend": "static"}, "nodes": 2},
     {
@@ -69,7 +71,11 @@ _TORCHRUN: list[dict[str, Any]] = [
 ]
 
 
-_MPI: list[dict[str, Any]] = [{"nodes": 30000}, {"runPolicy": {"checkpointSignal": "SIGUSR1"}}]
+_MPI: list[dict[str, Any]] = [
+    {"nodes": 30000},
+    {"runPolicy": {"checkpointSignal": "SIGUSR1"}},
+    {"compat": "slurm", "mpi": {"implementation": "OpenMPI"}},
+]
 _ELASTIC: list[dict[str, Any]] = [
     {"runPolicy": {"checkpointSignal": "SIGUSR1"}},
     {"nodes": 9000},

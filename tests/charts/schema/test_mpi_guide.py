@@ -24,11 +24,15 @@ def guide_variables(implementation: str) -> set[str]:
     return {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
 
 
+OF_SLURM = {"OMPI_MCA_plm", "OMPI_MCA_ras", "PRTE_MCA_plm", "PRTE_MCA_ras"}
+
+
 @pytest.mark.parametrize(
     ("implementation", "release", "absent"),
     [
         ("OpenMPI", "a" * 42, set()),
         ("OpenMPI", "demo", {"OMPI_MCA_regx"}),  # for long names alone
+        ("OpenMPI", "demo", {"OMPI_MCA_regx", *OF_SLURM}),  # with compat: slurm alone
         ("MPICH", "demo", set()),
         ("Intel", "demo", set()),
     ],
@@ -42,6 +46,7 @@ def test_the_table_of_variables_is_the_charts(
         "command": ["x"],
         "nodes": 2,
         "mpi": {"implementation": implementation},
+        "compat": "" if absent >= OF_SLURM else "slurm",
     }
     jobs = [
         manifest
