@@ -7,15 +7,13 @@ hosts starts nothing. What a person mounts there is seldom meant for it, so it s
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from allranks.convert.pod_template import TRAINER
+from allranks.convert.pod_template import TRAINER, templates_of
 from allranks.k8s import fields as k8s
 from allranks.values.rules.storage import clash, taken_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from allranks.convert.verdicts import Fields
 
 # Folders of the kernel: devices are mounted below /dev, and that hides nothing.
@@ -30,8 +28,8 @@ def note_hidden(fields: Fields) -> None:
     """
     workload = str(fields.values.get("workload") or "")
     folders = [path for path in taken_paths(workload) if path not in _OF_KERNEL]
-    for template in _templates(fields.values):
-        for container in k8s.items(template, "podTemplate", "spec", "containers"):
+    for template in templates_of(fields.values):
+        for container in k8s.items(template, "spec", "containers"):
             if container.get("name") != TRAINER:
                 continue
             for mount in k8s.items(container, "volumeMounts"):
@@ -43,11 +41,3 @@ def note_hidden(fields: Fields) -> None:
                         f"what is mounted at {path} hides {hidden} of the chart, which the pods "
                         "need: mount it elsewhere"
                     )
-
-
-def _templates(values: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    yield values
-    for role in ("worker", "launcher"):
-        yield k8s.mapping(values, "mpi", role)
-    for role in k8s.mapping(values, "elastic", "roles"):
-        yield k8s.mapping(values, "elastic", "roles", role)

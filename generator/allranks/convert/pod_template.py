@@ -94,6 +94,8 @@ _OUR_VOLUMES = frozenset(
         "workspace-sync",
     )
 )
+# The fields of a container that are its probes.
+PROBES = ("readinessProbe", "livenessProbe", "startupProbe")
 _OPERATORS_KEY = (
     "a key of the old operator, which none writes here: select app.kubernetes.io/instance, the "
     "release"

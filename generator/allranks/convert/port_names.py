@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert.pod_template import OF_TRAINER, TRAINER
+from allranks.convert.pod_template import OF_TRAINER, PROBES, TRAINER
 from allranks.k8s import fields as k8s
 from allranks.values.sources import defaults
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 # What the charts call the port that their pods listen on.
 _PORT_NAMES = {"elastic": "training", "mpi": "ssh", "torchrun": "rendezvous"}
-_PROBES = ("readinessProbe", "livenessProbe", "startupProbe")
 _HOOKS = ("postStart", "preStop")
 _ACTIONS = ("httpGet", "tcpSocket")
 
@@ -65,7 +64,7 @@ def _own_number(values: Mapping[str, Any], workload: str) -> int | None:
 
 
 def _ask_by_number(container: Mapping[str, Any], name: str, number: object) -> None:
-    handlers = [k8s.mapping(container, key) for key in _PROBES]
+    handlers = [k8s.mapping(container, key) for key in PROBES]
     handlers += [k8s.mapping(container, "lifecycle", hook) for hook in _HOOKS]
     for handler in handlers:
         for key in _ACTIONS:

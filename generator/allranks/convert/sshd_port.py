@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert.pod_template import TRAINER
+from allranks.convert.pod_template import PROBES, TRAINER
 from allranks.k8s import fields as k8s
 from allranks.values.sources import defaults
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from allranks.convert.verdicts import Fields
 
-_PROBES = ("readinessProbe", "livenessProbe", "startupProbe")
 # What a line of a shell asks whether a port of its own pod is open by.
 _PROBED_PORT = re.compile(
     r"(?:/dev/tcp/(?:localhost|127\.0\.0\.1)/|\bnc\s[^\n;&|]*?(?:localhost|127\.0\.0\.1)\s+)"
@@ -57,12 +56,12 @@ def _ports(container: Mapping[str, Any]) -> Iterator[int]:
     named_ports = {
         port.get("name"): port.get("containerPort") for port in k8s.items(container, "ports")
     }
-    for key in _PROBES:
+    for key in PROBES:
         port = k8s.mapping(container, key, "tcpSocket").get("port")
         number = named_ports.get(port, port)
         if isinstance(number, int) and not isinstance(number, bool):
             yield number
-    handlers = [k8s.mapping(container, key) for key in _PROBES]
+    handlers = [k8s.mapping(container, key) for key in PROBES]
     handlers += [k8s.mapping(container, "lifecycle", "postStart")]
     for handler in handlers:
         for word in k8s.texts(k8s.mapping(handler, "exec").get("command")):

@@ -32,6 +32,7 @@ from allranks.convert.slurm.batch_script import (
     shell_text,
     singularity_environment,
     unreached_lines,
+    unset_variables,
 )
 from allranks.convert.slurm.draft import Draft, key_of
 from allranks.convert.verdicts import Conversion, Fields, Outcome, dotted
@@ -63,12 +64,6 @@ _OF_ONE_POD = {
     "container-image": "a pod has one image (that of line {0.line}): make two runs",
     "container-mounts": "a pod has one list of mounts, that of line {0.line}: add these there",
     "container-workdir": "the run starts in {0.value}: write a `cd` before the program",
-}
-# What Slurm tells each program of the directives, besides what `compat: slurm` does.
-_NAMES_FOR_PROGRAMS = {
-    "SLURM_JOB_PARTITION": "partition",
-    "SLURM_JOB_ACCOUNT": "account",
-    "SLURM_JOB_QOS": "qos",
 }
 # Of a script that names none; values without an image are not valid.
 _IMAGE = {"repository": "pytorch/pytorch", "tag": "2.8.0-cuda12.8-cudnn9-runtime"}
@@ -395,7 +390,7 @@ def _put_body(job: Draft, args: Sequence[str]) -> None:
         fields.note(note)
     # A program may read what no line of the script has a word of; and setup is bash's, as sbatch's.
     fields.put(("compat",), "slurm")
-    for name, option in _NAMES_FOR_PROGRAMS.items():
+    for name, option in unset_variables.OF_EACH_JOB.items():
         setting = job.settings.get(option)
         is_name = setting is not None and re.fullmatch(r"[A-Za-z0-9][\w.-]*", setting.value)
         if setting is not None and is_name and name not in fields.values.get("env", {}):

@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.batch_script.script import Script
     from allranks.convert.slurm.batch_script.script_reading import RendezvousVariables
 
+# What a torchrun reads as its options, where they are those of the launcher around it.
 OPTIONS = (
     *("PET_NO_PYTHON", "PET_STANDALONE", "PET_NNODES", "PET_NPROC_PER_NODE", "PET_MAX_RESTARTS"),
     *("PET_RUN_PATH", "PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT", "PET_RDZV_ID", "PET_RDZV_CONF"),
 )
+# What it tells each rank.
 OF_RANK = (
     *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE"),
     *("ROLE_RANK", "ROLE_NAME", "ROLE_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),

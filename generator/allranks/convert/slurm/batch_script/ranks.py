@@ -6,7 +6,6 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from allranks import names
 from allranks.convert import commands, preparation, scanner
 from allranks.convert.commands import Runner
 from allranks.convert.slurm import amounts, options
@@ -60,7 +59,7 @@ _OUTPUT_OF_BRANCH = re.compile(
 )
 _WRITTEN_BY_EACH = (
     "the script wrote it once, and each rank would write the file, over that of the others: take "
-    f"it out, the lines are the run's log: `{names.CLI} logs NAME`"
+    f"it out, {behind_step.OF_LOG}"
 )
 _AS_ONE_PROCESS = (
     "the script ran it as one process where this branch is taken, and each rank would run it: make "

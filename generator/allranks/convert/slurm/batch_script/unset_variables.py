@@ -42,11 +42,14 @@ _NUMBERS_OF_GPUS = frozenset(
         *("GPU_DEVICE_ORDINAL", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS"),
     }
 )
-# Slurm's variables whose text is that of an option.
-_OPTIONS_OF = {
+# Slurm's variables whose text is that of an option: those that each job has, and others.
+OF_EACH_JOB = {
+    "SLURM_JOB_PARTITION": "partition",
     "SLURM_JOB_ACCOUNT": "account",
     "SLURM_JOB_QOS": "qos",
-    "SLURM_JOB_PARTITION": "partition",
+}
+_OPTIONS_OF = {
+    **OF_EACH_JOB,
     "SLURM_GPUS_PER_TASK": "gpus-per-task",
     "SLURM_CPUS_PER_GPU": "cpus-per-gpu",
     "SLURM_MEM_PER_NODE": "mem",

@@ -129,7 +129,6 @@ RENDEZVOUS = frozenset(
 )
 # What a rank has of its own, also under a launcher that does not say it.
 OF_ONE_RANK = frozenset({"RANK", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK"})
-# What torchrun reads as its options, where they are those of the launcher around it.
 # Programs that change the environment of the shell.
 ACTIVATING = frozenset(
     {"module", "ml", "conda", "mamba", "micromamba", "source", ".", "eval", "spack", "pyenv"}
