@@ -10,7 +10,7 @@ follows without an inventory; a test holds the two equal:
   gpus with nodeShape.gpus     the fewest nodes n with gpus/n on each, no node over its capacity
   gpus alone                   one node; elastic: torchrun.elastic.maxNodes of them
   nodes (default 1, elastic: maxNodes) with gpusPerNode, or on CPUs
-  procsPerNode                 one per GPU, one on CPUs
+  procsPerNode                 one per GPU, one on CPUs; MPI's may be more, which share the GPUs
 
 MPI also says its size as numWorkers (hosts besides a launcher without ranks) and slotsPerWorker. The
 nodes of an elastic job are its workers, which it also says with their role; one process runs in each
@@ -40,11 +40,13 @@ but where torchrun does.
 {{- include "allranks.layout.compute" (dict "values" $sizeValues "layout" $layout "max" $max) -}}
 {{- $procs := int64 (int64 $sizeValues.procsPerNode | default $layout.gpusPerNode | default 1) -}}
 {{- $_ := set $layout "procsPerNode" $procs -}}
-{{- with $layout.lastGpusPerNode -}}{{- $_ := set $layout "lastProcsPerNode" (min $procs .) -}}{{- end -}}
+{{- with $layout.lastGpusPerNode -}}
+{{- $_ := set $layout "lastProcsPerNode" (ternary (div (mul $procs .) $layout.gpusPerNode) (min $procs .) (gt $procs (int64 $layout.gpusPerNode))) -}}
+{{- end -}}
 {{- $_ := set $layout "worldSize" (include "allranks.layout.ranks" $layout | int64) -}}
 {{- $_ := set $layout "minNodes" (ternary $min $layout.nodes (gt $max 0)) -}}
 {{- $_ := set $layout "maxNodes" (ternary $max $layout.nodes (gt $max 0)) -}}
-{{- include "allranks.layout.bounds" (dict "layout" $layout "elastic" (gt $max 0)) -}}
+{{- include "allranks.layout.bounds" (dict "layout" $layout "elastic" (gt $max 0) "shared" $sizeValues.shared) -}}
 {{- $_ := set $layout "hash" "" -}}
 {{- $_ := set $layout "placement" dict -}}
 {{- end -}}
@@ -60,7 +62,8 @@ but where torchrun does.
       "gpusPerNode" .Values.gpusPerNode
       "procsPerNode" .Values.procsPerNode
       "capacity" .Values.nodeShape.gpus
-      "uneven" false -}}
+      "uneven" false
+      "shared" (eq .Values.workload "mpi") -}}
 {{- if eq .Values.workload "elastic" -}}
 {{- $sizeValues = merge (include "elastic.size" . | fromJson) $sizeValues -}}
 {{- else -}}
@@ -141,7 +144,7 @@ but where torchrun does.
 {{- end -}}
 
 {{/* Appends to .layout.problems what does not fit into its bounds:
-     (dict "layout" .. "elastic" true). */}}
+     (dict "layout" .. "elastic" true "shared" false), shared where ranks may share a GPU. */}}
 {{- define "allranks.layout.bounds" -}}
 {{- $layout := .layout -}}
 {{- if and .elastic (or (lt $layout.nodes $layout.minNodes) (gt $layout.nodes $layout.maxNodes)) -}}
@@ -149,8 +152,13 @@ but where torchrun does.
 {{- $_ := set $layout "problems" (append $layout.problems $problem) -}}
 {{- end -}}
 {{- if and (gt $layout.gpusPerNode 0) (gt $layout.procsPerNode $layout.gpusPerNode) -}}
+{{- if and .shared (hasKey $layout "lastGpusPerNode") (ne (mod (mul $layout.procsPerNode $layout.lastGpusPerNode) $layout.gpusPerNode) 0) -}}
+{{- $problem := printf "procsPerNode: %s share %s of a node, and the last node has %d: its share is no whole number; use %d, or a multiple of gpusPerNode for gpus" (include "allranks.words.count" (list $layout.procsPerNode "process")) (include "allranks.words.count" (list $layout.gpusPerNode "GPU")) $layout.lastGpusPerNode (mul (div $layout.procsPerNode $layout.gpusPerNode) $layout.gpusPerNode) -}}
+{{- $_ := set $layout "problems" (append $layout.problems $problem) -}}
+{{- else if not .shared -}}
 {{- $problem := printf "procsPerNode: %s would share %s of a node, and each needs its own; use at most %d, or leave it out" (include "allranks.words.count" (list $layout.procsPerNode "process")) (include "allranks.words.count" (list $layout.gpusPerNode "GPU")) $layout.gpusPerNode -}}
 {{- $_ := set $layout "problems" (append $layout.problems $problem) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 

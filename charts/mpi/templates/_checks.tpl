@@ -52,7 +52,7 @@ What this chart refuses, besides the rules that all workloads share (allranks.ch
 {{- if and (gt $slots 0) (gt $procs 0) (ne $slots $procs) -}}
 {{- $problems = append $problems (printf "mpi.slotsPerWorker: %d contradicts procsPerNode %d; leave one of the two out" $slots $procs) -}}
 {{- else if and (gt $slots 0) (eq $procs 0) (gt $gpus 0) (ne $slots $gpus) -}}
-{{- $problems = append $problems (printf "mpi.slotsPerWorker: %d contradicts %s per node, one for each rank; leave it out, or set procsPerNode to have fewer ranks than GPUs" $slots (include "allranks.words.count" (list $gpus "GPU"))) -}}
+{{- $problems = append $problems (printf "mpi.slotsPerWorker: %d contradicts %s per node, one for each rank; leave it out, or set procsPerNode to have fewer ranks than GPUs, or ranks that share them" $slots (include "allranks.words.count" (list $gpus "GPU"))) -}}
 {{- end -}}
 {{- $all := ternary (mul .layout.maxNodes .layout.procsPerNode) (int64 .layout.worldSize) (gt (int64 $mpi.elastic.maxNodes) 0) -}}
 {{- if gt (int64 $mpi.np) (int64 $all) -}}

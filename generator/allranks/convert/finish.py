@@ -77,8 +77,13 @@ _OF_CORES = ("aws.amazon.com/neuron", "aws.amazon.com/neurondevice")
 
 
 def _share_devices(fields: Fields) -> None:
-    """Ask for devices of several cores as for any other where more processes share them."""
+    """Ask for devices of several cores as for any other where more processes share them.
+
+    The ranks of MPI may share any device.
+    """
     values = fields.values
+    if values.get("workload") == "mpi":
+        return
     devices, processes = values.get("gpusPerNode"), values.get("procsPerNode")
     resource = values.get("gpuResource")
     if resource not in _OF_CORES or not isinstance(devices, int) or not isinstance(processes, int):

@@ -135,6 +135,13 @@ def _placement(spec: JobSpec, nodes: Iterable[CandidateNode]) -> Placement | Non
     return Placement(topology.key, topology.mode, values) if values else None
 
 
+def _last_procs(procs: int, split: Split) -> int:
+    """The processes of a smaller last node: one per GPU, or as many for each as elsewhere."""
+    if procs > split.gpus and split.last:
+        return procs * split.last // split.gpus
+    return min(procs, split.last)
+
+
 def _layout(
     spec: JobSpec,
     split: Split,
@@ -151,7 +158,7 @@ def _layout(
         procs_per_node=procs,
         gpus_per_node=split.gpus,
         last_gpus_per_node=split.last,
-        last_procs_per_node=min(procs, split.last),
+        last_procs_per_node=_last_procs(procs, split),
         started=spec.started,
         min_nodes=spec.min_nodes or split.nodes,
         max_nodes=spec.max_nodes or split.nodes,
@@ -167,7 +174,7 @@ def _layout(
         topology=dict(spec.topology.labels),
         roles=by_role,
         total=total,
-        notes=tuple(notes),
+        notes=(*notes, *sizing.shared(spec, split)),
     )
 
 

@@ -80,10 +80,10 @@ def largest(spec: JobSpec, split: Split, pools: Pools) -> Split | None:
             return max(best, key=lambda option: option.total)
     elif spec.nodes or spec.elastic:
         deep = [pool[split.nodes - 1].most for pool in pools if len(pool) >= split.nodes]
-        if deep and max(deep) >= spec.procs_per_node:
+        if deep and max(deep) >= spec.gpus_for_ranks:
             return Split(split.nodes, min(max(deep), split.gpus))
     options = [Split(count, min(most, split.total // count)) for count, most in _depths(pools)]
-    options = [option for option in options if option.gpus >= max(1, spec.procs_per_node)]
+    options = [option for option in options if option.gpus >= max(1, spec.gpus_for_ranks)]
     return max(options, key=lambda option: (option.total, -option.nodes), default=None)
 
 
@@ -98,7 +98,7 @@ def next_above(spec: JobSpec, split: Split, pools: Pools) -> Split | None:
     options = [
         Split(count, split.total // count + 1)
         for count, most in _depths(pools)
-        if spec.procs_per_node <= split.total // count + 1 <= most
+        if spec.gpus_for_ranks <= split.total // count + 1 <= most
     ]
     return min(options, key=lambda option: (option.total, option.nodes), default=None)
 

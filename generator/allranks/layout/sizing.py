@@ -91,7 +91,7 @@ def free(spec: JobSpec) -> list[Split]:
     cap = spec.node_shape.gpus or spec.gpus
     splits = [Split(spec.gpus // gpus, gpus) for gpus in _divisors(spec.gpus) if gpus <= cap]
     _check_processes(spec, splits[0])
-    return [split for split in splits if split.gpus >= spec.procs_per_node]
+    return [split for split in splits if split.gpus >= spec.gpus_for_ranks]
 
 
 def alone(spec: JobSpec) -> Split:
@@ -126,6 +126,19 @@ def notes(spec: JobSpec, split: Split) -> list[str]:
     if shape.gpus and fixed(spec) is None:
         notes.extend(awkward(split, shape.gpus))
     return notes
+
+
+def shared(spec: JobSpec, split: Split) -> list[str]:
+    """A note where the ranks of a node share its GPUs.
+
+    Args:
+        spec: the job.
+        split: the split that was taken.
+    """
+    if not split.gpus or spec.procs_per_node <= split.gpus:
+        return []
+    ranks, gpus = plural(spec.procs_per_node, "rank"), plural(split.gpus, "GPU")
+    return [f"{ranks} of a node share its {gpus}; a program that uses NCCL needs one for each rank"]
 
 
 def awkward(split: Split, cap: int, fits: Callable[[Split], bool] = bool) -> list[str]:
@@ -214,13 +227,22 @@ def _divide(total: int, nodes: int) -> Split:
 
 
 def _check_processes(spec: JobSpec, split: Split) -> None:
-    """Refuse processes that would have to share a GPU."""
-    if split.gpus and spec.procs_per_node > split.gpus:
+    """Refuse processes that would have to share a GPU, or MPI's ranks that cannot share alike."""
+    if split.gpus and spec.gpus_for_ranks > split.gpus:
         raise InputError(
             f"{spec.procs_per_node} processes would share the "
             f"{plural(split.gpus, 'GPU')} of a node",
             path="procsPerNode",
             hint=f"use at most {split.gpus}, or leave it out for one per GPU",
+        )
+    procs = spec.procs_per_node
+    if split.last and procs > split.gpus and procs * split.last % split.gpus:
+        below = procs - procs % split.gpus
+        raise InputError(
+            f"{procs} processes share the {plural(split.gpus, 'GPU')} of a node, and the last node "
+            f"has {split.last}: its share is no whole number",
+            path="procsPerNode",
+            hint=f"use {below} or {below + split.gpus}, or a multiple of gpusPerNode for gpus",
         )
 
 

@@ -155,6 +155,11 @@ class JobSpec:
         """Whether the last node may have fewer GPUs: MPI's host list counts slots per host."""
         return self.workload == "mpi" and not self.elastic
 
+    @property
+    def gpus_for_ranks(self) -> int:
+        """The fewest GPUs of a node with GPUs: one for each process, but MPI's ranks may share."""
+        return 0 if self.workload == "mpi" else self.procs_per_node
+
     @classmethod
     def from_values(cls, values: Values, fewest: Mapping[str, int] | None = None) -> JobSpec:
         """Return the specification in merged, schema-valid values.

@@ -29,7 +29,7 @@ SIZES = {
     "gpus": _NUMBER,
     "nodes": st.sampled_from([0, 0, 0, 1, 2, 3, 4, 5, 8, 16]),
     "gpusPerNode": st.sampled_from([0, 0, 1, 2, 4, 6, 8]),
-    "procsPerNode": st.sampled_from([0, 0, 0, 1, 2]),
+    "procsPerNode": st.sampled_from([0, 0, 0, 1, 2, 8, 12]),
     "capacity": st.sampled_from([0, 0, 4, 8, 16]),
     "elastic": st.sampled_from([(0, 0)] * 5 + [(1, 1), (1, 4), (2, 3), (2, 4), (4, 16)]),
 }
@@ -54,7 +54,8 @@ def generated(values: dict[str, Any]) -> dict[str, int] | None:
         layout = compute(JobSpec.from_values(values))
     except InputError:
         return None
-    if layout.gpus_per_node and layout.procs_per_node > layout.gpus_per_node:
+    shared = values["workload"] == "mpi"
+    if not shared and layout.procs_per_node > layout.gpus_per_node > 0:
         return None  # the generator's rule procs-per-node, which stands before the layout
     carried = layout.to_values()
     return {key: carried[key] for key in (*KEYS, *LAST) if key in carried}

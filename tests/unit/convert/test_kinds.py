@@ -43,6 +43,29 @@ def test_a_launcher_and_workers() -> None:
     } == values["mpi"]["launcher"]
 
 
+def test_slots_of_workers_that_share_gpus_are_kept() -> None:
+    """LAMMPS is started with several ranks to a GPU, and its mpirun finds room for all of them."""
+    manifest = """\
+apiVersion: kubeflow.org/v2beta1
+kind: MPIJob
+metadata: {name: lammps}
+spec:
+  slotsPerWorker: 8
+  mpiReplicaSpecs:
+    Launcher:
+      template:
+        spec: {containers: [{name: l, image: i, command: [mpirun, -np, "16", lmp]}]}
+    Worker:
+      replicas: 2
+      template:
+        spec:
+          containers: [{name: w, image: i, resources: {limits: {nvidia.com/gpu: 2}}}]
+"""
+    conversion = converted.text_as_jobs(manifest).conversions[0]
+    assert [] == list(conversion.lost)
+    assert (8, 2) == (conversion.values["procsPerNode"], conversion.values["gpusPerNode"])
+
+
 def test_a_kind_of_another_project_is_asked_about() -> None:
     """An object of another group may be known under a wrong version, or have other fields."""
     manifest = "apiVersion: example.org/v1\nkind: MPIJob\nmetadata: {name: a}\n"

@@ -168,3 +168,28 @@ def test_less_than_one_node_is_refused() -> None:
     """GPUs per node are a demand: 4 GPUs on nodes of 8 are no node at all."""
     with pytest.raises(InputError, match="no multiple"):
         compute(job(4, 8))
+
+
+def test_ranks_that_share_gpus_have_as_many_to_each_on_a_smaller_last_node() -> None:
+    """Eight ranks on four GPUs are two to each, and so four on the last node with two GPUs."""
+    layout = compute(job(6, 4, procs_per_node=8))
+    assert [8, 4] == [layout.procs(rank) for rank in range(layout.nodes)]
+    assert 12 == layout.world_size
+    assert any("8 ranks of a node share its 4 GPUs" in note for note in layout.notes)
+
+
+def test_a_smaller_last_node_that_cannot_share_alike_is_refused() -> None:
+    """Six ranks on four GPUs are three on two of them; of seven no whole number is."""
+    assert 9 == compute(job(6, 4, procs_per_node=6)).world_size
+    with pytest.raises(InputError, match="no whole number") as refused:
+        compute(job(6, 4, procs_per_node=7))
+    assert "use 4 or 8" in str(refused.value.problems[0].hint)
+
+
+@pytest.mark.parametrize("sizes", [{"nodes": 2, "gpus_per_node": 2}, {"gpus": 4, "nodes": 2}])
+def test_mpi_alone_has_more_ranks_than_gpus(sizes: dict[str, int]) -> None:
+    """Its programs share them; a rank of torchrun takes the GPU of its own number."""
+    shared = JobSpec(workload="mpi", procs_per_node=8, **sizes)
+    assert 16 == compute(shared).world_size
+    with pytest.raises(InputError, match="would share the 2 GPUs"):
+        compute(replace(shared, workload="torchrun"))

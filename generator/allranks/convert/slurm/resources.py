@@ -6,7 +6,6 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks.convert.slurm import amounts, placement, sizes
-from allranks.convert.slurm.batch_script import mpirun
 from allranks.convert.verdicts import Outcome
 from allranks.humanize import plural
 
@@ -46,7 +45,7 @@ def put_size(job: Draft) -> None:
         if gpus:
             fields.put(("gpusPerNode",), gpus, of_gpus)
     procs = body.procs_per_node
-    if procs and gpus and procs > gpus:
+    if procs and gpus and procs > gpus and body.workload != "mpi":
         _say_shared(job, procs, gpus)
     elif procs and procs != (gpus or 1):
         fields.put(("procsPerNode",), procs)
@@ -58,14 +57,11 @@ def put_size(job: Draft) -> None:
 
 
 def _say_shared(job: Draft, ranks: int, gpus: int) -> None:
-    """Say of ranks that shared the GPUs of a node that they are fewer here."""
+    """Say of torchrun's ranks that shared the GPUs of a node that they are fewer here."""
     why = (
-        f"{plural(ranks, 'rank')} of a node shared {plural(gpus, 'GPU')}, and the charts give each "
+        f"{plural(ranks, 'rank')} of a node shared {plural(gpus, 'GPU')}, and the chart gives each "
         f"rank its own: a node has {gpus} here; for more ask for as many GPUs, or for none"
     )
-    count = mpirun.COUNT_OF_RANKS.search(" ".join(job.body.command))
-    if count and count[1].isdecimal() and int(count[1]) > gpus * (job.body.nodes or 1):
-        why += f"; an mpirun of {count[1]} ranks finds no room for them, and ends"
     options_of = [name for name in _OF_RANKS if name in job.settings]
     for name in options_of:
         reason = why if name == options_of[0] else f"as --{options_of[0]}"

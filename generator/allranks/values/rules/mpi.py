@@ -55,7 +55,8 @@ def _slots(view: View) -> Iterator[Finding]:
         yield Finding(
             path("mpi.slotsPerWorker"),
             f"{slots} contradicts {devices(view, requested.gpus)} per node, one for each rank",
-            f"leave it out for {requested.gpus}, or set procsPerNode for fewer ranks",
+            f"leave it out for {requested.gpus}, or set procsPerNode for fewer ranks, or for ranks "
+            "that share a GPU",
         )
 
 
@@ -77,7 +78,12 @@ def _all_slots(view: View) -> int | None:
     most = max(requested.nodes, int(view["mpi.elastic.maxNodes"]))
     slots = _slots_of_one(view, requested)
     rest = int(view["gpus"]) % requested.gpus if requested.gpus and view["gpusPerNode"] else 0
-    return most * slots - (slots - min(slots, rest) if rest else 0)
+    return most * slots - (slots - _last_slots(slots, requested.gpus, rest) if rest else 0)
+
+
+def _last_slots(slots: int, gpus: int, rest: int) -> int:
+    """The slots of a smaller last host: one per GPU, or as many for each as elsewhere."""
+    return slots * rest // gpus if slots > gpus else min(slots, rest)
 
 
 def _slots_of_one(view: View, requested: RequestedSize) -> int:

@@ -205,12 +205,24 @@ def _node_shape(view: View) -> Iterator[Finding]:
 
 def _procs(view: View) -> Iterator[Finding]:
     procs, requested = int(view["procsPerNode"]), size(view)
-    if requested is not None and requested.gpus and procs > requested.gpus:
+    if requested is None or not requested.gpus or procs <= requested.gpus:
+        return
+    if view.workload != "mpi":
         yield Finding(
             path("procsPerNode"),
             f"{procs} processes would share {devices(view, requested.gpus)} of a node; "
             "each needs its own",
             f"use at most {requested.gpus}, or leave it out for one process each",
+        )
+        return
+    last = int(view["gpus"]) % requested.gpus
+    if procs * last % requested.gpus:
+        below = procs - procs % requested.gpus
+        yield Finding(
+            path("procsPerNode"),
+            f"{procs} processes share {devices(view, requested.gpus)} of a node, and the last node "
+            f"has {last}: its share is no whole number",
+            f"use {below} or {below + requested.gpus}, or a multiple of gpusPerNode for gpus",
         )
 
 
@@ -233,7 +245,8 @@ RULES = (
     ),
     ValuesRule(
         "procs-per-node",
-        "`procsPerNode` is at most the GPUs of a node, where there are GPUs.",
+        "`procsPerNode` is at most the GPUs of a node, where there are GPUs. With MPI it may be "
+        "more, and its ranks share them; where the last node is smaller, as many to each GPU.",
         (*SIZE, "procsPerNode"),
         _procs,
     ),

@@ -275,19 +275,26 @@ def test_steps_beside_each_other_are_refused(rows: tuple[str, ...]) -> None:
     assert "job.sbatch:" in str(refused.value)
 
 
-def test_ranks_that_shared_a_gpu_are_said_to_be_fewer() -> None:
-    """The charts give each rank a GPU, as NCCL wants it; programs of MPI do with less."""
+def test_ranks_of_mpi_share_the_gpus_as_in_slurm() -> None:
+    """LAMMPS and GROMACS start several ranks to a GPU; mpirun finds room for all of them."""
     tasks = "#SBATCH -N 2 --ntasks=16 --ntasks-per-node=8 --gpus-per-node=4"
-    for step in ("srun --mpi=pmix ./a", "mpirun ./a", "mpirun -n $SLURM_NTASKS ./a"):
+    steps = ("srun --mpi=pmix ./a", "mpirun ./a", "mpirun -n $SLURM_NTASKS ./a", "mpirun -n 16 ./a")
+    for step in steps:
         conversion = _convert(tasks, step)
-        assert "procsPerNode" not in conversion.values
-        assert [verdict.path for verdict in conversion.lost] == ["--ntasks", "--ntasks-per-node"]
-        assert "shared 4 GPUs" in conversion.lost[1].why
-        assert "no room" not in conversion.lost[1].why
-    typed = _convert(tasks, "mpirun -np 16 ./a")
-    assert "an mpirun of 16 ranks finds no room" in typed.lost[1].why
+        assert conversion.values["procsPerNode"] == 8
+        assert conversion.values["gpusPerNode"] == 4
+        assert not conversion.lost
     unsized = _convert("#SBATCH -N 1 --gpus-per-node=2", "mpirun -np 6 ./a")
-    assert [verdict.path for verdict in unsized.lost] == ["procsPerNode"]
+    assert unsized.values["procsPerNode"] == 6
+
+
+def test_ranks_of_torch_that_shared_a_gpu_are_said_to_be_fewer() -> None:
+    """Torchrun's chart gives each rank a GPU, as NCCL wants it."""
+    tasks = "#SBATCH -N 2 --ntasks=16 --ntasks-per-node=8 --gpus-per-node=4"
+    conversion = _convert(tasks, "srun python a.py")
+    assert "procsPerNode" not in conversion.values
+    assert [verdict.path for verdict in conversion.lost] == ["--ntasks", "--ntasks-per-node"]
+    assert "shared 4 GPUs" in conversion.lost[1].why
 
 
 def test_a_cluster_of_ray_is_refused() -> None:
