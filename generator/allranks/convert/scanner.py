@@ -73,7 +73,7 @@ class Token:
 
 
 # What joins commands: the second runs as the first has ended, or reads what it writes.
-_LISTS = ("&&", "||", "|", "|&")
+LISTS = ("&&", "||", "|", "|&")
 
 
 @dataclass(slots=True)
@@ -150,7 +150,7 @@ class Statement:
             len(self.commands) == 1
             and not self.commands[0].within
             and not self.function
-            and self.commands[0].before not in _LISTS
+            and self.commands[0].before not in LISTS
         )
 
 
@@ -383,7 +383,7 @@ class _Parser:
             else:
                 self._take_operator(token, previous)
             previous = token
-        if self.target or self.wanting in _LISTS:
+        if self.target or self.wanting in LISTS:
             raise ScriptError(self.last_line, "it ends where more is wanted")
         self._end_command("")
         if self.stack:
@@ -574,7 +574,7 @@ class _Parser:
             raise ScriptError(token.line, "the bracket ) closes nothing")
         elif text in ("\n", ";", "&") and not self.stack:
             is_function_head = self.function and not has_body and not self.commands
-            if self.before not in _LISTS and not is_function_head:
+            if self.before not in LISTS and not is_function_head:
                 self._end_statement(in_background=text == "&")
 
     def _check_break(self, token: Token, kind: str) -> None:
@@ -591,7 +591,7 @@ class _Parser:
             is_wrong = not self.is_complete
         if is_wrong:
             raise _unexpected(token)
-        self.wanting = text if text in _LISTS else ""
+        self.wanting = text if text in LISTS else ""
         self.is_complete = text == ")"
 
     def _take_arithmetic(self, text: str) -> None:
@@ -635,7 +635,7 @@ class _Parser:
             self.commands.append(command)
         self.command = Command()
         is_command = command.words or command.assignments or command.redirections
-        if operator != "\n" or self.before not in _LISTS or is_command:
+        if operator != "\n" or self.before not in LISTS or is_command:
             self.before = operator
 
     def _end_statement(self, *, in_background: bool) -> None:

@@ -266,6 +266,9 @@ def test_other_encodings_are_read_in_comments_alone() -> None:
         ),
         ("srun -n1 python a.py &", "srun -n1 python b.py &", "wait"),
         ("go() { srun -n1 python a.py $1; }", "go 1 &", "go 2 &", "wait"),
+        ("go() { srun -n1 python a.py $1; }", "go 1 | tee 1.log &", "go 2 &", "wait"),
+        ("for i in 0 1; do srun -n1 python a.py $i | tee $i.log & done", "wait"),
+        ("srun -n1 python a.py && echo a &", "srun -n1 python b.py || echo b &", "wait"),
     ],
 )
 def test_steps_beside_each_other_are_refused(rows: tuple[str, ...]) -> None:
@@ -273,6 +276,16 @@ def test_steps_beside_each_other_are_refused(rows: tuple[str, ...]) -> None:
     with pytest.raises(InvalidValues, match="beside each other") as refused:
         _convert("#SBATCH -n 4 -N 1 --gpus-per-task=1", *rows)
     assert "job.sbatch:" in str(refused.value)
+
+
+def test_a_text_with_srun_that_is_only_shown_needs_none() -> None:
+    """It became the command; what is kept of it for `echo` calls nothing."""
+    rows = ('CMD="srun ./a --x $X"', "echo $CMD", "$CMD", "err=$?")
+    shown = _convert(_NODES, "X=4", *rows)
+    assert [] == [verdict for verdict in shown.lost if verdict.path == "srun"]
+    rows = ('CMD="srun ./b"', "if [ -f x ]; then $CMD; fi", "python a.py")
+    called = _convert("#SBATCH -n 1", *rows)
+    assert ["srun"] == [verdict.path for verdict in called.lost if verdict.path == "srun"]
 
 
 def test_ranks_of_mpi_share_the_gpus_as_in_slurm() -> None:

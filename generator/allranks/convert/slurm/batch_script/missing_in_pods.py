@@ -105,6 +105,9 @@ NO_SLURM = "a pod has no programs of Slurm's"
 _SRUN = re.compile(r"(?:^|[\s;&|(`]|=[\"']?)srun(?:\s|[\"'])")
 # A question whether there is one.
 _LOOK_FOR_SRUN = re.compile(r"\b(?:command\s+-[vV]|which|type(?:\s+-\w+)?|hash)\s+srun\b")
+_TEXT = re.compile(
+    r"^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)=(?:\"[^\"]*\"|'[^']*')[ \t]*$", re.MULTILINE
+)
 _NO_SRUN = "a pod has none, so that the other branch runs there: keep that which you want"
 _OF_IMAGE = re.compile(r"\.(?:sif|simg|sqsh|squashfs)[\"']?$")
 _IMAGE_FILE = re.compile(rf"^[^=]+{_OF_IMAGE.pattern}")
@@ -188,9 +191,10 @@ def say(reading: ScriptReading, code: str) -> None:
     if looks:
         line = script.line_with(_LOOK_FOR_SRUN.search)
         body.say(line, looks[0], Outcome.NOT_CARRIED, "", _NO_SRUN)
-    if _calls_srun(code):
+    read_code = _without_unread(code)
+    if _calls_srun(read_code):
         why = "a pod has no srun: take it off, or write the step as a command of its own"
-        for line in _lines(script, code, _calls_srun):
+        for line in _lines(script, read_code, _calls_srun):
             body.say(line, "srun", Outcome.NOT_CARRIED, "", why)
     in_variable = _container_in_variable(reading.variables, code)
     if in_variable or _CONTAINER.search(code):
@@ -229,6 +233,18 @@ def _lines(script: Script, code: str, matches: Callable[[str], object]) -> list[
     rows = {row.strip() for row in code.split("\n") if matches(row)}
     own = enumerate(words.without_comments(script.text).split("\n"), 1)
     return [line for line, row in own if row.strip() in rows] or [script.line_with(matches)]
+
+
+def _without_unread(code: str) -> str:
+    """The code without the texts in variables that nothing reads, once their printing is left out.
+
+    `CMD="srun a"; echo $CMD; $CMD` is a step that became the command, and a text that is shown.
+    """
+    for match in _TEXT.finditer(code):
+        rest = code.replace(match[0], "")
+        if not re.search(rf"\$\{{?{match[1]}\b", rest):
+            code = rest
+    return code
 
 
 def _of_commands(script: Script) -> list[Verdict]:

@@ -327,7 +327,7 @@ def _check_others(script: Script, details: StepDetails, main: Step, steps: list[
         is_before = step.command.start < main.command.start and not step_search.repeats(
             script, step
         )
-        is_beside = script.statements[step.statement].in_background or step.command.after == "&"
+        is_beside = step_search.is_in_background(script, step)
         if (is_before and not is_beside) or not step.is_called:
             details.side[id(step.command)] = step
             continue

@@ -278,11 +278,7 @@ def check_beside(script: Script, steps: list[Step]) -> None:
         for step in steps
         if step.is_srun
         and step.is_called
-        and (
-            step.command.after == "&"
-            or script.statements[step.statement].in_background
-            or any(call.after == "&" for call in _calls_of(script, step))
-        )
+        and (is_in_background(script, step) or _is_called_in_background(script, step))
         and step.words
         and not words.any_of(step.words, words.IDLE)
         and not _is_waited_for(script, step)
@@ -295,6 +291,32 @@ def check_beside(script: Script, steps: list[Step]) -> None:
             f"{lines}), and a run has one",
             _AS_ONE_STEP if any(map(_is_of_node, beside)) else _AS_TASKS,
         )
+
+
+def is_in_background(script: Script, step: Step) -> bool:
+    """Whether the script goes on while a step runs: ``srun a &``, ``srun a | tee log &``."""
+    statement = script.statements[step.statement]
+    return statement.in_background or _ends_in_background(statement.commands, step.command)
+
+
+def _ends_in_background(commands: Sequence[Command], command: Command) -> bool:
+    """Whether the list or pipeline that a command stands in ends with `&`."""
+    rest = [other for other in commands if other.start >= command.start]
+    of_list = (other for other in rest if other.within == command.within)
+    last = next((other for other in of_list if other.after not in scanner.LISTS), command)
+    return last.after == "&"
+
+
+def _is_called_in_background(script: Script, step: Step) -> bool:
+    """Whether a step stands in a function that is called with `&`."""
+    function = script.statements[step.statement].function
+    return bool(function) and any(
+        _ends_in_background(statement.commands, call)
+        for statement in script.statements
+        if statement.function != function
+        for call in statement.commands
+        if call.name == function
+    )
 
 
 def _is_of_node(step: Step) -> bool:
@@ -310,12 +332,6 @@ def _is_waited_for(script: Script, step: Step) -> bool:
     return step.command.in_loop and any(
         command.name == "wait" and command.within == step.command.within for command in behind[:1]
     )
-
-
-def _calls_of(script: Script, step: Step) -> list[Command]:
-    """The calls of the function that a step stands in; [] where it stands in none."""
-    function = script.statements[step.statement].function
-    return _calls(script, function) if function else []
 
 
 def check_programs(script: Script, steps: list[Step]) -> None:
@@ -416,10 +432,7 @@ def choose_main(script: Script, variables: ShellVariables, multi: list[Step]) ->
 def _belong_together(script: Script, multi: list[Step]) -> bool:
     """Whether steps of one program are one run: beside each other, by node, or by branch."""
     return _exclusive(script, multi) or any(
-        step.command.after == "&"
-        or script.statements[step.statement].in_background
-        or over_nodes(step)
-        for step in multi
+        is_in_background(script, step) or over_nodes(step) for step in multi
     )
 
 
