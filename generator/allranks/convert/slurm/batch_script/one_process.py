@@ -98,6 +98,7 @@ def read_script(reading: ScriptReading, steps: list[Step], *, nested: bool) -> N
     _check_submits(script, variables)
     _check_assembled(script, variables)
     step_search.check_beside(script, steps)
+    step_search.check_in_turn(script, steps)
     _size_one_process(script, variables, steps)
     if nested:
         body.notes.append(

@@ -222,6 +222,7 @@ def _meeting_texts(
         text = reading.script.slice(statement)
         sources = {name for name, _ in words.variables(text)} & reading.rendezvous.meeting
         for name in sorted(shell_text.set_by(statement) & reading.rendezvous.meeting):
+            text = reading.script.setting(statement, name)
             is_added = re.search(rf"\b{name}\+=", text) is not None
             source_kinds = {kinds.get(other, NodeVariable.ADDRESS) for other in sources - {name}}
             kinds[name] = kind = (

@@ -16,6 +16,7 @@ from allranks.convert.slurm.batch_script import (
     images,
     left_out,
     missing_in_pods,
+    node_names,
     shell_text,
     step_search,
     words,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 _MODULES = ("module", "ml")
 # A loop whose nodes Slurm is asked for.
-_OVER_NODES = re.compile(r"\bin\s+(?:\$\(|`)\s*(scontrol\s+show\s+hostnames?[^)`\n]*)")
+_OVER_NODES = re.compile(rf"\bin\s+(?:\$\(|`)\s*({node_names.QUESTION}[^)`\n]*)")
 _NO_NODES = "a pod has no programs of Slurm's, and the loop no nodes: let each pod do its own part"
 _OF_MODULES = "where the image has modules; what it loads must be in the image otherwise"
 _WHERE_MODULES = "! command -v {} >/dev/null || "
@@ -262,11 +263,17 @@ def _verdict_of(
     if not is_single and is_side:
         why = "srun started it on the nodes before the training; each pod runs it once"
         return Outcome.CHANGED, why
+    has_tools = _say_tools(script, reading.body, statement)
     has_pods = not is_single and (script.size.node_count > 1 or reading.main_step.has_launcher)
     has_pods = has_pods and not _is_for_behind(reading, statement)
     why = _in_each_pod(script, statement, text) if has_pods else ""
     if why:
         return Outcome.CHANGED, why
+    return None if has_tools else (Outcome.CARRIED, "")
+
+
+def _say_tools(script: Script, body: Body, statement: Statement) -> bool:
+    """Say which of a statement's commands are Slurm's programs; gives whether any is."""
     tools = [
         command
         for command in statement.commands
@@ -274,8 +281,8 @@ def _verdict_of(
     ]
     for tool in tools:
         path = script.text[tool.start : tool.end]
-        reading.body.say(tool.line, path, Outcome.NOT_CARRIED, "", missing_in_pods.NO_SLURM)
-    return None if tools else (Outcome.CARRIED, "")
+        body.say(tool.line, path, Outcome.NOT_CARRIED, "", missing_in_pods.NO_SLURM)
+    return bool(tools)
 
 
 def _is_for_behind(reading: ScriptReading, statement: Statement) -> bool:

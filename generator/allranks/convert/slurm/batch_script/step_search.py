@@ -297,6 +297,20 @@ def check_beside(script: Script, steps: list[Step]) -> None:
         )
 
 
+def check_in_turn(script: Script, steps: list[Step]) -> None:
+    """Refuse a loop that starts a step on one node after the other: they are several."""
+    for step in steps if script.size.node_count > 1 else []:
+        is_placed = {"relative", "nodelist"} & {setting.name for setting in step.settings}
+        is_alone = step.is_srun and step.is_called and step.command.in_loop and bool(is_placed)
+        if is_alone and step.words and not only_prints(step.words):
+            raise script.refuse(
+                step.command.line,
+                "a loop starts a step on one node after the other, each when that before it has "
+                "ended, and a run has one step",
+                _AS_ONE_STEP,
+            )
+
+
 def _is_of_node(step: Step) -> bool:
     """Whether a step is that of one node of several, which find each other."""
     is_placed = {"relative", "nodelist"} & {setting.name for setting in step.settings}
