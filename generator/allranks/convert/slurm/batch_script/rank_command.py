@@ -11,6 +11,7 @@ from allranks.convert.commands import Runner
 from allranks.convert.slurm.batch_script import (
     first_node,
     launcher_environment,
+    repeated_lines,
     shell_text,
     words,
 )
@@ -109,10 +110,8 @@ def _defined(reading: ScriptReading, line: str, program: commands.Program) -> st
         )
         if (is_array or is_called) and not is_dropped:
             numbers.add(number)
-    prefix = [
-        script.slice(script.statements[number])
-        for number in _with_starts(script, reading.main_step, numbers)
-    ]
+    own = {number: script.slice(script.statements[number]) for number in numbers}
+    prefix = repeated_lines.texts(script, own, reading.main_step.statement)
     late_statements = [
         other for other in reading.rendezvous.late if shell_text.set_by(other) & {*reads}
     ]
@@ -191,21 +190,6 @@ def _counts_nodes(reading: ScriptReading, name: str, loop: str) -> bool:
     read = re.search(rf"\$\{{?{name}\b", loop)
     is_behind = added is not None and read is not None and read.start() < added.start()
     return is_behind and reading.variables.contents.get(name, [])[:1] == ["0"]
-
-
-def _with_starts(script: Script, main_step: MainStep, statement_numbers: set[int]) -> list[int]:
-    """Statements with the earlier ones that set what they change: setup has run them once."""
-    numbers = {*statement_numbers}
-    targets = {
-        name
-        for number in statement_numbers
-        if not script.statements[number].function
-        for name in shell_text.changed_by(script.slice(script.statements[number]))
-    }
-    for number, statement in enumerate(script.statements[: main_step.statement]):
-        if any(shell_text.assigns(statement, name) for name in targets):
-            numbers.add(number)
-    return sorted(numbers)
 
 
 def _meeting_texts(

@@ -165,19 +165,12 @@ def writes(command: Command) -> bool:
     )
 
 
-def changed_by(text: str) -> set[str]:
-    """The variables that a text gives another value, made of the one they have."""
-    return {name for match in _CHANGED.finditer(text) for name in match.groups() if name}
-
-
-_CHANGED = re.compile(
-    r"(?:\(\(|\blet\s+[\"']?)\s*([A-Za-z_]\w*)\s*(?:[-+*/%]=|\+\+|--)|\b([A-Za-z_]\w*)\+="
-    r"|\b([A-Za-z_]\w*)=\S*\$\(\(\s*\$?\3\b"
-)
-
-
 def is_array(command: Command, name: str) -> bool:
     """Whether a command sets a variable to an array, which no shell exports."""
+    is_declared = command.name in ("declare", "local", "typeset")
+    elements = [word.text for word in (command.words if is_declared else command.assignments)]
+    if any(re.match(rf"{name}\[[^=]*\]\+?=", text) for text in elements):
+        return True
     return any(
         other == name and value.startswith("(") for other, value in assigned_by(command)
     ) or (command.name in ("mapfile", "readarray") and name in [w.text for w in command.words])
