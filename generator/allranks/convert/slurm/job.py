@@ -51,6 +51,8 @@ KIND = "sbatch script"
 _DIRECTIVE = re.compile(rb"^#SBATCH(?:[\s-]|$)", re.MULTILINE)
 _SCRIPT = re.compile(rb"#!\s*\S*(?:sh|bash|python[0-9.]*|env\s)")
 _NAME_MAX = 45  # leaves room for what pods and submits put behind a name
+# Letters without a width, as people copy them from a page.
+_UNSEEN = re.compile("[\u200b-\u200d\u2060\ufeff]+")
 _COUNTED_IN_SCRIPT = (
     "the number is known where the script runs: the run has that of the job; write another into "
     "nodes and procsPerNode"
@@ -206,6 +208,13 @@ def _text(data: bytes, source: str, job: Draft) -> str:
             "the script has the line ends of DOS, which sbatch refuses; they were taken off"
         )
     text = text.replace("\r", "\n") if "\n" not in text else text.replace("\r", "")
+    unseen = [n for n, row in enumerate(text.split("\n"), 1) if _UNSEEN.fullmatch(row.strip())]
+    if unseen:
+        text = re.sub(rf"(?m)^[ \t]*{_UNSEEN.pattern}[ \t]*$", "", text)
+        job.fields.note(
+            f"line {unseen[0]} has nothing but a letter that is not seen (U+200B), which a shell "
+            "takes for a command; such lines were emptied"
+        )
     if not text.startswith("#!"):
         job.fields.note(
             "sbatch wants a first line such as #!/bin/bash; the script was read as bash's"

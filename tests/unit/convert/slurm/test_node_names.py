@@ -1,4 +1,4 @@
-"""Names of the nodes that a batch script reads by `read` and `mapfile`, and what works with them."""
+"""Names of the nodes that a script reads by `read` and `mapfile`, and what works with them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from allranks.convert.verdicts import Conversion
 
 _NODES = "#SBATCH -N 3 --ntasks-per-node=1 --gpus-per-node=4"
-_ASKED = 'scontrol show hostnames "$SLURM_JOB_NODELIST"'
+_QUESTION = 'scontrol show hostnames "$SLURM_JOB_NODELIST"'
 
 
 def _convert(*rows: str, nodes: str = _NODES) -> Conversion:
@@ -32,11 +32,11 @@ def _lost(conversion: Conversion) -> list[tuple[int, str]]:
 @pytest.mark.parametrize(
     "row",
     [
-        f"read -r head _ < <({_ASKED})",
-        f"IFS= read head < <({_ASKED})",
-        f"read -r -t 5 head rest < <({_ASKED} | sort)",
-        f'read head <<< "$({_ASKED} | head -n1)"',
-        f"read -d ' ' head others <<< $({_ASKED})",
+        f"read -r head _ < <({_QUESTION})",
+        f"IFS= read head < <({_QUESTION})",
+        f"read -r -t 5 head rest < <({_QUESTION} | sort)",
+        f'read head <<< "$({_QUESTION} | head -n1)"',
+        f"read -d ' ' head others <<< $({_QUESTION})",
     ],
 )
 def test_the_first_node_that_is_read_is_rank_zeros(row: str) -> None:
@@ -51,11 +51,11 @@ def test_the_first_node_that_is_read_is_rank_zeros(row: str) -> None:
 @pytest.mark.parametrize(
     "row",
     [
-        f"mapfile -t hosts < <({_ASKED})",
-        f"readarray -n 8 -t hosts < <({_ASKED})",
-        f'IFS=" " read -ra hosts <<< "$({_ASKED})"',
-        f"read -r -a hosts <<< $({_ASKED})",
-        f"read first hosts < <({_ASKED} | xargs)",
+        f"mapfile -t hosts < <({_QUESTION})",
+        f"readarray -n 8 -t hosts < <({_QUESTION})",
+        f'IFS=" " read -ra hosts <<< "$({_QUESTION})"',
+        f"read -r -a hosts <<< $({_QUESTION})",
+        f"read first hosts < <({_QUESTION} | xargs)",
     ],
 )
 def test_nodes_that_are_read_and_are_not_the_first_are_said(row: str) -> None:
@@ -67,7 +67,7 @@ def test_nodes_that_are_read_and_are_not_the_first_are_said(row: str) -> None:
 
 def test_a_variable_with_the_nodes_may_be_read() -> None:
     """The line was left out as one about where the ranks meet, and the command got no name."""
-    rows = (f"all=$({_ASKED})", 'read -r head rest <<< "$all"')
+    rows = (f"all=$({_QUESTION})", 'read -r head rest <<< "$all"')
     conversion = _convert(*rows, "srun python a.py $head $rest")
     assert "head=$MASTER_ADDR\nexec" in conversion.values["command"][-1]
     assert [(4, "$rest")] == _lost(conversion)
@@ -82,15 +82,15 @@ def test_what_is_read_of_no_nodes_stays() -> None:
 @pytest.mark.parametrize("row", ["python hosts.py --of $head > list.json", "cp $head.conf a.conf"])
 def test_a_program_that_works_with_the_names_of_the_nodes_is_said_to_be_lost(row: str) -> None:
     """It was said that the launcher arranges what it does."""
-    conversion = _convert(f"head=$({_ASKED} | head -n1)", row, "srun python a.py")
+    conversion = _convert(f"head=$({_QUESTION} | head -n1)", row, "srun python a.py")
     assert [(4, row)] == _lost(conversion)
 
 
 @pytest.mark.parametrize(
     "row",
     [
-        f"{_ASKED} | while read -r host; do echo $host slots=4; done > hostfile",
-        f"while read -r host; do echo $host slots=4; done < <({_ASKED}) > hostfile",
+        f"{_QUESTION} | while read -r host; do echo $host slots=4; done > hostfile",
+        f"while read -r host; do echo $host slots=4; done < <({_QUESTION}) > hostfile",
     ],
 )
 def test_a_pipe_of_the_nodes_names_is_said_to_have_none(row: str) -> None:
@@ -108,7 +108,7 @@ def test_a_pipe_of_the_nodes_names_is_said_to_have_none(row: str) -> None:
 )
 def test_a_loop_that_starts_a_step_on_one_node_after_the_other_is_refused(step: str) -> None:
     """One pod ran them in turn, and no other node anything."""
-    rows = (f"hosts=($({_ASKED}))", "for i in 0 1 2; do", f"  {step}", "done")
+    rows = (f"hosts=($({_QUESTION}))", "for i in 0 1 2; do", f"  {step}", "done")
     with pytest.raises(InvalidValues, match="on one node after the other"):
         _convert(*rows)
 

@@ -1,4 +1,4 @@
-"""Lines of setup that the command or the script runs again: what they add to is not added to twice."""
+"""Lines of setup that another shell runs again: what they add to is not added to twice."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from allranks.convert.slurm import job
 from allranks.convert.verdicts import Outcome
 
-_ONE = "#SBATCH --gpus=1"
+_PROCESS = "#SBATCH --gpus=1"
 _RANKS = "#SBATCH -N 2 --ntasks-per-node=4 --gpus-per-node=4"
 
 
@@ -30,15 +30,15 @@ def _printed(nodes: str, *rows: str) -> str:
 
 @pytest.mark.parametrize(
     ("nodes", "step"),
-    [(_RANKS, "srun printf %s. $ARGS ${FILES[@]}"), (_ONE, "printf %s. $ARGS ${FILES[@]}")],
+    [(_RANKS, "srun printf %s. $ARGS ${FILES[@]}"), (_PROCESS, "printf %s. $ARGS ${FILES[@]}")],
 )
 @pytest.mark.parametrize(
     "rows",
     [
-        ("ARGS=-a", "for x in 1 2; do ARGS=\"$ARGS -x$x\"; FILES+=($x); done"),
-        ("ARGS=-a", "for x in 1 2; do ARGS+=\" -x$x\"; FILES[$x]=$x; done"),
-        ("ARGS=-a", "add() { ARGS=\"$ARGS -x$1\"; }", "add 1", "FILES=(1 2) ARGS=\"$ARGS -x2\""),
-        ("for x in 1 2; do ARGS=\"${ARGS:--a} -x$x\"; FILES+=($x); done",),
+        ("ARGS=-a", 'for x in 1 2; do ARGS="$ARGS -x$x"; FILES+=($x); done'),
+        ("ARGS=-a", 'for x in 1 2; do ARGS+=" -x$x"; FILES[$x]=$x; done'),
+        ("ARGS=-a", 'add() { ARGS="$ARGS -x$1"; }', "add 1", 'FILES=(1 2) ARGS="$ARGS -x2"'),
+        ('for x in 1 2; do ARGS="${ARGS:--a} -x$x"; FILES+=($x); done',),
     ],
 )
 def test_options_that_a_loop_adds_are_there_once(

@@ -180,9 +180,7 @@ def _kinds_of_sources(
     kinds: set[NodeVariable] = set()
     for source in {other for other, _ in words.variables(text)} - through:
         texts = [
-            script.setting(st, source)
-            for st in script.statements
-            if shell_text.assigns(st, source)
+            script.setting(st, source) for st in script.statements if shell_text.assigns(st, source)
         ]
         if source in _COUNTS:
             kinds.add(NodeVariable.COUNT)

@@ -85,10 +85,9 @@ def _opened_group(script: Script) -> str:
     """The text without the braces of the first group at the top, ``{ … }``, which is its lines."""
     for statement in script.statements:
         text = script.slice(statement)
-        if statement.function or statement.in_background or not re.match(r"\{\s", text):
-            continue
-        inner = text[1:-1]
-        if re.search(r"[\s;]\}$", text) and _is_script(inner):
+        group = _inside_group(script, statement)
+        if group is not None and text.startswith("{") and group.stop == len(text) - 1:
+            inner = text[group.start : group.stop]
             return f"{script.text[: statement.start]} {inner} {script.text[statement.end :]}"
     return script.text
 
@@ -102,16 +101,26 @@ def opened_around(script: Script, statement: Statement) -> tuple[str, str]:
         The text, and what stood behind the group; ("", "") for a statement that is none.
     """
     text = script.slice(statement)
+    group = _inside_group(script, statement)
+    if group is None:
+        return "", ""
+    before, behind = script.text[: statement.start], script.text[statement.end :]
+    inner = f"{' ' * group.start}{text[group.start : group.stop]}"
+    return f"{before}{inner} {behind}", text[group.stop + 1 :].strip()
+
+
+def _inside_group(script: Script, statement: Statement) -> range | None:
+    """Where in a statement that is a group the lines of that stand; None for any other."""
+    text = script.slice(statement)
     head = _BEFORE_GROUP.match(text)
     if head is None or statement.function or statement.in_background:
-        return "", ""
+        return None
     bracket = {"{": "}", "(": ")"}[head["bracket"]]
     for match in re.finditer(rf"\{bracket}", text):
         inner, tail = text[head.end() : match.start()], text[match.end() :]
         if _BEHIND_GROUP.match(tail) and _is_script(inner):
-            before, behind = script.text[: statement.start], script.text[statement.end :]
-            return f"{before}{' ' * head.end()}{inner} {behind}", tail.strip()
-    return "", ""
+            return range(head.end(), match.start())
+    return None
 
 
 def _opened_loops(script: Script) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from allranks import names
 from allranks.convert import commands, scanner
 from allranks.convert.slurm.batch_script import (
     exports,
@@ -46,6 +47,10 @@ _OPTIONS_ALONE = (
     "line before, that one has to end with a backslash"
 )
 _ACTIVATED = "what it activates must be in the image, or in a volume at that path"
+_SENT = (
+    f"the file is in the folder that `{names.CLI} sbatch` and `submit` send; what it loads or "
+    "activates must be in the image"
+)
 _OF_ROOT = "a pod of a run is no root: put what it installs, or mounts, into the image or a volume"
 _ONCE = "it runs once in each pod"
 _ENDS_WELL = "a run that ends here has failed, as its command did not run; the script ended well"
@@ -255,7 +260,8 @@ def _verdict_of(
     is_activation = is_setup and program and _is_activation(first)
     if is_activation and not exports.evaluates_program(reading.variables, statement.commands[0]):
         is_own = _is_made_before(script, statement, first)
-        return (Outcome.CARRIED, "") if is_own else (Outcome.CHANGED, _ACTIVATED)
+        why = why_of_image(script, statement.commands[0]) or _ACTIVATED
+        return (Outcome.CARRIED, "") if is_own else (Outcome.CHANGED, why)
     if shell_text.runs(statement, words.UNREAD_CONTAINERS):
         return Outcome.NOT_CARRIED, missing_in_pods.NO_CONTAINERS
     side = reading.details.side
@@ -327,18 +333,20 @@ def _say_forbidden(reading: ScriptReading, statement: Statement) -> tuple[Outcom
 def say_activated(script: Script, body: Body, statement: Statement, to: str) -> None:
     """Say of each line of a condition, a loop or a function what it needs of the image."""
     for command in [] if statement.is_simple else statement.commands:
-        why = why_of_image(command)
+        why = why_of_image(script, command)
         if why:
             text = script.text[command.start : command.end]
             body.say(command.line, text, Outcome.CHANGED, to, why)
 
 
-def why_of_image(command: Command) -> str:
+def why_of_image(script: Script, command: Command) -> str:
     """What a command needs of the image that modules or an environment come from; "" for none."""
     if words.base(command.name) in _MODULES:
         return _OF_MODULES
     texts = [word.text for word in command.words]
-    return _ACTIVATED if len(texts) > 1 and _is_activation(texts) else ""
+    if len(texts) < 2 or not _is_activation(texts):  # noqa: PLR2004 - a program and a word
+        return ""
+    return _SENT if working_folder.reads_sent_file(script, command) else _ACTIVATED
 
 
 def _is_activation(texts: Sequence[str]) -> bool:
