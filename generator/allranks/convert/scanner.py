@@ -253,6 +253,10 @@ class _Lexer:
             self.at += 1
         return Token("word", text[start : self.at], start, self.at, line)
 
+    def substitution(self) -> None:
+        """Pass a command in ``$(…)`` or backticks, which begins here."""
+        self._piece(0)
+
     def _piece(self, depth: int) -> None:
         """Pass a character, an escape, a quoted text or an expansion."""
         text, char = self.text, self.text[self.at]
@@ -704,31 +708,36 @@ def _is_brace(word: str, at: int) -> bool:
 
 
 def unquote(word: str) -> str:
-    """A word without its quotes; expansions stay as they are typed."""
+    """A word without its quotes; expansions stay as they are typed, with quotes of their own."""
     if _QUOTES.search(word) is None:
         return word
-    text, at = "", 0
+    text, at, in_double = "", 0, False
     while at < len(word):
-        char = word[at]
-        if char == "'":
-            end = word.find("'", at + 1)
-            end = len(word) if end < 0 else end
-            text += word[at + 1 : end]
-            at = end + 1
-        elif char == "\\":
-            text += "" if word[at + 1 : at + 2] == "\n" else word[at + 1 : at + 2]
-            at += 2
+        char, after = word[at], word[at + 1 : at + 2]
+        end = at + 1
+        if char == "`" or (char == "$" and after == "("):
+            end = _end_of_substitution(word, at)
+            text += word[at:end]
         elif char == '"':
-            at += 1
-            while at < len(word) and word[at] != '"':
-                if word[at] == "\\" and word[at + 1 : at + 2] in ("$", "`", '"', "\\", "\n"):
-                    text += "" if word[at + 1] == "\n" else word[at + 1]
-                    at += 2
-                else:
-                    text += word[at]
-                    at += 1
-            at += 1
+            in_double = not in_double
+        elif char == "\\" and (not in_double or after in ("$", "`", '"', "\\", "\n")):
+            text += "" if after == "\n" else after
+            end = at + 2
+        elif char == "'" and not in_double:
+            end = word.find("'", at + 1) + 1 or len(word) + 1
+            text += word[at + 1 : end - 1]
         else:
             text += char
-            at += 1
+        at = end
     return text
+
+
+def _end_of_substitution(word: str, start: int) -> int:
+    """Where a command whose output stands in a word ends; behind its sign, where it does not."""
+    lexer = _Lexer(word)
+    lexer.at = start
+    try:
+        lexer.substitution()
+    except ScriptError:
+        return start + 1
+    return lexer.at

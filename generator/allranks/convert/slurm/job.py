@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from allranks.convert import finish
 from allranks.convert.slurm import (
     arrays,
+    blanks,
     directives,
     image_programs,
     options,
@@ -50,10 +51,8 @@ KIND = "sbatch script"
 _DIRECTIVE = re.compile(rb"^#SBATCH(?:[\s-]|$)", re.MULTILINE)
 _SCRIPT = re.compile(rb"#!\s*\S*(?:sh|bash|python[0-9.]*|env\s)")
 _NAME_MAX = 45  # leaves room for what pods and submits put behind a name
-# What a program for templates, or Python's format, is to fill in.
-_BLANK = re.compile(
-    r"\{\{[^{}]*\}\}|\{%[^{}]*%\}|(?<![$%{])\{[A-Za-z_][\w.]*\}|%\([A-Za-z_]\w*\)[sd]"
-)
+# Letters without a width, as people copy them from a page.
+_UNSEEN = re.compile("[\u200b-\u200d\u2060\ufeff]+")
 _COUNTED_IN_SCRIPT = (
     "the number is known where the script runs: the run has that of the job; write another into "
     "nodes and procsPerNode"
@@ -209,6 +208,13 @@ def _text(data: bytes, source: str, job: Draft) -> str:
             "the script has the line ends of DOS, which sbatch refuses; they were taken off"
         )
     text = text.replace("\r", "\n") if "\n" not in text else text.replace("\r", "")
+    unseen = [n for n, row in enumerate(text.split("\n"), 1) if _UNSEEN.fullmatch(row.strip())]
+    if unseen:
+        text = re.sub(rf"(?m)^[ \t]*{_UNSEEN.pattern}[ \t]*$", "", text)
+        job.fields.note(
+            f"line {unseen[0]} has nothing but a letter that is not seen (U+200B), which a shell "
+            "takes for a command; such lines were emptied"
+        )
     if not text.startswith("#!"):
         job.fields.note(
             "sbatch wants a first line such as #!/bin/bash; the script was read as bash's"
@@ -231,7 +237,7 @@ def _check_encoding(text: str, source: str) -> None:
 def _refuse_blanks(job: Draft, text: str, parsed: options.Directives) -> None:
     """Refuse a template: ``#SBATCH --nodes={{ nodes }}``."""
     for line, row in enumerate(text.split("\n")[: parsed.first_command - 1], 1):
-        blank = _BLANK.search(row) if row.startswith("#SBATCH") else None
+        blank = blanks.OF_DIRECTIVES.search(row) if row.startswith("#SBATCH") else None
         if blank is not None:
             hint = f"fill in what stands for {blank[0]}"
             raise job.refuse(line, "the script is a template, which sbatch does not read", hint)

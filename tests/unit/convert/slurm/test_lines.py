@@ -5,6 +5,7 @@ It is longer than most: each test is one such line, with what becomes of it.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -947,3 +948,43 @@ def test_options_on_a_line_of_their_own_are_said_to_be_none_of_the_step() -> Non
     rows = ("srun python a.py \\", "  --nodes 2", "  --out b \\", "  --top 1")
     (verdict,) = _convert(_TASKS, *rows).lost
     assert (verdict.line, "backslash" in verdict.why) == (5, True)
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_sent"),
+    [
+        (("source env.sh",), True),
+        ((". ./conf/env.sh a",), True),
+        (('cd "$SLURM_SUBMIT_DIR"', 'source "$PWD/env.sh"'), True),
+        (("if true; then", "  source ${SLURM_SUBMIT_DIR}/env.sh", "fi"), True),
+        (("source venv/bin/activate",), False),
+        (("source /opt/env.sh",), False),
+        (("source ~/env.sh",), False),
+        (("cd /data", "source env.sh"), False),
+        (("#SBATCH --chdir=/data", "source env.sh"), False),
+    ],
+)
+def test_a_file_that_is_read_comes_with_the_folder_that_is_sent(
+    rows: tuple[str, ...], *, is_sent: bool
+) -> None:
+    """It was said to belong into the image, which has no files of who submits."""
+    conversion = _convert("#SBATCH --gpus=1", *rows, "python a.py")
+    reasons = [own.why for own in conversion.verdicts if re.match(r"(?:source|\.)\s", own.path)]
+    assert [is_sent] == ["the folder that `allranks sbatch`" in why for why in reasons]
+
+
+def test_a_line_of_a_letter_that_is_not_seen_is_no_command() -> None:
+    """It was reported as a line of setup that each pod runs, in words that nobody sees."""
+    conversion = _convert(_TASKS, "\u200b", "srun python a.py", " \u200b\u200b")
+    assert "setup" not in conversion.values
+    assert not [own for own in conversion.verdicts if "\u200b" in own.path]
+    assert [True] == [
+        note.startswith("line 3 has nothing") for note in conversion.notes if "U+200B" in note
+    ]
+
+
+def test_a_command_in_a_text_keeps_its_quotes() -> None:
+    """`date +"%Y %m"` became two words of date, which ends there."""
+    for typed in ('$(date +"%Y %m")', '`date +"%Y %m"`', '$(basename "$PWD")'):
+        conversion = _convert(_TASKS, f'CMD="python a.py --name {typed}"', "srun $CMD")
+        assert f"exec python a.py --name {typed}" == conversion.values["command"][-1]

@@ -638,7 +638,13 @@ def test_an_image_whose_name_has_a_blank_is_no_file() -> None:
     assert "no registry has an image of this name" in _verdict(conversion, "--container-image").why
 
 
-@pytest.mark.parametrize("blank", ["{{ nodes }}", "{nodes}", "{job.nodes}", "%(nodes)d"])
+@pytest.mark.parametrize(
+    "blank",
+    [
+        *("{{ nodes }}", "{nodes}", "{job.nodes}", "%(nodes)d", "__NODES__", "@nodes@", "@@N@@"),
+        *("##nodes##", "%NODES%"),
+    ],
+)
 def test_a_template_is_refused_with_its_blank(blank: str) -> None:
     """Sbatch would not read it, and its ranks are unknown."""
     with pytest.raises(InvalidValues) as error:
@@ -656,6 +662,7 @@ def test_a_template_is_refused_with_its_blank(blank: str) -> None:
         "@@A_1@@",
         "%PATH%",
         "$${path}",
+        "__MY_PATH__",
     ],
 )
 def test_a_template_of_lines_is_refused_with_its_blank(blank: str) -> None:
@@ -669,11 +676,21 @@ def test_a_template_of_lines_is_refused_with_its_blank(blank: str) -> None:
 
 @pytest.mark.parametrize(
     "row",
-    ["eval b=\\$${a}", "d=$(date +%Y%m%d-%H%M%S)", "scp a A@B:c", "b=${a%ABC%}", 'b="${A[@]}"'],
+    [
+        *("eval b=\\$${a}", "d=$(date +%Y%m%d-%H%M%S)", "scp a A@B:c", "b=${a%ABC%}"),
+        *('b="${A[@]}"', "__A__=1", "b=$__A__", "gcc -D__A__ a.c", "cat > a <<__A__\n__A__"),
+        *("julia -e 'cd(@__DIR__)'", "b=__pycache__"),
+    ],
 )
 def test_a_line_of_a_shell_is_no_template(row: str) -> None:
     """It has the signs of one, and a shell reads it."""
     assert _convert(_TASKS, row, "srun python a.py").values["command"]
+
+
+@pytest.mark.parametrize("option", ["-o %x_%A_TASK_%a.out", "-n 4 ##cores##", "-J a@b.c"])
+def test_a_directive_with_patterns_and_comments_is_no_template(option: str) -> None:
+    """Sbatch reads it."""
+    assert _convert(f"#SBATCH {option}", "python a.py").values["script"]
 
 
 @pytest.mark.parametrize(

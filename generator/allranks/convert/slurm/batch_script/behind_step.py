@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.convert.slurm.batch_script import shell_text, words
+from allranks.convert.slurm.batch_script import words
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -45,11 +45,12 @@ def say(body: Body, script: str, step: Command, behind: list[Command]) -> None:
 
 def say_evaluated(reading: ScriptReading, main: Step) -> None:
     """Say of a step that an `eval` runs what stands behind its words: ``srun a.out > log``."""
-    text = reading.details.evaluated.get(id(main.command), "")
-    for first, *behind in filter(None, [shell_text.commands_of(text)]):
-        step = replace(first, line=main.command.line)
-        say(reading.body, text, step, behind)
-        say_files(reading.main_step, reading.body, main, first.redirections)
+    evaluated = reading.details.evaluated.get(id(main.command))
+    if evaluated is None:
+        return
+    first, *behind = evaluated.commands
+    say(reading.body, evaluated.text, replace(first, line=main.command.line), behind)
+    say_files(reading.main_step, reading.body, main, first.redirections)
 
 
 def say_files(

@@ -9,6 +9,7 @@ from allranks.convert import scanner
 from allranks.convert.slurm.batch_script import (
     missing_in_pods,
     mpirun,
+    node_names,
     shell_text,
     step_search,
     torchrun_environment,
@@ -49,6 +50,10 @@ _NO_FILE_OF_NODES = (
 )
 _BY_NODES = (
     "it sets {} by what the nodes are, and a pod does not: write what holds there in its place"
+)
+_ON_NODES = (
+    "it works with the names of the nodes, which are not those of the pods: write what a pod is to "
+    "do in its place"
 )
 _WRITTEN = re.compile(r">[>|]?\s*[^\s;&|<>]+")  # a file that a command writes into
 _TERM = "a pod's ranks get SIGTERM themselves: let the program handle it"
@@ -174,7 +179,9 @@ def _kinds_of_sources(
     """
     kinds: set[NodeVariable] = set()
     for source in {other for other, _ in words.variables(text)} - through:
-        texts = [script.slice(st) for st in script.statements if shell_text.assigns(st, source)]
+        texts = [
+            script.setting(st, source) for st in script.statements if shell_text.assigns(st, source)
+        ]
         if source in _COUNTS:
             kinds.add(NodeVariable.COUNT)
         elif source in rendezvous.meeting and texts:
@@ -300,9 +307,17 @@ def _why_not_in_setup(
         own = [name for name in _set_for_others(script, statement) if not _is_of_meeting(name)]
         if own:
             return Outcome.NOT_CARRIED, _BY_NODES.format(list_some(own, 4))
+        if _runs_more(statement):
+            return Outcome.NOT_CARRIED, _ON_NODES
         why = "it is about where the ranks meet, which the launcher arranges"
         return Outcome.CHANGED, why
     return reason
+
+
+def _runs_more(statement: Statement) -> bool:
+    """Whether a statement runs a program of the project's own, or one that works on files."""
+    harmless = words.IN_EACH_RANK | words.OF_SHELL | words.OF_OTHER_HOSTS | {"srun", "ping", "rm"}
+    return not shell_text.runs_only(statement, harmless)
 
 
 def _why_not_printed(
@@ -365,7 +380,7 @@ def is_count_of_nodes(script: Script, name: str) -> bool:
     """Whether a variable is set to the number of nodes, wherever the script sets it."""
     setting = [other for other in script.statements if shell_text.assigns(other, name)]
     return bool(setting) and all(
-        kind_of(name, script.slice(other), {NodeVariable.ADDRESS}) is NodeVariable.COUNT
+        kind_of(name, script.setting(other, name), {NodeVariable.ADDRESS}) is NodeVariable.COUNT
         for other in setting
     )
 
@@ -385,8 +400,8 @@ def _stays_in_place(script: Script, statement: Statement, program: str) -> bool:
 
 # The names of the nodes as a list, or the first of them, whatever the variable is called.
 _NAMES_OF_NODES = re.compile(
-    r"\(\s*(?:\$\(|`)\s*scontrol\s+show\s+hostnames?\b[^|]*(?:\)|`)\s*\)"
-    r"|\"?(?:\$\(|`)\s*scontrol\s+show\s+hostnames?\b[^|]*\|\s*head\s+-(?:n\s*)?1\s*(?:\)|`)\"?"
+    rf"\(\s*(?:\$\(|`)\s*{node_names.QUESTION}[^|]*(?:\)|`)\s*\)"
+    rf"|\"?(?:\$\(|`)\s*{node_names.QUESTION}[^|]*\|\s*head\s+-(?:n\s*)?1\s*(?:\)|`)\"?"
 )
 
 

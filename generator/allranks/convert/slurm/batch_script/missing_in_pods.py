@@ -127,7 +127,7 @@ _CONTAINER = re.compile(
 )
 # A question to Slurm, whose answer the script reads.
 _OF_SLURM = re.compile(
-    r"(?:\$\(|`)\s*((?:scontrol\s+show\s+(?:nodes?|job|hostnames?)|squeue|sacct|sinfo)\b[^)`|]*)"
+    r"(?:[$<]\(|`)\s*((?:scontrol\s+show\s+(?:nodes?|job|hostnames?)|squeue|sacct|sinfo)\b[^)`|]*)"
 )
 # The same to another host.
 _ON_OTHER_HOSTS = re.compile(r"(?:\$\(|`)\s*(ssh\s[^)`|]*)")

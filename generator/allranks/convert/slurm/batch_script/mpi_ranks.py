@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from allranks.convert import commands, references
 from allranks.convert.slurm import sizes
-from allranks.convert.slurm.batch_script import left_out, mpirun, shell_text, words
+from allranks.convert.slurm.batch_script import left_out, mpirun, node_names, shell_text, words
 from allranks.convert.slurm.batch_script.node_variables import NodeVariable, kind_of
 from allranks.convert.verdicts import Outcome
 
@@ -54,7 +54,7 @@ _FIRST_HOST = "\"$(sed 's/[ :].*//;q' /etc/mpi/hostfile)\""
 # All of them, and how a script lists them, with nothing done to the list.
 _HOSTS = "\"$(sed 's/[ :].*//' /etc/mpi/hostfile)\""
 _LIST = re.compile(
-    r"(?:export\s+)?\w+=\"?(?:\$\(|`)\s*scontrol\s+show\s+hostnames?"
+    rf"(?:export\s+)?\w+=\"?(?:\$\(|`)\s*{node_names.QUESTION}"
     r"(?:\s+\"?\$\{?SLURM_(?:JOB_)?NODELIST\}?\"?)?\s*[)`]\"?"
 )
 _OF_NODES = "it tells of the old cluster's nodes: write what a pod is to read"
@@ -113,7 +113,11 @@ def _of_mpi(reading: ScriptReading, name: str) -> str:
     if name in reading.variables.constants or name == "MASTER_PORT":
         return reading.variables.constants.get(name, _MPI_PORT)
     text = next(
-        (script.slice(other) for other in script.statements if shell_text.assigns(other, name)),
+        (
+            script.setting(other, name)
+            for other in script.statements
+            if shell_text.assigns(other, name)
+        ),
         "",
     )
     kind = kind_of(name, text, {NodeVariable.ADDRESS})

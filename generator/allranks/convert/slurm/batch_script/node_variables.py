@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
-from allranks.convert.slurm.batch_script import shell_text, words
+from allranks.convert.slurm.batch_script import node_names, shell_text, words
 
 # Numbers of ranks and nodes, which are no address.
 _COUNTS = words.RENDEZVOUS - {"MASTER_ADDR", "MASTER_PORT", "MASTER_IP", "MASTER_HOST"}
 # How scripts count the nodes, list them, and take the first.
 _COUNTING = re.compile(r"\bwc\s+-l|\$\{#\w+\[")
-_LISTING = re.compile(r"scontrol\s+show\s+hostnames?")
-_FIRST = re.compile(r"\bhead\b|\[0\]|\bsed\b[^|]*\b1p|NR\s*==\s*1|\bhostname\b|--ip-address|read\b")
+_LISTING = re.compile(node_names.QUESTION)
+_FIRST = re.compile(r"\bhead\b|\[0\]|\bsed\b[^|]*\b1p|NR\s*==\s*1|\bhostname\b|--ip-address")
 
 # How a script asks for the address of the node that it runs on, which is the first.
 _OF_THIS_NODE = re.compile(

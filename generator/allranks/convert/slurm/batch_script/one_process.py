@@ -12,6 +12,7 @@ from allranks.convert.slurm.batch_script import (
     launcher_environment,
     missing_in_pods,
     ranks,
+    repeated_lines,
     setup_lines,
     shell_text,
     step_search,
@@ -98,6 +99,7 @@ def read_script(reading: ScriptReading, steps: list[Step], *, nested: bool) -> N
     _check_submits(script, variables)
     _check_assembled(script, variables)
     step_search.check_beside(script, steps)
+    step_search.check_in_turn(script, steps)
     _size_one_process(script, variables, steps)
     if nested:
         body.notes.append(
@@ -145,7 +147,7 @@ def _split(reading: ScriptReading, last: int) -> tuple[list[str], list[str], str
     script = reading.script
     edits: list[tuple[int, int, str]] = []
     setup: list[str] = []
-    again: list[str] = []
+    again: dict[int, str] = {}
     reads_words = any(words.positional(script.slice(st)) for st in script.statements[last + 1 :])
     for number, statement in enumerate(script.statements):
         is_setup = number <= last
@@ -171,10 +173,11 @@ def _split(reading: ScriptReading, last: int) -> tuple[list[str], list[str], str
         is_of_rank = not shell_text.set_by(statement).isdisjoint(launcher_environment.OF_RANK)
         changes_words = reads_words and any(map(shell_text.changes_words, statement.commands))
         is_of_shell = setup_lines.lives_in_shell(statement) or changes_words
-        again += [text] if is_of_shell or is_of_rank else []
+        again |= {number: text} if is_of_shell or is_of_rank else {}
     rest = shell_text.without_directives(shell_text.edited(script.text, edits))
     rest = re.sub(r"\A#![^\n]*\n?", "", rest)
-    return setup, again, re.sub(r"\n{3,}", "\n\n", rest).strip("\n")
+    repeated = repeated_lines.texts(script, again, last + 1)
+    return setup, repeated, re.sub(r"\n{3,}", "\n\n", rest).strip("\n")
 
 
 def _put_steps(script: Script, body: Body, sruns: list[Step]) -> None:

@@ -8,21 +8,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
+from allranks.convert.slurm import blanks
 from allranks.convert.slurm.batch_script import words
 
 if TYPE_CHECKING:
     from allranks.convert.scanner import Command, Statement
     from allranks.convert.slurm.batch_script.script import Script
 
-# What a person is to fill in; a shell takes its brackets for files.
-_BLANK = re.compile(r"<[A-Za-z][\w .,-]*>")
-# What a program for templates is to fill in (Jinja; then CMake and Autosubmit; then Python's
-# string.Template, whose `$${a}` is a shell's `${a}`); and what has such words of its own.
-_BLANK_OF_TEMPLATE = re.compile(
-    r"\{\{\s*[A-Za-z_][\w.]*\s*(?:\|[^{}]*)?\}\}|\{%-?\s*[a-z][^{}]*%\}"
-    r"|(?<!@)(@@?)[A-Z][A-Z0-9_]+\1(?!@)|(?<![\w%$}])%[A-Z][A-Z0-9_]{2,}%"
-    r"|(?<![\\$])\$\$\{[A-Za-z_]\w*\}"
-)
+# What has the signs of a template for itself.
 _OF_FORMATS = re.compile(
     r"--format|\b(?:sed|awk|grep|perl|jq|echo|printf|docker|podman|envsubst)\b"
 )
@@ -63,7 +56,7 @@ def parsed(script: Script) -> Script:
         statements = scanner.parse(script.text)
     except scanner.ScriptError as error:
         row = script.lines[error.line - 1] if error.line <= len(script.lines) else ""
-        blank = _BLANK.search(row)
+        blank = blanks.FOR_A_PERSON.search(row)
         hint = f"fill in what stands for {blank[0]}" if blank else "mend the script"
         message = f"the script cannot be read: {error.reason}"
         raise script.refuse(error.line, message, hint) from error
@@ -81,8 +74,9 @@ def _check_filled_in(script: Script) -> None:
     for start, end in reversed(words.documents(code)):
         code = code[:start] + re.sub(r"[^\n]", "", code[start:end]) + code[end:]
     for line, row in enumerate(code.split("\n"), 1):
-        blank = _BLANK_OF_TEMPLATE.search(row)
-        if blank is not None and not _OF_FORMATS.search(row):
+        blank = blanks.OF_LINES.search(row)
+        is_end = blank is not None and blank[0] == row.strip()  # of a here-document
+        if blank is not None and not is_end and not _OF_FORMATS.search(row):
             hint = f"fill in what stands for {blank[0]}"
             raise script.refuse(line, "the script is a template, whose blanks no shell fills", hint)
 
@@ -91,10 +85,9 @@ def _opened_group(script: Script) -> str:
     """The text without the braces of the first group at the top, ``{ … }``, which is its lines."""
     for statement in script.statements:
         text = script.slice(statement)
-        if statement.function or statement.in_background or not re.match(r"\{\s", text):
-            continue
-        inner = text[1:-1]
-        if re.search(r"[\s;]\}$", text) and _is_script(inner):
+        group = _inside_group(script, statement)
+        if group is not None and text.startswith("{") and group.stop == len(text) - 1:
+            inner = text[group.start : group.stop]
             return f"{script.text[: statement.start]} {inner} {script.text[statement.end :]}"
     return script.text
 
@@ -108,16 +101,26 @@ def opened_around(script: Script, statement: Statement) -> tuple[str, str]:
         The text, and what stood behind the group; ("", "") for a statement that is none.
     """
     text = script.slice(statement)
+    group = _inside_group(script, statement)
+    if group is None:
+        return "", ""
+    before, behind = script.text[: statement.start], script.text[statement.end :]
+    inner = f"{' ' * group.start}{text[group.start : group.stop]}"
+    return f"{before}{inner} {behind}", text[group.stop + 1 :].strip()
+
+
+def _inside_group(script: Script, statement: Statement) -> range | None:
+    """Where in a statement that is a group the lines of that stand; None for any other."""
+    text = script.slice(statement)
     head = _BEFORE_GROUP.match(text)
     if head is None or statement.function or statement.in_background:
-        return "", ""
+        return None
     bracket = {"{": "}", "(": ")"}[head["bracket"]]
     for match in re.finditer(rf"\{bracket}", text):
         inner, tail = text[head.end() : match.start()], text[match.end() :]
         if _BEHIND_GROUP.match(tail) and _is_script(inner):
-            before, behind = script.text[: statement.start], script.text[statement.end :]
-            return f"{before}{' ' * head.end()}{inner} {behind}", tail.strip()
-    return "", ""
+            return range(head.end(), match.start())
+    return None
 
 
 def _opened_loops(script: Script) -> str:
@@ -141,10 +144,10 @@ def _opened_loop(script: str, statement: Statement) -> str:
     inner = text[head.end() : -4]
     if not _is_script(inner):
         return ""
-    blanks = re.sub(r"\S", " ", head[0])
+    spaces = re.sub(r"\S", " ", head[0])
     own = f"{head['name']}={head['word']};"
     return (
-        f"{script[: statement.start]}{own}{blanks[len(own) :]}{inner}    {script[statement.end :]}"
+        f"{script[: statement.start]}{own}{spaces[len(own) :]}{inner}    {script[statement.end :]}"
     )
 
 

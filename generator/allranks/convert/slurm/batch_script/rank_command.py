@@ -11,6 +11,7 @@ from allranks.convert.commands import Runner
 from allranks.convert.slurm.batch_script import (
     first_node,
     launcher_environment,
+    repeated_lines,
     shell_text,
     words,
 )
@@ -18,9 +19,7 @@ from allranks.convert.slurm.batch_script.node_variables import NodeVariable, kin
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
-    from allranks.convert.slurm.batch_script.script import Script
     from allranks.convert.slurm.batch_script.script_reading import (
-        MainStep,
         ScriptReading,
     )
 
@@ -109,10 +108,8 @@ def _defined(reading: ScriptReading, line: str, program: commands.Program) -> st
         )
         if (is_array or is_called) and not is_dropped:
             numbers.add(number)
-    prefix = [
-        script.slice(script.statements[number])
-        for number in _with_starts(script, reading.main_step, numbers)
-    ]
+    own = {number: script.slice(script.statements[number]) for number in numbers}
+    prefix = repeated_lines.texts(script, own, reading.main_step.statement)
     late_statements = [
         other for other in reading.rendezvous.late if shell_text.set_by(other) & {*reads}
     ]
@@ -193,21 +190,6 @@ def _counts_nodes(reading: ScriptReading, name: str, loop: str) -> bool:
     return is_behind and reading.variables.contents.get(name, [])[:1] == ["0"]
 
 
-def _with_starts(script: Script, main_step: MainStep, statement_numbers: set[int]) -> list[int]:
-    """Statements with the earlier ones that set what they change: setup has run them once."""
-    numbers = {*statement_numbers}
-    targets = {
-        name
-        for number in statement_numbers
-        if not script.statements[number].function
-        for name in shell_text.changed_by(script.slice(script.statements[number]))
-    }
-    for number, statement in enumerate(script.statements[: main_step.statement]):
-        if any(shell_text.assigns(statement, name) for name in targets):
-            numbers.add(number)
-    return sorted(numbers)
-
-
 def _meeting_texts(
     reading: ScriptReading, command_line: str, reads: list[str], program: commands.Program
 ) -> list[str]:
@@ -222,6 +204,7 @@ def _meeting_texts(
         text = reading.script.slice(statement)
         sources = {name for name, _ in words.variables(text)} & reading.rendezvous.meeting
         for name in sorted(shell_text.set_by(statement) & reading.rendezvous.meeting):
+            text = reading.script.setting(statement, name)
             is_added = re.search(rf"\b{name}\+=", text) is not None
             source_kinds = {kinds.get(other, NodeVariable.ADDRESS) for other in sources - {name}}
             kinds[name] = kind = (

@@ -485,7 +485,7 @@ def _flat(reading: ScriptReading, main: Step, statement: Statement) -> str:
             edits = setup_lines.inner_edits(reading, replace(statement, commands=[command]))
             edits += setup_lines.edits_of_module(command)
             lead.append(shell_text.edited(script.text, edits, command.start, command.end))
-            why = setup_lines.why_of_image(command)
+            why = setup_lines.why_of_image(script, command)
             body.say(command.line, text, Outcome.CHANGED if why else Outcome.CARRIED, "setup", why)
         elif not words.any_of([token.text for token in command.words], words.IDLE):
             why = "it feeds the step, which has no standard input"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from allranks.convert.slurm.batch_script import words
+from allranks.convert.slurm.batch_script import node_names, words
 from allranks.errors import InvalidValues, Problem
 
 if TYPE_CHECKING:
@@ -50,6 +50,11 @@ class Script:
     def slice(self, statement: Statement) -> str:
         """A statement as it stands in the script."""
         return self.text[statement.start : statement.end]
+
+    def setting(self, statement: Statement, name: str) -> str:
+        """A statement that sets a variable as it stands; as an assignment, where it reads nodes."""
+        read = [pair for command in statement.commands for pair in node_names.read_into(command)]
+        return next((f"{own}={text}" for own, text in read if own == name), self.slice(statement))
 
     def line_with(self, matches: Callable[[str], object]) -> int:
         """The first line that is no comment and of which something is true; 0 for none."""

@@ -117,6 +117,19 @@ class Step:
     is_called: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """What an `eval` runs.
+
+    Attributes:
+        text: as that shell reads it.
+        commands: its commands.
+    """
+
+    text: str
+    commands: list[Command]
+
+
 @dataclass(slots=True)
 class StepDetails:
     """What stands before a step's program, and which steps prepare the nodes.
@@ -126,14 +139,14 @@ class StepDetails:
         profilers: what measured a launcher, by id of its command.
         limits: what ends a launcher after a time, by the same.
         side: the steps that prepare the nodes, by the same.
-        evaluated: the text that an `eval` runs, by the same.
+        evaluated: what an `eval` runs, by the same.
     """
 
     conditional: dict[str, int] = field(default_factory=dict)
     profilers: dict[int, str] = field(default_factory=dict)
     limits: dict[int, str] = field(default_factory=dict)
     side: dict[int, Step] = field(default_factory=dict)
-    evaluated: dict[int, str] = field(default_factory=dict)
+    evaluated: dict[int, Evaluated] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

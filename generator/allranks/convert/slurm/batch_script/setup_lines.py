@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from allranks import names
 from allranks.convert import commands, scanner
 from allranks.convert.slurm.batch_script import (
     exports,
@@ -16,6 +17,7 @@ from allranks.convert.slurm.batch_script import (
     images,
     left_out,
     missing_in_pods,
+    node_names,
     shell_text,
     step_search,
     words,
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 
 _MODULES = ("module", "ml")
 # A loop whose nodes Slurm is asked for.
-_OVER_NODES = re.compile(r"\bin\s+(?:\$\(|`)\s*(scontrol\s+show\s+hostnames?[^)`\n]*)")
+_OVER_NODES = re.compile(rf"\bin\s+(?:\$\(|`)\s*({node_names.QUESTION}[^)`\n]*)")
 _NO_NODES = "a pod has no programs of Slurm's, and the loop no nodes: let each pod do its own part"
 _OF_MODULES = "where the image has modules; what it loads must be in the image otherwise"
 _WHERE_MODULES = "! command -v {} >/dev/null || "
@@ -45,6 +47,10 @@ _OPTIONS_ALONE = (
     "line before, that one has to end with a backslash"
 )
 _ACTIVATED = "what it activates must be in the image, or in a volume at that path"
+_SENT = (
+    f"the file is in the folder that `{names.CLI} sbatch` and `submit` send; what it loads or "
+    "activates must be in the image"
+)
 _OF_ROOT = "a pod of a run is no root: put what it installs, or mounts, into the image or a volume"
 _ONCE = "it runs once in each pod"
 _ENDS_WELL = "a run that ends here has failed, as its command did not run; the script ended well"
@@ -254,7 +260,8 @@ def _verdict_of(
     is_activation = is_setup and program and _is_activation(first)
     if is_activation and not exports.evaluates_program(reading.variables, statement.commands[0]):
         is_own = _is_made_before(script, statement, first)
-        return (Outcome.CARRIED, "") if is_own else (Outcome.CHANGED, _ACTIVATED)
+        why = why_of_image(script, statement.commands[0]) or _ACTIVATED
+        return (Outcome.CARRIED, "") if is_own else (Outcome.CHANGED, why)
     if shell_text.runs(statement, words.UNREAD_CONTAINERS):
         return Outcome.NOT_CARRIED, missing_in_pods.NO_CONTAINERS
     side = reading.details.side
@@ -262,11 +269,17 @@ def _verdict_of(
     if not is_single and is_side:
         why = "srun started it on the nodes before the training; each pod runs it once"
         return Outcome.CHANGED, why
+    has_tools = _say_tools(script, reading.body, statement)
     has_pods = not is_single and (script.size.node_count > 1 or reading.main_step.has_launcher)
     has_pods = has_pods and not _is_for_behind(reading, statement)
     why = _in_each_pod(script, statement, text) if has_pods else ""
     if why:
         return Outcome.CHANGED, why
+    return None if has_tools else (Outcome.CARRIED, "")
+
+
+def _say_tools(script: Script, body: Body, statement: Statement) -> bool:
+    """Say which of a statement's commands are Slurm's programs; gives whether any is."""
     tools = [
         command
         for command in statement.commands
@@ -274,8 +287,8 @@ def _verdict_of(
     ]
     for tool in tools:
         path = script.text[tool.start : tool.end]
-        reading.body.say(tool.line, path, Outcome.NOT_CARRIED, "", missing_in_pods.NO_SLURM)
-    return None if tools else (Outcome.CARRIED, "")
+        body.say(tool.line, path, Outcome.NOT_CARRIED, "", missing_in_pods.NO_SLURM)
+    return bool(tools)
 
 
 def _is_for_behind(reading: ScriptReading, statement: Statement) -> bool:
@@ -320,18 +333,20 @@ def _say_forbidden(reading: ScriptReading, statement: Statement) -> tuple[Outcom
 def say_activated(script: Script, body: Body, statement: Statement, to: str) -> None:
     """Say of each line of a condition, a loop or a function what it needs of the image."""
     for command in [] if statement.is_simple else statement.commands:
-        why = why_of_image(command)
+        why = why_of_image(script, command)
         if why:
             text = script.text[command.start : command.end]
             body.say(command.line, text, Outcome.CHANGED, to, why)
 
 
-def why_of_image(command: Command) -> str:
+def why_of_image(script: Script, command: Command) -> str:
     """What a command needs of the image that modules or an environment come from; "" for none."""
     if words.base(command.name) in _MODULES:
         return _OF_MODULES
     texts = [word.text for word in command.words]
-    return _ACTIVATED if len(texts) > 1 and _is_activation(texts) else ""
+    if len(texts) < 2 or not _is_activation(texts):  # noqa: PLR2004 - a program and a word
+        return ""
+    return _SENT if working_folder.reads_sent_file(script, command) else _ACTIVATED
 
 
 def _is_activation(texts: Sequence[str]) -> bool:

@@ -9,7 +9,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from allranks.convert import commands, scanner
-from allranks.convert.slurm.batch_script import first_node, words
+from allranks.convert.slurm.batch_script import first_node, node_names, words
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -94,31 +94,12 @@ def assigned_by(command: Command) -> list[tuple[str, str]]:
     elif command.name in ("export", "declare", "local", "readonly", "typeset"):
         pairs = [word for word in command.words[1:] if "=" in word.text]
     else:
-        return _array_of_nodes(command)
+        return node_names.read_into(command)
     assignments = []
     for word in pairs:
         name, _, value = word.text.partition("=")
         assignments.append((re.sub(r"\[.*|\+$", "", name), value))
     return assignments
-
-
-def _array_of_nodes(command: Command) -> list[tuple[str, str]]:
-    """The array into which a command reads the nodes: ``mapfile h < <(scontrol show hostnames)``.
-
-    What such commands read otherwise, no rule asks for.
-    """
-    texts = [word.text for word in command.words]
-    is_array = command.name in ("mapfile", "readarray") or (
-        command.name == "read" and any(_INTO_ARRAY.fullmatch(text) for text in texts)
-    )
-    sources = [target for _, target in command.redirections if _LISTS_NODES.search(target)]
-    if not (is_array and sources) or texts[-1].startswith("-"):
-        return []
-    return [(texts[-1], f"({re.sub('^<', '$', sources[0])})")]
-
-
-_INTO_ARRAY = re.compile(r"-\w*a")
-_LISTS_NODES = re.compile(r"\bscontrol\s+show\s+hostnames?\b|SLURM_(?:JOB_)?NODELIST\b")
 
 
 def printed_into(command: Command) -> list[str]:
@@ -184,19 +165,12 @@ def writes(command: Command) -> bool:
     )
 
 
-def changed_by(text: str) -> set[str]:
-    """The variables that a text gives another value, made of the one they have."""
-    return {name for match in _CHANGED.finditer(text) for name in match.groups() if name}
-
-
-_CHANGED = re.compile(
-    r"(?:\(\(|\blet\s+[\"']?)\s*([A-Za-z_]\w*)\s*(?:[-+*/%]=|\+\+|--)|\b([A-Za-z_]\w*)\+="
-    r"|\b([A-Za-z_]\w*)=\S*\$\(\(\s*\$?\3\b"
-)
-
-
 def is_array(command: Command, name: str) -> bool:
     """Whether a command sets a variable to an array, which no shell exports."""
+    is_declared = command.name in ("declare", "local", "typeset")
+    elements = [word.text for word in (command.words if is_declared else command.assignments)]
+    if any(re.match(rf"{name}\[[^=]*\]\+?=", text) for text in elements):
+        return True
     return any(
         other == name and value.startswith("(") for other, value in assigned_by(command)
     ) or (command.name in ("mapfile", "readarray") and name in [w.text for w in command.words])

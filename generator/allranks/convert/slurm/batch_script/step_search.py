@@ -18,7 +18,7 @@ from allranks.convert.slurm.batch_script import (
     shell_variables,
     words,
 )
-from allranks.convert.slurm.batch_script.script_reading import Step
+from allranks.convert.slurm.batch_script.script_reading import Evaluated, Step
 from allranks.humanize import list_some, plural
 
 if TYPE_CHECKING:
@@ -138,11 +138,11 @@ def _step(reading: ScriptReading, number: int, command: Command) -> Step | None:
 def _evaluated(reading: ScriptReading, command: Command, texts: list[str]) -> list[str]:
     """The words of the first command of what `eval` runs; the text is kept, for what is behind."""
     text = reading.variables.expanded(scanner.unquote(" ".join(texts)))
-    evaluated = shell_text.commands_of(text)
-    if not evaluated:
+    evaluated = Evaluated(text, shell_text.commands_of(text))
+    if not evaluated.commands:
         return words.unwrapped(shell_text.split(text) or [text])
-    reading.details.evaluated[id(command)] = text
-    tokens = (*evaluated[0].assignments, *evaluated[0].words)
+    reading.details.evaluated[id(command)] = evaluated
+    tokens = (*evaluated.commands[0].assignments, *evaluated.commands[0].words)
     return words.unwrapped([token.text for token in tokens])
 
 
@@ -317,6 +317,20 @@ def _is_called_in_background(script: Script, step: Step) -> bool:
         for call in statement.commands
         if call.name == function
     )
+
+
+def check_in_turn(script: Script, steps: list[Step]) -> None:
+    """Refuse a loop that starts a step on one node after the other: they are several."""
+    for step in steps if script.size.node_count > 1 else []:
+        is_placed = {"relative", "nodelist"} & {setting.name for setting in step.settings}
+        is_alone = step.is_srun and step.is_called and step.command.in_loop and bool(is_placed)
+        if is_alone and step.words and not only_prints(step.words):
+            raise script.refuse(
+                step.command.line,
+                "a loop starts a step on one node after the other, each when that before it has "
+                "ended, and a run has one step",
+                _AS_ONE_STEP,
+            )
 
 
 def _is_of_node(step: Step) -> bool:

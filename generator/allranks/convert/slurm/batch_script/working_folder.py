@@ -21,6 +21,10 @@ _ANYWHERE = frozenset(
     {"set", "shopt", "ulimit", "umask", "unset", "export", "declare", "typeset", "readonly"}
     | {"module", "ml", "conda", "mamba", "micromamba", "pyenv", "true", ":", "[", "test", "exit"}
 )
+# A file below the folder that is sent, as a script names it there.
+_SENT_FILE = re.compile(
+    r"(?:\./)*[\w-][\w.-]*(?:/[\w.-]+)*|(?:\$\{?SLURM_SUBMIT_DIR\}?|\$\{?PWD\}?)(?:/[\w.-]+)+"
+)
 _SUBMIT_DIR = re.compile(r'"?\$\{?SLURM_SUBMIT_DIR\}?"?/?')
 
 
@@ -33,6 +37,27 @@ def goes_back(statement: Statement) -> bool:
         and len(words_of) == 2  # noqa: PLR2004 - cd and the folder
         and _SUBMIT_DIR.fullmatch(words_of[1]) is not None
     )
+
+
+def reads_sent_file(script: Script, command: Command) -> bool:
+    """Whether a command reads a file of the folder that is sent: ``source env.sh``.
+
+    An environment is none, as its programs have the paths of the machine that made it.
+    """
+    texts = [scanner.unquote(word.text) for word in command.words[:2]]
+    if len(texts) < 2 or texts[0] not in ("source", "."):  # noqa: PLR2004 - source and the file
+        return False
+    is_environment = words.base(texts[1]) in ("activate", "deactivate")
+    if is_environment or ".." in texts[1] or _SENT_FILE.fullmatch(texts[1]) is None:
+        return False
+    moves = (
+        [scanner.unquote(word.text) for word in other.words[1:2]]
+        for other in script.commands
+        if other.name in ("cd", "pushd") and other.start < command.start
+    )
+    is_moved = any(not _SUBMIT_DIR.fullmatch("".join(move)) for move in moves)
+    starts_elsewhere = {"chdir", "workdir"} & {setting.name for setting in script.settings}
+    return "SLURM_SUBMIT_DIR" in texts[1] or not (is_moved or starts_elsewhere)
 
 
 def is_new(script: Script, line: int) -> bool:

@@ -1,0 +1,77 @@
+"""Lines of setup that a later shell runs again, as what they set dies with the shell of setup.
+
+Setup exports its variables, so that a line that adds to one would add twice:
+``for x in a b; do ARGS="$ARGS --data $x"; FILES+=($x); done``. So such lines are run again from
+where the variable had its first text.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks.convert.slurm.batch_script import shell_text, words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from allranks.convert.scanner import Statement
+    from allranks.convert.slurm.batch_script.script import Script
+
+_CHANGED = re.compile(
+    r"(?:\(\(|\blet\s+[\"']?)\s*([A-Za-z_]\w*)\s*(?:[-+*/%]=|\+\+|--)|\b([A-Za-z_]\w*)\+="
+    r"|\b([A-Za-z_]\w*)=\S*\$\(\(\s*\$?\3\b"
+)
+
+
+def texts(script: Script, own: Mapping[int, str], end: int) -> list[str]:
+    """The lines of some statements, with what sets before them what they change.
+
+    Args:
+        script: the script.
+        own: the texts of the statements that are run again, by their numbers.
+        end: the number of the statement that reads what they set.
+    """
+    targets = {
+        name
+        for number in own
+        if not script.statements[number].function
+        for name in _changed_by(script, script.statements[number])
+    }
+    setters = {name: _setters(script, name, max(end, 0)) for name in targets}
+    starts = {number for numbers in setters.values() for number in numbers}
+    first = {name: numbers[0] for name, numbers in setters.items() if numbers}
+    unset = [
+        f"unset {name}"
+        for name, number in sorted(first.items())
+        if name in _changed_by(script, script.statements[number]) and name not in words.ALWAYS
+    ]
+    rows = {n: script.slice(script.statements[n]) for n in starts} | {**own}
+    return [*unset, *(rows[number] for number in sorted(rows))]
+
+
+def _setters(script: Script, name: str, end: int) -> list[int]:
+    """The numbers of the statements that set a variable, also by a function that they call."""
+    functions = {
+        other.function
+        for other in script.statements
+        if other.function and shell_text.assigns(other, name)
+    }
+    return [
+        number
+        for number, statement in enumerate(script.statements[:end])
+        if not statement.function
+        and (shell_text.assigns(statement, name) or shell_text.runs(statement, functions))
+    ]
+
+
+def _changed_by(script: Script, statement: Statement) -> set[str]:
+    """The variables that a statement gives another value, made of the one they have."""
+    changes = _CHANGED.finditer(script.slice(statement))
+    added = {
+        name
+        for command in statement.commands
+        for name, value in shell_text.assigned_by(command)
+        if name in {other for other, _ in words.variables(value)}
+    }
+    return added | {name for match in changes for name in match.groups() if name}

@@ -1,0 +1,119 @@
+"""Names of the nodes that a script reads by `read` and `mapfile`, and what works with them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from allranks.convert.slurm import job
+from allranks.convert.verdicts import Outcome
+from allranks.errors import InvalidValues
+
+if TYPE_CHECKING:
+    from allranks.convert.verdicts import Conversion
+
+_NODES = "#SBATCH -N 3 --ntasks-per-node=1 --gpus-per-node=4"
+_QUESTION = 'scontrol show hostnames "$SLURM_JOB_NODELIST"'
+
+
+def _convert(*rows: str, nodes: str = _NODES) -> Conversion:
+    return job.convert("\n".join(("#!/bin/bash", nodes, *rows, "")).encode(), "job.sbatch")
+
+
+def _lost(conversion: Conversion) -> list[tuple[int, str]]:
+    return [
+        (verdict.line, verdict.path)
+        for verdict in conversion.verdicts
+        if verdict.outcome is Outcome.NOT_CARRIED
+    ]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        f"read -r head _ < <({_QUESTION})",
+        f"IFS= read head < <({_QUESTION})",
+        f"read -r -t 5 head rest < <({_QUESTION} | sort)",
+        f'read head <<< "$({_QUESTION} | head -n1)"',
+        f"read -d ' ' head others <<< $({_QUESTION})",
+    ],
+)
+def test_the_first_node_that_is_read_is_rank_zeros(row: str) -> None:
+    """The line stayed in setup, where no pod has scontrol, and the command got no name."""
+    conversion = _convert(row, "export HEAD=$head", "srun python a.py --master $head")
+    text = conversion.values["command"][-1]
+    assert "head=$MASTER_ADDR\nexec python a.py --master $head" == text
+    assert "setup" not in conversion.values
+    assert [] == _lost(conversion)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        f"mapfile -t hosts < <({_QUESTION})",
+        f"readarray -n 8 -t hosts < <({_QUESTION})",
+        f'IFS=" " read -ra hosts <<< "$({_QUESTION})"',
+        f"read -r -a hosts <<< $({_QUESTION})",
+        f"read first hosts < <({_QUESTION} | xargs)",
+    ],
+)
+def test_nodes_that_are_read_and_are_not_the_first_are_said(row: str) -> None:
+    """Of a list a command gets no more than the first, and the report said nothing of the rest."""
+    conversion = _convert(row, 'srun python a.py --all "${hosts[*]}"')
+    assert [(3, "$hosts")] == _lost(conversion)
+    assert "setup" not in conversion.values
+
+
+def test_a_variable_with_the_nodes_may_be_read() -> None:
+    """The line was left out as one about where the ranks meet, and the command got no name."""
+    rows = (f"all=$({_QUESTION})", 'read -r head rest <<< "$all"')
+    conversion = _convert(*rows, "srun python a.py $head $rest")
+    assert "head=$MASTER_ADDR\nexec" in conversion.values["command"][-1]
+    assert [(4, "$rest")] == _lost(conversion)
+
+
+def test_what_is_read_of_no_nodes_stays() -> None:
+    """`read` sets what the script says, where it says it."""
+    conversion = _convert('read -r a b <<< "$PAIR"', "srun python a.py $a $b")
+    assert 'read -r a b <<< "$PAIR"' in conversion.values["setup"]
+
+
+@pytest.mark.parametrize("row", ["python hosts.py --of $head > list.json", "cp $head.conf a.conf"])
+def test_a_program_that_works_with_the_names_of_the_nodes_is_said_to_be_lost(row: str) -> None:
+    """It was said that the launcher arranges what it does."""
+    conversion = _convert(f"head=$({_QUESTION} | head -n1)", row, "srun python a.py")
+    assert [(4, row)] == _lost(conversion)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        f"{_QUESTION} | while read -r host; do echo $host slots=4; done > hostfile",
+        f"while read -r host; do echo $host slots=4; done < <({_QUESTION}) > hostfile",
+    ],
+)
+def test_a_pipe_of_the_nodes_names_is_said_to_have_none(row: str) -> None:
+    """That each pod writes the file was said, and not that it stays empty there."""
+    conversion = _convert(row, "srun python a.py")
+    assert 3 in [line for line, _ in _lost(conversion)]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "srun -N 1 -w ${hosts[$i]} lightning run model --node-rank=$i a.py",
+        "srun -N1 -n1 --relative=$i python a.py --fold $i",
+    ],
+)
+def test_a_loop_that_starts_a_step_on_one_node_after_the_other_is_refused(step: str) -> None:
+    """One pod ran them in turn, and no other node anything."""
+    rows = (f"hosts=($({_QUESTION}))", "for i in 0 1 2; do", f"  {step}", "done")
+    with pytest.raises(InvalidValues, match="on one node after the other"):
+        _convert(*rows)
+
+
+def test_a_loop_that_looks_at_the_nodes_is_not_refused() -> None:
+    """It starts nothing there."""
+    rows = ("for i in 0 1 2; do", "  srun -N1 -n1 -r $i hostname", "done", "python a.py")
+    assert "python a.py" in _convert(*rows).values["script"]
