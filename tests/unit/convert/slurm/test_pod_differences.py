@@ -675,11 +675,23 @@ def test_a_template_of_lines_is_refused_with_its_blank(blank: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("row", "blank"),
+    [("DIR=/work/<your-name>/data/", "<your-name>"), ("python b.py --a=<path> c", "<path>")],
+)
+def test_what_a_person_is_to_fill_in_within_a_path_is_named(row: str, blank: str) -> None:
+    """A shell takes it for two files, one to read and one to write, and finds none."""
+    with pytest.raises(InvalidValues) as error:
+        _convert(_TASKS, row, "srun python a.py $DIR")
+    assert error.value.problems[0].hint == f"fill in what stands for {blank}"
+
+
+@pytest.mark.parametrize(
     "row",
     [
         *("eval b=\\$${a}", "d=$(date +%Y%m%d-%H%M%S)", "scp a A@B:c", "b=${a%ABC%}"),
         *('b="${A[@]}"', "__A__=1", "b=$__A__", "gcc -D__A__ a.c", "cat > a <<__A__\n__A__"),
         *("julia -e 'cd(@__DIR__)'", "b=__pycache__"),
+        *("b=$(<a.txt)", "diff <(sort a) <(sort b)", "cat dir/<a >b", 'echo "use: --a=<path>"'),
     ],
 )
 def test_a_line_of_a_shell_is_no_template(row: str) -> None:

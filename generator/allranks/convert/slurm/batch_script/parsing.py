@@ -74,7 +74,7 @@ def _check_filled_in(script: Script) -> None:
     for start, end in reversed(words.documents(code)):
         code = code[:start] + re.sub(r"[^\n]", "", code[start:end]) + code[end:]
     for line, row in enumerate(code.split("\n"), 1):
-        blank = blanks.OF_LINES.search(row)
+        blank = blanks.OF_LINES.search(row) or blanks.IN_PATHS.search(blanks.QUOTED.sub("", row))
         is_end = blank is not None and blank[0] == row.strip()  # of a here-document
         if blank is not None and not is_end and not _OF_FORMATS.search(row):
             hint = f"fill in what stands for {blank[0]}"
