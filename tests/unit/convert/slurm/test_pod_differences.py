@@ -690,7 +690,8 @@ def test_what_a_person_is_to_fill_in_within_a_path_is_named(row: str, blank: str
     [
         *("eval b=\\$${a}", "d=$(date +%Y%m%d-%H%M%S)", "scp a A@B:c", "b=${a%ABC%}"),
         *('b="${A[@]}"', "__A__=1", "b=$__A__", "gcc -D__A__ a.c", "cat > a <<__A__\n__A__"),
-        *("julia -e 'cd(@__DIR__)'", "b=__pycache__"),
+        *("cat > a <<'__A__'\n__B__\n__A__", 'cat > a <<- "__A__"\n__A__'),
+        *("julia -e 'cd(@__DIR__)'", "b=__pycache__", "sed -i \\\n -e 's|__A__|b|' \\\n a.yaml"),
         *("b=$(<a.txt)", "diff <(sort a) <(sort b)", "cat dir/<a >b", 'echo "use: --a=<path>"'),
     ],
 )

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from allranks.convert.scanner import Command, Statement
     from allranks.convert.slurm.batch_script.script import Script
 
+# What begins a here-document, with the word that ends it: `<<'__END__'`.
+_DOCUMENT_SIGN = re.compile(r"<<-?[ \t]*(['\"]?)\w+\1")
 # What has the signs of a template for itself.
 _OF_FORMATS = re.compile(
     r"--format|\b(?:sed|awk|grep|perl|jq|echo|printf|docker|podman|envsubst)\b"
@@ -73,12 +75,16 @@ def _check_filled_in(script: Script) -> None:
     code = words.without_comments(script.text)
     for start, end in reversed(words.documents(code)):
         code = code[:start] + re.sub(r"[^\n]", "", code[start:end]) + code[end:]
-    for line, row in enumerate(code.split("\n"), 1):
+    has_formats = False
+    for line, typed in enumerate(code.split("\n"), 1):
+        row = _DOCUMENT_SIGN.sub("", typed)
+        has_formats = has_formats or _OF_FORMATS.search(row) is not None
         blank = blanks.OF_LINES.search(row) or blanks.IN_PATHS.search(blanks.QUOTED.sub("", row))
         is_end = blank is not None and blank[0] == row.strip()  # of a here-document
-        if blank is not None and not is_end and not _OF_FORMATS.search(row):
+        if blank is not None and not is_end and not has_formats:
             hint = f"fill in what stands for {blank[0]}"
             raise script.refuse(line, "the script is a template, whose blanks no shell fills", hint)
+        has_formats = has_formats and row.endswith("\\")  # the command goes on
 
 
 def _opened_group(script: Script) -> str:
