@@ -36,11 +36,15 @@ class TemplateServer:
         self._lock = threading.Lock()
         self._folder = Path.cwd()
         self._environment = _settings()
-        env = {name: value for name, value in os.environ.items() if not name.startswith("HELM_")}
-        self._process = subprocess.Popen(
-            [path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env | _MEMORY
-        )
+        self._path = path
+        self._process = self._started()
         atexit.register(self.close)
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        env = {name: value for name, value in os.environ.items() if not name.startswith("HELM_")}
+        return subprocess.Popen(
+            [self._path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env | _MEMORY
+        )
 
     def close(self) -> None:
         """End it."""
@@ -59,11 +63,14 @@ class TemplateServer:
             return None
         request = json.dumps({"args": list(words), "stdin": stdin}, ensure_ascii=True)
         with self._lock:
-            assert self._process.stdin is not None
-            assert self._process.stdout is not None
-            self._process.stdin.write(request.encode() + b"\n")
-            self._process.stdin.flush()
-            line = self._process.stdout.readline()
+            try:
+                line = self._answer(request)
+            except BaseException:
+                # A test's time was up. The answer that nobody read would be the next one's.
+                self._process.kill()
+                self._process.wait()
+                self._process = self._started()
+                raise
         assert line, f"the template server ended with {self._process.wait()}"
         answer: dict[str, Any] = json.loads(line)
         if answer.get("unknown"):
@@ -71,6 +78,13 @@ class TemplateServer:
         return subprocess.CompletedProcess(
             ["helm", "template", *words], answer["code"], answer["stdout"], answer["stderr"]
         )
+
+    def _answer(self, request: str) -> bytes:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(request.encode() + b"\n")
+        self._process.stdin.flush()
+        return self._process.stdout.readline()
 
 
 @cache

@@ -109,3 +109,29 @@ def test_options_that_the_server_does_not_know_are_left_to_helm(repo: Path, helm
     process = helm.run("template", *words, "--values", "-", stdin=json.dumps(_IMAGE))
     assert "kind: Job" in process.stdout
     assert "kind: Service" not in process.stdout
+
+
+def test_an_answer_that_a_test_did_not_wait_for_is_not_the_next_ones(
+    repo: Path, helm: Helm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A test whose time is up ends while the server renders, and those behind it are not hurt."""
+    assert helm.server is not None
+    fresh = template_server.TemplateServer(helm.server)
+    words = ["demo", str(repo / "charts/torchrun"), "--values", "-"]
+
+    def without_waiting(request: str) -> bytes:
+        stdin = fresh._process.stdin
+        assert stdin is not None
+        stdin.write(request.encode() + b"\n")
+        stdin.flush()
+        raise TimeoutError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fresh, "_answer", without_waiting)
+        with pytest.raises(TimeoutError):
+            fresh.run(["unread", *words[1:]], json.dumps(_IMAGE))
+    answer = fresh.run(words, json.dumps(_IMAGE))
+    fresh.close()
+    assert answer is not None
+    assert "demo" in answer.stdout
+    assert "unread" not in answer.stdout
