@@ -90,6 +90,10 @@ def _programs(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _line_of(text: str, program: str) -> int:
-    """The first line, but for comments, that has a program as a word; 0 for none."""
+    """The first line that calls a program, or has it as a word, but for comments; 0 for none."""
+    calls = (own.line for own in shell_text.commands_of(text) if own.name == program)
+    line = next(calls, 0)
+    if line:
+        return line
     pattern = re.compile(rf"(?<![\w./$-]){re.escape(program)}(?![\w./=-])")
     return words.line_with(text, pattern.search)

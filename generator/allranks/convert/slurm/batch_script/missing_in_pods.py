@@ -119,7 +119,8 @@ _ON_IMAGE_FILES = (
 _OWN_PATH = re.compile(r"\$(?:0\b|\{0[^0-9}]*\}|\{?BASH_SOURCE\b)")
 # A container that is left where a command may stand, as an srun may be.
 _CONTAINER = re.compile(
-    r"(?:^|[\s;&|(`/]|=[\"']?)(?:singularity|apptainer|shifter)(?:_wrapper)?[ \t]+(?:-\S+[ \t]+)*"
+    r"(?:^|[\s;&|(`/]|=[\"']?)(?:[A-Za-z0-9]+[-_])?(?:singularity|apptainer|shifter)(?:_wrapper)?"
+    r"[ \t]+(?:-\S+[ \t]+)*"
     r"(?:exec|run|build|pull|shell|instance)\s"
 )
 # A question to Slurm, whose answer the script reads.
@@ -238,7 +239,7 @@ def _of_commands(script: Script) -> list[Verdict]:
     verdicts: list[Verdict] = []
     is_here = starts_here
     for command in script.commands:
-        texts = _behind_srun([scanner.unquote(token.text) for token in command.words])
+        texts = behind_srun([scanner.unquote(token.text) for token in command.words])
         program = shell_text.short(next(iter(words.unwrapped(texts)), ""))
         if words.any_of(texts, words.SLURM_TOOLS):
             continue
@@ -285,7 +286,7 @@ def _of_highest(verdicts: Sequence[Verdict]) -> list[Verdict]:
     return [replace(verdict, why=_NOT_SENT.format(way)) for verdict in verdicts[:1]]
 
 
-def _behind_srun(texts: list[str]) -> list[str]:
+def behind_srun(texts: list[str]) -> list[str]:
     """The words that srun starts; the words themselves without one."""
     inner = words.unwrapped(texts)
     return parse(inner[1:], "srun", 0)[1] if inner[:1] == ["srun"] else texts
@@ -380,7 +381,7 @@ def _servers(script: Script) -> list[Verdict]:
 
 def _with_text_of_shell(texts: Sequence[str]) -> list[list[str]]:
     """The words that a command starts, and those of its ``bash -c "…"``, also in a container."""
-    own = _behind_srun([scanner.unquote(text) for text in texts])
+    own = behind_srun([scanner.unquote(text) for text in texts])
     at = next((n for n, text in enumerate(texts) if words.base(text) in shell_text.SHELLS), None)
     inner = shell_text.shell_text(texts[at:]) if at is not None else None
     commands = shell_text.commands_of(inner or "")

@@ -19,6 +19,7 @@ from allranks.convert.slurm.batch_script import (
     words,
 )
 from allranks.convert.verdicts import Outcome
+from allranks.humanize import list_some
 
 if TYPE_CHECKING:
     from allranks.convert.scanner import Statement
@@ -71,6 +72,7 @@ _HOST_FILE = re.compile(r"(?:HOST|MACHINE)S?_?FILE$")
 # Programs that are Python, or written in it; and lines that run none.
 _RUNS_PYTHON = re.compile(
     r"\b(?:(?:python|pypy)[0-9.]*|torchrun|accelerate|deepspeed|horovodrun|tune|wandb)\b|\.py\b"
+    r"|\b(?:uv|poetry|pdm|pipenv|rye|hatch|pixi)\s+run\b"
 )
 _NO_CODE = re.compile(
     r"^\s*(?:#|module\b|ml\b|conda\b(?!.*\srun\s)|source\b|\.\s|echo\b).*", re.MULTILINE
@@ -106,6 +108,8 @@ def read_script(reading: ScriptReading, steps: list[Step], *, nested: bool) -> N
             "the script starts the ranks of its node itself, so that the pod runs it as one process"
         )
     _note_launcher(script, body)
+    if script.size.node_count == 1:
+        _note_unread(script, body)
     body.uncounted = _uncounted(script, steps)
     last = _last_activation(script, variables)
     setup, again, rest = _split(reading, last)
@@ -198,6 +202,25 @@ def _note_launcher(script: Script, body: Body) -> None:
         body.notes.append(
             "no line of the script starts Python: the image needs PyTorch all the same, whose "
             "launcher starts the script"
+        )
+
+
+def _note_unread(script: Script, body: Body) -> None:
+    """Note the scripts that are run, and that nobody has looked into."""
+    files: list[str] = []
+    for command in script.commands:
+        texts = missing_in_pods.behind_srun([scanner.unquote(word.text) for word in command.words])
+        texts = words.unwrapped(texts)
+        if texts and words.base(texts[0]) in shell_text.SHELLS:
+            texts = [text for text in texts[1:] if not text.startswith("-")]
+        if texts and texts[0].endswith((".sh", ".bash")) and texts[0] not in files:
+            files.append(texts[0])
+    if files:
+        is_alone = len(files) == 1
+        what_runs = f"what {files[0]} does" if is_alone else f"what {list_some(files, 3)} do"
+        body.notes.append(
+            f"{what_runs} was not looked at: a pod has no srun, sbatch or modules for that either, "
+            "nor the old cluster's paths"
         )
 
 

@@ -55,7 +55,10 @@ def reads_sent_file(script: Script, command: Command) -> bool:
         for other in script.commands
         if other.name in ("cd", "pushd") and other.start < command.start
     )
-    is_moved = any(not _SUBMIT_DIR.fullmatch("".join(move)) for move in moves)
+    is_moved = any(
+        not (_SUBMIT_DIR.fullmatch("".join(move)) or _SENT_FILE.fullmatch("".join(move)))
+        for move in moves
+    )
     starts_elsewhere = {"chdir", "workdir"} & {setting.name for setting in script.settings}
     return "SLURM_SUBMIT_DIR" in texts[1] or not (is_moved or starts_elsewhere)
 
