@@ -547,3 +547,30 @@ def test_a_torchrun_in_a_script_of_each_rank_has_its_own_options() -> None:
     assert unset.startswith("unset PET_NO_PYTHON ")
     assert start == "exec bash train.sh --a 'b c'"
     assert _convert(_NODES, "srun python a.py").values["command"] == ["python", "a.py"]
+
+
+@pytest.mark.parametrize("tasks", ["-n 4 --ntasks-per-node=1", "-n 8 --ntasks-per-node=2"])
+def test_nodes_that_the_tasks_ask_for_and_nothing_uses_are_said(tasks: str) -> None:
+    """The sentence was one on --nodes alone, and a script without it lost its nodes in silence."""
+    text = f"#!/bin/bash\n#SBATCH {tasks}\npython a.py\n"
+    conversion = job.convert(text.encode(), "job.sbatch")
+    verdict = next(own for own in conversion.verdicts if own.path == "--ntasks")
+    assert "nodes: 1" == verdict.to
+    assert "no command that is known here starts anything on the other nodes" == verdict.why
+
+
+def test_a_count_that_is_set_twice_to_the_same_is_known() -> None:
+    """The step was refused, as one whose number is known where the script runs."""
+    count = "N=$(($SLURM_NNODES * 8))"
+    rows = ("#SBATCH -N 4 --gpus-per-node=8", count, "echo $N", count, "srun -n $N python a.py")
+    values = job.convert("\n".join(("#!/bin/bash", *rows, "")).encode(), "job.sbatch").values
+    assert (4, 8) == (values["nodes"], values["gpusPerNode"])
+    assert "procsPerNode" not in values
+
+
+def test_a_script_behind_its_variables_is_one_that_may_be_torchs() -> None:
+    """It was taken for a program of MPI's, as `export` is no script; and `A=$A` sets nothing."""
+    text = "#!/bin/bash\n#SBATCH -N 2 --gres=gpu:2\nsrun bash -c \"A=$A B='$B' ./run.sh\"\n"
+    conversion = job.convert(text.encode(), "job.sbatch")
+    assert "torchrun" == conversion.values["workload"]
+    assert ["$A", "$B"] == [own.path for own in conversion.lost]

@@ -127,14 +127,18 @@ def _size_one_process(script: Script, variables: ShellVariables, steps: list[Ste
     """Say what becomes of nodes and tasks of which one process makes no use."""
     size = script.size
     printing = _printing_line(steps)
-    if size.node_count > 1:
-        _check_remote(script, variables)
-        size.outcomes["nodes"] = _other_nodes(script, variables, printing)
     if size.task_count > size.node_count:
         why = "the script starts one process"
         why += f"; an srun (line {printing}) only prints, and does so once" if printing else ""
         for name in ("ntasks", "ntasks-per-node", "tasks-per-node", "gpus-per-task"):
             size.outcomes[name] = (Outcome.CHANGED, "procsPerNode", why)
+    if size.node_count > 1:
+        _check_remote(script, variables)
+        options = {setting.name for setting in script.settings}
+        # Where the tasks say how many nodes there are, no option of that name has a line.
+        saying = (name for name in ("nodes", "ntasks", "nodelist") if name in options)
+        name = next(saying, "nodes")
+        size.outcomes[name] = _other_nodes(script, variables, printing)
 
 
 def _split(reading: ScriptReading, last: int) -> tuple[list[str], list[str], str]:

@@ -26,6 +26,12 @@ _REQUIRED = re.compile(r"-z\s+\"?\$\{\w+:?-\}\"?[^\n]*(?:\n(?!\s*(?:fi|el)\b)[^\
 _SET_PREFIXES = ("PET_", "OMPI_", "PMI", "ALLRANKS_", "BASH_", "CONDA_")
 _OF_ARRAY = "SLURM_ARRAY_"
 _SHELLS = shell_text.SHELLS
+# An assignment, but for one of a variable to itself, as `A=$A bash run.sh` is.
+_ASSIGNED = re.compile(
+    r"(?:^|[\s;&|(])([A-Za-z_]\w*)\+?="
+    r"(?![\"']*\$(?:\{\1\}|\1(?!\w))[\"']*(?:[\s;&|)]|$))",
+    re.MULTILINE,
+)
 # Variables of a login, which no file of a project's sets.
 _OF_WHO_SUBMITS = frozenset({"USER", "LOGNAME", "SCRATCH", "WORK"})
 # What the variables that modules set are called.
@@ -65,9 +71,7 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
     reading.variables.set_names.update(re.findall(r"\$\{([A-Za-z_]\w*):?=", script.text))
     whole = "\n".join([whole, *_inner_texts(script, body)])
     code = shell_text.PRINTING.sub("", whole)
-    reading.variables.set_names.update(
-        re.findall(r"(?:^|[\s;&|(])([A-Za-z_]\w*)\+?=", code, re.MULTILINE)
-    )
+    reading.variables.set_names.update(match[1] for match in _ASSIGNED.finditer(code))
     reading.variables.set_names.update(re.findall(r"\bfor\s+([A-Za-z_]\w*)", whole))
     has_words = bool(script.args) or any(map(_sets_words, script.commands))
     line = _line_of_words(script) if words.wants_words(whole) and not has_words else 0
