@@ -574,3 +574,34 @@ def test_a_script_behind_its_variables_is_one_that_may_be_torchs() -> None:
     conversion = job.convert(text.encode(), "job.sbatch")
     assert "torchrun" == conversion.values["workload"]
     assert ["$A", "$B"] == [own.path for own in conversion.lost]
+
+
+def test_an_mpirun_whose_output_the_script_reads_is_refused() -> None:
+    """The run had one process, as no command started anything on the other nodes."""
+    rows = (
+        "#SBATCH -N 2 --ntasks-per-node=8",
+        "for i in 1 2; do",
+        "  t=$(mpirun -n $i ./a)",
+        "done",
+    )
+    with pytest.raises(InvalidValues, match="reads what a step with ranks prints"):
+        _convert(*rows)
+    looks = ("#SBATCH -n 2", "v=$(mpirun --version)", "h=`mpirun -n 2 hostname`", "python a.py")
+    assert _convert(*looks).values["script"]
+
+
+def test_a_variable_of_setup_that_is_made_of_the_first_node_has_it() -> None:
+    """The line was left out, as the launcher sets it: that is later than setup."""
+    first = "MASTER_ADDR=$(scontrol show hostnames | head -n1)"
+    rows = ("#SBATCH --gpus=4", first, 'OPTS="--ip $MASTER_ADDR"', "conda activate x")
+    setup = _convert(*rows, "./run $OPTS").values["setup"]
+    assert 'MASTER_ADDR=localhost\nOPTS="--ip $MASTER_ADDR"' in setup
+
+
+def test_an_accelerate_behind_variables_in_a_variable_is_a_launcher() -> None:
+    """It was one process of a script, whose rendezvous nobody had set."""
+    rows = ("#SBATCH -N 2 --gpus-per-node=4", 'L="HF_X=1 LEVEL=info accelerate launch --a 1"')
+    conversion = _convert(*rows, 'srun bash -c "$L a.py"')
+    text = conversion.values["command"][-1]
+    assert "export HF_X=1 LEVEL=info; exec accelerate launch --a 1 a.py" in text
+    assert 2 == conversion.values["nodes"]

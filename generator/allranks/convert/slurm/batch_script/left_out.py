@@ -451,13 +451,23 @@ def with_local_host(
     if not is_address:
         return None
     is_launcher = _is_nested_launch(script) and not is_array
-    is_read = name not in words.RENDEZVOUS and _is_read_by_programs(script, name)
+    is_own = name not in words.RENDEZVOUS
+    is_read = _is_read_by_programs(script, name) if is_own else _is_part(script, name)
     is_exported = command.name == "export" and name not in _COUNTS
     if not (is_launcher or is_read or of_local or is_exported):
         return None
     rendezvous.local.add(name)
     host = "(localhost)" if is_array else "localhost"
     return f"export {name}={host}" if command.words else f"{name}={host}"
+
+
+def _is_part(script: Script, name: str) -> bool:
+    """Whether another variable is made of one: setup may set that, where no launcher is yet."""
+    return any(
+        shell_text.set_by(statement) - {name}
+        and name in {other for other, _ in words.variables(script.slice(statement))}
+        for statement in script.statements
+    )
 
 
 def _is_read_by_programs(script: Script, name: str, through: frozenset[str] = frozenset()) -> bool:

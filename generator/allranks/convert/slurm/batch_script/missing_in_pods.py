@@ -89,6 +89,7 @@ _UP = re.compile(r"\.\.(?:/+\.\.(?![^/]))*")
 # The same in quotes of a program.
 _ABOVE_IN_PROGRAM = re.compile(r"(?<=[\"'])\.\./[^\s\"']*")
 _SUBMIT_DIR = re.compile(r'"?(?:\$\{?SLURM_SUBMIT_DIR\}?|\$\{?PWD\}?|\.)"?/?')
+_HERE = re.compile(_SENT)
 NO_CONTAINERS = "a pod starts no containers: name its image in image, and write what it runs"
 OTHER_HOSTS = "a pod has no keys of who submits, and none of the old cluster's hosts: take it out"
 _LOCAL_COPY = "it copies on the node itself, and an image may have no scp: write cp"
@@ -265,11 +266,24 @@ def _of_commands(script: Script) -> list[Verdict]:
             verdicts += _above_in_document(script, command)
         goes = texts[:1] in (["cd"], ["pushd"]) and texts[1:2] != []
         # Where it goes is not known.
-        is_here = is_here and not (goes and not _SUBMIT_DIR.fullmatch(texts[1]))
+        is_here = is_here and not (goes and not _is_sent_folder(script, texts[1]))
     return [
         *(verdict for verdict in verdicts if verdict.why != _NOT_SENT),
         *_of_highest([verdict for verdict in verdicts if verdict.why == _NOT_SENT]),
     ]
+
+
+def _is_sent_folder(script: Script, text: str) -> bool:
+    """Whether a word is the folder that is sent, or a variable that is set to it alone."""
+    name = shell_text.variable_alone(text)
+    values = [
+        value.strip('"')
+        for command in script.commands
+        for own, value in shell_text.assigned_by(command)
+        if own == name
+    ]
+    texts = values or [text]
+    return all(_SUBMIT_DIR.fullmatch(own) or _HERE.fullmatch(own) for own in texts)
 
 
 def _of_highest(verdicts: Sequence[Verdict]) -> list[Verdict]:

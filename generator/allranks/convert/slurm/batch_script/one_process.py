@@ -102,6 +102,7 @@ def read_script(reading: ScriptReading, steps: list[Step], *, nested: bool) -> N
     _check_assembled(script, variables)
     step_search.check_beside(script, steps)
     step_search.check_in_turn(script, steps)
+    step_search.check_read(script)
     _size_one_process(script, variables, steps)
     if nested:
         body.notes.append(

@@ -28,7 +28,7 @@ _STARTING = sorted(
 )
 # What begins as such a program, or as options.
 _COMMAND_LIKE = re.compile(
-    r"\A\s*(?:-{1,2}[A-Za-z]"
+    r"\A\s*(?:[A-Z][A-Z0-9_]*=[^\s;&|]*\s+)*(?:-{1,2}[A-Za-z]"
     rf"|(?:[\w./~${{}}-]*/)?(?:{'|'.join(map(re.escape, _STARTING))}|python[0-9.]*)(?:\s|\Z)"
     r"|\$\{?[A-Za-z_]\w*\}?\s)"
 )

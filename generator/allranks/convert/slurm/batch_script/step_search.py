@@ -311,6 +311,25 @@ def check_in_turn(script: Script, steps: list[Step]) -> None:
             )
 
 
+def check_read(script: Script) -> None:
+    """Refuse an mpirun whose output the script reads: ``seconds=$(mpirun -n 8 ./a.out)``."""
+    for statement in script.statements if script.size.task_count > 1 else []:
+        text = script.slice(statement)
+        for match in shell_text.SUBSTITUTION.finditer(text):
+            for command in shell_text.substituted_commands(match[0]):
+                texts = [token.text for token in command.words]
+                is_step = words.any_of(texts, words.MPIRUN | {"horovodrun"})
+                if not is_step or words.asks_of_itself(texts):
+                    continue
+                if only_prints(mpirun.program(words.unwrapped(texts))):
+                    continue
+                raise script.refuse(
+                    statement.line + text.count("\n", 0, match.start()),
+                    "the script reads what a step with ranks prints, and a run's is its log",
+                    "let the program write its result into a file, and take the step out of $(…)",
+                )
+
+
 def _is_of_node(step: Step) -> bool:
     """Whether a step is that of one node of several, which find each other."""
     is_placed = {"relative", "nodelist"} & {setting.name for setting in step.settings}
