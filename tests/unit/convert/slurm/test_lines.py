@@ -957,6 +957,8 @@ def test_options_on_a_line_of_their_own_are_said_to_be_none_of_the_step() -> Non
         ((". ./conf/env.sh a",), True),
         (('cd "$SLURM_SUBMIT_DIR"', 'source "$PWD/env.sh"'), True),
         (("if true; then", "  source ${SLURM_SUBMIT_DIR}/env.sh", "fi"), True),
+        (('source "${SLURM_SUBMIT_DIR:-$(pwd)}/env.sh"',), True),
+        (("cd scripts", "source ./env.sh"), True),
         (("source venv/bin/activate",), False),
         (("source /opt/env.sh",), False),
         (("source ~/env.sh",), False),

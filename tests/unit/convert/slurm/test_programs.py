@@ -150,3 +150,12 @@ def test_uv_runs_python() -> None:
     text = "#!/bin/bash\n#SBATCH -n 1\nuv run train --lr 1\n"
     notes = job.convert(text.encode(), "job.sbatch").notes
     assert not [note for note in notes if "starts Python" in note]
+
+
+@pytest.mark.parametrize(("file", "may_be"), [("env.sh", True), ("/opt/env/bin/activate", False)])
+def test_a_function_of_a_file_that_is_read_may_be_a_program(file: str, *, may_be: bool) -> None:
+    """It was said that the image must have it."""
+    text = f"#!/bin/bash\n#SBATCH -n 1\nsource {file}\nlist_of a\n"
+    notes = job.convert(text.encode(), "job.sbatch").notes
+    own = [note for note in notes if "called by name" in note]
+    assert [may_be] == [note.endswith("no file that the script reads defines it") for note in own]

@@ -23,7 +23,8 @@ _ANYWHERE = frozenset(
 )
 # A file below the folder that is sent, as a script names it there.
 _SENT_FILE = re.compile(
-    r"(?:\./)*[\w-][\w.-]*(?:/[\w.-]+)*|(?:\$\{?SLURM_SUBMIT_DIR\}?|\$\{?PWD\}?)(?:/[\w.-]+)+"
+    r"(?:\./)*[\w-][\w.-]*(?:/[\w.-]+)*"
+    r"|\$(?:\{(?:SLURM_SUBMIT_DIR|PWD)(?::?-[^{}]*)?\}|SLURM_SUBMIT_DIR|PWD)(?:/[\w.-]+)+"
 )
 _SUBMIT_DIR = re.compile(r'"?\$\{?SLURM_SUBMIT_DIR\}?"?/?')
 
