@@ -73,3 +73,30 @@ def test_an_accelerate_behind_variables_in_a_variable_is_a_launcher() -> None:
     text = conversion.values["command"][-1]
     assert "export HF_X=1 LEVEL=info; exec accelerate launch --a 1 a.py" in text
     assert 2 == conversion.values["nodes"]
+
+
+def test_a_launcher_in_an_array_of_commands_may_start_ranks_on_the_other_nodes() -> None:
+    """It was said that no known command starts anything there."""
+    rows = ('C[0]="mpirun -n 8 ./a"', 'C[1]="mpirun -n 8 ./b"', 'for c in "${C[@]}"; do $c; done')
+    conversion = _convert("#SBATCH -N 2 --ntasks-per-node=4", *rows)
+    assert "the launcher in $C may start ranks there" in _why(conversion, "--nodes")
+    plain = _convert("#SBATCH -N 2", 'S="srun -N1 -n1"', "$S ./prepare", "python a.py")
+    assert "no command that is known here" in _why(plain, "--nodes")
+
+
+def test_two_steps_on_two_nodes_at_once_are_refused() -> None:
+    """One pod ran both, where a trailing `&` is that of the first alone."""
+    rows = ("#SBATCH -N 2", "srun -N1 -n1 -w $A python a.py &", "srun -N1 -n1 -w $B python b.py")
+    with pytest.raises(InvalidValues, match="beside each other"):
+        _convert(*rows)
+
+
+def test_a_debugger_in_front_of_srun_is_said_to_be_lost() -> None:
+    """The script was one process, as `ddt` was a program like any other."""
+    conversion = _convert("#SBATCH -n 8 --ntasks-per-node=4", "ddt --connect srun ./a.out")
+    assert (2, 4) == (conversion.values["nodes"], conversion.values["procsPerNode"])
+    assert ["ddt --connect"] == [own.path for own in conversion.lost]
+
+
+def _why(conversion: Conversion, path: str) -> str:
+    return next(own.why for own in conversion.verdicts if own.path == path)

@@ -59,6 +59,7 @@ _OF_PREPARING = (
         *("umask", "alias", "unalias", "hash", "rmdir", "ldd", "ulimit", "make", "cmake", "false"),
     }
 )
+_WRITTEN_OUT = "write it out in the line that runs it, and convert that"
 _OF_SH = "bash runs it: that is the sh of most clusters, and seldom that of an image"
 # What a process has that srun has started.
 _OF_STEP = ("SLURM_STEP_ID", "SLURM_STEPID")
@@ -139,7 +140,9 @@ def _size_one_process(script: Script, variables: ShellVariables, steps: list[Ste
         # Where the tasks say how many nodes there are, no option of that name has a line.
         saying = (name for name in ("nodes", "ntasks", "nodelist") if name in options)
         name = next(saying, "nodes")
-        size.outcomes[name] = _other_nodes(script, variables, printing)
+        expansions = {name for step in steps for name in step.expansions}
+        launcher = _launcher_in_variable(variables, expansions)
+        size.outcomes[name] = _other_nodes(script, variables, printing, launcher)
 
 
 def _split(reading: ScriptReading, last: int) -> tuple[list[str], list[str], str]:
@@ -453,11 +456,21 @@ def _printing_line(steps: list[Step]) -> int:
 
 
 def _other_nodes(
-    script: Script, variables: ShellVariables, printing: int
+    script: Script, variables: ShellVariables, printing: int, launcher: str
 ) -> tuple[Outcome, str, str]:
-    """What becomes of the nodes of a script that starts one process."""
+    """What becomes of the nodes of a script that starts one process.
+
+    Args:
+        script: the script.
+        variables: what its variables hold.
+        printing: the line of an srun that only prints; 0 for none.
+        launcher: a variable with a launcher of ranks; "" for none.
+    """
     hosts = _file_of_hosts(script)
     who = f"a program that reads {hosts}" if hosts else _launcher_of_julia(script)
+    if launcher and not who:
+        why = f"the launcher in ${launcher} may start ranks there: {_WRITTEN_OUT}"
+        return Outcome.NOT_CARRIED, "nodes: 1", why
     unread = "" if who else _unread_script(script, variables)
     who = f"{unread}, which is not read here," if unread else who
     if not who:
@@ -470,6 +483,17 @@ def _other_nodes(
         "and convert that"
     )
     return Outcome.NOT_CARRIED, "nodes: 1", why
+
+
+def _launcher_in_variable(variables: ShellVariables, steps: set[str]) -> str:
+    """A variable with a launcher of ranks that no step has among its words; "" for none."""
+    launchers = words.MPIRUN | {"srun", "horovodrun"}
+    for name, contents in variables.contents.items():
+        for content in contents if name not in steps else []:
+            texts = words.unwrapped(shell_text.split(content))
+            if len(texts) > 1 and words.base(texts[0]) in launchers:
+                return name
+    return ""
 
 
 def _launcher_of_julia(script: Script) -> str:

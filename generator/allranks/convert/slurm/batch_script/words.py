@@ -61,7 +61,7 @@ PROFILERS = frozenset(
     {
         *("perf", "nsys", "ncu", "nvprof", "rocprof", "rocprofv2", "rocprofv3", "rocprof-sys-run"),
         *("vtune", "amplxe-cl", "advixe-cl", "likwid-perfctr", "strace", "ltrace", "valgrind"),
-        *("heaptrack", "py-spy", "scalene", "psrecord"),
+        *("heaptrack", "py-spy", "scalene", "psrecord", "ddt", "map", "perf-report"),
     }
 )
 # What does something on another machine, with the keys of who submits.
