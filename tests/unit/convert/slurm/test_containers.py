@@ -192,3 +192,23 @@ def test_a_sites_own_name_of_singularity_is_a_container(program: str) -> None:
     values = job.convert(text.encode(), "job.sbatch").values
     assert ["python3", "-u", "a.py"] == values["command"]
     assert {"repository": "a/b", "tag": "1"} == values["image"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_lost"),
+    [
+        (("SINGULARITY_OVERLAY=$2",), False),
+        (("SINGULARITY_OVERLAY=/a.img  # the overlay",), False),
+        (("export SINGULARITY_OVERLAY=/a.img",), True),
+        (("SINGULARITY_OVERLAY=/a.img", "export SINGULARITY_OVERLAY"), True),
+        (("SINGULARITY_OVERLAY=/a.img singularity exec b.sif ./a",), True),
+    ],
+)
+def test_a_variable_of_the_scripts_own_is_none_of_singularitys(
+    rows: tuple[str, ...], *, is_lost: bool
+) -> None:
+    """That nothing in a pod reads it was said of one that Singularity never got."""
+    rows = ("#!/bin/bash", "#SBATCH -n 1", *rows, "singularity exec $SIF ./a")
+    conversion = job.convert("".join(f"{row}\n" for row in rows).encode(), "job.sbatch")
+    lost = [own.path for own in conversion.lost if own.path == "SINGULARITY_OVERLAY"]
+    assert (["SINGULARITY_OVERLAY"] if is_lost else []) == lost
