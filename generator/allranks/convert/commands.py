@@ -482,7 +482,8 @@ def _runner_within(words: Sequence[str]) -> Runner:
     return Runner.NESTED if runners else Runner.PLAIN
 
 
-_TORCHRUNS = ("torchrun", "dlrover-run", "hyperpodrun")
+# torchrun_jsc is that of Jülich's, which finds rank 0 by the name of another of its networks.
+_TORCHRUNS = ("torchrun", "dlrover-run", "hyperpodrun", "torchrun_jsc")
 
 
 def _starts_torchrun(words: Sequence[str]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert.slurm.batch_script import shell_text, words
+from allranks.convert.slurm.batch_script import exports, shell_text, words
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -73,7 +73,11 @@ def say(job: Draft) -> None:
             programs.setdefault(program, line)
     if programs:
         listed = ", ".join(f"{program} (line {line})" for program, line in programs.items())
-        job.fields.note(f"the image must have the programs that are called by name: {listed}")
+        reads = any(map(exports.reads_file, shell_text.commands_of(code)))
+        files = ", where no file that the script reads defines it" if reads else ""
+        job.fields.note(
+            f"the image must have the programs that are called by name: {listed}{files}"
+        )
 
 
 def _programs(values: Mapping[str, Any]) -> Iterator[str]:
@@ -90,6 +94,10 @@ def _programs(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _line_of(text: str, program: str) -> int:
-    """The first line, but for comments, that has a program as a word; 0 for none."""
+    """The first line that calls a program, or has it as a word, but for comments; 0 for none."""
+    calls = (own.line for own in shell_text.commands_of(text) if own.name == program)
+    line = next(calls, 0)
+    if line:
+        return line
     pattern = re.compile(rf"(?<![\w./$-]){re.escape(program)}(?![\w./=-])")
     return words.line_with(text, pattern.search)

@@ -153,3 +153,62 @@ def test_a_value_for_a_container_keeps_its_commas(program: str) -> None:
     image = "docker://a/b:1 " if "exec" in program else ""
     row = f"srun {program} --env GPUS=0,1,2 --env A=x,y,B=z {image}python a.py"
     assert {"GPUS": "0,1,2", "A": "x,y", "B": "z"} == _convert(_TASKS, row).values["env"]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        'if [ ! -f "$SIF" ]; then\n  echo "no image" >&2\n  exit 1\nfi',
+        '[[ -e ${SIF} ]] || { echo "no image"; exit 1; }',
+        "test -s /a/b.sqsh || exit 2",
+    ],
+)
+@pytest.mark.parametrize("step", ["srun singularity exec $SIF ./a", "singularity exec $SIF ./a"])
+def test_a_look_for_the_file_of_an_image_does_not_end_the_pod(row: str, step: str) -> None:
+    """The pod is the container and has no such file: each run ended there."""
+    rows = ("#!/bin/bash", "#SBATCH --gpus=1", 'SIF="${SIF:-/a/x.sif}"', row, step)
+    text = "".join(f"{line}\n" for line in rows)
+    conversion = job.convert(text.encode(), "job.sbatch")
+    runs = f"{conversion.values.get('setup')}{conversion.values.get('script')}"
+    assert "exit" not in runs
+    reasons = [own.why for own in conversion.verdicts if own.line == 4]
+    assert ["it looks for the file of an image: the pod is the container, and has none"] == reasons
+
+
+def test_a_look_for_another_file_stays() -> None:
+    """Its data may be there, and an image may be pulled."""
+    rows = ("[ -f data.csv ] || exit 1", "[ -f a.sif ] || singularity pull a.sif docker://a/b")
+    text = "\n".join(("#!/bin/bash", "#SBATCH --gpus=1", *rows, "singularity exec a.sif ./a", ""))
+    script = job.convert(text.encode(), "job.sbatch").values["script"]
+    assert "data.csv" in script
+    assert "singularity pull" in script
+
+
+@pytest.mark.parametrize("program", ["bsc_singularity", "site-apptainer", "/opt/x/bsc_singularity"])
+def test_a_sites_own_name_of_singularity_is_a_container(program: str) -> None:
+    """It stood in the command, where no pod has it, and was said to start torchrun."""
+    step = f"srun {program} exec --nv docker://a/b:1 bash -c 'torchrun --nproc_per_node 4 a.py'"
+    text = f"#!/bin/bash\n#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=4\n{step}\n"
+    values = job.convert(text.encode(), "job.sbatch").values
+    assert ["python3", "-u", "a.py"] == values["command"]
+    assert {"repository": "a/b", "tag": "1"} == values["image"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_lost"),
+    [
+        (("SINGULARITY_OVERLAY=$2",), False),
+        (("SINGULARITY_OVERLAY=/a.img  # the overlay",), False),
+        (("export SINGULARITY_OVERLAY=/a.img",), True),
+        (("SINGULARITY_OVERLAY=/a.img", "export SINGULARITY_OVERLAY"), True),
+        (("SINGULARITY_OVERLAY=/a.img singularity exec b.sif ./a",), True),
+    ],
+)
+def test_a_variable_of_the_scripts_own_is_none_of_singularitys(
+    rows: tuple[str, ...], *, is_lost: bool
+) -> None:
+    """That nothing in a pod reads it was said of one that Singularity never got."""
+    rows = ("#!/bin/bash", "#SBATCH -n 1", *rows, "singularity exec $SIF ./a")
+    conversion = job.convert("".join(f"{row}\n" for row in rows).encode(), "job.sbatch")
+    lost = [own.path for own in conversion.lost if own.path == "SINGULARITY_OVERLAY"]
+    assert (["SINGULARITY_OVERLAY"] if is_lost else []) == lost

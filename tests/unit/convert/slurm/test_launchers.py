@@ -247,3 +247,13 @@ def test_an_srun_that_only_prints_is_none_that_is_not_there() -> None:
     assert _verdict(conversion, "--ntasks-per-node").why == (
         "the script starts one process; an srun (line 3) only prints, and does so once"
     )
+
+
+def test_the_torchrun_of_juelich_is_torchrun() -> None:
+    """Each node started one as a program of its own, whose rendezvous no pod has."""
+    step = 'srun bash -c "torchrun_jsc --nnodes=2 --nproc_per_node=4 --rdzv_endpoint=$A:1 a.py"'
+    rows = ("#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=4", 'A="$(hostname)i"', step)
+    text = "\n".join(("#!/bin/bash", *rows, ""))
+    values = job.convert(text.encode(), "job.sbatch").values
+    assert ["python3", "-u", "a.py"] == values["command"]
+    assert "procsPerNode" not in values

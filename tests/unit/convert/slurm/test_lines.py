@@ -957,6 +957,8 @@ def test_options_on_a_line_of_their_own_are_said_to_be_none_of_the_step() -> Non
         ((". ./conf/env.sh a",), True),
         (('cd "$SLURM_SUBMIT_DIR"', 'source "$PWD/env.sh"'), True),
         (("if true; then", "  source ${SLURM_SUBMIT_DIR}/env.sh", "fi"), True),
+        (('source "${SLURM_SUBMIT_DIR:-$(pwd)}/env.sh"',), True),
+        (("cd scripts", "source ./env.sh"), True),
         (("source venv/bin/activate",), False),
         (("source /opt/env.sh",), False),
         (("source ~/env.sh",), False),
@@ -988,3 +990,11 @@ def test_a_command_in_a_text_keeps_its_quotes() -> None:
     for typed in ('$(date +"%Y %m")', '`date +"%Y %m"`', '$(basename "$PWD")'):
         conversion = _convert(_TASKS, f'CMD="python a.py --name {typed}"', "srun $CMD")
         assert f"exec python a.py --name {typed}" == conversion.values["command"][-1]
+
+
+@pytest.mark.parametrize("folder", ["$(pwd)", '"$PWD"', "$SLURM_SUBMIT_DIR", "/data"])
+def test_a_folder_above_that_of_a_variable_is_said_where_that_is_sent(folder: str) -> None:
+    """`cd $DIR` counted as another folder, and a path above it was not said to be missing."""
+    rows = ("#SBATCH -n 1", f"DIR={folder}", "cd ${DIR}", "python a.py ../data")
+    lost = [own.path for own in _convert(*rows).lost]
+    assert ([] if folder == "/data" else ["../data"]) == lost

@@ -117,3 +117,30 @@ def test_a_loop_that_looks_at_the_nodes_is_not_refused() -> None:
     """It starts nothing there."""
     rows = ("for i in 0 1 2; do", "  srun -N1 -n1 -r $i hostname", "done", "python a.py")
     assert "python a.py" in _convert(*rows).values["script"]
+
+
+@pytest.mark.parametrize(
+    "port",
+    [
+        "$((10000 + $RANDOM % 9000))",
+        "$(shuf -i 1000-2000 -n1)",
+        "$(python -c 'import socket; s = socket.socket(); print(s)')",
+        "$(comm -23 <(seq 1 9) <(ss -Htan) | shuf | head -n1)",
+    ],
+)
+@pytest.mark.parametrize(
+    ("step", "own"),
+    [("bash run.sh $head", "$MASTER_PORT"), ("accelerate launch --ip $head", "29510")],
+)
+def test_a_port_that_is_drawn_is_the_same_in_all_pods(port: str, step: str, own: str) -> None:
+    """The script drew it once, and each pod drew its own: they waited for each other for ever."""
+    first = f"head=$({_QUESTION} | head -n1)"
+    conversion = _convert(first, f"master_port={port}", f"srun {step} $master_port")
+    assert f"\nmaster_port={own}\n" in conversion.values["command"][-1]
+
+
+def test_a_port_that_is_made_of_the_jobs_number_stays() -> None:
+    """It is the same in all pods."""
+    port = "master_port=$((10000 + SLURM_JOB_ID % 9000))"
+    conversion = _convert(port, "srun bash run.sh $master_port")
+    assert port in conversion.values["command"][-1]

@@ -122,3 +122,40 @@ def test_charmrun_of_several_nodes_is_refused() -> None:
     with pytest.raises(InvalidValues, match="charmrun starts processes"):
         _convert("#SBATCH -N 4 --ntasks-per-node=8", row)
     assert _convert("#SBATCH -N 1 --ntasks-per-node=8", row).values["nodes"] == 1
+
+
+@pytest.mark.parametrize(
+    ("row", "files"),
+    [
+        ("./run.sh a", "./run.sh does"),
+        ("srun bash -x scripts/train.sh", "scripts/train.sh does"),
+        ("bash a.sh && sh b.bash", "a.sh, b.bash do"),
+    ],
+)
+def test_a_script_that_is_run_and_was_not_read_is_named(row: str, files: str) -> None:
+    """It may submit jobs, or load modules, and the report had no word of it."""
+    notes = job.convert(f"#!/bin/bash\n#SBATCH -n 1\n{row}\n".encode(), "job.sbatch").notes
+    assert [True] == [files in note for note in notes if "was not looked at" in note]
+
+
+def test_a_program_is_named_with_the_line_that_calls_it() -> None:
+    """A text above had its name, and that line was said."""
+    text = "#!/bin/bash\n#SBATCH -n 1\nUSAGE='take foo'\necho $USAGE\nfoo a\n"
+    notes = job.convert(text.encode(), "job.sbatch").notes
+    assert [True] == ["foo (line 5)" in note for note in notes if "called by name" in note]
+
+
+def test_uv_runs_python() -> None:
+    """That no line starts Python was said of it."""
+    text = "#!/bin/bash\n#SBATCH -n 1\nuv run train --lr 1\n"
+    notes = job.convert(text.encode(), "job.sbatch").notes
+    assert not [note for note in notes if "starts Python" in note]
+
+
+@pytest.mark.parametrize(("file", "may_be"), [("env.sh", True), ("/opt/env/bin/activate", False)])
+def test_a_function_of_a_file_that_is_read_may_be_a_program(file: str, *, may_be: bool) -> None:
+    """It was said that the image must have it."""
+    text = f"#!/bin/bash\n#SBATCH -n 1\nsource {file}\nlist_of a\n"
+    notes = job.convert(text.encode(), "job.sbatch").notes
+    own = [note for note in notes if "called by name" in note]
+    assert [may_be] == [note.endswith("no file that the script reads defines it") for note in own]

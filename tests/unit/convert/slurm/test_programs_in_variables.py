@@ -134,3 +134,30 @@ def test_a_variable_in_single_quotes_within_a_text_is_put_in(rest: str) -> None:
         text=True,
     )
     assert ["a.py", "x: /d/a", "y"] == run.stdout.splitlines()[-3:]
+
+
+@pytest.mark.parametrize(
+    "command",
+    ['$(sed -n "$((I + 1))p" tasks.txt)', "`awk 'NR==3' tasks.txt`", '"$(head -n 3 a | tail -1)"'],
+)
+@pytest.mark.parametrize("row", ['eval "$cmd"', 'if true; then\n  eval "$cmd" > a.log\nfi'])
+def test_a_line_of_a_file_that_is_evaluated_is_the_program(command: str, row: str) -> None:
+    """It stood in setup, as if it activated an environment."""
+    rows = ("conda activate x", f"cmd={command}", row)
+    text = "\n".join(("#!/bin/bash", "#SBATCH --gpus=1", *rows, ""))
+    conversion = job.convert(text.encode(), "job.sbatch")
+    assert row in conversion.values["script"]
+    assert row not in conversion.values["setup"]
+    assert not [own for own in conversion.verdicts if own.path.startswith("eval") and own.why]
+
+
+def test_the_hook_of_conda_that_is_evaluated_activates() -> None:
+    """`__conda_setup="$(conda shell.bash hook)"` gives no program of the job's."""
+    rows = (
+        'setup="$(/opt/conda shell.bash hook)"',
+        'eval "$setup"',
+        "conda activate x",
+        "python a",
+    )
+    text = "\n".join(("#!/bin/bash", "#SBATCH --gpus=1", *rows, ""))
+    assert 'eval "$setup"' in job.convert(text.encode(), "job.sbatch").values["setup"]

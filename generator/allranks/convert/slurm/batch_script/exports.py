@@ -31,6 +31,9 @@ _SECRET_IN_LINE = re.compile(
     r"|\bwandb\s+login\s+(?:-\S+\s+)*[\"']?[0-9a-f]{20,}|(?<!\S)\S*://[^/\s:@$]+:[^/\s@$]+@",
     re.IGNORECASE,
 )
+# What gives a line of a file, which is a program's words: cmd=$(sed -n 3p tasks.txt).
+_OF_LINES = frozenset({"sed", "awk", "gawk", "head", "tail", "cat", "cut", "grep", "perl"})
+_OUTPUT = re.compile(r"(?:\$\(|`)\s*([^\s()`]+)\s")
 # Variables that modules and sourced files set, too, so that the later one counts.
 _OF_SOFTWARE = re.compile(
     r"MODULEPATH|PYTHONPATH|LD_LIBRARY_PATH|LIBRARY_PATH|CPATH|LD_PRELOAD|CC|CXX|FC|F77|F90"
@@ -67,6 +70,9 @@ def _is_program(variables: ShellVariables, text: str) -> bool:
     """Whether a text that is evaluated runs a program."""
     text = words.partly(re.sub(r"\A\s*(?:[A-Za-z_]\w*=\S*\s+)*", "", text), variables.constants)
     first = text.split(maxsplit=1)[:1]
+    output = _OUTPUT.match(text)
+    if output is not None and words.base(output[1]) in _OF_LINES:
+        return True
     is_output = text.startswith(("$(", "`", "\\$"))
     is_assignment = re.match(r"[\\$\w{}]+=", text) is not None
     return bool(first) and not (
@@ -108,11 +114,15 @@ def _before(script: Script, statement: Statement) -> list[Statement]:
 
 def sources(statement: Statement) -> bool:
     """Whether a statement reads a file that may set any variable."""
-    return not statement.function and any(
+    return not statement.function and any(map(reads_file, statement.commands))
+
+
+def reads_file(command: Command) -> bool:
+    """Whether a command reads a file that may set any variable, and define functions."""
+    return (
         command.name in ("source", ".")
         and len(command.words) > 1
         and not words.ACTIVATES.search(scanner.unquote(command.words[1].text))
-        for command in statement.commands
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
@@ -56,6 +57,11 @@ _ON_NODES = (
     "do in its place"
 )
 _WRITTEN = re.compile(r">[>|]?\s*[^\s;&|<>]+")  # a file that a command writes into
+_TESTS = ("[", "test")
+_CONDITION = re.compile(r"\[\[\s(.*?)\s\]\]", re.DOTALL)
+_ENDING = frozenset({"exit", "return"})
+_IMAGE_FILE = re.compile(r"\.(?:sif|simg|sqsh|squashfs)[\"'}]*$")
+_IN_CONTAINER = "it looks for the file of an image: the pod is the container, and has none"
 _TERM = "a pod's ranks get SIGTERM themselves: let the program handle it"
 _AT_THE_END = "the shell of setup ends before the ranks do: make what it runs a run of its own"
 
@@ -78,6 +84,8 @@ def why_dropped(  # noqa: PLR0911 - a return for each reason
         )
     if statement.function:
         return None
+    if _looks_for_image(reading, statement):
+        return Outcome.CHANGED, _IN_CONTAINER
     if program in words.OF_TERMINAL:
         return Outcome.CHANGED, "a pod has no terminal"
     text = script.slice(statement)
@@ -115,6 +123,27 @@ def why_dropped(  # noqa: PLR0911 - a return for each reason
     if is_single:
         return None
     return _why_not_in_setup(reading, statement, command, program, reads_dropped=reads_dropped)
+
+
+def _looks_for_image(reading: ScriptReading, statement: Statement) -> bool:
+    """Whether a statement looks for the file of an image, and ends the script without it."""
+    tests = [command for command in statement.commands if command.name in _TESTS]
+    rest = [command for command in statement.commands if command.name not in _TESTS]
+    texts = [word.text for command in tests for word in command.words]
+    for match in _CONDITION.finditer(reading.script.slice(statement)):
+        texts += shell_text.split(match[1])
+    words_of = list(map(scanner.unquote, texts))
+    files = [after for before, after in pairwise(words_of) if before in ("-f", "-e", "-s", "-r")]
+    ends = any(command.name in ("exit", "return") for command in rest)
+    is_quiet = all(words.any_of([w.text for w in c.words], words.IDLE | _ENDING) for c in rest)
+    return bool(files) and ends and is_quiet and all(_is_image(reading, file) for file in files)
+
+
+def _is_image(reading: ScriptReading, file: str) -> bool:
+    """Whether a file is called as that of an image is, or a variable with it."""
+    name = shell_text.variable_alone(file)
+    texts = reading.variables.contents.get(name, []) if name else [file]
+    return bool(texts) and all(map(_IMAGE_FILE.search, texts))
 
 
 def _why_arranged(
@@ -422,13 +451,23 @@ def with_local_host(
     if not is_address:
         return None
     is_launcher = _is_nested_launch(script) and not is_array
-    is_read = name not in words.RENDEZVOUS and _is_read_by_programs(script, name)
+    is_own = name not in words.RENDEZVOUS
+    is_read = _is_read_by_programs(script, name) if is_own else _is_part(script, name)
     is_exported = command.name == "export" and name not in _COUNTS
     if not (is_launcher or is_read or of_local or is_exported):
         return None
     rendezvous.local.add(name)
     host = "(localhost)" if is_array else "localhost"
     return f"export {name}={host}" if command.words else f"{name}={host}"
+
+
+def _is_part(script: Script, name: str) -> bool:
+    """Whether another variable is made of one: setup may set that, where no launcher is yet."""
+    return any(
+        shell_text.set_by(statement) - {name}
+        and name in {other for other, _ in words.variables(script.slice(statement))}
+        for statement in script.statements
+    )
 
 
 def _is_read_by_programs(script: Script, name: str, through: frozenset[str] = frozenset()) -> bool:

@@ -89,6 +89,7 @@ _UP = re.compile(r"\.\.(?:/+\.\.(?![^/]))*")
 # The same in quotes of a program.
 _ABOVE_IN_PROGRAM = re.compile(r"(?<=[\"'])\.\./[^\s\"']*")
 _SUBMIT_DIR = re.compile(r'"?(?:\$\{?SLURM_SUBMIT_DIR\}?|\$\{?PWD\}?|\.)"?/?')
+_HERE = re.compile(_SENT)
 NO_CONTAINERS = "a pod starts no containers: name its image in image, and write what it runs"
 OTHER_HOSTS = "a pod has no keys of who submits, and none of the old cluster's hosts: take it out"
 _LOCAL_COPY = "it copies on the node itself, and an image may have no scp: write cp"
@@ -122,7 +123,8 @@ _ON_IMAGE_FILES = (
 _OWN_PATH = re.compile(r"\$(?:0\b|\{0[^0-9}]*\}|\{?BASH_SOURCE\b)")
 # A container that is left where a command may stand, as an srun may be.
 _CONTAINER = re.compile(
-    r"(?:^|[\s;&|(`/]|=[\"']?)(?:singularity|apptainer|shifter)(?:_wrapper)?[ \t]+(?:-\S+[ \t]+)*"
+    r"(?:^|[\s;&|(`/]|=[\"']?)(?:[A-Za-z0-9]+[-_])?(?:singularity|apptainer|shifter)(?:_wrapper)?"
+    r"[ \t]+(?:-\S+[ \t]+)*"
     r"(?:exec|run|build|pull|shell|instance)\s"
 )
 # A question to Slurm, whose answer the script reads.
@@ -254,7 +256,7 @@ def _of_commands(script: Script) -> list[Verdict]:
     verdicts: list[Verdict] = []
     is_here = starts_here
     for command in script.commands:
-        texts = _behind_srun([scanner.unquote(token.text) for token in command.words])
+        texts = behind_srun([scanner.unquote(token.text) for token in command.words])
         program = shell_text.short(next(iter(words.unwrapped(texts)), ""))
         if words.any_of(texts, words.SLURM_TOOLS):
             continue
@@ -280,11 +282,24 @@ def _of_commands(script: Script) -> list[Verdict]:
             verdicts += _above_in_document(script, command)
         goes = texts[:1] in (["cd"], ["pushd"]) and texts[1:2] != []
         # Where it goes is not known.
-        is_here = is_here and not (goes and not _SUBMIT_DIR.fullmatch(texts[1]))
+        is_here = is_here and not (goes and not _is_sent_folder(script, texts[1]))
     return [
         *(verdict for verdict in verdicts if verdict.why != _NOT_SENT),
         *_of_highest([verdict for verdict in verdicts if verdict.why == _NOT_SENT]),
     ]
+
+
+def _is_sent_folder(script: Script, text: str) -> bool:
+    """Whether a word is the folder that is sent, or a variable that is set to it alone."""
+    name = shell_text.variable_alone(text)
+    values = [
+        value.strip('"')
+        for command in script.commands
+        for own, value in shell_text.assigned_by(command)
+        if own == name
+    ]
+    texts = values or [text]
+    return all(_SUBMIT_DIR.fullmatch(own) or _HERE.fullmatch(own) for own in texts)
 
 
 def _of_highest(verdicts: Sequence[Verdict]) -> list[Verdict]:
@@ -301,7 +316,7 @@ def _of_highest(verdicts: Sequence[Verdict]) -> list[Verdict]:
     return [replace(verdict, why=_NOT_SENT.format(way)) for verdict in verdicts[:1]]
 
 
-def _behind_srun(texts: list[str]) -> list[str]:
+def behind_srun(texts: list[str]) -> list[str]:
     """The words that srun starts; the words themselves without one."""
     inner = words.unwrapped(texts)
     return parse(inner[1:], "srun", 0)[1] if inner[:1] == ["srun"] else texts
@@ -396,7 +411,7 @@ def _servers(script: Script) -> list[Verdict]:
 
 def _with_text_of_shell(texts: Sequence[str]) -> list[list[str]]:
     """The words that a command starts, and those of its ``bash -c "…"``, also in a container."""
-    own = _behind_srun([scanner.unquote(text) for text in texts])
+    own = behind_srun([scanner.unquote(text) for text in texts])
     at = next((n for n, text in enumerate(texts) if words.base(text) in shell_text.SHELLS), None)
     inner = shell_text.shell_text(texts[at:]) if at is not None else None
     commands = shell_text.commands_of(inner or "")

@@ -19,6 +19,7 @@ from allranks.convert.slurm.batch_script import (
     words,
 )
 from allranks.convert.verdicts import Outcome
+from allranks.humanize import list_some
 
 if TYPE_CHECKING:
     from allranks.convert.scanner import Statement
@@ -58,6 +59,7 @@ _OF_PREPARING = (
         *("umask", "alias", "unalias", "hash", "rmdir", "ldd", "ulimit", "make", "cmake", "false"),
     }
 )
+_WRITTEN_OUT = "write it out in the line that runs it, and convert that"
 _OF_SH = "bash runs it: that is the sh of most clusters, and seldom that of an image"
 # What a process has that srun has started.
 _OF_STEP = ("SLURM_STEP_ID", "SLURM_STEPID")
@@ -71,6 +73,7 @@ _HOST_FILE = re.compile(r"(?:HOST|MACHINE)S?_?FILE$")
 # Programs that are Python, or written in it; and lines that run none.
 _RUNS_PYTHON = re.compile(
     r"\b(?:(?:python|pypy)[0-9.]*|torchrun|accelerate|deepspeed|horovodrun|tune|wandb)\b|\.py\b"
+    r"|\b(?:uv|poetry|pdm|pipenv|rye|hatch|pixi)\s+run\b"
 )
 _NO_CODE = re.compile(
     r"^\s*(?:#|module\b|ml\b|conda\b(?!.*\srun\s)|source\b|\.\s|echo\b).*", re.MULTILINE
@@ -100,12 +103,15 @@ def read_script(reading: ScriptReading, steps: list[Step], *, nested: bool) -> N
     _check_assembled(script, variables)
     step_search.check_beside(script, steps)
     step_search.check_in_turn(script, steps)
+    step_search.check_read(script)
     _size_one_process(script, variables, steps)
     if nested:
         body.notes.append(
             "the script starts the ranks of its node itself, so that the pod runs it as one process"
         )
     _note_launcher(script, body)
+    if script.size.node_count == 1:
+        _note_unread(script, body)
     body.uncounted = _uncounted(script, steps)
     last = _last_activation(script, variables)
     setup, again, rest = _split(reading, last)
@@ -123,14 +129,20 @@ def _size_one_process(script: Script, variables: ShellVariables, steps: list[Ste
     """Say what becomes of nodes and tasks of which one process makes no use."""
     size = script.size
     printing = _printing_line(steps)
-    if size.node_count > 1:
-        _check_remote(script, variables)
-        size.outcomes["nodes"] = _other_nodes(script, variables, printing)
     if size.task_count > size.node_count:
         why = "the script starts one process"
         why += f"; an srun (line {printing}) only prints, and does so once" if printing else ""
         for name in ("ntasks", "ntasks-per-node", "tasks-per-node", "gpus-per-task"):
             size.outcomes[name] = (Outcome.CHANGED, "procsPerNode", why)
+    if size.node_count > 1:
+        _check_remote(script, variables)
+        options = {setting.name for setting in script.settings}
+        # Where the tasks say how many nodes there are, no option of that name has a line.
+        saying = (name for name in ("nodes", "ntasks", "nodelist") if name in options)
+        name = next(saying, "nodes")
+        expansions = {name for step in steps for name in step.expansions}
+        launcher = _launcher_in_variable(variables, expansions)
+        size.outcomes[name] = _other_nodes(script, variables, printing, launcher)
 
 
 def _split(reading: ScriptReading, last: int) -> tuple[list[str], list[str], str]:
@@ -198,6 +210,25 @@ def _note_launcher(script: Script, body: Body) -> None:
         body.notes.append(
             "no line of the script starts Python: the image needs PyTorch all the same, whose "
             "launcher starts the script"
+        )
+
+
+def _note_unread(script: Script, body: Body) -> None:
+    """Note the scripts that are run, and that nobody has looked into."""
+    files: list[str] = []
+    for command in script.commands:
+        texts = missing_in_pods.behind_srun([scanner.unquote(word.text) for word in command.words])
+        texts = words.unwrapped(texts)
+        if texts and words.base(texts[0]) in shell_text.SHELLS:
+            texts = [text for text in texts[1:] if not text.startswith("-")]
+        if texts and texts[0].endswith((".sh", ".bash")) and texts[0] not in files:
+            files.append(texts[0])
+    if files:
+        is_alone = len(files) == 1
+        what_runs = f"what {files[0]} does" if is_alone else f"what {list_some(files, 3)} do"
+        body.notes.append(
+            f"{what_runs} was not looked at: a pod has no srun, sbatch or modules for that either, "
+            "nor the old cluster's paths"
         )
 
 
@@ -425,11 +456,21 @@ def _printing_line(steps: list[Step]) -> int:
 
 
 def _other_nodes(
-    script: Script, variables: ShellVariables, printing: int
+    script: Script, variables: ShellVariables, printing: int, launcher: str
 ) -> tuple[Outcome, str, str]:
-    """What becomes of the nodes of a script that starts one process."""
+    """What becomes of the nodes of a script that starts one process.
+
+    Args:
+        script: the script.
+        variables: what its variables hold.
+        printing: the line of an srun that only prints; 0 for none.
+        launcher: a variable with a launcher of ranks; "" for none.
+    """
     hosts = _file_of_hosts(script)
     who = f"a program that reads {hosts}" if hosts else _launcher_of_julia(script)
+    if launcher and not who:
+        why = f"the launcher in ${launcher} may start ranks there: {_WRITTEN_OUT}"
+        return Outcome.NOT_CARRIED, "nodes: 1", why
     unread = "" if who else _unread_script(script, variables)
     who = f"{unread}, which is not read here," if unread else who
     if not who:
@@ -442,6 +483,17 @@ def _other_nodes(
         "and convert that"
     )
     return Outcome.NOT_CARRIED, "nodes: 1", why
+
+
+def _launcher_in_variable(variables: ShellVariables, steps: set[str]) -> str:
+    """A variable with a launcher of ranks that no step has among its words; "" for none."""
+    launchers = words.MPIRUN | {"srun", "horovodrun"}
+    for name, contents in variables.contents.items():
+        for content in contents if name not in steps else []:
+            texts = words.unwrapped(shell_text.split(content))
+            if len(texts) > 1 and words.base(texts[0]) in launchers:
+                return name
+    return ""
 
 
 def _launcher_of_julia(script: Script) -> str:

@@ -37,6 +37,8 @@ _ADDED = (
     r"|\blet\s+[\"']?(?:{0}\s*\+\+|{0}\s*\+=\s*1|{0}\s*=\s*{0}\s*\+\s*1)"
     r"|\b{0}=\$\(\(\s*(?:\$\{{?)?{0}\}}?\s*\+\s*1\s*\)\)|\b{0}=(?:\$\(|`)\s*expr\s+\$\{{?{0}\}}?\s*\+\s*1"
 )
+# What looks for a port that is free.
+_LOOKING = re.compile(r"(?:\$\(|`)[^`]*\b(?:python[0-9.]*|shuf|ss|netstat|comm|lsof)\b")
 _OF_LOOP = "the loop over the nodes sets it, and each pod is a node: write what a pod is to read"
 
 _OTHER_WORDS = (
@@ -190,6 +192,11 @@ def _counts_nodes(reading: ScriptReading, name: str, loop: str) -> bool:
     return is_behind and reading.variables.contents.get(name, [])[:1] == ["0"]
 
 
+def _is_drawn(text: str) -> bool:
+    """Whether a port is drawn, or looked for: once by the script, and by each rank for itself."""
+    return shell_text.differs_by_pod(text) or _LOOKING.search(text) is not None
+
+
 def _meeting_texts(
     reading: ScriptReading, command_line: str, reads: list[str], program: commands.Program
 ) -> list[str]:
@@ -213,11 +220,11 @@ def _meeting_texts(
             typed, _ = first_node.with_rank_zero(text, reading.variables.set_names)
             is_of_nodes = kind in (NodeVariable.COUNT, NodeVariable.ADDRESS)
             line = f"{name}={kind}" if is_of_nodes else typed
-            lines[name] = (
-                statement.line,
-                line,
-                sources if kind is NodeVariable.TYPED else set(),
-            )
+            is_typed = kind is NodeVariable.TYPED
+            if is_typed and "port" in name.lower() and _is_drawn(text):
+                port = _PORT if program.is_nested else "$MASTER_PORT"
+                line, is_typed = f"{name}={port}", False
+            lines[name] = (statement.line, line, sources if is_typed else set())
     needs = [
         name for name in reads if name in lines.keys() - reading.variables.expanded_names - own
     ]

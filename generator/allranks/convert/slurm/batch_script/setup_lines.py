@@ -190,7 +190,7 @@ def text_of(
         body.say(statement.line, text, Outcome.CHANGED, "setup", _OF_MODULES)
         return f"{_WHERE_MODULES.format(program)}{text}"
     if is_setup or not exports.sources(statement):
-        say_activated(script, body, statement, to)
+        say_activated(reading, statement, to)
     loop = None if is_single else _OVER_NODES.search(text)
     if loop is not None:
         body.say(statement.line, loop[1], Outcome.NOT_CARRIED, "", _NO_NODES)
@@ -330,11 +330,12 @@ def _say_forbidden(reading: ScriptReading, statement: Statement) -> tuple[Outcom
     return None
 
 
-def say_activated(script: Script, body: Body, statement: Statement, to: str) -> None:
+def say_activated(reading: ScriptReading, statement: Statement, to: str) -> None:
     """Say of each line of a condition, a loop or a function what it needs of the image."""
+    script, body = reading.script, reading.body
     for command in [] if statement.is_simple else statement.commands:
         why = why_of_image(script, command)
-        if why:
+        if why and not exports.evaluates_program(reading.variables, command):
             text = script.text[command.start : command.end]
             body.say(command.line, text, Outcome.CHANGED, to, why)
 

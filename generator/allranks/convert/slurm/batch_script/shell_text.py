@@ -272,6 +272,9 @@ def _text_inside(word: str) -> str:
     return "".join(out)
 
 
+_EXEC = re.compile(r"^(?:export\s[^;]*;\s*)?exec\s+(.*)$")
+
+
 def first_word(command: Sequence[str], *, is_torchruns: bool = True) -> str:
     """The program of a command, in a shell's text too.
 
@@ -280,7 +283,10 @@ def first_word(command: Sequence[str], *, is_torchruns: bool = True) -> str:
         is_torchruns: whether ``python -u`` at its beginning may be torchrun's, and no program.
     """
     if tuple(command[1:2]) == ("-c",) and len(command) == 3:  # noqa: PLR2004 - bash, -c and the text
-        command = command[2].split("\n")[-1].removeprefix("exec ").split()
+        last_line = command[2].split("\n")[-1]
+        # What stands before the program may set its variables: `export A=$A; exec ./run.sh`.
+        behind_exec = _EXEC.search(last_line)
+        command = (behind_exec[1] if behind_exec else last_line).split()
     is_python = len(command) > 2 and words.is_python(command[:1]) and command[1] == "-u"  # noqa: PLR2004 - torchrun's python
     return command[2 if is_python and is_torchruns else 0] if command else ""
 

@@ -28,7 +28,7 @@ _STARTING = sorted(
 )
 # What begins as such a program, or as options.
 _COMMAND_LIKE = re.compile(
-    r"\A\s*(?:-{1,2}[A-Za-z]"
+    r"\A\s*(?:[A-Z][A-Z0-9_]*=[^\s;&|]*\s+)*(?:-{1,2}[A-Za-z]"
     rf"|(?:[\w./~${{}}-]*/)?(?:{'|'.join(map(re.escape, _STARTING))}|python[0-9.]*)(?:\s|\Z)"
     r"|\$\{?[A-Za-z_]\w*\}?\s)"
 )
@@ -168,13 +168,17 @@ def _constants(script: Script, counts: Mapping[str, int]) -> dict[str, str]:
         counts: how often it assigns each variable.
     """
     constants = _slurm_constants(script)
+    texts: dict[str, set[str]] = {}
+    for command in script.commands:
+        for name, value in shell_text.assigned_by(command):
+            texts.setdefault(name, set()).add(value)
     for name in counts:
         constants.pop(name, None)  # Slurm's own, which the script sets anew
     for statement, command in _commands(script):
         if shell_text.is_conditional(statement, command):
             continue
         for name, value in shell_text.assigned_by(command):
-            if counts[name] > 1 and name != "MASTER_PORT":
+            if len(texts[name]) > 1 and name != "MASTER_PORT":
                 continue
             constant = words.resolve(value, constants)
             if constant == "gpu":

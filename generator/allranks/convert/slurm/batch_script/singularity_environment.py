@@ -31,6 +31,13 @@ def is_of_program(name: str) -> bool:
     return re.fullmatch(_OF_PROGRAM, name) is not None
 
 
+def _is_exported(text: str, name: str) -> bool:
+    """Whether a script gives a variable to what it starts, as Singularity reads no other."""
+    exporting = rf"\bexport\b[^\n;#]*\b{name}\b|^\s*set\s+-\w*a"
+    before = rf"\b{name}=(?:\"[^\"]*\"|'[^']*'|\S*)[ \t]+[^\s#;&|]"
+    return re.search(f"{exporting}|{before}", text, re.MULTILINE) is not None
+
+
 def carry(text: str) -> tuple[str, list[Verdict]]:
     """The script with its variables as they are in the container, and what became of each.
 
@@ -43,7 +50,7 @@ def carry(text: str) -> tuple[str, list[Verdict]]:
     for number, row in enumerate(text.split("\n"), 1):
         for match in () if row.lstrip().startswith("#") else _SET.finditer(row):
             name = match["inside"]
-            if name in verdicts:
+            if name in verdicts or (is_of_program(name) and not _is_exported(text, name)):
                 continue
             if is_of_program(name):
                 why = _BINDS if "_BIND" in name else _NO_EFFECT

@@ -55,6 +55,10 @@ _AS_ONE_STEP = (
 _OF_NODE = re.compile(r"(?:node|machine)[-_]?rank|world[-_]?size", re.IGNORECASE)
 # What is the same where each task of a node does it.
 _SAME_AGAIN = ("mkdir", "touch", "truncate", "chmod")
+# An mpirun in $(…), as far as its words go.
+_READ_MPIRUN = re.compile(
+    rf"(?:\$\(|`)\s*((?:{'|'.join(sorted(words.MPIRUN | {'horovodrun'}))})\s[^|;&)`\n]*)"
+)
 _SPANNING = words.MPIRUN | {"srun"}
 # What calls a function by a name that stands nowhere: "$1", run_$MODE, or another file.
 _READS_NAMES = re.compile(
@@ -283,7 +287,10 @@ def check_beside(script: Script, steps: list[Step]) -> None:
         and not words.any_of(step.words, words.IDLE)
         and not _is_waited_for(script, step)
     ]
-    if len(beside) > 1 or any(repeats(script, step) for step in beside):
+    others = [step for step in steps if _is_placed(step) and step not in beside]
+    is_on_two = script.size.node_count > 1 and any(map(_is_placed, beside)) and bool(others)
+    if len(beside) > 1 or is_on_two or any(repeats(script, step) for step in beside):
+        beside += others if is_on_two else []
         lines = list_some([str(step.command.line) for step in beside], 8)
         raise script.refuse(
             beside[0].command.line,
@@ -322,15 +329,35 @@ def _is_called_in_background(script: Script, step: Step) -> bool:
 def check_in_turn(script: Script, steps: list[Step]) -> None:
     """Refuse a loop that starts a step on one node after the other: they are several."""
     for step in steps if script.size.node_count > 1 else []:
-        is_placed = {"relative", "nodelist"} & {setting.name for setting in step.settings}
-        is_alone = step.is_srun and step.is_called and step.command.in_loop and bool(is_placed)
-        if is_alone and step.words and not only_prints(step.words):
+        if _is_placed(step) and step.command.in_loop:
             raise script.refuse(
                 step.command.line,
                 "a loop starts a step on one node after the other, each when that before it has "
                 "ended, and a run has one step",
                 _AS_ONE_STEP,
             )
+
+
+def check_read(script: Script) -> None:
+    """Refuse an mpirun whose output the script reads: ``seconds=$(mpirun -n 8 ./a.out)``."""
+    for statement in script.statements if script.size.task_count > 1 else []:
+        text = script.slice(statement)
+        for match in _READ_MPIRUN.finditer(text):
+            texts = shell_text.split(match[1])
+            if words.asks_of_itself(texts) or only_prints(mpirun.program(texts)):
+                continue
+            raise script.refuse(
+                statement.line + text.count("\n", 0, match.start()),
+                "the script reads what a step with ranks prints, and a run's is its log",
+                "let the program write its result into a file, and take the step out of $(…)",
+            )
+
+
+def _is_placed(step: Step) -> bool:
+    """Whether a step runs a program on a node that it names."""
+    names_node = {"relative", "nodelist"} & {setting.name for setting in step.settings}
+    is_called = step.is_srun and step.is_called and bool(step.words)
+    return is_called and bool(names_node) and not only_prints(step.words)
 
 
 def _is_of_node(step: Step) -> bool:

@@ -12,6 +12,7 @@ from allranks.convert.slurm.batch_script import shell_text, words
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
+    from allranks.convert.scanner import Command
     from allranks.convert.slurm.batch_script.script import Script
     from allranks.convert.slurm.batch_script.script_reading import Body, ScriptReading
 
@@ -25,6 +26,12 @@ _REQUIRED = re.compile(r"-z\s+\"?\$\{\w+:?-\}\"?[^\n]*(?:\n(?!\s*(?:fi|el)\b)[^\
 _SET_PREFIXES = ("PET_", "OMPI_", "PMI", "ALLRANKS_", "BASH_", "CONDA_")
 _OF_ARRAY = "SLURM_ARRAY_"
 _SHELLS = shell_text.SHELLS
+# An assignment, but for one of a variable to itself, as `A=$A bash run.sh` is.
+_ASSIGNED = re.compile(
+    r"(?:^|[\s;&|(])([A-Za-z_]\w*)\+?="
+    r"(?![\"']*\$(?:\{\1\}|\1(?!\w))[\"']*(?:[\s;&|)]|$))",
+    re.MULTILINE,
+)
 # Variables of a login, which no file of a project's sets.
 _OF_WHO_SUBMITS = frozenset({"USER", "LOGNAME", "SCRATCH", "WORK"})
 # What the variables that modules set are called.
@@ -64,14 +71,9 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
     reading.variables.set_names.update(re.findall(r"\$\{([A-Za-z_]\w*):?=", script.text))
     whole = "\n".join([whole, *_inner_texts(script, body)])
     code = shell_text.PRINTING.sub("", whole)
-    reading.variables.set_names.update(
-        re.findall(r"(?:^|[\s;&|(])([A-Za-z_]\w*)\+?=", code, re.MULTILINE)
-    )
+    reading.variables.set_names.update(match[1] for match in _ASSIGNED.finditer(code))
     reading.variables.set_names.update(re.findall(r"\bfor\s+([A-Za-z_]\w*)", whole))
-    has_words = bool(script.args) or any(
-        shell_text.sets_words([scanner.unquote(token.text) for token in command.words])
-        for command in script.commands
-    )
+    has_words = bool(script.args) or any(map(_sets_words, script.commands))
     line = _line_of_words(script) if words.wants_words(whole) and not has_words else 0
     if line:
         body.say(
@@ -98,6 +100,12 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
             reason = "" if is_read else "it is only printed"
             reason = _WITHOUT if name in optional else reason
             _say_variable(script, body, name, line, reason)
+
+
+def _sets_words(command: Command) -> bool:
+    """Whether a command sets the words behind the script's name to what it says itself."""
+    texts = [token.text for token in command.words]
+    return shell_text.sets_words(texts) and not any("$" in text or "`" in text for text in texts)
 
 
 def _inner_texts(script: Script, body: Body) -> list[str]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MPIRUN = frozenset(
     {"mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "mpirun_rsh", "ibrun"}
 )
-TORCHRUN = frozenset({"torchrun", "torchrun-hpc"})
+TORCHRUN = frozenset({"torchrun", "torchrun-hpc", "torchrun_jsc"})
 TORCH_MODULES = ("torch.distributed.run", "torch.distributed.launch")
 # Programs that start the ranks of a node, or of all nodes.
 STARTERS = frozenset({*MPIRUN, *TORCHRUN, "horovodrun", "deepspeed", "accelerate-launch"})
@@ -61,7 +61,7 @@ PROFILERS = frozenset(
     {
         *("perf", "nsys", "ncu", "nvprof", "rocprof", "rocprofv2", "rocprofv3", "rocprof-sys-run"),
         *("vtune", "amplxe-cl", "advixe-cl", "likwid-perfctr", "strace", "ltrace", "valgrind"),
-        *("heaptrack", "py-spy", "scalene", "psrecord"),
+        *("heaptrack", "py-spy", "scalene", "psrecord", "ddt", "map", "perf-report"),
     }
 )
 # What does something on another machine, with the keys of who submits.
@@ -253,6 +253,7 @@ _NODELIST = re.compile(
     r"|SLURM_LAUNCH_NODE_IPADDR|SLURMD_NODENAME"
 )
 _OF_DEBIAN = re.compile(r"(?:/usr/bin/)?(mpirun|mpiexec)\.(?:openmpi|mpich2?)")
+_CONTAINER_OF_SITE = re.compile(r"[A-Za-z0-9]+[-_](singularity|apptainer)")
 _LOOKED_UP = re.compile(r"(?:\$\(|`)\s*(?:which|command\s+-v|type\s+-[pP])\s+([\w.+-]+)\s*[)`]")
 _PYTHON = re.compile(r"(?:.*/)?(?:python|pypy)[0-9.]*")
 # A sum, and what in it is a variable with its dollar, or comes of a command.
@@ -283,10 +284,15 @@ _ARITHMETIC = re.compile(r"\$\(\((.*)\)\)", re.DOTALL)
 
 
 def base(word: str) -> str:
-    """The program that a word names, without its folder and quotes: also ``$(which torchrun)``."""
+    """The program that a word names, without its folder and quotes: also ``$(which torchrun)``.
+
+    A site's own name of Singularity, `bsc_singularity`, is that program.
+    """
     text = scanner.unquote(word)
     looked_up = _LOOKED_UP.fullmatch(text)
-    return (looked_up[1] if looked_up is not None else text).rpartition("/")[2]
+    name = (looked_up[1] if looked_up is not None else text).rpartition("/")[2]
+    of_site = _CONTAINER_OF_SITE.fullmatch(name)
+    return name if of_site is None else of_site[1]
 
 
 def by_name(words: Sequence[str]) -> list[str]:

@@ -23,7 +23,8 @@ _ANYWHERE = frozenset(
 )
 # A file below the folder that is sent, as a script names it there.
 _SENT_FILE = re.compile(
-    r"(?:\./)*[\w-][\w.-]*(?:/[\w.-]+)*|(?:\$\{?SLURM_SUBMIT_DIR\}?|\$\{?PWD\}?)(?:/[\w.-]+)+"
+    r"(?:\./)*[\w-][\w.-]*(?:/[\w.-]+)*"
+    r"|\$(?:\{(?:SLURM_SUBMIT_DIR|PWD)(?::?-[^{}]*)?\}|SLURM_SUBMIT_DIR|PWD)(?:/[\w.-]+)+"
 )
 _SUBMIT_DIR = re.compile(r'"?\$\{?SLURM_SUBMIT_DIR\}?"?/?')
 
@@ -55,7 +56,10 @@ def reads_sent_file(script: Script, command: Command) -> bool:
         for other in script.commands
         if other.name in ("cd", "pushd") and other.start < command.start
     )
-    is_moved = any(not _SUBMIT_DIR.fullmatch("".join(move)) for move in moves)
+    is_moved = any(
+        not (_SUBMIT_DIR.fullmatch("".join(move)) or _SENT_FILE.fullmatch("".join(move)))
+        for move in moves
+    )
     starts_elsewhere = {"chdir", "workdir"} & {setting.name for setting in script.settings}
     return "SLURM_SUBMIT_DIR" in texts[1] or not (is_moved or starts_elsewhere)
 

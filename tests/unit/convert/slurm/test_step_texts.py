@@ -1,0 +1,102 @@
+"""Steps in the texts of variables and of commands, and counts that stand nowhere as a number."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from allranks.convert.slurm import job
+from allranks.errors import InvalidValues
+
+if TYPE_CHECKING:
+    from allranks.convert.verdicts import Conversion
+
+
+def _convert(*rows: str) -> Conversion:
+    return job.convert("\n".join(("#!/bin/bash", *rows, "")).encode(), "job.sbatch")
+
+
+@pytest.mark.parametrize("tasks", ["-n 4 --ntasks-per-node=1", "-n 8 --ntasks-per-node=2"])
+def test_nodes_that_the_tasks_ask_for_and_nothing_uses_are_said(tasks: str) -> None:
+    """The sentence was one on --nodes alone, and a script without it lost its nodes in silence."""
+    text = f"#!/bin/bash\n#SBATCH {tasks}\npython a.py\n"
+    conversion = job.convert(text.encode(), "job.sbatch")
+    verdict = next(own for own in conversion.verdicts if own.path == "--ntasks")
+    assert "nodes: 1" == verdict.to
+    assert "no command that is known here starts anything on the other nodes" == verdict.why
+
+
+def test_a_count_that_is_set_twice_to_the_same_is_known() -> None:
+    """The step was refused, as one whose number is known where the script runs."""
+    count = "N=$(($SLURM_NNODES * 8))"
+    rows = ("#SBATCH -N 4 --gpus-per-node=8", count, "echo $N", count, "srun -n $N python a.py")
+    values = job.convert("\n".join(("#!/bin/bash", *rows, "")).encode(), "job.sbatch").values
+    assert (4, 8) == (values["nodes"], values["gpusPerNode"])
+    assert "procsPerNode" not in values
+
+
+def test_a_script_behind_its_variables_is_one_that_may_be_torchs() -> None:
+    """It was taken for a program of MPI's, as `export` is no script; and `A=$A` sets nothing."""
+    text = "#!/bin/bash\n#SBATCH -N 2 --gres=gpu:2\nsrun bash -c \"A=$A B='$B' ./run.sh\"\n"
+    conversion = job.convert(text.encode(), "job.sbatch")
+    assert "torchrun" == conversion.values["workload"]
+    assert ["$A", "$B"] == [own.path for own in conversion.lost]
+
+
+def test_an_mpirun_whose_output_the_script_reads_is_refused() -> None:
+    """The run had one process, as no command started anything on the other nodes."""
+    rows = (
+        "#SBATCH -N 2 --ntasks-per-node=8",
+        "for i in 1 2; do",
+        "  t=$(mpirun -n $i ./a)",
+        "done",
+    )
+    with pytest.raises(InvalidValues, match="reads what a step with ranks prints"):
+        _convert(*rows)
+    looks = ("#SBATCH -n 2", "v=$(mpirun --version)", "h=`mpirun -n 2 hostname`", "python a.py")
+    assert _convert(*looks).values["script"]
+
+
+def test_a_variable_of_setup_that_is_made_of_the_first_node_has_it() -> None:
+    """The line was left out, as the launcher sets it: that is later than setup."""
+    first = "MASTER_ADDR=$(scontrol show hostnames | head -n1)"
+    rows = ("#SBATCH --gpus=4", first, 'OPTS="--ip $MASTER_ADDR"', "conda activate x")
+    setup = _convert(*rows, "./run $OPTS").values["setup"]
+    assert 'MASTER_ADDR=localhost\nOPTS="--ip $MASTER_ADDR"' in setup
+
+
+def test_an_accelerate_behind_variables_in_a_variable_is_a_launcher() -> None:
+    """It was one process of a script, whose rendezvous nobody had set."""
+    rows = ("#SBATCH -N 2 --gpus-per-node=4", 'L="HF_X=1 LEVEL=info accelerate launch --a 1"')
+    conversion = _convert(*rows, 'srun bash -c "$L a.py"')
+    text = conversion.values["command"][-1]
+    assert "export HF_X=1 LEVEL=info; exec accelerate launch --a 1 a.py" in text
+    assert 2 == conversion.values["nodes"]
+
+
+def test_a_launcher_in_an_array_of_commands_may_start_ranks_on_the_other_nodes() -> None:
+    """It was said that no known command starts anything there."""
+    rows = ('C[0]="mpirun -n 8 ./a"', 'C[1]="mpirun -n 8 ./b"', 'for c in "${C[@]}"; do $c; done')
+    conversion = _convert("#SBATCH -N 2 --ntasks-per-node=4", *rows)
+    assert "the launcher in $C may start ranks there" in _why(conversion, "--nodes")
+    plain = _convert("#SBATCH -N 2", 'S="srun -N1 -n1"', "$S ./prepare", "python a.py")
+    assert "no command that is known here" in _why(plain, "--nodes")
+
+
+def test_two_steps_on_two_nodes_at_once_are_refused() -> None:
+    """One pod ran both, where a trailing `&` is that of the first alone."""
+    rows = ("#SBATCH -N 2", "srun -N1 -n1 -w $A python a.py &", "srun -N1 -n1 -w $B python b.py")
+    with pytest.raises(InvalidValues, match="beside each other"):
+        _convert(*rows)
+
+
+def test_a_debugger_in_front_of_srun_is_said_to_be_lost() -> None:
+    """The script was one process, as `ddt` was a program like any other."""
+    conversion = _convert("#SBATCH -n 8 --ntasks-per-node=4", "ddt --connect srun ./a.out")
+    assert (2, 4) == (conversion.values["nodes"], conversion.values["procsPerNode"])
+    assert ["ddt --connect"] == [own.path for own in conversion.lost]
+
+
+def _why(conversion: Conversion, path: str) -> str:
+    return next(own.why for own in conversion.verdicts if own.path == path)
