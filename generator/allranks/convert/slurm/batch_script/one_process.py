@@ -14,6 +14,7 @@ from allranks.convert.slurm.batch_script import (
     ranks,
     repeated_lines,
     setup_lines,
+    several_steps,
     shell_text,
     step_search,
     words,
@@ -101,9 +102,9 @@ def read_script(reading: ScriptReading, steps: list[Step], *, nested: bool) -> N
     body.values["torchrun"] = {"maxRestarts": 0}  # Slurm runs it once
     _check_submits(script, variables)
     _check_assembled(script, variables)
-    step_search.check_beside(script, steps)
-    step_search.check_in_turn(script, steps)
-    step_search.check_read(script)
+    several_steps.check_beside(script, steps)
+    several_steps.check_in_turn(script, steps)
+    several_steps.check_read(script)
     _size_one_process(script, variables, steps)
     if nested:
         body.notes.append(

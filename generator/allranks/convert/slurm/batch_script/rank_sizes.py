@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from allranks.convert import commands, references
 from allranks.convert.commands import Runner
 from allranks.convert.slurm import sizes
-from allranks.convert.slurm.batch_script import mpi_ranks, step_search, words
+from allranks.convert.slurm.batch_script import mpi_ranks, several_steps, words
 from allranks.convert.verdicts import Outcome
 from allranks.humanize import plural
 
@@ -35,7 +35,7 @@ def put_size(reading: ScriptReading, main: Step, program: commands.Program) -> N
     if main.is_srun:
         sizes.fill(script.size, main.size)
         body.step_outcomes = main.size.outcomes
-    size = main.size if main.is_srun and not step_search.over_nodes(main) else script.size
+    size = main.size if main.is_srun and not several_steps.over_nodes(main) else script.size
     nodes = size.nodes or script.size.nodes
     per_node, gpus = size.per_node, script.size.gpus_per_node
     if program.runner is Runner.TORCHRUN:

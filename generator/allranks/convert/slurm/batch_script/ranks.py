@@ -19,8 +19,8 @@ from allranks.convert.slurm.batch_script import (
     rank_command,
     rank_sizes,
     setup_lines,
+    several_steps,
     shell_text,
-    step_search,
     torchrun_environment,
     words,
 )
@@ -324,10 +324,10 @@ def _check_others(script: Script, details: StepDetails, main: Step, steps: list[
             continue
         if words.any_of(step.words, words.IDLE):
             continue
-        is_before = step.command.start < main.command.start and not step_search.repeats(
+        is_before = step.command.start < main.command.start and not several_steps.repeats(
             script, step
         )
-        is_beside = step_search.is_in_background(script, step)
+        is_beside = several_steps.is_in_background(script, step)
         if (is_before and not is_beside) or not step.is_called:
             details.side[id(step.command)] = step
             continue

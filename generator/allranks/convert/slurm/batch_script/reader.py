@@ -22,6 +22,7 @@ from allranks.convert.slurm.batch_script import (
     parsing,
     ranks,
     remaining_commands,
+    several_steps,
     shell_text,
     shell_variables,
     step_search,
@@ -73,10 +74,10 @@ def read(
     body = reading.body
     body.goes_back = any(map(working_folder.goes_back, script.statements))
     steps = step_search.find(reading)
-    step_search.check_programs(script, steps)
-    step_search.check_launchers(script, reading.variables)
-    multi = step_search.without_side(reading, [step for step in steps if step.is_multi])
-    main = step_search.choose_main(script, reading.variables, multi)
+    several_steps.check_programs(script, steps)
+    several_steps.check_launchers(script, reading.variables)
+    multi = several_steps.without_side(reading, [step for step in steps if step.is_multi])
+    main = several_steps.choose_main(script, reading.variables, multi)
     if main is not None:
         statement = script.statements[main.statement]
         opened, behind = parsing.opened_around(script, statement)
