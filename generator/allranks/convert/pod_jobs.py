@@ -27,6 +27,7 @@ from allranks.convert.podsets import MPI, MXNET, PYTORCH, TENSORFLOW, PodSet, Sh
 from allranks.convert.rewrite import Rewrite
 from allranks.convert.verdicts import Outcome, dotted
 from allranks.errors import InputError
+from allranks.humanize import plural
 from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
@@ -113,6 +114,11 @@ _MOUNTS: FieldPath = (*OF_TRAINER, "volumeMounts")
 _INDEX = "COMPLETION_INDEX"
 _NO_RANKS = "nothing in it starts ranks"
 _JOB_INDEX = "JOB_COMPLETION_INDEX"
+_PROCESSES = "PET_NPROC_PER_NODE"
+_ONE_PROCESS = (
+    "a torchrun without --nproc-per-node starts one process in each pod, as before, with its {}: "
+    "leave procsPerNode out for a process for each of them"
+)
 _COMPLETION = "batch.kubernetes.io/job-completion-index"
 
 
@@ -145,6 +151,8 @@ def convert(
         target = rewrite(fields, shape, [claim.name for claim in volume_claims])
         for key, source in policy.items():
             target.copy(source, ("spec", "runPolicy", key))
+        if shape.key == PYTORCH:
+            target.put(("spec", "nprocPerNode"), _processes(shape))
         rewritten, stale = mpi_hosts.take_out(target, shape) if shape.key == MPI else ([], [])
         queue = target.convert(shape.key, context).queue
         for path in rewritten:
@@ -182,6 +190,16 @@ def exclusive_topology(fields: Fields, here: FieldPath, *, is_alone: bool) -> No
         )
 
 
+def _processes(shape: Shape) -> str:
+    """What a torchrun without --nproc-per-node starts: one process, but where a variable says more.
+
+    No controller says it, but that of a PyTorchJob.
+    """
+    podset = (shape.roles.get("Worker") or shape.roles["Master"])[0]
+    unsaid = "auto" if _PROCESSES in podset.variables else "1"
+    return podset.env.get(_PROCESSES) or unsaid
+
+
 def _check_ranks(fields: Fields, context: Context, shape: Shape) -> None:
     """Say where the pods were no nodes of one torchrun, and what the image must have."""
     sets = [podset for own in shape.roles.values() for podset in own]
@@ -193,6 +211,10 @@ def _check_ranks(fields: Fields, context: Context, shape: Shape) -> None:
             program = look(fields, here, program, context)
         if program.runner is Runner.PLAIN:
             fields.note(jobs.NO_TORCHRUN)
+        is_counted = "nproc-per-node" in program.options or program.is_alone
+        gpus, processes = (fields.values.get(key) for key in ("gpusPerNode", "procsPerNode"))
+        if program.runner is Runner.TORCHRUN and not is_counted and (gpus or 1) > 1 == processes:
+            fields.note(_ONE_PROCESS.format(plural(gpus, "GPU")))
         says_nodes = program.is_alone or "PET_NNODES" in podset.variables
         if program.runner is not Runner.TORCHRUN or says_nodes:
             continue

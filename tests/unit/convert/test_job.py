@@ -17,6 +17,34 @@ def test_nodes_of_torchrun() -> None:
     assert (["python3", "-u", "train.py"], set()) == (values["command"], lost(conversion))
 
 
+UNCOUNTED = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: a}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i, env: ENV,
+  command: COMMAND, resources: {limits: {nvidia.com/gpu: 4}}}]}}}
+"""
+
+
+def test_a_torchrun_that_says_no_number_of_processes_starts_one() -> None:
+    """Nobody but a PyTorchJob's operator tells it another: it had one on four GPUs, and has here."""
+    own = UNCOUNTED.replace("COMMAND", "[torchrun, t.py]")
+    conversion = text_as_jobs(own.replace("ENV", "[]")).conversions[0]
+    assert (4, 1) == tuple(conversion.values[key] for key in ("gpusPerNode", "procsPerNode"))
+    assert any("one process in each pod" in note for note in conversion.notes)
+    told = own.replace("ENV", "[{name: PET_NPROC_PER_NODE, value: '2'}]")
+    assert 2 == text_as_jobs(told).conversions[0].values["procsPerNode"]
+    told = own.replace("ENV", "[{name: PET_NPROC_PER_NODE, value: gpu}]")
+    assert "procsPerNode" not in text_as_jobs(told).conversions[0].values
+
+
+def test_a_script_s_torchrun_that_says_no_number_of_processes_starts_one() -> None:
+    """It is told so as well where each pod runs the script as it is."""
+    script = UNCOUNTED.replace("COMMAND", "[bash, -c, for i in 1 2; do torchrun t.py; done]")
+    values = text_as_jobs(script.replace("ENV", "[]")).conversions[0].values
+    assert "PET_NPROC_PER_NODE=1" in values["command"][2]
+
+
 ACCELERATE = """\
 apiVersion: batch/v1
 kind: Job
