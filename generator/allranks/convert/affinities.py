@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert.pod_template import WRITTEN_KEYS
+from allranks.convert.pod_template import WRITTEN_KEYS, is_own
 from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
@@ -108,6 +108,15 @@ def _lists(node: Any, path: FieldPath) -> Iterator[tuple[FieldPath, list[Any]]]:
             yield from _lists(value, here)
 
 
+def is_of_controller(key: str) -> bool:
+    """Whether an old controller, or Kubernetes' own of Jobs, writes a label or an annotation.
+
+    Args:
+        key: its key.
+    """
+    return (key.startswith(CONTROLLER_LABELS) and not is_own(key)) or key in _CONTROLLER_KEYS
+
+
 def _values_of_labels(node: Any) -> Iterator[str]:
     """The values of those labels in the pod templates of an object that old controllers give, too.
 
@@ -115,7 +124,7 @@ def _values_of_labels(node: Any) -> Iterator[str]:
     """
     if isinstance(node, dict):
         for key, value in k8s.mapping(node, "metadata", "labels").items():
-            if key.startswith(CONTROLLER_LABELS) or key in _CONTROLLER_KEYS:
+            if is_of_controller(key):
                 yield str(value)
     children = node.values() if isinstance(node, dict) else k8s.items(node)
     for child in children:
@@ -133,8 +142,7 @@ def _key_of_own(term: Any, own_values: AbstractSet[str]) -> str:
                 and values
                 and own_values.isdisjoint(values)
             )
-            is_of_controller = key.startswith(CONTROLLER_LABELS) or key in _CONTROLLER_KEYS
-            if is_of_controller and not is_of_other:
+            if is_of_controller(key) and not is_of_other:
                 return key
     return ""
 

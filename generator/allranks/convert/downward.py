@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks import names
 from allranks.convert.affinities import CONTROLLER_LABELS
-from allranks.convert.pod_template import WRITTEN_KEYS
+from allranks.convert.pod_template import WRITTEN_KEYS, is_own
 from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
@@ -60,7 +60,9 @@ def is_written_here(entry: Any, others: Collection[str] = _OF_JOBS) -> bool:
     )
     keys = [match[1] for path in paths if (match := _KEY.match(path))]
     return not any(
-        (key.startswith(CONTROLLER_LABELS) or key in WRITTEN_KEYS) and key not in others
+        (key.startswith(CONTROLLER_LABELS) or key in WRITTEN_KEYS)
+        and key not in others
+        and not is_own(key)
         for key in keys
     )
 

@@ -59,6 +59,7 @@ _NESTED = (
 )
 # The operator's variable for the processes of a pod, which a command's own torchrun may be given.
 _PROCESSES = "PET_NPROC_PER_NODE"
+_PORT = 23456  # which it opens where no container has one of its name
 _UNLIKE = "all pods of a run have the template of the workers, which differs"
 
 
@@ -93,6 +94,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     _same(fields, {name: other for name, other in templates.items() if name != role}, pod)
     _size(fields, roles, pod, program)
     _alone(fields, pod, program)
+    if program.runner is commands.Runner.PLAIN and "Master" not in roles:
+        _note_untold(fields, pod, program)
     if program.runner is commands.Runner.TORCHRUN and not program.is_alone:
         jobs.check_nodes(
             fields, pod.container, program.options, pod.variables, (fields.values["nodes"], "")
@@ -284,6 +287,23 @@ def _has_fixed_size(program: commands.Program, pod: PodTemplate) -> bool:
     return references.number(nnodes, pod.variables) is not None
 
 
+def _note_untold(fields: Fields, pod: PodTemplate, program: commands.Program) -> None:
+    """Say where the operator told the pods nothing of each other, and nothing else did.
+
+    pkg/controller.v1/pytorch/envvar.go (setPodEnv) of kubeflow/training-operator.
+    """
+    nodes, texts = fields.values["nodes"], (*program.command, program.setup, *program.scripts)
+    env = {str(entry.get("name")) for _, entry in fields.items(*pod.container, "env")}
+    is_told = not env.isdisjoint(_RANK_VARIABLES) or any(
+        _sets(texts, name) for name in _RANK_VARIABLES
+    )
+    if nodes > 1 and not is_told and not fields.has("spec", "elasticPolicy"):
+        fields.note(
+            "without a Master the old operator sets no RANK, WORLD_SIZE or MASTER_ADDR: each of "
+            f"{plural(nodes, 'pod')} ran by itself, and here all of them train together"
+        )
+
+
 def _alone(fields: Fields, pod: PodTemplate, program: commands.Program) -> None:
     """Say where pods that were told nothing of each other train together here."""
     nodes = fields.values["nodes"]
@@ -341,9 +361,8 @@ def _elastic(fields: Fields, program: commands.Program) -> None:
     host, port = fields.text(*path, "rdzvHost"), fields.number(*path, "rdzvPort")
     if backend in _ETCD:
         if host:
-            fields.carry(
-                (*path, "rdzvHost"), ("torchrun", "rdzvEndpoint"), f"{host}:{port or 2379}"
-            )
+            endpoint = f"{host}:{port or _port(fields)}"
+            fields.carry((*path, "rdzvHost"), ("torchrun", "rdzvEndpoint"), endpoint)
             fields.say((*path, "rdzvPort"), Outcome.CARRIED, "torchrun.rdzvEndpoint")
     elif port:
         fields.carry((*path, "rdzvPort"), ("torchrun", "port"), port)
@@ -355,6 +374,21 @@ def _elastic(fields: Fields, program: commands.Program) -> None:
     if pairs:
         fields.carry((*path, "rdzvConf"), ("torchrun", "rdzvConf"), pairs)
     _restarts(fields, (*path, "maxRestarts"), program)
+
+
+def _port(fields: Fields) -> int:
+    """The port of the workers' container that the operator takes for rdzvPort, or gives them.
+
+    pkg/controller.v1/pytorch/elastic.go (generateEnvRDZVEndpoint) of kubeflow/training-operator.
+    """
+    containers: FieldPath = (*_path("Worker"), "template", "spec", "containers")
+    ports = (
+        fields.number(*containers, index, "ports", place, "containerPort")
+        for index, _ in fields.items(*containers)
+        for place, port in fields.items(*containers, index, "ports")
+        if port.get("name") == "pytorchjob-port"
+    )
+    return next((port for port in ports if port), _PORT)
 
 
 def _restarts(fields: Fields, path: FieldPath, program: commands.Program) -> None:

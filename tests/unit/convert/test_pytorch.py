@@ -48,6 +48,24 @@ def test_pods_whose_deepspeed_names_no_hosts_trained_alone() -> None:
     assert (2, 8, {}) == (hosts.values["nodes"], hosts.values["gpusPerNode"], lost(hosts))
 
 
+def test_workers_without_a_master_were_told_nothing_of_each_other() -> None:
+    """The operator sets RANK where there is a Master alone; with an elasticPolicy torchrun does."""
+    own = {"command": ["python", "t.py"]}
+    both = {"Master": {"replicas": 1}, "Worker": {"replicas": 1}}
+    told = {"env": [{"name": "WORLD_SIZE", "value": "2"}]}
+    alone = [
+        any("each of 2 pods ran by itself" in note for note in conversion.notes)
+        for conversion in (
+            convert(own),
+            convert(own, None, **both),
+            convert(own, None, Worker={"replicas": 1}),
+            convert({**own, **told}),
+            convert({"command": ["torchrun", "t.py"]}, {"elasticPolicy": {"maxReplicas": 2}}),
+        )
+    ]
+    assert [True, False, False, False, False] == alone
+
+
 GPUS = {"resources": {"limits": {"nvidia.com/gpu": 8}}}
 PROCESSES = [
     ({"command": ["torchrun", "t.py"], **GPUS}, {}, None),
@@ -202,6 +220,16 @@ def test_a_range_of_nodes_is_said_where_the_command_s_number_is_not_known() -> N
     assert any("leave torchrun.elastic out for a number" in note for note in conversion.notes)
 
 
+def test_etcd_is_at_the_port_that_the_operator_gave_it() -> None:
+    """Without rdzvPort it took that of the container, which is 23456 where none has its name."""
+    policy = {"minReplicas": 1, "maxReplicas": 4, "rdzvBackend": "etcd-v2", "rdzvHost": "etcd"}
+    ports = [{"name": "pytorchjob-port", "containerPort": 2379}]
+    for container, port in ({}, 23456), ({"ports": ports}, 2379):
+        own = {"command": ["torchrun", "t.py"], **container}
+        values = convert(own, {"elasticPolicy": policy}).values
+        assert f"etcd:{port}" == values["torchrun"]["rdzvEndpoint"]
+
+
 def test_labels_of_the_old_controller_are_read_in_vain() -> None:
     """A variable made of one is not there here, in the program's container and in any other."""
     path = "metadata.labels['training.kubeflow.org/replica-index']"
@@ -218,6 +246,19 @@ def test_labels_of_the_old_controller_are_read_in_vain() -> None:
     assert {f"{above}[0].env[0]", f"{above}[1].env[1]"} == {
         path.partition(".name")[0].partition(".valueFrom")[0] for path in lost(conversion)
     }
+
+
+def test_a_label_that_only_a_person_writes_stays_whatever_its_domain() -> None:
+    """No operator writes it, so it is carried; that a controller writes it was said of it."""
+    source = job({"command": ["a"]})
+    source["metadata"]["labels"] = {"volcano.sh/job-type": "a", "volcano.sh/job-name": "b"}
+    template = source["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]
+    template["metadata"] = {"labels": {"training.kubeflow.org/team": "x"}}
+    conversion = pytorch.convert(source, Context())
+    assert {"volcano.sh/job-type": "a"} == conversion.values["labels"]
+    own = conversion.values["podTemplate"]["metadata"]["labels"]
+    assert {"training.kubeflow.org/team": "x"} == own
+    assert not lost(conversion)
 
 
 def test_labels_of_nodes_that_are_not_filled_in_are_left_out() -> None:
