@@ -152,7 +152,7 @@ def convert(
         for key, source in policy.items():
             target.copy(source, ("spec", "runPolicy", key))
         if shape.key == PYTORCH:
-            target.put(("spec", "nprocPerNode"), _processes(shape))
+            _processes(target, (shape.roles.get("Worker") or shape.roles["Master"])[0])
         rewritten, stale = mpi_hosts.take_out(target, shape) if shape.key == MPI else ([], [])
         queue = target.convert(shape.key, context).queue
         for path in rewritten:
@@ -190,14 +190,18 @@ def exclusive_topology(fields: Fields, here: FieldPath, *, is_alone: bool) -> No
         )
 
 
-def _processes(shape: Shape) -> str:
-    """What a torchrun without --nproc-per-node starts: one process, but where a variable says more.
+def _processes(target: Rewrite, podset: PodSet) -> None:
+    """Put what a torchrun without --nproc-per-node starts: one process, or what a variable says.
 
     No controller says it, but that of a PyTorchJob.
     """
-    podset = (shape.roles.get("Worker") or shape.roles["Master"])[0]
+    to: FieldPath = ("spec", "nprocPerNode")
     unsaid = "auto" if _PROCESSES in podset.variables else "1"
-    return podset.env.get(_PROCESSES) or unsaid
+    target.put(to, podset.env.get(_PROCESSES) or unsaid)
+    container: FieldPath = (*podset.path, "spec", "containers", podset.index)
+    for index, entry in target.fields.items(*container, "env"):
+        if entry.get("name") == _PROCESSES:
+            target.also((*container, "env", index, "value"), to)
 
 
 def _check_ranks(fields: Fields, context: Context, shape: Shape) -> None:

@@ -100,7 +100,11 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         jobs.check_nodes(
             fields, pod.container, program.options, pod.variables, (fields.values["nodes"], "")
         )
-    jobs.processes(fields, pod, program, _processes(fields, pod, program), ("spec", "nprocPerNode"))
+    count = _processes(fields, pod, program)
+    source: FieldPath = ("spec", "nprocPerNode")
+    if "nproc-per-node" in program.options:
+        source = (*pod.container, "command" if pod.command else "args")
+    jobs.processes(fields, pod, program, count, source)
     kubeflow.run_policy(fields, ("spec", "runPolicy"))
     policies: list[FieldPath] = [
         ("spec", "pytorchReplicaSpecs", name, "restartPolicy") for name in roles

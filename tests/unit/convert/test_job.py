@@ -38,6 +38,17 @@ def test_a_torchrun_that_says_no_number_of_processes_starts_one() -> None:
     assert "procsPerNode" not in text_as_jobs(told).conversions[0].values
 
 
+def test_more_processes_than_a_pod_has_gpus_are_said() -> None:
+    """Each needs a GPU of its own here: the words that ask for more are not carried, all of them."""
+    for env, words in ("[]", "[torchrun, --nproc-per-node=8, t.py]"), (
+        "[{name: PET_NPROC_PER_NODE, value: '8'}]",
+        "[torchrun, t.py]",
+    ):
+        text = UNCOUNTED.replace("ENV", env).replace("COMMAND", words)
+        reasons = {verdict.why for verdict in text_as_jobs(text).conversions[0].lost}
+        assert any("8 processes would share 4 GPUs" in reason for reason in reasons)
+
+
 def test_a_script_s_torchrun_that_says_no_number_of_processes_starts_one() -> None:
     """It is told so as well where each pod runs the script as it is."""
     script = UNCOUNTED.replace("COMMAND", "[bash, -c, for i in 1 2; do torchrun t.py; done]")
