@@ -298,13 +298,12 @@ def _note_untold(fields: Fields, pod: PodTemplate, program: commands.Program) ->
     """
     nodes, texts = fields.values["nodes"], (*program.command, program.setup, *program.scripts)
     env = {str(entry.get("name")) for _, entry in fields.items(*pod.container, "env")}
-    is_told = not env.isdisjoint(_RANK_VARIABLES) or any(
-        _sets(texts, name) for name in _RANK_VARIABLES
-    )
+    is_told = not env.isdisjoint(_RANK_VARIABLES) or any(map(_TELLS_RANK.search, texts))
     if nodes > 1 and not is_told and not fields.has("spec", "elasticPolicy"):
         fields.note(
-            "without a Master the old operator sets no RANK, WORLD_SIZE or MASTER_ADDR: each of "
-            f"{plural(nodes, 'pod')} ran by itself, and here all of them train together"
+            "nothing set RANK, WORLD_SIZE or MASTER_ADDR in its pods: unless its program found the "
+            f"others otherwise, each of {plural(nodes, 'pod')} ran by itself; here they are told, "
+            "and train together"
         )
 
 
@@ -456,3 +455,5 @@ def _references(fields: Fields, pod: PodTemplate) -> None:
 
 
 _RANK_VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+# Where a program tells itself, in shell or in Python.
+_TELLS_RANK = re.compile(rf"(?<![\w$])(?:{'|'.join(_RANK_VARIABLES)})[\"'\])]{{0,3}}\s*=(?!=)")
