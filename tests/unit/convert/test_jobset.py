@@ -17,6 +17,15 @@ def test_ranks_are_nodes_of_torchrun() -> None:
     assert ["python3", "-u", "train.py", "--lr", "1e-5"] == values["command"][4:]
 
 
+def test_its_jobs_are_indexed_where_they_say_no_mode() -> None:
+    """Its webhook has them be so: the pods that a conversion is compared with have an index."""
+    container = {"name": "c", "image": "i", "command": ["torchrun", "t.py"]}
+    spec = {"parallelism": 2, "template": {"spec": {"containers": [container]}}}
+    job = {"name": "a", "template": {"spec": spec}}
+    pods = sets.pods_of_jobset({"metadata": {"name": "j"}, "spec": {"replicatedJobs": [job]}})
+    assert ["0", "1"] == [pod.env["JOB_COMPLETION_INDEX"] for pod in pods]
+
+
 def test_the_policy_of_a_run() -> None:
     """Times, retries, fatal exit codes and the queue are those of the JobSet and its Job."""
     values = sample("jobset.yaml", "pretrain").values

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from allranks.convert import pytorch
+from allranks.convert import original, pytorch
 from allranks.convert.registry import Context
 from allranks.convert.verdicts import Conversion, Outcome
 from allranks.errors import InputError
@@ -46,6 +46,15 @@ def test_pods_whose_deepspeed_names_no_hosts_trained_alone() -> None:
     assert not lost(convert({"command": command, **GPUS}, Worker={"replicas": 1}))
     hosts = convert({"command": [*command[:2], "--hostfile=/h", "t.py"], **GPUS})
     assert (2, 8, {}) == (hosts.values["nodes"], hosts.values["gpusPerNode"], lost(hosts))
+
+
+def test_workers_without_a_master_have_no_rank_there() -> None:
+    """The pods that a conversion is compared with are those that the operator makes."""
+    both = {"Master": {"replicas": 1}, "Worker": {"replicas": 1}}
+    for roles, ranks in (both, ["0", "1"]), ({"Worker": {"replicas": 2}}, [None, None]):
+        theirs = original.pods(job({"command": ["python", "t.py"]}, None, **roles)) or []
+        assert ranks == [pod.env.get("RANK") for pod in theirs]
+        assert {"2"} == {pod.env["PET_NNODES"] for pod in theirs}
 
 
 def test_workers_without_a_master_were_told_nothing_of_each_other() -> None:
