@@ -35,7 +35,7 @@ def take_out(fields: Fields) -> None:
     Args:
         fields: the object, converted.
     """
-    others = _OF_JOBS
+    others: tuple[str, ...] = _OF_JOBS
     if fields.text("kind") in _SETS and fields.values.get("workload") == "torchrun":
         others += _OF_SETS
     for path in _read_by(fields.get(), (), others):

@@ -216,8 +216,9 @@ def _check_ranks(fields: Fields, context: Context, shape: Shape) -> None:
         if program.runner is Runner.PLAIN:
             fields.note(jobs.NO_TORCHRUN)
         is_counted = "nproc-per-node" in program.options or program.is_alone
-        gpus, processes = (fields.values.get(key) for key in ("gpusPerNode", "procsPerNode"))
-        if program.runner is Runner.TORCHRUN and not is_counted and (gpus or 1) > 1 == processes:
+        gpus = fields.values.get("gpusPerNode") or 0
+        is_single = gpus > 1 and fields.values.get("procsPerNode") == 1
+        if program.runner is Runner.TORCHRUN and not is_counted and is_single:
             fields.note(_ONE_PROCESS.format(plural(gpus, "GPU")))
         says_nodes = program.is_alone or "PET_NNODES" in podset.variables
         if program.runner is not Runner.TORCHRUN or says_nodes:

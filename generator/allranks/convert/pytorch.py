@@ -298,8 +298,8 @@ def _note_untold(fields: Fields, pod: PodTemplate, program: commands.Program) ->
     """
     nodes, texts = fields.values["nodes"], (*program.command, program.setup, *program.scripts)
     env = {str(entry.get("name")) for _, entry in fields.items(*pod.container, "env")}
-    is_told = not env.isdisjoint(_RANK_VARIABLES) or any(map(_TELLS_RANK.search, texts))
-    if nodes > 1 and not is_told and not fields.has("spec", "elasticPolicy"):
+    has_ranks = not env.isdisjoint(_RANK_VARIABLES) or any(map(_TELLS_RANK.search, texts))
+    if nodes > 1 and not has_ranks and not fields.has("spec", "elasticPolicy"):
         fields.note(
             "nothing set RANK, WORLD_SIZE or MASTER_ADDR in its pods: unless its program found the "
             f"others otherwise, each of {plural(nodes, 'pod')} ran by itself; here they are told, "

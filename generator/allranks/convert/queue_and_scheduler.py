@@ -91,8 +91,8 @@ def keep_pod_group(fields: Fields) -> None:
     schedulers = {fields.text(*path) for path in places} or {_VOLCANO}
     key, group = min(groups)
     why = f"the PodGroup {group}, which the pods are in by {key}, says it"
-    for to in ("queue", "scheduling.dialect"):
-        for path in fields.sources_of(to):
+    for value in ("queue", "scheduling.dialect"):
+        for path in fields.sources_of(value):
             fields.change(path, why)
     for path in places:
         fields.change(path, "the PodGroup says the gang and the queue", "scheduling.schedulerName")
@@ -101,7 +101,7 @@ def keep_pod_group(fields: Fields) -> None:
     for to in (("queue",), ("scheduling", "dialect"), ("scheduling", "schedulerName")):
         fields.origins.pop(to, None)
     if len(schedulers) == 1:
-        fields.put(("scheduling", "schedulerName"), *schedulers)
+        fields.put(("scheduling", "schedulerName"), schedulers.pop())
 
 
 def _places(node: Any, path: FieldPath, key: str) -> Iterator[FieldPath]:

@@ -27,22 +27,25 @@ spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i, 
 
 
 def test_a_torchrun_that_says_no_number_of_processes_starts_one() -> None:
-    """Nobody but a PyTorchJob's operator tells it another: it had one on four GPUs, and has here."""
+    """Nobody but a PyTorchJob's operator tells it another: on four GPUs it had one, and has."""
     own = UNCOUNTED.replace("COMMAND", "[torchrun, t.py]")
     conversion = text_as_jobs(own.replace("ENV", "[]")).conversions[0]
     assert (4, 1) == tuple(conversion.values[key] for key in ("gpusPerNode", "procsPerNode"))
     assert any("one process in each pod" in note for note in conversion.notes)
-    told = own.replace("ENV", "[{name: PET_NPROC_PER_NODE, value: '2'}]")
-    assert 2 == text_as_jobs(told).conversions[0].values["procsPerNode"]
-    told = own.replace("ENV", "[{name: PET_NPROC_PER_NODE, value: gpu}]")
-    assert "procsPerNode" not in text_as_jobs(told).conversions[0].values
+    variable = own.replace("ENV", "[{name: PET_NPROC_PER_NODE, value: '2'}]")
+    assert 2 == text_as_jobs(variable).conversions[0].values["procsPerNode"]
+    variable = own.replace("ENV", "[{name: PET_NPROC_PER_NODE, value: gpu}]")
+    assert "procsPerNode" not in text_as_jobs(variable).conversions[0].values
 
 
 def test_more_processes_than_a_pod_has_gpus_are_said() -> None:
-    """Each needs a GPU of its own here: the words that ask for more are not carried, all of them."""
-    for env, words in ("[]", "[torchrun, --nproc-per-node=8, t.py]"), (
-        "[{name: PET_NPROC_PER_NODE, value: '8'}]",
-        "[torchrun, t.py]",
+    """Each needs a GPU of its own here: what asks for more is not carried."""
+    for env, words in (
+        ("[]", "[torchrun, --nproc-per-node=8, t.py]"),
+        (
+            "[{name: PET_NPROC_PER_NODE, value: '8'}]",
+            "[torchrun, t.py]",
+        ),
     ):
         text = UNCOUNTED.replace("ENV", env).replace("COMMAND", words)
         reasons = {verdict.why for verdict in text_as_jobs(text).conversions[0].lost}

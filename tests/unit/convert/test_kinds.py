@@ -107,8 +107,8 @@ OF_V1ALPHA1 = """\
 apiVersion: kubeflow.org/v1alpha1
 kind: MPIJob
 metadata: {name: a}
-spec: {SIZE, activeDeadlineSeconds: 9, template: {spec: {tolerations: [{operator: Exists}], containers: [
-  {name: c, image: i, command: [mpirun, python, t.py], resources: {RESOURCES}}]}}}
+spec: {SIZE, activeDeadlineSeconds: 9, template: {spec: {tolerations: [{operator: Exists}],
+  containers: [{name: c, image: i, command: [mpirun, python, t.py], resources: {RESOURCES}}]}}}
 """
 V1ALPHA1_SIZES = [
     ("gpus: 16, gpusPerNode: 8", "", (2, 8)),
@@ -136,7 +136,9 @@ def test_a_job_of_the_first_mpi_operator_whose_workers_nobody_counts_is_refused(
     """A flag of its operator says how many GPUs a node has, where the job does not."""
     problem = converted.refusal(OF_V1ALPHA1.replace("SIZE", "gpus: 16").replace("RESOURCES", ""))
     assert ("spec.gpus", "say it in the job, as gpusPerNode: 8") == (problem.path, problem.hint)
-    problem = converted.refusal(OF_V1ALPHA1.replace("SIZE", "gpus: 9, gpusPerNode: 8").replace("RESOURCES", ""))
+    problem = converted.refusal(
+        OF_V1ALPHA1.replace("SIZE", "gpus: 9, gpusPerNode: 8").replace("RESOURCES", "")
+    )
     assert "makes no workers of it" in problem.message
 
 

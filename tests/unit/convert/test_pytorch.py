@@ -61,14 +61,14 @@ def test_workers_without_a_master_were_told_nothing_of_each_other() -> None:
     """The operator sets RANK where there is a Master alone; with an elasticPolicy torchrun does."""
     own = {"command": ["python", "t.py"]}
     both = {"Master": {"replicas": 1}, "Worker": {"replicas": 1}}
-    told = {"env": [{"name": "WORLD_SIZE", "value": "2"}]}
+    ranked = {"env": [{"name": "WORLD_SIZE", "value": "2"}]}
     alone = [
         any("each of 2 pods ran by itself" in note for note in conversion.notes)
         for conversion in (
             convert(own),
             convert(own, None, **both),
             convert(own, None, Worker={"replicas": 1}),
-            convert({**own, **told}),
+            convert({**own, **ranked}),
             convert({"command": ["torchrun", "t.py"]}, {"elasticPolicy": {"maxReplicas": 2}}),
         )
     ]

@@ -52,7 +52,8 @@ apiVersion: apps/v1
 kind: StatefulSet
 metadata: {name: a}
 spec: {replicas: 2, serviceName: a, template: {spec: {containers: [{name: c, image: i, env: [
-  {name: RANK, valueFrom: {fieldRef: {fieldPath: "metadata.labels['apps.kubernetes.io/pod-index']"}}},
+  {name: RANK, valueFrom: {fieldRef: {
+    fieldPath: "metadata.labels['apps.kubernetes.io/pod-index']"}}},
   {name: I, valueFrom: {fieldRef: {fieldPath: "metadata.labels['apps.kubernetes.io/pod-index']"}}}],
   command: COMMAND}]}}}
 """
