@@ -65,6 +65,8 @@ _CALLERS = (
     *("Job", "CronJob", "StatefulSet", "LeaderWorkerSet", "Deployment", "DaemonSet", "Pod"),
     "Ingress",
 )
+# Kinds of which the charts make one with the release's name.
+_OF_CHARTS = ("ConfigMap", "Service")
 # Keys under which a text is no host.
 _LABELS = ("labels", "matchLabels", "selector")
 
@@ -92,8 +94,18 @@ def of(
                 own = replace(own, why=f"it is not converted: {reasons[id(document.data)]}")
             if document.kind not in _PURPOSES:
                 unknown.append(document)
+        if own.is_needed and document.kind in _OF_CHARTS:
+            own = _with_other_name(own, conversions)
         related.append(replace(own, namespace=document.namespace, source=document.where))
     return tuple(related), tuple(unknown)
+
+
+def _with_other_name(own: Beside, conversions: Sequence[Conversion]) -> Beside:
+    """What to do about an object, which may have the name of one that a chart makes."""
+    if own.name not in {conversion.name for conversion in conversions} or "call the" in own.why:
+        return own
+    advice = f"call the release otherwise than {own.name}, because its chart makes one of that name"
+    return replace(own, why=f"{own.why}; {advice}")
 
 
 def _generic(

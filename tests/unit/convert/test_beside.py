@@ -204,6 +204,20 @@ def test_pods_in_a_pod_group_of_their_own_have_no_other(metadata: str, scheduler
     assert whys[minimum].startswith("the PodGroup gang, which the pods are in by")
 
 
+def test_a_configmap_with_the_job_s_name_asks_for_another_release() -> None:
+    """The chart has a ConfigMap of the release's name: Helm refuses to install over another's."""
+    volume = "volumes: [{name: v, configMap: {name: NAME}}]"
+    text = (
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {template: {spec: "
+        f"{{{volume}, containers: [{{name: c, image: i, command: [./a]}}]}}}}}}\n---\n"
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME}\n"
+    )
+    for name, clashes in ("a", True), ("b", False):
+        (config,) = text_as_jobs(text.replace("NAME", name)).beside
+        assert config.is_needed
+        assert clashes == ("call the release otherwise than a" in config.why)
+
+
 def test_a_cronjob_beside_a_job_is_named() -> None:
     """By itself it is refused; beside a job it is one more object."""
     timed = "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: nightly}\n"
