@@ -16,6 +16,7 @@ from allranks.convert.verdicts import (
     Rules,
     carried,
     changed,
+    dotted,
     lost,
 )
 from allranks.errors import InputError
@@ -141,7 +142,8 @@ def _replicas(fields: Fields, role: str) -> int:
 def _same(fields: Fields, others: dict[str, PodTemplate], pod: PodTemplate) -> None:
     """Say of the templates that are not taken where they differ."""
     own = {piece.to: piece.value for piece in pod.pieces}
-    for other in others.values():
+    for role, other in others.items():
+        _note_more(fields, role, other, pod)
         differences = _differing(other, own)
         for piece in other.pieces:
             if piece.source in differences:
@@ -149,6 +151,18 @@ def _same(fields: Fields, others: dict[str, PodTemplate], pod: PodTemplate) -> N
             else:
                 fields.say(piece.source, Outcome.CARRIED, "as the workers'")
         _same_words(fields, other, pod)
+
+
+def _note_more(fields: Fields, role: str, other: PodTemplate, pod: PodTemplate) -> None:
+    """Say what the pods of another role have here that only those of the workers had."""
+    places = {dotted(piece.to) for piece in other.pieces}
+    more = {place for piece in pod.pieces if (place := dotted(piece.to)) not in places}
+    if pod.gpus and not other.gpus:
+        more.add("gpusPerNode")
+    if more:
+        fields.note(
+            f"the {role}'s pod has what the other pods alone had, too: {', '.join(sorted(more))}"
+        )
 
 
 def _differing(other: PodTemplate, own: Mapping[FieldPath, Any]) -> set[FieldPath]:

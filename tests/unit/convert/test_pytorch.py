@@ -48,6 +48,19 @@ def test_pods_whose_deepspeed_names_no_hosts_trained_alone() -> None:
     assert (2, 8, {}) == (hosts.values["nodes"], hosts.values["gpusPerNode"], lost(hosts))
 
 
+def test_what_the_workers_alone_had_is_said_of_the_master() -> None:
+    """All pods have the workers' template: one without GPUs has theirs."""
+    source = job({"command": ["torchrun", "t.py"]}, None, Master={}, Worker={"replicas": 2})
+    specs = source["spec"]["pytorchReplicaSpecs"]
+    assert not any("had, too" in note for note in pytorch.convert(source, Context()).notes)
+    worker = {**specs["Worker"]["template"]["spec"]["containers"][0], **GPUS}
+    worker["env"] = [{"name": "DATA", "value": "/d"}]
+    spec = {"nodeSelector": {"gpu": "a100"}, "containers": [worker]}
+    specs["Worker"]["template"] = {"spec": spec}
+    (note,) = (note for note in pytorch.convert(source, Context()).notes if "had, too" in note)
+    assert note.endswith("alone had, too: env.DATA, gpusPerNode, scheduling.nodeSelector.gpu")
+
+
 def test_workers_without_a_master_have_no_rank_there() -> None:
     """The pods that a conversion is compared with are those that the operator makes."""
     both = {"Master": {"replicas": 1}, "Worker": {"replicas": 1}}
