@@ -435,6 +435,29 @@ EARLY = [
 ]
 
 
+PUT_IN = [
+    ("printf '<%s>' $(A)", '--x "a b" --y $HOME/z'),
+    ("printf '<%s>' '$(A)' \"$(A)\"", "{a: b  c}"),
+    ("printf '<%s>' '{\"x\": \"$(A)\"}' $(A)", "a b"),
+    ("printf '<%s>' '$(A)'", "don't print 'this"),
+    ("# it doesn't\nprintf '<%s>' '$(A)' \"it isn't $(A)\"", "a"),
+    ("printf '<%s>' $(A)", "a; printf b"),
+    ("cat <<'END'\nit's $$x\nEND\nprintf '<%s>' $(A) 'b'", "a b"),
+]
+
+
+@pytest.mark.parametrize(("text", "value"), PUT_IN)
+def test_a_shell_reads_what_kubernetes_put_into_its_text(text: str, value: str) -> None:
+    """Quotes in the text of a variable were quotes of the script, and '$(A)' was what A holds."""
+    there, here = references.put_in(text, {"A": value}), references.in_shell(text, {"A": value})
+    env = {"A": value, "HOME": "/root", "PATH": os.environ.get("PATH", "")}
+    outputs = [
+        subprocess.run(["sh", "-c", script], env=env, capture_output=True, check=False).stdout
+        for script in (there, here)
+    ]
+    assert outputs[0] == outputs[1]
+
+
 @pytest.mark.parametrize(("text", "runner"), EARLY)
 def test_what_a_rank_is_told_is_read_by_a_rank(text: str, runner: Runner) -> None:
     """A script that reads it before its program is not taken apart: a setup would read nothing."""
