@@ -77,7 +77,7 @@ def test_terms_by_labels_of_the_old_controller_are_left_out() -> None:
 
 
 def test_a_term_by_a_label_of_the_chart_s_own_is_left_out() -> None:
-    """app.kubernetes.io/name of the pods is the chart's: a term for other pods selects as it did."""
+    """The chart sets the pods' app.kubernetes.io/name: a term for other pods selects as before."""
     key = "app.kubernetes.io/name"
     own, other = _selector(key, "mine"), _selector(key, "db")
     spec = {
