@@ -429,6 +429,21 @@ def test_a_script_keeps_its_commands() -> None:
     assert ("bash", "-c", expected) == program.command
 
 
+HELD = [
+    ('CMD="torchrun --nnodes=$N t.py"; $CMD', Runner.NESTED),
+    ('export CMD="env A=1 torchrun t.py"\n${CMD} --x 1', Runner.NESTED),
+    ('RUN=(accelerate launch t.py)\n"${RUN[@]}"', Runner.NESTED),
+    ('CMD="mpirun -np 2 ./a"; $CMD', Runner.MPIRUN),
+    ('CMD="torchrun t.py"; echo $CMD; python t.py', Runner.PLAIN),
+]
+
+
+@pytest.mark.parametrize(("text", "runner"), HELD)
+def test_a_launcher_in_a_variable_starts_the_ranks(text: str, runner: Runner) -> None:
+    """The script was said to call none, and its torchrun read the settings of the chart's."""
+    assert runner is commands.read(["bash", "-c", text]).runner
+
+
 EARLY = [
     ("echo $RANK of $WORLD_SIZE\npython t.py", Runner.PLAIN),
     ("wait-for $MASTER_ADDR\ntorchrun t.py", Runner.NESTED),
