@@ -18,6 +18,7 @@ from allranks.convert import (
     mpi_hosts,
     pods,
     podsets,
+    references,
     roles,
     trials,
 )
@@ -215,6 +216,7 @@ def _check_ranks(fields: Fields, context: Context, shape: Shape) -> None:
             program = look(fields, here, program, context)
         if program.runner is Runner.PLAIN:
             fields.note(jobs.NO_TORCHRUN)
+        _check_index(fields, podset, program, total)
         is_counted = "nproc-per-node" in program.options or program.is_alone
         gpus = fields.values.get("gpusPerNode") or 0
         is_single = gpus > 1 and fields.values.get("procsPerNode") == 1
@@ -224,6 +226,29 @@ def _check_ranks(fields: Fields, context: Context, shape: Shape) -> None:
         if program.runner is not Runner.TORCHRUN or says_nodes:
             continue
         jobs.check_nodes(fields, here, program.options, podset.env, (total, "1"))
+
+
+def _check_index(fields: Fields, podset: PodSet, program: Program, total: int) -> None:
+    """Say where a command counts its pod among those of one of several Jobs, as JobSets have.
+
+    Args:
+        fields: the object.
+        podset: the pods.
+        program: what they run.
+        total: how many pods there are in all.
+    """
+    if podset.path[1:2] != ("replicatedJobs",):
+        return
+    jobs_of_set = fields.number(*podset.path[:3], "replicas")
+    is_whole = podset.replicas == total and (jobs_of_set is None or jobs_of_set == 1)
+    if is_whole or not references.mentions((*program.command, program.setup), (_JOB_INDEX,)):
+        return
+    for key in ("command", "args"):
+        fields.leave(
+            (*podset.path, "spec", "containers", podset.index, key),
+            f"it reads {_JOB_INDEX}, the pod's number in its own Job: here it is that among all of "
+            f"{total} pods",
+        )
 
 
 def _array(

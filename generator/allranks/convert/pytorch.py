@@ -443,6 +443,15 @@ def _environment(fields: Fields, pod: PodTemplate, program: commands.Program) ->
             "the command reads RANK, which was the pod's number there; here it is that of each of "
             f"its {per_pod} processes, and GROUP_RANK is the pod's"
         )
+    world = per_pod * fields.values["nodes"]
+    was_alike = fields.number("spec", "nprocPerNode") == per_pod  # of all processes there, too
+    is_alike = pod.variables.get("WORLD_SIZE", str(world) if was_alike else "") == str(world)
+    is_put_in = references.expands(program.command, "WORLD_SIZE") and not is_alike
+    if program.runner is commands.Runner.TORCHRUN and per_pod > 1 and is_put_in:
+        fields.note(
+            "the command reads WORLD_SIZE, which was another number there, as that of the pods; "
+            f"here it is {world}, that of all processes"
+        )
     _references(fields, pod)
     jobs.environment(fields, pod, program, names, rf"{job}-(?:master|worker)-\d+")
     factor = fields.number("spec", "nprocPerNode")

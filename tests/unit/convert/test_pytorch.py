@@ -48,6 +48,14 @@ def test_pods_whose_deepspeed_names_no_hosts_trained_alone() -> None:
     assert (2, 8, {}) == (hosts.values["nodes"], hosts.values["gpusPerNode"], lost(hosts))
 
 
+def test_a_number_of_processes_that_counted_pods_is_said() -> None:
+    """The operator's WORLD_SIZE counts processes only where nprocPerNode is a number."""
+    own = {"command": ["bash", "-c", "torchrun --nproc_per_node=2 t.py --world $WORLD_SIZE"]}
+    for spec, is_noted in (None, True), ({"nprocPerNode": "2"}, False):
+        notes = convert(own, spec, Master={"replicas": 1}, Worker={"replicas": 1}).notes
+        assert is_noted == any("here it is 4, that of all processes" in note for note in notes)
+
+
 def test_what_the_workers_alone_had_is_said_of_the_master() -> None:
     """All pods have the workers' template: one without GPUs has theirs."""
     source = job({"command": ["torchrun", "t.py"]}, None, Master={}, Worker={"replicas": 2})
