@@ -6,7 +6,17 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import commands, configmap_scripts, finish, jobs, kubeflow, pods, references
+from allranks.convert import (
+    commands,
+    configmap_scripts,
+    finish,
+    jobs,
+    kubeflow,
+    pods,
+    preparation,
+    references,
+    shell,
+)
 from allranks.convert.verdicts import (
     METADATA,
     Conversion,
@@ -435,6 +445,11 @@ def _environment(fields: Fields, pod: PodTemplate, program: commands.Program) ->
             fields.leave(
                 (*pod.container, key), f"it reads {', '.join(variables)}, which is not there"
             )
+    before = shell.parse(program.setup) or ()
+    if any(preparation.may_train([word.text for word in item.words]) for item in before):
+        fields.note(
+            "the Python in setup finds no RANK, WORLD_SIZE or MASTER_ADDR: the ranks alone have them"
+        )
     per_pod = fields.values.get("procsPerNode", pod.gpus or 1)
     # What the program reads itself, its torchrun told each process there, too.
     is_put_in = references.expands(program.command, "RANK")

@@ -56,6 +56,14 @@ def test_a_number_of_processes_that_counted_pods_is_said() -> None:
         assert is_noted == any("here it is 4, that of all processes" in note for note in notes)
 
 
+def test_python_that_runs_before_the_ranks_is_said_to_have_no_rank() -> None:
+    """The operator told it to the container, and so to what ran before torchrun, too."""
+    for line, is_noted in ("python prepare.py", True), ("python -m pip install x", False):
+        conversion = convert({"command": ["bash", "-c", f"{line}\ntorchrun t.py"]})
+        assert line in conversion.values["setup"]
+        assert is_noted == any("finds no RANK" in note for note in conversion.notes)
+
+
 def test_what_the_workers_alone_had_is_said_of_the_master() -> None:
     """All pods have the workers' template: one without GPUs has theirs."""
     source = job({"command": ["torchrun", "t.py"]}, None, Master={}, Worker={"replicas": 2})
