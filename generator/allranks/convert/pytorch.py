@@ -448,7 +448,7 @@ def _environment(fields: Fields, pod: PodTemplate, program: commands.Program) ->
     before = shell.parse(program.setup) or ()
     if any(preparation.may_train([word.text for word in item.words]) for item in before):
         fields.note(
-            "the Python in setup finds no RANK, WORLD_SIZE or MASTER_ADDR: the ranks alone have them"
+            "the Python in setup finds no RANK, WORLD_SIZE or MASTER_ADDR: the ranks alone do"
         )
     per_pod = fields.values.get("procsPerNode", pod.gpus or 1)
     # What the program reads itself, its torchrun told each process there, too.
