@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert.pod_template import WRITTEN_KEYS
+from allranks.convert.pod_template import WRITTEN_KEYS, is_own
 from allranks.k8s import fields as k8s
+from allranks.values.rules.names import is_reserved
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,7 +57,8 @@ def take_out(fields: Fields) -> None:
         for index, key in enumerate(keys):
             if key:
                 source = _source(fields, (*to, index))
-                why = f"it selects pods by {key}, which no pod has here"
+                whose = "the chart sets" if is_reserved(key) else "no pod has here"
+                why = f"it selects pods by {key}, which {whose}"
                 fields.leave(source, f"{why}: select app.kubernetes.io/instance, the release")
         if any(keys):
             terms[:] = [term for term, key in zip(terms, keys, strict=True) if not key]
@@ -108,6 +110,15 @@ def _lists(node: Any, path: FieldPath) -> Iterator[tuple[FieldPath, list[Any]]]:
             yield from _lists(value, here)
 
 
+def is_of_controller(key: str) -> bool:
+    """Whether an old controller, or Kubernetes' own of Jobs, writes a label or an annotation.
+
+    Args:
+        key: its key.
+    """
+    return (key.startswith(CONTROLLER_LABELS) and not is_own(key)) or key in _CONTROLLER_KEYS
+
+
 def _values_of_labels(node: Any) -> Iterator[str]:
     """The values of those labels in the pod templates of an object that old controllers give, too.
 
@@ -115,7 +126,7 @@ def _values_of_labels(node: Any) -> Iterator[str]:
     """
     if isinstance(node, dict):
         for key, value in k8s.mapping(node, "metadata", "labels").items():
-            if key.startswith(CONTROLLER_LABELS) or key in _CONTROLLER_KEYS:
+            if is_of_controller(key) or is_reserved(key):
                 yield str(value)
     children = node.values() if isinstance(node, dict) else k8s.items(node)
     for child in children:
@@ -127,14 +138,9 @@ def _key_of_own(term: Any, own_values: AbstractSet[str]) -> str:
     selectors = [k8s.at(term, *above, "labelSelector") for above in ((), ("podAffinityTerm",))]
     for selector in selectors:
         for key, values in _requirements(selector):
-            is_of_other = (
-                key.endswith("name")
-                and key not in _GROUPS
-                and values
-                and own_values.isdisjoint(values)
-            )
-            is_of_controller = key.startswith(CONTROLLER_LABELS) or key in _CONTROLLER_KEYS
-            if is_of_controller and not is_of_other:
+            is_own = not own_values.isdisjoint(values)
+            is_of_other = key.endswith("name") and key not in _GROUPS and values and not is_own
+            if is_own if is_reserved(key) else is_of_controller(key) and not is_of_other:
                 return key
     return ""
 

@@ -200,7 +200,7 @@ def _of_script(words: Sequence[str], env: Mapping[str, str]) -> Program:
     text = references.in_shell(text, env)
     whole = (*words[: len(words) - len(rest) - 1], text, *rest)
     parsed = shell.parse(text)
-    if not parsed or rest:
+    if not parsed or rest or any(_runner(held) is not Runner.PLAIN for held in _held(parsed)):
         return _whole(whole, text)
     variables = dict(env)
     for command in parsed:
@@ -299,6 +299,7 @@ def _whole(words: tuple[str, ...], text: str) -> Program:
     keeps_pod = len(parsed) > 1 and preparation.keeps_pod(_texts(parsed[-1]))
     notes = (_POD_STAYS,) if keeps_pod else ()
     runners = [_runner(_unwrapped(_texts(command))[1]) for command in parsed]
+    runners += [_runner(held) for held in _held(parsed)]
     if any(runner in (Runner.MPIRUN, Runner.HOROVODRUN) for runner in runners):
         return Program(Runner.MPIRUN, words, notes=notes)
     if not parsed and references.mentions((text,), ("mpirun", "mpiexec")):
@@ -317,6 +318,28 @@ def _whole(words: tuple[str, ...], text: str) -> Program:
         )
         return Program(Runner.NESTED, words, notes=(note, *notes))
     return Program(Runner.PLAIN, words, notes=notes)
+
+
+def _held(parsed: Sequence[shell.ShellCommand]) -> list[list[str]]:
+    """The words of commands that variables hold: ``CMD="torchrun t.py"; $CMD``."""
+    calls = {
+        match[1]
+        for command in parsed
+        for word in command.words[:1]
+        if (match := _CALL.fullmatch(word.text))
+    }
+    result = []
+    for command in parsed:
+        for assignment in (*command.assignments, *_exports(command)):
+            name, _, value = assignment.text.partition("=")
+            words = value.strip("()").strip("\"'").split()
+            if name.removesuffix("+") in calls and words:
+                result.append(_unwrapped(words)[1])
+    return result
+
+
+# A command that is all a variable's: $CMD, "${CMD[@]}".
+_CALL = re.compile(r"\"?\$\{?([A-Za-z_]\w*)(?:\[[@*]\])?\}?\"?")
 
 
 def _launcher(parsed: Sequence[shell.ShellCommand]) -> str:

@@ -257,6 +257,10 @@ def _command(
         yield Difference(role, "command", commands.as_shell(their_words), commands.as_shell(args))
 
 
+# A variable that the shell puts in where Kubernetes did, also between single quotes.
+_PUT_IN = re.compile(r"'\"\$\{([A-Za-z_]\w*)\}\"'|\$\{([A-Za-z_]\w*)\}")
+
+
 def _run_words(words: Sequence[str], variables: Mapping[str, str]) -> tuple[str, ...]:
     """Words as they are run: without the shell that only puts a variable in or sets one up."""
     run_words = list(words)
@@ -266,7 +270,9 @@ def _run_words(words: Sequence[str], variables: Mapping[str, str]) -> tuple[str,
     if len(run_words) == 3 and re.fullmatch("-[a-z]*c", run_words[1]):  # noqa: PLR2004
         profile = tuple(letter for letter in "li" if letter in run_words[1])
         lines = (line.rstrip() for line in run_words[2].strip().splitlines())
-        run_words[2] = "\n".join(lines)
+        run_words[2] = _PUT_IN.sub(
+            lambda match: variables.get(match[1] or match[2], match[0]), "\n".join(lines)
+        )
         body = run_words[2].strip().removeprefix("exec ")
         parsed = shell.parse(body)
         if parsed and len(parsed) == 1 and not parsed[0].assignments:

@@ -9,20 +9,24 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from allranks import names
 from allranks.convert.affinities import CONTROLLER_LABELS
-from allranks.convert.pod_template import WRITTEN_KEYS
+from allranks.convert.pod_template import WRITTEN_KEYS, is_own
 from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from allranks.convert.verdicts import FieldPath, Fields
 
 _NOT_WRITTEN = "it reads a label or annotation that the old controller writes"
 _TAKES_UP = "it takes up {}, which is not there"
 _KEY = re.compile(r"^metadata\.(?:labels|annotations)\['(.+)'\]$")
-# What Kubernetes itself writes on the pods of Jobs, which a run's are.
+# What Kubernetes itself writes on the pods of Jobs, which a run's are, and of StatefulSets.
 _OF_JOBS = ("controller-uid", "job-name")
+_OF_SETS = (names.POD_INDEX, "statefulset.kubernetes.io/pod-name")
+# Kinds whose pods are a StatefulSet's here, or are of the form that a StatefulSet is converted in.
+_SETS = ("StatefulSet", "PyTorchJob")
 
 
 def take_out(fields: Fields) -> None:
@@ -31,20 +35,24 @@ def take_out(fields: Fields) -> None:
     Args:
         fields: the object, converted.
     """
-    for path in _read_by(fields.get(), ()):
+    others: tuple[str, ...] = _OF_JOBS
+    if fields.text("kind") in _SETS and fields.values.get("workload") == "torchrun":
+        others += _OF_SETS
+    for path in _read_by(fields.get(), (), others):
         fields.leave(path, _NOT_WRITTEN)
         name = fields.text(*path, "name") if path[-2:-1] == ("env",) else ""
         for index, entry in fields.items(*path[:-1]) if name else ():
             if f"$({name})" in k8s.text(entry, "value"):
                 fields.leave((*path[:-1], index, "value"), _TAKES_UP.format(name))
-    _without(fields.values)
+    _without(fields.values, others)
 
 
-def is_written_here(entry: Any) -> bool:
+def is_written_here(entry: Any, others: Collection[str] = _OF_JOBS) -> bool:
     """Whether a variable, or a file, reads nothing that an old controller alone writes.
 
     Args:
         entry: an entry of ``env``, or an item of a ``downwardAPI``.
+        others: keys that Kubernetes itself writes on the pods of a run.
     """
     paths = (
         k8s.text(entry, "valueFrom", "fieldRef", "fieldPath"),
@@ -52,30 +60,34 @@ def is_written_here(entry: Any) -> bool:
     )
     keys = [match[1] for path in paths if (match := _KEY.match(path))]
     return not any(
-        key.startswith(CONTROLLER_LABELS) or (key in WRITTEN_KEYS and key not in _OF_JOBS)
+        (key.startswith(CONTROLLER_LABELS) or key in WRITTEN_KEYS)
+        and key not in others
+        and not is_own(key)
         for key in keys
     )
 
 
-def _read_by(node: Any, path: FieldPath) -> Iterator[FieldPath]:
+def _read_by(node: Any, path: FieldPath, others: Collection[str]) -> Iterator[FieldPath]:
     """The entries of an object that read such labels."""
     if isinstance(node, dict):
         for key, value in node.items():
-            yield from _read_by(value, (*path, key))
+            yield from _read_by(value, (*path, key), others)
     elif isinstance(node, list):
         for index, value in enumerate(node):
-            if path[-1:] in (("env",), ("items",)) and not is_written_here(value):
+            if path[-1:] in (("env",), ("items",)) and not is_written_here(value, others):
                 yield (*path, index)
             else:
-                yield from _read_by(value, (*path, index))
+                yield from _read_by(value, (*path, index), others)
 
 
-def _without(node: Any) -> None:
+def _without(node: Any, others: Collection[str]) -> None:
     """Take such entries out of values: of lists, and of `env`, which has them by name."""
     if isinstance(node, list):
-        node[:] = [value for value in node if is_written_here(value)]
+        node[:] = [value for value in node if is_written_here(value, others)]
     elif isinstance(node, dict) and isinstance(variables := node.get("env"), dict):
-        node["env"] = {name: value for name, value in variables.items() if is_written_here(value)}
+        node["env"] = {
+            name: value for name, value in variables.items() if is_written_here(value, others)
+        }
     for value in node.values() if isinstance(node, dict) else node:
         if isinstance(value, dict | list):
-            _without(value)
+            _without(value, others)

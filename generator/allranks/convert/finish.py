@@ -56,6 +56,7 @@ def conversion(fields: Fields, *, queue: str = "", chart: str = "", name: str = 
     port_names.take_over(fields)
     mount_paths.note_hidden(fields)
     queue_and_scheduler.settle(fields)
+    queue_and_scheduler.keep_pod_group(fields)
     settle(fields, chart or str(fields.values.get("workload") or ""), name)
     fields.values = _without_empty(fields.values)
     namespace = _namespace(fields)

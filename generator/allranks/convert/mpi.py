@@ -11,7 +11,17 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands, finish, job, jobs, kubeflow, pods, preparation, shell
+from allranks.convert import (
+    commands,
+    finish,
+    job,
+    jobs,
+    kubeflow,
+    mpi_v1alpha1,
+    pods,
+    preparation,
+    shell,
+)
 from allranks.convert.verdicts import (
     METADATA,
     Conversion,
@@ -105,6 +115,8 @@ def convert(manifest: Manifest, _context: Context) -> Conversion:
     Raises:
         InputError: it has no launcher.
     """
+    if mpi_v1alpha1.is_of_it(manifest):
+        return mpi_v1alpha1.convert(manifest, _context)
     version = str(manifest.get("apiVersion") or "")
     is_seed = not version.startswith("kubeflow.org/")
     rules = _RULES_OF_SEED if is_seed else _RULES
@@ -153,7 +165,7 @@ def _kubeflow(fields: Fields, *, is_v2: bool) -> _Dialect:
             path="spec",
             hint="write the whole object: its launcher is not in it"
             if fields.mapping(*specs)
-            else "give one of kubeflow.org/v1 or v2beta1; v1alpha1 had no roles of its own",
+            else "give one of kubeflow.org/v1 or v2beta1, or the template of one of v1alpha1",
         )
     return _Dialect(
         (*specs, "Launcher", "template"),

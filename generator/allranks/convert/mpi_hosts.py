@@ -25,6 +25,7 @@ _HOSTS = re.compile(r"/etc/volcano/|\bVC_\w+_HOSTS\b|/etc/mpi/hostfile|\bgetent\
 _SSHD = ("sshd", "service", "mkdir", "sleep", "ssh-keygen")
 _HOST_OPTIONS = r"(?:--?hosts?|-H|--?hostfile|--?machinefile|-f)"
 _VOLCANO_HOSTS = r"VC_\w+_HOSTS"
+_OF_PLUGIN = re.compile(r"\$[{(]?MPI_HOST\b")  # what the plugin mpi tells its master
 _OF_VOLCANO = re.compile(r"\bVC_\w+_(?:HOSTS|NUM)\b|/etc/volcano/")
 # The chart's own list, which horovodrun has to be told of: it starts its ranks in its pod else.
 _HOSTFILE = "/etc/mpi/hostfile"
@@ -104,7 +105,7 @@ def words_without_hosts(words: Sequence[str]) -> list[str]:
 
 def _reads_hosts(word: str, text: str) -> bool:
     """Whether a word still reads a list of hosts that is not here, or what was made of one."""
-    if _OF_VOLCANO.search(text):
+    if _OF_VOLCANO.search(text) or (_OF_PLUGIN.search(text) and "MPI_HOST=" not in text):
         return True
     parsed = (shell.parse(word) or ()) if text != word else ()
     variables = {

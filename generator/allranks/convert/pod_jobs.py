@@ -18,6 +18,7 @@ from allranks.convert import (
     mpi_hosts,
     pods,
     podsets,
+    references,
     roles,
     trials,
 )
@@ -27,6 +28,7 @@ from allranks.convert.podsets import MPI, MXNET, PYTORCH, TENSORFLOW, PodSet, Sh
 from allranks.convert.rewrite import Rewrite
 from allranks.convert.verdicts import Outcome, dotted
 from allranks.errors import InputError
+from allranks.humanize import plural
 from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
@@ -113,6 +115,11 @@ _MOUNTS: FieldPath = (*OF_TRAINER, "volumeMounts")
 _INDEX = "COMPLETION_INDEX"
 _NO_RANKS = "nothing in it starts ranks"
 _JOB_INDEX = "JOB_COMPLETION_INDEX"
+_PROCESSES = "PET_NPROC_PER_NODE"
+_ONE_PROCESS = (
+    "a torchrun without --nproc-per-node starts one process in each pod, as before, with its {}: "
+    "leave procsPerNode out for a process for each of them"
+)
 _COMPLETION = "batch.kubernetes.io/job-completion-index"
 
 
@@ -145,6 +152,8 @@ def convert(
         target = rewrite(fields, shape, [claim.name for claim in volume_claims])
         for key, source in policy.items():
             target.copy(source, ("spec", "runPolicy", key))
+        if shape.key == PYTORCH:
+            _processes(target, (shape.roles.get("Worker") or shape.roles["Master"])[0])
         rewritten, stale = mpi_hosts.take_out(target, shape) if shape.key == MPI else ([], [])
         queue = target.convert(shape.key, context).queue
         for path in rewritten:
@@ -182,6 +191,20 @@ def exclusive_topology(fields: Fields, here: FieldPath, *, is_alone: bool) -> No
         )
 
 
+def _processes(target: Rewrite, podset: PodSet) -> None:
+    """Put what a torchrun without --nproc-per-node starts: one process, or what a variable says.
+
+    No controller says it, but that of a PyTorchJob.
+    """
+    to: FieldPath = ("spec", "nprocPerNode")
+    unsaid = "auto" if _PROCESSES in podset.variables else "1"
+    target.put(to, podset.env.get(_PROCESSES) or unsaid)
+    container: FieldPath = (*podset.path, "spec", "containers", podset.index)
+    for index, entry in target.fields.items(*container, "env"):
+        if entry.get("name") == _PROCESSES:
+            target.also((*container, "env", index, "value"), to)
+
+
 def _check_ranks(fields: Fields, context: Context, shape: Shape) -> None:
     """Say where the pods were no nodes of one torchrun, and what the image must have."""
     sets = [podset for own in shape.roles.values() for podset in own]
@@ -193,10 +216,39 @@ def _check_ranks(fields: Fields, context: Context, shape: Shape) -> None:
             program = look(fields, here, program, context)
         if program.runner is Runner.PLAIN:
             fields.note(jobs.NO_TORCHRUN)
+        _check_index(fields, podset, program, total)
+        is_counted = "nproc-per-node" in program.options or program.is_alone
+        gpus = fields.values.get("gpusPerNode") or 0
+        is_single = gpus > 1 and fields.values.get("procsPerNode") == 1
+        if program.runner is Runner.TORCHRUN and not is_counted and is_single:
+            fields.note(_ONE_PROCESS.format(plural(gpus, "GPU")))
         says_nodes = program.is_alone or "PET_NNODES" in podset.variables
         if program.runner is not Runner.TORCHRUN or says_nodes:
             continue
         jobs.check_nodes(fields, here, program.options, podset.env, (total, "1"))
+
+
+def _check_index(fields: Fields, podset: PodSet, program: Program, total: int) -> None:
+    """Say where a command counts its pod among those of one of several Jobs, as JobSets have.
+
+    Args:
+        fields: the object.
+        podset: the pods.
+        program: what they run.
+        total: how many pods there are in all.
+    """
+    if podset.path[1:2] != ("replicatedJobs",):
+        return
+    jobs_of_set = fields.number(*podset.path[:3], "replicas")
+    is_whole = podset.replicas == total and (jobs_of_set is None or jobs_of_set == 1)
+    if is_whole or not references.mentions((*program.command, program.setup), (_JOB_INDEX,)):
+        return
+    for key in ("command", "args"):
+        fields.leave(
+            (*podset.path, "spec", "containers", podset.index, key),
+            f"it reads {_JOB_INDEX}, the pod's number in its own Job: here it is that among all of "
+            f"{total} pods",
+        )
 
 
 def _array(

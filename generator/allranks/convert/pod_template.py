@@ -69,6 +69,11 @@ _WRITTEN = (
     *("trainer.kubeflow.org/", "volcano.sh/job", "volcano.sh/task", "apps.kubernetes.io/"),
     *("deployment.kubernetes.io/", "leaderworkerset.sigs.k8s.io/", "argocd.argoproj.io/"),
 )
+# Of operators whose keys are few, all of them: what else has their domain, a person has written.
+_OPERATORS_OWN = {
+    "training.kubeflow.org": ("operator-name", "job-name", "job-role", "replica-"),
+    "volcano.sh": ("job-name", "job-version", "job-retry-count", "task-index", "task-spec"),
+}
 # What a person writes among them, and why it is not carried.
 _REQUESTS = {
     "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology": "scheduling.topology keeps all pods "
@@ -239,6 +244,12 @@ def labels(fields: Fields, path: FieldPath, to: FieldPath) -> None:
         fields.say(piece.source, Outcome.CARRIED, dotted(piece.to))
 
 
+def is_own(key: str) -> bool:
+    """Whether a label or annotation of an operator's domain is none that the operator writes."""
+    domain, _, name = key.partition("/")
+    return domain in _OPERATORS_OWN and not name.startswith(_OPERATORS_OWN[domain])
+
+
 def _labels(fields: Fields, path: FieldPath, to: FieldPath) -> Iterator[Piece]:
     for kind in ("labels", "annotations"):
         for key, value in fields.mapping(*path, kind).items():
@@ -255,7 +266,7 @@ def _labels(fields: Fields, path: FieldPath, to: FieldPath) -> Iterator[Piece]:
             elif key in WRITTEN_KEYS and key not in _KUBERNETES_KEYS:
                 # An operator writes it on pods, and not here: a person has.
                 fields.leave(here, _OPERATORS_KEY)
-            elif key.startswith(_WRITTEN) or key in _KUBERNETES_KEYS:
+            elif (key.startswith(_WRITTEN) and not is_own(key)) or key in _KUBERNETES_KEYS:
                 fields.change(here, "a controller or kubectl writes it")
             elif is_reserved(key):
                 fields.change(here, "the chart sets this key itself")

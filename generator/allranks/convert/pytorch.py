@@ -6,7 +6,17 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import commands, configmap_scripts, finish, jobs, kubeflow, pods, references
+from allranks.convert import (
+    commands,
+    configmap_scripts,
+    finish,
+    jobs,
+    kubeflow,
+    pods,
+    preparation,
+    references,
+    shell,
+)
 from allranks.convert.verdicts import (
     METADATA,
     Conversion,
@@ -16,6 +26,7 @@ from allranks.convert.verdicts import (
     Rules,
     carried,
     changed,
+    dotted,
     lost,
 )
 from allranks.errors import InputError
@@ -59,6 +70,7 @@ _NESTED = (
 )
 # The operator's variable for the processes of a pod, which a command's own torchrun may be given.
 _PROCESSES = "PET_NPROC_PER_NODE"
+_PORT = 23456  # which it opens where no container has one of its name
 _UNLIKE = "all pods of a run have the template of the workers, which differs"
 
 
@@ -93,11 +105,17 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     _same(fields, {name: other for name, other in templates.items() if name != role}, pod)
     _size(fields, roles, pod, program)
     _alone(fields, pod, program)
+    if program.runner is commands.Runner.PLAIN and "Master" not in roles:
+        _note_untold(fields, pod, program)
     if program.runner is commands.Runner.TORCHRUN and not program.is_alone:
         jobs.check_nodes(
             fields, pod.container, program.options, pod.variables, (fields.values["nodes"], "")
         )
-    jobs.processes(fields, pod, program, _processes(fields, pod, program), ("spec", "nprocPerNode"))
+    count = _processes(fields, pod, program)
+    source: FieldPath = ("spec", "nprocPerNode")
+    if "nproc-per-node" in program.options:
+        source = (*pod.container, "command" if pod.command else "args")
+    jobs.processes(fields, pod, program, count, source)
     kubeflow.run_policy(fields, ("spec", "runPolicy"))
     policies: list[FieldPath] = [
         ("spec", "pytorchReplicaSpecs", name, "restartPolicy") for name in roles
@@ -134,7 +152,8 @@ def _replicas(fields: Fields, role: str) -> int:
 def _same(fields: Fields, others: dict[str, PodTemplate], pod: PodTemplate) -> None:
     """Say of the templates that are not taken where they differ."""
     own = {piece.to: piece.value for piece in pod.pieces}
-    for other in others.values():
+    for role, other in others.items():
+        _note_more(fields, role, other, pod)
         differences = _differing(other, own)
         for piece in other.pieces:
             if piece.source in differences:
@@ -142,6 +161,18 @@ def _same(fields: Fields, others: dict[str, PodTemplate], pod: PodTemplate) -> N
             else:
                 fields.say(piece.source, Outcome.CARRIED, "as the workers'")
         _same_words(fields, other, pod)
+
+
+def _note_more(fields: Fields, role: str, other: PodTemplate, pod: PodTemplate) -> None:
+    """Say what the pods of another role have here that only those of the workers had."""
+    places = {dotted(piece.to) for piece in other.pieces}
+    more = {place for piece in pod.pieces if (place := dotted(piece.to)) not in places}
+    if pod.gpus and not other.gpus:
+        more.add("gpusPerNode")
+    if more:
+        fields.note(
+            f"the {role}'s pod has what the other pods alone had, too: {', '.join(sorted(more))}"
+        )
 
 
 def _differing(other: PodTemplate, own: Mapping[FieldPath, Any]) -> set[FieldPath]:
@@ -284,6 +315,22 @@ def _has_fixed_size(program: commands.Program, pod: PodTemplate) -> bool:
     return references.number(nnodes, pod.variables) is not None
 
 
+def _note_untold(fields: Fields, pod: PodTemplate, program: commands.Program) -> None:
+    """Say where the operator told the pods nothing of each other, and nothing else did.
+
+    pkg/controller.v1/pytorch/envvar.go (setPodEnv) of kubeflow/training-operator.
+    """
+    nodes, texts = fields.values["nodes"], (*program.command, program.setup, *program.scripts)
+    env = {str(entry.get("name")) for _, entry in fields.items(*pod.container, "env")}
+    has_ranks = not env.isdisjoint(_RANK_VARIABLES) or any(map(_TELLS_RANK.search, texts))
+    if nodes > 1 and not has_ranks and not fields.has("spec", "elasticPolicy"):
+        fields.note(
+            "nothing set RANK, WORLD_SIZE or MASTER_ADDR in its pods: unless its program found the "
+            f"others otherwise, each of {plural(nodes, 'pod')} ran by itself; here they are told, "
+            "and train together"
+        )
+
+
 def _alone(fields: Fields, pod: PodTemplate, program: commands.Program) -> None:
     """Say where pods that were told nothing of each other train together here."""
     nodes = fields.values["nodes"]
@@ -341,9 +388,8 @@ def _elastic(fields: Fields, program: commands.Program) -> None:
     host, port = fields.text(*path, "rdzvHost"), fields.number(*path, "rdzvPort")
     if backend in _ETCD:
         if host:
-            fields.carry(
-                (*path, "rdzvHost"), ("torchrun", "rdzvEndpoint"), f"{host}:{port or 2379}"
-            )
+            endpoint = f"{host}:{port or _port(fields)}"
+            fields.carry((*path, "rdzvHost"), ("torchrun", "rdzvEndpoint"), endpoint)
             fields.say((*path, "rdzvPort"), Outcome.CARRIED, "torchrun.rdzvEndpoint")
     elif port:
         fields.carry((*path, "rdzvPort"), ("torchrun", "port"), port)
@@ -355,6 +401,21 @@ def _elastic(fields: Fields, program: commands.Program) -> None:
     if pairs:
         fields.carry((*path, "rdzvConf"), ("torchrun", "rdzvConf"), pairs)
     _restarts(fields, (*path, "maxRestarts"), program)
+
+
+def _port(fields: Fields) -> int:
+    """The port of the workers' container that the operator takes for rdzvPort, or gives them.
+
+    pkg/controller.v1/pytorch/elastic.go (generateEnvRDZVEndpoint) of kubeflow/training-operator.
+    """
+    containers: FieldPath = (*_path("Worker"), "template", "spec", "containers")
+    ports = (
+        fields.number(*containers, index, "ports", place, "containerPort")
+        for index, _ in fields.items(*containers)
+        for place, port in fields.items(*containers, index, "ports")
+        if port.get("name") == "pytorchjob-port"
+    )
+    return next((port for port in ports if port), _PORT)
 
 
 def _restarts(fields: Fields, path: FieldPath, program: commands.Program) -> None:
@@ -384,6 +445,11 @@ def _environment(fields: Fields, pod: PodTemplate, program: commands.Program) ->
             fields.leave(
                 (*pod.container, key), f"it reads {', '.join(variables)}, which is not there"
             )
+    before = shell.parse(program.setup) or ()
+    if any(preparation.may_train([word.text for word in item.words]) for item in before):
+        fields.note(
+            "the Python in setup finds no RANK, WORLD_SIZE or MASTER_ADDR: the ranks alone do"
+        )
     per_pod = fields.values.get("procsPerNode", pod.gpus or 1)
     # What the program reads itself, its torchrun told each process there, too.
     is_put_in = references.expands(program.command, "RANK")
@@ -391,6 +457,15 @@ def _environment(fields: Fields, pod: PodTemplate, program: commands.Program) ->
         fields.note(
             "the command reads RANK, which was the pod's number there; here it is that of each of "
             f"its {per_pod} processes, and GROUP_RANK is the pod's"
+        )
+    world = per_pod * fields.values["nodes"]
+    was_alike = fields.number("spec", "nprocPerNode") == per_pod  # of all processes there, too
+    is_alike = pod.variables.get("WORLD_SIZE", str(world) if was_alike else "") == str(world)
+    is_put_in = references.expands(program.command, "WORLD_SIZE") and not is_alike
+    if program.runner is commands.Runner.TORCHRUN and per_pod > 1 and is_put_in:
+        fields.note(
+            "the command reads WORLD_SIZE, which was another number there, as that of the pods; "
+            f"here it is {world}, that of all processes"
         )
     _references(fields, pod)
     jobs.environment(fields, pod, program, names, rf"{job}-(?:master|worker)-\d+")
@@ -418,3 +493,5 @@ def _references(fields: Fields, pod: PodTemplate) -> None:
 
 
 _RANK_VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+# Where a program tells itself, in shell or in Python.
+_TELLS_RANK = re.compile(rf"(?<![\w$])(?:{'|'.join(_RANK_VARIABLES)})[\"'\])]{{0,3}}\s*=(?!=)")

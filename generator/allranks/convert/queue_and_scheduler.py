@@ -1,14 +1,15 @@
 """A queue of one system, and a scheduler of another: Kueue's queue, and pods that Volcano places.
 
 One dialect is for both, and it is the queue's: as the other's, the queue would be one that is not
-there. The scheduler stays by its name.
+there. The scheduler stays by its name. So it does where the pods are in a PodGroup of their own,
+which says the gang and the queue: a dialect would make another for them.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert.pod_template import QUEUES, SCHEDULERS
+from allranks.convert.pod_template import QUEUES, SCHEDULERS, templates_of
 from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
@@ -17,6 +18,16 @@ if TYPE_CHECKING:
     from allranks.convert.verdicts import FieldPath, Fields
 
 _VOLCANO = "volcano"  # places the pods of its own Jobs, where these name no scheduler
+# The dialects with a PodGroup of the chart's, and the labels and annotations by which a pod is in
+# one: of the scheduler plugins, of now and of before, of Volcano (and kube-batch) and of KAI.
+_DIALECTS = ("coscheduling", "volcano", "kai")
+POD_GROUPS = (
+    ("labels", "scheduling.x-k8s.io/pod-group"),
+    ("labels", "pod-group.scheduling.sigs.k8s.io"),
+    ("annotations", "scheduling.k8s.io/group-name"),
+    ("annotations", "scheduling.volcano.sh/group-name"),
+    ("annotations", "pod-group-name"),
+)
 
 
 def settle(fields: Fields) -> None:
@@ -51,6 +62,46 @@ def settle(fields: Fields) -> None:
     for path in _places(fields.source, (), "queue"):
         if path[-2:-1] == ("spec",):
             fields.leave(path, f"the label's queue {queue}, of {dialect}, is the run's")
+
+
+def pod_groups(values: Any) -> set[tuple[str, str]]:
+    """The PodGroups that pods are in, and the label or annotation that says so.
+
+    Args:
+        values: the values of a job.
+    """
+    return {
+        (key, name)
+        for template in templates_of(values)
+        for kind, key in POD_GROUPS
+        if (name := k8s.text(template, "metadata", kind, key))
+    }
+
+
+def keep_pod_group(fields: Fields) -> None:
+    """Leave the gang and the queue to a PodGroup that the pods are in, and keep the scheduler.
+
+    Args:
+        fields: the object, converted.
+    """
+    groups = pod_groups(fields.values)
+    if not groups or k8s.text(fields.values, "scheduling", "dialect") not in _DIALECTS:
+        return
+    places = list(_places(fields.source, (), "schedulerName"))
+    schedulers = {fields.text(*path) for path in places} or {_VOLCANO}
+    key, group = min(groups)
+    why = f"the PodGroup {group}, which the pods are in by {key}, says it"
+    for value in ("queue", "scheduling.dialect"):
+        for path in fields.sources_of(value):
+            fields.change(path, why)
+    for path in places:
+        fields.change(path, "the PodGroup says the gang and the queue", "scheduling.schedulerName")
+    fields.values.pop("queue", None)
+    fields.values["scheduling"].pop("dialect")
+    for to in (("queue",), ("scheduling", "dialect"), ("scheduling", "schedulerName")):
+        fields.origins.pop(to, None)
+    if len(schedulers) == 1:
+        fields.put(("scheduling", "schedulerName"), schedulers.pop())
 
 
 def _places(node: Any, path: FieldPath, key: str) -> Iterator[FieldPath]:

@@ -88,13 +88,52 @@ def in_shell(text: str, env: Mapping[str, str]) -> str:
     """A shell's text as it reaches the shell: $(NAME) of a variable is what the variable holds.
 
     What is no variable of the container stays, because to the shell it is a command. A name in
-    capitals is taken for a variable that the old controller sets.
+    capitals is taken for a variable that the old controller sets. Kubernetes puts a text in before
+    the shell reads it: one with quotes or other shell in it is put in here, and between single
+    quotes, where a shell puts nothing in, they are left for the variable.
 
     Args:
         text: the shell's text.
         env: the container's variables whose text is known.
     """
-    return filled(text, {}, env)
+    parts, last, quotes = [], 0, _SingleQuotes(text)
+    for match in _REFERENCE.finditer(text):
+        name = match[1]
+        own = filled(match[0], {}, env)
+        if name and own.startswith("${"):
+            is_quoted = quotes.has(match.start())
+            value = env.get(name, "")
+            if _HAS_SHELL.search(value) if not is_quoted else "'" in value:
+                own = value
+            elif is_quoted:
+                own = f"'\"{own}\"'"
+        parts += [text[last : match.start()], own]
+        last = match.end()
+    return "".join((*parts, text[last:]))
+
+
+# What a shell reads in its own text, and not in that of a variable.
+_HAS_SHELL = re.compile(r"[\"'\\$`;&|<>(){}\n]")
+# In a shell's text: what is no quote, a comment, and a text between quotes.
+_QUOTING = re.compile(r"\\.|(?:(?<=[\s;&|])|\A)#[^\n]*|\"(?:\\.|[^\"\\])*\"|'([^']*)'", re.DOTALL)
+_HERE_DOCUMENT = re.compile(r"<<-?\s*[\"'\\]?([A-Za-z_]\w*)")
+
+
+class _SingleQuotes:
+    """Where a shell's text stands between single quotes.
+
+    Args:
+        text: the text; one with a here-document, whose quotes are text, is said to have none.
+    """
+
+    def __init__(self, text: str) -> None:
+        has_document = _HERE_DOCUMENT.search(text) is not None
+        matches = () if has_document else _QUOTING.finditer(text)
+        self._spans = [match.span(1) for match in matches if match[1] is not None]
+
+    def has(self, place: int) -> bool:
+        """Whether a place of the text does."""
+        return any(begin <= place < end for begin, end in self._spans)
 
 
 def expanded(words: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import trials
+from allranks.convert import queue_and_scheduler, trials
 from allranks.convert.pod_template import templates_of
 from allranks.convert.verdicts import Beside
 from allranks.k8s import fields as k8s
@@ -65,12 +65,10 @@ _CALLERS = (
     *("Job", "CronJob", "StatefulSet", "LeaderWorkerSet", "Deployment", "DaemonSet", "Pod"),
     "Ingress",
 )
+# Kinds of which the charts make one with the release's name.
+_OF_CHARTS = ("ConfigMap", "Service")
 # Keys under which a text is no host.
 _LABELS = ("labels", "matchLabels", "selector")
-# The labels by which a pod is in a PodGroup of the scheduler plugins, of now and of before.
-_POD_GROUPS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io")
-# The annotation by which it is in one of kube-batch's, or Volcano's.
-_GROUP_NAME = ("annotations", "scheduling.k8s.io/group-name")
 
 
 def of(
@@ -96,8 +94,18 @@ def of(
                 own = replace(own, why=f"it is not converted: {reasons[id(document.data)]}")
             if document.kind not in _PURPOSES:
                 unknown.append(document)
+        if own.is_needed and document.kind in _OF_CHARTS:
+            own = _with_other_name(own, conversions)
         related.append(replace(own, namespace=document.namespace, source=document.where))
     return tuple(related), tuple(unknown)
+
+
+def _with_other_name(own: Beside, conversions: Sequence[Conversion]) -> Beside:
+    """What to do about an object, which may have the name of one that a chart makes."""
+    if own.name not in {conversion.name for conversion in conversions} or "call the" in own.why:
+        return own
+    advice = f"call the release otherwise than {own.name}, because its chart makes one of that name"
+    return replace(own, why=f"{own.why}; {advice}")
 
 
 def _generic(
@@ -136,9 +144,9 @@ def pod_group(group: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]]) -> Be
         jobs: the values of the jobs.
     """
     name = k8s.text(group, "metadata", "name")
-    for label in _POD_GROUPS:
-        if any((label, name) in _labels(values) for values in jobs):
-            why = f"the pods are in it by their label {label}"
+    for kind, key in queue_and_scheduler.POD_GROUPS:
+        if any((key, name) in queue_and_scheduler.pod_groups(values) for values in jobs):
+            why = f"the pods are in it by their {kind.removesuffix('s')} {key}"
             return Beside("PodGroup", name, True, why)
     if any(k8s.text(values, "scheduling", "dialect") not in ("", "none") for values in jobs):
         return Beside("PodGroup", name, False, "the scheduling dialect makes the job's own")
@@ -158,20 +166,10 @@ def with_pod_groups(conversion: Conversion, others: Sequence[Document]) -> Conve
     notes = [
         f"the pods are in the PodGroup {name}, by {key}, and wait for ever where there is none: "
         "apply it yourself, or set scheduling.dialect for a gang of the chart's own in its place"
-        for key, name in sorted(_pod_groups(conversion.values))
+        for key, name in sorted(queue_and_scheduler.pod_groups(conversion.values))
         if name not in there
     ]
     return replace(conversion, notes=(*conversion.notes, *notes)) if notes else conversion
-
-
-def _pod_groups(values: Mapping[str, Any]) -> set[tuple[str, str]]:
-    """The PodGroups that pods are in, and the label or annotation that says so."""
-    return {
-        (key, name)
-        for template in templates_of(values)
-        for kind, key in (*(("labels", label) for label in _POD_GROUPS), _GROUP_NAME)
-        if (name := k8s.text(template, "metadata", kind, key))
-    }
 
 
 def _service(

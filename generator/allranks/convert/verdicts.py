@@ -327,6 +327,10 @@ class Fields:
             for verdict in self._verdicts.values()
         )
 
+    def sources_of(self, to: str) -> list[FieldPath]:
+        """The fields of which a verdict says that they are in a value."""
+        return [verdict.keys for verdict in self.verdicts() if verdict.to == to]
+
     def has(self, *path: str | int) -> bool:
         """Whether something stands at a path."""
         return self.get(*path) is not None

@@ -76,6 +76,29 @@ def test_terms_by_labels_of_the_old_controller_are_left_out() -> None:
     } == lost
 
 
+def test_a_term_by_a_label_of_the_chart_s_own_is_left_out() -> None:
+    """The chart sets the pods' app.kubernetes.io/name: a term for other pods selects as before."""
+    key = "app.kubernetes.io/name"
+    own, other = _selector(key, "mine"), _selector(key, "db")
+    spec = {
+        "affinity": {"podAntiAffinity": {REQUIRED: [own, other]}},
+        "containers": [{"name": "pytorch", "image": "x:1", "command": ["torchrun", "a.py"]}],
+    }
+    template = {"metadata": {"labels": {key: "mine"}}, "spec": spec}
+    job = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "bert"},
+        "spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 2, "template": template}}},
+    }
+    conversion = pytorch.convert(job, Context())
+    affinity = conversion.values["scheduling"]["affinity"]
+    assert {"podAntiAffinity": {REQUIRED: [other]}} == affinity
+    whys = {verdict.why for verdict in conversion.of(Outcome.NOT_CARRIED)}
+    start = f"it selects pods by {key}, which the chart sets: select app.kubernetes.io/instance"
+    assert {f"{start}, the release"} == whys
+
+
 def test_a_term_by_the_label_of_all_the_operators_pods_is_left_out() -> None:
     """Kubeflow's operators gave each pod group-name: kubeflow.org, which no pod has here."""
     for key in ("group-name", "group_name"):

@@ -170,6 +170,54 @@ def test_a_pod_group_that_the_pods_are_in_stays(label: str) -> None:
     assert [("gang", True)] == [(item.name, item.is_needed) for item in result.beside]
 
 
+IN_OWN_GROUP = """\
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: a}
+spec: {runPolicy: {schedulingPolicy: {minAvailable: 1}}, pytorchReplicaSpecs: {Worker: {replicas: 2,
+  template: {metadata: {METADATA}, spec: {schedulerName: SCHEDULER, containers: [
+  {name: c, image: i, command: [torchrun, t.py]}]}}}}}
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: PodGroup
+metadata: {name: gang}
+spec: {minMember: 1, queue: q}
+"""
+
+
+@pytest.mark.parametrize(
+    ("metadata", "scheduler"),
+    [
+        ("annotations: {scheduling.k8s.io/group-name: gang}", "volcano"),
+        ("annotations: {scheduling.volcano.sh/group-name: gang}", "volcano"),
+        ("labels: {scheduling.x-k8s.io/pod-group: gang}", "scheduler-plugins-scheduler"),
+    ],
+)
+def test_pods_in_a_pod_group_of_their_own_have_no_other(metadata: str, scheduler: str) -> None:
+    """It says the gang and the queue: with a dialect besides, the run was refused as it began."""
+    text = IN_OWN_GROUP.replace("METADATA", metadata).replace("SCHEDULER", scheduler)
+    result = text_as_jobs(text)
+    assert {"schedulerName": scheduler} == result.conversions[0].values["scheduling"]
+    assert [("gang", True)] == [(item.name, item.is_needed) for item in result.beside]
+    minimum = "spec.runPolicy.schedulingPolicy.minAvailable"
+    whys = {verdict.path: verdict.why for verdict in result.conversions[0].verdicts}
+    assert whys[minimum].startswith("the PodGroup gang, which the pods are in by")
+
+
+def test_a_configmap_with_the_job_s_name_asks_for_another_release() -> None:
+    """The chart has a ConfigMap of the release's name: Helm refuses to install over another's."""
+    volume = "volumes: [{name: v, configMap: {name: NAME}}]"
+    text = (
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {template: {spec: "
+        f"{{{volume}, containers: [{{name: c, image: i, command: [./a]}}]}}}}}}\n---\n"
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME}\n"
+    )
+    for name, clashes in ("a", True), ("b", False):
+        (config,) = text_as_jobs(text.replace("NAME", name)).beside
+        assert config.is_needed
+        assert clashes == ("call the release otherwise than a" in config.why)
+
+
 def test_a_cronjob_beside_a_job_is_named() -> None:
     """By itself it is refused; beside a job it is one more object."""
     timed = "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: nightly}\n"

@@ -429,10 +429,48 @@ def test_a_script_keeps_its_commands() -> None:
     assert ("bash", "-c", expected) == program.command
 
 
+HELD = [
+    ('CMD="torchrun --nnodes=$N t.py"; $CMD', Runner.NESTED),
+    ('export CMD="env A=1 torchrun t.py"\n${CMD} --x 1', Runner.NESTED),
+    ('RUN=(accelerate launch t.py)\n"${RUN[@]}"', Runner.NESTED),
+    ('CMD="mpirun -np 2 ./a"; $CMD', Runner.MPIRUN),
+    ('CMD="torchrun t.py"; echo $CMD; python t.py', Runner.PLAIN),
+]
+
+
+@pytest.mark.parametrize(("text", "runner"), HELD)
+def test_a_launcher_in_a_variable_starts_the_ranks(text: str, runner: Runner) -> None:
+    """The script was said to call none, and its torchrun read the settings of the chart's."""
+    assert runner is commands.read(["bash", "-c", text]).runner
+
+
 EARLY = [
     ("echo $RANK of $WORLD_SIZE\npython t.py", Runner.PLAIN),
     ("wait-for $MASTER_ADDR\ntorchrun t.py", Runner.NESTED),
 ]
+
+
+PUT_IN = [
+    ("printf '<%s>' $(A)", '--x "a b" --y $HOME/z'),
+    ("printf '<%s>' '$(A)' \"$(A)\"", "{a: b  c}"),
+    ("printf '<%s>' '{\"x\": \"$(A)\"}' $(A)", "a b"),
+    ("printf '<%s>' '$(A)'", "don't print 'this"),
+    ("# it doesn't\nprintf '<%s>' '$(A)' \"it isn't $(A)\"", "a"),
+    ("printf '<%s>' $(A)", "a; printf b"),
+    ("cat <<'END'\nit's $$x\nEND\nprintf '<%s>' $(A) 'b'", "a b"),
+]
+
+
+@pytest.mark.parametrize(("text", "value"), PUT_IN)
+def test_a_shell_reads_what_kubernetes_put_into_its_text(text: str, value: str) -> None:
+    """Quotes in the text of a variable were quotes of the script, and '$(A)' was what A holds."""
+    there, here = references.put_in(text, {"A": value}), references.in_shell(text, {"A": value})
+    env = {"A": value, "HOME": "/root", "PATH": os.environ.get("PATH", "")}
+    outputs = [
+        subprocess.run(["sh", "-c", script], env=env, capture_output=True, check=False).stdout
+        for script in (there, here)
+    ]
+    assert outputs[0] == outputs[1]
 
 
 @pytest.mark.parametrize(("text", "runner"), EARLY)

@@ -58,6 +58,15 @@ def test_variables_that_kubernetes_puts_in_are_the_same() -> None:
     assert ["command"] == [difference.setting for difference in differing]
 
 
+def test_variables_that_a_script_of_several_commands_has_put_in_are_the_same() -> None:
+    """Between single quotes, too, where its shell puts them in between two of them."""
+    env = [{"name": "MSG", "value": "a b"}]
+    theirs = _original({"command": ["sh", "-c", "echo '$(MSG)' $(MSG); ./a"], "env": env})
+    for script, expected in (("echo ''\"$${MSG}\"'' $${MSG}; ./a", []), ("echo; ./a", ["command"])):
+        ours = _release({"args": ["sh", "-c", script], "env": env})
+        assert expected == [item.setting for item in compare.differences([theirs], [ours])]
+
+
 def test_a_folder_that_a_script_enters_is_its_working_directory() -> None:
     """`cd /w && a` is `a` in that folder, and a difference in any other."""
     theirs = _original({"command": ["sh", "-c", "cd /w && python t.py"]})

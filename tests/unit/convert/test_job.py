@@ -17,6 +17,48 @@ def test_nodes_of_torchrun() -> None:
     assert (["python3", "-u", "train.py"], set()) == (values["command"], lost(conversion))
 
 
+UNCOUNTED = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: a}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i, env: ENV,
+  command: COMMAND, resources: {limits: {nvidia.com/gpu: 4}}}]}}}
+"""
+
+
+def test_a_torchrun_that_says_no_number_of_processes_starts_one() -> None:
+    """Nobody but a PyTorchJob's operator tells it another: on four GPUs it had one, and has."""
+    own = UNCOUNTED.replace("COMMAND", "[torchrun, t.py]")
+    conversion = text_as_jobs(own.replace("ENV", "[]")).conversions[0]
+    assert (4, 1) == tuple(conversion.values[key] for key in ("gpusPerNode", "procsPerNode"))
+    assert any("one process in each pod" in note for note in conversion.notes)
+    variable = own.replace("ENV", "[{name: PET_NPROC_PER_NODE, value: '2'}]")
+    assert 2 == text_as_jobs(variable).conversions[0].values["procsPerNode"]
+    variable = own.replace("ENV", "[{name: PET_NPROC_PER_NODE, value: gpu}]")
+    assert "procsPerNode" not in text_as_jobs(variable).conversions[0].values
+
+
+def test_more_processes_than_a_pod_has_gpus_are_said() -> None:
+    """Each needs a GPU of its own here: what asks for more is not carried."""
+    for env, words in (
+        ("[]", "[torchrun, --nproc-per-node=8, t.py]"),
+        (
+            "[{name: PET_NPROC_PER_NODE, value: '8'}]",
+            "[torchrun, t.py]",
+        ),
+    ):
+        text = UNCOUNTED.replace("ENV", env).replace("COMMAND", words)
+        reasons = {verdict.why for verdict in text_as_jobs(text).conversions[0].lost}
+        assert any("8 processes would share 4 GPUs" in reason for reason in reasons)
+
+
+def test_a_script_s_torchrun_that_says_no_number_of_processes_starts_one() -> None:
+    """It is told so as well where each pod runs the script as it is."""
+    script = UNCOUNTED.replace("COMMAND", "[bash, -c, for i in 1 2; do torchrun t.py; done]")
+    values = text_as_jobs(script.replace("ENV", "[]")).conversions[0].values
+    assert "PET_NPROC_PER_NODE=1" in values["command"][2]
+
+
 ACCELERATE = """\
 apiVersion: batch/v1
 kind: Job

@@ -17,6 +17,35 @@ def test_ranks_are_nodes_of_torchrun() -> None:
     assert ["python3", "-u", "train.py", "--lr", "1e-5"] == values["command"][4:]
 
 
+TWO_JOBS = """\
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: a}
+spec: {replicatedJobs: [
+  {name: lead, template: {spec: {template: {spec: {containers: [{name: c, image: i,
+    command: [sh, -c, "R=0; torchrun --nnodes=3 --node_rank=$R t.py; echo"]}]}}}}},
+  {name: w, template: {spec: {parallelism: 2, completions: 2, template: {spec: {containers: [{
+    name: c, image: i, command: [sh, -c, "R=$((JOB_COMPLETION_INDEX+1)); torchrun --nnodes=3
+    --node_rank=$R t.py; echo"]}]}}}}}]}
+"""
+
+
+def test_a_pod_s_number_in_one_of_several_jobs_is_another_here() -> None:
+    """A script that counts from the lead's Job on would have rank 2 twice, and rank 1 never."""
+    path = "spec.replicatedJobs[1].template.spec.template.spec.containers[0].command[2]"
+    whys = {verdict.path: verdict.why for verdict in text_as_jobs(TWO_JOBS).conversions[0].lost}
+    assert whys[path].endswith("here it is that among all of 3 pods")
+
+
+def test_its_jobs_are_indexed_where_they_say_no_mode() -> None:
+    """Its webhook has them be so: the pods that a conversion is compared with have an index."""
+    container = {"name": "c", "image": "i", "command": ["torchrun", "t.py"]}
+    spec = {"parallelism": 2, "template": {"spec": {"containers": [container]}}}
+    job = {"name": "a", "template": {"spec": spec}}
+    pods = sets.pods_of_jobset({"metadata": {"name": "j"}, "spec": {"replicatedJobs": [job]}})
+    assert ["0", "1"] == [pod.env["JOB_COMPLETION_INDEX"] for pod in pods]
+
+
 def test_the_policy_of_a_run() -> None:
     """Times, retries, fatal exit codes and the queue are those of the JobSet and its Job."""
     values = sample("jobset.yaml", "pretrain").values

@@ -126,6 +126,45 @@ def test_what_one_role_alone_has() -> None:
     )
 
 
+OF_V1ALPHA1 = """\
+apiVersion: kubeflow.org/v1alpha1
+kind: MPIJob
+metadata: {name: a}
+spec: {SIZE, activeDeadlineSeconds: 9, template: {spec: {tolerations: [{operator: Exists}],
+  containers: [{name: c, image: i, command: [mpirun, python, t.py], resources: {RESOURCES}}]}}}
+"""
+V1ALPHA1_SIZES = [
+    ("gpus: 16, gpusPerNode: 8", "", (2, 8)),
+    ("processingUnits: 4, processingUnitsPerNode: 8", "", (1, 4)),
+    ("replicas: 3", "limits: {nvidia.com/gpu: 2}", (3, 2)),
+]
+
+
+@pytest.mark.parametrize(("size", "resources", "counts"), V1ALPHA1_SIZES)
+def test_a_job_of_the_first_mpi_operator(
+    size: str, resources: str, counts: tuple[int, int]
+) -> None:
+    """Its one template is the launcher's, without amounts, and the workers', which sleep."""
+    text = OF_V1ALPHA1.replace("SIZE", size).replace("RESOURCES", resources)
+    conversion = text_as_jobs(text).conversions[0]
+    values = conversion.values
+    assert counts == (values["mpi"]["numWorkers"], values["gpusPerNode"])
+    assert (["mpirun", "python", "t.py"], "exec") == (values["command"], values["mpi"]["transport"])
+    assert {"backoffLimit": 6, "activeDeadlineSeconds": 9} == values["runPolicy"]
+    assert [{"operator": "Exists"}] == values["scheduling"]["tolerations"]
+    assert not lost(conversion)
+
+
+def test_a_job_of_the_first_mpi_operator_whose_workers_nobody_counts_is_refused() -> None:
+    """A flag of its operator says how many GPUs a node has, where the job does not."""
+    problem = converted.refusal(OF_V1ALPHA1.replace("SIZE", "gpus: 16").replace("RESOURCES", ""))
+    assert ("spec.gpus", "say it in the job, as gpusPerNode: 8") == (problem.path, problem.hint)
+    problem = converted.refusal(
+        OF_V1ALPHA1.replace("SIZE", "gpus: 9, gpusPerNode: 8").replace("RESOURCES", "")
+    )
+    assert "makes no workers of it" in problem.message
+
+
 def test_a_script_calls_mpirun_itself() -> None:
     """It is run as it is; the first version reached its workers through the Kubernetes API."""
     values = convert("horovod").values
@@ -649,7 +688,7 @@ def test_roles_under_a_key_of_another_kind_are_to_stand_under_its_own() -> None:
 @pytest.mark.parametrize(
     ("version", "specs", "hint"),
     [
-        ("v1alpha1", "{gpus: 2}", "v1alpha1 had no roles"),
+        ("v1alpha1", "{gpus: 2}", "the template of one of v1alpha1"),
         ("v2beta1", "{mpiReplicaSpecs: {Worker: {replicas: 2}}}", "write the whole object"),
     ],
 )

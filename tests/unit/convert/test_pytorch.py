@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from allranks.convert import pytorch
+from allranks.convert import original, pytorch
 from allranks.convert.registry import Context
 from allranks.convert.verdicts import Conversion, Outcome
 from allranks.errors import InputError
@@ -46,6 +46,62 @@ def test_pods_whose_deepspeed_names_no_hosts_trained_alone() -> None:
     assert not lost(convert({"command": command, **GPUS}, Worker={"replicas": 1}))
     hosts = convert({"command": [*command[:2], "--hostfile=/h", "t.py"], **GPUS})
     assert (2, 8, {}) == (hosts.values["nodes"], hosts.values["gpusPerNode"], lost(hosts))
+
+
+def test_a_number_of_processes_that_counted_pods_is_said() -> None:
+    """The operator's WORLD_SIZE counts processes only where nprocPerNode is a number."""
+    own = {"command": ["bash", "-c", "torchrun --nproc_per_node=2 t.py --world $WORLD_SIZE"]}
+    for spec, is_noted in (None, True), ({"nprocPerNode": "2"}, False):
+        notes = convert(own, spec, Master={"replicas": 1}, Worker={"replicas": 1}).notes
+        assert is_noted == any("here it is 4, that of all processes" in note for note in notes)
+
+
+def test_python_that_runs_before_the_ranks_is_said_to_have_no_rank() -> None:
+    """The operator told it to the container, and so to what ran before torchrun, too."""
+    for line, is_noted in ("python prepare.py", True), ("python -m pip install x", False):
+        conversion = convert({"command": ["bash", "-c", f"{line}\ntorchrun t.py"]})
+        assert line in conversion.values["setup"]
+        assert is_noted == any("finds no RANK" in note for note in conversion.notes)
+
+
+def test_what_the_workers_alone_had_is_said_of_the_master() -> None:
+    """All pods have the workers' template: one without GPUs has theirs."""
+    source = job({"command": ["torchrun", "t.py"]}, None, Master={}, Worker={"replicas": 2})
+    specs = source["spec"]["pytorchReplicaSpecs"]
+    assert not any("had, too" in note for note in pytorch.convert(source, Context()).notes)
+    worker = {**specs["Worker"]["template"]["spec"]["containers"][0], **GPUS}
+    worker["env"] = [{"name": "DATA", "value": "/d"}]
+    spec = {"nodeSelector": {"gpu": "a100"}, "containers": [worker]}
+    specs["Worker"]["template"] = {"spec": spec}
+    (note,) = (note for note in pytorch.convert(source, Context()).notes if "had, too" in note)
+    assert note.endswith("alone had, too: env.DATA, gpusPerNode, scheduling.nodeSelector.gpu")
+
+
+def test_workers_without_a_master_have_no_rank_there() -> None:
+    """The pods that a conversion is compared with are those that the operator makes."""
+    both = {"Master": {"replicas": 1}, "Worker": {"replicas": 1}}
+    for roles, ranks in (both, ["0", "1"]), ({"Worker": {"replicas": 2}}, [None, None]):
+        theirs = original.pods(job({"command": ["python", "t.py"]}, None, **roles)) or []
+        assert ranks == [pod.env.get("RANK") for pod in theirs]
+        assert {"2"} == {pod.env["PET_NNODES"] for pod in theirs}
+
+
+def test_workers_without_a_master_were_told_nothing_of_each_other() -> None:
+    """The operator sets RANK where there is a Master alone; with an elasticPolicy torchrun does."""
+    own = {"command": ["python", "t.py"]}
+    both = {"Master": {"replicas": 1}, "Worker": {"replicas": 1}}
+    ranked = {"env": [{"name": "WORLD_SIZE", "value": "2"}]}
+    alone = [
+        any("each of 2 pods ran by itself" in note for note in conversion.notes)
+        for conversion in (
+            convert(own),
+            convert(own, None, **both),
+            convert(own, None, Worker={"replicas": 1}),
+            convert({**own, **ranked}),
+            convert({"command": ["torchrun", "t.py"]}, {"elasticPolicy": {"maxReplicas": 2}}),
+        )
+    ]
+    assert [True, False, False, False, False] == alone
 
 
 GPUS = {"resources": {"limits": {"nvidia.com/gpu": 8}}}
@@ -202,6 +258,16 @@ def test_a_range_of_nodes_is_said_where_the_command_s_number_is_not_known() -> N
     assert any("leave torchrun.elastic out for a number" in note for note in conversion.notes)
 
 
+def test_etcd_is_at_the_port_that_the_operator_gave_it() -> None:
+    """Without rdzvPort it took that of the container, which is 23456 where none has its name."""
+    policy = {"minReplicas": 1, "maxReplicas": 4, "rdzvBackend": "etcd-v2", "rdzvHost": "etcd"}
+    ports = [{"name": "pytorchjob-port", "containerPort": 2379}]
+    for container, port in ({}, 23456), ({"ports": ports}, 2379):
+        own = {"command": ["torchrun", "t.py"], **container}
+        values = convert(own, {"elasticPolicy": policy}).values
+        assert f"etcd:{port}" == values["torchrun"]["rdzvEndpoint"]
+
+
 def test_labels_of_the_old_controller_are_read_in_vain() -> None:
     """A variable made of one is not there here, in the program's container and in any other."""
     path = "metadata.labels['training.kubeflow.org/replica-index']"
@@ -218,6 +284,19 @@ def test_labels_of_the_old_controller_are_read_in_vain() -> None:
     assert {f"{above}[0].env[0]", f"{above}[1].env[1]"} == {
         path.partition(".name")[0].partition(".valueFrom")[0] for path in lost(conversion)
     }
+
+
+def test_a_label_that_only_a_person_writes_stays_whatever_its_domain() -> None:
+    """No operator writes it, so it is carried; that a controller writes it was said of it."""
+    source = job({"command": ["a"]})
+    source["metadata"]["labels"] = {"volcano.sh/job-type": "a", "volcano.sh/job-name": "b"}
+    template = source["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]
+    template["metadata"] = {"labels": {"training.kubeflow.org/team": "x"}}
+    conversion = pytorch.convert(source, Context())
+    assert {"volcano.sh/job-type": "a"} == conversion.values["labels"]
+    own = conversion.values["podTemplate"]["metadata"]["labels"]
+    assert {"training.kubeflow.org/team": "x"} == own
+    assert not lost(conversion)
 
 
 def test_labels_of_nodes_that_are_not_filled_in_are_left_out() -> None:

@@ -47,6 +47,27 @@ spec:
     assert any("that of the claim is checkpoints-volume" in note for note in conversion.notes)
 
 
+INDEXED = """\
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: a}
+spec: {replicas: 2, serviceName: a, template: {spec: {containers: [{name: c, image: i, env: [
+  {name: RANK, valueFrom: {fieldRef: {
+    fieldPath: "metadata.labels['apps.kubernetes.io/pod-index']"}}},
+  {name: I, valueFrom: {fieldRef: {fieldPath: "metadata.labels['apps.kubernetes.io/pod-index']"}}}],
+  command: COMMAND}]}}}
+"""
+
+
+def test_a_statefulset_s_pod_reads_its_index_as_before() -> None:
+    """Kubernetes itself writes that label, here as there; it was said to be an old controller's."""
+    conversion = text_as_jobs(
+        INDEXED.replace("COMMAND", "[torchrun, --nnodes=2, --node_rank=$(RANK), t.py, $(I)]")
+    ).conversions[0]
+    path = conversion.values["env"]["I"]["valueFrom"]["fieldRef"]["fieldPath"]
+    assert ("metadata.labels['apps.kubernetes.io/pod-index']", set()) == (path, lost(conversion))
+
+
 def test_a_group_that_trains_is_a_job() -> None:
     """The pods of a LeaderWorkerSet that run torchrun are the nodes of a job."""
     conversion = sample("sets.yaml", "group")

@@ -107,6 +107,24 @@ def test_a_launcher_s_own_list_of_hosts_is_the_chart_s() -> None:
     assert set() == lost(conversion)
 
 
+def test_a_list_of_hosts_that_a_program_reads_is_said() -> None:
+    """The plugin mpi told its master MPI_HOST, which mpirun alone needs no more."""
+    text = """\
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: a}
+spec: {plugins: {mpi: [], svc: []}, tasks: [
+  {name: master, template: {spec: {containers: [{name: m, image: i,
+    command: [sh, -c, "mpirun --host ${MPI_HOST} -np 2 ./a WORDS"]}]}}},
+  {name: worker, replicas: 2, template: {spec: {containers: [
+    {name: w, image: i, command: [/usr/sbin/sshd, -D]}]}}}]}
+"""
+    path = "spec.tasks[0].template.spec.containers[0].command[2]"
+    for words, is_lost in ("--at $MPI_HOST", True), ("", False):
+        conversion = text_as_jobs(text.replace("WORDS", words)).conversions[0]
+        assert is_lost == (path in lost(conversion))
+
+
 def test_the_plugin_tensorflow_makes_roles() -> None:
     """Tasks have the roles that the plugin's flags give them."""
     values = sample("volcano.yaml", "roles").values

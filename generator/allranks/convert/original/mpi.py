@@ -1,4 +1,4 @@
-"""The pods of mpi-operator for an MPIJob (v1, v2beta1), and of batch.test.bdap.com's.
+"""The pods of mpi-operator for an MPIJob (v1alpha1, v1, v2beta1), and of batch.test.bdap.com's.
 
 The host file is what pkg/controller/mpi_job_controller.go writes.
 """
@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from allranks.convert import mpi_v1alpha1
 from allranks.convert.original import OriginalPod
 from allranks.convert.original.templates import main, name_of, namespace_of, pod_spec, replica_specs
-from allranks.k8s.fields import count, mapping
+from allranks.convert.verdicts import Fields
+from allranks.k8s.fields import count, items, mapping
 
 if TYPE_CHECKING:
     from allranks.convert.registry import Manifest
@@ -23,6 +25,8 @@ def pods(manifest: Manifest) -> list[OriginalPod]:
     Args:
         manifest: the object.
     """
+    if mpi_v1alpha1.is_of_it(manifest):
+        return _of_one_template(manifest)
     name, namespace = name_of(manifest), namespace_of(manifest)
     spec = mapping(manifest.get("spec"))
     by_role = {role: (number, pod) for role, number, pod in replica_specs(manifest, _KEY)}
@@ -69,6 +73,35 @@ def pods(manifest: Manifest) -> list[OriginalPod]:
 
 
 _KEY = "mpiReplicaSpecs"
+
+
+def _of_one_template(manifest: Manifest) -> list[OriginalPod]:
+    """The pods of v1alpha1, whose workers sleep with the amounts of its template."""
+    name, own = name_of(manifest), mpi_v1alpha1.allocation(Fields(manifest))
+    slots = count(mapping(manifest.get("spec")).get("slotsPerWorker", own.slots))
+    launcher, worker = pod_spec(manifest.get("spec")), pod_spec(manifest.get("spec"))
+    launcher["serviceAccountName"] = f"{name}-launcher"
+    for container in items(launcher, "containers")[:1]:
+        container.pop("resources", None)
+    for container in items(worker, "containers")[:1]:
+        container.pop("args", None)
+        container["command"] = ["sleep", "365d"]
+        if own.units:
+            limits = {**mapping(container, "resources", "limits"), own.resource: str(own.units)}
+            container["resources"] = {**mapping(container, "resources"), "limits": limits}
+    hosts = [f"{name}-worker-{index}" for index in range(own.workers)]
+    lines = "".join(f"{host} slots={slots}\n" for host in hosts)
+    files, world = {_HOSTFILE: lines}, len(hosts) * slots
+    result = [
+        OriginalPod(
+            f"{name}-launcher", "launcher", 0, launcher, main(launcher), files=files, world=world
+        )
+    ]
+    result += [
+        OriginalPod(host, "worker", index, worker, main(worker), world=world, ranks=slots)
+        for index, host in enumerate(hosts)
+    ]
+    return result
 
 
 def pods_of_seed(manifest: Manifest) -> list[OriginalPod]:

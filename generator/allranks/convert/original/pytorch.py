@@ -37,6 +37,14 @@ def pods(manifest: Manifest) -> list[OriginalPod]:
     for role, (number, pod) in replicas.items():
         for index in range(number):
             rank = index + (1 if role == "Worker" and "Master" in replicas else 0)
+            # Workers alone are told nothing of each other but by an elasticPolicy.
+            ranked = {
+                "MASTER_ADDR": f"{name}-master-0",
+                "MASTER_PORT": str(_PORT),
+                "WORLD_SIZE": str(total * factor),
+                "RANK": str(rank),
+                "PET_NODE_RANK": str(rank),
+            }
             result.append(
                 OriginalPod(
                     f"{name}-{role.lower()}-{index}",
@@ -46,13 +54,9 @@ def pods(manifest: Manifest) -> list[OriginalPod]:
                     main(pod, "pytorch"),
                     env={
                         "PYTHONUNBUFFERED": "1",
-                        "MASTER_ADDR": f"{name}-master-0",
-                        "MASTER_PORT": str(_PORT),
-                        "WORLD_SIZE": str(total * factor),
-                        "RANK": str(rank),
                         "PET_NNODES": nodes,
                         "PET_NPROC_PER_NODE": processes,
-                        "PET_NODE_RANK": str(rank),
+                        **(ranked if "Master" in replicas else {}),
                     },
                     world=most * factor,
                     ranks=factor if processes.isdigit() else 0,

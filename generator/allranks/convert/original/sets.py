@@ -59,7 +59,8 @@ def pods_of_jobset(manifest: Manifest) -> list[OriginalPod]:
         spec = _with_claims(mapping(job, "template", "spec"), claims)
         for replica in range(_number(job, 1, "replicas")):
             stem = f"{name}-{text(job, 'name')}-{replica}"
-            result += _of_job(spec, stem, text(job, "name"))
+            # Its webhook has its Jobs be Indexed where they say no mode.
+            result += _of_job({"completionMode": "Indexed", **spec}, stem, text(job, "name"))
     return [replace(pod, claims=tuple(claims.values())) for pod in _ranked(result)]
 
 
