@@ -105,18 +105,18 @@ class _Dialect:
     main: str = ""
 
 
-def convert(manifest: Manifest, _context: Context) -> Conversion:
+def convert(manifest: Manifest, context: Context) -> Conversion:
     """An MPIJob as values.
 
     Args:
         manifest: the object.
-        _context: what else is known.
+        context: what else is known.
 
     Raises:
         InputError: it has no launcher.
     """
     if mpi_v1alpha1.is_of_it(manifest):
-        return mpi_v1alpha1.convert(manifest, _context)
+        return mpi_v1alpha1.convert(manifest, context)
     version = str(manifest.get("apiVersion") or "")
     is_seed = not version.startswith("kubeflow.org/")
     rules = _RULES_OF_SEED if is_seed else _RULES
@@ -135,7 +135,7 @@ def convert(manifest: Manifest, _context: Context) -> Conversion:
     worker = pods.read(fields, dialect.worker, (dialect.main,))
     _templates(fields, launcher, worker)
     keys = "" if dialect.by_api else fields.text("spec", "sshAuthMountPath") or "/root/.ssh"
-    _command(fields, launcher, _context, keys, has_workers=bool(worker.container))
+    _command(fields, launcher, context, keys, has_workers=bool(worker.container))
     _worker_command(fields, worker, _STAYS if dialect.by_api else _SSHD, keys)
     for pod in (launcher, worker):
         _agents_of_variables(fields, pod)
