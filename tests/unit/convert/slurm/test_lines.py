@@ -622,7 +622,7 @@ def test_what_dies_with_the_shell_of_setup_stands_in_the_script() -> None:
     rows = ('trap "rm -r x" EXIT', 'declare -x NOW="$(date)"', "declare -A MAP=([a]=1)")
     conversion = _convert(*rows, "source a/bin/activate", "python a.py ${MAP[a]}")
     assert "trap" not in conversion.values["setup"]
-    assert 'trap "rm -r x" EXIT\ndeclare -A MAP=([a]=1)' in conversion.values["script"]
+    assert 'trap "rm -r x" EXIT\ndeclare -g -A MAP=([a]=1)' in conversion.values["script"]
     assert "date" not in conversion.values["script"]
 
 

@@ -64,14 +64,15 @@ def evaluates_program(variables: ShellVariables, command: Command) -> bool:
 
 
 def _is_program(variables: ShellVariables, text: str) -> bool:
-    """Whether a text that is evaluated runs a program."""
+    """Whether a text that is evaluated runs a program: ``module load cuda && python a.py``."""
     text = words.partly(re.sub(r"\A\s*(?:[A-Za-z_]\w*=\S*\s+)*", "", text), variables.constants)
-    first = text.split(maxsplit=1)[:1]
-    is_output = text.startswith(("$(", "`", "\\$"))
-    is_assignment = re.match(r"[\\$\w{}]+=", text) is not None
-    return bool(first) and not (
-        is_output or is_assignment or words.base(first[0]) in words.IN_EACH_RANK
-    )
+    if text.startswith(("$(", "`", "\\$")) or re.match(r"[\\$\w{}]+=", text):
+        return False  # what a program prints, or an assignment
+    text = variables.expanded(text, variables.parts)
+    programs = [
+        words.base(command.name) for command in shell_text.commands_of(text) if command.words
+    ] or [words.base(first) for first in text.split(maxsplit=1)[:1]]
+    return any(program not in words.IN_EACH_RANK for program in programs)
 
 
 def to_env(reading: ScriptReading, statement: Statement, command: Command) -> bool:

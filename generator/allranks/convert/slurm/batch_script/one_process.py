@@ -60,6 +60,8 @@ _OF_PREPARING = (
 _OF_SH = "bash runs it: that is the sh of most clusters, and seldom that of an image"
 # What a process has that srun has started.
 _OF_STEP = ("SLURM_STEP_ID", "SLURM_STEPID")
+# How the command before has ended.
+_READS_STATUS = re.compile(r"\$\?|\$\{?(?:\?\}|PIPESTATUS\b)")
 _SEPARATOR = re.compile(r"[ \t]*[;&](?![;&])[ \t]*")
 # Files for what starts ranks on hosts, by what they are called.
 _HOSTS = re.compile(
@@ -145,7 +147,8 @@ def _split(reading: ScriptReading, last: int) -> tuple[list[str], list[str], str
     script = reading.script
     edits: list[tuple[int, int, str]] = []
     setup: list[str] = []
-    again: list[str] = []
+    texts: dict[int, str] = {}
+    again: set[int] = set()
     reads_words = any(words.positional(script.slice(st)) for st in script.statements[last + 1 :])
     for number, statement in enumerate(script.statements):
         is_setup = number <= last
@@ -171,10 +174,13 @@ def _split(reading: ScriptReading, last: int) -> tuple[list[str], list[str], str
         is_of_rank = not shell_text.set_by(statement).isdisjoint(launcher_environment.OF_RANK)
         changes_words = reads_words and any(map(shell_text.changes_words, statement.commands))
         is_of_shell = setup_lines.lives_in_shell(statement) or changes_words
-        again += [text] if is_of_shell or is_of_rank else []
+        texts[number] = text
+        again |= {number} if is_of_shell or is_of_rank else set()
     rest = shell_text.without_directives(shell_text.edited(script.text, edits))
     rest = re.sub(r"\A#![^\n]*\n?", "", rest)
-    return setup, again, re.sub(r"\n{3,}", "\n\n", rest).strip("\n")
+    repeated = setup_lines.with_starts(script, last + 1, again)
+    again_texts = [texts[number] for number in repeated if number in texts]
+    return setup, again_texts, re.sub(r"\n{3,}", "\n\n", rest).strip("\n")
 
 
 def _put_steps(script: Script, body: Body, sruns: list[Step]) -> None:
@@ -310,6 +316,10 @@ def _last_activation(script: Script, variables: ShellVariables) -> int:
             last = number
         elif number in programs:
             break
+    while 0 <= last < len(script.statements) - 1 and last + 1 not in programs:
+        if not _READS_STATUS.search(script.slice(script.statements[last + 1])):
+            break
+        last += 1  # how the one before it ended, its shell alone knows
     return last
 
 

@@ -11,6 +11,7 @@ from allranks.convert.commands import Runner
 from allranks.convert.slurm.batch_script import (
     first_node,
     launcher_environment,
+    setup_lines,
     shell_text,
     words,
 )
@@ -103,15 +104,17 @@ def _defined(reading: ScriptReading, line: str, program: commands.Program) -> st
             shell_text.is_array(command, name) for command in statement.commands for name in reads
         )
         name = statement.function
+        is_before = number < reading.main_step.statement
+        splits_words = is_before and any(map(shell_text.splits_words, statement.commands))
         is_called = bool(name) and re.search(rf"\b{re.escape(name)}\b", line) is not None
         is_dropped = any(
             shell_text.assigns(statement, name) for name in {*reads} & reading.rendezvous.dropped
         )
-        if (is_array or is_called) and not is_dropped:
+        if (is_array or is_called or splits_words) and not is_dropped:
             numbers.add(number)
     prefix = [
         script.slice(script.statements[number])
-        for number in _with_starts(script, reading.main_step, numbers)
+        for number in setup_lines.with_starts(script, reading.main_step.statement, numbers)
     ]
     late_statements = [
         other for other in reading.rendezvous.late if shell_text.set_by(other) & {*reads}
@@ -191,21 +194,6 @@ def _counts_nodes(reading: ScriptReading, name: str, loop: str) -> bool:
     read = re.search(rf"\$\{{?{name}\b", loop)
     is_behind = added is not None and read is not None and read.start() < added.start()
     return is_behind and reading.variables.contents.get(name, [])[:1] == ["0"]
-
-
-def _with_starts(script: Script, main_step: MainStep, statement_numbers: set[int]) -> list[int]:
-    """Statements with the earlier ones that set what they change: setup has run them once."""
-    numbers = {*statement_numbers}
-    targets = {
-        name
-        for number in statement_numbers
-        if not script.statements[number].function
-        for name in shell_text.changed_by(script.slice(script.statements[number]))
-    }
-    for number, statement in enumerate(script.statements[: main_step.statement]):
-        if any(shell_text.assigns(statement, name) for name in targets):
-            numbers.add(number)
-    return sorted(numbers)
 
 
 def _meeting_texts(

@@ -127,15 +127,38 @@ def runs_program(variables: ShellVariables, statement: Statement) -> bool:
 
 
 def lives_in_shell(statement: Statement) -> bool:
-    """Whether what a statement sets up dies with its shell: options, arrays, functions."""
+    """Whether what a statement sets up dies with its shell: options, arrays, functions, IFS."""
     if statement.function:
         return True
     return any(
         command.name in ("set", "shopt", "ulimit", "trap")
-        or (command.name == "declare" and not shell_text.exports(command))
-        or any(shell_text.is_array(command, name) for name, _ in shell_text.assigned_by(command))
+        or (command.name in ("declare", "typeset") and not shell_text.exports(command))
+        or shell_text.arrays_of(command)
+        or shell_text.splits_words(command)
         for command in statement.commands
     )
+
+
+def with_starts(script: Script, end: int, numbers: Collection[int]) -> list[int]:
+    """Statements that another shell repeats, with the earlier ones that set what they change.
+
+    Args:
+        script: the script.
+        end: the number of the first statement that setup has not.
+        numbers: the statements; setup has run them once.
+    """
+    targets = {
+        name
+        for number in numbers
+        if not script.statements[number].function
+        for name in shell_text.changed_by(script.slice(script.statements[number]))
+    }
+    starts = {
+        number
+        for number, statement in enumerate(script.statements[:end])
+        if any(shell_text.assigns(statement, name) for name in targets)
+    }
+    return sorted({*numbers} | starts)
 
 
 def text_of(
@@ -226,7 +249,7 @@ def _with_functions(script: Script, statement: Statement) -> list[Command]:
 
 def _in_pod(reading: ScriptReading, statement: Statement, *, is_setup: bool) -> str:
     """A statement that is kept, as a pod runs it."""
-    edits = module_edits(statement) if is_setup else []
+    edits = module_edits(statement) + _global_edits(statement) if is_setup else []
     if any(id(command) in reading.details.side for command in statement.commands):
         edits += inner_edits(reading, statement)
     elif is_setup and shell_text.runs(statement, ("shifter",)):
@@ -439,6 +462,17 @@ def module_edits(statement: Statement) -> list[tuple[int, int, str]]:
     """
     commands_of = [] if statement.is_simple else statement.commands
     return [edit for command in commands_of for edit in edits_of_module(command)]
+
+
+def _global_edits(statement: Statement) -> list[tuple[int, int, str]]:
+    """Declarations for the whole shell: a function of the pod's reads setup, and has its own."""
+    return [
+        (command.words[0].end, command.words[0].end, " -g")
+        for command in statement.commands
+        if command.name in ("declare", "typeset")
+        and "function" not in command.within
+        and not shell_text.shows_declared(command)
+    ]
 
 
 def edits_of_module(command: Command) -> list[tuple[int, int, str]]:

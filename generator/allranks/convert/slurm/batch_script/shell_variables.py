@@ -149,7 +149,9 @@ def _assignment_counts(script: Script) -> dict[str, int]:
 def _names_set_otherwise(script: Script) -> set[str]:
     """The variables that are set, and not assigned: by `read`, `printf -v`, loops, sums."""
     names: set[str] = set()
-    for command in script.commands:
+    tokens = [t for command in script.commands for t in (*command.words, *command.assignments)]
+    inner = [command for t in tokens for command in shell_text.substituted_commands(t.text)]
+    for command in (*script.commands, *inner):
         names.update(shell_text.printed_into(command))
         if command.name in _READING:
             names.update(word.text for word in command.words[1:] if _NAME.fullmatch(word.text))
