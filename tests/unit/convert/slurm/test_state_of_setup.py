@@ -43,6 +43,13 @@ def test_arrays_are_made_where_they_are_read(rows: tuple[str, ...]) -> None:
         assert "\n".join(rows) in repeated
 
 
+def test_an_alias_is_made_again() -> None:
+    """No shell has another's."""
+    rows = ("shopt -s expand_aliases", 'alias py="python -X dev"')
+    conversion = _convert(_ALONE, *rows, "source a/bin/activate", "py a.py; python b.py")
+    assert "\n".join(rows) in conversion.values["script"]
+
+
 def test_how_words_are_split_stays() -> None:
     """A shell reads no IFS of its environment; one that is set for a command alone is its own."""
     alone = _convert(_ALONE, "IFS=,", "source a/bin/activate", "python a.py $LIST")
@@ -82,7 +89,8 @@ def test_how_the_last_command_of_setup_ended_is_read_in_its_shell() -> None:
 )
 def test_an_eval_that_runs_a_program_behind_what_it_activates_is_the_program(text: str) -> None:
     """As setup, its exit code would be nobody's."""
-    conversion = _convert(_ALONE, "RUN='./a'", f'CMD="{text}"', "eval $CMD", "code=$?", "exit $code")
+    rows = ("RUN='./a'", f'CMD="{text}"', "eval $CMD", "code=$?", "exit $code")
+    conversion = _convert(_ALONE, *rows)
     assert "eval" in conversion.values["script"]
     assert "eval" not in conversion.values.get("setup", "")
 

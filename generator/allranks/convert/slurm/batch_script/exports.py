@@ -59,8 +59,13 @@ def evaluates_program(variables: ShellVariables, command: Command) -> bool:
     own = shell_text.variable_alone(text)
     return any(
         _is_program(variables, content)
-        for content in (variables.contents.get(own, []) if own else [text])
+        for content in (_contents(variables, own) if own else [text])
     )
+
+
+def _contents(variables: ShellVariables, name: str) -> list[str]:
+    """What a variable is set to, also by a loop."""
+    return [*variables.contents.get(name, []), *variables.listed.get(name, [])]
 
 
 def _is_program(variables: ShellVariables, text: str) -> bool:

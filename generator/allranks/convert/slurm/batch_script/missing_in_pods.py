@@ -176,6 +176,9 @@ _PORT_OF_POD = (
 )
 
 
+_NO_STEP = "a pod has no srun: take it off, or write the step as a command of its own"
+
+
 def say(reading: ScriptReading, code: str) -> None:
     """Say of what runs what no pod has, each with its line.
 
@@ -189,9 +192,14 @@ def say(reading: ScriptReading, code: str) -> None:
         line = script.line_with(_LOOK_FOR_SRUN.search)
         body.say(line, looks[0], Outcome.NOT_CARRIED, "", _NO_SRUN)
     if _calls_srun(code):
-        why = "a pod has no srun: take it off, or write the step as a command of its own"
         for line in _lines(script, code, _calls_srun):
-            body.say(line, "srun", Outcome.NOT_CARRIED, "", why)
+            body.say(line, "srun", Outcome.NOT_CARRIED, "", _NO_STEP)
+    for command in script.commands if body.script else []:
+        texts = [token.text for token in command.words]
+        listed = reading.variables.listed_by(texts[1:] if texts[:1] == ["eval"] else texts)
+        if any(text.split()[:1] == ["srun"] for text in listed):
+            path = script.text[command.start : command.end]
+            body.say(command.line, path, Outcome.NOT_CARRIED, "", _NO_STEP)
     in_variable = _container_in_variable(reading.variables, code)
     if in_variable or _CONTAINER.search(code):
         for line in _lines(script, code, in_variable or _CONTAINER.search):

@@ -389,7 +389,7 @@ def _check_assembled(script: Script, variables: ShellVariables) -> None:
     """Refuse an `eval` of a step with ranks whose words the script puts together."""
     steps = {
         name
-        for name, texts in variables.contents.items()
+        for name, texts in (*variables.contents.items(), *variables.listed.items())
         if any(words.base(text.split(" ")[0]) in {"srun", *words.MPIRUN} for text in texts)
     }
     for statement in script.statements if script.size.task_count > 1 else []:

@@ -19,9 +19,7 @@ from allranks.convert.slurm.batch_script.node_variables import NodeVariable, kin
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
-    from allranks.convert.slurm.batch_script.script import Script
     from allranks.convert.slurm.batch_script.script_reading import (
-        MainStep,
         ScriptReading,
     )
 

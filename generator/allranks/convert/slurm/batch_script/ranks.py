@@ -99,7 +99,7 @@ def read_ranks(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
     if statement.function or any(command.within for command in statement.commands):
         nested = _nested_text(reading, main, place, program, steps)
         if nested is not None:
-            _say_beside(script, body, main, steps)
+            _say_beside(reading, main, steps)
     else:
         setup += filter(None, [_flat(reading, main, statement)])
     behind_step.say_evaluated(reading, main)
@@ -532,13 +532,14 @@ def _say_other_launcher(script: Script, body: Body, step: Step, main: Step) -> N
     body.say(step.command.line, text, Outcome.NOT_CARRIED, "command", why)
 
 
-def _say_beside(script: Script, body: Body, main: Step, steps: list[Step]) -> None:
+def _say_beside(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
     """Say of what stands around the step in its branch, or function, that each rank runs it."""
+    script, body = reading.script, reading.body
     step_commands = {id(step.command) for step in steps}
     is_alone = (body.nodes, body.procs_per_node) == (1, 1)
     functions = {other.function for other in script.statements if other.function}
     statement = script.statements[main.statement]
-    setup_lines.say_activated(script, body, statement, "command")
+    setup_lines.say_activated(reading, statement, "command")
     output = _OUTPUT_OF_BRANCH.search(script.slice(statement))
     if output is not None and not (is_alone or statement.function):
         path, why = output["output"], _WRITTEN_BY_EACH

@@ -131,7 +131,7 @@ def lives_in_shell(statement: Statement) -> bool:
     if statement.function:
         return True
     return any(
-        command.name in ("set", "shopt", "ulimit", "trap")
+        command.name in ("set", "shopt", "ulimit", "trap", "alias")
         or (command.name in ("declare", "typeset") and not shell_text.exports(command))
         or shell_text.arrays_of(command)
         or shell_text.splits_words(command)
@@ -207,7 +207,7 @@ def text_of(
         body.say(statement.line, text, Outcome.CHANGED, "setup", _OF_MODULES)
         return f"{_WHERE_MODULES.format(program)}{text}"
     if is_setup or not exports.sources(statement):
-        say_activated(script, body, statement, to)
+        say_activated(reading, statement, to)
     loop = None if is_single else _OVER_NODES.search(text)
     if loop is not None:
         body.say(statement.line, loop[1], Outcome.NOT_CARRIED, "", _NO_NODES)
@@ -340,13 +340,14 @@ def _say_forbidden(reading: ScriptReading, statement: Statement) -> tuple[Outcom
     return None
 
 
-def say_activated(script: Script, body: Body, statement: Statement, to: str) -> None:
+def say_activated(reading: ScriptReading, statement: Statement, to: str) -> None:
     """Say of each line of a condition, a loop or a function what it needs of the image."""
     for command in [] if statement.is_simple else statement.commands:
-        why = why_of_image(command)
+        runs_program = exports.evaluates_program(reading.variables, command)
+        why = "" if runs_program else why_of_image(command)
         if why:
-            text = script.text[command.start : command.end]
-            body.say(command.line, text, Outcome.CHANGED, to, why)
+            text = reading.script.text[command.start : command.end]
+            reading.body.say(command.line, text, Outcome.CHANGED, to, why)
 
 
 def why_of_image(command: Command) -> str:

@@ -50,6 +50,7 @@ class ShellVariables:
         scripts: those whose text is more than words to a shell.
         optional: those with options, or with nothing.
         expanded_names: those whose text has been put into the words that are read.
+        listed: the texts that an array or a loop gives one after the other.
     """
 
     set_names: set[str] = field(default_factory=set)
@@ -62,6 +63,7 @@ class ShellVariables:
     scripts: dict[str, str] = field(default_factory=dict)
     optional: set[str] = field(default_factory=set)
     expanded_names: set[str] = field(default_factory=set)
+    listed: dict[str, list[str]] = field(default_factory=dict)
 
     def expanded(self, text: str, parts: Mapping[str, str] | None = None) -> str:
         """A text with the variables in it that are parts of a command.
@@ -91,9 +93,16 @@ class ShellVariables:
     def possible_programs(self, texts: Sequence[str]) -> set[str]:
         """What the program of some words is called, or may be where a variable names it."""
         name = program_variable(texts)
-        contents = map(shell_text.split, self.contents.get(name, ())) if name else [[*texts]]
+        contents = [*map(shell_text.split, self.contents.get(name, ()))] if name else [[*texts]]
+        contents += [text.split() for text in self.listed_by(texts)]
         programs = [words.unwrapped(content) for content in contents if content]
         return {words.base(program[0]) for program in programs if program}
+
+    def listed_by(self, texts: Sequence[str]) -> list[str]:
+        """The texts of which some words run each: those of ``$step``, or of ``${steps[0]}``."""
+        rest = words.unwrapped([scanner.unquote(text) for text in texts])
+        match = _LISTED.fullmatch(rest[0]) if rest else None
+        return [] if match is None else self.listed.get(match["part"] or match["name"], [])
 
     def inner_text(self, texts: Sequence[str]) -> str | None:
         """The text of ``bash -c "…"`` with the variables in it that are parts of a command."""
@@ -115,6 +124,12 @@ class ShellVariables:
         )
 
 
+# A variable, which a loop may set, or a part of an array.
+_LISTED = re.compile(r"\$(?P<name>[A-Za-z_]\w*)|\$\{(?P<part>[A-Za-z_]\w*)(?:\[[^@*\]]+\])?\}")
+_LOOP = re.compile(r"\bfor[ \t]+(?P<name>[A-Za-z_]\w*)[ \t]+in[ \t]+(?P<words>[^;\n]+)")
+_ALL_OF_ARRAY = re.compile(r"\"?\$\{?([A-Za-z_]\w*)(?:\[[@*]\])?\}?\"?")
+
+
 def program_variable(texts: Sequence[str]) -> str:
     """The variable that the program of some words is; "" for none."""
     rest = words.unwrapped([scanner.unquote(text) for text in texts])
@@ -128,7 +143,33 @@ def collect(script: Script) -> ShellVariables:
     variables.set_names = {*counts, *_names_set_otherwise(script)}
     variables.constants = _constants(script, counts)
     _collect_parts(script, variables)
+    _collect_listed(script, variables)
     return variables
+
+
+def _collect_listed(script: Script, variables: ShellVariables) -> None:
+    """Read the texts that arrays have, and loops go through: ``for step in "srun a" "srun b"``."""
+    arrays: dict[str, list[str]] = {}
+    for command in script.commands:
+        for name, value in shell_text.assigned_by(command):
+            if name in shell_text.arrays_of(command):
+                listed = _texts_in(value.removeprefix("(").removesuffix(")"))
+                arrays.setdefault(name, []).extend(listed)
+    variables.listed.update(arrays)
+    for match in _LOOP.finditer(words.without_comments(script.text)):
+        texts = variables.listed.setdefault(match["name"], [])
+        for text in _texts_in(match["words"], is_raw=True):
+            array = _ALL_OF_ARRAY.fullmatch(text)
+            texts += [scanner.unquote(text)] if array is None else arrays.get(array[1], [])
+
+
+def _texts_in(text: str, *, is_raw: bool = False) -> list[str]:
+    """The words of a text, without their quotes or as typed; [] where it is no shell text."""
+    try:
+        tokens = [token.text for token in scanner.tokens(text) if token.kind == "word"]
+    except scanner.ScriptError:
+        return []
+    return tokens if is_raw else [*map(scanner.unquote, tokens)]
 
 
 def _commands(script: Script) -> Iterator[tuple[Statement, Command]]:
