@@ -73,7 +73,7 @@ def _is_program(variables: ShellVariables, text: str) -> bool:
     text = words.partly(re.sub(r"\A\s*(?:[A-Za-z_]\w*=\S*\s+)*", "", text), variables.constants)
     if text.startswith(("$(", "`", "\\$")) or re.match(r"[\\$\w{}]+=", text):
         return False  # what a program prints, or an assignment
-    text = variables.expanded(text, variables.parts)
+    text = variables.looked_up(text)
     programs = [
         words.base(command.name) for command in shell_text.commands_of(text) if command.words
     ] or [words.base(first) for first in text.split(maxsplit=1)[:1]]
@@ -89,6 +89,14 @@ def to_env(reading: ScriptReading, statement: Statement, command: Command) -> bo
     if None in pairs:
         return False
     is_set_by_software = any(_OF_SOFTWARE.fullmatch(name) for name, _ in filter(None, pairs))
+    reads_earlier = {
+        name
+        for other in _before(script, statement)
+        if not other.function
+        for name, _ in words.variables(script.slice(other))
+    }
+    if not reads_earlier.isdisjoint(name for name, _ in filter(None, pairs)):
+        return False  # a line before it has another text
     if _is_behind_source(script, statement) or (
         is_set_by_software and _is_behind_activation(script, reading.variables, statement)
     ):

@@ -10,6 +10,7 @@ from allranks.convert.slurm.batch_script import (
     missing_in_pods,
     mpirun,
     shell_text,
+    shell_variables,
     step_search,
     torchrun_environment,
     words,
@@ -87,7 +88,8 @@ def why_dropped(  # noqa: PLR0911 - a return for each reason
     if reading.main_step.is_torchrun and is_option:
         return Outcome.CHANGED, "it is an option of torchrun's, which the chart starts"
     if assigned_names and not is_single and {*assigned_names} <= reading.variables.expanded_names:
-        if not _is_read_elsewhere(reading, assigned_names):
+        is_for_program = any(_exports_text(reading, own) for own in statement.commands)
+        if not is_for_program and not _is_read_elsewhere(reading, assigned_names):
             rendezvous.dropped.update(assigned_names)
             return Outcome.CHANGED, "it is a part of the command, and stands there"
     elif is_single and _is_of_the_script(script, rendezvous, command, assigned_names, text):
@@ -434,6 +436,25 @@ def _is_read_by_programs(script: Script, name: str, through: frozenset[str] = fr
         if any(_is_read_by_programs(script, other, through | {name}) for other in dependents):
             return True
     return False
+
+
+def _exports_text(reading: ScriptReading, command: Command) -> bool:
+    """Whether a program may read a variable that is in its words: ``export NAME="$MODEL big"``.
+
+    A text that begins with a program, or tells of the nodes, is for the script alone.
+    """
+    variables, rendezvous = reading.variables, reading.rendezvous
+    texts = [
+        text
+        for name, _ in (shell_text.assigned_by(command) if command.name == "export" else ())
+        for text in variables.contents[name]
+        if text.startswith("$")
+    ]
+    return any(
+        not shell_variables.is_command_like(words.partly(text, variables.constants))
+        and not {name for name, _ in words.variables(text)} & rendezvous.meeting
+        for text in texts
+    )
 
 
 def _is_read_elsewhere(

@@ -86,6 +86,8 @@ def write(reading: ScriptReading, program: commands.Program, text: str | None) -
         command = ["bash", "-c", f"{line} < {main_step.input}"]
         body.values.setdefault("mpi", {})["ownMpirun"] = True
     if command[1:2] == ["-c"]:
+        if program.runner in (Runner.MPIRUN, Runner.HOROVODRUN):
+            body.values.setdefault("mpi", {})["ownMpirun"] = True
         command[2:3] = [_defined(reading, text, program) for text in command[2:3]]
     body.command = command
 
@@ -110,40 +112,46 @@ def _defined(reading: ScriptReading, line: str, program: commands.Program) -> st
         )
         if (is_array or is_called or splits_words) and not is_dropped:
             numbers.add(number)
-    prefix = [
-        script.slice(script.statements[number])
-        for number in setup_lines.with_starts(script, reading.main_step.statement, numbers)
-    ]
+    numbers = {*setup_lines.with_starts(script, reading.main_step.statement, numbers)}
+    repeated = {number: script.slice(script.statements[number]) for number in numbers}
+    reads_words = any(
+        words.positional(text)
+        for text in (line, *(t for n, t in repeated.items() if not script.statements[n].function))
+    )
+    repeated |= _shifts(reading) if reads_words else {}
+    prefix = [f"set -- {commands.as_shell(script.args)}"] if script.args and reads_words else []
+    prefix += [repeated[number] for number in sorted(repeated)]
     late_statements = [
         other for other in reading.rendezvous.late if shell_text.set_by(other) & {*reads}
     ]
     reads += [name for other in late_statements for name, _ in words.variables(script.slice(other))]
-    prefix += _loop_texts(reading, reads)
-    prefix += _meeting_texts(reading, line, reads, program)
-    prefix += [script.slice(other) for other in late_statements]
+    behind = _loop_texts(reading, reads)
+    behind += _meeting_texts(reading, line, reads, program)
+    behind += [script.slice(other) for other in late_statements]
     if program.is_nested and "MASTER_PORT" in reads:
-        prefix.append(f"export MASTER_PORT={_PORT}")
-    if script.args and words.positional(line):
-        prefix.append(f"set -- {commands.as_shell(script.args)}")
-    shifts = _shifts(reading) if words.positional(line) else []
-    return "\n".join([*dict.fromkeys(prefix), *shifts, line])
+        behind.append(f"export MASTER_PORT={_PORT}")
+    prefix += [text for text in dict.fromkeys(behind) if text not in prefix]
+    return "\n".join([*prefix, line])
 
 
-def _shifts(reading: ScriptReading) -> list[str]:
+def _shifts(reading: ScriptReading) -> dict[int, str]:
     """The lines that leave a command fewer of the words behind the script's name.
 
     The shell of setup, which has them too, is another; what changes the words there in other ways
     is said to be missing.
+
+    Returns:
+        The lines, by the number of their statement.
     """
     script = reading.script
-    shifts = []
-    for statement in script.statements[: max(reading.main_step.statement, 0)]:
+    shifts = {}
+    for number, statement in enumerate(script.statements[: max(reading.main_step.statement, 0)]):
         for command in [] if statement.function else statement.commands:
             texts = [scanner.unquote(token.text) for token in command.words]
             is_shift = texts[:1] == ["shift"] and bool(script.args)
             is_set = shell_text.sets_words(texts)
             if is_shift and statement.is_simple and all(text.isdecimal() for text in texts[1:]):
-                shifts.append(" ".join(texts))
+                shifts[number] = " ".join(texts)
             elif is_shift or is_set:
                 path = script.text[command.start : command.end]
                 reading.body.say(command.line, path, Outcome.NOT_CARRIED, "command", _OTHER_WORDS)

@@ -20,6 +20,7 @@ from allranks.convert.slurm.batch_script import (
     rank_sizes,
     setup_lines,
     shell_text,
+    step_conditions,
     step_search,
     torchrun_environment,
     words,
@@ -100,6 +101,9 @@ def read_ranks(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
         nested = _nested_text(reading, main, place, program, steps)
         if nested is not None:
             _say_beside(reading, main, steps)
+    elif step_conditions.has(script, main, statement):
+        nested = step_conditions.text_with(script, main, statement, program)
+        _say_end(reading, main, statement)
     else:
         setup += filter(None, [_flat(reading, main, statement)])
     behind_step.say_evaluated(reading, main)
@@ -490,12 +494,19 @@ def _flat(reading: ScriptReading, main: Step, statement: Statement) -> str:
         elif not words.any_of([token.text for token in command.words], words.IDLE):
             why = "it feeds the step, which has no standard input"
             body.say(command.line, text, Outcome.NOT_CARRIED, "", why)
-    behind_step.say(body, script.text, main.command, statement.commands[at + 1 :])
+    _say_end(reading, main, statement)
+    return " && ".join(lead)
+
+
+def _say_end(reading: ScriptReading, main: Step, statement: Statement) -> None:
+    """Say of what stands behind the step on its line what becomes of it."""
+    body, at = reading.body, statement.commands.index(main.command)
+    behind = statement.commands[at + 1 :]
+    behind_step.say(body, reading.script.text, main.command, behind)
     behind_step.say_files(reading.main_step, body, main, main.command.redirections)
     if statement.in_background:
         why = "the run is over when its ranks are"
         body.say(main.command.line, "&", Outcome.CHANGED, "", why)
-    return " && ".join(lead)
 
 
 def _nested_text(

@@ -32,6 +32,13 @@ _COMMAND_LIKE = re.compile(
     rf"|(?:[\w./~${{}}-]*/)?(?:{'|'.join(map(re.escape, _STARTING))}|python[0-9.]*)(?:\s|\Z)"
     r"|\$\{?[A-Za-z_]\w*\}?\s)"
 )
+
+
+def is_command_like(text: str) -> bool:
+    """Whether a text begins with options, or with a program that starts processes."""
+    return not text.startswith("$") and _COMMAND_LIKE.search(text) is not None
+
+
 _READING = ("read", "mapfile", "readarray", "getopts", "for", "select")
 
 
@@ -79,6 +86,13 @@ class ShellVariables:
             self.expanded_names |= names
             if text == before or len(text) > _LONGEST:
                 break
+        return text
+
+    def looked_up(self, text: str) -> str:
+        """The same for who only looks at the text: no variable counts as put into the command."""
+        before = {*self.expanded_names}
+        text = self.expanded(text)
+        self.expanded_names = before
         return text
 
     def expanded_words(self, texts: list[str]) -> list[str]:
@@ -276,7 +290,24 @@ def _collect_parts(script: Script, variables: ShellVariables) -> None:
         for name, contents in variables.contents.items()
         if all(text[:1] in ("", "-") for text in contents)
     }
+    unsure |= _of_other_words(script)
     _sort_parts(script, variables, {n: text for n, text in texts.items() if n not in unsure})
+
+
+def _of_other_words(script: Script) -> set[str]:
+    """The variables with words that the script was given, and which a later line shifts."""
+    ends = [
+        command.start
+        for statement, command in _commands(script)
+        if not statement.function and command.name != "getopts"
+        if shell_text.changes_words(command)
+    ]
+    return {
+        name
+        for _, command in _commands(script)
+        for name, text in shell_text.assigned_by(command)
+        if words.positional(text) and command.start < max(ends, default=0)
+    }
 
 
 def _added(command: Command, name: str, value: str, before: str) -> str:

@@ -1,0 +1,114 @@
+"""The words and variables of the step's command are those that Slurm's shell gave it."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from allranks.convert.slurm import job
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from allranks.convert.verdicts import Conversion
+
+_TASKS = "#SBATCH -N 2 --ntasks-per-node=4 --gpus-per-node=4"
+_OF_MPI = "#SBATCH -N 2 --ntasks-per-node=4"
+
+
+def _convert(*rows: str, args: Sequence[str] = ()) -> Conversion:
+    script = "\n".join(("#!/bin/bash", *rows, "")).encode()
+    return job.convert(script, "job.sbatch", args=args)
+
+
+def _printed(conversion: Conversion) -> list[str]:
+    """The words that a program gets, by the shells of setup and of the command."""
+    command = conversion.values["command"]
+    text = command[2].replace("exec ", "printf '%s\\n' ")
+    run = subprocess.run(
+        ["bash", "-c", f'{conversion.values.get("setup", "")}\nexec bash -c "$0"', text],
+        env={"PATH": "/usr/bin:/bin", **conversion.values.get("env", {})},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    return run.stdout.splitlines()
+
+
+@pytest.mark.parametrize("export", ["", "export "])
+@pytest.mark.parametrize("options", ["--a 'b c' --d", "--name='b c'", '--a \\"b\\"'])
+def test_options_with_quotes_in_a_variable_stay(export: str, options: str) -> None:
+    """The shell of a step does not read the quotes again; the words were all left out."""
+    conversion = _convert(_TASKS, f'{export}ARGS="{options}"', "srun python a.py $ARGS --z")
+    text = options.replace("\\", "")
+    assert _printed(conversion) == ["python", "a.py", *text.split(), "--z"]
+    assert "a part of the command" not in str(conversion.verdicts)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("ARGS=()", '[ -n "$1" ] && ARGS+=(--resume "$1")'),
+        ("shift", "ARGS=(--resume $1)"),
+        ("ARGS=(--resume $2)", "shift"),
+    ],
+)
+def test_an_array_of_the_scripts_words_is_made_of_them(rows: tuple[str, ...]) -> None:
+    """The command's shell makes it anew, and had no words, or those behind a later shift."""
+    args = ["one", "two"] if len(rows[0]) == len("shift") or "$2" in rows[0] else ["two"]
+    conversion = _convert(_TASKS, *rows, 'srun python a.py "${ARGS[@]}"', args=args)
+    assert _printed(conversion) == ["python", "a.py", "--resume", "two"]
+
+
+def test_what_a_program_may_read_is_exported_though_it_is_in_its_words() -> None:
+    """A launcher in a variable is for the script alone."""
+    rows = ("M=big", 'export WANDB_NAME="$M model"', 'srun python a.py --name "$WANDB_NAME"')
+    assert 'export WANDB_NAME="$M model"' in _convert(_TASKS, *rows).values["setup"]
+    rows = ("PY=python", 'export CMD="$PY a.py --x"', "srun $CMD")
+    assert "CMD" not in _convert(_TASKS, *rows).values.get("setup", "")
+
+
+@pytest.mark.parametrize("reading", ["OLD=$A", '[ -n "$A" ] || echo unset', "echo ${A:-none}"])
+def test_a_variable_that_is_read_before_it_is_set_is_set_there(reading: str) -> None:
+    """As a value of the run it would be set from the beginning."""
+    conversion = _convert(_TASKS, reading, "export A=3 B=4", "export C=5", "srun python a.py $OLD")
+    assert conversion.values["env"] == {"C": "5"}
+    assert f"{reading}\nexport A=3 B=4" in conversion.values["setup"]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "if [ -f r ]; then mpirun ./a -r; else mpirun ./a; fi",
+        "if mpirun ./a; then touch ok; fi",
+        "[ -f done ] || mpirun ./a",
+        "[[ -f done ]] || mpirun ./a > log",
+    ],
+)
+def test_an_mpirun_within_a_condition_is_the_scripts_own(row: str) -> None:
+    """The launcher would put another before the shell, and each rank start all of them."""
+    assert _convert(_OF_MPI, row).values["mpi"]["ownMpirun"] is True
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        ("[ -f done ] || srun python a.py", "[ -f done ] || python a.py"),
+        ("[[ -f in ]] && srun python a.py | tee log", "[[ -f in ]] && python a.py"),
+        ("test -d in && srun python a.py > log || exit 3", "test -d in && python a.py"),
+        ("cd src && [ -f in ] && srun python a.py &", "cd src && [ -f in ] && python a.py"),
+    ],
+)
+def test_a_test_on_the_line_of_the_step_decides_whether_it_runs(row: str, text: str) -> None:
+    """Before a step in an `if` it did so already; here the ranks ran always."""
+    assert _convert(_TASKS, row, "wait").values["command"] == ["bash", "-c", text]
+    assert _convert(_TASKS, "cd src && srun python a.py").values["command"][0] == "python"
+
+
+def test_words_that_a_later_line_shifts_are_put_into_no_command() -> None:
+    """There `$1` would be the next word."""
+    rows = ('ARGS="--model $1"', "shift", 'srun python a.py $ARGS "$@"')
+    conversion = _convert(_TASKS, *rows, args=("one", "two"))
+    assert _printed(conversion) == ["python", "a.py", "--model", "one", "two"]
