@@ -112,3 +112,35 @@ def test_words_that_a_later_line_shifts_are_put_into_no_command() -> None:
     rows = ('ARGS="--model $1"', "shift", 'srun python a.py $ARGS "$@"')
     conversion = _convert(_TASKS, *rows, args=("one", "two"))
     assert _printed(conversion) == ["python", "a.py", "--model", "one", "two"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--data /d/{000..003}.tar",
+        "--url a?b=1&c=2",
+        "--where x>5;y<3",
+        "--call f(x)|g",
+        "--tag #1 --last",
+        r"--path a\\b",
+        r"--text \$HOME",
+        "--set={a,b}",
+    ],
+)
+@pytest.mark.parametrize("more", ["", " --n $N"])
+def test_signs_of_a_shell_in_a_variable_are_none(options: str, more: str) -> None:
+    """Braces were expanded, and what stood behind `#` or beside `&` was cut off."""
+    rows = ("N=7", f'ARGS="{options}{more}"')
+    conversion = _convert(_TASKS, *rows, "srun python a.py $ARGS")
+    command = conversion.values["command"]
+    words = command if command[0] == "python" else _printed(conversion)
+    text = options.replace(r"\\", "\\").replace(r"\$", "$") + more.replace("$N", "7")
+    assert words == ["python", "a.py", *text.split()]
+
+
+def test_signs_in_a_variable_are_a_shells_where_it_reads_them_again() -> None:
+    """`bash -c "python a.py $ARGS"` expands braces, and `"$ARGS"` is one word as it is."""
+    rows = ('ARGS="--d {1..2}.tar;a"', 'srun bash -c "python a.py $ARGS"')
+    assert "{1..2}.tar;a" in _convert(_TASKS, *rows).values["command"][-1]
+    whole = _convert(_TASKS, rows[0], 'srun python a.py "$ARGS"').values["command"]
+    assert whole == ["python", "a.py", "--d {1..2}.tar;a"]

@@ -51,6 +51,12 @@ _NO_FILE_OF_NODES = (
 _BY_NODES = (
     "it sets {} by what the nodes are, and a pod does not: write what holds there in its place"
 )
+_OF_NODES_FOR_STEP = (
+    "it writes {} with where the ranks meet, which setup does not know: let what reads it take "
+    "MASTER_ADDR and MASTER_PORT, and write it without the names of the nodes"
+)
+_OF_HOSTS = re.compile(r"(?i)host|machine|node")
+_OPTION_OF_HOSTS = re.compile(r"--?(?:[\w-]*host[\w-]*|machinefile|f|H)[= ]\s*\S+")
 _WRITTEN = re.compile(r">[>|]?\s*[^\s;&|<>]+")  # a file that a command writes into
 _TERM = "a pod's ranks get SIGTERM themselves: let the program handle it"
 _AT_THE_END = "the shell of setup ends before the ranks do: make what it runs a run of its own"
@@ -302,9 +308,32 @@ def _why_not_in_setup(
         own = [name for name in _set_for_others(script, statement) if not _is_of_meeting(name)]
         if own:
             return Outcome.NOT_CARRIED, _BY_NODES.format(list_some(own, 4))
+        file = _written_for_step(script, reading.main_step, statement)
+        if file:
+            return Outcome.NOT_CARRIED, _OF_NODES_FOR_STEP.format(file)
         why = "it is about where the ranks meet, which the launcher arranges"
         return Outcome.CHANGED, why
     return reason
+
+
+def _written_for_step(script: Script, main_step: MainStep, statement: Statement) -> str:
+    """The file, no list of hosts, that a statement writes and the step names; "" for none."""
+    files = [
+        scanner.unquote(target)
+        for command in statement.commands
+        for operator, target in command.redirections
+        if operator in (">", ">>", ">|") and not _OF_HOSTS.search(target)
+    ]
+    step = _WRITTEN.sub(" ", script.slice(script.statements[main_step.statement]))
+    step = _OPTION_OF_HOSTS.sub(" ", step)
+    return next(
+        (
+            file
+            for file in files
+            if re.search(rf"(?<![\w-]){re.escape(words.base(file))}(?![\w.])", step)
+        ),
+        "",
+    )
 
 
 def _why_not_printed(
@@ -315,6 +344,9 @@ def _why_not_printed(
         return Outcome.CHANGED, "it prints what the launcher prints"
     if _is_missed(script, main_step, statement, command):
         return Outcome.NOT_CARRIED, _NO_FILE_OF_NODES
+    file = _written_for_step(script, main_step, statement)
+    if file:
+        return Outcome.NOT_CARRIED, _OF_NODES_FOR_STEP.format(file)
     return Outcome.CHANGED, "the launcher has its own list of hosts, and no line reads this"
 
 

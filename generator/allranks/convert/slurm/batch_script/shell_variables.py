@@ -34,6 +34,27 @@ _COMMAND_LIKE = re.compile(
 )
 
 
+# A sign that a shell gives to a program as it is: `\$A` in double quotes, `$A` in single ones.
+_ESCAPED = re.compile(r"\A\"(?:[^\"\\]|\\[^$`])*\\[$`]|\A'[^']*[$`]")
+# Signs that mean something in a command, and nothing in a variable that a command reads.
+_SIGNS = re.compile(r"[;&|<>()\\]|\A#|\{[^{}]*(?:,|\.\.)[^{}]*\}")
+_EXPANDED = rf"{shell_text.SUBSTITUTION.pattern}|\$\{{[^{{}}]*\}}|\$\w+"
+_WORD = re.compile(rf"(?:{_EXPANDED}|\S)+")
+_OF_LAUNCHER = re.compile(
+    r"(?:^|\s)--?(?:n?proc|nnodes|node[-_]rank|rdzv|master|num[-_](?:processes|machines|gpus|nodes)"
+    r"|machine[-_]rank|main[-_]process|standalone|ntasks|nodes)|(?:^|\s)-np?\s"
+)
+
+
+def _literal(match: re.Match[str]) -> str:
+    """A word of a variable as a command is to have it: its signs are no shell's."""
+    word = match[0]
+    rest = re.sub(_EXPANDED, "", word)
+    if not _SIGNS.search(rest):
+        return word
+    return f"'{word}'" if rest == word else '"' + word.replace("\\", "\\\\") + '"'
+
+
 def is_command_like(text: str) -> bool:
     """Whether a text begins with options, or with a program that starts processes."""
     return not text.startswith("$") and _COMMAND_LIKE.search(text) is not None
@@ -53,11 +74,12 @@ class ShellVariables:
         parts: those that are parts of a command, as shell text.
         line_texts: the text of those that are set once, with its lines.
         quoted: others whose text has quotes, for who parses it again.
-        quoted_options: options with quotes, which only who parses them again takes off.
+        quoted_options: options with quotes, or a `$` that is none, for who parses them again.
         scripts: those whose text is more than words to a shell.
         optional: those with options, or with nothing.
         expanded_names: those whose text has been put into the words that are read.
         listed: the texts that an array or a loop gives one after the other.
+        as_words: of the parts that are no arrays, the words that a command reads of them.
     """
 
     set_names: set[str] = field(default_factory=set)
@@ -71,6 +93,7 @@ class ShellVariables:
     optional: set[str] = field(default_factory=set)
     expanded_names: set[str] = field(default_factory=set)
     listed: dict[str, list[str]] = field(default_factory=dict)
+    as_words: dict[str, str] = field(default_factory=dict)
 
     def expanded(self, text: str, parts: Mapping[str, str] | None = None) -> str:
         """A text with the variables in it that are parts of a command.
@@ -97,10 +120,12 @@ class ShellVariables:
 
     def expanded_words(self, texts: list[str]) -> list[str]:
         """Words with the variables among them that are parts of a command."""
-        line = " ".join(texts)
         parts = {name: text for name, text in self.parts.items() if name not in self.quoted_options}
-        expanded = self.expanded(line, parts)
-        if expanded == line:
+        of_words = {**parts, **{n: text for n, text in self.as_words.items() if n in parts}}
+        expanded = " ".join(
+            self.expanded(text, parts if {*text} & {*"\"'"} else of_words) for text in texts
+        )
+        if expanded == " ".join(texts):
             return texts
         return shell_text.split(expanded) or texts
 
@@ -271,9 +296,11 @@ def _collect_parts(script: Script, variables: ShellVariables) -> None:
     """Find the variables that have words of a command: ``LAUNCHER="torchrun --nnodes 2"``."""
     texts: dict[str, str] = {}
     unsure: set[str] = set()
+    escaped: set[str] = set()
     for statement, command in _commands(script):
         for name, typed in shell_text.assigned_by(command):
             value = typed
+            escaped |= {name} if _ESCAPED.search(typed) else set()
             if script.size.node_count > 1:
                 value, _ = first_node.with_rank_zero(typed, variables.set_names)
             content = shell_text.content_of(value)
@@ -292,6 +319,12 @@ def _collect_parts(script: Script, variables: ShellVariables) -> None:
     }
     unsure |= _of_other_words(script)
     _sort_parts(script, variables, {n: text for n, text in texts.items() if n not in unsure})
+    variables.quoted_options |= {
+        name
+        for name in escaped & variables.parts.keys()
+        if variables.parts[name].lstrip().startswith("-")
+        and not _OF_LAUNCHER.search(variables.parts[name])
+    }
 
 
 def _of_other_words(script: Script) -> set[str]:
@@ -341,6 +374,11 @@ def _sort_parts(script: Script, variables: ShellVariables, texts: Mapping[str, s
     variables.parts = {name: text for name, text in texts.items() if _COMMAND_LIKE.search(text)}
     arrays = {
         name for command in script.commands for name in texts if shell_text.is_array(command, name)
+    }
+    variables.as_words = {
+        name: _WORD.sub(_literal, text)
+        for name, text in variables.parts.items()
+        if name not in arrays and not {*text} & {*"\"'"}
     }
     for name in texts.keys() - arrays - words.RENDEZVOUS:
         whole = shell_text.SUBSTITUTION.sub("", variables.expanded(texts[name], texts))
