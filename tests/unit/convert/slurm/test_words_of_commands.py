@@ -144,3 +144,10 @@ def test_signs_in_a_variable_are_a_shells_where_it_reads_them_again() -> None:
     assert "{1..2}.tar;a" in _convert(_TASKS, *rows).values["command"][-1]
     whole = _convert(_TASKS, rows[0], 'srun python a.py "$ARGS"').values["command"]
     assert whole == ["python", "a.py", "--d {1..2}.tar;a"]
+
+
+def test_signs_in_any_variable_are_a_shells_where_it_reads_them_again() -> None:
+    """Also in that of a program, and in one that it has in it."""
+    nodes = "#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=4"
+    rows = ('DATA="--d {1..2}"', 'CMD="a.py $DATA"', 'srun bash -c "torchrun --nnodes 2 $CMD"')
+    assert "a.py --d {1..2}" in _convert(nodes, *rows).values["command"][-1]

@@ -382,9 +382,11 @@ def _sort_parts(script: Script, variables: ShellVariables, texts: Mapping[str, s
     }
     for name in texts.keys() - arrays - words.RENDEZVOUS:
         whole = shell_text.SUBSTITUTION.sub("", variables.expanded(texts[name], texts))
-        if ("'" in whole or '"' in whole) and not words.names_nodes(whole):
+        has_quotes = bool({*whole} & {*"\"'"})
+        has_signs = _SIGNS.search(re.sub(_EXPANDED, "", whole)) is not None
+        if (has_quotes or has_signs) and not words.names_nodes(whole):
             variables.quoted[name] = texts[name]
-            is_option = texts[name].lstrip().startswith("-")
+            is_option = has_quotes and texts[name].lstrip().startswith("-")
             variables.quoted_options |= {name} if is_option else set()
     variables.scripts = {
         name: text
