@@ -151,3 +151,20 @@ def test_signs_in_any_variable_are_a_shells_where_it_reads_them_again() -> None:
     nodes = "#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=4"
     rows = ('DATA="--d {1..2}"', 'CMD="a.py $DATA"', 'srun bash -c "torchrun --nnodes 2 $CMD"')
     assert "a.py --d {1..2}" in _convert(nodes, *rows).values["command"][-1]
+
+
+@pytest.mark.parametrize("pair", ["A=b", 'A="b c"', "A b"])
+def test_a_variable_of_intels_mpirun_may_be_a_pair_of_words(pair: str) -> None:
+    """`-genv A=b` has one word, behind which the list of hosts was no option."""
+    conversion = _convert(_OF_MPI, f"mpirun -genv {pair} -machinefile hosts -n 8 ./a x")
+    value = pair[2:].strip('"')
+    assert conversion.values["command"] == ["mpirun", "-genv", "A", value, "-n", "8", "./a", "x"]
+
+
+def test_options_of_srun_in_one_array_with_the_program_are_not_run() -> None:
+    """They cannot be taken off; the array alone would be a program called -n."""
+    conversion = _convert("#SBATCH -n 1", "A=(-n 1 python a.py)", 'srun "${A[@]}"')
+    assert 'srun "${A[@]}"' in conversion.values["script"]
+    assert [verdict.path for verdict in conversion.lost if "srun" in verdict.why] == ["srun"]
+    alone = _convert("#SBATCH -n 1", "A=(python a.py)", 'srun "${A[@]}"')
+    assert 'srun "${A[@]}"' not in alone.values["script"]

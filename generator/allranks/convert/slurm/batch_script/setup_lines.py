@@ -500,8 +500,9 @@ def inner_edits(reading: ScriptReading, statement: Statement) -> list[tuple[int,
             _, rest = step_search.parse_srun(
                 reading, [token.text for token in own[1:]], command.line
             )
-            if not rest:
-                continue
+            name = shell_text.variable_alone(scanner.unquote(rest[0])) if rest else ""
+            if not rest or reading.variables.listed.get(name, [""])[:1][0].startswith("-"):
+                continue  # the options are in the array with what they are for
             own = own[len(own) - len(rest) :]
         program = words.base(own[0].text)
         is_srun = words.base(inner[0]) == "srun"
