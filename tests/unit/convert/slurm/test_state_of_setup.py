@@ -82,6 +82,8 @@ def test_how_the_last_command_of_setup_ended_is_read_in_its_shell() -> None:
     conversion = _convert(_ALONE, *rows)
     assert conversion.values["setup"].endswith("activate\nif [ $? -ne 0 ]; then exit 3; fi\n")
     assert conversion.values["script"].endswith("\npython a.py\n")
+    own = "while true; do s=$(nc -z a 1; echo $?); [ $s = 0 ] && break; done"
+    assert own in _convert(_ALONE, rows[0], own, "python a.py").values["script"]
 
 
 @pytest.mark.parametrize(

@@ -138,6 +138,13 @@ def test_signs_of_a_shell_in_a_variable_are_none(options: str, more: str) -> Non
     assert words == ["python", "a.py", *text.split()]
 
 
+@pytest.mark.parametrize("text", ["$((N * (2 + 1)))", "$(echo $(echo 21))", "${M:-21}"])
+def test_what_a_shell_puts_in_for_a_variables_words_is_put_in(text: str) -> None:
+    """Its signs are a shell's, as they were where the variable was set."""
+    conversion = _convert(_TASKS, "N=7", f'ARGS="--n {text} --u a&b"', "srun python a.py $ARGS")
+    assert _printed(conversion) == ["python", "a.py", "--n", "21", "--u", "a&b"]
+
+
 def test_signs_in_a_variable_are_a_shells_where_it_reads_them_again() -> None:
     """`bash -c "python a.py $ARGS"` expands braces, and `"$ARGS"` is one word as it is."""
     rows = ('ARGS="--d {1..2}.tar;a"', 'srun bash -c "python a.py $ARGS"')

@@ -483,7 +483,9 @@ def _exports_text(reading: ScriptReading, command: Command) -> bool:
         if text.startswith("$")
     ]
     return any(
-        not shell_variables.is_command_like(words.partly(text, variables.constants))
+        not shell_variables.is_command_like(
+            words.partly(variables.looked_up(text), variables.constants)
+        )
         and not {name for name, _ in words.variables(text)} & rendezvous.meeting
         for text in texts
     )

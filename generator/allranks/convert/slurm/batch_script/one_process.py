@@ -317,7 +317,8 @@ def _last_activation(script: Script, variables: ShellVariables) -> int:
         elif number in programs:
             break
     while 0 <= last < len(script.statements) - 1 and last + 1 not in programs:
-        if not _READS_STATUS.search(script.slice(script.statements[last + 1])):
+        first = re.split(r"[;\n&|]", script.slice(script.statements[last + 1]))[0]
+        if not _READS_STATUS.search(shell_text.SUBSTITUTION.sub("", first)):
             break
         last += 1  # how the one before it ended, its shell alone knows
     return last

@@ -38,7 +38,7 @@ _COMMAND_LIKE = re.compile(
 _ESCAPED = re.compile(r"\A\"(?:[^\"\\]|\\[^$`])*\\[$`]|\A'[^']*[$`]")
 # Signs that mean something in a command, and nothing in a variable that a command reads.
 _SIGNS = re.compile(r"[;&|<>()\\]|\A#|\{[^{}]*(?:,|\.\.)[^{}]*\}")
-_EXPANDED = rf"{shell_text.SUBSTITUTION.pattern}|\$\{{[^{{}}]*\}}|\$\w+"
+_EXPANDED = r"\$\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|`[^`]*`|\$\{(?:[^{}]|\{[^{}]*\})*\}|\$\w+"
 _WORD = re.compile(rf"(?:{_EXPANDED}|\S)+")
 _OF_LAUNCHER = re.compile(
     r"(?:^|\s)--?(?:n?proc|nnodes|node[-_]rank|rdzv|master|num[-_](?:processes|machines|gpus|nodes)"
@@ -50,7 +50,7 @@ def _literal(match: re.Match[str]) -> str:
     """A word of a variable as a command is to have it: its signs are no shell's."""
     word = match[0]
     rest = re.sub(_EXPANDED, "", word)
-    if not _SIGNS.search(rest):
+    if "$" in rest or not _SIGNS.search(rest):
         return word
     return f"'{word}'" if rest == word else '"' + word.replace("\\", "\\\\") + '"'
 
