@@ -120,7 +120,7 @@ def _is_mpirun(texts: Sequence[str]) -> bool:
 
 
 def _option(texts: Sequence[str], at: int) -> tuple[str, int]:
-    """The name of an option, and how many words it has with itself: ``-genv A=1``, ``-genv A 1``."""
+    """The name of an option, and how many words it has with itself: two in ``-genv A=1``."""
     name, equals, _ = scanner.unquote(texts[at]).lstrip("-").partition("=")
     if equals:
         return name, 1
