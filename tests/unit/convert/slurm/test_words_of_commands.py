@@ -175,3 +175,13 @@ def test_options_of_srun_in_one_array_with_the_program_are_not_run() -> None:
     assert [verdict.path for verdict in conversion.lost if "srun" in verdict.why] == ["srun"]
     alone = _convert("#SBATCH -n 1", "A=(python a.py)", 'srun "${A[@]}"')
     assert 'srun "${A[@]}"' not in alone.values["script"]
+
+
+def test_words_that_a_line_sets_are_those_of_the_command() -> None:
+    """`set -- $LINE` before the step; nobody has to give words to such a script."""
+    rows = ("A=(1 2)", 'set -- "${A[@]}" 3', "shift", 'srun python a.py "$@" $2')
+    conversion = _convert(_TASKS, *rows)
+    assert _printed(conversion) == ["python", "a.py", "2", "3", "3"]
+    assert not conversion.lost
+    again = _convert(_TASKS, "set -- $(echo x y)", "srun python a.py $2 $1", args=("w",))
+    assert _printed(again) == ["python", "a.py", "y", "x"]

@@ -19,9 +19,8 @@ from allranks.convert.slurm.batch_script.node_variables import NodeVariable, kin
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
-    from allranks.convert.slurm.batch_script.script_reading import (
-        ScriptReading,
-    )
+    from allranks.convert.slurm.batch_script.script import Script
+    from allranks.convert.slurm.batch_script.script_reading import MainStep, ScriptReading
 
 _PORT = "29510"  # of a launcher inside the chart's own, which has the one before it
 _RESERVED = frozenset(names.RESERVED_ENV)
@@ -96,6 +95,8 @@ def _defined(reading: ScriptReading, line: str, program: commands.Program) -> st
     """A command's shell with what it reads and no setup can export."""
     script = reading.script
     reads = [name for name, _ in words.variables(line)]
+    if words.positional(line):
+        reads += [name for text in _sets(script, reading.main_step) for name in text]
     numbers: set[int] = set()
     for number, statement in enumerate(script.statements):
         if number == reading.main_step.statement:
@@ -134,8 +135,18 @@ def _defined(reading: ScriptReading, line: str, program: commands.Program) -> st
     return "\n".join([*prefix, line])
 
 
+def _sets(script: Script, main_step: MainStep) -> list[list[str]]:
+    """The variables that the lines read which set the words: ``set -- $LINE``."""
+    return [
+        [name for name, _ in words.variables(script.slice(statement))]
+        for statement in script.statements[: max(main_step.statement, 0)]
+        if statement.is_simple
+        and any(shell_text.sets_words([t.text for t in c.words]) for c in statement.commands)
+    ]
+
+
 def _shifts(reading: ScriptReading) -> dict[int, str]:
-    """The lines that leave a command fewer of the words behind the script's name.
+    """The lines that give a command other words than those behind the script's name.
 
     The shell of setup, which has them too, is another; what changes the words there in other ways
     is said to be missing.
@@ -148,10 +159,11 @@ def _shifts(reading: ScriptReading) -> dict[int, str]:
     for number, statement in enumerate(script.statements[: max(reading.main_step.statement, 0)]):
         for command in [] if statement.function else statement.commands:
             texts = [scanner.unquote(token.text) for token in command.words]
-            is_shift = texts[:1] == ["shift"] and bool(script.args)
+            is_shift = texts[:1] == ["shift"] and bool(script.args or shifts)
             is_set = shell_text.sets_words(texts)
-            if is_shift and statement.is_simple and all(text.isdecimal() for text in texts[1:]):
-                shifts[number] = " ".join(texts)
+            is_known = is_set or all(text.isdecimal() for text in texts[1:])
+            if (is_shift or is_set) and statement.is_simple and is_known:
+                shifts[number] = script.slice(statement)
             elif is_shift or is_set:
                 path = script.text[command.start : command.end]
                 reading.body.say(command.line, path, Outcome.NOT_CARRIED, "command", _OTHER_WORDS)

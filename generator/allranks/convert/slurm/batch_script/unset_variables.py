@@ -68,7 +68,13 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
         re.findall(r"(?:^|[\s;&|(])([A-Za-z_]\w*)\+?=", code, re.MULTILINE)
     )
     reading.variables.set_names.update(re.findall(r"\bfor\s+([A-Za-z_]\w*)", whole))
-    line = _line_of_words(script) if words.wants_words(whole) and not script.args else 0
+    has_words = bool(script.args) or any(
+        shell_text.sets_words([scanner.unquote(token.text) for token in command.words])
+        for statement in script.statements
+        if not statement.function
+        for command in statement.commands
+    )
+    line = _line_of_words(script) if words.wants_words(whole) and not has_words else 0
     if line:
         body.say(
             line,
