@@ -185,3 +185,26 @@ def test_words_that_a_line_sets_are_those_of_the_command() -> None:
     assert not conversion.lost
     again = _convert(_TASKS, "set -- $(echo x y)", "srun python a.py $2 $1", args=("w",))
     assert _printed(again) == ["python", "a.py", "y", "x"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "own"),
+    [
+        (("B=(1 2)", 'A=("${B[@]}" "x y")'), ["1", "2", "x y", "3"]),
+        (("declare -A D=([k]=v)", 'A=("${D[k]}")'), ["v", "1"]),
+        (('fill() { A=("$1 b" c); }', "fill a"), ["a b", "c", "2"]),
+        (('S="x y"', 'A=($S "$S")'), ["x", "y", "x y", "3"]),
+    ],
+)
+def test_arrays_of_other_arrays_are_made_of_them(rows: tuple[str, ...], own: list[str]) -> None:
+    """So are those that a function fills, and those whose number is asked for besides."""
+    step = 'srun python a.py "${A[@]}" ${#A[@]}'
+    assert _printed(_convert(_TASKS, *rows, step)) == ["python", "a.py", *own]
+
+
+def test_a_script_repeats_what_its_arrays_are_made_of() -> None:
+    """The shell of setup has shifted the words, and has called the function."""
+    rows = ('fill() { B=("$1"); }', "fill a", "M=$1", "shift", 'A=("$@" $M)')
+    conversion = _convert("#SBATCH -n 1", *rows, "source a/bin/activate", 'python a.py "${A[@]}"')
+    script = conversion.values["script"]
+    assert f"{rows[0]}\nfill a\nshift\n{rows[-1]}" in script

@@ -149,7 +149,16 @@ def _split(reading: ScriptReading, last: int) -> tuple[list[str], list[str], str
     setup: list[str] = []
     texts: dict[int, str] = {}
     again: set[int] = set()
-    reads_words = any(words.positional(script.slice(st)) for st in script.statements[last + 1 :])
+    fillers = {
+        other.function
+        for other in script.statements
+        if other.function and any(map(shell_text.arrays_of, other.commands))
+    }
+    reads_words = any(
+        words.positional(script.slice(other))
+        for number, other in enumerate(script.statements)
+        if number > last or (setup_lines.lives_in_shell(other) and not other.function)
+    )
     for number, statement in enumerate(script.statements):
         is_setup = number <= last
         is_trap = any(command.name == "trap" for command in statement.commands)
@@ -173,7 +182,8 @@ def _split(reading: ScriptReading, last: int) -> tuple[list[str], list[str], str
         setup += [setup_text] if setup_text else []
         is_of_rank = not shell_text.set_by(statement).isdisjoint(launcher_environment.OF_RANK)
         changes_words = reads_words and any(map(shell_text.changes_words, statement.commands))
-        is_of_shell = setup_lines.lives_in_shell(statement) or changes_words
+        fills = any(command.name in fillers for command in statement.commands)
+        is_of_shell = setup_lines.lives_in_shell(statement) or changes_words or fills
         texts[number] = text
         again |= {number} if is_of_shell or is_of_rank else set()
     rest = shell_text.without_directives(shell_text.edited(script.text, edits))

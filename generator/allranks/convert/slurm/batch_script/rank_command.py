@@ -97,22 +97,7 @@ def _defined(reading: ScriptReading, line: str, program: commands.Program) -> st
     reads = [name for name, _ in words.variables(line)]
     if words.positional(line):
         reads += [name for text in _sets(script, reading.main_step) for name in text]
-    numbers: set[int] = set()
-    for number, statement in enumerate(script.statements):
-        if number == reading.main_step.statement:
-            continue  # it is in the command already
-        is_array = any(
-            shell_text.is_array(command, name) for command in statement.commands for name in reads
-        )
-        name = statement.function
-        is_before = number < reading.main_step.statement
-        splits_words = is_before and any(map(shell_text.splits_words, statement.commands))
-        is_called = bool(name) and re.search(rf"\b{re.escape(name)}\b", line) is not None
-        is_dropped = any(
-            shell_text.assigns(statement, name) for name in {*reads} & reading.rendezvous.dropped
-        )
-        if (is_array or is_called or splits_words) and not is_dropped:
-            numbers.add(number)
+    numbers = _in_shell(reading, line, reads)
     numbers = {*setup_lines.with_starts(script, reading.main_step.statement, numbers)}
     repeated = {number: script.slice(script.statements[number]) for number in numbers}
     reads_words = any(
@@ -133,6 +118,49 @@ def _defined(reading: ScriptReading, line: str, program: commands.Program) -> st
         behind.append(f"export MASTER_PORT={_PORT}")
     prefix += [text for text in dict.fromkeys(behind) if text not in prefix]
     return "\n".join([*prefix, line])
+
+
+def _in_shell(reading: ScriptReading, line: str, reads: list[str]) -> set[int]:
+    """The statements whose arrays and functions a command reads, also by way of one another.
+
+    Args:
+        reading: the script, and what is known of it.
+        line: the command.
+        reads: the variables that it reads; those that the statements read are added.
+    """
+    script = reading.script
+    fills = {
+        other.function: set().union(*map(shell_text.arrays_of, other.commands))
+        for other in script.statements
+        if other.function
+    }
+    numbers: set[int] = set()
+    text = line
+    for _ in script.statements:
+        before = len(numbers)
+        for number, statement in enumerate(script.statements):
+            if number in numbers or number == reading.main_step.statement:
+                continue  # it is in the command already
+            own = set().union(*map(shell_text.arrays_of, statement.commands))
+            if not statement.function:
+                own.update(*(fills.get(command.name, ()) for command in statement.commands))
+            name = statement.function
+            is_array = not name and not own.isdisjoint(reads)
+            is_before = number < reading.main_step.statement
+            splits_words = is_before and any(map(shell_text.splits_words, statement.commands))
+            is_called = bool(name) and re.search(rf"\b{re.escape(name)}\b", text) is not None
+            is_dropped = any(
+                shell_text.assigns(statement, other)
+                for other in {*reads} & reading.rendezvous.dropped
+            )
+            if (is_array or is_called or splits_words) and not is_dropped:
+                numbers.add(number)
+                own_text = script.slice(statement)
+                text += f"\n{own_text}"
+                reads += [] if name else [other for other, _ in words.variables(own_text)]
+        if len(numbers) == before:
+            break
+    return numbers
 
 
 def _sets(script: Script, main_step: MainStep) -> list[list[str]]:

@@ -83,7 +83,9 @@ def read_ranks(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
     steps = [step for step in steps if id(step.command) not in details.side]
     _check_others(script, details, main, steps)
     step_statements = {step.statement for step in steps if step.is_multi} - {main.statement}
-    variables.expanded_names = {name for step in steps if step.is_multi for name in step.expansions}
+    still_read = {name for word in main.words for name, _ in words.variables(word)}
+    expansions = {name for step in steps if step.is_multi for name in step.expansions}
+    variables.expanded_names = expansions - still_read
     program = _read_program(reading, main)
     _check_program(script, variables, main, program)
     main_step.has_launcher = rank_sizes.is_of_mpi(script, variables, main, program)
