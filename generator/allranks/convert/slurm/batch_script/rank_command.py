@@ -183,7 +183,7 @@ def _shifts(reading: ScriptReading) -> dict[int, str]:
         The lines, by the number of their statement.
     """
     script = reading.script
-    shifts = {}
+    shifts: dict[int, str] = {}
     for number, statement in enumerate(script.statements[: max(reading.main_step.statement, 0)]):
         for command in [] if statement.function else statement.commands:
             texts = [scanner.unquote(token.text) for token in command.words]
