@@ -189,8 +189,8 @@ def _shifts(reading: ScriptReading) -> dict[int, str]:
             texts = [scanner.unquote(token.text) for token in command.words]
             is_shift = texts[:1] == ["shift"] and bool(script.args or shifts)
             is_set = shell_text.sets_words(texts)
-            is_known = is_set or all(text.isdecimal() for text in texts[1:])
-            if (is_shift or is_set) and statement.is_simple and is_known:
+            has_counts = is_set or all(text.isdecimal() for text in texts[1:])
+            if (is_shift or is_set) and statement.is_simple and has_counts:
                 shifts[number] = script.slice(statement)
             elif is_shift or is_set:
                 path = script.text[command.start : command.end]
