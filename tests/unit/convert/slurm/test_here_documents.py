@@ -56,3 +56,21 @@ def test_steps_that_are_ranks_of_one_training_are_told_to_be_one_step(step: str)
     """As tasks of an array they would not find each other."""
     with pytest.raises(InvalidValues, match="one srun for all nodes"):
         _convert("#SBATCH -N 2", "for i in 0 1; do", step, "done", "wait")
+
+
+@pytest.mark.parametrize(
+    ("rows", "step"),
+    [
+        (("cat > l.sh <<EOF", "torchrun --rdzv_endpoint=$H:1 a.py", "EOF"), "srun bash l.sh"),
+        (("cat > c.yaml <<EOF", "head: $H", "EOF"), "srun python a.py --config c.yaml"),
+        (('echo "torchrun --master_addr $H a.py" > l.sh',), "srun bash l.sh"),
+    ],
+)
+def test_a_file_of_the_steps_with_where_the_ranks_meet_is_missing(
+    rows: tuple[str, ...], step: str
+) -> None:
+    """It is no list of hosts, which the launcher has, and the step would not find it."""
+    nodes = ("#SBATCH -N 2 --gpus-per-node=4", "H=$(scontrol show hostnames | head -1)")
+    lost = {verdict.line: verdict.why for verdict in _convert(*nodes, *rows, step).lost}
+    assert "MASTER_ADDR" in lost[4]
+    assert 4 not in {verdict.line for verdict in _convert(*nodes, *rows, "srun python b.py").lost}

@@ -623,7 +623,7 @@ def test_what_dies_with_the_shell_of_setup_stands_in_the_script() -> None:
     rows = ('trap "rm -r x" EXIT', 'declare -x NOW="$(date)"', "declare -A MAP=([a]=1)")
     conversion = _convert(*rows, "source a/bin/activate", "python a.py ${MAP[a]}")
     assert "trap" not in conversion.values["setup"]
-    assert 'trap "rm -r x" EXIT\ndeclare -A MAP=([a]=1)' in conversion.values["script"]
+    assert 'trap "rm -r x" EXIT\ndeclare -g -A MAP=([a]=1)' in conversion.values["script"]
     assert "date" not in conversion.values["script"]
 
 
@@ -761,9 +761,9 @@ def test_words_that_setup_sets_are_its_own() -> None:
 
 
 def test_other_words_of_a_command_are_missed() -> None:
-    """A loop that reads options, and `set --`, leave a command other words than the script has."""
+    """A loop that reads options, or a branch, leaves a command other words than the script has."""
     loop = "while [ $# -gt 1 ]; do shift; done"
-    for row in (loop, "set -- x y"):
+    for row in (loop, "if [ -e a ]; then set -- x y; fi"):
         text = f'#!/bin/bash\n{_NODES}\n{row}\nsrun python a.py "$@"\n'
         conversion = job.convert(text.encode(), "job.sbatch", args=("a", "b"))
         assert any("words behind the script's name" in v.why for v in conversion.lost)

@@ -99,3 +99,12 @@ def test_a_loop_over_names_says_that_its_name_is_missing() -> None:
     lost = _convert("for n in ${hosts[@]}", f"{step} --node $n &").lost
     assert ["$n"] == [verdict.path for verdict in lost]
     assert not _convert("for n in ${hosts[@]}", f"{step} &").lost
+
+
+def test_a_round_that_starts_one_task_is_not_said_to_start_more() -> None:
+    """The job's two tasks of a node are the torchrun's ranks in Slurm, too."""
+    step = "srun -N1 -n1 -w $n torchrun --nnodes=3 --nproc_per_node=4 --node_rank=$i a.py &"
+    rows = ("#SBATCH -N 3 --ntasks-per-node=2 --gpus-per-node=4", _HOSTS, "i=0")
+    loop = ("for n in ${hosts[@]}; do", step, "i=$((i+1))", "done", "wait", "")
+    conversion = job.convert("\n".join(("#!/bin/bash", *rows, *loop)).encode(), "job.sbatch")
+    assert not [verdict for verdict in conversion.verdicts if "times" in verdict.why]

@@ -70,6 +70,9 @@ def test_a_container_in_a_variable_is_the_pods() -> None:
         ("if [ $X ]; then L=srun; else L=; fi", "$L python a.py"),
         ("paths() { M=mpirun; A='-np 8'; }", "run() { $M $A ./a; }", "paths", "run"),
         ("if [ $X ]; then L='torchrun --nnodes 2'; fi", "$L a.py"),
+        ('L[0]="mpirun -n 8 ./a"', 'L[1]="mpirun ./b"', 'for own in "${L[@]}"; do $own; done'),
+        ('L=("mpirun -n 8 ./a" "./b")', "${L[0]}"),
+        ('for own in "mpirun -n 8" mpiexec; do $own ./a; done',),
     ],
 )
 def test_a_launcher_that_is_known_in_the_pod_alone_is_refused(rows: tuple[str, ...]) -> None:
@@ -102,6 +105,23 @@ def test_an_mpirun_that_the_script_puts_together_is_refused() -> None:
     rows = ('CMD="mpirun ./a"', 'if [ "$A" ]; then CMD+=" --a"; fi', "eval $CMD")
     with pytest.raises(InvalidValues, match="put together"):
         _convert(_TASKS, *rows)
+
+
+def test_steps_of_an_array_that_are_evaluated_are_refused() -> None:
+    """`eval "$step"` activates nothing, and one pod has not the nodes of the steps."""
+    rows = ('STEPS=("srun ./a" "srun ./b")', 'for step in "${STEPS[@]}"; do eval "$step"; done')
+    with pytest.raises(InvalidValues, match="put together"):
+        _convert(_TASKS, *rows)
+
+
+@pytest.mark.parametrize("run", ["$step", 'eval "$step"'])
+def test_steps_of_one_process_in_an_array_are_said(run: str) -> None:
+    """A pod has no srun; of programs alone nothing is said, and they activate nothing."""
+    rows = ('STEPS=("srun python a.py" "{}b.py")', f'for step in "${{STEPS[@]}}"; do {run}; done')
+    conversion = _convert("#SBATCH -n 1", *rows)
+    assert [(v.path, v.line) for v in conversion.lost if "srun" in v.why] == [(run, 4)]
+    programs = _convert("#SBATCH -n 1", rows[0].replace("srun ", ""), rows[1])
+    assert not any("srun" in v.why or "activates" in v.why for v in programs.verdicts)
 
 
 def test_python_without_a_buffer_may_have_its_script_in_a_variable() -> None:

@@ -75,11 +75,11 @@ def test_an_accelerate_behind_variables_in_a_variable_is_a_launcher() -> None:
     assert 2 == conversion.values["nodes"]
 
 
-def test_a_launcher_in_an_array_of_commands_may_start_ranks_on_the_other_nodes() -> None:
-    """It was said that no known command starts anything there."""
+def test_a_launcher_in_an_array_of_commands_is_refused() -> None:
+    """As one process of the first node it would start its ranks nowhere."""
     rows = ('C[0]="mpirun -n 8 ./a"', 'C[1]="mpirun -n 8 ./b"', 'for c in "${C[@]}"; do $c; done')
-    conversion = _convert("#SBATCH -N 2 --ntasks-per-node=4", *rows)
-    assert "the launcher in $C may start ranks there" in _why(conversion, "--nodes")
+    with pytest.raises(InvalidValues, match=r"known in the pod alone \(\$c\)"):
+        _convert("#SBATCH -N 2 --ntasks-per-node=4", *rows)
     plain = _convert("#SBATCH -N 2", 'S="srun -N1 -n1"', "$S ./prepare", "python a.py")
     assert "no command that is known here" in _why(plain, "--nodes")
 

@@ -89,7 +89,8 @@ def test_a_variable_that_is_removed_is_no_value_of_the_run(removing: str) -> Non
     """It is set and removed where the script does so, in its order."""
     conversion = _convert(_TASKS, removing, "export A=1 B=2", "export C=3", "srun python a.py")
     assert conversion.values["env"] == {"C": "3"}
-    assert f"{removing}\nexport A=1 B=2" in conversion.values["setup"]
+    whole = removing.replace("declare", "declare -g")
+    assert f"{whole}\nexport A=1 B=2" in conversion.values["setup"]
     conversion = _convert(_TASKS, "export A=1", removing, "A=5 srun python a.py")
     assert "env" not in conversion.values
     assert "A=5" in " ".join(conversion.values["command"])

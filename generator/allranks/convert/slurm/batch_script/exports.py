@@ -62,22 +62,28 @@ def evaluates_program(variables: ShellVariables, command: Command) -> bool:
     own = shell_text.variable_alone(text)
     return any(
         _is_program(variables, content)
-        for content in (variables.contents.get(own, []) if own else [text])
+        for content in (_contents(variables, own) if own else [text])
     )
+
+
+def _contents(variables: ShellVariables, name: str) -> list[str]:
+    """What a variable is set to, also by a loop."""
+    return [*variables.contents.get(name, []), *variables.listed.get(name, [])]
 
 
 def _is_program(variables: ShellVariables, text: str) -> bool:
-    """Whether a text that is evaluated runs a program."""
+    """Whether a text that is evaluated runs a program: ``module load cuda && python a.py``."""
     text = words.partly(re.sub(r"\A\s*(?:[A-Za-z_]\w*=\S*\s+)*", "", text), variables.constants)
-    first = text.split(maxsplit=1)[:1]
     output = _OUTPUT.match(text)
     if output is not None and words.base(output[1]) in _OF_LINES:
         return True
-    is_output = text.startswith(("$(", "`", "\\$"))
-    is_assignment = re.match(r"[\\$\w{}]+=", text) is not None
-    return bool(first) and not (
-        is_output or is_assignment or words.base(first[0]) in words.IN_EACH_RANK
-    )
+    if text.startswith(("$(", "`", "\\$")) or re.match(r"[\\$\w{}]+=", text):
+        return False  # what a program prints, or an assignment
+    text = variables.looked_up(text)
+    programs = [
+        words.base(command.name) for command in shell_text.commands_of(text) if command.words
+    ] or [words.base(first) for first in text.split(maxsplit=1)[:1]]
+    return any(program not in words.IN_EACH_RANK for program in programs)
 
 
 def to_env(reading: ScriptReading, statement: Statement, command: Command) -> bool:
@@ -89,6 +95,14 @@ def to_env(reading: ScriptReading, statement: Statement, command: Command) -> bo
     if None in pairs:
         return False
     is_set_by_software = any(_OF_SOFTWARE.fullmatch(name) for name, _ in filter(None, pairs))
+    reads_earlier = {
+        name
+        for other in _before(script, statement)
+        if not other.function
+        for name, _ in words.variables(script.slice(other))
+    }
+    if not reads_earlier.isdisjoint(name for name, _ in filter(None, pairs)):
+        return False  # a line before it has another text
     if _is_behind_source(script, statement) or (
         is_set_by_software and _is_behind_activation(script, reading.variables, statement)
     ):

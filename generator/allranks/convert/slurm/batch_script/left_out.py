@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
 from allranks.convert.slurm.batch_script import (
+    image_files,
     missing_in_pods,
     mpirun,
     node_names,
     shell_text,
+    shell_variables,
     step_search,
     torchrun_environment,
     words,
@@ -56,11 +57,13 @@ _ON_NODES = (
     "it works with the names of the nodes, which are not those of the pods: write what a pod is to "
     "do in its place"
 )
+_OF_NODES_FOR_STEP = (
+    "it writes {} with where the ranks meet, which setup does not know: let what reads it take "
+    "MASTER_ADDR and MASTER_PORT, and write it without the names of the nodes"
+)
+_OF_HOSTS = re.compile(r"(?i)host|machine|node")
+_OPTION_OF_HOSTS = re.compile(r"--?(?:[\w-]*host[\w-]*|machinefile|f|H)[= ]\s*\S+")
 _WRITTEN = re.compile(r">[>|]?\s*[^\s;&|<>]+")  # a file that a command writes into
-_TESTS = ("[", "test")
-_CONDITION = re.compile(r"\[\[\s(.*?)\s\]\]", re.DOTALL)
-_ENDING = frozenset({"exit", "return"})
-_IMAGE_FILE = re.compile(r"\.(?:sif|simg|sqsh|squashfs)[\"'}]*$")
 _IN_CONTAINER = "it looks for the file of an image: the pod is the container, and has none"
 _TERM = "a pod's ranks get SIGTERM themselves: let the program handle it"
 _AT_THE_END = "the shell of setup ends before the ranks do: make what it runs a run of its own"
@@ -84,7 +87,7 @@ def why_dropped(  # noqa: PLR0911 - a return for each reason
         )
     if statement.function:
         return None
-    if _looks_for_image(reading, statement):
+    if image_files.looks_for(reading, statement):
         return Outcome.CHANGED, _IN_CONTAINER
     if program in words.OF_TERMINAL:
         return Outcome.CHANGED, "a pod has no terminal"
@@ -100,7 +103,8 @@ def why_dropped(  # noqa: PLR0911 - a return for each reason
     if reading.main_step.is_torchrun and is_option:
         return Outcome.CHANGED, "it is an option of torchrun's, which the chart starts"
     if assigned_names and not is_single and {*assigned_names} <= reading.variables.expanded_names:
-        if not _is_read_elsewhere(reading, assigned_names):
+        is_for_program = any(_exports_text(reading, own) for own in statement.commands)
+        if not is_for_program and not _is_read_elsewhere(reading, assigned_names):
             rendezvous.dropped.update(assigned_names)
             return Outcome.CHANGED, "it is a part of the command, and stands there"
     elif is_single and _is_of_the_script(script, rendezvous, command, assigned_names, text):
@@ -123,27 +127,6 @@ def why_dropped(  # noqa: PLR0911 - a return for each reason
     if is_single:
         return None
     return _why_not_in_setup(reading, statement, command, program, reads_dropped=reads_dropped)
-
-
-def _looks_for_image(reading: ScriptReading, statement: Statement) -> bool:
-    """Whether a statement looks for the file of an image, and ends the script without it."""
-    tests = [command for command in statement.commands if command.name in _TESTS]
-    rest = [command for command in statement.commands if command.name not in _TESTS]
-    texts = [word.text for command in tests for word in command.words]
-    for match in _CONDITION.finditer(reading.script.slice(statement)):
-        texts += shell_text.split(match[1])
-    words_of = list(map(scanner.unquote, texts))
-    files = [after for before, after in pairwise(words_of) if before in ("-f", "-e", "-s", "-r")]
-    ends = any(command.name in ("exit", "return") for command in rest)
-    is_quiet = all(words.any_of([w.text for w in c.words], words.IDLE | _ENDING) for c in rest)
-    return bool(files) and ends and is_quiet and all(_is_image(reading, file) for file in files)
-
-
-def _is_image(reading: ScriptReading, file: str) -> bool:
-    """Whether a file is called as that of an image is, or a variable with it."""
-    name = shell_text.variable_alone(file)
-    texts = reading.variables.contents.get(name, []) if name else [file]
-    return bool(texts) and all(map(_IMAGE_FILE.search, texts))
 
 
 def _why_arranged(
@@ -336,6 +319,9 @@ def _why_not_in_setup(
         own = [name for name in _set_for_others(script, statement) if not _is_of_meeting(name)]
         if own:
             return Outcome.NOT_CARRIED, _BY_NODES.format(list_some(own, 4))
+        file = _written_for_step(script, reading.main_step, statement)
+        if file:
+            return Outcome.NOT_CARRIED, _OF_NODES_FOR_STEP.format(file)
         if _runs_more(statement):
             return Outcome.NOT_CARRIED, _ON_NODES
         why = "it is about where the ranks meet, which the launcher arranges"
@@ -349,6 +335,26 @@ def _runs_more(statement: Statement) -> bool:
     return not shell_text.runs_only(statement, harmless)
 
 
+def _written_for_step(script: Script, main_step: MainStep, statement: Statement) -> str:
+    """The file, no list of hosts, that a statement writes and the step names; "" for none."""
+    files = [
+        scanner.unquote(target)
+        for command in statement.commands
+        for operator, target in command.redirections
+        if operator in (">", ">>", ">|") and not _OF_HOSTS.search(target)
+    ]
+    step = _WRITTEN.sub(" ", script.slice(script.statements[main_step.statement]))
+    step = _OPTION_OF_HOSTS.sub(" ", step)
+    return next(
+        (
+            file
+            for file in files
+            if re.search(rf"(?<![\w-]){re.escape(words.base(file))}(?![\w.])", step)
+        ),
+        "",
+    )
+
+
 def _why_not_printed(
     script: Script, main_step: MainStep, statement: Statement, command: Command
 ) -> tuple[Outcome, str]:
@@ -357,6 +363,9 @@ def _why_not_printed(
         return Outcome.CHANGED, "it prints what the launcher prints"
     if _is_missed(script, main_step, statement, command):
         return Outcome.NOT_CARRIED, _NO_FILE_OF_NODES
+    file = _written_for_step(script, main_step, statement)
+    if file:
+        return Outcome.NOT_CARRIED, _OF_NODES_FOR_STEP.format(file)
     return Outcome.CHANGED, "the launcher has its own list of hosts, and no line reads this"
 
 
@@ -488,6 +497,27 @@ def _is_read_by_programs(script: Script, name: str, through: frozenset[str] = fr
         if any(_is_read_by_programs(script, other, through | {name}) for other in dependents):
             return True
     return False
+
+
+def _exports_text(reading: ScriptReading, command: Command) -> bool:
+    """Whether a program may read a variable that is in its words: ``export NAME="$MODEL big"``.
+
+    A text that begins with a program, or tells of the nodes, is for the script alone.
+    """
+    variables, rendezvous = reading.variables, reading.rendezvous
+    texts = [
+        text
+        for name, _ in (shell_text.assigned_by(command) if command.name == "export" else ())
+        for text in variables.contents[name]
+        if text.startswith("$")
+    ]
+    return any(
+        not shell_variables.is_command_like(
+            words.partly(variables.looked_up(text), variables.constants)
+        )
+        and not {name for name, _ in words.variables(text)} & rendezvous.meeting
+        for text in texts
+    )
 
 
 def _is_read_elsewhere(

@@ -181,6 +181,9 @@ _PORT_OF_POD = (
 )
 
 
+_NO_STEP = "a pod has no srun: take it off, or write the step as a command of its own"
+
+
 def say(reading: ScriptReading, code: str) -> None:
     """Say of what runs what no pod has, each with its line.
 
@@ -195,9 +198,14 @@ def say(reading: ScriptReading, code: str) -> None:
         body.say(line, looks[0], Outcome.NOT_CARRIED, "", _NO_SRUN)
     read_code = _without_unread(code)
     if _calls_srun(read_code):
-        why = "a pod has no srun: take it off, or write the step as a command of its own"
         for line in _lines(script, read_code, _calls_srun):
-            body.say(line, "srun", Outcome.NOT_CARRIED, "", why)
+            body.say(line, "srun", Outcome.NOT_CARRIED, "", _NO_STEP)
+    for command in script.commands if body.script else []:
+        texts = [token.text for token in command.words]
+        listed = reading.variables.listed_by(texts[1:] if texts[:1] == ["eval"] else texts)
+        if any(text.split()[:1] == ["srun"] for text in listed):
+            path = script.text[command.start : command.end]
+            body.say(command.line, path, Outcome.NOT_CARRIED, "", _NO_STEP)
     in_variable = _container_in_variable(reading.variables, code)
     if in_variable or _CONTAINER.search(code):
         for line in _lines(script, code, in_variable or _CONTAINER.search):

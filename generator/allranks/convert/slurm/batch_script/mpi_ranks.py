@@ -139,7 +139,7 @@ def is_mpi(
     words_of = " ".join(
         (
             *(
-                words.resolve(word, variables.constants) or variables.expanded(word)
+                words.resolve(word, variables.constants) or variables.looked_up(word)
                 for word in main.words
             ),
             variables.inner_text(main.words) or "",

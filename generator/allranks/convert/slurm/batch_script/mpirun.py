@@ -37,6 +37,7 @@ _OF_SITE = {"n": "ntasks", "np": "ntasks", "npernode": "ntasks-per-node", "o": "
 # What a site puts before the program to bind it to its cores.
 _BINDING = frozenset({"tacc_affinity", "task_affinity", "mem_affinity"})
 _TWO = frozenset({"mca", "gmca", "omca", "prtemca", "pmixmca", "env", "genv"})
+_PAIR = re.compile(r"([A-Za-z_]\w*)=(.+)", re.DOTALL)
 
 
 def without_hosts(texts: Sequence[str]) -> tuple[list[str], list[str], str]:
@@ -54,8 +55,14 @@ def without_hosts(texts: Sequence[str]) -> tuple[list[str], list[str], str]:
     remaining, host_words = [texts[0]], list[str]()
     at = 1
     while at < len(texts) and texts[at].startswith("-"):
-        name, count = _option(texts[at])
-        (host_words if name in _HOSTS else remaining).extend(texts[at : at + count])
+        name, count = _option(texts, at)
+        own = [*texts[at : at + count]]
+        pair = (
+            _PAIR.fullmatch(own[1]) if name in ("env", "genv") and count == len(own) > 1 else None
+        )
+        if pair is not None:
+            own[1:2] = pair.groups()  # as the chart reads it
+        (host_words if name in _HOSTS else remaining).extend(own)
         at += count
     if host_words and words.base(texts[0]) == "horovodrun":
         remaining += ["--hostfile", _HOSTFILE]  # mpirun finds it by itself
@@ -76,7 +83,7 @@ def of_site(texts: Sequence[str], constants: Mapping[str, str]) -> tuple[dict[st
     counts: dict[str, str] = {}
     at = 1
     while at < len(texts) and texts[at].startswith("-"):
-        name, count = _option(texts[at])
+        name, count = _option(texts, at)
         name = "o" if name == "offset" else name
         count = 2 if name in _OF_SITE and "=" not in texts[at] else count
         value = texts[at].partition("=")[2] or texts[min(at + count, len(texts)) - 1]
@@ -93,7 +100,7 @@ def program(texts: Sequence[str]) -> list[str]:
     """What an mpirun runs, as far as its options are known; the words themselves for others."""
     at = 1 if _is_mpirun(texts) else 0
     while at and at < len(texts) and texts[at].startswith("-"):
-        at += _option(texts[at])[1]
+        at += _option(texts, at)[1]
     return list(texts[at:])
 
 
@@ -112,12 +119,15 @@ def _is_mpirun(texts: Sequence[str]) -> bool:
     return bool(texts) and words.base(texts[0]) in words.MPIRUN | {"horovodrun"}
 
 
-def _option(text: str) -> tuple[str, int]:
-    """The name of an option, and how many words it has with itself."""
-    name, equals, _ = scanner.unquote(text).lstrip("-").partition("=")
+def _option(texts: Sequence[str], at: int) -> tuple[str, int]:
+    """The name of an option, and how many words it has with itself: two in ``-genv A=1``."""
+    name, equals, _ = scanner.unquote(texts[at]).lstrip("-").partition("=")
     if equals:
         return name, 1
-    return name, 2 if name in _ONE_WORD | _HOSTS else 3 if name in _TWO else 1
+    is_pair = name in ("env", "genv") and "=" in "".join(texts[at + 1 : at + 2])
+    if name in _ONE_WORD | _HOSTS or is_pair:
+        return name, 2
+    return name, 3 if name in _TWO else 1
 
 
 def _behind_unknown(rest: Sequence[str]) -> str:

@@ -20,7 +20,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 # Options whose value is the next word.
 _OF_READ = re.compile(r"-\w*[dnNptui]")
 _OF_MAPFILE = re.compile(r"-\w*[dnOsuCc]")
-_INTO_ARRAY = re.compile(r"-\w*a")
+INTO_ARRAY = re.compile(r"-\w*a")
 
 
 def read_into(command: Command) -> list[tuple[str, str]]:
@@ -62,7 +62,7 @@ def _targets(command: Command) -> tuple[list[str], list[str]]:
     at = 0
     while at < len(texts):
         text = texts[at]
-        if command.name == "read" and _INTO_ARRAY.fullmatch(text):
+        if command.name == "read" and INTO_ARRAY.fullmatch(text):
             arrays += texts[at + 1 : at + 2]
             at += 1
         elif with_value.fullmatch(text):

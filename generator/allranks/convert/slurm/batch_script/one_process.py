@@ -13,6 +13,7 @@ from allranks.convert.slurm.batch_script import (
     missing_in_pods,
     ranks,
     repeated_lines,
+    setup_edits,
     setup_lines,
     several_steps,
     shell_text,
@@ -64,6 +65,8 @@ _WRITTEN_OUT = "write it out in the line that runs it, and convert that"
 _OF_SH = "bash runs it: that is the sh of most clusters, and seldom that of an image"
 # What a process has that srun has started.
 _OF_STEP = ("SLURM_STEP_ID", "SLURM_STEPID")
+# How the command before has ended.
+_READS_STATUS = re.compile(r"\$\?|\$\{?(?:\?\}|PIPESTATUS\b)")
 _SEPARATOR = re.compile(r"[ \t]*[;&](?![;&])[ \t]*")
 # Files for what starts ranks on hosts, by what they are called.
 _HOSTS = re.compile(
@@ -161,7 +164,16 @@ def _split(reading: ScriptReading, last: int) -> tuple[list[str], list[str], str
     edits: list[tuple[int, int, str]] = []
     setup: list[str] = []
     again: dict[int, str] = {}
-    reads_words = any(words.positional(script.slice(st)) for st in script.statements[last + 1 :])
+    fillers = {
+        other.function
+        for other in script.statements
+        if other.function and any(map(shell_text.arrays_of, other.commands))
+    }
+    reads_words = any(
+        words.positional(script.slice(other))
+        for number, other in enumerate(script.statements)
+        if number > last or (setup_lines.lives_in_shell(other) and not other.function)
+    )
     for number, statement in enumerate(script.statements):
         is_setup = number <= last
         is_trap = any(command.name == "trap" for command in statement.commands)
@@ -176,7 +188,7 @@ def _split(reading: ScriptReading, last: int) -> tuple[list[str], list[str], str
         elif text != script.slice(statement):
             edits.append((statement.start, statement.end, text))
         else:
-            edits += setup_lines.module_edits(statement)
+            edits += setup_edits.of_modules(statement)
             edits += setup_lines.inner_edits(reading, statement)
         if not is_setup or text is None:
             continue
@@ -185,7 +197,8 @@ def _split(reading: ScriptReading, last: int) -> tuple[list[str], list[str], str
         setup += [setup_text] if setup_text else []
         is_of_rank = not shell_text.set_by(statement).isdisjoint(launcher_environment.OF_RANK)
         changes_words = reads_words and any(map(shell_text.changes_words, statement.commands))
-        is_of_shell = setup_lines.lives_in_shell(statement) or changes_words
+        fills = any(command.name in fillers for command in statement.commands)
+        is_of_shell = setup_lines.lives_in_shell(statement) or changes_words or fills
         again |= {number: text} if is_of_shell or is_of_rank else {}
     rest = shell_text.without_directives(shell_text.edited(script.text, edits))
     rest = re.sub(r"\A#![^\n]*\n?", "", rest)
@@ -345,6 +358,11 @@ def _last_activation(script: Script, variables: ShellVariables) -> int:
             last = number
         elif number in programs:
             break
+    while 0 <= last < len(script.statements) - 1 and last + 1 not in programs:
+        first = re.split(r"[;\n&|]", script.slice(script.statements[last + 1]))[0]
+        if not _READS_STATUS.search(shell_text.SUBSTITUTION.sub("", first)):
+            break
+        last += 1  # how the one before it ended, its shell alone knows
     return last
 
 
@@ -414,7 +432,7 @@ def _check_assembled(script: Script, variables: ShellVariables) -> None:
     """Refuse an `eval` of a step with ranks whose words the script puts together."""
     steps = {
         name
-        for name, texts in variables.contents.items()
+        for name, texts in (*variables.contents.items(), *variables.listed.items())
         if any(words.base(text.split(" ")[0]) in {"srun", *words.MPIRUN} for text in texts)
     }
     for statement in script.statements if script.size.task_count > 1 else []:

@@ -19,9 +19,8 @@ from allranks.convert.slurm.batch_script.node_variables import NodeVariable, kin
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
-    from allranks.convert.slurm.batch_script.script_reading import (
-        ScriptReading,
-    )
+    from allranks.convert.slurm.batch_script.script import Script
+    from allranks.convert.slurm.batch_script.script_reading import MainStep, ScriptReading
 
 _PORT = "29510"  # of a launcher inside the chart's own, which has the one before it
 _RESERVED = frozenset(names.RESERVED_ENV)
@@ -88,6 +87,8 @@ def write(reading: ScriptReading, program: commands.Program, text: str | None) -
         command = ["bash", "-c", f"{line} < {main_step.input}"]
         body.values.setdefault("mpi", {})["ownMpirun"] = True
     if command[1:2] == ["-c"]:
+        if program.runner in (Runner.MPIRUN, Runner.HOROVODRUN):
+            body.values.setdefault("mpi", {})["ownMpirun"] = True
         command[2:3] = [_defined(reading, text, program) for text in command[2:3]]
     body.command = command
 
@@ -96,52 +97,104 @@ def _defined(reading: ScriptReading, line: str, program: commands.Program) -> st
     """A command's shell with what it reads and no setup can export."""
     script = reading.script
     reads = [name for name, _ in words.variables(line)]
-    numbers: set[int] = set()
-    for number, statement in enumerate(script.statements):
-        if number == reading.main_step.statement:
-            continue  # it is in the command already
-        is_array = any(
-            shell_text.is_array(command, name) for command in statement.commands for name in reads
-        )
-        name = statement.function
-        is_called = bool(name) and re.search(rf"\b{re.escape(name)}\b", line) is not None
-        is_dropped = any(
-            shell_text.assigns(statement, name) for name in {*reads} & reading.rendezvous.dropped
-        )
-        if (is_array or is_called) and not is_dropped:
-            numbers.add(number)
+    if words.positional(line):
+        reads += [name for text in _sets(script, reading.main_step) for name in text]
+    end = reading.main_step.statement
+    numbers = _in_shell(reading, line, reads)
     own = {number: script.slice(script.statements[number]) for number in numbers}
-    prefix = repeated_lines.texts(script, own, reading.main_step.statement)
+    repeated = repeated_lines.with_starts(script, own, end)
+    reads_words = any(
+        words.positional(text)
+        for text in (line, *(t for n, t in repeated.items() if not script.statements[n].function))
+    )
+    repeated |= _shifts(reading) if reads_words else {}
+    prefix = [f"set -- {commands.as_shell(script.args)}"] if script.args and reads_words else []
+    prefix += repeated_lines.texts(script, repeated, end)
     late_statements = [
         other for other in reading.rendezvous.late if shell_text.set_by(other) & {*reads}
     ]
     reads += [name for other in late_statements for name, _ in words.variables(script.slice(other))]
-    prefix += _loop_texts(reading, reads)
-    prefix += _meeting_texts(reading, line, reads, program)
-    prefix += [script.slice(other) for other in late_statements]
+    behind = _loop_texts(reading, reads)
+    behind += _meeting_texts(reading, line, reads, program)
+    behind += [script.slice(other) for other in late_statements]
     if program.is_nested and "MASTER_PORT" in reads:
-        prefix.append(f"export MASTER_PORT={_PORT}")
-    if script.args and words.positional(line):
-        prefix.append(f"set -- {commands.as_shell(script.args)}")
-    shifts = _shifts(reading) if words.positional(line) else []
-    return "\n".join([*dict.fromkeys(prefix), *shifts, line])
+        behind.append(f"export MASTER_PORT={_PORT}")
+    prefix += [text for text in dict.fromkeys(behind) if text not in prefix]
+    return "\n".join([*prefix, line])
 
 
-def _shifts(reading: ScriptReading) -> list[str]:
-    """The lines that leave a command fewer of the words behind the script's name.
+def _in_shell(reading: ScriptReading, line: str, reads: list[str]) -> set[int]:
+    """The statements whose arrays and functions a command reads, also by way of one another.
+
+    Args:
+        reading: the script, and what is known of it.
+        line: the command.
+        reads: the variables that it reads; those that the statements read are added.
+    """
+    script = reading.script
+    fills = {
+        other.function: set().union(*map(shell_text.arrays_of, other.commands))
+        for other in script.statements
+        if other.function
+    }
+    numbers: set[int] = set()
+    text = line
+    for _ in script.statements:
+        before = len(numbers)
+        for number, statement in enumerate(script.statements):
+            if number in numbers or number == reading.main_step.statement:
+                continue  # it is in the command already
+            own = set().union(*map(shell_text.arrays_of, statement.commands))
+            if not statement.function:
+                own.update(*(fills.get(command.name, ()) for command in statement.commands))
+            name = statement.function
+            is_array = not name and not own.isdisjoint(reads)
+            is_before = number < reading.main_step.statement
+            splits_words = is_before and any(map(shell_text.splits_words, statement.commands))
+            is_called = bool(name) and re.search(rf"\b{re.escape(name)}\b", text) is not None
+            is_dropped = any(
+                shell_text.assigns(statement, other)
+                for other in {*reads} & reading.rendezvous.dropped
+            )
+            if (is_array or is_called or splits_words) and not is_dropped:
+                numbers.add(number)
+                own_text = script.slice(statement)
+                text += f"\n{own_text}"
+                reads += [] if name else [other for other, _ in words.variables(own_text)]
+        if len(numbers) == before:
+            break
+    return numbers
+
+
+def _sets(script: Script, main_step: MainStep) -> list[list[str]]:
+    """The variables that the lines read which set the words: ``set -- $LINE``."""
+    return [
+        [name for name, _ in words.variables(script.slice(statement))]
+        for statement in script.statements[: max(main_step.statement, 0)]
+        if statement.is_simple
+        and any(shell_text.sets_words([t.text for t in c.words]) for c in statement.commands)
+    ]
+
+
+def _shifts(reading: ScriptReading) -> dict[int, str]:
+    """The lines that give a command other words than those behind the script's name.
 
     The shell of setup, which has them too, is another; what changes the words there in other ways
     is said to be missing.
+
+    Returns:
+        The lines, by the number of their statement.
     """
     script = reading.script
-    shifts = []
-    for statement in script.statements[: max(reading.main_step.statement, 0)]:
+    shifts: dict[int, str] = {}
+    for number, statement in enumerate(script.statements[: max(reading.main_step.statement, 0)]):
         for command in [] if statement.function else statement.commands:
             texts = [scanner.unquote(token.text) for token in command.words]
-            is_shift = texts[:1] == ["shift"] and bool(script.args)
+            is_shift = texts[:1] == ["shift"] and bool(script.args or shifts)
             is_set = shell_text.sets_words(texts)
-            if is_shift and statement.is_simple and all(text.isdecimal() for text in texts[1:]):
-                shifts.append(" ".join(texts))
+            has_counts = is_set or all(text.isdecimal() for text in texts[1:])
+            if (is_shift or is_set) and statement.is_simple and has_counts:
+                shifts[number] = script.slice(statement)
             elif is_shift or is_set:
                 path = script.text[command.start : command.end]
                 reading.body.say(command.line, path, Outcome.NOT_CARRIED, "command", _OTHER_WORDS)

@@ -140,7 +140,8 @@ def _size_torchrun(
         name, targets = ("deepspeed", "hosts") if is_deepspeed else ("torchrun", "other nodes")
         why = f"it names no {targets}: each node trained by itself; here all of them train together"
         body.say(line, name, Outcome.NOT_CARRIED, "", why)
-    if main.is_srun and per_node > 1:
+    starts_one = any(own.name == "ntasks" and own.value == "1" for own in main.settings)
+    if main.is_srun and per_node > 1 and not starts_one:
         why = f"torchrun starts the ranks of a node, and so runs once on each, not {per_node} times"
         body.say(line, "srun", Outcome.CHANGED, "", why)
     return nodes

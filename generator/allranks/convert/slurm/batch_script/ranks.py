@@ -18,9 +18,11 @@ from allranks.convert.slurm.batch_script import (
     mpirun,
     rank_command,
     rank_sizes,
+    setup_edits,
     setup_lines,
     several_steps,
     shell_text,
+    step_conditions,
     torchrun_environment,
     words,
 )
@@ -82,7 +84,9 @@ def read_ranks(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
     steps = [step for step in steps if id(step.command) not in details.side]
     _check_others(script, details, main, steps)
     step_statements = {step.statement for step in steps if step.is_multi} - {main.statement}
-    variables.expanded_names = {name for step in steps if step.is_multi for name in step.expansions}
+    still_read = {name for word in main.words for name, _ in words.variables(word)}
+    expansions = {name for step in steps if step.is_multi for name in step.expansions}
+    variables.expanded_names = expansions - still_read
     program = _read_program(reading, main)
     _check_program(script, variables, main, program)
     main_step.has_launcher = rank_sizes.is_of_mpi(script, variables, main, program)
@@ -100,6 +104,9 @@ def read_ranks(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
         nested = _nested_text(reading, main, place, program, steps)
         if nested is not None:
             _say_beside(reading, main, steps)
+    elif step_conditions.has(script, main, statement):
+        nested = step_conditions.text_with(script, main, statement, program)
+        _say_end(reading, main, statement)
     else:
         setup += filter(None, [_flat(reading, main, statement)])
     behind_step.say_evaluated(reading, main)
@@ -483,19 +490,26 @@ def _flat(reading: ScriptReading, main: Step, statement: Statement) -> str:
             body.say(command.line, text, Outcome.CHANGED, "", "a pod has no terminal")
         elif command.after in ("&&", ";"):
             edits = setup_lines.inner_edits(reading, replace(statement, commands=[command]))
-            edits += setup_lines.edits_of_module(command)
+            edits += setup_edits.of_module(command)
             lead.append(shell_text.edited(script.text, edits, command.start, command.end))
             why = setup_lines.why_of_image(script, command)
             body.say(command.line, text, Outcome.CHANGED if why else Outcome.CARRIED, "setup", why)
         elif not words.any_of([token.text for token in command.words], words.IDLE):
             why = "it feeds the step, which has no standard input"
             body.say(command.line, text, Outcome.NOT_CARRIED, "", why)
-    behind_step.say(body, script.text, main.command, statement.commands[at + 1 :])
+    _say_end(reading, main, statement)
+    return " && ".join(lead)
+
+
+def _say_end(reading: ScriptReading, main: Step, statement: Statement) -> None:
+    """Say of what stands behind the step on its line what becomes of it."""
+    body, at = reading.body, statement.commands.index(main.command)
+    behind = statement.commands[at + 1 :]
+    behind_step.say(body, reading.script.text, main.command, behind)
     behind_step.say_files(reading.main_step, body, main, main.command.redirections)
     if statement.in_background:
         why = "the run is over when its ranks are"
         body.say(main.command.line, "&", Outcome.CHANGED, "", why)
-    return " && ".join(lead)
 
 
 def _nested_text(

@@ -24,6 +24,22 @@ _CHANGED = re.compile(
 )
 
 
+def with_starts(script: Script, own: Mapping[int, str], end: int) -> dict[int, str]:
+    """Some statements with those that set before them what they change, in the script's order.
+
+    Args:
+        script: the script.
+        own: the texts of the statements that are run again, by their numbers.
+        end: the number of the statement that reads what they set.
+
+    Returns:
+        The texts by the statements' numbers.
+    """
+    starts = {number for numbers in _setters_by(script, own, end).values() for number in numbers}
+    rows = {n: script.slice(script.statements[n]) for n in starts} | {**own}
+    return {number: rows[number] for number in sorted(rows)}
+
+
 def texts(script: Script, own: Mapping[int, str], end: int) -> list[str]:
     """The lines of some statements, with what sets before them what they change.
 
@@ -32,22 +48,25 @@ def texts(script: Script, own: Mapping[int, str], end: int) -> list[str]:
         own: the texts of the statements that are run again, by their numbers.
         end: the number of the statement that reads what they set.
     """
-    targets = {
-        name
-        for number in own
-        if not script.statements[number].function
-        for name in _changed_by(script, script.statements[number])
-    }
-    setters = {name: _setters(script, name, max(end, 0)) for name in targets}
-    starts = {number for numbers in setters.values() for number in numbers}
+    setters = _setters_by(script, own, end)
     first = {name: numbers[0] for name, numbers in setters.items() if numbers}
     unset = [
         f"unset {name}"
         for name, number in sorted(first.items())
         if name in _changed_by(script, script.statements[number]) and name not in words.ALWAYS
     ]
-    rows = {n: script.slice(script.statements[n]) for n in starts} | {**own}
-    return [*unset, *(rows[number] for number in sorted(rows))]
+    return [*unset, *with_starts(script, own, end).values()]
+
+
+def _setters_by(script: Script, own: Mapping[int, str], end: int) -> dict[str, list[int]]:
+    """The statements that set the variables which some change, by the variable."""
+    targets = {
+        name
+        for number in own
+        if not script.statements[number].function
+        for name in _changed_by(script, script.statements[number])
+    }
+    return {name: _setters(script, name, max(end, 0)) for name in targets}
 
 
 def _setters(script: Script, name: str, end: int) -> list[int]:

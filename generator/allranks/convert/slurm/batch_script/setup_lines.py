@@ -18,6 +18,7 @@ from allranks.convert.slurm.batch_script import (
     left_out,
     missing_in_pods,
     node_names,
+    setup_edits,
     shell_text,
     step_search,
     words,
@@ -36,12 +37,10 @@ if TYPE_CHECKING:
     )
     from allranks.convert.slurm.batch_script.shell_variables import ShellVariables
 
-_MODULES = ("module", "ml")
 # A loop whose nodes Slurm is asked for.
 _OVER_NODES = re.compile(rf"\bin\s+(?:\$\(|`)\s*({node_names.QUESTION}[^)`\n]*)")
 _NO_NODES = "a pod has no programs of Slurm's, and the loop no nodes: let each pod do its own part"
 _OF_MODULES = "where the image has modules; what it loads must be in the image otherwise"
-_WHERE_MODULES = "! command -v {} >/dev/null || "
 _OPTIONS_ALONE = (
     "it is no command, so that Slurm's shell did not run it either: where it is the rest of the "
     "line before, that one has to end with a backslash"
@@ -133,13 +132,14 @@ def runs_program(variables: ShellVariables, statement: Statement) -> bool:
 
 
 def lives_in_shell(statement: Statement) -> bool:
-    """Whether what a statement sets up dies with its shell: options, arrays, functions."""
+    """Whether what a statement sets up dies with its shell: options, arrays, functions, IFS."""
     if statement.function:
         return True
     return any(
-        command.name in ("set", "shopt", "ulimit", "trap")
-        or (command.name == "declare" and not shell_text.exports(command))
-        or any(shell_text.is_array(command, name) for name, _ in shell_text.assigned_by(command))
+        command.name in ("set", "shopt", "ulimit", "trap", "alias")
+        or (command.name in ("declare", "typeset") and not shell_text.exports(command))
+        or shell_text.arrays_of(command)
+        or shell_text.splits_words(command)
         for command in statement.commands
     )
 
@@ -186,9 +186,9 @@ def text_of(
         )
     ):
         return None
-    if program in _MODULES:
+    if program in setup_edits.MODULES:
         body.say(statement.line, text, Outcome.CHANGED, "setup", _OF_MODULES)
-        return f"{_WHERE_MODULES.format(program)}{text}"
+        return f"{setup_edits.WHERE_MODULES.format(program)}{text}"
     if is_setup or not exports.sources(statement):
         say_activated(reading, statement, to)
     loop = None if is_single else _OVER_NODES.search(text)
@@ -232,7 +232,9 @@ def _with_functions(script: Script, statement: Statement) -> list[Command]:
 
 def _in_pod(reading: ScriptReading, statement: Statement, *, is_setup: bool) -> str:
     """A statement that is kept, as a pod runs it."""
-    edits = module_edits(statement) if is_setup else []
+    edits = []
+    if is_setup:
+        edits = setup_edits.of_modules(statement) + setup_edits.of_declarations(statement)
     if any(id(command) in reading.details.side for command in statement.commands):
         edits += inner_edits(reading, statement)
     elif is_setup and shell_text.runs(statement, ("shifter",)):
@@ -342,7 +344,7 @@ def say_activated(reading: ScriptReading, statement: Statement, to: str) -> None
 
 def why_of_image(script: Script, command: Command) -> str:
     """What a command needs of the image that modules or an environment come from; "" for none."""
-    if words.base(command.name) in _MODULES:
+    if words.base(command.name) in setup_edits.MODULES:
         return _OF_MODULES
     texts = [word.text for word in command.words]
     if len(texts) < 2 or not _is_activation(texts):  # noqa: PLR2004 - a program and a word
@@ -448,24 +450,6 @@ def say_behind(script: Script, body: Body, statement: Statement) -> None:
         body.say(statement.line, text, Outcome.NOT_CARRIED, "", why)
 
 
-def module_edits(statement: Statement) -> list[tuple[int, int, str]]:
-    """Modules within a condition, a loop or a function: they are loaded where the image has any.
-
-    A script with `set -e` would end there otherwise, and one with `module load x || exit` too.
-    """
-    commands_of = [] if statement.is_simple else statement.commands
-    return [edit for command in commands_of for edit in edits_of_module(command)]
-
-
-def edits_of_module(command: Command) -> list[tuple[int, int, str]]:
-    """What lets a command load modules only where the image has any; [] for any other command."""
-    program = words.base(command.name)
-    if program not in _MODULES:
-        return []
-    before = f"{{ {_WHERE_MODULES.format(program)}"
-    return [(command.start, command.start, before), (command.end, command.end, "; }")]
-
-
 def inner_edits(reading: ScriptReading, statement: Statement) -> list[tuple[int, int, str]]:
     """Srun and containers taken off commands in a script that is run as it is."""
     edits = []
@@ -481,8 +465,9 @@ def inner_edits(reading: ScriptReading, statement: Statement) -> list[tuple[int,
             _, rest = step_search.parse_srun(
                 reading, [token.text for token in own[1:]], command.line
             )
-            if not rest:
-                continue
+            name = shell_text.variable_alone(scanner.unquote(rest[0])) if rest else ""
+            if not rest or reading.variables.listed.get(name, [""])[:1][0].startswith("-"):
+                continue  # the options are in the array with what they are for
             own = own[len(own) - len(rest) :]
         program = words.base(own[0].text)
         is_srun = words.base(inner[0]) == "srun"

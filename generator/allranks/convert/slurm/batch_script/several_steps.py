@@ -175,7 +175,9 @@ def check_launchers(script: Script, variables: ShellVariables) -> None:
     for command in script.commands:
         texts = [token.text for token in command.words]
         name = shell_variables.program_variable(texts)
-        if name and name not in variables.parts and variables.possible_programs(texts) & launchers:
+        name = "" if name in variables.parts else name
+        name = name or (texts[0].strip('"$') if variables.listed_by(texts) else "")
+        if name and variables.possible_programs(texts) & launchers:
             raise script.refuse(
                 command.line,
                 f"the launcher stands in a variable whose text is known in the pod alone (${name})",

@@ -91,7 +91,7 @@ def assigned_by(command: Command) -> list[tuple[str, str]]:
         return [(match[1], f'"{match[2]}"') for match in defaults if match is not None]
     if not command.words:
         pairs = command.assignments
-    elif command.name in ("export", "declare", "local", "readonly", "typeset"):
+    elif command.name in _DECLARING:
         pairs = [word for word in command.words[1:] if "=" in word.text]
     else:
         return node_names.read_into(command)
@@ -122,6 +122,12 @@ def exports(command: Command) -> bool:
     flags = [token.text for token in command.words[1:] if token.text.startswith("-")]
     letters = "".join(flags)
     return "x" in letters and not {*letters} & {*"aAilu"}
+
+
+def shows_declared(command: Command) -> bool:
+    """Whether a `declare` is about functions, or shows what there is, or is global as it stands."""
+    flags = "".join(token.text for token in command.words[1:] if token.text.startswith("-"))
+    return bool({*flags} & {*"fFpg"})
 
 
 def removes(command: Command, name: str) -> bool:
@@ -166,14 +172,36 @@ def writes(command: Command) -> bool:
 
 
 def is_array(command: Command, name: str) -> bool:
-    """Whether a command sets a variable to an array, which no shell exports."""
-    is_declared = command.name in ("declare", "local", "typeset")
-    elements = [word.text for word in (command.words if is_declared else command.assignments)]
-    if any(re.match(rf"{name}\[[^=]*\]\+?=", text) for text in elements):
-        return True
-    return any(
-        other == name and value.startswith("(") for other, value in assigned_by(command)
-    ) or (command.name in ("mapfile", "readarray") and name in [w.text for w in command.words])
+    """Whether a command makes a variable an array, or sets a part of it: no shell exports it."""
+    return name in arrays_of(command)
+
+
+def arrays_of(command: Command) -> set[str]:
+    """The arrays that a command makes, or sets a part of: ``read -ra words``, ``a[1]=b``."""
+    arrays = {name for name, value in assigned_by(command) if value.startswith("(")}
+    texts = [word.text for word in command.words]
+    assignments = [word.text for word in (*command.assignments, *command.words)]
+    is_assigning = not texts or texts[0] in _DECLARING
+    parts = map(_PART_OF_ARRAY.match, assignments if is_assigning else [])
+    arrays.update(match[1] for match in parts if match is not None)
+    if texts[:1] in (["mapfile"], ["readarray"]):
+        arrays.add(texts[-1] if _IS_NAME.fullmatch(texts[-1]) else "MAPFILE")
+    elif texts[:1] == ["read"] or is_assigning:
+        flags = node_names.INTO_ARRAY if texts[:1] == ["read"] else _OF_ARRAYS
+        at = next((n for n, text in enumerate(texts) if flags.fullmatch(text)), len(texts))
+        arrays.update(filter(_IS_NAME.fullmatch, texts[at + 1 :]))
+    return arrays
+
+
+def splits_words(command: Command) -> bool:
+    """Whether a command sets by what the shell splits words: ``IFS=,``, ``unset IFS``."""
+    return "IFS" in dict(assigned_by(command)) or removes(command, "IFS")
+
+
+_DECLARING = ("export", "declare", "local", "readonly", "typeset")
+_PART_OF_ARRAY = re.compile(r"([A-Za-z_]\w*)\[[^\]]*\]\+?=")
+_OF_ARRAYS = re.compile(r"-[A-Za-z]*[aA][A-Za-z]*")
+_IS_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 def variable_alone(word: str) -> str:

@@ -32,6 +32,34 @@ _COMMAND_LIKE = re.compile(
     rf"|(?:[\w./~${{}}-]*/)?(?:{'|'.join(map(re.escape, _STARTING))}|python[0-9.]*)(?:\s|\Z)"
     r"|\$\{?[A-Za-z_]\w*\}?\s)"
 )
+
+
+# A sign that a shell gives to a program as it is: `\$A` in double quotes, `$A` in single ones.
+_ESCAPED = re.compile(r"\A\"(?:[^\"\\]|\\[^$`])*\\[$`]|\A'[^']*[$`]")
+# Signs that mean something in a command, and nothing in a variable that a command reads.
+_SIGNS = re.compile(r"[;&|<>()\\]|\A#|\{[^{}]*(?:,|\.\.)[^{}]*\}")
+_EXPANDED = r"\$\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|`[^`]*`|\$\{(?:[^{}]|\{[^{}]*\})*\}|\$\w+"
+_WORD = re.compile(rf"(?:{_EXPANDED}|\S)+")
+_OF_LAUNCHER = re.compile(
+    r"(?:^|\s)--?(?:n?proc|nnodes|node[-_]rank|rdzv|master|num[-_](?:processes|machines|gpus|nodes)"
+    r"|machine[-_]rank|main[-_]process|standalone|ntasks|nodes)|(?:^|\s)-np?\s"
+)
+
+
+def _literal(match: re.Match[str]) -> str:
+    """A word of a variable as a command is to have it: its signs are no shell's."""
+    word = match[0]
+    rest = re.sub(_EXPANDED, "", word)
+    if "$" in rest or not _SIGNS.search(rest):
+        return word
+    return f"'{word}'" if rest == word else '"' + word.replace("\\", "\\\\") + '"'
+
+
+def is_command_like(text: str) -> bool:
+    """Whether a text begins with options, or with a program that starts processes."""
+    return not text.startswith("$") and _COMMAND_LIKE.search(text) is not None
+
+
 _READING = ("read", "mapfile", "readarray", "getopts", "for", "select")
 
 
@@ -46,10 +74,12 @@ class ShellVariables:
         parts: those that are parts of a command, as shell text.
         line_texts: the text of those that are set once, with its lines.
         quoted: others whose text has quotes, for who parses it again.
-        quoted_options: options with quotes, which only who parses them again takes off.
+        quoted_options: options with quotes, or a `$` that is none, for who parses them again.
         scripts: those whose text is more than words to a shell.
         optional: those with options, or with nothing.
         expanded_names: those whose text has been put into the words that are read.
+        listed: the texts that an array or a loop gives one after the other.
+        as_words: of the parts that are no arrays, the words that a command reads of them.
     """
 
     set_names: set[str] = field(default_factory=set)
@@ -62,6 +92,8 @@ class ShellVariables:
     scripts: dict[str, str] = field(default_factory=dict)
     optional: set[str] = field(default_factory=set)
     expanded_names: set[str] = field(default_factory=set)
+    listed: dict[str, list[str]] = field(default_factory=dict)
+    as_words: dict[str, str] = field(default_factory=dict)
 
     def expanded(self, text: str, parts: Mapping[str, str] | None = None) -> str:
         """A text with the variables in it that are parts of a command.
@@ -79,21 +111,37 @@ class ShellVariables:
                 break
         return text
 
+    def looked_up(self, text: str) -> str:
+        """The same for who only looks at the text: no variable counts as put into the command."""
+        before = {*self.expanded_names}
+        text = self.expanded(text)
+        self.expanded_names = before
+        return text
+
     def expanded_words(self, texts: list[str]) -> list[str]:
         """Words with the variables among them that are parts of a command."""
-        line = " ".join(texts)
         parts = {name: text for name, text in self.parts.items() if name not in self.quoted_options}
-        expanded = self.expanded(line, parts)
-        if expanded == line:
+        of_words = {**parts, **{n: text for n, text in self.as_words.items() if n in parts}}
+        expanded = " ".join(
+            self.expanded(text, parts if {*text} & {*"\"'"} else of_words) for text in texts
+        )
+        if expanded == " ".join(texts):
             return texts
         return shell_text.split(expanded) or texts
 
     def possible_programs(self, texts: Sequence[str]) -> set[str]:
         """What the program of some words is called, or may be where a variable names it."""
         name = program_variable(texts)
-        contents = map(shell_text.split, self.contents.get(name, ())) if name else [[*texts]]
+        contents = [*map(shell_text.split, self.contents.get(name, ()))] if name else [[*texts]]
+        contents += [text.split() for text in self.listed_by(texts)]
         programs = [words.unwrapped(content) for content in contents if content]
         return {words.base(program[0]) for program in programs if program}
+
+    def listed_by(self, texts: Sequence[str]) -> list[str]:
+        """The texts of which some words run each: those of ``$step``, or of ``${steps[0]}``."""
+        rest = words.unwrapped([scanner.unquote(text) for text in texts])
+        match = _LISTED.fullmatch(rest[0]) if rest else None
+        return [] if match is None else self.listed.get(match["part"] or match["name"], [])
 
     def inner_text(self, texts: Sequence[str]) -> str | None:
         """The text of ``bash -c "…"`` with the variables in it that are parts of a command."""
@@ -115,6 +163,12 @@ class ShellVariables:
         )
 
 
+# A variable, which a loop may set, or a part of an array.
+_LISTED = re.compile(r"\$(?P<name>[A-Za-z_]\w*)|\$\{(?P<part>[A-Za-z_]\w*)(?:\[[^@*\]]+\])?\}")
+_LOOP = re.compile(r"\bfor[ \t]+(?P<name>[A-Za-z_]\w*)[ \t]+in[ \t]+(?P<words>[^;\n]+)")
+_ALL_OF_ARRAY = re.compile(r"\"?\$\{?([A-Za-z_]\w*)(?:\[[@*]\])?\}?\"?")
+
+
 def program_variable(texts: Sequence[str]) -> str:
     """The variable that the program of some words is; "" for none."""
     rest = words.unwrapped([scanner.unquote(text) for text in texts])
@@ -128,7 +182,33 @@ def collect(script: Script) -> ShellVariables:
     variables.set_names = {*counts, *_names_set_otherwise(script)}
     variables.constants = _constants(script, counts)
     _collect_parts(script, variables)
+    _collect_listed(script, variables)
     return variables
+
+
+def _collect_listed(script: Script, variables: ShellVariables) -> None:
+    """Read the texts that arrays have, and loops go through: ``for step in "srun a" "srun b"``."""
+    arrays: dict[str, list[str]] = {}
+    for command in script.commands:
+        for name, value in shell_text.assigned_by(command):
+            if name in shell_text.arrays_of(command):
+                listed = _texts_in(value.removeprefix("(").removesuffix(")"))
+                arrays.setdefault(name, []).extend(listed)
+    variables.listed.update(arrays)
+    for match in _LOOP.finditer(words.without_comments(script.text)):
+        texts = variables.listed.setdefault(match["name"], [])
+        for text in _texts_in(match["words"], is_raw=True):
+            array = _ALL_OF_ARRAY.fullmatch(text)
+            texts += [scanner.unquote(text)] if array is None else arrays.get(array[1], [])
+
+
+def _texts_in(text: str, *, is_raw: bool = False) -> list[str]:
+    """The words of a text, without their quotes or as typed; [] where it is no shell text."""
+    try:
+        tokens = [token.text for token in scanner.tokens(text) if token.kind == "word"]
+    except scanner.ScriptError:
+        return []
+    return tokens if is_raw else [*map(scanner.unquote, tokens)]
 
 
 def _commands(script: Script) -> Iterator[tuple[Statement, Command]]:
@@ -149,7 +229,9 @@ def _assignment_counts(script: Script) -> dict[str, int]:
 def _names_set_otherwise(script: Script) -> set[str]:
     """The variables that are set, and not assigned: by `read`, `printf -v`, loops, sums."""
     names: set[str] = set()
-    for command in script.commands:
+    tokens = [t for command in script.commands for t in (*command.words, *command.assignments)]
+    inner = [command for t in tokens for command in shell_text.substituted_commands(t.text)]
+    for command in (*script.commands, *inner):
         names.update(shell_text.printed_into(command))
         if command.name in _READING:
             names.update(word.text for word in command.words[1:] if _NAME.fullmatch(word.text))
@@ -218,9 +300,11 @@ def _collect_parts(script: Script, variables: ShellVariables) -> None:
     """Find the variables that have words of a command: ``LAUNCHER="torchrun --nnodes 2"``."""
     texts: dict[str, str] = {}
     unsure: set[str] = set()
+    escaped: set[str] = set()
     for statement, command in _commands(script):
         for name, typed in shell_text.assigned_by(command):
             value = typed
+            escaped |= {name} if _ESCAPED.search(typed) else set()
             if script.size.node_count > 1:
                 value, _ = first_node.with_rank_zero(typed, variables.set_names)
             content = shell_text.content_of(value)
@@ -237,7 +321,30 @@ def _collect_parts(script: Script, variables: ShellVariables) -> None:
         for name, contents in variables.contents.items()
         if all(text[:1] in ("", "-") for text in contents)
     }
+    unsure |= _of_other_words(script)
     _sort_parts(script, variables, {n: text for n, text in texts.items() if n not in unsure})
+    variables.quoted_options |= {
+        name
+        for name in escaped & variables.parts.keys()
+        if variables.parts[name].lstrip().startswith("-")
+        and not _OF_LAUNCHER.search(variables.parts[name])
+    }
+
+
+def _of_other_words(script: Script) -> set[str]:
+    """The variables with words that the script was given, and which a later line shifts."""
+    ends = [
+        command.start
+        for statement, command in _commands(script)
+        if not statement.function and command.name != "getopts"
+        if shell_text.changes_words(command)
+    ]
+    return {
+        name
+        for _, command in _commands(script)
+        for name, text in shell_text.assigned_by(command)
+        if words.positional(text) and command.start < max(ends, default=0)
+    }
 
 
 def _added(command: Command, name: str, value: str, before: str) -> str:
@@ -272,11 +379,18 @@ def _sort_parts(script: Script, variables: ShellVariables, texts: Mapping[str, s
     arrays = {
         name for command in script.commands for name in texts if shell_text.is_array(command, name)
     }
+    variables.as_words = {
+        name: _WORD.sub(_literal, text)
+        for name, text in variables.parts.items()
+        if name not in arrays and not {*text} & {*"\"'"}
+    }
     for name in texts.keys() - arrays - words.RENDEZVOUS:
         whole = shell_text.SUBSTITUTION.sub("", variables.expanded(texts[name], texts))
-        if ("'" in whole or '"' in whole) and not words.names_nodes(whole):
+        has_quotes = bool({*whole} & {*"\"'"})
+        has_signs = _SIGNS.search(re.sub(_EXPANDED, "", whole)) is not None
+        if (has_quotes or has_signs) and not words.names_nodes(whole):
             variables.quoted[name] = texts[name]
-            is_option = texts[name].lstrip().startswith("-")
+            is_option = has_quotes and texts[name].lstrip().startswith("-")
             variables.quoted_options |= {name} if is_option else set()
     variables.scripts = {
         name: text

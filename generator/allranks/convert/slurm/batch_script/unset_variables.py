@@ -73,7 +73,12 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
     code = shell_text.PRINTING.sub("", whole)
     reading.variables.set_names.update(match[1] for match in _ASSIGNED.finditer(code))
     reading.variables.set_names.update(re.findall(r"\bfor\s+([A-Za-z_]\w*)", whole))
-    has_words = bool(script.args) or any(map(_sets_words, script.commands))
+    has_words = bool(script.args) or any(
+        _sets_words(command)
+        for statement in script.statements
+        if not statement.function
+        for command in statement.commands
+    )
     line = _line_of_words(script) if words.wants_words(whole) and not has_words else 0
     if line:
         body.say(
@@ -103,9 +108,9 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
 
 
 def _sets_words(command: Command) -> bool:
-    """Whether a command sets the words behind the script's name to what it says itself."""
+    """Whether a command sets the words behind the script's name, and not to a part of them."""
     texts = [token.text for token in command.words]
-    return shell_text.sets_words(texts) and not any("$" in text or "`" in text for text in texts)
+    return shell_text.sets_words(texts) and not any(map(words.positional, texts))
 
 
 def _inner_texts(script: Script, body: Body) -> list[str]:

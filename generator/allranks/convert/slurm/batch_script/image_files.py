@@ -1,0 +1,45 @@
+"""Looks for the file of a container's image, which a pod has not: ``[ -f $SIF ] || exit 1``."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from allranks.convert import scanner
+from allranks.convert.slurm.batch_script import shell_text, words
+
+if TYPE_CHECKING:
+    from allranks.convert.scanner import Statement
+    from allranks.convert.slurm.batch_script.script_reading import ScriptReading
+
+_TESTS = ("[", "test")
+_CONDITION = re.compile(r"\[\[\s(.*?)\s\]\]", re.DOTALL)
+_ENDING = frozenset({"exit", "return"})
+_IMAGE_FILE = re.compile(r"\.(?:sif|simg|sqsh|squashfs)[\"'}]*$")
+
+
+def looks_for(reading: ScriptReading, statement: Statement) -> bool:
+    """Whether a statement looks for the file of an image, and ends the script without it.
+
+    Args:
+        reading: the script, and what is known of it.
+        statement: the statement.
+    """
+    tests = [command for command in statement.commands if command.name in _TESTS]
+    rest = [command for command in statement.commands if command.name not in _TESTS]
+    texts = [word.text for command in tests for word in command.words]
+    for match in _CONDITION.finditer(reading.script.slice(statement)):
+        texts += shell_text.split(match[1])
+    words_of = list(map(scanner.unquote, texts))
+    files = [after for before, after in pairwise(words_of) if before in ("-f", "-e", "-s", "-r")]
+    ends = any(command.name in ("exit", "return") for command in rest)
+    is_quiet = all(words.any_of([w.text for w in c.words], words.IDLE | _ENDING) for c in rest)
+    return bool(files) and ends and is_quiet and all(_is_image(reading, file) for file in files)
+
+
+def _is_image(reading: ScriptReading, file: str) -> bool:
+    """Whether a file is called as that of an image is, or a variable with it."""
+    name = shell_text.variable_alone(file)
+    texts = reading.variables.contents.get(name, []) if name else [file]
+    return bool(texts) and all(map(_IMAGE_FILE.search, texts))

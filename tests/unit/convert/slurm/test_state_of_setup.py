@@ -1,0 +1,110 @@
+"""What the shell of setup holds, and no environment carries to the script or to the ranks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from allranks.convert.slurm import job
+
+if TYPE_CHECKING:
+    from allranks.convert.verdicts import Conversion
+
+_ALONE = "#SBATCH -n 1"
+_TASKS = "#SBATCH -N 2 --ntasks-per-node=8 --gpus-per-node=8"
+
+
+def _convert(*rows: str) -> Conversion:
+    return job.convert("\n".join(("#!/bin/bash", *rows, "")).encode(), "job.sbatch")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("mapfile -t files < list",),
+        ("readarray files < list",),
+        ('read -ra files <<< "a b"',),
+        ("read -r -a files < list",),
+        ("files[3]=a",),
+        ("declare -A files", "files[a]=b"),
+        ("typeset -A files", "files[a]=b"),
+        ("while read -r row; do files+=($row); done < list",),
+        ("n=0", "for f in a b; do files[$n]=$f; n=$((n+1)); done"),
+        ("IFS=,", "files=($LIST)", "unset IFS"),
+    ],
+)
+def test_arrays_are_made_where_they_are_read(rows: tuple[str, ...]) -> None:
+    """No shell exports an array, nor what its loop has counted, nor what it splits words by."""
+    alone = _convert(_ALONE, *rows, "source a/bin/activate", "python a.py ${files[1]}")
+    ranks = _convert(_TASKS, *rows, "source a/bin/activate", "srun python a.py ${files[1]}")
+    for text in (alone.values["script"], ranks.values["command"][2]):
+        repeated = text.replace("declare -g", "declare").replace("typeset -g", "typeset")
+        assert "\n".join(rows) in repeated
+
+
+def test_an_alias_is_made_again() -> None:
+    """No shell has another's."""
+    rows = ("shopt -s expand_aliases", 'alias py="python -X dev"')
+    conversion = _convert(_ALONE, *rows, "source a/bin/activate", "py a.py; python b.py")
+    assert "\n".join(rows) in conversion.values["script"]
+
+
+def test_how_words_are_split_stays() -> None:
+    """A shell reads no IFS of its environment; one that is set for a command alone is its own."""
+    alone = _convert(_ALONE, "IFS=,", "source a/bin/activate", "python a.py $LIST")
+    assert "\nIFS=,\npython" in alone.values["script"]
+    ranks = _convert(_TASKS, "IFS=,", "srun python a.py $LIST")
+    assert ranks.values["command"][2] == "IFS=,\nexec python a.py $LIST"
+    own = _convert(_TASKS, "IFS=, read -r a b <<< $LIST", "srun python a.py $a")
+    assert "IFS" not in own.values["command"][2]
+
+
+@pytest.mark.parametrize("name", ["declare", "typeset"])
+@pytest.mark.parametrize("row", ["{} -x DATA=/d", "if true; then {} DATA=/d; fi", "{} -i DATA=1"])
+def test_declarations_of_setup_are_those_of_the_whole_shell(name: str, row: str) -> None:
+    """A function of the pod's reads setup: there they would end with it, exported or not."""
+    conversion = _convert(_TASKS, row.format(name), "srun python a.py $DATA")
+    assert f"{name} -g " in conversion.values["setup"]
+
+
+@pytest.mark.parametrize(
+    "row", ["f() { declare a=1; }", "declare -f f", "declare -p PATH", "declare -gx A=1"]
+)
+def test_declarations_that_are_local_or_show_something_stay(row: str) -> None:
+    """A function's own variable is meant to end with it."""
+    assert row in _convert(_TASKS, row, "srun python a.py").values["setup"]
+
+
+def test_how_the_last_command_of_setup_ended_is_read_in_its_shell() -> None:
+    """`$?` in the script's own shell would be that of no command, and 0."""
+    rows = ("source a/bin/activate", "if [ $? -ne 0 ]; then exit 3; fi", "python a.py")
+    conversion = _convert(_ALONE, *rows)
+    assert conversion.values["setup"].endswith("activate\nif [ $? -ne 0 ]; then exit 3; fi\n")
+    assert conversion.values["script"].endswith("\npython a.py\n")
+    own = "while true; do s=$(nc -z a 1; echo $?); [ $s = 0 ] && break; done"
+    assert own in _convert(_ALONE, rows[0], own, "python a.py").values["script"]
+
+
+@pytest.mark.parametrize(
+    "text", ["module load x && python a.py", "unset A; ./a", "source a/bin/activate && $RUN"]
+)
+def test_an_eval_that_runs_a_program_behind_what_it_activates_is_the_program(text: str) -> None:
+    """As setup, its exit code would be nobody's."""
+    rows = ("RUN='./a'", f'CMD="{text}"', "eval $CMD", "code=$?", "exit $code")
+    conversion = _convert(_ALONE, *rows)
+    assert "eval" in conversion.values["script"]
+    assert "eval" not in conversion.values.get("setup", "")
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "dir=`echo $PWD | while read own rest; do dirname $own; done`",
+        "dir=$(cut -f1 list | while read -r own; do echo $own; done)",
+    ],
+)
+def test_what_is_read_within_a_substitution_is_set(row: str) -> None:
+    """It is no variable of who submits."""
+    conversion = _convert(_ALONE, row, "python a.py $dir")
+    assert "$own" not in {verdict.path for verdict in conversion.verdicts}
