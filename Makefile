@@ -97,8 +97,8 @@ test-charts: setup-test ## what real helm 4 and helm 3 make of the charts
 test-local: setup-test envs ## real torchrun and mpirun processes on loopback
 	@tools/tier.sh local $(PYTEST) -n 3 tests/local --ignore-glob='*/test_scripts_*'
 .PHONY: test-mpi
-test-mpi: setup-test ## what MPI pods run, with each MPI, in namespaces of this machine (needs root)
-	@tools/tier.sh mpi $(PYTEST) -n 5 tests/local/mpi/test_scripts_*.py
+test-mpi: setup-test ## what MPI pods run, with each MPI, and batch scripts beside their pods, in namespaces of this machine (needs root)
+	@tools/tier.sh mpi $(PYTEST) -n 5 tests/local/mpi/test_scripts_*.py tests/local/test_scripts_*.py
 
 .PHONY: azure-live
 azure-live: setup-test ## the commands for Azure against a real subscription (AZURE_SUBSCRIPTION_ID); it costs money
@@ -157,6 +157,13 @@ fuzz-convert: setup-test ## 100,000 mutated manifests: each is refused in words,
 	@$(BIN)/python -m tests.fuzz.manifests $(FUZZ)
 fuzz: setup-test ## 20,000 mutated values files: validate, render and Helm agree on each (an hour on two cores)
 	@$(BIN)/python -m tests.fuzz $(FUZZ)
+
+.PHONY: side-by-side
+side-by-side: setup-test ## batch scripts of SCRIPTS=FOLDER beside their pods: what differs without a word (needs root; seconds each)
+	@if [ -z "$(SCRIPTS)" ]; then \
+	  echo "error: no folder of batch scripts is given" >&2; \
+	  echo "  fix: make side-by-side SCRIPTS=FOLDER, with scripts that you fetched (tests/side_by_side/README.md)" >&2; exit 2; fi
+	@$(BIN)/python -m tests.side_by_side $(SCRIPTS)
 
 .PHONY: mutations
 mutations: setup-test ## 60 small faults, one at a time in a copy: a test catches each (ten minutes)

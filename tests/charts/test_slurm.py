@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -126,6 +127,23 @@ def test_ranks_are_told_what_the_manual_says(
             int(ranks[0]["SLURM_CPUS_ON_NODE"]),
             int(ranks[0]["SLURM_CPUS_PER_TASK"]),
         )
+
+
+@pytest.mark.parametrize("shell", ["dash", "bash"])
+def test_setup_is_run_by_bash_as_slurm_runs_it(shell: str, tmp_path: Path) -> None:
+    """Whichever is an image's sh: bash of this name ends where a file to source is missing."""
+    sh = tmp_path / "sh"
+    sh.symlink_to(str(shutil.which(shell)))
+    entry = SCRIPT.with_name("entry.sh").read_text(encoding="utf-8")
+    (tmp_path / "entry.sh").write_text(f"{entry}\nallranks_setup\n", encoding="utf-8")
+    (tmp_path / "slurm.sh").symlink_to(SCRIPT)
+    setup = "set +e\nsource /nowhere/activate\nnames=(a b)\necho ${#names[@]} names\n"
+    (tmp_path / "setup.sh").write_text(setup, encoding="utf-8")
+    env = {"PATH": os.environ["PATH"], "ALLRANKS_COMPAT": "slurm"}
+    process = subprocess.run(
+        [sh, tmp_path / "entry.sh"], env=env, capture_output=True, text=True, check=False
+    )
+    assert (0, "2 names\n") == (process.returncode, process.stdout)
 
 
 @pytest.mark.parametrize("has_hosts", [False, True])

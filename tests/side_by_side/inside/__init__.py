@@ -1,0 +1,1 @@
+"""What runs in the sandbox: the standard library alone, and nothing that is slow to import."""
