@@ -206,6 +206,8 @@ def find_helm(major: int) -> Helm:
     server = path.with_name("template")
     if not os.access(server, os.X_OK):
         pytest.fail(f"{server} is missing: run `make setup-test`", pytrace=False)
+    # Fixtures of the session come before a test's own HOME, with which it would serve no other.
+    template_server.server(server)
     return Helm(major, path, server)
 
 
