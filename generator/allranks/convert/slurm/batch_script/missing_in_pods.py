@@ -39,7 +39,7 @@ _IN_CONTAINERS = re.compile(
 _STARTS_CONTAINERS = (
     "it runs its steps in containers, and a pod starts none: let it run them as they are"
 )
-_LAUNCHER_OF_HYDRA = re.compile(r"\S*launcher=\S*slurm\S*")
+_LAUNCHER_OF_HYDRA = re.compile(r"(?!--)\S*launcher=\S*slurm\S*")
 # Their options that name the settings of a site, or who runs the steps; and settings of no site.
 _OF_SETTINGS = frozenset({"-profile", "--profile", "-c", "-C", "--cluster", "--drmaa"})
 _OF_FILES = ("-c", "-C")
