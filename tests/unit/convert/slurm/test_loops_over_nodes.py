@@ -99,3 +99,12 @@ def test_a_loop_over_names_says_that_its_name_is_missing() -> None:
     lost = _convert("for n in ${hosts[@]}", f"{step} --node $n &").lost
     assert ["$n"] == [verdict.path for verdict in lost]
     assert not _convert("for n in ${hosts[@]}", f"{step} &").lost
+
+
+def test_what_asks_slurm_is_said_of_the_line_that_is_kept() -> None:
+    """The line of the same words that is left out was said to be missing, too."""
+    ask = "$(scontrol show hostnames $SLURM_JOB_NODELIST)"
+    rows = (f"HOST=({ask})", f"for h in {ask}; do", "  echo $h", "done", "srun python a.py $HOST")
+    text = "\n".join(("#!/bin/bash", "#SBATCH -N 2 --gres=gpu:2", *rows, ""))
+    lost = job.convert(text.encode(), "job.sbatch").lost
+    assert [4] == [own.line for own in lost if "scontrol" in own.path]

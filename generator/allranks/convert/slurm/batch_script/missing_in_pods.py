@@ -219,7 +219,7 @@ def say(reading: ScriptReading, code: str) -> None:
     )
     for pattern, why in asked_elsewhere:
         match = pattern.search(code)
-        line = script.line_with(pattern.search) if match is not None else 0
+        line = _lines(script, code, pattern.search)[0] if match is not None else 0
         is_lost = any(
             own.line == line and own.outcome is Outcome.NOT_CARRIED for own in body.verdicts
         )
