@@ -212,3 +212,33 @@ def test_a_variable_of_the_scripts_own_is_none_of_singularitys(
     conversion = job.convert("".join(f"{row}\n" for row in rows).encode(), "job.sbatch")
     lost = [own.path for own in conversion.lost if own.path == "SINGULARITY_OVERLAY"]
     assert (["SINGULARITY_OVERLAY"] if is_lost else []) == lost
+
+
+@pytest.mark.parametrize(
+    ("image", "mounts"),
+    [
+        ("a/b:1", '"$(pwd):/w,/data:/d"'),
+        ('${IMAGE:-"a/b:1"}', '${MOUNTS:-"$(pwd):/w,/data:/d"}'),
+        ('"${IMAGE:-a/b:1}"', "${MOUNTS:-$PWD:/w,/data:/d}"),
+    ],
+)
+def test_options_of_pyxis_in_variables_with_defaults_are_carried(image: str, mounts: str) -> None:
+    """They were said to be known on the old cluster alone, and stand in the script."""
+    rows = (f"IMAGE={image}", f"MOUNTS={mounts}", 'O="--container-mounts=$MOUNTS"')
+    for options in ('--container-mounts="$MOUNTS"', "$O"):
+        values = _convert(
+            _TASKS, *rows, f"srun --container-image=$IMAGE {options} python a.py"
+        ).values
+        assert {"repository": "a/b", "tag": "1"} == values["image"]
+        assert {"mountPath": "/w"} == values["workspace"]
+        assert [{"name": "host-0", "hostPath": {"path": "/data"}}] == values["podTemplate"]["spec"][
+            "volumes"
+        ]
+
+
+def test_a_mount_that_a_branch_sets_is_not_known() -> None:
+    """Where the branch is not taken there is none."""
+    rows = ("if [ -d /data ]; then MOUNTS=$PWD:/w; fi", "srun --container-mounts=$MOUNTS ./a")
+    assert ["$MOUNTS is known on the old cluster alone: give a claim in storage"] == [
+        own.why for own in _convert(_TASKS, *rows).lost if own.path == "--container-mounts"
+    ]

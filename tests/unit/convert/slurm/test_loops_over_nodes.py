@@ -108,3 +108,27 @@ def test_a_round_that_starts_one_task_is_not_said_to_start_more() -> None:
     loop = ("for n in ${hosts[@]}; do", step, "i=$((i+1))", "done", "wait", "")
     conversion = job.convert("\n".join(("#!/bin/bash", *rows, *loop)).encode(), "job.sbatch")
     assert not [verdict for verdict in conversion.verdicts if "times" in verdict.why]
+
+
+def test_what_asks_slurm_is_said_of_the_line_that_is_kept() -> None:
+    """The line of the same words that is left out was said to be missing, too."""
+    ask = "$(scontrol show hostnames $SLURM_JOB_NODELIST)"
+    rows = (f"HOST=({ask})", f"for h in {ask}; do", "  echo $h", "done", "srun python a.py $HOST")
+    text = "\n".join(("#!/bin/bash", "#SBATCH -N 2 --gres=gpu:2", *rows, ""))
+    lost = job.convert(text.encode(), "job.sbatch").lost
+    assert [4] == [own.line for own in lost if "scontrol" in own.path]
+
+
+def test_a_loop_that_waits_in_the_branch_of_the_step_is_none_over_nodes() -> None:
+    """Its count was said to be of a node; the loop stands in the command."""
+    rows = (
+        "if [ -z $A ]; then",
+        "  ./server &",
+        "  for i in 1 2 3; do curl s && { echo $i; break; }; sleep 1; done",
+        "  accelerate launch a.py",
+        "fi",
+    )
+    text = "\n".join(("#!/bin/bash", "#SBATCH --gres=gpu:2", *rows, ""))
+    conversion = job.convert(text.encode(), "job.sbatch")
+    assert "for i in 1 2 3" in conversion.values["command"][2]
+    assert "$i" not in [own.path for own in conversion.lost]

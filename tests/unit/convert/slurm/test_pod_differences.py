@@ -197,6 +197,12 @@ def test_a_program_that_submits_to_slurm_is_said(row: str) -> None:
     assert not _convert("#SBATCH -n1", "nextflow run /data/slurm-a.nf", "python a.py slurm").lost
 
 
+@pytest.mark.parametrize("option", ["--launcher=slurm", '--launcher="slurm"'])
+def test_a_program_whose_ranks_meet_by_slurms_variables_submits_nothing(option: str) -> None:
+    """OpenMMLab's option was taken for that of Hydra, whose launcher submits jobs."""
+    assert not _convert("#SBATCH -n2", f"srun python a.py {option}").lost
+
+
 @pytest.mark.parametrize("name", ["bede-mpirun", "mympirun", "mpiexec_mpt", "/opt/a/mpirun_b"])
 def test_a_launcher_of_a_site_is_said(name: str) -> None:
     """It asks Slurm for the nodes; one that the script has itself, or of Julia's, does not."""

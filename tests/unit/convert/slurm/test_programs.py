@@ -28,6 +28,9 @@ def _convert(*rows: str) -> Conversion:
         ("# not the one of pytorch", "module load openmpi", "srun python a.py"),
         ("export MASTER_ADDR=$(hostname)", "srun python -W ignore train_mpi_1gpu.py"),
         ("export NCCL_DEBUG=INFO", "srun python -m mpi.train"),
+        ("srun python -m a --mode=mpi",),
+        ("srun python a.py reader.parallel=mpi",),
+        ("srun python a.py --use_mpi",),
     ],
 )
 def test_a_program_that_names_mpi_or_horovod_is_of_mpi(rows: tuple[str, ...]) -> None:
@@ -42,6 +45,8 @@ def test_a_program_that_names_mpi_or_horovod_is_of_mpi(rows: tuple[str, ...]) ->
         ("export MASTER_ADDR=$(hostname)", "srun python mpii_pose.py --data mpi-inf"),
         ("#SBATCH --job-name=torch-ddp", "module load openmpi", "srun python a.py"),
         ("export MASTER_ADDR=$(hostname)", "srun python a.py --env my_mpi"),
+        ("srun python a.py --use_mpi=false --config=mpi.yaml",),
+        ("export NCCL_DEBUG=INFO", "srun python a.py --benchmark=mpi"),
     ],
 )
 def test_a_program_of_torch_stays_of_torch(rows: tuple[str, ...]) -> None:

@@ -100,3 +100,13 @@ def test_a_debugger_in_front_of_srun_is_said_to_be_lost() -> None:
 
 def _why(conversion: Conversion, path: str) -> str:
     return next(own.why for own in conversion.verdicts if own.path == path)
+
+
+@pytest.mark.parametrize(
+    "text", ['"b sync \\$(cat a.log | tail -1)"', "'b sync $(cat a.log | tail -1)'"]
+)
+def test_a_command_in_a_variable_is_run_by_the_shell_that_the_text_is_for(text: str) -> None:
+    """`$SYNC` in the command was words alone: the program got `$(cat`, and no output of cat's."""
+    rows = ("#SBATCH -N 2 --gres=gpu:2", f"SYNC={text}", 'srun bash -c "python a.py; $SYNC"')
+    command = _convert(*rows).values["command"]
+    assert command[2].endswith("python a.py; b sync $(cat a.log | tail -1)")

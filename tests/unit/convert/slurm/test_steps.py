@@ -548,3 +548,14 @@ def test_a_torchrun_in_a_script_of_each_rank_has_its_own_options() -> None:
     assert unset.startswith("unset PET_NO_PYTHON ")
     assert start == "exec bash train.sh --a 'b c'"
     assert _convert(_NODES, "srun python a.py").values["command"] == ["python", "a.py"]
+
+
+@pytest.mark.parametrize(
+    "step", ["rm -fr /s/a", "rsync -r ~/a/ /s/a/", "cp -r a /s", "tar -xf a.tar -C /s"]
+)
+def test_steps_that_copy_to_the_nodes_before_the_training_are_setup(step: str) -> None:
+    """With two tasks a node they counted as steps with ranks, and the script was refused."""
+    rows = ("#SBATCH -N 4 --ntasks-per-node=2 --gres=gpu:2", f"srun {step}", "srun python a.py")
+    values = job.convert("\n".join(("#!/bin/bash", *rows, "")).encode(), "job.sbatch").values
+    assert step in values["setup"].splitlines()
+    assert ["python", "a.py"] == [word for word in values["command"] if word != "-u"]

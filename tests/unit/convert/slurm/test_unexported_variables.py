@@ -61,3 +61,15 @@ def test_a_variable_of_an_env_in_front_of_a_launcher_is_the_steps(launcher: str)
     command = " ".join([conversion.values["setup"], *conversion.values["command"]])
     assert command.count("C=$D") == 1
     assert "A=1" not in command
+
+
+@pytest.mark.parametrize(
+    "usage",
+    ['echo "Usage: ACC=my sbatch a.sh" >&2', "printf 'Usage: ACC=my sbatch a.sh\\n'; echo 'no'"],
+)
+def test_a_text_that_shows_how_to_give_a_variable_does_not_set_it(usage: str) -> None:
+    """The script ended for want of the variable, and no line of the report named it."""
+    rows = ("#!/bin/bash", 'if [[ -z "${ACC:-}" ]]; then', f"  {usage}", "  exit 1", "fi")
+    text = "\n".join((*rows, 'python a.py "$ACC"', ""))
+    conversion = job.convert(text.encode(), "job.sbatch")
+    assert ["$ACC"] == [own.path for own in conversion.lost]

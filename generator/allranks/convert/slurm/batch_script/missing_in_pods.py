@@ -39,7 +39,7 @@ _IN_CONTAINERS = re.compile(
 _STARTS_CONTAINERS = (
     "it runs its steps in containers, and a pod starts none: let it run them as they are"
 )
-_LAUNCHER_OF_HYDRA = re.compile(r"\S*launcher=\S*slurm\S*")
+_LAUNCHER_OF_HYDRA = re.compile(r"(?!--)\S*launcher=\S*slurm\S*")
 # Their options that name the settings of a site, or who runs the steps; and settings of no site.
 _OF_SETTINGS = frozenset({"-profile", "--profile", "-c", "-C", "--cluster", "--drmaa"})
 _OF_FILES = ("-c", "-C")
@@ -227,7 +227,7 @@ def say(reading: ScriptReading, code: str) -> None:
     )
     for pattern, why in asked_elsewhere:
         match = pattern.search(code)
-        line = script.line_with(pattern.search) if match is not None else 0
+        line = _lines(script, code, pattern.search)[0] if match is not None else 0
         is_lost = any(
             own.line == line and own.outcome is Outcome.NOT_CARRIED for own in body.verdicts
         )

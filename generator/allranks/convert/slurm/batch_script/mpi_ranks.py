@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _MEETS = re.compile(
     r"MASTER_ADDR|torch|SLURM_PROCID|megatron|nemo|lightning|nccl|deepspeed", re.IGNORECASE
 )
+_USES_MPI = re.compile(r"(?i)(?:-{0,2}\w[\w.-]*=|--(?:use|with|enable)?[-_]?)mpi")
 _MPI = re.compile(r"mpi4py|open-?mpi|intel-?mpi|\bimpi\b|mpich|horovod", re.IGNORECASE)
 _PYTHON = re.compile(r"torch|accelerate|deepspeed|lightning|python")
 # A word of a program's own name: `train_mpi.py`, and no `mpii.py`.
@@ -148,7 +149,8 @@ def is_mpi(
     if "mpi4py" in words_of or "horovod" in words_of.lower() or _names_mpi(program):
         return True
     if _PYTHON.search(words_of):
-        return (has_mpi or _MPI.search(script.text) is not None) and not meets
+        asks = _MPI.search(script.text) is not None or _asks_for_mpi(main)
+        return (has_mpi or asks) and not meets
     is_text = program.command[1:2] == ("-c",)
     name = words.base(words.unwrapped(main.words if is_text else program.command)[0])
     if is_text and name in shell_text.SHELLS:
@@ -179,6 +181,11 @@ def _names_mpi(program: commands.Program) -> bool:
     module = texts[texts.index("-m") + 1 :][:1] if "-m" in texts else []
     name = [*(text for text in texts[1:] if text.endswith(".py")), *module][:1]
     return bool(name) and _NAMES_MPI.search(name[0]) is not None
+
+
+def _asks_for_mpi(main: Step) -> bool:
+    """Whether a word of a program has it use MPI: ``--mode=mpi``, ``--use_mpi``."""
+    return any(map(_USES_MPI.fullmatch, main.words))
 
 
 def slots(script: Script, variables: ShellVariables, program: commands.Program, nodes: int) -> int:

@@ -209,7 +209,7 @@ def _loop_texts(reading: ScriptReading, reads: list[str]) -> list[str]:
     """
     script = reading.script
     statement = script.statements[reading.main_step.statement]
-    if not any(command.in_loop for command in statement.commands):
+    if not reading.main_step.in_loop:
         return []
     text = script.slice(statement)
     counts = {match["first"] or match["name"] for match in _COUNTING_LOOP.finditer(text)}

@@ -80,7 +80,7 @@ def read_ranks(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
     details, main_step = reading.details, reading.main_step
     statement = script.statements[main.statement]
     place = _place_of(script, main)
-    main_step.statement = main.statement
+    main_step.statement, main_step.in_loop = main.statement, main.command.in_loop
     steps = [step for step in steps if id(step.command) not in details.side]
     _check_others(script, details, main, steps)
     step_statements = {step.statement for step in steps if step.is_multi} - {main.statement}

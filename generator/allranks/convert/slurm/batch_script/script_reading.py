@@ -189,6 +189,7 @@ class MainStep:
         has_launcher: whether a pod besides those of the nodes runs setup, too.
         is_torchrun: whether it is a torchrun, which the chart starts.
         may_launch: whether it is a script that may start a torchrun.
+        in_loop: whether a loop starts it.
     """
 
     statement: int = -1
@@ -196,6 +197,7 @@ class MainStep:
     has_launcher: bool = False
     is_torchrun: bool = False
     may_launch: bool = False
+    in_loop: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,10 @@ _AS_ONE_STEP = (
 )
 _OF_NODE = re.compile(r"(?:node|machine)[-_]?rank|world[-_]?size", re.IGNORECASE)
 # What is the same where each task of a node does it.
-_SAME_AGAIN = ("mkdir", "touch", "truncate", "chmod")
+_SAME_AGAIN = (
+    *("mkdir", "touch", "truncate", "chmod", "rm", "rmdir", "cp", "rsync", "tar", "unzip"),
+    *("unsquashfs", "wget", "curl", "dd"),
+)
 # An mpirun in $(…), as far as its words go.
 _READ_MPIRUN = re.compile(
     rf"(?:\$\(|`)\s*((?:{'|'.join(sorted(words.MPIRUN | {'horovodrun'}))})\s[^|;&)`\n]*)"

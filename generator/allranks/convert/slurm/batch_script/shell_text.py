@@ -241,6 +241,7 @@ def is_script(value: str) -> bool:
     if value[:1] not in ('"', "'"):
         return False
     is_late = value.startswith("'") and "$" in value
+    is_late |= value.startswith('"') and re.search(r"\\(?:\$\(|`)", value) is not None
     return is_late or _ACTIVE.search(SUBSTITUTION.sub("", script_of(value)).strip()) is not None
 
 

@@ -129,6 +129,19 @@ class ShellVariables:
             return texts
         return shell_text.split(expanded) or texts
 
+    def text_of(self, word: str) -> str:
+        """What a word is that is a variable which the script sets once, or its default; or itself.
+
+        Args:
+            word: a word, such as ``$MOUNTS`` after ``MOUNTS=${MOUNTS:-"$PWD:/work"}``.
+        """
+        name = shell_text.variable_alone(word)
+        if name not in self.line_texts:
+            return word
+        text = self.contents[name][0]
+        default = re.fullmatch(rf"\$\{{{name}:?-(.*)\}}", text, re.DOTALL)
+        return text if default is None else default[1].strip('"')
+
     def possible_programs(self, texts: Sequence[str]) -> set[str]:
         """What the program of some words is called, or may be where a variable names it."""
         name = program_variable(texts)

@@ -270,8 +270,9 @@ def parse_srun(
         if position is not None and int(position[1]) <= len(reading.script.args):
             value = reading.script.args[int(position[1]) - 1]
         if "$" in value:
+            typed = variables.text_of(value) if setting.name.startswith("container-") else value
             value = words.resolve(value, variables.constants) or words.partly(
-                value, variables.constants
+                typed, variables.constants
             )
         step_settings.append(replace(setting, value=value))
     return step_settings, rest

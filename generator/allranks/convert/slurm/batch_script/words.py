@@ -526,7 +526,8 @@ def resolve(word: str, constants: Mapping[str, str]) -> str | None:
         name, rest = match[1] or match[3], match[2] or ""
         value = constants.get(name)
         if value is None and rest.startswith((":-", "-")):
-            value = rest.lstrip(":-")
+            value = rest.removeprefix(":").removeprefix("-")
+            value = scanner.unquote(value) if scanner.is_static(value) else value
         elif rest and not rest.startswith((":-", "-")):
             value = None
         return "\0" if value is None else value
