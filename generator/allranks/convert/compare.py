@@ -207,6 +207,12 @@ def _of_specs(
     theirs |= _others(pod.spec, pod.container)
     own |= _others(ours, TRAINER)
     workload = "mpi" if role == names.ROLE_LAUNCHER else "torchrun"
+    for name, value in _exports(texts(our_container.get("args"))):
+        their_text = theirs.get(f"env {name}")
+        if isinstance(their_text, str):
+            # What the job sets for each process has no text to compare.
+            is_of_job = value[:1] == "$" and is_set_by_job(value[1:], workload)
+            own[f"env {name}"] = their_text if is_of_job else value
     for setting in (*theirs, *(setting for setting in own if setting not in theirs)):
         if setting.startswith("env ") and is_set_by_job(setting[4:], workload):
             continue
@@ -215,6 +221,17 @@ def _of_specs(
             yield Difference(role, setting, _shown(their_value), _shown(our_value))
     if role != "worker" or not _is_sshd(_words(their_container)):
         yield from _command(role, pod, their_container, our_container)
+
+
+def _exports(words: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The variables that a shell sets before it becomes the command, as `wrapped` does."""
+    for word in words:
+        script = word.replace("$$", "$")  # as the shell gets it
+        if script.startswith("export ") and script.endswith('; exec "$@"'):
+            for command in (shell.parse(script) or ())[:1]:
+                for assignment in command.words[1:]:
+                    name, _, value = (assignment.value or assignment.text).partition("=")
+                    yield name, value if assignment.value else value.strip('"')
 
 
 def _is_sshd(words: Sequence[str]) -> bool:

@@ -51,7 +51,10 @@ def settle(fields: Fields) -> None:
     ((dialect, queue),), (scheduler,) = queues, schedulers
     if SCHEDULERS.get(scheduler, "") in ("", dialect):
         return
-    why = f"the queue is {dialect}'s, and so is the dialect: {scheduler} makes no gang of it"
+    gang = f"{scheduler} makes no gang of it"
+    for _, group in sorted(pod_groups(fields.values))[:1]:
+        gang = f"the PodGroup {group} says its gang"
+    why = f"the queue is {dialect}'s, and so is the dialect: {gang}"
     for to, value in (("dialect", dialect), ("schedulerName", scheduler)):
         fields.origins.pop(("scheduling", to), None)
         fields.put(("scheduling", to), value)

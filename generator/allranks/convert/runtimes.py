@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from allranks.k8s.fields import mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from allranks.k8s.manifest import Manifest
 
@@ -20,6 +20,7 @@ KINDS = ("TrainingRuntime", "ClusterTrainingRuntime")
 CLUSTER = "ClusterTrainingRuntime"
 NODE = "node"
 LAUNCHER = "launcher"
+_TRAINER = "trainer"  # what Trainer called its container before
 # The label that says over which replicated job Trainer lays a TrainJob's spec.trainer.
 STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 
@@ -37,6 +38,17 @@ def labelled(jobs: Iterable[Manifest]) -> Manifest | None:
         ),
         None,
     )
+
+
+def main_container(names: Sequence[str]) -> str:
+    """The name of the container over which a TrainJob's spec.trainer is laid.
+
+    Trainer lays it over the container node, which it called trainer before.
+
+    Args:
+        names: the names of a template's containers.
+    """
+    return next((name for name in (NODE, _TRAINER) if name in names), [*names, NODE][0])
 
 
 def _pods(name: str, image: str, container: Mapping[str, Any] | None = None) -> dict[str, Any]:

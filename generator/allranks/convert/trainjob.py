@@ -239,6 +239,11 @@ def _template(target: Rewrite, runtime: _Runtime, name: str, to: FieldPath) -> N
     own = runtime.job(name) or runtime.trainer
     template = k8s.mapping(own, "template", "spec", "template")
     target.put(to, copy(dict(template)))
+    containers = target.get((*to, "spec", "containers"))
+    if isinstance(containers, list):
+        main = runtimes.main_container([k8s.text(item, "name") for item in containers])
+        # The first of a template's containers is the one that trains, in what this is written as.
+        containers.sort(key=lambda item: k8s.text(item, "name") != main)
     labels = k8s.mapping(own, "template", "metadata")
     for kind in ("labels", "annotations"):
         for key, value in k8s.mapping(labels, kind).items():
@@ -298,23 +303,29 @@ def _over_item(target: Rewrite, source: FieldPath, to: FieldPath, item: Mapping[
 def _container(target: Rewrite, to: FieldPath) -> FieldPath:
     """The container of a template that trains."""
     containers = target.get((*to, "spec", "containers"))
-    names = [own.get("name") for own in containers] if isinstance(containers, list) else []
+    names = [k8s.text(own, "name") for own in containers] if isinstance(containers, list) else []
     if not names:
         target.put((*to, "spec", "containers", 0, "name"), runtimes.NODE)
         names = [runtimes.NODE]
-    index = names.index(runtimes.NODE) if runtimes.NODE in names else 0
-    return (*to, "spec", "containers", index)
+    return (*to, "spec", "containers", names.index(runtimes.main_container(names)))
 
 
-def _trainer(target: Rewrite, to: FieldPath, *, is_whole: bool = True) -> None:
+def _trainer(target: Rewrite, runtime: _Runtime, to: FieldPath, *, is_whole: bool = True) -> None:
     """Lay a TrainJob's trainer over the container that trains.
 
     Args:
         target: what the TrainJob is written as.
+        runtime: whose template it is.
         to: the template.
         is_whole: whether all of it is laid over, or its environment and resources alone.
     """
     fields, container = target.fields, _container(target, to)
+    main = target.get((*container, "name"))
+    if main != runtimes.NODE and any(fields.has(*_TRAINER, key) for key in _LAID):
+        fields.note(
+            f"Trainer lays spec.trainer over the container {runtimes.NODE}, and {runtime.title} "
+            f"has none; here it is laid over {main}"
+        )
     for key in _PROGRAM if is_whole else ():
         target.copy((*_TRAINER, key), (*container, key))
     _over(target, (*_TRAINER, "resourcesPerNode"), (*container, "resources"))
@@ -323,6 +334,7 @@ def _trainer(target: Rewrite, to: FieldPath, *, is_whole: bool = True) -> None:
 
 
 _PROGRAM = ("image", "command", "args")
+_LAID = (*_PROGRAM, "env", "resourcesPerNode")
 
 
 def _not_laid(fields: Fields, runtime: _Runtime) -> None:
@@ -352,7 +364,7 @@ def _workers(target: Rewrite, runtime: _Runtime, specs: str) -> FieldPath:
     template: FieldPath = (*worker, "template")
     name = str(runtime.trainer.get("name"))
     _template(target, runtime, name, template)
-    _trainer(target, template)
+    _trainer(target, runtime, template)
     if not target.copy((*_TRAINER, "numNodes"), (*worker, "replicas")):
         target.put((*worker, "replicas"), k8s.number(runtime.policy, "numNodes") or 1)
     _initializers(target.fields, runtime, {name})
@@ -378,8 +390,11 @@ def _torch(target: Rewrite, runtime: _Runtime) -> tuple[str, str]:
     """Write it as a PyTorchJob of workers alone."""
     template = _workers(target, runtime, "pytorchReplicaSpecs")
     if not target.copy((*_TRAINER, "numProcPerNode"), ("spec", "nprocPerNode")):
+        option = str(k8s.mapping(runtime.policy, "torch").get("numProcPerNode") or "auto")
         count = _cpus(target.get(_container(target, template)))
-        if "torch" in runtime.policy and count:
+        if option not in ("auto", "cpu"):
+            target.put(("spec", "nprocPerNode"), option)
+        elif "torch" in runtime.policy and count:
             target.put(("spec", "nprocPerNode"), str(count))
     return podsets.PYTORCH
 
@@ -416,7 +431,7 @@ def _mpi(target: Rewrite, runtime: _Runtime) -> tuple[str, str]:
         _template(target, runtime, name, template)
         is_trainer = runtime.trainer is not None and runtime.trainer.get("name") == name
         if is_trainer or (is_node and name == runtimes.NODE):
-            _trainer(target, template, is_whole=is_trainer)
+            _trainer(target, runtime, template, is_whole=is_trainer)
     _not_laid(target.fields, runtime)
     nodes = (
         target.fields.number(*_TRAINER, "numNodes") or k8s.number(runtime.policy, "numNodes") or 1

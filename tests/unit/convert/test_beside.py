@@ -204,6 +204,20 @@ def test_pods_in_a_pod_group_of_their_own_have_no_other(metadata: str, scheduler
     assert whys[minimum].startswith("the PodGroup gang, which the pods are in by")
 
 
+def test_a_queue_of_kueue_beside_a_pod_group_of_volcano() -> None:
+    """Volcano makes a gang of the PodGroup that the pods are in, and no note denies it."""
+    label = "{name: a, labels: {kueue.x-k8s.io/queue-name: q}}"
+    text = IN_OWN_GROUP.replace("{name: a}", label, 1).replace("SCHEDULER", "volcano")
+    notes = {}
+    for metadata in ("annotations: {scheduling.k8s.io/group-name: gang}", "labels: {a: b}"):
+        conversion = text_as_jobs(text.replace("METADATA", metadata)).conversions[0]
+        notes[metadata[:6]] = " ".join(conversion.notes)
+        assert {"dialect": "kueue", "schedulerName": "volcano"} == conversion.values["scheduling"]
+    assert "the PodGroup gang says its gang" in notes["annota"]
+    assert "makes no gang" not in notes["annota"]
+    assert "volcano makes no gang of it" in notes["labels"]
+
+
 def test_a_configmap_with_the_job_s_name_asks_for_another_release() -> None:
     """The chart has a ConfigMap of the release's name: Helm refuses to install over another's."""
     volume = "volumes: [{name: v, configMap: {name: NAME}}]"

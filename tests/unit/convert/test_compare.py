@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from allranks.convert import compare, original
+from allranks.convert import compare, original, roles
 from allranks.convert.original import mpi
 
 
@@ -30,6 +30,20 @@ def test_what_a_job_sets_itself_is_no_difference() -> None:
     theirs = _original({"command": script, "env": env})
     ours = _release({"args": script, "env": env[1:]})
     assert [] == compare.differences([theirs], [ours])
+
+
+def test_a_variable_that_the_command_makes_of_the_jobs_own_is_no_difference() -> None:
+    """The address of rank 0 under another name is set; another text is a difference."""
+    env = [{"name": "FIRST", "value": "a-0.svc"}, {"name": "N", "value": "2"}]
+    theirs = _original({"command": ["python", "t.py"], "env": env})
+    for exports, expected in (
+        ("FIRST=\"$MASTER_ADDR\" N='2'", []),
+        ("FIRST=\"$MASTER_ADDR\" N='3'", ["env N"]),
+        ('FIRST="$HOME" N="$WORLD_SIZE"', ["env FIRST"]),
+    ):
+        args = [word.replace("$", "$$") for word in roles.wrapped(["python", "t.py"], exports)]
+        differing = compare.differences([theirs], [_release({"args": args})])
+        assert expected == [difference.setting for difference in differing]
 
 
 def test_variables_that_kubernetes_puts_in_are_the_same() -> None:

@@ -95,6 +95,73 @@ def test_auto_is_a_process_for_each_cpu() -> None:
     assert (3, 3, 6) == (values["procsPerNode"], pods[0].ranks, pods[0].world)
 
 
+PROCESSES = """
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainingRuntime
+metadata: {name: r}
+spec: {mlPolicy: {numNodes: 2, torch: {numProcPerNode: COUNT}}, template: {spec: {replicatedJobs: [
+  {name: node, template: {metadata: {labels:
+    {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}, spec: {template: {spec:
+      {containers: CONTAINERS}}}}}]}}}
+---
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: j}
+spec: {runtimeRef: {name: r, kind: TrainingRuntime}, trainer: {command: [torchrun, a.py]OWN}}
+"""
+ON_GPUS = "[{name: node, image: i, resources: {limits: {nvidia.com/gpu: 4}}}]"
+ON_NONE = "[{name: node, image: i, resources: {requests: {cpu: 3}}}]"
+
+
+@pytest.mark.parametrize(
+    ("count", "containers", "own", "processes"),
+    [
+        ("2", ON_GPUS, "", 2),
+        ("2", ON_GPUS, ", numProcPerNode: 1", 1),
+        ("gpu", ON_GPUS, "", 4),
+        ("auto", ON_GPUS, "", 4),
+        ("2", ON_NONE, "", 2),
+        ("cpu", ON_NONE, "", 3),
+        ("auto", ON_NONE, "", 3),
+    ],
+)
+def test_a_runtime_says_how_many_processes_a_node_has(
+    count: str, containers: str, own: str, processes: int
+) -> None:
+    """A TrainJob's own number is before it; the comparison counts as many."""
+    text = PROCESSES.replace("COUNT", count).replace("CONTAINERS", containers).replace("OWN", own)
+    values = text_as_jobs(text).conversions[0].values
+    runtime, job = (dict(document.data) for document in documents(text))
+    pods = trainjob.pods(job, [runtime])
+    assert pods is not None
+    assert processes == (values.get("procsPerNode") or values["gpusPerNode"])
+    assert pods[0].ranks in (processes, 0)
+
+
+@pytest.mark.parametrize(
+    ("names", "main", "is_noted"),
+    [
+        (("side", "node"), "node", False),
+        (("side", "trainer"), "trainer", True),
+        (("first", "second"), "first", True),
+    ],
+)
+def test_the_container_over_which_a_trainjob_is_laid(
+    names: tuple[str, ...], main: str, *, is_noted: bool
+) -> None:
+    """It is called node, and was called trainer; where there is no node, a note says it."""
+    containers = ", ".join(f"{{name: {name}, image: {name}-image}}" for name in names)
+    text = PROCESSES.replace("COUNT", "1").replace("CONTAINERS", f"[{containers}]")
+    text = text.replace("OWN", "")
+    conversion = text_as_jobs(text).conversions[0]
+    runtime, job = (dict(document.data) for document in documents(text))
+    pods = trainjob.pods(job, [runtime])
+    assert pods is not None
+    assert (main, f"{main}-image") == (pods[0].container, conversion.values["image"]["repository"])
+    note = f"and TrainingRuntime r has none; here it is laid over {main}"
+    assert is_noted == any(note in own for own in conversion.notes)
+
+
 def test_a_runtime_that_tells_nothing_is_said() -> None:
     """A plain policy starts no torchrun, which the chart does, and joins no pods."""
     text = (

@@ -43,7 +43,8 @@ def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[OriginalPo
     name, trainer = name_of(manifest), mapping(manifest, "spec", "trainer")
     policy = mapping(runtime, "mlPolicy")
     nodes = number(trainer, "numNodes") or number(policy, "numNodes") or 1
-    processes = str(trainer.get("numProcPerNode") or "auto")
+    option = mapping(policy, "torch").get("numProcPerNode") or "auto"
+    processes = str(trainer.get("numProcPerNode") or option)
     is_mpi = "mpi" in policy
     as_node = mapping(policy, "mpi").get("runLauncherAsNode") is True
     jobs = items(runtime, "template", "spec", "replicatedJobs")
@@ -70,7 +71,7 @@ def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[OriginalPo
             "worker",
             index,
             worker,
-            runtimes.NODE,
+            _main(worker),
             env={**env, "PET_NODE_RANK": str(index)} if env else {},
             world=nodes * (ranks or 1),
             ranks=ranks,
@@ -79,20 +80,26 @@ def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[OriginalPo
     ]
     if is_mpi:
         launcher = _spec(manifest, runtime, runtimes.LAUNCHER, whole=laid[runtimes.LAUNCHER])
-        result.append(OriginalPod(f"{name}-launcher-0-0", "launcher", 0, launcher, runtimes.NODE))
+        main = _main(launcher)
+        result.append(OriginalPod(f"{name}-launcher-0-0", "launcher", 0, launcher, main))
     return result
 
 
 def _processes(option: str, spec: Mapping[str, Any]) -> str:
     """What torchrun is told: for "auto" without GPUs, a process for each CPU that is asked for."""
-    container = next(
-        (own for own in items(spec, "containers") if own.get("name") == runtimes.NODE), {}
-    )
+    main = _main(spec)
+    container = next((own for own in items(spec, "containers") if own.get("name") == main), {})
     requests, limits = (mapping(container, "resources", key) for key in ("requests", "limits"))
-    if option != "auto" or any("gpu" in str(name).lower() for name in (*requests, *limits)):
+    has_gpus = any("gpu" in str(name).lower() for name in (*requests, *limits))
+    if has_gpus or option not in ("auto", "cpu"):
         return option
     cpus = quantity.parse(str(requests.get("cpu") or limits.get("cpu") or 1))
     return str(max(1, ceil(cpus)))
+
+
+def _main(spec: Mapping[str, Any]) -> str:
+    """The name of the container that trains."""
+    return runtimes.main_container([text(own, "name") for own in items(spec, "containers")])
 
 
 def _is_built_in(manifest: Manifest, others: Iterable[Manifest]) -> bool:
@@ -129,7 +136,7 @@ def _spec(
     own |= {key: trainer[key] for key in ("env",) if has_rest and key in trainer}
     if has_rest and "resourcesPerNode" in trainer:
         own["resources"] = trainer["resourcesPerNode"]
-    laid: dict[str, Any] = _over(spec, {"containers": [{"name": runtimes.NODE, **own}]})
+    laid: dict[str, Any] = _over(spec, {"containers": [{"name": _main(spec), **own}]})
     for item in items(manifest, "spec", "podTemplateOverrides"):
         if name in [entry.get("name") for entry in items(item, "targetJobs")]:
             laid = _over(laid, mapping(item, "spec"))
