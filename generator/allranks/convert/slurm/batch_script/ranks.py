@@ -540,6 +540,9 @@ def _say_beside(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
     functions = {other.function for other in script.statements if other.function}
     statement = script.statements[main.statement]
     setup_lines.say_activated(reading, statement, "command")
+    for step in steps:
+        if step.is_multi and step.statement == main.statement:
+            behind_step.say_files(reading.main_step, body, step, step.command.redirections)
     output = _OUTPUT_OF_BRANCH.search(script.slice(statement))
     if output is not None and not (is_alone or statement.function):
         path, why = output["output"], _WRITTEN_BY_EACH
