@@ -9,6 +9,7 @@ from allranks import names
 from allranks.convert import commands, scanner
 from allranks.convert.commands import Runner
 from allranks.convert.slurm.batch_script import (
+    exports,
     first_node,
     launcher_environment,
     repeated_lines,
@@ -110,6 +111,7 @@ def _defined(reading: ScriptReading, line: str, program: commands.Program) -> st
         )
         if (is_array or is_called) and not is_dropped:
             numbers.add(number)
+    numbers |= _files_with_arrays(reading, line)
     own = {number: script.slice(script.statements[number]) for number in numbers}
     prefix = repeated_lines.texts(script, own, reading.main_step.statement)
     late_statements = [
@@ -125,6 +127,20 @@ def _defined(reading: ScriptReading, line: str, program: commands.Program) -> st
         prefix.append(f"set -- {commands.as_shell(script.args)}")
     shifts = _shifts(reading) if words.positional(line) else []
     return "\n".join([*dict.fromkeys(prefix), *shifts, line])
+
+
+def _files_with_arrays(reading: ScriptReading, line: str) -> set[int]:
+    """The statements that read files which may set an array that a command reads.
+
+    No shell passes an array on: ``source args.sh`` in setup gives ``"${ARGS[@]}"`` of it nothing.
+    """
+    script = reading.script
+    arrays = {*re.findall(r"\$\{([A-Za-z_]\w*)\[[@*]\]\}", line)} - reading.variables.set_names
+    return {
+        number
+        for number, statement in enumerate(script.statements[: max(reading.main_step.statement, 0)])
+        if arrays and statement.is_simple and any(map(exports.reads_file, statement.commands))
+    }
 
 
 def _shifts(reading: ScriptReading) -> list[str]:
