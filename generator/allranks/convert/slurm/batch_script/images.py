@@ -97,7 +97,7 @@ _NAME_OF_OPTIONS = re.compile(
     r"(?i)(?:flags?|opts?|options?|args|arguments|binds?|bindings?|bind_?paths?|mounts?|\bnv|_nv)$"
 )
 _IS_IMAGE_FILE = re.compile(r"\.(?:sif|img|sqsh|squashfs|simg)$")
-_NAME_OF_IMAGE = re.compile(r"(?i)image|img|sif|container|sandbox")
+NAME_OF_IMAGE = re.compile(r"(?i)image|img|sif|container|sandbox")
 _OF_VARIABLE = (
     "options of the container, which are known where the script runs: a folder that they mount is "
     "a volume here, and a variable stands in env"
@@ -286,12 +286,12 @@ def _are_options(texts: Sequence[str], *, has_program: bool) -> bool:
         return False
     if has_program and texts[1].startswith("-"):
         return True  # behind an image stands its program
-    is_image = _NAME_OF_IMAGE.search(name) is not None
+    is_image = NAME_OF_IMAGE.search(name) is not None
     following = shell_text.variable_alone(texts[1])
     is_before_image = (
         _IS_IMAGE_FILE.search(texts[1]) is not None
         or "://" in texts[1]
-        or (_NAME_OF_IMAGE.search(following) is not None and not is_image)
+        or (NAME_OF_IMAGE.search(following) is not None and not is_image)
     )
     return _NAME_OF_OPTIONS.search(name) is not None or (is_before_image and not is_image)
 

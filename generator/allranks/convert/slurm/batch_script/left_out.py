@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
 from allranks.convert.slurm.batch_script import (
+    images,
     missing_in_pods,
     mpirun,
     node_names,
@@ -61,6 +62,11 @@ _TESTS = ("[", "test")
 _CONDITION = re.compile(r"\[\[\s(.*?)\s\]\]", re.DOTALL)
 _ENDING = frozenset({"exit", "return"})
 _IMAGE_FILE = re.compile(r"\.(?:sif|simg|sqsh|squashfs)[\"'}]*$")
+# A word behind the script's name, and how a container starts with what is in a variable.
+_OF_WORDS = re.compile(r"\$\{?[1-9].*")
+_STARTED_WITH = (
+    r"\b(?:singularity|apptainer)\s+(?:exec|run|shell)\b(?:[^\n;|&]|\\\n)*\$\{{?{0}\b"
+)
 _IN_CONTAINER = "it looks for the file of an image: the pod is the container, and has none"
 _TERM = "a pod's ranks get SIGTERM themselves: let the program handle it"
 _AT_THE_END = "the shell of setup ends before the ranks do: make what it runs a run of its own"
@@ -143,6 +149,9 @@ def _is_image(reading: ScriptReading, file: str) -> bool:
     """Whether a file is called as that of an image is, or a variable with it."""
     name = shell_text.variable_alone(file)
     texts = reading.variables.contents.get(name, []) if name else [file]
+    if name and images.NAME_OF_IMAGE.search(name) and all(map(_OF_WORDS.fullmatch, texts)):
+        code = words.without_comments(reading.script.text)
+        return re.search(_STARTED_WITH.format(name), code) is not None
     return bool(texts) and all(map(_IMAGE_FILE.search, texts))
 
 
