@@ -106,6 +106,10 @@ def put_policy(job: Draft) -> None:
 
 
 def _label(job: Draft, setting: Setting) -> None:
+    if re.match(r"<\w", setting.value):  # for a person: `-A <project_name>`
+        why = f"fill in what stands for {setting.value}"
+        job.say(setting.name, Outcome.NOT_CARRIED, f"labels.{setting.name}", why)
+        return
     value = re.sub(r"[^A-Za-z0-9_.-]+", "-", setting.value)[:63].strip("-_.")
     if value:
         job.put(setting.name, ("labels", setting.name), value)
