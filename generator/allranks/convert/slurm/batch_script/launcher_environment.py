@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.convert.slurm.batch_script import words
+from allranks.convert.slurm.batch_script import shell_text, words
 
 if TYPE_CHECKING:
     from allranks.convert.slurm.batch_script.script import Script
@@ -38,10 +38,18 @@ def unset_options() -> str:
 
 
 def unset_all(script: Script, rendezvous: RendezvousVariables) -> str:
-    """A line that takes all of it, but for what the script reads or sets itself.
+    """Lines that take all of it, but for what the script reads or sets itself.
 
-    Where the script says where ranks meet, they do.
+    Where the script says where ranks meet, they do. What else it sets, the launcher has overwritten
+    for its ranks: ``export TORCHELASTIC_ERROR_FILE=error.json``.
     """
     meeting = {*rendezvous.meeting, *(_OF_MEETING if rendezvous.meeting else ())}
     variables = {name for name, _ in words.variables(script.text)}
-    return f"unset {' '.join(name for name in NAMES if name not in meeting | variables)}"
+    names = [name for name in NAMES if name not in meeting | variables]
+    exports = [
+        f"export {name}={value}"
+        for command in script.commands
+        for name, value in shell_text.assigned_by(command)
+        if name in {*names} & {*OF_RANK} and command.name == "export"
+    ]
+    return "\n".join([f"unset {' '.join(names)}", *dict.fromkeys(exports)])
