@@ -171,7 +171,9 @@ def test_a_path_below_the_home_folder_is_a_program() -> None:
     assert values["command"][-1].endswith("$EXE a.txt")
 
 
-@pytest.mark.parametrize("program", ["$A/launch_all", "$A/run.sh", "${BIN}/$NAME", "$(which solve)"])
+@pytest.mark.parametrize(
+    "program", ["$A/launch_all", "$A/run.sh", "${BIN}/$NAME", "$(which solve)"]
+)
 def test_a_path_whose_program_may_start_ranks_is_refused(program: str) -> None:
     """What it starts decides what the run is."""
     text = f"#!/bin/bash\n#SBATCH -N 2 -n 8\nEXE={program}\nsrun -n 8 $EXE a.txt\n"

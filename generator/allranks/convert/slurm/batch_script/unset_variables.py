@@ -77,7 +77,8 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
     reading.variables.set_names.update(re.findall(r"\$\{([A-Za-z_]\w*):?=", script.text))
     whole = "\n".join([whole, *_inner_texts(script, body)])
     code = shell_text.PRINTING.sub("", whole)
-    reading.variables.set_names.update(match[1] for match in _ASSIGNED.finditer(_SHOWN.sub("", code)))
+    assigned = _ASSIGNED.finditer(_SHOWN.sub("", code))
+    reading.variables.set_names.update(match[1] for match in assigned)
     reading.variables.set_names.update(re.findall(r"\bfor\s+([A-Za-z_]\w*)", whole))
     has_words = bool(script.args) or any(map(_sets_words, script.commands))
     line = _line_of_words(script) if words.wants_words(whole) and not has_words else 0
