@@ -64,9 +64,7 @@ _ENDING = frozenset({"exit", "return"})
 _IMAGE_FILE = re.compile(r"\.(?:sif|simg|sqsh|squashfs)[\"'}]*$")
 # A word behind the script's name, and how a container starts with what is in a variable.
 _OF_WORDS = re.compile(r"\$\{?[1-9].*")
-_STARTED_WITH = (
-    r"\b(?:singularity|apptainer)\s+(?:exec|run|shell)\b(?:[^\n;|&]|\\\n)*\$\{{?{0}\b"
-)
+_STARTED_WITH = r"\b(?:singularity|apptainer)\s+(?:exec|run|shell)\b(?:[^\n;|&]|\\\n)*\$\{{?{0}\b"
 _IN_CONTAINER = "it looks for the file of an image: the pod is the container, and has none"
 _TERM = "a pod's ranks get SIGTERM themselves: let the program handle it"
 _AT_THE_END = "the shell of setup ends before the ranks do: make what it runs a run of its own"
