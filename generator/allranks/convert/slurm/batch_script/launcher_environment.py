@@ -20,12 +20,13 @@ OPTIONS = (
     *("PET_NO_PYTHON", "PET_STANDALONE", "PET_NNODES", "PET_NPROC_PER_NODE", "PET_MAX_RESTARTS"),
     *("PET_RUN_PATH", "PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT", "PET_RDZV_ID", "PET_RDZV_CONF"),
 )
+_FILE_OF_ERRORS = "TORCHELASTIC_ERROR_FILE"
 # What it tells each rank.
 OF_RANK = (
     *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE"),
     *("ROLE_RANK", "ROLE_NAME", "ROLE_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
     *("TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RESTART_COUNT"),
-    *("TORCHELASTIC_MAX_RESTARTS", "TORCHELASTIC_ERROR_FILE"),
+    *("TORCHELASTIC_MAX_RESTARTS", _FILE_OF_ERRORS),
 )
 NAMES = (*OPTIONS, *OF_RANK)
 # Those of them that say where ranks meet.
@@ -40,8 +41,8 @@ def unset_options() -> str:
 def unset_all(script: Script, rendezvous: RendezvousVariables) -> str:
     """Lines that take all of it, but for what the script reads or sets itself.
 
-    Where the script says where ranks meet, they do. What else it sets, the launcher has overwritten
-    for its ranks: ``export TORCHELASTIC_ERROR_FILE=error.json``.
+    Where the script says where ranks meet, they do. The file for errors that it names the launcher
+    has overwritten for its ranks.
     """
     meeting = {*rendezvous.meeting, *(_OF_MEETING if rendezvous.meeting else ())}
     variables = {name for name, _ in words.variables(script.text)}
@@ -50,6 +51,6 @@ def unset_all(script: Script, rendezvous: RendezvousVariables) -> str:
         f"export {name}={value}"
         for command in script.commands
         for name, value in shell_text.assigned_by(command)
-        if name in {*names} & {*OF_RANK} and command.name == "export"
+        if name == _FILE_OF_ERRORS and name in names and command.name == "export"
     ]
     return "\n".join([f"unset {' '.join(names)}", *dict.fromkeys(exports)])
