@@ -89,7 +89,7 @@ def test_each_rank_reads_the_file_with_the_arrays_that_it_is_given(step: str) ->
 def test_a_variable_that_is_read_with_a_default_alone_and_ends_the_script_is_named() -> None:
     """A program reads the key itself: the script only looks whether it is there."""
     test = 'if [ "$MODE" != off ] && [ -z "${API_KEY:-}" ]; then'
-    text = "\n".join(("#!/bin/bash", "MODE=on", test, "  exit 1", "fi", "python a.py", ""))
+    text = f"#!/bin/bash\nMODE=on\n{test}\n  exit 1\nfi\npython a.py\n"
     lost = job.convert(text.encode(), "job.sbatch").lost
     assert ["$API_KEY"] == [own.path for own in lost]
     harmless = text.replace("  exit 1", "  echo none")

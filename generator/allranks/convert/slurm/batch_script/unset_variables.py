@@ -98,8 +98,8 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
     variables = {name for name, _ in words.variables(code)}
     for name, has_default in words.variables(whole):
         is_set = name in reading.variables.set_names or name in words.ALWAYS or name in body.env
-        has_default = has_default and name not in required
-        if has_default or is_set or _is_set_in_pod(script, name):
+        is_optional = has_default and name not in required
+        if is_optional or is_set or _is_set_in_pod(script, name):
             continue
         line = script.line_with(re.compile(rf"\$\{{?{name}\b").search)
         line = line or script.line_with(re.compile(rf"\$\(\(.*\b{name}\b").search)
