@@ -24,6 +24,7 @@ from allranks.convert.slurm.batch_script import (
     remaining_commands,
     shell_text,
     shell_variables,
+    side_steps,
     step_search,
     unexported_variables,
     unset_variables,
@@ -75,7 +76,7 @@ def read(
     steps = step_search.find(reading)
     step_search.check_programs(script, steps)
     step_search.check_launchers(script, reading.variables)
-    multi = step_search.without_side(reading, [step for step in steps if step.is_multi])
+    multi = side_steps.without_side(reading, [step for step in steps if step.is_multi])
     main = step_search.choose_main(script, reading.variables, multi)
     if main is not None:
         statement = script.statements[main.statement]
