@@ -238,6 +238,8 @@ def mount(job: Draft, key: str, text: str) -> None:
         why = "; ".join(reasons)
         why += "; the others are folders of the node (hostPath)" if mounts.mounts else ""
         job.fields.say((key,), Outcome.NOT_CARRIED, "podTemplate.spec.volumes", why)
+    elif mounts.has_tmp and not (mounts.mounts or mounts.workspace or mounts.has_here):
+        job.fields.say((key,), Outcome.CARRIED, "", "the pod's own /tmp")
     elif (mounts.workspace or mounts.has_here) and not mounts.mounts:
         job.fields.say(
             (key,),

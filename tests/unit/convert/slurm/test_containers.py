@@ -257,3 +257,15 @@ def test_a_look_for_the_image_that_a_word_names_is_left_out() -> None:
     script = job.convert(text.encode(), "job.sbatch", args=["a.sif", "b"]).values["script"]
     assert '-f "$SIF_IMAGE"' not in script
     assert '-f "$DATA_IMG"' in script
+
+
+def test_a_folder_of_the_scripts_own_below_tmp_is_the_pods() -> None:
+    """It was said to be known on the old cluster alone, and each pod has a /tmp."""
+    rows = ("#SBATCH -n 1", "T=/tmp/x-$SLURM_JOB_ID", "mkdir -p $T")
+    own = _convert(*rows, 'apptainer exec --bind "$T:$T" docker://a/b ./a.out')
+    assert ("carried", "the pod's own /tmp") == next(
+        (str(verdict.outcome), verdict.why) for verdict in own.verdicts if verdict.path == "--bind"
+    )
+    assert "podTemplate" not in own.values
+    other = _convert(*rows, 'apptainer exec --bind "$T:/scratch" docker://a/b ./a.out')
+    assert ["--bind"] == [verdict.path for verdict in other.lost]

@@ -158,6 +158,7 @@ class Mounts:
         wrong: those that have no form here, as written.
         workspace: where the folder that the job is submitted from is mounted; "" for nowhere.
         has_here: whether that folder is mounted where it is.
+        has_tmp: whether a folder below /tmp is mounted where it is, which a pod has itself.
         over_image: those that would hide a folder which image and pod need, as written.
     """
 
@@ -166,6 +167,7 @@ class Mounts:
     wrong: list[str] = field(default_factory=list)
     workspace: str = ""
     has_here: bool = False
+    has_tmp: bool = False
     over_image: list[str] = field(default_factory=list)
 
 
@@ -175,6 +177,8 @@ _SUBMIT_DIRS = frozenset({"$SLURM_SUBMIT_DIR", "${SLURM_SUBMIT_DIR}"})
 _OF_SYSTEM = frozenset(
     {"/etc", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/proc", "/sys", "/dev", "/run", "/var/run"}
 )
+# A folder of the job's own on its node: `/tmp/x-$SLURM_JOB_ID`.
+_BELOW_TMP = re.compile(r"/tmp/[^:$]*\$")  # noqa: S108 - of the script
 HERE = _SUBMIT_DIRS | {"$PWD", "${PWD}", "$(pwd)", "`pwd`", ".", "./"}
 
 
@@ -196,6 +200,9 @@ def mounts(text: str) -> Mounts:
             continue
         if source in HERE and rest.startswith("/") and "$" not in rest and not result.workspace:
             result.workspace = target
+            continue
+        if source == target and _BELOW_TMP.match(source):
+            result.has_tmp = True
             continue
         if source in HERE and target in HERE:
             result.has_here = True
