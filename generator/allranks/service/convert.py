@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from allranks.convert.verdicts import Conversion
 
 _CHART = "Chart.yaml"
+# What a file of shell is called; manifests are not.
+_SHELL_ENDINGS = (".sh", ".bash", ".sbatch", ".slurm")
 _RUNTIME_PLURALS = {
     "ClusterTrainingRuntime": "clustertrainingruntimes",
     "TrainingRuntime": "trainingruntimes",
@@ -81,6 +83,11 @@ def convert(
         data = files.read(path)
         if slurm.is_script(data):
             scripts.append(slurm.convert(data, source, namespace=namespace))
+        elif source.endswith(_SHELL_ENDINGS):
+            raise InputError(
+                f"{source} is no batch script: it does not begin with #! and has no #SBATCH",
+                hint="write #!/bin/bash into its first line, without which sbatch takes no script",
+            )
         else:
             documents += registry.documents_of(load.load_objects(data, source))
             remarks[source] = comments.comments_of(data.decode("utf-8-sig"))

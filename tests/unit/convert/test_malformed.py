@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from allranks.errors import InvalidValues
+from allranks.errors import InputError, InvalidValues
 from allranks.service import convert as service
 from tests import converted
 
@@ -236,3 +236,11 @@ def test_a_queue_whose_containers_are_no_list() -> None:
     text = "apiVersion: torchrun.ai/v1alpha1\nkind: TorchrunQueue\nmetadata: {name: q}\n"
     text += "spec: {podTemplate: {spec: {containers: 1.5, volumes: true}}}\n"
     assert converted.text_as_jobs(text).conversions[0].lost
+
+
+@pytest.mark.parametrize("text", ["mpirun ./a\ncp b c\n", "sbatch a.sh\nsbatch b.sh --c: d\n"])
+def test_a_file_of_shell_that_sbatch_takes_not_is_named_as_that(tmp_path: Path, text: str) -> None:
+    """It was read as a manifest, whose YAML was wrong, or which had no object."""
+    (tmp_path / "a.sh").write_text(text)
+    with pytest.raises(InputError, match="no batch script"):
+        service.convert([str(tmp_path / "a.sh")])

@@ -106,6 +106,10 @@ def put_policy(job: Draft) -> None:
 
 
 def _label(job: Draft, setting: Setting) -> None:
+    if re.match(r"<\w", setting.value):  # for a person: `-A <project_name>`
+        why = f"fill in what stands for {setting.value}"
+        job.say(setting.name, Outcome.NOT_CARRIED, f"labels.{setting.name}", why)
+        return
     value = re.sub(r"[^A-Za-z0-9_.-]+", "-", setting.value)[:63].strip("-_.")
     if value:
         job.put(setting.name, ("labels", setting.name), value)
@@ -234,6 +238,8 @@ def mount(job: Draft, key: str, text: str) -> None:
         why = "; ".join(reasons)
         why += "; the others are folders of the node (hostPath)" if mounts.mounts else ""
         job.fields.say((key,), Outcome.NOT_CARRIED, "podTemplate.spec.volumes", why)
+    elif mounts.has_tmp and not (mounts.mounts or mounts.workspace or mounts.has_here):
+        job.fields.say((key,), Outcome.CARRIED, "", "the pod's own /tmp")
     elif (mounts.workspace or mounts.has_here) and not mounts.mounts:
         job.fields.say(
             (key,),

@@ -242,3 +242,30 @@ def test_a_mount_that_a_branch_sets_is_not_known() -> None:
     assert ["$MOUNTS is known on the old cluster alone: give a claim in storage"] == [
         own.why for own in _convert(_TASKS, *rows).lost if own.path == "--container-mounts"
     ]
+
+
+def test_a_look_for_the_image_that_a_word_names_is_left_out() -> None:
+    """Each pod ended there where the words were given, and has the container around it."""
+    rows = (
+        'SIF_IMAGE="$1"',
+        'DATA_IMG="$2"',
+        '[ -f "$SIF_IMAGE" ] || exit 1',
+        '[ -f "$DATA_IMG" ] || exit 1',
+        'singularity exec --nv "$SIF_IMAGE" ./a.out',
+    )
+    text = "\n".join(("#!/bin/bash", "#SBATCH --gpus=1", *rows, ""))
+    script = job.convert(text.encode(), "job.sbatch", args=["a.sif", "b"]).values["script"]
+    assert '-f "$SIF_IMAGE"' not in script
+    assert '-f "$DATA_IMG"' in script
+
+
+def test_a_folder_of_the_scripts_own_below_tmp_is_the_pods() -> None:
+    """It was said to be known on the old cluster alone, and each pod has a /tmp."""
+    rows = ("#SBATCH -n 1", "T=/tmp/x-$SLURM_JOB_ID", "mkdir -p $T")
+    own = _convert(*rows, 'apptainer exec --bind "$T:$T" docker://a/b ./a.out')
+    assert ("carried", "the pod's own /tmp") == next(
+        (str(verdict.outcome), verdict.why) for verdict in own.verdicts if verdict.path == "--bind"
+    )
+    assert "podTemplate" not in own.values
+    other = _convert(*rows, 'apptainer exec --bind "$T:/scratch" docker://a/b ./a.out')
+    assert ["--bind"] == [verdict.path for verdict in other.lost]

@@ -257,3 +257,15 @@ def test_the_torchrun_of_juelich_is_torchrun() -> None:
     values = job.convert(text.encode(), "job.sbatch").values
     assert ["python3", "-u", "a.py"] == values["command"]
     assert "procsPerNode" not in values
+
+
+def test_the_file_of_errors_that_a_script_names_is_the_one_of_what_it_starts() -> None:
+    """The chart's torchrun writes its own there, which was taken away with nothing in its place."""
+    rows = (
+        "#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=4",
+        'export TORCHELASTIC_ERROR_FILE="/tmp/e.json"',
+        "srun bash run.sh",
+    )
+    text = "\n".join(("#!/bin/bash", *rows, ""))
+    command = job.convert(text.encode(), "job.sbatch").values["command"][-1]
+    assert 'export TORCHELASTIC_ERROR_FILE="/tmp/e.json"' in command.splitlines()[1:]

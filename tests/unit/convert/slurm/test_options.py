@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from allranks.convert.slurm import options
+from allranks.convert.slurm import job, options
 from allranks.convert.verdicts import Outcome
 
 MANUAL = Path(__file__).parents[3] / "data/convert/slurm/options.txt"
@@ -72,3 +72,12 @@ def test_words_that_are_no_option_are_said() -> None:
     """A word that stands alone ends what sbatch reads on its line."""
     directives = options.directives(["#!/bin/sh", "#SBATCH --nodes=1 gpu"])
     assert (("gpu", 2),) == directives.stray
+
+
+@pytest.mark.parametrize("option", ["-A <project_name>", "--qos=<your qos>", '--wckey="<key>"'])
+def test_a_blank_for_a_person_is_named_and_no_label(option: str) -> None:
+    """The label had the words of the blank."""
+    text = f"#!/bin/bash\n#SBATCH -n 1\n#SBATCH {option}\npython a.py\n"
+    conversion = job.convert(text.encode(), "job.sbatch")
+    assert any(own.why.startswith("fill in what stands for <") for own in conversion.lost)
+    assert "labels" not in conversion.values

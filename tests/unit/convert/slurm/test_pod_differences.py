@@ -682,7 +682,12 @@ def test_a_template_of_lines_is_refused_with_its_blank(blank: str) -> None:
 
 @pytest.mark.parametrize(
     ("row", "blank"),
-    [("DIR=/work/<your-name>/data/", "<your-name>"), ("python b.py --a=<path> c", "<path>")],
+    [
+        ("DIR=/work/<your-name>/data/", "<your-name>"),
+        ("python b.py --a=<path> c", "<path>"),
+        ("ENV={TODO: FILL-IN}", "{TODO: FILL-IN}"),
+        ("cd /work/{TODO: your project}", "{TODO: your project}"),
+    ],
 )
 def test_what_a_person_is_to_fill_in_within_a_path_is_named(row: str, blank: str) -> None:
     """A shell takes it for two files, one to read and one to write, and finds none."""
@@ -1106,3 +1111,20 @@ def test_the_names_of_the_nodes_are_this_ones_in_a_script_of_one_process(
     """Whatever the variable is called: the line was left out, and the program's word was empty."""
     rows = ("#SBATCH -N 2 --gpus-per-node=4", row, 'python a.py --head="${host[0]}"')
     assert local in _convert(*rows).values["script"].splitlines()
+
+
+@pytest.mark.parametrize(
+    ("own", "shell"),
+    [
+        ("#!/usr/local_rwth/bin/zsh", "#!/bin/zsh"),
+        ("#!/sw/bin/bash -e", "#!/bin/bash -e"),
+        ("#!/usr/bin/zsh", "#!/usr/bin/zsh"),
+        ("#!/usr/bin/env bash", "#!/usr/bin/env bash"),
+    ],
+)
+def test_the_shell_of_a_site_is_that_of_the_image(own: str, shell: str) -> None:
+    """A pod could not start the script: no image has a folder of the site's."""
+    text = f"{own}\n#SBATCH -n 1\npython a.py\n"
+    conversion = job.convert(text.encode(), "job.sbatch")
+    assert shell == conversion.values["script"].splitlines()[0]
+    assert (own != shell) is any(verdict.path == own for verdict in conversion.verdicts)

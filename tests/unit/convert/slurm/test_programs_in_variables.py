@@ -181,3 +181,21 @@ def test_the_hook_of_conda_that_is_evaluated_activates() -> None:
     )
     text = "\n".join(("#!/bin/bash", "#SBATCH --gpus=1", *rows, ""))
     assert 'eval "$setup"' in job.convert(text.encode(), "job.sbatch").values["setup"]
+
+
+def test_a_path_below_the_home_folder_is_a_program() -> None:
+    """The step was refused, as the home folder is known in the pod alone."""
+    rows = ("#SBATCH -N 1 -n 8", "EXE=${HOME}/solver/bin/solve.hip", "srun -n 8 $EXE a.txt")
+    values = job.convert("\n".join(("#!/bin/bash", *rows, "")).encode(), "job.sbatch").values
+    assert ("mpi", 8) == (values["workload"], values["procsPerNode"])
+    assert values["command"][-1].endswith("$EXE a.txt")
+
+
+@pytest.mark.parametrize(
+    "program", ["$A/launch_all", "$A/run.sh", "${BIN}/$NAME", "$(which solve)"]
+)
+def test_a_path_whose_program_may_start_ranks_is_refused(program: str) -> None:
+    """What it starts decides what the run is."""
+    text = f"#!/bin/bash\n#SBATCH -N 2 -n 8\nEXE={program}\nsrun -n 8 $EXE a.txt\n"
+    with pytest.raises(InvalidValues, match="known in the pod alone"):
+        job.convert(text.encode(), "job.sbatch")

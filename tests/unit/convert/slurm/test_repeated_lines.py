@@ -54,3 +54,27 @@ def test_words_that_the_script_sets_are_not_asked_for() -> None:
     conversion = job.convert(text.encode(), "job.sbatch")
     lost = [own.path for own in conversion.verdicts if own.outcome is Outcome.NOT_CARRIED]
     assert [] == lost
+
+
+def test_what_a_loop_remembers_is_as_before_where_it_runs_again() -> None:
+    """The flag was 1 from setup, so that all words stood behind the `--` of the first round."""
+    rows = (
+        "A=()",
+        "B=()",
+        "BEHIND=0",
+        "for word in a b -- c; do",
+        '  if [ "$word" = "--" ]; then BEHIND=1; continue; fi',
+        '  if [ "$BEHIND" -eq 0 ]; then A+=("$word"); else B+=("$word"); fi',
+        "done",
+        'torchrun --nproc_per_node 2 a.py "${A[@]}" -- "${B[@]}"',
+    )
+    text = "\n".join(("#!/bin/bash", "#SBATCH --gres=gpu:2", *rows, ""))
+    values = job.convert(text.encode(), "job.sbatch").values
+    line = values["command"][-1].replace("exec python3 -u", "printf '%s '")
+    run = subprocess.run(
+        ["bash", "-c", f'{values["setup"]}\nbash -c "$1"', "bash", line],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ["a.py", "a", "b", "--", "c"] == run.stdout.split()

@@ -559,3 +559,18 @@ def test_steps_that_copy_to_the_nodes_before_the_training_are_setup(step: str) -
     values = job.convert("\n".join(("#!/bin/bash", *rows, "")).encode(), "job.sbatch").values
     assert step in values["setup"].splitlines()
     assert ["python", "a.py"] == [word for word in values["command"] if word != "-u"]
+
+
+def test_the_files_of_steps_in_branches_are_said_to_be_the_log() -> None:
+    """The steps stood in the command without them, and no line of the report said so."""
+    rows = (
+        "if [ $1 = a ]; then",
+        "  srun ./a > out 2> err",
+        "else",
+        "  srun ./b >> more 2>&1",
+        "fi",
+    )
+    text = "\n".join(("#!/bin/bash", "#SBATCH -N 1 -n 4", *rows, ""))
+    conversion = job.convert(text.encode(), "job.sbatch", args=["a"])
+    paths = [(own.line, own.path) for own in conversion.verdicts if "run's log" in own.why]
+    assert [(4, "> out"), (4, "> err"), (6, ">> more")] == paths

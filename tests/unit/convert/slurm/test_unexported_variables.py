@@ -73,3 +73,24 @@ def test_a_text_that_shows_how_to_give_a_variable_does_not_set_it(usage: str) ->
     text = "\n".join((*rows, 'python a.py "$ACC"', ""))
     conversion = job.convert(text.encode(), "job.sbatch")
     assert ["$ACC"] == [own.path for own in conversion.lost]
+
+
+@pytest.mark.parametrize("step", ["srun torchrun", "srun python"])
+def test_each_rank_reads_the_file_with_the_arrays_that_it_is_given(step: str) -> None:
+    """The file was read in setup, and no shell passes an array on: the ranks got no words."""
+    rows = ("#SBATCH -N 2 --gres=gpu:2", "F=conf/a.sh", "source env/activate", "source $F")
+    command = _convert(*rows, f'{step} a.py "${{MODEL_ARGS[@]}}"').values["command"][-1]
+    assert "source $F" in command.splitlines()
+    assert "activate" not in command
+    plain = _convert(*rows, f"{step} a.py $MODEL_ARGS").values["command"][-1]
+    assert "source" not in plain
+
+
+def test_a_variable_that_is_read_with_a_default_alone_and_ends_the_script_is_named() -> None:
+    """A program reads the key itself: the script only looks whether it is there."""
+    test = 'if [ "$MODE" != off ] && [ -z "${API_KEY:-}" ]; then'
+    text = f"#!/bin/bash\nMODE=on\n{test}\n  exit 1\nfi\npython a.py\n"
+    lost = job.convert(text.encode(), "job.sbatch").lost
+    assert ["$API_KEY"] == [own.path for own in lost]
+    harmless = text.replace("  exit 1", "  echo none")
+    assert not job.convert(harmless.encode(), "job.sbatch").lost

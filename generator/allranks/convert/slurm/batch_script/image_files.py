@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
-from allranks.convert.slurm.batch_script import shell_text, words
+from allranks.convert.slurm.batch_script import images, shell_text, words
 
 if TYPE_CHECKING:
     from allranks.convert.scanner import Statement
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 _TESTS = ("[", "test")
 _CONDITION = re.compile(r"\[\[\s(.*?)\s\]\]", re.DOTALL)
 _ENDING = frozenset({"exit", "return"})
+# A word behind the script's name, and how a container starts with what is in a variable.
+_OF_WORDS = re.compile(r"\$\{?[1-9].*")
+_STARTED_WITH = r"\b(?:singularity|apptainer)\s+(?:exec|run|shell)\b(?:[^\n;|&]|\\\n)*\$\{{?{0}\b"
 _IMAGE_FILE = re.compile(r"\.(?:sif|simg|sqsh|squashfs)[\"'}]*$")
 
 
@@ -42,4 +45,7 @@ def _is_image(reading: ScriptReading, file: str) -> bool:
     """Whether a file is called as that of an image is, or a variable with it."""
     name = shell_text.variable_alone(file)
     texts = reading.variables.contents.get(name, []) if name else [file]
+    if name and images.NAME_OF_IMAGE.search(name) and all(map(_OF_WORDS.fullmatch, texts)):
+        code = words.without_comments(reading.script.text)
+        return re.search(_STARTED_WITH.format(name), code) is not None
     return bool(texts) and all(map(_IMAGE_FILE.search, texts))

@@ -97,7 +97,7 @@ _NAME_OF_OPTIONS = re.compile(
     r"(?i)(?:flags?|opts?|options?|args|arguments|binds?|bindings?|bind_?paths?|mounts?|\bnv|_nv)$"
 )
 _IS_IMAGE_FILE = re.compile(r"\.(?:sif|img|sqsh|squashfs|simg)$")
-_NAME_OF_IMAGE = re.compile(r"(?i)image|img|sif|container|sandbox")
+NAME_OF_IMAGE = re.compile(r"(?i)image|img|sif|container|sandbox")
 _OF_VARIABLE = (
     "options of the container, which are known where the script runs: a folder that they mount is "
     "a volume here, and a variable stands in env"
@@ -158,6 +158,7 @@ class Mounts:
         wrong: those that have no form here, as written.
         workspace: where the folder that the job is submitted from is mounted; "" for nowhere.
         has_here: whether that folder is mounted where it is.
+        has_tmp: whether a folder below /tmp is mounted where it is, which a pod has itself.
         over_image: those that would hide a folder which image and pod need, as written.
     """
 
@@ -166,6 +167,7 @@ class Mounts:
     wrong: list[str] = field(default_factory=list)
     workspace: str = ""
     has_here: bool = False
+    has_tmp: bool = False
     over_image: list[str] = field(default_factory=list)
 
 
@@ -175,6 +177,8 @@ _SUBMIT_DIRS = frozenset({"$SLURM_SUBMIT_DIR", "${SLURM_SUBMIT_DIR}"})
 _OF_SYSTEM = frozenset(
     {"/etc", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/proc", "/sys", "/dev", "/run", "/var/run"}
 )
+# A folder of the job's own on its node: `/tmp/x-$SLURM_JOB_ID`.
+_BELOW_TMP = re.compile(r"/tmp/[^:$]*\$")  # noqa: S108 - of the script
 HERE = _SUBMIT_DIRS | {"$PWD", "${PWD}", "$(pwd)", "`pwd`", ".", "./"}
 
 
@@ -196,6 +200,9 @@ def mounts(text: str) -> Mounts:
             continue
         if source in HERE and rest.startswith("/") and "$" not in rest and not result.workspace:
             result.workspace = target
+            continue
+        if source == target and _BELOW_TMP.match(source):
+            result.has_tmp = True
             continue
         if source in HERE and target in HERE:
             result.has_here = True
@@ -286,12 +293,12 @@ def _are_options(texts: Sequence[str], *, has_program: bool) -> bool:
         return False
     if has_program and texts[1].startswith("-"):
         return True  # behind an image stands its program
-    is_image = _NAME_OF_IMAGE.search(name) is not None
+    is_image = NAME_OF_IMAGE.search(name) is not None
     following = shell_text.variable_alone(texts[1])
     is_before_image = (
         _IS_IMAGE_FILE.search(texts[1]) is not None
         or "://" in texts[1]
-        or (_NAME_OF_IMAGE.search(following) is not None and not is_image)
+        or (NAME_OF_IMAGE.search(following) is not None and not is_image)
     )
     return _NAME_OF_OPTIONS.search(name) is not None or (is_before_image and not is_image)
 

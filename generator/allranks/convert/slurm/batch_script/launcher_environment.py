@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.convert.slurm.batch_script import words
+from allranks.convert.slurm.batch_script import shell_text, words
 
 if TYPE_CHECKING:
     from allranks.convert.slurm.batch_script.script import Script
@@ -20,12 +20,13 @@ OPTIONS = (
     *("PET_NO_PYTHON", "PET_STANDALONE", "PET_NNODES", "PET_NPROC_PER_NODE", "PET_MAX_RESTARTS"),
     *("PET_RUN_PATH", "PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT", "PET_RDZV_ID", "PET_RDZV_CONF"),
 )
+_FILE_OF_ERRORS = "TORCHELASTIC_ERROR_FILE"
 # What it tells each rank.
 OF_RANK = (
     *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE"),
     *("ROLE_RANK", "ROLE_NAME", "ROLE_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
     *("TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RESTART_COUNT"),
-    *("TORCHELASTIC_MAX_RESTARTS", "TORCHELASTIC_ERROR_FILE"),
+    *("TORCHELASTIC_MAX_RESTARTS", _FILE_OF_ERRORS),
 )
 NAMES = (*OPTIONS, *OF_RANK)
 # Those of them that say where ranks meet.
@@ -38,10 +39,18 @@ def unset_options() -> str:
 
 
 def unset_all(script: Script, rendezvous: RendezvousVariables) -> str:
-    """A line that takes all of it, but for what the script reads or sets itself.
+    """Lines that take all of it, but for what the script reads or sets itself.
 
-    Where the script says where ranks meet, they do.
+    Where the script says where ranks meet, they do. The file for errors that it names the launcher
+    has overwritten for its ranks.
     """
     meeting = {*rendezvous.meeting, *(_OF_MEETING if rendezvous.meeting else ())}
     variables = {name for name, _ in words.variables(script.text)}
-    return f"unset {' '.join(name for name in NAMES if name not in meeting | variables)}"
+    names = [name for name in NAMES if name not in meeting | variables]
+    exports = [
+        f"export {name}={value}"
+        for command in script.commands
+        for name, value in shell_text.assigned_by(command)
+        if name == _FILE_OF_ERRORS and name in names and command.name == "export"
+    ]
+    return "\n".join([f"unset {' '.join(names)}", *dict.fromkeys(exports)])

@@ -62,6 +62,7 @@ _OF_PREPARING = (
     }
 )
 _WRITTEN_OUT = "write it out in the line that runs it, and convert that"
+_OF_SITE = "the shell is that of the image: it has none in a folder of the old cluster's"
 _OF_SH = "bash runs it: that is the sh of most clusters, and seldom that of an image"
 # What a process has that srun has started.
 _OF_STEP = ("SLURM_STEP_ID", "SLURM_STEPID")
@@ -267,7 +268,10 @@ def _shebang(script: Script, body: Body) -> str:
     bash = shell_text.of_bash(shebang)
     if bash != shebang:
         body.say(1, own, Outcome.CHANGED, "script", _OF_SH)
-    return bash
+    of_image = shell_text.of_image(bash)
+    if of_image != bash:
+        body.say(1, own, Outcome.CHANGED, "script", _OF_SITE)
+    return of_image
 
 
 def _without_launcher(script: Script, rendezvous: RendezvousVariables) -> str:

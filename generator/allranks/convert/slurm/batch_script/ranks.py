@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 _STARTING = re.compile(
     r"run\b|launch|deepspeed|singularity|apptainer|shifter|docker|podman|enroot|exec\b|\$\(|`"
 )
+# What a program is called that may start ranks itself.
+_MAY_START = re.compile(rf"{_STARTING.pattern}|python|\.(?:sh|bash|py)$")
 # A file that a shell of each rank reads may say of each its rank.
 _SOURCING = re.compile(r"^(?:\.|source)\s", re.MULTILINE)
 _DECIDED = "options of srun's that the script decides on as it runs: write those that you want"
@@ -180,7 +182,9 @@ def _check_program(
     name = shell_text.variable_alone(word)
     is_options = name in variables.optional or not is_torchruns
     is_unknown = bool(name) and is_options and name not in variables.constants
-    is_unknown = is_unknown and not _is_profiler(script, name, program.command)
+    is_unknown = is_unknown and not (
+        _is_profiler(script, name, program.command) or _is_path(variables, name)
+    )
     if not program.command or is_unknown:
         raise script.refuse(
             main.command.line,
@@ -194,6 +198,13 @@ def _is_profiler(script: Script, name: str, command: tuple[str, ...]) -> bool:
     is_before = re.search(rf"\$\{{?{name}\b\}}?\s+(?:\S*/)?python", command[-1]) is not None
     values = re.findall(rf"\b{name}=(.+)", script.text)
     return is_before and bool(values) and not any(map(_STARTING.search, values))
+
+
+def _is_path(variables: ShellVariables, name: str) -> bool:
+    """Whether a variable is the path of a program that starts no others: ``$HOME/bin/solve``."""
+    texts = variables.contents.get(name, [])
+    ends = [re.fullmatch(r"[^\s`()]*/([\w.+-]+)", text) for text in texts]
+    return bool(ends) and all(end and not _MAY_START.search(end[1]) for end in ends)
 
 
 def _say_step(reading: ScriptReading, main: Step, program: commands.Program) -> None:
@@ -554,6 +565,9 @@ def _say_beside(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
     functions = {other.function for other in script.statements if other.function}
     statement = script.statements[main.statement]
     setup_lines.say_activated(reading, statement, "command")
+    for step in steps:
+        if step.is_multi and step.statement == main.statement:
+            behind_step.say_files(reading.main_step, body, step, step.command.redirections)
     output = _OUTPUT_OF_BRANCH.search(script.slice(statement))
     if output is not None and not (is_alone or statement.function):
         path, why = output["output"], _WRITTEN_BY_EACH

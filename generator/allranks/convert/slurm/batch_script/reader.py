@@ -25,6 +25,7 @@ from allranks.convert.slurm.batch_script import (
     several_steps,
     shell_text,
     shell_variables,
+    side_steps,
     step_search,
     unexported_variables,
     unset_variables,
@@ -76,7 +77,7 @@ def read(
     steps = step_search.find(reading)
     several_steps.check_programs(script, steps)
     several_steps.check_launchers(script, reading.variables)
-    multi = several_steps.without_side(reading, [step for step in steps if step.is_multi])
+    multi = side_steps.without_side(reading, [step for step in steps if step.is_multi])
     main = several_steps.choose_main(script, reading.variables, multi)
     if main is not None:
         statement = script.statements[main.statement]

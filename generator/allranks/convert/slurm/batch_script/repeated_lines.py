@@ -64,7 +64,10 @@ def _setters_by(script: Script, own: Mapping[int, str], end: int) -> dict[str, l
         name
         for number in own
         if not script.statements[number].function
-        for name in _changed_by(script, script.statements[number])
+        for name in (
+            _changed_by(script, script.statements[number])
+            | _carried_round(script, script.statements[number])
+        )
     }
     return {name: _setters(script, name, max(end, 0)) for name in targets}
 
@@ -94,3 +97,24 @@ def _changed_by(script: Script, statement: Statement) -> set[str]:
         if name in {other for other, _ in words.variables(value)}
     }
     return added | {name for match in changes for name in match.groups() if name}
+
+
+def _carried_round(script: Script, statement: Statement) -> set[str]:
+    """The variables by which a loop remembers what an earlier round has met: ``if …; behind=1``.
+
+    Those whose first value is a text: what a program prints, it may print otherwise again.
+    """
+    own = {
+        name
+        for command in statement.commands
+        if command.in_loop
+        for name, _ in shell_text.assigned_by(command)
+    }
+    printed = {
+        name
+        for other in script.statements
+        if other is not statement and shell_text.SUBSTITUTION.search(script.slice(other))
+        for name in own
+        if shell_text.assigns(other, name)
+    }
+    return own & {name for name, _ in words.variables(script.slice(statement))} - printed

@@ -489,6 +489,7 @@ def read_container(reading: ScriptReading, texts: list[str], line: int) -> int:
     """Read a container's command line; gives how many words at its end run inside."""
     body, constants = reading.body, reading.variables.constants
     line_words = [words.resolve(text, constants) or scanner.unquote(text) for text in texts]
+    line_words = [reading.variables.with_own_folders(text) for text in line_words]
     program = words.base(texts[0])
     parsed = images.of_command([program, *line_words[1:]])
     if parsed is None:

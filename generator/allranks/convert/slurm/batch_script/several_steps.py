@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from allranks.convert.scanner import Command
     from allranks.convert.slurm.batch_script.script import Script
-    from allranks.convert.slurm.batch_script.script_reading import ScriptReading, Step
+    from allranks.convert.slurm.batch_script.script_reading import Step
     from allranks.convert.slurm.batch_script.shell_variables import ShellVariables
     from allranks.errors import InvalidValues
 
@@ -40,11 +40,6 @@ _AS_ONE_STEP = (
     "the number of a node, or torchrun; otherwise make them the tasks of an array"
 )
 _OF_NODE = re.compile(r"(?:node|machine)[-_]?rank|world[-_]?size", re.IGNORECASE)
-# What is the same where each task of a node does it.
-_SAME_AGAIN = (
-    *("mkdir", "touch", "truncate", "chmod", "rm", "rmdir", "cp", "rsync", "tar", "unzip"),
-    *("unsquashfs", "wget", "curl", "dd"),
-)
 # An mpirun in $(…), as far as its words go.
 _READ_MPIRUN = re.compile(
     rf"(?:\$\(|`)\s*((?:{'|'.join(sorted(words.MPIRUN | {'horovodrun'}))})\s[^|;&)`\n]*)"
@@ -188,46 +183,6 @@ def check_launchers(script: Script, variables: ShellVariables) -> None:
             )
 
 
-def without_side(reading: ScriptReading, multi: list[Step]) -> list[Step]:
-    """The steps without those before the training that run something once on each node."""
-    if len(multi) < 2:  # noqa: PLR2004 - one alone is the training
-        return multi
-    weights = [_weight(reading.variables, step) for step in multi]
-    last = max(at for at, weight in enumerate(weights) if weight == max(weights))
-    remaining = []
-    for at, step in enumerate(multi):
-        is_once = step.size.per_node == 1 or words.any_of(step.words, _SAME_AGAIN)
-        is_side = at < last and not weights[at] and weights[last] and is_once
-        if (
-            is_side
-            and not repeats(reading.script, step)
-            and not reading.script.statements[step.statement].in_background
-        ):
-            reading.details.side[id(step.command)] = step
-        else:
-            remaining.append(step)
-    return remaining
-
-
-def _weight(variables: ShellVariables, step: Step) -> int:
-    """Whether a step looks like a training: it starts ranks, several a node, or Python."""
-    texts = step.words
-    if step.is_srun and words.any_of(texts, _SAME_AGAIN):
-        return 0
-    if _is_torch_launcher(variables, step) or not step.is_srun or step.size.per_node > 1:
-        return 1
-    inner = variables.inner_text(texts)
-    if re.match(r"(?:\S*/)?python[0-9.]* (?:-\w )*-c\s", inner or " ".join(texts)):
-        return 0  # a line of Python that looks at the nodes
-    return (
-        1
-        if words.is_python(texts)
-        or re.search(r"\bpython[0-9.]*\s", inner or "")
-        or "python" in texts
-        else 0
-    )
-
-
 def choose_main(script: Script, variables: ShellVariables, multi: list[Step]) -> Step | None:
     """The step with the ranks; None where the script is run as it is."""
     if not multi:
@@ -259,7 +214,7 @@ def _is_local(script: Script, variables: ShellVariables, multi: list[Step]) -> b
     """Whether all steps start the ranks of one node, so that a pod may run the script."""
     return script.size.node_count == 1 and all(
         step.size.node_count == 1
-        and _is_torch_launcher(variables, step)
+        and is_torch_launcher(variables, step)
         and not (step.is_srun and step.size.task_count > 1)
         for step in multi
     )
@@ -318,7 +273,8 @@ def over_nodes(step: Step) -> bool:
     )
 
 
-def _is_torch_launcher(variables: ShellVariables, step: Step) -> bool:
+def is_torch_launcher(variables: ShellVariables, step: Step) -> bool:
+    """Whether a step starts a launcher of torch's ranks, in a container or a text, too."""
     texts = step_search.words_inside(words.unwrapped(step.words))
     inner = words.unwrapped(texts)
     return (

@@ -47,6 +47,14 @@ def of_bash(shebang: str) -> str:
     return re.sub(r"^(#!\s*(?:\S*/env\s+)?(?:\S*/)?)sh(?=\s|$)", r"\1bash", shebang)
 
 
+def of_image(shebang: str) -> str:
+    """The first line of a script with the shell of an image in place of one that a site has."""
+    own = re.match(r"#!\s*(/\S+)/(bash|zsh|ksh|dash)(?=\s|$)", shebang)
+    if own is None or own[1] in ("/bin", "/usr/bin"):
+        return shebang
+    return f"#!/bin/{own[2]}{shebang[own.end() :]}"
+
+
 def first_line_of_python(text: str) -> int:
     """How many lines of a script of Python's have to stand first: its text, what is of the future.
 

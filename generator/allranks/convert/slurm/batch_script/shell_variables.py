@@ -142,6 +142,13 @@ class ShellVariables:
         default = re.fullmatch(rf"\$\{{{name}:?-(.*)\}}", text, re.DOTALL)
         return text if default is None else default[1].strip('"')
 
+    def with_own_folders(self, text: str) -> str:
+        """A text with the folders below /tmp that the script makes for itself, written out."""
+        for name, contents in self.contents.items():
+            if len(contents) == 1 and contents[0].startswith("/tmp/"):  # noqa: S108 - the script's
+                text = shell_text.put(rf"\$(?:\{{{name}\}}|{name}\b)", contents[0], text)
+        return text
+
     def possible_programs(self, texts: Sequence[str]) -> set[str]:
         """What the program of some words is called, or may be where a variable names it."""
         name = program_variable(texts)

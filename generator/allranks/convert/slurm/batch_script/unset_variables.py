@@ -21,7 +21,9 @@ _WITHOUT = "the script goes on without it; write it into env to give it"
 # What ends the script where a variable is not set, if only to be printed.
 _NOUNSET = re.compile(r"^\s*set\s+(?:-[a-zA-Z]*u|[^\n;]*-o\s+nounset)", re.MULTILINE)
 # A test that ends the script where a variable is not set.
-_REQUIRED = re.compile(r"-z\s+\"?\$\{\w+:?-\}\"?[^\n]*(?:\n(?!\s*(?:fi|el)\b)[^\n]*){0,6}?\bexit\b")
+_REQUIRED = re.compile(
+    r"-z\s+\"?\$\{(\w+):?-\}\"?[^\n]*(?:\n(?!\s*(?:fi|el)\b)[^\n]*){0,6}?\bexit\b"
+)
 # Beginnings of the names of variables that somebody sets in the pod.
 _SET_PREFIXES = ("PET_", "OMPI_", "PMI", "ALLRANKS_", "BASH_", "CONDA_")
 _OF_ARRAY = "SLURM_ARRAY_"
@@ -77,9 +79,8 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
     reading.variables.set_names.update(re.findall(r"\$\{([A-Za-z_]\w*):?=", script.text))
     whole = "\n".join([whole, *_inner_texts(script, body)])
     code = shell_text.PRINTING.sub("", whole)
-    reading.variables.set_names.update(
-        match[1] for match in _ASSIGNED.finditer(_SHOWN.sub("", code))
-    )
+    assigned = _ASSIGNED.finditer(_SHOWN.sub("", code))
+    reading.variables.set_names.update(match[1] for match in assigned)
     reading.variables.set_names.update(re.findall(r"\bfor\s+([A-Za-z_]\w*)", whole))
     has_words = bool(script.args) or any(
         _sets_words(command)
@@ -98,10 +99,12 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
         )
     reading.variables.set_names -= _passed_on(script)
     optional = words.optional(_REQUIRED.sub("", whole))
+    required = {match[1] for match in _REQUIRED.finditer(code)}
     variables = {name for name, _ in words.variables(code)}
     for name, has_default in words.variables(whole):
         is_set = name in reading.variables.set_names or name in words.ALWAYS or name in body.env
-        if has_default or is_set or _is_set_in_pod(script, name):
+        is_optional = has_default and name not in required
+        if is_optional or is_set or _is_set_in_pod(script, name):
             continue
         line = script.line_with(re.compile(rf"\$\{{?{name}\b").search)
         line = line or script.line_with(re.compile(rf"\$\(\(.*\b{name}\b").search)
