@@ -214,8 +214,8 @@ DIFFERENCES = {
     "plain": ["node: image"],
     # A trial has its index as a parameter, which a shell puts in.
     "shards": ["trial: env SHARD"],
-    # MASTER_ADDR has the first pod's name, and the set's label is not there.
-    "pretrain": ["node: env FIRST", "node: env SET"],
+    # The set's label is not there.
+    "pretrain": ["node: env SET"],
     # Volcano gives the priority to the gang, and a claim of the job's own a name of its own.
     "gang": ["node: priorityClassName", "node: mount /ckpt"],
     # A shell makes JAX's variables of ours.
