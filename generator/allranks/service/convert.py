@@ -374,7 +374,12 @@ def _origin_jobs(values: str, jobs: list[registry.Document]) -> list[registry.Do
         return []  # what cannot be read is said where the values are
     if match is None:
         return []
-    return [job for job in jobs if (job.kind, job.name) == (match[1], match[2])]
+    limit = names.HELM_RELEASE_NAME_MAX
+    return [
+        job
+        for job in jobs
+        if job.kind == match[1] and match[2] in (job.name, nearest_name(job.name, limit))
+    ]
 
 
 # Searches, whose jobs are those of their trials: by kind, what makes the job of one.

@@ -135,6 +135,16 @@ def test_a_changed_value_is_a_difference(cli: Any) -> None:
     ) == (process.returncode, process.stdout.splitlines())
 
 
+def test_a_job_is_found_among_others_by_the_name_of_its_release(cli: Any) -> None:
+    """Values name their job as the release is called: after a generateName, or a name of others."""
+    jobs = [PLAIN.replace("name: plain", name) for name in ("generateName: a-", "name: b.c")]
+    (cli.cwd / "job.yaml").write_text("---\n".join(jobs), encoding="utf-8")
+    cli("convert", "job.yaml", "-o", "all/")
+    for name in ("a", "b-c"):
+        process = cli("convert", "--check", f"all/{name}.yaml", "job.yaml")
+        assert 0 == process.returncode, process.stderr
+
+
 @pytest.mark.parametrize("name", ["experiment.yaml", "optimizationjob.yaml"])
 def test_a_trial_of_a_search_is_compared(cli: Any, name: str) -> None:
     """--check compares the pods of a trial, and says that the search itself is none of them."""
@@ -214,8 +224,8 @@ DIFFERENCES = {
     "plain": ["node: image"],
     # A trial has its index as a parameter, which a shell puts in.
     "shards": ["trial: env SHARD"],
-    # MASTER_ADDR has the first pod's name, and the set's label is not there.
-    "pretrain": ["node: env FIRST", "node: env SET"],
+    # The set's label is not there.
+    "pretrain": ["node: env SET"],
     # Volcano gives the priority to the gang, and a claim of the job's own a name of its own.
     "gang": ["node: priorityClassName", "node: mount /ckpt"],
     # A shell makes JAX's variables of ours.
