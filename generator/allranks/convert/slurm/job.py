@@ -280,10 +280,10 @@ def _declare_step(job: Draft, setting: Setting) -> None:
     name = setting.name
     if setting.option is None:
         flag = f"srun -{name}" if len(name) == 1 else f"srun --{name}"
-        job.fields.leave(
-            (job.key(flag, setting.line),),
-            "it is no option of srun's, or one of a plugin of your site's",
-        )
+        why = "it is no option of srun's, or one of a plugin of your site's"
+        if not setting.value:
+            why += f"; it is taken for one without a value: write {flag[5:]}=VALUE where it has one"
+        job.fields.leave((job.key(flag, setting.line),), why)
         return
     family = next((family for family in resources.FAMILIES if name in family), (name,))
     is_new = not any(other in job.settings for other in family)

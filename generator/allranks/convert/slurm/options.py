@@ -365,6 +365,15 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "module", "", _V, _X, "", "what it adds to a container must be in the image", of=_SBATCH
     ),
+    # --- the container engine of CSCS ---
+    Option(
+        "environment",
+        "",
+        _V,
+        _N,
+        "image",
+        "its file names an image and mounts of the old cluster: give them as image and storage",
+    ),
     # --- Pyxis ---
     Option("container-image", "", _V, _C, "image", of=_PYXIS),
     Option(

@@ -86,6 +86,17 @@ def test_each_rank_reads_the_file_with_the_arrays_that_it_is_given(step: str) ->
     assert "source" not in plain
 
 
+def test_a_part_of_an_array_of_a_file_is_read_by_the_shell_that_has_the_file() -> None:
+    """It was read in setup alone, and `set -u` ended each trial at `${SEEDS[$I]}`."""
+    rows = ("#SBATCH --array=0-3 --gres=gpu:1", "set -eu", "source grid.sh")
+    script = _convert(*rows, "python a.py ${SEEDS[$SLURM_ARRAY_TASK_ID]}").values["script"]
+    assert "source grid.sh" in script.splitlines()
+    command = _convert("#SBATCH -n 2 --gpus=2", "source grid.sh", 'srun python a.py "${A[0]}"')
+    assert "source grid.sh" in command.values["command"][-1].splitlines()
+    plain = _convert(*rows, "python a.py $SEED").values["script"]
+    assert "source grid.sh" not in plain
+
+
 def test_a_variable_that_is_read_with_a_default_alone_and_ends_the_script_is_named() -> None:
     """A program reads the key itself: the script only looks whether it is there."""
     test = 'if [ "$MODE" != off ] && [ -z "${API_KEY:-}" ]; then'

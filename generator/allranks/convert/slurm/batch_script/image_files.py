@@ -1,4 +1,7 @@
-"""Looks for the file of a container's image, which a pod has not: ``[ -f $SIF ] || exit 1``."""
+"""Looks for a container's image, or for what starts one, which a pod has not.
+
+``[ -f $SIF ] || exit 1``, and ``command -v apptainer || exit 1``.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,13 @@ from allranks.convert import scanner
 from allranks.convert.slurm.batch_script import images, shell_text, words
 
 if TYPE_CHECKING:
-    from allranks.convert.scanner import Statement
+    from allranks.convert.scanner import Command, Statement
     from allranks.convert.slurm.batch_script.script_reading import ScriptReading
 
 _TESTS = ("[", "test")
 _CONDITION = re.compile(r"\[\[\s(.*?)\s\]\]", re.DOTALL)
+# What looks for a program.
+_LOOKS = frozenset({"command", "which", "type", "hash"})
 _ENDING = frozenset({"exit", "return"})
 # A word behind the script's name, and how a container starts with what is in a variable.
 _OF_WORDS = re.compile(r"\$\{?[1-9].*")
@@ -23,14 +28,15 @@ _IMAGE_FILE = re.compile(r"\.(?:sif|simg|sqsh|squashfs)[\"'}]*$")
 
 
 def looks_for(reading: ScriptReading, statement: Statement) -> bool:
-    """Whether a statement looks for the file of an image, and ends the script without it.
+    """Whether a statement looks for an image, or what starts one, and ends the script without it.
 
     Args:
         reading: the script, and what is known of it.
         statement: the statement.
     """
     tests = [command for command in statement.commands if command.name in _TESTS]
-    rest = [command for command in statement.commands if command.name not in _TESTS]
+    looks = [command for command in statement.commands if _looks_for_program(command)]
+    rest = [other for other in statement.commands if other not in tests and other not in looks]
     texts = [word.text for command in tests for word in command.words]
     for match in _CONDITION.finditer(reading.script.slice(statement)):
         texts += shell_text.split(match[1])
@@ -38,7 +44,15 @@ def looks_for(reading: ScriptReading, statement: Statement) -> bool:
     files = [after for before, after in pairwise(words_of) if before in ("-f", "-e", "-s", "-r")]
     ends = any(command.name in ("exit", "return") for command in rest)
     is_quiet = all(words.any_of([w.text for w in c.words], words.IDLE | _ENDING) for c in rest)
-    return bool(files) and ends and is_quiet and all(_is_image(reading, file) for file in files)
+    is_look = bool(files or looks) and all(_is_image(reading, file) for file in files)
+    return is_look and ends and is_quiet
+
+
+def _looks_for_program(command: Command) -> bool:
+    """Whether a command looks for a program that starts containers: ``command -v apptainer``."""
+    names = [words.base(scanner.unquote(word.text)) for word in command.words[1:]]
+    starters = words.CONTAINERS | words.UNREAD_CONTAINERS
+    return command.name in _LOOKS and bool(names) and names[-1] in starters
 
 
 def _is_image(reading: ScriptReading, file: str) -> bool:

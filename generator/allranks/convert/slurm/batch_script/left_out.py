@@ -64,7 +64,10 @@ _OF_NODES_FOR_STEP = (
 _OF_HOSTS = re.compile(r"(?i)host|machine|node")
 _OPTION_OF_HOSTS = re.compile(r"--?(?:[\w-]*host[\w-]*|machinefile|f|H)[= ]\s*\S+")
 _WRITTEN = re.compile(r">[>|]?\s*[^\s;&|<>]+")  # a file that a command writes into
-_IN_CONTAINER = "it looks for the file of an image: the pod is the container, and has none"
+_IN_CONTAINER = (
+    "it looks for the file of an image, or for what starts containers: the pod is the container, "
+    "and has neither"
+)
 _TERM = "a pod's ranks get SIGTERM themselves: let the program handle it"
 _AT_THE_END = "the shell of setup ends before the ranks do: make what it runs a run of its own"
 

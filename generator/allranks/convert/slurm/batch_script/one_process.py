@@ -164,6 +164,7 @@ def _split(reading: ScriptReading, last: int) -> tuple[list[str], list[str], str
     script = reading.script
     edits: list[tuple[int, int, str]] = []
     setup: list[str] = []
+    texts: dict[int, str] = {}
     again: dict[int, str] = {}
     fillers = {
         other.function
@@ -200,9 +201,12 @@ def _split(reading: ScriptReading, last: int) -> tuple[list[str], list[str], str
         changes_words = reads_words and any(map(shell_text.changes_words, statement.commands))
         fills = any(command.name in fillers for command in statement.commands)
         is_of_shell = setup_lines.lives_in_shell(statement) or changes_words or fills
+        texts[number] = text
         again |= {number: text} if is_of_shell or is_of_rank else {}
     rest = shell_text.without_directives(shell_text.edited(script.text, edits))
     rest = re.sub(r"\A#![^\n]*\n?", "", rest)
+    files = repeated_lines.files_with_arrays(reading, rest, last + 1)
+    again |= {number: text for number, text in texts.items() if number in files}
     repeated = repeated_lines.texts(script, again, last + 1)
     return setup, repeated, re.sub(r"\n{3,}", "\n\n", rest).strip("\n")
 

@@ -9,7 +9,6 @@ from allranks import names
 from allranks.convert import commands, scanner
 from allranks.convert.commands import Runner
 from allranks.convert.slurm.batch_script import (
-    exports,
     first_node,
     launcher_environment,
     repeated_lines,
@@ -101,7 +100,8 @@ def _defined(reading: ScriptReading, line: str, program: commands.Program) -> st
     if words.positional(line):
         reads += [name for text in _sets(script, reading.main_step) for name in text]
     end = reading.main_step.statement
-    numbers = _in_shell(reading, line, reads) | _files_with_arrays(reading, line)
+    numbers = _in_shell(reading, line, reads)
+    numbers |= repeated_lines.files_with_arrays(reading, line, end)
     own = {number: script.slice(script.statements[number]) for number in numbers}
     repeated = repeated_lines.with_starts(script, own, end)
     reads_words = any(
@@ -122,20 +122,6 @@ def _defined(reading: ScriptReading, line: str, program: commands.Program) -> st
         behind.append(f"export MASTER_PORT={_PORT}")
     prefix += [text for text in dict.fromkeys(behind) if text not in prefix]
     return "\n".join([*prefix, line])
-
-
-def _files_with_arrays(reading: ScriptReading, line: str) -> set[int]:
-    """The statements that read files which may set an array that a command reads.
-
-    No shell passes an array on: ``source args.sh`` in setup gives ``"${ARGS[@]}"`` of it nothing.
-    """
-    script = reading.script
-    arrays = {*re.findall(r"\$\{([A-Za-z_]\w*)\[[@*]\]\}", line)} - reading.variables.set_names
-    return {
-        number
-        for number, statement in enumerate(script.statements[: max(reading.main_step.statement, 0)])
-        if arrays and statement.is_simple and any(map(exports.reads_file, statement.commands))
-    }
 
 
 def _in_shell(reading: ScriptReading, line: str, reads: list[str]) -> set[int]:

@@ -169,7 +169,7 @@ def _size_nested(
         path = str(program.runner)
         body.say(main.command.line, path, Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
         nodes = 1
-    if program.runner is Runner.DEEPSPEED and (nodes or 1) > 1:
+    if program.runner is Runner.DEEPSPEED and (nodes or 1) > 1 and "--no_ssh" not in line:
         raise script.refuse(
             main.command.line,
             "deepspeed starts the ranks of other nodes by ssh, which pods do not have",

@@ -10,14 +10,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert.slurm.batch_script import shell_text, words
+from allranks.convert.slurm.batch_script import exports, shell_text, words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from allranks.convert.scanner import Statement
     from allranks.convert.slurm.batch_script.script import Script
+    from allranks.convert.slurm.batch_script.script_reading import ScriptReading
 
+# An array that is read, whole or a part of it, or counted.
+_OF_ARRAY = re.compile(r"\$\{[#!]?([A-Za-z_]\w*)\[")
 _CHANGED = re.compile(
     r"(?:\(\(|\blet\s+[\"']?)\s*([A-Za-z_]\w*)\s*(?:[-+*/%]=|\+\+|--)|\b([A-Za-z_]\w*)\+="
     r"|\b([A-Za-z_]\w*)=\S*\$\(\(\s*\$?\3\b"
@@ -70,6 +73,24 @@ def _setters_by(script: Script, own: Mapping[int, str], end: int) -> dict[str, l
         )
     }
     return {name: _setters(script, name, max(end, 0)) for name in targets}
+
+
+def files_with_arrays(reading: ScriptReading, text: str, end: int) -> set[int]:
+    """The statements of setup that read files which may set an array that a later shell reads.
+
+    No shell passes an array on: ``source args.sh`` in setup gives ``"${ARGS[@]}"`` of it nothing.
+
+    Args:
+        reading: the script, and what is known of it.
+        text: what the later shell runs.
+        end: the number of the statement that it begins with.
+    """
+    arrays = {*_OF_ARRAY.findall(text)} - reading.variables.set_names
+    return {
+        number
+        for number, statement in enumerate(reading.script.statements[: max(end, 0)])
+        if arrays and statement.is_simple and any(map(exports.reads_file, statement.commands))
+    }
 
 
 def _setters(script: Script, name: str, end: int) -> list[int]:
