@@ -63,7 +63,7 @@ def say(job: Draft) -> None:
     spoken_lines = {
         job.lines.get(str(verdict.keys[0]), 0)
         for verdict in job.fields.verdicts()
-        if verdict.outcome is not Outcome.CARRIED
+        if verdict.outcome is not Outcome.CARRIED and verdict.to != "command"
     }
     programs: dict[str, int] = {}
     is_python = job.text.startswith("#!") and "python" in job.text.partition("\n")[0]

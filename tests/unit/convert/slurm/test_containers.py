@@ -172,7 +172,7 @@ def test_a_look_for_the_file_of_an_image_does_not_end_the_pod(row: str, step: st
     runs = f"{conversion.values.get('setup')}{conversion.values.get('script')}"
     assert "exit" not in runs
     reasons = [own.why for own in conversion.verdicts if own.line == 4]
-    assert ["it looks for the file of an image: the pod is the container, and has none"] == reasons
+    assert [True] == ["looks for the file of an image" in reason for reason in reasons]
 
 
 def test_a_look_for_another_file_stays() -> None:

@@ -310,46 +310,6 @@ def test_ranks_of_torch_that_shared_a_gpu_are_said_to_be_fewer() -> None:
     assert "shared 4 GPUs" in conversion.lost[1].why
 
 
-def test_the_value_of_a_sites_option_is_no_program() -> None:
-    """`--environment` of CSCS has one; of an option that nobody knows it is said."""
-    known = _convert(_NODES, "srun --environment ./a.toml python a.py")
-    assert ["python", "a.py"] == known.values["command"]
-    assert [True] == ["names an image" in own.why for own in known.lost]
-    unknown = _convert(_NODES, "srun --mystery 7 ./a")
-    assert any("write --mystery=VALUE" in own.why for own in unknown.lost)
-    assert not any("=VALUE" in own.why for own in _convert(_NODES, "srun --mystery=7 ./a").lost)
-
-
-def test_deepspeed_without_ssh_in_a_text_runs_in_each_pod() -> None:
-    """It starts the ranks of its own node alone, and was refused for the others."""
-    own = "deepspeed --no_ssh --node_rank ${SLURM_NODEID} --num_gpus 4 --venv_script v a.py"
-    rows = ("#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=4", f"srun bash -c '{own}'")
-    values = _convert(*rows).values
-    assert (2, 1) == (values["nodes"], values["procsPerNode"])
-    with pytest.raises(InvalidValues, match="by ssh"):
-        _convert(rows[0], f"srun bash -c '{own.replace('--no_ssh ', '')}'")
-
-
-@pytest.mark.parametrize(
-    "look",
-    [
-        "command -v apptainer >/dev/null || exit 1",
-        "if ! which singularity &>/dev/null; then echo none; exit 1; fi",
-        "type -P apptainer || { echo none; exit 1; }",
-    ],
-)
-@pytest.mark.parametrize(
-    "step", ["srun apptainer exec a.sif python a.py", "apptainer exec a.sif ls"]
-)
-def test_a_look_for_what_starts_containers_is_left_out(look: str, step: str) -> None:
-    """The pod is the container: each would end there."""
-    conversion = _convert(_NODES, look, step)
-    texts = [str(conversion.values.get(key, "")) for key in ("setup", "script")]
-    assert not any("exit 1" in text for text in texts)
-    loading = "command -v apptainer >/dev/null || module load apptainer"
-    assert "module load" in str(_convert(_NODES, loading, step).values)
-
-
 def test_a_cluster_of_ray_is_refused() -> None:
     """Its head and workers are several programs; the line and what to use are named."""
     head = 'srun -N1 -n1 -w "$head" ray start --head --block &'
