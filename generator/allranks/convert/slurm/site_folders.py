@@ -79,6 +79,12 @@ _OF_CONTAINER = re.compile(
     re.DOTALL,
 )
 _MOUNTED = re.compile(r"(?:-v|--volume)[ =]?[\"']?([^\s:\"']+):|(?:src|source)=([^\s,\"']+)")
+# A line that starts a container, with those that it goes on in.
+_CONTAINED = re.compile(
+    r"^(?:\\\n|[^\n])*?\b(?:singularity|apptainer|shifter|docker|podman|sarus|enroot)\b"
+    r"(?:\\\n|[^\n])*",
+    re.MULTILINE,
+)
 _SPOKEN = re.compile(r"volume|image|\bsent\b")
 _WHY = (
     "a pod has it where its image or a volume does: mount one there (storage.datasets.mountPath), "
@@ -108,6 +114,7 @@ def say(job: Draft) -> None:
     """
     values = job.fields.values
     mounts = _mounts(values)
+    volumes = [*mounts, *_folders_of_nodes(values)]
     working_dir = str(values.get("workingDir", "")).rstrip("/")
     lines = [
         _with_whole_word(job.text, verdict.path)
@@ -126,7 +133,7 @@ def say(job: Draft) -> None:
             is_made_anew = top[0] != "/" and match["rest"].startswith(_MADE_ANEW)
             is_spoken_of = any(_names(line, path) for line in lines)
             if path and not (
-                top in _OF_IMAGES or is_made_anew or is_spoken_of or _is_in(path, mounts)
+                top in _OF_IMAGES or is_made_anew or is_spoken_of or _is_in(path, volumes)
             ):
                 folders[top if top[0] == "/" else "~"].add(path)
     for top, paths in folders.items():
@@ -161,7 +168,10 @@ def _texts(values: Mapping[str, Any], script: str) -> list[str]:
         *values.get("args", ()),
         *values.get("env", {}).values(),
     ]
-    texts = of_nodes if "image" in values else [*of_nodes, *of_ranks]
+    # What stood outside of a container that the script starts, a node ran, too.
+    outside = _CONTAINED.sub("", script) if values.get("script") else ""
+    is_inside = "image" in values
+    texts = [*of_nodes, outside if outside != script else ""] if is_inside else of_nodes + of_ranks
     texts = [words.without_comments(text) for text in texts if isinstance(text, str)]
     if _SOURCING.search(script):
         return [_read_by(text) for text in texts]  # what is sourced may read any variable
@@ -205,6 +215,13 @@ def _mounts(values: Mapping[str, Any]) -> list[str]:
     ]
     workspace = values.get("workspace", {}).get("mountPath", "")
     return [path.rstrip("/") for path in (*mounts, workspace) if path]
+
+
+def _folders_of_nodes(values: Mapping[str, Any]) -> list[str]:
+    """The folders of the nodes that volumes of the pods are."""
+    volumes = values.get("podTemplate", {}).get("spec", {}).get("volumes", ())
+    paths = [volume.get("hostPath", {}).get("path", "") for volume in volumes]
+    return [path.rstrip("/") for path in paths if path]
 
 
 def _is_in(path: str, folders: Iterable[str]) -> bool:

@@ -63,3 +63,16 @@ def test_a_look_for_what_starts_containers_is_left_out(look: str, step: str) -> 
     assert not any("exit 1" in text for text in texts)
     loading = "command -v apptainer >/dev/null || module load apptainer"
     assert "module load" in str(_convert(_NODES, loading, step).values)
+
+
+def test_folders_beside_a_container_that_the_script_starts_are_named() -> None:
+    """The script names its image, and what stands outside of the container ran on the node."""
+    rows = (
+        "cp -r /data1/sets/x /tmp/x",
+        "apptainer exec docker://a.io/b:1 \\\n  python a.py --data /data2/y",
+    )
+    conversion = _convert("#SBATCH -n 1 --gpus=1", *rows, "ls ~/runs")
+    paths = [own.path for own in conversion.verdicts]
+    assert "/data1/sets/x" in paths
+    assert "~/runs" in paths
+    assert not any("/data2" in path for path in paths)
