@@ -247,7 +247,7 @@ def _check_index(fields: Fields, podset: PodSet, program: Program, total: int) -
         fields.leave(
             (*podset.path, "spec", "containers", podset.index, key),
             f"it reads {_JOB_INDEX}, the pod's number in its own Job: here it is that among all of "
-            f"{total} pods",
+            f"{plural(total, 'pod')}",
         )
 
 
