@@ -683,10 +683,10 @@ def test_a_template_of_lines_is_refused_with_its_blank(blank: str) -> None:
 @pytest.mark.parametrize(
     ("row", "blank"),
     [
-        ("DIR=/work/<your-name>/data/", "<your-name>"),
+        ("DIR=/scratch/<your-name>/data/", "<your-name>"),
         ("python b.py --a=<path> c", "<path>"),
         ("ENV={TODO: FILL-IN}", "{TODO: FILL-IN}"),
-        ("cd /work/{TODO: your project}", "{TODO: your project}"),
+        ("cd /scratch/{TODO: your project}", "{TODO: your project}"),
     ],
 )
 def test_what_a_person_is_to_fill_in_within_a_path_is_named(row: str, blank: str) -> None:
