@@ -27,7 +27,7 @@ VERSION = "kubeflow.org/v1alpha1"
 _KIND = ("kubeflow.org", "MPIJob")
 _GPU = "nvidia.com/gpu"
 _BACKOFF_LIMIT = 6  # of the launcher's Job, which tries again whatever its restartPolicy is
-_SLEEP = ("sleep", "365d")  # what the operator has the workers run
+SLEEP = ("sleep", "365d")  # what the operator has the workers run
 _FOR_SPACE = "the launcher ran on a control plane's node; say so in mpi.launcher.podTemplate"
 # The fields of a number of units, and of those that a node has.
 _TOTALS = (("gpus", "gpusPerNode"), ("processingUnits", "processingUnitsPerNode"))
@@ -147,7 +147,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         for key in ("resources",) if role == "Launcher" else ("args",):
             container.pop(key, None)
         if role == "Worker":
-            target.put((*main, "command"), list(_SLEEP))
+            target.put((*main, "command"), list(SLEEP))
             if own.units and own.source[-1] != "replicas":  # where the template says it itself
                 target.put((*main, "resources", "limits", own.resource), str(own.units))
                 target.also(own.source, (*main, "resources", "limits", own.resource))

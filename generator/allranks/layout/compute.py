@@ -32,7 +32,15 @@ from allranks.humanize import plural
 from allranks.layout import feasible, infeasible, roles, sizing
 from allranks.layout import placement as layout_placement
 from allranks.model.inventory import BLOCK, RACK
-from allranks.model.layout import LAUNCHER_FIRST, WORKERS, Layout, NodeShare, Placement, Share
+from allranks.model.layout import (
+    LAUNCHER_FIRST,
+    WORKERS,
+    Layout,
+    NodeShare,
+    Placement,
+    Share,
+    processes_of_last,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -135,13 +143,6 @@ def _placement(spec: JobSpec, nodes: Iterable[CandidateNode]) -> Placement | Non
     return Placement(topology.key, topology.mode, values) if values else None
 
 
-def _last_procs(procs: int, split: Split) -> int:
-    """The processes of a smaller last node: one per GPU, or as many for each as elsewhere."""
-    if procs > split.gpus and split.last:
-        return procs * split.last // split.gpus
-    return min(procs, split.last)
-
-
 def _layout(
     spec: JobSpec,
     split: Split,
@@ -158,7 +159,7 @@ def _layout(
         procs_per_node=procs,
         gpus_per_node=split.gpus,
         last_gpus_per_node=split.last,
-        last_procs_per_node=_last_procs(procs, split),
+        last_procs_per_node=processes_of_last(procs, split.gpus, split.last),
         started=spec.started,
         min_nodes=spec.min_nodes or split.nodes,
         max_nodes=spec.max_nodes or split.nodes,

@@ -240,6 +240,17 @@ class Layout:
         return values
 
 
+def processes_of_last(processes: int, gpus: int, last: int) -> int:
+    """The processes of a smaller last node: one per GPU, or as many for each as elsewhere.
+
+    Args:
+        processes: those of each other node.
+        gpus: the GPUs of each other node.
+        last: the GPUs of the last node; 0 where all are alike.
+    """
+    return processes * last // gpus if processes > gpus > 0 else min(processes, last)
+
+
 def _amounts(share: Share) -> dict[str, str]:
     return {"cpu": share.cpu, "memory": share.memory, "shm": share.shm}
 

@@ -85,7 +85,7 @@ def _of_one_template(manifest: Manifest) -> list[OriginalPod]:
         container.pop("resources", None)
     for container in items(worker, "containers")[:1]:
         container.pop("args", None)
-        container["command"] = ["sleep", "365d"]
+        container["command"] = list(mpi_v1alpha1.SLEEP)
         if own.units:
             limits = {**mapping(container, "resources", "limits"), own.resource: str(own.units)}
             container["resources"] = {**mapping(container, "resources"), "limits": limits}

@@ -81,7 +81,7 @@ _OF_CONTAINER = re.compile(
 _MOUNTED = re.compile(r"(?:-v|--volume)[ =]?[\"']?([^\s:\"']+):|(?:src|source)=([^\s,\"']+)")
 # A line that starts a container, with those that it goes on in.
 _CONTAINED = re.compile(
-    r"^(?:\\\n|[^\n])*?\b(?:singularity|apptainer|shifter|docker|podman|sarus|enroot)\b"
+    rf"^(?:\\\n|[^\n])*?\b(?:{'|'.join(sorted(words.CONTAINERS | words.UNREAD_CONTAINERS))})\b"
     r"(?:\\\n|[^\n])*",
     re.MULTILINE,
 )

@@ -6,6 +6,7 @@ import posixpath
 from typing import TYPE_CHECKING
 
 from allranks.humanize import plural
+from allranks.model.layout import processes_of_last
 from allranks.values.rules.base import Finding, ValuesRule, View, path
 from allranks.values.rules.command import CONFIG_MAP_MAX, ENTRY_RESERVE
 from allranks.values.rules.size import SIZE, RequestedSize, devices, hosts, size
@@ -78,12 +79,7 @@ def _all_slots(view: View) -> int | None:
     most = max(requested.nodes, int(view["mpi.elastic.maxNodes"]))
     slots = _slots_of_one(view, requested)
     rest = int(view["gpus"]) % requested.gpus if requested.gpus and view["gpusPerNode"] else 0
-    return most * slots - (slots - _last_slots(slots, requested.gpus, rest) if rest else 0)
-
-
-def _last_slots(slots: int, gpus: int, rest: int) -> int:
-    """The slots of a smaller last host: one per GPU, or as many for each as elsewhere."""
-    return slots * rest // gpus if slots > gpus else min(slots, rest)
+    return most * slots - (slots - processes_of_last(slots, requested.gpus, rest) if rest else 0)
 
 
 def _slots_of_one(view: View, requested: RequestedSize) -> int:

@@ -98,7 +98,7 @@ def _defined(reading: ScriptReading, line: str, program: commands.Program) -> st
     script = reading.script
     reads = [name for name, _ in words.variables(line)]
     if words.positional(line):
-        reads += [name for text in _sets(script, reading.main_step) for name in text]
+        reads += _read_by_sets(script, reading.main_step)
     end = reading.main_step.statement
     numbers = _in_shell(reading, line, reads)
     numbers |= repeated_lines.files_with_arrays(reading, line, end)
@@ -167,13 +167,14 @@ def _in_shell(reading: ScriptReading, line: str, reads: list[str]) -> set[int]:
     return numbers
 
 
-def _sets(script: Script, main_step: MainStep) -> list[list[str]]:
+def _read_by_sets(script: Script, main_step: MainStep) -> list[str]:
     """The variables that the lines read which set the words: ``set -- $LINE``."""
     return [
-        [name for name, _ in words.variables(script.slice(statement))]
+        name
         for statement in script.statements[: max(main_step.statement, 0)]
         if statement.is_simple
         and any(shell_text.sets_words([t.text for t in c.words]) for c in statement.commands)
+        for name, _ in words.variables(script.slice(statement))
     ]
 
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.batch_script.script import Script
     from allranks.convert.slurm.batch_script.script_reading import ScriptReading
 
+    # The numbers of the statements that set a variable, by its name.
+    _Setters = dict[str, list[int]]
+
 # An array that is read, whole or a part of it, or counted.
 _OF_ARRAY = re.compile(r"\$\{[#!]?([A-Za-z_]\w*)\[")
 _CHANGED = re.compile(
@@ -38,7 +41,11 @@ def with_starts(script: Script, own: Mapping[int, str], end: int) -> dict[int, s
     Returns:
         The texts by the statements' numbers.
     """
-    starts = {number for numbers in _setters_by(script, own, end).values() for number in numbers}
+    return _with(script, own, _setters_by(script, own, end))
+
+
+def _with(script: Script, own: Mapping[int, str], setters: _Setters) -> dict[int, str]:
+    starts = {number for numbers in setters.values() for number in numbers}
     rows = {n: script.slice(script.statements[n]) for n in starts} | {**own}
     return {number: rows[number] for number in sorted(rows)}
 
@@ -58,10 +65,10 @@ def texts(script: Script, own: Mapping[int, str], end: int) -> list[str]:
         for name, number in sorted(first.items())
         if name in _changed_by(script, script.statements[number]) and name not in words.ALWAYS
     ]
-    return [*unset, *with_starts(script, own, end).values()]
+    return [*unset, *_with(script, own, setters).values()]
 
 
-def _setters_by(script: Script, own: Mapping[int, str], end: int) -> dict[str, list[int]]:
+def _setters_by(script: Script, own: Mapping[int, str], end: int) -> _Setters:
     """The statements that set the variables which some change, by the variable."""
     targets = {
         name

@@ -210,8 +210,9 @@ def _collect_listed(script: Script, variables: ShellVariables) -> None:
     """Read the texts that arrays have, and loops go through: ``for step in "srun a" "srun b"``."""
     arrays: dict[str, list[str]] = {}
     for command in script.commands:
-        for name, value in shell_text.assigned_by(command):
-            if name in shell_text.arrays_of(command):
+        own_arrays = shell_text.arrays_of(command)
+        for name, value in shell_text.assigned_by(command) if own_arrays else ():
+            if name in own_arrays:
                 listed = _texts_in(value.removeprefix("(").removesuffix(")"))
                 arrays.setdefault(name, []).extend(listed)
     variables.listed.update(arrays)
