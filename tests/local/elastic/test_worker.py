@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
@@ -16,7 +18,6 @@ from .stage import Stage, terminate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 pytestmark = [
     pytest.mark.local,
@@ -56,6 +57,22 @@ UNEVEN = STEADY.replace(
     if os.path.exists("go"):
         time.sleep(1000)""",
 )
+
+
+def result_pipe(agent: psutil.Process) -> Path:
+    """Where torchrun's agent leaves word of how its ranks ended; it closes it with that word."""
+    words = agent.cmdline()
+    [script] = [place for place, word in enumerate(words) if word.endswith("elastic_agent.py")]
+    return Path("/proc", str(agent.pid), "fd", words[script + 1])
+
+
+def is_open(process: psutil.Process, pipe: Path) -> bool:
+    """Whether a process holds this end of a pipe."""
+    for file in Path("/proc", str(process.pid), "fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed since the listing
+            if file.readlink() == pipe:
+                return True
+    return False
 
 
 @pytest.fixture
@@ -143,9 +160,11 @@ def test_ranks_that_have_ended_well_are_not_started_anew(stage: Callable[..., St
     job = stage(workers={"replicas": 2, "minReplicas": 1}, script=UNEVEN)
     job.relaunch = False
     until_trains(job, "0", "1")
-    (job.folder / "go").touch()
     first = psutil.Process(job.running[pod_metadata.pod_name("demo", "worker", 0)].pid)
-    until(lambda: job.turn() and len(first.children(recursive=True)) == 1, "rank 0's end", PATIENCE)
+    [agent] = first.children()
+    pipe = result_pipe(agent).readlink()
+    (job.folder / "go").touch()
+    until(lambda: job.turn() and not is_open(agent, pipe), "the word of rank 0's end", PATIENCE)
     job.kill(pod_metadata.pod_name("demo", "worker", 1))
     assert 0 == finish(job)
     assert {"1:0:2", "1:1:2"} == set(job.starts())
