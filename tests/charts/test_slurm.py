@@ -146,6 +146,21 @@ def test_setup_is_run_by_bash_as_slurm_runs_it(shell: str, tmp_path: Path) -> No
     assert (0, "2 names\n") == (process.returncode, process.stdout)
 
 
+def test_what_a_sourced_file_declares_outlives_setup(tmp_path: Path) -> None:
+    """`export -p >file` writes `declare -x`, and bash makes that local to a function."""
+    entry = SCRIPT.with_name("entry.sh").read_text(encoding="utf-8")
+    shown = 'printf \'%s\\n\' "$TEXT" "${LIST[1]}" "${MAP[k]}" "$*"; env | grep -c \'^TEXT=\'\n'
+    (tmp_path / "entry.sh").write_text(f"{entry}\nallranks_setup\n{shown}", encoding="utf-8")
+    declared = (
+        "declare -x TEXT='a \"b\" $c'\ndeclare -a LIST=(a 'b c')\ndeclare -A MAP=([k]='v w')\n"
+    )
+    (tmp_path / "saved.sh").write_text(declared, encoding="utf-8")
+    (tmp_path / "setup.sh").write_text(f"source {tmp_path}/saved.sh\n", encoding="utf-8")
+    words = ["bash", str(tmp_path / "entry.sh"), "its", "words"]
+    process = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert ['a "b" $c', "b c", "v w", "its words", "1"] == process.stdout.splitlines()
+
+
 @pytest.mark.parametrize("has_hosts", [False, True])
 @pytest.mark.parametrize("shell", SHELLS)
 def test_an_mpirun_of_the_pods_own_calls_no_srun(

@@ -39,6 +39,10 @@ allranks_setup() {
   esac
   set +e
   trap - EXIT
+  # What `declare` makes in a function of bash ends with that function, and so does what a file declares
+  # that `export -p` has written, where setup sources it. Make it the shell's own.
+  # shellcheck disable=SC3043 # bash alone runs it
+  [ -z "${BASH_VERSION:-}" ] || eval "$(local -p | sed 's/^declare /declare -g /')"
 }
 
 allranks_setup_ended() {
