@@ -390,7 +390,8 @@ def _with_setup(
 ) -> Program:
     """A program with the shell that stood before it in its script."""
     goes_on = not preparation.stops(whole, commands)
-    before, commands = preparation.without_set(before, commands)
+    begins_strict = commands[:1] != [] and commands[0].program == "set"
+    before, commands, strict = preparation.without_set(before, commands)
     setup, is_chained = preparation.unjoined(before)
     if not setup or not commands:
         return result
@@ -430,6 +431,10 @@ def _with_setup(
         setup = preparation.going_on(setup, is_chained=is_chained)
     elif not is_chained and preparation.may_end_false(setup):
         setup += "\ntrue"
+    if is_bash and begins_strict:
+        setup = "".join(f"set -{'u' if flag == 'u' else 'o pipefail'}\n" for flag in strict) + setup
+        strict = ()
+    lost = preparation.lost_flags(setup, strict)
     names = [
         assignment.text.partition("=")[0].removesuffix("+")
         for command in commands
@@ -443,7 +448,8 @@ def _with_setup(
     flags = profile.strip("-c") + ("" if goes_on else "e")
     shebang = f"#!{shell_path}{flags and f' -{flags}'}\n" if is_bash else ""
     why = "what stands before the program is setup, once in each pod"
-    return replace(result, setup=f"{shebang}{setup}\n", changes=(*result.changes, why))
+    changes = (*result.changes, why, *((lost,) if lost else ()))
+    return replace(result, setup=f"{shebang}{setup}\n", changes=changes)
 
 
 def _of_env(wrappers: Sequence[str]) -> list[str]:

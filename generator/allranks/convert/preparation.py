@@ -8,6 +8,7 @@ unless it says otherwise.
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import TYPE_CHECKING
 
@@ -180,18 +181,49 @@ def _statements(setup: str) -> list[scanner.Statement]:
 
 def without_set(
     before: str, commands: list[shell.ShellCommand]
-) -> tuple[str, list[shell.ShellCommand]]:
-    """Shell without `set -e` and the like: setup stops at what fails, and sh has no pipefail."""
+) -> tuple[str, list[shell.ShellCommand], tuple[str, ...]]:
+    """Shell without its `set -e` and the like, and which of them end a script at other errors.
+
+    Setup stops at what fails by itself. What the shell that runs it might have lost is the flags
+    `u`, for a variable that is not set, and `pipefail`.
+
+    Returns:
+        The shell's text, its commands, and those of the two flags that were set.
+    """
     remaining = []
+    strict: list[str] = []
     for command in reversed(commands):
         is_set = command.program == "set" and not command.depth
-        if is_set and all(
-            re.fullmatch(r"[-+][euxo]+|pipefail", word.text) for word in command.words[1:]
-        ):
+        flags = [word.text for word in command.words[1:]]
+        if is_set and all(re.fullmatch(r"[-+][euxo]+|pipefail", flag) for flag in flags):
             end = command.end
             while end < len(before) and before[end] in " \t;&":
                 end += 1
             before = before[: command.start] + before[end:].removeprefix("\n")
+            is_unset = any(flag.startswith("-") and "u" in flag for flag in flags)
+            is_piped = any(
+                before_flag.startswith("-") and flag == "pipefail"
+                for before_flag, flag in itertools.pairwise(flags)
+            )
+            strict += ["u"] * is_unset + ["pipefail"] * is_piped
         else:
             remaining.append(command)
-    return before, remaining[::-1]
+    return before, remaining[::-1], tuple(flag for flag in ("u", "pipefail") if flag in strict)
+
+
+def lost_flags(setup: str, strict: Sequence[str]) -> str:
+    """A sentence on flags that setup's own shell does not have; empty where nothing needs them.
+
+    Args:
+        setup: the shell's text.
+        strict: which of `u` and `pipefail` its script had set.
+    """
+    causes = [
+        cause
+        for flag, use, cause in (
+            ("u", r"\$", "an unset variable"),
+            ("pipefail", r"(?<!\|)\|(?!\|)", "what fails within a pipe"),
+        )
+        if flag in strict and re.search(use, setup)
+    ]
+    return f"setup does not end at {', nor at '.join(causes)}" if causes else ""

@@ -319,6 +319,32 @@ def test_a_script_is_setup_and_a_program(
     )
 
 
+_SETUP_WORD = "what stands before the program is setup, once in each pod"
+_LOST = "setup does not end at "
+STRICT = [
+    ("set -eu\npip install $X\ntorchrun t.py", "pip install $X\n", f"{_LOST}an unset variable"),
+    (
+        "set -euo pipefail\npip list | tee $X\ntorchrun t.py",
+        "pip list | tee $X\n",
+        f"{_LOST}an unset variable, nor at what fails within a pipe",
+    ),
+    ("set -euo pipefail\npip install x\ntorchrun t.py", "pip install x\n", ""),
+    (
+        "set -euo pipefail\n[[ -d $X ]] && ls | tee x\ntorchrun t.py",
+        "#!/bin/bash -e\nset -u\nset -o pipefail\n[[ -d $X ]] && ls | tee x\ntrue\n",
+        "",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "setup", "lost"), STRICT)
+def test_a_setup_without_its_flags_is_told(text: str, setup: str, lost: str) -> None:
+    """A shell of sh has no pipefail, and the chart's shell no -u; bash on its own has both."""
+    program = commands.read(["bash", "-c", text])
+    changes = (_SETUP_WORD, lost) if lost else (_SETUP_WORD,)
+    assert (setup, changes) == (program.setup, program.changes[1:])
+
+
 _LOGIN = [
     ("torchrun --nnodes=2 t.py", "exec python3 -u t.py", ""),
     ("pip install x && torchrun t.py", "exec python3 -u t.py", "#!/bin/bash -l\npip install x\n"),
