@@ -10,6 +10,7 @@ import posixpath
 import re
 from collections import defaultdict
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from tests.side_by_side.inside.program import HOME, IN_STEP
 from tests.side_by_side.inside.ranks import short
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from tests.side_by_side.sandbox import Record, Run
 
@@ -62,6 +63,7 @@ class Kind(StrEnum):
 
     MISSING = "no pod runs it"
     ADDED = "only pods run it"
+    WORDS = "its words"
     COUNT = "how often it runs"
     FOLDER = "its folder"
     VARIABLE = "a variable"
@@ -120,8 +122,14 @@ def differences(text: str, slurm: Runs, in_pods: Runs, hosts: Iterable[str]) -> 
     sides = [_by_words(runs.whole, same) for runs in (slurm, in_pods)]
     result: list[Difference] = []
     names = _variables(text, slurm)
+    other_words = _other_words(*sides)
     for words in [*sides[0], *(key for key in sides[1] if key not in sides[0])]:
         first, second = (side.get(words, []) for side in sides)
+        if words in other_words:
+            result.append(_of_words(words, other_words[words]))
+            continue
+        if words in other_words.values():
+            continue
         if not first or not second:
             kind = Kind.ADDED if second else Kind.MISSING
             result.append(Difference(kind, words, _times(first), _times(second)))
@@ -179,6 +187,35 @@ def _by_words(run: Run, same: _Canon) -> dict[tuple[str, ...], list[Record]]:
         if posixpath.basename(record.words[0]) not in _INQUIRIES.split():
             groups[same.words(record)].append(record)
     return groups
+
+
+def _other_words(
+    slurm: Collection[tuple[str, ...]], in_pods: Collection[tuple[str, ...]]
+) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """Words of Slurm's programs that no pod has, each with those of a pod's that differ in some.
+
+    Such two are of one program, and of one script or first option behind it.
+    """
+    missing = [words for words in slurm if words not in in_pods]
+    added = [words for words in in_pods if words not in slurm]
+    pairs: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for words in missing:
+        for others in added:
+            if words[:2] == others[:2] and others not in pairs.values():
+                pairs[words] = others
+                break
+    return pairs
+
+
+def _of_words(words: tuple[str, ...], others: tuple[str, ...]) -> Difference:
+    blocks = SequenceMatcher(None, words, others, autojunk=False).get_opcodes()
+    changed = [block for block in blocks if block[0] != "equal"]
+    return Difference(
+        Kind.WORDS,
+        words,
+        " ".join(repr(word) for block in changed for word in words[block[1] : block[2]]),
+        " ".join(repr(word) for block in changed for word in others[block[3] : block[4]]),
+    )
 
 
 def _times(records: Sequence[Record]) -> str:

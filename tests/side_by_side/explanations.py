@@ -50,12 +50,20 @@ def explains(conversion: Conversion, text: str, difference: Difference) -> bool:
     if kind in (Kind.VARIABLE, Kind.RANK):
         option = _SIZES.get(difference.name, difference.name)
         return difference.name in report or option in report or "train together" in report
+    if kind == Kind.WORDS:
+        texts = [difference.slurm, difference.pods]
+        changed = [word for text in texts for word in re.findall(r"[\w./-]+", text)]
+        return any(_is_named(word, report) for word in changed if _LETTERS.search(word))
     lines = [_command_line(text.split("\n"), item.line) for item in verdicts if item.line]
     words = [word for word in difference.words if len(word) >= _SHORTEST and _LETTERS.search(word)]
     pattern = "|".join(map(re.escape, words[:_MOST_WORDS]))
     return bool(words) and any(
         re.search(rf"(?<![\w-])(?:{pattern})(?![\w-])", text) for text in (report, *lines)
     )
+
+
+def _is_named(word: str, report: str) -> bool:
+    return re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", report) is not None
 
 
 def _command_line(rows: Sequence[str], number: int) -> str:

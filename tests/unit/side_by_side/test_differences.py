@@ -99,6 +99,30 @@ def test_a_failure_is_compared_too() -> None:
     assert (Kind.EXIT_CODE, "0", "7") == (second.kind, second.slurm, second.pods)
 
 
+def test_words_that_differ_are_those_of_one_program() -> None:
+    """The same script with another option is no program that is missing, and one that is new."""
+    slurm, pods = (
+        _run(_rank(words=("python", "a.py", "--n", number, "--x"))) for number in ("3", "4")
+    )
+    [difference] = _differences(slurm, pods)
+    assert (Kind.WORDS, "'3'", "'4'") == (difference.kind, difference.slurm, difference.pods)
+    slurm, pods = (_run(_rank(words=("python", script))) for script in ("a.py", "b.py"))
+    kinds = [difference.kind for difference in _differences(slurm, pods)]
+    assert [Kind.MISSING, Kind.ADDED] == kinds
+
+
+def test_the_report_explains_words_by_those_that_differ() -> None:
+    """What the step's line has besides is no reason."""
+    text = "#!/bin/bash\n#SBATCH -N2\nsrun python a.py --data $DATA --every 3\n"
+    conversion = job.convert(text.encode(), "job.sbatch")
+    spoken, silent = (
+        Difference(Kind.WORDS, ("python", "a.py", "--every", "3"), *sides)
+        for sides in (("'/data'", "'DATA'"), ("'--every'", ""))
+    )
+    assert explains(conversion, text, spoken)
+    assert not explains(conversion, text, silent)
+
+
 def test_what_varies_by_itself_is_not_compared() -> None:
     """A variable that is another in a second run of the script."""
     slurm, other, pods = (
