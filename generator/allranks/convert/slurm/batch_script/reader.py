@@ -22,6 +22,7 @@ from allranks.convert.slurm.batch_script import (
     parsing,
     ranks,
     remaining_commands,
+    setup_end,
     several_steps,
     shell_text,
     shell_variables,
@@ -102,6 +103,7 @@ def _finish(reading: ScriptReading) -> None:
     """Say of what runs what no pod has, and which variables nobody sets."""
     body = reading.body
     unexported_variables.keep(reading)
+    body.setup = setup_end.without_condition(body.setup)
     whole = "\n".join([body.setup, body.script, *body.command])
     if "SLURM_TMPDIR" in whole and "SLURM_TMPDIR" not in reading.variables.set_names:
         body.env.setdefault("SLURM_TMPDIR", "/tmp")  # noqa: S108 - the pod's own
