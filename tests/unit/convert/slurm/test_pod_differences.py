@@ -1128,3 +1128,16 @@ def test_the_shell_of_a_site_is_that_of_the_image(own: str, shell: str) -> None:
     conversion = job.convert(text.encode(), "job.sbatch")
     assert shell == conversion.values["script"].splitlines()[0]
     assert (own != shell) is any(verdict.path == own for verdict in conversion.verdicts)
+
+
+@pytest.mark.parametrize("options", ["-e", "-eo pipefail"])
+def test_a_pipe_that_hides_a_failure_is_said(options: str) -> None:
+    """A shell without pipefail takes the status of the last program of a pipe."""
+    for step in (
+        "srun python a.py 2>&1 | tee log",
+        'eval "srun python a.py | tee log"',
+        "{ cd a; srun python a.py; } | tee log",
+    ):
+        verdicts = _convert(_NODES, f"set {options}", step).verdicts
+        is_said = any("which has no pipefail" in verdict.why for verdict in verdicts)
+        assert is_said == ("pipefail" not in options)

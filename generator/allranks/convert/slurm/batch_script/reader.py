@@ -86,7 +86,8 @@ def read(
         if opened:
             body = read(opened, source=source, size=size, settings=settings, args=args)
             if behind:
-                body.say(statement.last_line, behind, Outcome.CHANGED, "", behind_step.OF_LOG)
+                why = behind_step.of_pipe(text) if "|" in behind else behind_step.OF_LOG
+                body.say(statement.last_line, behind, Outcome.CHANGED, "", why)
             return body
     if main is None:
         one_process.read_script(reading, steps, nested=bool(multi))
