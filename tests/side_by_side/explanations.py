@@ -25,9 +25,9 @@ _TOPICS = {
     Kind.STDIN: re.compile(r"stdin|input|<"),
     Kind.STDOUT: re.compile(r"output|\blog\b|>|tee"),
     Kind.LIMITS: re.compile(r"ulimit|umask"),
-    Kind.EXIT_CODE: re.compile(r"exit|status|goes on|over when its ranks|stands behind"),
+    Kind.EXIT_CODE: re.compile(r"exit|status|goes on|went on|over when its ranks|stands behind"),
 }
-_SIZES = {"SLURM_NTASKS": "ntasks", "SLURM_NNODES": "--nodes"}
+_SIZES = {"SLURM_NTASKS": "ntasks", "SLURM_NNODES": "--nodes", "WORLD_SIZE": "the job has"}
 _MOST_WORDS = 6
 _LETTERS = re.compile(r"[A-Za-z]")
 _SHORTEST = 4  # letters of a word that says what is meant

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.side_by_side.filesystem import Site
 
 _COMPLAINT = re.compile(
-    r"""^(?:.*?line\ \d+:\ |launcher:\ |bash:\ |sh:\ )
+    r"""^(?:.*?line\ \d+:\ |launcher:\ |bash:\ |sh:\ |(?P<tee>tee:\ ))
     (?P<command>cd:\ |pushd:\ |\.:\ |source:\ |exec:\ )?
     (?P<name>[^:]{1,300}):\ (?:No\ such\ file\ or\ directory|(?:command\ |file\ )?not\ found)$""",
     re.VERBOSE,
@@ -45,6 +45,8 @@ def add(site: Site, errors: str, folders: Iterable[str]) -> bool:
         site.folders |= {path[: path.index("/../")] for path in paths if "/../" in path}
         paths = {posixpath.normpath(path) for path in paths}
         is_folder = match["command"] in ("cd: ", "pushd: ")
+        if match["tee"]:
+            is_folder, paths = True, set(map(posixpath.dirname, paths))
         for path in sorted(paths):
             if _size(site) < _MOST + len(site.programs) and not path.startswith(_OWN):
                 (site.folders if is_folder else site.scripts).add(path)
