@@ -37,7 +37,8 @@ def add(site: Site, errors: str, folders: Iterable[str]) -> bool:
         if match is None or match["name"].startswith(("-", "~")):
             continue
         name = match["name"]
-        if "/" not in name and line.endswith("command not found"):
+        is_of_exec = match["command"] == "exec: " and line.endswith("not found")
+        if "/" not in name and (is_of_exec or line.endswith("command not found")):
             site.programs.add(name)
             continue
         paths = {posixpath.join(folder, name) for folder in folders}
