@@ -39,6 +39,7 @@ _READ_BY_LIBRARIES = re.compile(
     r"(?:OMP|MKL|CUDA|NCCL|TORCH|PYTHON[A-Z]|HF_|WANDB|TF_|XLA|JAX|LD_|OMPI|MPI|UCX|I_MPI|GLOO|NVIDIA"
     r"|ROCR|HIP|HSA|KMP|OPENBLAS|TOKENIZERS|DS|ACCELERATE|TMP|TEMP|HOME|USER)"
 )
+_OF_CHART = "PYTHONUNBUFFERED"  # which all pods have, so that a log has each line at once
 _SETTLED = frozenset({"PATH", "SHLVL", "MASTER_ADDR", "MASTER_PORT", *_OF_RANK})
 _ASSIGNED = re.compile(r"(?<![\w$.{-])([A-Za-z_]\w*)\+?=")
 _SAME = (
@@ -280,7 +281,7 @@ def _of_variables(
             sorted({same.text(record.environment.get(name, UNSET), record) for record in side})
             for side in (first, second)
         ]
-        is_own = texts[0] == [UNSET] and not _READ_BY_LIBRARIES.match(name)
+        is_own = texts[0] == [UNSET] and (name == _OF_CHART or not _READ_BY_LIBRARIES.match(name))
         if texts[0] != texts[1] and not is_own:
             yield Difference(Kind.VARIABLE, words, _some(texts[0]), _some(texts[1]), name)
 

@@ -18,15 +18,16 @@ if TYPE_CHECKING:
 _OF_EACH = re.compile(
     r"the launcher (?:starts|lets)|the run's log|where the image has|must be in the image"
 )
+_OF_MEETING = "the launcher lets"
 _TOPICS = {
     Kind.COUNT: re.compile(r"ntasks|--nodes|\branks\b|procsPerNode|in each pod|only once"),
     Kind.FOLDER: re.compile(r"workingDir|folder|\bcd "),
     Kind.STDIN: re.compile(r"stdin|input|<"),
     Kind.STDOUT: re.compile(r"output|\blog\b|>|tee"),
     Kind.LIMITS: re.compile(r"ulimit|umask"),
-    Kind.EXIT_CODE: re.compile(r"exit|status|goes on|over when its ranks|stands behind"),
+    Kind.EXIT_CODE: re.compile(r"exit|status|goes on|went on|over when its ranks|stands behind"),
 }
-_SIZES = {"SLURM_NTASKS": "ntasks", "SLURM_NNODES": "--nodes"}
+_SIZES = {"SLURM_NTASKS": "ntasks", "SLURM_NNODES": "--nodes", "WORLD_SIZE": "the job has"}
 _MOST_WORDS = 6
 _LETTERS = re.compile(r"[A-Za-z]")
 _SHORTEST = 4  # letters of a word that says what is meant
@@ -42,14 +43,22 @@ def explains(conversion: Conversion, text: str, difference: Difference) -> bool:
     """
     verdicts = [item for item in conversion.verdicts if item.outcome != Outcome.CARRIED]
     whole = "\n".join((*map(str, verdicts), *conversion.notes))
-    verdicts = [item for item in verdicts if not _OF_EACH.search(item.why)]
+    # What asks for the address or a port of rank 0 has no other line to be said on.
+    is_missing = difference.kind == Kind.MISSING
+    verdicts = [
+        item
+        for item in verdicts
+        if not _OF_EACH.search(item.why) or (is_missing and _OF_MEETING in item.why)
+    ]
     report = "\n".join((*map(str, verdicts), *conversion.notes))
     kind = difference.kind
     if kind in _TOPICS and not (kind == Kind.EXIT_CODE and not difference.name):
         return bool(_TOPICS[kind].search(whole if kind == Kind.STDOUT else report))
     if kind in (Kind.VARIABLE, Kind.RANK):
         option = _SIZES.get(difference.name, difference.name)
-        return difference.name in report or option in report or "train together" in report
+        is_named = f"a program that reads {difference.name} " in whole
+        is_named = is_named or difference.name in report or option in report
+        return is_named or "train together" in report
     if kind == Kind.WORDS:
         texts = [difference.slurm, difference.pods]
         changed = [word for text in texts for word in re.findall(r"[\w./-]+", text)]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.side_by_side.filesystem import Site
 
 _COMPLAINT = re.compile(
-    r"""^(?:.*?line\ \d+:\ |launcher:\ |bash:\ |sh:\ )
+    r"""^(?:.*?line\ \d+:\ |launcher:\ |bash:\ |sh:\ |(?P<tee>tee:\ ))
     (?P<command>cd:\ |pushd:\ |\.:\ |source:\ |exec:\ )?
     (?P<name>[^:]{1,300}):\ (?:No\ such\ file\ or\ directory|(?:command\ |file\ )?not\ found)$""",
     re.VERBOSE,
@@ -37,7 +37,8 @@ def add(site: Site, errors: str, folders: Iterable[str]) -> bool:
         if match is None or match["name"].startswith(("-", "~")):
             continue
         name = match["name"]
-        if "/" not in name and line.endswith("command not found"):
+        is_of_exec = match["command"] == "exec: " and line.endswith("not found")
+        if "/" not in name and (is_of_exec or line.endswith("command not found")):
             site.programs.add(name)
             continue
         paths = {posixpath.join(folder, name) for folder in folders}
@@ -45,6 +46,8 @@ def add(site: Site, errors: str, folders: Iterable[str]) -> bool:
         site.folders |= {path[: path.index("/../")] for path in paths if "/../" in path}
         paths = {posixpath.normpath(path) for path in paths}
         is_folder = match["command"] in ("cd: ", "pushd: ")
+        if match["tee"]:
+            is_folder, paths = True, set(map(posixpath.dirname, paths))
         for path in sorted(paths):
             if _size(site) < _MOST + len(site.programs) and not path.startswith(_OWN):
                 (site.folders if is_folder else site.scripts).add(path)

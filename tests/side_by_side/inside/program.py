@@ -20,7 +20,7 @@ HOME = "/side_by_side"
 RECORDS, FAILS, JOB = f"{HOME}/log/records", f"{HOME}/fails", f"{HOME}/job.json"
 FAILURE = 7
 _MPI = ("mpirun", "mpiexec", "orterun", "ibrun")
-LAUNCHERS = ("srun", *_MPI, "torchrun", "deepspeed", "singularity", "apptainer")
+LAUNCHERS = ("srun", *_MPI, "torchrun", "deepspeed", "singularity", "apptainer", "shifter")
 CHART_LAUNCHER = "allranks-launcher"  # the stand-in of the charts' own
 # Of which node a process is, and whether a launcher has started it.
 NODE, IN_STEP = "SIDE_BY_SIDE_NODE", "SIDE_BY_SIDE_STEP"
@@ -127,6 +127,8 @@ def _launch(name: str, words: list[str]) -> None:
             started = ranks.deepspeed(words, environment, job)
         elif name in ("singularity", "apptainer"):
             started = ranks.container(words, environment)
+        elif name == "shifter":
+            started = ranks.shifter(words, environment)
         else:
             started = ranks.mpirun(words, environment, job, _worker)
     except ranks.LauncherError as error:

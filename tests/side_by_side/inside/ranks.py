@@ -32,6 +32,7 @@ _DEEPSPEED_VALUES = """\
 _CONTAINER_VALUES = """\
     B bind pwd cwd home H env env-file overlay o mount S scratch workdir W network security
     hostname app"""
+_SHIFTER_VALUES = "volume V image i module m workdir w env e env-file entrypoint"
 _SRUN_OUTPUT = re.compile(r"%([jJtnNx])")
 
 
@@ -359,6 +360,18 @@ def container(words: Sequence[str], environment: Mapping[str, str]) -> list[Rank
         elif name in ("pwd", "cwd"):
             folder = value
     return [Rank(rest[1:], own, folder)] if rest[1:] else []
+
+
+def shifter(words: Sequence[str], environment: Mapping[str, str]) -> list[Rank]:
+    """What ``shifter`` runs in its image; none without a program."""
+    options, program = read_options(words, _SHIFTER_VALUES)
+    own, folder = dict(environment), ""
+    for name, value in options:
+        if name in ("env", "e"):
+            own |= dict([value.split("=", 1)]) if "=" in value else {}
+        elif name in ("workdir", "w"):
+            folder = value
+    return [Rank(program, own, folder)] if program else []
 
 
 def short(host: str) -> str:

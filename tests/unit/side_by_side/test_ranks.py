@@ -127,3 +127,7 @@ def test_a_container_is_entered() -> None:
     assert (["python", "a.py"], "/w") == (program.words, program.folder)
     assert ("1", "3") == (program.environment["A"], program.environment["C"])
     assert [] == ranks.container(["pull", "image.sif"], {})
+    (program,) = ranks.shifter(["-V", "/a:/b", "--env", "C=3", "-w", "/w", "python", "a.py"], {})
+    assert (["python", "a.py"], "/w") == (program.words, program.folder)
+    assert program.environment["C"] == "3"
+    assert [] == ranks.shifter(["--image", "a"], {})

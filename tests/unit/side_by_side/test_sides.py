@@ -95,6 +95,8 @@ def test_a_script_is_started_as_the_manual_of_sbatch_says() -> None:
         ("bash: run.sh: No such file or directory", set(), set(), {"/w/run.sh"}),
         ("x: line 9: /a/b/../c: No such file or directory", set(), {"/a/b"}, {"/a/c"}),
         ("launcher: ./a.out: No such file or directory", set(), set(), {"/w/a.out"}),
+        ("x: line 1: exec: solve: not found", {"solve"}, set(), set()),
+        ("tee: logs/a.log: No such file or directory", set(), {"/w/logs"}, set()),
         ("cat: list: No such file or directory", set(), set(), set()),
         ("x: line 1: /proc/x: No such file or directory", set(), set(), set()),
     ],

@@ -50,6 +50,8 @@ _SPOKEN_OF = (
     | words.UNREAD_CONTAINERS
     | {"srun", "accelerate"}
 )
+# Of a variable or a folder, and not of the program that has it among its words.
+_OF_A_WORD = ("$", "/")
 
 
 def say(job: Draft) -> None:
@@ -63,7 +65,9 @@ def say(job: Draft) -> None:
     spoken_lines = {
         job.lines.get(str(verdict.keys[0]), 0)
         for verdict in job.fields.verdicts()
-        if verdict.outcome is not Outcome.CARRIED and verdict.to != "command"
+        if verdict.outcome is not Outcome.CARRIED
+        and verdict.to != "command"
+        and not str(verdict.keys[0]).startswith(_OF_A_WORD)
     }
     programs: dict[str, int] = {}
     is_python = job.text.startswith("#!") and "python" in job.text.partition("\n")[0]

@@ -39,6 +39,7 @@ from allranks.convert.slurm.draft import Draft, key_of
 from allranks.convert.verdicts import Conversion, Fields, Outcome, dotted
 from allranks.errors import InputError
 from allranks.humanize import plural
+from allranks.sweep import naming
 from allranks.values.rules.names import nearest_name
 
 if TYPE_CHECKING:
@@ -327,7 +328,9 @@ def _done(job: Draft, namespace: str) -> Conversion:
     fields = job.fields
     setting = job.settings.get("job-name")
     job_name = setting.value if setting is not None else PurePath(job.source).stem
-    name = nearest_name(job_name or "job", _NAME_MAX)
+    chart = str(fields.values["workload"])
+    longest = min(_NAME_MAX, naming.NAME_MAX) if chart == "sweep" else _NAME_MAX
+    name = nearest_name(job_name or "job", longest)
     if setting is not None and name != setting.value:
         job.say("job-name", Outcome.CHANGED, name, "a release's name is a Service's")
     own_name = setting.value if setting is not None else PurePath(job.source).name
@@ -337,7 +340,6 @@ def _done(job: Draft, namespace: str) -> Conversion:
         fields.put(("env", "SLURM_JOB_NAME"), own_name, (key,))
         why = "the script reads the name that Slurm gives it, and the release has another"
         fields.say((key,), Outcome.CHANGED, "env.SLURM_JOB_NAME", why)
-    chart = str(fields.values["workload"])
     if not (fields.values.get("image") or {}).get("repository"):
         key = job.key("the image", 0)
         fields.put(("image",), dict(_IMAGE), (key,))

@@ -22,6 +22,8 @@ def _programs(*rows: str) -> list[str]:
         (("make data", "make all", "srun python a.py"), ["make (line 3)"]),
         (("rsync -a in/ data", "git lfs pull", "python a.py"), ["rsync (line 3)", "git (line 4)"]),
         (("# lmp is run below", "lmp -in a.in"), ["lmp (line 4)"]),
+        (('jq "[$CUDA_VISIBLE_DEVICES]" >n', "python a.py"), ["jq (line 3)"]),
+        (("prepare /scratch/data $HOME/a", "python a.py"), ["prepare (line 3)"]),
     ],
 )
 def test_programs_of_the_site_are_listed(rows: tuple[str, ...], programs: list[str]) -> None:

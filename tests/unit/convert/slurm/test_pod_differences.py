@@ -1128,3 +1128,27 @@ def test_the_shell_of_a_site_is_that_of_the_image(own: str, shell: str) -> None:
     conversion = job.convert(text.encode(), "job.sbatch")
     assert shell == conversion.values["script"].splitlines()[0]
     assert (own != shell) is any(verdict.path == own for verdict in conversion.verdicts)
+
+
+@pytest.mark.parametrize("options", ["-e", "-eo pipefail"])
+def test_a_pipe_that_hides_a_failure_is_said(options: str) -> None:
+    """A shell without pipefail takes the status of the last program of a pipe."""
+    for step in (
+        "srun python a.py 2>&1 | tee log",
+        'eval "srun python a.py | tee log"',
+        "{ cd a; srun python a.py; } | tee log",
+    ):
+        verdicts = _convert(_NODES, f"set {options}", step).verdicts
+        has_word = any("which has no pipefail" in verdict.why for verdict in verdicts)
+        assert has_word == ("pipefail" not in options)
+
+
+@pytest.mark.parametrize("program", ["python prepare.py", "./log.sh", "bash log.sh a"])
+def test_a_variable_is_set_behind_the_program_that_runs_without_it(program: str) -> None:
+    """All of a pod has what is in env; what is exported first is there, and for looks as before."""
+    for step in ("srun python a.py", "python a.py"):
+        rows = ("export A=1", "python -c 'import torch'", "export B=2", program, "export C=3")
+        values = _convert(_NODES if "srun" in step else "#SBATCH -n1", *rows, step).values
+        assert {"A": "1", "B": "2"} == values["env"]
+        text = values["setup"] if "srun" in step else values["script"]
+        assert text.index(program) < text.index("export C=3")

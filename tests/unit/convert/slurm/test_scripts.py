@@ -13,6 +13,7 @@ import pytest
 from allranks.convert.slurm import job
 from allranks.convert.verdicts import Outcome
 from allranks.errors import InputError, InvalidValues
+from allranks.sweep import naming
 
 if TYPE_CHECKING:
     from allranks.convert.verdicts import Conversion, Verdict
@@ -175,6 +176,12 @@ def test_programs_are_told_the_names_of_the_directives() -> None:
     row = "#SBATCH -n1 -p gpu -A lab --qos=long"
     assert names == _script(row, "python a.py").values["env"]
     assert "env" not in _script("#SBATCH -n1 -p gpu,cpu", "python a.py").values
+
+
+def test_the_name_of_a_sweep_leaves_room_for_what_trials_add() -> None:
+    """A longer one is refused where the values are read."""
+    row = f"#SBATCH --array=0-3 --job-name={'a' * 60}"
+    assert len(_script(row, "python a.py").name) <= naming.NAME_MAX
 
 
 @pytest.mark.parametrize("tasks", ["1-CELLS", "0-$N", "a", ""])

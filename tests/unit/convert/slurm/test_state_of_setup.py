@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from allranks.convert.slurm import job
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from allranks.convert.verdicts import Conversion
 
 _ALONE = "#SBATCH -n 1"
@@ -108,3 +111,31 @@ def test_what_is_read_within_a_substitution_is_set(row: str) -> None:
     """It is no variable of who submits."""
     conversion = _convert(_ALONE, row, "python a.py $dir")
     assert "$own" not in {verdict.path for verdict in conversion.verdicts}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        '[ -f "$HOME/.env" ] && source "$HOME/.env"',
+        "[[ -z $DEBUG ]] || [[ -f a ]] && source a",
+        "! true",
+        "if true; then\n  [ -f a ] && source a\nfi",
+        "for file in a b; do [ -f $file ] && source $file; done",
+    ],
+)
+def test_a_condition_at_the_end_of_setup_ends_no_pod(row: str, tmp_path: Path) -> None:
+    """With `set -e` a shell goes on behind it, and the file that ends with it has failed."""
+    values = _convert(_TASKS, "set -e", "source a/bin/activate", row, "srun python a.py").values
+    file = tmp_path / "setup.sh"
+    file.write_text("source() { :; }\n" + str(values["setup"]))
+    run = subprocess.run(["bash", "-ec", f". {file}; echo done"], capture_output=True, check=False)
+    assert run.stdout == b"done\n"
+
+
+def test_a_failure_at_the_end_of_setup_ends_the_pod(tmp_path: Path) -> None:
+    """What `set -e` ends a script at ends setup."""
+    file = tmp_path / "setup.sh"
+    for row in ("true && false", "false", "! true || false"):
+        file.write_text(str(_convert(_TASKS, "set -e", row, "srun python a.py").values["setup"]))
+        run = subprocess.run(["bash", "-ec", f". {file}; echo done"], check=False)
+        assert run.returncode == 1

@@ -24,11 +24,36 @@ OF_LOG = f"the lines are the run's log: `{names.CLI} logs NAME`"
 # What may stand behind a pipe.
 _FILTERS = words.IDLE | words.ENDING | {"tee", "cat", "grep", "sed", "ts", "awk", "split"}
 _FAILS = "a run fails where its ranks do, and the script went on"
+_PIPES = ("|", "|&")
+# With these a script looks at what stands before the pipe.
+_LOOKS = ("pipefail", "PIPESTATUS")
 
 
-def say(body: Body, script: str, step: Command, behind: list[Command]) -> None:
-    """Say what becomes of the commands behind a step on its line."""
-    for command in behind:
+def of_pipe(script: str) -> str:
+    """What becomes of the programs behind a step's pipe, whose status the shell takes for it.
+
+    Args:
+        script: the script's text.
+    """
+    code = words.without_comments(script)
+    if any(word in code for word in _LOOKS):
+        return OF_LOG
+    return (
+        f"{OF_LOG}; a run fails where its ranks do, and the script, which has no pipefail, went on"
+    )
+
+
+def say(reading: ScriptReading, script: str, step: Command, behind: list[Command]) -> None:
+    """Say what becomes of the commands behind a step on its line.
+
+    Args:
+        reading: the script, and what is known of it.
+        script: the text that they stand in, which an `eval` may have.
+        step: the step.
+        behind: the commands.
+    """
+    body = reading.body
+    for number, command in enumerate(behind):
         text, line = script[command.start : command.end], max(command.line, step.line)
         texts = [token.text for token in command.words]
         if words.any_of(texts, words.ENDING):
@@ -37,7 +62,9 @@ def say(body: Body, script: str, step: Command, behind: list[Command]) -> None:
         elif step.after == "||" and words.any_of(texts, words.IDLE | {":"}):
             body.say(line, f"|| {text}", Outcome.CHANGED, "", _FAILS)
         elif words.any_of(texts, _FILTERS):
-            body.say(line, text, Outcome.CHANGED, "", OF_LOG)
+            is_first_of_pipe = number == 0 and step.after in _PIPES
+            why = of_pipe(reading.script.text) if is_first_of_pipe else OF_LOG
+            body.say(line, text, Outcome.CHANGED, "", why)
         else:
             why = "it stands behind the step: make it a run of its own"
             body.say(line, text, Outcome.NOT_CARRIED, "", why)
@@ -49,7 +76,7 @@ def say_evaluated(reading: ScriptReading, main: Step) -> None:
     if evaluated is None:
         return
     first, *behind = evaluated.commands
-    say(reading.body, evaluated.text, replace(first, line=main.command.line), behind)
+    say(reading, evaluated.text, replace(first, line=main.command.line), behind)
     say_files(reading.main_step, reading.body, main, first.redirections)
 
 

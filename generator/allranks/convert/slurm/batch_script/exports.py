@@ -41,6 +41,9 @@ _OF_SOFTWARE = re.compile(
     r"|(?:OMP|MKL|OPENBLAS)_NUM_THREADS|(?:I_MPI|OMPI|UCX|MPICH|PMIX)_\w+"
 )
 
+# What Python is asked that no variable of a training changes.
+_OF_NO_PROJECT = re.compile(r"-(?!m )|-m (?:pip|venv|virtualenv|ensurepip|site)\b")
+
 
 def is_activation(variables: ShellVariables, statement: Statement) -> bool:
     """Whether a statement sets up the shell for the program: modules, or an environment."""
@@ -103,6 +106,8 @@ def to_env(reading: ScriptReading, statement: Statement, command: Command) -> bo
     }
     if not reads_earlier.isdisjoint(name for name, _ in filter(None, pairs)):
         return False  # a line before it has another text
+    if any(map(_runs_own_program, _before(script, statement))):
+        return False  # a program before it runs without it
     if _is_behind_source(script, statement) or (
         is_set_by_software and _is_behind_activation(script, reading.variables, statement)
     ):
@@ -110,6 +115,21 @@ def to_env(reading: ScriptReading, statement: Statement, command: Command) -> bo
     for name, text in filter(None, pairs):
         put_env(reading.body, statement.line, name, text)
     return bool(pairs)
+
+
+def _runs_own_program(statement: Statement) -> bool:
+    """Whether a statement runs a program of the project's: ``python prepare.py``."""
+    if statement.function:
+        return False
+    for command in statement.commands:
+        name, *rest = words.unwrapped([scanner.unquote(word.text) for word in command.words]) or [
+            ""
+        ]
+        is_run = words.is_python([name]) or words.any_of([name], shell_text.SHELLS)
+        first = " ".join(rest[: 2 if rest[:1] == ["-m"] else 1])
+        if name.startswith("./") or (is_run and first and not _OF_NO_PROJECT.match(first)):
+            return True
+    return False
 
 
 def _is_behind_source(script: Script, statement: Statement) -> bool:

@@ -516,7 +516,7 @@ def _say_end(reading: ScriptReading, main: Step, statement: Statement) -> None:
     """Say of what stands behind the step on its line what becomes of it."""
     body, at = reading.body, statement.commands.index(main.command)
     behind = statement.commands[at + 1 :]
-    behind_step.say(body, reading.script.text, main.command, behind)
+    behind_step.say(reading, reading.script.text, main.command, behind)
     behind_step.say_files(reading.main_step, body, main, main.command.redirections)
     if statement.in_background:
         why = "the run is over when its ranks are"

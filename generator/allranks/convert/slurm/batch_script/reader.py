@@ -22,6 +22,7 @@ from allranks.convert.slurm.batch_script import (
     parsing,
     ranks,
     remaining_commands,
+    setup_end,
     several_steps,
     shell_text,
     shell_variables,
@@ -85,7 +86,8 @@ def read(
         if opened:
             body = read(opened, source=source, size=size, settings=settings, args=args)
             if behind:
-                body.say(statement.last_line, behind, Outcome.CHANGED, "", behind_step.OF_LOG)
+                why = behind_step.of_pipe(text) if "|" in behind else behind_step.OF_LOG
+                body.say(statement.last_line, behind, Outcome.CHANGED, "", why)
             return body
     if main is None:
         one_process.read_script(reading, steps, nested=bool(multi))
@@ -102,6 +104,7 @@ def _finish(reading: ScriptReading) -> None:
     """Say of what runs what no pod has, and which variables nobody sets."""
     body = reading.body
     unexported_variables.keep(reading)
+    body.setup = setup_end.without_condition(body.setup)
     whole = "\n".join([body.setup, body.script, *body.command])
     if "SLURM_TMPDIR" in whole and "SLURM_TMPDIR" not in reading.variables.set_names:
         body.env.setdefault("SLURM_TMPDIR", "/tmp")  # noqa: S108 - the pod's own
