@@ -26,7 +26,7 @@ _SLICE = re.compile(r"(?:^|_)(\d+g\.\d+gb)$")
 _ROCM = re.compile(
     r"\s--rocm\b|\b(?:ROCR|HIP)_VISIBLE_DEVICES=|\b(?:MIOPEN|HSA|ROCM|RCCL)_\w+="
     r"|\b(?:module\s+(?:load|add)|ml)\s[^\n]*(?:rocm|\bamd-mixed|PrgEnv-amd|accel-amd|amdgpu)"
-    r"|rocm[\w.+-]*\.(?:sif|simg|img|sqsh)\b|/rocm[-\d.]*/|[=:/\s]rocm/|\brocm-smi\b"
+    r"|rocm[\w.+-]*\.(?:sif|simg|img|sqsh)\b|/rocm[-\d.]*/|/whl/(?:\w+/)?rocm|[=:/\s]rocm/|\brocm-smi\b"
 )
 _CUDA = re.compile(
     r"\b(?:module\s+(?:load|add)|ml)\s[^\n]*(?:cuda|nvhpc|nvidia)|\bnvidia-smi\b|/cuda[-\d.]*/",

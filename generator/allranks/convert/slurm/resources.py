@@ -91,7 +91,10 @@ _ON_GPUS = re.compile(
     re.IGNORECASE,
 )
 _COMMENT = re.compile(r"(?:^|\s)#(?!SBATCH).*", re.MULTILINE)
-_ON_CPUS = re.compile(r"\bgloo\b|--?(?:use_)?cpu\b|no[-_]cuda|\bccl\b|device[= ]cpu", re.IGNORECASE)
+# `--cpu-bind` and `--cpu-offload` say nothing of it.
+_ON_CPUS = re.compile(
+    r"\bgloo\b|--?(?:use_)?cpu(?![\w-])|no[-_]cuda|\bccl\b|device[= ]cpu", re.IGNORECASE
+)
 
 
 def _guess_gpus(job: Draft) -> None:

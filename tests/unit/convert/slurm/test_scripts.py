@@ -431,6 +431,8 @@ def test_gpus_that_nobody_asks_for_are_guessed_with_a_word() -> None:
     conversion = _script("#SBATCH -N 2 --exclusive", "srun torchrun --nproc-per-node 8 train.py")
     assert conversion.values["gpusPerNode"] == 8
     assert _verdict(conversion, "the GPUs").outcome == Outcome.CHANGED
+    rows = ("export NCCL_DEBUG=INFO", "srun --cpu-bind=none python train.py")
+    assert _script("#SBATCH -N2 --ntasks-per-node=8", *rows).values["gpusPerNode"] == 8
 
 
 def test_a_script_of_python_is_run_as_it_is() -> None:

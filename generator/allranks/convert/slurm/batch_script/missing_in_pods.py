@@ -142,6 +142,9 @@ _NO_WORKSPACES = (
     "a workspace is a folder of the old cluster, and a pod has no program that finds it: write a "
     "path in the image, or in a volume, in its place"
 )
+# Who runs a script, where it asks for the name: a part of a path of theirs.
+_WHO = re.compile(r"(?:\$\(|`)[ \t]*((?:whoami|logname|id[ \t]+-(?:un|nu|u[ \t]+-n))\b)[ \t]*[)`]")
+_USER_OF_IMAGE = "a pod's user is the image's, and not who submits: write the name out"
 # Another job that is submitted where the script reads its number.
 SUBMITTING = re.compile(r"(?:\$\(|(?<!\\)`)(?:[^)`\n]*\|)?\s*sbatch\b|\beval\s+[\"']?sbatch\b")
 # Programs that look for a key in the home folder of who runs them, those of their words that need
@@ -233,6 +236,10 @@ def say(reading: ScriptReading, code: str) -> None:
         )
         if match is not None and not (line and is_lost):
             body.say(line, match[1].strip(), Outcome.NOT_CARRIED, "", why)
+    who = _WHO.search(code)
+    if who is not None:
+        line, *_ = _lines(script, code, _WHO.search)
+        body.say(line, who[1], Outcome.CHANGED, "", _USER_OF_IMAGE)
     if SUBMITTING.search(code):
         outcome, why = TOOLS["sbatch"]
         body.say(script.line_with(SUBMITTING.search), "sbatch", outcome, "", why)
