@@ -27,6 +27,7 @@ _ROCM = re.compile(
     r"\s--rocm\b|\b(?:ROCR|HIP)_VISIBLE_DEVICES=|\b(?:MIOPEN|HSA|ROCM|RCCL)_\w+="
     r"|\b(?:module\s+(?:load|add)|ml)\s[^\n]*(?:rocm|\bamd-mixed|PrgEnv-amd|accel-amd|amdgpu)"
     r"|rocm[\w.+-]*\.(?:sif|simg|img|sqsh)\b|/rocm[-\d.]*/|/whl/(?:\w+/)?rocm|[=:/\s]rocm/|\brocm-smi\b"
+    r"|\b(?:rocprof|roctracer|omniperf|omnitrace|hipcc)\b|\b(?:setup|activate|load)_rocm\b"
 )
 _CUDA = re.compile(
     r"\b(?:module\s+(?:load|add)|ml)\s[^\n]*(?:cuda|nvhpc|nvidia)|\bnvidia-smi\b|/cuda[-\d.]*/",

@@ -269,3 +269,12 @@ def test_a_folder_of_the_scripts_own_below_tmp_is_the_pods() -> None:
     assert "podTemplate" not in own.values
     other = _convert(*rows, 'apptainer exec --bind "$T:/scratch" docker://a/b ./a.out')
     assert ["--bind"] == [verdict.path for verdict in other.lost]
+
+
+def test_a_step_beside_others_starts_in_a_folder_of_its_own() -> None:
+    """A pod starts in one: the step whose folder it is not is named, and the others stay."""
+    check = "srun --container-workdir=/results python -m check"
+    conversion = _convert("#SBATCH -n1", "srun ./train.sh", check)
+    assert "workingDir" not in conversion.values
+    assert [(v.line, "cd /results" in v.why) for v in conversion.lost] == [(4, True)]
+    assert _convert("#SBATCH -n1", "mkdir -p a", check).values["workingDir"] == "/results"

@@ -263,6 +263,8 @@ def test_a_script_with_rocm_is_for_gpus_of_amds() -> None:
     assert _convert(rows[0], image).values["gpuResource"] == "amd.com/gpu"
     wheels = "pip install torch --index-url https://download.pytorch.org/whl/rocm6.4"
     assert _convert(rows[0], wheels, rows[2]).values["gpuResource"] == "amd.com/gpu"
+    profiler = "srun -n 1 rocprof-compute profile -- python a.py"
+    assert _convert(rows[0], profiler).values["gpuResource"] == "amd.com/gpu"
     assert "gpuResource" not in _convert(rows[0], "# module load rocm", rows[2]).values
     assert "gpuResource" not in _convert("#SBATCH --gres=gpu:a100:2", *rows[1:]).values
 

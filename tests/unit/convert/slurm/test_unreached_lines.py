@@ -84,3 +84,19 @@ def test_what_runs_without_a_job_stays_where_it_has_another_branch() -> None:
     """The `else` is what a job runs."""
     rows = ("if [ -z $SLURM_JOB_ID ]; then", "  A=1", "else", "  A=2", "fi", "srun python a.py $A")
     assert "A=2" in str(_convert(*rows).values)
+
+
+def test_the_path_of_the_script_is_lost_where_a_job_reads_it_alone() -> None:
+    """A script that may be run by hand asks for its own folder there, and a job never does."""
+    by_hand = (
+        'if [[ -n "${SLURM_SUBMIT_DIR}" ]]; then',
+        '  HERE="${SLURM_SUBMIT_DIR}"',
+        "else",
+        '  HERE="$(dirname "$0")"',
+        "fi",
+    )
+    step = "srun python train.py $HERE/a.yaml"
+    assert not _convert(*by_hand, step).lost
+    default = 'HERE="${SLURM_SUBMIT_DIR:-$(dirname "$0")}"'
+    assert not _convert(default, step).lost
+    assert [v.path for v in _convert('HERE="$(dirname "$0")"', step).lost] == ["$0"]

@@ -422,11 +422,10 @@ def _words_at_rank_zero(variables: ShellVariables, body: Body, main: Step) -> li
     """The words of a step of several nodes, with rank 0's address for the first node's name."""
     if main.size.node_count == 1:
         return main.words
-    pairs = [first_node.with_rank_zero(word, variables.set_names) for word in main.words]
-    name = next((name for _, name in pairs if name), "")
+    name = first_node.first_named(main.words, variables.set_names)
     if name:
         body.say(main.command.line, name, Outcome.CHANGED, "command", _OF_RANK_ZERO)
-    return [text for text, _ in pairs]
+    return [first_node.with_rank_zero(word, variables.set_names)[0] for word in main.words]
 
 
 def _without_hosts(body: Body, texts: list[str], line: int) -> list[str]:

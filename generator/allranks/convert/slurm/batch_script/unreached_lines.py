@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from allranks.convert.scanner import Statement
+    from allranks.convert.slurm.batch_script.script import Script
 
 
 _NO_JOB = re.compile(
@@ -25,6 +26,28 @@ _NO_JOB = re.compile(
     r"[ \t]+\]\]?[ \t]*[;\n]\s*then\b"
 )
 _IS_JOB = "a pod has the number of a job, as Slurm's own have: nothing runs what stands here"
+
+
+_JOB = re.compile(
+    r"if[ \t]+\[\[?[ \t]+(?:-n[ \t]+)?\"?\$\{?SLURM_(?:JOB_?ID|SUBMIT_DIR)(?::?[-+]x?)?\}?\"?"
+    r"[ \t]+\]\]?[ \t]*[;\n]\s*then\b"
+)
+_DEFAULT = re.compile(r"\$\{SLURM_SUBMIT_DIR:?-(?:[^{}]|\{[^{}]*\})*\}")
+
+
+def without_others(script: Script, code: str) -> str:
+    """The code without what a shell runs that is no job's: the `else` of a job's branch.
+
+    Args:
+        script: the script.
+        code: lines of it.
+    """
+    for statement in script.statements:
+        if _JOB.match(script.text, statement.start):
+            for command in statement.commands:
+                if command.branches[0][1] > 0:
+                    code = code.replace(script.text[command.start : command.end], "")
+    return _DEFAULT.sub("", code)
 
 
 def cut(text: str) -> tuple[str, list[Verdict]]:
