@@ -20,6 +20,7 @@ def _above(*rows: str) -> list[tuple[str, int]]:
         ("HERE=$SLURM_SUBMIT_DIR", 'TOP="$(dirname "${HERE}")"', 'dirname "${HERE}"'),
         ('HERE="${SLURM_SUBMIT_DIR:-$(pwd)}"', "TOP=$(dirname $HERE)", "dirname $HERE"),
         ("HERE=$(pwd)", "TOP=$HERE/..", "$HERE/.."),
+        ("HERE=a", "export TOP=${TOP:=../src/a.py}", "../src/a.py"),
         ("A=$SLURM_SUBMIT_DIR; HERE=$A", "TOP=${HERE%/*}", "${SLURM_SUBMIT_DIR%/*}"),
     ],
 )

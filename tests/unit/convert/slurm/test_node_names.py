@@ -154,3 +154,18 @@ def test_where_the_workers_of_torchrun_meet_is_no_word_of_the_command() -> None:
     assert not [verdict for verdict in conversion.verdicts if "hostname" in verdict.path]
     own = _convert("srun torchrun --nnodes=3 --nproc_per_node=4 a.py --log $(hostname)")
     assert [verdict.path for verdict in own.verdicts if "rank 0's is" in verdict.why]
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        ("\\$(hostname -s | tr -dc '0-9')", "$(command hostname -s | tr -dc '0-9')"),
+        ("\\$HOSTNAME", "${HOSTNAME-}"),
+    ],
+)
+def test_a_name_that_each_node_finds_for_itself_is_not_the_firsts(name: str, own: str) -> None:
+    """The backslash gives it to the shells that srun starts."""
+    rows = (f'CMD="python a.py --role {name}"', 'srun bash -c "$CMD"')
+    conversion = _convert(*rows)
+    assert own in conversion.values["command"][-1]
+    assert not [verdict for verdict in conversion.verdicts if "rank 0's is" in verdict.why]

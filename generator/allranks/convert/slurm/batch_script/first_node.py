@@ -23,6 +23,21 @@ _NAME = re.compile(
 )
 
 
+def of_each_node(text: str) -> str:
+    """A text whose escaped names, which another shell is to find, are no first node's any more.
+
+    Args:
+        text: shell, as ``"--role \\$(hostname)"``.
+    """
+    names = rf"(?<=\\)\$(?:\{{(?:{_NAMES})\}}|(?:{_NAMES})\b|\({_COMMAND})"
+    return re.sub(names, _of_its_own_shell, text)
+
+
+def _of_its_own_shell(match: re.Match[str]) -> str:
+    name = match[0].strip("${}")
+    return f"${{{name}-}}" if name[0] != "(" else f"$(command {name[1:].strip()}"
+
+
 def with_rank_zero(text: str, own: set[str] | frozenset[str] = frozenset()) -> tuple[str, str]:
     """A text with rank 0's address in place of the first node's name.
 

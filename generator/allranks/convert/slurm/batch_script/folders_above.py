@@ -24,7 +24,9 @@ _SENT = (
     r"(?:\$\{?(?:SLURM_SUBMIT_DIR|PWD)\}?|\$\([ \t]*pwd(?:[ \t]+-[LP])?[ \t]*\)"
     r"|`[ \t]*pwd(?:[ \t]+-[LP])?[ \t]*`)"
 )
-_ABOVE = re.compile(rf"(?:^|(?<=[=:,\"']))(?:{_SENT}\"?/)?\.\.(?:/[^\s\"':,;]*)?(?=$|[\s\"':,;])")
+_ABOVE = re.compile(
+    rf"(?:^|(?<=[=:,\"']))(?:{_SENT}\"?/)?\.\.(?:/[^\s\"':,;}}]*)?(?=$|[\s\"':,;}}])"
+)
 # The same where a script asks for it, and not for its name alone.
 _PARENT = re.compile(
     rf"(?<!basename \$\()(?<!basename \"\$\()(?:dirname[ \t]+[\"']?{_SENT}[\"']?(?=$|[\s)`])"
