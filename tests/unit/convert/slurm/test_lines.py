@@ -263,6 +263,9 @@ def test_a_script_with_rocm_is_for_gpus_of_amds() -> None:
     assert _convert(rows[0], image).values["gpuResource"] == "amd.com/gpu"
     wheels = "pip install torch --index-url https://download.pytorch.org/whl/rocm6.4"
     assert _convert(rows[0], wheels, rows[2]).values["gpuResource"] == "amd.com/gpu"
+    partition = "#SBATCH -p 1CN192C4G1H_MI300A_Ubuntu22"
+    assert _convert(partition, *rows[::2]).values["gpuResource"] == "amd.com/gpu"
+    assert "gpuResource" not in _convert("#SBATCH -p mi30", *rows[::2]).values
     profiler = "srun -n 1 rocprof-compute profile -- python a.py"
     assert _convert(rows[0], profiler).values["gpuResource"] == "amd.com/gpu"
     assert "gpuResource" not in _convert(rows[0], "# module load rocm", rows[2]).values
@@ -1002,6 +1005,16 @@ def test_a_folder_above_that_of_a_variable_is_said_where_that_is_sent(folder: st
     rows = ("#SBATCH -n 1", f"DIR={folder}", "cd ${DIR}", "python a.py ../data")
     lost = [own.path for own in _convert(*rows).lost]
     assert ([] if folder == "/data" else ["../data"]) == lost
+
+
+def test_a_question_to_slurm_in_perl_is_said() -> None:
+    """It makes the file of hosts, which no launcher reads in a pod."""
+    perl = (
+        """hosts() {\nperl -e 'print qx[scontrol show hostnames $ENV{"SLURM_JOB_NODELIST"}]'\n}"""
+    )
+    conversion = _convert(_TASKS, *perl.split("\n"), "hosts > h", "deepspeed --hostfile h a.py")
+    assert _verdict(conversion, "scontrol show hostnames").line == 4
+    assert not conversion.lost
 
 
 @pytest.mark.parametrize("name", ["$(whoami)", "`whoami`", '"$(id -un)"', "$(id -u -n)"])

@@ -24,7 +24,7 @@ _NAME = re.compile(
 
 
 def of_each_node(text: str) -> str:
-    """A text whose escaped names, which another shell is to find, are no first node's any more.
+    r"""A text whose escaped names, which another shell is to find, are no first node's any more.
 
     Args:
         text: shell, as ``"--role \\$(hostname)"``.

@@ -112,6 +112,8 @@ _CONTAINER = re.compile(
 _OF_SLURM = re.compile(
     r"(?:[$<]\(|`)\s*((?:scontrol\s+show\s+(?:nodes?|job|hostnames?)|squeue|sacct|sinfo)\b[^)`|]*)"
 )
+# The same in Perl, which makes the file of hosts of a launcher.
+_OF_SLURM_IN_PERL = re.compile(r"\bqx[\[{(/|]\s*(scontrol\s+show\s+hostnames?\b)")
 # The same to another host.
 _ON_OTHER_HOSTS = re.compile(r"(?:\$\(|`)\s*(ssh\s[^)`|]*)")
 # Folders that some sites lend for a time, and the programs that give their paths.
@@ -206,18 +208,19 @@ def say(reading: ScriptReading, code: str) -> None:
     body.verdicts += networks.say(script, reading.variables, runs)
     _say_own_path(script, body)
     asked_elsewhere = (
-        (_ON_OTHER_HOSTS, OTHER_HOSTS),
-        (_OF_SLURM, NO_SLURM),
-        (_OF_WORKSPACES, _NO_WORKSPACES),
+        (_ON_OTHER_HOSTS, Outcome.NOT_CARRIED, OTHER_HOSTS),
+        (_OF_SLURM, Outcome.NOT_CARRIED, NO_SLURM),
+        (_OF_SLURM_IN_PERL, Outcome.CHANGED, NO_SLURM),
+        (_OF_WORKSPACES, Outcome.NOT_CARRIED, _NO_WORKSPACES),
     )
-    for pattern, why in asked_elsewhere:
+    for pattern, outcome, why in asked_elsewhere:
         match = pattern.search(code)
         line = _lines(script, code, pattern.search)[0] if match is not None else 0
         is_lost = any(
             own.line == line and own.outcome is Outcome.NOT_CARRIED for own in body.verdicts
         )
         if match is not None and not (line and is_lost):
-            body.say(line, match[1].strip(), Outcome.NOT_CARRIED, "", why)
+            body.say(line, match[1].strip(), outcome, "", why)
     who = _WHO.search(code)
     if who is not None:
         line, *_ = _lines(script, code, _WHO.search)
