@@ -153,6 +153,8 @@ def test_a_sourced_file_may_set_a_variable() -> None:
     rows = ("source env.sh", "module load fftw", "source v/bin/activate", "srun a.py $DATA $USER")
     conversion = _convert(_TASKS, *rows, "echo $FFTW_ROOT >> log")
     assert "env.sh (line 3) may set it" in _verdict(conversion, "$DATA").why
+    both = _convert(_TASKS, ". a.env", "source $B", "srun python a.py $DATA")
+    assert "a.env (line 3) or the file $B (line 4) may set" in _verdict(both, "$DATA").why
     assert "does not set it" in _verdict(conversion, "$USER").why
     easybuild = _convert(_TASKS, *rows[:3], "srun a.py $EBROOTFFTW $EBVERSIONFFTW")
     for name in ("$EBROOTFFTW", "$EBVERSIONFFTW"):

@@ -11,12 +11,12 @@ from allranks.convert.slurm.batch_script import (
     exports,
     launcher_environment,
     missing_in_pods,
-    ranks,
     repeated_lines,
     setup_edits,
     setup_lines,
     several_steps,
     shell_text,
+    srun_variables,
     step_folders,
     step_search,
     words,
@@ -128,7 +128,7 @@ def read_script(reading: ScriptReading, steps: list[Step], *, nested: bool) -> N
     head = [_shebang(script, body), _without_launcher(script, reading.rendezvous), *counts]
     body.script = "\n".join([*filter(None, head), *again, rest]) + "\n"
     _put_steps(script, body, [step for step in steps if step.is_srun and step.words])
-    ranks.say_conditional(reading)
+    srun_variables.say(reading)
 
 
 def _size_one_process(script: Script, variables: ShellVariables, steps: list[Step]) -> None:
