@@ -26,8 +26,11 @@ _SLICE = re.compile(r"(?:^|_)(\d+g\.\d+gb)$")
 _ROCM = re.compile(
     r"\s--rocm\b|\b(?:ROCR|HIP)_VISIBLE_DEVICES=|\b(?:MIOPEN|HSA|ROCM|RCCL)_\w+="
     r"|\b(?:module\s+(?:load|add)|ml)\s[^\n]*(?:rocm|\bamd-mixed|PrgEnv-amd|accel-amd|amdgpu)"
-    r"|rocm[\w.+-]*\.(?:sif|simg|img|sqsh)\b|/rocm[-\d.]*/|[=:/\s]rocm/|\brocm-smi\b"
+    r"|rocm[\w.+-]*\.(?:sif|simg|img|sqsh)\b|/rocm[-\d.]*/|/whl/(?:\w+/)?rocm|[=:/\s]rocm/|\brocm-smi\b"
+    r"|\b(?:rocprof|roctracer|omniperf|omnitrace|hipcc)\b|\b(?:setup|activate|load)_rocm\b"
 )
+# The names that AMD gives its GPUs, in that of a partition.
+_OF_AMD = re.compile(r"(?i)(?<![a-z0-9])mi(?:50|60|100|2[15]0x?|3[0-5]0[ax]?|3[235]5x)(?![a-z0-9])")
 _CUDA = re.compile(
     r"\b(?:module\s+(?:load|add)|ml)\s[^\n]*(?:cuda|nvhpc|nvidia)|\bnvidia-smi\b|/cuda[-\d.]*/",
     re.IGNORECASE,
@@ -38,13 +41,18 @@ def put_maker(job: Draft) -> None:
     """Ask for GPUs of AMD's where the script is for them, and no type says whose they are."""
     values = job.fields.values
     code = words.without_comments(job.text)
-    match = _ROCM.search(code)
     has_gpus = "gpusPerNode" in values or "gpus" in values
-    if match is None or _CUDA.search(code) or not has_gpus or "gpuResource" in values:
+    if _CUDA.search(code) or not has_gpus or "gpuResource" in values:
         return
     if sizes.products(job.size.gpu_types):
         return
-    key = job.key("ROCm", code.count("\n", 0, match.end()) + 1)
+    partition, match = job.settings.get("partition"), _ROCM.search(code)
+    if match is not None:
+        key = job.key("ROCm", code.count("\n", 0, match.end()) + 1)
+    elif partition is not None and _OF_AMD.search(partition.value):
+        key = job.key("GPUs of the partition", partition.line)
+    else:
+        return
     job.fields.put(("gpuResource",), "amd.com/gpu", (key,))
     job.fields.say((key,), Outcome.CHANGED, "gpuResource", "the GPUs are AMD's")
 

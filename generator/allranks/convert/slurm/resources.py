@@ -87,21 +87,29 @@ def _put_resources(job: Draft) -> None:
 
 
 _ON_GPUS = re.compile(
-    r"nccl|cuda|gpu|torchrun|torch\.distributed|deepspeed|accelerate|\blocal_rank\b",
+    r"nccl|cuda|gpu|nvidia|megatron|torchrun|torch\.distributed|deepspeed|accelerate|\blocal_rank\b",
     re.IGNORECASE,
 )
+# What is as much at home on CPUs.
+_MAY_BE_ON_GPUS = re.compile(
+    r"pytorch|tensorflow|\bjax\b|huggingface|transformers|llm", re.IGNORECASE
+)
 _COMMENT = re.compile(r"(?:^|\s)#(?!SBATCH).*", re.MULTILINE)
-_ON_CPUS = re.compile(r"\bgloo\b|--?(?:use_)?cpu\b|no[-_]cuda|\bccl\b|device[= ]cpu", re.IGNORECASE)
+# `--cpu-bind` and `--cpu-offload` say nothing of it.
+_ON_CPUS = re.compile(
+    r"\bgloo\b|--?(?:use_)?cpu(?![\w-])|no[-_]cuda|\bccl\b|device[= ]cpu", re.IGNORECASE
+)
 
 
 def _guess_gpus(job: Draft) -> None:
     """GPUs of a script that asks for none: sites give whole nodes, and scripts count on them."""
     body, values = job.body, job.fields.values
     text = _COMMENT.sub("", job.text)
-    if not _ON_GPUS.search(text) or _ON_CPUS.search(text):
+    is_on_gpus = _ON_GPUS.search(text) is not None
+    if (not is_on_gpus and not _MAY_BE_ON_GPUS.search(text)) or _ON_CPUS.search(text):
         return
     count = values.get("procsPerNode", 1)
-    if body.workload == "mpi" or body.script or count == 1 or count > _MOST_GPUS:
+    if not is_on_gpus or body.workload == "mpi" or body.script or count == 1 or count > _MOST_GPUS:
         job.fields.note(
             "the script asks for no GPUs: set gpusPerNode where the nodes of its partition "
             "gave it some"

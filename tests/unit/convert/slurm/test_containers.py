@@ -26,6 +26,7 @@ def _convert(*rows: str) -> Conversion:
         "sarus --debug run -t --workdir /w --mount=type=bind,src=/data,dst=/d,readonly",
         "podman run --rm --mount type=bind,source=/data,target=/d,ro",
         "docker run --gpus all -v /data:/d:ro",
+        "nvidia-docker run --init -v /data:/d:ro",
         "shifter run --mpi --mount=type=bind,source=/data,destination=/d",
         "podman-hpc run --rm --gpu --mpi -v /data:/d",
         "nerdctl run --rm -v /data:/d",
@@ -269,3 +270,22 @@ def test_a_folder_of_the_scripts_own_below_tmp_is_the_pods() -> None:
     assert "podTemplate" not in own.values
     other = _convert(*rows, 'apptainer exec --bind "$T:/scratch" docker://a/b ./a.out')
     assert ["--bind"] == [verdict.path for verdict in other.lost]
+
+
+def test_a_step_beside_others_starts_in_a_folder_of_its_own() -> None:
+    """A pod starts in one: the step whose folder it is not is named, and the others stay."""
+    check = "srun --container-workdir=/results python -m check"
+    conversion = _convert("#SBATCH -n1", "srun ./train.sh", check)
+    assert "workingDir" not in conversion.values
+    assert [(v.line, "cd /results" in v.why) for v in conversion.lost] == [(4, True)]
+    assert _convert("#SBATCH -n1", "mkdir -p a", check).values["workingDir"] == "/results"
+
+
+def test_options_of_srun_in_an_array_are_said_once() -> None:
+    """They are read with the step: the array itself loses nothing."""
+    array = "ARGS=(--container-image a/b:1 --container-mounts /data)"
+    conversion = _convert("#SBATCH -n1", array, 'srun -l "${ARGS[@]}" python a.py')
+    assert conversion.values["image"] == {"repository": "a/b", "tag": "1"}
+    assert not conversion.lost
+    decided = _convert("#SBATCH -n1", f"if [ -f x ]; then {array}; fi", 'srun "${ARGS[@]}" ./a')
+    assert [verdict.path for verdict in decided.lost] == ["srun $ARGS"]

@@ -153,6 +153,8 @@ def test_a_sourced_file_may_set_a_variable() -> None:
     rows = ("source env.sh", "module load fftw", "source v/bin/activate", "srun a.py $DATA $USER")
     conversion = _convert(_TASKS, *rows, "echo $FFTW_ROOT >> log")
     assert "env.sh (line 3) may set it" in _verdict(conversion, "$DATA").why
+    both = _convert(_TASKS, ". a.env", "source $B", "srun python a.py $DATA")
+    assert "a.env (line 3) or the file $B (line 4) may set" in _verdict(both, "$DATA").why
     assert "does not set it" in _verdict(conversion, "$USER").why
     easybuild = _convert(_TASKS, *rows[:3], "srun a.py $EBROOTFFTW $EBVERSIONFFTW")
     for name in ("$EBROOTFFTW", "$EBVERSIONFFTW"):
@@ -261,6 +263,13 @@ def test_a_script_with_rocm_is_for_gpus_of_amds() -> None:
     assert _convert(*rows).values["gpuResource"] == "amd.com/gpu"
     image = "singularity exec pytorch_rocm5.sif python a.py"
     assert _convert(rows[0], image).values["gpuResource"] == "amd.com/gpu"
+    wheels = "pip install torch --index-url https://download.pytorch.org/whl/rocm6.4"
+    assert _convert(rows[0], wheels, rows[2]).values["gpuResource"] == "amd.com/gpu"
+    partition = "#SBATCH -p 1CN192C4G1H_MI300A_Ubuntu22"
+    assert _convert(partition, *rows[::2]).values["gpuResource"] == "amd.com/gpu"
+    assert "gpuResource" not in _convert("#SBATCH -p mi30", *rows[::2]).values
+    profiler = "srun -n 1 rocprof-compute profile -- python a.py"
+    assert _convert(rows[0], profiler).values["gpuResource"] == "amd.com/gpu"
     assert "gpuResource" not in _convert(rows[0], "# module load rocm", rows[2]).values
     assert "gpuResource" not in _convert("#SBATCH --gres=gpu:a100:2", *rows[1:]).values
 
@@ -998,3 +1007,29 @@ def test_a_folder_above_that_of_a_variable_is_said_where_that_is_sent(folder: st
     rows = ("#SBATCH -n 1", f"DIR={folder}", "cd ${DIR}", "python a.py ../data")
     lost = [own.path for own in _convert(*rows).lost]
     assert ([] if folder == "/data" else ["../data"]) == lost
+
+
+def test_a_question_to_slurm_in_perl_is_said() -> None:
+    """It makes the file of hosts, which no launcher reads in a pod."""
+    perl = (
+        """hosts() {\nperl -e 'print qx[scontrol show hostnames $ENV{"SLURM_JOB_NODELIST"}]'\n}"""
+    )
+    conversion = _convert(_TASKS, *perl.split("\n"), "hosts > h", "deepspeed --hostfile h a.py")
+    assert _verdict(conversion, "scontrol show hostnames").line == 4
+    assert not conversion.lost
+
+
+@pytest.mark.parametrize("name", ["$(whoami)", "`whoami`", '"$(id -un)"', "$(id -u -n)"])
+def test_who_submits_is_not_the_user_of_a_pod(name: str) -> None:
+    """The path that is made of the name is another in a pod."""
+    conversion = _convert("#SBATCH -n1", f"DATA=/scratch/{name}/data", "python a.py $DATA")
+    of_user = [verdict for verdict in conversion.verdicts if "user is the image's" in verdict.why]
+    assert [verdict.line for verdict in of_user] == [3]
+    shown = _convert("#SBATCH -n1", "echo by $(whoami)", "python a.py")
+    assert "user is the image's" not in str(shown.verdicts)
+
+
+def test_set_x_shows_no_commands() -> None:
+    """The word of a line says what becomes of it."""
+    conversion = _convert(_TASKS, "set -x", "srun python a.py")
+    assert "not shown" in _verdict(conversion, "set -x").why

@@ -28,6 +28,7 @@ def _named(conversion: Conversion) -> list[Verdict]:
     [
         (("export NCCL_SOCKET_IFNAME=ib0", "srun python a.py"), "NCCL_SOCKET_IFNAME=ib0"),
         (("A=hsn", "export GLOO_SOCKET_IFNAME=$A", "srun python a.py"), "GLOO_SOCKET_IFNAME=$A"),
+        (("export NCCL_SOCKET_IFNAME=^lo,eth", "srun python a.py"), "NCCL_SOCKET_IFNAME=^lo,eth"),
         (("NCCL_SOCKET_IFNAME=ib0,hsn0 srun python a.py",), "NCCL_SOCKET_IFNAME=ib0,hsn0"),
         (("export NCCL_IB_HCA=mlx5_0:1", "srun python a.py"), "NCCL_IB_HCA=mlx5_0:1"),
         (("UCX_NET_DEVICES=mlx5_0:1 srun python a.py",), "UCX_NET_DEVICES=mlx5_0:1"),

@@ -144,3 +144,28 @@ def test_a_port_that_is_made_of_the_jobs_number_stays() -> None:
     port = "master_port=$((10000 + SLURM_JOB_ID % 9000))"
     conversion = _convert(port, "srun bash run.sh $master_port")
     assert port in conversion.values["command"][-1]
+
+
+def test_where_the_workers_of_torchrun_meet_is_no_word_of_the_command() -> None:
+    """The first node's name stands in an option that the chart has: no word of it is needed."""
+    meeting = "--rdzv_backend=c10d --rdzv_endpoint=$(hostname)"
+    conversion = _convert(f"srun torchrun --nnodes=3 --nproc_per_node=4 {meeting} a.py")
+    assert conversion.values["command"][-1] == "a.py"
+    assert not [verdict for verdict in conversion.verdicts if "hostname" in verdict.path]
+    own = _convert("srun torchrun --nnodes=3 --nproc_per_node=4 a.py --log $(hostname)")
+    assert [verdict.path for verdict in own.verdicts if "rank 0's is" in verdict.why]
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        ("\\$(hostname -s | tr -dc '0-9')", "$(command hostname -s | tr -dc '0-9')"),
+        ("\\$HOSTNAME", "${HOSTNAME-}"),
+    ],
+)
+def test_a_name_that_each_node_finds_for_itself_is_not_the_firsts(name: str, own: str) -> None:
+    """The backslash gives it to the shells that srun starts."""
+    rows = (f'CMD="python a.py --role {name}"', 'srun bash -c "$CMD"')
+    conversion = _convert(*rows)
+    assert own in conversion.values["command"][-1]
+    assert not [verdict for verdict in conversion.verdicts if "rank 0's is" in verdict.why]

@@ -409,7 +409,8 @@ def test_steps_in_containers_of_their_own_are_no_single_pod() -> None:
     assert {(verdict.path, verdict.line) for verdict in conversion.lost} == {
         ("srun --container-image", 5),
         ("srun --container-mounts", 5),
-        ("srun --container-workdir", 5),
+        ("srun --container-workdir", 4),
+        ("srun --container-workdir (2)", 5),
     }
     outside = [verdict for verdict in conversion.verdicts if "image of line 4" in verdict.why]
     assert [verdict.line for verdict in outside] == [3]
@@ -687,6 +688,8 @@ def test_a_template_of_lines_is_refused_with_its_blank(blank: str) -> None:
         ("python b.py --a=<path> c", "<path>"),
         ("ENV={TODO: FILL-IN}", "{TODO: FILL-IN}"),
         ("cd /scratch/{TODO: your project}", "{TODO: your project}"),
+        ("python b.py --save <PATH TO MODELS> c", "<PATH TO MODELS>"),
+        ('OPTIONS="\\\n --save <PATH TO a.json> \\\n --lr 1"', "<PATH TO a.json>"),
     ],
 )
 def test_what_a_person_is_to_fill_in_within_a_path_is_named(row: str, blank: str) -> None:
@@ -703,7 +706,13 @@ def test_what_a_person_is_to_fill_in_within_a_path_is_named(row: str, blank: str
         *('b="${A[@]}"', "__A__=1", "b=$__A__", "gcc -D__A__ a.c", "cat > a <<__A__\n__A__"),
         *("cat > a <<'__A__'\n__B__\n__A__", 'cat > a <<- "__A__"\n__A__'),
         *("julia -e 'cd(@__DIR__)'", "b=__pycache__", "sed -i \\\n -e 's|__A__|b|' \\\n a.yaml"),
-        *("b=$(<a.txt)", "diff <(sort a) <(sort b)", "cat dir/<a >b", 'echo "use: --a=<path>"'),
+        *(
+            "b=$(<a.txt)",
+            "diff <(sort a) <(sort b)",
+            "cat dir/<a >b",
+            "cat <IN >OUT",
+            'echo "use: --a=<path>"',
+        ),
     ],
 )
 def test_a_line_of_a_shell_is_no_template(row: str) -> None:

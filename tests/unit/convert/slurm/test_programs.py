@@ -135,6 +135,7 @@ def test_charmrun_of_several_nodes_is_refused() -> None:
         ("./run.sh a", "./run.sh does"),
         ("srun bash -x scripts/train.sh", "scripts/train.sh does"),
         ("bash a.sh && sh b.bash", "a.sh, b.bash do"),
+        ("srun bash -c 'cd /code; ./run.sh $A'", "./run.sh does"),
     ],
 )
 def test_a_script_that_is_run_and_was_not_read_is_named(row: str, files: str) -> None:

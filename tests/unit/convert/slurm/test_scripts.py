@@ -438,6 +438,16 @@ def test_gpus_that_nobody_asks_for_are_guessed_with_a_word() -> None:
     conversion = _script("#SBATCH -N 2 --exclusive", "srun torchrun --nproc-per-node 8 train.py")
     assert conversion.values["gpusPerNode"] == 8
     assert _verdict(conversion, "the GPUs").outcome == Outcome.CHANGED
+    rows = ("export NCCL_DEBUG=INFO", "srun --cpu-bind=none python train.py")
+    assert _script("#SBATCH -N2 --ntasks-per-node=8", *rows).values["gpusPerNode"] == 8
+
+
+def test_a_step_may_leave_some_of_its_jobs_cpus_alone() -> None:
+    """The pod has those of the job."""
+    rows = ("#SBATCH --cpus-per-task=70", "srun -c 68 python a.py -j $SLURM_CPUS_PER_TASK")
+    values = _script(*rows).values
+    assert values["resources"]["perPod"]["requests"]["cpu"] == "70"
+    assert "SLURM_CPUS_PER_TASK" not in values.get("env", {})
 
 
 def test_a_script_of_python_is_run_as_it_is() -> None:
@@ -554,6 +564,10 @@ def test_gpus_that_a_site_gives_with_a_whole_node() -> None:
     rows = ("#SBATCH -N 2 --exclusive", "export NCCL_DEBUG=INFO  # for Gloo collectives")
     conversion = _script(*rows, "srun torchrun --nproc_per_node=1 --nnodes=2 a.py")
     assert any("asks for no GPUs" in note for note in conversion.notes)
+    image = "srun --container-image=nvcr.io/nvidia/pytorch:23.09-py3 python a.py"
+    assert _script("#SBATCH -N2 --ntasks-per-node=8", image).values["gpusPerNode"] == 8
+    of_models = _script("#SBATCH -N 1", "python -m transformers.train").notes
+    assert any("asks for no GPUs" in note for note in of_models)
 
 
 def test_ranks_of_pytorch_in_a_script_that_asks_for_no_gpus_have_one_each() -> None:

@@ -65,3 +65,38 @@ def test_the_last_line_may_be_the_end() -> None:
     assert "nothing runs" not in str(_convert("srun python train.py", "exit 0").verdicts)
     python = b"#!/usr/bin/env python\n#SBATCH -n1\nexit\nprint(1)\n"
     assert "print(1)" in job.convert(python, "job.sbatch").values["script"]
+
+
+@pytest.mark.parametrize(
+    "test", ["[ -z $SLURM_JOB_ID ]", '[[ -z "${SLURM_JOB_ID:-}" ]]', '[ -z "${SLURM_JOBID+x}" ]']
+)
+def test_what_runs_without_a_job_alone_is_left_out(test: str) -> None:
+    """A script that submits itself where it is run by hand is the job's in a pod, too."""
+    rows = (f"if {test}; then", '  sbatch "$0"', "  exit", "fi", "srun python train.py")
+    conversion = _convert(*rows)
+    assert not conversion.lost
+    assert "sbatch" not in str(conversion.values)
+    assert "nothing runs what stands here" in _why(conversion, 3)
+    assert _why(conversion, 7)
+
+
+def test_what_runs_without_a_job_stays_where_it_has_another_branch() -> None:
+    """The `else` is what a job runs."""
+    rows = ("if [ -z $SLURM_JOB_ID ]; then", "  A=1", "else", "  A=2", "fi", "srun python a.py $A")
+    assert "A=2" in str(_convert(*rows).values)
+
+
+def test_the_path_of_the_script_is_lost_where_a_job_reads_it_alone() -> None:
+    """A script that may be run by hand asks for its own folder there, and a job never does."""
+    by_hand = (
+        'if [[ -n "${SLURM_SUBMIT_DIR}" ]]; then',
+        '  HERE="${SLURM_SUBMIT_DIR}"',
+        "else",
+        '  HERE="$(dirname "$0")"',
+        "fi",
+    )
+    step = "srun python train.py $HERE/a.yaml"
+    assert not _convert(*by_hand, step).lost
+    default = 'HERE="${SLURM_SUBMIT_DIR:-$(dirname "$0")}"'
+    assert not _convert(default, step).lost
+    assert [v.path for v in _convert('HERE="$(dirname "$0")"', step).lost] == ["$0"]

@@ -8,13 +8,34 @@ In a run each process has a shell of its own, on a node of its own; there the sa
 from __future__ import annotations
 
 import re
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _COMMAND = r"\s*(?:/(?:usr/)?bin/)?(?:hostname|uname\s+-n)\b"
 _NAMES = "HOSTNAME|SLURMD_NODENAME|SLURM_LAUNCH_NODE_IPADDR"
+_WHERE_WORKERS_MEET = re.compile(r"\"?--rdzv[-_]endpoint\b")
 _NAME = re.compile(
     rf"\$(?:\{{(?P<braced>{_NAMES})\}}|(?P<plain>{_NAMES})\b)"
     rf"|\$\({_COMMAND}[^()`]*\)|`{_COMMAND}[^()`]*`"
 )
+
+
+def of_each_node(text: str) -> str:
+    r"""A text whose escaped names, which another shell is to find, are no first node's any more.
+
+    Args:
+        text: shell, as ``"--role \\$(hostname)"``.
+    """
+    names = rf"(?<=\\)\$(?:\{{(?:{_NAMES})\}}|(?:{_NAMES})\b|\({_COMMAND})"
+    return re.sub(names, _of_its_own_shell, text)
+
+
+def _of_its_own_shell(match: re.Match[str]) -> str:
+    name = match[0].strip("${}")
+    return f"${{{name}-}}" if name[0] != "(" else f"$(command {name[1:].strip()}"
 
 
 def with_rank_zero(text: str, own: set[str] | frozenset[str] = frozenset()) -> tuple[str, str]:
@@ -43,6 +64,22 @@ def with_rank_zero(text: str, own: set[str] | frozenset[str] = frozenset()) -> t
         out.append(text[at:end])
         at = end
     return "".join(out), first
+
+
+def first_named(texts: Sequence[str], own: set[str]) -> str:
+    """The first name of that node in the words of a command; "" for none.
+
+    Where torchrun's workers meet is the launcher's, and no word of the command any more.
+
+    Args:
+        texts: the words.
+        own: the variables that the script sets itself.
+    """
+    for before, text in pairwise(["", *texts]):
+        name = with_rank_zero(text, own)[1]
+        if name and not _WHERE_WORKERS_MEET.match(text if "=" in text else before):
+            return name
+    return ""
 
 
 def is_named(text: str) -> bool:

@@ -317,7 +317,7 @@ def _why_not_in_setup(
         pass
     elif program in ("wait", "exit", "set", "exec"):
         loses = program == "set" and shell_text.set_of_setup(text)[1]
-        reason = Outcome.CHANGED, SET if loses else "setup goes on to the command"
+        reason = Outcome.CHANGED, SET if loses else shell_text.how_setup_goes_on(text)
     if reason is None and reads_dropped and statement.commands:
         own = [name for name in _set_for_others(script, statement) if not _is_of_meeting(name)]
         if own:

@@ -8,13 +8,18 @@ and the file of the output.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.convert import scanner
-from allranks.convert.slurm.batch_script import networks, shell_text, words
+from allranks.convert.slurm.batch_script import (
+    folders_above,
+    networks,
+    shell_text,
+    unreached_lines,
+    words,
+)
 from allranks.convert.slurm.batch_script.images import OF_FILE
 from allranks.convert.slurm.options import parse
 from allranks.convert.verdicts import Outcome, Verdict
@@ -23,7 +28,6 @@ from allranks.humanize import plural
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from allranks.convert.scanner import Command
     from allranks.convert.slurm.batch_script.script import Script
     from allranks.convert.slurm.batch_script.script_reading import Body, ScriptReading
     from allranks.convert.slurm.batch_script.shell_variables import ShellVariables
@@ -68,28 +72,6 @@ _NO_LAUNCHER = (
     "it is no launcher that the mpi chart knows, and may ask Slurm for its nodes: write mpirun in "
     "its place"
 )
-# The folder that is sent, as a script names it.
-_SENT = (
-    r"(?:\$\{?(?:SLURM_SUBMIT_DIR|PWD)\}?|\$\([ \t]*pwd(?:[ \t]+-[LP])?[ \t]*\)"
-    r"|`[ \t]*pwd(?:[ \t]+-[LP])?[ \t]*`)"
-)
-_ABOVE = re.compile(rf"(?:^|(?<=[=:,\"']))(?:{_SENT}\"?/)?\.\.(?:/[^\s\"':,;]*)?(?=$|[\s\"':,;])")
-# The same where a script asks for it, and not for its name alone.
-_PARENT = re.compile(
-    rf"(?<!basename \$\()(?:dirname[ \t]+[\"']?{_SENT}[\"']?(?=$|[\s)`])"
-    r"|(?<=[(`])[ \t]*(?:realpath|readlink|cd)(?:[ \t]+-\w+)*[ \t]+[\"']?\.\."
-    r"(?:/[^\s\"'`;&)]*)?(?=[\"'\s;&)`])(?![^)`]*\bbasename\b))"
-    r"|\$\{(?:SLURM_SUBMIT_DIR|PWD)%/\*\}"
-)
-_NOT_SENT = (
-    "it is above the folder that is sent: send that above (`--workspace {}`), and let the script "
-    "begin with a `cd` into this one"
-)
-_UP = re.compile(r"\.\.(?:/+\.\.(?![^/]))*")
-# The same in quotes of a program.
-_ABOVE_IN_PROGRAM = re.compile(r"(?<=[\"'])\.\./[^\s\"']*")
-_SUBMIT_DIR = re.compile(r'"?(?:\$\{?SLURM_SUBMIT_DIR\}?|\$\{?PWD\}?|\.)"?/?')
-_HERE = re.compile(_SENT)
 NO_CONTAINERS = "a pod starts no containers: name its image in image, and write what it runs"
 OTHER_HOSTS = "a pod has no keys of who submits, and none of the old cluster's hosts: take it out"
 _LOCAL_COPY = "it copies on the node itself, and an image may have no scp: write cp"
@@ -110,8 +92,7 @@ _TEXT = re.compile(
     r"^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)=(?:\"[^\"]*\"|'[^']*')[ \t]*$", re.MULTILINE
 )
 _NO_SRUN = "a pod has none, so that the other branch runs there: keep that which you want"
-_OF_IMAGE = re.compile(r"\.(?:sif|simg|sqsh|squashfs)[\"']?$")
-_IMAGE_FILE = re.compile(rf"^[^=]+{_OF_IMAGE.pattern}")
+_IMAGE_FILE = re.compile(rf"^[^=]+{folders_above.OF_IMAGE.pattern}")
 # What makes or moves such a file, and starts nothing with it.
 _ON_IMAGE_FILES = (
     words.IN_EACH_RANK
@@ -131,6 +112,8 @@ _CONTAINER = re.compile(
 _OF_SLURM = re.compile(
     r"(?:[$<]\(|`)\s*((?:scontrol\s+show\s+(?:nodes?|job|hostnames?)|squeue|sacct|sinfo)\b[^)`|]*)"
 )
+# The same in Perl, which makes the file of hosts of a launcher.
+_OF_SLURM_IN_PERL = re.compile(r"\bqx[\[{(/|]\s*(scontrol\s+show\s+hostnames?\b)")
 # The same to another host.
 _ON_OTHER_HOSTS = re.compile(r"(?:\$\(|`)\s*(ssh\s[^)`|]*)")
 # Folders that some sites lend for a time, and the programs that give their paths.
@@ -142,6 +125,9 @@ _NO_WORKSPACES = (
     "a workspace is a folder of the old cluster, and a pod has no program that finds it: write a "
     "path in the image, or in a volume, in its place"
 )
+# Who runs a script, where it asks for the name: a part of a path of theirs.
+_WHO = re.compile(r"(?:\$\(|`)[ \t]*((?:whoami|logname|id[ \t]+-(?:un|nu|u[ \t]+-n))\b)[ \t]*[)`]")
+_USER_OF_IMAGE = "a pod's user is the image's, and not who submits: write the name out"
 # Another job that is submitted where the script reads its number.
 SUBMITTING = re.compile(r"(?:\$\(|(?<!\\)`)(?:[^)`\n]*\|)?\s*sbatch\b|\beval\s+[\"']?sbatch\b")
 # Programs that look for a key in the home folder of who runs them, those of their words that need
@@ -212,6 +198,7 @@ def say(reading: ScriptReading, code: str) -> None:
             body.say(line, "singularity", Outcome.NOT_CARRIED, "image", NO_CONTAINERS)
     _say_image_file(script, body)
     body.verdicts += _of_commands(script)
+    body.verdicts += folders_above.say(script)
     body.verdicts += _files_of_output(script)
     body.verdicts += _numbers_of_gpus(script, reading.variables)
     body.verdicts += _keys_at_home(script, reading.variables)
@@ -221,18 +208,23 @@ def say(reading: ScriptReading, code: str) -> None:
     body.verdicts += networks.say(script, reading.variables, runs)
     _say_own_path(script, body)
     asked_elsewhere = (
-        (_ON_OTHER_HOSTS, OTHER_HOSTS),
-        (_OF_SLURM, NO_SLURM),
-        (_OF_WORKSPACES, _NO_WORKSPACES),
+        (_ON_OTHER_HOSTS, Outcome.NOT_CARRIED, OTHER_HOSTS),
+        (_OF_SLURM, Outcome.NOT_CARRIED, NO_SLURM),
+        (_OF_SLURM_IN_PERL, Outcome.CHANGED, NO_SLURM),
+        (_OF_WORKSPACES, Outcome.NOT_CARRIED, _NO_WORKSPACES),
     )
-    for pattern, why in asked_elsewhere:
+    for pattern, outcome, why in asked_elsewhere:
         match = pattern.search(code)
         line = _lines(script, code, pattern.search)[0] if match is not None else 0
         is_lost = any(
             own.line == line and own.outcome is Outcome.NOT_CARRIED for own in body.verdicts
         )
         if match is not None and not (line and is_lost):
-            body.say(line, match[1].strip(), Outcome.NOT_CARRIED, "", why)
+            body.say(line, match[1].strip(), outcome, "", why)
+    who = _WHO.search(code)
+    if who is not None:
+        line, *_ = _lines(script, code, _WHO.search)
+        body.say(line, who[1], Outcome.CHANGED, "", _USER_OF_IMAGE)
     if SUBMITTING.search(code):
         outcome, why = TOOLS["sbatch"]
         body.say(script.line_with(SUBMITTING.search), "sbatch", outcome, "", why)
@@ -258,11 +250,9 @@ def _without_unread(code: str) -> str:
 
 
 def _of_commands(script: Script) -> list[Verdict]:
-    """What commands need: a Slurm to submit to, a launcher of a site, folders that are not sent."""
-    starts_here = not {"chdir", "workdir"} & {setting.name for setting in script.settings}
+    """What commands need: a Slurm to submit to, the launcher of a site, or one that runs steps."""
     functions = {statement.function for statement in script.statements}
     verdicts: list[Verdict] = []
-    is_here = starts_here
     for command in script.commands:
         texts = behind_srun([scanner.unquote(token.text) for token in command.words])
         program = shell_text.short(next(iter(words.unwrapped(texts)), ""))
@@ -282,46 +272,7 @@ def _of_commands(script: Script) -> list[Verdict]:
             )
         if texts[:1] == ["scp"] and not words.reaches_other_host(texts):
             verdicts.append(Verdict("scp", Outcome.CHANGED, "", _LOCAL_COPY, command.line))
-        above = _above(command)
-        above = above if is_here or "SLURM_SUBMIT_DIR" in above else ""
-        if above:
-            verdicts.append(Verdict(above, Outcome.NOT_CARRIED, "", _NOT_SENT, command.line))
-        if is_here and not above:
-            verdicts += _above_in_document(script, command)
-        goes = texts[:1] in (["cd"], ["pushd"]) and texts[1:2] != []
-        # Where it goes is not known.
-        is_here = is_here and not (goes and not _is_sent_folder(script, texts[1]))
-    return [
-        *(verdict for verdict in verdicts if verdict.why != _NOT_SENT),
-        *_of_highest([verdict for verdict in verdicts if verdict.why == _NOT_SENT]),
-    ]
-
-
-def _is_sent_folder(script: Script, text: str) -> bool:
-    """Whether a word is the folder that is sent, or a variable that is set to it alone."""
-    name = shell_text.variable_alone(text)
-    values = [
-        value.strip('"')
-        for command in script.commands
-        for own, value in shell_text.assigned_by(command)
-        if own == name
-    ]
-    texts = values or [text]
-    return all(_SUBMIT_DIR.fullmatch(own) or _HERE.fullmatch(own) for own in texts)
-
-
-def _of_highest(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """The first word of a folder above that which is sent, with the way to the highest of them."""
-    levels = [
-        max(
-            verdict.path.count("dirname"),
-            *(path.count("..") for path in _UP.findall(verdict.path)),
-            1,
-        )
-        for verdict in verdicts
-    ]
-    way = "/".join([".."] * max(levels, default=1))
-    return [replace(verdict, why=_NOT_SENT.format(way)) for verdict in verdicts[:1]]
+    return verdicts
 
 
 def behind_srun(texts: list[str]) -> list[str]:
@@ -403,7 +354,7 @@ def _servers(script: Script) -> list[Verdict]:
     """The first line of each program that people reach by a browser."""
     verdicts: dict[str, Verdict] = {}
     for command in script.commands:
-        for texts in _with_text_of_shell([token.text for token in command.words]):
+        for texts in with_text_of_shell([token.text for token in command.words]):
             program = words.base(next(iter(words.unwrapped(texts)), ""))
             starting = _SERVERS.get(program)
             is_server = (
@@ -417,7 +368,7 @@ def _servers(script: Script) -> list[Verdict]:
     return [*verdicts.values()]
 
 
-def _with_text_of_shell(texts: Sequence[str]) -> list[list[str]]:
+def with_text_of_shell(texts: Sequence[str]) -> list[list[str]]:
     """The words that a command starts, and those of its ``bash -c "…"``, also in a container."""
     own = behind_srun([scanner.unquote(text) for text in texts])
     at = next((n for n, text in enumerate(texts) if words.base(text) in shell_text.SHELLS), None)
@@ -480,45 +431,6 @@ def _is_of_site(texts: Sequence[str]) -> bool:
     return not is_own and name not in words.MPIRUN and _OF_SITE.fullmatch(name) is not None
 
 
-def _above(command: Command) -> str:
-    """A path above the folder that the command runs in; "" for none."""
-    texts = [token.text for token in command.words]
-    if words.any_of(texts, words.IDLE):
-        return ""
-    is_container = words.any_of(texts, words.CONTAINERS)
-    targets = [target for _, target in command.redirections]
-    before = ""
-    for text in (*(token.text for token in command.assignments), *texts, *targets):
-        match = _ABOVE.search(text) or _PARENT.search(text) or _above_inside(text)
-        # The file of an image is of no use in a pod, wherever it is.
-        is_image = is_container or "--container-image" in (before, text.partition("=")[0])
-        if match is not None and not (is_image and _OF_IMAGE.search(text)):
-            return match[0]
-        before = text
-    return ""
-
-
-def _above_inside(text: str) -> re.Match[str] | None:
-    """A path above the folder among the words inside one: of an array, ``$(…)`` or ``bash -c``."""
-    parts = re.split(r"[\s()`]+", text)
-    matches = map(_ABOVE.search, parts if len(parts) > 1 else ())
-    return next((match for match in matches if match is not None and "../" in match[0]), None)
-
-
-def _above_in_document(script: Script, command: Command) -> list[Verdict]:
-    """The first path above the folder in a program that a command gets as a here-document."""
-    texts = [token.text for token in command.words]
-    has_document = any(operator.startswith("<<") for operator, _ in command.redirections)
-    if not has_document or words.any_of(texts, words.IDLE | {"cat", "tee"}):
-        return []
-    for start, end in words.documents(script.text):
-        match = _ABOVE_IN_PROGRAM.search(script.text, start, end)
-        if match is not None and script.text.count("\n", command.end, start) == 1:
-            line = script.text.count("\n", 0, match.start()) + 1
-            return [Verdict(match[0], Outcome.NOT_CARRIED, "", _NOT_SENT, line)]
-    return []
-
-
 def _say_image_file(script: Script, body: Body) -> None:
     """Say that a program gets the file of an image, where the report has no word of it yet."""
     for statement in [] if _has_image(script, body) else script.statements:
@@ -558,7 +470,7 @@ def _container_in_variable(variables: ShellVariables, code: str) -> Callable[[st
 
 def _say_own_path(script: Script, body: Body) -> None:
     """Say that setup, and a command, have another path than the script."""
-    own = "\n".join([body.setup, *body.command])
+    own = unreached_lines.without_others(script, "\n".join([body.setup, *body.command]))
     if _OWN_PATH.search(words.expanded_part(shell_text.PRINTING.sub("", own))):
         line = script.line_with(_OWN_PATH.search)
         if line:

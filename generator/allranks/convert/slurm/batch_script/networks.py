@@ -66,6 +66,7 @@ _NO_INTERFACE = (
     "a pod has the interface eth0, and those of its node with network.hostNetwork alone: take it "
     "out, or name one that pods have"
 )
+_EXCLUDES_POD = "it leaves out eth0, the interface that a pod has: take it out"
 _OTHER_ADAPTERS = (
     "it names adapters of the old nodes: take it out, or name those of the new ones, which pods "
     "have with network.rdma"
@@ -115,6 +116,8 @@ def _why(name: str, value: str) -> str:
     if _PROVIDER.fullmatch(name):
         is_adapter = _KIND_OF_ADAPTER.search(value) and not _PLAIN_NETWORK.search(value)
         return _NO_ADAPTER if is_adapter else ""
+    if value.startswith("^") and _names_pods(value[1:]):
+        return _EXCLUDES_POD
     return "" if _is_of_pod(value) else _NO_INTERFACE
 
 
@@ -157,13 +160,18 @@ def _names_interface(option: str, value: str) -> bool:
     return is_option and _INTERFACE_NAME.fullmatch(value) is not None
 
 
+def _names_pods(value: str) -> bool:
+    """Whether one of some interfaces is that of a pod, each the beginning of a name."""
+    names = [name.strip() for name in value.removeprefix("=").split(",")]
+    return any(name and _OF_POD.startswith(name) for name in names)
+
+
 def _is_of_pod(value: str) -> bool:
     """Whether a pod may have one of some interfaces, each the beginning of a name or a network."""
-    names = value.removeprefix("=").split(",")
     is_of_pod = re.search(r"[$`/]", value) is not None  # the pod's own, or a network
-    is_excluded = value.startswith("^")
     return (
         is_of_pod
-        or is_excluded
-        or any(_OF_POD.startswith(name.strip()) or name == "lo" for name in names if name)
+        or value.startswith("^")
+        or _names_pods(value)
+        or "lo" in value.removeprefix("=").split(",")
     )

@@ -11,12 +11,13 @@ from allranks.convert.slurm.batch_script import (
     exports,
     launcher_environment,
     missing_in_pods,
-    ranks,
     repeated_lines,
     setup_edits,
     setup_lines,
     several_steps,
     shell_text,
+    srun_variables,
+    step_folders,
     step_search,
     words,
 )
@@ -127,7 +128,7 @@ def read_script(reading: ScriptReading, steps: list[Step], *, nested: bool) -> N
     head = [_shebang(script, body), _without_launcher(script, reading.rendezvous), *counts]
     body.script = "\n".join([*filter(None, head), *again, rest]) + "\n"
     _put_steps(script, body, [step for step in steps if step.is_srun and step.words])
-    ranks.say_conditional(reading)
+    srun_variables.say(reading)
 
 
 def _size_one_process(script: Script, variables: ShellVariables, steps: list[Step]) -> None:
@@ -214,6 +215,7 @@ def _split(reading: ScriptReading, last: int) -> tuple[list[str], list[str], str
 def _put_steps(script: Script, body: Body, sruns: list[Step]) -> None:
     """Carry what the steps ask for: one pod runs all of them, and has the size of the largest."""
     sruns.sort(key=lambda step: -step.size.gpu_count)
+    step_folders.leave_out_others(body, sruns)
     for step in sruns:  # the first that sets something is the one whose line is shown
         body.settings += step.settings
     _say_outside(body, sruns)
@@ -236,12 +238,12 @@ def _note_unread(script: Script, body: Body) -> None:
     """Note the scripts that are run, and that nobody has looked into."""
     files: list[str] = []
     for command in script.commands:
-        texts = missing_in_pods.behind_srun([scanner.unquote(word.text) for word in command.words])
-        texts = words.unwrapped(texts)
-        if texts and words.base(texts[0]) in shell_text.SHELLS:
-            texts = [text for text in texts[1:] if not text.startswith("-")]
-        if texts and texts[0].endswith((".sh", ".bash")) and texts[0] not in files:
-            files.append(texts[0])
+        for started in missing_in_pods.with_text_of_shell([word.text for word in command.words]):
+            texts = words.unwrapped(started)
+            if texts and words.base(texts[0]) in shell_text.SHELLS:
+                texts = [text for text in texts[1:] if not text.startswith("-")]
+            if texts and texts[0].endswith((".sh", ".bash")) and texts[0] not in files:
+                files.append(texts[0])
     if files:
         is_alone = len(files) == 1
         what_runs = f"what {files[0]} does" if is_alone else f"what {list_some(files, 3)} do"

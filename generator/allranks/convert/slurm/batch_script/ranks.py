@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from allranks.convert import commands, preparation, scanner
 from allranks.convert.commands import Runner
-from allranks.convert.slurm import amounts, options
+from allranks.convert.slurm import amounts
 from allranks.convert.slurm.batch_script import (
     behind_step,
     exports,
@@ -22,6 +22,7 @@ from allranks.convert.slurm.batch_script import (
     setup_lines,
     several_steps,
     shell_text,
+    srun_variables,
     step_conditions,
     torchrun_environment,
     words,
@@ -51,7 +52,6 @@ _STARTING = re.compile(
 _MAY_START = re.compile(rf"{_STARTING.pattern}|python|\.(?:sh|bash|py)$")
 # A file that a shell of each rank reads may say of each its rank.
 _SOURCING = re.compile(r"^(?:\.|source)\s", re.MULTILINE)
-_DECIDED = "options of srun's that the script decides on as it runs: write those that you want"
 _LIMIT = "the launcher has the time of the run: write it there, in seconds"
 _PROFILER = "it measured what starts the ranks, which the chart does: write it before the program"
 _IN_EACH_RANK = (
@@ -71,7 +71,6 @@ _AS_ONE_PROCESS = (
 )
 # Folders of programs that an image has.
 _COMMON_FOLDER = re.compile(r"(?:/usr|/usr/local|/opt/conda)?/bin$")
-_OWN_JOB = re.compile(r"\$\{?SLURM_JOB_?ID\b\}?")
 _OF_RANK_ZERO = "the script puts the name of its first node there, and rank 0's is MASTER_ADDR"
 _ONCE = "every node starts the same, so that it is said once"
 
@@ -225,7 +224,7 @@ def _say_step(reading: ScriptReading, main: Step, program: commands.Program) -> 
     profiler = reading.details.profilers.get(id(main.command))
     if profiler:
         body.say(line, profiler, Outcome.NOT_CARRIED, "command", _PROFILER)
-    say_conditional(reading)
+    srun_variables.say(reading)
     parts = [
         value
         for command in reading.script.commands
@@ -291,33 +290,6 @@ def _say_world_size(reading: ScriptReading, main: Step, program: commands.Progra
             ranks = plural(main.size.task_count, "rank")
             why = f"the script has {text} there, and here it counts the {ranks}"
             reading.body.say(line, f"WORLD_SIZE={text}", Outcome.CHANGED, "", why)
-
-
-def say_conditional(reading: ScriptReading) -> None:
-    """Say what becomes of options of srun's that stand in a variable."""
-    for name, place in reading.details.conditional.items():
-        outcome, why = Outcome.NOT_CARRIED, _DECIDED
-        if reasons := _reasons_of(reading.variables, name, place):
-            outcome, why = Outcome.CHANGED, "; ".join(reasons)
-        reading.body.say(place, f"srun ${name}", outcome, "", why)
-
-
-def _reasons_of(variables: ShellVariables, name: str, line: int) -> list[str]:
-    """Why none of the options in a variable is needed; [] where one is, or may be."""
-    reasons: list[str] = []
-    for typed in variables.contents.get(name, []):
-        text = _OWN_JOB.sub("0", typed)
-        settings, rest = options.parse(shell_text.split(text), "srun", line)
-        for setting in settings:
-            option = setting.option
-            if option is None or option.of != ("srun",) or option.to or "$" in text:
-                return []
-            if option.outcome == Outcome.NOT_CARRIED:
-                return []
-            reasons.append(f"--{setting.name}: {option.why}")
-        if rest:
-            return []
-    return list(dict.fromkeys(reasons))
 
 
 def _changes(main: Step, program: commands.Program) -> list[str]:
@@ -422,11 +394,10 @@ def _words_at_rank_zero(variables: ShellVariables, body: Body, main: Step) -> li
     """The words of a step of several nodes, with rank 0's address for the first node's name."""
     if main.size.node_count == 1:
         return main.words
-    pairs = [first_node.with_rank_zero(word, variables.set_names) for word in main.words]
-    name = next((name for _, name in pairs if name), "")
+    name = first_node.first_named(main.words, variables.set_names)
     if name:
         body.say(main.command.line, name, Outcome.CHANGED, "command", _OF_RANK_ZERO)
-    return [text for text, _ in pairs]
+    return [first_node.with_rank_zero(word, variables.set_names)[0] for word in main.words]
 
 
 def _without_hosts(body: Body, texts: list[str], line: int) -> list[str]:

@@ -483,6 +483,13 @@ def set_of_setup(text: str) -> tuple[str, bool]:
     return (f"set {' '.join(options)}" if options else ""), loses
 
 
+def how_setup_goes_on(text: str) -> str:
+    """Why setup has no ``exit``, ``wait`` or ``set`` of a script's."""
+    if re.match(r"set\s+-(?:[a-z]*[xv]|o\s+(?:xtrace|verbose))\b", text):
+        return "the lines of setup are not shown as they run"
+    return "setup goes on to the command"
+
+
 _LONG = {"errexit": "e", "allexport": "a", "nounset": "u", "pipefail": "P"}
 
 

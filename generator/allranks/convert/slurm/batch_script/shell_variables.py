@@ -328,6 +328,7 @@ def _collect_parts(script: Script, variables: ShellVariables) -> None:
             escaped |= {name} if _ESCAPED.search(typed) else set()
             if script.size.node_count > 1:
                 value, _ = first_node.with_rank_zero(typed, variables.set_names)
+                value = first_node.of_each_node(value)
             content = shell_text.content_of(value)
             variables.contents.setdefault(name, []).append(content.strip())
             variables.line_texts[name] = shell_text.lines_of(value)

@@ -206,6 +206,9 @@ def _say_variable(script: Script, body: Body, name: str, line: int, harmless: st
         body.say(line, f"${name}", Outcome.NOT_CARRIED, to, why)
 
 
+_ORIGINS = 3  # the last ones are named
+
+
 def _origin_before(script: Script, line: int, name: str) -> str:
     """What the script reads before a line, and may set a variable; "" for nothing."""
     is_of_module = _OF_MODULES.search(name) is not None
@@ -219,7 +222,7 @@ def _origin_before(script: Script, line: int, name: str) -> str:
                 origins.append(f"the file {shell_text.short(texts[1])} (line {command.line})")
             elif is_of_module and texts[0] in ("module", "ml") and texts[1] != "purge":
                 origins.append(f"a module (line {command.line})")
-    return origins[-1] if origins else ""
+    return " or ".join(dict.fromkeys(origins[-_ORIGINS:]))
 
 
 def _slurm_value(script: Script, body: Body, name: str) -> str:

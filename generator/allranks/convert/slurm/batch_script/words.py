@@ -106,7 +106,7 @@ SLURM_TOOLS = frozenset(
     }
 )
 # Programs whose `run` starts a container of an image; those of CONTAINERS are read behind srun.
-DOCKER = frozenset({"docker", "podman", "podman-hpc", "nerdctl", "sarus"})
+DOCKER = frozenset({"docker", "nvidia-docker", "podman", "podman-hpc", "nerdctl", "sarus"})
 CONTAINERS = DOCKER | {
     *("singularity", "apptainer", "shifter", "singularity_wrapper", "apptainer_wrapper"),
 }

@@ -1,0 +1,42 @@
+"""Paths above the folder that is sent, which no pod has."""
+
+from __future__ import annotations
+
+import pytest
+
+from allranks.convert.slurm import job
+
+
+def _above(*rows: str) -> list[tuple[str, int]]:
+    """What a script names above the folder that is sent, each with its line."""
+    conversion = job.convert("\n".join(("#!/bin/bash", *rows, "")).encode(), "job.sbatch")
+    why = "above the folder that is sent"
+    return [(v.path, v.line) for v in conversion.lost if why in v.why]
+
+
+@pytest.mark.parametrize(
+    ("folder", "above", "path"),
+    [
+        ("HERE=$SLURM_SUBMIT_DIR", 'TOP="$(dirname "${HERE}")"', 'dirname "${HERE}"'),
+        ('HERE="${SLURM_SUBMIT_DIR:-$(pwd)}"', "TOP=$(dirname $HERE)", "dirname $HERE"),
+        ("HERE=$(pwd)", "TOP=$HERE/..", "$HERE/.."),
+        ("HERE=a", "export TOP=${TOP:=../src/a.py}", "../src/a.py"),
+        ("A=$SLURM_SUBMIT_DIR; HERE=$A", "TOP=${HERE%/*}", "${SLURM_SUBMIT_DIR%/*}"),
+    ],
+)
+def test_a_variable_may_be_the_folder_that_is_sent(folder: str, above: str, path: str) -> None:
+    """A folder above it is named, however the script comes to it."""
+    assert _above(folder, above, "python $TOP/train.py") == [(path, 3)]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("cd /code", "HERE=$(pwd)", "TOP=$(dirname $HERE)"),
+        ("HERE=$(pwd)", "HERE=/code", "TOP=$(dirname $HERE)"),
+        ("HERE=$(pwd)", 'NAME="$(basename "$(dirname $HERE)")"'),
+    ],
+)
+def test_another_folder_has_others_above_it(rows: tuple[str, ...]) -> None:
+    """A variable that is a folder of the image, or a name alone, loses nothing."""
+    assert _above(*rows, "python train.py $TOP") == []
