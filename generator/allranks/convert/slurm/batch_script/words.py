@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands, environment_runners, scanner
+from allranks.convert import commands, env_words, environment_runners, scanner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -315,7 +315,11 @@ def unwrapped(words: Sequence[str]) -> list[str]:
         if len(rest) == 1 or base(rest[0]) not in _WRAPPERS:
             break
         program = base(rest.pop(0))
-        while len(rest) > 1 and (rest[0].startswith("-") or re.match(r"[A-Za-z_]\w*=", rest[0])):
+        while len(rest) > 1 and (
+            rest[0].startswith("-")
+            or re.match(r"[A-Za-z_]\w*=", rest[0])
+            or (program == "env" and env_words.is_own(rest, 0))
+        ):
             has_value = rest.pop(0) in _WITH_VALUE.get(program, ())
             del rest[: int(has_value and len(rest) > 1)]
         if program == "timeout" and len(rest) > 1:
