@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert.slurm.batch_script import exports, shell_text, words
+from allranks.convert import scanner
+from allranks.convert.slurm.batch_script import exports, shell_text, words, xargs
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -63,7 +64,9 @@ def say(job: Draft) -> None:
     spoken_lines = {
         job.lines.get(str(verdict.keys[0]), 0)
         for verdict in job.fields.verdicts()
-        if verdict.outcome is not Outcome.CARRIED and verdict.to != "command"
+        if verdict.outcome is not Outcome.CARRIED
+        and verdict.to != "command"
+        and not verdict.path.startswith("$")
     }
     programs: dict[str, int] = {}
     is_python = job.text.startswith("#!") and "python" in job.text.partition("\n")[0]
@@ -87,10 +90,12 @@ def _programs(values: Mapping[str, Any]) -> Iterator[str]:
         texts.append(str(values.get("script", "")))
         texts.append(shell_text.as_text([str(word) for word in values.get("command", ())]))
     for text in texts:
-        shell = words.without_comments(shell_text.PRINTING.sub("", text))
+        shell = words.without_comments(shell_text.without_printing(text))
         for command in (*shell_text.commands_of(shell), *shell_text.substituted_commands(shell)):
-            if _NAME.fullmatch(command.name) and command.name not in _COMMON | _SPOKEN_OF:
-                yield command.name
+            texts = [scanner.unquote(word.text) for word in command.words]
+            for program in (command.name, *xargs.program(texts)[:1]):
+                if _NAME.fullmatch(program) and program not in _COMMON | _SPOKEN_OF:
+                    yield program
 
 
 def _line_of(text: str, program: str) -> int:

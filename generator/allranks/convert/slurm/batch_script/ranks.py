@@ -381,6 +381,10 @@ def _read_program(reading: ScriptReading, main: Step) -> commands.Program:
         own = words.by_name(rest[len(rest) - inside :])
         rest = rest[:start] + own if inside else rest
         wrapper_words = wrapper_words if start else []
+    program_name = words.base(rest[0]) if rest else ""
+    if program_name in words.UNREAD_CONTAINERS - words.CONTAINERS:
+        why = missing_in_pods.NO_CONTAINERS
+        body.say(main.command.line, program_name, Outcome.NOT_CARRIED, "image", why)
     rest = torchrun_environment.with_options(rest, variables.contents)
     if main.size.node_count == 1:
         rest = _without_hostfile(rest)

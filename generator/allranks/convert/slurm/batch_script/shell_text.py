@@ -20,12 +20,17 @@ SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh"})
 _HEAD = re.compile(r"\s*(?:#|$)")  # a comment, or nothing
 _SHOWN = 60  # characters of a line in a verdict
 # Lines that print, and do nothing else.
-PRINTING = re.compile(
-    r"^\s*(?:echo|printf(?!\s+-v))\b(?:[^|>;&`\n]*"
+_PRINTING = re.compile(
+    r"^\s*(?:echo|printf(?!\s+-v))\b(?:(?:[^|>;&`\n\\]|\\.|\\\n)*"
     # A text in quotes may have the signs of a shell, and nothing in it runs.
-    r"|(?:\"(?:[^\"`$\n\\]|\\.|\$(?!\())*\"|'[^'\n]*'|[^|>;&`\n\"'])*)$",
+    r"|(?:\"(?:[^\"`$\n\\]|\\.|\$(?!\())*\"|'[^'\n]*'|\\\n|[^|>;&`\n\"'])*)$",
     re.MULTILINE,
 )
+
+
+def without_printing(text: str) -> str:
+    """A text without the lines that only print: `:` stands there, as a branch may have no other."""
+    return _PRINTING.sub(":", text)
 
 
 def short(text: str) -> str:
