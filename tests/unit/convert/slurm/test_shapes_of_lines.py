@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from allranks.convert.verdicts import Conversion
 
 _NODES = "#SBATCH -N 2 --gpus-per-node=4 --ntasks-per-node=4"
-_ONE = "#SBATCH --gpus=1"
+_GPU = "#SBATCH --gpus=1"
 
 
 def _convert(*rows: str) -> Conversion:
@@ -85,19 +85,19 @@ def test_ranks_that_xargs_starts_are_said() -> None:
     assert "for each word of a list" in _whys(_convert(_NODES, line), 3)
     line = "cat list | xargs -I{} bash -c 'srun python a.py {}'"
     assert "a pod has no srun" in _whys(_convert(_NODES, line), 3)
-    assert not _convert(_ONE, "cat list | xargs -n1 torchrun --nproc_per_node 4 a.py").lost
+    assert not _convert(_GPU, "cat list | xargs -n1 torchrun --nproc_per_node 4 a.py").lost
 
 
 def test_a_program_behind_xargs_is_named() -> None:
     """The image must have it as well."""
-    conversion = _convert(_ONE, "ls | xargs -0 -P 4 -n 1 solve --fast", "python a.py")
+    conversion = _convert(_GPU, "ls | xargs -0 -P 4 -n 1 solve --fast", "python a.py")
     assert any("called by name: solve (line 3)" in note for note in conversion.notes)
 
 
 def test_a_program_in_a_branch_beside_one_that_prints_is_named() -> None:
     """Without its `echo` the branch was empty, and nothing of the text was read."""
     rows = ("if [ -f done ]; then", "  echo x", "else", "  solve $A", "fi", "python a.py")
-    assert any("called by name: solve (line 6)" in note for note in _convert(_ONE, *rows).notes)
+    assert any("called by name: solve (line 6)" in note for note in _convert(_GPU, *rows).notes)
 
 
 @pytest.mark.parametrize(
@@ -112,8 +112,8 @@ def test_a_program_in_a_branch_beside_one_that_prints_is_named() -> None:
 def test_a_file_of_output_is_known_by_its_path_and_the_jobs_name(line: str) -> None:
     """It is the log of the run, and no file, also where its name has no number of the job."""
     options = "#SBATCH -J own --output=logs/run.log --error=logs/%x-%j.err"
-    assert "is the run's log" in _whys(_convert(_ONE, options, "python a.py", line), 5)
-    assert not _convert(_ONE, options, "python a.py", "cat run.log logs/run.log.old | wc -l").lost
+    assert "is the run's log" in _whys(_convert(_GPU, options, "python a.py", line), 5)
+    assert not _convert(_GPU, options, "python a.py", "cat run.log logs/run.log.old | wc -l").lost
 
 
 @pytest.mark.parametrize(
@@ -158,3 +158,11 @@ def test_an_interpreter_of_a_site_is_named() -> None:
     text = "#!/apps/site/bin/python3\n#SBATCH --gpus=1\nimport a\n"
     verdicts = job.convert(text.encode(), "job.sbatch").verdicts
     assert any("/apps/site/bin/python3" == own.path and 1 == own.line for own in verdicts)
+
+
+@pytest.mark.parametrize("option", ["shopt -s nullglob", "set -f", "set -o noglob"])
+def test_what_a_shell_makes_of_patterns_is_set_where_the_command_has_one(option: str) -> None:
+    """The shell of setup had it, and that of each rank took the pattern as the others do."""
+    values = _convert(_NODES, option, "srun python a.py *.yaml").values
+    assert f"{option}\nexec python a.py *.yaml" == values["command"][2]
+    assert option not in _convert(_NODES, option, "srun python a.py '*.x' $A").values["command"][2]

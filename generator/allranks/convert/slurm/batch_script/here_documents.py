@@ -70,8 +70,8 @@ def _with_text(match: re.Match[str]) -> str:
     value = _quoted(match) if is_whole and (has_words or not match["words"]) else ""
     if not value:
         return match[0]
-    given = f" bash{match['words']}" if match["words"] else ""
-    return f"{' '.join([match['before'], *options])} -c {value}{given}"
+    arguments = f" bash{match['words']}" if match["words"] else ""
+    return f"{' '.join([match['before'], *options])} -c {value}{arguments}"
 
 
 def _quoted(match: re.Match[str]) -> str:

@@ -211,6 +211,16 @@ def splits_words(command: Command) -> bool:
     return "IFS" in dict(assigned_by(command)) or removes(command, "IFS")
 
 
+def finds_files(command: Command) -> bool:
+    """Whether a command sets what a shell makes of patterns: ``shopt -s nullglob``, ``set -f``."""
+    texts = [token.text for token in command.words]
+    if texts[:1] == ["shopt"]:
+        return any(text.endswith("glob") or text == "globstar" for text in texts[1:])
+    is_set = texts[:1] == ["set"]
+    return is_set and ("noglob" in texts or any(map(_NO_FILES.fullmatch, texts[1:2])))
+
+
+_NO_FILES = re.compile(r"[-+][a-zA-Z]*f[a-zA-Z]*")
 _DECLARING = ("export", "declare", "local", "readonly", "typeset")
 _PART_OF_ARRAY = re.compile(r"([A-Za-z_]\w*)\[[^\]]*\]\+?=")
 _OF_ARRAYS = re.compile(r"-[A-Za-z]*[aA][A-Za-z]*")
