@@ -121,7 +121,7 @@ _OF_TASKS = ("SLURM_PROCID", "SLURM_LOCALID")  # each rank's of srun
 _WITH_OPTIONS = (["stdbuf"], ["tini"], ["time"])
 _WRAPPERS = ("exec", "nohup", "time", "command", "stdbuf", "unbuffer", "tini", "dumb-init", "env")
 _RESERVED_IN_FRONT = re.compile(r"(?:(?<![^\s;&|])(?:!|coproc|time(?:[ \t]+-p)?)(?:[ \t]|\\\n)+)+$")
-_UNTIMED = "`time` is left out, and so is the line in which it said how long the program ran"
+UNTIMED = "`time` is left out, and so is the line in which it said how long the program ran"
 _POD_STAYS = (
     "the script ends with what only keeps its pod, so that no pod ever ends or gives back its GPUs"
     ": leave that out where the run shall be done"
@@ -587,7 +587,7 @@ def _untimed(program: Program, wrappers: Sequence[str]) -> Program:
     """A program taken off the words in front of it, which says that `time` was one of them."""
     if "time" not in map(program_name, wrappers):
         return program
-    return replace(program, changes=(*program.changes, _UNTIMED))
+    return replace(program, changes=(*program.changes, UNTIMED))
 
 
 _WRAPPED = "{} starts torchrun: each pod runs it once, as before"

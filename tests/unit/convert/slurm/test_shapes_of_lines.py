@@ -8,6 +8,7 @@ import pytest
 
 from allranks.convert.slurm import amounts, job
 from allranks.convert.verdicts import Outcome
+from allranks.errors import InvalidValues
 
 if TYPE_CHECKING:
     from allranks.convert.verdicts import Conversion
@@ -166,3 +167,89 @@ def test_what_a_shell_makes_of_patterns_is_set_where_the_command_has_one(option:
     values = _convert(_NODES, option, "srun python a.py *.yaml").values
     assert f"{option}\nexec python a.py *.yaml" == values["command"][2]
     assert option not in _convert(_NODES, option, "srun python a.py '*.x' $A").values["command"][2]
+
+
+@pytest.mark.parametrize("time", ["time -p", "/usr/bin/time -v", "/usr/bin/time -f '%e s' -o t"])
+def test_options_of_time_are_none_of_the_program(time: str) -> None:
+    """Each rank ran `exec -v python a.py`, which bash knows nothing of."""
+    conversion = _convert(_NODES, f"srun {time} python a.py")
+    assert ["python", "a.py"] == conversion.values["command"]
+    assert "`time` is left out" in _whys(conversion, 3)
+
+
+def test_a_time_that_few_images_have_is_named() -> None:
+    """The script as it is calls it by its path, at which an image has nothing."""
+    notes = _convert(_GPU, "/usr/bin/time -v python a.py").notes
+    assert any("called by name: /usr/bin/time (line 3)" in note for note in notes)
+
+
+def test_what_a_step_is_not_given_and_a_rank_has_is_said() -> None:
+    """`--export=B=2` takes from the step what the script exports."""
+    rows = (_NODES, "export A=1 C='x y'")
+    why = _whys(_convert(*rows, "srun --export=B=2 python a.py"), 4)
+    assert "exports besides, and a rank has: A, C" in why
+    assert "and a rank has: C" in _whys(_convert(*rows, "srun --export=NONE,A python a.py"), 4)
+    assert "and a rank has" not in _whys(_convert(*rows, "srun --export=ALL,B=2 python a.py"), 4)
+    assert not _convert(*rows, "srun --export=A,C python a.py").lost
+
+
+def test_a_step_of_several_programs_is_refused() -> None:
+    """The colon and what stands behind it were words of the first."""
+    with pytest.raises(InvalidValues, match="several programs"):
+        _convert(_NODES, "srun -n 4 python a.py : -n 4 python b.py")
+
+
+def test_ranks_that_went_on_without_another_end_with_it() -> None:
+    """A launcher here ends all of them."""
+    why = _whys(_convert(_NODES, "srun --kill-on-bad-exit=0 python a.py"), 3)
+    assert "here they end with it" in why
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("#SBATCH --gpus-per-task=v100:1 -n 4 -N 2", "srun python a.py"),
+        (_NODES, "srun --gpus-per-task=1 python a.py"),
+    ],
+)
+def test_gpus_of_a_task_are_all_seen_whatever_else_is_said_of_them(rows: tuple[str, ...]) -> None:
+    """The word of the type, or of the step, stood in its place."""
+    verdicts = _convert(*rows).verdicts
+    assert any("a process sees all" in own.why for own in verdicts)
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_lost"),
+    [
+        (("export SLURM_NTASKS=4", "srun python a.py"), True),
+        (("SLURM_NNODES=1 srun python a.py",), True),
+        (("export SLURM_EXPORT_ENV=NONE", "srun python a.py"), True),
+        (("export SLURM_EXPORT_ENV=ALL", "srun python a.py"), False),
+        (("export SLURM_NTASKS=4", "srun -n 8 python a.py"), False),
+        (("export SLURM_NPROCS=$SLURM_NTASKS", "srun python a.py"), False),
+    ],
+)
+def test_a_variable_that_srun_takes_for_an_option_is_said(
+    rows: tuple[str, ...], *, is_lost: bool
+) -> None:
+    """The run has the tasks of the job, and the step had four."""
+    lost = _convert(_NODES, *rows).lost
+    assert is_lost == any("srun takes it for its --" in own.why for own in lost)
+
+
+def test_a_name_for_another_variable_is_made_where_it_is_read() -> None:
+    """No shell exports it."""
+    rows = ("declare -n RATE=LR", "LR=3", "srun python a.py $RATE")
+    assert "declare -n RATE=LR\n" in _convert(_NODES, *rows).values["command"][2]
+
+
+def test_a_file_that_is_open_for_a_step_is_said() -> None:
+    """`<&3` was a file to write to."""
+    conversion = _convert(_NODES, "exec 3< in.txt", "srun python a.py <&3")
+    assert "no standard input" in _whys(conversion, 4)
+
+
+def test_a_function_of_a_text_is_no_program() -> None:
+    """The image cannot have it."""
+    notes = _convert(_NODES, "srun bash -c 'f() { python a.py; }; f'").notes
+    assert not any("called by name" in note for note in notes)

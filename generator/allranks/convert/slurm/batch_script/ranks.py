@@ -22,6 +22,7 @@ from allranks.convert.slurm.batch_script import (
     setup_lines,
     several_steps,
     shell_text,
+    srun_variables,
     step_conditions,
     step_environment,
     torchrun_environment,
@@ -125,6 +126,7 @@ def read_ranks(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
         else:
             setup_lines.say_behind(script, body, other)
     _say_images(details, body, main)
+    srun_variables.say(reading, main)
     body.notes += program.notes
     body.settings = [
         *_image_of_another(details, main, steps),
@@ -333,6 +335,11 @@ def _changes(main: Step, program: commands.Program) -> list[str]:
         own = next(iter(words.unwrapped([token.text for token in main.command.words])), "")
         name = "ibrun" if words.base(own) == "ibrun" else "srun"
         reasons.insert(0, f"the launcher starts the ranks in place of {name}")
+    typed = [token.text for token in main.command.words]
+    before = typed[: len(typed) - len(words.unwrapped(typed))]
+    behind = main.words[: len(main.words) - len(words.unwrapped(main.words))]
+    if "time" in map(words.base, (*before, *behind)):
+        reasons.append(commands.UNTIMED)
     return list(dict.fromkeys(reasons))
 
 
@@ -396,11 +403,7 @@ def _read_program(reading: ScriptReading, main: Step) -> commands.Program:
     lead = ""
     wrappers = [
         *step_environment.options_of_env(main),
-        *(
-            word
-            for word in wrapper_words
-            if words.base(word) not in ("time", "nohup", "exec", "command")
-        ),
+        *words.without_timing(wrapper_words),
     ]
     has_env = "env" in wrappers
     if inner is not None and (has_env or assignments) and _is_of_several(inner, has_env=has_env):

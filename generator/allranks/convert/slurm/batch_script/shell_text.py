@@ -190,7 +190,10 @@ def is_array(command: Command, name: str) -> bool:
 
 
 def arrays_of(command: Command) -> set[str]:
-    """The arrays that a command makes, or sets a part of: ``read -ra words``, ``a[1]=b``."""
+    """The arrays that a command makes, or sets a part of: ``read -ra words``, ``a[1]=b``.
+
+    A name for another variable, ``declare -n a=b``, is as little exported.
+    """
     arrays = {name for name, value in assigned_by(command) if value.startswith("(")}
     texts = [word.text for word in command.words]
     assignments = [word.text for word in (*command.assignments, *command.words)]
@@ -203,6 +206,8 @@ def arrays_of(command: Command) -> set[str]:
         flags = node_names.INTO_ARRAY if texts[:1] == ["read"] else _OF_ARRAYS
         at = next((n for n, text in enumerate(texts) if flags.fullmatch(text)), len(texts))
         arrays.update(filter(_IS_NAME.fullmatch, texts[at + 1 :]))
+        is_reference = any(map(_OF_REFERENCES.fullmatch, texts[1:]))
+        arrays.update(name for name, _ in (assigned_by(command) if is_reference else ()))
     return arrays
 
 
@@ -224,6 +229,7 @@ _NO_FILES = re.compile(r"[-+][a-zA-Z]*f[a-zA-Z]*")
 _DECLARING = ("export", "declare", "local", "readonly", "typeset")
 _PART_OF_ARRAY = re.compile(r"([A-Za-z_]\w*)\[[^\]]*\]\+?=")
 _OF_ARRAYS = re.compile(r"-[A-Za-z]*[aA][A-Za-z]*")
+_OF_REFERENCES = re.compile(r"-[A-Za-z]*n[A-Za-z]*")
 _IS_NAME = re.compile(r"[A-Za-z_]\w*")
 
 

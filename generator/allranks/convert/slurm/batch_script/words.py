@@ -246,7 +246,8 @@ _WITH_VALUE = {
     "env": ("-u", "--unset", "-C", "--chdir"),
     "stdbuf": ("-i", "-o", "-e"),
     "sudo": ("-u", "-g"),
-    "time": ("-f", "-o"),
+    "time": ("-f", "-o", "--format", "--output"),
+    "exec": ("-a",),
 }
 _NODELIST = re.compile(
     r"SLURM_(?:JOB_|STEP_)?NODELIST|\bscontrol\b(?!\s+show\s+(?:nodes?|job)\b)"
@@ -325,6 +326,25 @@ def unwrapped(words: Sequence[str]) -> list[str]:
         if program == "timeout" and len(rest) > 1:
             rest.pop(0)  # how long
     return rest
+
+
+def without_timing(wrappers: Sequence[str]) -> list[str]:
+    """Words in front of a program without those that change nothing of it: ``time -v nohup``.
+
+    Args:
+        wrappers: the words, which `unwrapped` takes off.
+    """
+    rest = list(wrappers)
+    kept: list[str] = []
+    while rest:
+        program = base(rest[0])
+        if program not in ("time", "nohup", "exec", "command"):
+            kept.append(rest.pop(0))
+            continue
+        rest.pop(0)
+        while rest and rest[0].startswith("-"):
+            del rest[: 1 + (rest[0] in _WITH_VALUE.get(program, ()))]
+    return kept
 
 
 def environment_of(words: Sequence[str]) -> list[str]:
