@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks.convert import (
     deepspeed_words,
+    env_words,
     environment_runners,
     preparation,
     references,
@@ -116,13 +117,11 @@ _RUNNERS = {
 # What a rank is told, and a setup is not.
 _OF_RANKS = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK", "PET_*")
 _OF_TASKS = ("SLURM_PROCID", "SLURM_LOCALID")  # each rank's of srun
-# What env has before the program: variables that it sets, and takes out.
-_OF_ENV = re.compile(r"[A-Za-z_]\w*=|-u$|--unset(?:=|$)")
 # Words that run another command as it is, and those of them whose options are dropped.
 _WITH_OPTIONS = (["stdbuf"], ["tini"], ["time"])
 _WRAPPERS = ("exec", "nohup", "time", "command", "stdbuf", "unbuffer", "tini", "dumb-init", "env")
 _RESERVED_IN_FRONT = re.compile(r"(?:(?<![^\s;&|])(?:!|coproc|time(?:[ \t]+-p)?)(?:[ \t]|\\\n)+)+$")
-_UNTIMED = "`time` is left out, and so is the line in which it said how long the program ran"
+UNTIMED = "`time` is left out, and so is the line in which it said how long the program ran"
 _POD_STAYS = (
     "the script ends with what only keeps its pod, so that no pod ever ends or gives back its GPUs"
     ": leave that out where the run shall be done"
@@ -366,15 +365,18 @@ def _of_shell_command(command: shell.ShellCommand, program: str, env: Mapping[st
     program_words = own[len(own) - count :] if count else ()
     prefix = result.command[: len(result.command) - count]
     assignments = " ".join(word.text for word in command.assignments)
-    env_words = _of_env([word.text for word in command.words[: len(wrappers)]])
-    is_plain = all(word.is_plain for word in program_words) and not assignments and not env_words
+    of_env = _of_env([word.text for word in command.words[: len(wrappers)]])
+    if result.runner is Runner.TORCHRUN and of_env != env_words.without_emptying(of_env):
+        of_env = env_words.without_emptying(of_env)
+        result = replace(result, changes=(*result.changes, env_words.EMPTIED))
+    is_plain = all(word.is_plain for word in program_words) and not assignments and not of_env
     if result.runner is Runner.PLAIN and not result.options and is_plain:
         return replace(result, command=tuple(str(word.value) for word in program_words))
     if is_plain:
         return result
     line = " ".join(("exec", *map(shell.quote, prefix), *(word.text for word in program_words)))
-    if env_words:
-        line = line.replace("exec ", f"exec env {' '.join(env_words)} ", 1)
+    if of_env:
+        line = line.replace("exec ", f"exec env {' '.join(of_env)} ", 1)
     if assignments:
         line = f"export {assignments}; {line}"
     why = IN_EACH_RANK
@@ -454,11 +456,8 @@ def _with_setup(
 
 def _of_env(wrappers: Sequence[str]) -> list[str]:
     """The words of an env among wrappers: variables that it sets, and takes out."""
-    return [
-        word
-        for word, before in zip(wrappers, ["", *wrappers], strict=False)
-        if _OF_ENV.match(word) or before in ("-u", "--unset")
-    ]
+    names = list(map(program_name, wrappers))
+    return env_words.own(wrappers[names.index("env") + 1 :]) if "env" in names else []
 
 
 def _unwrapped(words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -468,12 +467,12 @@ def _unwrapped(words: Sequence[str]) -> tuple[list[str], list[str]]:
         word = program_name(words[at])
         wrappers = [name for name in map(program_name, words[:at]) if name in _WRAPPERS]
         is_behind_env = "env" in wrappers
-        is_of_env = is_behind_env and _OF_ENV.match(words[at]) is not None
+        is_of_env = is_behind_env and env_words.is_own(words, at)
         is_option = words[at].startswith("-") and wrappers[-1:] in _WITH_OPTIONS
         if not (word in _WRAPPERS or word == "--" or is_of_env or is_option):
             break
         has_value = is_option and wrappers[-1:] == ["stdbuf"] and words[at] in ("-i", "-o", "-e")
-        has_value |= is_of_env and words[at] in ("-u", "--unset")
+        has_value |= is_of_env and words[at] in env_words.WITH_VALUE
         at += 1 + has_value
     at = min(at, len(words) - 1)
     return list(words[:at]), list(words[at:])
@@ -574,7 +573,10 @@ def _of_words(
                 "which the script must read"
             )
             program = replace(program, notes=(*program.notes, note))
-        assignments = _of_env(wrappers)
+        of_env = _of_env(wrappers)
+        assignments = env_words.without_emptying(of_env)
+        if len(assignments) < len(of_env):
+            program = replace(program, changes=(*program.changes, env_words.EMPTIED))
         if assignments and not is_shell:
             program = replace(program, command=("env", *assignments, *program.command))
         return _untimed(program, wrappers), count
@@ -591,7 +593,7 @@ def _untimed(program: Program, wrappers: Sequence[str]) -> Program:
     """A program taken off the words in front of it, which says that `time` was one of them."""
     if "time" not in map(program_name, wrappers):
         return program
-    return replace(program, changes=(*program.changes, _UNTIMED))
+    return replace(program, changes=(*program.changes, UNTIMED))
 
 
 _WRAPPED = "{} starts torchrun: each pod runs it once, as before"
@@ -608,7 +610,7 @@ def _deepspeed(
 ) -> tuple[Program, int]:
     """Deepspeed taken off what it runs, and how many words of that are the program's own."""
     values, lost = torchrun_words.values_of(launch.options, env)
-    assignments = _of_env(wrappers)
+    assignments = env_words.without_emptying(_of_env(wrappers))
     program = Program(
         Runner.TORCHRUN,
         ("env", *assignments, *launch.command) if assignments else launch.command,

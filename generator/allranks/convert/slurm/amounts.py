@@ -104,12 +104,13 @@ def gpus(text: str) -> Gpus | None:
     """The GPUs of ``--gpus`` and its like: ``4``, ``a100:4``, ``a100:2,v100:2``, ``a100``."""
     count, types = 0, list[str]()
     for part in text.strip().split(","):
-        pieces = [piece.strip() for piece in re.split("[:=]", part) if piece.strip()]
+        pieces = [piece.strip() for piece in re.split("[:=]", part)]
         if pieces[:1] in (["gpu"], ["gres/gpu"]):
             pieces = pieces[1:] or ["1"]
-        amount = number(pieces[-1]) if pieces else None
-        kind = pieces[0] if pieces and (len(pieces) > 1 or amount is None) else ""
-        if not pieces or len(pieces) > 2 or (len(pieces) == 2 and amount is None):  # noqa: PLR2004
+        amount = number(pieces[-1])
+        kind = pieces[0] if len(pieces) > 1 or amount is None else ""
+        # Slurm refuses a name that ends with its colon: `gpu:`.
+        if not all(pieces) or len(pieces) > 2 or (len(pieces) == 2 and amount is None):  # noqa: PLR2004
             return None
         if kind and not re.fullmatch(r"[\w.+-]+", kind):
             return None
@@ -122,11 +123,11 @@ def gres(text: str) -> Gpus | None:
     """The GPUs of ``--gres``, with what else it asks for: ``gpu:a100:4,nvme:1``; ``none``."""
     count, types, others = 0, list[str](), list[str]()
     for part in re.split(r",(?![^(]*\))", text.strip()):
-        name, _, rest = part.strip().removeprefix("gres/").removeprefix("gres:").partition(":")
+        name, sign, rest = part.strip().removeprefix("gres/").removeprefix("gres:").partition(":")
         if "=" in name and not rest:
-            name, _, rest = name.partition("=")
+            name, sign, rest = name.partition("=")
         if name.lower() in ("gpu", "gpus"):
-            parsed = gpus(re.sub(r"\(.*?\)", "", rest) or "1")
+            parsed = gpus(re.sub(r"\(.*?\)", "", rest) if sign else "1")
             if parsed is None:
                 return None
             count += parsed.count

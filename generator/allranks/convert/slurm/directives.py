@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.convert.slurm import amounts, placement
-from allranks.convert.slurm.batch_script import images
+from allranks.convert.slurm.batch_script import images, shell_text
 from allranks.convert.slurm.draft import OF_STEP, key_of
 from allranks.convert.verdicts import Named, Outcome
+from allranks.humanize import list_some
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -155,37 +156,50 @@ def chdir(job: Draft, setting: Setting) -> None:
         job.put(setting.name, ("workingDir",), setting.value)
 
 
-def _is_exported(job: Draft, name: str) -> bool:
-    """Whether the script exports a variable."""
-    pattern = rf"^[^#\n]*\bexport\s[^\n;]*\b{re.escape(name)}="
-    return re.search(pattern, job.text, re.MULTILINE) is not None
+def _exported(job: Draft) -> set[str]:
+    """The variables that the script exports."""
+    return {
+        word.text.partition("=")[0]
+        for command in shell_text.commands_of(job.text)
+        if command.name == "export"
+        for word in command.words[1:]
+        if not word.text.startswith("-")
+    }
 
 
 def export(job: Draft, setting: Setting) -> None:
     """Carry the variables that an option gives a text."""
     parts = [part.strip() for part in setting.value.split(",") if part.strip()]
+    names_of = {part.partition("=")[0] for part in parts}
+    exported = _exported(job)
     lost = []
     for part in parts:
         name, equals, value = part.partition("=")
         if equals and re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) and "$" not in value:
             job.put(setting.name, ("env", name), value)
-        elif equals and _is_exported(job, name) and value.strip('"{}$') == name:
+        elif name in exported and (not equals or value.strip('"{}$') == name):
             continue  # the step has it from the script
         elif equals or part.upper() not in ("ALL", "NONE", "NIL"):
             lost.append(name)
+    is_of_step = setting.name.startswith("srun ")
+    others = (
+        sorted(exported - names_of) if is_of_step and "ALL" not in map(str.upper, parts) else []
+    )
+    besides = (
+        "; the step had not what the script exports besides, and a rank has: " if others else ""
+    )
+    besides += list_some(others, 4)
+    is_none = [part.upper() for part in parts] in (["NONE"], ["NIL"])
     if lost:
-        job.say(
-            setting.name,
-            Outcome.NOT_CARRIED,
-            "env",
-            f"a pod has not the environment of who submits: write {', '.join(lost)} into env",
-        )
-    elif [part.upper() for part in parts] in (["NONE"], ["NIL"]):
-        job.say(setting.name, Outcome.CARRIED, "", "a pod has not the environment of who submits")
-    elif any("=" in part for part in parts):
-        job.say(
-            setting.name, Outcome.CHANGED, "env", "a pod has these, and no other of who submits"
-        )
+        why = f"a pod has not the environment of who submits: write {', '.join(lost)} into env"
+        job.say(setting.name, Outcome.NOT_CARRIED, "env", f"{why}{besides}")
+    elif is_none:
+        outcome = Outcome.CHANGED if others else Outcome.CARRIED
+        why = f"a pod has not the environment of who submits{besides}"
+        job.say(setting.name, outcome, "env" if others else "", why)
+    elif any("=" in part for part in parts) or others:
+        why = f"a pod has these, and no other of who submits{besides}"
+        job.say(setting.name, Outcome.CHANGED, "env", why)
 
 
 def _begin(job: Draft, setting: Setting) -> None:

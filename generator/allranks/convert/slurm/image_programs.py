@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert.slurm.batch_script import exports, shell_text, words
+from allranks.convert import scanner
+from allranks.convert.slurm.batch_script import exports, shell_text, words, xargs
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
     from allranks.convert.slurm.draft import Draft
 
-_NAME = re.compile(r"[A-Za-z][\w.+-]*")
+# GNU's time is in few images, and what bash has in its place is none of that path's.
+_NAME = re.compile(r"[A-Za-z][\w.+-]*|/usr/bin/time")
 _FUNCTION = re.compile(
     r"^\s*(?:function\s+(?P<word>[\w.:-]+)|(?P<name>[\w.:-]+)\s*\(\s*\))", re.MULTILINE
 )
@@ -91,10 +93,15 @@ def _programs(values: Mapping[str, Any]) -> Iterator[str]:
         texts.append(str(values.get("script", "")))
         texts.append(shell_text.as_text([str(word) for word in values.get("command", ())]))
     for text in texts:
-        shell = words.without_comments(shell_text.PRINTING.sub("", text))
+        shell = words.without_comments(shell_text.without_printing(text))
+        functions = {match["word"] or match["name"] for match in _FUNCTION.finditer(shell)}
         for command in (*shell_text.commands_of(shell), *shell_text.substituted_commands(shell)):
-            if _NAME.fullmatch(command.name) and command.name not in _COMMON | _SPOKEN_OF:
-                yield command.name
+            typed = [scanner.unquote(word.text) for word in command.words]
+            if command.name in functions:
+                continue
+            for program in (command.name, *xargs.program(typed)[:1]):
+                if _NAME.fullmatch(program) and program not in _COMMON | _SPOKEN_OF:
+                    yield program
 
 
 def _line_of(text: str, program: str) -> int:

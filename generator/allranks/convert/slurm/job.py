@@ -65,6 +65,14 @@ _OF_ONE_POD = {
     "container-mounts": "a pod has one list of mounts, that of line {0.line}: add these there",
     "container-workdir": "the run starts in {0.value}: write a `cd` before the program",
 }
+# What becomes of a step's option that has one text among others.
+_BY_VALUE = {
+    ("kill-on-bad-exit", "0"): (
+        Outcome.CHANGED,
+        "the others went on where a rank failed; here they end with it",
+    ),
+    ("input", "none"): (Outcome.CARRIED, ""),
+}
 # Of a script that names none; values without an image are not valid.
 _IMAGE = {"repository": "pytorch/pytorch", "tag": "2.8.0-cuda12.8-cudnn9-runtime"}
 _NO_IMAGE = "the script names none: this one has PyTorch alone; give the one that has what you load"
@@ -306,6 +314,7 @@ def _declare_step(job: Draft, setting: Setting) -> None:
         outcome, why = Outcome.CHANGED, "the run has the limit of the job, and its ranks no other"
     elif name in resources.OF_JOB or len(family) > 1:
         outcome, why = Outcome.CHANGED, "the step has the whole job"
+        why += f"; {setting.option.why}" if name == "gpus-per-task" else ""
     elif name == "mpi" and setting.value != "none" and job.body.workload != "mpi":
         outcome, to = Outcome.CHANGED, ""
         why = "one process meets no others" if job.body.script else _NO_MPI
@@ -317,8 +326,8 @@ def _declare_step(job: Draft, setting: Setting) -> None:
         job.say(key, Outcome.CARRIED, "workingDir")
         directives.chdir(job, replace(setting, name=key))
         return
-    elif name == "input" and setting.value == "none":
-        outcome, why = Outcome.CARRIED, ""
+    elif (name, setting.value) in _BY_VALUE:
+        outcome, why = _BY_VALUE[name, setting.value]
     elif name in _OF_ONE_POD and setting.value != job.settings[name].value:
         outcome, why = Outcome.NOT_CARRIED, _OF_ONE_POD[name].format(job.settings[name])
     job.fields.say((key,), outcome, to, why)

@@ -94,7 +94,10 @@ def put_gpu_type(job: Draft, option: str) -> None:
     else:
         _affinity(job, option, "nvidia.com/gpu.product", products)
         to = "gpusPerNode, scheduling.affinity"
-    job.say(option, Outcome.CHANGED, to, "the type is the label nvidia.com/gpu.product")
+    rule = job.settings[option].option if option == "gpus-per-task" else None
+    of_task = f"; {rule.why}" if rule is not None else ""
+    why = f"the type is the label nvidia.com/gpu.product{of_task}"
+    job.say(option, Outcome.CHANGED, to, why)
 
 
 def _affinity(job: Draft, option: str, key: str, values: Sequence[str]) -> None:

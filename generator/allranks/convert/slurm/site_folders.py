@@ -172,7 +172,8 @@ def _texts(values: Mapping[str, Any], script: str) -> list[str]:
     outside = _CONTAINED.sub("", script) if values.get("script") else ""
     is_inside = "image" in values
     texts = [*of_nodes, outside if outside != script else ""] if is_inside else of_nodes + of_ranks
-    texts = [words.without_comments(text) for text in texts if isinstance(text, str)]
+    shebangs = [text.partition("\n")[0][2:] for text in texts if str(text).startswith("#!")]
+    texts = [words.without_comments(text) for text in texts if isinstance(text, str)] + shebangs
     if _SOURCING.search(script):
         return [_read_by(text) for text in texts]  # what is sourced may read any variable
     names = {name for name, _ in words.variables(script)} | {*_EXPORTED.findall(script)}

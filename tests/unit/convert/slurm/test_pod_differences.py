@@ -463,7 +463,8 @@ def test_a_line_that_reads_the_jobs_output_is_said(output: str, row: str) -> Non
     """There is no such file in a pod, and the script would end with the failure of that line."""
     conversion = _convert("#SBATCH -n1 -a 1-2", output, "python a.py", row)
     assert [verdict.why for verdict in conversion.lost if "log, and no file" in verdict.why]
-    other = _convert("#SBATCH -n1 -o all.log", "python a.py", "mv all.log model-$SLURM_JOB_ID.pt x")
+    moves = "mv all.log model-$SLURM_JOB_ID.pt x"
+    other = _convert("#SBATCH -n1 -o all.log", "cd runs", "python a.py", moves)
     assert not other.lost
 
 

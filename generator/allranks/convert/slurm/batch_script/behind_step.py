@@ -90,7 +90,7 @@ def say_files(
         if operator == "<" and is_mpirun and body.workload == "mpi":
             main_step.input = target
             body.say(line, f"{operator} {target}", Outcome.CARRIED, "command")
-        elif operator in ("<", "<<", "<<<", "<<-"):
+        elif operator in ("<", "<<", "<<<", "<<-", "<&") and target != "-":
             why = "ranks have no standard input: let the program read the file"
             body.say(line, f"{operator} {target}", Outcome.NOT_CARRIED, "", why)
         elif not target.isdigit():

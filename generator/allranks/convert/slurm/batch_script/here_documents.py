@@ -1,8 +1,9 @@
-"""Here-documents: their lines, and those that are the text of a variable.
+"""Here-documents: their lines, and those that are the text of a variable or of a step's shell.
 
 ``read -r -d '' CODE <<EOF`` and ``CODE=$(cat <<EOF`` set one. A script that starts such a text, as
 ``srun bash -c "$CODE"``, has its program there. It is read like any other text of a variable, so
-that the document becomes one in quotes, with its lines where they are.
+that the document becomes one in quotes, with its lines where they are. So does that of ``srun bash
+<<EOF``, which srun gives to the shell of each task.
 """
 
 from __future__ import annotations
@@ -16,6 +17,13 @@ _SET = re.compile(
     r"(?P<name>[A-Za-z_]\w*)|(?P<own>[A-Za-z_]\w*)=\"?\$\([ \t]*cat)[ \t]*"
     r"<<(?P<tabs>-?)[ \t]*(?P<quote>['\"]?)(?P<end>\w+)(?P=quote)[ \t]*"
     r"(?:\|\|[ \t]*(?:true|:))?[ \t]*\n"
+    r"(?P<document>(?:.*\n)*?)(?P<close>[ \t]*)(?P=end)[ \t]*$",
+    re.MULTILINE,
+)
+_OF_STEP = re.compile(
+    r"^(?P<before>[ \t]*(?:\w+=\S*[ \t]+)*srun\b(?:\\\n|[^\n<>|;&#'\"`(])*[ \t/](?:ba)?sh)"
+    r"(?P<options>(?:[ \t]+-[a-z-]*)*)(?P<words>(?:[ \t]+[\w./${}-]+)*)[ \t]*"
+    r"<<(?P<tabs>-?)[ \t]*(?P<quote>['\"]?)(?P<end>\w+)(?P=quote)[ \t]*\n"
     r"(?P<document>(?:.*\n)*?)(?P<close>[ \t]*)(?P=end)[ \t]*$",
     re.MULTILINE,
 )
@@ -37,6 +45,7 @@ def inline(text: str) -> str:
     Args:
         text: a script.
     """
+    text = _OF_STEP.sub(_with_text, text)
     at = 0
     while (match := _SET.search(text, at)) is not None:
         at = match.end()
@@ -51,6 +60,18 @@ def inline(text: str) -> str:
             lines = "\n" * text.count("\n", match.end(), end)
             text = f"{text[: match.start()]}{match['indent']}{name}={value}{lines}{text[end:]}"
     return text
+
+
+def _with_text(match: re.Match[str]) -> str:
+    """A step whose shell has the document behind its -c, where it is the shell's whole input."""
+    options = [option for option in match["options"].split() if option not in ("-", "-s")]
+    has_words = "-s" in match["options"].split()
+    is_whole = not match["close"].strip("\t" if match["tabs"] else "")
+    value = _quoted(match) if is_whole and (has_words or not match["words"]) else ""
+    if not value:
+        return match[0]
+    arguments = f" bash{match['words']}" if match["words"] else ""
+    return f"{' '.join([match['before'], *options])} -c {value}{arguments}"
 
 
 def _quoted(match: re.Match[str]) -> str:

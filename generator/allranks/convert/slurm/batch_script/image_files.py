@@ -23,7 +23,10 @@ _LOOKS = frozenset({"command", "which", "type", "hash"})
 _ENDING = frozenset({"exit", "return"})
 # A word behind the script's name, and how a container starts with what is in a variable.
 _OF_WORDS = re.compile(r"\$\{?[1-9].*")
-_STARTED_WITH = r"\b(?:singularity|apptainer)\s+(?:exec|run|shell)\b(?:[^\n;|&]|\\\n)*\$\{{?{0}\b"
+_STARTED_WITH = (
+    r"(?:\b(?:singularity|apptainer)\s+(?:exec|run|shell)\b|\benroot\s+(?:create|start)\b"
+    r"|\b(?:ch-run|udocker)\s|--container-image\b)(?:[^\n;|&]|\\\n)*\$\{{?{0}\b"
+)
 _IMAGE_FILE = re.compile(r"\.(?:sif|simg|sqsh|squashfs)[\"'}]*$")
 
 

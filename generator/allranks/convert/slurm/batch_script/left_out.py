@@ -15,6 +15,7 @@ from allranks.convert.slurm.batch_script import (
     shell_variables,
     step_search,
     torchrun_environment,
+    traps,
     words,
 )
 from allranks.convert.slurm.batch_script.node_variables import NodeVariable, kind_of
@@ -68,8 +69,6 @@ _IN_CONTAINER = (
     "it looks for the file of an image, or for what starts containers: the pod is the container, "
     "and has neither"
 )
-_TERM = "a pod's ranks get SIGTERM themselves: let the program handle it"
-_AT_THE_END = "the shell of setup ends before the ranks do: make what it runs a run of its own"
 
 
 def why_dropped(  # noqa: PLR0911 - a return for each reason
@@ -310,9 +309,7 @@ def _why_not_in_setup(
     elif _prints(command, program) and (reads_dropped or words.names_nodes(text)):
         reason = _why_not_printed(script, reading.main_step, statement, command)
     elif program == "trap":
-        is_end = command.words[-1].text in ("EXIT", "0")
-        why = _AT_THE_END if is_end else _TERM
-        reason = Outcome.NOT_CARRIED, why
+        reason = traps.outcome_of(command)
     elif _stays_in_place(script, statement, program) or shell_text.changes_words(command):
         pass
     elif program in ("wait", "exit", "set", "exec"):

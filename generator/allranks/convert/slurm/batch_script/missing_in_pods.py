@@ -11,14 +11,15 @@ import re
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
 
-from allranks import names
 from allranks.convert import scanner
 from allranks.convert.slurm.batch_script import (
     folders_above,
     networks,
+    output_files,
     shell_text,
     unreached_lines,
     words,
+    xargs,
 )
 from allranks.convert.slurm.batch_script.images import OF_FILE
 from allranks.convert.slurm.options import parse
@@ -55,13 +56,6 @@ _MAY_SUBMIT = (
     "it may submit jobs to Slurm, as a site's settings say, and a pod has none: let it run them "
     "where it is"
 )
-_OUTPUT_IS_LOG = (
-    f"what is written is the run's log, and no file: take the line out, and see `{names.CLI} logs`"
-)
-# Where a program of its own writes, which may be called as the file of the output is.
-_WRITES = re.compile(
-    r"(?:-[eo]|--(?:out|err|log)[\w-]*) .*|\S+ --(?:out|err|log)[\w-]*=.*", re.DOTALL
-)
 _CHOOSES_GPUS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 _SUBMITS = "it submits jobs to Slurm, and a pod has none: let it run them where it is"
 # Launchers of MPI's that are not those of an MPI: bede-mpirun, mympirun, mpiexec_mpt.
@@ -83,9 +77,9 @@ TOOLS = {
     "sgather": (Outcome.NOT_CARRIED, _COPIES),
 }
 NO_SLURM = "a pod has no programs of Slurm's"
-# An srun that is left where a command may stand: in $(…), behind xargs or parallel, or in
-# a variable.
-_SRUN = re.compile(r"(?:^|[\s;&|(`]|=[\"']?)srun(?:\s|[\"'])")
+# An srun that is left where a command may stand: in $(…), behind xargs or parallel, in a text
+# for a shell, or in a variable.
+_SRUN = re.compile(r"(?:^|[\s;&|(`]|=[\"']?|-\w*c[ \t]+[\"'])srun(?:\s|[\"'])")
 # A question whether there is one.
 _LOOK_FOR_SRUN = re.compile(r"\b(?:command\s+-[vV]|which|type(?:\s+-\w+)?|hash)\s+srun\b")
 _TEXT = re.compile(
@@ -199,7 +193,8 @@ def say(reading: ScriptReading, code: str) -> None:
     _say_image_file(script, body)
     body.verdicts += _of_commands(script)
     body.verdicts += folders_above.say(script)
-    body.verdicts += _files_of_output(script)
+    body.verdicts += xargs.ranks(script)
+    body.verdicts += output_files.say(script)
     body.verdicts += _numbers_of_gpus(script, reading.variables)
     body.verdicts += _keys_at_home(script, reading.variables)
     body.verdicts += _settings_at_home(script, reading.variables, code)
@@ -279,26 +274,6 @@ def behind_srun(texts: list[str]) -> list[str]:
     """The words that srun starts; the words themselves without one."""
     inner = words.unwrapped(texts)
     return parse(inner[1:], "srun", 0)[1] if inner[:1] == ["srun"] else texts
-
-
-def _files_of_output(script: Script) -> list[Verdict]:
-    """The lines that name the file of the job's output: in a pod it is the log of the run."""
-    named = [setting.value for setting in script.settings if setting.name in ("output", "error")]
-    patterns = [_pattern_of(text) for text in (*named, "slurm-%j.out", "slurm-%A_%a.out")]
-    file = re.compile("|".join(filter(None, patterns)))
-    verdicts = []
-    for command in script.commands:
-        texts = [token.text for token in command.words]
-        reads = [
-            text for before, text in pairwise(texts) if not _WRITES.fullmatch(f"{before} {text}")
-        ]
-        match = file.search(" ".join(reads))
-        if match is not None and not words.any_of(texts, words.IDLE | words.SLURM_TOOLS):
-            # A link to no file is made all the same.
-            is_link = words.any_of(texts, ("ln",))
-            outcome = Outcome.CHANGED if is_link else Outcome.NOT_CARRIED
-            verdicts.append(Verdict(match[0], outcome, "", _OUTPUT_IS_LOG, command.line))
-    return verdicts
 
 
 def _numbers_of_gpus(script: Script, variables: ShellVariables) -> list[Verdict]:
@@ -388,19 +363,6 @@ def _hides(numbers: Sequence[str], gpus: int) -> bool:
     return len(visible) < min(len(numbers), gpus)
 
 
-def _pattern_of(file: str) -> str:
-    """What finds a file of output in a script, where Slurm's variables stand for ``%j``.
-
-    "" for a file whose name has no number of the job, which may be any other.
-    """
-    own = [part for part in re.split(r"(%[0-9]*[jJAaxNu])", file.rpartition("/")[2]) if part]
-    if not {part[-1] for part in own if part[0] == "%"} & {*"jJAa"}:
-        return ""
-    return r"(?<![\w.-])" + "".join(
-        r"\$\{?SLURM_\w+\}?" if part[0] == "%" else re.escape(part) for part in own
-    )
-
-
 def _submits(texts: Sequence[str]) -> bool:
     """Whether a command has Slurm run what it starts."""
     is_workflow = words.any_of(texts, _WORKFLOWS)
@@ -471,7 +433,7 @@ def _container_in_variable(variables: ShellVariables, code: str) -> Callable[[st
 def _say_own_path(script: Script, body: Body) -> None:
     """Say that setup, and a command, have another path than the script."""
     own = unreached_lines.without_others(script, "\n".join([body.setup, *body.command]))
-    if _OWN_PATH.search(words.expanded_part(shell_text.PRINTING.sub("", own))):
+    if _OWN_PATH.search(words.expanded_part(shell_text.without_printing(own))):
         line = script.line_with(_OWN_PATH.search)
         if line:
             why = "the script is no file in a pod: write its path out, or take the line out"

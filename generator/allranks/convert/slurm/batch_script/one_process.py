@@ -332,7 +332,7 @@ def _put_counts(script: Script, body: Body, text: str, *, is_batch: bool) -> lis
         "SLURM_TASKS_PER_NODE": size.per_node,
         "SLURM_CPUS_PER_TASK": size.cpus_per_task or 1,
     }
-    variables = {name for name, _ in words.variables(shell_text.PRINTING.sub("", text))}
+    variables = {name for name, _ in words.variables(shell_text.without_printing(text))}
     for name, count in counts.items():
         if name in variables:
             body.env[name] = str(count)

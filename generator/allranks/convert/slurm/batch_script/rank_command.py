@@ -124,6 +124,11 @@ def _defined(reading: ScriptReading, line: str, program: commands.Program) -> st
     return "\n".join([*prefix, line])
 
 
+# A pattern of files, outside of quotes, and no number of arguments, nor all parts of an array.
+_GLOB = re.compile(r"(?<![$\w{\[])[*?]|(?<=[\w/.])[*?]|[@+!]\([^)]*\)|(?<![$\w{])\[[^\]@*]+\]")
+_QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|\$\{[^}]*\}|\$\(\([^)]*\)\)|\\.")
+
+
 def _in_shell(reading: ScriptReading, line: str, reads: list[str]) -> set[int]:
     """The statements whose arrays and functions a command reads, also by way of one another.
 
@@ -152,6 +157,8 @@ def _in_shell(reading: ScriptReading, line: str, reads: list[str]) -> set[int]:
             is_array = not name and not own.isdisjoint(reads)
             is_before = number < reading.main_step.statement
             splits_words = is_before and any(map(shell_text.splits_words, statement.commands))
+            finds_files = is_before and any(map(shell_text.finds_files, statement.commands))
+            splits_words |= finds_files and _GLOB.search(_QUOTED.sub("", text)) is not None
             is_called = bool(name) and re.search(rf"\b{re.escape(name)}\b", text) is not None
             is_dropped = any(
                 shell_text.assigns(statement, other)

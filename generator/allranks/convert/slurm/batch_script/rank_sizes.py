@@ -14,12 +14,14 @@ from allranks.humanize import plural
 
 if TYPE_CHECKING:
     from allranks.convert.slurm.batch_script.script import Script
-    from allranks.convert.slurm.batch_script.script_reading import Body, ScriptReading, Step
+    from allranks.convert.slurm.batch_script.script_reading import ScriptReading, Step
     from allranks.convert.slurm.batch_script.shell_variables import ShellVariables
 
 _FIRST_NODE = "without srun it runs on the first node alone"
 # Flags that tell a launcher of other nodes.
 _SPANNING = ("machine_rank", "machine-rank", "main_process_ip", "hostfile", "node_rank", "--rdzv")
+# How many nodes a launcher is told of.
+_MACHINES = re.compile(r"--(?:num[-_]machines|nnodes|num[-_]nodes)[= ](\S+)")
 # Where the chart's rendezvous is not in the way of one in the pods, and where it is by itself.
 _OTHER_PORT = 29409
 _USUAL_PORT = re.compile(r"(?<![\w.])29500(?![\w.])")
@@ -53,7 +55,7 @@ def put_size(reading: ScriptReading, main: Step, program: commands.Program) -> N
         if words.base(program.command[0]) not in words.MPIRUN | {"horovodrun"}:
             body.values.setdefault("mpi", {})["ownMpirun"] = True
     elif program.is_nested:
-        nodes = _size_nested(script, body, main, program, nodes)
+        nodes = _size_nested(reading, main, program, nodes)
     elif is_of_mpi(script, reading.variables, main, program):
         mpi_ranks.as_mpi(script, body, per_node)
         _put_threads(reading, main, per_node, "a rank here counts all of its node")
@@ -158,10 +160,30 @@ def _processes(script: Script, variables: ShellVariables, text: str) -> int | No
     return count if count and count <= sizes.MOST_PER_NODE else None
 
 
+def _with_machines(reading: ScriptReading, main: Step, line: str, nodes: int | None) -> int | None:
+    """The nodes of a launcher that is told how many there are, which is said."""
+    match = _MACHINES.search(line)
+    text = match[1].strip("\"'") if match is not None else ""
+    count = references.number(text, reading.variables.constants) or 0
+    if match is None or count <= (nodes or 1):
+        return nodes
+    own = plural(nodes or 1, "node")
+    why = (
+        f"the script asks for {own}, which the run has, and the launcher waits for {count}: where "
+        f"sbatch's own command line asked for them, write `#SBATCH --nodes={count}`"
+    )
+    if nodes is None and main.is_srun:
+        nodes = min(count, sizes.MOST_PER_NODE)
+        why = "the script asks for no number of nodes: they are as many as the launcher waits for"
+    reading.body.say(main.command.line, match[0], Outcome.CHANGED, "nodes", why)
+    return nodes
+
+
 def _size_nested(
-    script: Script, body: Body, main: Step, program: commands.Program, nodes: int | None
+    reading: ScriptReading, main: Step, program: commands.Program, nodes: int | None
 ) -> int | None:
     """The nodes of a launcher that starts the ranks of a node itself."""
+    script, body = reading.script, reading.body
     body.procs_per_node = 1
     line = " ".join(program.command)
     spans = any(flag in line for flag in _SPANNING)
@@ -169,6 +191,7 @@ def _size_nested(
         path = str(program.runner)
         body.say(main.command.line, path, Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
         nodes = 1
+    nodes = _with_machines(reading, main, line, nodes)
     if program.runner is Runner.DEEPSPEED and (nodes or 1) > 1 and "--no_ssh" not in line:
         raise script.refuse(
             main.command.line,

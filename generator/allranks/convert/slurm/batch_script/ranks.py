@@ -22,12 +22,14 @@ from allranks.convert.slurm.batch_script import (
     setup_lines,
     several_steps,
     shell_text,
+    srun_environment,
     srun_variables,
     step_conditions,
+    step_environment,
     torchrun_environment,
     words,
 )
-from allranks.convert.slurm.batch_script.left_out import MEETING, is_count_of_nodes
+from allranks.convert.slurm.batch_script.left_out import is_count_of_nodes
 from allranks.convert.slurm.batch_script.script_reading import Limit
 from allranks.convert.verdicts import Outcome
 from allranks.humanize import plural
@@ -123,6 +125,7 @@ def read_ranks(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
         else:
             setup_lines.say_behind(script, body, other)
     _say_images(details, body, main)
+    srun_environment.say(reading, main)
     body.notes += program.notes
     body.settings = [
         *_image_of_another(details, main, steps),
@@ -304,6 +307,11 @@ def _changes(main: Step, program: commands.Program) -> list[str]:
         own = next(iter(words.unwrapped([token.text for token in main.command.words])), "")
         name = "ibrun" if words.base(own) == "ibrun" else "srun"
         reasons.insert(0, f"the launcher starts the ranks in place of {name}")
+    typed = [token.text for token in main.command.words]
+    before = typed[: len(typed) - len(words.unwrapped(typed))]
+    behind = main.words[: len(main.words) - len(words.unwrapped(main.words))]
+    if "time" in map(words.base, (*before, *behind)):
+        reasons.append(commands.UNTIMED)
     return list(dict.fromkeys(reasons))
 
 
@@ -352,6 +360,10 @@ def _read_program(reading: ScriptReading, main: Step) -> commands.Program:
         own = words.by_name(rest[len(rest) - inside :])
         rest = rest[:start] + own if inside else rest
         wrapper_words = wrapper_words if start else []
+    program_name = words.base(rest[0]) if rest else ""
+    if program_name in words.UNREAD_CONTAINERS - words.CONTAINERS:
+        why = missing_in_pods.NO_CONTAINERS
+        body.say(main.command.line, program_name, Outcome.NOT_CARRIED, "image", why)
     rest = torchrun_environment.with_options(rest, variables.contents)
     if main.size.node_count == 1:
         rest = _without_hostfile(rest)
@@ -359,25 +371,34 @@ def _read_program(reading: ScriptReading, main: Step) -> commands.Program:
     if inner is None:
         rest = _without_hosts(body, rest, main.command.line)
     line = " ".join(rest) if inner is None else inner
-    assignments = _assignments(reading, main)
+    assignments = step_environment.assignments(reading, main)
+    lead = ""
     wrappers = [
-        word
-        for word in wrapper_words
-        if words.base(word) not in ("time", "nohup", "exec", "command")
+        *step_environment.options_of_env(main),
+        *words.without_timing(wrapper_words),
     ]
+    has_env = "env" in wrappers
+    if inner is not None and (has_env or assignments) and _is_of_several(inner, has_env=has_env):
+        lead, wrappers = step_environment.in_inner_shell(assignments, wrappers)
+        assignments = []
     _note_launched(reading.main_step, body, rest, inner)
-    shell_words = ("bash", "-c", " ".join([*assignments, *wrappers, line]))
+    shell_words = ("bash", "-c", lead + " ".join([*assignments, *wrappers, line]))
     program = commands.read(shell_words, (), variables.constants)
     if program.runner is Runner.MPIRUN and main.size.node_count != 1:
         assignments = exports.to_setup(reading, assignments)
-        shell_words = ("bash", "-c", " ".join([*assignments, *wrappers, line]))
+        shell_words = ("bash", "-c", lead + " ".join([*assignments, *wrappers, line]))
         program = commands.read(shell_words, (), variables.constants)
     if inner is not None and _SOURCING.search(program.setup) and program.runner is Runner.PLAIN:
-        lead = " ".join([*assignments, *wrappers])
         setup = program.setup.removeprefix(preparation.GOES_ON).rstrip()
-        text = f"{setup}\n{shell_text.as_text(program.command)}" if lead else inner.strip()
+        is_more = bool(lead or assignments or wrappers)
+        text = f"{setup}\n{shell_text.as_text(program.command)}" if is_more else inner.strip()
         return replace(program, setup="", command=("bash", "-c", text), changes=())
     return program
+
+
+def _is_of_several(inner: str, *, has_env: bool) -> bool:
+    """Whether a text has more than one command, or reads what an `env` in front of it sets."""
+    return len(shell_text.commands_of(inner)) > 1 or (has_env and "$" in inner)
 
 
 def _without_hostfile(texts: list[str]) -> list[str]:
@@ -414,32 +435,6 @@ def _without_hosts(body: Body, texts: list[str], line: int) -> list[str]:
         why = "it may name hosts of the old cluster: take it out"
         body.say(line, f"{program} {unknown_option}", Outcome.NOT_CARRIED, "", why)
     return remaining
-
-
-def _assignments(reading: ScriptReading, main: Step) -> list[str]:
-    """The variables before a step's command that are no variables of the run, as typed."""
-    typed = [token.text for token in main.command.assignments] + _set_by_env(main)
-    own = [text for text in typed if text.partition("=")[0] not in words.RENDEZVOUS]
-    for text in typed:
-        if text not in own:
-            reading.rendezvous.meet_by([text.partition("=")[0]], main.command.line, text)
-            reading.body.say(main.command.line, text, Outcome.CHANGED, "", MEETING)
-    pairs = [(text, exports.pair(reading.script, text)) for text in own]
-    if main.command.within or reading.script.statements[main.statement].function:
-        return [text for text, _ in pairs]
-    for _, pair in pairs:
-        if pair is not None:
-            exports.put_env(reading.body, main.command.line, *pair)
-    return [text for text, pair in pairs if pair is None]
-
-
-def _set_by_env(main: Step) -> list[str]:
-    """The variables of an env in front of a launcher: ``env A=1 srun python a.py``."""
-    texts = [token.text for token in main.command.words]
-    before = texts[: len(texts) - len(words.unwrapped(texts))]
-    bases = list(map(words.base, before))
-    own = before[bases.index("env") :] if "env" in bases else []
-    return [text for text in own if re.match(r"[A-Za-z_]\w*=", text)]
 
 
 def _note_launched(main_step: MainStep, body: Body, rest: list[str], inner: str | None) -> None:

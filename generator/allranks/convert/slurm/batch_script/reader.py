@@ -110,7 +110,7 @@ def _finish(reading: ScriptReading) -> None:
         body.env.setdefault("SLURM_TMPDIR", "/tmp")  # noqa: S108 - the pod's own
         body.say(0, "$SLURM_TMPDIR", Outcome.CHANGED, "env.SLURM_TMPDIR", "the pod's own /tmp")
     exports.note_secrets(reading.script, body, whole)
-    code = shell_text.PRINTING.sub("", words.without_comments(whole))
+    code = shell_text.without_printing(words.without_comments(whole))
     missing_in_pods.say(reading, code)
     remaining_commands.say(reading)
     if "SLURM_JOB_NAME" in {name for name, _ in words.variables(code)}:

@@ -20,6 +20,7 @@ from allranks.convert.slurm.batch_script import (
     node_names,
     setup_edits,
     shell_text,
+    side_steps,
     step_search,
     words,
     working_folder,
@@ -267,10 +268,11 @@ def _verdict_of(
     if shell_text.runs(statement, words.UNREAD_CONTAINERS):
         return Outcome.NOT_CARRIED, missing_in_pods.NO_CONTAINERS
     side = reading.details.side
-    is_side = any(id(own) in side and side[id(own)].is_called for own in statement.commands)
-    if not is_single and is_side:
-        why = "srun started it on the nodes before the training; each pod runs it once"
-        return Outcome.CHANGED, why
+    steps = [side[id(own)] for own in statement.commands if id(own) in side]
+    steps = [] if is_single else [step for step in steps if step.is_called]
+    if steps:
+        reasons = dict.fromkeys(side_steps.why_in_setup(reading, step) for step in steps)
+        return Outcome.CHANGED, max(reasons, key=len)
     has_tools = _say_tools(script, reading.body, statement)
     has_pods = not is_single and (script.size.node_count > 1 or reading.main_step.has_launcher)
     has_pods = has_pods and not _is_for_behind(reading, statement)

@@ -150,7 +150,8 @@ def check_programs(script: Script, steps: list[Step]) -> None:
     """Refuse a step of several programs."""
     for step in steps:
         parsed = {setting.name for setting in step.settings}
-        if "multi-prog" in parsed or "het-group" in parsed or "pack-group" in parsed:
+        has_parts = step.is_srun and ":" in step.words
+        if has_parts or parsed & {"multi-prog", "het-group", "pack-group"}:
             raise script.refuse(
                 step.command.line,
                 "the step has several programs, and all ranks of a run have one",

@@ -20,12 +20,17 @@ SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh"})
 _HEAD = re.compile(r"\s*(?:#|$)")  # a comment, or nothing
 _SHOWN = 60  # characters of a line in a verdict
 # Lines that print, and do nothing else.
-PRINTING = re.compile(
-    r"^\s*(?:echo|printf(?!\s+-v))\b(?:[^|>;&`\n]*"
+_PRINTING = re.compile(
+    r"^\s*(?:echo|printf(?!\s+-v))\b(?:(?:[^|>;&`\n\\]|\\.|\\\n)*"
     # A text in quotes may have the signs of a shell, and nothing in it runs.
-    r"|(?:\"(?:[^\"`$\n\\]|\\.|\$(?!\())*\"|'[^'\n]*'|[^|>;&`\n\"'])*)$",
+    r"|(?:\"(?:[^\"`$\n\\]|\\.|\$(?!\())*\"|'[^'\n]*'|\\\n|[^|>;&`\n\"'])*)$",
     re.MULTILINE,
 )
+
+
+def without_printing(text: str) -> str:
+    """A text without the lines that only print: `:` stands there, as a branch may have no other."""
+    return _PRINTING.sub(":", text)
 
 
 def short(text: str) -> str:
@@ -185,7 +190,10 @@ def is_array(command: Command, name: str) -> bool:
 
 
 def arrays_of(command: Command) -> set[str]:
-    """The arrays that a command makes, or sets a part of: ``read -ra words``, ``a[1]=b``."""
+    """The arrays that a command makes, or sets a part of: ``read -ra words``, ``a[1]=b``.
+
+    A name for another variable, ``declare -n a=b``, is as little exported.
+    """
     arrays = {name for name, value in assigned_by(command) if value.startswith("(")}
     texts = [word.text for word in command.words]
     assignments = [word.text for word in (*command.assignments, *command.words)]
@@ -198,6 +206,8 @@ def arrays_of(command: Command) -> set[str]:
         flags = node_names.INTO_ARRAY if texts[:1] == ["read"] else _OF_ARRAYS
         at = next((n for n, text in enumerate(texts) if flags.fullmatch(text)), len(texts))
         arrays.update(filter(_IS_NAME.fullmatch, texts[at + 1 :]))
+        is_reference = any(map(_OF_REFERENCES.fullmatch, texts[1:]))
+        arrays.update(name for name, _ in (assigned_by(command) if is_reference else ()))
     return arrays
 
 
@@ -206,9 +216,20 @@ def splits_words(command: Command) -> bool:
     return "IFS" in dict(assigned_by(command)) or removes(command, "IFS")
 
 
+def finds_files(command: Command) -> bool:
+    """Whether a command sets what a shell makes of patterns: ``shopt -s nullglob``, ``set -f``."""
+    texts = [token.text for token in command.words]
+    if texts[:1] == ["shopt"]:
+        return any(text.endswith("glob") or text == "globstar" for text in texts[1:])
+    is_set = texts[:1] == ["set"]
+    return is_set and ("noglob" in texts or any(map(_NO_FILES.fullmatch, texts[1:2])))
+
+
+_NO_FILES = re.compile(r"[-+][a-zA-Z]*f[a-zA-Z]*")
 _DECLARING = ("export", "declare", "local", "readonly", "typeset")
 _PART_OF_ARRAY = re.compile(r"([A-Za-z_]\w*)\[[^\]]*\]\+?=")
 _OF_ARRAYS = re.compile(r"-[A-Za-z]*[aA][A-Za-z]*")
+_OF_REFERENCES = re.compile(r"-[A-Za-z]*n[A-Za-z]*")
 _IS_NAME = re.compile(r"[A-Za-z_]\w*")
 
 

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks.convert.slurm.batch_script import several_steps, words
+from allranks.humanize import list_some
 
 if TYPE_CHECKING:
     from allranks.convert.slurm.batch_script.script_reading import ScriptReading, Step
@@ -15,6 +16,16 @@ if TYPE_CHECKING:
 _SAME_AGAIN = (
     *("mkdir", "touch", "truncate", "chmod", "rm", "rmdir", "cp", "rsync", "tar", "unzip"),
     *("unsquashfs", "wget", "curl", "dd"),
+)
+_ONCE = "srun started it on the nodes before the training; each pod runs it once"
+_OTHER_NUMBERS = "the step's tasks had numbers of their own in {}, and a pod has those of the run"
+_OF_SLURM = re.compile(r"\$\{?(SLURM_\w+)")
+# What srun counts for each step.
+_COUNTS = frozenset(
+    {
+        *("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE"),
+        *("SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE", "SLURM_STEP_NUM_NODES"),
+    }
 )
 
 
@@ -31,12 +42,33 @@ def without_side(reading: ScriptReading, multi: list[Step]) -> list[Step]:
         if (
             is_side
             and not several_steps.repeats(reading.script, step)
-            and not reading.script.statements[step.statement].in_background
+            and not several_steps.is_in_background(reading.script, step)
         ):
             reading.details.side[id(step.command)] = step
         else:
             remaining.append(step)
     return remaining
+
+
+def why_in_setup(reading: ScriptReading, step: Step) -> str:
+    """What becomes of such a step as a line of setup.
+
+    Args:
+        reading: the script, and what is known of it.
+        step: the step.
+    """
+    command, job = step.command, reading.script.size
+    text = reading.script.text[command.start : command.end]
+    own = {*_OF_SLURM.findall(text)} & (words.OF_TASK | _COUNTS)
+    by_script = {name for name, _ in words.variables(text)}
+    if step.size.task_count == job.node_count and step.size.per_node == 1:
+        # A pod is the node that the task was on, where each task reads its own.
+        own -= {"SLURM_NODEID", "SLURM_LOCALID"} - by_script
+    is_as_run = (step.size.task_count, step.size.per_node) == (job.node_count, job.per_node)
+    if is_as_run and not reading.main_step.is_torchrun:
+        own -= _COUNTS | ({"SLURM_PROCID"} - by_script)
+    listed = list_some(sorted(f"${name}" for name in own), 4)
+    return f"{_ONCE}; {_OTHER_NUMBERS.format(listed)}" if own else _ONCE
 
 
 def _weight(variables: ShellVariables, step: Step) -> int:

@@ -52,7 +52,7 @@ def keep(reading: ScriptReading) -> None:
     names = [name for name in lines if name not in exported]
     if names:
         body.setup += f"export -n {' '.join(names)}\n"
-    own = {name for name, _ in words.variables(shell_text.PRINTING.sub("", body.setup))}
+    own = {name for name, _ in words.variables(shell_text.without_printing(body.setup))}
     for name in [name for name in names if name not in own]:
         body.say(lines[name], name, Outcome.CHANGED, "setup", _WHY)
 

@@ -78,7 +78,7 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
     script, body = reading.script, reading.body
     reading.variables.set_names.update(re.findall(r"\$\{([A-Za-z_]\w*):?=", script.text))
     whole = "\n".join([whole, *_inner_texts(script, body)])
-    code = shell_text.PRINTING.sub("", whole)
+    code = shell_text.without_printing(whole)
     assigned = _ASSIGNED.finditer(_SHOWN.sub("", code))
     reading.variables.set_names.update(match[1] for match in assigned)
     reading.variables.set_names.update(re.findall(r"\bfor\s+([A-Za-z_]\w*)", whole))

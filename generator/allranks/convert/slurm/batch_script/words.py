@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands, environment_runners, scanner
+from allranks.convert import commands, env_words, environment_runners, scanner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -246,7 +246,8 @@ _WITH_VALUE = {
     "env": ("-u", "--unset", "-C", "--chdir"),
     "stdbuf": ("-i", "-o", "-e"),
     "sudo": ("-u", "-g"),
-    "time": ("-f", "-o"),
+    "time": ("-f", "-o", "--format", "--output"),
+    "exec": ("-a",),
 }
 _NODELIST = re.compile(
     r"SLURM_(?:JOB_|STEP_)?NODELIST|\bscontrol\b(?!\s+show\s+(?:nodes?|job)\b)"
@@ -315,12 +316,35 @@ def unwrapped(words: Sequence[str]) -> list[str]:
         if len(rest) == 1 or base(rest[0]) not in _WRAPPERS:
             break
         program = base(rest.pop(0))
-        while len(rest) > 1 and (rest[0].startswith("-") or re.match(r"[A-Za-z_]\w*=", rest[0])):
+        while len(rest) > 1 and (
+            rest[0].startswith("-")
+            or re.match(r"[A-Za-z_]\w*=", rest[0])
+            or (program == "env" and env_words.is_own(rest, 0))
+        ):
             has_value = rest.pop(0) in _WITH_VALUE.get(program, ())
             del rest[: int(has_value and len(rest) > 1)]
         if program == "timeout" and len(rest) > 1:
             rest.pop(0)  # how long
     return rest
+
+
+def without_timing(wrappers: Sequence[str]) -> list[str]:
+    """Words in front of a program without those that change nothing of it: ``time -v nohup``.
+
+    Args:
+        wrappers: the words, which `unwrapped` takes off.
+    """
+    rest = list(wrappers)
+    kept: list[str] = []
+    while rest:
+        program = base(rest[0])
+        if program not in ("time", "nohup", "exec", "command"):
+            kept.append(rest.pop(0))
+            continue
+        rest.pop(0)
+        while rest and rest[0].startswith("-"):
+            del rest[: 1 + (rest[0] in _WITH_VALUE.get(program, ()))]
+    return kept
 
 
 def environment_of(words: Sequence[str]) -> list[str]:
