@@ -17,6 +17,7 @@ from allranks.convert import (
     container_names,
     entrypoints,
     mpi_hosts,
+    outside_variables,
     references,
     shell,
 )
@@ -149,12 +150,14 @@ def _ranks(role: str, pod: original.OriginalPod, world: int) -> Iterator[Differe
     if program.runner is not commands.Runner.TORCHRUN or not world:
         return
     option = program.options.get("nproc-per-node")
+    if outside_variables.decide(container, option or ""):
+        return
     per_pod = references.number(option, variables) if option else pod.ranks
     if not per_pod:
         per_pod = _gpus(container) or 1
     nodes = pod.world // max(pod.ranks, 1) if pod.ranks else pod.world
     # A number of nodes in the command's own words wins over what the controller tells the pod.
-    own = references.number(program.options.get("nnodes", "").rpartition(":")[2], variables)
+    own = references.number(references.ends(program.options.get("nnodes", ""))[1], variables)
     nodes = own if own and own > 1 else nodes
     if nodes and nodes * per_pod != world:
         yield Difference(role, "processes in all", str(nodes * per_pod), str(world))
@@ -260,7 +263,7 @@ def _command(
     own = tuple(references.put_in(word, {}) for word in program.command)
     their_words = own if program.runner is commands.Runner.TORCHRUN else words
     # Where a chart has a setup, a script may be one and its last command; a role has none.
-    is_split = program.setup or program.working_dir
+    is_split = program.setup or program.working_dir or own != words
     forms = (their_words, own) if is_split else (their_words,)
     if role == names.ROLE_LAUNCHER:  # whose list of hosts may be the chart's
         forms = (*forms, tuple(mpi_hosts.words_without_hosts(words)))
@@ -281,7 +284,7 @@ _PUT_IN = re.compile(r"'\"\$\{([A-Za-z_]\w*)\}\"'|\$\{([A-Za-z_]\w*)\}")
 def _run_words(words: Sequence[str], variables: Mapping[str, str]) -> tuple[str, ...]:
     """Words as they are run: without the shell that only puts a variable in or sets one up."""
     run_words = list(words)
-    if run_words[:2] == ["sh", "-c"] and len(run_words) > 4 and run_words[3] == "sh":  # noqa: PLR2004
+    while run_words[:2] == ["sh", "-c"] and len(run_words) > 4 and run_words[3] == "sh":  # noqa: PLR2004
         run_words = run_words[4:]
     profile: tuple[str, ...] = ()
     if len(run_words) == 3 and re.fullmatch("-[a-z]*c", run_words[1]):  # noqa: PLR2004
