@@ -20,6 +20,7 @@ from allranks.convert import (
     outside_variables,
     references,
     shell,
+    shell_arguments,
 )
 from allranks.convert.image_names import pull_policy
 from allranks.convert.pods import TRAINER, is_set_by_job
@@ -287,13 +288,15 @@ def _run_words(words: Sequence[str], variables: Mapping[str, str]) -> tuple[str,
     while run_words[:2] == ["sh", "-c"] and len(run_words) > 4 and run_words[3] == "sh":  # noqa: PLR2004
         run_words = run_words[4:]
     profile: tuple[str, ...] = ()
-    if len(run_words) == 3 and re.fullmatch("-[a-z]*c", run_words[1]):  # noqa: PLR2004
-        profile = tuple(letter for letter in "li" if letter in run_words[1])
-        lines = (line.rstrip() for line in run_words[2].strip().splitlines())
-        run_words[2] = _PUT_IN.sub(
+    script = shell_arguments.script_of(run_words)
+    if script is not None and run_words[0] == script[0] and not script[2]:
+        flags = shell_arguments.profile_flags(run_words)
+        profile = tuple(letter for letter in "li" if letter in flags)
+        lines = (line.rstrip() for line in run_words[-1].strip().splitlines())
+        run_words[-1] = _PUT_IN.sub(
             lambda match: variables.get(match[1] or match[2], match[0]), "\n".join(lines)
         )
-        body = run_words[2].strip().removeprefix("exec ")
+        body = run_words[-1].strip().removeprefix("exec ")
         parsed = shell.parse(body)
         if parsed and len(parsed) == 1 and not parsed[0].assignments:
             texts = [_filled(word, variables) for word in parsed[0].words]
