@@ -181,7 +181,7 @@ def _shell_script(words: Sequence[str]) -> str:
     if not words or program_name(words[0]) not in shell_arguments.SHELLS:
         return words[0] if words and words[0].endswith(_SCRIPT_ENDS) else ""
     names = (word for word in words[1:] if not word.startswith("-"))
-    has_text = any(re.fullmatch(r"-[a-z]*c", word) for word in words[1:])
+    has_text = any(map(shell_arguments.is_script_flag, words[1:]))
     return "" if has_text else next(names, "")
 
 
@@ -199,6 +199,9 @@ def _of_script(words: Sequence[str], env: Mapping[str, str]) -> Program:
     text = references.in_shell(text, env)
     whole = (*words[: len(words) - len(rest) - 1], text, *rest)
     parsed = shell.parse(text)
+    if parsed and len(parsed) > 1 and (settings := shell_arguments.settings(words)):
+        text = settings + text
+        parsed = shell.parse(text)
     if not parsed or rest or any(_runner(held) is not Runner.PLAIN for held in _held(parsed)):
         return _whole(whole, text)
     variables = dict(env)

@@ -17,8 +17,10 @@ from allranks.convert import (
     container_names,
     entrypoints,
     mpi_hosts,
+    outside_variables,
     references,
     shell,
+    shell_arguments,
 )
 from allranks.convert.image_names import pull_policy
 from allranks.convert.pods import TRAINER, is_set_by_job
@@ -149,12 +151,14 @@ def _ranks(role: str, pod: original.OriginalPod, world: int) -> Iterator[Differe
     if program.runner is not commands.Runner.TORCHRUN or not world:
         return
     option = program.options.get("nproc-per-node")
+    if outside_variables.decide(container, option or ""):
+        return
     per_pod = references.number(option, variables) if option else pod.ranks
     if not per_pod:
         per_pod = _gpus(container) or 1
     nodes = pod.world // max(pod.ranks, 1) if pod.ranks else pod.world
     # A number of nodes in the command's own words wins over what the controller tells the pod.
-    own = references.number(program.options.get("nnodes", "").rpartition(":")[2], variables)
+    own = references.number(references.ends(program.options.get("nnodes", ""))[1], variables)
     nodes = own if own and own > 1 else nodes
     if nodes and nodes * per_pod != world:
         yield Difference(role, "processes in all", str(nodes * per_pod), str(world))
@@ -260,7 +264,7 @@ def _command(
     own = tuple(references.put_in(word, {}) for word in program.command)
     their_words = own if program.runner is commands.Runner.TORCHRUN else words
     # Where a chart has a setup, a script may be one and its last command; a role has none.
-    is_split = program.setup or program.working_dir
+    is_split = program.setup or program.working_dir or own != words
     forms = (their_words, own) if is_split else (their_words,)
     if role == names.ROLE_LAUNCHER:  # whose list of hosts may be the chart's
         forms = (*forms, tuple(mpi_hosts.words_without_hosts(words)))
@@ -281,16 +285,18 @@ _PUT_IN = re.compile(r"'\"\$\{([A-Za-z_]\w*)\}\"'|\$\{([A-Za-z_]\w*)\}")
 def _run_words(words: Sequence[str], variables: Mapping[str, str]) -> tuple[str, ...]:
     """Words as they are run: without the shell that only puts a variable in or sets one up."""
     run_words = list(words)
-    if run_words[:2] == ["sh", "-c"] and len(run_words) > 4 and run_words[3] == "sh":  # noqa: PLR2004
+    while run_words[:2] == ["sh", "-c"] and len(run_words) > 4 and run_words[3] == "sh":  # noqa: PLR2004
         run_words = run_words[4:]
     profile: tuple[str, ...] = ()
-    if len(run_words) == 3 and re.fullmatch("-[a-z]*c", run_words[1]):  # noqa: PLR2004
-        profile = tuple(letter for letter in "li" if letter in run_words[1])
-        lines = (line.rstrip() for line in run_words[2].strip().splitlines())
-        run_words[2] = _PUT_IN.sub(
+    script = shell_arguments.script_of(run_words)
+    if script is not None and run_words[0] == script[0] and not script[2]:
+        flags = shell_arguments.profile_flags(run_words)
+        profile = tuple(letter for letter in "li" if letter in flags)
+        lines = (line.rstrip() for line in run_words[-1].strip().splitlines())
+        run_words[-1] = _PUT_IN.sub(
             lambda match: variables.get(match[1] or match[2], match[0]), "\n".join(lines)
         )
-        body = run_words[2].strip().removeprefix("exec ")
+        body = run_words[-1].strip().removeprefix("exec ")
         parsed = shell.parse(body)
         if parsed and len(parsed) == 1 and not parsed[0].assignments:
             texts = [_filled(word, variables) for word in parsed[0].words]

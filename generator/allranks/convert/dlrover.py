@@ -173,8 +173,9 @@ def _processes(fields: Fields, pod: PodTemplate, context: Context) -> None:
     count = references.number(program.options.get("nproc-per-node", "1"), pod.variables)
     if count is not None and count != (pod.gpus or 1):
         fields.put(("procsPerNode",), count)
-    least = references.number(program.options.get("nnodes", "").partition(":")[0], pod.variables)
-    if ":" in program.options.get("nnodes", "") and least:
+    first, last = references.ends(program.options.get("nnodes", ""))
+    least = references.number(first, pod.variables)
+    if first != last and least:
         fields.put(("elastic", "auto", "minWorkers"), least, source)
         fields.put(
             ("elastic", "auto", "maxWorkers"), max(least, fields.values.get("nodes", 0)), source

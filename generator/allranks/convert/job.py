@@ -57,7 +57,7 @@ SPEC = (
     changed("selector.**", "", _SELECTS),
     changed("manualSelector", "", _SELECTS),
     changed("podReplacementPolicy", "", "a pod is replaced when it has failed"),
-    lost("backoffLimitPerIndex", "runPolicy.backoffLimit counts for each pod"),
+    lost("backoffLimitPerIndex", "in a set of jobs runPolicy.backoffLimit follows backoffLimit"),
     lost("maxFailedIndexes", "a job fails with the first pod that has no retry left"),
     lost("successPolicy.**", "a job is done when all of its ranks are"),
     MANAGED_BY,
@@ -70,6 +70,7 @@ SPEC = (
 )
 FIELDS: tuple[Rule, ...] = (
     *METADATA,
+    carried("spec.backoffLimitPerIndex", "runPolicy.backoffLimit"),
     *(rule.below("spec") for rule in SPEC),
     *pods.fields_at("spec.template"),
 )
@@ -94,8 +95,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     limit = fields.number("spec", "backoffLimit")
     retry(fields, BACKOFF_LIMIT if limit is None else limit, ("spec", "backoffLimit"))
     failure_policy(fields, spec, podset)
-    if shape.key is None:
-        _of_indices(fields)
+    _of_indices(fields, is_sweep=shape.key is None)
     name = fields.text("metadata", "name")
     pod_names.put_right(fields, [podset], [name], f"{name}-0")
     return finish.conversion(fields, queue=queue)
@@ -204,13 +204,15 @@ def failure_policy(fields: Fields, spec: FieldPath, podset: PodSet) -> None:
         fields.put(("runPolicy", "fatalExitCodes"), sorted(set(fatal)))
 
 
-def _of_indices(fields: Fields) -> None:
-    """What an Indexed Job says of single indices, which are trials here."""
+def _of_indices(fields: Fields, *, is_sweep: bool) -> None:
+    """What an Indexed Job says of single indices, which are ranks here, or trials."""
     per_index = fields.number("spec", "backoffLimitPerIndex")
     if per_index is None:
         return
     retry(fields, per_index, ("spec", "backoffLimitPerIndex"))
     fields.say(("spec", "backoffLimitPerIndex"), Outcome.CARRIED, "runPolicy.backoffLimit")
+    if not is_sweep:
+        return
     most = fields.number("spec", "maxFailedIndexes")
     fields.put(("sweep", "maxFailedTrials"), "" if most is None else most)
     fields.say(("spec", "maxFailedIndexes"), Outcome.CARRIED, "sweep.maxFailedTrials")

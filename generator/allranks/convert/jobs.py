@@ -6,7 +6,15 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands, configmap_scripts, entrypoints, pods, references, shell
+from allranks.convert import (
+    commands,
+    configmap_scripts,
+    entrypoints,
+    outside_variables,
+    pods,
+    references,
+    shell,
+)
 from allranks.convert.commands import Program, Runner
 from allranks.convert.image_names import image_parts, is_repository
 from allranks.convert.verdicts import Outcome, dotted
@@ -122,6 +130,7 @@ def program(fields: Fields, pod: PodTemplate, context: Context) -> Program:
         InputError: the image decides, and nobody knows what it runs; or it is no image.
     """
     runs = commands.read(command_of(fields, pod, context), (), pod.variables)
+    runs = outside_variables.with_counts(fields, pod.container, runs, context)
     return configmap_scripts.with_launcher(fields, pod.container, runs, context)
 
 
@@ -244,9 +253,7 @@ def check_nodes(
     """
     total, default = pods
     nnodes = "1" if "standalone" in options else options.get("nnodes", default)
-    least, count = (
-        references.number(end, variables) for end in (nnodes.partition(":")[0], _most(nnodes))
-    )
+    least, count = (references.number(end, variables) for end in references.ends(nnodes))
     if count is None or (least or count) <= total <= count:
         return
     with_others = "waited for" if count > total else "trained with"
@@ -257,10 +264,6 @@ def check_nodes(
             f"its torchrun has --nnodes {nnodes}: each of {plural(total, 'pod')} {training}; "
             "here all of them train together",
         )
-
-
-def _most(nnodes: str) -> str:
-    return nnodes.rpartition(":")[2]
 
 
 # Numbers of processes that torchrun takes from the devices of a pod; "" is no flag at all.

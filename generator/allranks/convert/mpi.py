@@ -21,6 +21,7 @@ from allranks.convert import (
     pods,
     preparation,
     shell,
+    shell_arguments,
 )
 from allranks.convert.verdicts import (
     METADATA,
@@ -321,7 +322,8 @@ def _worker_command(fields: Fields, worker: PodTemplate, why: str, keys: str) ->
     if not worker.container or not worker.words:
         return
     words = [word for word in worker.words if word]
-    is_script = len(words) > 1 and re.fullmatch(r"-[a-z]*c", words[-2]) is not None
+    script = shell_arguments.script_of(words)
+    is_script = script is not None and not script[2]
     text = words[-1] if is_script else commands.as_shell(words)
     parsed = shell.parse(text) or []
     waits = bool(parsed) and parsed[-1].program in _WAITING and not parsed[-1].depth

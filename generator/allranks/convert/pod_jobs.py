@@ -16,6 +16,7 @@ from allranks.convert import (
     configmap_scripts,
     jobs,
     mpi_hosts,
+    outside_variables,
     pods,
     podsets,
     references,
@@ -212,7 +213,11 @@ def _check_ranks(fields: Fields, context: Context, shape: Shape) -> None:
     for podset in sets:
         program = podset.program(context.entrypoint)
         here: FieldPath = (*podset.path, "spec", "containers", podset.index)
-        for look in (configmap_scripts.with_launcher, configmap_scripts.with_unseen):
+        for look in (
+            outside_variables.with_counts,
+            configmap_scripts.with_launcher,
+            configmap_scripts.with_unseen,
+        ):
             program = look(fields, here, program, context)
         if program.runner is Runner.PLAIN:
             fields.note(jobs.NO_TORCHRUN)

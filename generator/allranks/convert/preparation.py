@@ -12,7 +12,7 @@ import itertools
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import scanner, shell
+from allranks.convert import scanner, shell, shell_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,8 +109,8 @@ def stops(words: Sequence[str], commands: Sequence[shell.ShellCommand]) -> bool:
         words: the shell, its flags, and the script.
         commands: those of the script.
     """
-    place = next((at for at, word in enumerate(words) if re.fullmatch(r"-[a-z]*c", word)), 0)
-    flags = [word for word in words[1 : place + 1] if word.startswith("-")]
+    place = shell_arguments.place_of_text(words)
+    flags = [word for word in words[1:place] if word.startswith("-")]
     flags += [
         word.text
         for command in commands

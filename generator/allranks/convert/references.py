@@ -38,6 +38,16 @@ def number(text: str, env: Mapping[str, str] | None = None) -> int | None:
     return digits(value)
 
 
+def ends(nnodes: str) -> tuple[str, str]:
+    """The least and the largest number of nodes that a word says: ``2:4``, ``4``, ``${N:-4}``."""
+    least, _, most = _RANGE.sub(r"\1\n\2", nnodes, count=1).partition("\n")
+    return least, most or least
+
+
+# The colon of a range, behind a number or a variable that may have a default.
+_RANGE = re.compile(r"^((?:\$\{[^}]*\}|[^:{}])+):(.+)$")
+
+
 def has_reference(text: str) -> bool:
     """Whether Kubernetes puts a variable into a text."""
     return any(match[1] for match in _REFERENCE.finditer(text))

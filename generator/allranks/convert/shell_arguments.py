@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 SHELLS = ("sh", "bash", "dash", "ash", "zsh", "ksh")
 # Bash's options that are words, which may have one dash as well: `bash -login -c "…"`.
 _WORDS = frozenset({"login", "noprofile", "norc", "posix", "restricted", "verbose"})
+_WITH_FILE = frozenset({"--rcfile", "--init-file"})
 
 
 def script_of(words: Sequence[str]) -> tuple[str, str, tuple[str, ...]] | None:
@@ -26,28 +27,70 @@ def script_of(words: Sequence[str]) -> tuple[str, str, tuple[str, ...]] | None:
         at += 1
     if at >= len(words) or program_name(words[at]) not in SHELLS:
         return None
-    program = words[at]
-    for place in range(at + 1, len(words)):
+    letters, place = _flags(words[at:])
+    text = at + place
+    if "c" not in letters or text >= len(words):
+        return None
+    return words[at], words[text], tuple(words[text + 1 :])
+
+
+def _flags(words: Sequence[str]) -> tuple[str, int]:
+    """The letters of a shell's flags, and the place of the first word behind them.
+
+    ``-o`` takes the next word, also among other letters: ``bash -euo pipefail -c "…"``; what ``-c``
+    runs stands behind all flags, and its letter among them: ``bash -cex "…"``.
+
+    Args:
+        words: the shell, its flags, and what follows.
+    """
+    letters: list[str] = []
+    place = 1
+    while place < len(words) and words[place][:1] in ("-", "+") and len(words[place]) > 1:
         word = words[place]
-        if re.fullmatch(r"-[a-z]*c", word) and word[1:] not in _WORDS:
-            if place + 1 >= len(words):
-                return None
-            return program, words[place + 1], tuple(words[place + 2 :])
-        if not word.startswith("-") and words[place - 1] not in ("-o", "+o"):
-            return None
-    return None
+        place += 1
+        if word == "--":
+            break
+        if word.lstrip("-") in _WORDS:
+            letters += ["l"] if word.lstrip("-") == "login" else []
+        elif word.startswith("--"):
+            place += word in _WITH_FILE
+        else:
+            letters += word[1:] if word[0] == "-" else ""
+            place += sum(word.count(letter) for letter in "oO")
+    return "".join(letters), place
+
+
+def place_of_text(words: Sequence[str]) -> int:
+    """The place of the text that a shell runs, behind its flags.
+
+    Args:
+        words: the shell, its flags, and the text.
+    """
+    return _flags(words)[1]
+
+
+def settings(words: Sequence[str]) -> str:
+    """What a shell's flags set for its text, besides ``-e``, as a line of it; "" for nothing.
+
+    Args:
+        words: the shell, its flags, and the text.
+    """
+    letters, place = _flags(words)
+    names = words[1:place]
+    flags = ["-u"] if "u" in letters or "nounset" in names else []
+    flags += ["-o pipefail"] if "pipefail" in names else []
+    return f"set {' '.join(flags)}\n" if flags else ""
+
+
+def is_script_flag(word: str) -> bool:
+    """Whether a word is a flag of a shell's that has a text behind it: ``-c``, ``-cex``."""
+    return re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*", word) is not None and word[1:] not in _WORDS
 
 
 def profile_flags(words: Sequence[str]) -> str:
     """The flags of a shell that reads a person's files first, as ``bash -lc`` does; "" for none."""
-    flags: list[str] = []
-    for word in words[1:]:
-        if not word.startswith("-"):
-            break
-        flags.append(word)
-    as_words = {flag.lstrip("-") for flag in flags} & _WORDS
-    letters = "".join(flag[1:] for flag in flags if flag[1:] not in _WORDS and flag[:2] != "--")
-    own = ("l" if "l" in letters or "login" in as_words else "") + ("i" if "i" in letters else "")
+    letters, _ = _flags(words)
+    own = "".join(letter for letter in "li" if letter in letters)
     return f"-{own}c" if own else ""
 
 

@@ -192,3 +192,27 @@ def test_the_pods_of_a_wrapper_are_those_of_its_job() -> None:
     wrapper: dict[str, Any] = {"apiVersion": "workload.codeflare.dev/v1beta2", "kind": "AppWrapper"}
     wrapper |= {"spec": {"components": components}}
     assert original.pods(job) == original.pods(wrapper)
+
+
+def test_a_command_in_several_shells_that_only_set_variables_is_the_same() -> None:
+    """As one is that tells a torchrun of its own of the job, around one with a pod's address."""
+    words = ["bash", "run.sh"]
+    inner = roles.wrapped(words, 'FIRST="$MASTER_ADDR"')
+    args = [word.replace("$", "$$") for word in roles.wrapped(inner, 'PET_NNODES="$WORLD_SIZE"')]
+    theirs = _original({"command": words})
+    assert [] == compare.differences([theirs], [_release({"args": args})])
+    traced = _original({"command": ["bash", "-c", "set -xe\n# Train\nbash run.sh\n"]})
+    assert [] == compare.differences([traced], [_release({"args": args})])
+
+
+def test_a_number_of_processes_from_outside_is_not_compared() -> None:
+    """The default of a variable that `envFrom` may set is not what runs."""
+    command = ["sh", "-c", "torchrun --nproc_per_node=${GPUS:-1} t.py"]
+    container = {"command": command, "envFrom": [{"secretRef": {"name": "s"}}]}
+    env = [{"name": "PET_NPROC_PER_NODE", "value": "4"}, {"name": "PET_NNODES", "value": "1"}]
+    ours = _release({"args": ["python3", "-u", "t.py"], "env": env, **_sources(container)})
+    assert [] == compare.differences([_original(container)], [ours])
+
+
+def _sources(container: dict[str, Any]) -> dict[str, Any]:
+    return {"envFrom": container["envFrom"]}

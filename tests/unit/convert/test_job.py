@@ -278,3 +278,30 @@ def test_a_job_s_pods_are_selected_by_its_name_as_before() -> None:
         assert set() == lost(text_as_jobs(text.replace("KEY", key)).conversions[0])
     other = text.replace("KEY", "jobset.sigs.k8s.io/jobset-name")
     assert lost(text_as_jobs(other).conversions[0])
+
+
+NODES = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: a}
+spec: {completions: 2, parallelism: 2, completionMode: Indexed, backoffLimitPerIndex: 1,
+  template: {spec: {restartPolicy: Never, subdomain: a, containers: [{name: c, image: i,
+  command: [sh, -c, "torchrun --nproc-per-node=1 --nnodes=NUMBER --node_rank=$JOB_COMPLETION_INDEX
+  --master_addr=a-0.a t.py"], envFrom: SOURCES}]}}}
+"""
+
+
+def test_the_retries_of_a_rank_are_those_of_its_index() -> None:
+    """The limit of an index counts for each pod, and so does runPolicy.backoffLimit."""
+    text = NODES.replace("NUMBER", "2").replace("SOURCES", "[]")
+    conversion = text_as_jobs(text).conversions[0]
+    assert (1, set()) == (conversion.values["runPolicy"]["backoffLimit"], lost(conversion))
+
+
+def test_a_number_of_nodes_by_default_counts_where_nothing_sets_another() -> None:
+    """One that a source of `envFrom` may set is not known: nothing is said of it."""
+    text = NODES.replace("NUMBER", "${NNODES:-1}")
+    for sources, is_alone in ("[]", True), ("[{secretRef: {name: s}}]", False):
+        conversion = text_as_jobs(text.replace("SOURCES", sources)).conversions[0]
+        reasons = [verdict.why for verdict in conversion.lost]
+        assert is_alone == any("trained by itself" in reason for reason in reasons)

@@ -9,6 +9,7 @@ from allranks.convert.registry import Context
 from allranks.convert.verdicts import Conversion, Outcome
 from allranks.errors import InputError
 from allranks.service import convert as service
+from allranks.yamlio.dump import dump
 from allranks.yamlio.load import load
 from tests import converted
 
@@ -562,3 +563,28 @@ def test_what_the_host_name_is_called_is_said(host_network: bool) -> None:
     notes = converted.text_as_jobs(text).conversions[0].notes
     assert host_network == any("with network.hostNetwork that is the node's" in it for it in notes)
     assert host_network != any("a pod is called after the release" in it for it in notes)
+
+
+def _with_config(data: str, source: str) -> Conversion:
+    """A job whose torchrun takes its processes from what the container reads of a ConfigMap."""
+    config = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c}}\ndata: {data}\n---\n"
+    command = ["sh", "-c", "torchrun --nproc_per_node=${GPUS:-1} t.py"]
+    container = {"command": command, "resources": {"limits": {"nvidia.com/gpu": 4}}}
+    own = {"envFrom": [{"configMapRef": {"name": "c"}}]}
+    if source == "env":
+        key = {"configMapKeyRef": {"name": "c", "key": "GPUS"}}
+        own = {"env": [{"name": "GPUS", "valueFrom": key}]}
+    text = dump(job({**container, **own}))
+    result = converted.text_as_jobs((config if data else "") + text)
+    return result.conversions[0]
+
+
+@pytest.mark.parametrize("source", ["envFrom", "env"])
+def test_a_number_of_processes_that_a_config_map_says(source: str) -> None:
+    """What the input has counts, and not the default; of what it lacks the number is not known."""
+    assert 2 == _with_config("{GPUS: '2'}", source).values["procsPerNode"]
+    if source == "envFrom":
+        assert 1 == _with_config("{OTHER: '2'}", source).values["procsPerNode"]
+    unknown = _with_config("", source)
+    assert "procsPerNode" not in unknown.values
+    assert any("is not known here" in note for note in unknown.notes)

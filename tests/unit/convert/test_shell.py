@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from allranks.convert import shell
+from allranks.convert import shell, shell_arguments
 
 COMMANDS = [
     ("a b c", [("a b c", "", 0)]),
@@ -71,3 +71,20 @@ def test_any_text_is_read_or_not(text: str) -> None:
     """No text raises, and what is read stands in the text."""
     commands = shell.parse(text) or []
     assert [] == [command for command in commands if not 0 <= command.start <= command.end]
+
+
+@pytest.mark.parametrize(
+    "flags",
+    ["-c", "-cxue", "-Eeuc", "-euo pipefail -c", "-ceuo pipefail", "-c --", "--norc -c", "+o x -c"],
+)
+def test_flags_of_a_shell_before_its_text(flags: str) -> None:
+    """The text stands behind all of them; `o` takes the next word, also among other letters."""
+    words = ["/bin/bash", *flags.split(), "torchrun t.py", "a"]
+    assert ("/bin/bash", "torchrun t.py", ("a",)) == shell_arguments.script_of(words)
+
+
+def test_what_is_no_text_of_a_shell() -> None:
+    """A file with arguments of its own, flags alone, and words like `-c` behind a file."""
+    for line in "bash run.sh -c x", "bash -euo pipefail run.sh", "bash -c", "python -c x":
+        assert shell_arguments.script_of(line.split()) is None
+    assert "-lc" == shell_arguments.profile_flags(["bash", "-o", "pipefail", "-lc", "x"])
