@@ -41,12 +41,17 @@ _READ_BY_LIBRARIES = re.compile(
 _OF_CHART = "PYTHONUNBUFFERED"  # which all pods have, so that a log has each line at once
 _SETTLED = frozenset({"PATH", "SHLVL", "MASTER_ADDR", "MASTER_PORT", *_OF_RANK})
 _ASSIGNED = re.compile(r"(?<![\w$.{-])([A-Za-z_]\w*)\+?=")
+# `$(dirname $0)/..`, as `cd` and `pwd` write it.
+_ABOVE_SCRIPTS = "|".join(
+    posixpath.dirname(posixpath.dirname(path)) for path in (slurm_job.SCRIPT, pods.SCRIPT)
+)
 _SAME = (
     (re.compile(rf"{slurm_job.SCRIPT}|{pods.SCRIPT}"), "SCRIPT"),
     (
         re.compile(rf"{posixpath.dirname(slurm_job.SCRIPT)}|{posixpath.dirname(pods.SCRIPT)}"),
         "FOLDER",
     ),
+    (re.compile(rf"(?:{_ABOVE_SCRIPTS})(?=/|$)"), "ABOVE"),
     (re.compile(r"/tmp/tmp\.\w{10}"), "/tmp/tmp"),
     (re.compile(r"\b[0-9a-f]{12,}\b"), "HEX"),
     (re.compile(r"(port=)\d+"), r"\1PORT"),
