@@ -27,7 +27,11 @@ _TOPICS = {
     Kind.LIMITS: re.compile(r"ulimit|umask"),
     Kind.EXIT_CODE: re.compile(r"exit|status|goes on|went on|over when its ranks|stands behind"),
 }
-_SIZES = {"SLURM_NTASKS": "ntasks", "SLURM_NNODES": "--nodes", "WORLD_SIZE": "the job has"}
+_SIZES = {
+    "SLURM_NTASKS": ("ntasks", "--nodes"),
+    "SLURM_NNODES": ("--nodes",),
+    "WORLD_SIZE": ("the job has",),
+}
 _MOST_WORDS = 6
 _LETTERS = re.compile(r"[A-Za-z]")
 _SHORTEST = 4  # letters of a word that says what is meant
@@ -55,9 +59,10 @@ def explains(conversion: Conversion, text: str, difference: Difference) -> bool:
     if kind in _TOPICS and not (kind == Kind.EXIT_CODE and not difference.name):
         return bool(_TOPICS[kind].search(whole if kind == Kind.STDOUT else report))
     if kind in (Kind.VARIABLE, Kind.RANK):
-        option = _SIZES.get(difference.name, difference.name)
+        options = _SIZES.get(difference.name, (difference.name,))
         is_named = f"a program that reads {difference.name} " in whole
-        is_named = is_named or difference.name in report or option in report
+        is_named = is_named or difference.name in report
+        is_named = is_named or any(option in report for option in options)
         return is_named or "train together" in report
     lines = [_command_line(text.split("\n"), item.line) for item in verdicts if item.line]
     words = [word for word in difference.words if len(word) >= _SHORTEST and _LETTERS.search(word)]
