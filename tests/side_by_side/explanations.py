@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 # What is said of nearly each script, and explains nothing by itself.
 _OF_EACH = re.compile(
-    r"the launcher (?:starts|lets)|the run's log|where the image has|must be in the image"
+    r"the launcher (?:starts|lets)|the run's log(?!.*went on)|where the image has"
+    r"|must be in the image"
 )
 _OF_MEETING = "the launcher lets"
 _TOPICS = {
