@@ -42,12 +42,18 @@ _READ_BY_LIBRARIES = re.compile(
 _OF_CHART = "PYTHONUNBUFFERED"  # which all pods have, so that a log has each line at once
 _SETTLED = frozenset({"PATH", "SHLVL", "MASTER_ADDR", "MASTER_PORT", *_OF_RANK})
 _ASSIGNED = re.compile(r"(?<![\w$.{-])([A-Za-z_]\w*)\+?=")
+_OF_FILES = ("bc", "curl", "git", "jq", "wget", "yq")
+# `$(dirname $0)/..`, as `cd` and `pwd` write it.
+_ABOVE_SCRIPTS = "|".join(
+    posixpath.dirname(posixpath.dirname(path)) for path in (slurm_job.SCRIPT, pods.SCRIPT)
+)
 _SAME = (
     (re.compile(rf"{slurm_job.SCRIPT}|{pods.SCRIPT}"), "SCRIPT"),
     (
         re.compile(rf"{posixpath.dirname(slurm_job.SCRIPT)}|{posixpath.dirname(pods.SCRIPT)}"),
         "FOLDER",
     ),
+    (re.compile(rf"(?:{_ABOVE_SCRIPTS})(?=/|$)"), "ABOVE"),
     (re.compile(r"/tmp/tmp\.\w{10}"), "/tmp/tmp"),
     (re.compile(r"\b[0-9a-f]{12,}\b"), "HEX"),
     (re.compile(r"(port=)\d+"), r"\1PORT"),
@@ -284,6 +290,13 @@ def _of_variables(
         is_own = texts[0] == [UNSET] and (name == _OF_CHART or not _READ_BY_LIBRARIES.match(name))
         if texts[0] != texts[1] and not is_own:
             yield Difference(Kind.VARIABLE, words, _some(texts[0]), _some(texts[1]), name)
+
+
+def _is_look(words: tuple[str, ...], records: Sequence[Record]) -> bool:
+    """Whether a program that is no rank has no use for the variables of a training."""
+    is_of_rank = any(IN_STEP in record.environment for record in records)
+    is_question = words[1:2] == ("-c",) or words[1:3] in (("-m", "venv"), ("-m", "pip"))
+    return not is_of_rank and (is_question or words[0] in _OF_FILES)
 
 
 def _of_ranks(

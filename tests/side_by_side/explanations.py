@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 # What is said of nearly each script, and explains nothing by itself.
 _OF_EACH = re.compile(
-    r"the launcher (?:starts|lets)|the run's log|where the image has|must be in the image"
+    r"the launcher (?:starts|lets)|the run's log(?!.*went on)|where the image has"
+    r"|must be in the image"
 )
 _OF_MEETING = "the launcher lets"
 _TOPICS = {
@@ -27,7 +28,11 @@ _TOPICS = {
     Kind.LIMITS: re.compile(r"ulimit|umask"),
     Kind.EXIT_CODE: re.compile(r"exit|status|goes on|went on|over when its ranks|stands behind"),
 }
-_SIZES = {"SLURM_NTASKS": "ntasks", "SLURM_NNODES": "--nodes", "WORLD_SIZE": "the job has"}
+_SIZES = {
+    "SLURM_NTASKS": ("ntasks", "--nodes"),
+    "SLURM_NNODES": ("--nodes",),
+    "WORLD_SIZE": ("the job has",),
+}
 _MOST_WORDS = 6
 _LETTERS = re.compile(r"[A-Za-z]")
 _SHORTEST = 4  # letters of a word that says what is meant
@@ -55,9 +60,10 @@ def explains(conversion: Conversion, text: str, difference: Difference) -> bool:
     if kind in _TOPICS and not (kind == Kind.EXIT_CODE and not difference.name):
         return bool(_TOPICS[kind].search(whole if kind == Kind.STDOUT else report))
     if kind in (Kind.VARIABLE, Kind.RANK):
-        option = _SIZES.get(difference.name, difference.name)
+        options = _SIZES.get(difference.name, (difference.name,))
         is_named = f"a program that reads {difference.name} " in whole
-        is_named = is_named or difference.name in report or option in report
+        is_named = is_named or difference.name in report
+        is_named = is_named or any(option in report for option in options)
         return is_named or "train together" in report
     if kind == Kind.WORDS:
         texts = [difference.slurm, difference.pods]

@@ -166,6 +166,9 @@ def _as_task(rank: Rank) -> Rank:
 def _start(rank: Rank) -> int:
     import subprocess
 
+    for path in filter(None, (rank.output, rank.error)):
+        # A site has the folder, or its job would not start.
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     output, error_output = (
         open(path, "ab") if path else None  # noqa: SIM115 - closed with this program
         for path in (rank.output, rank.error)
