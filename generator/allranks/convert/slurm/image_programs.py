@@ -51,6 +51,9 @@ _SPOKEN_OF = (
     | {"srun", "accelerate"}
 )
 
+# What is said of a line that runs once for each pod says nothing of its program.
+_OF_PODS = "each pod"
+
 
 def say(job: Draft) -> None:
     """Note the programs that the image must have, each with the first line that calls it.
@@ -63,7 +66,9 @@ def say(job: Draft) -> None:
     spoken_lines = {
         job.lines.get(str(verdict.keys[0]), 0)
         for verdict in job.fields.verdicts()
-        if verdict.outcome is not Outcome.CARRIED and verdict.to != "command"
+        if verdict.outcome is not Outcome.CARRIED
+        and verdict.to != "command"
+        and not (verdict.to == "setup" and _OF_PODS in verdict.why)
     }
     programs: dict[str, int] = {}
     is_python = job.text.startswith("#!") and "python" in job.text.partition("\n")[0]
@@ -87,7 +92,8 @@ def _programs(values: Mapping[str, Any]) -> Iterator[str]:
         texts.append(str(values.get("script", "")))
         texts.append(shell_text.as_text([str(word) for word in values.get("command", ())]))
     for text in texts:
-        shell = words.without_comments(shell_text.PRINTING.sub("", text))
+        # A branch that only prints is a branch all the same.
+        shell = words.without_comments(shell_text.PRINTING.sub("\n:", text))
         for command in (*shell_text.commands_of(shell), *shell_text.substituted_commands(shell)):
             if _NAME.fullmatch(command.name) and command.name not in _COMMON | _SPOKEN_OF:
                 yield command.name
