@@ -54,6 +54,8 @@ _SPOKEN_OF = (
 )
 # Of a variable or a folder, and not of the program that has it among its words.
 _OF_A_WORD = ("$", "/")
+# What is said of a line that runs once for each pod says nothing of its program.
+_OF_PODS = "each pod"
 
 
 def say(job: Draft) -> None:
@@ -70,6 +72,7 @@ def say(job: Draft) -> None:
         if verdict.outcome is not Outcome.CARRIED
         and verdict.to != "command"
         and not str(verdict.keys[0]).startswith(_OF_A_WORD)
+        and not (verdict.to == "setup" and _OF_PODS in verdict.why)
     }
     programs: dict[str, int] = {}
     is_python = job.text.startswith("#!") and "python" in job.text.partition("\n")[0]

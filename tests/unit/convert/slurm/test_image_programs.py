@@ -24,6 +24,8 @@ def _programs(*rows: str) -> list[str]:
         (("# lmp is run below", "lmp -in a.in"), ["lmp (line 4)"]),
         (('jq "[$CUDA_VISIBLE_DEVICES]" >n', "python a.py"), ["jq (line 3)"]),
         (("prepare /scratch/data $HOME/a", "python a.py"), ["prepare (line 3)"]),
+        (("lmp -in a.in", "if [ $? = 0 ]; then", "echo y", "fi"), ["lmp (line 3)"]),
+        (("for a in 1 2; do", "  echo $a", "done", "lmp -in a.in"), ["lmp (line 6)"]),
     ],
 )
 def test_programs_of_the_site_are_listed(rows: tuple[str, ...], programs: list[str]) -> None:
@@ -46,3 +48,13 @@ def test_programs_of_the_site_are_listed(rows: tuple[str, ...], programs: list[s
 def test_what_each_image_has_is_not(rows: tuple[str, ...]) -> None:
     """Nor a function, a file of the folder, what is printed, or what is in an image of its own."""
     assert [] == _programs(*rows)
+
+
+def test_programs_of_what_each_pod_runs_are_listed_too() -> None:
+    """That a line runs once for each pod is said of it, and no word of what it calls."""
+    text = (
+        "#!/bin/bash\n#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=1\n"
+        "if ! site_check --all; then exit 1; fi\nsite_env > env.txt\nsrun python a.py\n"
+    )
+    notes = " ".join(job.convert(text.encode(), "job.sbatch").notes)
+    assert "site_check (line 3), site_env (line 4)" in notes
