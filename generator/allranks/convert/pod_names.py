@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _JOB_NAME = re.compile(r"^metadata\.labels\['(?:batch\.kubernetes\.io/)?job-name'\]$")
+_OF_JOBSET = re.compile(
+    r"^metadata\.(?:labels|annotations)\['jobset\.sigs\.k8s\.io/(?:jobset-name|replicatedjob-name)'\]$"
+)
 _OTHER_NAMES = (
     "it names pods of the old controller, and they have other names here: read MASTER_ADDR, or the "
     "names that `allranks render` shows"
@@ -58,10 +61,14 @@ def put_right(fields: Fields, sets: Sequence[PodSet], names: Sequence[str], firs
             elif name in (fields.values.get("env") or {}) and _names_pods(value, names):
                 _check_trials(fields, podset, path)
                 fields.leave(path, _OTHER_NAMES)
-        of_job = _of_job(fields, (*here, "env"))
+        of_job = _named(fields, (*here, "env"), _JOB_NAME)
+        of_jobset = _named(fields, (*here, "env"), _OF_JOBSET)
 
-        def is_old(text: str, of_job: tuple[str, ...] = of_job) -> bool:
-            return _names_pods(text, names) or _makes_names(text, of_job)
+        def is_old(
+            text: str, of_job: tuple[str, ...] = of_job, of_jobset: tuple[str, ...] = of_jobset
+        ) -> bool:
+            is_made = _makes_names(text, of_job) or _makes_names_of_jobset(text, of_jobset)
+            return _names_pods(text, names) or is_made
 
         for key in ("command", "args"):
             for index, word in enumerate(fields.words(*here, key)):
@@ -160,12 +167,12 @@ def _put_address(fields: Fields, first: str) -> bool:
 _SCRIPT_FLAGS = ("-c", "-ec", "-ce", "-lc", "-xc", "-exc")
 
 
-def _of_job(fields: Fields, path: FieldPath) -> tuple[str, ...]:
-    """The variables of a container that have the name of the Job that its pod is of."""
+def _named(fields: Fields, path: FieldPath, read: re.Pattern[str]) -> tuple[str, ...]:
+    """The variables of a container that read a field of its pod, as the name of its Job."""
     return tuple(
         k8s.text(entry, "name")
         for _, entry in fields.items(*path)
-        if _JOB_NAME.search(k8s.text(entry, "valueFrom", "fieldRef", "fieldPath"))
+        if read.search(k8s.text(entry, "valueFrom", "fieldRef", "fieldPath"))
     )
 
 
@@ -173,6 +180,15 @@ def _makes_names(text: str, variables: Sequence[str]) -> bool:
     """Whether a script makes names of pods, of variables that have their Job's name."""
     return any(
         re.search(rf"\$(?:{re.escape(name)}\b|\{{{re.escape(name)}\}})[\"']?-", text)
+        for name in variables
+    )
+
+
+def _makes_names_of_jobset(text: str, variables: Sequence[str]) -> bool:
+    """Whether a script makes names of a JobSet's pods: ``$SET-workers-0-0``, of its Job's index."""
+    place = r"-(?:\d+|\$[({]?\w+[)}]?)"
+    return any(
+        re.search(rf"\$[({{]?{re.escape(name)}\b[)}}]?[\"']?-[^\s/]*?{place}{place}(?![\w-])", text)
         for name in variables
     )
 

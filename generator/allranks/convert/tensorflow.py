@@ -58,7 +58,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     path: FieldPath = ("spec", "tfReplicaSpecs")
     own_roles = roles.of_specs(fields, path, _NAMES)
     roles.refuse_without(fields, own_roles, _SPECS, "Chief, Master, PS, Worker or Evaluator")
-    own_roles = _with_worker(fields, own_roles)
+    own_roles = _with_worker(fields, [_with_new_type(role) for role in own_roles])
     if not _torchrun(fields, own_roles, context):
         roles.put(fields, "tensorflow", own_roles, context, ("tensorflow",))
         policy = fields.get("spec", "successPolicy")
@@ -71,6 +71,14 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     policies: list[FieldPath] = [(*role.replicas[:-1], "restartPolicy") for role in own_roles]
     kubeflow.restart_policies(fields, policies, is_never=True)
     return finish.conversion(fields)
+
+
+def _with_new_type(role: roles.Role) -> roles.Role:
+    """A role of an old type, which TF_CONFIG calls otherwise here."""
+    if str(role.replicas[-2]).lower() != "master":
+        return role
+    why = "TF_CONFIG calls it chief, and not master: let the program look for the task chief"
+    return replace(role, why=why)
 
 
 def _with_worker(fields: Fields, own_roles: list[roles.Role]) -> list[roles.Role]:

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 SWEEP = "sweep"
 TRIAL = "trial"
 # What is said of a pod that is a job by itself, and what of one that is a trial already.
-ALONE = "nothing in it starts ranks, so it is a sweep of one trial: one pod, as it was"
+ALONE = "its ranks, where it has any, are in its one pod: it is a sweep of one trial, as it was"
 ALONE_WITH_MPIRUN = (
     "its mpirun starts its ranks in the pod itself, so it is a sweep of one trial: one pod, as it "
     "was"
 )
 _OF_TRIALS = {
-    ALONE: "nothing in a trial starts ranks: it is one pod, as it was",
+    ALONE: "the ranks of a trial, where it has any, are in its one pod, as they were",
     ALONE_WITH_MPIRUN: "the mpirun of a trial starts its ranks in its one pod, as it did",
 }
 _HOLDER = re.compile(r"\$\{sweep\.([^}]*)\}")

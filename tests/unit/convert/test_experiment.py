@@ -90,7 +90,7 @@ B = "{name: b, parameterType: int, feasibleSpace: {min: '1', max: '3'}}"
 def test_no_more_trials_than_there_are_combinations(kind: str) -> None:
     """A maxTrialCount above the number of combinations is that number, and a twin is left out."""
     conversion = text_as_jobs(_grid(f"[{A}, {B}]", 12, kind)).conversions[0]
-    assert [True] == ["one pod" in note for note in conversion.notes if "starts ranks" in note]
+    assert [True] == ["one pod" in note for note in conversion.notes if "ranks of a trial" in note]
     assert not [note for note in conversion.notes if "sweep of one trial" in note]
     sweep = conversion.values["sweep"]
     assert (["u", "v"], 6) == (sweep["parameters"]["a"]["values"], sweep["trials"])

@@ -331,3 +331,24 @@ def test_pods_that_reach_each_other_are_no_trials() -> None:
     assert "they are no trials" in refusal(by_default.replace(command, variable)).message
     plain = NAMED.replace("flux-worker-0-[0-3]", "other")
     assert "sweep" == text_as_jobs(plain).conversions[0].values["workload"]
+
+
+def test_pods_whose_script_makes_their_names_of_the_set_are_no_trials() -> None:
+    """It reads the names of the JobSet and of its Job; a folder of such a name is no pod."""
+    names = (
+        "[{name: SET, valueFrom: {fieldRef: {fieldPath: "
+        "\"metadata.annotations['jobset.sigs.k8s.io/jobset-name']\"}}}, {name: JOB, valueFrom: "
+        "{fieldRef: {fieldPath: \"metadata.labels['jobset.sigs.k8s.io/replicatedjob-name']\"}}}]"
+    )
+    head = "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: a}\nspec:\n"
+
+    def job(script: str) -> str:
+        return (
+            f"{head}  replicatedJobs: [{{name: w, template: {{spec: {{completions: 2, parallelism: "
+            f"2, template: {{spec: {{containers: [{{name: c, image: i, env: {names}, command: "
+            f"[sh, -c, '{script}']}}]}}}}}}}}}}]\n"
+        )
+
+    problem = refusal(job("run --first=${SET}-${JOB}-0-0.${SET}"))
+    assert "its pods reach each other by their names" in problem.message
+    assert "sweep" == text_as_jobs(job("run --out=/d/${SET}-out")).conversions[0].values["workload"]

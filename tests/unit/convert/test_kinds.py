@@ -799,3 +799,13 @@ def test_an_entry_point_that_nobody_knows_is_left_out_with_a_word() -> None:
         "the entry point of me/b:1 is taken to run the args, and is left out: name it with "
         "--entrypoint where it does more"
     ) in conversion.notes
+
+
+def test_the_master_of_a_tf_job_is_the_chief_by_name() -> None:
+    """TF_CONFIG called its task master: a program that looks for that is told of the change."""
+    pod = "template: {spec: {containers: [{name: tensorflow, image: i, command: [python, t.py]}]}}"
+    text = "apiVersion: kubeflow.org/v1\nkind: TFJob\nmetadata: {name: a}\nspec: {tfReplicaSpecs: "
+    for role, is_said in ("Master", True), ("Chief", False):
+        specs = f"{{{role}: {{replicas: 1, {pod}}}, Worker: {{replicas: 1, {pod}}}}}"
+        verdicts = text_as_jobs(f"{text}{specs}}}").conversions[0].verdicts
+        assert is_said == any("and not master" in verdict.why for verdict in verdicts)
