@@ -247,6 +247,7 @@ def test_a_file_that_is_open_for_a_step_is_said() -> None:
     """`<&3` was a file to write to."""
     conversion = _convert(_NODES, "exec 3< in.txt", "srun python a.py <&3")
     assert "no standard input" in _whys(conversion, 4)
+    assert "run's log" not in _whys(_convert(_NODES, "srun python a.py <&-"), 3)
 
 
 def test_a_function_of_a_text_is_no_program() -> None:
