@@ -94,6 +94,15 @@ def filled(text: str, values: Mapping[str, str], names: Container[str] = ()) -> 
     return _REFERENCE.sub(put, text)
 
 
+def escaped(text: str) -> str:
+    """A text that no Kubernetes has read yet, as `in_shell` gives it back: ``$$`` stays one.
+
+    Args:
+        text: a shell's text.
+    """
+    return text.replace("$", "$$")
+
+
 def in_shell(text: str, env: Mapping[str, str]) -> str:
     """A shell's text as it reaches the shell: $(NAME) of a variable is what the variable holds.
 

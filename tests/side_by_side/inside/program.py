@@ -139,7 +139,15 @@ def _launch(name: str, words: list[str]) -> None:
     is_charts = name == CHART_LAUNCHER or (
         name in _MPI and os.environ.get("ALLRANKS_ROLE") == "launcher"
     )
-    sys.exit(max(_start(_as_task(rank) if is_charts else rank) for rank in started))
+    # srun gives its input to each of its tasks.
+    text = sys.stdin.buffer.read() if name == "srun" and _is_shell(started[0].words) else None
+    sys.exit(max(_start(_as_task(rank) if is_charts else rank, text) for rank in started))
+
+
+def _is_shell(words: list[str]) -> bool:
+    """Whether words start a shell that reads its text from its input: ``srun bash <<EOF``."""
+    name = words[0].rpartition("/")[2]
+    return name in ("bash", "sh") and ("-s" in words or all(w[:1] == "-" for w in words[1:]))
 
 
 def _worker(node: int) -> dict[str, str]:
@@ -163,7 +171,7 @@ def _as_task(rank: Rank) -> Rank:
     return rank._replace(words=words, environment=environment)
 
 
-def _start(rank: Rank) -> int:
+def _start(rank: Rank, text: bytes | None = None) -> int:
     import subprocess
 
     for path in filter(None, (rank.output, rank.error)):
@@ -181,6 +189,7 @@ def _start(rank: Rank) -> int:
             cwd=rank.folder or None,
             stdout=output,
             stderr=error_output,
+            input=text,
         )
     except OSError as error:
         sys.stderr.write(f"launcher: {error.filename}: {error.strerror}\n")

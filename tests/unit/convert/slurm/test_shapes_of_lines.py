@@ -247,9 +247,43 @@ def test_a_file_that_is_open_for_a_step_is_said() -> None:
     """`<&3` was a file to write to."""
     conversion = _convert(_NODES, "exec 3< in.txt", "srun python a.py <&3")
     assert "no standard input" in _whys(conversion, 4)
+    assert "run's log" not in _whys(_convert(_NODES, "srun python a.py <&-"), 3)
 
 
 def test_a_function_of_a_text_is_no_program() -> None:
     """The image cannot have it."""
     notes = _convert(_NODES, "srun bash -c 'f() { python a.py; }; f'").notes
     assert not any("called by name" in note for note in notes)
+
+
+@pytest.mark.parametrize("line", ['echo "a; b"; python a.py', "module load cuda; python a.py"])
+def test_python_behind_another_command_of_its_line_is_seen(line: str) -> None:
+    """The note said that no line starts it."""
+    assert not any("starts Python" in note for note in _convert(_GPU, line).notes)
+    notes = _convert(_GPU, line.replace("python a.py", 'echo "python a.py"')).notes
+    assert any("starts Python" in note for note in notes)
+
+
+def test_an_exit_code_that_the_script_turns_around_is_said() -> None:
+    """The run fails where its ranks do."""
+    assert "ended well then" in _whys(_convert(_NODES, "! srun python a.py"), 3)
+    conversion = _convert(_NODES, "[ ! -f x ] && srun python a.py")
+    assert not any("!" == own.path for own in conversion.verdicts)
+
+
+@pytest.mark.parametrize("step", ["srun python a.py --tag $$", "srun env A=1 python a.py --tag $$"])
+def test_the_number_of_a_process_stays_and_is_said(step: str) -> None:
+    """It was `$`, as Kubernetes would read it, which no batch script is written for."""
+    conversion = _convert(_NODES, step)
+    assert conversion.values["command"][2].endswith("python a.py --tag $$")
+    assert ["$$"] == [own.path for own in conversion.lost]
+    assert "may differ" in _whys(_convert(_NODES, "PORT=$((20000 + $$))", "srun ./a $PORT"), 3)
+    assert not _convert(_NODES, "mpirun -n 8 ./a $$").lost
+
+
+def test_quotes_in_a_variable_of_a_step_are_said() -> None:
+    """Bash reads none there, so that `'b` and `c'` were two words."""
+    variable = "RUN=\"python a.py --a 'b c'\""
+    assert "reads no quotes in a variable" in _whys(_convert(_NODES, variable, "srun $RUN"), 4)
+    for step in ('eval "srun $RUN"', 'srun bash -c "$RUN"'):
+        assert "no quotes" not in _whys(_convert(_NODES, variable, step), 4)

@@ -93,5 +93,5 @@ def say_files(
         elif operator in ("<", "<<", "<<<", "<<-", "<&") and target != "-":
             why = "ranks have no standard input: let the program read the file"
             body.say(line, f"{operator} {target}", Outcome.NOT_CARRIED, "", why)
-        elif not target.isdigit():
+        elif operator != "<&" and not target.isdigit():
             body.say(line, f"{operator} {target}", Outcome.CHANGED, "", OF_LOG)

@@ -82,7 +82,9 @@ _RUNS_PYTHON = re.compile(
     r"|\b(?:uv|poetry|pdm|pipenv|rye|hatch|pixi)\s+run\b"
 )
 _NO_CODE = re.compile(
-    r"^\s*(?:#|module\b|ml\b|conda\b(?!.*\srun\s)|source\b|\.\s|echo\b).*", re.MULTILINE
+    r"^\s*#.*|(?:^|[;&|])[^\S\n]*(?:module\b|ml\b|conda\b(?!.*\srun\s)|source\b|\.\s|echo\b)"
+    r"(?:\"[^\"\n]*\"|'[^'\n]*'|[^;&|\n\"'])*",
+    re.MULTILINE,
 )
 # The options that say how many tasks there are.
 _PER_NODE = frozenset({"ntasks-per-node", "tasks-per-node"})

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands, preparation, scanner
+from allranks.convert import commands, preparation, references, scanner
 from allranks.convert.commands import Runner
 from allranks.convert.slurm import amounts
 from allranks.convert.slurm.batch_script import (
@@ -28,6 +28,7 @@ from allranks.convert.slurm.batch_script import (
     step_environment,
     torchrun_environment,
     words,
+    words_of_step,
 )
 from allranks.convert.slurm.batch_script.left_out import is_count_of_nodes
 from allranks.convert.slurm.batch_script.script_reading import Limit
@@ -54,6 +55,9 @@ _STARTING = re.compile(
 _MAY_START = re.compile(rf"{_STARTING.pattern}|python|\.(?:sh|bash|py)$")
 # A file that a shell of each rank reads may say of each its rank.
 _SOURCING = re.compile(r"^(?:\.|source)\s", re.MULTILINE)
+# What turns the exit code of the command behind it around.
+_TURNED = re.compile(r"(?:^|[\s;&|])!\s+$")
+_ENDS_AS_RANKS = "a run fails where its ranks do, and the script ended well then"
 _LIMIT = "the launcher has the time of the run: write it there, in seconds"
 _PROFILER = "it measured what starts the ranks, which the chart does: write it before the program"
 _IN_EACH_RANK = (
@@ -234,7 +238,9 @@ def _say_step(reading: ScriptReading, main: Step, program: commands.Program) -> 
         for name, value in shell_text.assigned_by(command)
         if name in main.expansions
     ]
-    _say_substitutions(body, "\n".join(map(words.expanded_part, (text, *parts))), line)
+    once_expanded = "\n".join(map(words.expanded_part, (text, *parts)))
+    words_of_step.say_substitutions(body, once_expanded, line)
+    words_of_step.say_quotes(reading, main)
     for reason in program.lost:
         is_name = reason.startswith(("--role", "--log-dir"))
         outcome = Outcome.CHANGED if is_name else Outcome.NOT_CARRIED
@@ -256,22 +262,6 @@ def _say_environment(script: Script, body: Body, main: Step, program: commands.P
         "first on PATH, in setup"
     )
     body.say(main.command.line, own, Outcome.NOT_CARRIED, "command", why)
-
-
-def _say_substitutions(body: Body, text: str, line: int) -> None:
-    """Say which commands the script ran once, for all ranks, and each rank would run."""
-    own = " ".join(body.command)
-    if (body.nodes, body.procs_per_node) == (1, 1):
-        return
-    if shell_text.differs_by_pod(text) and shell_text.differs_by_pod(own):
-        why = "each rank would ask, and get an answer of its own: write the value into env"
-        is_drawn = "$RANDOM" in own and not shell_text.SUBSTITUTION.search(own)
-        path = "$RANDOM" if is_drawn else "$(…)"
-        body.say(line, path, Outcome.NOT_CARRIED, "command", why)
-    variables = {name for name, _ in words.variables(text)}
-    for name in sorted(variables & words.OF_TASK & {name for name, _ in words.variables(own)}):
-        why = "sbatch has put 0 there, for all ranks; here each has its own"
-        body.say(line, f"${name}", Outcome.CHANGED, "command", why)
 
 
 def _say_world_size(reading: ScriptReading, main: Step, program: commands.Program) -> None:
@@ -382,18 +372,21 @@ def _read_program(reading: ScriptReading, main: Step) -> commands.Program:
         lead, wrappers = step_environment.in_inner_shell(assignments, wrappers)
         assignments = []
     _note_launched(reading.main_step, body, rest, inner)
-    shell_words = ("bash", "-c", lead + " ".join([*assignments, *wrappers, line]))
-    program = commands.read(shell_words, (), variables.constants)
+    program = _program_of(variables, lead + " ".join([*assignments, *wrappers, line]))
     if program.runner is Runner.MPIRUN and main.size.node_count != 1:
         assignments = exports.to_setup(reading, assignments)
-        shell_words = ("bash", "-c", lead + " ".join([*assignments, *wrappers, line]))
-        program = commands.read(shell_words, (), variables.constants)
+        program = _program_of(variables, lead + " ".join([*assignments, *wrappers, line]))
     if inner is not None and _SOURCING.search(program.setup) and program.runner is Runner.PLAIN:
         setup = program.setup.removeprefix(preparation.GOES_ON).rstrip()
         is_more = bool(lead or assignments or wrappers)
         text = f"{setup}\n{shell_text.as_text(program.command)}" if is_more else inner.strip()
         return replace(program, setup="", command=("bash", "-c", text), changes=())
     return program
+
+
+def _program_of(variables: ShellVariables, text: str) -> commands.Program:
+    """What a text of a shell's runs."""
+    return commands.read(("bash", "-c", references.escaped(text)), (), variables.constants)
 
 
 def _is_of_several(inner: str, *, has_env: bool) -> bool:
@@ -461,6 +454,8 @@ def _flat(reading: ScriptReading, main: Step, statement: Statement) -> str:
     script, body = reading.script, reading.body
     lead: list[str] = []
     at = statement.commands.index(main.command)
+    if _TURNED.search(script.text[: main.command.start]):
+        body.say(main.command.line, "!", Outcome.CHANGED, "", _ENDS_AS_RANKS)
     for command in statement.commands[:at]:
         text = script.text[command.start : command.end]
         if words.any_of([token.text for token in command.words], words.OF_TERMINAL):

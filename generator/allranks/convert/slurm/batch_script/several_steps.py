@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.convert import commands, scanner
+from allranks.convert import commands, references, scanner
 from allranks.convert.commands import Runner
 from allranks.convert.slurm.batch_script import (
     mpirun,
@@ -305,4 +305,4 @@ def _exclusive(script: Script, multi: list[Step]) -> bool:
 def _program_of(variables: ShellVariables, texts: Sequence[str]) -> commands.Program:
     inner = variables.inner_text(texts)
     line = " ".join(texts) if inner is None else inner
-    return commands.read(("bash", "-c", line), (), variables.constants)
+    return commands.read(("bash", "-c", references.escaped(line)), (), variables.constants)

@@ -516,8 +516,14 @@ _LONG = {"errexit": "e", "allexport": "a", "nounset": "u", "pipefail": "P"}
 
 def differs_by_pod(text: str) -> bool:
     """Whether what a statement sets differs from pod to pod."""
-    of_the_moment = re.search(r"\$\((?:date|mktemp|shuf|uuidgen)|\$RANDOM|`(?:date|mktemp)", text)
-    return of_the_moment is not None or first_node.is_named(text)
+    return DRAWN.search(text) is not None or first_node.is_named(text)
+
+
+# What is another text each time: of the moment, by lot, or the number of a process.
+DRAWN = re.compile(
+    r"\$\((?:date|mktemp|shuf|uuidgen)|`(?:date|mktemp)|(?<!\\)\$\$(?![\w{(])"
+    r"|\$\{?(?:S?RANDOM|BASHPID|PPID|EPOCHSECONDS|EPOCHREALTIME)\b"
+)
 
 
 def runs(statement: Statement, programs: Collection[str]) -> bool:

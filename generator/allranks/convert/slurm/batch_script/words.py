@@ -335,16 +335,16 @@ def without_timing(wrappers: Sequence[str]) -> list[str]:
         wrappers: the words, which `unwrapped` takes off.
     """
     rest = list(wrappers)
-    remaining: list[str] = []
+    others: list[str] = []
     while rest:
         program = base(rest[0])
         if program not in ("time", "nohup", "exec", "command"):
-            remaining.append(rest.pop(0))
+            others.append(rest.pop(0))
             continue
         rest.pop(0)
         while rest and rest[0].startswith("-"):
             del rest[: 1 + (rest[0] in _WITH_VALUE.get(program, ()))]
-    return remaining
+    return others
 
 
 def environment_of(words: Sequence[str]) -> list[str]:
