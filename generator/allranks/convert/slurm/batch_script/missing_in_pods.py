@@ -222,8 +222,8 @@ def say(reading: ScriptReading, code: str) -> None:
         )
         if match is not None and not (line and is_lost):
             own = Outcome.CHANGED if _only_shows(script, line) else outcome
-            asked = (pattern.search(script.lines[line - 1]) if line else None) or match
-            body.say(line, asked[1].strip(), own, "", why)
+            question = (pattern.search(script.lines[line - 1]) if line else None) or match
+            body.say(line, question[1].strip(), own, "", why)
     who = _WHO.search(code)
     if who is not None:
         line, *_ = _lines(script, code, _WHO.search)
