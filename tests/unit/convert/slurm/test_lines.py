@@ -576,6 +576,10 @@ def test_a_job_that_is_submitted_for_its_number_is_said() -> None:
 
 def test_what_a_script_asks_slurm_of_itself_is_said() -> None:
     """Its own path, for one, which no pod has."""
+    shown = 'echo "GPUs: $(scontrol show job $SLURM_JOB_ID | grep -o gpu)"'
+    assert not _convert(shown, "python a.py").lost
+    assert _convert(f"{shown} > gpus.txt", "python a.py").lost
+    assert _convert(shown, "P=$(scontrol show job 1)", "python a.py $P").lost
     conversion = _convert("P=$(scontrol show job $SLURM_JOB_ID | grep Command)", "python $P/a.py")
     assert ["scontrol show job $SLURM_JOB_ID"] == [
         verdict.path.strip() for verdict in conversion.lost

@@ -210,12 +210,15 @@ def say(reading: ScriptReading, code: str) -> None:
     )
     for pattern, outcome, why in asked_elsewhere:
         match = pattern.search(code)
-        line = _lines(script, code, pattern.search)[0] if match is not None else 0
+        lines = _lines(script, code, pattern.search) if match is not None else [0]
+        line = next((own for own in lines if not _only_shows(script, own)), lines[0])
         is_lost = any(
             own.line == line and own.outcome is Outcome.NOT_CARRIED for own in body.verdicts
         )
         if match is not None and not (line and is_lost):
-            body.say(line, match[1].strip(), outcome, "", why)
+            own = Outcome.CHANGED if _only_shows(script, line) else outcome
+            question = (pattern.search(script.lines[line - 1]) if line else None) or match
+            body.say(line, question[1].strip(), own, "", why)
     who = _WHO.search(code)
     if who is not None:
         line, *_ = _lines(script, code, _WHO.search)
@@ -223,6 +226,18 @@ def say(reading: ScriptReading, code: str) -> None:
     if SUBMITTING.search(code):
         outcome, why = TOOLS["sbatch"]
         body.say(script.line_with(SUBMITTING.search), "sbatch", outcome, "", why)
+
+
+def _only_shows(script: Script, line: int) -> bool:
+    """Whether a line prints what it asks for, and nothing else reads it."""
+    commands = [command for command in script.commands if command.line == line]
+    return bool(commands) and all(
+        command.name in ("echo", "printf")
+        and not shell_text.writes(command)
+        and command.after not in ("|", "|&")
+        and not shell_text.printed_into(command)
+        for command in commands
+    )
 
 
 def _lines(script: Script, code: str, matches: Callable[[str], object]) -> list[int]:
