@@ -67,8 +67,8 @@ def put_right(fields: Fields, sets: Sequence[PodSet], names: Sequence[str], firs
         def is_old(
             text: str, of_job: tuple[str, ...] = of_job, of_jobset: tuple[str, ...] = of_jobset
         ) -> bool:
-            is_made = _makes_names(text, of_job) or _makes_names_of_jobset(text, of_jobset)
-            return _names_pods(text, names) or is_made
+            makes_names = _makes_names(text, of_job) or _makes_names_of_jobset(text, of_jobset)
+            return _names_pods(text, names) or makes_names
 
         for key in ("command", "args"):
             for index, word in enumerate(fields.words(*here, key)):

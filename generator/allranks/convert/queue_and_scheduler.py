@@ -18,12 +18,15 @@ if TYPE_CHECKING:
     from allranks.convert.verdicts import FieldPath, Fields
 
 _VOLCANO = "volcano"  # places the pods of its own Jobs, where these name no scheduler
+# A gang without an object: another label says how many pods it has.
+GANG_OF_LABELS = "pod-group.scheduling.sigs.k8s.io/name"
 # The dialects with a PodGroup of the chart's, and the labels and annotations by which a pod is in
 # one: of the scheduler plugins, of now and of before, of Volcano (and kube-batch) and of KAI.
 _DIALECTS = ("coscheduling", "volcano", "kai")
 POD_GROUPS = (
     ("labels", "scheduling.x-k8s.io/pod-group"),
     ("labels", "pod-group.scheduling.sigs.k8s.io"),
+    ("labels", GANG_OF_LABELS),
     ("annotations", "scheduling.k8s.io/group-name"),
     ("annotations", "scheduling.volcano.sh/group-name"),
     ("annotations", "pod-group-name"),

@@ -20,6 +20,7 @@ from allranks.convert import (
     watched_keys,
 )
 from allranks.errors import InputError, InvalidValues, Problem
+from allranks.k8s.object_names import is_dns_1123_label
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -341,18 +342,26 @@ def convert_document(document: Document, context: Context) -> Conversion:
     verdicts = tuple(
         replace(verdict, line=document.line_of(verdict.keys)) for verdict in conversion.verdicts
     )
+    namespace = context.namespace or conversion.namespace
     return replace(
         conversion,
         verdicts=verdicts,
         notes=(
             *document.repeated(),
             *conversion.notes,
+            *_of_namespace(namespace),
             *watched_keys.notes(document.group, document.kind, document.data, conversion.values),
         ),
         source=document.source,
         line=document.line,
-        namespace=context.namespace or conversion.namespace,
+        namespace=namespace,
     )
+
+
+def _of_namespace(namespace: str) -> Iterator[str]:
+    """What is said of a namespace that no cluster has, such as one that is to be filled in."""
+    if namespace and not is_dns_1123_label(namespace):
+        yield f"{namespace!r} is no name of a namespace: name another with -n"
 
 
 def converter(key: tuple[str, str]) -> Callable[[Manifest, Context], Conversion]:

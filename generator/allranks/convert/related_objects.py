@@ -167,7 +167,7 @@ def with_pod_groups(conversion: Conversion, others: Sequence[Document]) -> Conve
         f"the pods are in the PodGroup {name}, by {key}, and wait for ever where there is none: "
         "apply it yourself, or set scheduling.dialect for a gang of the chart's own in its place"
         for key, name in sorted(queue_and_scheduler.pod_groups(conversion.values))
-        if name not in there
+        if name not in there and key != queue_and_scheduler.GANG_OF_LABELS
     ]
     return replace(conversion, notes=(*conversion.notes, *notes)) if notes else conversion
 

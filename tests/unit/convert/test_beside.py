@@ -238,3 +238,18 @@ def test_a_cronjob_beside_a_job_is_named() -> None:
     assert "it starts jobs at times" in converted.refusal(timed).message
     result = text_as_jobs(NODES.replace("WORDS", "torchrun a.py") + "---\n" + timed)
     assert ("CronJob", True) == (result.beside[-1].kind, result.beside[-1].is_needed)
+
+
+def test_a_gang_that_labels_make_stays_with_its_scheduler() -> None:
+    """Labels alone may make it: there is none of the chart's own beside it, and no object of it."""
+    label = "pod-group.scheduling.sigs.k8s.io/name: gang"
+    text = IN_OWN_GROUP.replace("METADATA", f"labels: {{{label}}}").replace(
+        "SCHEDULER", "scheduler-plugins-scheduler"
+    )
+    job = text.partition("---")[0]
+    for own, is_needed in (text, [True]), (job, []):
+        result = text_as_jobs(own)
+        conversion = result.conversions[0]
+        assert {"schedulerName": "scheduler-plugins-scheduler"} == conversion.values["scheduling"]
+        assert is_needed == [item.is_needed for item in result.beside]
+        assert not any("for ever where there is none" in note for note in conversion.notes)

@@ -305,3 +305,12 @@ def test_a_number_of_nodes_by_default_counts_where_nothing_sets_another() -> Non
         conversion = text_as_jobs(text.replace("SOURCES", sources)).conversions[0]
         reasons = [verdict.why for verdict in conversion.lost]
         assert is_alone == any("trained by itself" in reason for reason in reasons)
+
+
+def test_a_namespace_that_no_cluster_has_is_said() -> None:
+    """One that is to be filled in is no name, and `-n` names another."""
+    text = NODES.replace("NUMBER", "2").replace("SOURCES", "[]")
+    for namespace, is_noted in ("NAME_SPACE", True), ("train", False):
+        named = text.replace("{name: a}", f"{{name: a, namespace: {namespace}}}", 1)
+        own = text_as_jobs(named).conversions[0].notes
+        assert is_noted == any("is no name of a namespace" in note for note in own)

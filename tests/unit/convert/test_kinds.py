@@ -805,7 +805,7 @@ def test_the_master_of_a_tf_job_is_the_chief_by_name() -> None:
     """TF_CONFIG called its task master: a program that looks for that is told of the change."""
     pod = "template: {spec: {containers: [{name: tensorflow, image: i, command: [python, t.py]}]}}"
     text = "apiVersion: kubeflow.org/v1\nkind: TFJob\nmetadata: {name: a}\nspec: {tfReplicaSpecs: "
-    for role, has_word in ("Master", True), ("Chief", False):
+    for role, is_noted in ("Master", True), ("Chief", False):
         specs = f"{{{role}: {{replicas: 1, {pod}}}, Worker: {{replicas: 1, {pod}}}}}"
         verdicts = text_as_jobs(f"{text}{specs}}}").conversions[0].verdicts
-        assert has_word == any("and not master" in verdict.why for verdict in verdicts)
+        assert is_noted == any("and not master" in verdict.why for verdict in verdicts)
