@@ -233,6 +233,7 @@ def _container_mounts(job: Draft, setting: Setting) -> None:
 def mount(job: Draft, key: str, text: str) -> None:
     """Carry folders of the nodes as volumes, and say it of a field of the report."""
     mounts = images.mounts(text)
+    job.has_own_folder |= mounts.has_here or bool(mounts.workspace)
     base = ("podTemplate", "spec")
     if mounts.mounts:
         job.fields.put((*base, "volumes"), mounts.volumes, (key,))
@@ -262,13 +263,16 @@ def mount(job: Draft, key: str, text: str) -> None:
             f"the folder that `{names.CLI} sbatch` and `submit` send is there",
         )
     else:
-        job.fields.say(
-            (key,),
-            Outcome.CHANGED,
-            "podTemplate.spec.volumes",
-            "a folder of the node is a volume of kind hostPath: give it a claim where nodes "
-            "do not share it",
+        why = (
+            "a folder of the node is a volume of kind hostPath: give it a claim where nodes do not "
+            "share it"
         )
+        if mounts.workspace or mounts.has_here:
+            why += (
+                f"; the folder that the job is submitted from is the one that `{names.CLI} sbatch` "
+                "and `submit` send, and what is written there goes with the pod"
+            )
+        job.fields.say((key,), Outcome.CHANGED, "podTemplate.spec.volumes", why)
 
 
 def _container_workdir(job: Draft, setting: Setting) -> None:

@@ -33,6 +33,8 @@ class Draft:
         size: what they ask for.
         body: what the script runs.
         text: the script.
+        has_own_folder: whether a container had the folder that the job was submitted from, and so
+            what was written there stayed.
     """
 
     source: str
@@ -43,6 +45,7 @@ class Draft:
     size: Size = field(default_factory=sizes.Size)
     body: Body = field(default_factory=script_reading.Body)
     text: str = ""
+    has_own_folder: bool = False
 
     def key(self, text: str, line: int) -> str:
         """A field of the report, which the source gets."""

@@ -102,6 +102,7 @@ _NO_VOLUME = (
     "what the run writes goes with its pods, unless it is in a volume: storage.checkpoints makes "
     "one, at /checkpoints"
 )
+
 # Containers that mount the working folder by themselves, so that it kept what was written there.
 _WITH_FOLDER = re.compile(r"\b(?:singularity|apptainer)(?:_wrapper)?[ \t]")
 
@@ -147,10 +148,12 @@ def say(job: Draft) -> None:
                 folder = min(group) if group is not start and folder in start else folder
                 key = job.key(folder, _line_of(job.text, group))
                 job.fields.say((key,), Outcome.CHANGED, to, why)
-    if not mounts:
+    lasting = _of_volumes(values)
+    has_folder = job.has_own_folder or bool(_WITH_FOLDER.search(words.without_comments(job.text)))
+    if not lasting:
         job.fields.note(_NO_VOLUME)
-    elif _WITH_FOLDER.search(words.without_comments(job.text)) and not _is_in(working_dir, mounts):
-        elsewhere = f"what the run writes elsewhere than in {list_some(sorted({*mounts}), 4)} "
+    elif has_folder and not _is_in(working_dir, lasting):
+        elsewhere = f"what the run writes elsewhere than in {list_some(sorted({*lasting}), 4)} "
         job.fields.note(_NO_VOLUME.replace("what the run writes ", elsewhere, 1))
 
 
@@ -206,7 +209,13 @@ def _without_others(match: re.Match[str]) -> str:
 
 
 def _mounts(values: Mapping[str, Any]) -> list[str]:
-    """The folders at which the pods have volumes."""
+    """The folders that are not those of the image: of volumes, and the one that is sent."""
+    workspace = values.get("workspace", {}).get("mountPath", "").rstrip("/")
+    return [*_of_volumes(values), *([workspace] if workspace else [])]
+
+
+def _of_volumes(values: Mapping[str, Any]) -> list[str]:
+    """The folders at which the pods have volumes, which outlive them."""
     pod = values.get("podTemplate", {}).get("spec", {})
     containers = pod.get("containers", ())
     mounts = [
@@ -214,8 +223,7 @@ def _mounts(values: Mapping[str, Any]) -> list[str]:
         for container in containers
         for mount in container.get("volumeMounts", ())
     ]
-    workspace = values.get("workspace", {}).get("mountPath", "")
-    return [path.rstrip("/") for path in (*mounts, workspace) if path]
+    return [path.rstrip("/") for path in mounts if path]
 
 
 def _folders_of_nodes(values: Mapping[str, Any]) -> list[str]:

@@ -299,13 +299,29 @@ def test_an_scp_on_the_node_itself_is_a_copy() -> None:
         ("apptainer run --nv --bind /data:/data:ro a.sif python a.py", True),
         ("singularity exec -B /data:/data --pwd /data/me a.sif python a.py", False),
         ("srun --container-image=a/b:1 --container-mounts=/data:/data python a.py", False),
+        ("srun --container-image=a/b:1 --container-mounts=$PWD:$PWD,/data:/data ./a.py", True),
+        ("srun --container-image=a/b:1 --container-mounts=$PWD:/in,/data:/data ./a.py", True),
     ],
 )
 def test_a_mount_keeps_no_other_folder(step: str, *, is_noted: bool) -> None:
-    """Singularity mounts the working folder by itself, and what is written there was kept."""
+    """Singularity mounts the working folder by itself, and what is written there stayed."""
     notes = [note for note in _convert(_NODES, step).notes if _IN_A_VOLUME in note]
     assert is_noted == bool(notes)
     assert all("/data" in note for note in notes)
+
+
+@pytest.mark.parametrize("mounts", ["$PWD:$PWD,/data:/data", "/data:/data,$SLURM_SUBMIT_DIR:/in"])
+def test_the_folder_of_the_job_is_no_folder_of_a_node(mounts: str) -> None:
+    """A mount of it among others is the folder that is sent; alone it is no volume at all."""
+    step = "srun --container-image=a/b:1 --container-mounts={} python a.py"
+    whys = [
+        verdict.why
+        for verdict in _convert(_NODES, step.format(mounts)).verdicts
+        if verdict.path.endswith("--container-mounts")
+    ]
+    assert ["what is written there goes with the pod" in why for why in whys] == [True]
+    notes = _convert(_NODES, step.format("$PWD:/in")).notes
+    assert any("what the run writes goes with its pods" in note for note in notes)
 
 
 def test_what_is_added_to_a_path_is_no_folder() -> None:
