@@ -16,6 +16,7 @@ from allranks.convert.slurm.batch_script import (
     missing_in_pods,
     mpi_ranks,
     mpirun,
+    programs_of_folder,
     rank_command,
     rank_sizes,
     setup_edits,
@@ -350,6 +351,9 @@ def _read_program(reading: ScriptReading, main: Step) -> commands.Program:
         own = words.by_name(rest[len(rest) - inside :])
         rest = rest[:start] + own if inside else rest
         wrapper_words = wrapper_words if start else []
+    if main.is_srun and rest and start is None:
+        program = programs_of_folder.with_folder(body, rest[0], main.command.line, "command")
+        rest = [program, *rest[1:]]
     program_name = words.base(rest[0]) if rest else ""
     if program_name in words.UNREAD_CONTAINERS - words.CONTAINERS:
         why = missing_in_pods.NO_CONTAINERS

@@ -28,6 +28,7 @@ from allranks.convert.slurm.batch_script import (
     shell_variables,
     side_steps,
     step_search,
+    tracked_runs,
     unexported_variables,
     unset_variables,
     words,
@@ -91,6 +92,8 @@ def read(
             return body
     if main is None:
         one_process.read_script(reading, steps, nested=bool(multi))
+        if tracked_runs.are_several(script):
+            reading.body.values["trackers"] = {"mode": "names"}
     else:
         ranks.read_ranks(reading, main, steps)
     if interpreter in ("zsh", "ksh"):

@@ -18,6 +18,7 @@ from allranks.convert.slurm.batch_script import (
     left_out,
     missing_in_pods,
     node_names,
+    programs_of_folder,
     setup_edits,
     shell_text,
     side_steps,
@@ -462,7 +463,7 @@ def inner_edits(reading: ScriptReading, statement: Statement) -> list[tuple[int,
         if not inner:
             continue
         own = tokens[len(tokens) - len(inner) :]
-        start = own[0].start
+        start, lead = own[0].start, ""
         if words.base(inner[0]) == "srun":
             _, rest = step_search.parse_srun(
                 reading, [token.text for token in own[1:]], command.line
@@ -482,8 +483,12 @@ def inner_edits(reading: ScriptReading, statement: Statement) -> list[tuple[int,
             inside = read_container(reading, [token.text for token in own], command.line)
             if inside:
                 own = own[len(own) - inside :]
+        name = own[0].text
+        if is_srun and program not in words.CONTAINERS:
+            path = programs_of_folder.with_folder(reading.body, name, command.line, "script")
+            lead = path.removesuffix(name)
         if own[0].start > start:
-            edits.append((start, own[0].start, ""))
+            edits.append((start, own[0].start, lead))
     return edits
 
 

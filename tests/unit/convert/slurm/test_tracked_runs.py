@@ -1,0 +1,33 @@
+"""Weights & Biases: several trainings of a script begin a run each, as they did."""
+
+from __future__ import annotations
+
+import pytest
+
+from allranks.convert.slurm import job
+
+
+@pytest.mark.parametrize(
+    ("rows", "mode"),
+    [
+        (("python a.py",), ""),
+        (("python -m pip install x", "python -c 1", "srun python a.py"), ""),
+        (("if [ $A = 1 ]; then python a.py; else python b.py; fi",), ""),
+        (("for seed in 1 2 3; do python a.py --seed $seed; done",), "names"),
+        (("srun python a.py", "srun python b.py"), "names"),
+        (("torchrun a.py", "python -m evaluate"), ""),  # what stands behind the ranks is not run
+        (("train() { python a.py $1; }", "train 1", "train 2"), "names"),
+    ],
+)
+def test_each_training_has_a_run_of_its_own(rows: tuple[str, ...], mode: str) -> None:
+    """The charts' run is for one training; that of more than one would have the steps of all."""
+    text = "\n".join(["#!/bin/bash", "#SBATCH -N 1 --gpus=1", *rows])
+    values = job.convert(f"{text}\n".encode(), "a.sbatch").values
+    assert mode == values.get("trackers", {}).get("mode", "")
+
+
+def test_each_training_of_a_trial_has_a_run_of_its_own() -> None:
+    """An array is a sweep, whose trials may train more than once."""
+    text = "#!/bin/bash\n#SBATCH --array=1-3\nfor a in 1 2; do python a.py $a; done\n"
+    values = job.convert(text.encode(), "a.sbatch").values
+    assert ("sweep", {"mode": "names"}) == (values["workload"], values["trackers"])
