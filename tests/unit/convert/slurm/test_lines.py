@@ -1037,3 +1037,18 @@ def test_set_x_shows_no_commands() -> None:
     """The word of a line says what becomes of it."""
     conversion = _convert(_TASKS, "set -x", "srun python a.py")
     assert "not shown" in _verdict(conversion, "set -x").why
+
+
+def test_what_the_ranks_meet_by_is_left_out_of_a_text_of_a_shell_too() -> None:
+    """All lines that make an address, whatever they ask for it, and none of them stays in setup."""
+    rows = (
+        'HEADi="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"',
+        'HEADi="${HEADi}i"',
+        'export HEADi="$(nslookup "$HEADi" | grep -oP \'(?<=Address: ).*\')"',
+        'srun bash -c "torchrun --nnodes=2 --rdzv_endpoint=$HEADi:7010 a.py"',
+    )
+    text = "\n".join(["#!/bin/bash", "#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=4", *rows])
+    conversion = job.convert(text.replace("HEAD", "MASTER_ADDR").encode(), "a.sbatch")
+    whys = {item.line: item.why for item in conversion.verdicts if item.line in (3, 4, 5)}
+    assert ["the launcher lets the ranks meet" in why for why in whys.values()] == [True] * 3
+    assert "nslookup" not in conversion.values.get("setup", "")

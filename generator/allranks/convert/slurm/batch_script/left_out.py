@@ -104,20 +104,22 @@ def why_dropped(  # noqa: PLR0911 - a return for each reason
     is_option = only_assigns and all(map(torchrun_environment.is_option, assigned_names))
     if reading.main_step.is_torchrun and is_option:
         return Outcome.CHANGED, "it is an option of torchrun's, which the chart starts"
-    if assigned_names and not is_single and {*assigned_names} <= reading.variables.expanded_names:
+    is_made_of_it = reads_dropped and not is_single
+    is_meeting = only_assigns and _is_rendezvous(
+        script, reading.body, assigned_names, text, reads_dropped=is_made_of_it
+    )
+    is_expanded = {*assigned_names} <= reading.variables.expanded_names
+    is_of_meeting = is_meeting and all(
+        shell_text.looks_like_master(name, is_number=False) for name in assigned_names
+    )
+    if assigned_names and not is_single and is_expanded and not is_of_meeting:
         is_for_program = any(_exports_text(reading, own) for own in statement.commands)
         if not is_for_program and not _is_read_elsewhere(reading, assigned_names):
             rendezvous.dropped.update(assigned_names)
             return Outcome.CHANGED, "it is a part of the command, and stands there"
     elif is_single and _is_of_the_script(script, rendezvous, command, assigned_names, text):
         return None
-    elif only_assigns and _is_rendezvous(
-        script,
-        reading.body,
-        assigned_names,
-        text,
-        reads_dropped=reads_dropped and not is_single,
-    ):
+    elif is_meeting:
         return _why_arranged(
             reading,
             statement,
