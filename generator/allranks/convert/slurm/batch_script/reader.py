@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from allranks.convert.slurm.batch_script import (
     behind_step,
+    blank_words,
     exports,
     missing_in_pods,
     one_process,
@@ -112,6 +113,7 @@ def _finish(reading: ScriptReading) -> None:
     exports.note_secrets(reading.script, body, whole)
     code = shell_text.without_printing(words.without_comments(whole))
     missing_in_pods.say(reading, code)
+    body.verdicts += blank_words.say(reading.script)
     remaining_commands.say(reading)
     if "SLURM_JOB_NAME" in {name for name, _ in words.variables(code)}:
         matches = re.compile("SLURM_JOB_NAME").search
