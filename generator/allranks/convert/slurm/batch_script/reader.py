@@ -24,6 +24,7 @@ from allranks.convert.slurm.batch_script import (
     ranks,
     remaining_commands,
     setup_end,
+    setup_exports,
     several_steps,
     shell_text,
     shell_variables,
@@ -104,6 +105,7 @@ def read(
 def _finish(reading: ScriptReading) -> None:
     """Say of what runs what no pod has, and which variables nobody sets."""
     body = reading.body
+    body.setup = setup_exports.by_name(body.setup)
     unexported_variables.keep(reading)
     body.setup = setup_end.without_condition(body.setup)
     whole = "\n".join([body.setup, body.script, *body.command])
