@@ -105,7 +105,7 @@ def read(
 def _finish(reading: ScriptReading) -> None:
     """Say of what runs what no pod has, and which variables nobody sets."""
     body = reading.body
-    body.setup = setup_exports.by_name(body.setup)
+    body.setup = setup_exports.by_name(body.setup, "\n".join([body.script, *body.command]))
     unexported_variables.keep(reading)
     body.setup = setup_end.without_condition(body.setup)
     whole = "\n".join([body.setup, body.script, *body.command])
