@@ -716,7 +716,7 @@ def unquote(word: str) -> str:
         char, after = word[at], word[at + 1 : at + 2]
         end = at + 1
         if char == "`" or (char == "$" and after == "("):
-            end = _end_of_substitution(word, at)
+            end = end_of_substitution(word, at)
             text += word[at:end]
         elif char == '"':
             in_double = not in_double
@@ -732,7 +732,7 @@ def unquote(word: str) -> str:
     return text
 
 
-def _end_of_substitution(word: str, start: int) -> int:
+def end_of_substitution(word: str, start: int) -> int:
     """Where a command whose output stands in a word ends; behind its sign, where it does not."""
     lexer = _Lexer(word)
     lexer.at = start

@@ -107,7 +107,7 @@ def put_policy(job: Draft) -> None:
 
 
 def _label(job: Draft, setting: Setting) -> None:
-    if re.match(r"<\w", setting.value):  # for a person: `-A <project_name>`
+    if re.match(r"[<\[]\w", setting.value):  # for a person: `-A <project_name>`
         why = f"fill in what stands for {setting.value}"
         job.say(setting.name, Outcome.NOT_CARRIED, f"labels.{setting.name}", why)
         return

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.draft import Draft
 
 # GNU's time is in few images, and what bash has in its place is none of that path's.
-_NAME = re.compile(r"[A-Za-z][\w.+-]*|/usr/bin/time")
+_NAME = re.compile(r"(?=\d*[A-Za-z_])[A-Za-z0-9][\w.+-]*|/usr/bin/time")
 _FUNCTION = re.compile(
     r"^\s*(?:function\s+(?P<word>[\w.:-]+)|(?P<name>[\w.:-]+)\s*\(\s*\))", re.MULTILINE
 )
@@ -98,7 +98,9 @@ def _programs(values: Mapping[str, Any]) -> Iterator[str]:
     for text in texts:
         shell = words.without_comments(shell_text.without_printing(text))
         functions = {match["word"] or match["name"] for match in _FUNCTION.finditer(shell)}
-        for command in (*shell_text.commands_of(shell), *shell_text.substituted_commands(shell)):
+        # What stands in single quotes is of another language: awk's `$(NF-1)`.
+        inner = shell_text.substituted_commands(words.expanded_part(shell))
+        for command in (*shell_text.commands_of(shell), *inner):
             typed = [scanner.unquote(word.text) for word in command.words]
             if command.name in functions:
                 continue

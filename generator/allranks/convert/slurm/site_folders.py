@@ -11,7 +11,7 @@ from collections import defaultdict
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert.slurm.batch_script import missing_in_pods, shell_text, words
+from allranks.convert.slurm.batch_script import missing_in_pods, substitutions, words
 from allranks.convert.verdicts import Outcome
 from allranks.humanize import list_some
 
@@ -189,9 +189,7 @@ def _texts(values: Mapping[str, Any], script: str) -> list[str]:
 
 def _read_by(text: str) -> str:
     """A text without what it only prints, and what means another thing than a folder of a pod's."""
-    text = _PRINTED_DOCUMENT.sub(
-        lambda match: " ".join(shell_text.SUBSTITUTION.findall(match[0])), text
-    )
+    text = _PRINTED_DOCUMENT.sub(lambda match: " ".join(substitutions.texts(match[0])), text)
     text = _OF_CONTAINER.sub(
         lambda match: " ".join(source or other for source, other in _MOUNTED.findall(match[0])),
         text,

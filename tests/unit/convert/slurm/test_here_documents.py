@@ -74,3 +74,36 @@ def test_a_file_of_the_steps_with_where_the_ranks_meet_is_missing(
     lost = {verdict.line: verdict.why for verdict in _convert(*nodes, *rows, step).lost}
     assert "MASTER_ADDR" in lost[4]
     assert 4 not in {verdict.line for verdict in _convert(*nodes, *rows, "srun python b.py").lost}
+
+
+@pytest.mark.parametrize(
+    "writing", ["cat <<EOF >job.sh", "cat > \"$D/job.sh\" <<'EOF'", "tee job.sh <<EOF"]
+)
+def test_a_batch_script_that_is_written_is_of_another_job(writing: str) -> None:
+    """No line of it runs here, so that none is to be mended; it is written as it was."""
+    rows = (
+        writing,
+        "#SBATCH -n 64",
+        "time srun -n 64 ./a",
+        "EOF",
+        "chmod +x job.sh",
+        "python a.py",
+    )
+    verdicts = _convert(*rows).verdicts
+    assert not [own for own in verdicts if own.path == "srun"]
+    assert [own.line for own in verdicts if "no pod submits it" in own.why] == [2]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("cat <<EOF >a.sh", "srun ./a", "EOF", "bash a.sh"),
+        ("cat <<EOF >a.sh", "b=$(srun ./a)", "EOF"),
+        ("cat <<EOF >$D/a.sh", "srun ./a", "EOF", "${D}/a.sh"),
+        ("cat <<EOF | bash", "srun ./a", "EOF"),
+    ],
+)
+def test_a_step_in_a_document_that_a_shell_reads_is_said(rows: tuple[str, ...]) -> None:
+    """It runs in the pod, which has no srun."""
+    lost = _convert(*rows, "python a.py").lost
+    assert [own.line for own in lost if own.path == "srun"] == [3]

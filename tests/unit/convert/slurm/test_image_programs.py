@@ -15,6 +15,9 @@ def _programs(*rows: str) -> list[str]:
     return [program for note in listed for program in note.partition(": ")[2].split(", ")]
 
 
+_LOOKED_UP = ["lookup (line 3)", "site_name (line 3)"]
+
+
 @pytest.mark.parametrize(
     ("rows", "programs"),
     [
@@ -25,6 +28,10 @@ def _programs(*rows: str) -> list[str]:
         (('jq "[$CUDA_VISIBLE_DEVICES]" >n', "python a.py"), ["jq (line 3)"]),
         (("prepare /scratch/data $HOME/a", "python a.py"), ["prepare (line 3)"]),
         (("lmp -in a.in", "if [ $? = 0 ]; then", "echo y", "fi"), ["lmp (line 3)"]),
+        (("export PORT=$(91_free_port.sh)", "srun python a.py"), ["91_free_port.sh (line 3)"]),
+        (("A=$(lookup a | grep -oP '(?<=b: ).*')", "python a.py $A"), ["lookup (line 3)"]),
+        (('A="$(lookup "$(site_name)" | tail -1)"', "python a.py $A"), _LOOKED_UP),
+        (("A=`lookup a | sed 's/(x)//'`", "python a.py $A"), ["lookup (line 3)"]),
         (("for a in 1 2; do", "  echo $a", "done", "lmp -in a.in"), ["lmp (line 6)"]),
     ],
 )
@@ -42,6 +49,7 @@ def test_programs_of_the_site_are_listed(rows: tuple[str, ...], programs: list[s
         ("echo mytool", "srun python a.py"),
         ("module load cuda", "source env/bin/activate", "python a.py", "deactivate"),
         ("./mytool", "srun python a.py"),
+        ("A=$(head -1 a | awk '{print $(NF-1)}')", "python a.py $A"),
         ("srun --container-image=nvcr.io#nvidia/pytorch:25.01-py3 mytool",),
     ],
 )

@@ -136,6 +136,17 @@ def test_the_path_of_the_script_is_said_where_it_is_none() -> None:
     assert not _convert("#SBATCH -n1", 'cp "$0" /out', "python a.py").lost
 
 
+def test_a_copy_of_a_script_that_is_a_file_is_said_to_be_shorter() -> None:
+    """The pod's file has no directives, and what became setup is in another."""
+    verdict = _verdict(_convert("#SBATCH -n1", 'cp "$0" /out', "python a.py"), "$0")
+    assert (verdict.line, verdict.outcome) == (3, Outcome.CHANGED)
+    assert "without its directives" in verdict.why
+    in_setup = _convert("#SBATCH -n1", 'cp "$0" /out', "conda activate a", "python a.py")
+    assert "the script is /etc/allranks/script" in _verdict(in_setup, "$0").why
+    shown = _convert("#SBATCH -n1", 'echo "$0"', "cp a b/", 'cd "$(dirname "$0")"', "python a.py")
+    assert not [own for own in shown.verdicts if own.path == "$0"]
+
+
 def test_accelerate_is_python() -> None:
     """A script that only launches with it has PyTorch in its image."""
     conversion = _convert("for i in 1; do accelerate launch a.py $i; done")

@@ -63,6 +63,8 @@ def test_a_name_of_the_old_network_is_said(rows: tuple[str, ...], path: str) -> 
         "export NCCL_SOCKET_IFNAME=$(ip route show default | cut -d' ' -f5)",
         "export NCCL_IB_HCA=mlx5",
         "export UCX_NET_DEVICES=all",
+        "export UCX_NET_DEVICES=eth0",
+        "export NCCL_IB_HCA==eth0:1,lo",
         "export UCX_TLS=rc,tcp",
         "export I_MPI_FABRICS=shm:ofi",
         "export OMPI_MCA_btl=^openib",

@@ -721,6 +721,19 @@ def test_a_line_of_a_shell_is_no_template(row: str) -> None:
     assert _convert(_TASKS, row, "srun python a.py").values["command"]
 
 
+def test_a_blank_in_square_brackets_is_named() -> None:
+    """No shell needs it filled in, and the program gets it."""
+    rows = ("#SBATCH --account=[account]", "python a.py --d=[your_dir] [test-set-dir] [a b c]")
+    verdicts = _convert(*rows).verdicts
+    assert "fill in what stands for [account]" in [own.why for own in verdicts]
+    blanks = ["[your_dir]", "[test-set-dir]"]
+    assert [own.path for own in verdicts if "a blank for a person" in own.why] == blanks
+    rows = ("ls [a-z]* [a-zA-Z_]", "[ ab -nt cd ] && b=([ab_cd]=1)", "tr '[ab-cd]' [A-Z] <b")
+    lists = ("echo [your dir]", "python a.py --nodes=node[ab-cd] ab=[cd,ef] $c[ab_cd]")
+    verdicts = _convert(*rows, *lists).verdicts
+    assert not [own for own in verdicts if "a blank for a person" in own.why]
+
+
 @pytest.mark.parametrize("option", ["-o %x_%A_TASK_%a.out", "-n 4 ##cores##", "-J a@b.c"])
 def test_a_directive_with_patterns_and_comments_is_no_template(option: str) -> None:
     """Sbatch reads it."""

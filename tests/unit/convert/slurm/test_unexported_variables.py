@@ -105,3 +105,27 @@ def test_a_variable_that_is_read_with_a_default_alone_and_ends_the_script_is_nam
     assert ["$API_KEY"] == [own.path for own in lost]
     harmless = text.replace("  exit 1", "  echo none")
     assert not job.convert(harmless.encode(), "job.sbatch").lost
+
+
+def test_a_build_sees_what_the_script_exports_alone() -> None:
+    """A make takes each variable of its environment for one of its own; the command reads all."""
+    rows = (
+        "#SBATCH -N 1 -n 2",
+        "CC_DIR=/a",
+        "make -s",
+        "for k in 1 2; do",
+        "  make k=$k",
+        "done",
+    )
+    setup = _convert(*rows, "srun python a.py $CC_DIR").values["setup"]
+    assert "set -a" not in setup
+    assert setup.endswith("export CC_DIR k  # the command reads these variables, too\n")
+    for row in ("source env.sh", "f() { A=1; }", "((A = 1))", "eval $D"):
+        assert "set -a" in _convert(*rows, row, "srun python a.py $CC_DIR").values["setup"]
+
+
+def test_a_build_before_an_activation_sees_no_more() -> None:
+    """An environment exports its own; the script may call a function of it."""
+    rows = ("D=/a", "cd $D", "make all", "source env/bin/activate", "python a.py $D")
+    assert "export D  #" in _convert("module load gcc", *rows).values["setup"]
+    assert "set -a" in _convert(*rows, "deactivate").values["setup"]

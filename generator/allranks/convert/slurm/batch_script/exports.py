@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.convert import scanner
-from allranks.convert.slurm.batch_script import shell_text, singularity_environment, words
+from allranks.convert.slurm.batch_script import (
+    shell_text,
+    singularity_environment,
+    substitutions,
+    words,
+)
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -213,7 +218,7 @@ def to_setup(reading: ScriptReading, assignments: Sequence[str]) -> list[str]:
     late = []
     for text in assignments:
         is_own = {name for name, _ in words.variables(text)}.isdisjoint(reading.rendezvous.meeting)
-        has_command = shell_text.SUBSTITUTION.search(text) is not None
+        has_command = bool(substitutions.spans(text))
         if is_own and not (
             has_command or words.positional(text) or shell_text.differs_by_pod(text)
         ):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from allranks.convert.slurm.batch_script import words
+from allranks.convert.slurm.batch_script import substitutions, words
 
 _SET = re.compile(
     r"^(?P<indent>[ \t]*)(?:read(?:[ \t]+-[a-z]*r[a-z]*)?[ \t]+-[a-z]*d[ \t]*(?:''|\"\")[ \t]+"
@@ -27,6 +27,15 @@ _OF_STEP = re.compile(
     r"(?P<document>(?:.*\n)*?)(?P<close>[ \t]*)(?P=end)[ \t]*$",
     re.MULTILINE,
 )
+# A line that writes a document into a file, and does nothing else.
+_WRITING = re.compile(
+    r"^[ \t]*(?:cat|tee)\b(?:[^|;&\n>]*(?:>>?[ \t]*(?P<target>[^\s|;&<>]+))[^|;&\n>]*"
+    r"|[ \t]+(?:-a[ \t]+)?(?P<file>[^\s|;&<>-][^\s|;&<>]*)[^|;&\n>]*(?:>[ \t]*/dev/null[ \t]*)?)$"
+)
+# What a line does with a file that it does not start; sbatch has words of its own.
+_STARTS_NOT = re.compile(
+    r"^[ \t]*(?:chmod|echo|printf|cat|tee|rm|mv|cp|ls|sed|dos2unix)\b[^|;&]*$|\bsbatch\b"
+)
 _CLOSING = re.compile(r"\n[ \t]*\)\"?[ \t]*$", re.MULTILINE)
 
 
@@ -37,6 +46,44 @@ def lines(text: str) -> set[int]:
         for start, end in words.documents(text)
         for line in range(text.count("\n", 0, start) + 1, text.count("\n", 0, end) + 1)
     }
+
+
+def only_written(code: str) -> list[tuple[int, int, str]]:
+    """The documents that are written into a file which the script does not start.
+
+    Args:
+        code: lines of a shell.
+
+    Returns:
+        Where each begins and ends, and the line that writes it.
+    """
+    places = words.documents(code)
+    rest = code
+    for start, end in reversed(places):
+        rest = rest[:start] + rest[end:]
+    rows = [row for row in map(_plain, rest.split("\n")) if not _STARTS_NOT.search(row)]
+    written = []
+    for start, end in places:
+        head = code[code.rfind("\n", 0, start - 1) + 1 : start - 1]
+        match = _WRITING.match(head)
+        file = _plain(match["target"] or match["file"]).rpartition("/")[2] if match else ""
+        if file and not any(file in row for row in rows if row != _plain(head)):
+            written.append((start, end, head.strip()))
+    return written
+
+
+def without_written(code: str) -> str:
+    """The code without such documents, but for the commands that write parts of them."""
+    for start, end, head in reversed(only_written(code)):
+        is_as_typed = re.search(r"<<-?[ \t]*['\"\\\\]", head) is not None
+        parts = [] if is_as_typed else substitutions.texts(code[start:end])
+        code = "\n".join([code[:start], *parts, code[end:]])
+    return code
+
+
+def _plain(text: str) -> str:
+    """A text without quotes and braces: two ways to name a file are the same."""
+    return re.sub(r"[\"'{}]", "", text)
 
 
 def inline(text: str) -> str:

@@ -14,6 +14,7 @@ from allranks.convert.slurm.batch_script import (
     shell_text,
     shell_variables,
     step_search,
+    substitutions,
     torchrun_environment,
     traps,
     words,
@@ -588,7 +589,7 @@ def _is_rendezvous(
     """Whether a statement sets what lets the ranks meet."""
     if body.procs_per_node == 1 and _is_nested_launch(script) and body.nodes == 1:
         return False
-    without_commands = shell_text.SUBSTITUTION.sub("x", text)
+    without_commands = substitutions.without(text, "x")
     is_path = re.search(r"=\"?[^\s=:]*/", without_commands) is not None
     is_number = _NUMBER.search(text) is not None
     return any(

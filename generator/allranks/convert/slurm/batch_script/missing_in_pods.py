@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from allranks.convert import scanner
 from allranks.convert.slurm.batch_script import (
     folders_above,
+    here_documents,
     networks,
     output_files,
     shell_text,
@@ -82,6 +83,8 @@ NO_SLURM = "a pod has no programs of Slurm's"
 _SRUN = re.compile(r"(?:^|[\s;&|(`]|=[\"']?|-\w*c[ \t]+[\"'])srun(?:\s|[\"'])")
 # A question whether there is one.
 _LOOK_FOR_SRUN = re.compile(r"\b(?:command\s+-[vV]|which|type(?:\s+-\w+)?|hash)\s+srun\b")
+# The text of a batch script.
+_OF_JOB = re.compile(r"^[ \t]*(?:#SBATCH|(?:time[ \t]+)?srun)\b", re.MULTILINE)
 _TEXT = re.compile(
     r"^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)=(?:\"[^\"]*\"|'[^']*')[ \t]*$", re.MULTILINE
 )
@@ -96,6 +99,16 @@ _ON_IMAGE_FILES = (
 )
 # The path of the script itself.
 _OWN_PATH = re.compile(r"\$(?:0\b|\{0[^0-9}]*\}|\{?BASH_SOURCE\b)")
+_NO_SCRIPT = "the script is no file in a pod: write its path out, or take the line out"
+_SCRIPT_BESIDE = (
+    "setup is a file of its own: the script is /etc/allranks/script there, without its directives "
+    "and the lines of setup: write that path, or take the line out"
+)
+_COPIES_SCRIPT = re.compile(
+    rf"(?:^|[;&|(])[ \t]*(?:cp|cat|rsync|install|tee|tar)\b[^;&|\n(]*?\s\"?{_OWN_PATH.pattern}",
+    re.MULTILINE,
+)
+_COPY_OF_SCRIPT = "the copy has the script's lines without its directives and what became setup"
 # A container that is left where a command may stand, as an srun may be.
 _CONTAINER = re.compile(
     r"(?:^|[\s;&|(`/]|=[\"']?)(?:[A-Za-z0-9]+[-_])?(?:singularity|apptainer|shifter)(?:_wrapper)?"
@@ -161,6 +174,9 @@ _PORT_OF_POD = (
 )
 
 
+_OTHER_JOB = (
+    "what it writes is a batch script for Slurm, and no pod submits it: the file is as it was"
+)
 _NO_STEP = "a pod has no srun: take it off, or write the step as a command of its own"
 
 
@@ -176,6 +192,8 @@ def say(reading: ScriptReading, code: str) -> None:
     if looks:
         line = script.line_with(_LOOK_FOR_SRUN.search)
         body.say(line, looks[0], Outcome.NOT_CARRIED, "", _NO_SRUN)
+    _say_other_jobs(script, body, code)
+    code = here_documents.without_written(code)
     read_code = _without_unread(code)
     if _calls_srun(read_code):
         for line in _lines(script, read_code, _calls_srun):
@@ -226,6 +244,15 @@ def say(reading: ScriptReading, code: str) -> None:
     if SUBMITTING.search(code):
         outcome, why = TOOLS["sbatch"]
         body.say(script.line_with(SUBMITTING.search), "sbatch", outcome, "", why)
+
+
+def _say_other_jobs(script: Script, body: Body, code: str) -> None:
+    """Say which lines only write a batch script."""
+    for start, end, head in here_documents.only_written(code):
+        if _OF_JOB.search(code[start:end]):
+            rows = map(str.strip, script.lines)
+            line = next((number for number, row in enumerate(rows, 1) if row == head), 0)
+            body.say(line, shell_text.short(head), Outcome.CHANGED, "", _OTHER_JOB)
 
 
 def _only_shows(script: Script, line: int) -> bool:
@@ -451,8 +478,11 @@ def _say_own_path(script: Script, body: Body) -> None:
     if _OWN_PATH.search(words.expanded_part(shell_text.without_printing(own))):
         line = script.line_with(_OWN_PATH.search)
         if line:
-            why = "the script is no file in a pod: write its path out, or take the line out"
+            why = _SCRIPT_BESIDE if body.script else _NO_SCRIPT
             body.say(line, "$0", Outcome.NOT_CARRIED, "", why)
+    elif _COPIES_SCRIPT.search(words.expanded_part(body.script)):
+        line = script.line_with(_COPIES_SCRIPT.search)
+        body.say(line, "$0", Outcome.CHANGED, "", _COPY_OF_SCRIPT)
 
 
 def _calls_srun(text: str) -> bool:

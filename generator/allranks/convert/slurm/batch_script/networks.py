@@ -112,7 +112,8 @@ def _why(name: str, value: str) -> str:
     if _PROXY.fullmatch(name):
         return _NO_PROXY
     if _ADAPTERS.fullmatch(name):
-        return "" if value in _ANY_ADAPTER or "$" in value else _OTHER_ADAPTERS
+        is_any = value in _ANY_ADAPTER or "$" in value
+        return "" if is_any or _has_pods_alone(value) else _OTHER_ADAPTERS
     if _PROVIDER.fullmatch(name):
         is_adapter = _KIND_OF_ADAPTER.search(value) and not _PLAIN_NETWORK.search(value)
         return _NO_ADAPTER if is_adapter else ""
@@ -164,6 +165,12 @@ def _names_pods(value: str) -> bool:
     """Whether one of some interfaces is that of a pod, each the beginning of a name."""
     names = [name.strip() for name in value.removeprefix("=").split(",")]
     return any(name and _OF_POD.startswith(name) for name in names)
+
+
+def _has_pods_alone(value: str) -> bool:
+    """Whether all adapters of a list are networks of a pod: UCX has TCP there, NCCL no RDMA."""
+    names = [name.partition(":")[0].strip() for name in value.removeprefix("=").split(",")]
+    return {*names} <= {_OF_POD, "lo"}
 
 
 def _is_of_pod(value: str) -> bool:

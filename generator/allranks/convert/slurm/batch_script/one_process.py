@@ -19,6 +19,7 @@ from allranks.convert.slurm.batch_script import (
     srun_variables,
     step_folders,
     step_search,
+    substitutions,
     words,
 )
 from allranks.convert.verdicts import Outcome
@@ -371,8 +372,8 @@ def _last_activation(script: Script, variables: ShellVariables) -> int:
         elif number in programs:
             break
     while 0 <= last < len(script.statements) - 1 and last + 1 not in programs:
-        first = re.split(r"[;\n&|]", script.slice(script.statements[last + 1]))[0]
-        if not _READS_STATUS.search(shell_text.SUBSTITUTION.sub("", first)):
+        code = substitutions.without(script.slice(script.statements[last + 1]))
+        if not _READS_STATUS.search(re.split(r"[;\n&|]", code)[0]):
             break
         last += 1  # how the one before it ended, its shell alone knows
     return last

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from allranks.convert.slurm.batch_script import (
     behind_step,
+    blank_words,
     exports,
     missing_in_pods,
     one_process,
@@ -23,6 +24,7 @@ from allranks.convert.slurm.batch_script import (
     ranks,
     remaining_commands,
     setup_end,
+    setup_exports,
     several_steps,
     shell_text,
     shell_variables,
@@ -106,6 +108,7 @@ def read(
 def _finish(reading: ScriptReading) -> None:
     """Say of what runs what no pod has, and which variables nobody sets."""
     body = reading.body
+    body.setup = setup_exports.by_name(body.setup, "\n".join([body.script, *body.command]))
     unexported_variables.keep(reading)
     body.setup = setup_end.without_condition(body.setup)
     whole = "\n".join([body.setup, body.script, *body.command])
@@ -115,6 +118,7 @@ def _finish(reading: ScriptReading) -> None:
     exports.note_secrets(reading.script, body, whole)
     code = shell_text.without_printing(words.without_comments(whole))
     missing_in_pods.say(reading, code)
+    body.verdicts += blank_words.say(reading.script)
     remaining_commands.say(reading)
     if "SLURM_JOB_NAME" in {name for name, _ in words.variables(code)}:
         matches = re.compile("SLURM_JOB_NAME").search

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert.slurm.batch_script import exports, shell_text, words
+from allranks.convert.slurm.batch_script import exports, shell_text, substitutions, words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -141,7 +141,7 @@ def _carried_round(script: Script, statement: Statement) -> set[str]:
     printed = {
         name
         for other in script.statements
-        if other is not statement and shell_text.SUBSTITUTION.search(script.slice(other))
+        if other is not statement and substitutions.spans(script.slice(other))
         for name in own
         if shell_text.assigns(other, name)
     }

@@ -9,7 +9,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from allranks.convert import commands, scanner
-from allranks.convert.slurm.batch_script import first_node, node_names, words
+from allranks.convert.slurm.batch_script import first_node, node_names, substitutions, words
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -261,8 +261,6 @@ def _quoted_text(value: str) -> str:
 
 # What a shell that reads a text makes of it besides words.
 _ACTIVE = re.compile(r"[;&|<>\n]")
-# What a command is asked for, whose quotes are its own: $(…), `…`.
-SUBSTITUTION = re.compile(r"\$\([^()]*\)|`[^`]*`")
 
 
 def is_script(value: str) -> bool:
@@ -271,7 +269,7 @@ def is_script(value: str) -> bool:
         return False
     is_late = value.startswith("'") and "$" in value
     is_late |= value.startswith('"') and re.search(r"\\(?:\$\(|`)", value) is not None
-    return is_late or _ACTIVE.search(SUBSTITUTION.sub("", script_of(value)).strip()) is not None
+    return is_late or _ACTIVE.search(substitutions.without(script_of(value)).strip()) is not None
 
 
 def script_of(value: str) -> str:
@@ -422,9 +420,10 @@ def commands_of(text: str) -> list[Command]:
 
 def substituted_commands(text: str) -> list[Command]:
     """The commands whose output stands in a text: ``$(date)``, `date`."""
-    matches = SUBSTITUTION.finditer(text)
-    inner = [match[0].removeprefix("$").strip("()`") for match in matches]
-    return [command for part in inner for command in commands_of(part)]
+    commands = []
+    for part in substitutions.inside(text):
+        commands += [*commands_of(part), *substituted_commands(part)]
+    return commands
 
 
 def split(text: str) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
-from allranks.convert.slurm.batch_script import first_node, shell_text, words
+from allranks.convert.slurm.batch_script import first_node, shell_text, substitutions, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -407,7 +407,7 @@ def _sort_parts(script: Script, variables: ShellVariables, texts: Mapping[str, s
         if name not in arrays and not {*text} & {*"\"'"}
     }
     for name in texts.keys() - arrays - words.RENDEZVOUS:
-        whole = shell_text.SUBSTITUTION.sub("", variables.expanded(texts[name], texts))
+        whole = substitutions.without(variables.expanded(texts[name], texts))
         has_quotes = bool({*whole} & {*"\"'"})
         has_signs = _SIGNS.search(re.sub(_EXPANDED, "", whole)) is not None
         if (has_quotes or has_signs) and not words.names_nodes(whole):

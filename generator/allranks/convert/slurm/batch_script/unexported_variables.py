@@ -25,7 +25,7 @@ _OF_PROGRAMS = re.compile(
     r"|TORCH|TORCHDYNAMO|TRANSFORMERS|TRITON|UCX|VLLM|WANDB|XLA)_(?!\w*PATH$)\w+"
     r"|PYTHON(?:UNBUFFERED|FAULTHANDLER|HASHSEED|WARNINGS)|CUDA_(?:LAUNCH_BLOCKING|DEVICE_ORDER)"
 )
-_FOR_ALL = re.compile(r"^set -a  # the ", re.MULTILINE)
+_FOR_ALL = re.compile(r"^set -a  # the |^export .*  # the command reads", re.MULTILINE)
 _WHY = (
     "the script does not export it, so that its programs had none of it, and they have none here: "
     "write export before it where they are to have it"
