@@ -95,6 +95,7 @@ def read_ranks(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
     expansions = {name for step in steps if step.is_multi for name in step.expansions}
     variables.expanded_names = expansions - still_read
     program = _read_program(reading, main)
+    _say_rank_zero(reading, main, program)
     _check_program(script, variables, main, program)
     main_step.has_launcher = rank_sizes.is_of_mpi(script, variables, main, program)
     main_step.is_torchrun = program.runner is Runner.TORCHRUN
@@ -337,7 +338,7 @@ def _check_others(script: Script, details: StepDetails, main: Step, steps: list[
 
 def _read_program(reading: ScriptReading, main: Step) -> commands.Program:
     variables, body = reading.variables, reading.body
-    texts = _words_at_rank_zero(variables, body, main)
+    texts = _words_at_rank_zero(variables, main)
     rest = words.unwrapped(texts)
     wrapper_words = texts[: len(texts) - len(rest)]
     limit = words.limit_of(texts) if words.starts_ranks(rest) else ""
@@ -404,14 +405,22 @@ def _without_hostfile(texts: list[str]) -> list[str]:
     return [*texts[: places[0]], *texts[places[0] + len(own) :]] if places else texts
 
 
-def _words_at_rank_zero(variables: ShellVariables, body: Body, main: Step) -> list[str]:
+def _words_at_rank_zero(variables: ShellVariables, main: Step) -> list[str]:
     """The words of a step of several nodes, with rank 0's address for the first node's name."""
     if main.size.node_count == 1:
         return main.words
-    name = first_node.first_named(main.words, variables.set_names)
-    if name:
-        body.say(main.command.line, name, Outcome.CHANGED, "command", _OF_RANK_ZERO)
     return [first_node.with_rank_zero(word, variables.set_names)[0] for word in main.words]
+
+
+def _say_rank_zero(reading: ScriptReading, main: Step, program: commands.Program) -> None:
+    """Say where the words of a step have rank 0's address for the first node's name."""
+    if main.size.node_count == 1:
+        return
+    is_torchrun = program.runner is Runner.TORCHRUN
+    own = reading.variables.set_names
+    name = first_node.first_named(main.words, own, is_torchrun=is_torchrun)
+    if name:
+        reading.body.say(main.command.line, name, Outcome.CHANGED, "command", _OF_RANK_ZERO)
 
 
 def _without_hosts(body: Body, texts: list[str], line: int) -> list[str]:
