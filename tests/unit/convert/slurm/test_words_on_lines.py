@@ -210,3 +210,25 @@ def test_a_variable_of_an_option_is_set_where_it_has_a_default_too() -> None:
     env = _convert(*rows).values["env"]
     assert (env["SLURM_MEM_PER_NODE"], env["SLURM_GPUS"]) == ("2048", "4")
     assert "SLURM_MEM_PER_NODE" not in _convert(rows[0][:24], rows[1]).values.get("env", {})
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_named"),
+    [
+        (("srun torchrun --nnodes 2 --node_rank $SLURM_NODEID --master_addr a b.py",), True),
+        (("srun torchrun --nnodes 2 --node-rank=${SLURM_PROCID} b.py",), True),
+        (("R=$SLURM_NODEID", "srun torchrun --nnodes 2 --node_rank $R b.py"), True),
+        (('A="--node_rank 0"', "srun torchrun --nnodes 2 $A b.py"), True),
+        (('A="--node_rank $SLURM_NODEID"', "srun torchrun --nnodes 2 $A b.py"), True),
+        (("srun bash -c 'torchrun --nnodes 2 --node_rank $SLURM_NODEID b.py'",), False),
+        (('srun bash -c "torchrun --nnodes 2 --node_rank \\$SLURM_NODEID b.py"',), False),
+        (("srun torchrun --nnodes 2 --node_rank $SLURM_NODEID --rdzv_backend c10d b.py",), False),
+        (("torchrun --nnodes 2 --node_rank $SLURM_NODEID b.py",), False),
+    ],
+)
+def test_nodes_that_are_all_the_first_in_slurm_are_said(
+    rows: tuple[str, ...], is_named: bool
+) -> None:
+    """The script's shell puts its own number in, and the launcher here counts the nodes."""
+    verdicts = _convert(_NODES, *rows).verdicts
+    assert any("each node was the first" in own.why for own in verdicts) is is_named

@@ -241,6 +241,8 @@ def _say_step(reading: ScriptReading, main: Step, program: commands.Program) -> 
     ]
     once_expanded = "\n".join(map(words.expanded_part, (text, *parts)))
     words_of_step.say_substitutions(body, once_expanded, line)
+    if program.runner is Runner.TORCHRUN and not main.command.in_loop:
+        words_of_step.say_number_of_node(reading, main, once_expanded)
     words_of_step.say_quotes(reading, main)
     for reason in program.lost:
         is_name = reason.startswith(("--role", "--log-dir"))
