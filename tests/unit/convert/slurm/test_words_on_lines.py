@@ -89,7 +89,9 @@ def test_machines_that_are_all_the_first_are_said(launcher: str) -> None:
     """A number that is written out is that of each pod."""
     step = "accelerate launch --num_machines 2 --machine_rank {} --num_processes 8 a.py"
     assert "$SLURM_NODEID" in _why(_convert(_NODES, launcher + step.format(0)), "--machine_rank")
-    assert not _why(_convert(_NODES, f"srun bash -c '{step.format('$SLURM_NODEID')}'"), "--machine")
+    for own in ("$SLURM_NODEID", "${SLURM_PROCID:-0}"):
+        assert not _why(_convert(_NODES, f"{launcher}bash -c '{step.format(own)}'"), "--machine")
+        assert not _why(_convert(_NODES, launcher + step.format(own)), "--machine")
 
 
 def test_where_workers_meet_is_said_where_another_program_starts_torchrun() -> None:
@@ -232,3 +234,40 @@ def test_nodes_that_are_all_the_first_in_slurm_are_said(
     """The script's shell puts its own number in, and the launcher here counts the nodes."""
     verdicts = _convert(_NODES, *rows).verdicts
     assert any("each node was the first" in own.why for own in verdicts) is is_named
+
+
+@pytest.mark.parametrize("container", ["singularity exec a.sif", "apptainer exec --nv a.sif", ""])
+def test_a_variable_of_an_env_in_front_of_a_container_is_the_programs(container: str) -> None:
+    """A container has the environment of who starts it."""
+    own = _convert(_NODES, f"srun env A=1 {container} python a.py")
+    assert "A=1" in "".join(own.values["command"]) or own.values["env"]["A"] == "1"
+    step = f"srun env $E {container} python a.py"
+    assert "env $E" in "".join(_convert(_NODES, 'E="A=1 B=2"', step).values["command"])
+
+
+@pytest.mark.parametrize(("step", "text"), [("srun bash -c", "4"), ("srun -c 8 bash -c", "8")])
+def test_a_shells_option_is_no_number_of_cpus(step: str, text: str) -> None:
+    """`bash -c` is none of srun's."""
+    own = _convert(_NODES, f'{step} "python a.py ${{SLURM_CPUS_PER_TASK:-4}}"')
+    command = " ".join(own.values["command"])
+    assert ("a.py 4" in command) is (text == "4")
+
+
+@pytest.mark.parametrize(
+    ("value", "is_named"), [("$((SLURM_NNODES * 8))", True), ("16", True), ("$SLURM_NTASKS", False)]
+)
+def test_a_world_size_of_another_number_is_said_of_ranks_of_mpi_too(
+    value: str, is_named: bool
+) -> None:
+    """Setup tells the ranks how many they are."""
+    own = _convert(_NODES, f"export WORLD_SIZE={value}", "srun --mpi=pmix ./a.out")
+    assert own.values["workload"] == "mpi"
+    assert ("counts the 2 ranks" in _why(own, "WORLD_SIZE=16")) is is_named
+
+
+def test_what_stands_before_a_container_is_said() -> None:
+    """The container is the pod, in which nothing starts it."""
+    step = "srun numactl --localalloc singularity exec a.sif python a.py"
+    assert "before the program" in _why(_convert(_NODES, step), "numactl --localalloc")
+    assert not _why(_convert(_NODES, "srun numactl --localalloc python a.py"), "numactl")
+    assert not _why(_convert(_NODES, f"srun time nohup {step[28:]}"), "time")

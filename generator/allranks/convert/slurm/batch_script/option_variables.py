@@ -26,7 +26,7 @@ _OPTIONS = {
     "SLURM_GPUS_PER_NODE": ({"gpus-per-node"}, r"--gpus-per-node\b"),
     "SLURM_CPUS_PER_TASK": (
         {"cpus-per-task", "tres-per-task"},
-        r"--(?:cpus|tres)-per-task\b|\bsrun\b[^\n]*\s-c",
+        r"--(?:cpus|tres)-per-task\b|\bsrun\b[^\n]*(?<!sh)\s-c\s*\"?[\d$]",
     ),
     "SLURM_NTASKS_PER_NODE": (
         {"ntasks-per-node", "tasks-per-node"},

@@ -192,6 +192,8 @@ def _say_number_of_node(reading: ScriptReading, main: Step, line: str, nodes: in
     """Say of a launcher of several nodes that each pod gives it the number of the same one."""
     match = _NUMBER_OF_NODE.search(line) if (nodes or 1) > 1 else None
     text = match[1].strip("\"'") if match is not None else ""
+    if words.OF_TASK & {name for name, _ in words.variables(text)}:
+        return  # it is each pod's own
     if match is not None and references.number(text, reading.variables.constants) is not None:
         path = match[0].strip("\"'")
         reading.body.say(main.command.line, path, Outcome.NOT_CARRIED, "command", _OF_EACH_NODE)

@@ -78,6 +78,10 @@ _AS_ONE_PROCESS = (
 # Folders of programs that an image has.
 _COMMON_FOLDER = re.compile(r"(?:/usr|/usr/local|/opt/conda)?/bin$")
 _OF_RANK_ZERO = "the script puts the name of its first node there, and rank 0's is MASTER_ADDR"
+_BEFORE_CONTAINER = (
+    "it stands before the container, which the pod is: write it before the program, where the "
+    "image has it"
+)
 _ONCE = "every node starts the same, so that it is said once"
 
 
@@ -270,7 +274,7 @@ def _say_environment(script: Script, body: Body, main: Step, program: commands.P
 def _say_world_size(reading: ScriptReading, main: Step, program: commands.Program) -> None:
     """Say of a WORLD_SIZE that is no number of ranks, as that of nodes, that it is that here."""
     script = reading.script
-    if program.runner is not Runner.PLAIN or program.is_nested or reading.body.workload == "mpi":
+    if program.runner is not Runner.PLAIN or program.is_nested:
         return
     own = [
         (command.line, value)
@@ -352,7 +356,7 @@ def _read_program(reading: ScriptReading, main: Step) -> commands.Program:
         inside = setup_lines.read_container(reading, rest[start:], main.command.line)
         own = words.by_name(rest[len(rest) - inside :])
         rest = rest[:start] + own if inside else rest
-        wrapper_words = wrapper_words if start else []
+        wrapper_words = wrapper_words if start else _of_env(body, main, wrapper_words)
     program_name = words.base(rest[0]) if rest else ""
     if program_name in words.UNREAD_CONTAINERS - words.CONTAINERS:
         why = missing_in_pods.NO_CONTAINERS
@@ -385,6 +389,17 @@ def _read_program(reading: ScriptReading, main: Step) -> commands.Program:
         text = f"{setup}\n{shell_text.as_text(program.command)}" if is_more else inner.strip()
         return replace(program, setup="", command=("bash", "-c", text), changes=())
     return program
+
+
+def _of_env(body: Body, main: Step, wrapper_words: list[str]) -> list[str]:
+    """What an env in front of a container sets there; what else stands there is said."""
+    bases = list(map(words.base, wrapper_words))
+    at = bases.index("env") if "env" in bases else len(bases)
+    others = [text for text in words.without_timing(wrapper_words[:at]) if text != "nohup"]
+    if main.is_srun and others:
+        path = " ".join(others)
+        body.say(main.command.line, path, Outcome.NOT_CARRIED, "command", _BEFORE_CONTAINER)
+    return wrapper_words[at:]
 
 
 def _program_of(variables: ShellVariables, text: str) -> commands.Program:
