@@ -369,6 +369,7 @@ class _Parser:
         self.pattern = ""  # what stands before in the pattern of a case
         self.arithmetic = 0
         self.awaits_name = False
+        self.after_coproc = False
         self.in_parameters = False
         self.wanting = ""  # what a command is wanted behind: then, &&, (
         self.is_complete = False  # whether the line has a whole command before this token
@@ -426,7 +427,7 @@ class _Parser:
             return
         if self.in_parameters:
             raise _unexpected(token)
-        is_first = not self.command.words and not self.command.assignments
+        is_first = self._is_first(token)
         if kind in ("for head", "case head") and is_first:
             if (kind, token.text) in (("for head", "do"), ("case head", "in")):
                 _, closing, line = self.stack.pop()
@@ -451,8 +452,16 @@ class _Parser:
         else:
             command.words.append(token)
 
+    def _is_first(self, token: Token) -> bool:
+        """Whether a word is the first of its command, which a coprocess has a name before."""
+        words, is_compound = self.command.words, token.text in _OPENING
+        if self.after_coproc and is_compound and len(words) == 1:
+            self.command = Command()  # coproc NAME { …; }
+        return not self.command.words and not self.command.assignments
+
     def _take_reserved(self, token: Token) -> bool:
         text = token.text
+        self.after_coproc |= text == "coproc"
         if self.awaits_name:
             self.awaits_name = False
             self.function = self.function or text
@@ -632,6 +641,7 @@ class _Parser:
 
     def _end_command(self, operator: str) -> None:
         command = self.command
+        self.after_coproc = False
         if command.words or command.assignments or command.redirections:
             command.after = operator
             if self.function:

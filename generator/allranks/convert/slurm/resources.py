@@ -101,12 +101,20 @@ _ON_CPUS = re.compile(
 )
 
 
+# What says of itself that its nodes have CPUs alone: `-p cpu_p1`, `--constraint=cpu`.
+_PLACES = ("partition", "constraint", "qos")
+_NAMED_BY_CPUS = re.compile(r"(?<![a-z])cpus?(?![a-z])", re.IGNORECASE)
+
+
 def _guess_gpus(job: Draft) -> None:
     """GPUs of a script that asks for none: sites give whole nodes, and scripts count on them."""
     body, values = job.body, job.fields.values
     text = _COMMENT.sub("", job.text)
     is_on_gpus = _ON_GPUS.search(text) is not None
     if (not is_on_gpus and not _MAY_BE_ON_GPUS.search(text)) or _ON_CPUS.search(text):
+        return
+    places = [job.settings[name].value for name in _PLACES if name in job.settings]
+    if any(_NAMED_BY_CPUS.search(place) and "gpu" not in place.lower() for place in places):
         return
     count = values.get("procsPerNode", 1)
     if not is_on_gpus or body.workload == "mpi" or body.script or count == 1 or count > _MOST_GPUS:

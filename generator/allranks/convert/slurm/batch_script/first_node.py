@@ -66,7 +66,7 @@ def with_rank_zero(text: str, own: set[str] | frozenset[str] = frozenset()) -> t
     return "".join(out), first
 
 
-def first_named(texts: Sequence[str], own: set[str]) -> str:
+def first_named(texts: Sequence[str], own: set[str], *, is_torchrun: bool) -> str:
     """The first name of that node in the words of a command; "" for none.
 
     Where torchrun's workers meet is the launcher's, and no word of the command any more.
@@ -74,10 +74,12 @@ def first_named(texts: Sequence[str], own: set[str]) -> str:
     Args:
         texts: the words.
         own: the variables that the script sets itself.
+        is_torchrun: whether they are those of a torchrun.
     """
     for before, text in pairwise(["", *texts]):
         name = with_rank_zero(text, own)[1]
-        if name and not _WHERE_WORKERS_MEET.match(text if "=" in text else before):
+        option = text if "=" in text else before
+        if name and not (is_torchrun and _WHERE_WORKERS_MEET.match(option)):
             return name
     return ""
 

@@ -38,17 +38,25 @@ def looks_for(reading: ScriptReading, statement: Statement) -> bool:
         statement: the statement.
     """
     tests = [command for command in statement.commands if command.name in _TESTS]
-    looks = [command for command in statement.commands if _looks_for_program(command)]
+    looks = [c for c in statement.commands if _looks_for_program(c) or _files_of_look(c)]
     rest = [other for other in statement.commands if other not in tests and other not in looks]
     texts = [word.text for command in tests for word in command.words]
     for match in _CONDITION.finditer(reading.script.slice(statement)):
         texts += shell_text.split(match[1])
     words_of = list(map(scanner.unquote, texts))
-    files = [after for before, after in pairwise(words_of) if before in ("-f", "-e", "-s", "-r")]
+    files = [file for command in looks for file in _files_of_look(command)]
+    files += [after for before, after in pairwise(words_of) if before in ("-f", "-e", "-s", "-r")]
     ends = any(command.name in ("exit", "return") for command in rest)
     is_quiet = all(words.any_of([w.text for w in c.words], words.IDLE | _ENDING) for c in rest)
     is_look = bool(files or looks) and all(_is_image(reading, file) for file in files)
     return is_look and ends and is_quiet
+
+
+def _files_of_look(command: Command) -> list[str]:
+    """The files of which a command only says whether they are there: ``ls a.sif || exit 1``."""
+    is_look = command.name in ("ls", "stat") and command.after == "||"
+    texts = [scanner.unquote(word.text) for word in command.words[1:]] if is_look else []
+    return [text for text in texts if not text.startswith("-")]
 
 
 def _looks_for_program(command: Command) -> bool:

@@ -17,13 +17,13 @@ from allranks.convert.slurm.batch_script import (
     here_documents,
     networks,
     output_files,
+    servers,
     shell_text,
     unreached_lines,
     words,
     xargs,
 )
 from allranks.convert.slurm.batch_script.images import OF_FILE
-from allranks.convert.slurm.options import parse
 from allranks.convert.verdicts import Outcome, Verdict
 from allranks.humanize import plural
 
@@ -155,23 +155,6 @@ _SETTINGS_AT_HOME = (
     "accelerate/default_config.yaml in the cache folder of who submits, where there is one, and a "
     "pod has none: send that file with the code, and name it by --config_file"
 )
-# Programs that people reach by a browser, and those of their words that start one.
-_SERVERS = {
-    "jupyter": frozenset({"notebook", "lab", "server"}),
-    **dict.fromkeys(
-        ("jupyter-notebook", "jupyter-lab", "jupyter-server", "tensorboard", "code-server"),
-        frozenset[str](),
-    ),
-}
-# Words with which those do something else, and end.
-_SERVES_NOT = frozenset(
-    {"--version", "--help", "--generate-config", "list", "stop", "build", "password"}
-    | {"--install-extension", "--uninstall-extension", "--list-extensions"}
-)
-_PORT_OF_POD = (
-    "nobody outside reaches a pod's port by ssh: `kubectl port-forward POD PORT` brings it to your "
-    "machine, as localhost"
-)
 
 
 _OTHER_JOB = (
@@ -216,7 +199,7 @@ def say(reading: ScriptReading, code: str) -> None:
     body.verdicts += _numbers_of_gpus(script, reading.variables)
     body.verdicts += _keys_at_home(script, reading.variables)
     body.verdicts += _settings_at_home(script, reading.variables, code)
-    body.verdicts += _servers(script)
+    body.verdicts += servers.say(script)
     runs = "\n".join([code, *body.env.values()])
     body.verdicts += networks.say(script, reading.variables, runs)
     _say_own_path(script, body)
@@ -291,7 +274,7 @@ def _of_commands(script: Script) -> list[Verdict]:
     functions = {statement.function for statement in script.statements}
     verdicts: list[Verdict] = []
     for command in script.commands:
-        texts = behind_srun([scanner.unquote(token.text) for token in command.words])
+        texts = servers.behind_srun([scanner.unquote(token.text) for token in command.words])
         program = shell_text.short(next(iter(words.unwrapped(texts)), ""))
         if words.any_of(texts, words.SLURM_TOOLS):
             continue
@@ -310,12 +293,6 @@ def _of_commands(script: Script) -> list[Verdict]:
         if texts[:1] == ["scp"] and not words.reaches_other_host(texts):
             verdicts.append(Verdict("scp", Outcome.CHANGED, "", _LOCAL_COPY, command.line))
     return verdicts
-
-
-def behind_srun(texts: list[str]) -> list[str]:
-    """The words that srun starts; the words themselves without one."""
-    inner = words.unwrapped(texts)
-    return parse(inner[1:], "srun", 0)[1] if inner[:1] == ["srun"] else texts
 
 
 def _numbers_of_gpus(script: Script, variables: ShellVariables) -> list[Verdict]:
@@ -365,33 +342,6 @@ def _settings_at_home(script: Script, variables: ShellVariables, code: str) -> l
     line = script.line_with(_ACCELERATE.search)
     why = _SETTINGS_AT_HOME
     return [Verdict("accelerate launch", Outcome.CHANGED, "", why, line)]
-
-
-def _servers(script: Script) -> list[Verdict]:
-    """The first line of each program that people reach by a browser."""
-    verdicts: dict[str, Verdict] = {}
-    for command in script.commands:
-        for texts in with_text_of_shell([token.text for token in command.words]):
-            program = words.base(next(iter(words.unwrapped(texts)), ""))
-            starting = _SERVERS.get(program)
-            is_server = (
-                starting is not None
-                and (not starting or not starting.isdisjoint(texts))
-                and _SERVES_NOT.isdisjoint(texts)
-            )
-            if is_server and program not in verdicts:
-                line = command.line
-                verdicts[program] = Verdict(program, Outcome.CHANGED, "", _PORT_OF_POD, line)
-    return [*verdicts.values()]
-
-
-def with_text_of_shell(texts: Sequence[str]) -> list[list[str]]:
-    """The words that a command starts, and those of its ``bash -c "…"``, also in a container."""
-    own = behind_srun([scanner.unquote(text) for text in texts])
-    at = next((n for n, text in enumerate(texts) if words.base(text) in shell_text.SHELLS), None)
-    inner = shell_text.shell_text(texts[at:]) if at is not None else None
-    commands = shell_text.commands_of(inner or "")
-    return [own, *([scanner.unquote(word.text) for word in other.words] for other in commands)]
 
 
 def _is_login_with(texts: Sequence[str]) -> bool:
@@ -474,7 +424,8 @@ def _container_in_variable(variables: ShellVariables, code: str) -> Callable[[st
 
 def _say_own_path(script: Script, body: Body) -> None:
     """Say that setup, and a command, have another path than the script."""
-    own = unreached_lines.without_others(script, "\n".join([body.setup, *body.command]))
+    command = [] if _has_text_of_shell(script, body.command) else body.command
+    own = unreached_lines.without_others(script, "\n".join([body.setup, *command]))
     if _OWN_PATH.search(words.expanded_part(shell_text.without_printing(own))):
         line = script.line_with(_OWN_PATH.search)
         if line:
@@ -483,6 +434,18 @@ def _say_own_path(script: Script, body: Body) -> None:
     elif _COPIES_SCRIPT.search(words.expanded_part(body.script)):
         line = script.line_with(_COPIES_SCRIPT.search)
         body.say(line, "$0", Outcome.CHANGED, "", _COPY_OF_SCRIPT)
+
+
+def _has_text_of_shell(script: Script, command: Sequence[str]) -> bool:
+    """Whether a command is a shell with a text of the script's, which reads words of its own."""
+    if len(command) < 3 or words.base(command[0]) not in shell_text.SHELLS:  # noqa: PLR2004
+        return False
+    return any(
+        scanner.unquote(token.text) == command[2] and not _OWN_PATH.search(own)
+        for other in script.commands
+        for token in other.words
+        for own in [words.expanded_part(token.text)]
+    )
 
 
 def _calls_srun(text: str) -> bool:

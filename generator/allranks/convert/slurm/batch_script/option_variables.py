@@ -11,9 +11,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from allranks.convert.slurm.batch_script import words
+from allranks.convert.verdicts import Outcome
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from allranks.convert.slurm.batch_script.script_reading import ScriptReading
     from allranks.convert.slurm.options import Setting
 
 # By the variable, its options, and how a step asks for the same.
@@ -22,7 +26,7 @@ _OPTIONS = {
     "SLURM_GPUS_PER_NODE": ({"gpus-per-node"}, r"--gpus-per-node\b"),
     "SLURM_CPUS_PER_TASK": (
         {"cpus-per-task", "tres-per-task"},
-        r"--(?:cpus|tres)-per-task\b|\bsrun\b[^\n]*\s-c",
+        r"--(?:cpus|tres)-per-task\b|\bsrun\b[^\n]*(?<!sh)\s-c\s*\"?[\d$]",
     ),
     "SLURM_NTASKS_PER_NODE": (
         {"ntasks-per-node", "tasks-per-node"},
@@ -31,6 +35,13 @@ _OPTIONS = {
 }
 # What the charts tell programs that report to a tracker.
 _OF_TRACKERS = ("WANDB_NAME", "WANDB_RUN_GROUP", "WANDB_RUN_ID", "WANDB_RESUME", "MLFLOW_RUN_NAME")
+# Those that count tasks; srun tells its own how many they are.
+_TASKS = {"ntasks", "ntasks-per-node", "tasks-per-node", "ntasks-per-gpu", "gpus-per-task"}
+_OF_TASKS = {"SLURM_NTASKS": _TASKS, "SLURM_NPROCS": _TASKS}
+_EMPTY_THERE = (
+    "sbatch sets it for an option alone (--{}), which the script does not have: it is empty there, "
+    "and here it is the number that the run has"
+)
 _COMMENT = re.compile(r"^[ \t]*#.*", re.MULTILINE)
 
 
@@ -51,6 +62,36 @@ def put_defaults(text: str, settings: Iterable[Setting]) -> str:
         if re.search(rf"\b{name}\}}?:?=", code) is None:
             text = _with_default(text, name)
     return text
+
+
+def say_unasked(reading: ScriptReading, code: str) -> None:
+    """Say of the variables of options which are not written that they are empty in Slurm.
+
+    Args:
+        reading: the script, and what comes of it.
+        code: what runs, without what only prints.
+    """
+    script, body = reading.script, reading.body
+    options = {setting.name for setting in script.settings}
+    statements = [script.slice(statement) for statement in script.statements]
+    read_by_script = {
+        name for text in statements for name, _ in words.variables(words.expanded_part(text))
+    }
+    in_pods = {name for name, _ in words.variables(code)}
+    size = script.size
+    for name, own in {**{name: own for name, (own, _) in _OPTIONS.items()}, **_OF_TASKS}.items():
+        of_step = _OPTIONS[name][1] if name in _OPTIONS else ""
+        is_option = own & options or (of_step and re.search(of_step, script.text))
+        is_set = name in reading.variables.set_names or name in body.env
+        if is_option or is_set or name not in in_pods:
+            continue
+        has_pods = name != "SLURM_GPUS" and (size.cpus_per_node or "CPUS" not in name)
+        has_pods = has_pods and (size.gpus_per_node or size.gpus or "GPUS" not in name)
+        if has_pods and (name in read_by_script or name not in _OF_TASKS):
+            line = script.line_with(re.compile(rf"\$\{{?{name}\b").search)
+            option = name.removeprefix("SLURM_").lower().replace("_", "-")
+            option = "ntasks" if option == "nprocs" else option
+            body.say(line, f"${name}", Outcome.CHANGED, "", _EMPTY_THERE.format(option))
 
 
 def _with_default(text: str, name: str) -> str:

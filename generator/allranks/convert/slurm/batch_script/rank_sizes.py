@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.batch_script.shell_variables import ShellVariables
 
 _FIRST_NODE = "without srun it runs on the first node alone"
+_WAITS_THERE = (
+    "without srun it runs on the first node alone, where it waits for the others; here each node "
+    "runs it"
+)
+# The number of a node that is written out.
+_NUMBER_OF_NODE = re.compile(r"--(?:machine|node)[-_]rank[= ](\S+)")
+_OF_EACH_NODE = "each pod says so, and the launchers wait for the others: write $SLURM_NODEID there"
 # Flags that tell a launcher of other nodes.
 _SPANNING = ("machine_rank", "machine-rank", "main_process_ip", "hostfile", "node_rank", "--rdzv")
 # How many nodes a launcher is told of.
@@ -142,6 +149,8 @@ def _size_torchrun(
         name, targets = ("deepspeed", "hosts") if is_deepspeed else ("torchrun", "other nodes")
         why = f"it names no {targets}: each node trained by itself; here all of them train together"
         body.say(line, name, Outcome.NOT_CARRIED, "", why)
+    elif not main.is_srun and (nodes or 1) > 1 and not is_deepspeed:
+        body.say(line, "torchrun", Outcome.CHANGED, "nodes", _WAITS_THERE)
     starts_one = any(own.name == "ntasks" and own.value == "1" for own in main.settings)
     if main.is_srun and per_node > 1 and not starts_one:
         why = f"torchrun starts the ranks of a node, and so runs once on each, not {per_node} times"
@@ -179,6 +188,17 @@ def _with_machines(reading: ScriptReading, main: Step, line: str, nodes: int | N
     return nodes
 
 
+def _say_number_of_node(reading: ScriptReading, main: Step, line: str, nodes: int | None) -> None:
+    """Say of a launcher of several nodes that each pod gives it the number of the same one."""
+    match = _NUMBER_OF_NODE.search(line) if (nodes or 1) > 1 else None
+    text = match[1].strip("\"'") if match is not None else ""
+    if words.OF_TASK & {name for name, _ in words.variables(text)}:
+        return  # it is each pod's own
+    if match is not None and references.number(text, reading.variables.constants) is not None:
+        path = match[0].strip("\"'")
+        reading.body.say(main.command.line, path, Outcome.NOT_CARRIED, "command", _OF_EACH_NODE)
+
+
 def _size_nested(
     reading: ScriptReading, main: Step, program: commands.Program, nodes: int | None
 ) -> int | None:
@@ -191,6 +211,9 @@ def _size_nested(
         path = str(program.runner)
         body.say(main.command.line, path, Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
         nodes = 1
+    elif (nodes or 1) > 1 and not main.is_srun and "hostfile" not in line:
+        body.say(main.command.line, str(program.runner), Outcome.CHANGED, "nodes", _WAITS_THERE)
+    _say_number_of_node(reading, main, line, nodes)
     nodes = _with_machines(reading, main, line, nodes)
     if program.runner is Runner.DEEPSPEED and (nodes or 1) > 1 and "--no_ssh" not in line:
         raise script.refuse(

@@ -79,6 +79,10 @@ _AS_ONE_PROCESS = (
 # Folders of programs that an image has.
 _COMMON_FOLDER = re.compile(r"(?:/usr|/usr/local|/opt/conda)?/bin$")
 _OF_RANK_ZERO = "the script puts the name of its first node there, and rank 0's is MASTER_ADDR"
+_BEFORE_CONTAINER = (
+    "it stands before the container, which the pod is: write it before the program, where the "
+    "image has it"
+)
 _ONCE = "every node starts the same, so that it is said once"
 
 
@@ -96,6 +100,7 @@ def read_ranks(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
     expansions = {name for step in steps if step.is_multi for name in step.expansions}
     variables.expanded_names = expansions - still_read
     program = _read_program(reading, main)
+    _say_rank_zero(reading, main, program)
     _check_program(script, variables, main, program)
     main_step.has_launcher = rank_sizes.is_of_mpi(script, variables, main, program)
     main_step.is_torchrun = program.runner is Runner.TORCHRUN
@@ -241,6 +246,8 @@ def _say_step(reading: ScriptReading, main: Step, program: commands.Program) -> 
     ]
     once_expanded = "\n".join(map(words.expanded_part, (text, *parts)))
     words_of_step.say_substitutions(body, once_expanded, line)
+    if program.runner is Runner.TORCHRUN and not main.command.in_loop:
+        words_of_step.say_number_of_node(reading, main, once_expanded)
     words_of_step.say_quotes(reading, main)
     for reason in program.lost:
         is_name = reason.startswith(("--role", "--log-dir"))
@@ -268,7 +275,7 @@ def _say_environment(script: Script, body: Body, main: Step, program: commands.P
 def _say_world_size(reading: ScriptReading, main: Step, program: commands.Program) -> None:
     """Say of a WORLD_SIZE that is no number of ranks, as that of nodes, that it is that here."""
     script = reading.script
-    if program.runner is not Runner.PLAIN or program.is_nested or reading.body.workload == "mpi":
+    if program.runner is not Runner.PLAIN or program.is_nested:
         return
     own = [
         (command.line, value)
@@ -338,7 +345,7 @@ def _check_others(script: Script, details: StepDetails, main: Step, steps: list[
 
 def _read_program(reading: ScriptReading, main: Step) -> commands.Program:
     variables, body = reading.variables, reading.body
-    texts = _words_at_rank_zero(variables, body, main)
+    texts = _words_at_rank_zero(variables, main)
     rest = words.unwrapped(texts)
     wrapper_words = texts[: len(texts) - len(rest)]
     limit = words.limit_of(texts) if words.starts_ranks(rest) else ""
@@ -350,7 +357,7 @@ def _read_program(reading: ScriptReading, main: Step) -> commands.Program:
         inside = setup_lines.read_container(reading, rest[start:], main.command.line)
         own = words.by_name(rest[len(rest) - inside :])
         rest = rest[:start] + own if inside else rest
-        wrapper_words = wrapper_words if start else []
+        wrapper_words = wrapper_words if start else _of_env(body, main, wrapper_words)
     if main.is_srun and rest and start is None:
         program = programs_of_folder.with_folder(body, rest[0], main.command.line, "command")
         rest = [program, *rest[1:]]
@@ -388,6 +395,17 @@ def _read_program(reading: ScriptReading, main: Step) -> commands.Program:
     return program
 
 
+def _of_env(body: Body, main: Step, wrapper_words: list[str]) -> list[str]:
+    """What an env in front of a container sets there; what else stands there is said."""
+    bases = list(map(words.base, wrapper_words))
+    at = bases.index("env") if "env" in bases else len(bases)
+    others = [text for text in words.without_timing(wrapper_words[:at]) if text != "nohup"]
+    if main.is_srun and others:
+        path = " ".join(others)
+        body.say(main.command.line, path, Outcome.NOT_CARRIED, "command", _BEFORE_CONTAINER)
+    return wrapper_words[at:]
+
+
 def _program_of(variables: ShellVariables, text: str) -> commands.Program:
     """What a text of a shell's runs."""
     return commands.read(("bash", "-c", references.escaped(text)), (), variables.constants)
@@ -408,14 +426,22 @@ def _without_hostfile(texts: list[str]) -> list[str]:
     return [*texts[: places[0]], *texts[places[0] + len(own) :]] if places else texts
 
 
-def _words_at_rank_zero(variables: ShellVariables, body: Body, main: Step) -> list[str]:
+def _words_at_rank_zero(variables: ShellVariables, main: Step) -> list[str]:
     """The words of a step of several nodes, with rank 0's address for the first node's name."""
     if main.size.node_count == 1:
         return main.words
-    name = first_node.first_named(main.words, variables.set_names)
-    if name:
-        body.say(main.command.line, name, Outcome.CHANGED, "command", _OF_RANK_ZERO)
     return [first_node.with_rank_zero(word, variables.set_names)[0] for word in main.words]
+
+
+def _say_rank_zero(reading: ScriptReading, main: Step, program: commands.Program) -> None:
+    """Say where the words of a step have rank 0's address for the first node's name."""
+    if main.size.node_count == 1:
+        return
+    is_torchrun = program.runner is Runner.TORCHRUN
+    own = reading.variables.set_names
+    name = first_node.first_named(main.words, own, is_torchrun=is_torchrun)
+    if name:
+        reading.body.say(main.command.line, name, Outcome.CHANGED, "command", _OF_RANK_ZERO)
 
 
 def _without_hosts(body: Body, texts: list[str], line: int) -> list[str]:

@@ -20,6 +20,7 @@ from allranks.convert.slurm.batch_script import (
     exports,
     missing_in_pods,
     one_process,
+    option_variables,
     parsing,
     ranks,
     remaining_commands,
@@ -123,4 +124,5 @@ def _finish(reading: ScriptReading) -> None:
     if "SLURM_JOB_NAME" in {name for name, _ in words.variables(code)}:
         matches = re.compile("SLURM_JOB_NAME").search
         body.reads_name = reading.script.line_with(matches) or 1
+    option_variables.say_unasked(reading, code)
     unset_variables.say_unset(reading, re.sub(r"^\s*#.*$", "", whole, flags=re.MULTILINE))

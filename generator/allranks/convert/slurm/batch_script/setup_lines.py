@@ -71,6 +71,10 @@ _WRITES_AT_ONCE = (
     "each pod runs it, and the script ran it once: where they share the folder, all write one file "
     "at once; write it below /tmp"
 )
+_OF_SETUP = (
+    "it ends with the shell of setup, so that the command can neither write to it nor read of it: "
+    "let the program start it"
+)
 _IN_PLACE = re.compile(r"--in-place.*|-[a-zA-Z]*i[^=]*")
 # What a pod has to itself, whatever volumes there are.
 _OF_THE_POD = re.compile(
@@ -200,14 +204,22 @@ def text_of(
         reading, statement, text, program, is_single=is_single, is_setup=is_setup
     )
     if verdict is not None and program == "set" and is_setup:
-        loses = shell_text.set_of_setup(text)[1]
-        verdict = (Outcome.CHANGED, left_out.SET) if loses else verdict
+        verdict = _verdict_of_set(text) or verdict
+    if is_setup and text.startswith("coproc"):
+        verdict = Outcome.NOT_CARRIED, _OF_SETUP
     if verdict is not None:
         body.say(statement.line, text, verdict[0], to, verdict[1])
     if is_setup and not statement.function:
         _say_ends(script, body, statement)
     body.reads_folder |= working_folder.reads_folder(reading.variables, statement)
     return _in_pod(reading, statement, is_setup=is_setup)
+
+
+def _verdict_of_set(text: str) -> tuple[Outcome, str] | None:
+    """What a `set` of setup's loses; None for nothing."""
+    why = [left_out.SET] if shell_text.set_of_setup(text)[1] else []
+    why += [shell_text.UNSHOWN] if shell_text.shows_lines(text) else []
+    return (Outcome.CHANGED, "; ".join(why)) if why else None
 
 
 def _say_ends(script: Script, body: Body, statement: Statement) -> None:

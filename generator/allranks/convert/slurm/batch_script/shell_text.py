@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
 
 from allranks.convert import commands, scanner
@@ -505,9 +505,24 @@ def set_of_setup(text: str) -> tuple[str, bool]:
 
 def how_setup_goes_on(text: str) -> str:
     """Why setup has no ``exit``, ``wait`` or ``set`` of a script's."""
-    if re.match(r"set\s+-(?:[a-z]*[xv]|o\s+(?:xtrace|verbose))\b", text):
-        return "the lines of setup are not shown as they run"
-    return "setup goes on to the command"
+    return UNSHOWN if shows_lines(text) else "setup goes on to the command"
+
+
+UNSHOWN = "the lines of setup are not shown as they run"
+
+
+def shows_lines(text: str) -> bool:
+    """Whether a `set` has the shell show its lines: ``set -ex``, ``set -o xtrace``."""
+    texts = text.split()
+    if sets_words(texts) or texts[:1] != ["set"]:
+        return False
+    is_named = any(name in ("xtrace", "verbose") for name in _long_names(texts))
+    return is_named or any(re.fullmatch(r"-[a-zA-Z]*[xv][a-zA-Z]*", word) for word in texts[1:])
+
+
+def _long_names(texts: Sequence[str]) -> list[str]:
+    """The options that stand behind an ``-o`` of a `set`."""
+    return [word for before, word in pairwise(texts) if before[:1] == "-" and before[-1:] == "o"]
 
 
 _LONG = {"errexit": "e", "allexport": "a", "nounset": "u", "pipefail": "P"}

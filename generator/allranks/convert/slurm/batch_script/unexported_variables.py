@@ -8,6 +8,7 @@ under Slurm, and would change a run here. So these are taken out of the environm
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from allranks.convert.slurm.batch_script import exports, shell_text, words
@@ -15,6 +16,7 @@ from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
     from allranks.convert.scanner import Command
+    from allranks.convert.slurm.batch_script.script import Script
     from allranks.convert.slurm.batch_script.script_reading import ScriptReading
 
 # What programs of a training read. A path may be in the environment already, as PATH is; without
@@ -37,18 +39,22 @@ def keep(reading: ScriptReading) -> None:
     script, body = reading.script, reading.body
     if not _FOR_ALL.search(body.setup) or any(map(exports.sources, script.statements)):
         return
-    if any(map(_exports_all, script.commands)):
+    numbers = _exported_by_shell(script)
+    if numbers is None:
         return
     rest = "\n".join([body.script, *body.command])
     reads = {name for name, _ in words.variables(rest)} | {*re.findall(r"\w+", rest)}
     lines = {
         name: command.line
-        for command in script.commands
-        if not command.words
+        for number, command in enumerate(script.commands)
+        if not command.words and number not in numbers
         for name, _ in shell_text.assigned_by(command)
         if _OF_PROGRAMS.fullmatch(name) and _is_in_setup(body.setup, name) and name not in reads
     }
     exported = {word for command in script.commands for word in _exported_by(command)}
+    exported |= {
+        name for number in numbers for name, _ in shell_text.assigned_by(script.commands[number])
+    }
     names = [name for name in lines if name not in exported]
     if names:
         body.setup += f"export -n {' '.join(names)}\n"
@@ -61,12 +67,30 @@ def _is_in_setup(setup: str, name: str) -> bool:
     return re.search(rf"^\s*{name}=", setup, re.MULTILINE) is not None
 
 
-def _exports_all(command: Command) -> bool:
-    """Whether a command lets the shell export all that it sets: ``set -a``."""
+def _exported_by_shell(script: Script) -> set[int] | None:
+    """The numbers of the commands between ``set -a`` and ``set +a``, whose variables are exported.
+
+    None where it is not known before: a branch or a function tells the shell so.
+    """
+    numbers: set[int] = set()
+    exports_all = False
+    for number, command in enumerate(script.commands):
+        signs = _signs_of_allexport(command)
+        if signs and command.within:
+            return None
+        exports_all = signs[-1] == "-" if signs else exports_all
+        if exports_all:
+            numbers.add(number)
+    return numbers
+
+
+def _signs_of_allexport(command: Command) -> list[str]:
+    """The signs with which a `set` has the option ``-a``: ``-`` for on, ``+`` for off."""
     texts = [token.text for token in command.words]
-    return texts[:1] == ["set"] and bool(
-        {"allexport"} & {*texts} or any(re.fullmatch(r"-\w*a\w*", text) for text in texts[1:])
-    )
+    if texts[:1] != ["set"]:
+        return []
+    named = [before[0] for before, text in pairwise(texts) if text == "allexport" and before]
+    return named + [text[0] for text in texts[1:] if re.fullmatch(r"[-+]\w*a\w*", text)]
 
 
 def _exported_by(command: Command) -> set[str]:

@@ -104,6 +104,7 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
     for name, has_default in words.variables(whole):
         is_set = name in reading.variables.set_names or name in words.ALWAYS or name in body.env
         is_optional = has_default and name not in required
+        is_optional = is_optional and not _is_set_by_option(script, body, name)
         if is_optional or is_set or _is_set_in_pod(script, name):
             continue
         line = script.line_with(re.compile(rf"\$\{{?{name}\b").search)
@@ -204,6 +205,13 @@ def _say_variable(script: Script, body: Body, name: str, line: int, harmless: st
                 "does not set it in a pod"
             )
         body.say(line, f"${name}", Outcome.NOT_CARRIED, to, why)
+
+
+def _is_set_by_option(script: Script, body: Body, name: str) -> bool:
+    """Whether Slurm sets a variable by an option of the script's, and no pod has it."""
+    if name == "SLURM_GPUS":
+        return any(setting.name == "gpus" for setting in script.settings)
+    return name in _OPTIONS_OF and bool(_slurm_value(script, body, name))
 
 
 _ORIGINS = 3  # the last ones are named

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from allranks.convert.slurm.batch_script import shell_text, words
@@ -14,6 +15,33 @@ _QUOTES = (
     "a shell reads no quotes in a variable, which were parts of its words there: here they keep "
     "words together; an array has such words"
 )
+# The number of a node, which torchrun reads where its workers meet at a fixed place.
+_NUMBER_OF_NODE = re.compile(r"--node[-_]rank[= ]+[\"']?(\d+|\$\{?\w+\}?)")
+_MEETS_BY_ITSELF = re.compile(r"--rdzv[-_]backend[= ]+[\"']?(?:c10d|etcd)")
+_ALL_THE_FIRST = (
+    "the script's shell puts in the same number for all, so that each node was the first, and they "
+    "do not meet; here the launcher numbers them"
+)
+
+
+def say_number_of_node(reading: ScriptReading, main: Step, text: str) -> None:
+    """Say of a torchrun of srun's that each node had the same number in Slurm.
+
+    Args:
+        reading: the script, and what comes of it.
+        main: the step.
+        text: what the script's shell expands of the step.
+    """
+    match = _NUMBER_OF_NODE.search(text)
+    is_static = not _MEETS_BY_ITSELF.search(" ".join([text, *main.words]))
+    if match is None or not main.is_srun or reading.body.nodes == 1 or not is_static:
+        return
+    name = shell_text.variable_alone(match[1])
+    contents = reading.variables.contents.get(name, [])
+    sources = {*map(shell_text.variable_alone, contents), name}
+    if match[1].isdecimal() or sources & words.OF_TASK:
+        path = match[0].replace('"', "")
+        reading.body.say(main.command.line, path, Outcome.CHANGED, "", _ALL_THE_FIRST)
 
 
 def say_substitutions(body: Body, text: str, line: int) -> None:
