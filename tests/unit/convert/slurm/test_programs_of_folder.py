@@ -8,7 +8,7 @@ from allranks.convert.slurm import job
 from allranks.convert.verdicts import Outcome
 
 _RANKS = "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=2 --gpus-per-node=2\n"
-_ONE = "#!/bin/bash\n#SBATCH -n 1\n"
+_SERIAL = "#!/bin/bash\n#SBATCH -n 1\n"
 
 
 @pytest.mark.parametrize(
@@ -16,8 +16,8 @@ _ONE = "#!/bin/bash\n#SBATCH -n 1\n"
     [
         (_RANKS, "srun run.sh --lr 1", "./run.sh --lr 1"),
         (_RANKS, 'srun -n 4 --mpi=none train.py "$X"', './train.py "$X"'),
-        (_ONE, "srun build.sh a\npython a.py", "./build.sh a"),
-        (_ONE, "srun --exact a.out >log\npython a.py", "./a.out >log"),
+        (_SERIAL, "srun build.sh a\npython a.py", "./build.sh a"),
+        (_SERIAL, "srun --exact a.out >log\npython a.py", "./a.out >log"),
     ],
 )
 def test_a_file_is_where_srun_finds_it(head: str, step: str, text: str) -> None:

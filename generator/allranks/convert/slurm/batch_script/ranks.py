@@ -359,8 +359,8 @@ def _read_program(reading: ScriptReading, main: Step) -> commands.Program:
         rest = rest[:start] + own if inside else rest
         wrapper_words = wrapper_words if start else _of_env(body, main, wrapper_words)
     if main.is_srun and rest and start is None:
-        program = programs_of_folder.with_folder(body, rest[0], main.command.line, "command")
-        rest = [program, *rest[1:]]
+        own_program = programs_of_folder.with_folder(body, rest[0], main.command.line, "command")
+        rest = [own_program, *rest[1:]]
     program_name = words.base(rest[0]) if rest else ""
     if program_name in words.UNREAD_CONTAINERS - words.CONTAINERS:
         why = missing_in_pods.NO_CONTAINERS
