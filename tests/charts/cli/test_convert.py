@@ -228,8 +228,6 @@ DIFFERENCES = {
     "pretrain": ["node: env SET"],
     # Volcano gives the priority to the gang, and a claim of the job's own a name of its own.
     "gang": ["node: priorityClassName", "node: mount /ckpt"],
-    # A shell makes JAX's variables of ours.
-    "spmd": ["worker: command"],
 }
 
 
