@@ -36,6 +36,12 @@ def _time(job: Draft, setting: Setting) -> None:
         )
     elif seconds:
         job.put("time", ("runPolicy", "activeDeadlineSeconds"), seconds)
+        if "array" in job.settings:
+            why = (
+                f"each task had that time: so has each trial of `{names.CLI} sweep run`; a grid "
+                "of plain Helm has it for all of them together"
+            )
+            job.say("time", Outcome.CHANGED, "runPolicy.activeDeadlineSeconds", why)
     else:
         job.say("time", Outcome.CARRIED, "", "a run has no limit unless it is given one")
 
@@ -137,7 +143,9 @@ def chdir(job: Draft, setting: Setting) -> None:
     if setting.value in here:
         job.say(setting.name, Outcome.CHANGED, "", "it starts there anyway")
     elif not setting.value.startswith("/") or "%" in setting.value:
-        job.say(setting.name, Outcome.NOT_CARRIED, "workingDir", "it is no absolute path")
+        is_unknown = "$" in setting.value
+        why = "it is known on the old cluster alone" if is_unknown else "it is no absolute path"
+        job.say(setting.name, Outcome.NOT_CARRIED, "workingDir", why)
     elif job.body.goes_back and setting.name in ("chdir", "workdir"):
         why = f"the script goes back to the folder that `{names.CLI} sbatch` and `submit` send"
         job.say(setting.name, Outcome.CHANGED, "", why)

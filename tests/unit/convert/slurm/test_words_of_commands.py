@@ -208,3 +208,39 @@ def test_a_script_repeats_what_its_arrays_are_made_of() -> None:
     conversion = _convert("#SBATCH -n 1", *rows, "source a/bin/activate", 'python a.py "${A[@]}"')
     script = conversion.values["script"]
     assert f"{rows[0]}\nfill a\nshift\n{rows[-1]}" in script
+
+
+def test_a_word_that_ends_with_its_line_is_no_part_of_the_program() -> None:
+    """A backslash glued to the word before it, with a variable of a branch behind."""
+    rows = 'if [ "$W" = 1 ]; then\nX=--x\nfi\n'
+    rows += "srun torchrun --nnodes 2 -m foo.train --a 300\\\n    $X\n"
+    head = "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=2\n"
+    values = job.convert(f"{head}{rows}".encode(), "a.sbatch").values
+    assert ("torchrun", 2) == (values["workload"], values["nodes"])
+
+
+def test_a_program_that_eval_runs_is_told_of_each_pod() -> None:
+    """What it activates is not."""
+    head = "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=2\n"
+    rows = (
+        'eval "redis-server --daemonize yes"\neval "$(conda shell.bash hook)"\nsrun python a.py\n'
+    )
+    verdicts = job.convert(f"{head}{rows}".encode(), "a.sbatch").verdicts
+    assert [3] == [item.line for item in verdicts if item.why == "it runs once in each pod"]
+
+
+def test_quotes_within_a_bind_are_no_part_of_its_folders() -> None:
+    """Each part of a word has quotes of its own."""
+    head = "#!/bin/bash\n#SBATCH -n 1\nB=/data/me\n"
+    row = 'apptainer exec --bind "$B":"$B" -B "$B":/in x.sif python a.py\n'
+    values = job.convert(f"{head}{row}".encode(), "a.sbatch").values
+    [container] = values["podTemplate"]["spec"]["containers"]
+    assert ["/data/me", "/in"] == [mount["mountPath"] for mount in container["volumeMounts"]]
+
+
+def test_a_variable_of_the_option_export_is_set() -> None:
+    """It is in env, and nobody has to write it there."""
+    text = "#!/bin/bash\n#SBATCH -n 1 --export=ALL,SKU=gb\npython a.py $SKU\n"
+    conversion = job.convert(text.encode(), "a.sbatch")
+    assert {"SKU": "gb"} == conversion.values["env"]
+    assert not [item for item in conversion.verdicts if item.path == "$SKU"]

@@ -269,5 +269,5 @@ def test_what_stands_before_a_container_is_said() -> None:
     """The container is the pod, in which nothing starts it."""
     step = "srun numactl --localalloc singularity exec a.sif python a.py"
     assert "before the program" in _why(_convert(_NODES, step), "numactl --localalloc")
-    assert not _why(_convert(_NODES, "srun numactl --localalloc python a.py"), "numactl")
+    assert not _why(_convert(_NODES, "srun numactl -N 0 python a.py"), "numactl")
     assert not _why(_convert(_NODES, f"srun time nohup {step[28:]}"), "time")

@@ -17,6 +17,7 @@ from allranks.convert.slurm.batch_script import (
     here_documents,
     networks,
     output_files,
+    pod_rights,
     servers,
     shell_text,
     unreached_lines,
@@ -195,6 +196,7 @@ def say(reading: ScriptReading, code: str) -> None:
     body.verdicts += _of_commands(script)
     body.verdicts += folders_above.say(script)
     body.verdicts += xargs.ranks(script)
+    body.verdicts += pod_rights.say(script, code)
     body.verdicts += output_files.say(script)
     body.verdicts += _numbers_of_gpus(script, reading.variables)
     body.verdicts += _keys_at_home(script, reading.variables)

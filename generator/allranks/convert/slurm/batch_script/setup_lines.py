@@ -18,6 +18,7 @@ from allranks.convert.slurm.batch_script import (
     left_out,
     missing_in_pods,
     node_names,
+    pod_rights,
     programs_of_folder,
     setup_edits,
     shell_text,
@@ -52,7 +53,6 @@ _SENT = (
     f"the file is in the folder that `{names.CLI} sbatch` and `submit` send; what it loads or "
     "activates must be in the image"
 )
-_OF_ROOT = "a pod of a run is no root: put what it installs, or mounts, into the image or a volume"
 _ONCE = "it runs once in each pod"
 _ENDS_WELL = "a run that ends here has failed, as its command did not run; the script ended well"
 # What may stand behind the step, besides what only prints.
@@ -335,7 +335,7 @@ def _say_forbidden(reading: ScriptReading, statement: Statement) -> tuple[Outcom
     for command in statement.commands:
         texts = [token.text for token in command.words]
         is_root = bool({words.base(text) for text in texts[:2]} & words.OF_ROOT)
-        why = _OF_ROOT if is_root else missing_in_pods.OTHER_HOSTS
+        why = pod_rights.OF_ROOT if is_root else missing_in_pods.OTHER_HOSTS
         own = {words.base(text) for text in words.unwrapped(texts)[:1]}
         in_variable = reading.variables.possible_programs(texts) & words.OF_OTHER_HOSTS - own
         if not (is_root or in_variable or words.reaches_other_host(texts)):
@@ -385,8 +385,9 @@ def _in_each_pod(script: Script, statement: Statement, text: str) -> str:
     earlier = (other for other in script.statements if other.start < statement.start)
     if _shared_files(statement).difference(*map(_shared_files, earlier)):
         return _WRITES_AT_ONCE
-    is_harmless = bool(statement.function) or shell_text.runs_only(
-        statement, words.IN_EACH_RANK | {"ulimit"}
+    is_harmless = bool(statement.function) or (
+        shell_text.runs_only(statement, words.IN_EACH_RANK | {"ulimit"})
+        and not shell_text.evaluates_program(statement)
     )
     return "" if is_harmless else _ONCE
 

@@ -339,7 +339,7 @@ def first_word(command: Sequence[str], *, is_torchruns: bool = True) -> str:
         is_torchruns: whether ``python -u`` at its beginning may be torchrun's, and no program.
     """
     if tuple(command[1:2]) == ("-c",) and len(command) == 3:  # noqa: PLR2004 - bash, -c and the text
-        last_line = command[2].split("\n")[-1]
+        last_line = command[2].replace("\\\n", "").split("\n")[-1]
         # What stands before the program may set its variables: `export A=$A; exec ./run.sh`.
         behind_exec = _EXEC.search(last_line)
         command = (behind_exec[1] if behind_exec else last_line).split()
@@ -554,3 +554,14 @@ def runs_only(statement: Statement, programs: Collection[str]) -> bool:
         not command.words or words.any_of([token.text for token in command.words], programs)
         for command in statement.commands
     )
+
+
+def evaluates_program(statement: Statement) -> bool:
+    """Whether an `eval` of a statement runs a program that is written out there."""
+    for command in statement.commands:
+        texts = [scanner.unquote(token.text) for token in command.words]
+        for inner in commands_of(" ".join(texts[1:])) if texts[:1] == ["eval"] else ():
+            own = [token.text for token in inner.words]
+            if own and own[0][0] not in "$`" and not words.any_of(own, words.IN_EACH_RANK):
+                return True
+    return False

@@ -159,7 +159,9 @@ def only_prints(texts: Sequence[str]) -> bool:
 
 def _check_ray(script: Script, command: Command, texts: list[str]) -> None:
     """Refuse a cluster of Ray's: a head, workers, and a program that they do not run."""
-    if [words.base(text) for text in texts[:2]] == ["ray", "start"]:
+    inner = shell_text.commands_of(shell_text.shell_text(texts) or "")
+    starts = (texts, *([token.text for token in other.words] for other in inner))
+    if any([words.base(text) for text in own[:2]] == ["ray", "start"] for own in starts):
         raise script.refuse(
             command.line,
             "the script starts a cluster of Ray's, and allranks starts ranks",

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _RESERVED = frozenset(names.RESERVED_ENV)
 _WITHOUT = "the script goes on without it; write it into env to give it"
 # What ends the script where a variable is not set, if only to be printed.
+# A word behind the script's name, or their number.
+_NUMBERED = re.compile(r"\$(?:\{?[1-9#]|\{[@*]:)")
 _NOUNSET = re.compile(r"^\s*set\s+(?:-[a-zA-Z]*u|[^\n;]*-o\s+nounset)", re.MULTILINE)
 # A test that ends the script where a variable is not set.
 _REQUIRED = re.compile(
@@ -90,14 +92,12 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
     )
     line = _line_of_words(script) if words.wants_words(whole) and not has_words else 0
     if line:
-        body.say(
-            line,
-            "$1 …",
-            Outcome.NOT_CARRIED,
-            "",
-            f"no words were given behind the script's name: `{names.CLI} sbatch SCRIPT WORD...`",
-        )
+        # All words of none are none, with Slurm too; a first word is one that is missing.
+        outcome = Outcome.NOT_CARRIED if _NUMBERED.search(whole) else Outcome.CHANGED
+        why = f"no words were given behind the script's name: `{names.CLI} sbatch SCRIPT WORD...`"
+        body.say(line, "$1 …" if outcome is Outcome.NOT_CARRIED else "$@", outcome, "", why)
     reading.variables.set_names -= _passed_on(script)
+    reading.variables.set_names |= _of_export(script)
     optional = words.optional(_REQUIRED.sub("", whole))
     required = {match[1] for match in _REQUIRED.finditer(code)}
     variables = {name for name, _ in words.variables(code)}
@@ -135,6 +135,13 @@ def _inner_texts(script: Script, body: Body) -> list[str]:
             inner = None if at is None else shell_text.shell_text(texts[at:])
             inner_texts += [] if inner is None else [inner]
     return inner_texts
+
+
+def _of_export(script: Script) -> set[str]:
+    """The variables to which an option gives a text: ``--export=ALL,A=1``."""
+    texts = (own.value for own in script.settings if own.name == "export")
+    parts = [part.strip() for text in texts for part in text.split(",") if "$" not in part]
+    return {part.partition("=")[0] for part in parts if "=" in part}
 
 
 def _passed_on(script: Script) -> set[str]:

@@ -535,6 +535,10 @@ def wants_words(text: str) -> bool:
     return any(not re.match(r"\$\{[1-9@*]:?[-+=]", match[0]) for match in matches)
 
 
+# A quoted part of a word, or one without quotes.
+_QUOTED_PART = re.compile(r'"(?:[^"\\]|\\.)*"|[^"]+')
+
+
 def resolve(word: str, constants: Mapping[str, str]) -> str | None:
     """The text of a word with what is known of its variables; None where not all of it is."""
     word = word.strip()
@@ -557,6 +561,10 @@ def resolve(word: str, constants: Mapping[str, str]) -> str | None:
         return "\0" if value is None else value
 
     text = _VARIABLE.sub(put, word)
+    parts = _QUOTED_PART.findall(word)
+    if len(parts) > 1 and not word.startswith("${"):  # `"$A":"$B"`; `${A:-"b"}` is one part
+        texts = [resolve(part, constants) for part in parts]
+        return None if None in texts else "".join(filter(None, texts))
     if "\0" in text or "$" in text:
         return None
     is_quoted = word.startswith('"') and word.endswith('"') and len(word) > 1

@@ -1,0 +1,93 @@
+"""What a pod may not do, and what it is not: root, who submits, a folder by its old name."""
+
+from __future__ import annotations
+
+import pytest
+
+from allranks.convert.slurm import job
+from allranks.convert.verdicts import Outcome, Verdict
+
+_RANKS = "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=2\n"
+
+
+def _verdicts(text: str, word: str) -> list[Verdict]:
+    return [item for item in job.convert(text.encode(), "a.sbatch").verdicts if word in item.why]
+
+
+@pytest.mark.parametrize(
+    ("step", "paths"),
+    [
+        ("srun numactl --cpunodebind=0 --membind=0 python a.py", ["numactl --membind=0"]),
+        ("srun bash -c 'numactl -m 0 python a.py'", ["numactl -m"]),
+        ("srun numactl --interleave=all python a.py", ["numactl --interleave=all"]),
+        ("srun numactl --cpunodebind=0 python a.py -m 3", []),
+        ("srun numactl -N 0 python -m a", []),
+    ],
+)
+def test_a_pod_chooses_no_memory(step: str, paths: list[str]) -> None:
+    """It ends there before the program; cores it may choose."""
+    verdicts = _verdicts(f"{_RANKS}{step}\n", "set_mempolicy")
+    assert paths == [item.path for item in verdicts]
+    assert all((item.outcome, item.line) == (Outcome.NOT_CARRIED, 3) for item in verdicts)
+
+
+def test_what_only_root_may_is_said_of_a_text_of_a_shell_too() -> None:
+    """Its line is that of the step, which has words of its own."""
+    step = "srun bash -c 'sudo bash check.sh >log; cat log'\npython a.py\n"
+    [verdict] = _verdicts(f"{_RANKS}{step}", "no root")
+    assert ("sudo bash check.sh", 3, Outcome.NOT_CARRIED) == (
+        verdict.path,
+        verdict.line,
+        verdict.outcome,
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "paths"),
+    [
+        ("git push origin main", ["git push"]),
+        ("git -C out commit -m x && git push", ["git commit", "git push"]),
+        ("git rev-parse HEAD", []),
+        ("git clone https://example.org/a.git", []),
+    ],
+)
+def test_a_pod_is_not_who_commits(line: str, paths: list[str]) -> None:
+    """Name and key are in the home folder of who submits."""
+    text = f"#!/bin/bash\n#SBATCH -n 1\npython a.py\n{line}\n"
+    assert paths == [item.path for item in _verdicts(text, "name and key")]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_named"),
+    [
+        ("NAME=`basename $(pwd)`", True),
+        ('NAME=$(basename "$PWD")', True),
+        ("NAME=${SLURM_SUBMIT_DIR##*/}", True),
+        ("NAME=$(basename $DATA)", False),
+        ("NAME=${FILE##*/}", False),
+    ],
+)
+def test_the_folder_has_another_name(text: str, *, is_named: bool) -> None:
+    """A pod has the folder that is sent at one place, whatever it was called."""
+    own = f"#!/bin/bash\n#SBATCH -n 1\nDATA=/a FILE=b\n{text}\npython a.py $NAME\n"
+    assert is_named == bool(_verdicts(own, "another name in a pod"))
+
+
+def test_the_time_of_a_task_is_that_of_a_trial() -> None:
+    """A grid of plain Helm is one Job, whose deadline is that of all tasks."""
+    text = "#!/bin/bash\n#SBATCH --array=0-99%10 -t 1:00:00\npython a.py $SLURM_ARRAY_TASK_ID\n"
+    [verdict] = _verdicts(text, "each task had that time")
+    assert ("--time", Outcome.CHANGED) == (verdict.path, verdict.outcome)
+    single = "#!/bin/bash\n#SBATCH -t 1:00:00\npython a.py\n"
+    assert not _verdicts(single, "each task had that time")
+
+
+@pytest.mark.parametrize(
+    ("words", "outcome"),
+    [('"$@"', Outcome.CHANGED), ("$1", Outcome.NOT_CARRIED), ('"${@:2}"', Outcome.NOT_CARRIED)],
+)
+def test_all_words_of_none_are_none(words: str, outcome: Outcome) -> None:
+    """A script that hands on what it is given runs without, as with Slurm."""
+    text = f"#!/bin/bash\n#SBATCH -n 1\npython a.py {words}\n"
+    [verdict] = _verdicts(text, "no words were given")
+    assert outcome == verdict.outcome
