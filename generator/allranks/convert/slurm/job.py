@@ -75,6 +75,12 @@ _BY_VALUE = {
 }
 # Of a script that names none; values without an image are not valid.
 _IMAGE = {"repository": "pytorch/pytorch", "tag": "2.8.0-cuda12.8-cudnn9-runtime"}
+# Any but root: as in Slurm, who submits is no user of the image's. That image's own is root.
+_USER = 1000
+_NO_ROOT = (
+    "pods do not run as root, as the script did not: where the image's user is root, say another "
+    "in security.podSecurityContext.runAsUser"
+)
 _NO_IMAGE = "the script names none: this one has PyTorch alone; give the one that has what you load"
 _IN_PLACE = "this one has PyTorch alone: give one that has what the script's has"
 
@@ -354,6 +360,10 @@ def _done(job: Draft, namespace: str) -> Conversion:
         fields.put(("image",), dict(_IMAGE), (key,))
         why = _IN_PLACE if fields.lacks("image") else _NO_IMAGE
         fields.say((key,), Outcome.CHANGED, "image", why)
+        if chart != "mpi":  # whose ssh knows users of the image alone
+            fields.put(("security", "podSecurityContext", "runAsUser"), _USER)
+    if "podSecurityContext" not in fields.values.get("security", {}):
+        fields.note(_NO_ROOT)
     problems = finish.problems_of(fields.values, chart, name)
     for path, _ in problems:
         # What is taken out is said, whether a directive or a line of the script has led to it.

@@ -68,7 +68,10 @@ _NO_LAUNCHER = (
     "it is no launcher that the mpi chart knows, and may ask Slurm for its nodes: write mpirun in "
     "its place"
 )
-NO_CONTAINERS = "a pod starts no containers: name its image in image, and write what it runs"
+NO_CONTAINERS = (
+    "a pod starts no containers: name its image in image, and write what it runs in place of this "
+    "line"
+)
 OTHER_HOSTS = "a pod has no keys of who submits, and none of the old cluster's hosts: take it out"
 _LOCAL_COPY = "it copies on the node itself, and an image may have no scp: write cp"
 _COPIES = "it copies files between nodes: put them into the image or a volume"
