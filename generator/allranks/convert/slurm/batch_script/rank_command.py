@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.convert import commands, scanner
+from allranks.convert import commands, preparation, scanner
 from allranks.convert.commands import Runner
 from allranks.convert.slurm.batch_script import (
     first_node,
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.batch_script.script import Script
     from allranks.convert.slurm.batch_script.script_reading import MainStep, ScriptReading
 
+# What turns on and off that a shell ends at what fails.
+_SWITCH = re.compile(r"^\s*set ([-+])e\b", re.MULTILINE)
 _PORT = "29510"  # of a launcher inside the chart's own, which has the one before it
 _RESERVED = frozenset(names.RESERVED_ENV)
 _ADDRESS = frozenset({"MASTER_ADDR", "MASTER_PORT"})
@@ -71,7 +73,7 @@ def write(reading: ScriptReading, program: commands.Program, text: str | None) -
     elif program.working_dir:
         body.working_dir = program.working_dir
     if program.setup:
-        body.setup += program.setup
+        body.setup += _ending_as_its_text(body.setup, program.setup)
     may_launch = main_step.may_launch or program.runner is Runner.NESTED
     if may_launch and body.workload != "mpi":
         # A torchrun in it would take the options of the one around it for its own.
@@ -91,6 +93,18 @@ def write(reading: ScriptReading, program: commands.Program, text: str | None) -
             body.values.setdefault("mpi", {})["ownMpirun"] = True
         command[2:3] = [_defined(reading, text, program) for text in command[2:3]]
     body.command = command
+
+
+def _ending_as_its_text(setup: str, inner: str) -> str:
+    """Setup of the text of a step's shell, which may end at what fails where the script does not.
+
+    Args:
+        setup: the lines before it.
+        inner: those of the text.
+    """
+    switches = _SWITCH.findall(setup)
+    ends = not switches or switches[-1] == "-"
+    return inner if ends or inner.startswith(preparation.GOES_ON) else f"set -e\n{inner}"
 
 
 def _defined(reading: ScriptReading, line: str, program: commands.Program) -> str:

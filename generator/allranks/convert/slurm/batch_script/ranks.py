@@ -369,6 +369,8 @@ def _read_program(reading: ScriptReading, main: Step) -> commands.Program:
     if main.size.node_count == 1:
         rest = _without_hostfile(rest)
     inner = variables.inner_text(rest)
+    if inner is not None and shell_text.ends_at_failures(rest):
+        inner = f"set -e\n{inner}"
     if inner is None:
         rest = _without_hosts(body, rest, main.command.line)
     line = " ".join(rest) if inner is None else inner

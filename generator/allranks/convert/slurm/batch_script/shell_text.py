@@ -565,3 +565,10 @@ def evaluates_program(statement: Statement) -> bool:
             if own and own[0][0] not in "$`" and not words.any_of(own, words.IN_EACH_RANK):
                 return True
     return False
+
+
+def ends_at_failures(texts: Sequence[str]) -> bool:
+    """Whether a shell is told to end at what fails: ``bash -ec "…"``, ``bash -e -c "…"``."""
+    at = next((n for n, text in enumerate(texts) if words.base(text) in SHELLS), len(texts))
+    flags = list(takewhile(lambda text: text[:1] == "-", texts[at + 1 :]))
+    return any(re.fullmatch(r"-[a-z]*e[a-z]*", flag) for flag in flags)
