@@ -122,7 +122,7 @@ def say(job: Draft) -> None:
         for verdict in job.fields.verdicts()
         if verdict.outcome is not Outcome.CARRIED
         and _SPOKEN.search(verdict.why)
-        and verdict.why != missing_in_pods.NO_CONTAINERS
+        and verdict.why != missing_in_pods.why_no_container(verdict.path)
     ]
     folders: dict[str, set[str]] = defaultdict(set)
     for text in _texts(values, words.without_comments(job.text)):

@@ -66,3 +66,25 @@ def test_programs_of_what_each_pod_runs_are_listed_too() -> None:
     )
     notes = " ".join(job.convert(text.encode(), "job.sbatch").notes)
     assert "site_check (line 3), site_env (line 4)" in notes
+
+
+def test_the_end_of_a_document_is_no_program() -> None:
+    """Also where its document is a program's in a substitution."""
+    rows = ("PORT=$(python - <<'PYEOF'", "print(1)", "PYEOF", ")", "srun python a.py --p $PORT")
+    assert [] == _programs(*rows)
+
+
+@pytest.mark.parametrize(
+    ("line", "makes"),
+    [
+        ("enroot import -o a.sqsh docker://b/c:1", True),
+        ("srun -N1 enroot import -o a.sqsh docker://b/c:1", True),
+        ("enroot start a python b.py", False),
+    ],
+)
+def test_a_line_that_makes_an_image_is_to_be_taken_out(line: str, *, makes: bool) -> None:
+    """It runs nothing that could stand in its place."""
+    text = f"#!/bin/bash\n#SBATCH -n 1\n{line}\npython a.py\n"
+    whys = [item.why for item in job.convert(text.encode(), "a.sbatch").verdicts if item.line == 3]
+    assert makes == any("take the line out" in why for why in whys)
+    assert makes != any("starts no containers" in why for why in whys)

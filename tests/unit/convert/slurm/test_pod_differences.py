@@ -786,7 +786,7 @@ def test_an_exported_name_for_the_first_node_says_what_a_program_reads() -> None
 def test_an_import_of_enroot_by_srun_is_named() -> None:
     """It makes the file of an image, which a pod cannot."""
     conversion = _convert("srun enroot import docker://a.io#b:1", "srun python a.py")
-    assert "starts no containers" in _verdict(conversion, "enroot").why
+    assert "makes no image file" in _verdict(conversion, "enroot").why
 
 
 def test_where_ranks_meet_is_left_out_before_the_step_too() -> None:

@@ -72,6 +72,12 @@ NO_CONTAINERS = (
     "a pod starts no containers: name its image in image, and write what it runs in place of this "
     "line"
 )
+_NO_IMAGE_FILES = (
+    "a pod makes no image file: take the line out, and name in image what the file was made of"
+)
+_MAKES_FILE = re.compile(
+    r"\b(?:enroot[ \t]+(?:import|create)|(?:singularity|apptainer)[ \t]+(?:pull|build))\b"
+)
 OTHER_HOSTS = "a pod has no keys of who submits, and none of the old cluster's hosts: take it out"
 _LOCAL_COPY = "it copies on the node itself, and an image may have no scp: write cp"
 _COPIES = "it copies files between nodes: put them into the image or a volume"
@@ -194,7 +200,8 @@ def say(reading: ScriptReading, code: str) -> None:
     in_variable = _container_in_variable(reading.variables, code)
     if in_variable or _CONTAINER.search(code):
         for line in _lines(script, code, in_variable or _CONTAINER.search):
-            body.say(line, "singularity", Outcome.NOT_CARRIED, "image", NO_CONTAINERS)
+            why = why_no_container(script.lines[line - 1] if line else "")
+            body.say(line, "singularity", Outcome.NOT_CARRIED, "image", why)
     _say_image_file(script, body)
     body.verdicts += _of_commands(script)
     body.verdicts += folders_above.say(script)
@@ -232,6 +239,15 @@ def say(reading: ScriptReading, code: str) -> None:
     if SUBMITTING.search(code):
         outcome, why = TOOLS["sbatch"]
         body.say(script.line_with(SUBMITTING.search), "sbatch", outcome, "", why)
+
+
+def why_no_container(text: str) -> str:
+    """Why a pod does not run a line that starts a container, or makes an image for one.
+
+    Args:
+        text: the line.
+    """
+    return _NO_IMAGE_FILES if _MAKES_FILE.search(text) else NO_CONTAINERS
 
 
 def _say_other_jobs(script: Script, body: Body, code: str) -> None:

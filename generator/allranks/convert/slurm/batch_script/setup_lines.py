@@ -279,7 +279,7 @@ def _verdict_of(
         why = why_of_image(script, statement.commands[0]) or _ACTIVATED
         return (Outcome.CARRIED, "") if is_own else (Outcome.CHANGED, why)
     if shell_text.runs(statement, words.UNREAD_CONTAINERS):
-        return Outcome.NOT_CARRIED, missing_in_pods.NO_CONTAINERS
+        return Outcome.NOT_CARRIED, missing_in_pods.why_no_container(text)
     side = reading.details.side
     steps = [side[id(own)] for own in statement.commands if id(own) in side]
     steps = [] if is_single else [step for step in steps if step.is_called]
@@ -489,9 +489,8 @@ def inner_edits(reading: ScriptReading, statement: Statement) -> list[tuple[int,
         is_srun = words.base(inner[0]) == "srun"
         is_read = is_srun or program not in words.UNREAD_CONTAINERS
         if is_srun and program in words.UNREAD_CONTAINERS - words.CONTAINERS:
-            reading.body.say(
-                command.line, program, Outcome.NOT_CARRIED, "image", missing_in_pods.NO_CONTAINERS
-            )
+            why = missing_in_pods.why_no_container(" ".join(token.text for token in own))
+            reading.body.say(command.line, program, Outcome.NOT_CARRIED, "image", why)
         if program in words.CONTAINERS and is_read:
             inside = read_container(reading, [token.text for token in own], command.line)
             if inside:
