@@ -85,7 +85,8 @@ def test_a_killed_run_leaves_no_process_and_no_interface(
     process, record = detached_run
     device = record.run.device("node")
     assert device in _devices()
-    assert [words for words in _living(record) if words.startswith("sleep")]
+    # A container runs, and its pod is ready, some moments before runc has become its program.
+    until(lambda: any(words.startswith("sleep") for words in _living(record)), "the pod's program")
     if victim == "test":
         process.kill()
     else:
