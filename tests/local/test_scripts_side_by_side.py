@@ -40,8 +40,8 @@ def test_nothing_differs_without_a_word(script: Path) -> None:
         (
             "tasks.sbatch",
             {"command": ["python", "train.py", "--fast"]},
-            Kind.MISSING,
-            "8 times -> 0 times of python train.py",
+            Kind.WORDS,
+            "no word -> '--fast' of python train.py",
         ),
         ("tasks.sbatch", {"gpusPerNode": 2}, Kind.COUNT, "8 times -> 4 times"),
         (
@@ -58,10 +58,7 @@ def test_a_fault_of_a_converter_is_seen(
     """Values that are others than those that a report speaks of: words, ranks and folders."""
     script = REPO / "tests/data/convert/slurm" / name
     conversion = job.convert(script.read_bytes(), name)
-    verdicts = () if kind == Kind.MISSING else conversion.verdicts
-    conversion = replace(
-        conversion, values={**conversion.values, **values}, notes=(), verdicts=verdicts
-    )
+    conversion = replace(conversion, values={**conversion.values, **values}, notes=())
     helm = inspect(find_helm(4).path)
     result = comparison.compare_with(name, script.read_text(), conversion, helm)
     assert any(item.kind == kind and text in str(item) for item in result.silent), result.silent

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tests.side_by_side.sandbox import Record, Run
 
 UNSET = "unset"
+_NONE = "no word"
 # What asks or prepares, and has no part in a training: a pod needs none of it.
 _INQUIRIES = """\
     module ml conda mamba micromamba spack activate deactivate nvidia-smi rocm-smi gpustat nvcc
@@ -220,8 +221,8 @@ def _of_words(words: tuple[str, ...], others: tuple[str, ...]) -> Difference:
     return Difference(
         Kind.WORDS,
         words,
-        " ".join(repr(word) for block in changed for word in words[block[1] : block[2]]),
-        " ".join(repr(word) for block in changed for word in others[block[3] : block[4]]),
+        " ".join(repr(word) for block in changed for word in words[block[1] : block[2]]) or _NONE,
+        " ".join(repr(word) for block in changed for word in others[block[3] : block[4]]) or _NONE,
     )
 
 
