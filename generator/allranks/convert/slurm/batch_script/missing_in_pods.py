@@ -20,6 +20,7 @@ from allranks.convert.slurm.batch_script import (
     pod_rights,
     servers,
     shell_text,
+    started_words,
     unreached_lines,
     words,
     xargs,
@@ -295,7 +296,7 @@ def _of_commands(script: Script) -> list[Verdict]:
     functions = {statement.function for statement in script.statements}
     verdicts: list[Verdict] = []
     for command in script.commands:
-        texts = servers.behind_srun([scanner.unquote(token.text) for token in command.words])
+        texts = started_words.behind_srun([scanner.unquote(token.text) for token in command.words])
         program = shell_text.short(next(iter(words.unwrapped(texts)), ""))
         if words.any_of(texts, words.SLURM_TOOLS):
             continue

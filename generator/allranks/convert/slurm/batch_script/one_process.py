@@ -12,12 +12,12 @@ from allranks.convert.slurm.batch_script import (
     launcher_environment,
     missing_in_pods,
     repeated_lines,
-    servers,
     setup_edits,
     setup_lines,
     several_steps,
     shell_text,
     srun_variables,
+    started_words,
     step_folders,
     step_search,
     substitutions,
@@ -242,7 +242,7 @@ def _note_unread(script: Script, body: Body) -> None:
     """Note the scripts that are run, and that nobody has looked into."""
     files: list[str] = []
     for command in script.commands:
-        for started in servers.with_text_of_shell([word.text for word in command.words]):
+        for started in started_words.with_text_of_shell([word.text for word in command.words]):
             texts = words.unwrapped(started)
             if texts and words.base(texts[0]) in shell_text.SHELLS:
                 texts = [text for text in texts[1:] if not text.startswith("-")]

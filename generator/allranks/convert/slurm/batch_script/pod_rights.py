@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert.slurm.batch_script import servers, words
+from allranks.convert.slurm.batch_script import started_words, words
 from allranks.convert.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def say(script: Script, code: str) -> list[Verdict]:
     """
     verdicts: dict[str, Verdict] = {}
     for command in script.commands:
-        own, *inner = servers.with_text_of_shell([token.text for token in command.words])
+        own, *inner = started_words.with_text_of_shell([token.text for token in command.words])
         for texts in (own, *inner):
             path, outcome, why = _of_words(texts, is_inner=texts is not own)
             if path and path not in verdicts:

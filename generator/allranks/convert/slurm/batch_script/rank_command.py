@@ -12,6 +12,7 @@ from allranks.convert.slurm.batch_script import (
     first_node,
     launcher_environment,
     repeated_lines,
+    setup_end,
     shell_text,
     words,
 )
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.batch_script.script import Script
     from allranks.convert.slurm.batch_script.script_reading import MainStep, ScriptReading
 
-# What turns on and off that a shell ends at what fails.
-_SWITCH = re.compile(r"^\s*set ([-+])e\b", re.MULTILINE)
 _PORT = "29510"  # of a launcher inside the chart's own, which has the one before it
 _RESERVED = frozenset(names.RESERVED_ENV)
 _ADDRESS = frozenset({"MASTER_ADDR", "MASTER_PORT"})
@@ -102,9 +101,8 @@ def _ending_as_its_text(setup: str, inner: str) -> str:
         setup: the lines before it.
         inner: those of the text.
     """
-    switches = _SWITCH.findall(setup)
-    ends = not switches or switches[-1] == "-"
-    return inner if ends or inner.startswith(preparation.GOES_ON) else f"set -e\n{inner}"
+    goes_on = inner.startswith(preparation.GOES_ON)
+    return f"set -e\n{inner}" if setup_end.goes_on(setup) and not goes_on else inner
 
 
 def _defined(reading: ScriptReading, line: str, program: commands.Program) -> str:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import scanner
-from allranks.convert.slurm.batch_script import shell_text, words
-from allranks.convert.slurm.options import parse
+from allranks.convert.slurm.batch_script import started_words, words
 from allranks.convert.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
@@ -53,7 +51,7 @@ def say(script: Script) -> list[Verdict]:
     """The first line of each program that answers at a port."""
     verdicts: dict[str, Verdict] = {}
     for command in script.commands:
-        for texts in with_text_of_shell([token.text for token in command.words]):
+        for texts in started_words.with_text_of_shell([token.text for token in command.words]):
             program = _server(words.unwrapped(texts))
             if program and program not in verdicts:
                 line = command.line
@@ -72,18 +70,3 @@ def _server(texts: Sequence[str]) -> str:
     starting = _SERVERS.get(program)
     is_server = starting is not None and (not starting or not starting.isdisjoint(texts[1:]))
     return program if is_server else ""
-
-
-def behind_srun(texts: list[str]) -> list[str]:
-    """The words that srun starts; the words themselves without one."""
-    inner = words.unwrapped(texts)
-    return parse(inner[1:], "srun", 0)[1] if inner[:1] == ["srun"] else texts
-
-
-def with_text_of_shell(texts: Sequence[str]) -> list[list[str]]:
-    """The words that a command starts, and those of its ``bash -c "…"``, also in a container."""
-    own = behind_srun([scanner.unquote(text) for text in texts])
-    at = next((n for n, text in enumerate(texts) if words.base(text) in shell_text.SHELLS), None)
-    inner = shell_text.shell_text(texts[at:]) if at is not None else None
-    commands = shell_text.commands_of(inner or "")
-    return [own, *([scanner.unquote(word.text) for word in other.words] for other in commands)]

@@ -11,6 +11,15 @@ _DENIED = re.compile(r"(?:^|[\s;&|])!\s[^;&|\n]*$")
 _GOES_ON = "true  # a condition that does not hold ends no script\n"
 
 
+def goes_on(setup: str) -> bool:
+    """Whether setup's shell goes on where a command fails, behind some lines of it.
+
+    Args:
+        setup: the lines.
+    """
+    return _SWITCH.findall(setup)[-1:] == ["+"]
+
+
 def without_condition(setup: str) -> str:
     """Setup of which the last status is not that of a condition.
 
@@ -20,8 +29,7 @@ def without_condition(setup: str) -> str:
     Args:
         setup: the lines of setup.
     """
-    switches = _SWITCH.findall(setup)
-    if switches and switches[-1] == "+":
+    if goes_on(setup):
         return setup
     try:
         statements = scanner.parse(setup)

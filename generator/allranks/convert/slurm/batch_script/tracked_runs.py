@@ -10,7 +10,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from allranks.convert import preparation, scanner
-from allranks.convert.slurm.batch_script import servers, words
+from allranks.convert.slurm.batch_script import started_words, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +35,7 @@ def are_several(script: Script) -> bool:
 def _trainings(script: Script) -> Iterator[Command]:
     for command in script.commands:
         texts = [scanner.unquote(token.text) for token in command.words]
-        program = words.unwrapped(servers.behind_srun(texts))
+        program = words.unwrapped(started_words.behind_srun(texts))
         inner = [words.base(program[0]), *program[1:]] if program else []
         if words.starts_ranks(program) or preparation.may_train(inner):
             yield command

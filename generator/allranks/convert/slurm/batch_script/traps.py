@@ -9,8 +9,6 @@ from allranks.convert import scanner
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from allranks.convert.scanner import Command
 
 _TERM = "a pod's ranks get SIGTERM themselves: let the program handle it"
@@ -25,10 +23,12 @@ _OTHER_SIGNAL = (
     "SIGTERM, which each rank gets as its pod ends, or the signal of runPolicy.checkpointSignal"
 )
 _NOTHING = "it changes the signals of the script's shell alone, which is not there with the ranks"
-_ENDING = frozenset({"EXIT", "0"})
-_FAILING = frozenset({"ERR"})
-_STEPPING = frozenset({"DEBUG", "RETURN"})
-_TERMINATING = frozenset({"TERM", "15"})
+_REASONS = {
+    **dict.fromkeys(("EXIT", "0"), _AT_THE_END),
+    "ERR": _ON_FAILURE,
+    **dict.fromkeys(("DEBUG", "RETURN"), _OF_SHELL),
+    **dict.fromkeys(("TERM", "15"), _TERM),
+}
 
 
 def outcome_of(command: Command) -> tuple[Outcome, str]:
@@ -42,21 +42,5 @@ def outcome_of(command: Command) -> tuple[Outcome, str]:
     if len(texts) < 2 or texts[0] in ("", "-", "-p", "-l", "-P"):  # noqa: PLR2004 - what runs, and when
         return Outcome.CHANGED, _NOTHING
     signals = [text.upper().removeprefix("SIG") for text in texts[1:]]
-    return Outcome.NOT_CARRIED, "; ".join(dict.fromkeys(_reasons(signals)))
-
-
-def _reasons(signals: Sequence[str]) -> list[str]:
-    """A reason for each signal, in their order."""
-    reasons = []
-    for signal in signals:
-        if signal in _ENDING:
-            reasons.append(_AT_THE_END)
-        elif signal in _FAILING:
-            reasons.append(_ON_FAILURE)
-        elif signal in _STEPPING:
-            reasons.append(_OF_SHELL)
-        elif signal in _TERMINATING:
-            reasons.append(_TERM)
-        else:
-            reasons.append(_OTHER_SIGNAL)
-    return reasons
+    reasons = dict.fromkeys(_REASONS.get(signal, _OTHER_SIGNAL) for signal in signals)
+    return Outcome.NOT_CARRIED, "; ".join(reasons)
