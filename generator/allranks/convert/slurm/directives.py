@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.convert.slurm import amounts, placement
-from allranks.convert.slurm.batch_script import images, shell_text
+from allranks.convert.slurm.batch_script.containers import images
+from allranks.convert.slurm.batch_script.text import shell_text
 from allranks.convert.slurm.draft import OF_STEP, key_of
 from allranks.convert.verdicts import Named, Outcome
 from allranks.humanize import list_some

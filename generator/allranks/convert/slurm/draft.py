@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert.slurm import sizes
-from allranks.convert.slurm.batch_script import script_reading
+from allranks.convert.slurm.batch_script.text import script_reading
 from allranks.errors import InvalidValues, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from allranks.convert.slurm.batch_script.script_reading import Body
+    from allranks.convert.slurm.batch_script.text.script_reading import Body
     from allranks.convert.slurm.options import Setting
     from allranks.convert.slurm.sizes import Size
     from allranks.convert.verdicts import Fields, Outcome

@@ -10,7 +10,8 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
-from allranks.convert.slurm.batch_script import exports, shell_text, words, xargs
+from allranks.convert.slurm.batch_script.setup import exports
+from allranks.convert.slurm.batch_script.text import shell_text, words, xargs
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:

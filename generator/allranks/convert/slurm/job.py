@@ -24,16 +24,15 @@ from allranks.convert.slurm import (
     site_folders,
     sizes,
 )
-from allranks.convert.slurm.batch_script import (
+from allranks.convert.slurm.batch_script import reader
+from allranks.convert.slurm.batch_script.containers import singularity_environment
+from allranks.convert.slurm.batch_script.setup import option_variables, unset_variables
+from allranks.convert.slurm.batch_script.text import (
     here_documents,
     launcher_variables,
-    option_variables,
     printing_functions,
-    reader,
     shell_text,
-    singularity_environment,
     unreached_lines,
-    unset_variables,
 )
 from allranks.convert.slurm.draft import Draft, key_of
 from allranks.convert.verdicts import Conversion, Fields, Outcome, dotted

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks import names
 from allranks.convert.slurm import hostlist, sizes
-from allranks.convert.slurm.batch_script import words
+from allranks.convert.slurm.batch_script.text import words
 from allranks.convert.verdicts import Outcome
 from allranks.humanize import list_some
 from allranks.k8s.object_names import is_dns_1123_subdomain

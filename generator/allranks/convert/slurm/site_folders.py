@@ -11,7 +11,8 @@ from collections import defaultdict
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert.slurm.batch_script import missing_in_pods, substitutions, words
+from allranks.convert.slurm.batch_script.pods import missing_in_pods
+from allranks.convert.slurm.batch_script.text import substitutions, words
 from allranks.convert.verdicts import Outcome
 from allranks.humanize import list_some
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from allranks.convert import finish, scanner
 from allranks.convert.slurm import job, options
-from allranks.convert.slurm.batch_script import here_documents
+from allranks.convert.slurm.batch_script.text import here_documents
 from allranks.errors import InputError
 
 if TYPE_CHECKING:

@@ -1,10 +1,8 @@
 """What a batch script runs, as it is read from its text.
 
-`reader` has the way through: `parsing` makes statements of the text, `shell_variables` collects
-what its variables hold, `step_search` finds the commands that start processes, and the one with the
-ranks, apart from the `side_steps` that prepare the nodes. Then `ranks` makes that step a command
-(`rank_sizes`, `mpi_ranks`, `rank_command`), and `setup_lines` what stands before it setup, but for
-what is `left_out`; `behind_step` says what is behind it, and `one_process` runs a script without
-such a step as it is. At the end `missing_in_pods` and `unset_variables` name what a pod does not
-have.
+`reader` has the way through, and each folder imports only what stands behind it here. `runs` makes
+a step a command of ranks, or runs a script without such a step as it is. `setup` makes what stands
+before the step setup, but for what is left out. `steps` finds the commands that start processes,
+and the one with the ranks. `pods` names what a pod does not have, `containers` what the script asks
+of Pyxis and Singularity, and `text` makes statements and variables of the script's text.
 """

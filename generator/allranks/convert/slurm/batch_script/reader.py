@@ -14,38 +14,40 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert.slurm.batch_script import (
-    behind_step,
-    blank_words,
+from allranks.convert.slurm.batch_script.pods import missing_in_pods
+from allranks.convert.slurm.batch_script.runs import one_process, ranks, tracked_runs
+from allranks.convert.slurm.batch_script.setup import (
     exports,
-    missing_in_pods,
-    one_process,
     option_variables,
-    parsing,
-    ranks,
     remaining_commands,
     setup_end,
     setup_exports,
-    several_steps,
-    shell_text,
-    shell_variables,
-    side_steps,
-    step_search,
-    tracked_runs,
     unexported_variables,
     unset_variables,
-    words,
     working_folder,
 )
-from allranks.convert.slurm.batch_script.script import Script
-from allranks.convert.slurm.batch_script.script_reading import ScriptReading
-from allranks.convert.slurm.batch_script.shell_variables import ShellVariables
+from allranks.convert.slurm.batch_script.steps import (
+    behind_step,
+    several_steps,
+    side_steps,
+    step_search,
+)
+from allranks.convert.slurm.batch_script.text import (
+    blank_words,
+    parsing,
+    shell_text,
+    shell_variables,
+    words,
+)
+from allranks.convert.slurm.batch_script.text.script import Script
+from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading
+from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from allranks.convert.slurm.batch_script.script_reading import Body
+    from allranks.convert.slurm.batch_script.text.script_reading import Body
     from allranks.convert.slurm.options import Setting
     from allranks.convert.slurm.sizes import Size
 

@@ -1,0 +1,1 @@
+"""What a script uses and no pod has: rights, networks, folders, files, what answers at a port."""

@@ -1,0 +1,176 @@
+"""What a script names above the folder that is sent: ``../data``, ``$(dirname "$PWD")``.
+
+The folder that who submits stands in is all that a pod has of the machine.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from allranks.convert import scanner
+from allranks.convert.slurm.batch_script.text import shell_text, words
+from allranks.convert.verdicts import Outcome, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from allranks.convert.scanner import Command
+    from allranks.convert.slurm.batch_script.text.script import Script
+
+# The folder that is sent, as a script names it.
+_SENT = (
+    r"(?:\$\{?(?:SLURM_SUBMIT_DIR|PWD)\}?|\$\([ \t]*pwd(?:[ \t]+-[LP])?[ \t]*\)"
+    r"|`[ \t]*pwd(?:[ \t]+-[LP])?[ \t]*`)"
+)
+_ABOVE = re.compile(
+    rf"(?:^|(?<=[=:,\"']))(?:{_SENT}\"?/)?\.\.(?:/[^\s\"':,;}}]*)?(?=$|[\s\"':,;}}])"
+)
+# The same where a script asks for it, and not for its name alone.
+_PARENT = re.compile(
+    rf"(?<!basename \$\()(?<!basename \"\$\()(?:dirname[ \t]+[\"']?{_SENT}[\"']?(?=$|[\s)`])"
+    r"|(?<=[(`])[ \t]*(?:realpath|readlink|cd)(?:[ \t]+-\w+)*[ \t]+[\"']?\.\."
+    r"(?:/[^\s\"'`;&)]*)?(?=[\"'\s;&)`])(?![^)`]*\bbasename\b))"
+    r"|\$\{(?:SLURM_SUBMIT_DIR|PWD)%/\*\}"
+)
+_NOT_SENT = (
+    "it is above the folder that is sent: send that above (`--workspace {}`), and let the script "
+    "begin with a `cd` into this one"
+)
+_UP = re.compile(r"\.\.(?:/+\.\.(?![^/]))*")
+# The same in quotes of a program.
+_ABOVE_IN_PROGRAM = re.compile(r"(?<=[\"'])\.\./[^\s\"']*")
+_SUBMIT_DIR = re.compile(r'"?(?:\$\{?SLURM_SUBMIT_DIR\}?|\$\{?PWD\}?|\.)"?/?')
+_HERE = re.compile(_SENT)
+# The file of an image.
+OF_IMAGE = re.compile(r"\.(?:sif|simg|sqsh|squashfs)[\"']?$")
+_SUBMITTED = "$SLURM_SUBMIT_DIR"
+# The same with a text for a shell that is no job's.
+_SUBMITTED_OR = re.compile(r"\"?\$\{SLURM_SUBMIT_DIR:?-.*\}\"?", re.DOTALL)
+
+
+def say(script: Script) -> list[Verdict]:
+    """Say of the first path above the folder that is sent that a pod has it not.
+
+    Args:
+        script: the script.
+    """
+    is_here = not {"chdir", "workdir"} & {setting.name for setting in script.settings}
+    sent: set[str] = set()
+    verdicts: list[Verdict] = []
+    for command in script.commands:
+        texts = [scanner.unquote(token.text) for token in command.words]
+        if words.any_of(texts, words.SLURM_TOOLS):
+            continue
+        path = _above(command, sent)
+        path = path if is_here or _is_of_sent(path, sent) else ""
+        if path:
+            verdicts.append(Verdict(path, Outcome.NOT_CARRIED, "", _NOT_SENT, command.line))
+        if is_here and not path:
+            verdicts += _above_in_document(script, command)
+        sent = _sent_behind(command, sent, is_here=is_here)
+        goes = texts[:1] in (["cd"], ["pushd"]) and texts[1:2] != []
+        # Where it goes is not known.
+        is_here = is_here and not (goes and not _is_sent_folder(script, texts[1]))
+    return _of_highest(verdicts)
+
+
+def _is_of_sent(path: str, sent: Collection[str]) -> bool:
+    """Whether a path begins with the folder that is sent, wherever a line runs."""
+    return any(re.search(rf"\$\{{?{name}\b", path) for name in ("SLURM_SUBMIT_DIR", *sent))
+
+
+def _sent_behind(command: Command, sent: set[str], *, is_here: bool) -> set[str]:
+    """The variables that are the folder that is sent behind a command, of those before it."""
+    for name, value in shell_text.assigned_by(command):
+        text, _ = _with_sent_folder(value.strip('"'), sent)
+        is_dir = "SLURM_SUBMIT_DIR" in text and _SUBMIT_DIR.fullmatch(text) is not None
+        if is_dir or _SUBMITTED_OR.fullmatch(text) or (is_here and _HERE.fullmatch(text)):
+            sent = sent | {name}
+        elif not command.within:
+            sent = sent - {name}
+    return sent
+
+
+def _with_sent_folder(text: str, sent: Collection[str]) -> tuple[str, str]:
+    """A text with such variables as `SLURM_SUBMIT_DIR`, and how the last of them is spelled."""
+    spelled = _SUBMITTED
+    for name in sent:
+        pattern = rf"\$(?:{name}\b|\{{{name}\}})"
+        spelled = next((match[0] for match in re.finditer(pattern, text)), spelled)
+        text = re.sub(pattern, lambda _: _SUBMITTED, text)
+        text = text.replace(f"${{{name}%/*}}", "${SLURM_SUBMIT_DIR%/*}")
+    return text, spelled
+
+
+def _is_sent_folder(script: Script, text: str) -> bool:
+    """Whether a word is the folder that is sent, or a variable that is set to it alone."""
+    name = shell_text.variable_alone(text)
+    values = [
+        value.strip('"')
+        for command in script.commands
+        for own, value in shell_text.assigned_by(command)
+        if own == name
+    ]
+    texts = values or [text]
+    return all(_SUBMIT_DIR.fullmatch(own) or _HERE.fullmatch(own) for own in texts)
+
+
+def _of_highest(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """The first word of a folder above that which is sent, with the way to the highest of them."""
+    levels = [
+        max(
+            verdict.path.count("dirname"),
+            *(path.count("..") for path in _UP.findall(verdict.path)),
+            1,
+        )
+        for verdict in verdicts
+    ]
+    way = "/".join([".."] * max(levels, default=1))
+    return [replace(verdict, why=_NOT_SENT.format(way)) for verdict in verdicts[:1]]
+
+
+def _above(command: Command, sent: Collection[str]) -> str:
+    """A path above the folder that the command runs in; "" for none.
+
+    Args:
+        command: what runs.
+        sent: the variables that are the folder that is sent.
+    """
+    texts = [token.text for token in command.words]
+    if words.any_of(texts, words.IDLE):
+        return ""
+    is_container = words.any_of(texts, words.CONTAINERS)
+    targets = [target for _, target in command.redirections]
+    before = ""
+    for own in (*(token.text for token in command.assignments), *texts, *targets):
+        text, spelled = _with_sent_folder(own, sent)
+        match = _ABOVE.search(text) or _PARENT.search(text) or _above_inside(text)
+        # The file of an image is of no use in a pod, wherever it is.
+        is_image = is_container or "--container-image" in (before, text.partition("=")[0])
+        if match is not None and not (is_image and OF_IMAGE.search(text)):
+            return match[0].replace(_SUBMITTED, spelled)
+        before = text
+    return ""
+
+
+def _above_inside(text: str) -> re.Match[str] | None:
+    """A path above the folder among the words inside one: of an array, ``$(…)`` or ``bash -c``."""
+    parts = re.split(r"[\s()`]+", text)
+    matches = map(_ABOVE.search, parts if len(parts) > 1 else ())
+    return next((match for match in matches if match is not None and "../" in match[0]), None)
+
+
+def _above_in_document(script: Script, command: Command) -> list[Verdict]:
+    """The first path above the folder in a program that a command gets as a here-document."""
+    texts = [token.text for token in command.words]
+    has_document = any(operator.startswith("<<") for operator, _ in command.redirections)
+    if not has_document or words.any_of(texts, words.IDLE | {"cat", "tee"}):
+        return []
+    for start, end in words.documents(script.text):
+        match = _ABOVE_IN_PROGRAM.search(script.text, start, end)
+        if match is not None and script.text.count("\n", command.end, start) == 1:
+            line = script.text.count("\n", 0, match.start()) + 1
+            return [Verdict(match[0], Outcome.NOT_CARRIED, "", _NOT_SENT, line)]
+    return []

@@ -1,0 +1,184 @@
+"""What a script names of the old cluster's network: interfaces, adapters, addresses, proxies.
+
+And where pip finds packages. They are carried as they are typed, and a pod has none of them: NCCL
+ends where it has no interface of the name, and each download fails that is to go by a proxy which
+nobody can reach.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from allranks.convert import scanner
+from allranks.convert.slurm.batch_script.text import words
+from allranks.convert.verdicts import Outcome, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from allranks.convert.scanner import Command
+    from allranks.convert.slurm.batch_script.text.script import Script
+    from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
+
+_INTERFACES = re.compile(
+    r"(?:NCCL|GLOO|TP|RCCL|ECCL|BYTEPS|NVSHMEM_BOOTSTRAP_UID)_(?:SOCKET|SOCK)_IFNAME"
+    r"|HOROVOD_GLOO_IFACE|I_MPI_HYDRA_IFACE|MPICH_(?:NETWORK_)?IFACE"
+    r"|OMPI_MCA_(?:btl|oob)_tcp_if_include"
+)
+# The same as options of launchers.
+_OPTIONS = frozenset(
+    {"btl_tcp_if_include", "oob_tcp_if_include", "--network-interface", "--network-interfaces"}
+)
+# Adapters of RDMA, which another kind of node calls otherwise.
+_ADAPTERS = re.compile(r"NCCL_IB_HCA|RCCL_IB_HCA|UCX_NET_DEVICES|OMPI_MCA_btl_openib_if_include")
+# Where a library is told which kind of adapter to take, and the kinds that are no plain network.
+_PROVIDER = re.compile(
+    r"FI_PROVIDER|UPCXX_NETWORK|UCX_TLS|I_MPI_(?:FABRICS|OFI_PROVIDER)|OMPI_MCA_(?:btl|mtl|pml)"
+)
+_KIND_OF_ADAPTER = re.compile(
+    r"(?i)\b(?:efa|cxi|gni|opx|psm[23x]?|verbs|mlx|ibv|aries|ofi-?efa|dapl|ofa|openib|rc(?:_\w+)?"
+    r"|dc(?:_\w+)?|ud(?:_\w+)?)\b"
+)
+_PLAIN_NETWORK = re.compile(r"(?i)\btcp\b|^\^|^all$")
+_ANY_ADAPTER = frozenset({"all", "mlx5", "=mlx5"})
+# Options of programs, and what an interface of a node is called, but for a pod's own.
+_INTERFACE_OPTION = re.compile(r"--(?:network-?)?(?:interfaces?|iface|ifname|nic)")
+_INTERFACE_NAME = re.compile(r"(?:ib|hsn|em|eno|ens|enp|enx|bond|hfi|ipogif|eth[1-9])[\w.]*")
+_PROXY = re.compile(r"(?i)(?:https?|all|ftp)_proxy")
+# Addresses of private networks, which mean other hosts elsewhere.
+_ADDRESS = re.compile(
+    r"(?<![\w.])(?:10(?:\.[0-9]{1,3}){3}|172\.(?:1[6-9]|2[0-9]|3[01])(?:\.[0-9]{1,3}){2}"
+    r"|192\.168(?:\.[0-9]{1,3}){2})(?![\w.]|/[0-9])"
+)
+_SETTINGS = (_INTERFACES, _ADAPTERS, _PROVIDER, _PROXY)
+_OTHER_NETWORK = (
+    "it is an address in the old cluster's network: write one that pods reach, or take it out"
+)
+_NO_PACKAGES = (
+    "without an index pip finds packages where the old cluster keeps them: take --no-index out, or "
+    "put them into the image"
+)
+_LOGIN = re.compile(r"//[^/@]*@")
+_OF_POD = "eth0"
+_NO_INTERFACE = (
+    "a pod has the interface eth0, and those of its node with network.hostNetwork alone: take it "
+    "out, or name one that pods have"
+)
+_EXCLUDES_POD = "it leaves out eth0, the interface that a pod has: take it out"
+_OTHER_ADAPTERS = (
+    "it names adapters of the old nodes: take it out, or name those of the new ones, which pods "
+    "have with network.rdma"
+)
+_NO_ADAPTER = (
+    "it asks for a kind of adapter, which pods have only where the values ask for it "
+    "(network.rdma): say it there, or take it out"
+)
+_NO_PROXY = (
+    "it is the proxy of the old cluster: take it out where pods reach other networks without it, "
+    "or write the proxy of the new one"
+)
+
+
+def say(script: Script, variables: ShellVariables, runs: str) -> list[Verdict]:
+    """What becomes of the names of a network that a script gives its programs.
+
+    Args:
+        script: the script.
+        variables: what its variables hold.
+        runs: what runs in a pod, and what it reads.
+
+    Returns:
+        The first line of each of them.
+    """
+    verdicts: dict[str, Verdict] = {}
+    for command in script.commands:
+        for path, name, text in _settings(command):
+            value = words.resolve(text, variables.constants) or scanner.unquote(text)
+            why = _why(name, value) if value else ""
+            if why and name not in verdicts:
+                verdicts[name] = Verdict(path, Outcome.CHANGED, "", why, command.line)
+        address = _address_in(command)
+        if address in runs and address and address not in verdicts:
+            verdicts[address] = Verdict(address, Outcome.CHANGED, "", _OTHER_NETWORK, command.line)
+        if _has_no_index(command) and "pip" not in verdicts:
+            verdicts["pip"] = Verdict("--no-index", Outcome.CHANGED, "", _NO_PACKAGES, command.line)
+    return [*verdicts.values()]
+
+
+def _why(name: str, value: str) -> str:
+    """Why a value is another thing in a pod; "" where it may be the same."""
+    if _PROXY.fullmatch(name):
+        return _NO_PROXY
+    if _ADAPTERS.fullmatch(name):
+        is_any = value in _ANY_ADAPTER or "$" in value
+        return "" if is_any or _has_pods_alone(value) else _OTHER_ADAPTERS
+    if _PROVIDER.fullmatch(name):
+        is_adapter = _KIND_OF_ADAPTER.search(value) and not _PLAIN_NETWORK.search(value)
+        return _NO_ADAPTER if is_adapter else ""
+    if value.startswith("^") and _names_pods(value[1:]):
+        return _EXCLUDES_POD
+    return "" if _is_of_pod(value) else _NO_INTERFACE
+
+
+def _address_in(command: Command) -> str:
+    """An address that a command gives a program; "" for none."""
+    texts = [token.text for token in (*command.assignments, *command.words)]
+    if words.any_of(texts, words.IDLE):
+        return ""
+    match = next(filter(None, map(_ADDRESS.search, texts)), None)
+    return "" if match is None else match[0]
+
+
+def _has_no_index(command: Command) -> bool:
+    """Whether a pip takes packages from where its settings say, and from no folder of its own."""
+    texts = [scanner.unquote(token.text) for token in command.words]
+    has_folder = any(text.startswith(("-f", "--find-links", "/", "./")) for text in texts)
+    return "--no-index" in texts and "install" in texts and not has_folder
+
+
+def _settings(command: Command) -> Iterator[tuple[str, str, str]]:
+    """The names of a network in a command: as typed, what they are for, and their text."""
+    texts = [token.text for token in command.words]
+    if not words.any_of(texts, words.IDLE):
+        for text in [*(token.text for token in command.assignments), *texts[1:]]:
+            name, sign, value = text.partition("=")
+            if sign and any(names.fullmatch(name) for names in _SETTINGS):
+                yield _LOGIN.sub("//", text), name, value
+    for option, value in pairwise(texts):
+        if option in _OPTIONS or _names_interface(option, value):
+            yield f"{option} {value}", option, value
+    for text in texts:
+        option, _, value = text.partition("=")
+        if _names_interface(option, value):
+            yield text, option, value
+
+
+def _names_interface(option: str, value: str) -> bool:
+    """Whether an option of a program is given an interface that only nodes have."""
+    is_option = _INTERFACE_OPTION.fullmatch(option) is not None
+    return is_option and _INTERFACE_NAME.fullmatch(value) is not None
+
+
+def _names_pods(value: str) -> bool:
+    """Whether one of some interfaces is that of a pod, each the beginning of a name."""
+    names = [name.strip() for name in value.removeprefix("=").split(",")]
+    return any(name and _OF_POD.startswith(name) for name in names)
+
+
+def _has_pods_alone(value: str) -> bool:
+    """Whether all adapters of a list are networks of a pod: UCX has TCP there, NCCL no RDMA."""
+    names = [name.partition(":")[0].strip() for name in value.removeprefix("=").split(",")]
+    return {*names} <= {_OF_POD, "lo"}
+
+
+def _is_of_pod(value: str) -> bool:
+    """Whether a pod may have one of some interfaces, each the beginning of a name or a network."""
+    is_of_pod = re.search(r"[$`/]", value) is not None  # the pod's own, or a network
+    return (
+        is_of_pod
+        or value.startswith("^")
+        or _names_pods(value)
+        or "lo" in value.removeprefix("=").split(",")
+    )

@@ -1,0 +1,88 @@
+"""What a pod may not do, and what it is not: root, who submits, the folder by its old name."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks.convert.slurm.batch_script.text import started_words, words
+from allranks.convert.verdicts import Outcome, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from allranks.convert.slurm.batch_script.text.script import Script
+
+OF_ROOT = "a pod of a run is no root: put what it installs, or mounts, into the image or a volume"
+# set_mempolicy and mbind need CAP_SYS_NICE under the default seccomp profile of containerd and
+# Docker (https://docs.docker.com/engine/security/seccomp/).
+_MEMORY_POLICY = (
+    "numactl may not choose memory in a pod, whose container runtime keeps set_mempolicy to "
+    "CAP_SYS_NICE as a rule, and ends before the program: take the option out, or give the "
+    "container that capability (security.containerSecurityContext)"
+)
+_OF_MEMORY = re.compile(
+    r"--(?:membind|interleave|preferred|preferred-many|localalloc|weighted-interleave)\b.*"
+    r"|-[mipPlw]\S*"
+)
+_WHO_COMMITS = (
+    "it takes name and key from the home folder of who submits, and history and remote from .git: "
+    "a pod has none of them unless the image, a Secret or the folder that is sent has"
+)
+_GIT_VERB = re.compile(r"git (?:(?:-[Cc] \S+|-\S+) )*([\w-]+)")
+_COMMITTING = frozenset({"push", "pull", "fetch", "commit"})
+_FOLDER = (
+    r"[\"']?(?:\$\{?(?:PWD|SLURM_SUBMIT_DIR)\}?|\$\([ \t]*pwd[ \t]*\)|`[ \t]*pwd[ \t]*`)[\"']?"
+)
+_NAME_OF_FOLDER = re.compile(
+    rf"basename[ \t]+{_FOLDER}(?=[ \t)`\"';|&\n]|$)|\$\{{(?:PWD|SLURM_SUBMIT_DIR)##\*/\}}"
+)
+_OTHER_NAME = (
+    "the folder that is sent has another name in a pod, the same for each job: write the name out"
+)
+
+
+def say(script: Script, code: str) -> list[Verdict]:
+    """The lines that need what a pod may not do, or is not.
+
+    Args:
+        script: the script.
+        code: its text without comments.
+    """
+    verdicts: dict[str, Verdict] = {}
+    for command in script.commands:
+        own, *inner = started_words.with_text_of_shell([token.text for token in command.words])
+        for texts in (own, *inner):
+            path, outcome, why = _of_words(texts, is_inner=texts is not own)
+            if path and path not in verdicts:
+                verdicts[path] = Verdict(path, outcome, "", why, command.line)
+    match = _NAME_OF_FOLDER.search(code)
+    if match is not None:
+        line = script.line_with(_NAME_OF_FOLDER.search)
+        verdicts[""] = Verdict(match[0], Outcome.CHANGED, "", _OTHER_NAME, line)
+    return [*verdicts.values()]
+
+
+def _of_words(texts: Sequence[str], *, is_inner: bool) -> tuple[str, Outcome, str]:
+    """What is said of the words of a command, with its path; "" for the path where nothing is.
+
+    Args:
+        texts: the words.
+        is_inner: whether they stand in the text of another shell, of which no line speaks.
+    """
+    bases = list(map(words.base, texts))
+    if is_inner and {*bases[:2]} & words.OF_ROOT:
+        return " ".join(texts[:3]), Outcome.NOT_CARRIED, OF_ROOT
+    if "numactl" in bases:
+        own = texts[bases.index("numactl") + 1 :]
+        option = next((text for text in own if _OF_MEMORY.fullmatch(text)), "")
+        is_own = option != "" and all(text[0] in "-0123456789" for text in own[: own.index(option)])
+        return (f"numactl {option}" if is_own else ""), Outcome.NOT_CARRIED, _MEMORY_POLICY
+    verb = _GIT_VERB.match(" ".join(texts))
+    is_git = verb is not None and verb[1] in _COMMITTING
+    is_by_ssh = words.reaches_other_host(texts)  # which has words of its own
+    return (
+        (f"git {verb[1]}" if verb is not None and is_git and not is_by_ssh else ""),
+        Outcome.CHANGED,
+        _WHO_COMMITS,
+    )

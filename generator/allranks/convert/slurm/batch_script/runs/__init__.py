@@ -1,0 +1,1 @@
+"""What a script becomes: a command of ranks, with their sizes, or one process."""

@@ -1,0 +1,221 @@
+"""A step whose ranks are MPI's: when it is, how many they are, and what they are told."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from allranks.convert import commands, references
+from allranks.convert.slurm import sizes
+from allranks.convert.slurm.batch_script.setup import left_out
+from allranks.convert.slurm.batch_script.steps import mpirun
+from allranks.convert.slurm.batch_script.text import node_names, shell_text, words
+from allranks.convert.slurm.batch_script.text.node_variables import NodeVariable, kind_of
+from allranks.convert.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from allranks.convert.slurm.batch_script.text.script import Script
+    from allranks.convert.slurm.batch_script.text.script_reading import Body, ScriptReading, Step
+    from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
+
+_MEETS = re.compile(
+    r"MASTER_ADDR|torch|SLURM_PROCID|megatron|nemo|lightning|nccl|deepspeed", re.IGNORECASE
+)
+_USES_MPI = re.compile(r"(?i)(?:-{0,2}\w[\w.-]*=|--(?:use|with|enable)?[-_]?)mpi")
+_MPI = re.compile(r"mpi4py|open-?mpi|intel-?mpi|\bimpi\b|mpich|horovod", re.IGNORECASE)
+_PYTHON = re.compile(r"torch|accelerate|deepspeed|lightning|python")
+# A word of a program's own name: `train_mpi.py`, and no `mpii.py`.
+_NAMES_MPI = re.compile(r"(?:^|[\s/_.-])mpi(?:4py)?(?:[_.-]|$)", re.IGNORECASE)
+_TENSORFLOW = re.compile(r"tensorflow|\btf_?keras|\bkeras", re.IGNORECASE)
+# Programs that run another program.
+_RUNNERS = frozenset({"uv", "conda", "poetry", "pixi", "micromamba", "mamba"})
+# What each MPI's module is called.
+_IMPLEMENTATIONS = {
+    "Intel": r"\b(?:module\s+(?:load|add)|ml)\s[^\n]*(?:impi|intel-?mpi|oneapi[-/]mpi)"
+    r"|oneapi/setvars|\bpath=[^\n]*/(?:impi|intel-?mpi)[/\d:._-]|/impi/[\d.]+/|oneapi/mpi/",
+    "MPICH": r"\b(?:module\s+(?:load|add)|ml)\s[^\n]*mpich|\bpath=[^\n]*/mpich[/\d:._-]"
+    r"|\bmpi(?:run|exec)\.mpich",
+}
+# Variables of Intel MPI's, which scripts of other MPIs keep; a module, and options of Open MPI's.
+_OF_INTEL = "i_mpi_"
+_OPEN_MPI_LOADED = re.compile(r"\b(?:module\s+(?:load|add)|ml)\s[^\n]*open-?mpi")
+_OPEN_MPI_OPTION = re.compile(
+    r"\bmpi(?:run|exec)\b[^\n]*\s-{1,2}(?:npernode|mca|map-by|allow-run-as-root|rankfile|x\s+\w)"
+)
+_OWN_RANK = "no launcher of MPI's sets it: let the program ask MPI for its own rank"
+_OF_HOSTS = "the first host of the chart's list is where rank 0 runs"
+_OF_SETUP = "setup sets it for the ranks, as no launcher of MPI's does"
+_NAMES_OF_HOSTS = (
+    "they are those of the chart's list, with a domain, which what `hostname` prints in a pod has "
+    "not: let a program that looks for its own name there cut it off"
+)
+_OF_LIST = "mpirun is given the chart's list of hosts"
+# That host, as shell.
+_FIRST_HOST = "\"$(sed 's/[ :].*//;q' /etc/mpi/hostfile)\""
+# All of them, and how a script lists them, with nothing done to the list.
+_HOSTS = "\"$(sed 's/[ :].*//' /etc/mpi/hostfile)\""
+_LIST = re.compile(
+    rf"(?:export\s+)?\w+=\"?(?:\$\(|`)\s*{node_names.QUESTION}"
+    r"(?:\s+\"?\$\{?SLURM_(?:JOB_)?NODELIST\}?\"?)?\s*[)`]\"?"
+)
+_OF_NODES = "it tells of the old cluster's nodes: write what a pod is to read"
+_MPI_PORT = "29500"
+
+
+def tell_mpi_hosts(reading: ScriptReading, place: int) -> None:
+    """Set for ranks of MPI's where the first of them is, as no launcher of theirs does."""
+    script, rendezvous, body = reading.script, reading.rendezvous, reading.body
+    exports: set[str] = set()
+    of_line: dict[int, set[str]] = {}
+    for statement in script.statements[: place + 1]:
+        for command in statement.commands:
+            for_step = command.assignments if command.words else []
+            exports |= {word.text.partition("=")[0] for word in for_step}
+            own = {name for name, _ in shell_text.assigned_by(command)} & rendezvous.meeting
+            of_line.setdefault(statement.line, set()).update(own)
+            exports |= own if command.name == "export" else set()
+            exports |= {word.text for word in command.words[1:]} & rendezvous.meeting
+    exports |= {*re.findall(r"\s-{1,2}x\s+(\w+)", script.text)}
+    exports &= rendezvous.meeting
+    line = "\n".join(body.command)
+    reads = {name for name, _ in words.variables(line)}
+    in_command = {*re.findall(r"^([A-Za-z_]\w*)=", line, re.MULTILINE)}
+    values = {name: _of_mpi(reading, name) for name in sorted(exports - words.OF_ONE_RANK)}
+    if "MASTER_ADDR" in reads:
+        values["MASTER_ADDR"] = _FIRST_HOST
+    lines = [f"export {name}={value}" for name, value in values.items() if value]
+    body.setup += "".join(f"{line}\n" for line in lines)
+    read_in_script = left_out.variables_read(script)
+    for at, verdict in enumerate(body.verdicts):
+        if (verdict.line, verdict.path) not in rendezvous.sources:
+            continue
+        own = of_line.get(verdict.line, set())
+        if own & words.OF_ONE_RANK:
+            replacement = replace(verdict, outcome=Outcome.NOT_CARRIED, to="", why=_OWN_RANK)
+        elif any(not values.get(name, "") for name in own & exports - reads - read_in_script):
+            replacement = replace(verdict, outcome=Outcome.NOT_CARRIED, to="", why=_OF_NODES)
+        elif texts := {values[name] for name in own & values.keys()} - {""}:
+            why = _OF_HOSTS if texts == {_FIRST_HOST} else _OF_SETUP
+            why = _NAMES_OF_HOSTS if _HOSTS in texts else why
+            replacement = replace(verdict, to="setup", why=why)
+        else:
+            to = "command" if own & in_command else ""
+            is_first = any(f"{name}={NodeVariable.ADDRESS}" in line.split("\n") for name in own)
+            replacement = replace(verdict, to=to, why=_OF_HOSTS if is_first else _OF_LIST)
+        body.verdicts[at] = replacement
+
+
+def _of_mpi(reading: ScriptReading, name: str) -> str:
+    """What a variable of the nodes is in a pod of the mpi chart, as shell; "" for nothing."""
+    script, body = reading.script, reading.body
+    if name == "WORLD_SIZE":
+        ranks = body.procs_per_node or script.size.gpus_per_node
+        return str(ranks * (body.nodes or 1)) if ranks else ""
+    if name in reading.variables.constants or name == "MASTER_PORT":
+        return reading.variables.constants.get(name, _MPI_PORT)
+    text = next(
+        (
+            script.setting(other, name)
+            for other in script.statements
+            if shell_text.assigns(other, name)
+        ),
+        "",
+    )
+    kind = kind_of(name, text, {NodeVariable.ADDRESS})
+    if left_out.is_file(script, name):
+        return ""
+    if kind is NodeVariable.COUNT:
+        return str(body.nodes or 1)
+    if kind is NodeVariable.UNKNOWN and _LIST.fullmatch(text.strip()):
+        return _HOSTS
+    return _FIRST_HOST if kind is NodeVariable.ADDRESS else ""
+
+
+def is_mpi(
+    script: Script, variables: ShellVariables, main: Step, program: commands.Program
+) -> bool:
+    """Whether what srun starts is a program of MPI's, and not one that meets by MASTER_ADDR."""
+    has_mpi = any(setting.name == "mpi" and setting.value != "none" for setting in main.settings)
+    meets = is_of_torch(script)
+    words_of = " ".join(
+        (
+            *(
+                words.resolve(word, variables.constants) or variables.looked_up(word)
+                for word in main.words
+            ),
+            variables.inner_text(main.words) or "",
+        )
+    )
+    if "mpi4py" in words_of or "horovod" in words_of.lower() or _names_mpi(program):
+        return True
+    if _PYTHON.search(words_of):
+        asks = _MPI.search(script.text) is not None or _asks_for_mpi(main)
+        return (has_mpi or asks) and not meets
+    is_text = program.command[1:2] == ("-c",)
+    name = words.base(words.unwrapped(main.words if is_text else program.command)[0])
+    if is_text and name in shell_text.SHELLS:
+        name = words.base(shell_text.first_word(program.command)) or name
+    if name in shell_text.SHELLS or name.endswith((".sh", ".bash", ".py")) or name in _RUNNERS:
+        return has_mpi and not meets
+    return has_mpi or "MASTER_ADDR" not in variables.set_names
+
+
+def is_of_torch(script: Script) -> bool:
+    """Whether what runs, or the job's name, has a word of PyTorch or of how its ranks meet."""
+    named = [setting.value for setting in script.settings if setting.name == "job-name"]
+    code = words.without_comments(script.text)
+    return any(_MEETS.search(text) for text in (code, *named))
+
+
+def is_of_tensorflow(script: Script) -> bool:
+    """Whether a script has a word of TensorFlow in what runs, and none of PyTorch."""
+    code = words.without_comments(script.text)
+    return _TENSORFLOW.search(code) is not None and "torch" not in code.lower()
+
+
+def _names_mpi(program: commands.Program) -> bool:
+    """Whether the file or module that Python runs is called by a word of MPI's."""
+    texts = words.unwrapped(list(program.command))
+    if not texts or not words.base(texts[0]).startswith("python"):
+        return False
+    module = texts[texts.index("-m") + 1 :][:1] if "-m" in texts else []
+    name = [*(text for text in texts[1:] if text.endswith(".py")), *module][:1]
+    return bool(name) and _NAMES_MPI.search(name[0]) is not None
+
+
+def _asks_for_mpi(main: Step) -> bool:
+    """Whether a word of a program has it use MPI: ``--mode=mpi``, ``--use_mpi``."""
+    return any(map(_USES_MPI.fullmatch, main.words))
+
+
+def slots(script: Script, variables: ShellVariables, program: commands.Program, nodes: int) -> int:
+    """The ranks of a node of an mpirun in a job without tasks; 0 where they are unknown."""
+    if script.size.tasks or script.size.tasks_per_node:
+        return 0
+    texts = shell_text.split(shell_text.as_text(program.command))
+    own = texts[: len(texts) - len(mpirun.program(texts))]  # the program may have an -n, too
+    match = mpirun.COUNT_OF_RANKS.search(" ".join(own))
+    count = references.number(match[1], variables.constants) if match is not None else None
+    return min(math.ceil(count / nodes), sizes.MOST_PER_NODE) if count else 0
+
+
+def as_mpi(script: Script, body: Body, per_node: int) -> None:
+    """Make the run one of the mpi chart."""
+    body.workload = "mpi"
+    body.procs_per_node = 0 if script.size.gpus_per_node == per_node else per_node
+    implementation = _implementation(script)
+    if implementation:
+        body.values["mpi"] = {"implementation": implementation}
+
+
+def _implementation(script: Script) -> str:
+    """Whose MPI a script is for; "" for Open MPI, which is the chart's."""
+    text = re.sub(r"^\s*#.*", "", script.text.lower(), flags=re.MULTILINE).replace("\\\n", " ")
+    if _OPEN_MPI_OPTION.search(text):
+        return ""
+    for implementation, pattern in _IMPLEMENTATIONS.items():
+        if re.search(pattern, text):
+            return implementation
+    return "Intel" if _OF_INTEL in text and not _OPEN_MPI_LOADED.search(text) else ""

@@ -1,0 +1,599 @@
+"""A script that starts no ranks of several: it is run as it is, as one process."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks.convert import scanner
+from allranks.convert.slurm import amounts, sizes
+from allranks.convert.slurm.batch_script.pods import missing_in_pods
+from allranks.convert.slurm.batch_script.setup import (
+    exports,
+    repeated_lines,
+    setup_edits,
+    setup_lines,
+)
+from allranks.convert.slurm.batch_script.steps import (
+    launcher_environment,
+    several_steps,
+    srun_variables,
+    step_folders,
+    step_search,
+)
+from allranks.convert.slurm.batch_script.text import shell_text, started_words, substitutions, words
+from allranks.convert.verdicts import Outcome
+from allranks.humanize import list_some
+
+if TYPE_CHECKING:
+    from allranks.convert.scanner import Statement
+    from allranks.convert.slurm.batch_script.text.script import Script
+    from allranks.convert.slurm.batch_script.text.script_reading import (
+        Body,
+        RendezvousVariables,
+        ScriptReading,
+        Step,
+    )
+    from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
+
+# A job that waits for this one: both have work to do.
+_AFTER_THIS = re.compile(r"(?:--dependency|-d)\b\S*[\s=]*\S*SLURM_JOB_?ID")
+# Programs that a script needs to write another, and to submit it.
+_OF_SUBMITTING = (
+    words.IDLE
+    | words.ENDING
+    | words.SLURM_TOOLS
+    | {
+        *("cat", "cd", "mkdir", "rm", "cp", "mv", "ln", "touch", "chmod", "sed", "awk", "grep"),
+        *("export", "declare", "local", "readonly", "read", "shift", "eval", "let", "source", "."),
+        *("module", "ml", "conda", "seq", "dirname", "basename", "tee", "head", "tail", "cut"),
+        *("getopts", "break", "continue", "mapfile", "readarray", "expr", "wc", "tr", "sort"),
+        *("find", "xargs", "pushd", "popd", "bc", "usage", "getopt", "shopt", "trap", "realpath"),
+    }
+)
+# What makes things ready for a program, besides what activates an environment.
+_OF_PREPARING = (
+    _OF_SUBMITTING
+    | words.IN_EACH_RANK
+    | words.OF_OTHER_HOSTS
+    | words.OF_ROOT
+    | words.OF_TERMINAL
+    | {
+        *("rsync", "tar", "unzip", "gunzip", "gzip", "zip", "wget", "curl", "git", "pip", "pip3"),
+        *("umask", "alias", "unalias", "hash", "rmdir", "ldd", "ulimit", "make", "cmake", "false"),
+    }
+)
+_WRITTEN_OUT = "write it out in the line that runs it, and convert that"
+_OF_SITE = "the shell is that of the image: it has none in a folder of the old cluster's"
+_OF_SH = "bash runs it: that is the sh of most clusters, and seldom that of an image"
+# What a process has that srun has started.
+_OF_STEP = ("SLURM_STEP_ID", "SLURM_STEPID")
+# How the command before has ended.
+_READS_STATUS = re.compile(r"\$\?|\$\{?(?:\?\}|PIPESTATUS\b)")
+_SEPARATOR = re.compile(r"[ \t]*[;&](?![;&])[ \t]*")
+# Files for what starts ranks on hosts, by what they are called.
+_HOSTS = re.compile(
+    r"(?i)\.deepspeed_env$|(?:host|machine|node)_?(?:s?_?file|s?_?list)|(?:^|/)(?:hosts|machines)\b"
+)
+# Variables by which a launcher is told of such a file: DLTS_HOSTFILE.
+_HOST_FILE = re.compile(r"(?:HOST|MACHINE)S?_?FILE$")
+# Programs that are Python, or written in it; and lines that run none.
+_RUNS_PYTHON = re.compile(
+    r"\b(?:(?:python|pypy)[0-9.]*|torchrun|accelerate|deepspeed|horovodrun|tune|wandb)\b|\.py\b"
+    r"|\b(?:uv|poetry|pdm|pipenv|rye|hatch|pixi)\s+run\b"
+)
+_NO_CODE = re.compile(
+    r"^\s*#.*|(?:^|[;&|])[^\S\n]*(?:module\b|ml\b|conda\b(?!.*\srun\s)|source\b|\.\s|echo\b)"
+    r"(?:\"[^\"\n]*\"|'[^'\n]*'|[^;&|\n\"'])*",
+    re.MULTILINE,
+)
+# The options that say how many tasks there are.
+_PER_NODE = frozenset({"ntasks-per-node", "tasks-per-node"})
+# Those by which a step has fewer tasks than its job.
+_FEWER = frozenset({"nodes", "ntasks", "nodelist"})
+_TASK_OPTIONS = _PER_NODE | {"ntasks", "ntasks-per-gpu"}
+
+
+def read_script(reading: ScriptReading, steps: list[Step], *, nested: bool) -> None:
+    """Run the script as it is; what it activates comes before, as setup.
+
+    Args:
+        reading: the script, and what is known of it.
+        steps: the commands that start processes.
+        nested: whether some of them start the ranks of the script's node.
+
+    Raises:
+        InvalidValues: it starts what no single process can.
+    """
+    script, variables, body = reading.script, reading.variables, reading.body
+    body.nodes, body.procs_per_node = 1, 1
+    body.values["torchrun"] = {"maxRestarts": 0}  # Slurm runs it once
+    _check_submits(script, variables)
+    _check_assembled(script, variables)
+    several_steps.check_beside(script, steps)
+    several_steps.check_in_turn(script, steps)
+    several_steps.check_read(script)
+    _size_one_process(script, variables, steps)
+    if nested:
+        body.notes.append(
+            "the script starts the ranks of its node itself, so that the pod runs it as one process"
+        )
+    _note_launcher(script, body)
+    if script.size.node_count == 1:
+        _note_unread(script, body)
+    body.uncounted = _uncounted(script, steps)
+    last = _last_activation(script, variables)
+    setup, again, rest = _split(reading, last)
+    setup_lines.write_setup(script, body, setup, script.statements[last + 1 :])
+    text = "\n".join([*setup, *again, rest])
+    is_batch = not any(step.is_srun and step.words for step in steps)
+    counts = _put_counts(script, body, text, is_batch=is_batch)
+    head = [_shebang(script, body), _without_launcher(script, reading.rendezvous), *counts]
+    body.script = "\n".join([*filter(None, head), *again, rest]) + "\n"
+    _put_steps(script, body, [step for step in steps if step.is_srun and step.words])
+    srun_variables.say(reading)
+
+
+def _size_one_process(script: Script, variables: ShellVariables, steps: list[Step]) -> None:
+    """Say what becomes of nodes and tasks of which one process makes no use."""
+    size = script.size
+    printing = _printing_line(steps)
+    if size.task_count > size.node_count:
+        why = "the script starts one process"
+        why += f"; an srun (line {printing}) only prints, and does so once" if printing else ""
+        for name in ("ntasks", "ntasks-per-node", "tasks-per-node", "gpus-per-task"):
+            size.outcomes[name] = (Outcome.CHANGED, "procsPerNode", why)
+    if size.node_count > 1:
+        _check_remote(script, variables)
+        options = {setting.name for setting in script.settings}
+        # Where the tasks say how many nodes there are, no option of that name has a line.
+        saying = (name for name in ("nodes", "ntasks", "nodelist") if name in options)
+        name = next(saying, "nodes")
+        expansions = {name for step in steps for name in step.expansions}
+        launcher = _launcher_in_variable(variables, expansions)
+        size.outcomes[name] = _other_nodes(script, variables, printing, launcher)
+
+
+def _split(reading: ScriptReading, last: int) -> tuple[list[str], list[str], str]:
+    """A script as setup and what runs behind it.
+
+    Args:
+        reading: the script, and what is known of it.
+        last: the number of the last statement of setup; -1 for none.
+
+    Returns:
+        The parts of setup; those of them that the script repeats, since they end with the shell of
+        setup; and the rest of the script.
+    """
+    script = reading.script
+    edits: list[tuple[int, int, str]] = []
+    setup: list[str] = []
+    texts: dict[int, str] = {}
+    again: dict[int, str] = {}
+    fillers = {
+        other.function
+        for other in script.statements
+        if other.function and any(map(shell_text.arrays_of, other.commands))
+    }
+    reads_words = any(
+        words.positional(script.slice(other))
+        for number, other in enumerate(script.statements)
+        if number > last or (setup_lines.lives_in_shell(other) and not other.function)
+    )
+    for number, statement in enumerate(script.statements):
+        is_setup = number <= last
+        is_trap = any(command.name == "trap" for command in statement.commands)
+        text = setup_lines.text_of(
+            reading, statement, is_single=True, is_setup=is_setup and not is_trap
+        )
+        if is_setup:
+            start = setup_lines.comment_start(script, number)
+            edits.append((start, _end_of(script, statement), ""))
+        elif text is None:
+            edits.append((statement.start, _end_of(script, statement), ""))
+        elif text != script.slice(statement):
+            edits.append((statement.start, statement.end, text))
+        else:
+            edits += setup_edits.of_modules(statement)
+            edits += setup_lines.inner_edits(reading, statement)
+        if not is_setup or text is None:
+            continue
+        # The shell of setup ends before the script begins, and a trap with it.
+        setup_text = "" if is_trap else setup_lines.with_comments(script, number, text)
+        setup += [setup_text] if setup_text else []
+        is_of_rank = not shell_text.set_by(statement).isdisjoint(launcher_environment.OF_RANK)
+        changes_words = reads_words and any(map(shell_text.changes_words, statement.commands))
+        fills = any(command.name in fillers for command in statement.commands)
+        is_of_shell = setup_lines.lives_in_shell(statement) or changes_words or fills
+        texts[number] = text
+        again |= {number: text} if is_of_shell or is_of_rank else {}
+    rest = shell_text.without_directives(shell_text.edited(script.text, edits))
+    rest = re.sub(r"\A#![^\n]*\n?", "", rest)
+    files = repeated_lines.files_with_arrays(reading, rest, last + 1)
+    again |= {number: text for number, text in texts.items() if number in files}
+    repeated = repeated_lines.texts(script, again, last + 1)
+    return setup, repeated, re.sub(r"\n{3,}", "\n\n", rest).strip("\n")
+
+
+def _put_steps(script: Script, body: Body, sruns: list[Step]) -> None:
+    """Carry what the steps ask for: one pod runs all of them, and has the size of the largest."""
+    sruns.sort(key=lambda step: -step.size.gpu_count)
+    step_folders.leave_out_others(body, sruns)
+    for step in sruns:  # the first that sets something is the one whose line is shown
+        body.settings += step.settings
+    _say_outside(body, sruns)
+    if sruns:
+        sizes.fill(script.size, sizes.largest([step.size for step in sruns]))
+
+
+def _note_launcher(script: Script, body: Body) -> None:
+    """Note what a launcher needs where no line starts Python; a trial of a sweep has none."""
+    lists = [setting.value for setting in script.settings if setting.name == "array"][-1:]
+    is_trial = any(amounts.array(tasks) for tasks in lists)
+    if not is_trial and not _RUNS_PYTHON.search(_NO_CODE.sub("", script.text)):
+        body.notes.append(
+            "no line of the script starts Python: the image needs PyTorch all the same, whose "
+            "launcher starts the script"
+        )
+
+
+def _note_unread(script: Script, body: Body) -> None:
+    """Note the scripts that are run, and that nobody has looked into."""
+    files: list[str] = []
+    for command in script.commands:
+        for started in started_words.with_text_of_shell([word.text for word in command.words]):
+            texts = words.unwrapped(started)
+            if texts and words.base(texts[0]) in shell_text.SHELLS:
+                texts = [text for text in texts[1:] if not text.startswith("-")]
+            if texts and texts[0].endswith((".sh", ".bash")) and texts[0] not in files:
+                files.append(texts[0])
+    if files:
+        is_alone = len(files) == 1
+        what_runs = f"what {files[0]} does" if is_alone else f"what {list_some(files, 3)} do"
+        body.notes.append(
+            f"{what_runs} was not looked at: a pod has no srun, sbatch or modules for that either, "
+            "nor the old cluster's paths"
+        )
+
+
+def _say_outside(body: Body, steps: list[Step]) -> None:
+    """Say of steps that had no container where others have one that they are in it as well."""
+    images = [
+        setting for step in steps for setting in step.settings if setting.name == "container-image"
+    ]
+    for step in steps if images else []:
+        is_outside = not {"container-image", "container-name"} & {s.name for s in step.settings}
+        if is_outside and not words.any_of(step.words, words.IN_EACH_RANK):
+            why = f"it ran on the node itself: here it has the image of line {images[0].line}"
+            path = f"srun {' '.join(step.words)}"
+            body.say(step.command.line, path, Outcome.CHANGED, "image", why)
+
+
+def _shebang(script: Script, body: Body) -> str:
+    """The first line, whose shell is that of no login."""
+    own = script.lines[0].strip() if script.lines[0].startswith("#!") else "#!/bin/bash"
+    shebang = shell_text.without_login(own)
+    setup_lines.say_login(script, body, "script")
+    bash = shell_text.of_bash(shebang)
+    if bash != shebang:
+        body.say(1, own, Outcome.CHANGED, "script", _OF_SH)
+    of_image = shell_text.of_image(bash)
+    if of_image != bash:
+        body.say(1, own, Outcome.CHANGED, "script", _OF_SITE)
+    return of_image
+
+
+def _without_launcher(script: Script, rendezvous: RendezvousVariables) -> str:
+    """A line that takes from a script what torchrun, which starts it, tells its ranks.
+
+    What the script starts would take it for its own: torchrun reads options from PET_, and who
+    finds a LOCAL_RANK uses one GPU. Where the script itself says where ranks meet, they do.
+    """
+    if any(setting.name == "array" for setting in script.settings):
+        return ""  # a trial of one process has no launcher
+    return launcher_environment.unset_all(script, rendezvous)
+
+
+def _uncounted(script: Script, steps: list[Step]) -> list[str]:
+    """The numbers of tasks that sbatch tells no script whose options have none, and of its step.
+
+    `compat: slurm` sets them, and who finds them takes its processes for those of an srun:
+    PyTorch Lightning then starts none for the other GPUs. A program with Open MPI that no mpirun
+    starts asks Slurm for its rank where it is in a step, and ends.
+    """
+    options = {setting.name for setting in script.settings}
+    variables = {name for name, _ in words.variables(script.text)}
+    of_step = [name for name in _OF_STEP if name not in variables]
+    if any(step.is_srun and step.words for step in steps):
+        return of_step  # srun tells its tasks how many they are
+    is_counted = bool(options & {*_TASK_OPTIONS, "gpus-per-task"})
+    names_of = [] if is_counted else ["SLURM_NTASKS", "SLURM_NPROCS"]
+    names_of += [] if options & _PER_NODE else ["SLURM_NTASKS_PER_NODE"]
+    return [*(name for name in names_of if name not in variables), *of_step]
+
+
+def _put_counts(script: Script, body: Body, text: str, *, is_batch: bool) -> list[str]:
+    """Give a batch script the numbers of tasks that it has in Slurm, where its pod has one.
+
+    Args:
+        script: the script.
+        body: what comes of it.
+        text: setup and the script, which alone are told: what they start may be ranks, where the
+            job has GPUs.
+        is_batch: whether srun starts none of its programs.
+
+    Returns:
+        Lines for the script, as a rank is told its own numbers.
+    """
+    size, options = script.size, {setting.name for setting in script.settings}
+    if size.task_count == size.node_count or not options & _TASK_OPTIONS:
+        return []
+    counts = {
+        "SLURM_NTASKS": size.task_count,
+        "SLURM_NPROCS": size.task_count,
+        "SLURM_NTASKS_PER_NODE": size.per_node,
+        "SLURM_TASKS_PER_NODE": size.per_node,
+        "SLURM_CPUS_PER_TASK": size.cpus_per_task or 1,
+    }
+    variables = {name for name, _ in words.variables(shell_text.without_printing(text))}
+    for name, count in counts.items():
+        if name in variables:
+            body.env[name] = str(count)
+            why = "it follows from what the script asks for"
+            line = script.line_with(re.compile(rf"\$\{{?{name}\b").search)
+            body.say(line, f"${name}", Outcome.CHANGED, f"env.{name}", why)
+    exported = {"SLURM_NTASKS", "SLURM_NPROCS"} & variables
+    if is_batch and size.node_count == 1 and not size.gpu_count:
+        exported = {*counts}
+        exported -= set() if options & _PER_NODE else {"SLURM_NTASKS_PER_NODE"}
+        exported -= set() if size.cpus_per_task else {"SLURM_CPUS_PER_TASK"}
+    return [f"export {name}={count}" for name, count in counts.items() if name in exported]
+
+
+def _end_of(script: Script, statement: Statement) -> int:
+    """Where a statement ends with what parts it from the next on its line: ``;`` or ``&``."""
+    match = _SEPARATOR.match(script.text, statement.end)
+    return statement.end if match is None else match.end()
+
+
+def _last_activation(script: Script, variables: ShellVariables) -> int:
+    """The last statement before the program that activates something; -1 for none."""
+    last = -1
+    programs = [
+        n for n, other in enumerate(script.statements) if setup_lines.runs_program(variables, other)
+    ]
+    programs += [] if programs else _sourced_program(script)
+    programs += [] if programs else _unread_program(script)
+    for number, statement in enumerate(script.statements):
+        if number in programs[-1:]:
+            break  # it is the program, whatever it activates before
+        if exports.is_activation(variables, statement):
+            last = number
+        elif number in programs:
+            break
+    while 0 <= last < len(script.statements) - 1 and last + 1 not in programs:
+        code = substitutions.without(script.slice(script.statements[last + 1]))
+        if not _READS_STATUS.search(re.split(r"[;\n&|]", code)[0]):
+            break
+        last += 1  # how the one before it ended, its shell alone knows
+    return last
+
+
+def _sourced_program(script: Script) -> list[int]:
+    """The number of the last line that does something, where it is a file that is read.
+
+    No other line runs a program: ``. commands/$SLURM_ARRAY_TASK_ID.sh`` does.
+    """
+    harmless = words.IDLE | words.ENDING | {"export", "cd", *words.SLURM_TOOLS}
+    numbers = [
+        number
+        for number, statement in enumerate(script.statements)
+        if not statement.function
+        and not shell_text.runs_only(statement, harmless)
+        and any(command.words for command in statement.commands)
+    ]
+    return numbers[-1:] if numbers and exports.sources(script.statements[numbers[-1]]) else []
+
+
+def _unread_program(script: Script) -> list[int]:
+    """The number of the first line that does more than to make things ready: ``matlab -r a``.
+
+    No line runs a program that is known, so that any other may be what the job is about. As setup
+    its failure would be nobody's, where a later line activates something as well.
+    """
+    functions = {statement.function for statement in script.statements if statement.function}
+    numbers = [
+        number
+        for number, statement in enumerate(script.statements)
+        if not statement.function and not shell_text.runs_only(statement, _OF_PREPARING | functions)
+    ]
+    return numbers[:1]
+
+
+def _check_submits(script: Script, variables: ShellVariables) -> None:
+    """Refuse a script that only submits others."""
+    if any(_does_more(variables, statement) for statement in script.statements):
+        return
+    lines = [
+        command.line
+        for statement in script.statements
+        for command in statement.commands
+        if words.any_of([token.text for token in command.words], ("sbatch",))
+    ]
+    line = lines[0] if lines else script.line_with(missing_in_pods.SUBMITTING.search)
+    if line:
+        raise script.refuse(
+            line,
+            "the script only submits another",
+            "convert that one; a script in a here-document becomes a file of its own first",
+        )
+
+
+def _does_more(variables: ShellVariables, statement: Statement) -> bool:
+    """Whether a statement does more than to write the script of another job, and submit it."""
+    if setup_lines.runs_program(variables, statement):
+        return True
+    for command in statement.commands:
+        texts = [token.text for token in command.words]
+        is_next = words.any_of(texts, ("sbatch",)) and _AFTER_THIS.search(" ".join(texts))
+        if is_next or (texts and not words.any_of(texts, _OF_SUBMITTING)):
+            return not statement.function
+    return False
+
+
+def _check_assembled(script: Script, variables: ShellVariables) -> None:
+    """Refuse an `eval` of a step with ranks whose words the script puts together."""
+    steps = {
+        name
+        for name, texts in (*variables.contents.items(), *variables.listed.items())
+        if any(words.base(text.split(" ")[0]) in {"srun", *words.MPIRUN} for text in texts)
+    }
+    for statement in script.statements if script.size.task_count > 1 else []:
+        for command in statement.commands:
+            read = {name for word in command.words for name, _ in words.variables(word.text)}
+            if words.base(command.name) == "eval" and read & steps:
+                raise script.refuse(
+                    command.line,
+                    "the words of the step are put together as the script runs",
+                    "write srun and what it runs out, with an array for what is not always "
+                    "there, and convert that",
+                )
+
+
+def _check_remote(script: Script, variables: ShellVariables) -> None:
+    for statement in script.statements:
+        for command in statement.commands:
+            texts = [token.text for token in command.words]
+            if variables.possible_programs(texts) & words.STARTING_ELSEWHERE:
+                raise script.refuse(
+                    command.line,
+                    "the script starts processes on the other nodes by ssh, which pods do not have",
+                    "start them with srun, torchrun or mpirun, and convert that",
+                )
+
+
+def _printing_line(steps: list[Step]) -> int:
+    """The first line in which all tasks of the job print, by srun; 0 for none."""
+    return next(
+        (
+            step.command.line
+            for step in steps
+            if step.is_srun
+            and step.words
+            and step_search.only_prints(step.words)
+            and not _FEWER & {setting.name for setting in step.settings}
+        ),
+        0,
+    )
+
+
+def _other_nodes(
+    script: Script, variables: ShellVariables, printing: int, launcher: str
+) -> tuple[Outcome, str, str]:
+    """What becomes of the nodes of a script that starts one process.
+
+    Args:
+        script: the script.
+        variables: what its variables hold.
+        printing: the line of an srun that only prints; 0 for none.
+        launcher: a variable with a launcher of ranks; "" for none.
+    """
+    hosts = _file_of_hosts(script)
+    who = f"a program that reads {hosts}" if hosts else _launcher_of_julia(script)
+    if launcher and not who:
+        why = f"the launcher in ${launcher} may start ranks there: {_WRITTEN_OUT}"
+        return Outcome.NOT_CARRIED, "nodes: 1", why
+    unread = "" if who else _unread_script(script, variables)
+    who = f"{unread}, which is not read here," if unread else who
+    if not who:
+        why = "no command that is known here starts anything on the other nodes"
+        if printing:
+            why = f"what srun starts there (line {printing}) only prints: a pod prints it once"
+        return Outcome.CHANGED, "nodes: 1", why
+    why = (
+        f"{who} may start ranks on the other nodes: start them with srun, torchrun or mpirun, "
+        "and convert that"
+    )
+    return Outcome.NOT_CARRIED, "nodes: 1", why
+
+
+def _launcher_in_variable(variables: ShellVariables, steps: set[str]) -> str:
+    """A variable with a launcher of ranks that no step has among its words; "" for none."""
+    launchers = words.MPIRUN | {"srun", "horovodrun"}
+    for name, contents in variables.contents.items():
+        for content in contents if name not in steps else []:
+            texts = words.unwrapped(shell_text.split(content))
+            if len(texts) > 1 and words.base(texts[0]) in launchers:
+                return name
+    return ""
+
+
+def _launcher_of_julia(script: Script) -> str:
+    """Julia's own mpiexec, which runs in a pod as it is, and may ask Slurm for more nodes."""
+    is_called = any(shell_text.runs(statement, ("mpiexecjl",)) for statement in script.statements)
+    return "mpiexecjl" if is_called else ""
+
+
+def _unread_script(script: Script, variables: ShellVariables) -> str:
+    """A shell script that is run, where no line has a program that is known; "" for none."""
+    if any(setup_lines.runs_program(variables, statement) for statement in script.statements):
+        return ""
+    for command in script.commands:
+        texts = words.unwrapped([scanner.unquote(token.text) for token in command.words])
+        if texts and words.base(texts[0]) in shell_text.SHELLS:
+            texts = [text for text in texts[1:] if not text.startswith("-")]
+        resolved = words.resolve(texts[0], variables.constants) or "" if texts else ""
+        for program in (*texts[:1], resolved):
+            if program.endswith((".sh", ".bash", ".csh", ".zsh")):
+                return program
+    return ""
+
+
+def _file_of_hosts(script: Script) -> str:
+    """The file that the script writes for a launcher of many hosts; "" for none."""
+    commands = [command for statement in script.statements for command in statement.commands]
+    files = [
+        target
+        for command in commands
+        for operator, target in command.redirections
+        if operator in (">", ">>", ">|") and _HOSTS.search(target)
+    ]
+    files += [
+        f"${name}"
+        for command in commands
+        if command.name == "export"
+        for name, _ in shell_text.assigned_by(command)
+        if _HOST_FILE.search(name)
+    ]
+    return next(iter(files), "")
+
+
+def read_foreign(reading: ScriptReading, interpreter: str) -> None:
+    """A script of another language: it is run as it is, as one process."""
+    script, body = reading.script, reading.body
+    is_python = words.is_python([interpreter])
+    if not is_python and re.search(
+        r"^\s*(srun|mpirun|mpiexec|torchrun)\b", script.text, re.MULTILINE
+    ):
+        raise script.refuse(
+            1,
+            f"the script is {interpreter}'s, and only those of sh and bash are read",
+            "write it for bash, or write the command into a values file",
+        )
+    text = shell_text.without_directives(script.text)
+    body.script = _without_launcher_in_python(script, text) if is_python else text
+    body.nodes, body.procs_per_node = 1, 1
+    body.values["torchrun"] = {"maxRestarts": 0}  # Slurm runs it once
+    body.say(1, script.lines[0], Outcome.CARRIED, "script")
+
+
+def _without_launcher_in_python(script: Script, text: str) -> str:
+    """A script of Python's with a line that takes the same from it; others as they are."""
+    is_trial = any(setting.name == "array" for setting in script.settings)
+    at = shell_text.first_line_of_python(text)
+    if is_trial or not at:
+        return text
+    names_of = [*launcher_environment.NAMES, *_OF_STEP]
+    rows = text.split("\n")
+    own = f'[__import__("os").environ.pop(_, None) for _ in "{" ".join(names_of)}".split()]'
+    return "\n".join([*rows[:at], own, *rows[at:]])

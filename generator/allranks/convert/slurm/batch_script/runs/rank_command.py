@@ -1,0 +1,319 @@
+"""The command that each rank runs, with what it reads and no setup can export."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks import names
+from allranks.convert import commands, preparation, scanner
+from allranks.convert.commands import Runner
+from allranks.convert.slurm.batch_script.setup import repeated_lines, setup_end
+from allranks.convert.slurm.batch_script.steps import launcher_environment
+from allranks.convert.slurm.batch_script.text import first_node, shell_text, words
+from allranks.convert.slurm.batch_script.text.node_variables import (
+    NodeVariable,
+    kind_of,
+    reads_first,
+)
+from allranks.convert.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from allranks.convert.slurm.batch_script.text.script import Script
+    from allranks.convert.slurm.batch_script.text.script_reading import MainStep, ScriptReading
+
+_PORT = "29510"  # of a launcher inside the chart's own, which has the one before it
+_RESERVED = frozenset(names.RESERVED_ENV)
+_ADDRESS = frozenset({"MASTER_ADDR", "MASTER_PORT"})
+# A loop that counts from 0: `for i in {0..3}`, `for ((i = 0; …`, `for i in "${!hosts[@]}"`.
+_COUNTING_LOOP = re.compile(
+    r"\bfor\s+(?:\(\(\s*(?P<first>[A-Za-z_]\w*)\s*=\s*0\s*;|(?P<name>[A-Za-z_]\w*)\s+in\s+"
+    r"(?:\{0\.\.|0\s+1\b|(?:\$\(|`)\s*seq\s+(?:-\S+\s+)*[\"']?0[\"']?\s|\"?\$\{!\w+\[[@*]\]\}))"
+)
+# How a loop adds 1 to a variable.
+_ADDED = (
+    r"\(\(\s*(?:\+\+\s*{0}|{0}\s*\+\+|{0}\s*\+=\s*1|{0}\s*=\s*{0}\s*\+\s*1)\s*\)\)"
+    r"|\blet\s+[\"']?(?:{0}\s*\+\+|{0}\s*\+=\s*1|{0}\s*=\s*{0}\s*\+\s*1)"
+    r"|\b{0}=\$\(\(\s*(?:\$\{{?)?{0}\}}?\s*\+\s*1\s*\)\)|\b{0}=(?:\$\(|`)\s*expr\s+\$\{{?{0}\}}?\s*\+\s*1"
+)
+# What looks for a port that is free.
+_LOOKING = re.compile(r"(?:\$\(|`)[^`]*\b(?:python[0-9.]*|shuf|ss|netstat|comm|lsof)\b")
+_OF_LOOP = "the loop over the nodes sets it, and each pod is a node: write what a pod is to read"
+
+_OTHER_WORDS = (
+    "it changes the words behind the script's name for setup alone, whose shell is another: write "
+    "those that the command reads into it"
+)
+
+
+def write(reading: ScriptReading, program: commands.Program, text: str | None) -> None:
+    """Write the command of the ranks.
+
+    Args:
+        reading: the script, and what is known of it.
+        program: what its step starts.
+        text: the shell text around it; None where it stands by itself.
+
+    Raises:
+        InvalidValues: the step runs nothing.
+    """
+    main_step, body = reading.main_step, reading.body
+    command = list(program.command)
+    if text is not None:
+        command = ["bash", "-c", text]
+    if not command:
+        raise reading.script.refuse(
+            1, "the step runs nothing", "write the program behind srun or torchrun"
+        )
+    if program.working_dir and body.setup:
+        # The lines before it start where the script does.
+        body.setup += f"cd {commands.as_shell([program.working_dir])}\n"
+    elif program.working_dir:
+        body.working_dir = program.working_dir
+    if program.setup:
+        body.setup += _ending_as_its_text(body.setup, program.setup)
+    may_launch = main_step.may_launch or program.runner is Runner.NESTED
+    if may_launch and body.workload != "mpi":
+        # A torchrun in it would take the options of the one around it for its own.
+        line = command[2] if command[1:2] == ["-c"] else f"exec {commands.as_shell(command)}"
+        unset = launcher_environment.unset_options()
+        if main_step.may_launch and body.procs_per_node == 1 < reading.script.size.gpu_count:
+            unset = launcher_environment.unset_all(reading.script, reading.rendezvous)
+        text = f"{unset}\n{line}"
+        command = [*command[:2], text, *command[3:]] if command[1:2] == ["-c"] else []
+        command = command or ["bash", "-c", text]
+    if main_step.input:
+        line = command[2] if command[1:2] == ["-c"] else f"exec {commands.as_shell(command)}"
+        command = ["bash", "-c", f"{line} < {main_step.input}"]
+        body.values.setdefault("mpi", {})["ownMpirun"] = True
+    if command[1:2] == ["-c"]:
+        if program.runner in (Runner.MPIRUN, Runner.HOROVODRUN):
+            body.values.setdefault("mpi", {})["ownMpirun"] = True
+        command[2:3] = [_defined(reading, text, program) for text in command[2:3]]
+    body.command = command
+
+
+def _ending_as_its_text(setup: str, inner: str) -> str:
+    """Setup of the text of a step's shell, which may end at what fails where the script does not.
+
+    Args:
+        setup: the lines before it.
+        inner: those of the text.
+    """
+    goes_on = inner.startswith(preparation.GOES_ON)
+    return f"set -e\n{inner}" if setup_end.goes_on(setup) and not goes_on else inner
+
+
+def _defined(reading: ScriptReading, line: str, program: commands.Program) -> str:
+    """A command's shell with what it reads and no setup can export."""
+    script = reading.script
+    reads = [name for name, _ in words.variables(line)]
+    if words.positional(line):
+        reads += _read_by_sets(script, reading.main_step)
+    end = reading.main_step.statement
+    numbers = _in_shell(reading, line, reads)
+    numbers |= repeated_lines.files_with_arrays(reading, line, end)
+    own = {number: script.slice(script.statements[number]) for number in numbers}
+    repeated = repeated_lines.with_starts(script, own, end)
+    reads_words = any(
+        words.positional(text)
+        for text in (line, *(t for n, t in repeated.items() if not script.statements[n].function))
+    )
+    repeated |= _shifts(reading) if reads_words else {}
+    prefix = [f"set -- {commands.as_shell(script.args)}"] if script.args and reads_words else []
+    prefix += repeated_lines.texts(script, repeated, end)
+    late_statements = [
+        other for other in reading.rendezvous.late if shell_text.set_by(other) & {*reads}
+    ]
+    reads += [name for other in late_statements for name, _ in words.variables(script.slice(other))]
+    behind = _loop_texts(reading, reads)
+    behind += _meeting_texts(reading, line, reads, program)
+    behind += [script.slice(other) for other in late_statements]
+    if program.is_nested and "MASTER_PORT" in reads:
+        behind.append(f"export MASTER_PORT={_PORT}")
+    prefix += [text for text in dict.fromkeys(behind) if text not in prefix]
+    return "\n".join([*prefix, line])
+
+
+# A pattern of files, outside of quotes, and no number of arguments, nor all parts of an array.
+_GLOB = re.compile(r"(?<![$\w{\[])[*?]|(?<=[\w/.])[*?]|[@+!]\([^)]*\)|(?<![$\w{])\[[^\]@*]+\]")
+_QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|\$\{[^}]*\}|\$\(\([^)]*\)\)|\\.")
+
+
+def _in_shell(reading: ScriptReading, line: str, reads: list[str]) -> set[int]:
+    """The statements whose arrays and functions a command reads, also by way of one another.
+
+    Args:
+        reading: the script, and what is known of it.
+        line: the command.
+        reads: the variables that it reads; those that the statements read are added.
+    """
+    script = reading.script
+    fills = {
+        other.function: set().union(*map(shell_text.arrays_of, other.commands))
+        for other in script.statements
+        if other.function
+    }
+    numbers: set[int] = set()
+    text = line
+    for _ in script.statements:
+        before = len(numbers)
+        for number, statement in enumerate(script.statements):
+            if number in numbers or number == reading.main_step.statement:
+                continue  # it is in the command already
+            own = set().union(*map(shell_text.arrays_of, statement.commands))
+            if not statement.function:
+                own.update(*(fills.get(command.name, ()) for command in statement.commands))
+            name = statement.function
+            is_array = not name and not own.isdisjoint(reads)
+            is_before = number < reading.main_step.statement
+            splits_words = is_before and any(map(shell_text.splits_words, statement.commands))
+            finds_files = is_before and any(map(shell_text.finds_files, statement.commands))
+            splits_words |= finds_files and _GLOB.search(_QUOTED.sub("", text)) is not None
+            is_called = bool(name) and re.search(rf"\b{re.escape(name)}\b", text) is not None
+            is_dropped = any(
+                shell_text.assigns(statement, other)
+                for other in {*reads} & reading.rendezvous.dropped
+            )
+            if (is_array or is_called or splits_words) and not is_dropped:
+                numbers.add(number)
+                own_text = script.slice(statement)
+                text += f"\n{own_text}"
+                reads += [] if name else [other for other, _ in words.variables(own_text)]
+        if len(numbers) == before:
+            break
+    return numbers
+
+
+def _read_by_sets(script: Script, main_step: MainStep) -> list[str]:
+    """The variables that the lines read which set the words: ``set -- $LINE``."""
+    return [
+        name
+        for statement in script.statements[: max(main_step.statement, 0)]
+        if statement.is_simple
+        and any(shell_text.sets_words([t.text for t in c.words]) for c in statement.commands)
+        for name, _ in words.variables(script.slice(statement))
+    ]
+
+
+def _shifts(reading: ScriptReading) -> dict[int, str]:
+    """The lines that give a command other words than those behind the script's name.
+
+    The shell of setup, which has them too, is another; what changes the words there in other ways
+    is said to be missing.
+
+    Returns:
+        The lines, by the number of their statement.
+    """
+    script = reading.script
+    shifts: dict[int, str] = {}
+    for number, statement in enumerate(script.statements[: max(reading.main_step.statement, 0)]):
+        for command in [] if statement.function else statement.commands:
+            texts = [scanner.unquote(token.text) for token in command.words]
+            is_shift = texts[:1] == ["shift"] and bool(script.args or shifts)
+            is_set = shell_text.sets_words(texts)
+            has_counts = is_set or all(text.isdecimal() for text in texts[1:])
+            if (is_shift or is_set) and statement.is_simple and has_counts:
+                shifts[number] = script.slice(statement)
+            elif is_shift or is_set:
+                path = script.text[command.start : command.end]
+                reading.body.say(command.line, path, Outcome.NOT_CARRIED, "command", _OTHER_WORDS)
+                break
+    return shifts
+
+
+def _loop_texts(reading: ScriptReading, reads: list[str]) -> list[str]:
+    """What a command reads of the loop that starts it on one node after the other.
+
+    Its count is the node's number; what else it sets of the nodes is said to be missing.
+    """
+    script = reading.script
+    statement = script.statements[reading.main_step.statement]
+    if not reading.main_step.in_loop:
+        return []
+    text = script.slice(statement)
+    counts = {match["first"] or match["name"] for match in _COUNTING_LOOP.finditer(text)}
+    heads = {*re.findall(r"\bfor\s+\(*\s*([A-Za-z_]\w*)", text)}
+    counters = {name for name in {*reads} if re.search(_ADDED.format(name), text)}
+    counts |= {name for name in counters if _counts_nodes(reading, name, text)}
+    heads |= counters
+    texts = [f"{name}=$SLURM_NODEID" for name in sorted(counts & {*reads})]
+    missing = dict.fromkeys(heads - counts, statement.line)
+    for command in statement.commands:
+        if not command.in_loop or command.words:
+            continue
+        assignment = script.text[command.start : command.end]
+        targets = {name for name, _ in shell_text.assigned_by(command)}
+        sources = {name for name, _ in words.variables(assignment)}
+        if targets & counters:
+            continue
+        if sources & (missing.keys() | reading.rendezvous.meeting):
+            missing |= dict.fromkeys(targets, command.line)
+        elif targets & {*reads}:
+            texts.append(assignment)
+    for name in dict.fromkeys(reads):
+        if name in missing:
+            reading.body.say(missing[name], f"${name}", Outcome.NOT_CARRIED, "", _OF_LOOP)
+    return texts
+
+
+def _counts_nodes(reading: ScriptReading, name: str, loop: str) -> bool:
+    """Whether a variable is 0 before a loop, and the loop adds 1 behind what reads it."""
+    added = re.search(_ADDED.format(name), loop)
+    read = re.search(rf"\$\{{?{name}\b", loop)
+    is_behind = added is not None and read is not None and read.start() < added.start()
+    return is_behind and reading.variables.contents.get(name, [])[:1] == ["0"]
+
+
+def _is_drawn(text: str) -> bool:
+    """Whether a port is drawn, or looked for: once by the script, and by each rank for itself."""
+    return shell_text.differs_by_pod(text) or _LOOKING.search(text) is not None
+
+
+def _meeting_texts(
+    reading: ScriptReading, command_line: str, reads: list[str], program: commands.Program
+) -> list[str]:
+    """What a command reads of the nodes, in the words of a pod and in the script's order.
+
+    A launcher in the pods counts ranks otherwise than the chart's, whose variables it has.
+    """
+    own = _ADDRESS if program.is_nested else _RESERVED
+    lines: dict[str, tuple[int, str, set[str]]] = {}
+    kinds: dict[str, NodeVariable] = {}
+    for statement in reading.script.statements:
+        text = reading.script.slice(statement)
+        sources = {name for name, _ in words.variables(text)} & reading.rendezvous.meeting
+        for name in sorted(shell_text.set_by(statement) & reading.rendezvous.meeting):
+            text = reading.script.setting(statement, name)
+            is_added = re.search(rf"\b{name}\+=", text) is not None
+            source_kinds = {kinds.get(other, NodeVariable.ADDRESS) for other in sources - {name}}
+            kinds[name] = kind = (
+                NodeVariable.UNKNOWN if is_added else kind_of(name, text, source_kinds)
+            )
+            typed, _ = first_node.with_rank_zero(text, reading.variables.set_names)
+            is_of_nodes = kind in (NodeVariable.COUNT, NodeVariable.ADDRESS)
+            line = f"{name}={kind}" if is_of_nodes else typed
+            is_typed = kind is NodeVariable.TYPED
+            if is_typed and "port" in name.lower() and _is_drawn(text):
+                port = _PORT if program.is_nested else "$MASTER_PORT"
+                line, is_typed = f"{name}={port}", False
+            lines[name] = (statement.line, line, sources if is_typed else set())
+    needs = [
+        name for name in reads if name in lines.keys() - reading.variables.expanded_names - own
+    ]
+    for name in needs:  # grows
+        needs += (lines[name][2] & lines.keys()) - {*needs} - own
+    for name in needs:
+        if kinds[name] is not NodeVariable.UNKNOWN:
+            continue
+        if name in reads and reads_first(name, lines[name][1], command_line):
+            kinds[name] = NodeVariable.ADDRESS
+            lines[name] = (lines[name][0], f"{name}={NodeVariable.ADDRESS}", set())
+        else:
+            why = "it tells of the old cluster's nodes: write what a pod is to read"
+            reading.body.say(lines[name][0], f"${name}", Outcome.NOT_CARRIED, "", why)
+    return [
+        line
+        for name, (_, line, _) in lines.items()
+        if name in needs and kinds[name] is not NodeVariable.UNKNOWN
+    ]

@@ -1,0 +1,233 @@
+"""How many nodes and ranks a step has, by srun's options and by those of the launcher behind it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks.convert import commands, references
+from allranks.convert.commands import Runner
+from allranks.convert.slurm import sizes
+from allranks.convert.slurm.batch_script.runs import mpi_ranks
+from allranks.convert.slurm.batch_script.steps import several_steps
+from allranks.convert.slurm.batch_script.text import words
+from allranks.convert.verdicts import Outcome
+from allranks.humanize import plural
+
+if TYPE_CHECKING:
+    from allranks.convert.slurm.batch_script.text.script import Script
+    from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading, Step
+    from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
+
+_FIRST_NODE = "without srun it runs on the first node alone"
+_WAITS_THERE = (
+    "without srun it runs on the first node alone, where it waits for the others; here each node "
+    "runs it"
+)
+# The number of a node that is written out.
+_NUMBER_OF_NODE = re.compile(r"--(?:machine|node)[-_]rank[= ](\S+)")
+_OF_EACH_NODE = "each pod says so, and the launchers wait for the others: write $SLURM_NODEID there"
+# Flags that tell a launcher of other nodes.
+_SPANNING = ("machine_rank", "machine-rank", "main_process_ip", "hostfile", "node_rank", "--rdzv")
+# How many nodes a launcher is told of.
+_MACHINES = re.compile(r"--(?:num[-_]machines|nnodes|num[-_]nodes)[= ](\S+)")
+# Where the chart's rendezvous is not in the way of one in the pods, and where it is by itself.
+_OTHER_PORT = 29409
+_USUAL_PORT = re.compile(r"(?<![\w.])29500(?![\w.])")
+_WITHOUT_MPI = (
+    "srun gave the ranks MPI, and torchrun does not: for a program that uses mpi4py or Horovod "
+    "write `workload: mpi`, without torchrun"
+)
+
+
+def put_size(reading: ScriptReading, main: Step, program: commands.Program) -> None:
+    """How many nodes and ranks the step has."""
+    script, body = reading.script, reading.body
+    if main.is_srun:
+        sizes.fill(script.size, main.size)
+        body.step_outcomes = main.size.outcomes
+    size = main.size if main.is_srun and not several_steps.over_nodes(main) else script.size
+    nodes = size.nodes or script.size.nodes
+    per_node, gpus = size.per_node, script.size.gpus_per_node
+    if program.runner is Runner.TORCHRUN:
+        nodes = _size_torchrun(reading, main, program, nodes, per_node)
+    elif program.runner in (Runner.MPIRUN, Runner.HOROVODRUN):
+        is_own = program.runner is Runner.HOROVODRUN and not words.names_hosts(main.words)
+        if is_own and (nodes or 1) > 1 and not main.is_srun:
+            body.say(main.command.line, "horovodrun", Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
+            nodes = 1
+        mpi_ranks.as_mpi(
+            script,
+            body,
+            mpi_ranks.slots(script, reading.variables, program, nodes or 1) or per_node,
+        )
+        if words.base(program.command[0]) not in words.MPIRUN | {"horovodrun"}:
+            body.values.setdefault("mpi", {})["ownMpirun"] = True
+    elif program.is_nested:
+        nodes = _size_nested(reading, main, program, nodes)
+    elif is_of_mpi(script, reading.variables, main, program):
+        mpi_ranks.as_mpi(script, body, per_node)
+        _put_threads(reading, main, per_node, "a rank here counts all of its node")
+    else:
+        is_spread = gpus is None and bool(script.size.gpus) and nodes is None
+        body.procs_per_node = 0 if is_spread or (gpus and per_node == gpus) else per_node
+        body.values["torchrun"] = {"maxRestarts": 0}
+        _put_threads(reading, main, per_node, "torchrun would tell each 1")
+        has_sign = bool(gpus or script.size.gpus) or mpi_ranks.is_of_torch(script)
+        if not has_sign or mpi_ranks.is_of_tensorflow(script):
+            body.notes.append(_WITHOUT_MPI)
+    body.nodes = nodes if nodes is not None else (None if script.size.gpus else 1)
+    if body.workload == "torchrun" and body.nodes != 1 and _may_meet(reading, main, program):
+        body.values["torchrun"]["port"] = _OTHER_PORT
+
+
+def _may_meet(reading: ScriptReading, main: Step, program: commands.Program) -> bool:
+    """Whether the ranks may meet at the port that the chart's rendezvous has, in rank 0's pod.
+
+    Those of srun choose a port themselves, as a rule PyTorch's own; those of torchrun where its
+    program is given one.
+    """
+    if program.is_nested or program.runner is not Runner.TORCHRUN:
+        return True
+    texts = [reading.variables.inner_text(main.words) or "", *program.command]
+    constants = reading.variables.constants
+    return any(_USUAL_PORT.search(words.resolve(text, constants) or text) for text in texts)
+
+
+def is_of_mpi(
+    script: Script, variables: ShellVariables, main: Step, program: commands.Program
+) -> bool:
+    """Whether a step becomes a run of the mpi chart, whose launcher is a pod of its own."""
+    if program.runner in (Runner.MPIRUN, Runner.HOROVODRUN):
+        return True
+    is_other = program.runner is Runner.TORCHRUN or program.is_nested
+    return not is_other and mpi_ranks.is_mpi(script, variables, main, program)
+
+
+def _put_threads(reading: ScriptReading, main: Step, per_node: int, otherwise: str) -> None:
+    """Give ranks the threads of their CPUs.
+
+    Args:
+        reading: the script.
+        main: its step.
+        per_node: the ranks of a node.
+        otherwise: how many they would have.
+    """
+    cpus = (reading.script.size.cpus_per_node or 0) // per_node
+    if per_node > 1 and cpus > 1 and "OMP_NUM_THREADS" not in reading.variables.set_names:
+        reading.body.env["OMP_NUM_THREADS"] = str(cpus)
+        why = f"a task was bound to its CPUs, which OpenMP counts; {otherwise}"
+        to = "env.OMP_NUM_THREADS"
+        reading.body.say(main.command.line, "OMP_NUM_THREADS", Outcome.CHANGED, to, why)
+
+
+def _size_torchrun(
+    reading: ScriptReading, main: Step, program: commands.Program, nodes: int | None, per_node: int
+) -> int | None:
+    """The nodes of a torchrun, of the job's and its own flags; its ranks are put."""
+    body = reading.body
+    line, gpus = main.command.line, reading.script.size.gpus_per_node
+    body.values["torchrun"] = dict(program.values)
+    processes = program.options.get("nproc-per-node", "1")
+    count = _processes(reading.script, reading.variables, processes)
+    body.procs_per_node = 0 if count is None or (gpus and count == gpus) else count
+    if count is None and processes not in ("gpu", "auto", "cpu"):
+        why = "what it is, is known in the pod alone: one process for each GPU"
+        path = f"--nproc-per-node {processes}"
+        body.say(line, path, Outcome.CHANGED, "procsPerNode", why)
+    nnodes = references.number(program.options.get("nnodes", ""), reading.variables.constants)
+    if nnodes and nodes is None:
+        nodes = min(nnodes, sizes.MOST_NODES)
+    is_deepspeed = any("deepspeed" in change for change in program.changes)
+    is_own = nnodes == 1 or "nnodes" not in program.options
+    is_alone = program.is_alone if is_deepspeed else is_own
+    if not main.is_srun and (nodes or 1) > 1 and is_alone:
+        body.say(line, "torchrun", Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
+        nodes = 1
+    elif nnodes and nodes and nnodes != nodes and main.is_srun:
+        why = f"the job has {plural(nodes, 'node')}"
+        body.say(line, f"--nnodes {nnodes}", Outcome.CHANGED, "nodes", why)
+    if is_alone and main.is_srun and (nodes or 1) > 1:
+        name, targets = ("deepspeed", "hosts") if is_deepspeed else ("torchrun", "other nodes")
+        why = f"it names no {targets}: each node trained by itself; here all of them train together"
+        body.say(line, name, Outcome.NOT_CARRIED, "", why)
+    elif not main.is_srun and (nodes or 1) > 1 and not is_deepspeed:
+        body.say(line, "torchrun", Outcome.CHANGED, "nodes", _WAITS_THERE)
+    starts_one = any(own.name == "ntasks" and own.value == "1" for own in main.settings)
+    if main.is_srun and per_node > 1 and not starts_one:
+        why = f"torchrun starts the ranks of a node, and so runs once on each, not {per_node} times"
+        body.say(line, "srun", Outcome.CHANGED, "", why)
+    return nodes
+
+
+def _processes(script: Script, variables: ShellVariables, text: str) -> int | None:
+    """The processes of a node; None where it is not known before."""
+    value = words.resolve(text, variables.constants) or text
+    if value in ("gpu", "auto"):
+        # torchrun counts the GPUs that torch sees.
+        visible = re.fullmatch(r"\d+(?:,\d+)*", variables.constants.get("CUDA_VISIBLE_DEVICES", ""))
+        return visible[0].count(",") + 1 if visible else script.size.gpus_per_node
+    count = references.number(value, variables.constants)
+    return count if count and count <= sizes.MOST_PER_NODE else None
+
+
+def _with_machines(reading: ScriptReading, main: Step, line: str, nodes: int | None) -> int | None:
+    """The nodes of a launcher that is told how many there are, which is said."""
+    match = _MACHINES.search(line)
+    text = match[1].strip("\"'") if match is not None else ""
+    count = references.number(text, reading.variables.constants) or 0
+    if match is None or count <= (nodes or 1):
+        return nodes
+    own = plural(nodes or 1, "node")
+    why = (
+        f"the script asks for {own}, which the run has, and the launcher waits for {count}: where "
+        f"sbatch's own command line asked for them, write `#SBATCH --nodes={count}`"
+    )
+    if nodes is None and main.is_srun:
+        nodes = min(count, sizes.MOST_PER_NODE)
+        why = "the script asks for no number of nodes: they are as many as the launcher waits for"
+    reading.body.say(main.command.line, match[0], Outcome.CHANGED, "nodes", why)
+    return nodes
+
+
+def _say_number_of_node(reading: ScriptReading, main: Step, line: str, nodes: int | None) -> None:
+    """Say of a launcher of several nodes that each pod gives it the number of the same one."""
+    match = _NUMBER_OF_NODE.search(line) if (nodes or 1) > 1 else None
+    text = match[1].strip("\"'") if match is not None else ""
+    if words.OF_TASK & {name for name, _ in words.variables(text)}:
+        return  # it is each pod's own
+    if match is not None and references.number(text, reading.variables.constants) is not None:
+        path = match[0].strip("\"'")
+        reading.body.say(main.command.line, path, Outcome.NOT_CARRIED, "command", _OF_EACH_NODE)
+
+
+def _size_nested(
+    reading: ScriptReading, main: Step, program: commands.Program, nodes: int | None
+) -> int | None:
+    """The nodes of a launcher that starts the ranks of a node itself."""
+    script, body = reading.script, reading.body
+    body.procs_per_node = 1
+    line = " ".join(program.command)
+    spans = any(flag in line for flag in _SPANNING)
+    if (nodes or 1) > 1 and not main.is_srun and not spans:
+        path = str(program.runner)
+        body.say(main.command.line, path, Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
+        nodes = 1
+    elif (nodes or 1) > 1 and not main.is_srun and "hostfile" not in line:
+        body.say(main.command.line, str(program.runner), Outcome.CHANGED, "nodes", _WAITS_THERE)
+    _say_number_of_node(reading, main, line, nodes)
+    nodes = _with_machines(reading, main, line, nodes)
+    if program.runner is Runner.DEEPSPEED and (nodes or 1) > 1 and "--no_ssh" not in line:
+        raise script.refuse(
+            main.command.line,
+            "deepspeed starts the ranks of other nodes by ssh, which pods do not have",
+            "start them with `srun torchrun`: DeepSpeed trains the same under torchrun, with "
+            "LOCAL_RANK in place of --local_rank",
+        )
+    body.values["torchrun"] = {"maxRestarts": 0}
+    body.notes.append(
+        f"{program.runner} starts the ranks of each node itself, so that each pod runs "
+        "it once; "
+        "under torchrun (its command alone) allranks would see every rank"
+    )
+    return nodes

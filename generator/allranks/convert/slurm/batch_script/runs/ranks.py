@@ -1,0 +1,588 @@
+"""A step with ranks as a command, and how many nodes and ranks run it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from allranks.convert import commands, preparation, references, scanner
+from allranks.convert.commands import Runner
+from allranks.convert.slurm import amounts
+from allranks.convert.slurm.batch_script.pods import missing_in_pods
+from allranks.convert.slurm.batch_script.runs import (
+    mpi_ranks,
+    rank_command,
+    rank_sizes,
+    step_conditions,
+    step_environment,
+)
+from allranks.convert.slurm.batch_script.setup import exports, setup_edits, setup_lines
+from allranks.convert.slurm.batch_script.setup.left_out import is_count_of_nodes
+from allranks.convert.slurm.batch_script.steps import (
+    behind_step,
+    mpirun,
+    programs_of_folder,
+    several_steps,
+    srun_environment,
+    srun_variables,
+    torchrun_environment,
+    words_of_step,
+)
+from allranks.convert.slurm.batch_script.text import first_node, shell_text, words
+from allranks.convert.slurm.batch_script.text.script_reading import Limit
+from allranks.convert.verdicts import Outcome
+from allranks.humanize import plural
+
+if TYPE_CHECKING:
+    from allranks.convert.scanner import Command, Statement
+    from allranks.convert.slurm.batch_script.text.script import Script
+    from allranks.convert.slurm.batch_script.text.script_reading import (
+        Body,
+        MainStep,
+        ScriptReading,
+        Step,
+        StepDetails,
+    )
+    from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
+    from allranks.convert.slurm.options import Setting
+
+_STARTING = re.compile(
+    r"run\b|launch|deepspeed|singularity|apptainer|shifter|docker|podman|enroot|exec\b|\$\(|`"
+)
+# What a program is called that may start ranks itself.
+_MAY_START = re.compile(rf"{_STARTING.pattern}|python|\.(?:sh|bash|py)$")
+# A file that a shell of each rank reads may say of each its rank.
+_SOURCING = re.compile(r"^(?:\.|source)\s", re.MULTILINE)
+# What turns the exit code of the command behind it around.
+_TURNED = re.compile(r"(?:^|[\s;&|])!\s+$")
+_ENDS_AS_RANKS = "a run fails where its ranks do, and the script ended well then"
+_LIMIT = "the launcher has the time of the run: write it there, in seconds"
+_PROFILER = "it measured what starts the ranks, which the chart does: write it before the program"
+_IN_EACH_RANK = (
+    "the script ran it once, and each rank would run it, all at once: write it above the condition "
+    "or the function, where it becomes setup"
+)
+_OUTPUT_OF_BRANCH = re.compile(
+    r"(?:\b(?:done|fi|esac)|[})])[ \t]*(?P<output>(?:[0-9]?>>?|&>>?|\|&?[ \t]*tee\b)[^\n]*)\Z"
+)
+_WRITTEN_BY_EACH = (
+    "the script wrote it once, and each rank would write the file, over that of the others: take "
+    f"it out, {behind_step.OF_LOG}"
+)
+_AS_ONE_PROCESS = (
+    "the script ran it as one process where this branch is taken, and each rank would run it: make "
+    "a run of each branch"
+)
+# Folders of programs that an image has.
+_COMMON_FOLDER = re.compile(r"(?:/usr|/usr/local|/opt/conda)?/bin$")
+_OF_RANK_ZERO = "the script puts the name of its first node there, and rank 0's is MASTER_ADDR"
+_BEFORE_CONTAINER = (
+    "it stands before the container, which the pod is: write it before the program, where the "
+    "image has it"
+)
+_ONCE = "every node starts the same, so that it is said once"
+
+
+def read_ranks(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
+    """Make the step a command, and what stands before it setup."""
+    script, variables, body = reading.script, reading.variables, reading.body
+    details, main_step = reading.details, reading.main_step
+    statement = script.statements[main.statement]
+    place = _place_of(script, main)
+    main_step.statement, main_step.in_loop = main.statement, main.command.in_loop
+    steps = [step for step in steps if id(step.command) not in details.side]
+    _check_others(script, details, main, steps)
+    step_statements = {step.statement for step in steps if step.is_multi} - {main.statement}
+    still_read = {name for word in main.words for name, _ in words.variables(word)}
+    expansions = {name for step in steps if step.is_multi for name in step.expansions}
+    variables.expanded_names = expansions - still_read
+    program = _read_program(reading, main)
+    _say_rank_zero(reading, main, program)
+    _check_program(script, variables, main, program)
+    main_step.has_launcher = rank_sizes.is_of_mpi(script, variables, main, program)
+    main_step.is_torchrun = program.runner is Runner.TORCHRUN
+    setup = []
+    for number, other in enumerate(script.statements[:place]):
+        if number in step_statements:
+            body.say(other.line, script.slice(other), Outcome.CHANGED, "command", _ONCE)
+        elif number != main.statement:
+            text = setup_lines.text_of(reading, other, is_single=False)
+            setup += [] if text is None else [setup_lines.with_comments(script, number, text)]
+    rank_sizes.put_size(reading, main, program)
+    nested = None
+    if statement.function or any(command.within for command in statement.commands):
+        nested = _nested_text(reading, main, place, program, steps)
+        if nested is not None:
+            _say_beside(reading, main, steps)
+    elif step_conditions.has(script, main, statement):
+        nested = step_conditions.text_with(script, main, statement, program)
+        _say_end(reading, main, statement)
+    else:
+        setup += filter(None, [_flat(reading, main, statement)])
+    behind_step.say_evaluated(reading, main)
+    setup_lines.say_login(script, body, "setup")
+    setup_lines.write_setup(script, body, setup)
+    rank_command.write(reading, program, nested)
+    if body.workload == "mpi":
+        mpi_ranks.tell_mpi_hosts(reading, place)
+    _say_step(reading, main, program)
+    for number, other in enumerate(script.statements[place + 1 :], place + 1):
+        if number in step_statements:
+            body.say(other.line, script.slice(other), Outcome.CHANGED, "command", _ONCE)
+        else:
+            setup_lines.say_behind(script, body, other)
+    _say_images(details, body, main)
+    srun_environment.say(reading, main)
+    body.notes += program.notes
+    body.settings = [
+        *_image_of_another(details, main, steps),
+        *(setting for setting in main.settings if setting.line),
+    ]
+
+
+def _image_of_another(details: StepDetails, main: Step, steps: list[Step]) -> list[Setting]:
+    """The image that an earlier step has, where Pyxis keeps its container for the main one."""
+    if any(setting.name == "container-image" for setting in main.settings):
+        return []
+    if not any(setting.name == "container-name" for setting in main.settings):
+        return []
+    images = [
+        setting
+        for step in (*details.side.values(), *steps)
+        for setting in step.settings
+        if setting.name == "container-image" and step is not main
+    ]
+    return images[:1]
+
+
+def _say_images(details: StepDetails, body: Body, main: Step) -> None:
+    """Say of what prepares the nodes that it had another image than the ranks."""
+    of_main = {setting.name: setting for setting in main.settings}
+    for step in details.side.values():
+        for setting in step.settings:
+            own = of_main.get("container-image", setting)
+            if setting.name == "container-image" and setting.value != own.value:
+                why = f"a pod has one image (that of line {own.line}): make two runs"
+                path = "srun --container-image"
+                body.say(setting.line, path, Outcome.NOT_CARRIED, "image", why)
+
+
+def _place_of(script: Script, main: Step) -> int:
+    """The statement that runs the step: its own, or the call of its function."""
+    function = script.statements[main.statement].function
+    if not function:
+        return main.statement
+    for number, other in enumerate(script.statements):
+        if other.function != function and any(c.name == function for c in other.commands):
+            return number
+    raise script.refuse(
+        main.command.line,
+        f"the function {function} is never called",
+        "call it, or write what it runs at the top",
+    )
+
+
+def _check_program(
+    script: Script, variables: ShellVariables, main: Step, program: commands.Program
+) -> None:
+    """Refuse a step whose program is known in the pod alone."""
+    is_torchruns = program.runner is Runner.TORCHRUN
+    word = shell_text.first_word(program.command, is_torchruns=is_torchruns).strip('"')
+    name = shell_text.variable_alone(word)
+    is_options = name in variables.optional or not is_torchruns
+    is_unknown = bool(name) and is_options and name not in variables.constants
+    is_unknown = is_unknown and not (
+        _is_profiler(script, name, program.command) or _is_path(variables, name)
+    )
+    if not program.command or is_unknown:
+        raise script.refuse(
+            main.command.line,
+            "what the step runs stands in a variable whose text is known in the pod alone",
+            "write the command out behind srun, and convert that",
+        )
+
+
+def _is_profiler(script: Script, name: str, command: tuple[str, ...]) -> bool:
+    """Whether a variable in front of python is one that the script may set to a profiler."""
+    is_before = re.search(rf"\$\{{?{name}\b\}}?\s+(?:\S*/)?python", command[-1]) is not None
+    values = re.findall(rf"\b{name}=(.+)", script.text)
+    return is_before and bool(values) and not any(map(_STARTING.search, values))
+
+
+def _is_path(variables: ShellVariables, name: str) -> bool:
+    """Whether a variable is the path of a program that starts no others: ``$HOME/bin/solve``."""
+    texts = variables.contents.get(name, [])
+    ends = [re.fullmatch(r"[^\s`()]*/([\w.+-]+)", text) for text in texts]
+    return bool(ends) and all(end and not _MAY_START.search(end[1]) for end in ends)
+
+
+def _say_step(reading: ScriptReading, main: Step, program: commands.Program) -> None:
+    """Say what became of the step itself, and of what it asked for."""
+    body = reading.body
+    line = main.command.line
+    text = reading.script.text[main.command.start : main.command.end]
+    why = "; ".join(_changes(main, program)) or "each rank runs it"
+    body.say(line, text, Outcome.CHANGED, "command", why)
+    _say_environment(reading.script, body, main, program)
+    _say_world_size(reading, main, program)
+    limit = reading.details.limits.get(id(main.command), "")
+    seconds = amounts.seconds_of_timeout(limit)
+    if seconds:
+        body.limit = Limit(line, limit, seconds)
+    elif limit:
+        body.say(line, limit, Outcome.NOT_CARRIED, "runPolicy.activeDeadlineSeconds", _LIMIT)
+    profiler = reading.details.profilers.get(id(main.command))
+    if profiler:
+        body.say(line, profiler, Outcome.NOT_CARRIED, "command", _PROFILER)
+    srun_variables.say(reading)
+    parts = [
+        value
+        for command in reading.script.commands
+        for name, value in shell_text.assigned_by(command)
+        if name in main.expansions
+    ]
+    once_expanded = "\n".join(map(words.expanded_part, (text, *parts)))
+    words_of_step.say_substitutions(body, once_expanded, line)
+    if program.runner is Runner.TORCHRUN and not main.command.in_loop:
+        words_of_step.say_number_of_node(reading, main, once_expanded)
+    words_of_step.say_quotes(reading, main)
+    for reason in program.lost:
+        is_name = reason.startswith(("--role", "--log-dir"))
+        outcome = Outcome.CHANGED if is_name else Outcome.NOT_CARRIED
+        body.say(line, text, outcome, "", reason)
+
+
+def _say_environment(script: Script, body: Body, main: Step, program: commands.Program) -> None:
+    """Say of a torchrun in a folder of its own that its python does not run the program."""
+    own = next((text for text in main.words if words.base(text) in words.TORCHRUN), "")
+    folder = scanner.unquote(own).rpartition("/")[0]
+    is_common = not folder or _COMMON_FOLDER.match(folder) is not None
+    if is_common or "$(" in own or program.runner is not Runner.TORCHRUN:
+        return
+    environment = re.escape(folder.removesuffix("/bin").removeprefix("./"))
+    if re.search(rf"{environment}/bin/activate|PATH=\S*{environment}/bin", script.text):
+        return
+    why = (
+        f"the python of {folder} ran the program, and that of the image does: put the folder "
+        "first on PATH, in setup"
+    )
+    body.say(main.command.line, own, Outcome.NOT_CARRIED, "command", why)
+
+
+def _say_world_size(reading: ScriptReading, main: Step, program: commands.Program) -> None:
+    """Say of a WORLD_SIZE that is no number of ranks, as that of nodes, that it is that here."""
+    script = reading.script
+    if program.runner is not Runner.PLAIN or program.is_nested:
+        return
+    own = [
+        (command.line, value)
+        for command in script.commands
+        for name, value in shell_text.assigned_by(command)
+        if name == "WORLD_SIZE"
+    ]
+    for line, value in own[:1] if len(own) == 1 else []:
+        variable = shell_text.variable_alone(value.strip('"'))
+        text = words.resolve(value, reading.variables.constants) or ""
+        text = str(main.size.node_count) if is_count_of_nodes(script, variable) else text
+        if text.isdecimal() and int(text) != main.size.task_count:
+            ranks = plural(main.size.task_count, "rank")
+            why = f"the script has {text} there, and here it counts the {ranks}"
+            reading.body.say(line, f"WORLD_SIZE={text}", Outcome.CHANGED, "", why)
+
+
+def _changes(main: Step, program: commands.Program) -> list[str]:
+    reasons = list(program.changes)
+    if program.runner in (Runner.MPIRUN, Runner.HOROVODRUN):
+        # Its words are read by the one shell that starts it, as in the script.
+        reasons = [reason for reason in reasons if reason != commands.IN_EACH_RANK]
+        reasons.insert(0, f"{program.runner} starts the ranks, from the launcher")
+    elif program.is_nested:
+        reasons.insert(0, "each pod runs it once")
+    elif main.is_srun:
+        own = next(iter(words.unwrapped([token.text for token in main.command.words])), "")
+        name = "ibrun" if words.base(own) == "ibrun" else "srun"
+        reasons.insert(0, f"the launcher starts the ranks in place of {name}")
+    typed = [token.text for token in main.command.words]
+    before = typed[: len(typed) - len(words.unwrapped(typed))]
+    behind = main.words[: len(main.words) - len(words.unwrapped(main.words))]
+    if "time" in map(words.base, (*before, *behind)):
+        reasons.append(commands.UNTIMED)
+    return list(dict.fromkeys(reasons))
+
+
+def _check_others(script: Script, details: StepDetails, main: Step, steps: list[Step]) -> None:
+    """Refuse a step for one task beside that with the ranks."""
+    for step in steps:
+        if step.is_multi or step is main or not step.words:
+            continue
+        if words.any_of(step.words, words.IDLE):
+            continue
+        is_before = step.command.start < main.command.start and not several_steps.repeats(
+            script, step
+        )
+        is_beside = several_steps.is_in_background(script, step)
+        if (is_before and not is_beside) or not step.is_called:
+            details.side[id(step.command)] = step
+            continue
+        if is_beside:
+            raise script.refuse(
+                step.command.line,
+                f"the script starts a step with `&` beside that of line {main.command.line}, and a "
+                "run has one",
+                "make it a script of its own, whose run goes on beside this one",
+            )
+        raise script.refuse(
+            step.command.line,
+            f"the script has a step besides that of line {main.command.line}, and a run has one",
+            "make it a script of its own, or a plain line (without srun) before the "
+            "step, which becomes "
+            "setup and runs once in each pod",
+        )
+
+
+def _read_program(reading: ScriptReading, main: Step) -> commands.Program:
+    variables, body = reading.variables, reading.body
+    texts = _words_at_rank_zero(variables, main)
+    rest = words.unwrapped(texts)
+    wrapper_words = texts[: len(texts) - len(rest)]
+    limit = words.limit_of(texts) if words.starts_ranks(rest) else ""
+    if limit:
+        reading.details.limits[id(main.command)] = limit
+        wrapper_words = wrapper_words[: len(wrapper_words) - len(limit.split(" "))]
+    start = mpirun.container(rest)
+    if start is not None:
+        inside = setup_lines.read_container(reading, rest[start:], main.command.line)
+        own = words.by_name(rest[len(rest) - inside :])
+        rest = rest[:start] + own if inside else rest
+        wrapper_words = wrapper_words if start else _of_env(body, main, wrapper_words)
+    if main.is_srun and rest and start is None:
+        own_program = programs_of_folder.with_folder(body, rest[0], main.command.line, "command")
+        rest = [own_program, *rest[1:]]
+    program_name = words.base(rest[0]) if rest else ""
+    if program_name in words.UNREAD_CONTAINERS - words.CONTAINERS:
+        why = missing_in_pods.NO_CONTAINERS
+        body.say(main.command.line, program_name, Outcome.NOT_CARRIED, "image", why)
+    rest = torchrun_environment.with_options(rest, variables.contents)
+    if main.size.node_count == 1:
+        rest = _without_hostfile(rest)
+    inner = variables.inner_text(rest)
+    if inner is not None and shell_text.ends_at_failures(rest):
+        inner = f"set -e\n{inner}"
+    if inner is None:
+        rest = _without_hosts(body, rest, main.command.line)
+    line = " ".join(rest) if inner is None else inner
+    assignments = step_environment.assignments(reading, main)
+    lead = ""
+    wrappers = [
+        *step_environment.options_of_env(main),
+        *words.without_timing(wrapper_words),
+    ]
+    has_env = "env" in wrappers
+    if inner is not None and (has_env or assignments) and _is_of_several(inner, has_env=has_env):
+        lead, wrappers = step_environment.in_inner_shell(assignments, wrappers)
+        assignments = []
+    _note_launched(reading.main_step, body, rest, inner)
+    program = _program_of(variables, lead + " ".join([*assignments, *wrappers, line]))
+    if program.runner is Runner.MPIRUN and main.size.node_count != 1:
+        assignments = exports.to_setup(reading, assignments)
+        program = _program_of(variables, lead + " ".join([*assignments, *wrappers, line]))
+    if inner is not None and _SOURCING.search(program.setup) and program.runner is Runner.PLAIN:
+        setup = program.setup.removeprefix(preparation.GOES_ON).rstrip()
+        is_more = bool(lead or assignments or wrappers)
+        text = f"{setup}\n{shell_text.as_text(program.command)}" if is_more else inner.strip()
+        return replace(program, setup="", command=("bash", "-c", text), changes=())
+    return program
+
+
+def _of_env(body: Body, main: Step, wrapper_words: list[str]) -> list[str]:
+    """What an env in front of a container sets there; what else stands there is said."""
+    bases = list(map(words.base, wrapper_words))
+    at = bases.index("env") if "env" in bases else len(bases)
+    others = [text for text in words.without_timing(wrapper_words[:at]) if text != "nohup"]
+    if main.is_srun and others:
+        path = " ".join(others)
+        body.say(main.command.line, path, Outcome.NOT_CARRIED, "command", _BEFORE_CONTAINER)
+    return wrapper_words[at:]
+
+
+def _program_of(variables: ShellVariables, text: str) -> commands.Program:
+    """What a text of a shell's runs."""
+    return commands.read(("bash", "-c", references.escaped(text)), (), variables.constants)
+
+
+def _is_of_several(inner: str, *, has_env: bool) -> bool:
+    """Whether a text has more than one command, or reads what an `env` in front of it sets."""
+    return len(shell_text.commands_of(inner)) > 1 or (has_env and "$" in inner)
+
+
+def _without_hostfile(texts: list[str]) -> list[str]:
+    """A deepspeed without its file of hosts, as it runs where that has one node."""
+    if not texts or words.base(texts[0]) != "deepspeed" or "--force_multi" in texts:
+        return texts
+    match = re.search(r"(?:^| )(?:-H|--hostfile)[ =]\S+", " ".join(texts))
+    own = match[0].split() if match is not None else []
+    places = [at for at in range(len(texts)) if own and texts[at : at + len(own)] == own]
+    return [*texts[: places[0]], *texts[places[0] + len(own) :]] if places else texts
+
+
+def _words_at_rank_zero(variables: ShellVariables, main: Step) -> list[str]:
+    """The words of a step of several nodes, with rank 0's address for the first node's name."""
+    if main.size.node_count == 1:
+        return main.words
+    return [first_node.with_rank_zero(word, variables.set_names)[0] for word in main.words]
+
+
+def _say_rank_zero(reading: ScriptReading, main: Step, program: commands.Program) -> None:
+    """Say where the words of a step have rank 0's address for the first node's name."""
+    if main.size.node_count == 1:
+        return
+    is_torchrun = program.runner is Runner.TORCHRUN
+    own = reading.variables.set_names
+    name = first_node.first_named(main.words, own, is_torchrun=is_torchrun)
+    if name:
+        reading.body.say(main.command.line, name, Outcome.CHANGED, "command", _OF_RANK_ZERO)
+
+
+def _without_hosts(body: Body, texts: list[str], line: int) -> list[str]:
+    """Words without an mpirun's lists of hosts, which are said."""
+    program = words.base(texts[0]) if texts else ""
+    if program == "mpirun_rsh":
+        why = "it is MVAPICH's, which the mpi chart does not have: write mpirun of an MPI it has"
+        body.say(line, program, Outcome.NOT_CARRIED, "mpi.implementation", why)
+    remaining, host_words, unknown_option = mpirun.without_hosts(texts)
+    if host_words:
+        why = "mpirun is given the chart's list of hosts: those of the script are other machines"
+        body.say(line, f"{program} {' '.join(host_words)}", Outcome.CHANGED, "", why)
+    if unknown_option:
+        why = "it may name hosts of the old cluster: take it out"
+        body.say(line, f"{program} {unknown_option}", Outcome.NOT_CARRIED, "", why)
+    return remaining
+
+
+def _note_launched(main_step: MainStep, body: Body, rest: list[str], inner: str | None) -> None:
+    """Say of a script of the user's own that nobody has looked into it."""
+    for texts in [rest] if inner is None else _command_words(inner):
+        own = [scanner.unquote(text) for text in words.unwrapped(texts)[:2]]
+        if len(own) > 1 and words.base(own[0]) in shell_text.SHELLS:
+            own = own[1:]
+        if own and own[0].endswith((".sh", ".bash")):
+            main_step.may_launch = True
+            body.notes.append(
+                f"what {own[0]} does was not looked at: a torchrun or an srun in it would "
+                "start further processes in each rank"
+            )
+
+
+def _command_words(text: str) -> list[list[str]]:
+    """The words of each command of a text; [] where it is none of a shell's."""
+    return [[token.text for token in command.words] for command in shell_text.commands_of(text)]
+
+
+def _flat(reading: ScriptReading, main: Step, statement: Statement) -> str:
+    """What stands before and behind the step on its line; gives that which is setup."""
+    script, body = reading.script, reading.body
+    lead: list[str] = []
+    at = statement.commands.index(main.command)
+    if _TURNED.search(script.text[: main.command.start]):
+        body.say(main.command.line, "!", Outcome.CHANGED, "", _ENDS_AS_RANKS)
+    for command in statement.commands[:at]:
+        text = script.text[command.start : command.end]
+        if words.any_of([token.text for token in command.words], words.OF_TERMINAL):
+            body.say(command.line, text, Outcome.CHANGED, "", "a pod has no terminal")
+        elif command.after in ("&&", ";"):
+            edits = setup_lines.inner_edits(reading, replace(statement, commands=[command]))
+            edits += setup_edits.of_module(command)
+            lead.append(shell_text.edited(script.text, edits, command.start, command.end))
+            why = setup_lines.why_of_image(script, command)
+            body.say(command.line, text, Outcome.CHANGED if why else Outcome.CARRIED, "setup", why)
+        elif not words.any_of([token.text for token in command.words], words.IDLE):
+            why = "it feeds the step, which has no standard input"
+            body.say(command.line, text, Outcome.NOT_CARRIED, "", why)
+    _say_end(reading, main, statement)
+    return " && ".join(lead)
+
+
+def _say_end(reading: ScriptReading, main: Step, statement: Statement) -> None:
+    """Say of what stands behind the step on its line what becomes of it."""
+    body, at = reading.body, statement.commands.index(main.command)
+    behind = statement.commands[at + 1 :]
+    behind_step.say(reading, reading.script.text, main.command, behind)
+    behind_step.say_files(reading.main_step, body, main, main.command.redirections)
+    if statement.in_background:
+        why = "the run is over when its ranks are"
+        body.say(main.command.line, "&", Outcome.CHANGED, "", why)
+
+
+def _nested_text(
+    reading: ScriptReading, main: Step, place: int, program: commands.Program, steps: list[Step]
+) -> str | None:
+    """The statement around the step, with the program in place of what starts it.
+
+    None where it only starts the same program on one node after the other.
+    """
+    script = reading.script
+    statement = script.statements[main.statement]
+    edits = []
+    for step in steps:
+        if step.is_multi and step.statement == main.statement:
+            own = program if step is main else _read_program(reading, step)
+            if own.runner is not program.runner:
+                _say_other_launcher(script, reading.body, step, main)
+            edits.append((step.command.start, step.command.end, shell_text.as_text(own.command)))
+    if any(step.command.in_loop for step in (main, *steps) if step.statement == main.statement):
+        return None  # a loop over the nodes: each pod is one
+    whole = shell_text.edited(script.text, edits, statement.start, statement.end)
+    if place != main.statement:
+        whole += "\n" + script.slice(script.statements[place])
+    return whole
+
+
+def _say_other_launcher(script: Script, body: Body, step: Step, main: Step) -> None:
+    """Say of the step of another branch that the ranks of a run are started in one way."""
+    text = script.text[step.command.start : step.command.end]
+    why = (
+        f"it starts ranks in another way than line {main.command.line}, as whose ranks it is "
+        "run: make a run of each branch"
+    )
+    body.say(step.command.line, text, Outcome.NOT_CARRIED, "command", why)
+
+
+def _say_beside(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
+    """Say of what stands around the step in its branch, or function, that each rank runs it."""
+    script, body = reading.script, reading.body
+    step_commands = {id(step.command) for step in steps}
+    is_alone = (body.nodes, body.procs_per_node) == (1, 1)
+    functions = {other.function for other in script.statements if other.function}
+    statement = script.statements[main.statement]
+    setup_lines.say_activated(reading, statement, "command")
+    for step in steps:
+        if step.is_multi and step.statement == main.statement:
+            behind_step.say_files(reading.main_step, body, step, step.command.redirections)
+    output = _OUTPUT_OF_BRANCH.search(script.slice(statement))
+    if output is not None and not (is_alone or statement.function):
+        path, why = output["output"], _WRITTEN_BY_EACH
+        body.say(statement.last_line, path, Outcome.NOT_CARRIED, "command", why)
+    for command in [] if is_alone else statement.commands:
+        texts = [token.text for token in command.words]
+        is_harmless = not texts or words.any_of(texts, words.IN_EACH_RANK | functions)
+        is_step, is_excluded = id(command) in step_commands, command.excludes(main.command)
+        is_other = is_step or is_excluded
+        if is_excluded and not is_step and words.is_python(texts):
+            text = script.text[command.start : command.end]
+            body.say(command.line, text, Outcome.NOT_CARRIED, "command", _AS_ONE_PROCESS)
+        outcome, why = Outcome.NOT_CARRIED, missing_in_pods.NO_SLURM
+        if words.any_of(texts, words.SLURM_TOOLS) and not is_excluded:
+            text = script.text[command.start : command.end]
+            tool = words.base(words.unwrapped(texts)[0])
+            outcome, why = missing_in_pods.TOOLS.get(tool, (outcome, why))
+            body.say(command.line, text, outcome, "command", why)
+        if not is_other and (not is_harmless or _writes_config(command)):
+            text = script.text[command.start : command.end]
+            body.say(command.line, text, Outcome.NOT_CARRIED, "command", _IN_EACH_RANK)
+
+
+def _writes_config(command: Command) -> bool:
+    """Whether a command writes a file that others may read at once: ``sed a > b``."""
+    texts = [token.text for token in command.words]
+    return shell_text.writes(command) and words.any_of(texts, ("cat", "sed", "awk"))

@@ -1,0 +1,236 @@
+"""Which variables that a script exports are those of the run, and which stay where they stand."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks import names
+from allranks.convert import scanner
+from allranks.convert.slurm.batch_script.containers import singularity_environment
+from allranks.convert.slurm.batch_script.text import shell_text, substitutions, words
+from allranks.convert.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from allranks.convert.scanner import Command, Statement
+    from allranks.convert.slurm.batch_script.text.script import Script
+    from allranks.convert.slurm.batch_script.text.script_reading import Body, ScriptReading
+    from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_RESERVED = frozenset(names.RESERVED_ENV)
+_SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|CREDENTIAL", re.IGNORECASE)
+_WITH_PASSWORD = re.compile(r"://[^/\s:@]+:[^/\s@]+@")
+_TOKENIZER = re.compile(r"TOKENIZERS?_|_TOKENIZERS?$", re.IGNORECASE)
+# A secret that is written out in a line: a variable's, an option's, or the key of a login.
+_SECRET_IN_LINE = re.compile(
+    r"(?:^|[\s;])(?P<name>\w*(?:TOKEN(?!S)|SECRET|PASSWORD|PASSWD|API_?KEY)\w*)=[\"']?"
+    r"(?:hf_|(?=[\w.+-]*[a-z])(?=[\w.+-]*[0-9]))[\w.+-]{8,}"
+    r"|\s--?(?:token|password|passwd|api[-_]key)[= ][\"']?[\w.+-]{8,}"
+    r"|\bwandb\s+login\s+(?:-\S+\s+)*[\"']?[0-9a-f]{20,}|(?<!\S)\S*://[^/\s:@$]+:[^/\s@$]+@",
+    re.IGNORECASE,
+)
+# What gives a line of a file, which is a program's words: cmd=$(sed -n 3p tasks.txt).
+_OF_LINES = frozenset({"sed", "awk", "gawk", "head", "tail", "cat", "cut", "grep", "perl"})
+_OUTPUT = re.compile(r"(?:\$\(|`)\s*([^\s()`]+)\s")
+# Variables that modules and sourced files set, too, so that the later one counts.
+_OF_SOFTWARE = re.compile(
+    r"MODULEPATH|PYTHONPATH|LD_LIBRARY_PATH|LIBRARY_PATH|CPATH|LD_PRELOAD|CC|CXX|FC|F77|F90"
+    r"|(?:CUDA|ROCM|JAVA|MPI)_(?:HOME|PATH|ROOT)|MKLROOT|CUDA_VISIBLE_DEVICES"
+    r"|(?:OMP|MKL|OPENBLAS)_NUM_THREADS|(?:I_MPI|OMPI|UCX|MPICH|PMIX)_\w+"
+)
+
+# What Python is asked that no variable of a training changes.
+_OF_NO_PROJECT = re.compile(r"-(?!m )|-m (?:pip|venv|virtualenv|ensurepip|site)\b")
+
+
+def is_activation(variables: ShellVariables, statement: Statement) -> bool:
+    """Whether a statement sets up the shell for the program: modules, or an environment."""
+    return not statement.function and any(
+        words.activates([word.text for word in command.words])
+        and not evaluates_program(variables, command)
+        and command.words[-1].text != "deactivate"
+        and (len(command.words) == 1 or command.words[1].text not in ("unload", "rm"))
+        for command in statement.commands
+        if command.words
+    )
+
+
+def evaluates_program(variables: ShellVariables, command: Command) -> bool:
+    """Whether a command is an `eval` that runs a program, and sets up no shell."""
+    if words.base(command.name) != "eval":
+        return False
+    text = " ".join(scanner.unquote(word.text) for word in command.words[1:])
+    own = shell_text.variable_alone(text)
+    return any(
+        _is_program(variables, content)
+        for content in (_contents(variables, own) if own else [text])
+    )
+
+
+def _contents(variables: ShellVariables, name: str) -> list[str]:
+    """What a variable is set to, also by a loop."""
+    return [*variables.contents.get(name, []), *variables.listed.get(name, [])]
+
+
+def _is_program(variables: ShellVariables, text: str) -> bool:
+    """Whether a text that is evaluated runs a program: ``module load cuda && python a.py``."""
+    text = words.partly(re.sub(r"\A\s*(?:[A-Za-z_]\w*=\S*\s+)*", "", text), variables.constants)
+    output = _OUTPUT.match(text)
+    if output is not None and words.base(output[1]) in _OF_LINES:
+        return True
+    if text.startswith(("$(", "`", "\\$")) or re.match(r"[\\$\w{}]+=", text):
+        return False  # what a program prints, or an assignment
+    text = variables.looked_up(text)
+    programs = [
+        words.base(command.name) for command in shell_text.commands_of(text) if command.words
+    ] or [words.base(first) for first in text.split(maxsplit=1)[:1]]
+    return any(program not in words.IN_EACH_RANK for program in programs)
+
+
+def to_env(reading: ScriptReading, statement: Statement, command: Command) -> bool:
+    """Carry ``export NAME=text`` as a variable."""
+    script = reading.script
+    if command.name != "export" or not shell_text.assigned_by(command) or command.redirections:
+        return False
+    pairs = [pair(script, word.text) for word in command.words[1:]]
+    if None in pairs:
+        return False
+    is_set_by_software = any(_OF_SOFTWARE.fullmatch(name) for name, _ in filter(None, pairs))
+    reads_earlier = {
+        name
+        for other in _before(script, statement)
+        if not other.function
+        for name, _ in words.variables(script.slice(other))
+    }
+    if not reads_earlier.isdisjoint(name for name, _ in filter(None, pairs)):
+        return False  # a line before it has another text
+    if any(map(_runs_own_program, _before(script, statement))):
+        return False  # a program before it runs without it
+    if _is_behind_source(script, statement) or (
+        is_set_by_software and _is_behind_activation(script, reading.variables, statement)
+    ):
+        return False  # it holds where it stands
+    for name, text in filter(None, pairs):
+        put_env(reading.body, statement.line, name, text)
+    return bool(pairs)
+
+
+def _runs_own_program(statement: Statement) -> bool:
+    """Whether a statement runs a program of the project's: ``python prepare.py``."""
+    if statement.function:
+        return False
+    for command in statement.commands:
+        name, *rest = words.unwrapped([scanner.unquote(word.text) for word in command.words]) or [
+            ""
+        ]
+        is_run = words.is_python([name]) or words.any_of([name], shell_text.SHELLS)
+        first = " ".join(rest[: 2 if rest[:1] == ["-m"] else 1])
+        if name.startswith("./") or (is_run and first and not _OF_NO_PROJECT.match(first)):
+            return True
+    return False
+
+
+def _is_behind_source(script: Script, statement: Statement) -> bool:
+    """Whether a statement before this one reads a file that may set any variable."""
+    return any(map(sources, _before(script, statement)))
+
+
+def _is_behind_activation(script: Script, variables: ShellVariables, statement: Statement) -> bool:
+    """Whether a statement before this one activates something."""
+    return any(is_activation(variables, other) for other in _before(script, statement))
+
+
+def _before(script: Script, statement: Statement) -> list[Statement]:
+    return [other for other in script.statements if other.start < statement.start]
+
+
+def sources(statement: Statement) -> bool:
+    """Whether a statement reads a file that may set any variable."""
+    return not statement.function and any(map(reads_file, statement.commands))
+
+
+def reads_file(command: Command) -> bool:
+    """Whether a command reads a file that may set any variable, and define functions."""
+    return (
+        command.name in ("source", ".")
+        and len(command.words) > 1
+        and not words.ACTIVATES.search(scanner.unquote(command.words[1].text))
+    )
+
+
+def put_env(body: Body, line: int, name: str, text: str) -> None:
+    """Make a variable one of the run."""
+    if singularity_environment.is_of_program(name):
+        return  # said with the whole script (singularity_environment.carry)
+    body.env[name] = text
+    body.say(line, name, Outcome.CARRIED, f"env.{name}")
+    is_named_so = _SECRET.search(name) and not _TOKENIZER.search(name)
+    if is_named_so or _WITH_PASSWORD.search(text):
+        body.notes.append(
+            f"env.{name} looks like a secret, and all who may read the run's objects can read "
+            "it: put it into a Secret, and name that"
+        )
+
+
+def note_secrets(script: Script, body: Body, text: str) -> None:
+    """Note the lines of what runs that have a secret in them, without showing it."""
+    for row in text.split("\n"):
+        match = None if row.lstrip().startswith("#") else _SECRET_IN_LINE.search(row)
+        if match is None or _TOKENIZER.search(match["name"] or ""):
+            continue
+        line = next((n for n, own in enumerate(script.lines, 1) if match[0] in own), 0)
+        body.notes.append(
+            f"line {line} looks as if it had a secret, and all who may read the run's objects "
+            "can read it: put it into a Secret, and name that"
+        )
+
+
+def pair(script: Script, word: str) -> tuple[str, str] | None:
+    """The name and text of ``NAME=text``; None where a value may not say it, or not so."""
+    name, equals, value = word.partition("=")
+    is_free = _NAME.fullmatch(name) is not None and name not in _RESERVED
+    is_free = is_free and not name.startswith(names.RESERVED_ENV_PREFIXES)
+    is_text = not value or scanner.is_static(value)
+    if not equals or not is_free or not is_text or _is_set_again(script, name):
+        return None
+    if any(shell_text.removes(c, name) for s in script.statements for c in s.commands):
+        return None  # it holds where it stands, and until it is removed
+    text = scanner.unquote(value)
+    return None if "\0" in text else (name, text)
+
+
+def to_setup(reading: ScriptReading, assignments: Sequence[str]) -> list[str]:
+    """Have setup set in each pod what stands before mpirun: ``SEED=$seed mpirun …``.
+
+    Slurm starts mpirun's daemons on the other nodes with all the variables that mpirun has.
+
+    Returns:
+        The assignments that stay before the command: what they give differs from pod to pod, or
+        is known to the command's shell alone.
+    """
+    late = []
+    for text in assignments:
+        is_own = {name for name, _ in words.variables(text)}.isdisjoint(reading.rendezvous.meeting)
+        has_command = bool(substitutions.spans(text))
+        if is_own and not (
+            has_command or words.positional(text) or shell_text.differs_by_pod(text)
+        ):
+            reading.body.setup += f"export {text}\n"
+        else:
+            late.append(text)
+    return late
+
+
+def _is_set_again(script: Script, name: str) -> bool:
+    return (
+        sum(
+            other == name
+            for s in script.statements
+            for c in s.commands
+            for other, _ in shell_text.assigned_by(c)
+        )
+        > 1
+    )

@@ -1,0 +1,117 @@
+"""Variables that pods have and Slurm's nodes had not, where a script has a text of its own instead.
+
+`compat: slurm` sets those of options in each pod, as most programs that read them ask for the
+options. In a script without the option, ``${SLURM_GPUS_PER_NODE:-4}`` is 4: Slurm sets no such
+variable for ``--gres=gpu:8``. Source: sbatch(1), output environment variables. The names of the run
+for trackers, which the charts set, nobody sets in Slurm: ``${WANDB_NAME:-base}`` is base.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks.convert.slurm.batch_script.text import words
+from allranks.convert.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading
+    from allranks.convert.slurm.options import Setting
+
+# By the variable, its options, and how a step asks for the same.
+_OPTIONS = {
+    "SLURM_GPUS": ({"gpus"}, r"--gpus\b(?!-)"),
+    "SLURM_GPUS_PER_NODE": ({"gpus-per-node"}, r"--gpus-per-node\b"),
+    "SLURM_CPUS_PER_TASK": (
+        {"cpus-per-task", "tres-per-task"},
+        r"--(?:cpus|tres)-per-task\b|\bsrun\b[^\n]*(?<!sh)\s-c\s*\"?[\d$]",
+    ),
+    "SLURM_NTASKS_PER_NODE": (
+        {"ntasks-per-node", "tasks-per-node"},
+        r"--n?tasks-per-node\b",
+    ),
+}
+# What the charts tell programs that report to a tracker.
+_OF_TRACKERS = ("WANDB_NAME", "WANDB_RUN_GROUP", "WANDB_RUN_ID", "WANDB_RESUME", "MLFLOW_RUN_NAME")
+# Those that count tasks; srun tells its own how many they are.
+_TASKS = {"ntasks", "ntasks-per-node", "tasks-per-node", "ntasks-per-gpu", "gpus-per-task"}
+_OF_TASKS = {"SLURM_NTASKS": _TASKS, "SLURM_NPROCS": _TASKS}
+_EMPTY_THERE = (
+    "sbatch sets it for an option alone (--{}), which the script does not have: it is empty there, "
+    "and here it is the number that the run has"
+)
+_COMMENT = re.compile(r"^[ \t]*#.*", re.MULTILINE)
+
+
+def put_defaults(text: str, settings: Iterable[Setting]) -> str:
+    """The script with the text that it has in place of such a variable, line by line as before.
+
+    Args:
+        text: a script; comments stay as they are.
+        settings: the options of the job.
+    """
+    options = {setting.name for setting in settings}
+    code = _COMMENT.sub("", text)
+    for name, (own, of_step) in _OPTIONS.items():
+        is_set = re.search(rf"\b{name}\}}?:?=|{of_step}", code) is not None
+        if not (own & options or is_set):
+            text = _with_default(text, name)
+    for name in _OF_TRACKERS:
+        if re.search(rf"\b{name}\}}?:?=", code) is None:
+            text = _with_default(text, name)
+    return text
+
+
+def say_unasked(reading: ScriptReading, code: str) -> None:
+    """Say of the variables of options which are not written that they are empty in Slurm.
+
+    Args:
+        reading: the script, and what comes of it.
+        code: what runs, without what only prints.
+    """
+    script, body = reading.script, reading.body
+    options = {setting.name for setting in script.settings}
+    statements = [script.slice(statement) for statement in script.statements]
+    read_by_script = {
+        name for text in statements for name, _ in words.variables(words.expanded_part(text))
+    }
+    in_pods = {name for name, _ in words.variables(code)}
+    size = script.size
+    for name, own in {**{name: own for name, (own, _) in _OPTIONS.items()}, **_OF_TASKS}.items():
+        of_step = _OPTIONS[name][1] if name in _OPTIONS else ""
+        is_option = own & options or (of_step and re.search(of_step, script.text))
+        is_set = name in reading.variables.set_names or name in body.env
+        if is_option or is_set or name not in in_pods:
+            continue
+        has_pods = name != "SLURM_GPUS" and (size.cpus_per_node or "CPUS" not in name)
+        has_pods = has_pods and (size.gpus_per_node or size.gpus or "GPUS" not in name)
+        if has_pods and (name in read_by_script or name not in _OF_TASKS):
+            line = script.line_with(re.compile(rf"\$\{{?{name}\b").search)
+            option = name.removeprefix("SLURM_").lower().replace("_", "-")
+            option = "ntasks" if option == "nprocs" else option
+            body.say(line, f"${name}", Outcome.CHANGED, "", _EMPTY_THERE.format(option))
+
+
+def _with_default(text: str, name: str) -> str:
+    """A script with the defaults of a variable in its place."""
+    comments = [(match.start(), match.end()) for match in _COMMENT.finditer(text)]
+    for match in reversed(list(re.finditer(rf"\$\{{{name}:?-", text))):
+        is_comment = any(start <= match.start() < end for start, end in comments)
+        end = _end_of_braces(text, match.end())
+        if not is_comment and end > 0:
+            text = f"{text[: match.start()]}{text[match.end() : end]}{text[end + 1 :]}"
+    return text
+
+
+def _end_of_braces(text: str, start: int) -> int:
+    """Where the brace closes that was open at a place of one line; -1 for nowhere."""
+    depth = 1
+    for at in range(start, len(text)):
+        if text[at] == "\n":
+            break
+        depth += {"{": 1, "}": -1}.get(text[at], 0)
+        if depth == 0:
+            return at
+    return -1

@@ -1,0 +1,149 @@
+"""Lines of setup that a later shell runs again, as what they set dies with the shell of setup.
+
+Setup exports its variables, so that a line that adds to one would add twice:
+``for x in a b; do ARGS="$ARGS --data $x"; FILES+=($x); done``. So such lines are run again from
+where the variable had its first text.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks.convert.slurm.batch_script.setup import exports
+from allranks.convert.slurm.batch_script.text import shell_text, substitutions, words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from allranks.convert.scanner import Statement
+    from allranks.convert.slurm.batch_script.text.script import Script
+    from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading
+
+    # The numbers of the statements that set a variable, by its name.
+    _Setters = dict[str, list[int]]
+
+# An array that is read, whole or a part of it, or counted.
+_OF_ARRAY = re.compile(r"\$\{[#!]?([A-Za-z_]\w*)\[")
+_CHANGED = re.compile(
+    r"(?:\(\(|\blet\s+[\"']?)\s*([A-Za-z_]\w*)\s*(?:[-+*/%]=|\+\+|--)|\b([A-Za-z_]\w*)\+="
+    r"|\b([A-Za-z_]\w*)=\S*\$\(\(\s*\$?\3\b"
+)
+
+
+def with_starts(script: Script, own: Mapping[int, str], end: int) -> dict[int, str]:
+    """Some statements with those that set before them what they change, in the script's order.
+
+    Args:
+        script: the script.
+        own: the texts of the statements that are run again, by their numbers.
+        end: the number of the statement that reads what they set.
+
+    Returns:
+        The texts by the statements' numbers.
+    """
+    return _with(script, own, _setters_by(script, own, end))
+
+
+def _with(script: Script, own: Mapping[int, str], setters: _Setters) -> dict[int, str]:
+    starts = {number for numbers in setters.values() for number in numbers}
+    rows = {n: script.slice(script.statements[n]) for n in starts} | {**own}
+    return {number: rows[number] for number in sorted(rows)}
+
+
+def texts(script: Script, own: Mapping[int, str], end: int) -> list[str]:
+    """The lines of some statements, with what sets before them what they change.
+
+    Args:
+        script: the script.
+        own: the texts of the statements that are run again, by their numbers.
+        end: the number of the statement that reads what they set.
+    """
+    setters = _setters_by(script, own, end)
+    first = {name: numbers[0] for name, numbers in setters.items() if numbers}
+    unset = [
+        f"unset {name}"
+        for name, number in sorted(first.items())
+        if name in _changed_by(script, script.statements[number]) and name not in words.ALWAYS
+    ]
+    return [*unset, *_with(script, own, setters).values()]
+
+
+def _setters_by(script: Script, own: Mapping[int, str], end: int) -> _Setters:
+    """The statements that set the variables which some change, by the variable."""
+    targets = {
+        name
+        for number in own
+        if not script.statements[number].function
+        for name in (
+            _changed_by(script, script.statements[number])
+            | _carried_round(script, script.statements[number])
+        )
+    }
+    return {name: _setters(script, name, max(end, 0)) for name in targets}
+
+
+def files_with_arrays(reading: ScriptReading, text: str, end: int) -> set[int]:
+    """The statements of setup that read files which may set an array that a later shell reads.
+
+    No shell passes an array on: ``source args.sh`` in setup gives ``"${ARGS[@]}"`` of it nothing.
+
+    Args:
+        reading: the script, and what is known of it.
+        text: what the later shell runs.
+        end: the number of the statement that it begins with.
+    """
+    arrays = {*_OF_ARRAY.findall(text)} - reading.variables.set_names
+    return {
+        number
+        for number, statement in enumerate(reading.script.statements[: max(end, 0)])
+        if arrays and statement.is_simple and any(map(exports.reads_file, statement.commands))
+    }
+
+
+def _setters(script: Script, name: str, end: int) -> list[int]:
+    """The numbers of the statements that set a variable, also by a function that they call."""
+    functions = {
+        other.function
+        for other in script.statements
+        if other.function and shell_text.assigns(other, name)
+    }
+    return [
+        number
+        for number, statement in enumerate(script.statements[:end])
+        if not statement.function
+        and (shell_text.assigns(statement, name) or shell_text.runs(statement, functions))
+    ]
+
+
+def _changed_by(script: Script, statement: Statement) -> set[str]:
+    """The variables that a statement gives another value, made of the one they have."""
+    changes = _CHANGED.finditer(script.slice(statement))
+    added = {
+        name
+        for command in statement.commands
+        for name, value in shell_text.assigned_by(command)
+        if name in {other for other, _ in words.variables(value)}
+    }
+    return added | {name for match in changes for name in match.groups() if name}
+
+
+def _carried_round(script: Script, statement: Statement) -> set[str]:
+    """The variables by which a loop remembers what an earlier round has met: ``if …; behind=1``.
+
+    Those whose first value is a text: what a program prints, it may print otherwise again.
+    """
+    own = {
+        name
+        for command in statement.commands
+        if command.in_loop
+        for name, _ in shell_text.assigned_by(command)
+    }
+    printed = {
+        name
+        for other in script.statements
+        if other is not statement and substitutions.spans(script.slice(other))
+        for name in own
+        if shell_text.assigns(other, name)
+    }
+    return own & {name for name, _ in words.variables(script.slice(statement))} - printed

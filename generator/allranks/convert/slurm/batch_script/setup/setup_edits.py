@@ -1,0 +1,42 @@
+"""Changes within lines of setup, as edits: from where to where in the script, and the new text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from allranks.convert.slurm.batch_script.text import shell_text, words
+
+if TYPE_CHECKING:
+    from allranks.convert.scanner import Command, Statement
+
+MODULES = ("module", "ml")
+WHERE_MODULES = "! command -v {} >/dev/null || "
+
+
+def of_modules(statement: Statement) -> list[tuple[int, int, str]]:
+    """Modules within a condition, a loop or a function: they are loaded where the image has any.
+
+    A script with `set -e` would end there otherwise, and one with `module load x || exit` too.
+    """
+    commands_of = [] if statement.is_simple else statement.commands
+    return [edit for command in commands_of for edit in of_module(command)]
+
+
+def of_declarations(statement: Statement) -> list[tuple[int, int, str]]:
+    """Declarations for the whole shell: a function of the pod's reads setup, and has its own."""
+    return [
+        (command.words[0].end, command.words[0].end, " -g")
+        for command in statement.commands
+        if command.name in ("declare", "typeset")
+        and "function" not in command.within
+        and not shell_text.shows_declared(command)
+    ]
+
+
+def of_module(command: Command) -> list[tuple[int, int, str]]:
+    """What lets a command load modules only where the image has any; [] for any other command."""
+    program = words.base(command.name)
+    if program not in MODULES:
+        return []
+    before = f"{{ {WHERE_MODULES.format(program)}"
+    return [(command.start, command.start, before), (command.end, command.end, "; }")]

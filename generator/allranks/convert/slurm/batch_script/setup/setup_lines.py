@@ -1,0 +1,587 @@
+"""What stands before and behind the step: setup, variables, folders, and what is left out.
+
+It is long because what becomes of a line depends on nearly all that stands around it: each of the
+methods is one reason to carry, change or leave out a line.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks import names
+from allranks.convert import commands, scanner
+from allranks.convert.slurm.batch_script.containers import images
+from allranks.convert.slurm.batch_script.pods import missing_in_pods, pod_rights
+from allranks.convert.slurm.batch_script.setup import exports, left_out, setup_edits, working_folder
+from allranks.convert.slurm.batch_script.steps import programs_of_folder, side_steps, step_search
+from allranks.convert.slurm.batch_script.text import first_node, node_names, shell_text, words
+from allranks.convert.verdicts import Outcome, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from allranks.convert.scanner import Command, Statement
+    from allranks.convert.slurm.batch_script.text.script import Script
+    from allranks.convert.slurm.batch_script.text.script_reading import (
+        Body,
+        ScriptReading,
+    )
+    from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
+
+# A loop whose nodes Slurm is asked for.
+_OVER_NODES = re.compile(rf"\bin\s+(?:\$\(|`)\s*({node_names.QUESTION}[^)`\n]*)")
+_NO_NODES = "a pod has no programs of Slurm's, and the loop no nodes: let each pod do its own part"
+_OF_MODULES = "where the image has modules; what it loads must be in the image otherwise"
+_OPTIONS_ALONE = (
+    "it is no command, so that Slurm's shell did not run it either: where it is the rest of the "
+    "line before, that one has to end with a backslash"
+)
+_ACTIVATED = "what it activates must be in the image, or in a volume at that path"
+_SENT = (
+    f"the file is in the folder that `{names.CLI} sbatch` and `submit` send; what it loads or "
+    "activates must be in the image"
+)
+_ONCE = "it runs once in each pod"
+_ENDS_WELL = "a run that ends here has failed, as its command did not run; the script ended well"
+# What may stand behind the step, besides what only prints.
+_BEHIND = frozenset(
+    {"module", "ml", "conda", "scontrol", "sacct", "seff", "sstat", "squeue", "scancel"}
+    | {"jobstats", "kill", "pkill", "cd", "pushd", "popd", "export"}
+)
+_DEACTIVATING = (["source", "deactivate"], [".", "deactivate"])
+# What is a function in a shell that has read the file of conda, of modules or of an environment.
+_FUNCTIONS = (words.ACTIVATING - {"source", ".", "eval"}) | {"deactivate"}
+_NO_LOGIN = (
+    "a pod has no login: its profile would set another PATH than the image's; functions and "
+    "variables that the profile of the old cluster sets are not there"
+)
+_WRITES_AT_ONCE = (
+    "each pod runs it, and the script ran it once: where they share the folder, all write one file "
+    "at once; write it below /tmp"
+)
+_OF_SETUP = (
+    "it ends with the shell of setup, so that the command can neither write to it nor read of it: "
+    "let the program start it"
+)
+_IN_PLACE = re.compile(r"--in-place.*|-[a-zA-Z]*i[^=]*")
+# What a pod has to itself, whatever volumes there are.
+_OF_THE_POD = re.compile(
+    r"[\"']?(?:/dev/|/tmp\b|\$\{?(?:SLURM_)?TMP(?:DIR)?\b)"
+    r"|.*(?:\$\{?(?:HOSTNAME|SLURM_PROCID|SLURM_NODEID|SLURMD_NODENAME)\b|\bhostname\b)"
+)
+_COMPILERS = frozenset(
+    {
+        *(
+            "gcc",
+            "g++",
+            "cc",
+            "c++",
+            "CC",
+            "ftn",
+            "gfortran",
+            "icc",
+            "icpc",
+            "icx",
+            "icpx",
+            "ifort",
+        ),
+        *(
+            "ifx",
+            "clang",
+            "clang++",
+            "nvcc",
+            "nvc",
+            "nvc++",
+            "nvfortran",
+            "hipcc",
+            "mpicc",
+            "mpicxx",
+        ),
+        *("mpic++", "mpiCC", "mpif77", "mpif90", "mpifort", "mpiicc", "mpiicpc", "mpiifort"),
+    }
+)
+# Programs that change files, which pods may share.
+_ON_FILES = frozenset(
+    {
+        *("wget", "curl", "tar", "unzip", "gunzip", "git", "rsync", "cp", "mv", "rm", "ln"),
+        *("configure", "make", "cmake", "ninja", "pip", "pip3"),
+    }
+)
+
+
+def runs_program(variables: ShellVariables, statement: Statement) -> bool:
+    """Whether a statement runs what the job is about."""
+    if statement.function:
+        return False
+    for command in statement.commands:
+        texts = [token.text for token in command.words]
+        if (
+            exports.evaluates_program(variables, command)
+            or words.is_python(texts)
+            or words.starts_ranks(texts)
+            or words.any_of(texts, ("srun", "singularity", "apptainer"))
+        ):
+            return True
+    return False
+
+
+def lives_in_shell(statement: Statement) -> bool:
+    """Whether what a statement sets up dies with its shell: options, arrays, functions, IFS."""
+    if statement.function:
+        return True
+    return any(
+        command.name in ("set", "shopt", "ulimit", "trap", "alias")
+        or (command.name in ("declare", "typeset") and not shell_text.exports(command))
+        or shell_text.arrays_of(command)
+        or shell_text.splits_words(command)
+        for command in statement.commands
+    )
+
+
+def text_of(
+    reading: ScriptReading, statement: Statement, *, is_single: bool, is_setup: bool = True
+) -> str | None:
+    """A statement as setup or part of a script, and say what becomes of it.
+
+    Args:
+        reading: the script, and what is known of it.
+        statement: the statement.
+        is_single: whether the script is run as it is, as one process.
+        is_setup: whether it becomes a part of setup.
+
+    Returns:
+        Its text; None where it is left out.
+    """
+    script, body = reading.script, reading.body
+    text = script.slice(statement)
+    to = "setup" if is_setup else "script"
+    command = statement.commands[0] if statement.is_simple else None
+    program = words.base(command.name) if command is not None and command.words else ""
+    local = (
+        left_out.with_local_host(script, reading.rendezvous, statement, command)
+        if is_single
+        else None
+    )
+    if local is not None:
+        body.say(statement.line, text, Outcome.CHANGED, to, "there is one node")
+        return local
+    reason = None
+    if not left_out.counts_in(reading, statement):
+        reason = left_out.why_dropped(reading, statement, command, program, is_single=is_single)
+    if reason is not None:
+        body.say(statement.line, text, reason[0], "", reason[1])
+        return None
+    if command is not None and (
+        exports.to_env(reading, statement, command)
+        or (
+            program == "cd"
+            and not is_single
+            and working_folder.to_working_dir(reading.variables, body, command)
+        )
+    ):
+        return None
+    if program in setup_edits.MODULES:
+        body.say(statement.line, text, Outcome.CHANGED, "setup", _OF_MODULES)
+        return f"{setup_edits.WHERE_MODULES.format(program)}{text}"
+    if is_setup or not exports.sources(statement):
+        say_activated(reading, statement, to)
+    loop = None if is_single else _OVER_NODES.search(text)
+    if loop is not None:
+        body.say(statement.line, loop[1], Outcome.NOT_CARRIED, "", _NO_NODES)
+    verdict = _say_forbidden(reading, statement) or _verdict_of(
+        reading, statement, text, program, is_single=is_single, is_setup=is_setup
+    )
+    if verdict is not None and program == "set" and is_setup:
+        verdict = _verdict_of_set(text) or verdict
+    if is_setup and text.startswith("coproc"):
+        verdict = Outcome.NOT_CARRIED, _OF_SETUP
+    if verdict is not None:
+        body.say(statement.line, text, verdict[0], to, verdict[1])
+    if is_setup and not statement.function:
+        _say_ends(script, body, statement)
+    body.reads_folder |= working_folder.reads_folder(reading.variables, statement)
+    return _in_pod(reading, statement, is_setup=is_setup)
+
+
+def _verdict_of_set(text: str) -> tuple[Outcome, str] | None:
+    """What a `set` of setup's loses; None for nothing."""
+    why = [left_out.SET] if shell_text.set_of_setup(text)[1] else []
+    why += [shell_text.UNSHOWN] if shell_text.shows_lines(text) else []
+    return (Outcome.CHANGED, "; ".join(why)) if why else None
+
+
+def _say_ends(script: Script, body: Body, statement: Statement) -> None:
+    """Say where the script ended well before its step: ``[ -f done ] && exit``."""
+    if "SLURM_JOB_ID" in script.slice(statement):
+        return  # it submits itself where it is no job
+    for command in _with_functions(script, statement):
+        if [scanner.unquote(token.text) for token in command.words] in (["exit"], ["exit", "0"]):
+            path = script.text[command.start : command.end]
+            verdict = Verdict(path, Outcome.CHANGED, "setup", _ENDS_WELL, command.line)
+            if verdict not in body.verdicts:
+                body.verdicts.append(verdict)
+
+
+def _with_functions(script: Script, statement: Statement) -> list[Command]:
+    """A statement's commands, and those of the functions that it calls."""
+    functions = {other.function: other for other in script.statements if other.function}
+    commands = list(statement.commands)
+    for command in commands:
+        if command.name in functions:
+            commands += functions.pop(command.name).commands
+    return commands
+
+
+def _in_pod(reading: ScriptReading, statement: Statement, *, is_setup: bool) -> str:
+    """A statement that is kept, as a pod runs it."""
+    edits = []
+    if is_setup:
+        edits = setup_edits.of_modules(statement) + setup_edits.of_declarations(statement)
+    if any(id(command) in reading.details.side for command in statement.commands):
+        edits += inner_edits(reading, statement)
+    elif is_setup and shell_text.runs(statement, ("shifter",)):
+        edits += inner_edits(reading, statement)  # the pod is its container
+    edits += left_out.counts_in(reading, statement)
+    text = shell_text.edited(reading.script.text, edits, statement.start, statement.end)
+    if any(map(_reads_profile, statement.commands)):
+        return f"image_path=$PATH\n{text}\nPATH=$image_path:$PATH"
+    return text
+
+
+def _verdict_of(
+    reading: ScriptReading,
+    statement: Statement,
+    text: str,
+    program: str,
+    *,
+    is_single: bool,
+    is_setup: bool,
+) -> tuple[Outcome, str] | None:
+    """What becomes of a statement that is kept; None where it was said already."""
+    script = reading.script
+    is_setup = is_setup or not exports.sources(statement)
+    first = [token.text for token in statement.commands[0].words] if statement.commands else []
+    is_activation = is_setup and program and _is_activation(first)
+    if is_activation and not exports.evaluates_program(reading.variables, statement.commands[0]):
+        is_own = _is_made_before(script, statement, first)
+        why = why_of_image(script, statement.commands[0]) or _ACTIVATED
+        return (Outcome.CARRIED, "") if is_own else (Outcome.CHANGED, why)
+    if shell_text.runs(statement, words.UNREAD_CONTAINERS):
+        return Outcome.NOT_CARRIED, missing_in_pods.why_no_container(text)
+    side = reading.details.side
+    steps = [side[id(own)] for own in statement.commands if id(own) in side]
+    steps = [] if is_single else [step for step in steps if step.is_called]
+    if steps:
+        reasons = dict.fromkeys(side_steps.why_in_setup(reading, step) for step in steps)
+        return Outcome.CHANGED, max(reasons, key=len)
+    has_tools = _say_tools(script, reading.body, statement)
+    has_pods = not is_single and (script.size.node_count > 1 or reading.main_step.has_launcher)
+    has_pods = has_pods and not _is_for_behind(reading, statement)
+    why = _in_each_pod(script, statement, text) if has_pods else ""
+    if why:
+        return Outcome.CHANGED, why
+    return None if has_tools else (Outcome.CARRIED, "")
+
+
+def _say_tools(script: Script, body: Body, statement: Statement) -> bool:
+    """Say which of a statement's commands are Slurm's programs; gives whether any is."""
+    tools = [
+        command
+        for command in statement.commands
+        if words.any_of([token.text for token in command.words], words.SLURM_TOOLS)
+    ]
+    for tool in tools:
+        path = script.text[tool.start : tool.end]
+        body.say(tool.line, path, Outcome.NOT_CARRIED, "", missing_in_pods.NO_SLURM)
+    return bool(tools)
+
+
+def _is_for_behind(reading: ScriptReading, statement: Statement) -> bool:
+    """Whether a statement is a function that nothing before the step calls, nor the step."""
+    if not statement.function:
+        return False
+    text, end = reading.script.text, reading.script.statements[reading.main_step.statement].end
+    before, behind = words.without_comments(text[:end]), words.without_comments(text[end:])
+    return step_search.is_never_called(statement.function, before, behind)
+
+
+def _is_made_before(script: Script, statement: Statement, activation: list[str]) -> bool:
+    """Whether the script has made the virtual environment that it activates."""
+    path = scanner.unquote(activation[-1])
+    folder = path.removesuffix("/bin/activate").rstrip("/")
+    return folder != path and any(
+        words.makes_environment([scanner.unquote(word.text) for word in command.words], folder)
+        for other in script.statements
+        if other.start < statement.start
+        for command in other.commands
+    )
+
+
+def _say_forbidden(reading: ScriptReading, statement: Statement) -> tuple[Outcome, str] | None:
+    """Say of parts of a statement what no pod may do; gives that of the whole, if it is one."""
+    script, body = reading.script, reading.body
+    for command in statement.commands:
+        texts = [token.text for token in command.words]
+        is_root = bool({words.base(text) for text in texts[:2]} & words.OF_ROOT)
+        why = pod_rights.OF_ROOT if is_root else missing_in_pods.OTHER_HOSTS
+        own = {words.base(text) for text in words.unwrapped(texts)[:1]}
+        in_variable = reading.variables.possible_programs(texts) & words.OF_OTHER_HOSTS - own
+        if not (is_root or in_variable or words.reaches_other_host(texts)):
+            continue
+        if statement.is_simple:
+            return Outcome.NOT_CARRIED, why
+        path = script.text[command.start : command.end]
+        body.say(command.line, path, Outcome.NOT_CARRIED, "", why)
+    return None
+
+
+def say_activated(reading: ScriptReading, statement: Statement, to: str) -> None:
+    """Say of each line of a condition, a loop or a function what it needs of the image."""
+    script, body = reading.script, reading.body
+    for command in [] if statement.is_simple else statement.commands:
+        why = why_of_image(script, command)
+        if why and not exports.evaluates_program(reading.variables, command):
+            text = script.text[command.start : command.end]
+            body.say(command.line, text, Outcome.CHANGED, to, why)
+
+
+def why_of_image(script: Script, command: Command) -> str:
+    """What a command needs of the image that modules or an environment come from; "" for none."""
+    if words.base(command.name) in setup_edits.MODULES:
+        return _OF_MODULES
+    texts = [word.text for word in command.words]
+    if len(texts) < 2 or not _is_activation(texts):  # noqa: PLR2004 - a program and a word
+        return ""
+    return _SENT if working_folder.reads_sent_file(script, command) else _ACTIVATED
+
+
+def _is_activation(texts: Sequence[str]) -> bool:
+    """Whether words activate an environment: `source deactivate NAME` does not."""
+    return words.activates(texts) and "deactivate" not in map(words.base, texts[:2])
+
+
+def _in_each_pod(script: Script, statement: Statement, text: str) -> str:
+    """Why it matters that each pod runs a statement; "" where it does not."""
+    if first_node.is_named(text):
+        return "each pod has its own name there, and the script that of its first node"
+    if shell_text.differs_by_pod(text) or _is_of_program(text):
+        return "each pod runs it, and what it gives may differ between pods"
+    if words.OF_TASK & {name for name, _ in words.variables(text)}:
+        return "each pod has its own number, where the script has 0"
+    if _changes_files(script, statement):
+        return "each pod runs it, and the script ran it once: mind what is shared"
+    earlier = (other for other in script.statements if other.start < statement.start)
+    if _shared_files(statement).difference(*map(_shared_files, earlier)):
+        return _WRITES_AT_ONCE
+    is_harmless = bool(statement.function) or (
+        shell_text.runs_only(statement, words.IN_EACH_RANK | {"ulimit"})
+        and not shell_text.evaluates_program(statement)
+    )
+    return "" if is_harmless else _ONCE
+
+
+def _shared_files(statement: Statement) -> set[str]:
+    """The files that a statement writes and another pod may have, where they share a folder."""
+    files: list[str] = []
+    for command in statement.commands:
+        texts = [word.text for word in command.words]
+        if shell_text.writes(command):
+            files += [target for _, target in command.redirections]
+        if words.any_of(texts, ("tee",)):
+            files += [text for text in texts[1:] if not text.startswith("-")]
+        elif words.any_of(texts, ("sed", "perl")) and any(map(_IN_PLACE.fullmatch, texts)):
+            files += texts[-1:]
+        elif words.any_of(texts, _COMPILERS) and "-o" in texts:
+            files += texts[texts.index("-o") + 1 :][:1]
+    return {file for file in files if not (file.isdigit() or _OF_THE_POD.match(file))}
+
+
+def _is_of_program(text: str) -> bool:
+    """Whether a text has what a program of the project's own gives: ``DIR=$(python prepare.py)``.
+
+    It may make a folder, too, which the script made once.
+    """
+    for command in shell_text.substituted_commands(words.expanded_part(text)):
+        rest = words.unwrapped([scanner.unquote(word.text) for word in command.words])
+        is_file = len(rest) > 1 and not rest[1].startswith("-")
+        is_run = words.is_python(rest) or words.any_of(rest, shell_text.SHELLS)
+        if (is_run and is_file) or (rest[:1] and rest[0].startswith("./")):
+            return True
+    return False
+
+
+def _changes_files(script: Script, statement: Statement) -> bool:
+    """Whether a statement changes files in a way that two pods cannot at once."""
+    is_new_folder = shell_text.runs(statement, ("mkdir",)) and not re.search(
+        r"\bmkdir\s+(?:-\S+\s+)*-(?:\w*p|-parents)", script.slice(statement)
+    )
+    return is_new_folder or shell_text.runs(statement, _ON_FILES)
+
+
+def say_login(script: Script, body: Body, to: str) -> None:
+    """Say of a first line with the shell of a login that a pod has none.
+
+    Args:
+        script: the script.
+        body: what it runs.
+        to: the value with the lines that such a shell would have run.
+    """
+    own = script.lines[0].strip()
+    if own.startswith("#!") and own != shell_text.without_login(own):
+        body.say(1, own, Outcome.CHANGED, to, _NO_LOGIN)
+
+
+def say_behind(script: Script, body: Body, statement: Statement) -> None:
+    """Say what becomes of a statement behind the step."""
+    text = script.slice(statement)
+    functions = {
+        other.function
+        for other in script.statements
+        if other.function and shell_text.runs_only(other, words.IDLE)
+    }
+    if statement.function:
+        why = "nothing before the step calls it"
+        body.say(statement.line, text, Outcome.CHANGED, "", why)
+    elif (
+        text.split() in _DEACTIVATING
+        or shell_text.runs_only(statement, words.IDLE | words.ENDING | _BEHIND | functions)
+    ) and not any(map(shell_text.writes, statement.commands)):
+        why = "the run is over when its ranks are"
+        body.say(statement.line, text, Outcome.CHANGED, "", why)
+    else:
+        why = "it stands behind the step: make it a run of its own"
+        why = _OPTIONS_ALONE if text.startswith("-") else why
+        body.say(statement.line, text, Outcome.NOT_CARRIED, "", why)
+
+
+def inner_edits(reading: ScriptReading, statement: Statement) -> list[tuple[int, int, str]]:
+    """Srun and containers taken off commands in a script that is run as it is."""
+    edits = []
+    for command in statement.commands:
+        tokens = command.words
+        texts = [token.text for token in tokens]
+        inner = words.unwrapped(texts)
+        if not inner:
+            continue
+        own = tokens[len(tokens) - len(inner) :]
+        start, lead = own[0].start, ""
+        if words.base(inner[0]) == "srun":
+            _, rest = step_search.parse_srun(
+                reading, [token.text for token in own[1:]], command.line
+            )
+            name = shell_text.variable_alone(scanner.unquote(rest[0])) if rest else ""
+            if not rest or reading.variables.listed.get(name, [""])[:1][0].startswith("-"):
+                continue  # the options are in the array with what they are for
+            own = own[len(own) - len(rest) :]
+        program = words.base(own[0].text)
+        is_srun = words.base(inner[0]) == "srun"
+        is_read = is_srun or program not in words.UNREAD_CONTAINERS
+        if is_srun and program in words.UNREAD_CONTAINERS - words.CONTAINERS:
+            why = missing_in_pods.why_no_container(" ".join(token.text for token in own))
+            reading.body.say(command.line, program, Outcome.NOT_CARRIED, "image", why)
+        if program in words.CONTAINERS and is_read:
+            inside = read_container(reading, [token.text for token in own], command.line)
+            if inside:
+                own = own[len(own) - inside :]
+        name = own[0].text
+        if is_srun and program not in words.CONTAINERS:
+            path = programs_of_folder.with_folder(reading.body, name, command.line, "script")
+            lead = path.removesuffix(name)
+        if own[0].start > start:
+            edits.append((start, own[0].start, lead))
+    return edits
+
+
+def read_container(reading: ScriptReading, texts: list[str], line: int) -> int:
+    """Read a container's command line; gives how many words at its end run inside."""
+    body, constants = reading.body, reading.variables.constants
+    line_words = [words.resolve(text, constants) or scanner.unquote(text) for text in texts]
+    line_words = [reading.variables.with_own_folders(text) for text in line_words]
+    program = words.base(texts[0])
+    parsed = images.of_command([program, *line_words[1:]])
+    if parsed is None:
+        if program in words.UNREAD_CONTAINERS:
+            body.say(line, program, Outcome.NOT_CARRIED, "image", missing_in_pods.NO_CONTAINERS)
+        return 0
+    if working_folder.is_new(reading.script, line):
+        parsed = images.without_folder(parsed)
+    inside = body.values.setdefault("", {})
+    named = {(verdict.path, verdict.why) for verdict in body.verdicts}
+    for verdict in images.unite(inside, parsed, line):
+        # An image is said where it is named first; what it runs, wherever it does.
+        if verdict.to == "image" and (shell_text.short(verdict.path), verdict.why) in named:
+            continue
+        body.say(line, verdict.path, verdict.outcome, verdict.to, verdict.why)
+    return parsed.inside
+
+
+def comment_start(script: Script, number: int) -> int:
+    """Where the comments above a statement begin."""
+    statement = script.statements[number]
+    floor = script.statements[number - 1].end if number else 0
+    start = script.text.rfind("\n", floor, statement.start) + 1
+    if start == 0 and floor:
+        return statement.start
+    start = max(start, floor)
+    while start > floor:
+        above = script.text.rfind("\n", floor, start - 1) + 1
+        row = script.text[max(above, floor) : start].strip()
+        if not row.startswith("#") or row.startswith(("#!", "#SBATCH")) or above < floor:
+            break
+        start = max(above, floor)
+        if start == floor:
+            break
+    return start
+
+
+def with_comments(script: Script, number: int, text: str) -> str:
+    """A statement's text with the comments that stand above it and on its line."""
+    statement = script.statements[number]
+    if statement.is_simple and statement.commands[0].name == "set":
+        text, _ = shell_text.set_of_setup(text)
+    text += " &" if statement.in_background else ""
+    above = script.text[comment_start(script, number) : statement.start]
+    rows = [row.strip() for row in above.split("\n") if row.strip().startswith("#")]
+    rows = [row for row in rows if not row.startswith(("#SBATCH", "#!"))]
+    tail = script.text[
+        statement.end : script.text.find("\n", statement.end)
+        if "\n" in script.text[statement.end :]
+        else len(script.text)
+    ]
+    comment = re.match(r"\s+(#[^\n]*)$", tail)
+    return "\n".join([*rows, text + (f"  {comment[1]}" if comment else "")])
+
+
+def write_setup(
+    script: Script, body: Body, parts: list[str], rest: Collection[Statement] = ()
+) -> None:
+    """Write setup, whose shell ends before the command begins.
+
+    Args:
+        script: the script.
+        body: what comes of it.
+        parts: its lines.
+        rest: what a script runs behind it, and may need functions of that shell for.
+    """
+    if not parts:
+        return
+    text = "\n".join(parts)
+    head = []
+    ends = re.match(r"#!\s*\S+(?:\s+\S+)*\s-[a-z]*e", script.lines[0]) is not None
+    if not (ends or re.match(r"(?:#[^\n]*\n)*set -e\b", text)):
+        head.append("set +e  # the script goes on where a command fails")
+    sets = any(shell_text.sets_unexported(c) for s in script.statements for c in s.commands)
+    if sets or any(map(exports.sources, script.statements)):
+        head.append("set -a  # the command reads these variables, too")
+    elif any(words.base(c.name) in _FUNCTIONS for s in rest for c in s.commands):
+        head.append("set -a  # the script calls functions that this shell has")
+    if script.args and words.positional(text):
+        head.append(f"set -- {commands.as_shell(script.args)}")
+    body.setup = "\n".join([*head, text]) + "\n" + body.setup
+
+
+def _reads_profile(command: Command) -> bool:
+    """Whether a command reads the profile of a login, which may set PATH anew."""
+    texts = [scanner.unquote(token.text) for token in command.words]
+    return texts[:2] in (["source", "/etc/profile"], [".", "/etc/profile"])

@@ -1,0 +1,103 @@
+"""Variables that a script sets and does not export, so that Slurm's ranks had none of them.
+
+Setup exports what it sets, since the command is run by another shell and reads its variables. A
+program reads some of the others, too: ``WANDB_MODE=offline`` in a line of its own changed nothing
+under Slurm, and would change a run here. So these are taken out of the environment again.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from allranks.convert.slurm.batch_script.setup import exports
+from allranks.convert.slurm.batch_script.text import shell_text, words
+from allranks.convert.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from allranks.convert.scanner import Command
+    from allranks.convert.slurm.batch_script.text.script import Script
+    from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading
+
+# What programs of a training read. A path may be in the environment already, as PATH is; without
+# OMP_NUM_THREADS torchrun would tell its ranks 1, where srun gave them the CPUs of their task.
+_OF_PROGRAMS = re.compile(
+    r"(?:ACCELERATE|COMET|CUBLAS|CUDNN|DS|FI|FLASH|GLOO|GOMP|HF|HIP|HSA|HYDRA|I_MPI|JAX|KMP|MIOPEN|MKL|MLFLOW"
+    r"|MPICH|MV2|MVAPICH|NCCL|NUMEXPR|NUMBA|NVTE|OMPI_MCA|OPENBLAS|PL|PYTORCH|RAY|RCCL|TF|TOKENIZERS"
+    r"|TORCH|TORCHDYNAMO|TRANSFORMERS|TRITON|UCX|VLLM|WANDB|XLA)_(?!\w*PATH$)\w+"
+    r"|PYTHON(?:UNBUFFERED|FAULTHANDLER|HASHSEED|WARNINGS)|CUDA_(?:LAUNCH_BLOCKING|DEVICE_ORDER)"
+)
+_FOR_ALL = re.compile(r"^set -a  # the |^export .*  # the command reads", re.MULTILINE)
+_WHY = (
+    "the script does not export it, so that its programs had none of it, and they have none here: "
+    "write export before it where they are to have it"
+)
+
+
+def keep(reading: ScriptReading) -> None:
+    """Take the variables out of the environment again that the script keeps to its own shell."""
+    script, body = reading.script, reading.body
+    if not _FOR_ALL.search(body.setup) or any(map(exports.sources, script.statements)):
+        return
+    numbers = _exported_by_shell(script)
+    if numbers is None:
+        return
+    rest = "\n".join([body.script, *body.command])
+    reads = {name for name, _ in words.variables(rest)} | {*re.findall(r"\w+", rest)}
+    lines = {
+        name: command.line
+        for number, command in enumerate(script.commands)
+        if not command.words and number not in numbers
+        for name, _ in shell_text.assigned_by(command)
+        if _OF_PROGRAMS.fullmatch(name) and _is_in_setup(body.setup, name) and name not in reads
+    }
+    exported = {word for command in script.commands for word in _exported_by(command)}
+    exported |= {
+        name for number in numbers for name, _ in shell_text.assigned_by(script.commands[number])
+    }
+    names = [name for name in lines if name not in exported]
+    if names:
+        body.setup += f"export -n {' '.join(names)}\n"
+    own = {name for name, _ in words.variables(shell_text.without_printing(body.setup))}
+    for name in [name for name in names if name not in own]:
+        body.say(lines[name], name, Outcome.CHANGED, "setup", _WHY)
+
+
+def _is_in_setup(setup: str, name: str) -> bool:
+    return re.search(rf"^\s*{name}=", setup, re.MULTILINE) is not None
+
+
+def _exported_by_shell(script: Script) -> set[int] | None:
+    """The numbers of the commands between ``set -a`` and ``set +a``, whose variables are exported.
+
+    None where it is not known before: a branch or a function tells the shell so.
+    """
+    numbers: set[int] = set()
+    exports_all = False
+    for number, command in enumerate(script.commands):
+        signs = _signs_of_allexport(command)
+        if signs and command.within:
+            return None
+        exports_all = signs[-1] == "-" if signs else exports_all
+        if exports_all:
+            numbers.add(number)
+    return numbers
+
+
+def _signs_of_allexport(command: Command) -> list[str]:
+    """The signs with which a `set` has the option ``-a``: ``-`` for on, ``+`` for off."""
+    texts = [token.text for token in command.words]
+    if texts[:1] != ["set"]:
+        return []
+    named = [before[0] for before, text in pairwise(texts) if text == "allexport" and before]
+    return named + [text[0] for text in texts[1:] if re.fullmatch(r"[-+]\w*a\w*", text)]
+
+
+def _exported_by(command: Command) -> set[str]:
+    """The variables that a command exports."""
+    is_export = command.name == "export" or (
+        command.name in ("declare", "typeset") and shell_text.exports(command)
+    )
+    texts = [token.text for token in command.words[1:]] if is_export else []
+    return {text.partition("=")[0].rstrip("+") for text in texts}

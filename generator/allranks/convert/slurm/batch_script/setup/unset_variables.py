@@ -1,0 +1,258 @@
+"""Variables that a script reads and does not set: who sets them in a pod, or that nobody does."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks import names
+from allranks.convert import scanner
+from allranks.convert.slurm import amounts
+from allranks.convert.slurm.batch_script.text import shell_text, words
+from allranks.convert.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from allranks.convert.scanner import Command
+    from allranks.convert.slurm.batch_script.text.script import Script
+    from allranks.convert.slurm.batch_script.text.script_reading import Body, ScriptReading
+
+_RESERVED = frozenset(names.RESERVED_ENV)
+_WITHOUT = "the script goes on without it; write it into env to give it"
+# What ends the script where a variable is not set, if only to be printed.
+# A word behind the script's name, or their number.
+_NUMBERED = re.compile(r"\$(?:\{?[1-9#]|\{[@*]:)")
+_NOUNSET = re.compile(r"^\s*set\s+(?:-[a-zA-Z]*u|[^\n;]*-o\s+nounset)", re.MULTILINE)
+# A test that ends the script where a variable is not set.
+_REQUIRED = re.compile(
+    r"-z\s+\"?\$\{(\w+):?-\}\"?[^\n]*(?:\n(?!\s*(?:fi|el)\b)[^\n]*){0,6}?\bexit\b"
+)
+# Beginnings of the names of variables that somebody sets in the pod.
+_SET_PREFIXES = ("PET_", "OMPI_", "PMI", "ALLRANKS_", "BASH_", "CONDA_")
+_OF_ARRAY = "SLURM_ARRAY_"
+_SHELLS = shell_text.SHELLS
+# An assignment, but for one of a variable to itself, as `A=$A bash run.sh` is.
+_ASSIGNED = re.compile(
+    r"(?:^|[\s;&|(])([A-Za-z_]\w*)\+?="
+    r"(?![\"']*\$(?:\{\1\}|\1(?!\w))[\"']*(?:[\s;&|)]|$))",
+    re.MULTILINE,
+)
+# What a script only shows, such as how to call it: ``echo "Usage: A=1 sbatch a.sh" >&2``.
+_SHOWN = re.compile(
+    r"\b(?:echo|printf)\s+(?:-\w+\s+)*(?:\"(?:[^\"`$\\]|\\.|\$(?!\())*\"|'[^']*')"
+    r"(?=\s*(?:[12]?>&[12]\s*)?(?:[;&)}]|$))",
+    re.MULTILINE,
+)
+# Variables of a login, which no file of a project's sets.
+_OF_WHO_SUBMITS = frozenset({"USER", "LOGNAME", "SCRATCH", "WORK"})
+# What the variables that modules set are called.
+_OF_MODULES = re.compile(
+    r"^EB(?:ROOT|VERSION|DEV)|^MKLROOT$|[A-Z0-9]_(?:HOME|ROOT|DIR|PATH|BIN|LIB\w*|INC\w*)$"
+)
+_NO_ARRAY = (
+    "a task of an array has it, and the script asks for no array: write `#SBATCH --array=…` "
+    "into it, or the variable into env"
+)
+# Where Slurm names the GPUs that a job has on a node.
+_NUMBERS_OF_GPUS = frozenset(
+    {
+        *("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
+        *("GPU_DEVICE_ORDINAL", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS"),
+    }
+)
+# Slurm's variables whose text is that of an option: those that each job has, and others.
+OF_EACH_JOB = {
+    "SLURM_JOB_PARTITION": "partition",
+    "SLURM_JOB_ACCOUNT": "account",
+    "SLURM_JOB_QOS": "qos",
+}
+_OPTIONS_OF = {
+    **OF_EACH_JOB,
+    "SLURM_GPUS_PER_TASK": "gpus-per-task",
+    "SLURM_CPUS_PER_GPU": "cpus-per-gpu",
+    "SLURM_MEM_PER_NODE": "mem",
+    "SLURM_MEM_PER_CPU": "mem-per-cpu",
+    "SLURM_MEM_PER_GPU": "mem-per-gpu",
+}
+
+
+def say_unset(reading: ScriptReading, whole: str) -> None:
+    """Name the variables that the script reads and nobody sets."""
+    script, body = reading.script, reading.body
+    reading.variables.set_names.update(re.findall(r"\$\{([A-Za-z_]\w*):?=", script.text))
+    whole = "\n".join([whole, *_inner_texts(script, body)])
+    code = shell_text.without_printing(whole)
+    assigned = _ASSIGNED.finditer(_SHOWN.sub("", code))
+    reading.variables.set_names.update(match[1] for match in assigned)
+    reading.variables.set_names.update(re.findall(r"\bfor\s+([A-Za-z_]\w*)", whole))
+    has_words = bool(script.args) or any(
+        _sets_words(command)
+        for statement in script.statements
+        if not statement.function
+        for command in statement.commands
+    )
+    line = _line_of_words(script) if words.wants_words(whole) and not has_words else 0
+    if line:
+        # All words of none are none, with Slurm too; a first word is one that is missing.
+        outcome = Outcome.NOT_CARRIED if _NUMBERED.search(whole) else Outcome.CHANGED
+        why = f"no words were given behind the script's name: `{names.CLI} sbatch SCRIPT WORD...`"
+        body.say(line, "$1 …" if outcome is Outcome.NOT_CARRIED else "$@", outcome, "", why)
+    reading.variables.set_names -= _passed_on(script)
+    reading.variables.set_names |= _of_export(script)
+    optional = words.optional(_REQUIRED.sub("", whole))
+    required = {match[1] for match in _REQUIRED.finditer(code)}
+    variables = {name for name, _ in words.variables(code)}
+    for name, has_default in words.variables(whole):
+        is_set = name in reading.variables.set_names or name in words.ALWAYS or name in body.env
+        is_optional = has_default and name not in required
+        is_optional = is_optional and not _is_set_by_option(script, body, name)
+        if is_optional or is_set or _is_set_in_pod(script, name):
+            continue
+        line = script.line_with(re.compile(rf"\$\{{?{name}\b").search)
+        line = line or script.line_with(re.compile(rf"\$\(\(.*\b{name}\b").search)
+        if line and name == "TMPDIR":
+            body.env[name] = "/tmp"  # noqa: S108 - the pod's own
+            body.say(line, f"${name}", Outcome.CHANGED, f"env.{name}", "the pod's own /tmp")
+        elif line:
+            is_read = name in variables or _NOUNSET.search(code) is not None
+            reason = "" if is_read else "it is only printed"
+            reason = _WITHOUT if name in optional else reason
+            _say_variable(script, body, name, line, reason)
+
+
+def _sets_words(command: Command) -> bool:
+    """Whether a command sets the words behind the script's name, and not to a part of them."""
+    texts = [token.text for token in command.words]
+    return shell_text.sets_words(texts) and not any(map(words.positional, texts))
+
+
+def _inner_texts(script: Script, body: Body) -> list[str]:
+    """The texts of ``bash -c "…"`` in a script that is run as it is, as that shell has them."""
+    inner_texts = []
+    for statement in script.statements if body.script else []:
+        for command in statement.commands:
+            texts = [token.text for token in command.words]
+            at = next((n for n, text in enumerate(texts) if words.base(text) in _SHELLS), None)
+            inner = None if at is None else shell_text.shell_text(texts[at:])
+            inner_texts += [] if inner is None else [inner]
+    return inner_texts
+
+
+def _of_export(script: Script) -> set[str]:
+    """The variables to which an option gives a text: ``--export=ALL,A=1``."""
+    texts = (own.value for own in script.settings if own.name == "export")
+    parts = [part.strip() for text in texts for part in text.split(",") if "$" not in part]
+    return {part.partition("=")[0] for part in parts if "=" in part}
+
+
+def _passed_on(script: Script) -> set[str]:
+    """The variables that the script sets to themselves alone: ``export KEY=$KEY``."""
+    values: dict[str, set[str]] = {}
+    for statement in script.statements:
+        for command in statement.commands:
+            for name, value in shell_text.assigned_by(command):
+                values.setdefault(name, set()).add(shell_text.variable_alone(value.strip('"')))
+    return {name for name, texts in values.items() if texts == {name}}
+
+
+def _line_of_words(script: Script) -> int:
+    """The first line that reads the words behind the script's name, as functions do not."""
+    rows = [*script.lines]
+    for statement in script.statements:
+        if statement.function:
+            rows[statement.line - 1 : statement.last_line] = [""] * (
+                statement.last_line - statement.line + 1
+            )
+    if not words.wants_words("\n".join(rows)):
+        return 0
+    return next((n for n, row in enumerate(rows, 1) if words.wants_words(row)), 1)
+
+
+def _is_set_in_pod(script: Script, name: str) -> bool:
+    """Whether the launcher, an MPI, or an array sets a variable where Slurm would."""
+    if name.startswith(_OF_ARRAY):
+        return any(setting.name == "array" for setting in script.settings)
+    return name in _RESERVED or name in words.OF_COMPAT or name.startswith(_SET_PREFIXES)
+
+
+def _say_variable(script: Script, body: Body, name: str, line: int, harmless: str) -> None:
+    """Say of a variable that nobody sets what becomes of it.
+
+    Args:
+        script: the script.
+        body: what comes of it.
+        name: its name.
+        line: the first line that reads it.
+        harmless: why the script does the same without it; "" where it does not.
+    """
+    to = f"env.{name}"
+    value = _slurm_value(script, body, name)
+    if value and not (harmless and name in _NUMBERS_OF_GPUS):
+        body.env[name] = value
+        why = "it follows from what the script asks for"
+        is_option = any(setting.name == "gpus" for setting in script.settings)
+        if name == "SLURM_GPUS" and not is_option:
+            why = "Slurm sets it for --gpus alone; here it has the GPUs that the script asks for"
+        body.say(line, f"${name}", Outcome.CHANGED, to, why)
+    elif harmless:
+        body.say(line, f"${name}", Outcome.CHANGED, to, harmless)
+    elif name.startswith(_OF_ARRAY):
+        body.say(line, f"${name}", Outcome.NOT_CARRIED, to, _NO_ARRAY)
+    elif name.startswith("SLURM_"):
+        why = "`compat: slurm` does not set it: write it into env"
+        body.say(line, f"${name}", Outcome.NOT_CARRIED, to, why)
+    else:
+        why = (
+            "the script does not set it, and a pod has not the environment of who submits: "
+            "write it into env"
+        )
+        origin = "" if name in _OF_WHO_SUBMITS else _origin_before(script, line, name)
+        if origin:
+            why = (
+                f"{origin} may set it, which is not read here: write it into env where that "
+                "does not set it in a pod"
+            )
+        body.say(line, f"${name}", Outcome.NOT_CARRIED, to, why)
+
+
+def _is_set_by_option(script: Script, body: Body, name: str) -> bool:
+    """Whether Slurm sets a variable by an option of the script's, and no pod has it."""
+    if name == "SLURM_GPUS":
+        return any(setting.name == "gpus" for setting in script.settings)
+    return name in _OPTIONS_OF and bool(_slurm_value(script, body, name))
+
+
+_ORIGINS = 3  # the last ones are named
+
+
+def _origin_before(script: Script, line: int, name: str) -> str:
+    """What the script reads before a line, and may set a variable; "" for nothing."""
+    is_of_module = _OF_MODULES.search(name) is not None
+    origins = []
+    for statement in script.statements:
+        for command in statement.commands:
+            texts = [scanner.unquote(token.text) for token in command.words[:2]]
+            if command.line >= line or len(texts) < 2:  # noqa: PLR2004 - source and the file
+                continue
+            if texts[0] in ("source", ".") and not words.ACTIVATES.search(texts[1]):
+                origins.append(f"the file {shell_text.short(texts[1])} (line {command.line})")
+            elif is_of_module and texts[0] in ("module", "ml") and texts[1] != "purge":
+                origins.append(f"a module (line {command.line})")
+    return " or ".join(dict.fromkeys(origins[-_ORIGINS:]))
+
+
+def _slurm_value(script: Script, body: Body, name: str) -> str:
+    """What Slurm sets a variable to, by the job's options; "" where they do not say it."""
+    size, nodes = script.size, body.nodes or 1
+    if name in _NUMBERS_OF_GPUS:
+        return ",".join(map(str, range(size.gpus_per_node or size.gpus or 0)))
+    if name == "SLURM_GPUS":
+        gpus = size.gpus or (size.gpus_per_node or 0) * nodes
+        return str(gpus) if gpus else ""
+    option = _OPTIONS_OF.get(name, "")
+    text = next(
+        (setting.value for setting in reversed(script.settings) if setting.name == option), ""
+    )
+    if not name.startswith("SLURM_MEM_"):
+        return text
+    amount = amounts.mebibytes(text)
+    return "" if amount is None else str(round(amount))

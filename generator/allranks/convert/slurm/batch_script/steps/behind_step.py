@@ -1,0 +1,97 @@
+"""What stands behind a step on its line: files that it reads and writes, pipes, other commands."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from allranks import names
+from allranks.convert.slurm.batch_script.text import words
+from allranks.convert.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from allranks.convert.scanner import Command
+    from allranks.convert.slurm.batch_script.text.script_reading import (
+        Body,
+        MainStep,
+        ScriptReading,
+        Step,
+    )
+
+OF_LOG = f"the lines are the run's log: `{names.CLI} logs NAME`"
+# What may stand behind a pipe.
+_FILTERS = words.IDLE | words.ENDING | {"tee", "cat", "grep", "sed", "ts", "awk", "split"}
+_FAILS = "a run fails where its ranks do, and the script went on"
+_PIPES = ("|", "|&")
+# With these a script looks at what stands before the pipe.
+_LOOKS = ("pipefail", "PIPESTATUS")
+
+
+def of_pipe(script: str) -> str:
+    """What becomes of the programs behind a step's pipe, whose status the shell takes for it.
+
+    Args:
+        script: the script's text.
+    """
+    code = words.without_comments(script)
+    if any(word in code for word in _LOOKS):
+        return OF_LOG
+    return (
+        f"{OF_LOG}; a run fails where its ranks do, and the script, which has no pipefail, went on"
+    )
+
+
+def say(reading: ScriptReading, script: str, step: Command, behind: list[Command]) -> None:
+    """Say what becomes of the commands behind a step on its line.
+
+    Args:
+        reading: the script, and what is known of it.
+        script: the text that they stand in, which an `eval` may have.
+        step: the step.
+        behind: the commands.
+    """
+    body = reading.body
+    for number, command in enumerate(behind):
+        text, line = script[command.start : command.end], max(command.line, step.line)
+        texts = [token.text for token in command.words]
+        if words.any_of(texts, words.ENDING):
+            why = "the run is over when its ranks are"
+            body.say(line, text, Outcome.CHANGED, "", why)
+        elif step.after == "||" and words.any_of(texts, words.IDLE | {":"}):
+            body.say(line, f"|| {text}", Outcome.CHANGED, "", _FAILS)
+        elif words.any_of(texts, _FILTERS):
+            is_first_of_pipe = number == 0 and step.after in _PIPES
+            why = of_pipe(reading.script.text) if is_first_of_pipe else OF_LOG
+            body.say(line, text, Outcome.CHANGED, "", why)
+        else:
+            why = "it stands behind the step: make it a run of its own"
+            body.say(line, text, Outcome.NOT_CARRIED, "", why)
+
+
+def say_evaluated(reading: ScriptReading, main: Step) -> None:
+    """Say of a step that an `eval` runs what stands behind its words: ``srun a.out > log``."""
+    evaluated = reading.details.evaluated.get(id(main.command))
+    if evaluated is None:
+        return
+    first, *behind = evaluated.commands
+    say(reading, evaluated.text, replace(first, line=main.command.line), behind)
+    say_files(reading.main_step, reading.body, main, first.redirections)
+
+
+def say_files(
+    main_step: MainStep, body: Body, main: Step, redirections: Sequence[tuple[str, str]]
+) -> None:
+    """Say what becomes of the files that a step reads its input from, and writes to."""
+    line = main.command.line
+    for operator, target in redirections:
+        is_mpirun = not main.is_srun and words.any_of(main.words, words.MPIRUN)
+        if operator == "<" and is_mpirun and body.workload == "mpi":
+            main_step.input = target
+            body.say(line, f"{operator} {target}", Outcome.CARRIED, "command")
+        elif operator in ("<", "<<", "<<<", "<<-", "<&") and target != "-":
+            why = "ranks have no standard input: let the program read the file"
+            body.say(line, f"{operator} {target}", Outcome.NOT_CARRIED, "", why)
+        elif operator != "<&" and not target.isdigit():
+            body.say(line, f"{operator} {target}", Outcome.CHANGED, "", OF_LOG)

@@ -1,0 +1,56 @@
+"""What the chart's torchrun tells its ranks, and Slurm tells no task.
+
+What a rank starts would take it for its own: a torchrun reads its options from PET_, and PyTorch
+Lightning, accelerate and others that find a LOCAL_RANK use one GPU, where they would start a
+process for each.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from allranks.convert.slurm.batch_script.text import shell_text, words
+
+if TYPE_CHECKING:
+    from allranks.convert.slurm.batch_script.text.script import Script
+    from allranks.convert.slurm.batch_script.text.script_reading import RendezvousVariables
+
+# What a torchrun reads as its options, where they are those of the launcher around it.
+OPTIONS = (
+    *("PET_NO_PYTHON", "PET_STANDALONE", "PET_NNODES", "PET_NPROC_PER_NODE", "PET_MAX_RESTARTS"),
+    *("PET_RUN_PATH", "PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT", "PET_RDZV_ID", "PET_RDZV_CONF"),
+)
+_FILE_OF_ERRORS = "TORCHELASTIC_ERROR_FILE"
+# What it tells each rank.
+OF_RANK = (
+    *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE"),
+    *("ROLE_RANK", "ROLE_NAME", "ROLE_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
+    *("TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RESTART_COUNT"),
+    *("TORCHELASTIC_MAX_RESTARTS", _FILE_OF_ERRORS),
+)
+NAMES = (*OPTIONS, *OF_RANK)
+# Those of them that say where ranks meet.
+_OF_MEETING = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE")
+
+
+def unset_options() -> str:
+    """A line that takes the options of the chart's torchrun from what a shell starts."""
+    return f"unset {' '.join(OPTIONS)}"
+
+
+def unset_all(script: Script, rendezvous: RendezvousVariables) -> str:
+    """Lines that take all of it, but for what the script reads or sets itself.
+
+    Where the script says where ranks meet, they do. The file for errors that it names the launcher
+    has overwritten for its ranks.
+    """
+    meeting = {*rendezvous.meeting, *(_OF_MEETING if rendezvous.meeting else ())}
+    variables = {name for name, _ in words.variables(script.text)}
+    names = [name for name in NAMES if name not in meeting | variables]
+    exports = [
+        f"export {name}={value}"
+        for command in script.commands
+        for name, value in shell_text.assigned_by(command)
+        if name == _FILE_OF_ERRORS and name in names and command.name == "export"
+    ]
+    return "\n".join([f"unset {' '.join(names)}", *dict.fromkeys(exports)])

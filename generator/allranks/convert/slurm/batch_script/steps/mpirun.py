@@ -1,0 +1,140 @@
+"""The words of an mpirun in a batch script: its lists of hosts, which the mpi chart makes."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks.convert import scanner
+from allranks.convert.slurm.batch_script.text import words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+# How many ranks it starts, as typed.
+COUNT_OF_RANKS = re.compile(r"\s-{1,2}np?[ =](\S+)")
+_HOSTFILE = "/etc/mpi/hostfile"  # the mpi chart's
+_HOSTS = frozenset({"host", "H", "hosts", "hostfile", "machinefile", "f", "default-hostfile"})
+# How many words belong to an option of any MPI, as charts/mpi/files/mpirun.sh knows them.
+_ONE_WORD = frozenset(
+    {
+        *("n", "np", "c", "N", "npernode", "ppn", "perhost", "x", "wd", "wdir", "path", "bind-to"),
+        *(
+            "map-by",
+            "rank-by",
+            "membind",
+            "envlist",
+            "genvlist",
+            "output-filename",
+            "prefix",
+            "rmk",
+        ),
+        *("launcher", "bootstrap", "timeout", "cpu-set", "p", "network-interface", "start-timeout"),
+    }
+)
+# Options of ibrun's, and those of srun's that say the same; "" for what a pod has its own way for.
+_OF_SITE = {"n": "ntasks", "np": "ntasks", "npernode": "ntasks-per-node", "o": "", "tpr": ""}
+# What a site puts before the program to bind it to its cores.
+_BINDING = frozenset({"tacc_affinity", "task_affinity", "mem_affinity"})
+_TWO = frozenset({"mca", "gmca", "omca", "prtemca", "pmixmca", "env", "genv"})
+_PAIR = re.compile(r"([A-Za-z_]\w*)=(.+)", re.DOTALL)
+
+
+def without_hosts(texts: Sequence[str]) -> tuple[list[str], list[str], str]:
+    """The words of an mpirun without its lists of hosts.
+
+    Args:
+        texts: as typed: mpirun, its options, the program.
+
+    Returns:
+        The words that are left; those that were taken out; and an option that may name hosts and
+        stands behind one that is not known, "" for none.
+    """
+    if not _is_mpirun(texts):
+        return list(texts), [], ""
+    remaining, host_words = [texts[0]], list[str]()
+    at = 1
+    while at < len(texts) and texts[at].startswith("-"):
+        name, count = _option(texts, at)
+        own = [*texts[at : at + count]]
+        pair = (
+            _PAIR.fullmatch(own[1]) if name in ("env", "genv") and count == len(own) > 1 else None
+        )
+        if pair is not None:
+            own[1:2] = pair.groups()  # as the chart reads it
+        (host_words if name in _HOSTS else remaining).extend(own)
+        at += count
+    if host_words and words.base(texts[0]) == "horovodrun":
+        remaining += ["--hostfile", _HOSTFILE]  # mpirun finds it by itself
+    rest = list(texts[at:])
+    return [*remaining, *rest], host_words, _behind_unknown(rest)
+
+
+def of_site(texts: Sequence[str], constants: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """What ``ibrun`` says, which takes the ranks from the job: TACC's, SDSC's, Frontera's.
+
+    Args:
+        texts: as typed: ibrun, its options, the program.
+        constants: the variables whose text is known.
+
+    Returns:
+        The options of srun's that say the same, with their values, and the words of the program.
+    """
+    counts: dict[str, str] = {}
+    at = 1
+    while at < len(texts) and texts[at].startswith("-"):
+        name, count = _option(texts, at)
+        name = "o" if name == "offset" else name
+        count = 2 if name in _OF_SITE and "=" not in texts[at] else count
+        value = texts[at].partition("=")[2] or texts[min(at + count, len(texts)) - 1]
+        option = _OF_SITE.get(name, "multi-prog" if name == "multi-prog" else "")
+        if option:
+            counts[option] = words.resolve(value, constants) or value
+        at += count
+    rest = list(texts[at:])
+    is_binding = len(rest) > 1 and words.base(rest[0]) in _BINDING
+    return counts, rest[int(is_binding) :]
+
+
+def program(texts: Sequence[str]) -> list[str]:
+    """What an mpirun runs, as far as its options are known; the words themselves for others."""
+    at = 1 if _is_mpirun(texts) else 0
+    while at and at < len(texts) and texts[at].startswith("-"):
+        at += _option(texts, at)[1]
+    return list(texts[at:])
+
+
+def container(texts: Sequence[str]) -> int | None:
+    """Where the command line of a container's program begins: ``mpirun -np 2 singularity exec …``.
+
+    None for words that start no container.
+    """
+    at = len(texts) - len(program(texts))
+    rest = words.unwrapped(texts[at:])
+    is_container = bool(rest) and words.base(rest[0]) in words.CONTAINERS
+    return len(texts) - len(rest) if is_container else None
+
+
+def _is_mpirun(texts: Sequence[str]) -> bool:
+    return bool(texts) and words.base(texts[0]) in words.MPIRUN | {"horovodrun"}
+
+
+def _option(texts: Sequence[str], at: int) -> tuple[str, int]:
+    """The name of an option, and how many words it has with itself: two in ``-genv A=1``."""
+    name, equals, _ = scanner.unquote(texts[at]).lstrip("-").partition("=")
+    if equals:
+        return name, 1
+    is_pair = name in ("env", "genv") and "=" in "".join(texts[at + 1 : at + 2])
+    if name in _ONE_WORD | _HOSTS or is_pair:
+        return name, 2
+    return name, 3 if name in _TWO else 1
+
+
+def _behind_unknown(rest: Sequence[str]) -> str:
+    """An option that names hosts, where the first word is the argument of an unknown option."""
+    for at, text in enumerate(rest):
+        if words.is_python(rest[at:]) or "/" in text:
+            return ""
+        if at and text.lstrip("-").partition("=")[0] in _HOSTS - {"f"} and text.startswith("-"):
+            return text
+    return ""

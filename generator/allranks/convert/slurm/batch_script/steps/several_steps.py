@@ -1,0 +1,303 @@
+"""The steps that a script has beside its main one, and which of them that is.
+
+A run has one step. Steps that are one training become it; others are refused, with their lines.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from allranks import names
+from allranks.convert import commands, references, scanner
+from allranks.convert.commands import Runner
+from allranks.convert.slurm.batch_script.steps import mpirun, step_search
+from allranks.convert.slurm.batch_script.text import shell_text, shell_variables, words
+from allranks.humanize import list_some, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from allranks.convert.scanner import Command
+    from allranks.convert.slurm.batch_script.text.script import Script
+    from allranks.convert.slurm.batch_script.text.script_reading import Step
+    from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
+    from allranks.errors import InvalidValues
+
+_LINES = ("line", "lines")
+_AS_TASKS = (
+    "make them the tasks of an array (`#SBATCH --array`), which is a sweep here, or take srun off, "
+    "where they may share the GPUs of one pod"
+)
+_AS_ONE_STEP = (
+    "where they are ranks of one training, write one srun for all nodes, in which SLURM_NODEID is "
+    "the number of a node, or torchrun; otherwise make them the tasks of an array"
+)
+_OF_NODE = re.compile(r"(?:node|machine)[-_]?rank|world[-_]?size", re.IGNORECASE)
+# An mpirun in $(…), as far as its words go.
+_READ_MPIRUN = re.compile(
+    rf"(?:\$\(|`)\s*((?:{'|'.join(sorted(words.MPIRUN | {'horovodrun'}))})\s[^|;&)`\n]*)"
+)
+
+
+def check_beside(script: Script, steps: list[Step]) -> None:
+    """Refuse steps of one process beside each other: each had GPUs and CPUs of its own."""
+    beside = [
+        step
+        for step in steps
+        if step.is_srun
+        and step.is_called
+        and (is_in_background(script, step) or _is_called_in_background(script, step))
+        and step.words
+        and not words.any_of(step.words, words.IDLE)
+        and not _is_waited_for(script, step)
+    ]
+    others = [step for step in steps if _is_placed(step) and step not in beside]
+    is_on_two = script.size.node_count > 1 and any(map(_is_placed, beside)) and bool(others)
+    if len(beside) > 1 or is_on_two or any(repeats(script, step) for step in beside):
+        beside += others if is_on_two else []
+        lines = list_some([str(step.command.line) for step in beside], 8)
+        raise script.refuse(
+            beside[0].command.line,
+            f"the script starts steps beside each other with `&` ({_LINES[len(beside) > 1]} "
+            f"{lines}), and a run has one",
+            _AS_ONE_STEP if any(map(_is_of_node, beside)) else _AS_TASKS,
+        )
+
+
+def is_in_background(script: Script, step: Step) -> bool:
+    """Whether the script goes on while a step runs: ``srun a &``, ``srun a | tee log &``."""
+    statement = script.statements[step.statement]
+    return statement.in_background or _ends_in_background(statement.commands, step.command)
+
+
+def _ends_in_background(commands: Sequence[Command], command: Command) -> bool:
+    """Whether the list or pipeline that a command stands in ends with `&`."""
+    rest = [other for other in commands if other.start >= command.start]
+    of_list = (other for other in rest if other.within == command.within)
+    last = next((other for other in of_list if other.after not in scanner.LISTS), command)
+    return last.after == "&"
+
+
+def _is_called_in_background(script: Script, step: Step) -> bool:
+    """Whether a step stands in a function that is called with `&`."""
+    function = script.statements[step.statement].function
+    return bool(function) and any(
+        _ends_in_background(statement.commands, call)
+        for statement in script.statements
+        if statement.function != function
+        for call in statement.commands
+        if call.name == function
+    )
+
+
+def check_in_turn(script: Script, steps: list[Step]) -> None:
+    """Refuse a loop that starts a step on one node after the other: they are several."""
+    for step in steps if script.size.node_count > 1 else []:
+        if _is_placed(step) and step.command.in_loop:
+            raise script.refuse(
+                step.command.line,
+                "a loop starts a step on one node after the other, each when that before it has "
+                "ended, and a run has one step",
+                _AS_ONE_STEP,
+            )
+
+
+def check_read(script: Script) -> None:
+    """Refuse an mpirun whose output the script reads: ``seconds=$(mpirun -n 8 ./a.out)``."""
+    for statement in script.statements if script.size.task_count > 1 else []:
+        text = script.slice(statement)
+        for match in _READ_MPIRUN.finditer(text):
+            texts = shell_text.split(match[1])
+            if words.asks_of_itself(texts) or step_search.only_prints(mpirun.program(texts)):
+                continue
+            raise script.refuse(
+                statement.line + text.count("\n", 0, match.start()),
+                "the script reads what a step with ranks prints, and a run's is its log",
+                "let the program write its result into a file, and take the step out of $(…)",
+            )
+
+
+def _is_placed(step: Step) -> bool:
+    """Whether a step runs a program on a node that it names."""
+    names_node = {"relative", "nodelist"} & {setting.name for setting in step.settings}
+    is_called = step.is_srun and step.is_called and bool(step.words)
+    return is_called and bool(names_node) and not step_search.only_prints(step.words)
+
+
+def _is_of_node(step: Step) -> bool:
+    """Whether a step is that of one node of several, which find each other."""
+    is_placed = {"relative", "nodelist"} & {setting.name for setting in step.settings}
+    return bool(is_placed) or _OF_NODE.search(" ".join(step.words)) is not None
+
+
+def _is_waited_for(script: Script, step: Step) -> bool:
+    """Whether a loop waits for a step before it starts the next."""
+    commands = script.statements[step.statement].commands
+    behind = [command for command in commands if command.start > step.command.start]
+    return step.command.in_loop and any(
+        command.name == "wait" and command.within == step.command.within for command in behind[:1]
+    )
+
+
+def check_programs(script: Script, steps: list[Step]) -> None:
+    """Refuse a step of several programs."""
+    for step in steps:
+        parsed = {setting.name for setting in step.settings}
+        has_parts = step.is_srun and ":" in step.words
+        if has_parts or parsed & {"multi-prog", "het-group", "pack-group"}:
+            raise script.refuse(
+                step.command.line,
+                "the step has several programs, and all ranks of a run have one",
+                "make a values file of each, or let one program look at RANK",
+            )
+
+
+def check_launchers(script: Script, variables: ShellVariables) -> None:
+    """Refuse a launcher of several ranks in a variable that a branch or a function sets.
+
+    Raises:
+        InvalidValues: its text is known in the pod alone; as one process it would be no launcher.
+    """
+    size = script.size
+    launchers: set[str] = set()
+    if size.task_count > 1:
+        launchers |= words.MPIRUN | {"srun", "horovodrun"}
+    if size.node_count > 1:
+        launchers |= words.STARTERS | {"srun", "accelerate"}
+    for command in script.commands:
+        texts = [token.text for token in command.words]
+        name = shell_variables.program_variable(texts)
+        name = "" if name in variables.parts else name
+        name = name or (texts[0].strip('"$') if variables.listed_by(texts) else "")
+        if name and variables.possible_programs(texts) & launchers:
+            raise script.refuse(
+                command.line,
+                f"the launcher stands in a variable whose text is known in the pod alone (${name})",
+                "write the launcher out in this line, and convert that",
+            )
+
+
+def choose_main(script: Script, variables: ShellVariables, multi: list[Step]) -> Step | None:
+    """The step with the ranks; None where the script is run as it is."""
+    if not multi:
+        return None
+    distinct = _distinct(variables, multi)
+    is_twice = len(multi) > 1 and not _belong_together(script, multi)
+    by_node = len(multi) > 1 or over_nodes(multi[0])
+    in_loop = any(repeats(script, step) for step in multi)
+    is_local = _is_local(script, variables, multi)
+    if len(distinct) == 1 and (not in_loop or by_node) and not is_twice:
+        is_same_step = in_loop and is_local and not over_nodes(multi[0])
+        if not is_same_step:
+            return distinct[0]
+    if len(distinct) > 1 and _exclusive(script, multi):
+        return distinct[0]
+    if is_local:
+        return None
+    raise _several(script, multi, len(multi) if is_twice else len(distinct))
+
+
+def _belong_together(script: Script, multi: list[Step]) -> bool:
+    """Whether steps of one program are one run: beside each other, by node, or by branch."""
+    return _exclusive(script, multi) or any(
+        is_in_background(script, step) or over_nodes(step) for step in multi
+    )
+
+
+def _is_local(script: Script, variables: ShellVariables, multi: list[Step]) -> bool:
+    """Whether all steps start the ranks of one node, so that a pod may run the script."""
+    return script.size.node_count == 1 and all(
+        step.size.node_count == 1
+        and is_torch_launcher(variables, step)
+        and not (step.is_srun and step.size.task_count > 1)
+        for step in multi
+    )
+
+
+def _several(script: Script, multi: list[Step], distinct: int) -> InvalidValues:
+    """Why a script with several steps is no run, and what to do."""
+    lines = [step.command.line for step in multi]
+    if distinct == 1:
+        message = "a loop starts the step more than once, and a run has one"
+        hint = f"take the loop away and try its values in a sweep: `{names.CLI} sweep run`"
+        return script.refuse(lines[0], message, hint)
+    places = list_some([str(line) for line in lines], 8)
+    if any(script.statements[step.statement].in_background for step in multi):
+        message = f"the script starts {plural(distinct, 'step')} beside each other (lines {places})"
+    else:
+        message = (
+            f"the script has {plural(distinct, 'step')} with ranks, and a run has one "
+            f"(lines {places})"
+        )
+    hint = (
+        "make a script of each and convert those; one after the other they are runs that you "
+        "start in turn"
+    )
+    return script.refuse(lines[0], message, hint)
+
+
+def repeats(script: Script, step: Step) -> bool:
+    """Whether a step is started more than once: in a loop, or by a function called twice."""
+    if step.command.in_loop:
+        return True
+    function = script.statements[step.statement].function
+    if not function:
+        return False
+    calls = _calls(script, function)
+    return len(calls) > 1 or any(command.in_loop for command in calls)
+
+
+def _calls(script: Script, function: str) -> list[Command]:
+    return [
+        command
+        for statement in script.statements
+        if statement.function != function
+        for command in statement.commands
+        if command.name == function
+    ]
+
+
+def over_nodes(step: Step) -> bool:
+    """Whether a loop starts a step on one node after the other."""
+    parsed = {setting.name for setting in step.settings}
+    flags = {word.partition("=")[0].replace("_", "-") for word in step.words}
+    by_node = bool(parsed & {"nodelist", "relative"})
+    return by_node and (
+        bool(flags & {"--node-rank", "--machine-rank", "--rdzv-endpoint", "--master-addr"})
+    )
+
+
+def is_torch_launcher(variables: ShellVariables, step: Step) -> bool:
+    """Whether a step starts a launcher of torch's ranks, in a container or a text, too."""
+    texts = step_search.words_inside(words.unwrapped(step.words))
+    inner = words.unwrapped(texts)
+    return (
+        words.starts_ranks(inner) and words.base(inner[0]) not in (*words.MPIRUN, "horovodrun")
+    ) or variables.inner_starts(texts)
+
+
+def _distinct(variables: ShellVariables, multi: list[Step]) -> list[Step]:
+    steps: dict[tuple[str, ...], Step] = {}
+    for step in multi:
+        program = _program_of(variables, step_search.words_inside(step.words))
+        key = program.command if program.runner is Runner.TORCHRUN else tuple(step.words)
+        inputs = [f"{sign}{name}" for sign, name in step.command.redirections if sign[0] == "<"]
+        steps.setdefault((*key, *inputs), step)
+    return list(steps.values())
+
+
+def _exclusive(script: Script, multi: list[Step]) -> bool:
+    """Whether of several steps one alone runs: each is in another branch of an if or case."""
+    return (
+        len({step.statement for step in multi}) == 1
+        and not any(repeats(script, step) for step in multi)
+        and all(first.command.excludes(second.command) for first, second in combinations(multi, 2))
+    )
+
+
+def _program_of(variables: ShellVariables, texts: Sequence[str]) -> commands.Program:
+    inner = variables.inner_text(texts)
+    line = " ".join(texts) if inner is None else inner
+    return commands.read(("bash", "-c", references.escaped(line)), (), variables.constants)

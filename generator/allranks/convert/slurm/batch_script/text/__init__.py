@@ -1,0 +1,1 @@
+"""The script as text: words, statements, functions, here-documents, and what variables hold."""

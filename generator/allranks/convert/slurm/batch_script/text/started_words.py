@@ -1,0 +1,27 @@
+"""The words that a command starts: behind its srun, and in the text of its ``bash -c``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from allranks.convert import scanner
+from allranks.convert.slurm.batch_script.text import shell_text, words
+from allranks.convert.slurm.options import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def behind_srun(texts: list[str]) -> list[str]:
+    """The words that srun starts; the words themselves without one."""
+    inner = words.unwrapped(texts)
+    return parse(inner[1:], "srun", 0)[1] if inner[:1] == ["srun"] else texts
+
+
+def with_text_of_shell(texts: Sequence[str]) -> list[list[str]]:
+    """The words that a command starts, and those of its ``bash -c "…"``, also in a container."""
+    own = behind_srun([scanner.unquote(text) for text in texts])
+    at = next((n for n, text in enumerate(texts) if words.base(text) in shell_text.SHELLS), None)
+    inner = shell_text.shell_text(texts[at:]) if at is not None else None
+    commands = shell_text.commands_of(inner or "")
+    return [own, *([scanner.unquote(word.text) for word in other.words] for other in commands)]
