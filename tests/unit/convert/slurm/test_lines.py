@@ -677,13 +677,20 @@ def test_a_program_of_a_batch_script_has_the_number_of_tasks_of_its_job() -> Non
     assert "export SLURM_NTASKS_PER_NODE" not in script
     per_node = _convert("#SBATCH -N1 --ntasks-per-node=12", "python a.py").values["script"]
     assert "export SLURM_NTASKS_PER_NODE=12\n" in per_node
-    assert "CPUS_PER_TASK" not in per_node
+    assert "export SLURM_CPUS_PER_TASK" not in per_node
     for rows in (
         ("#SBATCH -n 12 --gpus=1", "python a.py"),
         ("#SBATCH -n 12", "srun -n 1 python a.py"),
         ("#SBATCH -n 1", "python a.py"),
     ):
         assert "export" not in _convert(*rows).values["script"]
+
+
+def test_a_program_has_the_cpus_of_a_task_only_where_the_job_asks_for_them() -> None:
+    """`int(environ.get("SLURM_CPUS_PER_TASK", 8))` is 8 in a job without --cpus-per-task."""
+    for option, is_taken in (("--cpus-per-gpu=4", True), ("-c 4", False), ("--mem=4G", True)):
+        first = _convert(f"#SBATCH {option}", "python a.py").values["script"].split("\n")[1]
+        assert ("SLURM_CPUS_PER_TASK" in first) is is_taken
 
 
 def test_a_program_that_srun_does_not_start_is_in_no_step() -> None:

@@ -497,6 +497,9 @@ def test_ranks_of_srun_have_the_threads_of_their_cpus() -> None:
     assert own.values["env"] == {"OMP_NUM_THREADS": "2"}
     for rows in ((options, "srun torchrun --nproc-per-node=4 a.py"), (_TASKS, "srun python a.py")):
         assert "env" not in _convert(*rows).values
+    whole = _convert(_TASKS, "#SBATCH --exclusive", "srun python a.py")
+    assert "env" not in whole.values
+    assert "--exclusive" in _verdict(whole, "OMP_NUM_THREADS").why
 
 
 def test_what_only_root_may_do_is_said() -> None:

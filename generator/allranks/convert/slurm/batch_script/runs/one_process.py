@@ -92,6 +92,8 @@ _PER_NODE = frozenset({"ntasks-per-node", "tasks-per-node"})
 # Those by which a step has fewer tasks than its job.
 _FEWER = frozenset({"nodes", "ntasks", "nodelist"})
 _TASK_OPTIONS = _PER_NODE | {"ntasks", "ntasks-per-gpu"}
+# And those without which Slurm tells nobody how many CPUs a task has.
+_CPUS_PER_TASK = frozenset({"cpus-per-task", "tres-per-task"})
 
 
 def read_script(reading: ScriptReading, steps: list[Step], *, nested: bool) -> None:
@@ -295,7 +297,7 @@ def _without_launcher(script: Script, rendezvous: RendezvousVariables) -> str:
 
 
 def _uncounted(script: Script, steps: list[Step]) -> list[str]:
-    """The numbers of tasks that sbatch tells no script whose options have none, and of its step.
+    """The numbers of tasks and their CPUs that no option of the script asks for, and of its step.
 
     `compat: slurm` sets them, and who finds them takes its processes for those of an srun:
     PyTorch Lightning then starts none for the other GPUs. A program with Open MPI that no mpirun
@@ -309,6 +311,7 @@ def _uncounted(script: Script, steps: list[Step]) -> list[str]:
     is_counted = bool(options & {*_TASK_OPTIONS, "gpus-per-task"})
     names_of = [] if is_counted else ["SLURM_NTASKS", "SLURM_NPROCS"]
     names_of += [] if options & _PER_NODE else ["SLURM_NTASKS_PER_NODE"]
+    names_of += [] if options & _CPUS_PER_TASK else ["SLURM_CPUS_PER_TASK"]
     return [*(name for name in names_of if name not in variables), *of_step]
 
 
