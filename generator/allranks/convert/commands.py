@@ -51,6 +51,7 @@ class Runner(StrEnum):
     HOROVODRUN = "horovodrun"
     ACCELERATE = "accelerate"
     DEEPSPEED = "deepspeed"
+    COMPOSER = "composer"
     SRUN = "srun"
     PLAIN = "a program"
     NESTED = "a script that starts torchrun"
@@ -96,7 +97,12 @@ class Program:
     @property
     def is_nested(self) -> bool:
         """Whether each pod runs it once, and it starts its own processes."""
-        return self.runner in (Runner.ACCELERATE, Runner.DEEPSPEED, Runner.NESTED)
+        return self.runner in (
+            Runner.ACCELERATE,
+            Runner.DEEPSPEED,
+            Runner.COMPOSER,
+            Runner.NESTED,
+        )
 
 
 _PYTHON = re.compile(r"(?:.*/)?(?:python|pypy)[0-9.]*")
@@ -495,7 +501,7 @@ def _runner(words: Sequence[str]) -> Runner:
         return Runner.PLAIN
     if module.startswith("accelerate.commands.launch"):
         return Runner.ACCELERATE
-    runner = _RUNNERS.get(program, Runner.PLAIN)
+    runner = Runner.COMPOSER if is_composer(words) else _RUNNERS.get(program, Runner.PLAIN)
     return _runner_within(words) if runner is Runner.PLAIN else runner
 
 
@@ -538,6 +544,12 @@ def is_tune(words: Sequence[str]) -> bool:
     if len(words) < 3 or program_name(words[0]) != "tune":  # noqa: PLR2004 - tune, run and a flag
         return False
     return words[1] == "run" and words[2].startswith("-")
+
+
+def is_composer(words: Sequence[str]) -> bool:
+    """Whether words are ``composer -n 8 train.py``, MosaicML's launcher, and not PHP's program."""
+    is_of_python = any(word.endswith(".py") for word in words)
+    return is_of_python and program_name(words[0]) == "composer"
 
 
 def _module(words: Sequence[str]) -> str | None:

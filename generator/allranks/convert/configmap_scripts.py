@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from allranks.convert.verdicts import FieldPath, Fields
 
 # Launchers that a pod runs once, each of which starts its processes itself.
-_LAUNCHERS = {Runner.TORCHRUN, Runner.ACCELERATE, Runner.DEEPSPEED, Runner.NESTED}
+_LAUNCHERS = {
+    *(Runner.TORCHRUN, Runner.ACCELERATE, Runner.DEEPSPEED, Runner.COMPOSER, Runner.NESTED),
+}
 _OF_MPI = {Runner.MPIRUN, Runner.HOROVODRUN}
 
 

@@ -269,3 +269,23 @@ def test_the_file_of_errors_that_a_script_names_is_the_one_of_what_it_starts() -
     text = "\n".join(("#!/bin/bash", *rows, ""))
     command = job.convert(text.encode(), "job.sbatch").values["command"][-1]
     assert 'export TORCHELASTIC_ERROR_FILE="/tmp/e.json"' in command.splitlines()[1:]
+
+
+def test_composer_starts_the_ranks_of_its_node() -> None:
+    """It counts them by LOCAL_WORLD_SIZE and WORLD_SIZE, and the chart's are others."""
+    alone = _convert("#SBATCH -N 1 --gpus-per-node=8", "composer -n 8 train.py a.yaml")
+    assert alone.values["workload"] == "torchrun"
+    assert alone.values["procsPerNode"] == 1
+    unset, line = alone.values["command"][2].split("\n")
+    assert {"LOCAL_WORLD_SIZE", "WORLD_SIZE", "MASTER_ADDR"} < {*unset.split()}
+    assert line == "exec composer -n 8 train.py a.yaml"
+    nodes = _convert(
+        "#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=8",
+        "export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1)",
+        "export MASTER_PORT=7501 WORLD_SIZE=16",
+        "srun bash -c 'NODE_RANK=$SLURM_NODEID composer -n 8 train.py a.yaml'",
+    )
+    unset, size, _ = nodes.values["command"][2].split("\n")
+    assert not {"WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} & {*unset.split()}
+    assert size == "export WORLD_SIZE=16"
+    assert "composer" not in _convert("composer install", "python a.py").values.get("command", [])

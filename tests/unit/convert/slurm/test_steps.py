@@ -53,7 +53,7 @@ def test_a_program_in_the_branch_of_the_step_is_said() -> None:
     assert [verdict.path for verdict in conversion.lost] == ["python prepare.py"]
     assert _verdict(conversion, "python prepare.py").line == 4
     assert not _convert("#SBATCH -n 1 --gpus=1", *rows).lost
-    other = ("if [ -f x ]; then", "  composer b.py", "else", "  srun python a.py", "fi")
+    other = ("if [ -f x ]; then", "  trainer b.py", "else", "  srun python a.py", "fi")
     assert not _convert(_TASKS, *other).lost
 
 

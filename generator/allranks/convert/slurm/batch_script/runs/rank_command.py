@@ -72,13 +72,19 @@ def write(reading: ScriptReading, program: commands.Program, text: str | None) -
         body.working_dir = program.working_dir
     if program.setup:
         body.setup += _ending_as_its_text(body.setup, program.setup)
-    may_launch = main_step.may_launch or program.runner is Runner.NESTED
+    is_composer = program.runner is Runner.COMPOSER
+    may_launch = main_step.may_launch or is_composer or program.runner is Runner.NESTED
     if may_launch and body.workload != "mpi":
         # A torchrun in it would take the options of the one around it for its own.
         line = command[2] if command[1:2] == ["-c"] else f"exec {commands.as_shell(command)}"
         unset = launcher_environment.unset_options()
-        if main_step.may_launch and body.procs_per_node == 1 < reading.script.size.gpu_count:
+        starts_all = main_step.may_launch and body.procs_per_node == 1
+        # Composer counts the ranks of its node by LOCAL_WORLD_SIZE, and all by WORLD_SIZE.
+        if is_composer or (starts_all and reading.script.size.gpu_count > 1):
             unset = launcher_environment.unset_all(reading.script, reading.rendezvous)
+        gpus = reading.script.size.gpus_per_node
+        if is_composer and gpus and "WORLD_SIZE" in reading.rendezvous.meeting:
+            unset += f"\nexport WORLD_SIZE={(body.nodes or 1) * gpus}"
         text = f"{unset}\n{line}"
         command = [*command[:2], text, *command[3:]] if command[1:2] == ["-c"] else []
         command = command or ["bash", "-c", text]

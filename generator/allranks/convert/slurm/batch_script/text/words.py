@@ -389,6 +389,8 @@ def starts_ranks(words: Sequence[str]) -> bool:
         return "launch" in texts[1:2]
     if program == "tune":
         return commands.is_tune(texts)
+    if commands.is_composer(texts):
+        return True
     module = _module(texts)
     return module in TORCH_MODULES or module.startswith("accelerate.commands.launch")
 
