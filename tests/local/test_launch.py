@@ -306,6 +306,57 @@ def test_image_without_torch_is_told(tmp_path: Path) -> None:
     assert "Traceback" not in process.stderr
 
 
+# Saves for longer than a shell takes to end, once it is told to.
+SAVES = """
+import signal, sys, time
+def save(*_):
+    time.sleep(3)
+    open("saved", "w").close()
+    sys.exit(0)
+signal.signal(signal.SIGTERM, save)
+signal.signal(signal.SIGUSR1, save)
+open("ready", "w").close()
+while True:
+    time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize("number", ["", "SIGUSR1"])
+def test_a_program_behind_a_shell_has_the_time_of_a_rank(tmp_path: Path, number: str) -> None:
+    """The signal ends a shell at once; its program saves before the pod's first process ends."""
+    env = {**os.environ, "PET_NO_PYTHON": "1", "PET_STANDALONE": "1"}
+    env |= {"ALLRANKS_CHECKPOINT_SIGNAL": number, "ALLRANKS_GRACE_SECONDS": "60"}
+    shell = ["bash", "-c", '"$0" -c "$1"; touch never', sys.executable, SAVES]
+    process = subprocess.Popen([sys.executable, "-u", LAUNCH, *shell], cwd=tmp_path, env=env)
+    until((tmp_path / "ready").exists, "the program's handler", 90)
+    process.send_signal(signal.SIGTERM)
+    assert 128 + signal.SIGTERM == process.wait(90)
+    assert (tmp_path / "saved").exists()
+    assert not (tmp_path / "never").exists()
+
+
+def test_a_program_behind_a_shell_that_does_not_end_is_killed(tmp_path: Path) -> None:
+    """It has the grace period of its pod, less a little, and not more."""
+    env = {**os.environ, "PET_NO_PYTHON": "1", "PET_STANDALONE": "1", "ALLRANKS_GRACE_SECONDS": "4"}
+    deaf = "import os, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    deaf += "open('pid', 'w').write(str(os.getpid())); os.rename('pid', 'ready'); time.sleep(90)"
+    shell = ["bash", "-c", '"$0" -c "$1"; true', sys.executable, deaf]
+    process = subprocess.Popen([sys.executable, "-u", LAUNCH, *shell], cwd=tmp_path, env=env)
+    until((tmp_path / "ready").exists, "the program", 90)
+    process.send_signal(signal.SIGTERM)
+    assert 128 + signal.SIGTERM == process.wait(90)
+    program = int((tmp_path / "ready").read_text())
+    until(lambda: not psutil.pid_exists(program) or _is_dead(program), "the program's end", 20)
+
+
+def _is_dead(pid: int) -> bool:
+    """Whether a process has ended, and nobody has asked how."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
 def test_finished_rank_idles_until_it_is_told_to_stop(nodes: Nodes) -> None:
     """Under a StatefulSet a finished pod does not train again, and stops with 0 when asked."""
     nodes.count = 1

@@ -16,6 +16,7 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True  # the files beside this one are mounted, or a chart's source
 import failures  # noqa: E402
+import process_groups  # noqa: E402
 import rank_output  # noqa: E402
 
 EXIT_NO_TORCH = EXIT_NOT_FOUND = 127
@@ -192,8 +193,8 @@ def give_time_to_end(seconds):
 
     close = getattr(PContext, "close", None)
     if close is not None:
-        PContext.close = lambda context, death_sig=None, *_, **__: close(
-            context, death_sig, seconds
+        PContext.close = lambda context, death_sig=None, *_, **__: process_groups.close_whole(
+            close, context, death_sig, seconds
         )
 
 

@@ -45,6 +45,7 @@ import time
 from pathlib import Path
 
 import meeting
+import process_groups
 import progress
 import roles
 
@@ -151,11 +152,14 @@ class UserProgram:
         self.code = None  # as a shell gives it, when it has ended
         self.ended_at = 0.0
         self._state = state
+        self._is_signalled = False
         self._process = subprocess.Popen(argv, env=env, start_new_session=True)  # noqa: S603 - the user's
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self):
         code = self._process.wait()
+        if code < 0 and self._is_signalled:
+            process_groups.wait(self._process.pid)  # a shell has left its program, which may save
         with self._state.changed:
             self.ended_at = time.monotonic()
             self.code = code if code >= 0 else 128 - code
@@ -163,6 +167,7 @@ class UserProgram:
 
     def signal(self, number):
         """To the program and its children; nothing where they are gone."""
+        self._is_signalled = True
         try:
             os.killpg(self._process.pid, number)
         except ProcessLookupError:

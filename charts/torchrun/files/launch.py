@@ -154,6 +154,7 @@ def beside(name):
 
 
 failures = beside("failures")
+process_groups = beside("process_groups")
 
 
 def resolves(host):
@@ -386,7 +387,7 @@ def give_time_to_end(seconds, follower, last_save=None):
     ranks are started again, it is 30 s. All ways go through this one method, internal to torch and
     the same since 1.9; where it is missing, torch's own time holds. Ranks that end for newer code
     get the signal of a pod's end, whichever told this launcher; where a checkpoint is asked for by
-    `last_save`, they get that instead.
+    `last_save`, they get that instead. The programs of ranks that are shells have the same time.
     """
     from torch.distributed.elastic.multiprocessing.api import PContext, SignalException
 
@@ -401,7 +402,7 @@ def give_time_to_end(seconds, follower, last_save=None):
         is_signalled = isinstance(sys.exc_info()[1], SignalException)
         if is_signalled and death_sig == signal.SIGTERM and last_save is not None:
             death_sig = last_save
-        close(context, death_sig, seconds)
+        process_groups.close_whole(close, context, death_sig, seconds)
 
     PContext.close = close_in_time
 
@@ -682,12 +683,24 @@ def ignore_signal_of_newer_code(settings):
 
 
 def has_children():
-    """Whether this process has any; True where /proc cannot tell."""
+    """Whether this process has any that run, or waits for such; True where /proc cannot tell."""
+    if process_groups.awaited:
+        return True
     try:
         tasks = list(Path("/proc/self/task").iterdir())
-        return any((task / "children").read_text() for task in tasks)
+        pids = [pid for task in tasks for pid in (task / "children").read_text().split()]
     except OSError:
         return True
+    return any(map(is_running, pids))
+
+
+def is_running(pid):
+    """Whether a process has not ended."""
+    try:
+        stat = Path("/proc", pid, "stat").read_text(errors="replace")
+    except OSError:
+        return False
+    return not process_groups.has_ended(stat)
 
 
 def end_on_sigterm(settings):

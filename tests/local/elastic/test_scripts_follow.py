@@ -7,6 +7,7 @@ import select
 import signal
 import socket
 import subprocess
+import sys
 from typing import TYPE_CHECKING, Any, Protocol
 
 import psutil
@@ -253,6 +254,21 @@ def test_told_to_stop_it_is_not_done(role: str, action: str, cast: MakeCast) -> 
         return
     assert (5 if action == "exit 5" else STOPPED) == pod.code()
     assert "saved" in pod.log
+
+
+def test_a_program_behind_a_shell_has_the_time_to_save(cast: MakeCast) -> None:
+    """The signal ends the shell at once, and the pod waits for the program."""
+    save = "import os, signal, sys, time\n"
+    save += "def save(*_):\n    time.sleep(2)\n    open('saved', 'w').close()\n    sys.exit(0)\n"
+    save += "signal.signal(signal.SIGTERM, save)\nprint('up', flush=True)\n"
+    save += "while True: time.sleep(0.01)"
+    pod = cast(counts={"chief": 1}).start(
+        "chief", 0, "sh", "-c", '"$0" -c "$1"; true', sys.executable, save
+    )
+    pod.says("up")
+    pod.process.send_signal(signal.SIGTERM)
+    assert STOPPED == pod.code(60)
+    assert (pod.folder / "saved").exists()
 
 
 def test_told_to_stop_before_the_program_starts(cast: MakeCast) -> None:

@@ -1,0 +1,72 @@
+"""The programs of a process group whose first process a signal has ended.
+
+A rank may be a shell that waits for its program. What ends a rank sends its signal to the whole
+group: a shell has no handler for it, and ends at once, while its program may have one, and save a
+checkpoint. So who has ended a rank waits for what is left of its group, for as long as a rank has.
+
+Standard library; Python 3.8 or newer. Where /proc tells of no processes, nothing is waited for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+
+LOOK_SECONDS = 0.05
+awaited = set()  # the groups that are waited for now
+
+
+def has_ended(stat):
+    """Whether the process of a line of /proc/PID/stat has ended, and nobody has asked how."""
+    return stat.rpartition(")")[2].split()[0] in ("Z", "X")
+
+
+def members(group):
+    """The ids of the processes of a group that have not ended."""
+    pids = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            text = stat.read_text(errors="replace")
+        except OSError:
+            continue  # it has just ended
+        # Behind the name, in brackets that it may have some itself of: state, parent, group.
+        if int(text.rpartition(")")[2].split()[2]) == group and not has_ended(text):
+            pids.append(int(stat.parent.name))
+    return pids
+
+
+def wait(group, deadline=None):
+    """Whether all processes of a group end before a time of `time.monotonic`; None is no limit."""
+    awaited.add(group)
+    try:
+        while members(group):
+            if deadline is not None and time.monotonic() >= deadline:
+                return False
+            time.sleep(LOOK_SECONDS)
+        return True
+    finally:
+        awaited.discard(group)
+
+
+def close_whole(close, context, death_sig, seconds):
+    """End torchrun's ranks by its own `close`, and then what is left of those that were shells.
+
+    Args:
+        close: PContext.close of torch 1.9 or newer.
+        context: the PContext, whose `subprocess_handlers` are internal to torch; where they are
+            missing, its ranks alone are waited for.
+        death_sig: what the ranks get; None is torch's own.
+        seconds: how long they have before they are killed.
+    """
+    deadline = time.monotonic() + seconds
+    handlers = getattr(context, "subprocess_handlers", None) or {}
+    processes = [handler.proc for handler in handlers.values() if handler.proc.poll() is None]
+    close(context, death_sig, seconds)
+    for process in processes:
+        is_ended_by_signal = process.returncode is not None and process.returncode < 0
+        if is_ended_by_signal and not wait(process.pid, deadline):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)

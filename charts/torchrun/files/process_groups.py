@@ -1,0 +1,1 @@
+../../library/files/process_groups.py
