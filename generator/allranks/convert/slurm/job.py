@@ -282,7 +282,8 @@ def _declare(job: Draft, settings: Sequence[Setting]) -> None:
         key = key_of(name)
         if key in job.own:
             second_key = job.key(key, job.lines[key])
-            why = "a later one stands in its place"
+            is_list = name == "mail-type"
+            why = "a later one adds to it" if is_list else "a later one stands in its place"
             job.fields.say((second_key,), Outcome.CHANGED, "", why)
         job.own[key] = setting.value or name
         job.lines[key] = setting.line

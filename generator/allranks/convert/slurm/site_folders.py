@@ -12,7 +12,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert.slurm.batch_script.pods import missing_in_pods
-from allranks.convert.slurm.batch_script.text import substitutions, words
+from allranks.convert.slurm.batch_script.text import substitutions, unread_variables, words
 from allranks.convert.verdicts import Outcome
 from allranks.humanize import list_some
 
@@ -67,12 +67,8 @@ _PRINTED_DOCUMENT = re.compile(
     r"(?:(?![ \t]*(?P=end)[ \t]*$)[^\n]*\n)*[ \t]*(?P=end)[ \t]*$",
     re.MULTILINE,
 )
-# A variable of the shell's alone, whose folder nobody reads where nobody reads the variable.
+# A variable that is set in a line of its own.
 _ASSIGNMENT = re.compile(r"^(?P<name>[A-Za-z_]\w*)=[^\s;&|`()]*[ \t]*$", re.MULTILINE)
-_EXPORTED = re.compile(r"\b(?:export|declare\s+-x|typeset\s+-x)[ \t]+([A-Za-z_]\w*)")
-_SOURCING = re.compile(
-    r"(?:^|[;&|({])[ \t]*(?:source|\.)[ \t](?!\S*activate\b)|\beval\b", re.MULTILINE
-)
 # A container that no pod starts, whose words name folders in it; and the folders that it mounts.
 _OF_CONTAINER = re.compile(
     r"\b(?:docker|podman|podman-hpc|nerdctl|udocker)[ \t]+(?:run|exec)\b"
@@ -178,12 +174,10 @@ def _texts(values: Mapping[str, Any], script: str) -> list[str]:
     texts = [*of_nodes, outside if outside != script else ""] if is_inside else of_nodes + of_ranks
     shebangs = [text.partition("\n")[0][2:] for text in texts if str(text).startswith("#!")]
     texts = [words.without_comments(text) for text in texts if isinstance(text, str)] + shebangs
-    if _SOURCING.search(script):
-        return [_read_by(text) for text in texts]  # what is sourced may read any variable
-    names = {name for name, _ in words.variables(script)} | {*_EXPORTED.findall(script)}
+    unread = unread_variables.names(script)
 
     def put(match: re.Match[str]) -> str:
-        return match[0] if match["name"] in names else ""
+        return "" if match["name"] in unread else match[0]
 
     return [_read_by(_ASSIGNMENT.sub(put, text)) for text in texts]
 
@@ -260,7 +254,9 @@ def _line_of(text: str, paths: Iterable[str]) -> int:
     """The first line that has one of some paths, before any comment or directive; 0 for none."""
     code = words.without_comments(text)
     patterns = "|".join(re.escape(path) for path in paths)
-    for pattern in (rf"(?<![\w}})`])(?:{patterns})(?![\w-])", patterns):
+    of_path = rf"(?:{patterns})(?![\w-])"
+    # Behind a colon it may be another host's.
+    for pattern in (rf"(?<![\w}})`:]){of_path}", rf"(?<![\w}})`]){of_path}", patterns):
         for rows in (code.split("\n"), text.split("\n")):
             line = next((n for n, row in enumerate(rows, 1) if re.search(pattern, row)), 0)
             if line:

@@ -688,9 +688,9 @@ def test_a_program_of_a_batch_script_has_the_number_of_tasks_of_its_job() -> Non
 
 def test_a_program_has_the_cpus_of_a_task_only_where_the_job_asks_for_them() -> None:
     """`int(environ.get("SLURM_CPUS_PER_TASK", 8))` is 8 in a job without --cpus-per-task."""
-    for option, is_taken in (("--cpus-per-gpu=4", True), ("-c 4", False), ("--mem=4G", True)):
+    for option, is_unset in (("--cpus-per-gpu=4", True), ("-c 4", False), ("--mem=4G", True)):
         first = _convert(f"#SBATCH {option}", "python a.py").values["script"].split("\n")[1]
-        assert ("SLURM_CPUS_PER_TASK" in first) is is_taken
+        assert ("SLURM_CPUS_PER_TASK" in first) is is_unset
 
 
 def test_a_program_that_srun_does_not_start_is_in_no_step() -> None:

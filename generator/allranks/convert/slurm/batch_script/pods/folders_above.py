@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.batch_script.text.script import Script
 
 # The folder that is sent, as a script names it.
-_SENT = (
+SENT = (
     r"(?:\$\{?(?:SLURM_SUBMIT_DIR|PWD)\}?|\$\([ \t]*pwd(?:[ \t]+-[LP])?[ \t]*\)"
     r"|`[ \t]*pwd(?:[ \t]+-[LP])?[ \t]*`)"
 )
 _ABOVE = re.compile(
-    rf"(?:^|(?<=[=:,\"']))(?:{_SENT}\"?/)?\.\.(?:/[^\s\"':,;}}]*)?(?=$|[\s\"':,;}}])"
+    rf"(?:^|(?<=[=:,\"']))(?:{SENT}\"?/)?\.\.(?:/[^\s\"':,;}}]*)?(?=$|[\s\"':,;}}])"
 )
 # The same where a script asks for it, and not for its name alone.
 _PARENT = re.compile(
-    rf"(?<!basename \$\()(?<!basename \"\$\()(?:dirname[ \t]+[\"']?{_SENT}[\"']?(?=$|[\s)`])"
+    rf"(?<!basename \$\()(?<!basename \"\$\()(?:dirname[ \t]+[\"']?{SENT}[\"']?(?=$|[\s)`])"
     r"|(?<=[(`])[ \t]*(?:realpath|readlink|cd)(?:[ \t]+-\w+)*[ \t]+[\"']?\.\."
     r"(?:/[^\s\"'`;&)]*)?(?=[\"'\s;&)`])(?![^)`]*\bbasename\b))"
     r"|\$\{(?:SLURM_SUBMIT_DIR|PWD)%/\*\}"
@@ -42,7 +42,7 @@ _UP = re.compile(r"\.\.(?:/+\.\.(?![^/]))*")
 # The same in quotes of a program.
 _ABOVE_IN_PROGRAM = re.compile(r"(?<=[\"'])\.\./[^\s\"']*")
 _SUBMIT_DIR = re.compile(r'"?(?:\$\{?SLURM_SUBMIT_DIR\}?|\$\{?PWD\}?|\.)"?/?')
-_HERE = re.compile(_SENT)
+_HERE = re.compile(SENT)
 # The file of an image.
 OF_IMAGE = re.compile(r"\.(?:sif|simg|sqsh|squashfs)[\"']?$")
 _SUBMITTED = "$SLURM_SUBMIT_DIR"

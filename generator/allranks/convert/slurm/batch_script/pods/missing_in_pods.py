@@ -15,9 +15,11 @@ from allranks.convert import scanner
 from allranks.convert.slurm.batch_script.containers.images import OF_FILE
 from allranks.convert.slurm.batch_script.pods import (
     folders_above,
+    home_folder,
     networks,
     output_files,
     pod_rights,
+    sent_environments,
     servers,
 )
 from allranks.convert.slurm.batch_script.text import (
@@ -150,26 +152,6 @@ _WHO = re.compile(r"(?:\$\(|`)[ \t]*((?:whoami|logname|id[ \t]+-(?:un|nu|u[ \t]+
 _USER_OF_IMAGE = "a pod's user is the image's, and not who submits: write the name out"
 # Another job that is submitted where the script reads its number.
 SUBMITTING = re.compile(r"(?:\$\(|(?<!\\)`)(?:[^)`\n]*\|)?\s*sbatch\b|\beval\s+[\"']?sbatch\b")
-# Programs that look for a key in the home folder of who runs them, those of their words that need
-# it, and the variable that may have it.
-_KEYS_AT_HOME = {
-    "wandb": (frozenset({"login", "agent", "sync", "sweep", "launch"}), "WANDB_API_KEY"),
-    "huggingface-cli": (frozenset({"login", "upload"}), "HF_TOKEN"),
-    "hf": (frozenset({"login", "auth", "upload"}), "HF_TOKEN"),
-    "kaggle": (frozenset({"competitions", "datasets", "kernels", "models"}), "KAGGLE_KEY"),
-    "rclone": (frozenset({"copy", "sync", "move", "copyto", "mount", "lsf"}), "RCLONE_CONFIG"),
-}
-
-
-# Where accelerate's own settings are, as `accelerate config` writes them.
-_ACCELERATE = re.compile(r"\baccelerate\s+launch\b|\baccelerate\.commands\.launch\b")
-_SETTINGS_AT_HOME = (
-    "what its options do not say (how many processes, which precision, DeepSpeed) it reads from "
-    "accelerate/default_config.yaml in the cache folder of who submits, where there is one, and a "
-    "pod has none: send that file with the code, and name it by --config_file"
-)
-
-
 _OTHER_JOB = (
     "what it writes is a batch script for Slurm, and no pod submits it: the file is as it was"
 )
@@ -212,8 +194,8 @@ def say(reading: ScriptReading, code: str) -> None:
     body.verdicts += pod_rights.say(script, code)
     body.verdicts += output_files.say(script)
     body.verdicts += _numbers_of_gpus(script, reading.variables)
-    body.verdicts += _keys_at_home(script, reading.variables)
-    body.verdicts += _settings_at_home(script, reading.variables, code)
+    body.verdicts += home_folder.say(script, reading.variables, code)
+    body.verdicts += sent_environments.say(script, reading.variables)
     body.verdicts += servers.say(script)
     runs = "\n".join([code, *body.env.values()])
     body.verdicts += networks.say(script, reading.variables, runs)
@@ -334,43 +316,6 @@ def _numbers_of_gpus(script: Script, variables: ShellVariables) -> list[Verdict]
                 )
                 verdicts.append(Verdict(token.text, Outcome.NOT_CARRIED, "", why, command.line))
     return verdicts
-
-
-def _keys_at_home(script: Script, variables: ShellVariables) -> list[Verdict]:
-    """The first line of each program that looks for its key in the home folder."""
-    verdicts: dict[str, Verdict] = {}
-    for command in script.commands:
-        texts = words.unwrapped([scanner.unquote(token.text) for token in command.words])
-        if texts[:1] == ["srun"]:
-            texts = texts[next((n for n, text in enumerate(texts) if text in _KEYS_AT_HOME), 0) :]
-        program = words.base(next(iter(texts), ""))
-        needs, name = _KEYS_AT_HOME.get(program, (frozenset(), ""))
-        own = {word.text.partition("=")[0] for word in command.assignments} | variables.set_names
-        has_key = own & {name, "WANDB_MODE"} or "--token" in texts or _is_login_with(texts)
-        if name and not has_key and needs & {*texts[1:3]} and program not in verdicts:
-            why = (
-                "it looks for its key in the home folder of who submits, which a pod has not: "
-                f"let a Secret set {name} in env, where the image has no key"
-            )
-            verdicts[program] = Verdict(program, Outcome.CHANGED, "", why, command.line)
-    return [*verdicts.values()]
-
-
-def _settings_at_home(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
-    """The first line of an accelerate whose settings may be in the home folder."""
-    is_named = "--config_file" in code or "--config-file" in code
-    is_written_out = "--num_processes" in code and "--mixed_precision" in code
-    is_elsewhere = variables.set_names & {"HF_HOME", "XDG_CACHE_HOME"}
-    if is_named or is_written_out or is_elsewhere or not _ACCELERATE.search(code):
-        return []
-    line = script.line_with(_ACCELERATE.search)
-    why = _SETTINGS_AT_HOME
-    return [Verdict("accelerate launch", Outcome.CHANGED, "", why, line)]
-
-
-def _is_login_with(texts: Sequence[str]) -> bool:
-    """Whether words log in with a key that stands among them: ``wandb login $KEY``."""
-    return texts[1:2] == ["login"] and any(not text.startswith("-") for text in texts[2:])
 
 
 def _hides(numbers: Sequence[str], gpus: int) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import scanner
 from allranks.convert.slurm import amounts, sizes
 from allranks.convert.slurm.batch_script.pods import missing_in_pods
+from allranks.convert.slurm.batch_script.runs import other_nodes
 from allranks.convert.slurm.batch_script.setup import (
     exports,
     repeated_lines,
@@ -19,7 +19,6 @@ from allranks.convert.slurm.batch_script.steps import (
     several_steps,
     srun_variables,
     step_folders,
-    step_search,
 )
 from allranks.convert.slurm.batch_script.text import shell_text, started_words, substitutions, words
 from allranks.convert.verdicts import Outcome
@@ -63,7 +62,6 @@ _OF_PREPARING = (
         *("umask", "alias", "unalias", "hash", "rmdir", "ldd", "ulimit", "make", "cmake", "false"),
     }
 )
-_WRITTEN_OUT = "write it out in the line that runs it, and convert that"
 _OF_SITE = "the shell is that of the image: it has none in a folder of the old cluster's"
 _OF_SH = "bash runs it: that is the sh of most clusters, and seldom that of an image"
 # What a process has that srun has started.
@@ -71,12 +69,6 @@ _OF_STEP = ("SLURM_STEP_ID", "SLURM_STEPID")
 # How the command before has ended.
 _READS_STATUS = re.compile(r"\$\?|\$\{?(?:\?\}|PIPESTATUS\b)")
 _SEPARATOR = re.compile(r"[ \t]*[;&](?![;&])[ \t]*")
-# Files for what starts ranks on hosts, by what they are called.
-_HOSTS = re.compile(
-    r"(?i)\.deepspeed_env$|(?:host|machine|node)_?(?:s?_?file|s?_?list)|(?:^|/)(?:hosts|machines)\b"
-)
-# Variables by which a launcher is told of such a file: DLTS_HOSTFILE.
-_HOST_FILE = re.compile(r"(?:HOST|MACHINE)S?_?FILE$")
 # Programs that are Python, or written in it; and lines that run none.
 _RUNS_PYTHON = re.compile(
     r"\b(?:(?:python|pypy)[0-9.]*|torchrun|accelerate|deepspeed|horovodrun|tune|wandb)\b|\.py\b"
@@ -89,8 +81,6 @@ _NO_CODE = re.compile(
 )
 # The options that say how many tasks there are.
 _PER_NODE = frozenset({"ntasks-per-node", "tasks-per-node"})
-# Those by which a step has fewer tasks than its job.
-_FEWER = frozenset({"nodes", "ntasks", "nodelist"})
 _TASK_OPTIONS = _PER_NODE | {"ntasks", "ntasks-per-gpu"}
 # And those without which Slurm tells nobody how many CPUs a task has.
 _CPUS_PER_TASK = frozenset({"cpus-per-task", "tres-per-task"})
@@ -139,21 +129,21 @@ def read_script(reading: ScriptReading, steps: list[Step], *, nested: bool) -> N
 def _size_one_process(script: Script, variables: ShellVariables, steps: list[Step]) -> None:
     """Say what becomes of nodes and tasks of which one process makes no use."""
     size = script.size
-    printing = _printing_line(steps)
+    printing = other_nodes.printing_line(steps)
     if size.task_count > size.node_count:
         why = "the script starts one process"
         why += f"; an srun (line {printing}) only prints, and does so once" if printing else ""
         for name in ("ntasks", "ntasks-per-node", "tasks-per-node", "gpus-per-task"):
             size.outcomes[name] = (Outcome.CHANGED, "procsPerNode", why)
     if size.node_count > 1:
-        _check_remote(script, variables)
+        other_nodes.check_remote(script, variables)
         options = {setting.name for setting in script.settings}
         # Where the tasks say how many nodes there are, no option of that name has a line.
         saying = (name for name in ("nodes", "ntasks", "nodelist") if name in options)
         name = next(saying, "nodes")
         expansions = {name for step in steps for name in step.expansions}
-        launcher = _launcher_in_variable(variables, expansions)
-        size.outcomes[name] = _other_nodes(script, variables, printing, launcher)
+        launcher = other_nodes.launcher_in_variable(variables, expansions)
+        size.outcomes[name] = other_nodes.verdict(script, variables, printing, launcher)
 
 
 def _split(reading: ScriptReading, last: int) -> tuple[list[str], list[str], str]:
@@ -461,114 +451,6 @@ def _check_assembled(script: Script, variables: ShellVariables) -> None:
                     "write srun and what it runs out, with an array for what is not always "
                     "there, and convert that",
                 )
-
-
-def _check_remote(script: Script, variables: ShellVariables) -> None:
-    for statement in script.statements:
-        for command in statement.commands:
-            texts = [token.text for token in command.words]
-            if variables.possible_programs(texts) & words.STARTING_ELSEWHERE:
-                raise script.refuse(
-                    command.line,
-                    "the script starts processes on the other nodes by ssh, which pods do not have",
-                    "start them with srun, torchrun or mpirun, and convert that",
-                )
-
-
-def _printing_line(steps: list[Step]) -> int:
-    """The first line in which all tasks of the job print, by srun; 0 for none."""
-    return next(
-        (
-            step.command.line
-            for step in steps
-            if step.is_srun
-            and step.words
-            and step_search.only_prints(step.words)
-            and not _FEWER & {setting.name for setting in step.settings}
-        ),
-        0,
-    )
-
-
-def _other_nodes(
-    script: Script, variables: ShellVariables, printing: int, launcher: str
-) -> tuple[Outcome, str, str]:
-    """What becomes of the nodes of a script that starts one process.
-
-    Args:
-        script: the script.
-        variables: what its variables hold.
-        printing: the line of an srun that only prints; 0 for none.
-        launcher: a variable with a launcher of ranks; "" for none.
-    """
-    hosts = _file_of_hosts(script)
-    who = f"a program that reads {hosts}" if hosts else _launcher_of_julia(script)
-    if launcher and not who:
-        why = f"the launcher in ${launcher} may start ranks there: {_WRITTEN_OUT}"
-        return Outcome.NOT_CARRIED, "nodes: 1", why
-    unread = "" if who else _unread_script(script, variables)
-    who = f"{unread}, which is not read here," if unread else who
-    if not who:
-        why = "no command that is known here starts anything on the other nodes"
-        if printing:
-            why = f"what srun starts there (line {printing}) only prints: a pod prints it once"
-        return Outcome.CHANGED, "nodes: 1", why
-    why = (
-        f"{who} may start ranks on the other nodes: start them with srun, torchrun or mpirun, "
-        "and convert that"
-    )
-    return Outcome.NOT_CARRIED, "nodes: 1", why
-
-
-def _launcher_in_variable(variables: ShellVariables, steps: set[str]) -> str:
-    """A variable with a launcher of ranks that no step has among its words; "" for none."""
-    launchers = words.MPIRUN | {"srun", "horovodrun"}
-    for name, contents in variables.contents.items():
-        for content in contents if name not in steps else []:
-            texts = words.unwrapped(shell_text.split(content))
-            if len(texts) > 1 and words.base(texts[0]) in launchers:
-                return name
-    return ""
-
-
-def _launcher_of_julia(script: Script) -> str:
-    """Julia's own mpiexec, which runs in a pod as it is, and may ask Slurm for more nodes."""
-    is_called = any(shell_text.runs(statement, ("mpiexecjl",)) for statement in script.statements)
-    return "mpiexecjl" if is_called else ""
-
-
-def _unread_script(script: Script, variables: ShellVariables) -> str:
-    """A shell script that is run, where no line has a program that is known; "" for none."""
-    if any(setup_lines.runs_program(variables, statement) for statement in script.statements):
-        return ""
-    for command in script.commands:
-        texts = words.unwrapped([scanner.unquote(token.text) for token in command.words])
-        if texts and words.base(texts[0]) in shell_text.SHELLS:
-            texts = [text for text in texts[1:] if not text.startswith("-")]
-        resolved = words.resolve(texts[0], variables.constants) or "" if texts else ""
-        for program in (*texts[:1], resolved):
-            if program.endswith((".sh", ".bash", ".csh", ".zsh")):
-                return program
-    return ""
-
-
-def _file_of_hosts(script: Script) -> str:
-    """The file that the script writes for a launcher of many hosts; "" for none."""
-    commands = [command for statement in script.statements for command in statement.commands]
-    files = [
-        target
-        for command in commands
-        for operator, target in command.redirections
-        if operator in (">", ">>", ">|") and _HOSTS.search(target)
-    ]
-    files += [
-        f"${name}"
-        for command in commands
-        if command.name == "export"
-        for name, _ in shell_text.assigned_by(command)
-        if _HOST_FILE.search(name)
-    ]
-    return next(iter(files), "")
 
 
 def read_foreign(reading: ScriptReading, interpreter: str) -> None:

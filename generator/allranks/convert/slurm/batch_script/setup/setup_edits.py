@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from allranks.convert.slurm.batch_script.text import shell_text, words
@@ -11,6 +12,10 @@ if TYPE_CHECKING:
 
 MODULES = ("module", "ml")
 WHERE_MODULES = "! command -v {} >/dev/null || "
+_OF_IMAGE = "where the image has modules; what it loads must be in the image otherwise"
+_OF_NODE = "where the image has modules; the run needs nothing of it"
+# Modules with what a pod has no use for: Slurm's programs, and those that start a container.
+_UNUSED = re.compile(r"(?i)(?:slurm|apptainer|singularity(?:ce|pro)?|enroot|pyxis)(?:[/-].*)?")
 
 
 def of_modules(statement: Statement) -> list[tuple[int, int, str]]:
@@ -20,6 +25,16 @@ def of_modules(statement: Statement) -> list[tuple[int, int, str]]:
     """
     commands_of = [] if statement.is_simple else statement.commands
     return [edit for command in commands_of for edit in of_module(command)]
+
+
+def why_of_modules(text: str) -> str:
+    """What the image needs where a line loads modules.
+
+    Args:
+        text: the line.
+    """
+    names = [word for word in text.split()[1:] if word not in ("load", "add", "restore", "--")]
+    return _OF_NODE if names and all(map(_UNUSED.fullmatch, names)) else _OF_IMAGE
 
 
 def of_declarations(statement: Statement) -> list[tuple[int, int, str]]:

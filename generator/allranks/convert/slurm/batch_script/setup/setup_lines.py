@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 # A loop whose nodes Slurm is asked for.
 _OVER_NODES = re.compile(rf"\bin\s+(?:\$\(|`)\s*({node_names.QUESTION}[^)`\n]*)")
 _NO_NODES = "a pod has no programs of Slurm's, and the loop no nodes: let each pod do its own part"
-_OF_MODULES = "where the image has modules; what it loads must be in the image otherwise"
 _OPTIONS_ALONE = (
     "it is no command, so that Slurm's shell did not run it either: where it is the rest of the "
     "line before, that one has to end with a backslash"
@@ -182,7 +181,7 @@ def text_of(
     ):
         return None
     if program in setup_edits.MODULES:
-        body.say(statement.line, text, Outcome.CHANGED, "setup", _OF_MODULES)
+        body.say(statement.line, text, Outcome.CHANGED, "setup", setup_edits.why_of_modules(text))
         return f"{setup_edits.WHERE_MODULES.format(program)}{text}"
     if is_setup or not exports.sources(statement):
         say_activated(reading, statement, to)
@@ -349,7 +348,7 @@ def say_activated(reading: ScriptReading, statement: Statement, to: str) -> None
 def why_of_image(script: Script, command: Command) -> str:
     """What a command needs of the image that modules or an environment come from; "" for none."""
     if words.base(command.name) in setup_edits.MODULES:
-        return _OF_MODULES
+        return setup_edits.why_of_modules(" ".join(word.text for word in command.words))
     texts = [word.text for word in command.words]
     if len(texts) < 2 or not _is_activation(texts):  # noqa: PLR2004 - a program and a word
         return ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.convert import scanner
 from allranks.convert.slurm import amounts
-from allranks.convert.slurm.batch_script.text import shell_text, words
+from allranks.convert.slurm.batch_script.text import shell_text, unread_variables, words
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -21,6 +21,11 @@ _WITHOUT = "the script goes on without it; write it into env to give it"
 # What ends the script where a variable is not set, if only to be printed.
 # A word behind the script's name, or their number.
 _NUMBERED = re.compile(r"\$(?:\{?[1-9#]|\{[@*]:)")
+# A loop over such words, and what is done where there are some.
+_WHERE_WORDS = re.compile(
+    r"(?:(?P<loop>while|until)|if)\s+(?:\[\[?|test|\(\()\s*"
+    r"(?:\"?\$\{?#\}?\"?\s*(?:-gt|-ge|-ne|>=?|!=)|\$?#(?=\s*\)\))|(?:-n\s+)?\"?\$\{?1(?:[-:]+)?\}?\"?\s*\])"
+)
 _NOUNSET = re.compile(r"^\s*set\s+(?:-[a-zA-Z]*u|[^\n;]*-o\s+nounset)", re.MULTILINE)
 # A test that ends the script where a variable is not set.
 _REQUIRED = re.compile(
@@ -93,14 +98,15 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
     line = _line_of_words(script) if words.wants_words(whole) and not has_words else 0
     if line:
         # All words of none are none, with Slurm too; a first word is one that is missing.
-        outcome = Outcome.NOT_CARRIED if _NUMBERED.search(whole) else Outcome.CHANGED
+        needed = _without_optional_words(script, whole)
+        outcome = Outcome.NOT_CARRIED if _NUMBERED.search(needed) else Outcome.CHANGED
         why = f"no words were given behind the script's name: `{names.CLI} sbatch SCRIPT WORD...`"
         body.say(line, "$1 …" if outcome is Outcome.NOT_CARRIED else "$@", outcome, "", why)
     reading.variables.set_names -= _passed_on(script)
     reading.variables.set_names |= _of_export(script)
     optional = words.optional(_REQUIRED.sub("", whole))
     required = {match[1] for match in _REQUIRED.finditer(code)}
-    variables = {name for name, _ in words.variables(code)}
+    variables = {name for name, _ in words.variables(unread_variables.without(code))}
     for name, has_default in words.variables(whole):
         is_set = name in reading.variables.set_names or name in words.ALWAYS or name in body.env
         is_optional = has_default and name not in required
@@ -114,9 +120,20 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
             body.say(line, f"${name}", Outcome.CHANGED, f"env.{name}", "the pod's own /tmp")
         elif line:
             is_read = name in variables or _NOUNSET.search(code) is not None
-            reason = "" if is_read else "it is only printed"
+            reason = "" if is_read else "it is only printed, or in what nothing reads"
             reason = _WITHOUT if name in optional else reason
             _say_variable(script, body, name, line, reason)
+
+
+def _without_optional_words(script: Script, code: str) -> str:
+    """A script without what it does only where it has words: ``while [ $# -gt 0 ]; do … done``."""
+    for statement in script.statements:
+        text = script.slice(statement)
+        match = _WHERE_WORDS.match(text)
+        if match is not None and not (match["loop"] is None and "elif" in text):
+            end = text.find("else", match.end()) if match["loop"] is None else -1
+            code = code.replace(text, text[end:] if end > 0 else "")
+    return code
 
 
 def _sets_words(command: Command) -> bool:

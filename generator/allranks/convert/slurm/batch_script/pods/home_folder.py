@@ -1,0 +1,110 @@
+"""What programs look for in the home folder of who submits: keys, settings, and what they loaded.
+
+A pod has none of it. What it says otherwise (a variable, an option, a folder) is named elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks.convert import scanner
+from allranks.convert.slurm.batch_script.text import shell_text, words
+from allranks.convert.verdicts import Outcome, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from allranks.convert.slurm.batch_script.text.script import Script
+    from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
+
+# Programs that look for a key there, those of their words that need it, and the variable that may
+# have it.
+_KEYS = {
+    "wandb": (frozenset({"login", "agent", "sync", "sweep", "launch"}), "WANDB_API_KEY"),
+    "huggingface-cli": (frozenset({"login", "upload"}), "HF_TOKEN"),
+    "hf": (frozenset({"login", "auth", "upload"}), "HF_TOKEN"),
+    "kaggle": (frozenset({"competitions", "datasets", "kernels", "models"}), "KAGGLE_KEY"),
+    "rclone": (frozenset({"copy", "sync", "move", "copyto", "mount", "lsf"}), "RCLONE_CONFIG"),
+}
+# Where accelerate's own settings are, as `accelerate config` writes them.
+_ACCELERATE = re.compile(r"\baccelerate\s+launch\b|\baccelerate\.commands\.launch\b")
+_SETTINGS = (
+    "what its options do not say (how many processes, which precision, DeepSpeed) it reads from "
+    "accelerate/default_config.yaml in the cache folder of who submits, where there is one, and a "
+    "pod has none: send that file with the code, and name it by --config_file"
+)
+# By which Hugging Face's libraries ask no hub. Source: huggingface_hub, environment variables.
+_OFFLINE = re.compile(r"(?:HF_HUB|TRANSFORMERS|HF_DATASETS|HF_EVALUATE|DIFFUSERS)_OFFLINE")
+_CACHES = frozenset(
+    {*("HF_HOME", "XDG_CACHE_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE")}
+    | {*("TRANSFORMERS_CACHE", "HF_DATASETS_CACHE")}
+)
+_CACHE_AT_HOME = (
+    "models and data are read from ~/.cache/huggingface of who submits, which a pod has not, and "
+    "the hub is not asked: name a folder of the image or a volume in HF_HOME, or take the line out"
+)
+
+
+def say(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
+    """The first line of each program that reads something there.
+
+    Args:
+        script: the script.
+        variables: what its variables hold.
+        code: what runs, without its comments and the lines that only print.
+    """
+    return [
+        *_keys(script, variables),
+        *_settings(script, variables, code),
+        *_caches(script, variables),
+    ]
+
+
+def _keys(script: Script, variables: ShellVariables) -> list[Verdict]:
+    """The first line of each program that looks for its key there."""
+    verdicts: dict[str, Verdict] = {}
+    for command in script.commands:
+        texts = words.unwrapped([scanner.unquote(token.text) for token in command.words])
+        if texts[:1] == ["srun"]:
+            texts = texts[next((n for n, text in enumerate(texts) if text in _KEYS), 0) :]
+        program = words.base(next(iter(texts), ""))
+        needs, name = _KEYS.get(program, (frozenset(), ""))
+        own = {word.text.partition("=")[0] for word in command.assignments} | variables.set_names
+        has_key = own & {name, "WANDB_MODE"} or "--token" in texts or _is_login_with(texts)
+        if name and not has_key and needs & {*texts[1:3]} and program not in verdicts:
+            why = (
+                "it looks for its key in the home folder of who submits, which a pod has not: "
+                f"let a Secret set {name} in env, where the image has no key"
+            )
+            verdicts[program] = Verdict(program, Outcome.CHANGED, "", why, command.line)
+    return [*verdicts.values()]
+
+
+def _is_login_with(texts: Sequence[str]) -> bool:
+    """Whether words log in with a key that stands among them: ``wandb login $KEY``."""
+    return texts[1:2] == ["login"] and any(not text.startswith("-") for text in texts[2:])
+
+
+def _settings(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
+    """The first line of an accelerate whose settings may be there."""
+    is_named = "--config_file" in code or "--config-file" in code
+    is_written_out = "--num_processes" in code and "--mixed_precision" in code
+    is_elsewhere = variables.set_names & {"HF_HOME", "XDG_CACHE_HOME"}
+    if is_named or is_written_out or is_elsewhere or not _ACCELERATE.search(code):
+        return []
+    line = script.line_with(_ACCELERATE.search)
+    return [Verdict("accelerate launch", Outcome.CHANGED, "", _SETTINGS, line)]
+
+
+def _caches(script: Script, variables: ShellVariables) -> list[Verdict]:
+    """The first line by which models and data are read there alone."""
+    if variables.set_names & _CACHES:
+        return []
+    for command in script.commands:
+        for name, value in shell_text.assigned_by(command):
+            is_on = scanner.unquote(value).lower() in ("1", "true", "yes", "on")
+            if is_on and _OFFLINE.fullmatch(name):
+                path = f"{name}={value}"
+                return [Verdict(path, Outcome.CHANGED, "", _CACHE_AT_HOME, command.line)]
+    return []

@@ -1,0 +1,59 @@
+"""Programs of an environment of Python's within the folder that is sent: ``.venv/bin/python a.py``.
+
+Such an environment names the Python of the old cluster, by its path, and `.venv` and what a project
+ignores stays out of what is sent.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks.convert import scanner
+from allranks.convert.slurm.batch_script.pods import folders_above
+from allranks.convert.slurm.batch_script.text import started_words, words
+from allranks.convert.verdicts import Outcome, Verdict
+
+if TYPE_CHECKING:
+    from allranks.convert.slurm.batch_script.text.script import Script
+    from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
+
+_PROGRAM = re.compile(
+    rf"(?:\./|{folders_above.SENT}/)?(?![/~$`])[\w.+/-]*/?\bbin/"
+    r"(?:python[0-9.]*|torchrun|accelerate|deepspeed|pip[0-9.]*)"
+)
+_WHY = (
+    "an environment in the folder is of the old cluster's Python, and `.venv` is not sent: write "
+    "the image's own program in its place"
+)
+_MAKES = re.compile(
+    r"(?<![\w./-])(?:-m[ \t]+venv|virtualenv|uv[ \t]+(?:sync|venv|run)"
+    r"|(?:conda|mamba)[ \t]+create)\b"
+)
+
+
+def say(script: Script, variables: ShellVariables) -> list[Verdict]:
+    """The first line that runs such a program, where no line makes the environment.
+
+    Args:
+        script: the script.
+        variables: what its variables hold.
+    """
+    if any(_MAKES.search(script.slice(statement)) for statement in script.statements):
+        return []
+    for command in script.commands:
+        texts = [scanner.unquote(token.text) for token in command.words]
+        for started in started_words.with_text_of_shell(texts):
+            program = next(iter(words.unwrapped(started)), "")
+            text = words.resolve(program, variables.constants) or _default_of(program, variables)
+            if _PROGRAM.fullmatch(text or program):
+                return [Verdict(program, Outcome.CHANGED, "", _WHY, command.line)]
+    return []
+
+
+def _default_of(program: str, variables: ShellVariables) -> str:
+    """The text that a variable has where nobody sets it; "" where it has none."""
+    name = program.strip('"').removeprefix("${").removeprefix("$").removesuffix("}")
+    texts = variables.contents.get(name, ())
+    matches = [re.fullmatch(r"\$\{\w+:?-(.*)\}", scanner.unquote(text)) for text in texts]
+    return next((match[1] for match in matches if match is not None), "")

@@ -1,0 +1,76 @@
+"""Python of an environment in the folder that is sent, and what Hugging Face reads at home."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from allranks.convert.slurm import job
+
+if TYPE_CHECKING:
+    from allranks.convert.verdicts import Conversion
+
+
+def _convert(*rows: str) -> Conversion:
+    return job.convert("\n".join(["#!/bin/bash", *rows, ""]).encode(), "job")
+
+
+def _whys(conversion: Conversion, path: str) -> list[str]:
+    return [verdict.why for verdict in conversion.verdicts if verdict.path == path]
+
+
+@pytest.mark.parametrize(
+    ("rows", "program"),
+    [
+        ((".venv/bin/python train.py",), ".venv/bin/python"),
+        (("./env/bin/accelerate launch train.py",), "./env/bin/accelerate"),
+        (("exec $SLURM_SUBMIT_DIR/env/bin/python3 train.py",), "$SLURM_SUBMIT_DIR/env/bin/python3"),
+        (("PY=.venv/bin/python", "$PY train.py"), "$PY"),
+        (('PY="${OWN:-$SLURM_SUBMIT_DIR/v/bin/python}"', '"$PY" train.py'), "$PY"),
+        (("srun .venv/bin/python train.py",), ".venv/bin/python"),
+    ],
+)
+def test_an_environment_in_the_folder_is_named(rows: tuple[str, ...], program: str) -> None:
+    """It is of the old cluster's Python, or stays out of what is sent."""
+    assert ".venv" in _whys(_convert("#SBATCH -n 1", *rows), program)[0]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("python -m venv .venv", ".venv/bin/python train.py"),
+        ("uv sync", ".venv/bin/python train.py"),
+        ("bin/train train.py",),
+        ("python train.py --python .venv/bin/python",),
+    ],
+)
+def test_an_environment_that_the_script_makes_is_there(rows: tuple[str, ...]) -> None:
+    """Nor is a program of the folder's own, or a word of another program, such an environment."""
+    conversion = _convert("#SBATCH -n 1", *rows)
+    assert not any("old cluster's Python" in verdict.why for verdict in conversion.verdicts)
+
+
+def test_models_that_are_read_at_home_are_named() -> None:
+    """Offline, Hugging Face's libraries read the cache of who submits, unless a folder is named."""
+    rows = ("export HF_HUB_OFFLINE=1", "python a.py")
+    assert "HF_HOME" in _whys(_convert("#SBATCH -n 1", *rows), "HF_HUB_OFFLINE=1")[0]
+    for other in ("export HF_HOME=/opt/hf", "export TRANSFORMERS_CACHE=/opt/hf"):
+        assert not _whys(_convert("#SBATCH -n 1", other, *rows), "HF_HUB_OFFLINE=1")
+    off = _convert("#SBATCH -n 1", "export HF_HUB_OFFLINE=0", "python a.py")
+    assert not _whys(off, "HF_HUB_OFFLINE=0")
+
+
+def test_modules_that_a_pod_has_no_use_for_ask_nothing_of_the_image() -> None:
+    """Slurm's programs are left out, and what starts a container is the pod."""
+    for modules, is_needed in (
+        ("slurm/20.11", False),
+        ("apptainer", False),
+        ("singularity/3.8 cuda", True),
+        ("cuda/12", True),
+    ):
+        why = _whys(
+            _convert("#SBATCH -n 1", f"module load {modules}", "python a.py"),
+            f"module load {modules}",
+        )
+        assert ("must be in the image" in why[0]) is is_needed, modules

@@ -1,0 +1,64 @@
+"""Variables that nothing reads, and words behind a script's name that it does without."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from allranks.convert.slurm import job
+from allranks.convert.slurm.batch_script.text import unread_variables
+from allranks.convert.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from allranks.convert.verdicts import Conversion
+
+
+def _convert(*rows: str) -> Conversion:
+    return job.convert("\n".join(["#!/bin/bash", *rows, ""]).encode(), "job")
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        ("A=/x\nB=$A/y\npython a.py", {"A", "B"}),
+        ("A=/x\nB=$A/y\npython a.py $B", set()),
+        ('A="x y"\npython a.py', {"A"}),
+        ("A=/x\nexport A\npython a.py", set()),
+        ("A=/x\nsource env.sh\npython a.py", set()),
+        ("A=/x\nset -a\npython a.py", set()),
+        ("A=/x\neval $C", set()),
+        ("PATH=/x/bin:$PATH\npython a.py", set()),
+    ],
+)
+def test_what_nothing_reads_is_unread_by_what_it_is_for(code: str, names: set[str]) -> None:
+    """A variable that only such variables read is one, too."""
+    assert unread_variables.names(code) == names
+
+
+def test_a_variable_of_who_submits_is_no_loss_where_nothing_reads_it() -> None:
+    """`HOME_DIR=/mnt/home/$USER` for a text that no command has."""
+    unread = _convert("#SBATCH -n 1", "H=/mnt/home/$USER", 'BIND="--bind $H"', "python a.py")
+    assert not unread.lost
+    read = _convert("#SBATCH -n 1", "H=/mnt/home/$USER", "python a.py $H")
+    assert [verdict.path for verdict in read.lost] == ["$USER"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "outcome"),
+    [
+        (("while [[ $# -gt 0 ]]; do case $1 in -m) M=$2; shift 2;; esac; done",), "changed"),
+        (("while (( $# )); do A+=($1); shift; done",), "changed"),
+        (('while [ -n "$1" ]; do A="$A $1"; shift; done',), "changed"),
+        (("if [ $# -ge 1 ]; then M=$1; else M=q; fi",), "changed"),
+        (('if [ "$#" -gt 0 ]; then', '  M="$1"', "fi"), "changed"),
+        (("if [ $# -lt 1 ]; then exit 1; fi", "M=$1"), "not carried"),
+        (("if [ $# -ge 2 ]; then N=$2; fi", "M=$1"), "not carried"),
+    ],
+)
+def test_words_that_a_script_does_without_are_no_loss(rows: tuple[str, ...], outcome: str) -> None:
+    """A loop over such words, or a branch for them, does nothing where there are none."""
+    conversion = _convert("#SBATCH -n 1", *rows, "python a.py $M")
+    why = "no words were given"
+    outcomes = [verdict.outcome for verdict in conversion.verdicts if why in verdict.why]
+    assert outcomes == [Outcome(outcome)]
