@@ -1175,3 +1175,30 @@ def test_a_variable_is_set_behind_the_program_that_runs_without_it(program: str)
         assert {"A": "1", "B": "2"} == values["env"]
         text = values["setup"] if "srun" in step else values["script"]
         assert text.index(program) < text.index("export C=3")
+
+
+def test_numbers_of_gpus_that_no_pod_has_are_left_out() -> None:
+    """The chart's own numbers hold where the report says that the script's are not carried."""
+    for rows in (
+        ("CUDA_VISIBLE_DEVICES=0,2 torchrun --nproc_per_node=2 a.py",),
+        ("export CUDA_VISIBLE_DEVICES=0,2", "torchrun --nproc_per_node=2 a.py"),
+    ):
+        conversion = _convert("#SBATCH -n 1 --gres=gpu:2", *rows)
+        assert [verdict.path for verdict in conversion.lost] == ["CUDA_VISIBLE_DEVICES=0,2"]
+        assert "env" not in conversion.values
+
+
+def test_a_usage_text_needs_no_path_of_the_script() -> None:
+    """It is printed in a branch of `getopts`, behind a pattern on its line."""
+    rows = ("while getopts h o; do", "  case $o in", '    h|?) echo "Usage: $0 [-h]"; exit 1 ;;')
+    rows += ("  esac", "done", "torchrun --nproc_per_node=2 a.py")
+    assert not _convert("#SBATCH -n 1 --gres=gpu:2", *rows).lost
+    read = ("B=$(basename $0)", "torchrun --nproc_per_node=2 a.py $B")
+    assert [verdict.path for verdict in _convert("#SBATCH -n 1 --gres=gpu:2", *read).lost] == ["$0"]
+
+
+def test_the_name_of_this_node_in_a_variable_of_the_scripts_stays() -> None:
+    """It lets no ranks meet: ``TAG=${SLURMD_NODENAME:-$(hostname -s)}`` is a part of a path."""
+    row = 'TAG="${SLURMD_NODENAME:-$(hostname -s)}"'
+    conversion = _convert("#SBATCH -n 1", row, "python a.py --out /tmp/${TAG}")
+    assert row in conversion.values["script"]

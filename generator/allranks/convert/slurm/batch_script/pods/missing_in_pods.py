@@ -193,7 +193,7 @@ def say(reading: ScriptReading, code: str) -> None:
     body.verdicts += xargs.ranks(script)
     body.verdicts += pod_rights.say(script, code)
     body.verdicts += output_files.say(script)
-    body.verdicts += _numbers_of_gpus(script, reading.variables)
+    _say_numbers_of_gpus(script, reading.variables, body)
     body.verdicts += home_folder.say(script, reading.variables, code)
     body.verdicts += sent_environments.say(script, reading.variables)
     body.verdicts += servers.say(script)
@@ -301,6 +301,15 @@ def _of_commands(script: Script) -> list[Verdict]:
     return verdicts
 
 
+def _say_numbers_of_gpus(script: Script, variables: ShellVariables, body: Body) -> None:
+    """Say of such numbers that no pod has them, and leave them out of its variables."""
+    for verdict in _numbers_of_gpus(script, variables):
+        name, _, numbers = verdict.path.partition("=")
+        if body.env.get(name) == scanner.unquote(numbers):
+            del body.env[name]
+        body.verdicts.append(verdict)
+
+
 def _numbers_of_gpus(script: Script, variables: ShellVariables) -> list[Verdict]:
     """The lines that choose GPUs by numbers which no pod has."""
     gpus = script.size.gpus_per_node or script.size.gpus or 0
@@ -395,7 +404,8 @@ def _say_own_path(script: Script, body: Body) -> None:
     """Say that setup, and a command, have another path than the script."""
     command = [] if _has_text_of_shell(script, body.command) else body.command
     own = unreached_lines.without_others(script, "\n".join([body.setup, *command]))
-    if _OWN_PATH.search(words.expanded_part(shell_text.without_printing(own))):
+    own = shell_text.without_shown(shell_text.without_printing(own))
+    if _OWN_PATH.search(words.expanded_part(own)):
         line = script.line_with(_OWN_PATH.search)
         if line:
             why = _SCRIPT_BESIDE if body.script else _NO_SCRIPT

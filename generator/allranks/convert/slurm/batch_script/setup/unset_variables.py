@@ -41,12 +41,6 @@ _ASSIGNED = re.compile(
     r"(?![\"']*\$(?:\{\1\}|\1(?!\w))[\"']*(?:[\s;&|)]|$))",
     re.MULTILINE,
 )
-# What a script only shows, such as how to call it: ``echo "Usage: A=1 sbatch a.sh" >&2``.
-_SHOWN = re.compile(
-    r"\b(?:echo|printf)\s+(?:-\w+\s+)*(?:\"(?:[^\"`$\\]|\\.|\$(?!\())*\"|'[^']*')"
-    r"(?=\s*(?:[12]?>&[12]\s*)?(?:[;&)}]|$))",
-    re.MULTILINE,
-)
 # Variables of a login, which no file of a project's sets.
 _OF_WHO_SUBMITS = frozenset({"USER", "LOGNAME", "SCRATCH", "WORK"})
 # What the variables that modules set are called.
@@ -86,7 +80,7 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
     reading.variables.set_names.update(re.findall(r"\$\{([A-Za-z_]\w*):?=", script.text))
     whole = "\n".join([whole, *_inner_texts(script, body)])
     code = shell_text.without_printing(whole)
-    assigned = _ASSIGNED.finditer(_SHOWN.sub("", code))
+    assigned = _ASSIGNED.finditer(shell_text.without_shown(code))
     reading.variables.set_names.update(match[1] for match in assigned)
     reading.variables.set_names.update(re.findall(r"\bfor\s+([A-Za-z_]\w*)", whole))
     has_words = bool(script.args) or any(

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh"})
 _HEAD = re.compile(r"\s*(?:#|$)")  # a comment, or nothing
 _SHOWN = 60  # characters of a line in a verdict
+# What a script only shows, such as how to call it: ``echo "Usage: A=1 sbatch a.sh" >&2``.
+_PRINTED = re.compile(
+    r"\b(?:echo|printf)\s+(?:-\w+\s+)*(?:\"(?:[^\"`$\\]|\\.|\$(?!\())*\"|'[^']*')"
+    r"(?=\s*(?:[12]?>&[12]\s*)?(?:[;&)}]|$))",
+    re.MULTILINE,
+)
 # Lines that print, and do nothing else.
 _PRINTING = re.compile(
     r"^\s*(?:echo|printf(?!\s+-v))\b(?:(?:[^|>;&`\n\\]|\\.|\\\n)*"
@@ -31,6 +37,11 @@ _PRINTING = re.compile(
 def without_printing(text: str) -> str:
     """A text without the lines that only print: `:` stands there, as a branch may have no other."""
     return _PRINTING.sub(":", text)
+
+
+def without_shown(text: str) -> str:
+    """A text without the commands that print, also those behind others on their line."""
+    return _PRINTED.sub("", text)
 
 
 def short(text: str) -> str:

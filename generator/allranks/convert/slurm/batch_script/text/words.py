@@ -251,7 +251,7 @@ _WITH_VALUE = {
 }
 _NODELIST = re.compile(
     r"SLURM_(?:JOB_|STEP_)?NODELIST|\bscontrol\b(?!\s+show\s+(?:nodes?|job)\b)"
-    r"|SLURM_LAUNCH_NODE_IPADDR|SLURMD_NODENAME"
+    r"|SLURM_LAUNCH_NODE_IPADDR"
 )
 _OF_DEBIAN = re.compile(r"(?:/usr/bin/)?(mpirun|mpiexec)\.(?:openmpi|mpich2?)")
 _CONTAINER_OF_SITE = re.compile(r"[A-Za-z0-9]+[-_](singularity|apptainer)")
