@@ -80,7 +80,10 @@ def test_a_program_of_tensorflow_is_said_to_have_no_mpi() -> None:
 )
 def test_a_script_with_words_of_amds_is_for_gpus_of_amds(row: str) -> None:
     """Its pods asked for GPUs of NVIDIA's, and would have waited for ever."""
-    assert _convert(_GPUS, row, "srun python a.py").values["gpuResource"] == "amd.com/gpu"
+    conversion = _convert(_GPUS, row, "srun python a.py")
+    assert conversion.values["gpuResource"] == "amd.com/gpu"
+    whys = [verdict.why for verdict in conversion.verdicts if verdict.path == "the image"]
+    assert not whys or "NVIDIA's" in whys[0]
 
 
 @pytest.mark.parametrize(
