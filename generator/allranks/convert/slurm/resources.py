@@ -111,12 +111,14 @@ def _guess_gpus(job: Draft) -> None:
     body, values = job.body, job.fields.values
     text = _COMMENT.sub("", job.text)
     is_on_gpus = _ON_GPUS.search(text) is not None
-    if (not is_on_gpus and not _MAY_BE_ON_GPUS.search(text)) or _ON_CPUS.search(text):
+    count = values.get("procsPerNode", 1)
+    is_of_ranks = body.workload == "torchrun" and not body.script and count > 1
+    may_be_on_gpus = is_on_gpus or is_of_ranks or _MAY_BE_ON_GPUS.search(text)
+    if not may_be_on_gpus or _ON_CPUS.search(text):
         return
     places = [job.settings[name].value for name in _PLACES if name in job.settings]
     if any(_NAMED_BY_CPUS.search(place) and "gpu" not in place.lower() for place in places):
         return
-    count = values.get("procsPerNode", 1)
     if not is_on_gpus or body.workload == "mpi" or body.script or count == 1 or count > _MOST_GPUS:
         job.fields.note(
             "the script asks for no GPUs: set gpusPerNode where the nodes of its partition "

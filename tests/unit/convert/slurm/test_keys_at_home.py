@@ -106,3 +106,17 @@ def test_settings_that_accelerate_reads_at_home_are_named(rows: tuple[str, ...])
 def test_an_accelerate_that_is_told_its_settings_is_not_named(row: str) -> None:
     """By a file, by its options, or by a cache folder that the script chooses."""
     assert not any("default_config.yaml" in verdict.why for verdict in _convert(row).verdicts)
+
+
+def test_what_is_installed_is_roots_in_an_image() -> None:
+    """A pod is no root, so that pip may not write into the image's Python."""
+
+    def whys(*rows: str) -> list[str]:
+        conversion = job.convert("\n".join(["#!/bin/bash", *rows, ""]).encode(), "job")
+        return [own.why for own in conversion.verdicts if "is made" in own.why]
+
+    for row in ("pip install -r requirements.txt", "python -m pip install x", "uv pip install x"):
+        assert whys(row, "python a.py"), row
+    assert whys("srun pip install x", "python a.py")
+    assert not whys("python -m venv /tmp/v", "source /tmp/v/bin/activate", "pip install x")
+    assert not whys("pip install --target /tmp/x x", "python a.py")

@@ -289,3 +289,11 @@ def test_composer_starts_the_ranks_of_its_node() -> None:
     assert not {"WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} & {*unset.split()}
     assert size == "export WORLD_SIZE=16"
     assert "composer" not in _convert("composer install", "python a.py").values.get("command", [])
+
+
+def test_ranks_without_gpus_are_noted() -> None:
+    """Sites give whole nodes, and a script then asks for no GPUs of them."""
+    ranks = _convert("#SBATCH -N 1 --ntasks-per-node=4", "srun python train.py")
+    assert any("asks for no GPUs" in note for note in ranks.notes)
+    single = _convert("#SBATCH -n 1", "python train.py")
+    assert not any("asks for no GPUs" in note for note in single.notes)

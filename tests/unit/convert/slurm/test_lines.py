@@ -990,6 +990,10 @@ def test_options_on_a_line_of_their_own_are_said_to_be_none_of_the_step() -> Non
         (("if true; then", "  source ${SLURM_SUBMIT_DIR}/env.sh", "fi"), True),
         (('source "${SLURM_SUBMIT_DIR:-$(pwd)}/env.sh"',), True),
         (("cd scripts", "source ./env.sh"), True),
+        (('R="${R:-${SLURM_SUBMIT_DIR:-$PWD}}"', 'source "${R}/ops/env.sh"'), True),
+        (("R=$(pwd)", "source $R/env.sh"), True),
+        (("R=/data", "source $R/env.sh"), False),
+        (("source .env",), False),
         (("source venv/bin/activate",), False),
         (("source /opt/env.sh",), False),
         (("source ~/env.sh",), False),
@@ -1004,6 +1008,7 @@ def test_a_file_that_is_read_comes_with_the_folder_that_is_sent(
     conversion = _convert("#SBATCH --gpus=1", *rows, "python a.py")
     reasons = [own.why for own in conversion.verdicts if re.match(r"(?:source|\.)\s", own.path)]
     assert [is_sent] == ["the folder that `allranks sbatch`" in why for why in reasons]
+    assert (rows[0] == "source .env") is ("does not send such a file" in reasons[0])
 
 
 def test_a_line_of_a_letter_that_is_not_seen_is_no_command() -> None:

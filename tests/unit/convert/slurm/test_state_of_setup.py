@@ -139,3 +139,19 @@ def test_a_failure_at_the_end_of_setup_ends_the_pod(tmp_path: Path) -> None:
         file.write_text(str(_convert(_TASKS, "set -e", row, "srun python a.py").values["setup"]))
         run = subprocess.run(["bash", "-ec", f". {file}; echo done"], check=False)
         assert run.returncode == 1
+
+
+def test_what_setup_does_not_end_at_is_what_the_script_ended_at() -> None:
+    """`set -eo pipefail` says nothing of unset variables."""
+    for row, why in (
+        ("set -eo pipefail", "setup does not end at what fails within a pipe"),
+        ("set -eu", "setup does not end at an unset variable"),
+        (
+            "set -euo pipefail",
+            "setup does not end at an unset variable, nor at what fails within a pipe",
+        ),
+    ):
+        conversion = _convert(
+            "#SBATCH -N 2 --gpus-per-node=4", row, "A=$(a | b)", "srun torchrun a.py $A"
+        )
+        assert why in [verdict.why for verdict in conversion.verdicts]

@@ -62,3 +62,10 @@ def test_words_that_a_script_does_without_are_no_loss(rows: tuple[str, ...], out
     why = "no words were given"
     outcomes = [verdict.outcome for verdict in conversion.verdicts if why in verdict.why]
     assert outcomes == [Outcome(outcome)]
+
+
+def test_a_variable_that_the_script_demands_of_who_submits_is_named() -> None:
+    """``CKPT=${CKPT:?set it}`` sets it to itself, and ends the pod where env has none."""
+    for row in ("CKPT=${CKPT:?set it}", 'export CKPT="${CKPT:?set CKPT to a file}"', "C=${CKPT?}"):
+        conversion = _convert("#SBATCH -n 1", row, "python a.py $CKPT")
+        assert [verdict.path for verdict in conversion.lost] == ["$CKPT"], row

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert.slurm.batch_script.text import started_words, words
+from allranks.convert.slurm.batch_script.text import shell_text, started_words, words
 from allranks.convert.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
@@ -31,6 +31,17 @@ _WHO_COMMITS = (
 )
 _GIT_VERB = re.compile(r"git (?:(?:-[Cc] \S+|-\S+) )*([\w-]+)")
 _COMMITTING = frozenset({"push", "pull", "fetch", "commit"})
+_INSTALLS = re.compile(
+    r"(?:\S*/)?(?:python[0-9.]* -m )?(?:pip[0-9.]*|uv pip|conda|mamba) install\b"
+    r"(?!.* (?:--user|-t|--target)\b)"
+)
+_MAKES_ENVIRONMENT = re.compile(
+    r"(?<![\w./-])(?:-m[ \t]+venv|virtualenv|uv[ \t]+(?:sync|venv)|(?:conda|mamba)[ \t]+create)\b"
+)
+_OF_IMAGE = (
+    "an image's Python is root's as a rule, and a pod no root, so that it may not write there, and "
+    "what it installs goes with the pod: install it when the image is made"
+)
 _FOLDER = (
     r"[\"']?(?:\$\{?(?:PWD|SLURM_SUBMIT_DIR)\}?|\$\([ \t]*pwd[ \t]*\)|`[ \t]*pwd[ \t]*`)[\"']?"
 )
@@ -56,11 +67,21 @@ def say(script: Script, code: str) -> list[Verdict]:
             path, outcome, why = _of_words(texts, is_inner=texts is not own)
             if path and path not in verdicts:
                 verdicts[path] = Verdict(path, outcome, "", why, command.line)
+        if not _MAKES_ENVIRONMENT.search(code) and "install" not in verdicts:
+            text = next((" ".join(texts) for texts in (own, *inner) if _installs(texts)), "")
+            if text:
+                path = shell_text.short(text)
+                verdicts["install"] = Verdict(path, Outcome.CHANGED, "", _OF_IMAGE, command.line)
     match = _NAME_OF_FOLDER.search(code)
     if match is not None:
         line = script.line_with(_NAME_OF_FOLDER.search)
         verdicts[""] = Verdict(match[0], Outcome.CHANGED, "", _OTHER_NAME, line)
     return [*verdicts.values()]
+
+
+def _installs(texts: Sequence[str]) -> bool:
+    """Whether words install something into an environment of Python's."""
+    return _INSTALLS.match(" ".join(words.unwrapped(texts))) is not None
 
 
 def _of_words(texts: Sequence[str], *, is_inner: bool) -> tuple[str, Outcome, str]:

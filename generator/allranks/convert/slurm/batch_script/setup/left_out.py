@@ -44,7 +44,6 @@ _REQUEUES = (
     "a pod has no programs of Slurm's: let the program handle SIGTERM, and "
     "runPolicy.backoffLimit start it again"
 )
-SET = "setup does not end at an unset variable, nor at what fails within a pipe"
 MEETING = "the launcher lets the ranks meet, and tells each its rank and where rank 0 is"
 _NO_FILE_OF_NODES = (
     "the names of the nodes are not those of the pods: write the file that later lines read "
@@ -314,8 +313,8 @@ def _why_not_in_setup(
     elif _stays_in_place(script, statement, program) or shell_text.changes_words(command):
         pass
     elif program in ("wait", "exit", "set", "exec"):
-        loses = program == "set" and shell_text.set_of_setup(text)[1]
-        reason = Outcome.CHANGED, SET if loses else shell_text.how_setup_goes_on(text)
+        lost = shell_text.set_of_setup(text)[1] if program == "set" else ""
+        reason = Outcome.CHANGED, lost or shell_text.how_setup_goes_on(text)
     if reason is None and reads_dropped and statement.commands:
         own = [name for name in _set_for_others(script, statement) if not _is_of_meeting(name)]
         if own:

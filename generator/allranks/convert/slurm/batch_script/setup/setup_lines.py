@@ -205,7 +205,8 @@ def text_of(
 
 def _verdict_of_set(text: str) -> tuple[Outcome, str] | None:
     """What a `set` of setup's loses; None for nothing."""
-    why = [left_out.SET] if shell_text.set_of_setup(text)[1] else []
+    lost = shell_text.set_of_setup(text)[1]
+    why = [lost] if lost else []
     why += [shell_text.UNSHOWN] if shell_text.shows_lines(text) else []
     return (Outcome.CHANGED, "; ".join(why)) if why else None
 
@@ -352,6 +353,8 @@ def why_of_image(script: Script, command: Command) -> str:
     texts = [word.text for word in command.words]
     if len(texts) < 2 or not _is_activation(texts):  # noqa: PLR2004 - a program and a word
         return ""
+    if working_folder.reads_variables(command):
+        return working_folder.OF_VARIABLES
     return _SENT if working_folder.reads_sent_file(script, command) else _ACTIVATED
 
 

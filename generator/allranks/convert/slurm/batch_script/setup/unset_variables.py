@@ -26,6 +26,8 @@ _WHERE_WORDS = re.compile(
     r"(?:(?P<loop>while|until)|if)\s+(?:\[\[?|test|\(\()\s*"
     r"(?:\"?\$\{?#\}?\"?\s*(?:-gt|-ge|-ne|>=?|!=)|\$?#(?=\s*\)\))|(?:-n\s+)?\"?\$\{?1(?:[-:]+)?\}?\"?\s*\])"
 )
+# By which a script ends where nobody has set a variable: the rest of ``${A:?set it}``.
+_DEMAND = re.compile(r":?\?[^}]*(?=\}$)")
 _NOUNSET = re.compile(r"^\s*set\s+(?:-[a-zA-Z]*u|[^\n;]*-o\s+nounset)", re.MULTILINE)
 # A test that ends the script where a variable is not set.
 _REQUIRED = re.compile(
@@ -38,7 +40,7 @@ _SHELLS = shell_text.SHELLS
 # An assignment, but for one of a variable to itself, as `A=$A bash run.sh` is.
 _ASSIGNED = re.compile(
     r"(?:^|[\s;&|(])([A-Za-z_]\w*)\+?="
-    r"(?![\"']*\$(?:\{\1\}|\1(?!\w))[\"']*(?:[\s;&|)]|$))",
+    r"(?![\"']*\$(?:\{\1(?::?\?[^}]*)?\}|\1(?!\w))[\"']*(?:[\s;&|)]|$))",
     re.MULTILINE,
 )
 # Variables of a login, which no file of a project's sets.
@@ -156,12 +158,13 @@ def _of_export(script: Script) -> set[str]:
 
 
 def _passed_on(script: Script) -> set[str]:
-    """The variables that the script sets to themselves alone: ``export KEY=$KEY``."""
+    """The variables that the script sets to themselves alone: ``A=$A``, ``A=${A:?set it}``."""
     values: dict[str, set[str]] = {}
     for statement in script.statements:
         for command in statement.commands:
             for name, value in shell_text.assigned_by(command):
-                values.setdefault(name, set()).add(shell_text.variable_alone(value.strip('"')))
+                text = _DEMAND.sub("", value.strip('"'))
+                values.setdefault(name, set()).add(shell_text.variable_alone(text))
     return {name for name, texts in values.items() if texts == {name}}
 
 

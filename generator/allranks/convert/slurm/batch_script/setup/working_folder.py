@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.convert import scanner
-from allranks.convert.slurm.batch_script.text import words
+from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -27,6 +27,17 @@ _SENT_FILE = re.compile(
     r"|\$(?:\{(?:SLURM_SUBMIT_DIR|PWD)(?::?-[^{}]*)?\}|SLURM_SUBMIT_DIR|PWD)(?:/[\w.-]+)+"
 )
 _SUBMIT_DIR = re.compile(r'"?\$\{?SLURM_SUBMIT_DIR\}?"?/?')
+# That folder as the text of a variable.
+_FOLDER = re.compile(
+    r"\$\{?(?:SLURM_SUBMIT_DIR|PWD)\}?|\$\(pwd\)|`pwd`"
+    r"|\$\{\w+:?-\$\{?(?:SLURM_SUBMIT_DIR|PWD)(?::?-[^{}]*)?\}?\}"
+)
+# A file of variables, which may have keys.
+_OF_VARIABLES = re.compile(r"\.env(?:\.\w+)?")
+OF_VARIABLES = (
+    f"`{names.CLI} sbatch` does not send such a file, which may have keys, unless it is told to: "
+    "write what it sets into env, and let a Secret set the keys"
+)
 
 
 def goes_back(statement: Statement) -> bool:
@@ -40,6 +51,13 @@ def goes_back(statement: Statement) -> bool:
     )
 
 
+def reads_variables(command: Command) -> bool:
+    """Whether a command reads a file of variables of the project: ``source .env``."""
+    texts = [scanner.unquote(word.text) for word in command.words[:2]]
+    is_source = len(texts) > 1 and texts[0] in ("source", ".")
+    return is_source and _OF_VARIABLES.fullmatch(words.base(texts[1])) is not None
+
+
 def reads_sent_file(script: Script, command: Command) -> bool:
     """Whether a command reads a file of the folder that is sent: ``source env.sh``.
 
@@ -48,6 +66,9 @@ def reads_sent_file(script: Script, command: Command) -> bool:
     texts = [scanner.unquote(word.text) for word in command.words[:2]]
     if len(texts) < 2 or texts[0] not in ("source", "."):  # noqa: PLR2004 - source and the file
         return False
+    folder = re.match(r"\$\{?(\w+)\}?(?=/)", texts[1])
+    if folder is not None and _is_sent_folder(script, folder[1]):
+        texts[1] = f"$PWD{texts[1][folder.end() :]}"
     is_environment = words.base(texts[1]) in ("activate", "deactivate")
     if is_environment or ".." in texts[1] or _SENT_FILE.fullmatch(texts[1]) is None:
         return False
@@ -62,6 +83,17 @@ def reads_sent_file(script: Script, command: Command) -> bool:
     )
     starts_elsewhere = {"chdir", "workdir"} & {setting.name for setting in script.settings}
     return "SLURM_SUBMIT_DIR" in texts[1] or not (is_moved or starts_elsewhere)
+
+
+def _is_sent_folder(script: Script, name: str) -> bool:
+    """Whether a variable is the folder that is sent, wherever the script sets it."""
+    texts = [
+        scanner.unquote(value)
+        for command in script.commands
+        for own, value in shell_text.assigned_by(command)
+        if own == name
+    ]
+    return bool(texts) and all(map(_FOLDER.fullmatch, texts))
 
 
 def is_new(script: Script, line: int) -> bool:

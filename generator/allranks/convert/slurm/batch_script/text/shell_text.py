@@ -491,15 +491,20 @@ _NODES = frozenset(
 )
 
 
-def set_of_setup(text: str) -> tuple[str, bool]:
-    """A `set` as setup has it, and whether it loses something that ends a script.
+# What a shell ends at by the letters of its `set`; P is pipefail.
+_ENDINGS = {"u": "an unset variable", "P": "what fails within a pipe"}
+
+
+def set_of_setup(text: str) -> tuple[str, str]:
+    """A `set` as setup has it, and what it loses that ends a script; "" for nothing.
 
     Setup is run in the shell that starts the launcher, which needs -u and pipefail off. It exports
     what the command reads, so that +a has no place in it either. Words that it sets stay.
     """
     if sets_words(text.split()):
-        return text, False
-    options, loses = [], False
+        return text, ""
+    options: list[str] = []
+    lost: set[str] = set()
     texts = text.split()[1:]
     for at, word in enumerate(texts):
         letters = word[1:] if re.fullmatch(r"[-+][A-Za-z]+", word) else ""
@@ -507,11 +512,12 @@ def set_of_setup(text: str) -> tuple[str, bool]:
         if before[-1:] == "o" and before[:1] in ("-", "+"):
             letters = _LONG.get(word, "")
         sign = before[:1] if letters and word in _LONG else word[:1]
-        loses |= sign == "-" and bool({*letters} & {*"uP"})
+        lost |= {_ENDINGS[letter] for letter in letters if sign == "-" and letter in _ENDINGS}
         options += [
             f"{sign}{letter}" for letter in letters if f"{sign}{letter}" in ("-e", "+e", "-a")
         ]
-    return (f"set {' '.join(options)}" if options else ""), loses
+    why = f"setup does not end at {', nor at '.join(sorted(lost))}" if lost else ""
+    return (f"set {' '.join(options)}" if options else ""), why
 
 
 def how_setup_goes_on(text: str) -> str:
