@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from allranks.convert.slurm import job
-from allranks.convert.slurm.batch_script.text import unread_variables
+from allranks.convert.slurm.batch_script.setup import unset_variables
+from allranks.convert.slurm.batch_script.text import parsing, shell_variables, unread_variables
+from allranks.convert.slurm.batch_script.text.script import Script
+from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading
+from allranks.convert.slurm.sizes import Size
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -69,3 +73,17 @@ def test_a_variable_that_the_script_demands_of_who_submits_is_named() -> None:
     for row in ("CKPT=${CKPT:?set it}", 'export CKPT="${CKPT:?set CKPT to a file}"', "C=${CKPT?}"):
         conversion = _convert("#SBATCH -n 1", row, "python a.py $CKPT")
         assert [verdict.path for verdict in conversion.lost] == ["$CKPT"], row
+
+
+def test_what_reads_a_variable_whose_line_is_left_out_is_named() -> None:
+    """Whatever reader of the script leaves a line out, its variable is not lost in silence."""
+    text = "#!/bin/bash\nTAG=$(hostname)\npython a.py $TAG\n"
+    script = parsing.parsed(Script(text, "job", Size(), [], []))
+    reading = ScriptReading(script, shell_variables.collect(script))
+    unset_variables.say_unset(reading, "python a.py $TAG")
+    (verdict,) = reading.body.verdicts
+    assert (verdict.path, verdict.outcome, verdict.line) == ("$TAG", Outcome.NOT_CARRIED, 3)
+    assert "left out" in verdict.why
+    reading.body.verdicts.clear()
+    unset_variables.say_unset(reading, "read -r TAG < name\npython a.py $TAG")
+    assert not reading.body.verdicts
