@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
 from allranks.convert.slurm.batch_script.setup import exports
-from allranks.convert.slurm.batch_script.text import shell_text, words, xargs
+from allranks.convert.slurm.batch_script.text import environments, shell_text, words, xargs
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -108,6 +108,8 @@ def _programs(values: Mapping[str, Any]) -> Iterator[str]:
             typed = [scanner.unquote(word.text) for word in command.words]
             if command.name in no_programs:
                 continue
+            if environments.needs_manager(typed):
+                yield words.base(words.unwrapped(typed)[0])
             for program in (command.name, *xargs.program(typed)[:1]):
                 if _NAME.fullmatch(program) and program not in _COMMON | _SPOKEN_OF:
                     yield program
