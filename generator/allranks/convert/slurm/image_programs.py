@@ -55,8 +55,6 @@ _SPOKEN_OF = (
 )
 # Of a variable or a folder, and not of the program that has it among its words.
 _OF_A_WORD = ("$", "/")
-# The end of a here-document, which stands on a line of its own.
-_END_MARK = re.compile(r"<<-?[ \t]*[\"'\\]?(\w+)")
 # What is said of a line that runs once for each pod says nothing of its program.
 _OF_PODS = "each pod"
 
@@ -101,12 +99,11 @@ def _programs(values: Mapping[str, Any]) -> Iterator[str]:
     for text in texts:
         shell = words.without_comments(shell_text.without_printing(text))
         functions = {match["word"] or match["name"] for match in _FUNCTION.finditer(shell)}
-        no_programs = functions | {*_END_MARK.findall(shell)}
         # What stands in single quotes is of another language: awk's `$(NF-1)`.
         inner = shell_text.substituted_commands(words.expanded_part(shell))
         for command in (*shell_text.commands_of(shell), *inner):
             typed = [scanner.unquote(word.text) for word in command.words]
-            if command.name in no_programs:
+            if command.name in functions:
                 continue
             if environments.needs_manager(typed):
                 yield words.base(words.unwrapped(typed)[0])

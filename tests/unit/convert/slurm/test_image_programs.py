@@ -75,6 +75,28 @@ def test_the_end_of_a_document_is_no_program() -> None:
 
 
 @pytest.mark.parametrize(
+    "body",
+    [
+        ("B=$(", "  cat <<END", "Job it's: $A", "", "End (of it", "END", ")"),
+        ("B=$(cat <<-'END'", "\tJob $(site_name)", "\tEND", ")"),
+        ('B="$(cat <<END', "Job it", "END", ')"'),
+        ('B="$(', 'cat <<"END" | tr a b', "Job it", "END", ')"'),
+        ('B="$(cat <<END', "Job it's (a", "END", ')"'),
+        ("B=`cat <<END", "Job it", "END", "`"),
+    ],
+)
+def test_the_text_of_a_document_in_a_substitution_is_no_program(body: tuple[str, ...]) -> None:
+    """It is what the substitution gives, in quotes or not."""
+    assert [] == _programs(*body, 'python a.py "$B"')
+
+
+def test_what_a_document_in_a_substitution_calls_is_a_program() -> None:
+    """A shell puts in its output."""
+    rows = ("B=$(cat <<END", "Job $(site_name)", "END", ")", 'python a.py "$B"')
+    assert ["site_name (line 4)"] == _programs(*rows)
+
+
+@pytest.mark.parametrize(
     ("line", "makes"),
     [
         ("enroot import -o a.sqsh docker://b/c:1", True),

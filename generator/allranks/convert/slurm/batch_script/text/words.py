@@ -507,8 +507,9 @@ def _is_comment(piece: re.Match[str]) -> bool:
 
 def _expanded_piece(piece: re.Match[str]) -> str:
     if piece["end"] is not None:
-        document = "" if piece["quote"] else piece["document"]
-        return f"{piece['rest']}\n" + re.sub(r"\\.", "  ", document)
+        document = "" if piece["quote"] else re.sub(r"\\.", "  ", piece["document"])
+        sign = "<<-" if piece[0].startswith("<<-") else "<<"
+        return f"{sign}{piece['end']}{piece['rest']}\n{document}"
     if piece["double"] is not None:
         return _IN_DOUBLE.sub(_expanded_in_double, piece["double"])
     return "  " if piece["plain"] is None else piece["plain"]
