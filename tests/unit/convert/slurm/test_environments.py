@@ -64,6 +64,12 @@ def test_a_line_that_changes_an_environment_activates_none(row: str) -> None:
     assert f"{row.split(maxsplit=1)[0]} (line 3)" in _programs(conversion)
 
 
+def test_the_line_of_a_manager_is_that_which_needs_it() -> None:
+    """Where it only shows or activates something, nobody misses it."""
+    rows = ("conda --version", "conda activate base", "conda install -y scipy")
+    assert "conda (line 5)" in _programs(_convert(_POD, *rows, "srun python a.py"))
+
+
 @pytest.mark.parametrize(
     "row",
     [
