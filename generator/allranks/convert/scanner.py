@@ -37,6 +37,9 @@ _IN_WORD = re.compile(r"[A-Za-z0-9_./:=,+%@~^\[\]{}*?!#-]+")
 _IN_DOUBLE = re.compile(r"[^\"\\`$\n]+")
 _IN_BRACKET = re.compile(r"[A-Za-z0-9_./:=,+%@~^*?! \t|;&\[\]-]+")
 
+# What begins a here-document in a command in brackets; that has no other signs of two characters.
+_DOCUMENT = re.compile(r"(?<!<)<<(-?)[ \t]*((['\"]?)[A-Za-z_]\w*\3|\\[A-Za-z_]\w*)")
+
 
 class ScriptError(Exception):
     """A script that cannot be split into commands.
@@ -188,7 +191,8 @@ class _Lexer:
                 start, line = self.at, self.line
                 self.at += 1
                 self.line += 1
-                self._skip_documents()
+                self._skip(self.documents)
+                self.documents = []
                 yield Token("operator", "\n", start, start + 1, line)
             elif char in " \t\r":
                 self.at += 1
@@ -208,8 +212,9 @@ class _Lexer:
                 awaits_document = token.text if token.text in ("<<", "<<-") else ""
                 yield token
 
-    def _skip_documents(self) -> None:
-        for end, is_dashed in self.documents:
+    def _skip(self, documents: list[tuple[str, bool]]) -> None:
+        """Pass the here-documents that begin with this line."""
+        for end, is_dashed in documents:
             while self.at < len(self.text):
                 stop = self.text.find("\n", self.at)
                 stop = len(self.text) if stop < 0 else stop
@@ -218,7 +223,6 @@ class _Lexer:
                 self.line += 1
                 if (row.lstrip("\t") if is_dashed else row).rstrip("\r") == end:
                     break
-        self.documents = []
 
     def _operator(self) -> Token | None:
         text = self.text
@@ -325,6 +329,8 @@ class _Lexer:
         line, text = self.line, self.text
         opening = {")": "(", "}": "{"}[end]
         is_command = end == ")"
+        is_sum = text.startswith("((", self.at)
+        documents: list[tuple[str, bool]] = []
         self.at += 1
         level = 1
         while self.at < len(text):
@@ -344,6 +350,16 @@ class _Lexer:
             elif char == "#" and is_command and text[self.at - 1] in " \t\n;":
                 stop = text.find("\n", self.at)
                 self.at = len(text) if stop < 0 else stop
+            elif is_command and not is_sum and (sign := _DOCUMENT.match(text, self.at)):
+                self.at = sign.end()
+                mark = unquote(sign[2])
+                if re.search(rf"^\t*{mark}\r?$", text[self.at :], re.MULTILINE):
+                    documents.append((mark, bool(sign[1])))
+            elif char == "\n" and documents:
+                self.at += 1
+                self.line += 1
+                self._skip(documents)
+                documents = []
             else:
                 self._piece(depth + 1)
         raise ScriptError(line, f"the bracket {opening} is not closed")

@@ -109,3 +109,22 @@ def test_what_bash_reads_is_read(text: str) -> None:
     """Each form of a list, a condition, a loop, a function and a redirection."""
     assert _bash_reads(text)
     assert scanner.parse(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a=$(cat <<END\nit's (so\nEND\n)\n",
+        "a=\"$(cat <<-'END' | tr a b\n\tit's \\\"so\n\tEND\n)\"\n",
+        "one <(cat <<\\END\n`so\nEND\n)\n",
+        "a=$(cat <<A; cat <<B\n'\nB\nA\n\"\nB\n)\n",
+        "a=$(cat <<<'<<END' <<< b)\n",
+        "a=$((1<<END))\nEND=1\n",
+        "a=$(cat <<END\nso\nEND)\n",
+    ],
+)
+def test_a_document_in_a_substitution_is_no_part_of_the_script(text: str) -> None:
+    """A quote or a bracket in it closes nothing, and the command behind it is the next."""
+    assert _bash_reads(text)
+    assert [*_commands(f"{text}two\n")][-1] == "two"
+    assert scanner.parse(f"{text}two\n")[-1].line == text.count("\n") + 1

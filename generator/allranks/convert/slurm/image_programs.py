@@ -11,13 +11,21 @@ from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
 from allranks.convert.slurm.batch_script.setup import exports
-from allranks.convert.slurm.batch_script.text import shell_text, words, xargs
+from allranks.convert.slurm.batch_script.text import (
+    environments,
+    looked_up_programs,
+    shell_text,
+    started_words,
+    words,
+    xargs,
+)
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
+    from allranks.convert.scanner import Command
     from allranks.convert.slurm.draft import Draft
 
 # GNU's time is in few images, and what bash has in its place is none of that path's.
@@ -55,8 +63,6 @@ _SPOKEN_OF = (
 )
 # Of a variable or a folder, and not of the program that has it among its words.
 _OF_A_WORD = ("$", "/")
-# The end of a here-document, which stands on a line of its own.
-_END_MARK = re.compile(r"<<-?[ \t]*[\"'\\]?(\w+)")
 # What is said of a line that runs once for each pod says nothing of its program.
 _OF_PODS = "each pod"
 
@@ -77,23 +83,35 @@ def say(job: Draft) -> None:
         and not str(verdict.keys[0]).startswith(_OF_A_WORD)
         and not (verdict.to == "setup" and _OF_PODS in verdict.why)
     }
-    programs: dict[str, int] = {}
     is_python = job.text.startswith("#!") and "python" in job.text.partition("\n")[0]
-    for program in () if is_python else _programs(job.fields.values):
-        line = _line_of(job.text, program)
-        if line and line not in spoken_lines and program not in functions:
-            programs.setdefault(program, line)
-    if programs:
-        listed = ", ".join(f"{program} (line {line})" for program, line in programs.items())
+    needed = [] if is_python else [*_programs(job.fields.values)]
+    lines = {program: _line_of(job.text, program) for program, _ in needed}
+    must = {program for program, is_optional in needed if not is_optional}
+    called = [
+        program
+        for program, line in lines.items()
+        if line and line not in spoken_lines and program not in functions
+    ]
+    listed = [f"{program} (line {lines[program]})" for program in called if program in must]
+    if listed:
         reads = any(map(exports.reads_file, shell_text.commands_of(code)))
         files = ", where no file that the script reads defines it" if reads else ""
         job.fields.note(
-            f"the image must have the programs that are called by name: {listed}{files}"
+            f"the image must have the programs that are called by name: {', '.join(listed)}{files}"
+        )
+    listed = [f"{program} (line {lines[program]})" for program in called if program not in must]
+    if listed:
+        job.fields.note(
+            "the script looks for these programs, and does without those that the image lacks: "
+            f"{', '.join(listed)}"
         )
 
 
-def _programs(values: Mapping[str, Any]) -> Iterator[str]:
-    """The programs that the values run, by their names; of an image of its own those of setup."""
+def _programs(values: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
+    """The programs that the values run, each with whether it may be missing.
+
+    Of an image of its own those of setup.
+    """
     texts = [str(values.get("setup", ""))]
     if "image" not in values:
         texts.append(str(values.get("script", "")))
@@ -101,23 +119,64 @@ def _programs(values: Mapping[str, Any]) -> Iterator[str]:
     for text in texts:
         shell = words.without_comments(shell_text.without_printing(text))
         functions = {match["word"] or match["name"] for match in _FUNCTION.finditer(shell)}
-        no_programs = functions | {*_END_MARK.findall(shell)}
-        # What stands in single quotes is of another language: awk's `$(NF-1)`.
-        inner = shell_text.substituted_commands(words.expanded_part(shell))
-        for command in (*shell_text.commands_of(shell), *inner):
-            typed = [scanner.unquote(word.text) for word in command.words]
-            if command.name in no_programs:
-                continue
-            for program in (command.name, *xargs.program(typed)[:1]):
-                if _NAME.fullmatch(program) and program not in _COMMON | _SPOKEN_OF:
-                    yield program
+        programs = [*_called(shell)]
+        for program, own in looked_up_programs.calls(shell).items():
+            optional_calls = [*_called(own)].count(program)
+            if 0 < optional_calls == programs.count(program):
+                programs = [other for other in programs if other != program]
+                if program not in functions:
+                    yield program, True
+        yield from ((program, False) for program in programs if program not in functions)
+
+
+def _called(shell: str) -> Iterator[str]:
+    """The programs that a text of a shell calls by name, once for each call."""
+    # What stands in single quotes is of another language: awk's `$(NF-1)`.
+    inner = shell_text.substituted_commands(words.expanded_part(shell))
+    for command in (*shell_text.commands_of(shell), *inner):
+        typed = [scanner.unquote(word.text) for word in command.words]
+        if environments.needs_manager(typed):
+            yield words.base(words.unwrapped(typed)[0])
+        for program in (command.name, *xargs.program(typed)[:1]):
+            if _NAME.fullmatch(program) and program not in _COMMON | _SPOKEN_OF:
+                yield program
 
 
 def _line_of(text: str, program: str) -> int:
-    """The first line that calls a program, or has it as a word, but for comments; 0 for none."""
-    calls = (own.line for own in shell_text.commands_of(text) if own.name == program)
-    line = next(calls, 0)
-    if line:
-        return line
-    pattern = re.compile(rf"(?<![\w./$-]){re.escape(program)}(?![\w./=-])")
-    return words.line_with(text, pattern.search)
+    """The first line that runs a program, or has it as a word that is not printed; 0 for none."""
+    word = re.compile(rf"(?<![\w./$-]){re.escape(program)}(?![\w./=-])")
+    commands_of_text = shell_text.commands_of(text)
+    for command in commands_of_text:
+        own = text[command.start : command.end]
+        place = word.search(own)
+        if place is not None and _runs(command, own, program):
+            return command.line + own.count("\n", 0, place.start())
+    rows = text.split("\n")
+    unread = [*words.documents(text)]
+    unread += [(own.start, own.end) for own in commands_of_text if own.name in ("echo", "printf")]
+    unread += [match.span() for match in looked_up_programs.LOOK.finditer(text)]
+    for start, end in unread:
+        first, last = text.count("\n", 0, start), text.count("\n", 0, end)
+        rows[first : last + 1] = [""] * (last + 1 - first)
+    return words.line_with("\n".join(rows), word.search)
+
+
+def _runs(command: Command, text: str, program: str) -> bool:
+    """Whether a command, or one in its text, runs a program.
+
+    Args:
+        command: the command.
+        text: its text.
+        program: the program's name.
+    """
+    inner = shell_text.substituted_commands(words.expanded_part(text))
+    typed = [[scanner.unquote(word.text) for word in own.words] for own in (command, *inner)]
+    typed += started_words.with_text_of_shell([word.text for word in command.words])
+    typed += [xargs.program(own) for own in typed]
+    if program in words.MANAGERS:
+        typed = [own for own in typed if environments.needs_manager(own)]
+    return any(
+        (own[:1] == [program] or words.any_of(own, (program,)))
+        and not looked_up_programs.LOOK.match(" ".join(own))
+        for own in typed
+    )

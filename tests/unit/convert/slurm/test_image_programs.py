@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from allranks.convert.slurm import job
 
 
-def _programs(*rows: str) -> list[str]:
-    """The programs that the image must have, as the note lists them."""
-    text = "\n".join(("#!/bin/bash", "#SBATCH -N 1 --gpus 1", *rows, ""))
+def _programs(
+    *rows: str,
+    begin: str = "the image must have the programs",
+    directive: str = "#SBATCH -N 1 --gpus 1",
+) -> list[str]:
+    """The programs that a note lists: those that the image must have."""
+    text = "\n".join(("#!/bin/bash", directive, *rows, ""))
     notes = job.convert(text.encode(), "job.sbatch").notes
-    listed = [note for note in notes if note.startswith("the image must have the programs")]
+    listed = [note for note in notes if note.startswith(begin)]
     return [program for note in listed for program in note.partition(": ")[2].split(", ")]
+
+
+def _line_of(program: str, rows: tuple[str, ...]) -> int:
+    """The number of the row that runs a program, and does not only look for it."""
+    runs = re.compile(rf"(?<!-v )(?<!which )(?<!-P ){program}\b")
+    return next(number for number, row in enumerate(rows, 1) if runs.search(row))
 
 
 _LOOKED_UP = ["lookup (line 3)", "site_name (line 3)"]
@@ -22,6 +34,7 @@ _LOOKED_UP = ["lookup (line 3)", "site_name (line 3)"]
     ("rows", "programs"),
     [
         (("srun $(site_find conda)/bin/python a.py",), ["site_find (line 3)"]),
+        (("echo /usr/bin/time", "/usr/bin/time -v python a.py"), ["/usr/bin/time (line 4)"]),
         (("make data", "make all", "srun python a.py"), ["make (line 3)"]),
         (("rsync -a in/ data", "git lfs pull", "python a.py"), ["rsync (line 3)", "git (line 4)"]),
         (("# lmp is run below", "lmp -in a.in"), ["lmp (line 4)"]),
@@ -38,6 +51,65 @@ _LOOKED_UP = ["lookup (line 3)", "site_name (line 3)"]
 def test_programs_of_the_site_are_listed(rows: tuple[str, ...], programs: list[str]) -> None:
     """Each once, with the line that calls it first; also what only a part of a word calls."""
     assert programs == _programs(*rows)
+
+
+@pytest.mark.parametrize(
+    ("rows", "line"),
+    [
+        (('echo "Usage: $0 a [lmp args]"', 'srun bash -c "lmp \\', '  -in a.in"'), 4),
+        (('printf "%s" \\', '  "then lmp runs"', "module load lmp", "srun bash -c 'lmp -i'"), 6),
+        (("cat <<END", "lmp runs", "END", "A=$(lmp --version)", "python a.py $A"), 6),
+        (("echo lmp && echo a | xargs -n 1 lmp", "srun python a.py"), 3),
+        (("command -v lmp || exit 1", "srun lmp -in a.in"), 4),
+        (("echo lmp", "time lmp", "lmp -i a", "srun python a.py"), 4),
+        (("echo lmp", "srun bash -c '", "cd a", "lmp -in a.in'"), 6),
+        (('echo "with lmp"', "RUN='srun lmp -i a'", "$RUN"), 5),
+    ],
+)
+def test_the_line_of_a_program_is_that_which_runs_it(rows: tuple[str, ...], line: int) -> None:
+    """And none that prints its name, looks for it, or has it as a word."""
+    assert [f"lmp (line {line})"] == _programs(*rows, directive="#SBATCH -N 2 --ntasks-per-node=4")
+
+
+_LOOKS = "if command -v mail >/dev/null 2>&1; then"
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        (_LOOKS, "  echo a | mail -s a b", "fi"),
+        (_LOOKS, "  A=$(mail -s a)", "fi"),
+        ("say() {", _LOOKS, "mail -s a b", "else", "echo no", "fi", "}", "say"),
+        ('if [ -n "$A" ] && which mail; then', "mail a", "mail b", "fi"),
+        ("if test -x `which mail`; then mail; fi",),
+        ('[[ -x "$(command -v mail)" ]] && { mail a; mail b; }',),
+        ("type -P mail >a && echo a | mail -s a || echo no",),
+    ],
+)
+def test_a_program_that_the_script_looks_for_may_be_missing(rows: tuple[str, ...]) -> None:
+    """The script goes on without it, which is said with its line."""
+    assert [] == _programs(*rows, "python a.py")
+    assert [f"mail (line {2 + _line_of('mail', rows)})"] == _programs(
+        *rows, "python a.py", begin="the script looks for these programs"
+    )
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("if ! command -v mail; then exit 1; fi", "mail a"),
+        ("command -v mail || exit 1", "mail a"),
+        ("if [ -z `which mail` ]; then exit 1; fi", "mail a"),
+        (_LOOKS, "mail a", "fi", "mail b"),
+        ("if command -v mailx || command -v a; then", "mail a", "fi"),
+        (_LOOKS, "echo a", "else", "mail a", "fi"),
+    ],
+)
+def test_a_program_that_is_called_without_a_look_for_it_must_be_there(
+    rows: tuple[str, ...],
+) -> None:
+    """Also where the script looks for it, and ends without it."""
+    assert [own.partition(" ")[0] for own in _programs(*rows, "python a.py")] == ["mail"]
 
 
 @pytest.mark.parametrize(
@@ -72,6 +144,28 @@ def test_the_end_of_a_document_is_no_program() -> None:
     """Also where its document is a program's in a substitution."""
     rows = ("PORT=$(python - <<'PYEOF'", "print(1)", "PYEOF", ")", "srun python a.py --p $PORT")
     assert [] == _programs(*rows)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        ("B=$(", "  cat <<END", "Job it's: $A", "", "End (of it", "END", ")"),
+        ("B=$(cat <<-'END'", "\tJob $(site_name)", "\tEND", ")"),
+        ('B="$(cat <<END', "Job it", "END", ')"'),
+        ('B="$(', 'cat <<"END" | tr a b', "Job it", "END", ')"'),
+        ('B="$(cat <<END', "Job it's (a", "END", ')"'),
+        ("B=`cat <<END", "Job it", "END", "`"),
+    ],
+)
+def test_the_text_of_a_document_in_a_substitution_is_no_program(body: tuple[str, ...]) -> None:
+    """It is what the substitution gives, in quotes or not."""
+    assert [] == _programs(*body, 'python a.py "$B"')
+
+
+def test_what_a_document_in_a_substitution_calls_is_a_program() -> None:
+    """A shell puts in its output."""
+    rows = ("B=$(cat <<END", "Job $(site_name)", "END", ")", 'python a.py "$B"')
+    assert ["site_name (line 4)"] == _programs(*rows)
 
 
 @pytest.mark.parametrize(

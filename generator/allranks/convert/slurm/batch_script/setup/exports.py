@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.convert import scanner
 from allranks.convert.slurm.batch_script.containers import singularity_environment
-from allranks.convert.slurm.batch_script.text import shell_text, substitutions, words
+from allranks.convert.slurm.batch_script.text import environments, shell_text, substitutions, words
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -49,13 +49,18 @@ _OF_NO_PROJECT = re.compile(r"-(?!m )|-m (?:pip|venv|virtualenv|ensurepip|site)\
 def is_activation(variables: ShellVariables, statement: Statement) -> bool:
     """Whether a statement sets up the shell for the program: modules, or an environment."""
     return not statement.function and any(
-        words.activates([word.text for word in command.words])
+        _prepares([word.text for word in command.words])
         and not evaluates_program(variables, command)
         and command.words[-1].text != "deactivate"
         and (len(command.words) == 1 or command.words[1].text not in ("unload", "rm"))
         for command in statement.commands
         if command.words
     )
+
+
+def _prepares(texts: Sequence[str]) -> bool:
+    """Whether words activate an environment, or make one."""
+    return words.activates(texts) or environments.makes(texts)
 
 
 def evaluates_program(variables: ShellVariables, command: Command) -> bool:

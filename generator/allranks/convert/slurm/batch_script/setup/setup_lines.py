@@ -15,7 +15,13 @@ from allranks.convert.slurm.batch_script.containers import images
 from allranks.convert.slurm.batch_script.pods import missing_in_pods, pod_rights
 from allranks.convert.slurm.batch_script.setup import exports, left_out, setup_edits, working_folder
 from allranks.convert.slurm.batch_script.steps import programs_of_folder, side_steps, step_search
-from allranks.convert.slurm.batch_script.text import first_node, node_names, shell_text, words
+from allranks.convert.slurm.batch_script.text import (
+    environments,
+    first_node,
+    node_names,
+    shell_text,
+    words,
+)
 from allranks.convert.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
@@ -37,6 +43,7 @@ _OPTIONS_ALONE = (
     "line before, that one has to end with a backslash"
 )
 _ACTIVATED = "what it activates must be in the image, or in a volume at that path"
+_MAKES_ENVIRONMENT = "each pod makes the environment anew: an image that has it needs no such line"
 _SENT = (
     f"the file is in the folder that `{names.CLI} sbatch` and `submit` send; what it loads or "
     "activates must be in the image"
@@ -71,32 +78,9 @@ _OF_THE_POD = re.compile(
 )
 _COMPILERS = frozenset(
     {
-        *(
-            "gcc",
-            "g++",
-            "cc",
-            "c++",
-            "CC",
-            "ftn",
-            "gfortran",
-            "icc",
-            "icpc",
-            "icx",
-            "icpx",
-            "ifort",
-        ),
-        *(
-            "ifx",
-            "clang",
-            "clang++",
-            "nvcc",
-            "nvc",
-            "nvc++",
-            "nvfortran",
-            "hipcc",
-            "mpicc",
-            "mpicxx",
-        ),
+        *("gcc", "g++", "cc", "c++", "CC", "ftn", "gfortran", "icc", "icpc", "icx", "icpx"),
+        *("ifort", "ifx", "clang", "clang++", "nvcc", "nvc", "nvc++", "nvfortran", "hipcc"),
+        *("mpicc", "mpicxx"),
         *("mpic++", "mpiCC", "mpif77", "mpif90", "mpifort", "mpiicc", "mpiicpc", "mpiifort"),
     }
 )
@@ -279,6 +263,7 @@ def _verdict_of(
     has_pods = not is_single and (script.size.node_count > 1 or reading.main_step.has_launcher)
     has_pods = has_pods and not _is_for_behind(reading, statement)
     why = _in_each_pod(script, statement, text) if has_pods else ""
+    why = why or (_MAKES_ENVIRONMENT if environments.makes(first) else "")
     if why:
         return Outcome.CHANGED, why
     return None if has_tools else (Outcome.CARRIED, "")
@@ -310,8 +295,9 @@ def _is_made_before(script: Script, statement: Statement, activation: list[str])
     """Whether the script has made the virtual environment that it activates."""
     path = scanner.unquote(activation[-1])
     folder = path.removesuffix("/bin/activate").rstrip("/")
-    return folder != path and any(
-        words.makes_environment([scanner.unquote(word.text) for word in command.words], folder)
+    is_of_conda = words.base(activation[0]) in words.MANAGERS
+    return (is_of_conda or folder != path) and any(
+        environments.makes_by_name([scanner.unquote(word.text) for word in command.words], folder)
         for other in script.statements
         if other.start < statement.start
         for command in other.commands
@@ -351,6 +337,8 @@ def why_of_image(script: Script, command: Command) -> str:
     if words.base(command.name) in setup_edits.MODULES:
         return setup_edits.why_of_modules(" ".join(word.text for word in command.words))
     texts = [word.text for word in command.words]
+    if environments.makes(texts):
+        return _MAKES_ENVIRONMENT
     if len(texts) < 2 or not _is_activation(texts):  # noqa: PLR2004 - a program and a word
         return ""
     if working_folder.reads_variables(command):
@@ -418,7 +406,11 @@ def _changes_files(script: Script, statement: Statement) -> bool:
     is_new_folder = shell_text.runs(statement, ("mkdir",)) and not re.search(
         r"\bmkdir\s+(?:-\S+\s+)*-(?:\w*p|-parents)", script.slice(statement)
     )
-    return is_new_folder or shell_text.runs(statement, _ON_FILES)
+    return (
+        is_new_folder
+        or shell_text.runs(statement, _ON_FILES)
+        or any(environments.changes([word.text for word in c.words]) for c in statement.commands)
+    )
 
 
 def say_login(script: Script, body: Body, to: str) -> None:

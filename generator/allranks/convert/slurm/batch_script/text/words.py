@@ -134,7 +134,7 @@ ACTIVATING = frozenset(
     {"module", "ml", "conda", "mamba", "micromamba", "source", ".", "eval", "spack", "pyenv"}
     | {"vpkg_require", "vpkg_devrequire", "setpkgs"}  # modules of some sites, by their own names
 )
-_MANAGERS = frozenset({"conda", "mamba", "micromamba", "spack", "pyenv"})
+MANAGERS = frozenset({"conda", "mamba", "micromamba", "spack", "pyenv"})
 _EVALUATED_PRINTING = re.compile(r"eval\s+[\"']?\s*(?:echo|printf)\b(?!.*[>|])")
 _EVALUATED_ARGUMENTS = re.compile(r"eval\s+[\"']?\s*set\s+--")  # as getopt orders them
 # What these do besides: they run a program, or install one.
@@ -142,7 +142,8 @@ _DOES_MORE = frozenset(
     {"run", "exec", "install", "create", "build", "update", "upgrade", "remove", "clean", "spec"}
     | {"concretize", "buildcache", "mirror", "test", "stage", "fetch", "list", "find", "info"}
     | {"config", "module", "compiler", "compilers", "arch", "repo", "external", "uninstall"}
-    | {"env list", "env export", "env view"}
+    | {"env list", "env export", "env view", "env create", "env remove", "env update", "env rm"}
+    | {"env config", "env add", "env status", "search", "export", "rename", "virtualenv"}
 )
 # What each rank may run for itself: it only reads, or makes what is there already.
 IN_EACH_RANK = (
@@ -391,7 +392,7 @@ def starts_ranks(words: Sequence[str]) -> bool:
         return commands.is_tune(texts)
     if commands.is_composer(texts):
         return True
-    module = _module(texts)
+    module = module_of(texts)
     return module in TORCH_MODULES or module.startswith("accelerate.commands.launch")
 
 
@@ -414,23 +415,14 @@ def activates(words: Sequence[str]) -> bool:
     )
 
 
-def makes_environment(words: Sequence[str], folder: str) -> bool:
-    """Whether words make a virtual environment in a folder: ``python -m venv env``."""
-    rest = unwrapped(words)
-    if not rest:
-        return False
-    is_maker = base(rest[0]) == "virtualenv" or (base(rest[0]), *rest[1:2]) == ("uv", "venv")
-    is_maker = is_maker or _module(rest) in ("venv", "virtualenv")
-    return is_maker and folder in [word.rstrip("/") for word in rest[1:]]
-
-
 def is_python(words: Sequence[str]) -> bool:
     """Whether words run Python."""
     rest = unwrapped(words)
     return bool(rest) and _PYTHON.fullmatch(base(rest[0])) is not None
 
 
-def _module(texts: Sequence[str]) -> str:
+def module_of(texts: Sequence[str]) -> str:
+    """The module that Python runs by words: ``python -m venv env``; "" for none."""
     if not texts or not _PYTHON.fullmatch(base(texts[0])):
         return ""
     for at, text in enumerate(texts[1:-1], 1):
@@ -515,8 +507,9 @@ def _is_comment(piece: re.Match[str]) -> bool:
 
 def _expanded_piece(piece: re.Match[str]) -> str:
     if piece["end"] is not None:
-        document = "" if piece["quote"] else piece["document"]
-        return f"{piece['rest']}\n" + re.sub(r"\\.", "  ", document)
+        document = "" if piece["quote"] else re.sub(r"\\.", "  ", piece["document"])
+        sign = "<<-" if piece[0].startswith("<<-") else "<<"
+        return f"{sign}{piece['end']}{piece['rest']}\n{document}"
     if piece["double"] is not None:
         return _IN_DOUBLE.sub(_expanded_in_double, piece["double"])
     return "  " if piece["plain"] is None else piece["plain"]
@@ -648,9 +641,11 @@ def text_of_counts(size: Mapping[str, int | None]) -> dict[str, str]:
 def _does_more(words: Sequence[str]) -> bool:
     """Whether a program that activates does something else: ``conda run python a.py``."""
     texts = [text for text in words[1:] if not text.startswith("-")]
-    return base(next(iter(words), "")) in _MANAGERS and not _DOES_MORE.isdisjoint(
+    tells_of_itself = len(words) > 1 and not texts  # conda --version
+    is_more = tells_of_itself or not _DOES_MORE.isdisjoint(
         " ".join(texts[:count]) for count in (1, 2)
     )
+    return is_more and base(next(iter(words), "")) in MANAGERS
 
 
 def reaches_other_host(words: Iterable[str]) -> bool:

@@ -1,0 +1,80 @@
+"""Environments that a script makes itself, and the programs that manage them: venv, conda.
+
+What ``conda env create`` makes, the image need not have; it must have conda.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from allranks.convert import environment_runners
+from allranks.convert.slurm.batch_script.text import words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_OF_CONDA = frozenset({"conda", "mamba", "micromamba"})
+_MAKING = (["create"], ["env", "create"])
+_CHANGING = frozenset({"create", "install", "update", "upgrade", "remove", "uninstall", "rename"})
+# What only shows something, which no run misses.
+_SHOWING = frozenset({"list", "info", "search", "find", "config", "arch", "test", "status", "view"})
+_NAMING = ("-n", "--name", "-p", "--prefix")
+
+
+def makes_by_name(typed: Sequence[str], name: str) -> bool:
+    """Whether words make an environment: ``python -m venv env``, ``conda create -n env``.
+
+    Args:
+        typed: the words of a command.
+        name: its folder, or the name that conda has for it.
+    """
+    rest = words.unwrapped(typed)
+    if not rest:
+        return False
+    if makes(rest):
+        return name in _names(rest)
+    is_maker = words.base(rest[0]) == "virtualenv" or (words.base(rest[0]), *rest[1:2]) == (
+        "uv",
+        "venv",
+    )
+    is_maker = is_maker or words.module_of(rest) in ("venv", "virtualenv")
+    return is_maker and name in [word.rstrip("/") for word in rest[1:]]
+
+
+def makes(typed: Sequence[str]) -> bool:
+    """Whether words have conda make an environment."""
+    program, verbs = _verbs(typed)
+    return program in _OF_CONDA and (verbs[:1] in _MAKING or verbs in _MAKING)
+
+
+def changes(typed: Sequence[str]) -> bool:
+    """Whether words make, change or remove an environment of conda's or its like."""
+    program, verbs = _verbs(typed)
+    if verbs[:1] == ["env"]:
+        verbs = verbs[1:]
+    return program in words.MANAGERS and not _CHANGING.isdisjoint(verbs[:1])
+
+
+def needs_manager(typed: Sequence[str]) -> bool:
+    """Whether words want conda, or its like, of the image for more than to activate or to show."""
+    program, verbs = _verbs(typed)
+    if program not in words.MANAGERS or not verbs or words.activates(typed):
+        return False
+    is_runner = environment_runners.program_start([program, *words.unwrapped(typed)[1:]]) > 0
+    return not is_runner and _SHOWING.isdisjoint(verbs)
+
+
+def _verbs(typed: Sequence[str]) -> tuple[str, list[str]]:
+    """The program of words, and the first two of the others that are no options."""
+    program, *rest = words.unwrapped(typed) or [""]
+    return words.base(program), [word for word in rest if not word.startswith("-")][:2]
+
+
+def _names(typed: Sequence[str]) -> list[str]:
+    """What words of conda's call an environment."""
+    names: list[str] = []
+    for at, word in enumerate(typed):
+        option, sign, value = word.partition("=")
+        if option in _NAMING:
+            names += [value] if sign else typed[at + 1 : at + 2]
+    return [name.rstrip("/") for name in names]

@@ -1,0 +1,114 @@
+"""Environments that a script makes, and the programs that manage them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from allranks.convert.slurm import job
+
+if TYPE_CHECKING:
+    from allranks.convert.verdicts import Conversion
+
+_POD = "#SBATCH -N 1 --gpus-per-node=1"
+_PODS = "#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=1"
+
+
+def _convert(*rows: str) -> Conversion:
+    return job.convert("\n".join(("#!/bin/bash", *rows, "")).encode(), "job.sbatch")
+
+
+def _why(conversion: Conversion, line: int) -> str:
+    return "; ".join(own.why for own in conversion.verdicts if own.line == line)
+
+
+def _programs(conversion: Conversion) -> str:
+    """The note that lists the programs that the image must have; "" for none."""
+    return "".join(note for note in conversion.notes if "must have the programs" in note)
+
+
+@pytest.mark.parametrize(
+    ("row", "program"),
+    [
+        ("mamba env create -f environment.yaml", "mamba"),
+        ("micromamba create -y -n e python=3.12", "micromamba"),
+        ("conda create -y -n e python=3.12", "conda"),
+        ("conda env list | grep e || conda env create -n e -f a.yaml", "conda"),
+        ("if ! [ -d e ]; then mamba create -p e; fi", "mamba"),
+    ],
+)
+def test_a_line_that_makes_an_environment_activates_none(row: str, program: str) -> None:
+    """Nothing of it is wanted of the image but the program that makes it."""
+    conversion = _convert(_POD, row, "conda activate e", "srun python a.py")
+    assert "each pod makes the environment" in _why(conversion, 3)
+    assert "activates" not in _why(conversion, 3)
+    assert f"{program} (line 3)" in _programs(conversion)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "mamba env remove -n e",
+        "conda env update -n e -f a.yaml",
+        "conda env export",
+        "micromamba install -y scipy",
+        "spack install zlib",
+        "spack env create e",
+    ],
+)
+def test_a_line_that_changes_an_environment_activates_none(row: str) -> None:
+    """The image must have the program."""
+    conversion = _convert(_POD, row, "srun python a.py")
+    assert "activates" not in _why(conversion, 3)
+    assert f"{row.split(maxsplit=1)[0]} (line 3)" in _programs(conversion)
+
+
+def test_the_line_of_a_manager_is_that_which_needs_it() -> None:
+    """Where it only shows or activates something, nobody misses it."""
+    rows = ("conda --version", "conda activate base", "conda install -y scipy")
+    assert "conda (line 5)" in _programs(_convert(_POD, *rows, "srun python a.py"))
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "conda activate e",
+        "spack env activate e",
+        "source $(conda info --base)/bin/activate e",
+        'eval "$(micromamba shell hook -s bash)"',
+        "conda list",
+        "mamba --version",
+        "conda env list",
+    ],
+)
+def test_who_activates_or_shows_an_environment_is_no_program_to_name(row: str) -> None:
+    """What is activated has words of its own, and nothing is missed of what is shown."""
+    assert not _programs(_convert(_POD, row, "srun python a.py"))
+
+
+def test_pods_that_make_one_environment_may_share_its_folder() -> None:
+    """As those that install into one."""
+    for row in ("conda create -y -p /data/e", "conda install -y scipy", "mamba env update -n e"):
+        assert "mind what is shared" in _why(_convert(_PODS, row, "srun python a.py"), 3)
+    assert "mind what" not in _why(_convert(_PODS, "conda activate e", "srun python a.py"), 3)
+
+
+@pytest.mark.parametrize(
+    ("row", "name", "is_there"),
+    [
+        ("conda create -y -n e python=3.12", "e", True),
+        ('mamba env create --name "$E" -f a.yaml', "$E", True),
+        ("conda create -y --prefix=./e", "./e", True),
+        ("micromamba create -y -p $TMPDIR/e", "$TMPDIR/e", True),
+        ("conda create -y -n other", "e", False),
+        ("conda env remove -n e", "e", False),
+        ("conda install -y -n e scipy", "e", False),
+    ],
+)
+def test_an_environment_that_conda_makes_is_not_wanted_of_the_image(
+    row: str, name: str, *, is_there: bool
+) -> None:
+    """What the script makes by a name is there where it activates that."""
+    conversion = _convert(_POD, row, f"conda activate {name}", "srun python a.py")
+    assert is_there != ("must be in the image" in _why(conversion, 4))
