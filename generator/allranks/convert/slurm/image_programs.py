@@ -63,8 +63,9 @@ _SPOKEN_OF = (
 )
 # Of a variable or a folder, and not of the program that has it among its words.
 _OF_A_WORD = ("$", "/")
-# What is said of a line that runs once for each pod says nothing of its program.
-_OF_PODS = "each pod"
+# What is said of a line that runs in each pod, or installs something, says nothing of
+# its program.
+_OF_NO_PROGRAM = ("each pod", "the image is made")
 
 
 def say(job: Draft) -> None:
@@ -81,7 +82,8 @@ def say(job: Draft) -> None:
         if verdict.outcome is not Outcome.CARRIED
         and verdict.to != "command"
         and not str(verdict.keys[0]).startswith(_OF_A_WORD)
-        and not (verdict.to == "setup" and _OF_PODS in verdict.why)
+        and not verdict.to.startswith("env.")
+        and not any(part in verdict.why for part in _OF_NO_PROGRAM)
     }
     is_python = job.text.startswith("#!") and "python" in job.text.partition("\n")[0]
     needed = [] if is_python else [*_programs(job.fields.values)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert.slurm.batch_script.text import shell_text, started_words, words
+from allranks.convert.slurm.batch_script.text import environments, shell_text, started_words, words
 from allranks.convert.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
@@ -35,9 +35,6 @@ _INSTALLS = re.compile(
     r"(?:\S*/)?(?:python[0-9.]* -m )?(?:pip[0-9.]*|uv pip|conda|mamba) install\b"
     r"(?!.* (?:--user|-t|--target)\b)"
 )
-_MAKES_ENVIRONMENT = re.compile(
-    r"(?<![\w./-])(?:-m[ \t]+venv|virtualenv|uv[ \t]+(?:sync|venv)|(?:conda|mamba)[ \t]+create)\b"
-)
 _OF_IMAGE = (
     "an image's Python is root's as a rule, and a pod no root, so that it may not write there, and "
     "what it installs goes with the pod: install it when the image is made"
@@ -61,13 +58,14 @@ def say(script: Script, code: str) -> list[Verdict]:
         code: its text without comments.
     """
     verdicts: dict[str, Verdict] = {}
+    makes_own = environments.makes_any(script.commands)
     for command in script.commands:
         own, *inner = started_words.with_text_of_shell([token.text for token in command.words])
         for texts in (own, *inner):
             path, outcome, why = _of_words(texts, is_inner=texts is not own)
             if path and path not in verdicts:
                 verdicts[path] = Verdict(path, outcome, "", why, command.line)
-        if not _MAKES_ENVIRONMENT.search(code) and "install" not in verdicts:
+        if not makes_own and "install" not in verdicts:
             text = next((" ".join(texts) for texts in (own, *inner) if _installs(texts)), "")
             if text:
                 path = shell_text.short(text)

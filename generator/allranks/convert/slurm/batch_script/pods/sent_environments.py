@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
 from allranks.convert.slurm.batch_script.pods import folders_above
-from allranks.convert.slurm.batch_script.text import started_words, words
+from allranks.convert.slurm.batch_script.text import environments, started_words, words
 from allranks.convert.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
@@ -26,10 +26,6 @@ _WHY = (
     "an environment in the folder is of the old cluster's Python, and `.venv` is not sent: write "
     "the image's own program in its place"
 )
-_MAKES = re.compile(
-    r"(?<![\w./-])(?:-m[ \t]+venv|virtualenv|uv[ \t]+(?:sync|venv|run)"
-    r"|(?:conda|mamba)[ \t]+create)\b"
-)
 
 
 def say(script: Script, variables: ShellVariables) -> list[Verdict]:
@@ -39,7 +35,7 @@ def say(script: Script, variables: ShellVariables) -> list[Verdict]:
         script: the script.
         variables: what its variables hold.
     """
-    if any(_MAKES.search(script.slice(statement)) for statement in script.statements):
+    if environments.makes_any(script.commands):
         return []
     for command in script.commands:
         texts = [scanner.unquote(token.text) for token in command.words]

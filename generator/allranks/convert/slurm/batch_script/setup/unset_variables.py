@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _RESERVED = frozenset(names.RESERVED_ENV)
 _WITHOUT = "the script goes on without it; write it into env to give it"
-_LEFT_OUT = "the line that sets it is left out: write it into env"
+_WITHOUT_LINE = "the line that sets it is left out: write it into env"
 # A word behind the script's name, or their number.
 _NUMBERED = re.compile(r"\$(?:\{?[1-9#]|\{[@*]:)")
 # A loop over such words, and what is done where there are some.
@@ -99,14 +99,14 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
         why = f"no words were given behind the script's name: `{names.CLI} sbatch SCRIPT WORD...`"
         body.say(line, "$1 …" if outcome is Outcome.NOT_CARRIED else "$@", outcome, "", why)
     reading.variables.set_names -= _passed_on(script)
-    given = _of_export(script)
-    reading.variables.set_names |= given
+    of_export = _of_export(script)
+    reading.variables.set_names |= of_export
     spoken = {verdict.path for verdict in body.verdicts}
     optional = words.optional(_REQUIRED.sub("", whole))
     required = {match[1] for match in _REQUIRED.finditer(code)}
     variables = {name for name, _ in words.variables(unread_variables.without(code))}
     for name, has_default in words.variables(whole):
-        is_set = name in words.ALWAYS or name in body.env or name in given
+        is_set = name in words.ALWAYS or name in body.env or name in of_export
         is_set |= name in reading.variables.set_names and _is_in(whole, name)
         is_optional = has_default and name not in required
         is_optional = is_optional and not _is_set_by_option(script, body, name)
@@ -124,7 +124,7 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
             if name in reading.variables.set_names:
                 if reason or f"${name}" in spoken:
                     continue
-                body.say(line, f"${name}", Outcome.NOT_CARRIED, f"env.{name}", _LEFT_OUT)
+                body.say(line, f"${name}", Outcome.NOT_CARRIED, f"env.{name}", _WITHOUT_LINE)
             else:
                 _say_variable(script, body, name, line, reason)
 

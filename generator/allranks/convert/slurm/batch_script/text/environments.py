@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.convert import environment_runners
+from allranks.convert import environment_runners, scanner
 from allranks.convert.slurm.batch_script.text import words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+
+    from allranks.convert.scanner import Command
 
 _OF_CONDA = frozenset({"conda", "mamba", "micromamba"})
 _MAKING = (["create"], ["env", "create"])
@@ -33,12 +35,28 @@ def makes_by_name(typed: Sequence[str], name: str) -> bool:
         return False
     if makes(rest):
         return name in _names(rest)
-    is_maker = words.base(rest[0]) == "virtualenv" or (words.base(rest[0]), *rest[1:2]) == (
-        "uv",
-        "venv",
-    )
-    is_maker = is_maker or words.module_of(rest) in ("venv", "virtualenv")
-    return is_maker and name in [word.rstrip("/") for word in rest[1:]]
+    return _makes_folder(rest) and name in [word.rstrip("/") for word in rest[1:]]
+
+
+def makes_any(commands: Iterable[Command]) -> bool:
+    """Whether some command makes an environment, of whatever name; ``uv sync`` and ``uv run`` do.
+
+    Args:
+        commands: those of the script.
+    """
+    for command in commands:
+        rest = words.unwrapped([scanner.unquote(word.text) for word in command.words])
+        is_of_uv = rest[:1] == ["uv"] and rest[1:2] in (["sync"], ["run"])
+        if rest and (is_of_uv or makes(rest) or _makes_folder(rest)):
+            return True
+    return False
+
+
+def _makes_folder(rest: Sequence[str]) -> bool:
+    """Whether words make an environment in a folder: ``python -m venv env``."""
+    program = words.base(rest[0])
+    is_maker = program == "virtualenv" or (program, *rest[1:2]) == ("uv", "venv")
+    return is_maker or words.module_of(rest) in ("venv", "virtualenv")
 
 
 def makes(typed: Sequence[str]) -> bool:
