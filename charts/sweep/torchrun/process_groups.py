@@ -1,0 +1,1 @@
+../../torchrun/files/process_groups.py
