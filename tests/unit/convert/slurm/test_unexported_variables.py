@@ -129,3 +129,17 @@ def test_a_build_before_an_activation_sees_no_more() -> None:
     rows = ("D=/a", "cd $D", "make all", "source env/bin/activate", "python a.py $D")
     assert "export D  #" in _convert("module load gcc", *rows).values["setup"]
     assert "set -a" in _convert(*rows, "deactivate").values["setup"]
+
+
+def test_a_variable_that_the_command_reads_is_of_its_shell_alone() -> None:
+    """`WANDB_PROJECT=a` for a word of the program was no project of W&B's under Slurm."""
+    conversion = _convert(
+        "#SBATCH -N 2 --gpus-per-node=4",
+        'WANDB_PROJECT="${OWN:-a}"',
+        'WANDB_ENTITY="${WANDB_ENTITY:-b}"',
+        "export WANDB_MODE=offline",
+        'srun torchrun a.py "$WANDB_PROJECT" "$WANDB_ENTITY" $WANDB_MODE',
+    )
+    spoken = [own.path for own in conversion.verdicts if "who submits alone" in own.why]
+    assert spoken == ["WANDB_ENTITY"]
+    assert conversion.values["command"][2].startswith("export -n WANDB_PROJECT\n")

@@ -16,6 +16,8 @@ from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from allranks.convert.scanner import Command
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading
@@ -32,6 +34,10 @@ _FOR_ALL = re.compile(r"^set -a  # the |^export .*  # the command reads", re.MUL
 _WHY = (
     "the script does not export it, so that its programs had none of it, and they have none here: "
     "write export before it where they are to have it"
+)
+_WHY_HERE = (
+    "the script does not export it, so that its programs had it of who submits alone; here they "
+    "have what the script sets, as the command reads it"
 )
 
 
@@ -50,18 +56,39 @@ def keep(reading: ScriptReading) -> None:
         for number, command in enumerate(script.commands)
         if not command.words and number not in numbers
         for name, _ in shell_text.assigned_by(command)
-        if _OF_PROGRAMS.fullmatch(name) and _is_in_setup(body.setup, name) and name not in reads
+        if _OF_PROGRAMS.fullmatch(name) and _is_in_setup(body.setup, name)
     }
     exported = {word for command in script.commands for word in _exported_by(command)}
     exported |= {
         name for number in numbers for name, _ in shell_text.assigned_by(script.commands[number])
     }
-    names = [name for name in lines if name not in exported]
+    own_lines = {name: line for name, line in lines.items() if name not in exported}
+    asked = {
+        name
+        for command in script.commands
+        for name, value in shell_text.assigned_by(command)
+        if name in {own for own, _ in words.variables(value)}
+    }
+    _keep_in_shell(reading, [name for name in own_lines if name in reads - asked])
+    for name in [name for name in own_lines if name in reads & asked]:
+        body.say(own_lines[name], name, Outcome.CHANGED, "setup", _WHY_HERE)
+    names = [name for name in own_lines if name not in reads]
     if names:
         body.setup += f"export -n {' '.join(names)}\n"
     own = {name for name, _ in words.variables(shell_text.without_printing(body.setup))}
     for name in [name for name in names if name not in own]:
         body.say(lines[name], name, Outcome.CHANGED, "setup", _WHY)
+
+
+def _keep_in_shell(reading: ScriptReading, names: Sequence[str]) -> None:
+    """Let the shell of the command have variables that its programs are not to have."""
+    body = reading.body
+    line = f"export -n {' '.join(names)}\n"
+    if names and body.command[1:2] == ["-c"] and words.base(body.command[0]) == "bash":
+        body.command[2] = line + body.command[2]
+    elif names and body.script and shell_text.of_bash(body.script).startswith("#!/bin/bash"):
+        first, _, rest = body.script.partition("\n")
+        body.script = f"{first}\n{line}{rest}"
 
 
 def _is_in_setup(setup: str, name: str) -> bool:
