@@ -168,7 +168,8 @@ class _Canon:
     def text(self, text: str, record: Record) -> str:
         for name in ("SLURM_ARRAY_JOB_ID", "SLURM_JOB_ID"):
             number = record.environment.get(name, "")
-            text = text.replace(number, "JOB") if len(number) >= _DIGITS else text
+            whole = rf"(?<!\d){re.escape(number)}(?!\d)"
+            text = re.sub(whole, "JOB", text) if len(number) >= _DIGITS else text
         for host in sorted(self.hosts, key=len, reverse=True):
             text = text.replace(host, short(host))
         for pattern, name in _SAME:

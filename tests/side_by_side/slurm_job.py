@@ -42,8 +42,8 @@ def side(name: str, text: str, args: Sequence[str], of_pods: Side) -> Side:
         "SLURM_JOB_NAME": settings.get("job-name", name),
         **_of_options(settings, size, tasks),
         **_of_array(settings, pods_environment),
-        "SLURM_JOB_ID": pods_environment.get("SLURM_JOB_ID", "1000000"),
-        "SLURM_JOBID": pods_environment.get("SLURM_JOB_ID", "1000000"),
+        "SLURM_JOB_ID": pods_environment.get("SLURM_JOB_ID", "7310059"),
+        "SLURM_JOBID": pods_environment.get("SLURM_JOB_ID", "7310059"),
     }
     start = [SCRIPT] if text.startswith("#!") else ["/bin/bash", SCRIPT]
     if _SH.match(text):
@@ -113,4 +113,4 @@ def _of_array(settings: Mapping[str, str], pods_environment: Mapping[str, str]) 
     task = {
         name: text for name, text in pods_environment.items() if name.startswith("SLURM_ARRAY_")
     }
-    return {"SLURM_ARRAY_TASK_ID": "0", "SLURM_ARRAY_JOB_ID": "1000000", **task}
+    return {"SLURM_ARRAY_TASK_ID": "0", "SLURM_ARRAY_JOB_ID": "7310059", **task}
