@@ -110,15 +110,14 @@ _ON_IMAGE_FILES = (
     | words.UNREAD_CONTAINERS
     | {"cp", "mv", "rm", "ln", "rsync", "wget", "curl", "tar", "chmod", "sbcast", "stat"}
 )
-# The path of the script itself.
-_OWN_PATH = re.compile(r"\$(?:0\b|\{0[^0-9}]*\}|\{?BASH_SOURCE\b)")
 _NO_SCRIPT = "the script is no file in a pod: write its path out, or take the line out"
 _SCRIPT_BESIDE = (
     "setup is a file of its own: the script is /etc/allranks/script there, without its directives "
     "and the lines of setup: write that path, or take the line out"
 )
 _COPIES_SCRIPT = re.compile(
-    rf"(?:^|[;&|(])[ \t]*(?:cp|cat|rsync|install|tee|tar)\b[^;&|\n(]*?\s\"?{_OWN_PATH.pattern}",
+    r"(?:^|[;&|(])[ \t]*(?:cp|cat|rsync|install|tee|tar)\b[^;&|\n(]*?\s\"?"
+    + unreached_lines.OWN_PATH.pattern,
     re.MULTILINE,
 )
 _COPY_OF_SCRIPT = "the copy has the script's lines without its directives and what became setup"
@@ -450,8 +449,8 @@ def _say_own_path(script: Script, body: Body) -> None:
     """Say that setup, and a command, have another path than the script."""
     command = [] if _has_text_of_shell(script, body.command) else body.command
     own = unreached_lines.without_others(script, "\n".join([body.setup, *command]))
-    if _OWN_PATH.search(words.expanded_part(shell_text.without_printing(own))):
-        line = script.line_with(_OWN_PATH.search)
+    if unreached_lines.OWN_PATH.search(words.expanded_part(shell_text.without_printing(own))):
+        line = script.line_with(unreached_lines.OWN_PATH.search)
         if line:
             why = _SCRIPT_BESIDE if body.script else _NO_SCRIPT
             body.say(line, "$0", Outcome.NOT_CARRIED, "", why)
@@ -465,7 +464,7 @@ def _has_text_of_shell(script: Script, command: Sequence[str]) -> bool:
     if len(command) < 3 or words.base(command[0]) not in shell_text.SHELLS:  # noqa: PLR2004
         return False
     return any(
-        scanner.unquote(token.text) == command[2] and not _OWN_PATH.search(own)
+        scanner.unquote(token.text) == command[2] and not unreached_lines.OWN_PATH.search(own)
         for other in script.commands
         for token in other.words
         for own in [words.expanded_part(token.text)]
