@@ -36,6 +36,10 @@ _ASSIGNED = re.compile(
     r"(?![\"']*\$(?:\{\1\}|\1(?!\w))[\"']*(?:[\s;&|)]|$))",
     re.MULTILINE,
 )
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_DECLARED = re.compile(r"(?<![\w$.-])(?:declare|typeset|local)\b([^\n;&|]*)")
+# Their letters that pass a variable on, or show what there is.
+_OF_ENVIRONMENT = frozenset("xpfF")
 # What a script only shows, such as how to call it: ``echo "Usage: A=1 sbatch a.sh" >&2``.
 _SHOWN = re.compile(
     r"\b(?:echo|printf)\s+(?:-\w+\s+)*(?:\"(?:[^\"`$\\]|\\.|\$(?!\())*\"|'[^']*')"
@@ -97,7 +101,7 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
         why = f"no words were given behind the script's name: `{names.CLI} sbatch SCRIPT WORD...`"
         body.say(line, "$1 …" if outcome is Outcome.NOT_CARRIED else "$@", outcome, "", why)
     reading.variables.set_names -= _passed_on(script)
-    reading.variables.set_names |= _of_export(script)
+    reading.variables.set_names |= _of_export(script) | _declared_in(code)
     optional = words.optional(_REQUIRED.sub("", whole))
     required = {match[1] for match in _REQUIRED.finditer(code)}
     variables = {name for name, _ in words.variables(code)}
@@ -142,6 +146,17 @@ def _of_export(script: Script) -> set[str]:
     texts = (own.value for own in script.settings if own.name == "export")
     parts = [part.strip() for text in texts for part in text.split(",") if "$" not in part]
     return {part.partition("=")[0] for part in parts if "=" in part}
+
+
+def _declared_in(code: str) -> set[str]:
+    """The variables that a text declares, which are empty: ``declare -A FOLDERS``, ``local x``."""
+    names_of_text: set[str] = set()
+    for match in _DECLARED.finditer(code):
+        texts = shell_text.split(match[1])
+        flags = "".join(text for text in texts if text[:1] in "-+")
+        if not _OF_ENVIRONMENT & {*flags}:
+            names_of_text.update(text for text in texts if _NAME.fullmatch(text))
+    return names_of_text
 
 
 def _passed_on(script: Script) -> set[str]:
