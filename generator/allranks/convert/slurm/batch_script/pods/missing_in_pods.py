@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from allranks.convert import scanner
 from allranks.convert.slurm.batch_script.containers.images import OF_FILE
 from allranks.convert.slurm.batch_script.pods import (
+    counted_cpus,
     folders_above,
     networks,
     output_files,
@@ -214,6 +215,7 @@ def say(reading: ScriptReading, code: str) -> None:
     body.verdicts += _keys_at_home(script, reading.variables)
     body.verdicts += _settings_at_home(script, reading.variables, code)
     body.verdicts += servers.say(script)
+    body.verdicts += counted_cpus.say(script, body, code)
     runs = "\n".join([code, *body.env.values()])
     body.verdicts += networks.say(script, reading.variables, runs)
     _say_own_path(script, body)
