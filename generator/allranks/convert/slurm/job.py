@@ -125,7 +125,7 @@ def convert(
     settings = [*parsed.settings, *typed_settings]
     _declare(job, settings)
     text = option_variables.put_defaults(_wrapped(job, text), settings)
-    text, of_end = unreached_lines.cut(text)
+    text, of_end = unreached_lines.cut(text, _names(job))
     text, of_container = singularity_environment.carry(
         launcher_variables.inline(printing_functions.inline(here_documents.inline(text)))
     )
@@ -151,6 +151,12 @@ def convert(
     site_folders.say(job)
     image_programs.say(job)
     return _done(job, namespace)
+
+
+def _names(job: Draft) -> set[str]:
+    """The names of a job's options, and of those that say the same in another way."""
+    own_names = {*job.settings}
+    return own_names.union(*(own for own in resources.FAMILIES if own_names.intersection(own)))
 
 
 def _wrapped(job: Draft, text: str) -> str:

@@ -86,6 +86,72 @@ def test_what_runs_without_a_job_stays_where_it_has_another_branch() -> None:
     assert "A=2" in str(_convert(*rows).values)
 
 
+_BY_HAND = 'if [[ -z "$SLURM_JOB_ID" ]]; then'
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        (_BY_HAND, '  sbatch "$0" "$@"', "  exit $?", "else", "  srun python a.py", "fi"),
+        (_BY_HAND, '  N=$(sbatch "$0")', "else", "  cd src", "  srun python a.py", "fi"),
+        (_BY_HAND, "if true; then sbatch $0; else echo else; fi", "else", "srun python a.py", "fi"),
+        (_BY_HAND, "[[ -f a ]]", "else", "srun python a.py", "fi"),
+        (_BY_HAND, "cat <<END", "else", "END", "else # if else", "srun python a.py", "fi"),
+        ("if [ $SLURM_JOB_ID ]; then", "srun python a.py", "else", "sbatch $0", "fi"),
+        ("if [[ -n $SLURM_JOBID ]]", "then", "srun python a.py", "else", "sbatch $0", "fi", "date"),
+        (
+            _BY_HAND,
+            "sbatch $0",
+            "else",
+            "if true; then cd src; else cd b; fi",
+            "srun python a.py",
+            "fi",
+        ),
+    ],
+)
+def test_what_a_job_runs_of_two_branches_is_the_script(rows: tuple[str, ...]) -> None:
+    """The other submits the script where it is run by hand, and no pod reaches it."""
+    conversion = _convert(*rows)
+    assert not conversion.lost
+    assert conversion.values["command"] == ["python", "a.py"]
+    assert "sbatch" not in str(conversion.values)
+    assert "nothing runs what stands here" in "".join(v.why for v in conversion.verdicts)
+    step = 3 + next(number for number, row in enumerate(rows) if "srun" in row)
+    assert _why(conversion, step)
+    assert not any("sbatch" in verdict.path for verdict in conversion.verdicts)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        (_BY_HAND, "sbatch $0", 'elif [ "$1" ]; then', "srun python a.py", "fi"),
+        (_BY_HAND, "sbatch $0", "else", "srun python a.py", "fi | tee log"),
+        ("if [ $SLURM_JOB_ID ]; then", "srun python a.py", "else", "srun python b.py", "fi"),
+    ],
+)
+def test_two_branches_of_which_a_job_runs_more_than_lines_stay(rows: tuple[str, ...]) -> None:
+    """A further condition, or a pipe, is a part of what runs."""
+    assert "nothing runs what stands here" not in str(_convert(*rows).verdicts)
+
+
+def test_the_options_by_which_a_script_submits_itself_are_those_of_the_job() -> None:
+    """Where no directive has them, the values lack them, and the report says how to give them."""
+    submit = 'sbatch -J "$1" --time="$T" --gres=gpu:$N --mem "$M"G -o log --parsable "$0" "$@"'
+    step = ("else", "srun python a.py", "fi")
+    conversion = _convert(_BY_HAND, submit, *step)
+    assert [verdict.path for verdict in conversion.lost] == ["sbatch --time --gres --mem"]
+    assert conversion.lost[0].line == 4
+    assert "write them as #SBATCH lines" in conversion.lost[0].why
+    assert _convert(_BY_HAND, f"N=$({submit})", *step).lost[0].path == conversion.lost[0].path
+    assert _convert(_BY_HAND, submit, "exit", "fi", step[1]).lost[0].path == conversion.lost[0].path
+    directive = "#SBATCH -N 1 --gpus-per-node=4 --mem=4G"
+    rows = ("#!/bin/bash", directive, _BY_HAND, submit, *step)
+    data = "\n".join(rows).encode()
+    assert [own.path for own in job.convert(data, "a").lost] == ["sbatch --time"]
+    assert not job.convert(data, "a", words=["--time=5"]).lost
+    assert not _convert(_BY_HAND, "sbatch --time=5 other.sh", *step).lost
+
+
 def test_the_path_of_the_script_is_lost_where_a_job_reads_it_alone() -> None:
     """A script that may be run by hand asks for its own folder there, and a job never does."""
     by_hand = (

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from allranks.convert import scanner
 from allranks.convert.slurm.batch_script.containers.images import OF_FILE
 from allranks.convert.slurm.batch_script.pods import (
+    counted_cpus,
     folders_above,
     home_folder,
     networks,
@@ -112,15 +113,14 @@ _ON_IMAGE_FILES = (
     | words.UNREAD_CONTAINERS
     | {"cp", "mv", "rm", "ln", "rsync", "wget", "curl", "tar", "chmod", "sbcast", "stat"}
 )
-# The path of the script itself.
-_OWN_PATH = re.compile(r"\$(?:0\b|\{0[^0-9}]*\}|\{?BASH_SOURCE\b)")
 _NO_SCRIPT = "the script is no file in a pod: write its path out, or take the line out"
 _SCRIPT_BESIDE = (
     "setup is a file of its own: the script is /etc/allranks/script there, without its directives "
     "and the lines of setup: write that path, or take the line out"
 )
 _COPIES_SCRIPT = re.compile(
-    rf"(?:^|[;&|(])[ \t]*(?:cp|cat|rsync|install|tee|tar)\b[^;&|\n(]*?\s\"?{_OWN_PATH.pattern}",
+    r"(?:^|[;&|(])[ \t]*(?:cp|cat|rsync|install|tee|tar)\b[^;&|\n(]*?\s\"?"
+    + unreached_lines.OWN_PATH.pattern,
     re.MULTILINE,
 )
 _COPY_OF_SCRIPT = "the copy has the script's lines without its directives and what became setup"
@@ -197,6 +197,7 @@ def say(reading: ScriptReading, code: str) -> None:
     body.verdicts += home_folder.say(script, reading.variables, code)
     body.verdicts += sent_environments.say(script, reading.variables)
     body.verdicts += servers.say(script)
+    body.verdicts += counted_cpus.say(script, body, code)
     runs = "\n".join([code, *body.env.values()])
     body.verdicts += networks.say(script, reading.variables, runs)
     _say_own_path(script, body)
@@ -405,8 +406,8 @@ def _say_own_path(script: Script, body: Body) -> None:
     command = [] if _has_text_of_shell(script, body.command) else body.command
     own = unreached_lines.without_others(script, "\n".join([body.setup, *command]))
     own = shell_text.without_shown(shell_text.without_printing(own))
-    if _OWN_PATH.search(words.expanded_part(own)):
-        line = script.line_with(_OWN_PATH.search)
+    if unreached_lines.OWN_PATH.search(words.expanded_part(own)):
+        line = script.line_with(unreached_lines.OWN_PATH.search)
         if line:
             why = _SCRIPT_BESIDE if body.script else _NO_SCRIPT
             body.say(line, "$0", Outcome.NOT_CARRIED, "", why)
@@ -420,7 +421,7 @@ def _has_text_of_shell(script: Script, command: Sequence[str]) -> bool:
     if len(command) < 3 or words.base(command[0]) not in shell_text.SHELLS:  # noqa: PLR2004
         return False
     return any(
-        scanner.unquote(token.text) == command[2] and not _OWN_PATH.search(own)
+        scanner.unquote(token.text) == command[2] and not unreached_lines.OWN_PATH.search(own)
         for other in script.commands
         for token in other.words
         for own in [words.expanded_part(token.text)]

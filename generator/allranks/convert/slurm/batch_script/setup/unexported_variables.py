@@ -63,14 +63,14 @@ def keep(reading: ScriptReading) -> None:
         name for number in numbers for name, _ in shell_text.assigned_by(script.commands[number])
     }
     own_lines = {name: line for name, line in lines.items() if name not in exported}
-    asked = {
+    of_who_submits = {
         name
         for command in script.commands
         for name, value in shell_text.assigned_by(command)
         if name in {own for own, _ in words.variables(value)}
     }
-    _keep_in_shell(reading, [name for name in own_lines if name in reads - asked])
-    for name in [name for name in own_lines if name in reads & asked]:
+    _keep_in_shell(reading, [name for name in own_lines if name in reads - of_who_submits])
+    for name in [name for name in own_lines if name in reads & of_who_submits]:
         body.say(own_lines[name], name, Outcome.CHANGED, "setup", _WHY_HERE)
     names = [name for name in own_lines if name not in reads]
     if names:

@@ -43,6 +43,10 @@ _ASSIGNED = re.compile(
     r"(?![\"']*\$(?:\{\1(?::?\?[^}]*)?\}|\1(?!\w))[\"']*(?:[\s;&|)]|$))",
     re.MULTILINE,
 )
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_DECLARED = re.compile(r"(?<![\w$.-])(?:declare|typeset|local)\b([^\n;&|]*)")
+# Their letters that pass a variable on, or show what there is.
+_OF_ENVIRONMENT = frozenset("xpfF")
 # Variables of a login, which no file of a project's sets.
 _OF_WHO_SUBMITS = frozenset({"USER", "LOGNAME", "SCRATCH", "WORK"})
 # What the variables that modules set are called.
@@ -100,7 +104,7 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
         body.say(line, "$1 …" if outcome is Outcome.NOT_CARRIED else "$@", outcome, "", why)
     reading.variables.set_names -= _passed_on(script)
     of_export = _of_export(script)
-    reading.variables.set_names |= of_export
+    reading.variables.set_names |= of_export | _declared_in(code)
     spoken = {verdict.path for verdict in body.verdicts}
     optional = words.optional(_REQUIRED.sub("", whole))
     required = {match[1] for match in _REQUIRED.finditer(code)}
@@ -168,6 +172,17 @@ def _of_export(script: Script) -> set[str]:
     texts = (own.value for own in script.settings if own.name == "export")
     parts = [part.strip() for text in texts for part in text.split(",") if "$" not in part]
     return {part.partition("=")[0] for part in parts if "=" in part}
+
+
+def _declared_in(code: str) -> set[str]:
+    """The variables that a text declares, which are empty: ``declare -A FOLDERS``, ``local x``."""
+    names_of_text: set[str] = set()
+    for match in _DECLARED.finditer(code):
+        texts = shell_text.split(match[1])
+        flags = "".join(text for text in texts if text[:1] in "-+")
+        if not _OF_ENVIRONMENT & {*flags}:
+            names_of_text.update(text for text in texts if _NAME.fullmatch(text))
+    return names_of_text
 
 
 def _passed_on(script: Script) -> set[str]:

@@ -10,14 +10,16 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from allranks import names
 from allranks.convert import scanner
-from allranks.convert.slurm.batch_script.text import parsing, shell_text
+from allranks.convert.slurm import options
+from allranks.convert.slurm.batch_script.text import parsing, shell_text, words
 from allranks.convert.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
-    from allranks.convert.scanner import Statement
+    from allranks.convert.scanner import Command, Statement
     from allranks.convert.slurm.batch_script.text.script import Script
 
 
@@ -35,6 +37,17 @@ _JOB = re.compile(
 _DEFAULT = re.compile(r"\$\{SLURM_SUBMIT_DIR:?-(?:[^{}]|\{[^{}]*\})*\}")
 
 
+# The path of the script itself.
+OWN_PATH = re.compile(r"\$(?:0\b|\{0[^0-9}]*\}|\{?BASH_SOURCE\b)")
+_SEMICOLON = re.compile(r"\A[ \t]*;")
+# Options of a submission that no value lacks.
+_OF_NO_POD = frozenset({"job-name", "comment", "extra", "export"})
+_ITS_OPTIONS = (
+    "these are options of the job, which the script gives as it submits itself: write them as "
+    f"#SBATCH lines, or behind `{names.CLI} sbatch`"
+)
+
+
 def without_others(script: Script, code: str) -> str:
     """The code without what a shell runs that is no job's: the `else` of a job's branch.
 
@@ -50,11 +63,12 @@ def without_others(script: Script, code: str) -> str:
     return _DEFAULT.sub("", code)
 
 
-def cut(text: str) -> tuple[str, list[Verdict]]:
+def cut(text: str, job_options: Collection[str]) -> tuple[str, list[Verdict]]:
     """A script without the lines that no shell reaches, and what to say of them.
 
     Args:
         text: a script.
+        job_options: the names of the job's options.
     """
     if parsing.interpreter(text.split("\n", 1)[0]) not in shell_text.SHELLS:
         return text, []
@@ -64,16 +78,90 @@ def cut(text: str) -> tuple[str, list[Verdict]]:
         return text, []  # who reads the script says why
     text, verdicts = _cut_end(text, statements)
     for statement in reversed(statements):
-        part = text[statement.start : statement.end]
-        # An `else` makes a second branch of it, which runs.
-        has_else = len({command.branches[:1] for command in statement.commands}) > 1
-        if _NO_JOB.match(part) and not has_else:
-            # The lines behind keep their numbers.
-            blank = "\n" * part.count("\n")
-            text = text[: statement.start] + blank + text[statement.end :]
-            path = shell_text.short(part)
-            verdicts.insert(0, Verdict(path, Outcome.CHANGED, "", _IS_JOB, statement.line))
+        reached = _reached(text, statement)
+        if reached is None:
+            continue
+        path = shell_text.short(text[statement.start : statement.end])
+        verdicts[:0] = [
+            Verdict(path, Outcome.CHANGED, "", _IS_JOB, statement.line),
+            *_options_of_job(text, _outside(statement, reached), job_options),
+        ]
+        # The lines behind keep their numbers.
+        end = len(text) - len(_SEMICOLON.sub("", text[statement.end :], count=1))
+        before, behind = text[statement.start : reached.start], text[reached.stop : end]
+        blanks = [re.sub(r"[^\n]", "", part) for part in (before, behind)]
+        inner = text[reached.start : reached.stop].join(blanks)
+        text = f"{text[: statement.start]}{inner}{text[end:]}"
     return text, verdicts
+
+
+def _reached(text: str, statement: Statement) -> range | None:
+    """Where the lines of an ``if`` stand that a job runs, of those that ask whether it is one.
+
+    None for any other statement, and for one whose branches a job may both run.
+    """
+    part = text[statement.start : statement.end]
+    by_hand, in_job = _NO_JOB.match(part), _JOB.match(part)
+    first = [own for own in statement.commands if _branch(own) == 0]
+    second = [own for own in statement.commands if _branch(own) == 1]
+    if by_hand is None and (in_job is None or not _submissions(text, second)):
+        return None
+    if len(first) == len(statement.commands):
+        return range(statement.end, statement.end)
+    tokens = [token for token in scanner.tokens(part) if token.kind == "word"]
+    if len(first) + len(second) < len(statement.commands) or tokens[-1].text != "fi":
+        return None
+    floor = first[-1].end if first else statement.start
+    between = range(floor - statement.start, second[0].start - statement.start)
+    middles = (own for own in tokens if own.start in between and own.text in ("else", "elif"))
+    middle = next(middles, None)
+    if middle is None or middle.text == "elif":
+        return None
+    places = (middle.end, tokens[-1].start) if in_job is None else (in_job.end(), middle.start)
+    return range(*(statement.start + place for place in places))
+
+
+def _branch(command: Command) -> int:
+    """The number of the branch of its outermost ``if`` in which a command stands; -1 for none."""
+    return command.branches[0][1] if command.branches else -1
+
+
+def _outside(statement: Statement, place: range) -> list[Command]:
+    """The commands of a statement that stand outside of a place in the script."""
+    return [command for command in statement.commands if command.start not in place]
+
+
+def _submissions(text: str, commands: Sequence[Command]) -> list[tuple[int, list[str]]]:
+    """The words of each sbatch among commands, and in what they put in, with its line."""
+    submissions = []
+    for command in commands:
+        inner = shell_text.substituted_commands(text[command.start : command.end])
+        for own in (command, *inner):
+            typed = words.unwrapped([scanner.unquote(word.text) for word in own.words])
+            if words.any_of(typed, ("sbatch",)):
+                submissions.append((command.line, typed))
+    return submissions
+
+
+def _options_of_job(
+    text: str, commands: Sequence[Command], job_options: Collection[str]
+) -> list[Verdict]:
+    """Say which options the script gives itself as it submits itself, and no directive has."""
+    verdicts = []
+    for line, typed in _submissions(text, commands):
+        settings, rest = options.parse(typed[1:], "sbatch", line)
+        own_options = [
+            f"--{setting.name}"
+            for setting in settings
+            if setting.option is not None
+            and setting.option.to
+            and setting.name not in _OF_NO_POD
+            and setting.name not in job_options
+        ]
+        if own_options and OWN_PATH.search("".join(rest[:1])):
+            path = " ".join(["sbatch", *own_options])
+            verdicts.append(Verdict(path, Outcome.NOT_CARRIED, "", _ITS_OPTIONS, line))
+    return verdicts
 
 
 def _cut_end(text: str, statements: Sequence[Statement]) -> tuple[str, list[Verdict]]:

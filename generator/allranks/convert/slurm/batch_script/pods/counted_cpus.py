@@ -1,0 +1,89 @@
+"""The CPUs that `nproc` counts: those of a job in Slurm, which binds it to them.
+
+A pod asks for CPUs and is bound to none, so that it counts all of its node there. A build with as
+many processes gives the same; a program with as many workers, or threads, may be slower by them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks.convert import scanner
+from allranks.convert.slurm.batch_script.text import shell_text, words
+from allranks.convert.verdicts import Outcome, Verdict
+
+if TYPE_CHECKING:
+    from allranks.convert.scanner import Command
+    from allranks.convert.slurm.batch_script.text.script import Script
+    from allranks.convert.slurm.batch_script.text.script_reading import Body
+
+_COUNTS = re.compile(r"(?:\$\(|`)[ \t]*nproc\b(?![ \t]+--all)")
+# What Slurm says where there are such options is the same in a pod.
+_DEFAULT = re.compile(r"\$\{SLURM_(?:CPUS_\w+|JOB_CPUS_PER_NODE):?-[^{}]*\}")
+# What makes or unpacks something by as many processes as there are.
+_BUILDING = frozenset(
+    {*("make", "gmake", "ninja", "cmake", "ctest", "meson", "scons", "bazel", "b2", "cargo", "go")}
+    | {*("pip", "pip3", "uv", "conda", "mamba", "micromamba", "spack", "npm", "xargs", "parallel")}
+    | {*("tar", "pigz", "pbzip2", "xz", "zstd", "7z", "apt", "apt-get", "git")}
+)
+_OF_BUILDS = re.compile(r"MAX_JOBS|MAKEFLAGS|\w*(?:BUILD|MAKE|NINJA|COMPILE)\w*")
+_OF_PIP = re.compile(r"-m (?:pip|build)\b|(?:\S*/)?setup\.py\b")
+_COUNTED = "nproc counts the CPUs of the job there, and all of the node here: write {}"
+
+
+def say(script: Script, body: Body, code: str) -> list[Verdict]:
+    """The first line whose program reads how many CPUs nproc counts.
+
+    Args:
+        script: the script.
+        body: what comes of it.
+        code: what runs, without its comments and the lines that only print.
+    """
+    has_node = any(setting.name == "exclusive" for setting in script.settings)
+    if has_node or not _COUNTS.search(code):
+        return []
+    name = "the number"
+    if script.size.cpus_per_node:
+        name = "$SLURM_CPUS_ON_NODE, which is that of the pod"
+        name += ", or $SLURM_CPUS_PER_TASK, that of a rank" if body.command else ""
+    for command in script.commands:
+        text = _DEFAULT.sub("", script.text[command.start : command.end])
+        match = _COUNTS.search(text)
+        if match is not None and _matters(script, command, _COUNTS):
+            line = command.line + text.count("\n", 0, match.start())
+            return [Verdict("$(nproc)", Outcome.CHANGED, "", _COUNTED.format(name), line)]
+    return []
+
+
+def _matters(script: Script, command: Command, number: re.Pattern[str]) -> bool:
+    """Whether a program of the job has the number, by a command or by a variable that it sets.
+
+    Args:
+        script: the script.
+        command: a command with the number in its text.
+        number: what stands for it there.
+    """
+    names = [name for name, value in shell_text.assigned_by(command) if number.search(value)]
+    if command.name == "export":
+        return not all(map(_OF_BUILDS.fullmatch, names))
+    if command.words and not names:
+        is_word = any(number.search(word.text) for word in command.words)
+        before = [own.text.partition("=")[0] for own in command.assignments]
+        is_of_build = not is_word and all(map(_OF_BUILDS.fullmatch, before))
+        return not (is_of_build or _is_harmless(command))
+    for name in names:
+        reference = re.compile(rf"\$\{{?{name}\b|\(\([^)]*\b{name}\b")
+        for other in script.commands:
+            text = script.text[other.start : other.end]
+            is_behind = other.start > command.start and reference.search(text) is not None
+            if is_behind and _matters(script, other, reference):
+                return True
+    return False
+
+
+def _is_harmless(command: Command) -> bool:
+    """Whether a command builds something, or only shows it."""
+    texts = [scanner.unquote(word.text) for word in command.words]
+    is_pip = words.is_python(texts) and _OF_PIP.search(" ".join(texts)) is not None
+    return words.any_of(texts, _BUILDING | words.IDLE) or is_pip

@@ -1,0 +1,80 @@
+"""`nproc`, which counts the CPUs of a job in Slurm, and all of the node in a pod."""
+
+from __future__ import annotations
+
+import pytest
+
+from allranks.convert.slurm import job
+from allranks.convert.verdicts import Outcome
+
+_CPUS = "#SBATCH -N 1 --gpus 1 --cpus-per-task=8"
+
+
+def _words(*rows: str, directive: str = _CPUS) -> list[tuple[int, str]]:
+    """The lines of which the report has a word on nproc, each with it."""
+    text = "\n".join(("#!/bin/bash", directive, *rows, ""))
+    verdicts = job.convert(text.encode(), "job.sbatch").verdicts
+    own = [verdict for verdict in verdicts if verdict.path == "$(nproc)"]
+    assert all(verdict.outcome is Outcome.CHANGED for verdict in own)
+    return [(verdict.line, verdict.why) for verdict in own]
+
+
+@pytest.mark.parametrize(
+    ("rows", "line"),
+    [
+        (("srun python a.py --workers $(nproc)",), 3),
+        (("python a.py \\", '  --workers "$(nproc)"'), 4),
+        (("python a.py --workers $(($(nproc) / 2))",), 3),
+        (("echo $(nproc)", "python a.py --workers `nproc`"), 4),
+        (("WORKERS=$(nproc --ignore=1)", "python a.py --workers $WORKERS"), 3),
+        (("WORKERS=$(nproc)", "HALF=$((WORKERS / 2))", "python a.py --workers $HALF"), 3),
+        (("export OMP_NUM_THREADS=$(nproc)", "python a.py"), 3),
+        (("OMP_NUM_THREADS=$(nproc) python a.py",), 3),
+        (("srun bash -c 'python a.py --workers $(nproc)'",), 3),
+        (("make -j $(nproc)", "python a.py $(nproc)", "python b.py $(nproc)"), 4),
+    ],
+)
+def test_the_number_of_cpus_is_that_of_the_node(rows: tuple[str, ...], line: int) -> None:
+    """It is said once, with the first line whose program reads it, and what has that of the pod."""
+    [(own_line, why)] = _words(*rows)
+    assert own_line == line
+    assert "SLURM_CPUS_ON_NODE" in why
+
+
+def test_a_job_that_asks_for_no_cpus_has_no_number_of_them() -> None:
+    """A pod without a request for CPUs has all of its node, in Slurm's variables, too."""
+    row = "python a.py --workers $(nproc)"
+    [(_, why)] = _words(row, directive="#SBATCH -N 1 --gpus 1")
+    assert "SLURM" not in why
+    assert not _words(row, directive="#SBATCH -N 1 --exclusive")
+
+
+def test_ranks_have_a_number_of_their_own() -> None:
+    """A task of Slurm's counts those that are bound to it."""
+    directive = "#SBATCH -N 2 --ntasks-per-node=4 --gpus-per-node=4 -c 8"
+    [(_, why)] = _words("srun bash -c 'python a.py $(nproc)'", directive=directive)
+    assert "SLURM_CPUS_PER_TASK" in why
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("make -j$(nproc)", "cmake --build . --parallel $(nproc)", "ninja -j `nproc`"),
+        ("MAX_JOBS=$(nproc) pip install flash-attn",),
+        ("MAX_JOBS=$(nproc) python -m pip install flash-attn",),
+        ("export MAX_JOBS=$(nproc)", "export MAKEFLAGS=-j$(nproc)"),
+        ("N=$(nproc)", "make -j $N", "echo $N"),
+        ("ls | xargs -n 1 -P $(nproc) gunzip",),
+        ("echo $(nproc)", "nproc", "echo nproc=; nproc >log"),
+        ("srun python b.py ${SLURM_CPUS_PER_TASK:-$(nproc)} ${SLURM_CPUS_ON_NODE:-`nproc`}",),
+        ("srun python b.py $(nproc --all)", "# $(nproc)"),
+    ],
+)
+def test_the_number_of_cpus_of_a_build_is_harmless(rows: tuple[str, ...]) -> None:
+    """As is one that is shown, or that no pod comes to ask for."""
+    assert not _words(*rows, "python a.py")
+
+
+def test_ranks_that_the_values_count_are_counted_by_no_pod() -> None:
+    """The launcher starts one for each GPU, which has a word of its own."""
+    assert not _words("torchrun --nproc-per-node $(nproc) a.py")

@@ -1,0 +1,49 @@
+"""Variables that a script declares, or sets a part of: nobody else gives them a text."""
+
+from __future__ import annotations
+
+import pytest
+
+from allranks.convert.slurm import job
+
+
+def _unset(*rows: str) -> list[str]:
+    """The variables of which the report says that nobody sets them."""
+    text = "\n".join(("#!/bin/bash", "#SBATCH -N 1 --gpus 1", *rows, ""))
+    lost = job.convert(text.encode(), "job.sbatch").lost
+    return [verdict.path for verdict in lost if "does not set it" in verdict.why]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("declare -A folders", 'for a in "${!folders[@]}"; do echo "${folders[$a]}" >b; done'),
+        ("declare -a folders files", "python b.py ${files[@]}"),
+        ("typeset -i number", "python b.py $number"),
+        ("go() { local -a folders; local number; python b.py $number ${folders[@]}; }", "go"),
+        ('folders["a"]="b"', 'python b.py "${folders[a]}"'),
+        ("folders[0]+=b", 'python b.py "${folders[@]}"'),
+        ("declare -A folders", "srun python b.py ${folders[a]}"),
+        ("bash -c 'declare -a A; python b.py ${A[@]}'",),
+    ],
+)
+def test_a_variable_that_the_script_declares_is_its_own(rows: tuple[str, ...]) -> None:
+    """It is empty until the script sets it, and no environment gives it a text."""
+    assert not _unset(*rows, "python a.py")
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "declare -x NAME",
+        "export NAME",
+        "readonly NAME",
+        "declare -p NAME",
+        "declare +x NAME",
+        "typeset -rx NAME",
+        "declare -f NAME",
+    ],
+)
+def test_a_declaration_that_passes_a_variable_on_sets_none(row: str) -> None:
+    """It has the text of the environment, which a pod lacks."""
+    assert _unset(row, "python a.py $NAME") == ["$NAME"]
