@@ -10,6 +10,20 @@ allranks_say() {
   printf 'allranks: %s\n' "$*" >&2
 }
 
+# A user that the image does not know (runAsUser: 1000) has / as its home folder, where it may write
+# nothing, and no name. What keeps models or compiled kernels in ~/.cache ends there, and so does
+# Python's getpass.getuser(), by which torch.compile names its folder.
+if allranks_user=$(id -u 2>/dev/null) && [ "$allranks_user" != 0 ]; then
+  if [ "${HOME:-/}" = / ] && [ -w /tmp ]; then
+    HOME=/tmp
+    export HOME
+  fi
+  if [ -z "${USER:-}${LOGNAME:-}" ] && ! id -un >/dev/null 2>&1; then
+    LOGNAME=$allranks_user
+    export LOGNAME
+  fi
+fi
+
 # With `compat: slurm` setup is lines of a batch script, which are bash's. Where sh is bash, it ends at
 # more errors than bash does, such as a file to source that is not there.
 if [ "${ALLRANKS_COMPAT:-}" = slurm ] && [ -n "${BASH_VERSION:-}" ]; then

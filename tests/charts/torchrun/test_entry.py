@@ -24,7 +24,7 @@ if [ "$1" = -c ]; then
 fi
 echo "{name}"
 for word in "$@"; do printf '[%s]\\n' "$word"; done
-env | grep -E '^(FROM_SETUP|PATH_HAS)=' || :
+env | grep -E '^(FROM_SETUP|PATH_HAS|HOME|LOGNAME)=' || :
 exit "${{EXIT_WITH:-0}}"
 """
 
@@ -56,6 +56,13 @@ class Entry:
             check=False,
             timeout=60,
         )
+
+    def user(self, number: int, name: str = "") -> None:
+        """Let an `id` say who runs it; without a name it knows none, and fails."""
+        path = self.bin / "id"
+        of_name = f"echo {name}" if name else "exit 1"
+        path.write_text(f'#!/bin/sh\n[ "$1" = -u ] && echo {number} || {of_name}\n')
+        path.chmod(0o755)
 
     def setup(self, text: str) -> None:
         """Mount a setup."""
@@ -152,6 +159,23 @@ def test_setup_runs_in_the_same_shell(entry: Entry) -> None:
     assert "FROM_SETUP=a b" in process.stdout
     assert "[kept]" in process.stdout
     assert "running setup" in process.stderr
+
+
+def test_a_user_that_the_image_does_not_know_has_a_home_and_a_name(entry: Entry) -> None:
+    """Its home folder would be /, where it may not write, and Python would know no name of it."""
+    entry.add("python3")
+    entry.user(54321)
+    for home in ({}, {"HOME": "/"}):
+        assert {"HOME=/tmp", "LOGNAME=54321"} <= {*entry.run("a.py", **home).stdout.split("\n")}
+    own = entry.run("a.py", HOME="/home/me", USER="me").stdout
+    assert "HOME=/home/me\n" in own
+    assert "LOGNAME" not in own
+    entry.user(1000, name="ubuntu")
+    known = entry.run("a.py", HOME="/").stdout
+    assert "HOME=/tmp\n" in known
+    assert "LOGNAME" not in known
+    entry.user(0, name="root")
+    assert "HOME=/\n" in entry.run("a.py", HOME="/").stdout
 
 
 def test_setup_may_install_python(entry: Entry) -> None:

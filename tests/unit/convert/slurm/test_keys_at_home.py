@@ -120,3 +120,41 @@ def test_what_is_installed_is_roots_in_an_image() -> None:
     assert whys("srun pip install x", "python a.py")
     assert not whys("python -m venv /tmp/v", "source /tmp/v/bin/activate", "pip install x")
     assert not whys("pip install --target /tmp/x x", "python a.py")
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_named"),
+    [
+        (("python a.py --wandb --lr 1",), True),
+        (("python a.py --wandb_project x",), True),
+        (("python a.py --report_to wandb",), True),
+        (("python a.py wandb.project=x logger=wandb",), True),
+        (("export WANDB_PROJECT=x", "python a.py"), True),
+        (("export WANDB_PROJECT=x WANDB_MODE=offline", "python a.py"), False),
+        (("export WANDB_API_KEY=$(cat key)", "python a.py --wandb"), False),
+        (("wandb login $KEY", "python a.py --wandb"), False),
+        (("python a.py --no_wandb",), False),
+        (("python a.py --use_wandb=false",), False),
+        (("python a.py wandb=False",), False),
+        (("python a.py --report_to none",), False),
+        (("cp -r wandb_old out", "python a.py"), False),
+    ],
+)
+def test_a_program_that_reports_needs_its_key(rows: tuple[str, ...], *, is_named: bool) -> None:
+    """Weights & Biases keeps it in ~/.netrc, where `wandb login` has written it once."""
+    conversion = job.convert("\n".join(["#!/bin/bash", *rows, ""]).encode(), "job")
+    whys = [own.why for own in conversion.verdicts if own.path == "wandb"]
+    assert bool([why for why in whys if "netrc" in why]) is is_named
+
+
+def test_the_history_of_the_folder_is_not_sent() -> None:
+    """`git rev-parse --show-toplevel` fails in a pod."""
+
+    def paths(*rows: str) -> list[str]:
+        conversion = job.convert("\n".join(["#!/bin/bash", *rows, ""]).encode(), "job")
+        return [own.path for own in conversion.verdicts if "not sent" in own.why]
+
+    assert paths("ROOT=$(git rev-parse --show-toplevel)", "python $ROOT/a.py") == ["git rev-parse"]
+    assert paths("git log -1 > version.txt", "python a.py") == ["git log"]
+    assert not paths('echo "$(git rev-parse HEAD)"', "python a.py")
+    assert not paths("git clone https://x/y", "cd y", "git log -1 > v", "python a.py")

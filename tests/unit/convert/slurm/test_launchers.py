@@ -245,7 +245,7 @@ def test_an_srun_that_only_prints_is_none_that_is_not_there() -> None:
     why = "what srun starts there (line 3) only prints: a pod prints it once"
     assert _verdict(conversion, "--nodes").why == why
     assert _verdict(conversion, "--ntasks-per-node").why == (
-        "the script starts one process; an srun (line 3) only prints, and does so once"
+        "the script runs once, in one pod; an srun (line 3) only prints, and does so once"
     )
 
 

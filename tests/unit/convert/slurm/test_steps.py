@@ -266,7 +266,7 @@ def test_a_script_without_a_step_starts_one_process_whatever_its_gpus_are() -> N
     directives = "#SBATCH -N 1 --gpus-per-node=4 --gpus-per-task=1"
     conversion = _convert(directives, "python a.py")
     assert conversion.values["procsPerNode"] == 1
-    assert _verdict(conversion, "--gpus-per-task").why == "the script starts one process"
+    assert _verdict(conversion, "--gpus-per-task").why == "the script runs once, in one pod"
 
 
 def test_the_tasks_of_a_step_are_its_own() -> None:

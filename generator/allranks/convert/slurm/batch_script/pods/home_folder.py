@@ -27,6 +27,23 @@ _KEYS = {
     "kaggle": (frozenset({"competitions", "datasets", "kernels", "models"}), "KAGGLE_KEY"),
     "rclone": (frozenset({"copy", "sync", "move", "copyto", "mount", "lsf"}), "RCLONE_CONFIG"),
 }
+# Words by which a program is told to report to Weights & Biases, but for those that tell it not to.
+_REPORTS = re.compile(
+    r"(?<!no[-_])(?<!\w)(?:-{1,2}(?:use_?)?wandb(?:[-_]\w+)*(?!\S)"
+    r"|-{1,2}(?:report_to|logger|log_with)[= ]\"?wandb"
+    r"|(?:-{1,2}|\b)(?:use_)?wandb(?:[-_.]\w+)*="
+    r"(?!\"?(?i:false|none|null|no|off|0|disabled|offline)\b)"
+    r"|\blogger[\w.]*=\S*wandb|\bWANDB_(?:PROJECT|ENTITY|NAME|RUN_GROUP|GROUP|TAGS|RUN_NAME)=)"
+)
+_NO_REPORTS = re.compile(
+    r"\bWANDB_(?:MODE=\"?(?:offline|disabled|dryrun)|DISABLED=\"?(?i:true|1)|API_KEY\b)"
+    r"|\bwandb[ \t]+(?:login|offline|disabled)\b|wandb[._]mode[= ]\"?(?:offline|disabled)"
+    r"|-{1,2}(?:no[-_]wandb|report_to[= ]\"?none)\b"
+)
+_KEY_OF_REPORTS = (
+    "where the program reports to Weights & Biases, it looks for its key in ~/.netrc of who "
+    "submits, which a pod has not: let a Secret set WANDB_API_KEY in env"
+)
 # Where accelerate's own settings are, as `accelerate config` writes them.
 _ACCELERATE = re.compile(r"\baccelerate\s+launch\b|\baccelerate\.commands\.launch\b")
 _SETTINGS = (
@@ -54,11 +71,23 @@ def say(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
         variables: what its variables hold.
         code: what runs, without its comments and the lines that only print.
     """
+    keys = _keys(script, variables)
     return [
-        *_keys(script, variables),
+        *keys,
+        *([] if any(verdict.path == "wandb" for verdict in keys) else _reports(script)),
         *_settings(script, variables, code),
         *_caches(script, variables),
     ]
+
+
+def _reports(script: Script) -> list[Verdict]:
+    """The first line that has a program report to Weights & Biases."""
+    code = shell_text.without_printing(words.without_comments(script.text))
+    match = _REPORTS.search(code)
+    if match is None or _NO_REPORTS.search(code):
+        return []
+    line = script.line_with(_REPORTS.search)
+    return [Verdict("wandb", Outcome.CHANGED, "", _KEY_OF_REPORTS, line)]
 
 
 def _keys(script: Script, variables: ShellVariables) -> list[Verdict]:

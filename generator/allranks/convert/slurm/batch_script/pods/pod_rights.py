@@ -39,6 +39,12 @@ _OF_IMAGE = (
     "an image's Python is root's as a rule, and a pod no root, so that it may not write there, and "
     "what it installs goes with the pod: install it when the image is made"
 )
+_OF_HISTORY = re.compile(
+    r"(?<![\w./-])git[ \t]+(?:-C[ \t]+\S+[ \t]+)?"
+    r"(?:rev-parse|rev-list|log|describe|diff|status|show|branch|name-rev|symbolic-ref)\b"
+)
+_CLONES = re.compile(r"(?<![\w./-])git[ \t]+(?:clone|init)\b")
+_NO_HISTORY = "the history of the folder (.git) is not sent, so that git fails there: write it out"
 _FOLDER = (
     r"[\"']?(?:\$\{?(?:PWD|SLURM_SUBMIT_DIR)\}?|\$\([ \t]*pwd[ \t]*\)|`[ \t]*pwd[ \t]*`)[\"']?"
 )
@@ -70,6 +76,10 @@ def say(script: Script, code: str) -> list[Verdict]:
             if text:
                 path = shell_text.short(text)
                 verdicts["install"] = Verdict(path, Outcome.CHANGED, "", _OF_IMAGE, command.line)
+    history = None if _CLONES.search(code) else _OF_HISTORY.search(code)
+    if history is not None:
+        line = script.line_with(_OF_HISTORY.search)
+        verdicts["git"] = Verdict(history[0], Outcome.CHANGED, "", _NO_HISTORY, line)
     match = _NAME_OF_FOLDER.search(code)
     if match is not None:
         line = script.line_with(_NAME_OF_FOLDER.search)

@@ -131,7 +131,7 @@ def _size_one_process(script: Script, variables: ShellVariables, steps: list[Ste
     size = script.size
     printing = other_nodes.printing_line(steps)
     if size.task_count > size.node_count:
-        why = "the script starts one process"
+        why = "the script runs once, in one pod"
         why += f"; an srun (line {printing}) only prints, and does so once" if printing else ""
         for name in ("ntasks", "ntasks-per-node", "tasks-per-node", "gpus-per-task"):
             size.outcomes[name] = (Outcome.CHANGED, "procsPerNode", why)
@@ -243,8 +243,8 @@ def _note_unread(script: Script, body: Body) -> None:
         is_alone = len(files) == 1
         what_runs = f"what {files[0]} does" if is_alone else f"what {list_some(files, 3)} do"
         body.notes.append(
-            f"{what_runs} was not looked at: a pod has no srun, sbatch or modules for that either, "
-            "nor the old cluster's paths"
+            f"{what_runs} was not looked at: a pod has no srun, sbatch, scontrol or modules for "
+            "that either, nor the old cluster's paths"
         )
 
 

@@ -81,7 +81,9 @@ def write(reading: ScriptReading, program: commands.Program, text: str | None) -
         starts_all = main_step.may_launch and body.procs_per_node == 1
         # Composer counts the ranks of its node by LOCAL_WORLD_SIZE, and all by WORLD_SIZE.
         if is_composer or (starts_all and reading.script.size.gpu_count > 1):
-            unset = launcher_environment.unset_all(reading.script, reading.rendezvous)
+            unset = launcher_environment.unset_all(
+                reading.script, reading.rendezvous, keeps_address=(body.nodes or 1) > 1
+            )
         gpus = reading.script.size.gpus_per_node
         if is_composer and gpus and "WORLD_SIZE" in reading.rendezvous.meeting:
             unset += f"\nexport WORLD_SIZE={(body.nodes or 1) * gpus}"

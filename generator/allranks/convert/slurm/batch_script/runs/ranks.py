@@ -469,8 +469,9 @@ def _note_launched(main_step: MainStep, body: Body, rest: list[str], inner: str 
         if own and own[0].endswith((".sh", ".bash")):
             main_step.may_launch = True
             body.notes.append(
-                f"what {own[0]} does was not looked at: a pod has no srun, sbatch or modules for "
-                "that either, and a torchrun in it would start further processes in each rank"
+                f"what {own[0]} does was not looked at: a pod has no srun, sbatch, scontrol or "
+                "modules for that either, and a torchrun in it would start further processes in "
+                "each rank"
             )
 
 

@@ -227,8 +227,10 @@ def _say_variable(script: Script, body: Body, name: str, line: int, harmless: st
         harmless: why the script does the same without it; "" where it does not.
     """
     to = f"env.{name}"
+    if harmless and name in _NUMBERS_OF_GPUS:
+        return  # a pod has them, too
     value = _slurm_value(script, body, name)
-    if value and not (harmless and name in _NUMBERS_OF_GPUS):
+    if value:
         body.env[name] = value
         why = "it follows from what the script asks for"
         is_option = any(setting.name == "gpus" for setting in script.settings)

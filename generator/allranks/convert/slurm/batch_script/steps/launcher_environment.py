@@ -38,14 +38,18 @@ def unset_options() -> str:
     return f"unset {' '.join(OPTIONS)}"
 
 
-def unset_all(script: Script, rendezvous: RendezvousVariables) -> str:
+def unset_all(
+    script: Script, rendezvous: RendezvousVariables, *, keeps_address: bool = False
+) -> str:
     """Lines that take all of it, but for what the script reads or sets itself.
 
-    Where the script says where ranks meet, they do. The file for errors that it names the launcher
-    has overwritten for its ranks.
+    Where the script says where ranks meet, they do. `keeps_address` leaves rank 0's address to what
+    is not read here, which may ask Slurm for it where MASTER_ADDR does not say it. The file for
+    errors that it names the launcher has overwritten for its ranks.
     """
     meeting = {*rendezvous.meeting, *(_OF_MEETING if rendezvous.meeting else ())}
     variables = {name for name, _ in words.variables(script.text)}
+    variables |= {"MASTER_ADDR"} if keeps_address else set()
     names = [name for name in NAMES if name not in meeting | variables]
     exports = [
         f"export {name}={value}"
