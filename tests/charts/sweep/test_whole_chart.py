@@ -150,6 +150,25 @@ def test_torchrun_is_the_charts_own(sweep: Path) -> None:
     assert not [path for path in sweep.glob("templates/_torchrun*") if not path.is_symlink()]
 
 
+@pytest.mark.parametrize("values", ["torchrun-nodes", "torchrun-one-node", "torchrun-static"])
+def test_a_trial_of_torchrun_has_all_that_its_launcher_reads(
+    values: str, template: Any, sweep: Path
+) -> None:
+    """In the ConfigMap of a grid lies what the torchrun chart has in its own."""
+    torchrun = sweep.parent / "torchrun"
+    own = template(torchrun, "-f", torchrun / "ci/minimal-values.yaml", name="one")
+    grid = template(sweep, "-f", sweep / f"ci/{values}-values.yaml", name="one")
+    names, names_of_grid = (
+        {
+            name
+            for manifest in manifests
+            for name in (manifest["data"] if manifest["kind"] == "ConfigMap" else ())
+        }
+        for manifests in (own, grid)
+    )
+    assert names - {"script"} <= names_of_grid
+
+
 @pytest.mark.parametrize("values", ["tensorboard", "torchrun-nodes"])
 def test_two_releases_share_no_object(values: str, template: Any, sweep: Path) -> None:
     """Two sweeps in one namespace never meet, not even in a selector."""

@@ -54,6 +54,15 @@ def put_size(job: Draft) -> None:
     if of_gpus:
         placement.put_gpu_type(job, of_gpus[0].removeprefix("--"))
     _put_resources(job)
+    _put_shared_memory(job)
+
+
+def _put_shared_memory(job: Draft) -> None:
+    """As much of /dev/shm as a node has, half of its memory; loaders of data fill a container's."""
+    memory = job.size.memory
+    size = amounts.memory(memory // 2) if memory and memory > 1 else _SHARED_MEMORY
+    if "shm" not in job.fields.values:
+        job.fields.put(("shm", "size"), size, ())
 
 
 def _say_shared(job: Draft, ranks: int, gpus: int) -> None:
@@ -86,6 +95,8 @@ def _put_resources(job: Draft) -> None:
             job.fields.put(to, amount, job.origin(options_of))
 
 
+# Of a node whose memory is not known. It is a limit, which the pod's own memory has to hold.
+_SHARED_MEMORY = "64Gi"
 _ON_GPUS = re.compile(
     r"nccl|cuda|gpu|nvidia|megatron|torchrun|torch\.distributed|deepspeed|accelerate|\blocal_rank\b",
     re.IGNORECASE,
