@@ -171,9 +171,9 @@ def test_a_user_that_the_image_does_not_know_has_a_home_and_a_name(entry: Entry)
     assert "HOME=/home/me\n" in own
     assert "LOGNAME" not in own
     entry.user(1000, name="ubuntu")
-    known = entry.run("a.py", HOME="/").stdout
-    assert "HOME=/tmp\n" in known
-    assert "LOGNAME" not in known
+    ubuntu = entry.run("a.py", HOME="/").stdout
+    assert "HOME=/tmp\n" in ubuntu
+    assert "LOGNAME" not in ubuntu
     entry.user(0, name="root")
     assert "HOME=/\n" in entry.run("a.py", HOME="/").stdout
 

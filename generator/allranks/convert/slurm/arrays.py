@@ -49,7 +49,7 @@ def put_array(job: Draft) -> None:
             setting.line,
             "each task of the array is an MPI job, and the trials of a sweep are none",
             "leave --array out and convert the script; start the run once for each task, with "
-            f"--set-string env.{_ARRAY}=0",
+            f"--set-string env.{_ARRAY}={array.indexes[0]}",
         )
     fields, body = job.fields, job.body
     ranks = bool(body.command) or (body.nodes or 1) > 1

@@ -62,7 +62,7 @@ _SPOKEN_OF = (
     | {"srun", "accelerate"}
 )
 # Of a variable or a folder, and not of the program that has it among its words.
-_OF_A_WORD = ("$", "/")
+_OF_A_WORD = ("$", "/", "..")
 # What is said of a line that runs in each pod, or installs something, says nothing of
 # its program.
 _OF_NO_PROGRAM = ("each pod", "the image is made")

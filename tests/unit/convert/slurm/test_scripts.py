@@ -70,6 +70,7 @@ def test_srun_torchrun_becomes_the_torchrun_chart() -> None:
                 "limits": {"memory": "900Gi"},
             }
         },
+        "shm": {"size": "450Gi"},
         "workspace": {"mountPath": "/code"},
         "scheduling": conversion.values["scheduling"],
         "runPolicy": {"activeDeadlineSeconds": 216000, "backoffLimit": 0},

@@ -87,3 +87,30 @@ def test_what_reads_a_variable_whose_line_is_left_out_is_named() -> None:
     reading.body.verdicts.clear()
     unset_variables.say_unset(reading, "read -r TAG < name\npython a.py $TAG")
     assert not reading.body.verdicts
+
+
+def test_a_variable_that_a_test_asks_for_is_no_loss() -> None:
+    """`[ -n "$MODEL" ] && …` does less where nobody has set it, as in Slurm."""
+    for test in ('[ -n "$MODEL" ]', "[[ -n ${MODEL} ]]"):
+        conversion = _convert(
+            "#SBATCH -n 1", f"{test} && A=(--model $MODEL)", 'python a.py "${A[@]}"'
+        )
+        assert not conversion.lost, test
+
+
+def test_a_file_that_sh_runs_is_named() -> None:
+    """It is dash in Debian's images, and bash where the script was written."""
+
+    def words_of(row: str) -> list[str]:
+        return [
+            own.path for own in _convert("#SBATCH -n 1", row).verdicts if "write bash" in own.why
+        ]
+
+    assert words_of("sh train.sh a") == ["sh train.sh"]
+    assert not words_of("bash train.sh")
+
+
+def test_a_container_has_as_much_shared_memory_as_a_node() -> None:
+    """Half of its memory: loaders of data fill the 64 MiB that a container has by itself."""
+    assert _convert("#SBATCH --mem=64G", "python a.py").values["shm"] == {"size": "32Gi"}
+    assert _convert("#SBATCH -n 1", "python a.py").values["shm"] == {"size": "64Gi"}

@@ -101,6 +101,8 @@ def read(
             reading.body.values["trackers"] = {"mode": "names"}
     else:
         ranks.read_ranks(reading, main, steps)
+        if body.workload == "torchrun":
+            one_process.note_launcher(script, body)
     if interpreter in ("zsh", "ksh"):
         reason = "the image needs it" if main is None else "bash runs its setup and its command"
         body.notes.append(f"the script is {interpreter}'s: {reason}")

@@ -85,6 +85,9 @@ _MAKES_FILE = re.compile(
     r"\b(?:enroot[ \t]+(?:import|create)|(?:singularity|apptainer)[ \t]+(?:pull|build))\b"
 )
 OTHER_HOSTS = "a pod has no keys of who submits, and none of the old cluster's hosts: take it out"
+_SH_OF_IMAGE = (
+    "sh is bash on most clusters, and in many images one that lacks much of it: write bash"
+)
 _LOCAL_COPY = "it copies on the node itself, and an image may have no scp: write cp"
 _COPIES = "it copies files between nodes: put them into the image or a volume"
 # What becomes of a line that calls one of Slurm's programs; the others only ask.
@@ -296,6 +299,10 @@ def _of_commands(script: Script) -> list[Verdict]:
         if _is_of_site(texts) and texts[0] not in functions:
             verdicts.append(
                 Verdict(program, Outcome.NOT_CARRIED, "command", _NO_LAUNCHER, command.line)
+            )
+        if texts[:1] == ["sh"] and len(texts) > 1 and not texts[1].startswith("-"):
+            verdicts.append(
+                Verdict(" ".join(texts[:2]), Outcome.CHANGED, "", _SH_OF_IMAGE, command.line)
             )
         if texts[:1] == ["scp"] and not words.reaches_other_host(texts):
             verdicts.append(Verdict("scp", Outcome.CHANGED, "", _LOCAL_COPY, command.line))

@@ -110,7 +110,9 @@ def read_script(reading: ScriptReading, steps: list[Step], *, nested: bool) -> N
         body.notes.append(
             "the script starts the ranks of its node itself, so that the pod runs it as one process"
         )
-    _note_launcher(script, body)
+    lists = [setting.value for setting in script.settings if setting.name == "array"][-1:]
+    if not any(amounts.array(tasks) for tasks in lists):  # a trial of a sweep has no launcher
+        note_launcher(script, body)
     if script.size.node_count == 1:
         _note_unread(script, body)
     body.uncounted = _uncounted(script, steps)
@@ -218,11 +220,14 @@ def _put_steps(script: Script, body: Body, sruns: list[Step]) -> None:
         sizes.fill(script.size, sizes.largest([step.size for step in sruns]))
 
 
-def _note_launcher(script: Script, body: Body) -> None:
-    """Note what a launcher needs where no line starts Python; a trial of a sweep has none."""
-    lists = [setting.value for setting in script.settings if setting.name == "array"][-1:]
-    is_trial = any(amounts.array(tasks) for tasks in lists)
-    if not is_trial and not _RUNS_PYTHON.search(_NO_CODE.sub("", script.text)):
+def note_launcher(script: Script, body: Body) -> None:
+    """Note what a launcher needs where no line starts Python.
+
+    Args:
+        script: the script.
+        body: what comes of it, which torchrun starts.
+    """
+    if not _RUNS_PYTHON.search(_NO_CODE.sub("", script.text)):
         body.notes.append(
             "no line of the script starts Python: the image needs PyTorch all the same, whose "
             "launcher starts the script"

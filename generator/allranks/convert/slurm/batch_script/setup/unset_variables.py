@@ -26,6 +26,8 @@ _WHERE_WORDS = re.compile(
     r"(?:(?P<loop>while|until)|if)\s+(?:\[\[?|test|\(\()\s*"
     r"(?:\"?\$\{?#\}?\"?\s*(?:-gt|-ge|-ne|>=?|!=)|\$?#(?=\s*\)\))|(?:-n\s+)?\"?\$\{?1(?:[-:]+)?\}?\"?\s*\])"
 )
+# A test whether somebody has set a variable, where a script then does more: ``[ -n "$A" ] && b $A``.
+_WHERE_SET = re.compile(r"(?<=\s)-n\s+\"?\$\{?([A-Za-z_]\w*)\}?\"?\s+\]")
 # By which a script ends where nobody has set a variable: the rest of ``${A:?set it}``.
 _DEMAND = re.compile(r":?\?[^}]*(?=\}$)")
 _NOUNSET = re.compile(r"^\s*set\s+(?:-[a-zA-Z]*u|[^\n;]*-o\s+nounset)", re.MULTILINE)
@@ -106,7 +108,7 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
     of_export = _of_export(script)
     reading.variables.set_names |= of_export | _declared_in(code)
     spoken = {verdict.path for verdict in body.verdicts}
-    optional = words.optional(_REQUIRED.sub("", whole))
+    optional = words.optional(_REQUIRED.sub("", whole)) | {*_WHERE_SET.findall(whole)}
     required = {match[1] for match in _REQUIRED.finditer(code)}
     variables = {name for name, _ in words.variables(unread_variables.without(code))}
     for name, has_default in words.variables(whole):
