@@ -97,7 +97,7 @@ def read(
             return body
     if main is None:
         one_process.read_script(reading, steps, nested=bool(multi))
-        if tracked_runs.are_several(script):
+        if tracked_runs.are_several(script, reading.variables):
             reading.body.values["trackers"] = {"mode": "names"}
     else:
         ranks.read_ranks(reading, main, steps)
