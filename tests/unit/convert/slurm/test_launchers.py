@@ -325,7 +325,7 @@ def test_an_option_of_deepspeed_may_be_written_in_part(option: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "taken"),
+    ("words", "program"),
     [
         ("--new_option h:29500 a.py", "h:29500 is taken for the program"),
         ("--new_option=h:29500 a.py", ""),
@@ -333,10 +333,12 @@ def test_an_option_of_deepspeed_may_be_written_in_part(option: str) -> None:
     ],
 )
 @pytest.mark.parametrize("launcher", ["torchrun", "deepspeed"])
-def test_the_word_behind_an_unknown_option_is_named(launcher: str, words: str, taken: str) -> None:
+def test_the_word_behind_an_unknown_option_is_named(
+    launcher: str, words: str, program: str
+) -> None:
     """It may be the value of the option, and each rank would run it."""
     conversion = _convert("#SBATCH --gpus-per-node=4", f"{launcher} {words}")
     whys = [verdict.why for verdict in conversion.verdicts if "known here" in verdict.why]
     assert whys
-    assert taken in whys[0]
-    assert ("is taken for the program" in whys[0]) == bool(taken)
+    assert program in whys[0]
+    assert ("is taken for the program" in whys[0]) == bool(program)

@@ -34,7 +34,7 @@ def are_several(script: Script, variables: ShellVariables) -> bool:
         script: the script.
         variables: what its variables hold.
     """
-    given = {
+    argument_names = {
         name
         for command in script.commands
         if _may_train(variables, command)
@@ -44,7 +44,7 @@ def are_several(script: Script, variables: ShellVariables) -> bool:
     trainings = [
         (command, inner)
         for command in script.commands
-        for inner in _started(command, given)
+        for inner in _started(command, argument_names)
         if _may_train(variables, inner)
     ]
     repeats = any(
@@ -57,12 +57,12 @@ def are_several(script: Script, variables: ShellVariables) -> bool:
     )
 
 
-def _started(command: Command, given: Collection[str]) -> list[Command]:
+def _started(command: Command, argument_names: Collection[str]) -> list[Command]:
     """A command, and those whose output it puts into a variable: ``output=$(python a.py)``.
 
     Args:
         command: the command.
-        given: the variables that a training is given as they are, such as the numbers of a trial:
+        argument_names: the variables that a training is given as they are, such as the numbers of a trial:
             what makes these is no training.
     """
     if command.words:
@@ -70,7 +70,7 @@ def _started(command: Command, given: Collection[str]) -> list[Command]:
     return [
         inner
         for token in command.assignments
-        if token.text.partition("=")[0] not in given
+        if token.text.partition("=")[0] not in argument_names
         for inner in shell_text.substituted_commands(words.expanded_part(token.text))
     ]
 
