@@ -62,8 +62,8 @@ def _started(command: Command, argument_names: Collection[str]) -> list[Command]
 
     Args:
         command: the command.
-        argument_names: the variables that a training is given as they are, such as the numbers of a trial:
-            what makes these is no training.
+        argument_names: the variables that a training is given as they are, such as the numbers of
+            a trial: what makes these is no training.
     """
     if command.words:
         return [command]
