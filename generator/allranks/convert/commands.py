@@ -635,10 +635,7 @@ def _deepspeed(
             "torchrun starts the ranks, as deepspeed did",
             *(("ranks are not bound to cores",) if launch.unbound else ()),
         ),
-        lost=(
-            *(f"deepspeed has no option {word} that is known here" for word in launch.unknown),
-            *lost,
-        ),
+        lost=(*launch.unknown, *lost),
         notes=(_LOCAL_RANK,) if launch.gives_local_rank else (),
         is_alone=launch.is_alone,
     )
@@ -671,7 +668,6 @@ def _torchrun(
     """Torchrun taken off what it runs, and how many words that is."""
     launch = torchrun_words.read(words, before)
     values, lost = torchrun_words.values_of(launch.options, env)
-    unknown = (f"torchrun has no option {word} that is known here" for word in launch.unknown)
     hooks = [name for name in launch.of_hyperpod if "-train-" in name]
     program = Program(
         Runner.TORCHRUN,
@@ -687,6 +683,10 @@ def _torchrun(
                 if name not in hooks
             ),
         ),
-        lost=(*unknown, *lost, *(f"--{name}: run it in setup or in the program" for name in hooks)),
+        lost=(
+            *launch.unknown,
+            *lost,
+            *(f"--{name}: run it in setup or in the program" for name in hooks),
+        ),
     )
     return program, launch.rest

@@ -12,6 +12,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from allranks.convert import option_words
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -46,7 +48,7 @@ class DeepspeedLaunch:
         is_alone: whether it starts ranks on its own machine alone.
         gives_local_rank: whether the command gives its script --local_rank.
         unbound: whether it bound its ranks to cores.
-        unknown: its options that are not known here.
+        unknown: what is to be said of its options that are not known here.
     """
 
     options: Mapping[str, str]
@@ -70,6 +72,8 @@ def read(words: Sequence[str]) -> DeepspeedLaunch | None:
     while at < len(words) and words[at].startswith("-"):
         word, sign, value = words[at].partition("=")
         name = _SHORT.get(word, word.lstrip("-").replace("_", "-"))
+        if word.startswith("--"):
+            name = option_words.whole_name(name, (*_OPTIONS, *_FLAGS, *_MORE_FLAGS))
         at += 1
         if name in _OPTIONS:
             deepspeed_options[name] = value if sign else words[at] if at < len(words) else ""
@@ -77,7 +81,7 @@ def read(words: Sequence[str]) -> DeepspeedLaunch | None:
         elif name in (*_FLAGS, *_MORE_FLAGS):
             deepspeed_options[name] = "true"
         else:
-            unknown.append(words[at - 1])
+            unknown.append(option_words.why_unknown("deepspeed", words[at - 1], words[at:]))
     rest = tuple(words[at:])
     options = _options(deepspeed_options)
     if not rest or options is None:

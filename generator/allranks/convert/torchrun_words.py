@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from allranks.convert import option_words
 from allranks.convert.references import number
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class TorchrunLaunch:
         rest: how many words at the end of the command are the program's own.
         of_dlrover: the options of dlrover-run among its own.
         of_hyperpod: those of hyperpodrun.
-        unknown: the options that are none of these.
+        unknown: what is to be said of the options that are none of these.
     """
 
     options: Mapping[str, str]
@@ -127,7 +128,7 @@ def read(words: Sequence[str], before: Sequence[str]) -> TorchrunLaunch:
         elif name in HYPERPOD_OPTIONS:
             of_hyperpod.append(name)
         else:
-            unknown.append(words[at - 1])
+            unknown.append(option_words.why_unknown("torchrun", words[at - 1], words[at:]))
     if words[at : at + 1] in (["--"], ("--",)):
         at += 1
     rest = tuple(words[at:])
@@ -142,6 +143,9 @@ def _option(word: str) -> tuple[str, str | None]:
         return _SHORT[word[:2]], word[2:].removeprefix("=")
     name, sign, value = word.partition("=")
     name = _SHORT.get(name, name.lstrip("-").replace("_", "-"))
+    if word.startswith("--"):
+        own = (*TORCHRUN_OPTIONS, *TORCHRUN_FLAGS)
+        name = option_words.whole_name(name, own, _FOREIGN_OPTIONS)
     return name, value if sign else None
 
 

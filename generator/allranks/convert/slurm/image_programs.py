@@ -65,7 +65,7 @@ _SPOKEN_OF = (
 _OF_A_WORD = ("$", "/", "..")
 # What is said of a line that runs in each pod, or installs something, says nothing of
 # its program.
-_OF_NO_PROGRAM = ("each pod", "the image is made")
+_OF_NO_PROGRAM = ("each pod", "the image is made", "a pod has no login")
 
 
 def say(job: Draft) -> None:

@@ -289,3 +289,21 @@ def test_options_of_srun_in_an_array_are_said_once() -> None:
     assert not conversion.lost
     decided = _convert("#SBATCH -n1", f"if [ -f x ]; then {array}; fi", 'srun "${ARGS[@]}" ./a')
     assert [verdict.path for verdict in decided.lost] == ["srun $ARGS"]
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        ("singularity overlay create --size 1024 /tmp/x.ext3", "makes no image file"),
+        ("apptainer overlay create /tmp/x.ext3 && ls", "makes no image file"),
+        ("S=/opt/bin/singularity; $S overlay create /tmp/x.ext3", "makes no image file"),
+        ("apptainer cache clean -f", "no program for them"),
+        ("singularity build x.sif x.def", "makes no image file"),
+    ],
+)
+def test_a_singularity_that_starts_nothing_is_named(row: str, why: str) -> None:
+    """No pod has the program, so that a script with `set -e` ends there."""
+    rows = ("set -e", row, "singularity exec --overlay /tmp/x.ext3 docker://a/b:1 python a.py")
+    text = "\n".join(["#!/bin/bash", "#SBATCH --gpus=1", *rows, ""])
+    verdicts = job.convert(text.encode(), "a.sbatch").verdicts
+    assert [own.path for own in verdicts if why in own.why] == ["singularity"]

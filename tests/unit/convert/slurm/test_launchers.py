@@ -297,3 +297,48 @@ def test_ranks_without_gpus_are_noted() -> None:
     assert any("asks for no GPUs" in note for note in ranks.notes)
     single = _convert("#SBATCH -n 1", "python train.py")
     assert not any("asks for no GPUs" in note for note in single.notes)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "--rdzv_endpoin h:29500",
+        "--rdzv-endpoin=h:29500",
+        "--monitor-int 3",
+        "--standal",
+        "--log_line_pre x",
+    ],
+)
+def test_an_option_of_torchrun_may_be_written_in_part(option: str) -> None:
+    """Python's argparse takes the beginning of a name for the whole, where no other begins so."""
+    conversion = _convert("#SBATCH -N 2 --gpus-per-node=4", f"srun torchrun {option} a.py --b 1")
+    assert conversion.values["command"][-3:] == ["a.py", "--b", "1"]
+    assert not [verdict for verdict in conversion.verdicts if "known here" in verdict.why]
+
+
+@pytest.mark.parametrize("option", ["--num_gpu 4", "--master_por=29500", "--modul"])
+def test_an_option_of_deepspeed_may_be_written_in_part(option: str) -> None:
+    """Its launcher reads them with argparse as well."""
+    conversion = _convert("#SBATCH --gpus-per-node=4", f"deepspeed {option} a.py")
+    assert conversion.values["command"][-1:] == ["a.py"]
+    assert not [verdict for verdict in conversion.verdicts if "known here" in verdict.why]
+
+
+@pytest.mark.parametrize(
+    ("words", "program"),
+    [
+        ("--new_option h:29500 a.py", "h:29500 is taken for the program"),
+        ("--new_option=h:29500 a.py", ""),
+        ("--new_option --nnodes=2 a.py", ""),
+    ],
+)
+@pytest.mark.parametrize("launcher", ["torchrun", "deepspeed"])
+def test_the_word_behind_an_unknown_option_is_named(
+    launcher: str, words: str, program: str
+) -> None:
+    """It may be the value of the option, and each rank would run it."""
+    conversion = _convert("#SBATCH --gpus-per-node=4", f"{launcher} {words}")
+    whys = [verdict.why for verdict in conversion.verdicts if "known here" in verdict.why]
+    assert whys
+    assert program in whys[0]
+    assert ("is taken for the program" in whys[0]) == bool(program)

@@ -721,6 +721,61 @@ def test_a_line_of_a_shell_is_no_template(row: str) -> None:
     assert _convert(_TASKS, row, "srun python a.py").values["command"]
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        *('P=${P:-"{{ instruction }}"}', "P=${P:-'{{ x }}'}", "PROMPT='Say {{ x }}'"),
+        *('A="Write of {{ x }} and\nof {{ y }}."', "CHAT_TEMPLATE='{% if x %}a{% endif %}'"),
+        *("python b.py --prompt-template '{{ x }}' c", 'python b.py --prompt="say {{ x }}"'),
+    ],
+)
+def test_a_text_for_a_program_is_no_template(row: str) -> None:
+    """The program fills in its blanks; whoever filled them in here would change what it does."""
+    assert _convert(_TASKS, row, "srun python a.py").values["command"]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        *('P="{{ path }}"', 'A="/data/{{ x }}"', 'PROMPT="{{ prompt }}"', "A='--lr {{ lr }} -b 1'"),
+        *('PROMPT_FILE="/data/{{ x }}/a"', "A='python b.py {{ x }}'", "python b.py '{{ x }}' c"),
+        "python b.py --prompt-file '{{ x }}'",
+    ],
+)
+def test_a_word_in_quotes_may_be_a_blank_of_a_template(row: str) -> None:
+    """No program gets a text there, but a word, a path or a part of a command."""
+    with pytest.raises(InvalidValues, match="the script is a template"):
+        _convert(_TASKS, row, "srun python a.py")
+
+
+@pytest.mark.parametrize(
+    ("row", "blank"),
+    [
+        ("p='<<<params_file>>>'", "<<<params_file>>>"),
+        ('export p="<params_file>"', "<params_file>"),
+        ('python b.py --p "<params file>" c', "<params file>"),
+        ("python b.py --token-file='<<<file>>>' c", "<<<file>>>"),
+    ],
+)
+def test_a_value_that_is_a_blank_in_quotes_is_named(row: str, blank: str) -> None:
+    """Its program gets the brackets, and finds no such file."""
+    with pytest.raises(InvalidValues) as error:
+        _convert(_TASKS, row, "srun python a.py")
+    assert error.value.problems[0].hint == f"fill in what stands for {blank}"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        *("TOKEN='<image>'", 'python b.py --pad "<pad>" c', "EOS='<eos>'", "A='<im_start>'"),
+        *('echo "--p" "<path>"', "[ $1 = '<path>' ]", "A='</think>'", 'echo "p=<path>"'),
+    ],
+)
+def test_a_word_in_quotes_and_brackets_may_be_a_token(row: str) -> None:
+    """Tokenizers have such words, and what is printed is for who reads it."""
+    assert _convert(_TASKS, row, "srun python a.py").values["command"]
+
+
 def test_a_blank_in_square_brackets_is_named() -> None:
     """No shell needs it filled in, and the program gets it."""
     rows = ("#SBATCH --account=[account]", "python a.py --d=[your_dir] [test-set-dir] [a b c]")

@@ -16,6 +16,18 @@ from allranks.convert.slurm import job
         (("for seed in 1 2 3; do python a.py --seed $seed; done",), "names"),
         (("srun python a.py", "srun python b.py"), "names"),
         (("torchrun a.py", "python -m evaluate"), ""),  # what stands behind the ranks is not run
+        (("out=$(python a.py)", "python b.py"), "names"),
+        (("out=`python a.py; python b.py`", "echo $out"), "names"),
+        (("out=$(for a in 1 2; do python a.py $a; done)",), "names"),
+        (("out=$(if [ $A = 1 ]; then python a.py; else python b.py; fi)",), ""),
+        (("out=$(python -c 1)", "python a.py --seed $(python seed.py)"), ""),
+        (("lr=$(python rates.py $1)", "python a.py --lr $lr"), ""),
+        (("P=/opt/x/bin/python", '"$P" a.py', '"$P" b.py'), "names"),
+        (("P=${P:-python3}", "$P a.py", 'out=$("$P" b.py)'), "names"),
+        (("P=$(which python)", "$P a.py", "$P b.py"), "names"),
+        (('P="srun python -u"', "$P a.py", "$P -m evaluate"), "names"),
+        (("${P:-python3} a.py", "${P:-python3} b.py"), "names"),
+        (("P=python", "$P -m pip install x", "$P a.py"), ""),
         (("train() { python a.py $1; }", "train 1", "train 2"), "names"),
     ],
 )

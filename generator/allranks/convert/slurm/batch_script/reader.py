@@ -34,6 +34,7 @@ from allranks.convert.slurm.batch_script.steps import (
 )
 from allranks.convert.slurm.batch_script.text import (
     blank_words,
+    login_shells,
     parsing,
     shell_text,
     shell_variables,
@@ -78,6 +79,7 @@ def read(
     if not script.statements:
         raise script.refuse(1, "the script runs nothing", "write the command that is to run")
     parsing.check_continued(script)
+    typed, script = script, login_shells.without(script)
     reading = ScriptReading(script, shell_variables.collect(script))
     body = reading.body
     body.goes_back = any(map(working_folder.goes_back, script.statements))
@@ -91,18 +93,20 @@ def read(
         opened, behind = parsing.opened_around(script, statement)
         if opened:
             body = read(opened, source=source, size=size, settings=settings, args=args)
+            body.verdicts += login_shells.verdicts(typed, "command")
             if behind:
                 why = behind_step.of_pipe(text) if "|" in behind else behind_step.OF_LOG
                 body.say(statement.last_line, behind, Outcome.CHANGED, "", why)
             return body
     if main is None:
         one_process.read_script(reading, steps, nested=bool(multi))
-        if tracked_runs.are_several(script):
+        if tracked_runs.are_several(script, reading.variables):
             reading.body.values["trackers"] = {"mode": "names"}
     else:
         ranks.read_ranks(reading, main, steps)
         if body.workload == "torchrun":
             one_process.note_launcher(script, body)
+    body.verdicts += login_shells.verdicts(typed, "script" if main is None else "command")
     if interpreter in ("zsh", "ksh"):
         reason = "the image needs it" if main is None else "bash runs its setup and its command"
         body.notes.append(f"the script is {interpreter}'s: {reason}")

@@ -84,6 +84,11 @@ _NO_IMAGE_FILES = (
 _MAKES_FILE = re.compile(
     r"\b(?:enroot[ \t]+(?:import|create)|(?:singularity|apptainer)[ \t]+(?:pull|build))\b"
 )
+_MAKES_OVERLAY = re.compile(r"\boverlay[ \t]+create\b")
+_NO_OVERLAY = (
+    "a pod makes no image file: take the line out, and write to the pod's own disk, or to a volume"
+)
+_ON_FILES_OF_CONTAINERS = "a pod starts no containers, and has no program for them: take it out"
 OTHER_HOSTS = "a pod has no keys of who submits, and none of the old cluster's hosts: take it out"
 _SH_OF_IMAGE = (
     "sh is bash on most clusters, and in many images one that lacks much of it: write bash"
@@ -127,12 +132,16 @@ _COPIES_SCRIPT = re.compile(
     re.MULTILINE,
 )
 _COPY_OF_SCRIPT = "the copy has the script's lines without its directives and what became setup"
+# What else singularity does, and starts no container for.
+_OF_FILES_OF_CONTAINERS = "overlay|cache|inspect|push|verify"
 # A container that is left where a command may stand, as an srun may be.
 _CONTAINER = re.compile(
     r"(?:^|[\s;&|(`/]|=[\"']?)(?:[A-Za-z0-9]+[-_])?(?:singularity|apptainer|shifter)(?:_wrapper)?"
     r"[ \t]+(?:-\S+[ \t]+)*"
-    r"(?:exec|run|build|pull|shell|instance)\s"
+    rf"(?:exec|run|build|pull|shell|instance|{_OF_FILES_OF_CONTAINERS})\s"
 )
+_FOR_FILES = re.compile(rf"\s(?:{_OF_FILES_OF_CONTAINERS})\s")
+_FOR_PROGRAMS = re.compile(r"\s(?:exec|run|shell|instance)\s")
 # A question to Slurm, whose answer the script reads.
 _OF_SLURM = re.compile(
     r"(?:[$<]\(|`)\s*((?:scontrol\s+show\s+(?:nodes?|job|hostnames?)|squeue|sacct|sinfo)\b[^)`|]*)"
@@ -236,7 +245,12 @@ def why_no_container(text: str) -> str:
     Args:
         text: the line.
     """
-    return _NO_IMAGE_FILES if _MAKES_FILE.search(text) else NO_CONTAINERS
+    if _MAKES_FILE.search(text):
+        return _NO_IMAGE_FILES
+    if _MAKES_OVERLAY.search(text):
+        return _NO_OVERLAY
+    of_files = _FOR_FILES.search(text) and not _FOR_PROGRAMS.search(text)
+    return _ON_FILES_OF_CONTAINERS if of_files else NO_CONTAINERS
 
 
 def _say_other_jobs(script: Script, body: Body, code: str) -> None:
@@ -402,7 +416,7 @@ def _container_in_variable(variables: ShellVariables, code: str) -> Callable[[st
         )
     ]
     for name in names_of:
-        pattern = re.compile(rf"\$(?:{name}|\{{{name}\}})\"?\s+(?:-\S+\s+)*(?:exec|run)\s")
+        pattern = re.compile(rf"\$(?:{name}|\{{{name}\}})\"?\s+(?:-\S+\s+)*(?:exec|run|overlay)\s")
         if pattern.search(code):
             return pattern.search
     return None

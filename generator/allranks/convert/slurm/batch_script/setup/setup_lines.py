@@ -18,6 +18,7 @@ from allranks.convert.slurm.batch_script.steps import programs_of_folder, side_s
 from allranks.convert.slurm.batch_script.text import (
     environments,
     first_node,
+    login_shells,
     node_names,
     shell_text,
     words,
@@ -58,10 +59,6 @@ _BEHIND = frozenset(
 _DEACTIVATING = (["source", "deactivate"], [".", "deactivate"])
 # What is a function in a shell that has read the file of conda, of modules or of an environment.
 _FUNCTIONS = (words.ACTIVATING - {"source", ".", "eval"}) | {"deactivate"}
-_NO_LOGIN = (
-    "a pod has no login: its profile would set another PATH than the image's; functions and "
-    "variables that the profile of the old cluster sets are not there"
-)
 _WRITES_AT_ONCE = (
     "each pod runs it, and the script ran it once: where they share the folder, all write one file "
     "at once; write it below /tmp"
@@ -423,7 +420,7 @@ def say_login(script: Script, body: Body, to: str) -> None:
     """
     own = script.lines[0].strip()
     if own.startswith("#!") and own != shell_text.without_login(own):
-        body.say(1, own, Outcome.CHANGED, to, _NO_LOGIN)
+        body.say(1, own, Outcome.CHANGED, to, login_shells.NO_LOGIN)
 
 
 def say_behind(script: Script, body: Body, statement: Statement) -> None:

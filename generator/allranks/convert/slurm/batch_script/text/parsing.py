@@ -76,13 +76,14 @@ def _check_filled_in(script: Script) -> None:
     for start, end in reversed(words.documents(code)):
         code = code[:start] + re.sub(r"[^\n]", "", code[start:end]) + code[end:]
     has_formats = False
-    for line, typed in enumerate(code.split("\n"), 1):
+    for line, typed in enumerate(blanks.without_texts(code).split("\n"), 1):
         row = _DOCUMENT_SIGN.sub("", typed)
         has_formats = has_formats or _OF_FORMATS.search(row) is not None
-        blank = blanks.OF_LINES.search(row) or blanks.IN_PATHS.search(blanks.QUOTED.sub("", row))
-        is_end = blank is not None and blank[0] == row.strip()  # of a here-document
-        if blank is not None and not is_end and not has_formats:
-            hint = f"fill in what stands for {blank[0]}"
+        match = blanks.OF_LINES.search(row) or blanks.IN_PATHS.search(blanks.QUOTED.sub("", row))
+        blank = match[0] if match else blanks.whole_value(typed)
+        is_end = blank == row.strip()  # of a here-document
+        if blank and not is_end and not has_formats:
+            hint = f"fill in what stands for {blank}"
             raise script.refuse(line, "the script is a template, whose blanks no shell fills", hint)
         has_formats = has_formats and row.endswith("\\")  # the command goes on
 

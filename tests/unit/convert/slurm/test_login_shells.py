@@ -1,0 +1,81 @@
+"""Shells of a login within a script: their profile would take the image's PATH from a program."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from allranks.convert.slurm import job
+
+if TYPE_CHECKING:
+    from allranks.convert.verdicts import Conversion
+
+_TASKS = "#SBATCH -N 2 --ntasks-per-node=4"
+_WHY = "a pod has no login"
+
+
+def _convert(*rows: str) -> Conversion:
+    return job.convert("\n".join(("#!/bin/bash", *rows, "")).encode(), "job.sbatch")
+
+
+def _named(conversion: Conversion) -> list[str]:
+    return [verdict.path for verdict in conversion.verdicts if _WHY in verdict.why]
+
+
+@pytest.mark.parametrize(
+    ("row", "plain", "shell"),
+    [
+        ('bash -lc "python a.py"', 'bash -c "python a.py"', "bash -lc"),
+        ('bash --login -c "python a.py"', 'bash -c "python a.py"', "bash --login"),
+        ('bash -l -c "python a.py"', 'bash -c "python a.py"', "bash -l"),
+        ('/bin/bash -elc "python a.py"', '/bin/bash -ec "python a.py"', "/bin/bash -elc"),
+        ("env A=1 bash -l run.sh", "env A=1 bash run.sh", "bash -l"),
+        (
+            'bash -o pipefail -lc "python a.py"',
+            'bash -o pipefail -c "python a.py"',
+            "bash -lc",
+        ),
+        (
+            'for a in 1 2; do bash -lc "python a.py"; done',
+            'for a in 1 2; do bash -c "python a.py"; done',
+            "bash -lc",
+        ),
+    ],
+)
+def test_a_shell_of_a_login_becomes_a_plain_one(row: str, plain: str, shell: str) -> None:
+    """Debian's /etc/profile sets PATH anew, without the folder of the image's Python."""
+    conversion = _convert("#SBATCH --gpus=1", row)
+    assert plain in conversion.values["script"].split("\n")
+    assert _named(conversion) == [shell]
+
+
+@pytest.mark.parametrize("flags", ["-lc", "--login -c", "-l -c"])
+def test_ranks_have_no_login(flags: str) -> None:
+    """The program of each rank is started without a shell, and the report says what is gone."""
+    conversion = _convert(_TASKS, f"srun bash {flags} 'python a.py'")
+    assert conversion.values["command"] == ["python", "a.py"]
+    assert _named(conversion) == [f"bash {flags.split(maxsplit=1)[0]}"]
+
+
+def test_a_shell_of_a_login_in_a_group_is_named_once() -> None:
+    """A group at the step is opened, and the script read again."""
+    rows = ("time {", "srun bash -lc 'python a.py'", "} 2>&1 | tee log")
+    assert _named(_convert(_TASKS, *rows)) == ["bash -lc"]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        'singularity exec docker://a/b:1 bash -lc "python a.py"',
+        'echo bash -l "python a.py"; python a.py',
+        'bash --noprofile -c "python a.py"',
+        "bash -c 'python a.py' -l",
+        "bash run.sh -l",
+    ],
+)
+def test_other_shells_are_as_they_were(row: str) -> None:
+    """In a container the profile was that of the image, and words behind a text are its own."""
+    conversion = _convert("#SBATCH --gpus=1", row)
+    assert row.removeprefix("singularity exec docker://a/b:1 ") in conversion.values["script"]
+    assert not _named(conversion)
