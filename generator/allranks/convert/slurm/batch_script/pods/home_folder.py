@@ -25,6 +25,12 @@ _KEYS = {
     "huggingface-cli": (frozenset({"login", "upload"}), "HF_TOKEN"),
     "hf": (frozenset({"login", "auth", "upload"}), "HF_TOKEN"),
     "kaggle": (frozenset({"competitions", "datasets", "kernels", "models"}), "KAGGLE_KEY"),
+    "aws": (frozenset({"s3", "s3api", "ecr", "sagemaker"}), "AWS_ACCESS_KEY_ID"),
+    "s5cmd": (frozenset({"cp", "sync", "ls", "mv"}), "AWS_ACCESS_KEY_ID"),
+    "s3cmd": (frozenset({"get", "put", "sync", "ls"}), "AWS_ACCESS_KEY_ID"),
+    "gsutil": (frozenset({"cp", "rsync", "ls", "mv", "-m"}), "GOOGLE_APPLICATION_CREDENTIALS"),
+    "gcloud": (frozenset({"storage", "compute", "ai"}), "GOOGLE_APPLICATION_CREDENTIALS"),
+    "az": (frozenset({"storage", "ml", "acr"}), "AZURE_STORAGE_CONNECTION_STRING"),
     "rclone": (frozenset({"copy", "sync", "move", "copyto", "mount", "lsf"}), "RCLONE_CONFIG"),
 }
 # Words by which a program is told to report to Weights & Biases, but for those that tell it not to.
@@ -44,6 +50,8 @@ _KEY_OF_REPORTS = (
     "where the program reports to Weights & Biases, it looks for its key in ~/.netrc of who "
     "submits, which a pod has not: let a Secret set WANDB_API_KEY in env"
 )
+# Options by which they need none, or have it.
+_OPEN = frozenset({"--token", "--no-sign-request"})
 # Where accelerate's own settings are, as `accelerate config` writes them.
 _ACCELERATE = re.compile(r"\baccelerate\s+launch\b|\baccelerate\.commands\.launch\b")
 _SETTINGS = (
@@ -100,7 +108,7 @@ def _keys(script: Script, variables: ShellVariables) -> list[Verdict]:
         program = words.base(next(iter(texts), ""))
         needs, name = _KEYS.get(program, (frozenset(), ""))
         own = {word.text.partition("=")[0] for word in command.assignments} | variables.set_names
-        has_key = own & {name, "WANDB_MODE"} or "--token" in texts or _is_login_with(texts)
+        has_key = own & {name, "WANDB_MODE"} or _OPEN & {*texts} or _is_login_with(texts)
         if name and not has_key and needs & {*texts[1:3]} and program not in verdicts:
             why = (
                 "it looks for its key in the home folder of who submits, which a pod has not: "

@@ -18,6 +18,7 @@ from allranks.convert.slurm.batch_script.pods import (
     folders_above,
     home_folder,
     networks,
+    node_settings,
     output_files,
     pod_rights,
     sent_environments,
@@ -208,7 +209,7 @@ def say(reading: ScriptReading, code: str) -> None:
     _say_numbers_of_gpus(script, reading.variables, body)
     body.verdicts += home_folder.say(script, reading.variables, code)
     body.verdicts += sent_environments.say(script, reading.variables)
-    body.verdicts += servers.say(script)
+    body.verdicts += [*servers.say(script), *node_settings.say(script)]
     body.verdicts += counted_cpus.say(script, body, code)
     runs = "\n".join([code, *body.env.values()])
     body.verdicts += networks.say(script, reading.variables, runs)

@@ -78,7 +78,10 @@ _GIT_REMOTE = frozenset({"clone", "pull", "push", "fetch", "ls-remote", "submodu
 # Those of them that start programs on several.
 STARTING_ELSEWHERE = OF_OTHER_HOSTS - {"scp", "sftp", "pdcp", "mosh"}
 # What only root may do, as a rule.
-OF_ROOT = frozenset({"sudo", "apt", "apt-get", "yum", "dnf", "mount", "sysctl"})
+OF_ROOT = frozenset(
+    {"sudo", "apt", "apt-get", "yum", "dnf", "mount", "sysctl"}
+    | {"sshfs", "gcsfuse", "s3fs", "mount-s3", "goofys", "juicefs", "blobfuse2"}
+)
 # What only changes how a terminal looks: without one it fails.
 OF_TERMINAL = frozenset({"clear", "reset", "tput"})
 # What may stand behind the training, besides what only prints.
