@@ -51,3 +51,24 @@ def test_a_program_of_a_cloud_looks_for_its_key_at_home(row: str, program: str) 
     """~/.aws, ~/.config/gcloud and ~/.azure are of who submits."""
     named = {*_paths(row)} & {"aws", "gsutil", "az"}
     assert named == ({program} if program else set())
+
+
+@pytest.mark.parametrize(
+    ("rows", "threads"),
+    [
+        (("#SBATCH -c 4",), "4"),
+        (("#SBATCH -n 6",), "6"),
+        (("#SBATCH -c 4 --gpus=1",), "4"),
+        (("#SBATCH -c 8", "srun -c 2 python b.py"), "2"),
+        (("#SBATCH --mem=4G",), None),
+        (("#SBATCH -c 4 --gpus=2",), None),  # it may start a process for each, with as many threads
+        (("#SBATCH -c 4 --exclusive",), None),
+        (("#SBATCH -c 4", "export OMP_NUM_THREADS=2"), "2"),
+        (("#SBATCH -c 4", "bash train.sh"), None),  # it may start ranks
+        (("#SBATCH -c 4", "torchrun --nproc-per-node=2 b.py"), None),
+    ],
+)
+def test_a_program_has_the_threads_of_its_job(rows: tuple[str, ...], threads: str | None) -> None:
+    """Slurm bound it to the job's CPUs, which OpenMP counts; in a pod it would count the node's."""
+    conversion = job.convert("\n".join(["#!/bin/bash", *rows, "python a.py", ""]).encode(), "job")
+    assert conversion.values.get("env", {}).get("OMP_NUM_THREADS") == threads

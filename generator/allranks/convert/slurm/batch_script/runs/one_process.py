@@ -82,6 +82,7 @@ _NO_CODE = re.compile(
 # The options that say how many tasks there are.
 _PER_NODE = frozenset({"ntasks-per-node", "tasks-per-node"})
 _TASK_OPTIONS = _PER_NODE | {"ntasks", "ntasks-per-gpu"}
+_OF_CPUS = ("cpus-per-task", "cpus-per-gpu", "ntasks", "ntasks-per-node")
 # And those without which Slurm tells nobody how many CPUs a task has.
 _CPUS_PER_TASK = frozenset({"cpus-per-task", "tres-per-task"})
 
@@ -115,6 +116,8 @@ def read_script(reading: ScriptReading, steps: list[Step], *, nested: bool) -> N
         note_launcher(script, body)
     if script.size.node_count == 1:
         _note_unread(script, body)
+    if not nested:
+        _put_threads(reading, steps)
     body.uncounted = _uncounted(script, steps)
     last = _last_activation(script, variables)
     setup, again, rest = _split(reading, last)
@@ -220,6 +223,26 @@ def _put_steps(script: Script, body: Body, sruns: list[Step]) -> None:
         sizes.fill(script.size, sizes.largest([step.size for step in sruns]))
 
 
+def _put_threads(reading: ScriptReading, steps: list[Step]) -> None:
+    """Give OpenMP the CPUs of the job, which Slurm bound its program to: a pod has the node's.
+
+    Not where the program may start ranks, each of which would have as many threads: on several
+    GPUs, or in a script that is not read here.
+    """
+    script, body, size = reading.script, reading.body, reading.script.size
+    options = {setting.name for setting in script.settings}
+    is_alone = (size.gpu_count or 0) <= 1 and "exclusive" not in options
+    if not is_alone or _unread_files(script) or "OMP_NUM_THREADS" in script.text:
+        return
+    sruns = [step for step in steps if step.is_srun and step.words]
+    cpus = max((step.size.cpus_per_task or 0 for step in sruns), default=size.cpus_per_node or 0)
+    if cpus > 1 or (cpus and "cpus-per-task" in options):
+        body.env["OMP_NUM_THREADS"] = str(cpus)
+        line = next((own.line for own in script.settings if own.name in _OF_CPUS), 0)
+        why = "Slurm bound the program to the job's CPUs, which OpenMP counts: a pod has the node's"
+        body.say(line, "OMP_NUM_THREADS", Outcome.CHANGED, "env.OMP_NUM_THREADS", why)
+
+
 def note_launcher(script: Script, body: Body) -> None:
     """Note what a launcher needs where no line starts Python.
 
@@ -236,6 +259,18 @@ def note_launcher(script: Script, body: Body) -> None:
 
 def _note_unread(script: Script, body: Body) -> None:
     """Note the scripts that are run, and that nobody has looked into."""
+    files = _unread_files(script)
+    if files:
+        is_alone = len(files) == 1
+        what_runs = f"what {files[0]} does" if is_alone else f"what {list_some(files, 3)} do"
+        body.notes.append(
+            f"{what_runs} was not looked at: a pod has no srun, sbatch, scontrol or modules for "
+            "that either, nor the old cluster's paths"
+        )
+
+
+def _unread_files(script: Script) -> list[str]:
+    """The scripts that are run."""
     files: list[str] = []
     for command in script.commands:
         for started in started_words.with_text_of_shell([word.text for word in command.words]):
@@ -244,13 +279,7 @@ def _note_unread(script: Script, body: Body) -> None:
                 texts = [text for text in texts[1:] if not text.startswith("-")]
             if texts and texts[0].endswith((".sh", ".bash")) and texts[0] not in files:
                 files.append(texts[0])
-    if files:
-        is_alone = len(files) == 1
-        what_runs = f"what {files[0]} does" if is_alone else f"what {list_some(files, 3)} do"
-        body.notes.append(
-            f"{what_runs} was not looked at: a pod has no srun, sbatch, scontrol or modules for "
-            "that either, nor the old cluster's paths"
-        )
+    return files
 
 
 def _say_outside(body: Body, steps: list[Step]) -> None:
