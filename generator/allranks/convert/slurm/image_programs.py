@@ -60,6 +60,7 @@ _SPOKEN_OF = (
     | words.CONTAINERS
     | words.UNREAD_CONTAINERS
     | {"srun", "accelerate"}
+    | {"EOF", "EOT", "END"}  # of a here-document that has ended before
 )
 # Of a variable or a folder, and not of the program that has it among its words.
 _OF_A_WORD = ("$", "/", "..")

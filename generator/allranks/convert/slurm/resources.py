@@ -28,11 +28,15 @@ OF_JOB = (
     "reservation",
 )
 
+# Those of them that may ask for anything.
+_OF_ANY = ("gres", "tres-per-task", "tres-per-job")
+
 
 def put_size(job: Draft) -> None:
     """Put the nodes, the ranks of each, its GPUs, and what a pod asks for."""
     size, body, fields = job.size, job.body, job.fields
-    of_nodes, of_gpus = job.origin(_OF_NODES), job.origin(_OF_GPUS)
+    asking = [name for name in _OF_GPUS if name not in job.settings or _asks_for_gpus(job, name)]
+    of_nodes, of_gpus = job.origin(_OF_NODES), job.origin(asking)
     gpus = size.gpus_per_node
     if size.gpus and gpus is None and (body.script or body.nodes == 1):
         gpus = min(size.gpus, sizes.MOST_PER_NODE)
@@ -63,6 +67,12 @@ def _put_shared_memory(job: Draft) -> None:
     size = amounts.memory(memory // 2) if memory and memory > 1 else _SHARED_MEMORY
     if "shm" not in job.fields.values:
         job.fields.put(("shm", "size"), size, ())
+
+
+def _asks_for_gpus(job: Draft, name: str) -> bool:
+    """Whether an option asks for GPUs, and not for others alone: ``--gres=tmpspace:9G``."""
+    request = amounts.gres(job.settings[name].value) if name in _OF_ANY else None
+    return request is None or request.count > 0 or not request.others
 
 
 def _say_shared(job: Draft, ranks: int, gpus: int) -> None:

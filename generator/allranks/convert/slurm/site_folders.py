@@ -143,7 +143,9 @@ def say(job: Draft) -> None:
             if group:
                 folder = _shared_folder(group)
                 folder = min(group) if group is not start and folder in start else folder
-                key = job.key(folder, _line_of(job.text, group))
+                chdir = job.settings.get("chdir") if group is start else None
+                line = _line_of(job.text, group) if chdir is None else chdir.line
+                key = job.key(folder, line)
                 job.fields.say((key,), Outcome.CHANGED, to, why)
     lasting = _of_volumes(values)
     has_folder = job.has_own_folder or bool(_WITH_FOLDER.search(words.without_comments(job.text)))

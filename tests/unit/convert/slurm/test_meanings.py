@@ -168,7 +168,7 @@ def test_python_may_be_named_by_a_variable() -> None:
     paths = ('PYTHON="/opt/env/bin/python"', "PYTHON=python3")
     for path in paths:
         conversion = _convert("#SBATCH -N 1 --gres=gpu:1", path, '"${PYTHON}" -m a.b --x 1')
-        assert not [note for note in conversion.notes if "starts Python" in note]
+        assert not [note for note in conversion.notes if "own Python" in note]
 
 
 def test_a_program_of_mpi_may_read_what_slurm_tells_its_tasks() -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from allranks.convert.slurm import job
 from allranks.convert.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from allranks.convert.verdicts import Conversion
 
 
 def _paths(*rows: str) -> list[str]:
@@ -72,3 +77,70 @@ def test_a_program_has_the_threads_of_its_job(rows: tuple[str, ...], threads: st
     """Slurm bound it to the job's CPUs, which OpenMP counts; in a pod it would count the node's."""
     conversion = job.convert("\n".join(["#!/bin/bash", *rows, "python a.py", ""]).encode(), "job")
     assert conversion.values.get("env", {}).get("OMP_NUM_THREADS") == threads
+
+
+def _convert(*rows: str) -> Conversion:
+    return job.convert("\n".join(["#!/bin/bash", *rows, ""]).encode(), "job")
+
+
+def test_this_nodes_name_in_a_variable_of_the_step_is_lost() -> None:
+    """Each pod has its own, so that the ranks would never meet."""
+    nodes = "#SBATCH -N 2 --ntasks-per-node=4 --gpus-per-node=4"
+    step = "srun python a.py --init tcp://$MAIN_NODE:3456"
+    assert [own.line for own in _convert(nodes, "export MAIN_NODE=$(hostname)", step).lost] == [3]
+    assert not _convert(nodes, "export LOG=$(hostname)", "srun python a.py").lost
+
+
+def test_the_gpus_of_a_step_are_named_where_srun_starts_something() -> None:
+    """Slurm sets SLURM_STEP_GPUS in no batch script."""
+    row = "N=$(echo $SLURM_STEP_GPUS | tr , '\\n' | wc -l)"
+    batch = _convert("#SBATCH -n 1 --gpus=2", row, "python a.py $N")
+    assert "SLURM_STEP_GPUS" not in batch.values.get("env", {})
+    assert not batch.lost
+
+
+def test_a_listing_of_an_image_file_is_left_out() -> None:
+    """The pod is the container, and `set -e` would end the script there."""
+    rows = ("set -e", "SIF=/scratch/a.sif", 'ls -lh "$SIF"', "apptainer exec $SIF python a.py")
+    assert "ls -lh" not in _convert("#SBATCH -n 1", *rows).values["script"]
+
+
+@pytest.mark.parametrize("source", [".", "source"])
+def test_a_script_that_is_read_last_may_start_ranks(source: str) -> None:
+    """Nobody has looked into it, as into one that bash runs."""
+    (lost,) = _convert("#SBATCH -N 2 --ntasks-per-node=2", f"{source} ./run.sh").lost
+    assert "./run.sh" in lost.why
+    alone = _convert("#SBATCH -n 1", f"{source} ./run.sh")
+    assert any("./run.sh does was not looked at" in note for note in alone.notes)
+
+
+def test_gpus_are_of_the_option_that_asks_for_them() -> None:
+    """`--gres=tmpspace:100G` asks for none."""
+    conversion = _convert("#SBATCH --gpus=1", "#SBATCH --gres=tmpspace:100G", "python a.py")
+    assert conversion.origins[("gpusPerNode",)] == ("--gpus",)
+
+
+def test_a_gpu_on_a_board_of_its_own_is_no_card() -> None:
+    """`a100-sxm4-40gb` is none of PCI Express."""
+    values = _convert("#SBATCH --gpus=a100-sxm4-40gb:1", "python a.py").values
+    assert values["gpuType"]["value"] == "NVIDIA-A100-SXM4-40GB"
+
+
+def test_a_python_of_uvs_is_not_the_images() -> None:
+    """The launcher that starts the script needs PyTorch where `uv run` brings its own."""
+    notes = _convert("#SBATCH -n 1", "uv run python a.py").notes
+    assert any("needs PyTorch" in note for note in notes)
+    assert not any(
+        "needs PyTorch" in note for note in _convert("#SBATCH -n 1", "python a.py").notes
+    )
+
+
+def test_a_branch_for_words_may_have_others_within() -> None:
+    """Its own `else` is what runs without words."""
+    rows = (
+        "if [ $# -ge 1 ]; then",
+        '  if [ "$1" = a ]; then C=$1; else C=b/$1; fi',
+        "else",
+        "  C=d",
+    )
+    assert not _convert("#SBATCH -n 1", *rows, "fi", "python a.py $C").lost

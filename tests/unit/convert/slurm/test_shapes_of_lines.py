@@ -259,9 +259,9 @@ def test_a_function_of_a_text_is_no_program() -> None:
 @pytest.mark.parametrize("line", ['echo "a; b"; python a.py', "module load cuda; python a.py"])
 def test_python_behind_another_command_of_its_line_is_seen(line: str) -> None:
     """The note said that no line starts it."""
-    assert not any("starts Python" in note for note in _convert(_GPU, line).notes)
+    assert not any("own Python" in note for note in _convert(_GPU, line).notes)
     notes = _convert(_GPU, line.replace("python a.py", 'echo "python a.py"')).notes
-    assert any("starts Python" in note for note in notes)
+    assert any("own Python" in note for note in notes)
 
 
 def test_an_exit_code_that_the_script_turns_around_is_said() -> None:

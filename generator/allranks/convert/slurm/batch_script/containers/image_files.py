@@ -38,6 +38,8 @@ def looks_for(reading: ScriptReading, statement: Statement) -> bool:
         reading: the script, and what is known of it.
         statement: the statement.
     """
+    if statement.is_simple and any(_only_lists(reading, own) for own in statement.commands):
+        return True
     tests = [command for command in statement.commands if command.name in _TESTS]
     looks = [c for c in statement.commands if _looks_for_program(c) or _files_of_look(c)]
     rest = [other for other in statement.commands if other not in tests and other not in looks]
@@ -51,6 +53,14 @@ def looks_for(reading: ScriptReading, statement: Statement) -> bool:
     is_quiet = all(words.any_of([w.text for w in c.words], words.IDLE | _ENDING) for c in rest)
     is_look = bool(files or looks) and all(_is_image(reading, file) for file in files)
     return is_look and ends and is_quiet
+
+
+def _only_lists(reading: ScriptReading, command: Command) -> bool:
+    """Whether a command shows files of images, and nothing else: ``ls -lh "$SIF"``."""
+    texts = [scanner.unquote(word.text) for word in command.words]
+    files = [text for text in texts[1:] if not text.startswith("-")]
+    is_list = texts[:1] in (["ls"], ["stat"], ["file"], ["du"]) and not command.redirections
+    return is_list and bool(files) and all(_is_image(reading, file) for file in files)
 
 
 def _files_of_look(command: Command) -> list[str]:

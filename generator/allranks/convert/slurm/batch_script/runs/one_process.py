@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from allranks.convert import scanner
 from allranks.convert.slurm import amounts, sizes
 from allranks.convert.slurm.batch_script.pods import missing_in_pods
 from allranks.convert.slurm.batch_script.runs import other_nodes
@@ -72,8 +73,9 @@ _SEPARATOR = re.compile(r"[ \t]*[;&](?![;&])[ \t]*")
 # Programs that are Python, or written in it; and lines that run none.
 _RUNS_PYTHON = re.compile(
     r"\b(?:(?:python|pypy)[0-9.]*|torchrun|accelerate|deepspeed|horovodrun|tune|wandb)\b|\.py\b"
-    r"|\b(?:uv|poetry|pdm|pipenv|rye|hatch|pixi)\s+run\b"
 )
+# What brings a Python of its own.
+_OWN_PYTHON = re.compile(r"\b(?:uv|poetry|pdm|pipenv|rye|hatch|pixi)\s+run\b[^\n;&|]*")
 _NO_CODE = re.compile(
     r"^\s*#.*|(?:^|[;&|])[^\S\n]*(?:module\b|ml\b|conda\b(?!.*\srun\s)|source\b|\.\s|echo\b)"
     r"(?:\"[^\"\n]*\"|'[^'\n]*'|[^;&|\n\"'])*",
@@ -250,10 +252,10 @@ def note_launcher(script: Script, body: Body) -> None:
         script: the script.
         body: what comes of it, which torchrun starts.
     """
-    if not _RUNS_PYTHON.search(_NO_CODE.sub("", script.text)):
+    if not _RUNS_PYTHON.search(_OWN_PYTHON.sub("", _NO_CODE.sub("", script.text))):
         body.notes.append(
-            "no line of the script starts Python: the image needs PyTorch all the same, whose "
-            "launcher starts the script"
+            "no line of the script starts the image's own Python: the image needs PyTorch all the "
+            "same, whose launcher starts the script"
         )
 
 
@@ -279,7 +281,9 @@ def _unread_files(script: Script) -> list[str]:
                 texts = [text for text in texts[1:] if not text.startswith("-")]
             if texts and texts[0].endswith((".sh", ".bash")) and texts[0] not in files:
                 files.append(texts[0])
-    return files
+    sources = [script.statements[number] for number in _sourced_program(script)]
+    commands = [command for statement in sources for command in statement.commands]
+    return files + [scanner.unquote(own.words[1].text) for own in commands if len(own.words) > 1]
 
 
 def _say_outside(body: Body, steps: list[Step]) -> None:

@@ -112,7 +112,9 @@ def _unread_script(script: Script, variables: ShellVariables) -> str:
         return ""
     for command in script.commands:
         texts = words.unwrapped([scanner.unquote(token.text) for token in command.words])
-        if texts and words.base(texts[0]) in shell_text.SHELLS:
+        if texts[:1] in (["."], ["source"]):
+            texts = texts[1:]
+        elif texts and words.base(texts[0]) in shell_text.SHELLS:
             texts = [text for text in texts[1:] if not text.startswith("-")]
         resolved = words.resolve(texts[0], variables.constants) or "" if texts else ""
         for program in (*texts[:1], resolved):

@@ -261,6 +261,8 @@ def _verdict_of(
     has_pods = has_pods and not _is_for_behind(reading, statement)
     why = _in_each_pod(script, statement, text) if has_pods else ""
     why = why or (_MAKES_ENVIRONMENT if environments.makes(first) else "")
+    if why and first_node.is_named(text) and _is_read_by_step(reading, statement):
+        return Outcome.NOT_CARRIED, f"{why}: write $MASTER_ADDR in the step"
     if why:
         return Outcome.CHANGED, why
     return None if has_tools else (Outcome.CARRIED, "")
@@ -346,6 +348,13 @@ def why_of_image(script: Script, command: Command) -> str:
 def _is_activation(texts: Sequence[str]) -> bool:
     """Whether words activate an environment: `source deactivate NAME` does not."""
     return words.activates(texts) and "deactivate" not in map(words.base, texts[:2])
+
+
+def _is_read_by_step(reading: ScriptReading, statement: Statement) -> bool:
+    """Whether the step with the ranks reads a variable that a statement sets."""
+    step = reading.script.statements[reading.main_step.statement]
+    read = {name for name, _ in words.variables(reading.script.slice(step))}
+    return not read.isdisjoint(shell_text.set_by(statement))
 
 
 def _in_each_pod(script: Script, statement: Statement, text: str) -> str:

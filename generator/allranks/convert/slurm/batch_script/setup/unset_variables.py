@@ -46,6 +46,7 @@ _ASSIGNED = re.compile(
     re.MULTILINE,
 )
 _NAME = re.compile(r"[A-Za-z_]\w*")
+_BRANCHES = re.compile(r"(?:^|[;&|]|\b(?:then|else|do))[ \t]*(if|else|fi)\b", re.MULTILINE)
 _DECLARED = re.compile(r"(?<![\w$.-])(?:declare|typeset|local)\b([^\n;&|]*)")
 # Their letters that pass a variable on, or show what there is.
 _OF_ENVIRONMENT = frozenset("xpfF")
@@ -55,6 +56,7 @@ _OF_WHO_SUBMITS = frozenset({"USER", "LOGNAME", "SCRATCH", "WORK"})
 _OF_MODULES = re.compile(
     r"^EB(?:ROOT|VERSION|DEV)|^MKLROOT$|[A-Z0-9]_(?:HOME|ROOT|DIR|PATH|BIN|LIB\w*|INC\w*)$"
 )
+_OF_STEP = "Slurm sets it for what srun starts alone: it is empty in the script, and here, too"
 _NO_ARRAY = (
     "a task of an array has it, and the script asks for no array: write `#SBATCH --array=…` "
     "into it, or the variable into env"
@@ -135,6 +137,16 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
                 _say_variable(script, body, name, line, reason)
 
 
+def _own_else(text: str) -> int:
+    """Where the other branch of an `if` begins, and not that of one within it; -1 for none."""
+    depth = 0
+    for match in _BRANCHES.finditer(text):
+        depth += {"if": 1, "fi": -1}.get(match[1], 0)
+        if match[1] == "else" and depth == 1:
+            return match.start()
+    return -1
+
+
 def _is_in(whole: str, name: str) -> bool:
     """Whether a text has the name of a variable where it may be set: ``A=``, ``read A``."""
     return re.search(rf"(?<![\w$])(?<!\$\{{)(?<!\$\{{[#!]){name}(?!\w)", whole) is not None
@@ -146,7 +158,7 @@ def _without_optional_words(script: Script, code: str) -> str:
         text = script.slice(statement)
         match = _WHERE_WORDS.match(text)
         if match is not None and not (match["loop"] is None and "elif" in text):
-            end = text.find("else", match.end()) if match["loop"] is None else -1
+            end = _own_else(text) if match["loop"] is None else -1
             code = code.replace(text, text[end:] if end > 0 else "")
     return code
 
@@ -243,6 +255,8 @@ def _say_variable(script: Script, body: Body, name: str, line: int, harmless: st
         body.say(line, f"${name}", Outcome.CHANGED, to, harmless)
     elif name.startswith(_OF_ARRAY):
         body.say(line, f"${name}", Outcome.NOT_CARRIED, to, _NO_ARRAY)
+    elif name == "SLURM_STEP_GPUS":
+        body.say(line, f"${name}", Outcome.CHANGED, to, _OF_STEP)
     elif name.startswith("SLURM_"):
         why = "`compat: slurm` does not set it: write it into env"
         body.say(line, f"${name}", Outcome.NOT_CARRIED, to, why)
@@ -289,6 +303,8 @@ def _origin_before(script: Script, line: int, name: str) -> str:
 def _slurm_value(script: Script, body: Body, name: str) -> str:
     """What Slurm sets a variable to, by the job's options; "" where they do not say it."""
     size, nodes = script.size, body.nodes or 1
+    if name == "SLURM_STEP_GPUS" and "srun" not in words.without_comments(script.text):
+        return ""
     if name in _NUMBERS_OF_GPUS:
         return ",".join(map(str, range(size.gpus_per_node or size.gpus or 0)))
     if name == "SLURM_GPUS":
