@@ -154,3 +154,26 @@ def test_a_signal_to_a_trial_of_one_process_is_not_carried() -> None:
     assert "exec" in lost.why
     assert conversion.values["runPolicy"]["terminationGracePeriodSeconds"] == 60
     assert "checkpointSignal" not in conversion.values["runPolicy"]
+
+
+def test_where_the_launcher_meets_is_no_matter_of_a_script_that_says_it_itself() -> None:
+    """Its own `export` may stand in a branch that no pod takes, where that port is in use."""
+    rows = ("if [ $SLURM_NNODES -gt 1 ]; then", "  export MASTER_PORT=2 WORLD_SIZE=3", "fi")
+    unset = (
+        _convert("#SBATCH -N 1 --gpus=2", *rows, "bash train.sh").values["script"].split("\n")[1]
+    )
+    assert {"MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE"} < {*unset.split()}
+    read = _convert("#SBATCH -N 1 --gpus=2", "python a.py $WORLD_SIZE").values["script"]
+    assert "WORLD_SIZE" not in read.split("\n")[1].split()
+
+
+def test_what_setup_py_installs_is_named() -> None:
+    """It writes into the image's Python, as pip does."""
+    verdicts = _convert("#SBATCH -n 1", "python setup.py build develop", "python a.py").verdicts
+    assert any("image is made" in own.why for own in verdicts)
+
+
+def test_a_python_by_its_path_is_not_the_images() -> None:
+    """The launcher that starts the script needs PyTorch beside it."""
+    notes = _convert("#SBATCH -n 1", "srun /sw/env/bin/python a.py").notes
+    assert any("needs PyTorch" in note for note in notes)

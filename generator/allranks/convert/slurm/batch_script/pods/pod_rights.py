@@ -32,7 +32,8 @@ _WHO_COMMITS = (
 _GIT_VERB = re.compile(r"git (?:(?:-[Cc] \S+|-\S+) )*([\w-]+)")
 _COMMITTING = frozenset({"push", "pull", "fetch", "commit"})
 _INSTALLS = re.compile(
-    r"(?:\S*/)?(?:python[0-9.]* -m )?(?:pip[0-9.]*|uv pip|conda|mamba) install\b"
+    r"(?:\S*/)?(?:python[0-9.]* (?:-m )?)?(?:(?:pip[0-9.]*|uv pip|conda|mamba) install"
+    r"|(?:\S*/)?setup\.py (?:build )?(?:install|develop))\b"
     r"(?!.* (?:--user|-t|--target)\b)"
 )
 _OF_IMAGE = (

@@ -75,7 +75,9 @@ _RUNS_PYTHON = re.compile(
     r"\b(?:(?:python|pypy)[0-9.]*|torchrun|accelerate|deepspeed|horovodrun|tune|wandb)\b|\.py\b"
 )
 # What brings a Python of its own.
-_OWN_PYTHON = re.compile(r"\b(?:uv|poetry|pdm|pipenv|rye|hatch|pixi)\s+run\b[^\n;&|]*")
+_OWN_PYTHON = re.compile(
+    r"(?:^|\s)/(?!usr/)\S*/bin/python[0-9.]*\s[^\n;&|]*|\b(?:uv|poetry|pdm|pipenv|rye|hatch|pixi)\s+run\b[^\n;&|]*"
+)
 _NO_CODE = re.compile(
     r"^\s*#.*|(?:^|[;&|])[^\S\n]*(?:module\b|ml\b|conda\b(?!.*\srun\s)|source\b|\.\s|echo\b)"
     r"(?:\"[^\"\n]*\"|'[^'\n]*'|[^;&|\n\"'])*",
@@ -127,7 +129,7 @@ def read_script(reading: ScriptReading, steps: list[Step], *, nested: bool) -> N
     text = "\n".join([*setup, *again, rest])
     is_batch = not any(step.is_srun and step.words for step in steps)
     counts = _put_counts(script, body, text, is_batch=is_batch)
-    head = [_shebang(script, body), _without_launcher(script, reading.rendezvous), *counts]
+    head = [_shebang(script, body), _without_launcher(script, reading.rendezvous, rest), *counts]
     body.script = "\n".join([*filter(None, head), *again, rest]) + "\n"
     _put_steps(script, body, [step for step in steps if step.is_srun and step.words])
     srun_variables.say(reading)
@@ -313,7 +315,7 @@ def _shebang(script: Script, body: Body) -> str:
     return of_image
 
 
-def _without_launcher(script: Script, rendezvous: RendezvousVariables) -> str:
+def _without_launcher(script: Script, rendezvous: RendezvousVariables, rest: str) -> str:
     """A line that takes from a script what torchrun, which starts it, tells its ranks.
 
     What the script starts would take it for its own: torchrun reads options from PET_, and who
@@ -321,7 +323,7 @@ def _without_launcher(script: Script, rendezvous: RendezvousVariables) -> str:
     """
     if any(setting.name == "array" for setting in script.settings):
         return ""  # a trial of one process has no launcher
-    return launcher_environment.unset_all(script, rendezvous)
+    return launcher_environment.unset_all(script, rendezvous, rest)
 
 
 def _uncounted(script: Script, steps: list[Step]) -> list[str]:

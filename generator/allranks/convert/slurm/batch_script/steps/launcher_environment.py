@@ -7,6 +7,7 @@ process for each.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from allranks.convert.slurm.batch_script.text import shell_text, words
@@ -30,6 +31,7 @@ OF_RANK = (
 )
 NAMES = (*OPTIONS, *OF_RANK)
 # Those of them that say where ranks meet.
+_SET = re.compile(r"(?<![\w$.-])(\w+)=", re.MULTILINE)
 _OF_MEETING = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE")
 
 
@@ -39,18 +41,26 @@ def unset_options() -> str:
 
 
 def unset_all(
-    script: Script, rendezvous: RendezvousVariables, *, keeps_address: bool = False
+    script: Script, rendezvous: RendezvousVariables, rest: str = "", *, keeps_address: bool = False
 ) -> str:
-    """Lines that take all of it, but for what the script reads or sets itself.
+    """Lines that take all of it, but for what the script reads and does not set itself.
 
     Where the script says where ranks meet, they do. `keeps_address` leaves rank 0's address to what
     is not read here, which may ask Slurm for it where MASTER_ADDR does not say it. The file for
     errors that it names the launcher has overwritten for its ranks.
+
+    Args:
+        script: the script.
+        rendezvous: the variables by which its ranks meet.
+        rest: what runs behind these lines, and may set some of them again.
+        keeps_address: whether rank 0's address stays.
     """
-    meeting = {*rendezvous.meeting, *(_OF_MEETING if rendezvous.meeting else ())}
-    variables = {name for name, _ in words.variables(script.text)}
-    variables |= {"MASTER_ADDR"} if keeps_address else set()
-    names = [name for name in NAMES if name not in meeting | variables]
+    own = set(_SET.findall(rest))
+    meeting = rendezvous.meeting - own
+    variables = {name for name, _ in words.variables(script.text)} - own
+    needed = meeting | variables | ({*_OF_MEETING} - own if meeting else set())
+    needed |= {"MASTER_ADDR"} if keeps_address else set()
+    names = [name for name in NAMES if name not in needed]
     exports = [
         f"export {name}={value}"
         for command in script.commands
