@@ -38,7 +38,7 @@ def _torch_modules() -> list[str]:
 
 
 # What the agent imports from beside it.
-_BESIDE = ("failures", "rank_output")
+_BESIDE = ("failures", "process_groups", "rank_output")
 
 
 @pytest.fixture

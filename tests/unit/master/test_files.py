@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 FILES = Path(__file__).parents[3] / "charts/elastic/files"
 OURS = (
     "failures",
+    "process_groups",
     "rank_output",
     "elastic_training",
     "progress",
@@ -32,7 +33,7 @@ OURS = (
 
 
 # The others find each by its name, as they do where the chart mounts them.
-FAILURES, _, _, _, WORKER, AGENT, REPORT = (load(FILES / f"{name}.py", name) for name in OURS)
+FAILURES, _, _, _, _, WORKER, AGENT, REPORT = (load(FILES / f"{name}.py", name) for name in OURS)
 
 
 class Calls:

@@ -450,7 +450,8 @@ def _say_rest(job: Draft, parsed: options.Directives) -> None:
             job.say(name, Outcome.CARRIED, to)
             continue
         job.say(name, option.outcome, option.to, option.why)
-    for line in sorted({*parsed.late} - here_documents.lines(job.text)):
+    of_text = here_documents.lines(job.text) | here_documents.lines_in_quotes(job.text)
+    for line in sorted({*parsed.late} - of_text):
         key = job.key("#SBATCH", line)
         job.fields.say(
             (key,),

@@ -8,6 +8,7 @@ import pytest
 
 from allranks.convert.slurm import job
 from allranks.convert.verdicts import Outcome
+from allranks.errors import InvalidValues
 
 if TYPE_CHECKING:
     from allranks.convert.verdicts import Conversion
@@ -177,3 +178,26 @@ def test_a_python_by_its_path_is_not_the_images() -> None:
     """The launcher that starts the script needs PyTorch beside it."""
     notes = _convert("#SBATCH -n 1", "srun /sw/env/bin/python a.py").notes
     assert any("needs PyTorch" in note for note in notes)
+
+
+def test_a_default_with_quotes_is_a_part_of_the_text_for_a_shell() -> None:
+    """A variable that names itself in its default was put into it, and broke its words."""
+    nodes = "#SBATCH -N 2 --ntasks-per-node=4 --gpus-per-node=4"
+    row = "EXTRA=\"${EXTRA:---name 'a b'}\""
+    command = _convert(nodes, row, 'srun bash -c "python a.py $EXTRA"').values["command"]
+    assert command == ["bash", "-c", "exec python a.py ${EXTRA:---name 'a b'}"]
+
+
+def test_a_script_that_prints_by_its_own_function_and_submits_is_no_job() -> None:
+    """The text that it writes for another job has directives which that job reads."""
+    rows = (
+        "say() { echo; echo $1; }",
+        "say a",
+        'echo "#!/bin/bash',
+        "#SBATCH -n 4",
+        'python a.py" > j.sh',
+    )
+    with pytest.raises(InvalidValues, match="only submits another"):
+        _convert("#SBATCH -n 1", *rows, "sbatch j.sh")
+    conversion = _convert("#SBATCH -n 1", *rows, "sbatch j.sh", "python b.py")
+    assert not [own for own in conversion.verdicts if own.path.startswith("#SBATCH")]

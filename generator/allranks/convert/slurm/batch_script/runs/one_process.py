@@ -445,7 +445,12 @@ def _unread_program(script: Script) -> list[int]:
 
 def _check_submits(script: Script, variables: ShellVariables) -> None:
     """Refuse a script that only submits others."""
-    if any(_does_more(variables, statement) for statement in script.statements):
+    own = {
+        other.function
+        for other in script.statements
+        if other.function and shell_text.runs_only(other, _OF_SUBMITTING)
+    }
+    if any(_does_more(variables, statement, own) for statement in script.statements):
         return
     lines = [
         command.line
@@ -462,14 +467,20 @@ def _check_submits(script: Script, variables: ShellVariables) -> None:
         )
 
 
-def _does_more(variables: ShellVariables, statement: Statement) -> bool:
-    """Whether a statement does more than to write the script of another job, and submit it."""
+def _does_more(variables: ShellVariables, statement: Statement, own: set[str]) -> bool:
+    """Whether a statement does more than to write the script of another job, and submit it.
+
+    Args:
+        variables: what the variables of the script hold.
+        statement: the statement.
+        own: the script's functions that do no more either.
+    """
     if setup_lines.runs_program(variables, statement):
         return True
     for command in statement.commands:
         texts = [token.text for token in command.words]
         is_next = words.any_of(texts, ("sbatch",)) and _AFTER_THIS.search(" ".join(texts))
-        if is_next or (texts and not words.any_of(texts, _OF_SUBMITTING)):
+        if is_next or (texts and not words.any_of(texts, _OF_SUBMITTING | own)):
             return not statement.function
     return False
 

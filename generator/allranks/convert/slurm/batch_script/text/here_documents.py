@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from allranks.convert.slurm.batch_script.text import substitutions, words
+from allranks.convert.slurm.batch_script.text import shell_text, substitutions, words
 
 _SET = re.compile(
     r"^(?P<indent>[ \t]*)(?:read(?:[ \t]+-[a-z]*r[a-z]*)?[ \t]+-[a-z]*d[ \t]*(?:''|\"\")[ \t]+"
@@ -130,3 +130,14 @@ def _quoted(match: re.Match[str]) -> str:
         return f"'\n{document}'" if "'" not in document else ""
     # There a backslash before a quote is one, and a quote needs none.
     return '"\n' + re.sub(r"(\\?)\"", lambda quote: quote[1] * 2 + '\\"', document) + '"'
+
+
+def lines_in_quotes(text: str) -> set[int]:
+    """The lines that begin within a text in quotes of a script: ``echo "#!/bin/bash``."""
+    lines: set[int] = set()
+    for command in shell_text.commands_of(text):
+        for token in (*command.assignments, *command.words):
+            rows = token.text.count("\n") if {*token.text[-1:]} & {*"\"'"} else 0
+            first = text.count("\n", 0, token.start) + 2
+            lines |= {*range(first, first + rows)}
+    return lines

@@ -383,7 +383,8 @@ def _added(command: Command, name: str, value: str, before: str) -> str:
     if any(word.text.startswith(f"{name}+=") for word in assigned):
         return f"{before} {content}".strip() if value.startswith("(") else before + content
     if name in {other for other, _ in words.variables(value)}:
-        return shell_text.put(rf"\$\{{?{name}(?:\[[@*]\])?\}}?", before, content)
+        own = rf"\$(?:\{{{name}(?:\[[@*]\])?\}}|{name}(?!\w))"
+        return shell_text.put(own, before, content)
     return content
 
 
