@@ -158,3 +158,15 @@ def test_the_history_of_the_folder_is_not_sent() -> None:
     assert paths("git log -1 > version.txt", "python a.py") == ["git log"]
     assert not paths('echo "$(git rev-parse HEAD)"', "python a.py")
     assert not paths("git clone https://x/y", "cd y", "git log -1 > v", "python a.py")
+
+
+def test_packages_of_who_submits_are_found_in_their_home_folder_alone() -> None:
+    """`--prefix=/home/me/.local` is the folder of who submits, and a pod has another."""
+
+    def whys(*rows: str) -> list[str]:
+        conversion = job.convert("\n".join(["#!/bin/bash", *rows, ""]).encode(), "job")
+        return [own.why for own in conversion.verdicts if own.path.endswith("/.local")]
+
+    row = "python setup.py build develop --prefix=/cluster/home/me/.local"
+    assert "PYTHONUSERBASE" in whys(row, "python a.py")[0]
+    assert not any("PYTHONUSERBASE" in why for why in whys("export PYTHONUSERBASE=/x", row))

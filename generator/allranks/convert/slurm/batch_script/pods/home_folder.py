@@ -52,6 +52,12 @@ _KEY_OF_REPORTS = (
 )
 # Options by which they need none, or have it.
 _OPEN = frozenset({"--token", "--no-sign-request"})
+# Where Python looks for packages of who runs it; another folder it is told of.
+_OF_USER = re.compile(r"--prefix[= ]\"?(?P<path>/\S*/\.local)\b")
+_OTHER_HOME = (
+    "Python looks for packages in .local of the home folder, which is another one in a pod: set "
+    "PYTHONUSERBASE to this folder in env"
+)
 # Where accelerate's own settings are, as `accelerate config` writes them.
 _ACCELERATE = re.compile(r"\baccelerate\s+launch\b|\baccelerate\.commands\.launch\b")
 _SETTINGS = (
@@ -83,6 +89,7 @@ def say(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
     return [
         *keys,
         *([] if any(verdict.path == "wandb" for verdict in keys) else _reports(script)),
+        *_packages(script, variables, code),
         *_settings(script, variables, code),
         *_caches(script, variables),
     ]
@@ -121,6 +128,15 @@ def _keys(script: Script, variables: ShellVariables) -> list[Verdict]:
 def _is_login_with(texts: Sequence[str]) -> bool:
     """Whether words log in with a key that stands among them: ``wandb login $KEY``."""
     return texts[1:2] == ["login"] and any(not text.startswith("-") for text in texts[2:])
+
+
+def _packages(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
+    """The first line that installs something where Python finds it in that home folder alone."""
+    match = _OF_USER.search(code)
+    if match is None or variables.set_names & {"PYTHONUSERBASE", "HOME"}:
+        return []
+    line = script.line_with(_OF_USER.search)
+    return [Verdict(match["path"], Outcome.CHANGED, "env.PYTHONUSERBASE", _OTHER_HOME, line)]
 
 
 def _settings(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:

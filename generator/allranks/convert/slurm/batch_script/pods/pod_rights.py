@@ -34,7 +34,7 @@ _COMMITTING = frozenset({"push", "pull", "fetch", "commit"})
 _INSTALLS = re.compile(
     r"(?:\S*/)?(?:python[0-9.]* (?:-m )?)?(?:(?:pip[0-9.]*|uv pip|conda|mamba) install"
     r"|(?:\S*/)?setup\.py (?:build )?(?:install|develop))\b"
-    r"(?!.* (?:--user|-t|--target)\b)"
+    r"(?!.* (?:--user|-t|--target|--prefix|--root|--home)\b)"
 )
 _OF_IMAGE = (
     "an image's Python is root's as a rule, and a pod no root, so that it may not write there, and "
