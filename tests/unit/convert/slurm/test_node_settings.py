@@ -201,3 +201,17 @@ def test_a_script_that_prints_by_its_own_function_and_submits_is_no_job() -> Non
         _convert("#SBATCH -n 1", *rows, "sbatch j.sh")
     conversion = _convert("#SBATCH -n 1", *rows, "sbatch j.sh", "python b.py")
     assert not [own for own in conversion.verdicts if own.path.startswith("#SBATCH")]
+
+
+@pytest.mark.parametrize(
+    ("row", "path", "outcome"),
+    [
+        ('R="${R:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}"; cd $R', "$R", "not carried"),
+        ('cd "$(dirname "$0")/.."', "$0", "changed"),
+        ('R=$(cd $(dirname ${BASH_SOURCE[0]}) && pwd); cd "$R"', "$0", "changed"),
+    ],
+)
+def test_the_folder_of_the_script_is_another_in_a_pod(row: str, path: str, outcome: str) -> None:
+    """Slurm runs a copy of it, and a pod /etc/allranks/script: neither is where it lies."""
+    verdicts = _convert("#SBATCH -n 1", row, "python a.py").verdicts
+    assert [own.outcome for own in verdicts if own.path == path] == [Outcome(outcome)]

@@ -127,6 +127,15 @@ _SCRIPT_BESIDE = (
     "setup is a file of its own: the script is /etc/allranks/script there, without its directives "
     "and the lines of setup: write that path, or take the line out"
 )
+# The folder of the script, which Slurm runs as a copy; and a variable whose default it is.
+_FOLDER_OF_SCRIPT = re.compile(
+    r"(?:\$\{(?P<name>[A-Za-z_]\w*):?-[\"']?\$\([^)]*?)?"
+    rf"\bdirname\s+(?:--\s+)?[\"']?{unreached_lines.OWN_PATH.pattern}"
+)
+_NO_FOLDER = (
+    "the script is /etc/allranks/script in a pod, and in Slurm a copy in a folder of slurmd's: "
+    "write the folder out, as $SLURM_SUBMIT_DIR, or the variable into env"
+)
 _COPIES_SCRIPT = re.compile(
     r"(?:^|[;&|(])[ \t]*(?:cp|cat|rsync|install|tee|tar)\b[^;&|\n(]*?\s\"?"
     + unreached_lines.OWN_PATH.pattern,
@@ -433,6 +442,11 @@ def _say_own_path(script: Script, body: Body) -> None:
         if line:
             why = _SCRIPT_BESIDE if body.script else _NO_SCRIPT
             body.say(line, "$0", Outcome.NOT_CARRIED, "", why)
+    elif (match := _FOLDER_OF_SCRIPT.search(words.expanded_part(body.script))) is not None:
+        line = script.line_with(_FOLDER_OF_SCRIPT.search)
+        name = match["name"]
+        outcome = Outcome.NOT_CARRIED if name else Outcome.CHANGED
+        body.say(line, f"${name or 0}", outcome, f"env.{name}" if name else "", _NO_FOLDER)
     elif _COPIES_SCRIPT.search(words.expanded_part(body.script)):
         line = script.line_with(_COPIES_SCRIPT.search)
         body.say(line, "$0", Outcome.CHANGED, "", _COPY_OF_SCRIPT)
