@@ -139,7 +139,8 @@ def _called(shell: str) -> Iterator[str]:
     for command in (*shell_text.commands_of(shell), *inner):
         typed = [scanner.unquote(word.text) for word in command.words]
         if environments.needs_manager(typed):
-            yield words.base(words.unwrapped(typed)[0])
+            rest = typed if typed[1:2] == ["run"] else words.unwrapped(typed)
+            yield words.base(rest[0])
         for program in (command.name, *xargs.program(typed)[:1]):
             if _NAME.fullmatch(program) and program not in _COMMON | _SPOKEN_OF:
                 yield program

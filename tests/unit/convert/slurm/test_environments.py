@@ -112,3 +112,9 @@ def test_an_environment_that_conda_makes_is_not_wanted_of_the_image(
     """What the script makes by a name is there where it activates that."""
     conversion = _convert(_POD, row, f"conda activate {name}", "srun python a.py")
     assert is_there != ("must be in the image" in _why(conversion, 4))
+
+
+def test_what_runs_in_an_environment_needs_its_manager() -> None:
+    """`conda run -n torch` is no activation, and ends in an image without conda."""
+    conversion = _convert("#SBATCH -n 1", "conda run -n torch python a.py")
+    assert any("conda (line 3)" in note for note in conversion.notes)

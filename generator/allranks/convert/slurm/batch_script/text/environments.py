@@ -75,6 +75,8 @@ def changes(typed: Sequence[str]) -> bool:
 
 def needs_manager(typed: Sequence[str]) -> bool:
     """Whether words want conda, or its like, of the image for more than to activate or to show."""
+    if typed[1:2] == ["run"] and words.base(typed[0]) in _OF_CONDA:
+        return True
     program, verbs = _verbs(typed)
     if program not in words.MANAGERS or not verbs or words.activates(typed):
         return False
