@@ -19,23 +19,21 @@ LOOK_SECONDS = 0.05
 awaited = set()  # the groups that are waited for now
 
 
-def has_ended(stat):
-    """Whether the process of a line of /proc/PID/stat has ended, and nobody has asked how."""
-    return stat.rpartition(")")[2].split()[0] in ("Z", "X")
+def group_of(pid):
+    """The group of a process; 0 where it has ended, also where nobody has asked how."""
+    try:
+        text = Path("/proc", str(pid), "stat").read_text(errors="replace")
+    except OSError:
+        return 0
+    # Behind the name, in brackets that it may have some itself of: state, parent, group.
+    state, _, group = text.rpartition(")")[2].split()[:3]
+    return 0 if state in ("Z", "X") else int(group)
 
 
 def members(group):
     """The ids of the processes of a group that have not ended."""
-    pids = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            text = stat.read_text(errors="replace")
-        except OSError:
-            continue  # it has just ended
-        # Behind the name, in brackets that it may have some itself of: state, parent, group.
-        if int(text.rpartition(")")[2].split()[2]) == group and not has_ended(text):
-            pids.append(int(stat.parent.name))
-    return pids
+    pids = (int(folder.name) for folder in Path("/proc").glob("[0-9]*"))
+    return [pid for pid in pids if group_of(pid) == group]
 
 
 def wait(group, deadline=None):

@@ -691,16 +691,7 @@ def has_children():
         pids = [pid for task in tasks for pid in (task / "children").read_text().split()]
     except OSError:
         return True
-    return any(map(is_running, pids))
-
-
-def is_running(pid):
-    """Whether a process has not ended."""
-    try:
-        stat = Path("/proc", pid, "stat").read_text(errors="replace")
-    except OSError:
-        return False
-    return not process_groups.has_ended(stat)
+    return any(map(process_groups.group_of, pids))
 
 
 def end_on_sigterm(settings):

@@ -97,14 +97,11 @@ class Program:
     @property
     def is_nested(self) -> bool:
         """Whether each pod runs it once, and it starts its own processes."""
-        return self.runner in (
-            Runner.ACCELERATE,
-            Runner.DEEPSPEED,
-            Runner.COMPOSER,
-            Runner.NESTED,
-        )
+        return self.runner in NESTED
 
 
+# Launchers that start the ranks of their node themselves.
+NESTED = frozenset({Runner.ACCELERATE, Runner.DEEPSPEED, Runner.COMPOSER, Runner.NESTED})
 _PYTHON = re.compile(r"(?:.*/)?(?:python|pypy)[0-9.]*")
 _TORCH_MODULES = (
     *("torch.distributed.run", "torch.distributed.launch"),

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from allranks.convert.verdicts import FieldPath, Fields
 
 # Launchers that a pod runs once, each of which starts its processes itself.
-_LAUNCHERS = {
-    *(Runner.TORCHRUN, Runner.ACCELERATE, Runner.DEEPSPEED, Runner.COMPOSER, Runner.NESTED),
-}
+_LAUNCHERS = commands.NESTED | {Runner.TORCHRUN}
 _OF_MPI = {Runner.MPIRUN, Runner.HOROVODRUN}
 
 

@@ -28,9 +28,6 @@ OF_JOB = (
     "reservation",
 )
 
-# Those of them that may ask for anything.
-_OF_ANY = ("gres", "tres-per-task", "tres-per-job")
-
 
 def put_size(job: Draft) -> None:
     """Put the nodes, the ranks of each, its GPUs, and what a pod asks for."""
@@ -71,7 +68,7 @@ def _put_shared_memory(job: Draft) -> None:
 
 def _asks_for_gpus(job: Draft, name: str) -> bool:
     """Whether an option asks for GPUs, and not for others alone: ``--gres=tmpspace:9G``."""
-    request = amounts.gres(job.settings[name].value) if name in _OF_ANY else None
+    request = amounts.gres(job.settings[name].value) if name in sizes.OF_ANY_RESOURCE else None
     return request is None or request.count > 0 or not request.others
 
 

@@ -49,6 +49,8 @@ PRODUCTS = {
         *("Tesla-V100-PCIE-16GB", "Tesla-V100-PCIE-32GB"),
     ),
 }
+# Options that may ask for any resource, and not for GPUs alone.
+OF_ANY_RESOURCE = frozenset({"gres", "tres-per-task", "tres-per-job"})
 ALIASES = {
     "tesla_t4": "t4",
     "tesla_v100": "v100",
@@ -286,11 +288,7 @@ def _read_gpus(reader: _SizeReader) -> None:
         if name not in texts:
             continue
         text = texts[name]
-        request = (
-            amounts.gres(text)
-            if name in ("gres", "tres-per-task", "tres-per-job")
-            else amounts.gpus(text)
-        )
+        request = amounts.gres(text) if name in OF_ANY_RESOURCE else amounts.gpus(text)
         if request is None or request.count > MOST_NODES * 100:
             reader.wrong(name, form)
             continue

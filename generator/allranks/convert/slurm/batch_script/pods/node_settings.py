@@ -54,19 +54,17 @@ def say(script: Script) -> list[Verdict]:
         texts = [scanner.unquote(token.text) for token in command.words]
         for typed in started_words.with_text_of_shell(texts):
             path, why = _of_words(typed)
-            if why and why not in verdicts:
-                verdicts[why] = Verdict(path, Outcome.CHANGED, "", why, command.line)
+            if why:
+                verdicts.setdefault(why, Verdict(path, Outcome.CHANGED, "", why, command.line))
         targets = [target for operator, target in command.redirections if operator[:1] == ">"]
         target = next(filter(_OF_KERNEL.match, targets), "")
-        if target and _NO_KERNEL not in verdicts:
-            verdicts[_NO_KERNEL] = Verdict(target, Outcome.CHANGED, "", _NO_KERNEL, command.line)
+        if target:
+            verdict = Verdict(target, Outcome.CHANGED, "", _NO_KERNEL, command.line)
+            verdicts.setdefault(_NO_KERNEL, verdict)
         for name, value in [] if has_driver else shell_text.assigned_by(command):
-            if (
-                _DRAWS.fullmatch(name)
-                and scanner.unquote(value) == "egl"
-                and _DRIVER not in verdicts
-            ):
-                verdicts[_DRIVER] = Verdict(name, Outcome.CHANGED, "", _DRIVER, command.line)
+            if _DRAWS.fullmatch(name) and scanner.unquote(value) == "egl":
+                verdict = Verdict(name, Outcome.CHANGED, "", _DRIVER, command.line)
+                verdicts.setdefault(_DRIVER, verdict)
     return [*verdicts.values()]
 
 

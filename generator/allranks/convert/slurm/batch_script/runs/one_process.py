@@ -76,7 +76,8 @@ _RUNS_PYTHON = re.compile(
 )
 # What brings a Python of its own.
 _OWN_PYTHON = re.compile(
-    r"(?:^|\s)/(?!usr/)\S*/bin/python[0-9.]*\s[^\n;&|]*|\b(?:uv|poetry|pdm|pipenv|rye|hatch|pixi)\s+run\b[^\n;&|]*"
+    r"(?:^|\s)/(?!usr/)\S*/bin/python[0-9.]*\s[^\n;&|]*"
+    r"|\b(?:uv|poetry|pdm|pipenv|rye|hatch|pixi)\s+run\b[^\n;&|]*"
 )
 _NO_CODE = re.compile(
     r"^\s*#.*|(?:^|[;&|])[^\S\n]*(?:module\b|ml\b|conda\b(?!.*\srun\s)|source\b|\.\s|echo\b)"
@@ -86,8 +87,8 @@ _NO_CODE = re.compile(
 # The options that say how many tasks there are.
 _PER_NODE = frozenset({"ntasks-per-node", "tasks-per-node"})
 _TASK_OPTIONS = _PER_NODE | {"ntasks", "ntasks-per-gpu"}
+# Those that say how many CPUs a job has, and without which Slurm tells nobody how many a task has.
 _OF_CPUS = ("cpus-per-task", "cpus-per-gpu", "ntasks", "ntasks-per-node")
-# And those without which Slurm tells nobody how many CPUs a task has.
 _CPUS_PER_TASK = frozenset({"cpus-per-task", "tres-per-task"})
 
 
@@ -278,9 +279,7 @@ def _unread_files(script: Script) -> list[str]:
     files: list[str] = []
     for command in script.commands:
         for started in started_words.with_text_of_shell([word.text for word in command.words]):
-            texts = words.unwrapped(started)
-            if texts and words.base(texts[0]) in shell_text.SHELLS:
-                texts = [text for text in texts[1:] if not text.startswith("-")]
+            texts = shell_text.without_shell(words.unwrapped(started))
             if texts and texts[0].endswith((".sh", ".bash")) and texts[0] not in files:
                 files.append(texts[0])
     sources = [script.statements[number] for number in _sourced_program(script)]

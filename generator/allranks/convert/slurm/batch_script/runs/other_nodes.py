@@ -112,10 +112,8 @@ def _unread_script(script: Script, variables: ShellVariables) -> str:
         return ""
     for command in script.commands:
         texts = words.unwrapped([scanner.unquote(token.text) for token in command.words])
-        if texts[:1] in (["."], ["source"]):
-            texts = texts[1:]
-        elif texts and words.base(texts[0]) in shell_text.SHELLS:
-            texts = [text for text in texts[1:] if not text.startswith("-")]
+        is_source = texts[:1] in (["."], ["source"])
+        texts = texts[1:] if is_source else shell_text.without_shell(texts)
         resolved = words.resolve(texts[0], variables.constants) or "" if texts else ""
         for program in (*texts[:1], resolved):
             if program.endswith((".sh", ".bash", ".csh", ".zsh")):

@@ -119,13 +119,13 @@ def _put_threads(reading: ScriptReading, main: Step, per_node: int, otherwise: s
     options = {setting.name for setting in (*reading.script.settings, *main.settings)}
     if "exclusive" in options and reading.script.size.cpus_per_task is None:
         why = f"a task could use the CPUs of its whole node (--exclusive); {otherwise}: set it"
-        to = "env.OMP_NUM_THREADS"
-        reading.body.say(main.command.line, "OMP_NUM_THREADS", Outcome.CHANGED, to, why)
     elif cpus > 1:
         reading.body.env["OMP_NUM_THREADS"] = str(cpus)
         why = f"a task was bound to its CPUs, which OpenMP counts; {otherwise}"
-        to = "env.OMP_NUM_THREADS"
-        reading.body.say(main.command.line, "OMP_NUM_THREADS", Outcome.CHANGED, to, why)
+    else:
+        return
+    to = "env.OMP_NUM_THREADS"
+    reading.body.say(main.command.line, "OMP_NUM_THREADS", Outcome.CHANGED, to, why)
 
 
 def _size_torchrun(

@@ -30,8 +30,8 @@ OF_RANK = (
     *("TORCHELASTIC_MAX_RESTARTS", _FILE_OF_ERRORS),
 )
 NAMES = (*OPTIONS, *OF_RANK)
-# Those of them that say where ranks meet.
 _SET = re.compile(r"(?<![\w$.-])(\w+)=", re.MULTILINE)
+# Those of them that say where ranks meet.
 _OF_MEETING = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE")
 
 

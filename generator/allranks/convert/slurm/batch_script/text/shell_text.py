@@ -39,6 +39,13 @@ def without_printing(text: str) -> str:
     return _PRINTING.sub(":", text)
 
 
+def without_shell(texts: list[str]) -> list[str]:
+    """The file that a shell runs and its words, without the shell: ``bash -x run.sh a``."""
+    if not texts or words.base(texts[0]) not in SHELLS:
+        return texts
+    return [text for text in texts[1:] if not text.startswith("-")]
+
+
 def without_shown(text: str) -> str:
     """A text without the commands that print, also those behind others on their line."""
     return _PRINTED.sub("", text)
