@@ -186,6 +186,10 @@ sets
 {{- /* The pod's index is the trial's here, and each trial has one node, whose rank is 0. */ -}}
 {{- if not (and $alone (eq $variable.name "ALLRANKS_NODE_RANK")) -}}{{- $env = append $env $variable -}}{{- end -}}
 {{- end -}}
+{{- else -}}
+{{- range $name, $value := include "allranks.entry.checkpointSignal" .ctx | fromJson -}}
+{{- $env = append $env (dict "name" $name "value" $value) -}}
+{{- end -}}
 {{- end -}}
 {{- include "allranks.pod" (dict
       "ctx" .ctx

@@ -67,6 +67,14 @@ class Pods:
         self, manifests: dict[str, Any], index: int, job: str = "Job/demo"
     ) -> subprocess.CompletedProcess[str]:
         """Run the container of a pod of a Job to its end."""
+        process = self.begin(manifests, index, job)
+        stdout, stderr = process.communicate(timeout=60)
+        return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
+
+    def begin(
+        self, manifests: dict[str, Any], index: int, job: str = "Job/demo"
+    ) -> subprocess.Popen[str]:
+        """Start the container of a pod of a Job."""
         spec = manifests[job]["spec"]["template"]["spec"]
         (container,) = spec["containers"]
         places = self._mounted(manifests, spec, container)
@@ -84,13 +92,12 @@ class Pods:
         }
         words = [here(expand(word)) for word in container["args"]]
         entry = here(container["command"][1])
-        return subprocess.run(
+        return subprocess.Popen(
             [*self.shell, entry, *words],
             env={"PATH": os.environ["PATH"], **env, "JOB_COMPLETION_INDEX": str(index)},
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            check=False,
-            timeout=60,
         )
 
     def _mounted(

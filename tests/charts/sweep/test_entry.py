@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import shlex
+import signal
 import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -255,6 +258,61 @@ def test_a_trial_of_a_set_knows_its_index(render: Render, pods: Pods) -> None:
         ),
     )
     assert ["demo-1", "--lr", "2"] == pods.start(manifests, 0, "Job/demo-1").argv
+
+
+# Handles the signal of its first word; a second after it has come, it writes the file of its second.
+_SAVE = """
+import signal, sys, time
+name, path = sys.argv[1:]
+signal.signal(getattr(signal, name), lambda *_: (time.sleep(1), open(path, "w").close(), sys.exit()))
+print("ready", flush=True)
+while True:
+    signal.pause()
+"""
+
+
+@pytest.mark.parametrize(
+    ("signal_of_saves", "handled"), [("", "SIGTERM"), ("SIGUSR1", "SIGUSR1")]
+)
+@pytest.mark.parametrize("is_script", [True, False])
+def test_a_trial_of_a_batch_script_ends_when_its_program_has_saved(
+    signal_of_saves: str,
+    handled: str,
+    render: Render,
+    pods: Pods,
+    tmp_path: Path,
+    *,
+    is_script: bool,
+) -> None:
+    """The signal of a pod's end reaches a program that a shell waits for, and the pod waits for it."""
+    saved = tmp_path / "saved"
+    words = [sys.executable, "-c", _SAVE, handled, str(saved)]
+    program = {"script": f"#!/bin/bash\n{shlex.join(words)}\necho behind\n", "command": []}
+    manifests = render(
+        compat="slurm",
+        runPolicy={"checkpointSignal": signal_of_saves},
+        sweep=grid(a={"values": [1], "env": "A"}),
+        **(program if is_script else {"command": words}),
+    )
+    process = pods.begin(manifests, 0)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGTERM)
+    code = process.wait(timeout=60)
+    assert saved.exists()
+    assert (128 + getattr(signal, handled) if is_script else 0) == code
+    assert process.communicate(timeout=60)[0] == ""
+
+
+def test_the_code_of_a_batch_script_is_the_pods(render: Render, pods: Pods) -> None:
+    """It runs as a child of the entry, which takes nothing from it, and hides nothing."""
+    manifests = render(
+        compat="slurm",
+        command=[],
+        script="#!/bin/bash\nsleep 3 >/dev/null 2>&1 & exit 7\n",
+        sweep=grid(a={"values": [1], "env": "A"}),
+    )
+    assert pods.run(manifests, 0).returncode == 7
 
 
 def test_torchrun_is_started_as_in_its_own_chart(render: Render, pods: Pods) -> None:

@@ -55,12 +55,6 @@ def _hold(job: Draft, setting: Setting) -> None:
 _ASKING = ("USR1", "USR2", "WINCH", "URG", "CONT", "IO")
 
 
-_OF_TRIALS = (
-    "a trial of one process has no launcher: as its pod ends the script gets SIGTERM, which bash "
-    "passes on to no program: write `exec` before the program, and let it handle SIGTERM"
-)
-
-
 def _signal(job: Draft, setting: Setting) -> None:
     signal = amounts.signal(setting.value)
     if signal is None:
@@ -69,10 +63,6 @@ def _signal(job: Draft, setting: Setting) -> None:
         )
         return
     to = "runPolicy.terminationGracePeriodSeconds"
-    if job.body.script and "array" in job.settings and not signal.to_script:
-        job.put("signal", ("runPolicy", "terminationGracePeriodSeconds"), max(signal.seconds, 1))
-        job.say("signal", Outcome.NOT_CARRIED, to, _OF_TRIALS)
-        return
     job.put("signal", ("runPolicy", "terminationGracePeriodSeconds"), max(signal.seconds, 1))
     if signal.name in _ASKING and not signal.to_script:
         job.put("signal", ("runPolicy", "checkpointSignal"), f"SIG{signal.name}")

@@ -147,14 +147,13 @@ def test_a_branch_for_words_may_have_others_within() -> None:
     assert not _convert("#SBATCH -n 1", *rows, "fi", "python a.py $C").lost
 
 
-def test_a_signal_to_a_trial_of_one_process_is_not_carried() -> None:
-    """No launcher passes it on, and bash is the pod's first process."""
+def test_a_signal_to_a_trial_of_one_process_is_carried() -> None:
+    """The entry of a trial passes it on to the programs of a script that it runs as a child."""
     conversion = _convert("#SBATCH --array=0-3 --signal=USR1@60", "srun python a.py")
-    (lost,) = conversion.lost
-    assert lost.path == "--signal"
-    assert "exec" in lost.why
-    assert conversion.values["runPolicy"]["terminationGracePeriodSeconds"] == 60
-    assert "checkpointSignal" not in conversion.values["runPolicy"]
+    assert not conversion.lost
+    policy = conversion.values["runPolicy"]
+    assert policy["terminationGracePeriodSeconds"] == 60
+    assert policy["checkpointSignal"] == "SIGUSR1"
 
 
 def test_where_the_launcher_meets_is_no_matter_of_a_script_that_says_it_itself() -> None:
