@@ -115,10 +115,10 @@ fi
 # A batch script is a shell that waits for its programs, and Slurm tells them all to end. A container's
 # first process alone is told here: a shell would tell none of them, and not end itself. So the script is
 # a child in a group of its own, which gets the signal, and has until its last program has ended.
-allranks_is_told=no
+allranks_is_ending=no
 allranks_script_pid=
 allranks_end_script() {
-  allranks_is_told=yes
+  allranks_is_ending=yes
   allranks_signal=${ALLRANKS_CHECKPOINT_SIGNAL:-SIGTERM}
   [ -z "$allranks_script_pid" ] || kill -s "${allranks_signal#SIG}" -- "-$allranks_script_pid"
 }
@@ -128,14 +128,14 @@ set -m
 "$@" &
 allranks_script_pid=$!
 set +m
-[ "$allranks_is_told" = no ] || allranks_end_script
+[ "$allranks_is_ending" = no ] || allranks_end_script
 # `wait` ends early where a signal is handled; bash gives an exit code as often as it is asked.
 while kill -0 "$allranks_script_pid" 2>/dev/null; do
   wait "$allranks_script_pid"
 done
 wait "$allranks_script_pid"
 allranks_code=$?
-while [ "$allranks_is_told" = yes ] && kill -0 -- "-$allranks_script_pid" 2>/dev/null; do
+while [ "$allranks_is_ending" = yes ] && kill -0 -- "-$allranks_script_pid" 2>/dev/null; do
   sleep 0.1
 done
 exit "$allranks_code"

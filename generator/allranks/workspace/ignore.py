@@ -58,6 +58,15 @@ _RULES_BYTES_MAX = 1 << 20
 _FOLDER_GROUP = "ps_d"
 
 
+def is_of_tools(folder: str) -> bool:
+    """Whether a folder of a name is one that tools make, which is not sent by itself.
+
+    Args:
+        folder: the name, without a path.
+    """
+    return folder in _NEVER or folder in _UNLESS_PACKAGE
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
     """A path that goes.
@@ -216,10 +225,12 @@ class _Walk:
         names = {entry.name for entry in listed}
         if folder.path and not folder.is_named:
             rule = _default_of_contents(folder, names)
-            if rule and not folder.is_included:
+            is_out = bool(rule) and not folder.is_included
+            if is_out and folder.path[:-1] not in self.above_named:
                 self.tree.excluded.append(Excluded(folder.path, rule))
                 return []
-            folder = replace(folder, is_named=bool(rule))
+            rest_rule = rule if is_out else folder.rule
+            folder = replace(folder, rule=rest_rule, is_named=bool(rule) and not is_out)
         if folder.status is not None:
             self.tree.paths.append(Item(folder.path[:-1], folder.status))
         if folder.depth >= DEPTH_MAX and listed:

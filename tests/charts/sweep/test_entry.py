@@ -260,20 +260,22 @@ def test_a_trial_of_a_set_knows_its_index(render: Render, pods: Pods) -> None:
     assert ["demo-1", "--lr", "2"] == pods.start(manifests, 0, "Job/demo-1").argv
 
 
-# Handles the signal of its first word; a second after it has come, it writes the file of its second.
+# Handles the signal of its first word, and a second later writes the file of its second.
 _SAVE = """
 import signal, sys, time
 name, path = sys.argv[1:]
-signal.signal(getattr(signal, name), lambda *_: (time.sleep(1), open(path, "w").close(), sys.exit()))
+def save(*_):
+    time.sleep(1)
+    open(path, "w").close()
+    sys.exit()
+signal.signal(getattr(signal, name), save)
 print("ready", flush=True)
 while True:
     signal.pause()
 """
 
 
-@pytest.mark.parametrize(
-    ("signal_of_saves", "handled"), [("", "SIGTERM"), ("SIGUSR1", "SIGUSR1")]
-)
+@pytest.mark.parametrize(("signal_of_saves", "handled"), [("", "SIGTERM"), ("SIGUSR1", "SIGUSR1")])
 @pytest.mark.parametrize("is_script", [True, False])
 def test_a_trial_of_a_batch_script_ends_when_its_program_has_saved(
     signal_of_saves: str,
@@ -284,7 +286,7 @@ def test_a_trial_of_a_batch_script_ends_when_its_program_has_saved(
     *,
     is_script: bool,
 ) -> None:
-    """The signal of a pod's end reaches a program that a shell waits for, and the pod waits for it."""
+    """The signal of a pod's end reaches a program that a shell waits for, and the pod waits."""
     saved = tmp_path / "saved"
     words = [sys.executable, "-c", _SAVE, handled, str(saved)]
     program = {"script": f"#!/bin/bash\n{shlex.join(words)}\necho behind\n", "command": []}

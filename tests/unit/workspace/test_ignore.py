@@ -168,3 +168,19 @@ def test_a_named_path_goes_whatever_a_rule_says(tmp_path: Path) -> None:
     assert {".gitignore", "data/wanted.csv"} == {
         entry.path for entry in entries if entry.kind == "file"
     }
+
+
+@pytest.mark.parametrize(
+    ("folder", "marker"),
+    [("venv", "x"), ("env", "pyvenv.cfg"), ("checkpoints", "x"), (".venv", "x")],
+)
+def test_a_named_file_goes_from_a_folder_that_tools_make(
+    folder: str, marker: str, tmp_path: Path
+) -> None:
+    """`--include venv/activate.sh` takes it, and nothing beside it."""
+    for path in (f"{folder}/{marker}", f"{folder}/activate.sh", f"{folder}/lib/a", "train.py"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("1\n")
+    entries = snapshots.take(tmp_path, include=[f"{folder}/activate.sh"]).entries
+    files = {entry.path for entry in entries if entry.kind == "file"}
+    assert files == {"train.py", f"{folder}/activate.sh"}

@@ -118,3 +118,13 @@ def test_what_runs_in_an_environment_needs_its_manager() -> None:
     """`conda run -n torch` is no activation, and ends in an image without conda."""
     conversion = _convert("#SBATCH -n 1", "conda run -n torch python a.py")
     assert any("conda (line 3)" in note for note in conversion.notes)
+
+
+@pytest.mark.parametrize("runner", ["uv run", "poetry run", "conda run -n lab", "time uv run"])
+def test_an_environment_in_front_of_srun_is_that_of_what_it_starts(runner: str) -> None:
+    """Srun hands its own environment to its tasks."""
+    row = f"A=1 {runner} srun python a.py"
+    conversion = _convert("#SBATCH -N 2 --gpus-per-node=2 --ntasks-per-node=2", row)
+    own = runner.removeprefix("time ")
+    assert " ".join(conversion.values["command"]).endswith(f"{own} python a.py")
+    assert conversion.values["env"]["A"] == "1"

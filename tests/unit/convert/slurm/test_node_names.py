@@ -169,3 +169,19 @@ def test_a_name_that_each_node_finds_for_itself_is_not_the_firsts(name: str, own
     conversion = _convert(*rows)
     assert own in conversion.values["command"][-1]
     assert not [verdict for verdict in conversion.verdicts if "rank 0's is" in verdict.why]
+
+
+def test_a_list_of_hosts_that_a_loop_writes_is_the_launchers() -> None:
+    """`scontrol show hostnames | while read h; do echo "$h slots=4" >> hosts; done` is no loss."""
+    rows = (
+        "#SBATCH -N 2 --gpus-per-node=4 --ntasks-per-node=1",
+        'scontrol show hostnames | while read h; do echo "$h slots=4"; done > hosts',
+        'scontrol show hostnames | while read h; do echo "$h slots=4" >> hosts; done',
+        "deepspeed --hostfile=hosts a.py",
+    )
+    conversion = job.convert("\n".join(["#!/bin/bash", *rows, ""]).encode(), "job")
+    assert not conversion.lost
+    assert "scontrol" not in conversion.values.get("setup", "")
+    rows = (*rows[:-1], "python look.py hosts", rows[-1])
+    conversion = job.convert("\n".join(["#!/bin/bash", *rows, ""]).encode(), "job")
+    assert conversion.lost

@@ -74,3 +74,12 @@ def test_modules_that_a_pod_has_no_use_for_ask_nothing_of_the_image() -> None:
             f"module load {modules}",
         )
         assert ("must be in the image" in why[0]) is is_needed, modules
+
+
+def test_a_file_in_a_folder_that_is_not_sent_is_not_called_sent() -> None:
+    """`source venv/activate.sh`: a folder of that name stays out, whatever lies in it."""
+    for path, is_sent in (("venv/activate.sh", False), ("env.sh", True), ("lib/env.sh", True)):
+        text = f"#!/bin/bash\n#SBATCH -n 1\nsource {path}\npython a.py\n"
+        verdicts = job.convert(text.encode(), "job").verdicts
+        (own,) = (verdict for verdict in verdicts if path in verdict.path)
+        assert is_sent is ("the file is in the folder" in own.why)

@@ -110,3 +110,33 @@ def test_a_command_in_a_variable_is_run_by_the_shell_that_the_text_is_for(text: 
     rows = ("#SBATCH -N 2 --gres=gpu:2", f"SYNC={text}", 'srun bash -c "python a.py; $SYNC"')
     command = _convert(*rows).values["command"]
     assert command[2].endswith("python a.py; b sync $(cat a.log | tail -1)")
+
+
+def test_modules_in_the_text_of_a_step_are_loaded_where_the_image_has_any() -> None:
+    """`module load x && python a.py` would run nothing in a pod, as it did without a word."""
+    text = "module load cuda && source lab/bin/activate && python a.py"
+    guarded = "{ ! command -v module >/dev/null || module load cuda; } && "
+    ranks = _convert("#SBATCH -N 2 --gpus-per-node=2 --ntasks-per-node=2", f'srun bash -c "{text}"')
+    assert guarded in ranks.values["setup"]
+    alone = _convert("#SBATCH -n 1", f"srun bash -lc '{text}'", "python b.py")
+    assert f"'{guarded}source lab" in alone.values["script"]
+    rows = ("module load cuda", "source lab/bin/activate", "python a.py", '"')
+    lines = _convert("#SBATCH -n 1", 'srun bash -c "', *rows).verdicts
+    assert {4, 5} <= {own.line for own in lines if own.path in rows}
+    for conversion in (ranks, alone):
+        words = " ".join(own.why for own in conversion.verdicts)
+        assert "where the image has modules" in words
+        assert "what it activates must be in the image" in words
+
+
+def test_a_step_that_reads_the_lines_of_its_loop_is_named() -> None:
+    """Srun takes them all, so that Slurm runs it once, and a pod for each."""
+    directive, end = "#SBATCH -n 1", "done < seeds"
+    for step in ("srun python a.py $s", "srun python a.py $s < x", "echo | srun python a.py $s"):
+        conversion = _convert(directive, "while read s; do", step, end)
+        is_named = any("for each of them" in own.why for own in conversion.verdicts)
+        assert is_named is (step == "srun python a.py $s")
+    conversion = _convert(
+        directive, "while read -u 3 s; do", "srun python a.py $s", "done 3< seeds"
+    )
+    assert not any("for each of them" in own.why for own in conversion.verdicts)

@@ -266,7 +266,9 @@ def test_a_script_without_a_step_starts_one_process_whatever_its_gpus_are() -> N
     directives = "#SBATCH -N 1 --gpus-per-node=4 --gpus-per-task=1"
     conversion = _convert(directives, "python a.py")
     assert conversion.values["procsPerNode"] == 1
-    assert _verdict(conversion, "--gpus-per-task").why == "the script runs once, in one pod"
+    assert _verdict(conversion, "--gpus-per-task").why == (
+        "the script runs once, in one pod; a program that reads SLURM_NTASKS finds 1"
+    )
 
 
 def test_the_tasks_of_a_step_are_its_own() -> None:

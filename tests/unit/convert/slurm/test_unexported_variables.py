@@ -143,3 +143,12 @@ def test_a_variable_that_the_command_reads_is_of_its_shell_alone() -> None:
     spoken = [own.path for own in conversion.verdicts if "who submits alone" in own.why]
     assert spoken == ["WANDB_ENTITY"]
     assert conversion.values["command"][2].startswith("export -n WANDB_PROJECT\n")
+
+
+def test_a_variable_of_who_submits_stays_with_its_programs() -> None:
+    """`HF_TOKEN="${HF_TOKEN:-}"`: a Secret gives it to the pod, and setup took it away."""
+    rows = ('HF_TOKEN="${HF_TOKEN:-}"; HF_CACHE=/x', "export HUB=$HF_TOKEN", "srun python a.py $1")
+    conversion = _convert("#SBATCH -N 2 --gpus-per-node=2 --ntasks-per-node=2", *rows)
+    assert "export -n HF_CACHE" in conversion.values["setup"]
+    assert "export -n HF_TOKEN" not in conversion.values["setup"]
+    assert any(own.path == "HF_TOKEN" for own in conversion.verdicts)

@@ -29,6 +29,10 @@ _STARTED_WITH = (
     r"|\b(?:ch-run|udocker)\s|--container-image\b)(?:[^\n;|&]|\\\n)*\$\{{?{0}\b"
 )
 _IMAGE_FILE = re.compile(r"\.(?:sif|simg|sqsh|squashfs)[\"'}]*$")
+IN_CONTAINER = (
+    "it looks for the file of an image, or for what starts containers: the pod is the container, "
+    "and has neither"
+)
 
 
 def looks_for(reading: ScriptReading, statement: Statement) -> bool:

@@ -8,12 +8,13 @@ and the file of the output.
 from __future__ import annotations
 
 import re
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
 from allranks.convert.slurm.batch_script.containers.images import OF_FILE
 from allranks.convert.slurm.batch_script.pods import (
+    chosen_gpus,
     counted_cpus,
     folders_above,
     home_folder,
@@ -33,7 +34,6 @@ from allranks.convert.slurm.batch_script.text import (
     xargs,
 )
 from allranks.convert.verdicts import Outcome, Verdict
-from allranks.humanize import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -65,7 +65,6 @@ _MAY_SUBMIT = (
     "it may submit jobs to Slurm, as a site's settings say, and a pod has none: let it run them "
     "where it is"
 )
-_CHOOSES_GPUS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 _SUBMITS = "it submits jobs to Slurm, and a pod has none: let it run them where it is"
 # Launchers of MPI's that are not those of an MPI: bede-mpirun, mympirun, mpiexec_mpt.
 _OF_SITE = re.compile(
@@ -215,7 +214,7 @@ def say(reading: ScriptReading, code: str) -> None:
     body.verdicts += xargs.ranks(script)
     body.verdicts += pod_rights.say(script, code)
     body.verdicts += output_files.say(script)
-    _say_numbers_of_gpus(script, reading.variables, body)
+    chosen_gpus.say(reading)
     body.verdicts += home_folder.say(script, reading.variables, code)
     body.verdicts += sent_environments.say(script, reading.variables)
     body.verdicts += [*servers.say(script), *node_settings.say(script)]
@@ -331,38 +330,6 @@ def _of_commands(script: Script) -> list[Verdict]:
         if texts[:1] == ["scp"] and not words.reaches_other_host(texts):
             verdicts.append(Verdict("scp", Outcome.CHANGED, "", _LOCAL_COPY, command.line))
     return verdicts
-
-
-def _say_numbers_of_gpus(script: Script, variables: ShellVariables, body: Body) -> None:
-    """Say of such numbers that no pod has them, and leave them out of its variables."""
-    for verdict in _numbers_of_gpus(script, variables):
-        name, _, numbers = verdict.path.partition("=")
-        if body.env.get(name) == scanner.unquote(numbers):
-            del body.env[name]
-        body.verdicts.append(verdict)
-
-
-def _numbers_of_gpus(script: Script, variables: ShellVariables) -> list[Verdict]:
-    """The lines that choose GPUs by numbers which no pod has."""
-    gpus = script.size.gpus_per_node or script.size.gpus or 0
-    verdicts = []
-    for command in script.commands:
-        for token in (*command.assignments, *command.words):
-            name, _, value = token.text.partition("=")
-            numbers = words.resolve(value, variables.constants) if name in _CHOOSES_GPUS else None
-            is_list = numbers is not None and re.fullmatch(r"[0-9]{1,3}(?:,[0-9]{1,3})*", numbers)
-            if gpus and numbers and is_list and _hides(numbers.split(","), gpus):
-                why = (
-                    f"a pod has {plural(gpus, 'GPU')}, whose numbers begin at 0: take the line out"
-                )
-                verdicts.append(Verdict(token.text, Outcome.NOT_CARRIED, "", why, command.line))
-    return verdicts
-
-
-def _hides(numbers: Sequence[str], gpus: int) -> bool:
-    """Whether numbers of GPUs hide some of a pod's: CUDA takes those before the first wrong one."""
-    visible = list(takewhile(lambda number: int(number) < gpus, numbers))
-    return len(visible) < min(len(numbers), gpus)
 
 
 def _submits(texts: Sequence[str]) -> bool:

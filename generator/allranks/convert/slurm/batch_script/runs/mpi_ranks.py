@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from allranks.convert import commands, references
 from allranks.convert.slurm import sizes
-from allranks.convert.slurm.batch_script.setup import left_out
+from allranks.convert.slurm.batch_script.setup import left_out, node_files
 from allranks.convert.slurm.batch_script.steps import mpirun
 from allranks.convert.slurm.batch_script.text import node_names, shell_text, words
 from allranks.convert.slurm.batch_script.text.node_variables import NodeVariable, kind_of
@@ -124,7 +124,7 @@ def _of_mpi(reading: ScriptReading, name: str) -> str:
         "",
     )
     kind = kind_of(name, text, {NodeVariable.ADDRESS})
-    if left_out.is_file(script, name):
+    if node_files.is_file(script, name):
         return ""
     if kind is NodeVariable.COUNT:
         return str(body.nodes or 1)

@@ -11,12 +11,14 @@ from allranks.convert.slurm.batch_script.pods import missing_in_pods
 from allranks.convert.slurm.batch_script.runs import other_nodes
 from allranks.convert.slurm.batch_script.setup import (
     exports,
+    inner_setup,
     repeated_lines,
     setup_edits,
     setup_lines,
 )
 from allranks.convert.slurm.batch_script.steps import (
     launcher_environment,
+    read_input,
     several_steps,
     srun_variables,
     step_folders,
@@ -89,6 +91,7 @@ _PER_NODE = frozenset({"ntasks-per-node", "tasks-per-node"})
 _TASK_OPTIONS = _PER_NODE | {"ntasks", "ntasks-per-gpu"}
 # Those that say how many CPUs a job has, and without which Slurm tells nobody how many a task has.
 _OF_CPUS = ("cpus-per-task", "cpus-per-gpu", "ntasks", "ntasks-per-node")
+_COUNTS_ONE = "a program that reads SLURM_NTASKS finds 1"
 _CPUS_PER_TASK = frozenset({"cpus-per-task", "tres-per-task"})
 
 
@@ -111,7 +114,9 @@ def read_script(reading: ScriptReading, steps: list[Step], *, nested: bool) -> N
     several_steps.check_beside(script, steps)
     several_steps.check_in_turn(script, steps)
     several_steps.check_read(script)
-    _size_one_process(script, variables, steps)
+    sruns = [step for step in steps if step.is_srun and step.words]
+    is_batch = not sruns
+    _size_one_process(script, variables, steps, is_batch=is_batch)
     if nested:
         body.notes.append(
             "the script starts the ranks of its node itself, so that the pod runs it as one process"
@@ -128,21 +133,26 @@ def read_script(reading: ScriptReading, steps: list[Step], *, nested: bool) -> N
     setup, again, rest = _split(reading, last)
     setup_lines.write_setup(script, body, setup, script.statements[last + 1 :])
     text = "\n".join([*setup, *again, rest])
-    is_batch = not any(step.is_srun and step.words for step in steps)
     counts = _put_counts(script, body, text, is_batch=is_batch)
     head = [_shebang(script, body), _without_launcher(script, reading.rendezvous, rest), *counts]
     body.script = "\n".join([*filter(None, head), *again, rest]) + "\n"
-    _put_steps(script, body, [step for step in steps if step.is_srun and step.words])
+    _put_steps(script, body, sruns)
+    read_input.say(reading, sruns)
     srun_variables.say(reading)
 
 
-def _size_one_process(script: Script, variables: ShellVariables, steps: list[Step]) -> None:
+def _size_one_process(
+    script: Script, variables: ShellVariables, steps: list[Step], *, is_batch: bool
+) -> None:
     """Say what becomes of nodes and tasks of which one process makes no use."""
     size = script.size
     printing = other_nodes.printing_line(steps)
     if size.task_count > size.node_count:
         why = "the script runs once, in one pod"
         why += f"; an srun (line {printing}) only prints, and does so once" if printing else ""
+        # Without GPUs the script tells them, as Slurm does.
+        is_counted = is_batch and size.gpu_count and size.node_count == 1
+        why += f"; {_COUNTS_ONE}" if is_counted and not printing else ""
         for name in ("ntasks", "ntasks-per-node", "tasks-per-node", "gpus-per-task"):
             size.outcomes[name] = (Outcome.CHANGED, "procsPerNode", why)
     if size.node_count > 1:
@@ -198,6 +208,7 @@ def _split(reading: ScriptReading, last: int) -> tuple[list[str], list[str], str
         else:
             edits += setup_edits.of_modules(statement)
             edits += setup_lines.inner_edits(reading, statement)
+            edits += inner_setup.edits_of_texts(reading, statement)
         if not is_setup or text is None:
             continue
         # The shell of setup ends before the script begins, and a trap with it.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.convert import commands, preparation, scanner
 from allranks.convert.commands import Runner
-from allranks.convert.slurm.batch_script.setup import repeated_lines, setup_end
+from allranks.convert.slurm.batch_script.setup import inner_setup, repeated_lines, setup_end
 from allranks.convert.slurm.batch_script.steps import launcher_environment
 from allranks.convert.slurm.batch_script.text import first_node, shell_text, words
 from allranks.convert.slurm.batch_script.text.node_variables import (
@@ -71,7 +71,9 @@ def write(reading: ScriptReading, program: commands.Program, text: str | None) -
     elif program.working_dir:
         body.working_dir = program.working_dir
     if program.setup:
-        body.setup += _ending_as_its_text(body.setup, program.setup)
+        step_line = reading.script.statements[main_step.statement].line
+        inner = inner_setup.of_pod(reading, program.setup, step_line)
+        body.setup += _ending_as_its_text(body.setup, inner)
     is_composer = program.runner is Runner.COMPOSER
     may_launch = main_step.may_launch or is_composer or program.runner is Runner.NESTED
     if may_launch and body.workload != "mpi":

@@ -344,6 +344,9 @@ def _check_others(script: Script, details: StepDetails, main: Step, steps: list[
 def _read_program(reading: ScriptReading, main: Step) -> commands.Program:
     variables, body = reading.variables, reading.body
     texts = _words_at_rank_zero(variables, main)
+    if main.is_srun:  # `uv run srun` gives the environment to all that srun starts
+        typed = [token.text for token in main.command.words]
+        texts = [*words.environment_of(typed), *texts]
     rest = words.unwrapped(texts)
     wrapper_words = texts[: len(texts) - len(rest)]
     limit = words.limit_of(texts) if words.starts_ranks(rest) else ""

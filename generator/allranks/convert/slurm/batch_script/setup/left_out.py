@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import scanner
 from allranks.convert.slurm.batch_script.containers import image_files
-from allranks.convert.slurm.batch_script.pods import missing_in_pods
-from allranks.convert.slurm.batch_script.setup import traps
+from allranks.convert.slurm.batch_script.pods import chosen_gpus, missing_in_pods
+from allranks.convert.slurm.batch_script.setup import node_files, traps
 from allranks.convert.slurm.batch_script.steps import mpirun, step_search, torchrun_environment
 from allranks.convert.slurm.batch_script.text import (
     node_names,
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import (
         Body,
-        MainStep,
         RendezvousVariables,
         ScriptReading,
         StepDetails,
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
 _COUNTS = words.RENDEZVOUS - {"MASTER_ADDR", "MASTER_PORT", "MASTER_IP", "MASTER_HOST"}
 # Options of srun's that say on how many nodes, and on which, a step runs.
 _OF_SIZE = re.compile(r"\s(?:-[nNw]|--(?:ntasks|nodes|nodelist))[\s=]*\"?\$\{?\w+\}?\"?(?=\s)")
-_LOOKING = words.IDLE | {"cat", "rm", "wc", "head"}
 _NO_NODES = "it asks Slurm for its nodes, and a pod has none"
 _NO_FILE = "it asks Slurm, and a pod has none: write the file that later lines read yourself"
 _REQUEUING = re.compile(r"\b(?:scontrol|sbatch)\b")
@@ -45,27 +42,12 @@ _REQUEUES = (
     "runPolicy.backoffLimit start it again"
 )
 MEETING = "the launcher lets the ranks meet, and tells each its rank and where rank 0 is"
-_NO_FILE_OF_NODES = (
-    "the names of the nodes are not those of the pods: write the file that later lines read "
-    "yourself"
-)
 _BY_NODES = (
     "it sets {} by what the nodes are, and a pod does not: write what holds there in its place"
 )
 _ON_NODES = (
     "it works with the names of the nodes, which are not those of the pods: write what a pod is to "
     "do in its place"
-)
-_OF_NODES_FOR_STEP = (
-    "it writes {} with where the ranks meet, which setup does not know: let what reads it take "
-    "MASTER_ADDR and MASTER_PORT, and write it without the names of the nodes"
-)
-_OF_HOSTS = re.compile(r"(?i)host|machine|node")
-_OPTION_OF_HOSTS = re.compile(r"--?(?:[\w-]*host[\w-]*|machinefile|f|H)[= ]\s*\S+")
-_WRITTEN = re.compile(r">[>|]?\s*[^\s;&|<>]+")  # a file that a command writes into
-_IN_CONTAINER = (
-    "it looks for the file of an image, or for what starts containers: the pod is the container, "
-    "and has neither"
 )
 
 
@@ -80,17 +62,15 @@ def why_dropped(  # noqa: PLR0911 - a return for each reason
     """Why a statement is left out; None where it is not."""
     script, rendezvous = reading.script, reading.rendezvous
     if command is not None and program in words.SLURM_TOOLS:
-        if _is_missed(script, reading.main_step, statement, command):
+        if node_files.is_missed(script, reading.main_step, statement, command):
             return Outcome.NOT_CARRIED, _NO_FILE
         return missing_in_pods.TOOLS.get(
             program, (Outcome.CHANGED, "it asks Slurm, and a pod has none")
         )
     if statement.function:
         return None
-    if image_files.looks_for(reading, statement):
-        return Outcome.CHANGED, _IN_CONTAINER
-    if program in words.OF_TERMINAL:
-        return Outcome.CHANGED, "a pod has no terminal"
+    if why := _why_of_pod(reading, statement, program):
+        return Outcome.CHANGED, why
     text = script.slice(statement)
     if program == "trap" and _REQUEUING.search(text):
         return Outcome.NOT_CARRIED, _REQUEUES
@@ -131,6 +111,17 @@ def why_dropped(  # noqa: PLR0911 - a return for each reason
     return _why_not_in_setup(reading, statement, command, program, reads_dropped=reads_dropped)
 
 
+def _why_of_pod(reading: ScriptReading, statement: Statement, program: str) -> str:
+    """Why no pod needs a statement; "" where one may."""
+    if image_files.looks_for(reading, statement):
+        return image_files.IN_CONTAINER
+    if chosen_gpus.is_of_step(reading, statement):
+        return chosen_gpus.OF_STEP
+    if node_files.is_list_of_hosts(reading.script, reading.main_step, statement):
+        return node_files.OF_HOSTS
+    return "a pod has no terminal" if program in words.OF_TERMINAL else ""
+
+
 def _why_arranged(
     reading: ScriptReading,
     statement: Statement,
@@ -169,7 +160,7 @@ def _own_name(
         NodeVariable.ADDRESS
     }
     kind = kind_of(own[0], text, sources)
-    kind = NodeVariable.UNKNOWN if is_file(script, own[0]) else kind
+    kind = NodeVariable.UNKNOWN if node_files.is_file(script, own[0]) else kind
     if kind is NodeVariable.TYPED:
         return f"; a program that reads {own[0]} does not get it: write its number into env"
     if kind is NodeVariable.UNKNOWN:
@@ -218,25 +209,6 @@ def variables_read(script: Script, *, but_for: re.Pattern[str] | None = None) ->
     ]
     texts = texts if but_for is None else [but_for.sub(" ", text) for text in texts]
     return {name for text in texts for name, _ in words.variables(text)}
-
-
-def _is_missed(script: Script, main_step: MainStep, statement: Statement, command: Command) -> bool:
-    """Whether a file that a command writes is read by a later line, and not by the step alone.
-
-    The list of hosts of a launcher is the chart's.
-    """
-    files = [target for operator, target in command.redirections if operator in (">", ">>")]
-    names_of = [re.escape(shell_text.variable_alone(file) or file) for file in files]
-    if not names_of:
-        return False
-    reads = re.compile(rf"(?<![\w-])(?:{'|'.join(names_of)})(?!\w)")
-    return any(
-        other.start > statement.start
-        and number != main_step.statement
-        and not (other.is_simple and shell_text.runs(other, _LOOKING))
-        and reads.search(_WRITTEN.sub(" ", script.slice(other)))
-        for number, other in enumerate(script.statements)
-    )
 
 
 def _is_of_the_script(
@@ -307,7 +279,7 @@ def _why_not_in_setup(
     elif _is_look(reading.details, command, program):
         reason = Outcome.CHANGED, "it only prints"
     elif _prints(command, program) and (reads_dropped or words.names_nodes(text)):
-        reason = _why_not_printed(script, reading.main_step, statement, command)
+        reason = node_files.why_not_printed(script, reading.main_step, statement, command)
     elif program == "trap":
         reason = traps.outcome_of(command)
     elif _stays_in_place(script, statement, program) or shell_text.changes_words(command):
@@ -319,9 +291,9 @@ def _why_not_in_setup(
         own = [name for name in _set_for_others(script, statement) if not _is_of_meeting(name)]
         if own:
             return Outcome.NOT_CARRIED, _BY_NODES.format(list_some(own, 4))
-        file = _written_for_step(script, reading.main_step, statement)
+        file = node_files.written_for_step(script, reading.main_step, statement)
         if file:
-            return Outcome.NOT_CARRIED, _OF_NODES_FOR_STEP.format(file)
+            return Outcome.NOT_CARRIED, node_files.OF_NODES_FOR_STEP.format(file)
         if _runs_more(statement):
             return Outcome.NOT_CARRIED, _ON_NODES
         why = "it is about where the ranks meet, which the launcher arranges"
@@ -333,40 +305,6 @@ def _runs_more(statement: Statement) -> bool:
     """Whether a statement runs a program of the project's own, or one that works on files."""
     harmless = words.IN_EACH_RANK | words.OF_SHELL | words.OF_OTHER_HOSTS | {"srun", "ping", "rm"}
     return not shell_text.runs_only(statement, harmless)
-
-
-def _written_for_step(script: Script, main_step: MainStep, statement: Statement) -> str:
-    """The file, no list of hosts, that a statement writes and the step names; "" for none."""
-    files = [
-        scanner.unquote(target)
-        for command in statement.commands
-        for operator, target in command.redirections
-        if operator in (">", ">>", ">|") and not _OF_HOSTS.search(target)
-    ]
-    step = _WRITTEN.sub(" ", script.slice(script.statements[main_step.statement]))
-    step = _OPTION_OF_HOSTS.sub(" ", step)
-    return next(
-        (
-            file
-            for file in files
-            if re.search(rf"(?<![\w-]){re.escape(words.base(file))}(?![\w.])", step)
-        ),
-        "",
-    )
-
-
-def _why_not_printed(
-    script: Script, main_step: MainStep, statement: Statement, command: Command
-) -> tuple[Outcome, str]:
-    """What becomes of a text about the nodes, which may be a file that others read."""
-    if not shell_text.writes(command):
-        return Outcome.CHANGED, "it prints what the launcher prints"
-    if _is_missed(script, main_step, statement, command):
-        return Outcome.NOT_CARRIED, _NO_FILE_OF_NODES
-    file = _written_for_step(script, main_step, statement)
-    if file:
-        return Outcome.NOT_CARRIED, _OF_NODES_FOR_STEP.format(file)
-    return Outcome.CHANGED, "the launcher has its own list of hosts, and no line reads this"
 
 
 def _prints(command: Command, program: str) -> bool:
@@ -561,15 +499,6 @@ def _is_nested_launch(script: Script) -> bool:
         "accelerate" in c.name or "torchrun" in c.name or "deepspeed" in c.name
         for s in script.statements
         for c in s.commands
-    )
-
-
-def is_file(script: Script, name: str) -> bool:
-    """Whether a command writes into the file that a variable names."""
-    return any(
-        operator in (">", ">>", ">|") and shell_text.variable_alone(scanner.unquote(target)) == name
-        for command in script.commands
-        for operator, target in command.redirections
     )
 
 

@@ -39,6 +39,10 @@ _WHY_HERE = (
     "the script does not export it, so that its programs had it of who submits alone; here they "
     "have what the script sets, as the command reads it"
 )
+_WHY_SET = (
+    "the script does not export it, so that its programs had it of who submits alone; here they "
+    "have what the script sets"
+)
 
 
 def keep(reading: ScriptReading) -> None:
@@ -72,7 +76,9 @@ def keep(reading: ScriptReading) -> None:
     _keep_in_shell(reading, [name for name in own_lines if name in reads - of_who_submits])
     for name in [name for name in own_lines if name in reads & of_who_submits]:
         body.say(own_lines[name], name, Outcome.CHANGED, "setup", _WHY_HERE)
-    names = [name for name in own_lines if name not in reads]
+    for name in [name for name in own_lines if name in of_who_submits - reads]:
+        body.say(own_lines[name], name, Outcome.CHANGED, "setup", _WHY_SET)
+    names = [name for name in own_lines if name not in reads | of_who_submits]
     if names:
         body.setup += f"export -n {' '.join(names)}\n"
     own = {name for name, _ in words.variables(shell_text.without_printing(body.setup))}

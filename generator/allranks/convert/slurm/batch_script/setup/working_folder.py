@@ -9,6 +9,7 @@ from allranks import names
 from allranks.convert import scanner
 from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.verdicts import Outcome
+from allranks.workspace import ignore
 
 if TYPE_CHECKING:
     from allranks.convert.scanner import Command, Statement
@@ -70,6 +71,7 @@ def reads_sent_file(script: Script, command: Command) -> bool:
     if folder is not None and _is_sent_folder(script, folder[1]):
         texts[1] = f"$PWD{texts[1][folder.end() :]}"
     is_environment = words.base(texts[1]) in ("activate", "deactivate")
+    is_environment |= any(map(ignore.is_of_tools, texts[1].split("/")[:-1]))
     if is_environment or ".." in texts[1] or _SENT_FILE.fullmatch(texts[1]) is None:
         return False
     moves = (

@@ -1,0 +1,87 @@
+"""Setup in the text of a step's shell: ``srun bash -c "module load cuda; python train.py"``."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from allranks.convert import scanner
+from allranks.convert.slurm.batch_script.setup import setup_edits, setup_lines
+from allranks.convert.slurm.batch_script.text import shell_text, words
+from allranks.convert.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from allranks.convert.scanner import Command, Statement, Token
+    from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading
+
+
+def of_pod(reading: ScriptReading, setup: str, line: int) -> str:
+    """Setup as a pod may run it; what it needs of the image is said.
+
+    Args:
+        reading: the script, and what comes of it.
+        setup: the lines of the text that come before the program.
+        line: that of the step.
+    """
+    for start, end, text in sorted(_edits(reading, setup, "setup", line), reverse=True):
+        setup = f"{setup[:start]}{text}{setup[end:]}"
+    return setup
+
+
+def edits_of_texts(reading: ScriptReading, statement: Statement) -> list[tuple[int, int, str]]:
+    """Edits that let the texts for shells in a statement of a script run in a pod.
+
+    Args:
+        reading: the script, and what comes of it.
+        statement: one of its statements, which stays in the script.
+    """
+    edits = []
+    for command in statement.commands:
+        token = _text_for_shell(command)
+        if token is not None:
+            text = token.text[1:-1]
+            edits += [
+                (token.start + 1 + start, token.start + 1 + end, own)
+                for start, end, own in _edits(reading, text, "script", token.line - 1)
+            ]
+    return edits
+
+
+def _text_for_shell(command: Command) -> Token | None:
+    """The quoted text that a command hands to a shell: ``srun bash -c "text"``."""
+    shells = [
+        at for at, word in enumerate(command.words) if words.base(word.text) in shell_text.SHELLS
+    ]
+    for before, token in pairwise(command.words[shells[0] + 1 :] if shells else ()):
+        if not before.text.startswith("-"):
+            return None
+        if re.fullmatch(r"-[a-z]*c", before.text):
+            is_quoted = len(token.text) > 1 and token.text[0] == token.text[-1] in ("'", '"')
+            return token if is_quoted else None
+    return None
+
+
+def _edits(reading: ScriptReading, text: str, to: str, line: int) -> list[tuple[int, int, str]]:
+    """Edits of the text of a shell, whose needs of the image are said.
+
+    Args:
+        reading: the script, and what comes of it.
+        text: the text.
+        to: what it becomes a part of.
+        line: the line before that of the text in a script; for setup that of the step, as the
+            text has other lines there.
+    """
+    try:
+        statements = scanner.parse(text)
+    except scanner.ScriptError:
+        return []
+    edits = []
+    for command in (own for statement in statements for own in statement.commands):
+        why = setup_lines.why_of_image(reading.script, command)
+        if why:
+            path = text[command.start : command.end]
+            own_line = line + command.line if to == "script" else line
+            reading.body.say(own_line, path, Outcome.CHANGED, to, why)
+        edits += setup_edits.of_module(command)
+    return edits
