@@ -307,3 +307,11 @@ def test_a_singularity_that_starts_nothing_is_named(row: str, why: str) -> None:
     text = "\n".join(["#!/bin/bash", "#SBATCH --gpus=1", *rows, ""])
     verdicts = job.convert(text.encode(), "a.sbatch").verdicts
     assert [own.path for own in verdicts if why in own.why] == ["singularity"]
+
+
+def test_the_files_of_two_images_are_two_runs() -> None:
+    """A pod has one image, which was said of those of a registry alone."""
+    rows = ("apptainer exec a.sif python a.py", "apptainer exec {} python b.py")
+    for name, is_other in (("b.sif", True), ("a.sif", False)):
+        conversion = _convert("#SBATCH -n 1", *(row.format(name) for row in rows))
+        assert is_other is any("make two runs" in verdict.why for verdict in conversion.lost)

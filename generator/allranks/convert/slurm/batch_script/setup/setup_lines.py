@@ -512,7 +512,11 @@ def read_container(reading: ScriptReading, texts: list[str], line: int) -> int:
         # An image is said where it is named first; what it runs, wherever it does.
         if verdict.to == "image" and (shell_text.short(verdict.path), verdict.why) in named:
             continue
-        body.say(line, verdict.path, verdict.outcome, verdict.to, verdict.why)
+        why = verdict.why
+        others = [own for own in body.verdicts if why == images.OF_FILE and own.why == why]
+        if others and verdict.path != others[0].path:
+            why += f"; a pod has one image (besides that of line {others[0].line}): make two runs"
+        body.say(line, verdict.path, verdict.outcome, verdict.to, why)
     return parsed.inside
 
 
