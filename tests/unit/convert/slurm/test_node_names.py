@@ -185,3 +185,27 @@ def test_a_list_of_hosts_that_a_loop_writes_is_the_launchers() -> None:
     rows = (*rows[:-1], "python look.py hosts", rows[-1])
     conversion = job.convert("\n".join(["#!/bin/bash", *rows, ""]).encode(), "job")
     assert conversion.lost
+
+
+@pytest.mark.parametrize(
+    "question", [f"$({_QUESTION} | head -n 1)", f"`{_QUESTION} | head -n1`", f'"$({_QUESTION})"']
+)
+@pytest.mark.parametrize("last", ["python a.py", "torchrun --nproc_per_node=2 a.py"])
+def test_the_one_node_of_a_branch_or_a_loop_is_the_pod(question: str, last: str) -> None:
+    """`if [ $SLURM_NNODES -gt 1 ]` has the names of a job's nodes, which one pod never asks for."""
+    rows = (
+        "#SBATCH -N 1 --gpus-per-node=2",
+        "if [ $SLURM_NNODES -gt 1 ]; then",
+        f"  export MASTER_ADDR={question}",
+        "fi",
+        "for i in 1 2; do",
+        f"  head={question}",
+        "  python b.py $head",
+        "done",
+        last,
+    )
+    conversion = job.convert("\n".join(["#!/bin/bash", *rows, ""]).encode(), "job")
+    assert not conversion.lost
+    text = conversion.values.get("setup", "") + conversion.values.get("script", "")
+    assert "scontrol" not in text
+    assert text.count("localhost") == 2

@@ -1148,7 +1148,7 @@ def test_hosts_and_their_launchers_in_one_condition_are_lost() -> None:
     "rows",
     [
         ("for h in $(scontrol show hostnames $N); do", "python a.py $h", "done"),
-        ("if true; then", "h=`scontrol show hostname`; fi", "python a.py $h"),
+        ("if true; then", "h=`scontrol show hostname | sort`; fi", "python a.py $h"),
     ],
 )
 def test_a_list_of_nodes_in_a_script_that_stays_is_said(rows: tuple[str, ...]) -> None:

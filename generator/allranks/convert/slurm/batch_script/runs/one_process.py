@@ -12,6 +12,7 @@ from allranks.convert.slurm.batch_script.runs import other_nodes
 from allranks.convert.slurm.batch_script.setup import (
     exports,
     inner_setup,
+    local_hosts,
     repeated_lines,
     setup_edits,
     setup_lines,
@@ -209,6 +210,7 @@ def _split(reading: ScriptReading, last: int) -> tuple[list[str], list[str], str
             edits += setup_edits.of_modules(statement)
             edits += setup_lines.inner_edits(reading, statement)
             edits += inner_setup.edits_of_texts(reading, statement)
+            edits += local_hosts.edits(reading, statement, "script")
         if not is_setup or text is None:
             continue
         # The shell of setup ends before the script begins, and a trap with it.

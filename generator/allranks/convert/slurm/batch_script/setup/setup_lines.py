@@ -13,7 +13,13 @@ from allranks import names
 from allranks.convert import commands, scanner
 from allranks.convert.slurm.batch_script.containers import images
 from allranks.convert.slurm.batch_script.pods import missing_in_pods, pod_rights
-from allranks.convert.slurm.batch_script.setup import exports, left_out, setup_edits, working_folder
+from allranks.convert.slurm.batch_script.setup import (
+    exports,
+    left_out,
+    local_hosts,
+    setup_edits,
+    working_folder,
+)
 from allranks.convert.slurm.batch_script.steps import programs_of_folder, side_steps, step_search
 from allranks.convert.slurm.batch_script.text import (
     environments,
@@ -223,7 +229,7 @@ def _in_pod(reading: ScriptReading, statement: Statement, *, is_setup: bool) -> 
         edits += inner_edits(reading, statement)
     elif is_setup and shell_text.runs(statement, ("shifter",)):
         edits += inner_edits(reading, statement)  # the pod is its container
-    edits += left_out.counts_in(reading, statement)
+    edits += left_out.counts_in(reading, statement) + local_hosts.edits(reading, statement, "setup")
     text = shell_text.edited(reading.script.text, edits, statement.start, statement.end)
     if any(map(_reads_profile, statement.commands)):
         return f"image_path=$PATH\n{text}\nPATH=$image_path:$PATH"
@@ -509,13 +515,13 @@ def read_container(reading: ScriptReading, texts: list[str], line: int) -> int:
     inside = body.values.setdefault("", {})
     named = {(verdict.path, verdict.why) for verdict in body.verdicts}
     for verdict in images.unite(inside, parsed, line):
-        # An image is said where it is named first; what it runs, wherever it does.
-        if verdict.to == "image" and (shell_text.short(verdict.path), verdict.why) in named:
-            continue
         why = verdict.why
-        others = [own for own in body.verdicts if why == images.OF_FILE and own.why == why]
-        if others and verdict.path != others[0].path:
-            why += f"; a pod has one image (besides that of line {others[0].line}): make two runs"
+        files = [own for own in body.verdicts if why == images.OF_FILE and own.why == why]
+        if files and shell_text.short(verdict.path) != files[0].path:
+            why += f"; a pod has one image (besides that of line {files[0].line}): make two runs"
+        # An image is said where it is named first; what it runs, wherever it does.
+        if verdict.to == "image" and (shell_text.short(verdict.path), why) in named:
+            continue
         body.say(line, verdict.path, verdict.outcome, verdict.to, why)
     return parsed.inside
 
