@@ -140,3 +140,16 @@ def test_a_step_that_reads_the_lines_of_its_loop_is_named() -> None:
         directive, "while read -u 3 s; do", "srun python a.py $s", "done 3< seeds"
     )
     assert not any("for each of them" in own.why for own in conversion.verdicts)
+
+
+def test_a_text_that_is_piped_into_the_step_is_named() -> None:
+    """`echo y | srun python a.py` answers a question, which nobody answers in a pod."""
+    directive = "#SBATCH -N 2 --gpus-per-node=2 --ntasks-per-node=2"
+    for row, path in (
+        ("echo y | srun python a.py", "echo y"),
+        ("echo y | tee log | srun python a.py", "echo y"),
+        ("yes | srun python a.py", "yes"),
+        ("date | tee log && srun python a.py", ""),
+    ):
+        lost = [own.path for own in _convert(directive, row).lost]
+        assert lost[:1] == ([path] if path else [])

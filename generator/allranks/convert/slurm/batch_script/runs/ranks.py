@@ -490,8 +490,9 @@ def _flat(reading: ScriptReading, main: Step, statement: Statement) -> str:
     at = statement.commands.index(main.command)
     if _TURNED.search(script.text[: main.command.start]):
         body.say(main.command.line, "!", Outcome.CHANGED, "", _ENDS_AS_RANKS)
-    for command in statement.commands[:at]:
+    for number, command in enumerate(statement.commands[:at]):
         text = script.text[command.start : command.end]
+        is_input = all(own.after in ("|", "|&") for own in statement.commands[number:at])
         if words.any_of([token.text for token in command.words], words.OF_TERMINAL):
             body.say(command.line, text, Outcome.CHANGED, "", "a pod has no terminal")
         elif command.after in ("&&", ";"):
@@ -500,7 +501,7 @@ def _flat(reading: ScriptReading, main: Step, statement: Statement) -> str:
             lead.append(shell_text.edited(script.text, edits, command.start, command.end))
             why = setup_lines.why_of_image(script, command)
             body.say(command.line, text, Outcome.CHANGED if why else Outcome.CARRIED, "setup", why)
-        elif not words.any_of([token.text for token in command.words], words.IDLE):
+        elif is_input or not words.any_of([token.text for token in command.words], words.IDLE):
             why = "it feeds the step, which has no standard input"
             body.say(command.line, text, Outcome.NOT_CARRIED, "", why)
     _say_end(reading, main, statement)
