@@ -153,3 +153,22 @@ def test_a_text_that_is_piped_into_the_step_is_named() -> None:
     ):
         lost = [own.path for own in _convert(directive, row).lost]
         assert lost[:1] == ([path] if path else [])
+
+
+@pytest.mark.parametrize(
+    ("row", "is_lost"),
+    [
+        ("trap 'rm -rf /tmp/x' EXIT", False),
+        ("trap 'kill 0' TERM", False),
+        ("trap 'cp -r out /home/x' EXIT", True),
+        ("trap 'python save.py' USR1", False),
+        ("'''\npython old.py\n'''", False),
+        ("python b.py", True),
+    ],
+)
+def test_what_stands_behind_the_step_is_lost_where_it_did_something(
+    row: str, *, is_lost: bool
+) -> None:
+    """A trap is at work from there on; what stands in quotes alone is no command."""
+    directive = "#SBATCH -N 2 --gpus-per-node=2 --ntasks-per-node=2"
+    assert is_lost is bool(_convert(directive, "srun python a.py", row).lost)

@@ -17,7 +17,12 @@ from allranks.convert.slurm.batch_script.runs import (
     step_conditions,
     step_environment,
 )
-from allranks.convert.slurm.batch_script.setup import exports, setup_edits, setup_lines
+from allranks.convert.slurm.batch_script.setup import (
+    behind_lines,
+    exports,
+    setup_edits,
+    setup_lines,
+)
 from allranks.convert.slurm.batch_script.setup.left_out import is_count_of_nodes
 from allranks.convert.slurm.batch_script.steps import (
     behind_step,
@@ -131,7 +136,7 @@ def read_ranks(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
         if number in step_statements:
             body.say(other.line, script.slice(other), Outcome.CHANGED, "command", _ONCE)
         else:
-            setup_lines.say_behind(script, body, other)
+            behind_lines.say(script, body, other)
     _say_images(details, body, main)
     srun_environment.say(reading, main)
     body.notes += program.notes

@@ -45,10 +45,6 @@ if TYPE_CHECKING:
 # A loop whose nodes Slurm is asked for.
 _OVER_NODES = re.compile(rf"\bin\s+(?:\$\(|`)\s*({node_names.QUESTION}[^)`\n]*)")
 _NO_NODES = "a pod has no programs of Slurm's, and the loop no nodes: let each pod do its own part"
-_OPTIONS_ALONE = (
-    "it is no command, so that Slurm's shell did not run it either: where it is the rest of the "
-    "line before, that one has to end with a backslash"
-)
 _ACTIVATED = "what it activates must be in the image, or in a volume at that path"
 _MAKES_ENVIRONMENT = "each pod makes the environment anew: an image that has it needs no such line"
 _SENT = (
@@ -57,12 +53,6 @@ _SENT = (
 )
 _ONCE = "it runs once in each pod"
 _ENDS_WELL = "a run that ends here has failed, as its command did not run; the script ended well"
-# What may stand behind the step, besides what only prints.
-_BEHIND = frozenset(
-    {"module", "ml", "conda", "scontrol", "sacct", "seff", "sstat", "squeue", "scancel"}
-    | {"jobstats", "kill", "pkill", "cd", "pushd", "popd", "export"}
-)
-_DEACTIVATING = (["source", "deactivate"], [".", "deactivate"])
 # What is a function in a shell that has read the file of conda, of modules or of an environment.
 _FUNCTIONS = (words.ACTIVATING - {"source", ".", "eval"}) | {"deactivate"}
 _WRITES_AT_ONCE = (
@@ -436,29 +426,6 @@ def say_login(script: Script, body: Body, to: str) -> None:
     own = script.lines[0].strip()
     if own.startswith("#!") and own != shell_text.without_login(own):
         body.say(1, own, Outcome.CHANGED, to, login_shells.NO_LOGIN)
-
-
-def say_behind(script: Script, body: Body, statement: Statement) -> None:
-    """Say what becomes of a statement behind the step."""
-    text = script.slice(statement)
-    functions = {
-        other.function
-        for other in script.statements
-        if other.function and shell_text.runs_only(other, words.IDLE)
-    }
-    if statement.function:
-        why = "nothing before the step calls it"
-        body.say(statement.line, text, Outcome.CHANGED, "", why)
-    elif (
-        text.split() in _DEACTIVATING
-        or shell_text.runs_only(statement, words.IDLE | words.ENDING | _BEHIND | functions)
-    ) and not any(map(shell_text.writes, statement.commands)):
-        why = "the run is over when its ranks are"
-        body.say(statement.line, text, Outcome.CHANGED, "", why)
-    else:
-        why = "it stands behind the step: make it a run of its own"
-        why = _OPTIONS_ALONE if text.startswith("-") else why
-        body.say(statement.line, text, Outcome.NOT_CARRIED, "", why)
 
 
 def inner_edits(reading: ScriptReading, statement: Statement) -> list[tuple[int, int, str]]:

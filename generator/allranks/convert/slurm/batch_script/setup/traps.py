@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.convert import scanner
+from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ _OTHER_SIGNAL = (
     "SIGTERM, which each rank gets as its pod ends, or the signal of runPolicy.checkpointSignal"
 )
 _NOTHING = "it changes the signals of the script's shell alone, which is not there with the ranks"
+_OVER = "the run is over when its ranks are"
 _REASONS = {
     **dict.fromkeys(("EXIT", "0"), _AT_THE_END),
     "ERR": _ON_FAILURE,
@@ -44,3 +46,17 @@ def outcome_of(command: Command) -> tuple[Outcome, str]:
     signals = [text.upper().removeprefix("SIG") for text in texts[1:]]
     reasons = dict.fromkeys(_REASONS.get(signal, _OTHER_SIGNAL) for signal in signals)
     return Outcome.NOT_CARRIED, "; ".join(reasons)
+
+
+def outcome_behind(command: Command) -> tuple[Outcome, str]:
+    """What becomes of a trap behind the step, of which its end alone is left, and why.
+
+    Args:
+        command: the trap.
+    """
+    texts = [scanner.unquote(word.text) for word in command.words[1:]]
+    runs = shell_text.commands_of(texts[0]) if {"EXIT", "0"} & {*texts[1:]} else []
+    harmless = words.IDLE | words.ENDING | {"rm", "kill", "rmdir", "trap"}
+    if all(words.any_of([word.text for word in own.words], harmless) for own in runs):
+        return Outcome.CHANGED, _OVER
+    return Outcome.NOT_CARRIED, _AT_THE_END

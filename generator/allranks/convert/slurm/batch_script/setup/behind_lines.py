@@ -1,0 +1,61 @@
+"""Lines behind the step with the ranks, with whose end a run is over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from allranks.convert import scanner
+from allranks.convert.slurm.batch_script.setup import traps
+from allranks.convert.slurm.batch_script.text import shell_text, words
+from allranks.convert.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from allranks.convert.scanner import Statement
+    from allranks.convert.slurm.batch_script.text.script import Script
+    from allranks.convert.slurm.batch_script.text.script_reading import Body
+
+_DEACTIVATING = (["source", "deactivate"], [".", "deactivate"])
+# What may stand behind the step, besides what only prints.
+_BEHIND = frozenset(
+    {"module", "ml", "conda", "scontrol", "sacct", "seff", "sstat", "squeue", "scancel"}
+    | {"jobstats", "kill", "pkill", "cd", "pushd", "popd", "export"}
+)
+_OPTIONS_ALONE = (
+    "it is no command, so that Slurm's shell did not run it either: where it is the rest of the "
+    "line before, that one has to end with a backslash"
+)
+
+
+def say(script: Script, body: Body, statement: Statement) -> None:
+    """Say what becomes of a statement behind the step.
+
+    Args:
+        script: the script.
+        body: what it runs.
+        statement: the statement.
+    """
+    text = script.slice(statement)
+    functions = {
+        other.function
+        for other in script.statements
+        if other.function and shell_text.runs_only(other, words.IDLE)
+    }
+    first = statement.commands[0] if statement.is_simple else None
+    if statement.function:
+        why = "nothing before the step calls it"
+        body.say(statement.line, text, Outcome.CHANGED, "", why)
+    elif first is not None and "\n" in scanner.unquote(first.name):
+        body.say(statement.line, text, Outcome.CHANGED, "", "it is a text, and no command")
+    elif first is not None and first.name == "trap":
+        outcome, why = traps.outcome_behind(first)
+        body.say(statement.line, text, outcome, "", why)
+    elif (
+        text.split() in _DEACTIVATING
+        or shell_text.runs_only(statement, words.IDLE | words.ENDING | _BEHIND | functions)
+    ) and not any(map(shell_text.writes, statement.commands)):
+        why = "the run is over when its ranks are"
+        body.say(statement.line, text, Outcome.CHANGED, "", why)
+    else:
+        why = "it stands behind the step: make it a run of its own"
+        why = _OPTIONS_ALONE if text.startswith("-") else why
+        body.say(statement.line, text, Outcome.NOT_CARRIED, "", why)
