@@ -59,4 +59,4 @@ def outcome_behind(command: Command) -> tuple[Outcome, str]:
     harmless = words.IDLE | words.ENDING | {"rm", "kill", "rmdir", "trap"}
     if all(words.any_of([word.text for word in own.words], harmless) for own in runs):
         return Outcome.CHANGED, _OVER
-    return Outcome.NOT_CARRIED, _AT_THE_END
+    return Outcome.NOT_CARRIED, "it stands behind the step: make what it runs a run of its own"
