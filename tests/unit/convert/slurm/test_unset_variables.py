@@ -47,3 +47,8 @@ def test_a_variable_that_the_script_declares_is_its_own(rows: tuple[str, ...]) -
 def test_a_declaration_that_passes_a_variable_on_sets_none(row: str) -> None:
     """It has the text of the environment, which a pod lacks."""
     assert _unset(row, "python a.py $NAME") == ["$NAME"]
+
+
+def test_a_variable_that_the_script_asks_for_with_a_default_in_its_error_is_unset() -> None:
+    """What the error reads is no text of the variable."""
+    assert _unset('A="${A:?set A or ${B:-c}}"', "python a.py $A") == ["$A"]

@@ -29,7 +29,7 @@ _WHERE_WORDS = re.compile(
 # A test whether somebody has set a variable, where a script does more: ``[ -n "$A" ] && b $A``.
 _WHERE_SET = re.compile(r"(?<=\s)-n\s+\"?\$\{?([A-Za-z_]\w*)\}?\"?\s+\]")
 # By which a script ends where nobody has set a variable: the rest of ``${A:?set it}``.
-_DEMAND = re.compile(r":?\?[^}]*(?=\}$)")
+_DEMAND = re.compile(r":?\?(?:[^{}]|\{[^{}]*\})*(?=\}$)")
 _NOUNSET = re.compile(r"^\s*set\s+(?:-[a-zA-Z]*u|[^\n;]*-o\s+nounset)", re.MULTILINE)
 # A test that ends the script where a variable is not set.
 _REQUIRED = re.compile(
