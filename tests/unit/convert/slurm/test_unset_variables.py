@@ -52,3 +52,54 @@ def test_a_declaration_that_passes_a_variable_on_sets_none(row: str) -> None:
 def test_a_variable_that_the_script_asks_for_with_a_default_in_its_error_is_unset() -> None:
     """What the error reads is no text of the variable."""
     assert _unset('A="${A:?set A or ${B:-c}}"', "python a.py $A") == ["$A"]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ('[ -n "$A" ] || exit 1',),
+        ('[[ "${A}" ]] || { echo "no A" >&2; exit 1; }',),
+        ('[ -z "$A" ] && exit 2',),
+        ('if [ -z "$A" ]; then', '  echo "no A"', "  exit 1", "fi"),
+        ('if [ -n "$A" ]; then', "  source a.sh", "else", "  echo no", "  exit 1", "fi"),
+        ('die() { echo "$1"; exit 1; }', '[[ -n "$A" ]] || die "no A"'),
+    ],
+)
+@pytest.mark.parametrize(
+    ("assignment", "name"),
+    [
+        ('A="${A:-}"', "$A"),
+        ('A="${A:-${B:-}}"', "$A"),
+        ("A=${B-}", "$B"),
+        ('A="${A:-$B}"', "$A"),
+        ('A="${A:-${VIRTUAL_ENV:-}}"', "$A"),
+        ("A=${CONDA_PREFIX:-}", "$CONDA_PREFIX"),
+        ("echo a", "$A"),
+    ],
+)
+def test_a_variable_whose_emptiness_ends_the_script_is_needed(
+    assignment: str, name: str, rows: tuple[str, ...]
+) -> None:
+    """The empty text in its place is none that the script runs with."""
+    assert name in _unset(assignment, *rows, "python a.py $A")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ('A="${A:-b}"', '[ -n "$A" ] || exit 1'),
+        ('A="${A:-$SLURM_SUBMIT_DIR}"', '[ -n "$A" ] || exit 1'),
+        ("B=b", 'A="${A:-${B:-}}"', '[ -n "$A" ] || exit 1'),
+        ('A="${A:-}"', '[ -z "$A" ] && A=b', '[ -n "$A" ] || exit 1'),
+        ('A="${A:-}"', 'if [ -n "$A" ]; then', "  python b.py $A", "else", "  true", "fi"),
+        ('A="${A:-}"', 'if [ -n "$A" ]; then', "  python b.py $A", "  exit 1", "fi"),
+        ('A="${A:-}"', "if false; then", '  [ -n "$A" ] || exit 1', "fi"),
+        ('A="${A:-}"', '[ -n "$A" ] || echo "exit"'),
+        ("source env/bin/activate", 'A="${VIRTUAL_ENV:-}"', '[ -n "$A" ] || exit 1'),
+        ("conda activate env", '[ -n "$CONDA_PREFIX" ] || exit 1'),
+        ("read -r A B < a.txt", 'if [[ -z "${A}" ]]; then', "  exit 1", "fi"),
+    ],
+)
+def test_a_variable_that_is_empty_without_an_end_is_not_needed(rows: tuple[str, ...]) -> None:
+    """Nor one that the script gives a text where nobody has set it."""
+    assert not _unset(*rows, "python a.py ${A:-}")

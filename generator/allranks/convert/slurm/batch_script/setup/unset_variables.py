@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.convert import scanner
 from allranks.convert.slurm import amounts
+from allranks.convert.slurm.batch_script.setup import required_variables
 from allranks.convert.slurm.batch_script.text import shell_text, unread_variables, words
 from allranks.convert.verdicts import Outcome
 
@@ -106,19 +107,25 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
         outcome = Outcome.NOT_CARRIED if _NUMBERED.search(needed) else Outcome.CHANGED
         why = f"no words were given behind the script's name: `{names.CLI} sbatch SCRIPT WORD...`"
         body.say(line, "$1 …" if outcome is Outcome.NOT_CARRIED else "$@", outcome, "", why)
-    reading.variables.set_names -= _passed_on(script)
     of_export = _of_export(script)
+    set_by_all = {*words.ALWAYS, *body.env, *of_export, *reading.variables.set_names}
+    needed_names = required_variables.names(
+        script, code, lambda name: name in set_by_all or _is_set_in_pod(script, name)
+    )
+    reading.variables.set_names -= _passed_on(script) | needed_names
     reading.variables.set_names |= of_export | _declared_in(code)
     spoken = {verdict.path for verdict in body.verdicts}
     optional = words.optional(_REQUIRED.sub("", whole)) | {*_WHERE_SET.findall(whole)}
-    required = {match[1] for match in _REQUIRED.finditer(code)}
+    optional -= needed_names
+    required = {match[1] for match in _REQUIRED.finditer(code)} | needed_names
     variables = {name for name, _ in words.variables(unread_variables.without(code))}
     for name, has_default in words.variables(whole):
         is_set = name in words.ALWAYS or name in body.env or name in of_export
         is_set |= name in reading.variables.set_names and _is_in(whole, name)
         is_optional = has_default and name not in required
         is_optional = is_optional and not _is_set_by_option(script, body, name)
-        if is_optional or is_set or _is_set_in_pod(script, name):
+        is_set |= _is_set_in_pod(script, name)
+        if is_optional or (is_set and name not in needed_names):
             continue
         line = script.line_with(re.compile(rf"\$\{{?{name}\b").search)
         line = line or script.line_with(re.compile(rf"\$\(\(.*\b{name}\b").search)
