@@ -103,3 +103,23 @@ def test_a_variable_whose_emptiness_ends_the_script_is_needed(
 def test_a_variable_that_is_empty_without_an_end_is_not_needed(rows: tuple[str, ...]) -> None:
     """Nor one that the script gives a text where nobody has set it."""
     assert not _unset(*rows, "python a.py ${A:-}")
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("TRANSFORMERS_CACHE", "but libraries read it"),
+        ("HF_HOME", "but libraries read it"),
+        ("TORCH_HOME", "but libraries read it"),
+        ("WANDB_DIR", "but libraries read it"),
+        ("SITE_NAME", "nothing reads"),
+    ],
+)
+def test_a_variable_of_a_library_is_read_though_the_script_only_prints_it(
+    name: str, sentence: str
+) -> None:
+    """What it has of who submits is not in a pod."""
+    text = f'#!/bin/bash\n#SBATCH -n 1\necho "with ${name}"\npython a.py\n'
+    verdicts = job.convert(text.encode(), "job.sbatch").verdicts
+    [why] = [own.why for own in verdicts if own.path == f"${name}"]
+    assert sentence in why

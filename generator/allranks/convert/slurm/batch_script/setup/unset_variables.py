@@ -9,7 +9,12 @@ from allranks import names
 from allranks.convert import scanner
 from allranks.convert.slurm import amounts
 from allranks.convert.slurm.batch_script.setup import required_variables
-from allranks.convert.slurm.batch_script.text import shell_text, unread_variables, words
+from allranks.convert.slurm.batch_script.text import (
+    library_variables,
+    shell_text,
+    unread_variables,
+    words,
+)
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -19,6 +24,11 @@ if TYPE_CHECKING:
 
 _RESERVED = frozenset(names.RESERVED_ENV)
 _WITHOUT = "the script goes on without it; write it into env to give it"
+_UNREAD = "it is only printed, or in what nothing reads"
+_OF_LIBRARIES = (
+    "the script only prints it, but libraries read it, and a pod has not that of who submits: "
+    "write it into env for them"
+)
 _WITHOUT_LINE = "the line that sets it is left out: write it into env"
 # A word behind the script's name, or their number.
 _NUMBERED = re.compile(r"\$(?:\{?[1-9#]|\{[@*]:)")
@@ -134,7 +144,8 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
             body.say(line, f"${name}", Outcome.CHANGED, f"env.{name}", "the pod's own /tmp")
         elif line:
             is_read = name in variables or _NOUNSET.search(code) is not None
-            reason = "" if is_read else "it is only printed, or in what nothing reads"
+            unread = _OF_LIBRARIES if library_variables.is_read(name) else _UNREAD
+            reason = "" if is_read else unread
             reason = _WITHOUT if name in optional else reason
             if name in reading.variables.set_names:
                 if reason or f"${name}" in spoken:
