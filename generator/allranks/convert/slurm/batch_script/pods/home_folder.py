@@ -39,10 +39,13 @@ _REPORTS = re.compile(
     r"|-{1,2}(?:report_to|logger|log_with)[= ]\"?wandb"
     r"|(?:-{1,2}|\b)(?:use_)?wandb(?:[-_.]\w+)*="
     r"(?!\"?(?i:false|none|null|no|off|0|disabled|offline)\b)"
-    r"|\blogger[\w.]*=\S*wandb|\bWANDB_(?:PROJECT|ENTITY|NAME|RUN_GROUP|GROUP|TAGS|RUN_NAME)=)"
+    r"|\blogger[\w.]*=\S*wandb"
+    r"|\bWANDB_(?!DISABLED)[A-Z_]+:?="
+    r"(?!\"?(?i:false|none|null|no|off|0|disabled|offline|dryrun)\b))"
 )
 _NO_REPORTS = re.compile(
-    r"\bWANDB_(?:MODE=\"?(?:offline|disabled|dryrun)|DISABLED=\"?(?i:true|1)|API_KEY\b)"
+    r"\bWANDB_(?:MODE:?=\"?(?:\$\{\w+:?[-=]\"?)?(?:offline|disabled|dryrun)"
+    r"|DISABLED=\"?(?i:true|1)|ANONYMOUS=\"?(?:must|allow)|API_KEY\b)"
     r"|\bwandb[ \t]+(?:login|offline|disabled)\b|wandb[._]mode[= ]\"?(?:offline|disabled)"
     r"|-{1,2}(?:no[-_]wandb|report_to[= ]\"?none)\b"
 )
