@@ -123,3 +123,21 @@ def test_a_variable_of_a_library_is_read_though_the_script_only_prints_it(
     verdicts = job.convert(text.encode(), "job.sbatch").verdicts
     [why] = [own.why for own in verdicts if own.path == f"${name}"]
     assert sentence in why
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("conda activate \\$NAME/a",),
+        ("echo '$NAME'", "A='$NAME/b'", "echo $A > c"),
+        ("cat <<'END' > a.txt", "$NAME", "END"),
+        ('bash b.sh "\\${NAME}"',),
+        ("if true; then", "  echo a  # $NAME", "fi"),
+    ],
+)
+@pytest.mark.parametrize("read", ["python a.py $NAME", "bash -c 'ls $NAME > b'"])
+def test_the_line_of_a_variable_is_that_which_reads_it(rows: tuple[str, ...], read: str) -> None:
+    """And none that has its name in a text."""
+    text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", *rows, read, "python a.py", ""))
+    verdicts = job.convert(text.encode(), "job.sbatch").verdicts
+    assert [own.line for own in verdicts if own.path == "$NAME"] == [3 + len(rows)]

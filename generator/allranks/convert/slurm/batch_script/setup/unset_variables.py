@@ -18,6 +18,8 @@ from allranks.convert.slurm.batch_script.text import (
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from allranks.convert.scanner import Command
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import Body, ScriptReading
@@ -137,8 +139,7 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
         is_set |= _is_set_in_pod(script, name)
         if is_optional or (is_set and name not in needed_names):
             continue
-        line = script.line_with(re.compile(rf"\$\{{?{name}\b").search)
-        line = line or script.line_with(re.compile(rf"\$\(\(.*\b{name}\b").search)
+        line = _line_that_reads(script, name)
         if line and name == "TMPDIR":
             body.env[name] = "/tmp"  # noqa: S108 - the pod's own
             body.say(line, f"${name}", Outcome.CHANGED, f"env.{name}", "the pod's own /tmp")
@@ -153,6 +154,25 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
                 body.say(line, f"${name}", Outcome.NOT_CARRIED, f"env.{name}", _WITHOUT_LINE)
             else:
                 _say_variable(script, body, name, line, reason)
+
+
+def _line_that_reads(script: Script, name: str) -> int:
+    """The first line that reads a variable, and has not only its name; 0 for none.
+
+    Args:
+        script: the script.
+        name: the variable.
+    """
+    plain, escaped = re.compile(rf"(?<!\\)\$\{{?{name}\b"), re.compile(rf"\$\{{?{name}\b")
+    patterns = (plain, escaped, re.compile(rf"\$\(\(.*\b{name}\b"))
+    for statement in script.statements:
+        texts = [script.slice(statement), *_texts_of_shells(statement.commands)]
+        if any(name in dict(words.variables(text)) for text in texts):
+            code = words.without_comments(texts[0])
+            line = next(filter(None, (words.line_with(code, own.search) for own in patterns)), 0)
+            if line:
+                return statement.line + line - 1
+    return next(filter(None, (script.line_with(own.search) for own in patterns)), 0)
 
 
 def _own_else(text: str) -> int:
@@ -189,13 +209,17 @@ def _sets_words(command: Command) -> bool:
 
 def _inner_texts(script: Script, body: Body) -> list[str]:
     """The texts of ``bash -c "…"`` in a script that is run as it is, as that shell has them."""
+    return _texts_of_shells(script.commands) if body.script else []
+
+
+def _texts_of_shells(commands: Iterable[Command]) -> list[str]:
+    """The texts that some commands give to other shells, as those have them."""
     inner_texts = []
-    for statement in script.statements if body.script else []:
-        for command in statement.commands:
-            texts = [token.text for token in command.words]
-            at = next((n for n, text in enumerate(texts) if words.base(text) in _SHELLS), None)
-            inner = None if at is None else shell_text.shell_text(texts[at:])
-            inner_texts += [] if inner is None else [inner]
+    for command in commands:
+        texts = [token.text for token in command.words]
+        at = next((n for n, text in enumerate(texts) if words.base(text) in _SHELLS), None)
+        inner = None if at is None else shell_text.shell_text(texts[at:])
+        inner_texts += [] if inner is None else [inner]
     return inner_texts
 
 
