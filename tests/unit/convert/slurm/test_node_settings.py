@@ -270,3 +270,23 @@ def test_the_line_of_the_own_path_is_that_which_a_job_reads(setup: tuple[str, ..
     """And none whose variable a job sets anew."""
     rows = (*_BY_HAND, *_IN_JOB, 'S="$(dirname "$0")"', *setup)
     assert _of_own_path(*rows, "python a.py $S") == [3 + len((*_BY_HAND, *_IN_JOB))]
+
+
+@pytest.mark.parametrize(
+    ("rows", "line"),
+    [
+        (("#SBATCH --ntasks=1", "#SBATCH --cpus-per-task=8"), 3),
+        (("#SBATCH --cpus-per-task=8", "#SBATCH --ntasks=1"), 2),
+        (("#SBATCH -c 2", "#SBATCH -N 1", "#SBATCH -c 8"), 4),
+        (("#SBATCH --ntasks=1", "#SBATCH --gres=gpu:1", "#SBATCH --cpus-per-gpu=8"), 4),
+        (("#SBATCH -N 1", "#SBATCH --ntasks=4"), 3),
+        (("#SBATCH -c 1", "#SBATCH --ntasks=4"), 3),
+        (("#SBATCH -c 2", "#SBATCH --ntasks=1", "", "srun -n 1 -c 4 python a.py"), 5),
+    ],
+)
+def test_the_threads_are_named_at_the_option_that_they_come_from(
+    rows: tuple[str, ...], line: int
+) -> None:
+    """Of several options that which gives the number, and of one twice the last."""
+    verdicts = _convert(*rows, "python b.py").verdicts
+    assert [line] == [own.line for own in verdicts if own.path == "OMP_NUM_THREADS"]
