@@ -166,6 +166,13 @@ def test_a_program_that_no_line_before_brings_must_be_there(row: str) -> None:
     assert ["uv (line 4)"] == _programs(row, "uv sync", "pip install uv", "python a.py")
 
 
+def test_a_package_of_python_alone_is_no_program() -> None:
+    """The wget of pip has no program, and that of conda is one."""
+    rows = ("wget https://a.org/b", "python a.py")
+    assert ["wget (line 4)"] == _programs("pip install tqdm wget", *rows)
+    assert [] == _programs("source b/bin/activate; conda install wget", *rows)
+
+
 def test_programs_of_what_each_pod_runs_are_listed_too() -> None:
     """That a line runs once for each pod is said of it, and no word of what it calls."""
     text = (

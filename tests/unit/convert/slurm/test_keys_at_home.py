@@ -140,6 +140,8 @@ def test_what_is_installed_is_roots_in_an_image() -> None:
         (("export WANDB_DIR=a WANDB_MODE=${WANDB_MODE:-disabled}", "python a.py"), False),
         (("export WANDB_DIR=a WANDB_ANONYMOUS=must", "python a.py"), False),
         (("export WANDB_MODE=dryrun", "python a.py"), False),
+        (("WANDB_ON=${WANDB_ON:-0}", "python a.py"), False),
+        (('WANDB_ARGS=""', "python a.py $WANDB_ARGS"), False),
         (("export WANDB_DISABLED=yes", "python a.py"), False),
         (("echo WANDB_DIR=$WANDB_DIR", "python a.py"), False),
         (("export WANDB_API_KEY=$(cat key)", "python a.py --wandb"), False),

@@ -252,6 +252,7 @@ def test_a_folder_of_the_script_that_a_job_sets_anew_is_no_other(
         (*_BY_HAND, "cd $R", *_IN_JOB),
         (*_BY_HAND, *_IN_JOB, "ls $D"),
         (*_BY_HAND, "source a.sh", *_IN_JOB),
+        (*_BY_HAND, *_IN_JOB, "export D"),
         (*_BY_HAND, *_IN_JOB, "A='ls $D'", 'eval "$A"'),
         (*_BY_HAND, *_IN_JOB[:1], "  true", "else", *_IN_JOB[1:]),
         (*_BY_HAND, 'if [ -n "$SLURM_JOB_ID" ] || [ -f a ]; then R=b; fi'),

@@ -95,6 +95,9 @@ def test_a_variable_whose_emptiness_ends_the_script_is_needed(
         ('A="${A:-}"', 'if [ -n "$A" ]; then', "  python b.py $A", "  exit 1", "fi"),
         ('A="${A:-}"', "if false; then", '  [ -n "$A" ] || exit 1', "fi"),
         ('A="${A:-}"', '[ -n "$A" ] || echo "exit"'),
+        ('A="${A:-}"', "if [ -d a ]", "then", "{ exit 1; }", "fi", '[ -n "$A" ] || then_b'),
+        ('A="${A:-}"', 'while getopts "a:" o; do A=$OPTARG; done', '[ -z "$A" ] && exit 1'),
+        ("A=$1", '[ -z "$A" ] && exit 1'),
         ("source env/bin/activate", 'A="${VIRTUAL_ENV:-}"', '[ -n "$A" ] || exit 1'),
         ("conda activate env", '[ -n "$CONDA_PREFIX" ] || exit 1'),
         ("read -r A B < a.txt", 'if [[ -z "${A}" ]]; then', "  exit 1", "fi"),
@@ -108,11 +111,12 @@ def test_a_variable_that_is_empty_without_an_end_is_not_needed(rows: tuple[str, 
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("TRANSFORMERS_CACHE", "but libraries read it"),
-        ("HF_HOME", "but libraries read it"),
-        ("TORCH_HOME", "but libraries read it"),
-        ("WANDB_DIR", "but libraries read it"),
+        ("TRANSFORMERS_CACHE", "but libraries may read it"),
+        ("HF_HOME", "but libraries may read it"),
+        ("TORCH_HOME", "but libraries may read it"),
+        ("WANDB_DIR", "but libraries may read it"),
         ("SITE_NAME", "nothing reads"),
+        ("TORCH_VERSION", "nothing reads"),
     ],
 )
 def test_a_variable_of_a_library_is_read_though_the_script_only_prints_it(

@@ -40,8 +40,8 @@ _REPORTS = re.compile(
     r"|(?:-{1,2}|\b)(?:use_)?wandb(?:[-_.]\w+)*="
     r"(?!\"?(?i:false|none|null|no|off|0|disabled|offline)\b)"
     r"|\blogger[\w.]*=\S*wandb"
-    r"|\bWANDB_(?!DISABLED)[A-Z_]+:?="
-    r"(?!\"?(?i:false|none|null|no|off|0|disabled|offline|dryrun)\b))"
+    r"|\bWANDB_(?!DISABLED)[A-Z_]+:?=(?!(?:\"\"|'')?(?:\s|\Z))"
+    r"(?!\"?(?:\$\{\w+:?[-=]\"?)?(?i:false|none|null|no|off|0|disabled|offline|dryrun)\b))"
 )
 _NO_REPORTS = re.compile(
     r"\bWANDB_(?:MODE:?=\"?(?:\$\{\w+:?[-=]\"?)?(?:offline|disabled|dryrun)"

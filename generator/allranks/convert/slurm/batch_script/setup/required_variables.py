@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 _OF_ENVIRONMENT = frozenset({"VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV"})
 # A function that ends the script: ``die() { echo "$1"; exit 1; }``.
 _ENDING_FUNCTION = re.compile(
-    r"^(?:function[ \t]+)?([\w-]+)[ \t]*(?:\([ \t]*\))?\s*\{(?:[^{}]|\$\{[^{}]*\})*?\bexit\b",
+    r"^(?:function[ \t]+([\w-]+)(?:[ \t]*\([ \t]*\))?|([\w-]+)[ \t]*\([ \t]*\))\s*"
+    r"\{(?:[^{}]|\$\{[^{}]*\})*?\bexit\b",
     re.MULTILINE,
 )
 _VARIABLE = r"\"?\$(?:(?P<name>[A-Za-z_]\w*)|\{(?P<braced>[A-Za-z_]\w*)(?::?-)?\})\"?"
@@ -49,7 +50,8 @@ def names(script: Script, code: str, is_set: Callable[[str], bool]) -> set[str]:
         code: what runs, without its comments and the lines that only print.
         is_set: whether a pod, or the script itself, sets a variable.
     """
-    ending = "|".join(map(re.escape, ("exit", *_ENDING_FUNCTION.findall(code))))
+    functions = [match[1] or match[2] for match in _ENDING_FUNCTION.finditer(code)]
+    ending = "|".join(map(re.escape, ("exit", *functions)))
     needed = {
         match["name"] or match["braced"]
         for test in _TESTS

@@ -28,7 +28,7 @@ _RESERVED = frozenset(names.RESERVED_ENV)
 _WITHOUT = "the script goes on without it; write it into env to give it"
 _UNREAD = "it is only printed, or in what nothing reads"
 _OF_LIBRARIES = (
-    "the script only prints it, but libraries read it, and a pod has not that of who submits: "
+    "the script only prints it, but libraries may read it, and a pod has not that of who submits: "
     "write it into env for them"
 )
 _WITHOUT_LINE = "the line that sets it is left out: write it into env"

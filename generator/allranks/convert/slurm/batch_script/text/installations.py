@@ -20,6 +20,8 @@ _OF_CONDA = ("conda", "mamba", "micromamba")
 _PACKAGE = re.compile(r"(?:[\w.-]+::)?([A-Za-z][\w.-]*)(?:[\[<>=!~; @].*)?")
 # Where pip puts programs that no PATH of a pod's names.
 _ELSEWHERE = re.compile(r"--(?:user|target|prefix|root|dry-run)(?:=.*)?|-t")
+# Packages of pip's that are no program, or one of Python's alone.
+_MODULES = frozenset({"wget", "jq", "ffmpeg", "git", "curl", "make", "gcc", "redis", "unzip"})
 _FILES = ("-r", "--requirement", "-c", "--constraint", "-f", "--file", "-n", "--name")
 # What defines conda in the shell: a file of it, or what the conda of a folder prints.
 _FILE = re.compile(r".*/(conda|mamba|micromamba)\.sh")
@@ -64,4 +66,5 @@ def _packages(rest: Sequence[str]) -> list[str]:
     if not is_installer or texts[1:2] != ["install"] or any(map(_ELSEWHERE.fullmatch, rest)):
         return []
     files = {after for word, after in pairwise(rest) if word in _FILES}
+    files |= set() if name in _OF_CONDA else _MODULES
     return [text for text in texts[2:] if text not in files]

@@ -48,7 +48,8 @@ def _unread(script: Script) -> list[Statement]:
     for at, statement in enumerate(script.statements):
         name = _name_set_by(statement)
         text = unreached_lines.without_defaults(script.slice(statement))
-        reads.append({own for own, _ in words.variables(text)})
+        bare = {word.text for command in statement.commands for word in command.words}
+        reads.append(bare | {own for own, _ in words.variables(text)})  # as of `export R`
         if name and (unreached_lines.OWN_PATH.search(text) or {*unread.values()} & reads[at]):
             unread[at] = name
     count = -1
