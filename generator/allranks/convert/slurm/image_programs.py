@@ -120,12 +120,12 @@ def _programs(values: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
     if "image" not in values:
         texts.append(str(values.get("script", "")))
         texts.append(shell_text.as_text([str(word) for word in values.get("command", ())]))
-    brought: set[str] = set()
+    own_programs: set[str] = set()
     for text in texts:
         shell = words.without_comments(shell_text.without_printing(text))
         functions = {match["word"] or match["name"] for match in _FUNCTION.finditer(shell)}
-        before = {*brought}
-        programs = [*_called(shell, brought)]
+        before = {*own_programs}
+        programs = [*_called(shell, own_programs)]
         for program, own in looked_up_programs.calls(shell).items():
             optional_calls = [*_called(own, {*before})].count(program)
             if 0 < optional_calls == programs.count(program):
@@ -135,12 +135,12 @@ def _programs(values: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
         yield from ((program, False) for program in programs if program not in functions)
 
 
-def _called(shell: str, brought: set[str]) -> Iterator[str]:
+def _called(shell: str, own_programs: set[str]) -> Iterator[str]:
     """The programs that a text of a shell calls by name, once for each call.
 
     Args:
         shell: the text.
-        brought: the programs that the script has installed before; those of this text are added.
+        own_programs: those that the script has installed before; those of this text are added.
     """
     # What stands in single quotes is of another language: awk's `$(NF-1)`.
     inner = shell_text.substituted_commands(words.expanded_part(shell))
@@ -148,10 +148,10 @@ def _called(shell: str, brought: set[str]) -> Iterator[str]:
         typed = [scanner.unquote(word.text) for word in command.words]
         if environments.needs_manager(typed):
             rest = typed if typed[1:2] == ["run"] else words.unwrapped(typed)
-            yield from {words.base(rest[0])} - brought
-        brought |= installations.programs(typed)
+            yield from {words.base(rest[0])} - own_programs
+        own_programs |= installations.programs(typed)
         for program in (command.name, *xargs.program(typed)[:1]):
-            if _NAME.fullmatch(program) and program not in _COMMON | _SPOKEN_OF | brought:
+            if _NAME.fullmatch(program) and program not in _COMMON | _SPOKEN_OF | own_programs:
                 yield program
 
 

@@ -58,14 +58,14 @@ def names(script: Script, code: str, is_set: Callable[[str], bool]) -> set[str]:
         for match in re.finditer(rf"^{test}\b(?:{ending})\b", code, re.MULTILINE)
     }
     values: dict[str, list[str]] = {name: [] for name in needed}
-    activated: set[str] = set()
+    active: set[str] = set()
     before: set[str] = set()
     for command in script.commands:
         if words.activates([scanner.unquote(word.text) for word in command.words]):
-            activated |= _OF_ENVIRONMENT
+            active |= _OF_ENVIRONMENT
         for name, value in shell_text.assigned_by(command):
             values.setdefault(name, []).append(value)
-            before |= {*_sources(value)} & _OF_ENVIRONMENT - activated
+            before |= {*_sources(value)} & _OF_ENVIRONMENT - active
     missing = set()
     # What is set otherwise, by `read` or a loop, may have any text.
     for name in (own for own in needed if values[own] or not is_set(own)):
