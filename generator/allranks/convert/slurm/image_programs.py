@@ -13,6 +13,7 @@ from allranks.convert import scanner
 from allranks.convert.slurm.batch_script.setup import exports
 from allranks.convert.slurm.batch_script.text import (
     environments,
+    installations,
     looked_up_programs,
     shell_text,
     started_words,
@@ -47,7 +48,19 @@ _COMMON = words.OF_SHELL | {
     *("printf", "pwd", "python", "python2", "python3", "readlink", "realpath", "renice", "rm"),
     *("rmdir", "sed", "seq", "setsid", "sh", "sha1sum", "sha256sum", "shred", "shuf", "sort"),
     *("split", "stat", "stdbuf", "stty", "sum", "sync", "tac", "tail", "tar", "taskset", "tee"),
-    *("time", "timeout", "touch", "tr", "tsort", "tty", "uname", "unexpand", "uniq", "unlink"),
+    *(
+        "time",
+        "timeout",
+        "touch",
+        "tr",
+        "truncate",
+        "tsort",
+        "tty",
+        "uname",
+        "unexpand",
+        "uniq",
+        "unlink",
+    ),
     *("wc", "which", "who", "whoami", "xargs", "yes", "zcat"),
 }
 # What has words of its own in the report, or comes with the chart's image.
@@ -119,12 +132,14 @@ def _programs(values: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
     if "image" not in values:
         texts.append(str(values.get("script", "")))
         texts.append(shell_text.as_text([str(word) for word in values.get("command", ())]))
+    own_programs: set[str] = set()
     for text in texts:
         shell = words.without_comments(shell_text.without_printing(text))
         functions = {match["word"] or match["name"] for match in _FUNCTION.finditer(shell)}
-        programs = [*_called(shell)]
+        before = {*own_programs}
+        programs = [*_called(shell, own_programs)]
         for program, own in looked_up_programs.calls(shell).items():
-            optional_calls = [*_called(own)].count(program)
+            optional_calls = [*_called(own, {*before})].count(program)
             if 0 < optional_calls == programs.count(program):
                 programs = [other for other in programs if other != program]
                 if program not in functions:
@@ -132,17 +147,23 @@ def _programs(values: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
         yield from ((program, False) for program in programs if program not in functions)
 
 
-def _called(shell: str) -> Iterator[str]:
-    """The programs that a text of a shell calls by name, once for each call."""
+def _called(shell: str, own_programs: set[str]) -> Iterator[str]:
+    """The programs that a text of a shell calls by name, once for each call.
+
+    Args:
+        shell: the text.
+        own_programs: those that the script has installed before; those of this text are added.
+    """
     # What stands in single quotes is of another language: awk's `$(NF-1)`.
     inner = shell_text.substituted_commands(words.expanded_part(shell))
     for command in (*shell_text.commands_of(shell), *inner):
         typed = [scanner.unquote(word.text) for word in command.words]
         if environments.needs_manager(typed):
             rest = typed if typed[1:2] == ["run"] else words.unwrapped(typed)
-            yield words.base(rest[0])
+            yield from {words.base(rest[0])} - own_programs
+        own_programs |= installations.programs(typed)
         for program in (command.name, *xargs.program(typed)[:1]):
-            if _NAME.fullmatch(program) and program not in _COMMON | _SPOKEN_OF:
+            if _NAME.fullmatch(program) and program not in _COMMON | _SPOKEN_OF | own_programs:
                 yield program
 
 

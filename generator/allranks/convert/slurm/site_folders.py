@@ -12,7 +12,12 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert.slurm.batch_script.pods import missing_in_pods
-from allranks.convert.slurm.batch_script.text import substitutions, unread_variables, words
+from allranks.convert.slurm.batch_script.text import (
+    demands,
+    substitutions,
+    unread_variables,
+    words,
+)
 from allranks.convert.verdicts import Outcome
 from allranks.humanize import list_some
 
@@ -57,7 +62,7 @@ _REMOTE = re.compile(r"\S*:\S*")
 # A text that is printed, and written to no file.
 _PRINTED = re.compile(
     r"\b(?:echo|printf)\b(?:(?:[^\S\n]|\\\n)*+(?:\"(?:[^\"\\`$]|\\.|\$(?!\())*+\"|'[^']*+'"
-    r"|(?!\$\()[^\s\"'|;&<>`]))*+(?!\s*>)",
+    r"|(?!\$\()[^\s\"'|;&<>`]))*+(?!\s*>(?!\s*(?:&[ \t]*[12]\b|/dev/stderr)))",
     re.DOTALL,
 )
 # The same as a here-document, but for what it asks other programs.
@@ -191,7 +196,7 @@ def _read_by(text: str) -> str:
         lambda match: " ".join(source or other for source, other in _MOUNTED.findall(match[0])),
         text,
     )
-    return _PRINTED.sub("", _OTHER_WORDS.sub(_without_others, text))
+    return _PRINTED.sub("", _OTHER_WORDS.sub(_without_others, demands.without_texts(text)))
 
 
 def _without_others(match: re.Match[str]) -> str:
@@ -254,7 +259,7 @@ def _shared_folder(paths: Collection[str]) -> str:
 
 def _line_of(text: str, paths: Iterable[str]) -> int:
     """The first line that has one of some paths, before any comment or directive; 0 for none."""
-    code = words.without_comments(text)
+    code = demands.without_texts(words.without_comments(text))
     patterns = "|".join(re.escape(path) for path in paths)
     of_path = rf"(?:{patterns})(?![\w-])"
     # Behind a colon it may be another host's.

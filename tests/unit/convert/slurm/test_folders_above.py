@@ -34,6 +34,7 @@ def test_a_variable_may_be_the_folder_that_is_sent(folder: str, above: str, path
     [
         ("cd /code", "HERE=$(pwd)", "TOP=$(dirname $HERE)"),
         ("HERE=$(pwd)", "HERE=/code", "TOP=$(dirname $HERE)"),
+        ('HERE="${HERE:?set it, such as ../here}"',),
         ("HERE=$(pwd)", 'NAME="$(basename "$(dirname $HERE)")"'),
     ],
 )

@@ -130,6 +130,49 @@ def test_what_each_image_has_is_not(rows: tuple[str, ...]) -> None:
     assert [] == _programs(*rows)
 
 
+@pytest.mark.parametrize(
+    ("row", "call"),
+    [
+        ("pip install uv==0.9.1", "uv pip install -r a.txt"),
+        ("python -m pip install -q 'uv>=0.9'", "uv pip install -r a.txt"),
+        ("pip3 install -U wheel dvc[s3]", "dvc pull"),
+        ("command -v uv || pip install uv", "srun uv run a.py"),
+        ("uv() { echo; }; uv pip install ninja", "ninja -C out"),
+        ("source base/bin/activate && conda install -y -c conda-forge jq=1.7", "jq . a"),
+        ('source "$D/etc/profile.d/conda.sh"', "conda create -n a -y"),
+        (". out/conda/etc/profile.d/conda.sh", "mamba create -n a -y"),
+        ('eval "$("$D/bin/conda" shell.bash hook)"', "conda env create -f a.yml"),
+    ],
+)
+def test_a_program_that_the_script_brings_is_not(row: str, call: str) -> None:
+    """The image need not have what a line before installs, or defines in the shell."""
+    program = call.removeprefix("srun ").partition(" ")[0]
+    assert program not in "".join(_programs(row, call, "python a.py"))
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "pip install --user uv",
+        "pip install -r uv",
+        "pip download uv",
+        "pip install --target out uv",
+        "echo pip install uv",
+        "pip install uvicorn",
+    ],
+)
+def test_a_program_that_no_line_before_brings_must_be_there(row: str) -> None:
+    """Also where one behind it does, or installs it where no PATH has it."""
+    assert ["uv (line 4)"] == _programs(row, "uv sync", "pip install uv", "python a.py")
+
+
+def test_a_package_of_python_alone_is_no_program() -> None:
+    """The wget of pip has no program, and that of conda is one."""
+    rows = ("wget https://a.org/b", "python a.py")
+    assert ["wget (line 4)"] == _programs("pip install tqdm wget", *rows)
+    assert [] == _programs("source b/bin/activate; conda install wget", *rows)
+
+
 def test_programs_of_what_each_pod_runs_are_listed_too() -> None:
     """That a line runs once for each pod is said of it, and no word of what it calls."""
     text = (

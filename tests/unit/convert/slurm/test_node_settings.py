@@ -214,3 +214,80 @@ def test_the_folder_of_the_script_is_another_in_a_pod(row: str, path: str, outco
     """Slurm runs a copy of it, and a pod /etc/allranks/script: neither is where it lies."""
     verdicts = _convert("#SBATCH -n 1", row, "python a.py").verdicts
     assert [own.outcome for own in verdicts if own.path == path] == [Outcome(outcome)]
+
+
+_BY_HAND = ('D="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"', 'R="$(dirname "$D")"')
+_IN_JOB = ('if [ -n "${SLURM_SUBMIT_DIR:-}" ]; then', '  R="$SLURM_SUBMIT_DIR"', "fi")
+
+
+def _of_own_path(*rows: str) -> list[int]:
+    """The lines of a script whose own path is another in a pod."""
+    verdicts = _convert("#SBATCH -n 1", *rows).verdicts
+    return [own.line for own in verdicts if own.path == "$0"]
+
+
+@pytest.mark.parametrize("setup", [(), ("conda activate a",)])
+@pytest.mark.parametrize(
+    "rows",
+    [
+        (*_BY_HAND, *_IN_JOB),
+        (*_BY_HAND, "echo a", 'if [ -d "$SLURM_SUBMIT_DIR" ] && [ -f a ]; then R=b; fi'),
+        (*_BY_HAND, *_IN_JOB, 'eval "$(conda shell.bash hook)"', "source b/bin/activate"),
+        (*_BY_HAND, '[ -n "$SLURM_JOB_ID" ] && R="$SLURM_SUBMIT_DIR"'),
+        (*_BY_HAND, 'R="${SLURM_SUBMIT_DIR:-$R}"'),
+        ("R=$(dirname $0)", "R=$SLURM_SUBMIT_DIR"),
+    ],
+)
+def test_a_folder_of_the_script_that_a_job_sets_anew_is_no_other(
+    rows: tuple[str, ...], setup: tuple[str, ...]
+) -> None:
+    """Nothing reads it in a pod, as in Slurm: it is for who runs the script by hand."""
+    assert not _of_own_path(*rows, *setup, "cd $R", "python a.py")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        _BY_HAND,
+        (*_BY_HAND, "cd $R", *_IN_JOB),
+        (*_BY_HAND, *_IN_JOB, "ls $D"),
+        (*_BY_HAND, "source a.sh", *_IN_JOB),
+        (*_BY_HAND, *_IN_JOB, "export D"),
+        (*_BY_HAND, *_IN_JOB, "A='ls $D'", 'eval "$A"'),
+        (*_BY_HAND, *_IN_JOB[:1], "  true", "else", *_IN_JOB[1:]),
+        (*_BY_HAND, 'if [ -n "$SLURM_JOB_ID" ] || [ -f a ]; then R=b; fi'),
+        (*_BY_HAND, 'if [ -n "$A" ]; then R=b; fi'),
+        ("go() { cd $R; }", *_BY_HAND, "go", *_IN_JOB),
+    ],
+)
+def test_a_folder_of_the_script_that_a_job_reads_is_another(rows: tuple[str, ...]) -> None:
+    """Before it is set anew, or where it may not be."""
+    [line] = _of_own_path(*rows, "cd $R", "python a.py")
+    assert "BASH_SOURCE" in rows[line - 3]
+
+
+@pytest.mark.parametrize("setup", [(), ("conda activate a",)])
+def test_the_line_of_the_own_path_is_that_which_a_job_reads(setup: tuple[str, ...]) -> None:
+    """And none whose variable a job sets anew."""
+    rows = (*_BY_HAND, *_IN_JOB, 'S="$(dirname "$0")"', *setup)
+    assert _of_own_path(*rows, "python a.py $S") == [3 + len((*_BY_HAND, *_IN_JOB))]
+
+
+@pytest.mark.parametrize(
+    ("rows", "line"),
+    [
+        (("#SBATCH --ntasks=1", "#SBATCH --cpus-per-task=8"), 3),
+        (("#SBATCH --cpus-per-task=8", "#SBATCH --ntasks=1"), 2),
+        (("#SBATCH -c 2", "#SBATCH -N 1", "#SBATCH -c 8"), 4),
+        (("#SBATCH --ntasks=1", "#SBATCH --gres=gpu:1", "#SBATCH --cpus-per-gpu=8"), 4),
+        (("#SBATCH -N 1", "#SBATCH --ntasks=4"), 3),
+        (("#SBATCH -c 1", "#SBATCH --ntasks=4"), 3),
+        (("#SBATCH -c 2", "#SBATCH --ntasks=1", "", "srun -n 1 -c 4 python a.py"), 5),
+    ],
+)
+def test_the_threads_are_named_at_the_option_that_they_come_from(
+    rows: tuple[str, ...], line: int
+) -> None:
+    """Of several options that which gives the number, and of one twice the last."""
+    verdicts = _convert(*rows, "python b.py").verdicts
+    assert [line] == [own.line for own in verdicts if own.path == "OMP_NUM_THREADS"]

@@ -205,6 +205,14 @@ def test_a_folder_is_named_whatever_stands_behind_it(row: str, folder: str) -> N
         ("cat <<EOF\nlines: `wc -l /fsx/me`\nEOF", True),
         ('cat <<EOF\n-t /fsx/me\n[$(dirname "$0")/a]\nEOF', False),
         ('echo "results are in /fsx/out"', False),
+        ('echo "no /fsx/in" >&2', False),
+        ('[ -f a ] || { echo "no /fsx/in" 1>&2; exit 1; }', False),
+        ("printf 'no /fsx/in' > /dev/stderr", False),
+        ("echo /fsx/in >&3", True),
+        ('A="${A:?set A=/fsx/to/a.h5 -- any of ~/b}"', False),
+        (": ${A?see /fsx/a} ${B:?(or \n/fsx/b: '${C}')}", False),
+        ('A="${A:-/fsx/a}"', True),
+        ('A="${A:?set it}/fsx" B=/fsx/b', True),
         ('echo """usage: $0 /fsx/me\n  or /fsx/you\n"""', False),
         ("printf '%s\\n' /fsx/a", False),
         ('echo "out: /fsx/out" > /fsx/log', True),
@@ -219,6 +227,12 @@ def test_a_folder_is_named_whatever_stands_behind_it(row: str, folder: str) -> N
 def test_a_folder_that_is_only_printed_is_not_read(row: str, is_named: bool) -> None:
     """What is written to a file may be read there."""
     assert bool(_folders(_convert("#SBATCH -n 1", row, "python a.py"))) == is_named
+
+
+def test_the_line_of_a_folder_is_that_which_reads_it() -> None:
+    """And none whose error names it."""
+    rows = ("#SBATCH -n 1", ": ${A:?set A=/fsx/a}", "python a.py --data /fsx/a")
+    assert [4] == [verdict.line for verdict in _folders(_convert(*rows))]
 
 
 def test_the_end_of_a_path_is_no_folder() -> None:

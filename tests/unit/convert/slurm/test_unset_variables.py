@@ -47,3 +47,101 @@ def test_a_variable_that_the_script_declares_is_its_own(rows: tuple[str, ...]) -
 def test_a_declaration_that_passes_a_variable_on_sets_none(row: str) -> None:
     """It has the text of the environment, which a pod lacks."""
     assert _unset(row, "python a.py $NAME") == ["$NAME"]
+
+
+def test_a_variable_that_the_script_asks_for_with_a_default_in_its_error_is_unset() -> None:
+    """What the error reads is no text of the variable."""
+    assert _unset('A="${A:?set A or ${B:-c}}"', "python a.py $A") == ["$A"]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ('[ -n "$A" ] || exit 1',),
+        ('[[ "${A}" ]] || { echo "no A" >&2; exit 1; }',),
+        ('[ -z "$A" ] && exit 2',),
+        ('if [ -z "$A" ]; then', '  echo "no A"', "  exit 1", "fi"),
+        ('if [ -n "$A" ]; then', "  source a.sh", "else", "  echo no", "  exit 1", "fi"),
+        ('die() { echo "$1"; exit 1; }', '[[ -n "$A" ]] || die "no A"'),
+    ],
+)
+@pytest.mark.parametrize(
+    ("assignment", "name"),
+    [
+        ('A="${A:-}"', "$A"),
+        ('A="${A:-${B:-}}"', "$A"),
+        ("A=${B-}", "$B"),
+        ('A="${A:-$B}"', "$A"),
+        ('A="${A:-${VIRTUAL_ENV:-}}"', "$A"),
+        ("A=${CONDA_PREFIX:-}", "$CONDA_PREFIX"),
+        ("echo a", "$A"),
+    ],
+)
+def test_a_variable_whose_emptiness_ends_the_script_is_needed(
+    assignment: str, name: str, rows: tuple[str, ...]
+) -> None:
+    """The empty text in its place is none that the script runs with."""
+    assert name in _unset(assignment, *rows, "python a.py $A")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ('A="${A:-b}"', '[ -n "$A" ] || exit 1'),
+        ('A="${A:-$SLURM_SUBMIT_DIR}"', '[ -n "$A" ] || exit 1'),
+        ("B=b", 'A="${A:-${B:-}}"', '[ -n "$A" ] || exit 1'),
+        ('A="${A:-}"', '[ -z "$A" ] && A=b', '[ -n "$A" ] || exit 1'),
+        ('A="${A:-}"', 'if [ -n "$A" ]; then', "  python b.py $A", "else", "  true", "fi"),
+        ('A="${A:-}"', 'if [ -n "$A" ]; then', "  python b.py $A", "  exit 1", "fi"),
+        ('A="${A:-}"', "if false; then", '  [ -n "$A" ] || exit 1', "fi"),
+        ('A="${A:-}"', '[ -n "$A" ] || echo "exit"'),
+        ('A="${A:-}"', "if [ -d a ]", "then", "{ exit 1; }", "fi", '[ -n "$A" ] || then_b'),
+        ('A="${A:-}"', 'while getopts "a:" o; do A=$OPTARG; done', '[ -z "$A" ] && exit 1'),
+        ("A=$1", '[ -z "$A" ] && exit 1'),
+        ("source env/bin/activate", 'A="${VIRTUAL_ENV:-}"', '[ -n "$A" ] || exit 1'),
+        ("conda activate env", '[ -n "$CONDA_PREFIX" ] || exit 1'),
+        ("read -r A B < a.txt", 'if [[ -z "${A}" ]]; then', "  exit 1", "fi"),
+    ],
+)
+def test_a_variable_that_is_empty_without_an_end_is_not_needed(rows: tuple[str, ...]) -> None:
+    """Nor one that the script gives a text where nobody has set it."""
+    assert not _unset(*rows, "python a.py ${A:-}")
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("TRANSFORMERS_CACHE", "but libraries may read it"),
+        ("HF_HOME", "but libraries may read it"),
+        ("TORCH_HOME", "but libraries may read it"),
+        ("WANDB_DIR", "but libraries may read it"),
+        ("SITE_NAME", "nothing reads"),
+        ("TORCH_VERSION", "nothing reads"),
+    ],
+)
+def test_a_variable_of_a_library_is_read_though_the_script_only_prints_it(
+    name: str, sentence: str
+) -> None:
+    """What it has of who submits is not in a pod."""
+    text = f'#!/bin/bash\n#SBATCH -n 1\necho "with ${name}"\npython a.py\n'
+    verdicts = job.convert(text.encode(), "job.sbatch").verdicts
+    [why] = [own.why for own in verdicts if own.path == f"${name}"]
+    assert sentence in why
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("conda activate \\$NAME/a",),
+        ("echo '$NAME'", "A='$NAME/b'", "echo $A > c"),
+        ("cat <<'END' > a.txt", "$NAME", "END"),
+        ('bash b.sh "\\${NAME}"',),
+        ("if true; then", "  echo a  # $NAME", "fi"),
+    ],
+)
+@pytest.mark.parametrize("read", ["python a.py $NAME", "bash -c 'ls $NAME > b'"])
+def test_the_line_of_a_variable_is_that_which_reads_it(rows: tuple[str, ...], read: str) -> None:
+    """And none that has its name in a text."""
+    text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", *rows, read, "python a.py", ""))
+    verdicts = job.convert(text.encode(), "job.sbatch").verdicts
+    assert [own.line for own in verdicts if own.path == "$NAME"] == [3 + len(rows)]

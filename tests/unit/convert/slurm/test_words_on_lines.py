@@ -84,6 +84,23 @@ def test_a_launcher_of_several_nodes_without_srun_runs_on_one_in_slurm(step: str
     assert why not in "".join(own.why for own in _convert(_NODES, f"srun {step}").verdicts)
 
 
+@pytest.mark.parametrize(
+    ("launcher", "step"),
+    [
+        ("deepspeed", "deepspeed a.py"),
+        ("torchrun", "torchrun --nproc_per_node 4 a.py"),
+        ("torch.distributed.launch", "python -m torch.distributed.launch --nproc_per_node 4 a.py"),
+        ("accelerate", "accelerate launch --multi_gpu --num_processes 4 a.py"),
+        ("horovodrun", "horovodrun -np 4 python a.py"),
+    ],
+)
+def test_a_launcher_on_the_first_node_has_its_own_name_and_line(launcher: str, step: str) -> None:
+    """Also behind a line that goes on, and not that by which a pod starts its ranks."""
+    verdicts = _convert(_NODES, "A=b \\", f"  {step}").verdicts
+    [first] = [own for own in verdicts if "first node alone" in own.why]
+    assert (launcher, 4) == (first.path, first.line)
+
+
 @pytest.mark.parametrize("launcher", ["", "srun "])
 def test_machines_that_are_all_the_first_are_said(launcher: str) -> None:
     """A number that is written out is that of each pod."""

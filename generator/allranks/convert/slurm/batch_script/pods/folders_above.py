@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
-from allranks.convert.slurm.batch_script.text import shell_text, words
+from allranks.convert.slurm.batch_script.text import demands, shell_text, words
 from allranks.convert.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def _above(command: Command, sent: Collection[str]) -> str:
     targets = [target for _, target in command.redirections]
     before = ""
     for own in (*(token.text for token in command.assignments), *texts, *targets):
-        text, spelled = _with_sent_folder(own, sent)
+        text, spelled = _with_sent_folder(demands.without_texts(own), sent)
         match = _ABOVE.search(text) or _PARENT.search(text) or _above_inside(text)
         # The file of an image is of no use in a pod, wherever it is.
         is_image = is_container or "--container-image" in (before, text.partition("=")[0])

@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
-from allranks.convert.slurm.batch_script.text import shell_text, words
+from allranks.convert.slurm.batch_script.text import library_variables, shell_text, words
 from allranks.convert.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
@@ -39,10 +39,13 @@ _REPORTS = re.compile(
     r"|-{1,2}(?:report_to|logger|log_with)[= ]\"?wandb"
     r"|(?:-{1,2}|\b)(?:use_)?wandb(?:[-_.]\w+)*="
     r"(?!\"?(?i:false|none|null|no|off|0|disabled|offline)\b)"
-    r"|\blogger[\w.]*=\S*wandb|\bWANDB_(?:PROJECT|ENTITY|NAME|RUN_GROUP|GROUP|TAGS|RUN_NAME)=)"
+    r"|\blogger[\w.]*=\S*wandb"
+    r"|\bWANDB_(?!DISABLED)[A-Z_]+:?=(?!(?:\"\"|'')?(?:\s|\Z))"
+    r"(?!\"?(?:\$\{\w+:?[-=]\"?)?(?i:false|none|null|no|off|0|disabled|offline|dryrun)\b))"
 )
 _NO_REPORTS = re.compile(
-    r"\bWANDB_(?:MODE=\"?(?:offline|disabled|dryrun)|DISABLED=\"?(?i:true|1)|API_KEY\b)"
+    r"\bWANDB_(?:MODE:?=\"?(?:\$\{\w+:?[-=]\"?)?(?:offline|disabled|dryrun)"
+    r"|DISABLED=\"?(?i:true|1)|ANONYMOUS=\"?(?:must|allow)|API_KEY\b)"
     r"|\bwandb[ \t]+(?:login|offline|disabled)\b|wandb[._]mode[= ]\"?(?:offline|disabled)"
     r"|-{1,2}(?:no[-_]wandb|report_to[= ]\"?none)\b"
 )
@@ -67,10 +70,6 @@ _SETTINGS = (
 )
 # By which Hugging Face's libraries ask no hub. Source: huggingface_hub, environment variables.
 _OFFLINE = re.compile(r"(?:HF_HUB|TRANSFORMERS|HF_DATASETS|HF_EVALUATE|DIFFUSERS)_OFFLINE")
-_CACHES = frozenset(
-    {*("HF_HOME", "XDG_CACHE_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE")}
-    | {*("TRANSFORMERS_CACHE", "HF_DATASETS_CACHE")}
-)
 _CACHE_AT_HOME = (
     "models and data are read from ~/.cache/huggingface of who submits, which a pod has not, and "
     "the hub is not asked: name a folder of the image or a volume in HF_HOME, or take the line out"
@@ -152,7 +151,7 @@ def _settings(script: Script, variables: ShellVariables, code: str) -> list[Verd
 
 def _caches(script: Script, variables: ShellVariables) -> list[Verdict]:
     """The first line by which models and data are read there alone."""
-    if variables.set_names & _CACHES:
+    if variables.set_names & library_variables.CACHES:
         return []
     for command in script.commands:
         for name, value in shell_text.assigned_by(command):

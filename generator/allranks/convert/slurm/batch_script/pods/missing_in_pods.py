@@ -27,6 +27,7 @@ from allranks.convert.slurm.batch_script.pods import (
 )
 from allranks.convert.slurm.batch_script.text import (
     here_documents,
+    own_paths,
     shell_text,
     started_words,
     unreached_lines,
@@ -402,15 +403,18 @@ def _container_in_variable(variables: ShellVariables, code: str) -> Callable[[st
 def _say_own_path(script: Script, body: Body) -> None:
     """Say that setup, and a command, have another path than the script."""
     command = [] if _has_text_of_shell(script, body.command) else body.command
-    own = unreached_lines.without_others(script, "\n".join([body.setup, *command]))
+    own = own_paths.without_unread(script, "\n".join([body.setup, *command]))
+    own = unreached_lines.without_others(script, own)
+    in_script = words.expanded_part(own_paths.without_unread(script, body.script))
     own = shell_text.without_shown(shell_text.without_printing(own))
+    text = own_paths.without_unread(script, script.text)
     if unreached_lines.OWN_PATH.search(words.expanded_part(own)):
-        line = script.line_with(unreached_lines.OWN_PATH.search)
+        line = words.line_with(text, unreached_lines.OWN_PATH.search)
         if line:
             why = _SCRIPT_BESIDE if body.script else _NO_SCRIPT
             body.say(line, "$0", Outcome.NOT_CARRIED, "", why)
-    elif (match := _FOLDER_OF_SCRIPT.search(words.expanded_part(body.script))) is not None:
-        line = script.line_with(_FOLDER_OF_SCRIPT.search)
+    elif (match := _FOLDER_OF_SCRIPT.search(in_script)) is not None:
+        line = words.line_with(text, _FOLDER_OF_SCRIPT.search)
         name = match["name"]
         outcome = Outcome.NOT_CARRIED if name else Outcome.CHANGED
         body.say(line, f"${name or 0}", outcome, f"env.{name}" if name else "", _NO_FOLDER)

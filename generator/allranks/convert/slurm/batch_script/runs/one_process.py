@@ -91,8 +91,15 @@ _NO_CODE = re.compile(
 _PER_NODE = frozenset({"ntasks-per-node", "tasks-per-node"})
 _TASK_OPTIONS = _PER_NODE | {"ntasks", "ntasks-per-gpu"}
 # Those that say how many CPUs a job has, and without which Slurm tells nobody how many a task has.
-_OF_CPUS = ("cpus-per-task", "cpus-per-gpu", "ntasks", "ntasks-per-node")
 _COUNTS_ONE = "a program that reads SLURM_NTASKS finds 1"
+_OF_CPUS = (
+    "cpus-per-task",
+    "tres-per-task",
+    "cpus-per-gpu",
+    "mincpus",
+    "ntasks-per-node",
+    "ntasks",
+)
 _CPUS_PER_TASK = frozenset({"cpus-per-task", "tres-per-task"})
 
 
@@ -256,9 +263,30 @@ def _put_threads(reading: ScriptReading, steps: list[Step]) -> None:
     cpus = max((step.size.cpus_per_task or 0 for step in sruns), default=size.cpus_per_node or 0)
     if cpus > 1 or (cpus and "cpus-per-task" in options):
         body.env["OMP_NUM_THREADS"] = str(cpus)
-        line = next((own.line for own in script.settings if own.name in _OF_CPUS), 0)
+        line = _line_of_cpus(script, sruns, cpus)
         why = "Slurm bound the program to the job's CPUs, which OpenMP counts: a pod has the node's"
         body.say(line, "OMP_NUM_THREADS", Outcome.CHANGED, "env.OMP_NUM_THREADS", why)
+
+
+def _line_of_cpus(script: Script, sruns: list[Step], cpus: int) -> int:
+    """The line of the option that a number of CPUs comes from; 0 for none.
+
+    Args:
+        script: the script.
+        sruns: the steps that srun starts.
+        cpus: the number.
+    """
+    for step in sruns:
+        has_own = any(own.name in _CPUS_PER_TASK for own in step.settings)
+        if has_own and step.size.cpus_per_task == cpus:
+            return step.command.line
+    lines = {own.name: own.line for own in script.settings}
+    # One CPU for each of several tasks is a number of tasks.
+    is_of_tasks = script.size.cpus_per_task == 1 and cpus > 1
+    names = [
+        own for own in _OF_CPUS if own in lines and not (is_of_tasks and own in _CPUS_PER_TASK)
+    ]
+    return lines[names[0]] if names else 0
 
 
 def note_launcher(script: Script, body: Body) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands, references
+from allranks.convert import commands, references, scanner
 from allranks.convert.commands import Runner
 from allranks.convert.slurm import sizes
 from allranks.convert.slurm.batch_script.runs import mpi_ranks
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading, Step
     from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
 
+# What a torchrun may be called.
+_OF_TORCH = ("torchrun", *sorted(words.TORCHRUN), *words.TORCH_MODULES)
 _FIRST_NODE = "without srun it runs on the first node alone"
 _WAITS_THERE = (
     "without srun it runs on the first node alone, where it waits for the others; here each node "
@@ -54,7 +56,8 @@ def put_size(reading: ScriptReading, main: Step, program: commands.Program) -> N
     elif program.runner in (Runner.MPIRUN, Runner.HOROVODRUN):
         is_own = program.runner is Runner.HOROVODRUN and not words.names_hosts(main.words)
         if is_own and (nodes or 1) > 1 and not main.is_srun:
-            body.say(main.command.line, "horovodrun", Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
+            name, own_line = _launcher(main, "horovodrun")
+            body.say(own_line, name, Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
             nodes = 1
         mpi_ranks.as_mpi(
             script,
@@ -133,8 +136,10 @@ def _size_torchrun(
 ) -> int | None:
     """The nodes of a torchrun, of the job's and its own flags; its ranks are put."""
     body = reading.body
-    line, gpus = main.command.line, reading.script.size.gpus_per_node
+    gpus = reading.script.size.gpus_per_node
     body.values["torchrun"] = dict(program.values)
+    is_deepspeed = any("deepspeed" in change for change in program.changes)
+    launcher, line = _launcher(main, *(("deepspeed",) if is_deepspeed else _OF_TORCH))
     processes = program.options.get("nproc-per-node", "1")
     count = _processes(reading.script, reading.variables, processes)
     body.procs_per_node = 0 if count is None or (gpus and count == gpus) else count
@@ -145,26 +150,40 @@ def _size_torchrun(
     nnodes = references.number(program.options.get("nnodes", ""), reading.variables.constants)
     if nnodes and nodes is None:
         nodes = min(nnodes, sizes.MOST_NODES)
-    is_deepspeed = any("deepspeed" in change for change in program.changes)
     is_own = nnodes == 1 or "nnodes" not in program.options
     is_alone = program.is_alone if is_deepspeed else is_own
     if not main.is_srun and (nodes or 1) > 1 and is_alone:
-        body.say(line, "torchrun", Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
+        body.say(line, launcher, Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
         nodes = 1
     elif nnodes and nodes and nnodes != nodes and main.is_srun:
         why = f"the job has {plural(nodes, 'node')}"
         body.say(line, f"--nnodes {nnodes}", Outcome.CHANGED, "nodes", why)
     if is_alone and main.is_srun and (nodes or 1) > 1:
-        name, targets = ("deepspeed", "hosts") if is_deepspeed else ("torchrun", "other nodes")
+        targets = "hosts" if is_deepspeed else "other nodes"
         why = f"it names no {targets}: each node trained by itself; here all of them train together"
-        body.say(line, name, Outcome.NOT_CARRIED, "", why)
+        body.say(line, launcher, Outcome.NOT_CARRIED, "", why)
     elif not main.is_srun and (nodes or 1) > 1 and not is_deepspeed:
-        body.say(line, "torchrun", Outcome.CHANGED, "nodes", _WAITS_THERE)
+        body.say(line, launcher, Outcome.CHANGED, "nodes", _WAITS_THERE)
     starts_one = any(own.name == "ntasks" and own.value == "1" for own in main.settings)
     if main.is_srun and per_node > 1 and not starts_one:
         why = f"torchrun starts the ranks of a node, and so runs once on each, not {per_node} times"
-        body.say(line, "srun", Outcome.CHANGED, "", why)
+        body.say(main.command.line, "srun", Outcome.CHANGED, "", why)
     return nodes
+
+
+def _launcher(main: Step, usual: str, *others: str) -> tuple[str, int]:
+    """What the script calls the launcher of a step, and the line that has its name.
+
+    Args:
+        main: the step.
+        usual: what it is called where its name is in a variable, or in a text for a shell.
+        others: what it may be called, too.
+    """
+    for word in main.command.words:
+        name = words.base(scanner.unquote(word.text))
+        if name in (usual, *others):
+            return name, word.line
+    return usual, main.command.line
 
 
 def _processes(script: Script, variables: ShellVariables, text: str) -> int | None:
@@ -216,12 +235,12 @@ def _size_nested(
     body.procs_per_node = 1
     line = " ".join(program.command)
     spans = any(flag in line for flag in _SPANNING)
+    launcher, own_line = _launcher(main, str(program.runner))
     if (nodes or 1) > 1 and not main.is_srun and not spans:
-        path = str(program.runner)
-        body.say(main.command.line, path, Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
+        body.say(own_line, launcher, Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
         nodes = 1
     elif (nodes or 1) > 1 and not main.is_srun and "hostfile" not in line:
-        body.say(main.command.line, str(program.runner), Outcome.CHANGED, "nodes", _WAITS_THERE)
+        body.say(own_line, launcher, Outcome.CHANGED, "nodes", _WAITS_THERE)
     _say_number_of_node(reading, main, line, nodes)
     nodes = _with_machines(reading, main, line, nodes)
     if program.runner is Runner.DEEPSPEED and (nodes or 1) > 1 and "--no_ssh" not in line:

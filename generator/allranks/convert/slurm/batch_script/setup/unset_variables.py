@@ -8,16 +8,29 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.convert import scanner
 from allranks.convert.slurm import amounts
-from allranks.convert.slurm.batch_script.text import shell_text, unread_variables, words
+from allranks.convert.slurm.batch_script.setup import required_variables
+from allranks.convert.slurm.batch_script.text import (
+    library_variables,
+    shell_text,
+    unread_variables,
+    words,
+)
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from allranks.convert.scanner import Command
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import Body, ScriptReading
 
 _RESERVED = frozenset(names.RESERVED_ENV)
 _WITHOUT = "the script goes on without it; write it into env to give it"
+_UNREAD = "it is only printed, or in what nothing reads"
+_OF_LIBRARIES = (
+    "the script only prints it, but libraries may read it, and a pod has not that of who submits: "
+    "write it into env for them"
+)
 _WITHOUT_LINE = "the line that sets it is left out: write it into env"
 # A word behind the script's name, or their number.
 _NUMBERED = re.compile(r"\$(?:\{?[1-9#]|\{[@*]:)")
@@ -29,7 +42,7 @@ _WHERE_WORDS = re.compile(
 # A test whether somebody has set a variable, where a script does more: ``[ -n "$A" ] && b $A``.
 _WHERE_SET = re.compile(r"(?<=\s)-n\s+\"?\$\{?([A-Za-z_]\w*)\}?\"?\s+\]")
 # By which a script ends where nobody has set a variable: the rest of ``${A:?set it}``.
-_DEMAND = re.compile(r":?\?[^}]*(?=\}$)")
+_DEMAND = re.compile(r":?\?(?:[^{}]|\{[^{}]*\})*(?=\}$)")
 _NOUNSET = re.compile(r"^\s*set\s+(?:-[a-zA-Z]*u|[^\n;]*-o\s+nounset)", re.MULTILINE)
 # A test that ends the script where a variable is not set.
 _REQUIRED = re.compile(
@@ -106,28 +119,34 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
         outcome = Outcome.NOT_CARRIED if _NUMBERED.search(needed) else Outcome.CHANGED
         why = f"no words were given behind the script's name: `{names.CLI} sbatch SCRIPT WORD...`"
         body.say(line, "$1 …" if outcome is Outcome.NOT_CARRIED else "$@", outcome, "", why)
-    reading.variables.set_names -= _passed_on(script)
     of_export = _of_export(script)
+    set_by_all = {*words.ALWAYS, *body.env, *of_export, *reading.variables.set_names}
+    needed_names = required_variables.names(
+        script, code, lambda name: name in set_by_all or _is_set_in_pod(script, name)
+    )
+    reading.variables.set_names -= _passed_on(script) | needed_names
     reading.variables.set_names |= of_export | _declared_in(code)
     spoken = {verdict.path for verdict in body.verdicts}
     optional = words.optional(_REQUIRED.sub("", whole)) | {*_WHERE_SET.findall(whole)}
-    required = {match[1] for match in _REQUIRED.finditer(code)}
+    optional -= needed_names
+    required = {match[1] for match in _REQUIRED.finditer(code)} | needed_names
     variables = {name for name, _ in words.variables(unread_variables.without(code))}
     for name, has_default in words.variables(whole):
         is_set = name in words.ALWAYS or name in body.env or name in of_export
         is_set |= name in reading.variables.set_names and _is_in(whole, name)
         is_optional = has_default and name not in required
         is_optional = is_optional and not _is_set_by_option(script, body, name)
-        if is_optional or is_set or _is_set_in_pod(script, name):
+        is_set |= _is_set_in_pod(script, name)
+        if is_optional or (is_set and name not in needed_names):
             continue
-        line = script.line_with(re.compile(rf"\$\{{?{name}\b").search)
-        line = line or script.line_with(re.compile(rf"\$\(\(.*\b{name}\b").search)
+        line = _line_that_reads(script, name)
         if line and name == "TMPDIR":
             body.env[name] = "/tmp"  # noqa: S108 - the pod's own
             body.say(line, f"${name}", Outcome.CHANGED, f"env.{name}", "the pod's own /tmp")
         elif line:
             is_read = name in variables or _NOUNSET.search(code) is not None
-            reason = "" if is_read else "it is only printed, or in what nothing reads"
+            unread = _OF_LIBRARIES if library_variables.is_read(name) else _UNREAD
+            reason = "" if is_read else unread
             reason = _WITHOUT if name in optional else reason
             if name in reading.variables.set_names:
                 if reason or f"${name}" in spoken:
@@ -135,6 +154,25 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
                 body.say(line, f"${name}", Outcome.NOT_CARRIED, f"env.{name}", _WITHOUT_LINE)
             else:
                 _say_variable(script, body, name, line, reason)
+
+
+def _line_that_reads(script: Script, name: str) -> int:
+    """The first line that reads a variable, and has not only its name; 0 for none.
+
+    Args:
+        script: the script.
+        name: the variable.
+    """
+    plain, escaped = re.compile(rf"(?<!\\)\$\{{?{name}\b"), re.compile(rf"\$\{{?{name}\b")
+    patterns = (plain, escaped, re.compile(rf"\$\(\(.*\b{name}\b"))
+    for statement in script.statements:
+        texts = [script.slice(statement), *_texts_of_shells(statement.commands)]
+        if any(name in dict(words.variables(text)) for text in texts):
+            code = words.without_comments(texts[0])
+            line = next(filter(None, (words.line_with(code, own.search) for own in patterns)), 0)
+            if line:
+                return statement.line + line - 1
+    return next(filter(None, (script.line_with(own.search) for own in patterns)), 0)
 
 
 def _own_else(text: str) -> int:
@@ -171,13 +209,17 @@ def _sets_words(command: Command) -> bool:
 
 def _inner_texts(script: Script, body: Body) -> list[str]:
     """The texts of ``bash -c "…"`` in a script that is run as it is, as that shell has them."""
+    return _texts_of_shells(script.commands) if body.script else []
+
+
+def _texts_of_shells(commands: Iterable[Command]) -> list[str]:
+    """The texts that some commands give to other shells, as those have them."""
     inner_texts = []
-    for statement in script.statements if body.script else []:
-        for command in statement.commands:
-            texts = [token.text for token in command.words]
-            at = next((n for n, text in enumerate(texts) if words.base(text) in _SHELLS), None)
-            inner = None if at is None else shell_text.shell_text(texts[at:])
-            inner_texts += [] if inner is None else [inner]
+    for command in commands:
+        texts = [token.text for token in command.words]
+        at = next((n for n, text in enumerate(texts) if words.base(text) in _SHELLS), None)
+        inner = None if at is None else shell_text.shell_text(texts[at:])
+        inner_texts += [] if inner is None else [inner]
     return inner_texts
 
 

@@ -60,6 +60,15 @@ def without_others(script: Script, code: str) -> str:
             for command in statement.commands:
                 if command.branches[0][1] > 0:
                     code = code.replace(script.text[command.start : command.end], "")
+    return without_defaults(code)
+
+
+def without_defaults(code: str) -> str:
+    """The code without the folder of the submission where it has a text for who runs it by hand.
+
+    Args:
+        code: lines of a script.
+    """
     return _DEFAULT.sub("", code)
 
 

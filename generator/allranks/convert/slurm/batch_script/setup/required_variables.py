@@ -1,0 +1,90 @@
+"""Variables of who submits without which a script ends: ``A="${A:-}"; [ -n "$A" ] || exit 1``.
+
+An empty text stands in their place, so that only the test behind it shows that they are needed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks.convert import scanner
+from allranks.convert.slurm.batch_script.text import shell_text, words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from allranks.convert.slurm.batch_script.text.script import Script
+
+# What an environment sets as it is activated: nobody has before, in a pod.
+_OF_ENVIRONMENT = frozenset({"VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV"})
+# A function that ends the script: ``die() { echo "$1"; exit 1; }``.
+_ENDING_FUNCTION = re.compile(
+    r"^(?:function[ \t]+([\w-]+)(?:[ \t]*\([ \t]*\))?|([\w-]+)[ \t]*\([ \t]*\))\s*"
+    r"\{(?:[^{}]|\$\{[^{}]*\})*?\bexit\b",
+    re.MULTILINE,
+)
+_VARIABLE = r"\"?\$(?:(?P<name>[A-Za-z_]\w*)|\{(?P<braced>[A-Za-z_]\w*)(?::?-)?\})\"?"
+_EMPTY = rf"\[\[?[ \t]+(?:-z|![ \t]+-n)[ \t]+{_VARIABLE}[ \t]+\]\]?"
+_SET = rf"\[\[?[ \t]+(?:-n[ \t]+|![ \t]+-z[ \t]+)?{_VARIABLE}[ \t]+\]\]?"
+_THEN = r"[ \t]*[;\n]\s*then\b"
+# Lines up to another branch, or the end of this one.
+_BLOCK = r"(?:(?!\b(?:fi|else|elif|if)\b)[\s\S])*?"
+_GROUP = r"\s*(?:\{(?:[^{}]|\$\{[^{}]*\})*?)?"
+# The tests by which a script ends, in lines of their own, which always run.
+_TESTS = (
+    rf"{_EMPTY}[ \t]*&&{_GROUP}",
+    rf"{_SET}[ \t]*\|\|{_GROUP}",
+    rf"if[ \t]+{_EMPTY}{_THEN}{_BLOCK}",
+    rf"if[ \t]+{_SET}{_THEN}{_BLOCK}\belse\b{_BLOCK}",
+)
+# What a variable is where nobody has set another one, and that one alone.
+_WITH_DEFAULT = re.compile(r"\"?\$\{([A-Za-z_]\w*):?-(.*)\}\"?", re.DOTALL)
+
+
+def names(script: Script, code: str, is_set: Callable[[str], bool]) -> set[str]:
+    """The variables without which the script ends, and which it takes from its environment.
+
+    Args:
+        script: the script.
+        code: what runs, without its comments and the lines that only print.
+        is_set: whether a pod, or the script itself, sets a variable.
+    """
+    functions = [match[1] or match[2] for match in _ENDING_FUNCTION.finditer(code)]
+    ending = "|".join(map(re.escape, ("exit", *functions)))
+    needed = {
+        match["name"] or match["braced"]
+        for test in _TESTS
+        for match in re.finditer(rf"^{test}\b(?:{ending})\b", code, re.MULTILINE)
+    }
+    values: dict[str, list[str]] = {name: [] for name in needed}
+    active: set[str] = set()
+    before: set[str] = set()
+    for command in script.commands:
+        if words.activates([scanner.unquote(word.text) for word in command.words]):
+            active |= _OF_ENVIRONMENT
+        for name, value in shell_text.assigned_by(command):
+            values.setdefault(name, []).append(value)
+            before |= {*_sources(value)} & _OF_ENVIRONMENT - active
+    missing = set()
+    # What is set otherwise, by `read` or a loop, may have any text.
+    for name in (own for own in needed if values[own] or not is_set(own)):
+        sources = [_sources(value) for value in values[name]] or [[name]]
+        others = {other for own in sources for other in own} - {name}
+        if all(sources) and not any(map(is_set, others - before)):
+            missing.add(sources[0][0])
+    return missing
+
+
+def _sources(value: str) -> list[str]:
+    """The variables that may give a value its text, where nothing else does.
+
+    Args:
+        value: what is assigned: ``${A:-${B:-}}``.
+    """
+    sources: list[str] = []
+    while (match := _WITH_DEFAULT.fullmatch(value)) is not None:
+        sources.append(match[1])
+        value = match[2]
+    own = shell_text.variable_alone(value.strip('"'))
+    return [*sources, own] if own else [] if value.strip("\"'") else sources
