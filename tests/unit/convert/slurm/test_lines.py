@@ -1075,3 +1075,12 @@ def test_what_the_ranks_meet_by_is_left_out_of_a_text_of_a_shell_too() -> None:
     whys = {item.line: item.why for item in conversion.verdicts if item.line in (3, 4, 5)}
     assert ["the launcher lets the ranks meet" in why for why in whys.values()] == [True] * 3
     assert "nslookup" not in conversion.values.get("setup", "")
+
+
+def test_a_file_that_all_lines_write_to_is_the_log() -> None:
+    """`exec > >(tee log.txt)` has no file in a pod, whose log has the lines."""
+    conversion = _convert(
+        "#SBATCH -N 2 --gpus-per-node=2", "exec > >(tee log.txt) 2>&1", "srun ./a"
+    )
+    (own,) = (verdict for verdict in conversion.verdicts if verdict.path.startswith("exec"))
+    assert own.why == "it is in the run's log"

@@ -528,7 +528,9 @@ def set_of_setup(text: str) -> tuple[str, str]:
 
 
 def how_setup_goes_on(text: str) -> str:
-    """Why setup has no ``exit``, ``wait`` or ``set`` of a script's."""
+    """Why setup has no ``exit``, ``wait``, ``set`` or ``exec > file`` of a script's."""
+    if text.startswith("exec"):
+        return "it is in the run's log"
     return UNSHOWN if shows_lines(text) else "setup goes on to the command"
 
 
