@@ -34,7 +34,7 @@ from allranks.convert.slurm.batch_script.steps import (
     torchrun_environment,
     words_of_step,
 )
-from allranks.convert.slurm.batch_script.text import first_node, shell_text, words
+from allranks.convert.slurm.batch_script.text import first_node, set_options, shell_text, words
 from allranks.convert.slurm.batch_script.text.script_reading import Limit
 from allranks.convert.verdicts import Outcome
 from allranks.humanize import plural
@@ -375,7 +375,7 @@ def _read_program(reading: ScriptReading, main: Step) -> commands.Program:
     if main.size.node_count == 1:
         rest = _without_hostfile(rest)
     inner = variables.inner_text(rest)
-    if inner is not None and shell_text.ends_at_failures(rest):
+    if inner is not None and set_options.ends_at_failures(rest):
         inner = f"set -e\n{inner}"
     if inner is None:
         rest = _without_hosts(body, rest, main.command.line)

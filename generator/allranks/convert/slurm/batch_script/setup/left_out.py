@@ -11,6 +11,7 @@ from allranks.convert.slurm.batch_script.setup import node_files, traps
 from allranks.convert.slurm.batch_script.steps import mpirun, step_search, torchrun_environment
 from allranks.convert.slurm.batch_script.text import (
     node_names,
+    set_options,
     shell_text,
     shell_variables,
     substitutions,
@@ -285,8 +286,8 @@ def _why_not_in_setup(
     elif _stays_in_place(script, statement, program) or shell_text.changes_words(command):
         pass
     elif program in ("wait", "exit", "set", "exec"):
-        lost = shell_text.set_of_setup(text)[1] if program == "set" else ""
-        reason = Outcome.CHANGED, lost or shell_text.how_setup_goes_on(text)
+        lost = set_options.of_setup(text)[1] if program == "set" else ""
+        reason = Outcome.CHANGED, lost or set_options.how_setup_goes_on(text)
     if reason is None and reads_dropped and statement.commands:
         own = [name for name in _set_for_others(script, statement) if not _is_of_meeting(name)]
         if own:
@@ -371,7 +372,7 @@ def _stays_in_place(script: Script, statement: Statement, program: str) -> bool:
         return any(
             other.in_background for other in script.statements if other.start < statement.start
         )
-    return program == "set" and bool(shell_text.set_of_setup(script.slice(statement))[0])
+    return program == "set" and bool(set_options.of_setup(script.slice(statement))[0])
 
 
 # The names of the nodes as a list, or the first of them, whatever the variable is called.

@@ -26,6 +26,7 @@ from allranks.convert.slurm.batch_script.text import (
     first_node,
     login_shells,
     node_names,
+    set_options,
     shell_text,
     words,
 )
@@ -182,9 +183,9 @@ def text_of(
 
 def _verdict_of_set(text: str) -> tuple[Outcome, str] | None:
     """What a `set` of setup's loses; None for nothing."""
-    lost = shell_text.set_of_setup(text)[1]
+    lost = set_options.of_setup(text)[1]
     why = [lost] if lost else []
-    why += [shell_text.UNSHOWN] if shell_text.shows_lines(text) else []
+    why += [set_options.UNSHOWN] if set_options.shows_lines(text) else []
     return (Outcome.CHANGED, "; ".join(why)) if why else None
 
 
@@ -516,7 +517,7 @@ def with_comments(script: Script, number: int, text: str) -> str:
     """A statement's text with the comments that stand above it and on its line."""
     statement = script.statements[number]
     if statement.is_simple and statement.commands[0].name == "set":
-        text, _ = shell_text.set_of_setup(text)
+        text, _ = set_options.of_setup(text)
     text += " &" if statement.in_background else ""
     above = script.text[comment_start(script, number) : statement.start]
     rows = [row.strip() for row in above.split("\n") if row.strip().startswith("#")]

@@ -1,0 +1,72 @@
+"""Options of the shell by which a script says at what it ends, and what it shows: ``set -ex``."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise, takewhile
+from typing import TYPE_CHECKING
+
+from allranks.convert.slurm.batch_script.text import shell_text, words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# What a shell ends at by the letters of its `set`; P is pipefail.
+_ENDINGS = {"u": "an unset variable", "P": "what fails within a pipe"}
+_LONG = {"errexit": "e", "allexport": "a", "nounset": "u", "pipefail": "P"}
+UNSHOWN = "the lines of setup are not shown as they run"
+
+
+def of_setup(text: str) -> tuple[str, str]:
+    """A `set` as setup has it, and what it loses that ends a script; "" for nothing.
+
+    Setup is run in the shell that starts the launcher, which needs -u and pipefail off. It exports
+    what the command reads, so that +a has no place in it either. Words that it sets stay.
+    """
+    if shell_text.sets_words(text.split()):
+        return text, ""
+    options: list[str] = []
+    lost: set[str] = set()
+    texts = text.split()[1:]
+    for at, word in enumerate(texts):
+        letters = word[1:] if re.fullmatch(r"[-+][A-Za-z]+", word) else ""
+        before = texts[at - 1] if at else ""
+        if before[-1:] == "o" and before[:1] in ("-", "+"):
+            letters = _LONG.get(word, "")
+        sign = before[:1] if letters and word in _LONG else word[:1]
+        lost |= {_ENDINGS[letter] for letter in letters if sign == "-" and letter in _ENDINGS}
+        options += [
+            f"{sign}{letter}" for letter in letters if f"{sign}{letter}" in ("-e", "+e", "-a")
+        ]
+    why = f"setup does not end at {', nor at '.join(sorted(lost))}" if lost else ""
+    return (f"set {' '.join(options)}" if options else ""), why
+
+
+def how_setup_goes_on(text: str) -> str:
+    """Why setup has no ``exit``, ``wait``, ``set`` or ``exec > file`` of a script's."""
+    if text.startswith("exec"):
+        return "it is in the run's log"
+    return UNSHOWN if shows_lines(text) else "setup goes on to the command"
+
+
+def shows_lines(text: str) -> bool:
+    """Whether a `set` has the shell show its lines: ``set -ex``, ``set -o xtrace``."""
+    texts = text.split()
+    if shell_text.sets_words(texts) or texts[:1] != ["set"]:
+        return False
+    is_named = any(name in ("xtrace", "verbose") for name in _long_names(texts))
+    return is_named or any(re.fullmatch(r"-[a-zA-Z]*[xv][a-zA-Z]*", word) for word in texts[1:])
+
+
+def _long_names(texts: Sequence[str]) -> list[str]:
+    """The options that stand behind an ``-o`` of a `set`."""
+    return [word for before, word in pairwise(texts) if before[:1] == "-" and before[-1:] == "o"]
+
+
+def ends_at_failures(texts: Sequence[str]) -> bool:
+    """Whether a shell is told to end at what fails: ``bash -ec "…"``, ``bash -e -c "…"``."""
+    at = next(
+        (n for n, text in enumerate(texts) if words.base(text) in shell_text.SHELLS), len(texts)
+    )
+    flags = list(takewhile(lambda text: text[:1] == "-", texts[at + 1 :]))
+    return any(re.fullmatch(r"-[a-z]*e[a-z]*", flag) for flag in flags)
