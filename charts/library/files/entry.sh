@@ -16,7 +16,9 @@ allranks_say() {
 if allranks_user=$(id -u 2>/dev/null) && [ "$allranks_user" != 0 ]; then
   if [ "${HOME:-/}" = / ] && [ -w /tmp ]; then
     HOME=/tmp
-    export HOME
+    # There pip installs what it may not write into the image's Python: the programs, too, are found.
+    PATH=$PATH:$HOME/.local/bin
+    export HOME PATH
   fi
   if [ -z "${USER:-}${LOGNAME:-}" ] && ! id -un >/dev/null 2>&1; then
     LOGNAME=$allranks_user

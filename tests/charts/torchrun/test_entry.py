@@ -173,6 +173,9 @@ def test_a_user_that_the_image_does_not_know_has_a_home_and_a_name(entry: Entry)
     entry.user(1000, name="ubuntu")
     ubuntu = entry.run("a.py", HOME="/").stdout
     assert "HOME=/tmp\n" in ubuntu
+    entry.setup('export PATH_HAS="$PATH"\n')
+    programs = entry.run("a.py", HOME="/").stdout
+    assert f"PATH_HAS={entry.bin}:/tmp/.local/bin\n" in programs  # where pip puts them
     assert "LOGNAME" not in ubuntu
     entry.user(0, name="root")
     assert "HOME=/\n" in entry.run("a.py", HOME="/").stdout

@@ -75,7 +75,12 @@ def put_gpu_type(job: Draft, option: str) -> None:
     if len(slices) == len(types) == 1:
         job.put(option, ("gpuResource",), f"nvidia.com/mig-{slices.pop()}")
         why = "a slice is a resource of that name with the GPU operator's MIG strategy `mixed`"
-        job.say(option, Outcome.CHANGED, "gpusPerNode, gpuResource", why)
+        to = "gpusPerNode, gpuResource"
+        whole = sizes.products(_SLICE.sub("", kind) for kind in types)
+        if whole:
+            _affinity(job, option, "nvidia.com/gpu.product", whole)
+            to += ", scheduling.affinity"
+        job.say(option, Outcome.CHANGED, to, why)
         return
     products = sizes.products(types)
     if not products:

@@ -142,6 +142,9 @@ def _guess_gpus(job: Draft) -> None:
             "the script asks for no GPUs: set gpusPerNode where the nodes of its partition "
             "gave it some"
         )
+        if body.workload == "torchrun" and not body.script and count == 1:
+            # With GPUs a node would have as many ranks, and the script has one.
+            values["procsPerNode"] = 1
         return
     key = job.key("the GPUs", 0)
     values.pop("procsPerNode")

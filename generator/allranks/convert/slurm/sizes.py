@@ -237,7 +237,7 @@ def _read_tasks(reader: _SizeReader) -> None:
         if total % size.nodes:
             why = (
                 f"{plural(total, 'task')} are not the same number on each of "
-                f"{plural(size.nodes, 'node')}: all have {per_node}"
+                f"{plural(size.nodes, 'node')}: procsPerNode is {per_node} on all"
             )
             reader.say("ntasks", Outcome.NOT_CARRIED, "procsPerNode", why)
     size.tasks_per_node = per_node if per_node is None or per_node <= MOST_PER_NODE else None
@@ -442,8 +442,16 @@ def _read_memory(reader: _SizeReader) -> None:
 
 
 def products(types: Iterable[str]) -> tuple[str, ...]:
-    """The values of the label nvidia.com/gpu.product that nodes with GPUs of these types have."""
+    """The values of the label nvidia.com/gpu.product that nodes with GPUs of these types have.
+
+    What Slurm finds by itself (AutoDetect=nvml) is the product itself, in small letters and with
+    another sign for blanks: ``nvidia_h100_80gb_hbm3``.
+    """
     labels: list[str] = []
     for kind in types:
-        labels += PRODUCTS.get(ALIASES.get(kind, kind), ())
+        own = _BY_NAME.get(kind.replace("_", "-"), "")
+        labels += (own,) if own else PRODUCTS.get(ALIASES.get(kind, kind), ())
     return tuple(dict.fromkeys(labels))
+
+
+_BY_NAME = {label.lower(): label for labels in PRODUCTS.values() for label in labels}

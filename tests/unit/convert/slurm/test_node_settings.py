@@ -291,3 +291,30 @@ def test_the_threads_are_named_at_the_option_that_they_come_from(
     """Of several options that which gives the number, and of one twice the last."""
     verdicts = _convert(*rows, "python b.py").verdicts
     assert [line] == [own.line for own in verdicts if own.path == "OMP_NUM_THREADS"]
+
+
+def test_an_image_of_another_language_is_said_to_need_pytorch() -> None:
+    """A question for where Python is, `$(which python)`, starts none."""
+    rows = ('export RETICULATE_PYTHON="$(which python)"', "Rscript a.R")
+    assert any(
+        "needs PyTorch all the same" in note for note in _convert("#SBATCH -n 1", *rows).notes
+    )
+
+
+def test_where_ranks_meet_is_said_to_reach_no_program_of_a_script_that_keeps_it() -> None:
+    """A script of one process has no launcher that would tell it."""
+    rows = ("MASTER_PORT=29500", 'echo "at $MASTER_PORT"', "python a.py")
+    (own,) = (
+        verdict
+        for verdict in _convert("#SBATCH -n 1 --gpus=1", *rows).verdicts
+        if verdict.path.startswith("MASTER_PORT")
+    )
+    assert "launcher" not in own.why
+
+
+def test_a_file_in_a_container_is_said_to_be_unread() -> None:
+    """`singularity exec a.sif ./train.sh` may start ranks, whose threads nobody counts."""
+    row = "singularity exec docker://a/b:1 scripts/train.sh"
+    conversion = _convert("#SBATCH -n 1 --cpus-per-task=8 --gpus=1", row)
+    assert any("was not looked at" in note for note in conversion.notes)
+    assert "OMP_NUM_THREADS" not in conversion.values.get("env", {})

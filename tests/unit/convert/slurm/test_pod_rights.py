@@ -91,3 +91,26 @@ def test_all_words_of_none_are_none(words: str, outcome: Outcome) -> None:
     text = f"#!/bin/bash\n#SBATCH -n 1\npython a.py {words}\n"
     [verdict] = _verdicts(text, "no words were given")
     assert outcome == verdict.outcome
+
+
+def test_what_is_installed_before_an_environment_is_made_goes_into_the_images() -> None:
+    """`pip install uv` before `uv sync`: the environment that follows has nothing of it."""
+    for rows, is_named in (
+        (("pip install uv", "uv sync", "uv run python a.py"), True),
+        (("uv venv", "source .venv/bin/activate", "pip install x", "python a.py"), False),
+    ):
+        verdicts = job.convert("\n".join(["#!/bin/bash", *rows, ""]).encode(), "job").verdicts
+        assert is_named is any("an image's Python is root's" in own.why for own in verdicts)
+
+
+def test_the_history_of_a_folder_that_is_cloned_is_there() -> None:
+    """That of the folder which is sent is not, whatever is cloned besides."""
+    for rows, is_named in (
+        (("git clone https://x/y", "cd y", "git rev-parse HEAD"), False),
+        (("git clone https://x/y", "git -C y rev-parse HEAD"), False),
+        (("git clone https://x/y", "git rev-parse HEAD"), True),
+        (("git rev-parse HEAD", "git clone https://x/y", "cd y"), True),
+    ):
+        text = "\n".join(["#!/bin/bash", *rows, "python a.py", ""])
+        verdicts = job.convert(text.encode(), "job").verdicts
+        assert is_named is any("the history of the folder" in own.why for own in verdicts)

@@ -172,3 +172,14 @@ def test_what_stands_behind_the_step_is_lost_where_it_did_something(
     """A trap is at work from there on; what stands in quotes alone is no command."""
     directive = "#SBATCH -N 2 --gpus-per-node=2 --ntasks-per-node=2"
     assert is_lost is bool(_convert(directive, "srun python a.py", row).lost)
+
+
+def test_an_environment_in_the_command_of_the_ranks_is_named() -> None:
+    """`bash -c "cd src && source venv/bin/activate && …"` stays a text that each rank runs."""
+    directive = "#SBATCH -N 2 --gpus-per-node=2 --ntasks-per-node=2"
+    text = "cd src && source venv/bin/activate && export X=\\$SLURM_PROCID && python a.py"
+    verdicts = _convert(directive, f'srun bash -c "{text}"').verdicts
+    assert any(
+        own.to == "command" and "what it activates must be in the image" in own.why
+        for own in verdicts
+    )

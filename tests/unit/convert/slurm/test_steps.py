@@ -460,6 +460,8 @@ def test_a_step_that_goes_on_beside_the_ranks_is_no_line_of_setup() -> None:
         _convert(_TASKS, *rows)
     assert "with `&`" in str(caught.value)
     assert "setup" not in str(caught.value)
+    with pytest.raises(InvalidValues, match="take srun off: setup starts it in each pod"):
+        _convert(_TASKS, "srun --ntasks=2 --ntasks-per-node=1 python s.py &", "mpirun python a.py")
 
 
 @pytest.mark.parametrize("first", ["#!/bin/bash", "#!/usr/bin/env python3"])

@@ -145,3 +145,10 @@ def test_the_line_of_a_variable_is_that_which_reads_it(rows: tuple[str, ...], re
     text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", *rows, read, "python a.py", ""))
     verdicts = job.convert(text.encode(), "job.sbatch").verdicts
     assert [own.line for own in verdicts if own.path == "$NAME"] == [3 + len(rows)]
+
+
+def test_a_variable_that_is_printed_to_standard_error_is_only_printed() -> None:
+    """`echo "$PROGRAM: …" 1>&2` loses nothing."""
+    for end in ("", " >&2", " 1>&2"):
+        text = f'#!/bin/bash\nf() {{\n  echo "$PROGRAM: x"{end}\n}}\npython a.py || f\n'
+        assert not job.convert(text.encode(), "job").lost

@@ -45,6 +45,7 @@ _OF_HISTORY = re.compile(
     r"(?:rev-parse|rev-list|log|describe|diff|status|show|branch|name-rev|symbolic-ref)\b"
 )
 _CLONES = re.compile(r"(?<![\w./-])git[ \t]+(?:clone|init)\b")
+_MOVES = re.compile(r"(?:^|[;&])[ \t]*(?:cd|pushd)\b", re.MULTILINE)
 _NO_HISTORY = "the history of the folder (.git) is not sent, so that git fails there: write it out"
 _FOLDER = (
     r"[\"']?(?:\$\{?(?:PWD|SLURM_SUBMIT_DIR)\}?|\$\([ \t]*pwd[ \t]*\)|`[ \t]*pwd[ \t]*`)[\"']?"
@@ -65,8 +66,9 @@ def say(script: Script, code: str) -> list[Verdict]:
         code: its text without comments.
     """
     verdicts: dict[str, Verdict] = {}
-    makes_own = environments.makes_any(script.commands)
+    makes_own = False
     for command in script.commands:
+        makes_own |= environments.makes_any([command])
         own, *inner = started_words.with_text_of_shell([token.text for token in command.words])
         for texts in (own, *inner):
             path, outcome, why = _of_words(texts, is_inner=texts is not own)
@@ -77,7 +79,7 @@ def say(script: Script, code: str) -> list[Verdict]:
             if text:
                 path = shell_text.short(text)
                 verdicts["install"] = Verdict(path, Outcome.CHANGED, "", _OF_IMAGE, command.line)
-    history = None if _CLONES.search(code) else _OF_HISTORY.search(code)
+    history = _of_history(code)
     if history is not None:
         line = script.line_with(_OF_HISTORY.search)
         verdicts["git"] = Verdict(history[0], Outcome.CHANGED, "", _NO_HISTORY, line)
@@ -86,6 +88,19 @@ def say(script: Script, code: str) -> list[Verdict]:
         line = script.line_with(_NAME_OF_FOLDER.search)
         verdicts[""] = Verdict(match[0], Outcome.CHANGED, "", _OTHER_NAME, line)
     return [*verdicts.values()]
+
+
+def _of_history(code: str) -> re.Match[str] | None:
+    """A question for the history of the folder that is sent, and not of one that is cloned."""
+    for match in _OF_HISTORY.finditer(code):
+        before = code[: match.start()]
+        clone = _CLONES.search(before)
+        is_of_clone = clone is not None and (
+            " -C " in match[0] or _MOVES.search(before, clone.end()) is not None
+        )
+        if not is_of_clone:
+            return match
+    return None
 
 
 def _installs(texts: Sequence[str]) -> bool:

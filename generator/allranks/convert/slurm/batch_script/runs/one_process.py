@@ -23,6 +23,7 @@ from allranks.convert.slurm.batch_script.steps import (
     several_steps,
     srun_variables,
     step_folders,
+    step_search,
 )
 from allranks.convert.slurm.batch_script.text import shell_text, started_words, substitutions, words
 from allranks.convert.verdicts import Outcome
@@ -82,6 +83,8 @@ _OWN_PYTHON = re.compile(
     r"(?:^|\s)/(?!usr/)\S*/bin/python[0-9.]*\s[^\n;&|]*"
     r"|\b(?:uv|poetry|pdm|pipenv|rye|hatch|pixi)\s+run\b[^\n;&|]*"
 )
+# A question for where Python is, whose answer may be for a program that is none.
+_ASKS_FOR_PYTHON = re.compile(r"(?:\b(?:which|type\s+-\w)|\bcommand\s+-[vV])\s+python[0-9.]*\b")
 _NO_CODE = re.compile(
     r"^\s*#.*|(?:^|[;&|])[^\S\n]*(?:module\b|ml\b|conda\b(?!.*\srun\s)|source\b|\.\s|echo\b)"
     r"(?:\"[^\"\n]*\"|'[^'\n]*'|[^;&|\n\"'])*",
@@ -296,7 +299,8 @@ def note_launcher(script: Script, body: Body) -> None:
         script: the script.
         body: what comes of it, which torchrun starts.
     """
-    if not _RUNS_PYTHON.search(_OWN_PYTHON.sub("", _NO_CODE.sub("", script.text))):
+    text = _ASKS_FOR_PYTHON.sub("", _NO_CODE.sub("", script.text))
+    if not _RUNS_PYTHON.search(_OWN_PYTHON.sub("", text)):
         body.notes.append(
             "no line of the script starts the image's own Python: the image needs PyTorch all the "
             "same, whose launcher starts the script"
@@ -320,7 +324,8 @@ def _unread_files(script: Script) -> list[str]:
     files: list[str] = []
     for command in script.commands:
         for started in started_words.with_text_of_shell([word.text for word in command.words]):
-            texts = shell_text.without_shell(words.unwrapped(started))
+            inside = step_search.words_inside(words.unwrapped(started))
+            texts = shell_text.without_shell(words.unwrapped(inside))
             if texts and texts[0].endswith((".sh", ".bash")) and texts[0] not in files:
                 files.append(texts[0])
     sources = [script.statements[number] for number in _sourced_program(script)]

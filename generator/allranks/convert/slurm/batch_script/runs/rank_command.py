@@ -58,6 +58,7 @@ def write(reading: ScriptReading, program: commands.Program, text: str | None) -
         InvalidValues: the step runs nothing.
     """
     main_step, body = reading.main_step, reading.body
+    step_line = reading.script.statements[main_step.statement].line
     command = list(program.command)
     if text is not None:
         command = ["bash", "-c", text]
@@ -71,8 +72,7 @@ def write(reading: ScriptReading, program: commands.Program, text: str | None) -
     elif program.working_dir:
         body.working_dir = program.working_dir
     if program.setup:
-        step_line = reading.script.statements[main_step.statement].line
-        inner = inner_setup.of_pod(reading, program.setup, step_line)
+        inner = inner_setup.of_pod(reading, program.setup, "setup", step_line)
         body.setup += _ending_as_its_text(body.setup, inner)
     is_composer = program.runner is Runner.COMPOSER
     may_launch = main_step.may_launch or is_composer or program.runner is Runner.NESTED
@@ -97,6 +97,9 @@ def write(reading: ScriptReading, program: commands.Program, text: str | None) -
         command = ["bash", "-c", f"{line} < {main_step.input}"]
         body.values.setdefault("mpi", {})["ownMpirun"] = True
     if command[1:2] == ["-c"]:
+        command[2:3] = [
+            inner_setup.of_pod(reading, own, "command", step_line) for own in command[2:3]
+        ]
         if program.runner in (Runner.MPIRUN, Runner.HOROVODRUN):
             body.values.setdefault("mpi", {})["ownMpirun"] = True
         command[2:3] = [_defined(reading, text, program) for text in command[2:3]]

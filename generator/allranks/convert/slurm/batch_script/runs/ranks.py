@@ -335,7 +335,7 @@ def _check_others(script: Script, details: StepDetails, main: Step, steps: list[
                 step.command.line,
                 f"the script starts a step with `&` beside that of line {main.command.line}, and a "
                 "run has one",
-                "make it a script of its own, whose run goes on beside this one",
+                several_steps.how_beside(step),
             )
         raise script.refuse(
             step.command.line,

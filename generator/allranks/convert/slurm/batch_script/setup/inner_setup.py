@@ -16,17 +16,18 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading
 
 
-def of_pod(reading: ScriptReading, setup: str, line: int) -> str:
-    """Setup as a pod may run it; what it needs of the image is said.
+def of_pod(reading: ScriptReading, text: str, to: str, line: int) -> str:
+    """A text as a pod may run it; what it needs of the image is said.
 
     Args:
         reading: the script, and what comes of it.
-        setup: the lines of the text that come before the program.
+        text: lines of the step's, those that come before the program or all of them.
+        to: the value that they become, setup or command.
         line: that of the step.
     """
-    for start, end, text in sorted(_edits(reading, setup, "setup", line), reverse=True):
-        setup = f"{setup[:start]}{text}{setup[end:]}"
-    return setup
+    for start, end, own in sorted(_edits(reading, text, to, line), reverse=True):
+        text = f"{text[:start]}{own}{text[end:]}"
+    return text
 
 
 def edits_of_texts(reading: ScriptReading, statement: Statement) -> list[tuple[int, int, str]]:

@@ -141,6 +141,8 @@ def _why_arranged(
     if is_single or not has_more:
         rendezvous.dropped.update(assigned_names)
         rendezvous.meet_by(assigned_names, statement.line, text)
+        if is_single and command is not None and command.name != "export":
+            return Outcome.CHANGED, "the script hands it to no program"
         return Outcome.CHANGED, MEETING + _own_name(script, rendezvous, command, assigned_names)
     return _why_not_in_ranks(script, rendezvous, statement, reads_dropped=reads_dropped)
 

@@ -34,6 +34,7 @@ _AS_ONE_STEP = (
     "where they are ranks of one training, write one srun for all nodes, in which SLURM_NODEID is "
     "the number of a node, or torchrun; otherwise make them the tasks of an array"
 )
+_FOR_EACH_NODE = "take srun off: setup starts it in each pod, where it goes on beside the ranks"
 _OF_NODE = re.compile(r"(?:node|machine)[-_]?rank|world[-_]?size", re.IGNORECASE)
 # An mpirun in $(…), as far as its words go.
 _READ_MPIRUN = re.compile(
@@ -235,6 +236,9 @@ def _several(script: Script, multi: list[Step], distinct: int) -> InvalidValues:
         "make a script of each and convert those; one after the other they are runs that you "
         "start in turn"
     )
+    beside = [step for step in multi if script.statements[step.statement].in_background]
+    if len(beside) == 1 and len(multi) > 1 and _is_for_each_node(beside[0]):
+        hint = f"line {beside[0].command.line}: {_FOR_EACH_NODE}"
     return script.refuse(lines[0], message, hint)
 
 
@@ -301,3 +305,19 @@ def _program_of(variables: ShellVariables, texts: Sequence[str]) -> commands.Pro
     inner = variables.inner_text(texts)
     line = " ".join(texts) if inner is None else inner
     return commands.read(("bash", "-c", references.escaped(line)), (), variables.constants)
+
+
+def how_beside(step: Step) -> str:
+    """How a step that goes on beside the ranks can be run.
+
+    Args:
+        step: the step; one that each node has can be a line of setup.
+    """
+    if _is_for_each_node(step):
+        return _FOR_EACH_NODE
+    return "make it a script of its own, whose run goes on beside this one"
+
+
+def _is_for_each_node(step: Step) -> bool:
+    """Whether a step has a task on each of several nodes: a server for the ranks there."""
+    return step.is_srun and 1 < step.size.node_count == step.size.task_count

@@ -29,7 +29,8 @@ _PRINTED = re.compile(
 _PRINTING = re.compile(
     r"^\s*(?:echo|printf(?!\s+-v))\b(?:(?:[^|>;&`\n\\]|\\.|\\\n)*"
     # A text in quotes may have the signs of a shell, and nothing in it runs.
-    r"|(?:\"(?:[^\"`$\n\\]|\\.|\$(?!\())*\"|'[^'\n]*'|\\\n|[^|>;&`\n\"'])*)$",
+    r"|(?:\"(?:[^\"`$\n\\]|\\.|\$(?!\())*\"|'[^'\n]*'|\\\n|[^|>;&`\n\"'])*)"
+    r"(?:[12]?>&[12][ \t]*)?$",
     re.MULTILINE,
 )
 

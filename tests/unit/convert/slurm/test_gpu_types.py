@@ -1,0 +1,46 @@
+"""What GPUs a script asks for, by the names that Slurm and sites give them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from allranks.convert.slurm import job
+
+if TYPE_CHECKING:
+    from allranks.convert.verdicts import Conversion
+
+
+def _convert(*rows: str) -> Conversion:
+    return job.convert("\n".join(["#!/bin/bash", *rows, ""]).encode(), "job.sbatch")
+
+
+@pytest.mark.parametrize(
+    ("kind", "labels"),
+    [
+        ("nvidia_h100_80gb_hbm3_1g.10gb", ["NVIDIA-H100-80GB-HBM3"]),
+        ("3g.40gb", None),
+        ("nvidia_h100_80gb_hbm3", "NVIDIA-H100-80GB-HBM3"),
+        ("tesla_p100-pcie-16gb", "Tesla-P100-PCIE-16GB"),
+    ],
+)
+def test_the_products_that_slurm_finds_by_itself(kind: str, labels: list[str] | str | None) -> None:
+    """Their names are those of the label in small letters, also of a slice of one."""
+    values = _convert(f"#SBATCH -n1 --gres=gpu:{kind}:1", "srun python a.py").values
+    terms = (
+        values.get("scheduling", {})
+        .get("affinity", {})
+        .get("nodeAffinity", {})
+        .get("requiredDuringSchedulingIgnoredDuringExecution", {})
+        .get("nodeSelectorTerms", [{}])
+    )
+    of_terms = [rule["values"] for rule in terms[0].get("matchExpressions", [])]
+    label = values.get("gpuType", {}).get("value") or (of_terms or [None])[0]
+    assert labels == label
+
+
+def test_one_process_of_a_node_stays_one_where_its_gpus_are_given_later() -> None:
+    """`--nproc_per_node=1` on a partition of GPUs: four of them would be four ranks."""
+    row = "CUDA_VISIBLE_DEVICES=0 torchrun --nproc_per_node=1 a.py"
+    assert _convert("#SBATCH -N 1 -C gpu", row).values["procsPerNode"] == 1
