@@ -825,7 +825,7 @@ def test_the_node_in_an_address_is_the_pod_where_there_is_one() -> None:
     )
     conversion = _convert("#SBATCH -n1", *rows, "python a.py $A").values["script"]
     assert "MASTER_NODE=localhost\n" in conversion
-    assert "localhost" not in _convert("#SBATCH -n1", *rows, "python a.py").values["script"]
+    assert "localhost" not in _convert("#SBATCH -n1", rows[0], "python a.py").values["script"]
 
 
 @pytest.mark.parametrize("row", [': "${A:=/b}"', "readonly A=b", "read A < b"])
@@ -1084,3 +1084,21 @@ def test_a_file_that_all_lines_write_to_is_the_log() -> None:
     )
     (own,) = (verdict for verdict in conversion.verdicts if verdict.path.startswith("exec"))
     assert own.why == "it is in the run's log"
+
+
+def test_where_ranks_meet_stays_in_a_script_whose_later_lines_export_or_print_it() -> None:
+    """A program that reads MASTER_ADDR ended without it, and so did a line with `set -u`."""
+    rows = (
+        "set -u",
+        'MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"',
+        "MASTER_PORT=${MASTER_PORT:-29500}",
+        "{}",
+        "python a.py",
+    )
+    for row in ("export NAME MASTER_ADDR MASTER_PORT", 'echo "at $MASTER_ADDR:$MASTER_PORT"'):
+        directive = "#SBATCH -N 1 --gpus-per-node=1 --ntasks-per-node=1"
+        script = _convert(directive, *(row if line == "{}" else line for line in rows)).values[
+            "script"
+        ]
+        assert "MASTER_ADDR=localhost\n" in script
+        assert "MASTER_PORT=${MASTER_PORT:-29500}\n" in script

@@ -78,10 +78,12 @@ def _edits(reading: ScriptReading, text: str, to: str, line: int) -> list[tuple[
     except scanner.ScriptError:
         return []
     edits = []
+    # Setup may have the same lines as the command.
+    named = {(own.path, own.why) for own in reading.body.verdicts} if to == "command" else set()
     for command in (own for statement in statements for own in statement.commands):
         why = setup_lines.why_of_image(reading.script, command)
-        if why:
-            path = text[command.start : command.end]
+        path = text[command.start : command.end]
+        if why and (shell_text.short(path), why) not in named:
             own_line = line + command.line if to == "script" else line
             reading.body.say(own_line, path, Outcome.CHANGED, to, why)
         edits += setup_edits.of_module(command)

@@ -96,7 +96,7 @@ def why_dropped(  # noqa: PLR0911 - a return for each reason
         if not is_for_program and not _is_read_elsewhere(reading, assigned_names):
             rendezvous.dropped.update(assigned_names)
             return Outcome.CHANGED, "it is a part of the command, and stands there"
-    elif is_single and _is_of_the_script(script, rendezvous, command, assigned_names, text):
+    elif is_single and _is_of_the_script(script, rendezvous, statement, command, assigned_names):
         return None
     elif is_meeting:
         return _why_arranged(
@@ -217,13 +217,16 @@ def variables_read(script: Script, *, but_for: re.Pattern[str] | None = None) ->
 def _is_of_the_script(
     script: Script,
     rendezvous: RendezvousVariables,
+    statement: Statement,
     command: Command | None,
     assigned_names: list[str],
-    text: str,
 ) -> bool:
     """Whether a script that is run as it is sets a variable of its own, or its ranks'."""
+    text = script.slice(statement)
     if words.names_nodes(text) or any(n in rendezvous.meeting for n, _ in words.variables(text)):
         return False
+    if any(_is_read_by_lines(script, statement, name) for name in assigned_names):
+        return True
     is_exported = command is not None and command.name == "export" and bool(assigned_names)
     is_own = not {*assigned_names} & words.RENDEZVOUS
     return (
@@ -404,11 +407,29 @@ def with_local_host(
     is_own = name not in words.RENDEZVOUS
     is_read = _is_read_by_programs(script, name) if is_own else _is_part(script, name)
     is_exported = command.name == "export" and name not in _COUNTS
-    if not (is_launcher or is_read or of_local or is_exported):
+    is_of_line = is_exported or _is_read_by_lines(script, statement, name)
+    if not (is_launcher or is_read or of_local or is_of_line):
         return None
     rendezvous.local.add(name)
     host = "(localhost)" if is_array else "localhost"
     return f"export {name}={host}" if command.words else f"{name}={host}"
+
+
+def _is_read_by_lines(script: Script, statement: Statement, name: str) -> bool:
+    """Whether another line reads a variable, if only to print it, or exports it.
+
+    With ``set -u`` a script ends at a line whose variable is not there.
+    """
+    others = [other for other in script.statements if other is not statement]
+    return any(
+        name in {own for own, _ in words.variables(script.slice(other))}
+        or any(
+            name in [word.text for word in command.words[1:]]
+            for command in other.commands
+            if command.name in ("export", "declare", "typeset", "readonly")
+        )
+        for other in others
+    )
 
 
 def _is_part(script: Script, name: str) -> bool:
