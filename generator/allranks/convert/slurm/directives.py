@@ -107,6 +107,8 @@ def put_policy(job: Draft) -> None:
         )
     else:
         why = "a run that fails starts again, as often as runPolicy.backoffLimit says"
+        if "time" in job.settings:
+            why += ", and the time of --time is that of all starts together"
         job.say("requeue", Outcome.CHANGED, "runPolicy.backoffLimit", why)
 
 
@@ -255,6 +257,9 @@ def mount(job: Draft, key: str, text: str) -> None:
     if mounts.over_image:
         hidden = ", ".join(mounts.over_image)
         reasons.append(f"{hidden} would hide what image and pod have there: mount it elsewhere")
+    if mounts.images:
+        files = ", ".join(mounts.images)
+        reasons.append(f"{files}: a pod mounts no file of an image: unpack it into a volume")
     if mounts.wrong:
         wrong = ", ".join(mounts.wrong)
         reasons.append(f"{wrong} is known on the old cluster alone: give a claim in storage")
@@ -262,6 +267,8 @@ def mount(job: Draft, key: str, text: str) -> None:
         why = "; ".join(reasons)
         why += "; the others are folders of the node (hostPath)" if mounts.mounts else ""
         job.fields.say((key,), Outcome.NOT_CARRIED, "podTemplate.spec.volumes", why)
+    elif mounts.of_slurm and not (mounts.mounts or mounts.workspace or mounts.has_here):
+        job.fields.say((key,), Outcome.CHANGED, "", f"a pod has no Slurm, nor {mounts.of_slurm[0]}")
     elif mounts.has_tmp and not (mounts.mounts or mounts.workspace or mounts.has_here):
         job.fields.say((key,), Outcome.CARRIED, "", "the pod's own /tmp")
     elif (mounts.workspace or mounts.has_here) and not mounts.mounts:

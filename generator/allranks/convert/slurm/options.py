@@ -248,7 +248,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("threads-per-core", "", _V, _X, "", _CORES),
     Option("hint", "", _V, _X, "", _PINNING),
     Option("mem-bind", "", _V, _X, "", _PINNING),
-    Option("cpu-freq", "", _V, _X, "", _PINNING),
+    Option("cpu-freq", "", _V, _X, "", "a pod cannot set the clocks of a CPU"),
     Option(
         "gpu-bind",
         "",

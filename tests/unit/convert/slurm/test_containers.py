@@ -315,3 +315,15 @@ def test_the_files_of_two_images_are_two_runs() -> None:
     for name, is_other in (("b.sif", True), ("a.sif", False)):
         conversion = _convert("#SBATCH -n 1", *(row.format(name) for row in rows))
         assert is_other is any("make two runs" in verdict.why for verdict in conversion.lost)
+
+
+def test_what_is_mounted_of_a_files_content_or_of_slurm_is_no_folder_of_the_node() -> None:
+    """A pod mounts no squashfs, and has no use for Slurm's programs and settings."""
+    row = "singularity exec -B {} docker://a/b:1 python a.py"
+    lost = _convert("#SBATCH -n 1", row.format("/tmp/d.sqfs:/data:image-src=/")).lost
+    assert any("unpack it into a volume" in own.why for own in lost)
+    for path in ("/usr/bin/scontrol", "/etc/slurm", "/usr/lib64/libmunge.so.2"):
+        conversion = _convert("#SBATCH -n 1", row.format(path))
+        assert not conversion.lost
+        assert "podTemplate" not in conversion.values
+        assert any(f"nor {path}" in own.why for own in conversion.verdicts)

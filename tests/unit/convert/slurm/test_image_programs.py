@@ -36,7 +36,10 @@ _LOOKED_UP = ["lookup (line 3)", "site_name (line 3)"]
         (("srun $(site_find conda)/bin/python a.py",), ["site_find (line 3)"]),
         (("echo /usr/bin/time", "/usr/bin/time -v python a.py"), ["/usr/bin/time (line 4)"]),
         (("make data", "make all", "srun python a.py"), ["make (line 3)"]),
-        (("rsync -a in/ data", "git lfs pull", "python a.py"), ["rsync (line 3)", "git (line 4)"]),
+        (
+            ("rsync -a in/ data", "git clone https://x/y", "python a.py"),
+            ["rsync (line 3)", "git (line 4)"],
+        ),
         (("# lmp is run below", "lmp -in a.in"), ["lmp (line 4)"]),
         (('jq "[$CUDA_VISIBLE_DEVICES]" >n', "python a.py"), ["jq (line 3)"]),
         (("prepare /scratch/data $HOME/a", "python a.py"), ["prepare (line 3)"]),

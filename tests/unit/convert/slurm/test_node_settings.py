@@ -318,3 +318,25 @@ def test_a_file_in_a_container_is_said_to_be_unread() -> None:
     conversion = _convert("#SBATCH -n 1 --cpus-per-task=8 --gpus=1", row)
     assert any("was not looked at" in note for note in conversion.notes)
     assert "OMP_NUM_THREADS" not in conversion.values.get("env", {})
+
+
+def test_threads_are_those_of_the_job_whatever_a_comment_says() -> None:
+    """`# match to OMP_NUM_THREADS` sets nothing."""
+    directive = "#SBATCH --ntasks=1 --gpus=1 --cpus-per-task=16  # match to OMP_NUM_THREADS"
+    assert _convert(directive, "python a.py").values["env"]["OMP_NUM_THREADS"] == "16"
+
+
+def test_the_clocks_of_a_cpu_and_the_time_of_all_starts_are_spoken_of() -> None:
+    """`--cpu-freq` is no binding; `--time` was each start's in Slurm."""
+    why = {
+        own.path: own.why
+        for own in _convert("#SBATCH -n 1 --time=60 --requeue --cpu-freq=High", "./a.py").verdicts
+    }
+    assert "clocks" in why["--cpu-freq"]
+    assert "of all starts together" in why["--requeue"]
+
+
+def test_the_proxy_of_git_is_the_old_clusters() -> None:
+    """`git config --global http.proxy` has a clone fail, as the variable does."""
+    row = "git config --global http.proxy socks5://127.0.0.1:8888"
+    assert any("proxy of the old cluster" in own.why for own in _convert(row, "./a.py").verdicts)

@@ -114,3 +114,11 @@ def test_the_history_of_a_folder_that_is_cloned_is_there() -> None:
         text = "\n".join(["#!/bin/bash", *rows, "python a.py", ""])
         verdicts = job.convert(text.encode(), "job").verdicts
         assert is_named is any("the history of the folder" in own.why for own in verdicts)
+
+
+def test_other_code_of_the_history_is_a_loss() -> None:
+    """`git checkout branch` fails, and the run goes on with the code that is there."""
+    text = "#!/bin/bash\ngit checkout branch\npython a.py\n"
+    assert [own.path for own in job.convert(text.encode(), "job").lost] == ["git checkout"]
+    text = "#!/bin/bash\ngit clone https://x/y\ncd y\ngit checkout branch\npython a.py\n"
+    assert not job.convert(text.encode(), "job").lost

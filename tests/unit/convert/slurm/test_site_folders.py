@@ -342,3 +342,10 @@ def test_what_is_added_to_a_path_is_no_folder() -> None:
     """What `+=` adds to a variable stands behind what that has already."""
     rows = ("OUT=$1", "OUT+='/run'", "LIST+=:/fsx/list", "srun python a.py --out $OUT $LIST")
     assert ["/fsx/list"] == [verdict.path for verdict in _folders(_convert(_NODES, *rows))]
+
+
+def test_a_file_with_an_equals_sign_in_its_name_lies_in_a_folder() -> None:
+    """`epoch=84-step=138040.ckpt` is how Lightning calls a checkpoint."""
+    text = "#!/bin/bash\npython a.py --from /home/me/logs/epoch=84-step=1.ckpt\n"
+    paths = [own.path for own in job.convert(text.encode(), "job").verdicts]
+    assert any(path.startswith("/home/me") for path in paths)

@@ -150,5 +150,29 @@ def test_a_variable_of_who_submits_stays_with_its_programs() -> None:
     rows = ('HF_TOKEN="${HF_TOKEN:-}"; HF_CACHE=/x', "export HUB=$HF_TOKEN", "srun python a.py $1")
     conversion = _convert("#SBATCH -N 2 --gpus-per-node=2 --ntasks-per-node=2", *rows)
     assert "export -n HF_CACHE" in conversion.values["setup"]
-    assert "export -n HF_TOKEN" not in conversion.values["setup"]
+    assert '[ -n "$HF_TOKEN" ] || export -n HF_TOKEN\n' in conversion.values["setup"]
     assert any(own.path == "HF_TOKEN" for own in conversion.verdicts)
+
+
+def test_setup_exports_behind_a_file_that_ends_with_set_plus_a() -> None:
+    """`set -a; source .env; set +a` in a file of the project's ended what setup exports, too."""
+    rows = ("source load.sh", "A=$(site_name)", "srun python a.py $A")
+    conversion = _convert("#SBATCH -N 2 --gpus-per-node=2 --ntasks-per-node=2", *rows)
+    assert "source load.sh\nset -a  # " in conversion.values["setup"]
+    rows = ("source load.sh", "export A=1", "srun python a.py")
+    conversion = _convert("#SBATCH -N 2 --gpus-per-node=2 --ntasks-per-node=2", *rows)
+    assert "source load.sh\nset -a" not in conversion.values["setup"]
+
+
+def test_a_variable_beside_a_file_that_is_not_read_is_named() -> None:
+    """The file may export it, so that it stays, and is empty for no program."""
+    rows = (
+        "source load.sh",
+        'WANDB_RUN_ID="${WANDB_RUN_ID:-}"',
+        "WANDB_PROJECT=p",
+        "srun python a",
+    )
+    conversion = _convert("#SBATCH -N 2 --gpus-per-node=2 --ntasks-per-node=2", *rows, "X=1")
+    assert '[ -n "$WANDB_RUN_ID" ] || export -n WANDB_RUN_ID\n' in conversion.values["setup"]
+    why = {own.path: own.why for own in conversion.verdicts}
+    assert "a file that the script reads" in why["WANDB_PROJECT"]

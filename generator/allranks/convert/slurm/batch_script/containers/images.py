@@ -160,6 +160,8 @@ class Mounts:
         has_here: whether that folder is mounted where it is.
         has_tmp: whether a folder below /tmp is mounted where it is, which a pod has itself.
         over_image: those that would hide a folder which image and pod need, as written.
+        of_slurm: Slurm's programs, settings and libraries, for which a pod has no use.
+        images: those of a file with a file system, as written, whose content is what is mounted.
     """
 
     volumes: list[dict[str, Any]] = field(default_factory=list)
@@ -169,10 +171,18 @@ class Mounts:
     has_here: bool = False
     has_tmp: bool = False
     over_image: list[str] = field(default_factory=list)
+    of_slurm: list[str] = field(default_factory=list)
+    images: list[str] = field(default_factory=list)
 
 
 # The folder that a job is submitted from, which is sent with a run.
 _SUBMIT_DIRS = frozenset({"$SLURM_SUBMIT_DIR", "${SLURM_SUBMIT_DIR}"})
+_OF_SLURM = re.compile(
+    r"/(?:usr/)?(?:local/)?(?:s?bin|lib(?:64)?)/(?:\S*/)?(?:lib)?(?:slurm|munge)\S*"
+    r"|/(?:usr/)?(?:local/)?s?bin/(?:srun|sbatch|salloc|scontrol|squeue|sinfo|sacct|scancel)"
+    r"|/(?:etc|run|var/run|var/log|var/spool|opt)/(?:slurm|munge)\S*"
+)
+_FILE_OF_IMAGE = re.compile(r".*\.(?:sqfs|sqsh|squashfs|squash)")
 # Where a mount would hide what an image cannot do without, and what the pod has there.
 _OF_SYSTEM = frozenset(
     {"/etc", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/proc", "/sys", "/dev", "/run", "/var/run"}
@@ -191,6 +201,12 @@ def mounts(text: str) -> Mounts:
         source, _, rest = part.strip().partition(":")
         target, _, flags = rest.partition(":")
         target = target or source
+        if _OF_SLURM.fullmatch(source):
+            result.of_slurm.append(source)
+            continue
+        if "image-src" in flags or _FILE_OF_IMAGE.fullmatch(source):
+            result.images.append(part.strip())
+            continue
         plain = (
             "$" not in part and source.startswith("/") and target.startswith("/") and target != "/"
         )

@@ -52,6 +52,7 @@ _ADDRESS = re.compile(
     r"(?<![\w.])(?:10(?:\.[0-9]{1,3}){3}|172\.(?:1[6-9]|2[0-9]|3[01])(?:\.[0-9]{1,3}){2}"
     r"|192\.168(?:\.[0-9]{1,3}){2})(?![\w.]|/[0-9])"
 )
+_PROXY_OF_GIT = re.compile(r"git (?:\S+ )*?config (?:--?\S+ )*https?(?:\.\S+)?\.proxy(?= \S)")
 _SETTINGS = (_INTERFACES, _ADAPTERS, _PROVIDER, _PROXY)
 _OTHER_NETWORK = (
     "it is an address in the old cluster's network: write one that pods reach, or take it out"
@@ -99,6 +100,12 @@ def say(script: Script, variables: ShellVariables, runs: str) -> list[Verdict]:
             why = _why(name, value) if value else ""
             if why and name not in verdicts:
                 verdicts[name] = Verdict(path, Outcome.CHANGED, "", why, command.line)
+        texts = [scanner.unquote(word.text) for word in command.words]
+        of_git = _PROXY_OF_GIT.match(" ".join(texts)) if "http.proxy" not in verdicts else None
+        if of_git is not None:
+            verdicts["http.proxy"] = Verdict(
+                of_git[0], Outcome.CHANGED, "", _NO_PROXY, command.line
+            )
         address = _address_in(command)
         if address in runs and address and address not in verdicts:
             verdicts[address] = Verdict(address, Outcome.CHANGED, "", _OTHER_NETWORK, command.line)

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.batch_script.text.script import Script
 
 _OUTPUT_IS_LOG = (
-    f"what is written is the run's log, and no file: take the line out, and see `{names.CLI} logs`"
+    "what is written is the run's log, and no file: take out the line, and those that need it, and "
+    f"see `{names.CLI} logs`"
 )
 # Where a program of its own writes, which may be called as the file of the output is.
 _WRITES = re.compile(

@@ -42,11 +42,17 @@ _OF_IMAGE = (
 )
 _OF_HISTORY = re.compile(
     r"(?<![\w./-])git[ \t]+(?:-C[ \t]+\S+[ \t]+)?"
-    r"(?:rev-parse|rev-list|log|describe|diff|status|show|branch|name-rev|symbolic-ref)\b"
+    r"(?:rev-parse|rev-list|log|describe|diff|status|show|branch|name-rev|symbolic-ref"
+    r"|checkout|switch|restore|reset|stash|merge|rebase|submodule|ls-files|clean|tag|lfs)\b"
 )
 _CLONES = re.compile(r"(?<![\w./-])git[ \t]+(?:clone|init)\b")
 _MOVES = re.compile(r"(?:^|[;&])[ \t]*(?:cd|pushd)\b", re.MULTILINE)
 _NO_HISTORY = "the history of the folder (.git) is not sent, so that git fails there: write it out"
+_CHANGES_CODE = re.compile(r"\b(?:checkout|switch|restore|reset|stash|merge|rebase|submodule|lfs)$")
+_OTHER_CODE = (
+    "the history of the folder (.git) is not sent, so that git fails there, and the code is that "
+    "of the folder: check out what the run needs before it is sent"
+)
 _FOLDER = (
     r"[\"']?(?:\$\{?(?:PWD|SLURM_SUBMIT_DIR)\}?|\$\([ \t]*pwd[ \t]*\)|`[ \t]*pwd[ \t]*`)[\"']?"
 )
@@ -82,7 +88,10 @@ def say(script: Script, code: str) -> list[Verdict]:
     history = _of_history(code)
     if history is not None:
         line = script.line_with(_OF_HISTORY.search)
-        verdicts["git"] = Verdict(history[0], Outcome.CHANGED, "", _NO_HISTORY, line)
+        is_of_code = _CHANGES_CODE.search(history[0]) is not None
+        outcome = Outcome.NOT_CARRIED if is_of_code else Outcome.CHANGED
+        why = _OTHER_CODE if is_of_code else _NO_HISTORY
+        verdicts["git"] = Verdict(history[0], outcome, "", why, line)
     match = _NAME_OF_FOLDER.search(code)
     if match is not None:
         line = script.line_with(_NAME_OF_FOLDER.search)

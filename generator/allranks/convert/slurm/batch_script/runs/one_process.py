@@ -76,7 +76,8 @@ _READS_STATUS = re.compile(r"\$\?|\$\{?(?:\?\}|PIPESTATUS\b)")
 _SEPARATOR = re.compile(r"[ \t]*[;&](?![;&])[ \t]*")
 # Programs that are Python, or written in it; and lines that run none.
 _RUNS_PYTHON = re.compile(
-    r"\b(?:(?:python|pypy)[0-9.]*|torchrun|accelerate|deepspeed|horovodrun|tune|wandb)\b|\.py\b"
+    r"\b(?:(?:python|pypy)[0-9.]*|torchrun|accelerate|deepspeed|horovodrun|tune)\b|\.py\b"
+    r"|(?<![\w./$-])wandb\s"
 )
 # What brings a Python of its own.
 _OWN_PYTHON = re.compile(
@@ -162,7 +163,7 @@ def _size_one_process(
         why = "the script runs once, in one pod"
         why += f"; an srun (line {printing}) only prints, and does so once" if printing else ""
         # Without GPUs the script tells them, as Slurm does.
-        is_counted = is_batch and size.gpu_count and size.node_count == 1
+        is_counted = is_batch and (size.gpu_count or size.node_count > 1)
         why += f"; {_COUNTS_ONE}" if is_counted and not printing else ""
         for name in ("ntasks", "ntasks-per-node", "tasks-per-node", "gpus-per-task"):
             size.outcomes[name] = (Outcome.CHANGED, "procsPerNode", why)
@@ -260,7 +261,11 @@ def _put_threads(reading: ScriptReading, steps: list[Step]) -> None:
     script, body, size = reading.script, reading.body, reading.script.size
     options = {setting.name for setting in script.settings}
     is_alone = (size.gpu_count or 0) <= 1 and "exclusive" not in options
-    if not is_alone or _unread_files(script) or "OMP_NUM_THREADS" in script.text:
+    if (
+        not is_alone
+        or _unread_files(script)
+        or "OMP_NUM_THREADS" in words.without_comments(script.text)
+    ):
         return
     sruns = [step for step in steps if step.is_srun and step.words]
     cpus = max((step.size.cpus_per_task or 0 for step in sruns), default=size.cpus_per_node or 0)

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
 
 # A loop whose nodes Slurm is asked for.
+_STILL = "set -a  # whatever that file says of it"
 _OVER_NODES = re.compile(rf"\bin\s+(?:\$\(|`)\s*({node_names.QUESTION}[^)`\n]*)")
 _NO_NODES = "a pod has no programs of Slurm's, and the loop no nodes: let each pod do its own part"
 _ACTIVATED = "what it activates must be in the image, or in a volume at that path"
@@ -552,11 +553,34 @@ def write_setup(
     sets = any(shell_text.sets_unexported(c) for s in script.statements for c in s.commands)
     if sets or any(map(exports.sources, script.statements)):
         head.append("set -a  # the command reads these variables, too")
+        text = _exporting_on(text)
     elif any(words.base(c.name) in _FUNCTIONS for s in rest for c in s.commands):
         head.append("set -a  # the script calls functions that this shell has")
     if script.args and words.positional(text):
         head.append(f"set -- {commands.as_shell(script.args)}")
     body.setup = "\n".join([*head, text]) + "\n" + body.setup
+
+
+def _exporting_on(text: str) -> str:
+    """Setup that exports what follows a file that it reads, which may end with ``set +a``."""
+    try:
+        statements = scanner.parse(text)
+    except scanner.ScriptError:
+        return text
+    edits = [
+        (own.end, own.end, f"\n{_STILL}")
+        for number, own in enumerate(statements)
+        if own.is_simple
+        and exports.sources(own)
+        and _ends_line(text, own.end)
+        and any(shell_text.sets_unexported(c) for s in statements[number + 1 :] for c in s.commands)
+    ]
+    return shell_text.edited(text, edits)
+
+
+def _ends_line(text: str, end: int) -> bool:
+    """Whether nothing stands behind a place on its line."""
+    return text[end : end + 1] in ("", "\n")
 
 
 def _reads_profile(command: Command) -> bool:

@@ -43,12 +43,16 @@ _WHY_SET = (
     "the script does not export it, so that its programs had it of who submits alone; here they "
     "have what the script sets"
 )
+_WHY_FILE = (
+    "the script does not export it, so that its programs had it where a file that the script reads "
+    "exports it, and here they have it: export it, or take it out"
+)
 
 
 def keep(reading: ScriptReading) -> None:
     """Take the variables out of the environment again that the script keeps to its own shell."""
     script, body = reading.script, reading.body
-    if not _FOR_ALL.search(body.setup) or any(map(exports.sources, script.statements)):
+    if not _FOR_ALL.search(body.setup):
         return
     numbers = _exported_by_shell(script)
     if numbers is None:
@@ -73,6 +77,16 @@ def keep(reading: ScriptReading) -> None:
         for name, value in shell_text.assigned_by(command)
         if name in {own for own, _ in words.variables(value)}
     }
+    body.setup += "".join(
+        f'[ -n "${name}" ] || export -n {name}\n'
+        for name in own_lines
+        if name in of_who_submits and _is_empty_by_itself(script, name)
+    )
+    if any(map(exports.sources, script.statements)):
+        # Who knows what such a file exports: the name then stays exported.
+        for name, line in own_lines.items():
+            body.say(line, name, Outcome.CHANGED, "setup", _WHY_FILE)
+        return
     _keep_in_shell(reading, [name for name in own_lines if name in reads - of_who_submits])
     for name in [name for name in own_lines if name in reads & of_who_submits]:
         body.say(own_lines[name], name, Outcome.CHANGED, "setup", _WHY_HERE)
@@ -95,6 +109,18 @@ def _keep_in_shell(reading: ScriptReading, names: Sequence[str]) -> None:
     elif names and body.script and shell_text.of_bash(body.script).startswith("#!/bin/bash"):
         first, _, rest = body.script.partition("\n")
         body.script = f"{first}\n{line}{rest}"
+
+
+def _is_empty_by_itself(script: Script, name: str) -> bool:
+    """Whether a variable is empty where who submits has none: ``A="${A:-}"``."""
+    own = re.compile(rf"\"?\$\{{{name}:?-\}}\"?")
+    values = [
+        value
+        for command in script.commands
+        for other, value in shell_text.assigned_by(command)
+        if other == name
+    ]
+    return all(own.fullmatch(value) for value in values)
 
 
 def _is_in_setup(setup: str, name: str) -> bool:

@@ -112,7 +112,8 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
         if not statement.function
         for command in statement.commands
     )
-    line = _line_of_words(script) if words.wants_words(whole) and not has_words else 0
+    is_read = words.wants_words(unread_variables.without(whole))
+    line = _line_of_words(script) if is_read and not has_words else 0
     if line:
         # All words of none are none, with Slurm too; a first word is one that is missing.
         needed = _without_optional_words(script, whole)

@@ -15,6 +15,11 @@ _OF_LIBRARIES = re.compile(
     r"|SENTENCE_TRANSFORMERS|TIKTOKEN)_[A-Z0-9_]+"
     r"|MPLCONFIGDIR|U2NET_HOME|OPENAI_API_KEY|NUMEXPR_NUM_THREADS|TOKENIZERS_PARALLELISM"
 )
+# CUDA's own; a site's modules have others of that beginning, such as CUDA_ROOT.
+_OF_CUDA = frozenset(
+    {*("CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_ORDER", "CUDA_HOME")}
+    | {*("CUDA_CACHE_PATH", "CUDA_PATH", "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_MODULE_LOADING")}
+)
 
 
 def is_read(name: str) -> bool:
@@ -23,4 +28,5 @@ def is_read(name: str) -> bool:
     Args:
         name: its name.
     """
-    return name in CACHES or _OF_LIBRARIES.fullmatch(name) is not None
+    is_of_gpus = name.startswith("CUDA_") and name not in _OF_CUDA
+    return name in CACHES or (not is_of_gpus and _OF_LIBRARIES.fullmatch(name) is not None)
