@@ -99,3 +99,19 @@ def test_the_address_of_the_first_node_is_rank_zeros(question: str) -> None:
     assert "/etc/mpi/hostfile" in conversion.values["setup"]
     why = next(verdict.why for verdict in conversion.verdicts if verdict.line == 3)
     assert "the first host" in why
+
+
+def test_a_program_that_a_branch_starts_by_itself_is_said_to_be_a_rank() -> None:
+    """`if [ $N -gt 1 ]; then torchrun …; else python …; fi` on one GPU is under torchrun here."""
+    rows = (
+        "#!/bin/bash",
+        "#SBATCH -n 1 --gres=gpu:1",
+        "PY=/x/bin/python",
+        'if [ "$SLURM_GPUS_ON_NODE" -gt 1 ]; then',
+        "  torchrun --nproc_per_node=$SLURM_GPUS_ON_NODE a.py",
+        "else",
+        "  $PY a.py",
+        "fi",
+    )
+    verdicts = job.convert("\n".join([*rows, ""]).encode(), "job").verdicts
+    assert any(own.line == 7 and "LOCAL_RANK" in own.why for own in verdicts)

@@ -183,3 +183,11 @@ def test_packages_of_who_submits_are_found_in_their_home_folder_alone() -> None:
     row = "python setup.py build develop --prefix=/cluster/home/me/.local"
     assert "PYTHONUSERBASE" in whys(row, "python a.py")[0]
     assert not any("PYTHONUSERBASE" in why for why in whys("export PYTHONUSERBASE=/x", row))
+
+
+def test_an_empty_key_is_none() -> None:
+    """`export WANDB_API_KEY=""`: the key is that of ~/.netrc, and nobody can read a secret."""
+    text = '#!/bin/bash\nexport WANDB_API_KEY=""\nexport WANDB_PROJECT=a\nsrun -n2 python a.py\n'
+    conversion = job.convert(text.encode(), "job")
+    assert any(own.path == "wandb" for own in conversion.verdicts)
+    assert not any("looks like a secret" in note for note in conversion.notes)

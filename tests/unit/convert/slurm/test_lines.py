@@ -1102,3 +1102,10 @@ def test_where_ranks_meet_stays_in_a_script_whose_later_lines_export_or_print_it
         ]
         assert "MASTER_ADDR=localhost\n" in script
         assert "MASTER_PORT=${MASTER_PORT:-29500}\n" in script
+
+
+def test_an_exit_behind_a_failure_ends_no_script_well() -> None:
+    """`cd x || exit` has the code of the cd."""
+    for row, is_named in (("cd /x || exit", False), ("[ -f done ] && exit", True)):
+        verdicts = _convert(_TASKS, row, "srun python a.py").verdicts
+        assert is_named is any("ended well" in own.why for own in verdicts)

@@ -114,3 +114,14 @@ def test_a_container_has_as_much_shared_memory_as_a_node() -> None:
     """Half of its memory: loaders of data fill the 64 MiB that a container has by itself."""
     assert _convert("#SBATCH --mem=64G", "python a.py").values["shm"] == {"size": "32Gi"}
     assert _convert("#SBATCH -n 1", "python a.py").values["shm"] == {"size": "64Gi"}
+
+
+def test_a_word_of_a_command_that_goes_on_is_no_assignment() -> None:
+    r"""`python a.py \` and `path=$CACHE` on the next line: the program gets the variable."""
+    for rows in (
+        ("CACHE=$ROOT/cache", "python a.py \\", "  path=$CACHE"),
+        ("CACHE=/scratch/me", "python a.py \\", "  path=$CACHE"),
+    ):
+        verdicts = job.convert("\n".join(["#!/bin/bash", *rows, ""]).encode(), "job").verdicts
+        paths = {own.path for own in verdicts if "only printed" not in own.why}
+        assert paths & {"$ROOT", "/scratch/me"}

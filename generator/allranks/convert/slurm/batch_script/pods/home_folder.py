@@ -45,7 +45,7 @@ _REPORTS = re.compile(
 )
 _NO_REPORTS = re.compile(
     r"\bWANDB_(?:MODE:?=\"?(?:\$\{\w+:?[-=]\"?)?(?:offline|disabled|dryrun)"
-    r"|DISABLED=\"?(?i:true|1)|ANONYMOUS=\"?(?:must|allow)|API_KEY\b)"
+    r"|DISABLED=\"?(?i:true|1)|ANONYMOUS=\"?(?:must|allow)|API_KEY\b(?!=(?:\"\"|'')?\s))"
     r"|\bwandb[ \t]+(?:login|offline|disabled)\b|wandb[._]mode[= ]\"?(?:offline|disabled)"
     r"|-{1,2}(?:no[-_]wandb|report_to[= ]\"?none)\b"
 )

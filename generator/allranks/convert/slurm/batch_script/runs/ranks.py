@@ -562,10 +562,12 @@ def _say_beside(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
     """Say of what stands around the step in its branch, or function, that each rank runs it."""
     script, body = reading.script, reading.body
     step_commands = {id(step.command) for step in steps}
-    is_alone = (body.nodes, body.procs_per_node) == (1, 1)
+    is_alone = step_conditions.has_one_rank(reading)
     functions = {other.function for other in script.statements if other.function}
     statement = script.statements[main.statement]
     setup_lines.say_activated(reading, statement, "command")
+    if is_alone:
+        step_conditions.say_without_launcher(reading, main, statement)
     for step in steps:
         if step.is_multi and step.statement == main.statement:
             behind_step.say_files(reading.main_step, body, step, step.command.redirections)

@@ -10,15 +10,20 @@ from typing import TYPE_CHECKING
 
 from allranks.convert.slurm.batch_script.setup import setup_edits
 from allranks.convert.slurm.batch_script.text import shell_text, words
+from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
     from allranks.convert import commands
     from allranks.convert.scanner import Statement
     from allranks.convert.slurm.batch_script.text.script import Script
-    from allranks.convert.slurm.batch_script.text.script_reading import Step
+    from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading, Step
 
 # A test on the line of a step, and what joins the two.
 _CONDITION = re.compile(r"(?:^|[\s;&|])(?:\[\[?\s.*\s\]\]?|test\s[^;&|]*?)\s*(?:&&|\|\|)\s")
+_IS_RANK = (
+    "no launcher started it, and here it is a rank: a program that looks for LOCAL_RANK finds it, "
+    "and takes itself for one of several"
+)
 
 
 def has(script: Script, main: Step, statement: Statement) -> bool:
@@ -37,3 +42,30 @@ def text_with(script: Script, main: Step, statement: Statement, program: command
     edits = [e for other in statement.commands[:at] for e in setup_edits.of_module(other)]
     edits.append((main.command.start, main.command.end, shell_text.as_text(program.command)))
     return shell_text.edited(script.text, edits, statement.start, main.command.end)
+
+
+def say_without_launcher(reading: ScriptReading, main: Step, statement: Statement) -> None:
+    """Say of a program that another branch starts by itself that it is a rank here.
+
+    Args:
+        reading: the script, and what comes of it.
+        main: the step with the ranks, of which there is one.
+        statement: what the step stands in.
+    """
+    for command in statement.commands:
+        texts = [word.text for word in command.words]
+        first = words.resolve(texts[0], reading.variables.constants) if texts else ""
+        if command.excludes(main.command) and words.is_python([first or "", *texts[1:]]):
+            text = reading.script.text[command.start : command.end]
+            reading.body.say(command.line, text, Outcome.CHANGED, "command", _IS_RANK)
+
+
+def has_one_rank(reading: ScriptReading) -> bool:
+    """Whether a run has one rank: the number that is set, or else that of its GPUs.
+
+    Args:
+        reading: the script, and what comes of it.
+    """
+    body, size = reading.body, reading.script.size
+    ranks = body.procs_per_node or size.gpus_per_node or size.gpus or 1
+    return ((body.nodes or 1), ranks) == (1, 1)

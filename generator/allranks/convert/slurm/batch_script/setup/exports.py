@@ -172,7 +172,7 @@ def put_env(body: Body, line: int, name: str, text: str) -> None:
         return  # said with the whole script (singularity_environment.carry)
     body.env[name] = text
     body.say(line, name, Outcome.CARRIED, f"env.{name}")
-    is_named_so = _SECRET.search(name) and not _TOKENIZER.search(name)
+    is_named_so = text and _SECRET.search(name) and not _TOKENIZER.search(name)
     if is_named_so or _WITH_PASSWORD.search(text):
         body.notes.append(
             f"env.{name} looks like a secret, and all who may read the run's objects can read "

@@ -195,7 +195,9 @@ def _say_ends(script: Script, body: Body, statement: Statement) -> None:
     if "SLURM_JOB_ID" in script.slice(statement):
         return  # it submits itself where it is no job
     for command in _with_functions(script, statement):
-        if [scanner.unquote(token.text) for token in command.words] in (["exit"], ["exit", "0"]):
+        texts = [scanner.unquote(token.text) for token in command.words]
+        has_failed = command.before == "||" and texts == ["exit"]  # with the code of what has
+        if texts in (["exit"], ["exit", "0"]) and not has_failed:
             path = script.text[command.start : command.end]
             verdict = Verdict(path, Outcome.CHANGED, "setup", _ENDS_WELL, command.line)
             if verdict not in body.verdicts:

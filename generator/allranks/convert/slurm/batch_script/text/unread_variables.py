@@ -6,9 +6,9 @@ import re
 
 from allranks.convert.slurm.batch_script.text import words
 
-# A variable of the shell's alone, set in a line of its own by no command.
+# A variable of the shell's alone, set by no command in a line that goes on none before it.
 _ASSIGNMENT = re.compile(
-    r"^[ \t]*(?P<name>[A-Za-z_]\w*)="
+    r"(?<!\\\n)^[ \t]*(?P<name>[A-Za-z_]\w*)="
     r"(?:\"(?:[^\"`$\n]|\$(?!\())*\"|'[^'\n]*'|[^\s;&|`()\"'])*[ \t]*$",
     re.MULTILINE,
 )
