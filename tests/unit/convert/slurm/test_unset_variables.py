@@ -152,3 +152,17 @@ def test_a_variable_that_is_printed_to_standard_error_is_only_printed() -> None:
     for end in ("", " >&2", " 1>&2"):
         text = f'#!/bin/bash\nf() {{\n  echo "$PROGRAM: x"{end}\n}}\npython a.py || f\n'
         assert not job.convert(text.encode(), "job").lost
+
+
+def test_words_of_a_loop_with_a_comment_are_optional_as_without() -> None:
+    """`while [ $# -gt 0 ]; do … done` does nothing where there are none, also in Slurm."""
+    rows = (
+        "while [ $# -gt 0 ]; do",
+        "  # options",
+        '  case "$1" in -a) A=1 ;; esac',
+        "  shift",
+        "done",
+    )
+    for own in (rows, (rows[0], *rows[2:])):
+        text = "\n".join(["#!/bin/bash", *own, "python a.py", ""])
+        assert not job.convert(text.encode(), "job").lost

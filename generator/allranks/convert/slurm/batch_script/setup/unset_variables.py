@@ -194,11 +194,12 @@ def _is_in(whole: str, name: str) -> bool:
 def _without_optional_words(script: Script, code: str) -> str:
     """A script without what it does only where it has words: ``while [ $# -gt 0 ]; do … done``."""
     for statement in script.statements:
-        text = script.slice(statement)
-        match = _WHERE_WORDS.match(text)
-        if match is not None and not (match["loop"] is None and "elif" in text):
-            end = _own_else(text) if match["loop"] is None else -1
-            code = code.replace(text, text[end:] if end > 0 else "")
+        whole = script.slice(statement)
+        for text in (whole, words.without_comments(whole)):  # as the code may be
+            match = _WHERE_WORDS.match(text)
+            if match is not None and not (match["loop"] is None and "elif" in text):
+                end = _own_else(text) if match["loop"] is None else -1
+                code = code.replace(text, text[end:] if end > 0 else "")
     return code
 
 
