@@ -194,12 +194,14 @@ def _is_in(whole: str, name: str) -> bool:
 def _without_optional_words(script: Script, code: str) -> str:
     """A script without what it does only where it has words: ``while [ $# -gt 0 ]; do … done``."""
     for statement in script.statements:
-        whole = script.slice(statement)
-        for text in (whole, words.without_comments(whole)):  # as the code may be
-            match = _WHERE_WORDS.match(text)
-            if match is not None and not (match["loop"] is None and "elif" in text):
-                end = _own_else(text) if match["loop"] is None else -1
-                code = code.replace(text, text[end:] if end > 0 else "")
+        text = words.without_comments(script.slice(statement))
+        match = _WHERE_WORDS.match(text)
+        if match is not None and not (match["loop"] is None and "elif" in text):
+            end = _own_else(text) if match["loop"] is None else -1
+            rest = text[end:] if end > 0 else ""
+            # The code has no comments, and their lines may be gone with them.
+            rows = [re.escape(row.strip()) for row in text.split("\n") if row.strip()]
+            code = re.sub(r"\s*\n\s*".join(rows), rest.replace("\\", r"\\"), code)
     return code
 
 
