@@ -77,6 +77,7 @@ class Token:
 
 # What joins commands: the second runs as the first has ended, or reads what it writes.
 LISTS = ("&&", "||", "|", "|&")
+PIPES = ("|", "|&")
 
 
 @dataclass(slots=True)

@@ -10,7 +10,6 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
-from allranks.convert.slurm.batch_script.setup import exports
 from allranks.convert.slurm.batch_script.text import (
     environments,
     installations,
@@ -110,7 +109,7 @@ def say(job: Draft) -> None:
     ]
     listed = [f"{program} (line {lines[program]})" for program in called if program in must]
     if listed:
-        reads = any(map(exports.reads_file, shell_text.commands_of(code)))
+        reads = any(map(shell_text.reads_file, shell_text.commands_of(code)))
         files = ", where no file that the script reads defines it" if reads else ""
         job.fields.note(
             f"the image must have the programs that are called by name: {', '.join(listed)}{files}"

@@ -49,6 +49,7 @@ PRODUCTS = {
         *("Tesla-V100-PCIE-16GB", "Tesla-V100-PCIE-32GB"),
     ),
 }
+_BY_NAME = {label.lower(): label for labels in PRODUCTS.values() for label in labels}
 # Options that may ask for any resource, and not for GPUs alone.
 OF_ANY_RESOURCE = frozenset({"gres", "tres-per-task", "tres-per-job"})
 ALIASES = {
@@ -452,6 +453,3 @@ def products(types: Iterable[str]) -> tuple[str, ...]:
         own = _BY_NAME.get(kind.replace("_", "-"), "")
         labels += (own,) if own else PRODUCTS.get(ALIASES.get(kind, kind), ())
     return tuple(dict.fromkeys(labels))
-
-
-_BY_NAME = {label.lower(): label for labels in PRODUCTS.values() for label in labels}

@@ -57,7 +57,7 @@ def is_of_step(reading: ScriptReading, statement: Statement) -> bool:
         statement: one of its statements.
     """
     script = reading.script
-    gpus = script.size.gpus_per_node or script.size.gpus or 0
+    gpus = script.size.gpu_count
     if not gpus or statement.function or not statement.is_simple:
         return False
     assigned = [pair for own in statement.commands for pair in shell_text.assigned_by(own)]
@@ -107,7 +107,7 @@ def _chooses_all(numbers: str, gpus: int) -> bool:
 
 def _of_no_pod(script: Script, constants: Mapping[str, str]) -> list[tuple[Verdict, int]]:
     """What to say of lines that choose GPUs by numbers which no pod has, and where they start."""
-    gpus = script.size.gpus_per_node or script.size.gpus or 0
+    gpus = script.size.gpu_count
     verdicts = []
     for command in script.commands:
         for token in (*command.assignments, *command.words):

@@ -278,7 +278,7 @@ def _only_shows(script: Script, line: int) -> bool:
     return bool(commands) and all(
         command.name in ("echo", "printf")
         and not shell_text.writes(command)
-        and command.after not in ("|", "|&")
+        and command.after not in scanner.PIPES
         and not shell_text.printed_into(command)
         for command in commands
     )

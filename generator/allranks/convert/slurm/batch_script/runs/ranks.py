@@ -497,7 +497,7 @@ def _flat(reading: ScriptReading, main: Step, statement: Statement) -> str:
         body.say(main.command.line, "!", Outcome.CHANGED, "", _ENDS_AS_RANKS)
     for number, command in enumerate(statement.commands[:at]):
         text = script.text[command.start : command.end]
-        is_input = all(own.after in ("|", "|&") for own in statement.commands[number:at])
+        is_input = all(own.after in scanner.PIPES for own in statement.commands[number:at])
         if words.any_of([token.text for token in command.words], words.OF_TERMINAL):
             body.say(command.line, text, Outcome.CHANGED, "", "a pod has no terminal")
         elif command.after in ("&&", ";"):
@@ -520,8 +520,7 @@ def _say_end(reading: ScriptReading, main: Step, statement: Statement) -> None:
     behind_step.say(reading, reading.script.text, main.command, behind)
     behind_step.say_files(reading.main_step, body, main, main.command.redirections)
     if statement.in_background:
-        why = "the run is over when its ranks are"
-        body.say(main.command.line, "&", Outcome.CHANGED, "", why)
+        body.say(main.command.line, "&", Outcome.CHANGED, "", behind_step.OVER)
 
 
 def _nested_text(

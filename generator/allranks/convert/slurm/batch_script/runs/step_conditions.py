@@ -67,5 +67,5 @@ def has_one_rank(reading: ScriptReading) -> bool:
         reading: the script, and what comes of it.
     """
     body, size = reading.body, reading.script.size
-    ranks = body.procs_per_node or size.gpus_per_node or size.gpus or 1
+    ranks = body.procs_per_node or size.gpu_count or 1
     return ((body.nodes or 1), ranks) == (1, 1)

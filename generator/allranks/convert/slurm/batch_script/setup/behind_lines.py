@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
 from allranks.convert.slurm.batch_script.setup import traps
+from allranks.convert.slurm.batch_script.steps import behind_step
 from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.verdicts import Outcome
 
@@ -53,9 +54,7 @@ def say(script: Script, body: Body, statement: Statement) -> None:
         text.split() in _DEACTIVATING
         or shell_text.runs_only(statement, words.IDLE | words.ENDING | _BEHIND | functions)
     ) and not any(map(shell_text.writes, statement.commands)):
-        why = "the run is over when its ranks are"
-        body.say(statement.line, text, Outcome.CHANGED, "", why)
+        body.say(statement.line, text, Outcome.CHANGED, "", behind_step.OVER)
     else:
-        why = "it stands behind the step: make it a run of its own"
-        why = _OPTIONS_ALONE if text.startswith("-") else why
+        why = _OPTIONS_ALONE if text.startswith("-") else behind_step.BEHIND
         body.say(statement.line, text, Outcome.NOT_CARRIED, "", why)

@@ -154,16 +154,7 @@ def _before(script: Script, statement: Statement) -> list[Statement]:
 
 def sources(statement: Statement) -> bool:
     """Whether a statement reads a file that may set any variable."""
-    return not statement.function and any(map(reads_file, statement.commands))
-
-
-def reads_file(command: Command) -> bool:
-    """Whether a command reads a file that may set any variable, and define functions."""
-    return (
-        command.name in ("source", ".")
-        and len(command.words) > 1
-        and not words.ACTIVATES.search(scanner.unquote(command.words[1].text))
-    )
+    return not statement.function and any(map(shell_text.reads_file, statement.commands))
 
 
 def put_env(body: Body, line: int, name: str, text: str) -> None:

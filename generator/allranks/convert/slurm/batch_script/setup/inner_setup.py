@@ -25,9 +25,7 @@ def of_pod(reading: ScriptReading, text: str, to: str, line: int) -> str:
         to: the value that they become, setup or command.
         line: that of the step.
     """
-    for start, end, own in sorted(_edits(reading, text, to, line), reverse=True):
-        text = f"{text[:start]}{own}{text[end:]}"
-    return text
+    return shell_text.edited(text, _edits(reading, text, to, line))
 
 
 def edits_of_texts(reading: ScriptReading, statement: Statement) -> list[tuple[int, int, str]]:

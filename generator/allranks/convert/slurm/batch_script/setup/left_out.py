@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from allranks.convert import scanner
 from allranks.convert.slurm.batch_script.containers import image_files
 from allranks.convert.slurm.batch_script.pods import chosen_gpus, missing_in_pods
 from allranks.convert.slurm.batch_script.setup import node_files, traps
@@ -318,7 +319,7 @@ def _prints(command: Command, program: str) -> bool:
     if program != "cat":
         return program in words.IDLE
     operators = [operator for operator, _ in command.redirections]
-    is_alone = len(command.words) == 1 and command.after not in ("|", "|&")
+    is_alone = len(command.words) == 1 and command.after not in scanner.PIPES
     return is_alone and bool(operators) and all(own.startswith("<<") for own in operators)
 
 

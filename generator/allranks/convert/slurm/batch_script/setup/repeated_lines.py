@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert.slurm.batch_script.setup import exports
 from allranks.convert.slurm.batch_script.text import shell_text, substitutions, words
 
 if TYPE_CHECKING:
@@ -97,7 +96,7 @@ def files_with_arrays(reading: ScriptReading, text: str, end: int) -> set[int]:
     return {
         number
         for number, statement in enumerate(reading.script.statements[: max(end, 0)])
-        if arrays and statement.is_simple and any(map(exports.reads_file, statement.commands))
+        if arrays and statement.is_simple and any(map(shell_text.reads_file, statement.commands))
     }
 
 

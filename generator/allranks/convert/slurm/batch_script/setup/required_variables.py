@@ -18,12 +18,6 @@ if TYPE_CHECKING:
 
 # What an environment sets as it is activated: nobody has before, in a pod.
 _OF_ENVIRONMENT = frozenset({"VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV"})
-# A function that ends the script: ``die() { echo "$1"; exit 1; }``.
-_ENDING_FUNCTION = re.compile(
-    r"^(?:function[ \t]+([\w-]+)(?:[ \t]*\([ \t]*\))?|([\w-]+)[ \t]*\([ \t]*\))\s*"
-    r"\{(?:[^{}]|\$\{[^{}]*\})*?\bexit\b",
-    re.MULTILINE,
-)
 _VARIABLE = r"\"?\$(?:(?P<name>[A-Za-z_]\w*)|\{(?P<braced>[A-Za-z_]\w*)(?::?-)?\})\"?"
 _EMPTY = rf"\[\[?[ \t]+(?:-z|![ \t]+-n)[ \t]+{_VARIABLE}[ \t]+\]\]?"
 _SET = rf"\[\[?[ \t]+(?:-n[ \t]+|![ \t]+-z[ \t]+)?{_VARIABLE}[ \t]+\]\]?"
@@ -50,7 +44,11 @@ def names(script: Script, code: str, is_set: Callable[[str], bool]) -> set[str]:
         code: what runs, without its comments and the lines that only print.
         is_set: whether a pod, or the script itself, sets a variable.
     """
-    functions = [match[1] or match[2] for match in _ENDING_FUNCTION.finditer(code)]
+    functions = [
+        own.function
+        for own in script.statements
+        if own.function and any(command.name == "exit" for command in own.commands)
+    ]
     ending = "|".join(map(re.escape, ("exit", *functions)))
     needed = {
         match["name"] or match["braced"]

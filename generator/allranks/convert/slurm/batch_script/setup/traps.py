@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.convert import scanner
+from allranks.convert.slurm.batch_script.steps import behind_step
 from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.verdicts import Outcome
 
@@ -24,7 +25,6 @@ _OTHER_SIGNAL = (
     "SIGTERM, which each rank gets as its pod ends, or the signal of runPolicy.checkpointSignal"
 )
 _NOTHING = "it changes the signals of the script's shell alone, which is not there with the ranks"
-_OVER = "the run is over when its ranks are"
 _REASONS = {
     **dict.fromkeys(("EXIT", "0"), _AT_THE_END),
     "ERR": _ON_FAILURE,
@@ -58,5 +58,5 @@ def outcome_behind(command: Command) -> tuple[Outcome, str]:
     runs = shell_text.commands_of(texts[0]) if {"EXIT", "0"} & {*texts[1:]} else []
     harmless = words.IDLE | words.ENDING | {"rm", "kill", "rmdir", "trap"}
     if all(words.any_of([word.text for word in own.words], harmless) for own in runs):
-        return Outcome.CHANGED, _OVER
+        return Outcome.CHANGED, behind_step.OVER
     return Outcome.NOT_CARRIED, "it stands behind the step: make what it runs a run of its own"

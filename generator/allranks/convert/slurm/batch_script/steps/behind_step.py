@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from allranks import names
+from allranks.convert import scanner
 from allranks.convert.slurm.batch_script.text import words
 from allranks.convert.verdicts import Outcome
 
@@ -21,10 +22,11 @@ if TYPE_CHECKING:
     )
 
 OF_LOG = f"the lines are the run's log: `{names.CLI} logs NAME`"
+OVER = "the run is over when its ranks are"
+BEHIND = "it stands behind the step: make it a run of its own"
 # What may stand behind a pipe.
 _FILTERS = words.IDLE | words.ENDING | {"tee", "cat", "grep", "sed", "ts", "awk", "split"}
 _FAILS = "a run fails where its ranks do, and the script went on"
-_PIPES = ("|", "|&")
 # With these a script looks at what stands before the pipe.
 _LOOKS = ("pipefail", "PIPESTATUS")
 
@@ -57,17 +59,15 @@ def say(reading: ScriptReading, script: str, step: Command, behind: list[Command
         text, line = script[command.start : command.end], max(command.line, step.line)
         texts = [token.text for token in command.words]
         if words.any_of(texts, words.ENDING):
-            why = "the run is over when its ranks are"
-            body.say(line, text, Outcome.CHANGED, "", why)
+            body.say(line, text, Outcome.CHANGED, "", OVER)
         elif step.after == "||" and words.any_of(texts, words.IDLE | {":"}):
             body.say(line, f"|| {text}", Outcome.CHANGED, "", _FAILS)
         elif words.any_of(texts, _FILTERS):
-            is_first_of_pipe = number == 0 and step.after in _PIPES
+            is_first_of_pipe = number == 0 and step.after in scanner.PIPES
             why = of_pipe(reading.script.text) if is_first_of_pipe else OF_LOG
             body.say(line, text, Outcome.CHANGED, "", why)
         else:
-            why = "it stands behind the step: make it a run of its own"
-            body.say(line, text, Outcome.NOT_CARRIED, "", why)
+            body.say(line, text, Outcome.NOT_CARRIED, "", BEHIND)
 
 
 def say_evaluated(reading: ScriptReading, main: Step) -> None:

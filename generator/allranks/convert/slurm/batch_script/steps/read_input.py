@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from allranks.convert import scanner
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def say(reading: ScriptReading, steps: Iterable[Step]) -> None:
 def _reads_loop(step: Step) -> bool:
     """Whether a step has no input of its own."""
     has_input = any(operator in _INPUT for operator, _ in step.command.redirections)
-    is_piped = step.command.before in ("|", "|&")
+    is_piped = step.command.before in scanner.PIPES
     return not (has_input or is_piped or any(own.name == "input" for own in step.settings))
 
 

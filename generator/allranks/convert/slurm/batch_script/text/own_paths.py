@@ -84,9 +84,9 @@ def _is_read(script: Script, at: int, name: str, reads: Sequence[set[str]]) -> b
 def _reads_all(statement: Statement) -> bool:
     """Whether a statement may read any variable: in a file, or in a text that a shell evaluates."""
     for command in statement.commands:
-        program, text, *_ = [scanner.unquote(word.text) for word in command.words[:2]] + ["", ""]
-        is_file = program in ("source", ".") and not words.ACTIVATES.search(text)
-        if is_file or (program == "eval" and not text.startswith(("$(", "`"))):
+        texts = [scanner.unquote(word.text) for word in command.words]
+        is_text = texts[:1] == ["eval"] and not "".join(texts[1:2]).startswith(("$(", "`"))
+        if is_text or shell_text.reads_file(command):
             return True
     return False
 

@@ -527,6 +527,15 @@ def runs_only(statement: Statement, programs: Collection[str]) -> bool:
     )
 
 
+def reads_file(command: Command) -> bool:
+    """Whether a command reads a file that may set any variable, and define functions."""
+    return (
+        command.name in ("source", ".")
+        and len(command.words) > 1
+        and not words.ACTIVATES.search(scanner.unquote(command.words[1].text))
+    )
+
+
 def evaluates_program(statement: Statement) -> bool:
     """Whether an `eval` of a statement runs a program that is written out there."""
     for command in statement.commands:
