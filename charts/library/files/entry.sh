@@ -16,10 +16,16 @@ allranks_say() {
 if allranks_user=$(id -u 2>/dev/null) && [ "$allranks_user" != 0 ]; then
   if [ "${HOME:-/}" = / ] && [ -w /tmp ]; then
     HOME=/tmp
-    # There pip installs what it may not write into the image's Python: the programs, too, are found.
-    PATH=$PATH:$HOME/.local/bin
-    export HOME PATH
+    export HOME
   fi
+  # There pip installs what it may not write into the image's Python: the programs, too, are found.
+  case :$PATH: in
+    *:"$HOME/.local/bin":*) ;;
+    *)
+      PATH=$PATH:$HOME/.local/bin
+      export PATH
+      ;;
+  esac
   if [ -z "${USER:-}${LOGNAME:-}" ] && ! id -un >/dev/null 2>&1; then
     LOGNAME=$allranks_user
     export LOGNAME

@@ -173,12 +173,22 @@ def test_a_user_that_the_image_does_not_know_has_a_home_and_a_name(entry: Entry)
     entry.user(1000, name="ubuntu")
     ubuntu = entry.run("a.py", HOME="/").stdout
     assert "HOME=/tmp\n" in ubuntu
-    entry.setup('export PATH_HAS="$PATH"\n')
-    programs = entry.run("a.py", HOME="/").stdout
-    assert f"PATH_HAS={entry.bin}:/tmp/.local/bin\n" in programs  # where pip puts them
     assert "LOGNAME" not in ubuntu
     entry.user(0, name="root")
     assert "HOME=/\n" in entry.run("a.py", HOME="/").stdout
+
+
+def test_programs_that_pip_installs_for_a_user_are_found(entry: Entry) -> None:
+    """They lie in its home folder, which is the last on PATH, once; root installs them elsewhere."""
+    entry.add("python3")
+    entry.setup('export PATH_HAS="$PATH"\n')
+    entry.user(1000, name="ubuntu")
+    for home, own in (("/", "/tmp"), ("/home/ubuntu", "/home/ubuntu")):
+        assert f"PATH_HAS={entry.bin}:{own}/.local/bin\n" in entry.run("a.py", HOME=home).stdout
+    path = f"/home/ubuntu/.local/bin:{entry.bin}"
+    assert f"PATH_HAS={path}\n" in entry.run("a.py", HOME="/home/ubuntu", PATH=path).stdout
+    entry.user(0, name="root")
+    assert f"PATH_HAS={entry.bin}\n" in entry.run("a.py", HOME="/root").stdout
 
 
 def test_setup_may_install_python(entry: Entry) -> None:

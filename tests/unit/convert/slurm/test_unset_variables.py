@@ -87,7 +87,28 @@ def test_a_variable_whose_emptiness_ends_the_script_is_needed(
 @pytest.mark.parametrize(
     "rows",
     [
+        ('if [ -z "$A" ]; then', "  if [ -f f ]; then", "    A=$(cat f)", "  fi", "fi"),
+        ('if [ -z "${A:-}" ] && [ -f f ]; then', '  export A="$(cat f)"', "fi"),
+        ('[ -n "$A" ] || A=$(head -n1 ~/.key)',),
+        ('[ -n "$A" ] || [ ! -f ~/.key ] || A=$(<~/.key)',),
+    ],
+)
+@pytest.mark.parametrize("end", ['[ -n "$A" ] || exit 1', 'if [ -z "$A" ]; then exit 1; fi'])
+def test_a_variable_that_a_file_may_set_where_nobody_has_is_needed(
+    rows: tuple[str, ...], end: str
+) -> None:
+    """Who submits sets it; the file is what the script tries where nobody has."""
+    assert _unset(*rows, end, "python a.py $A") == ["$A"]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
         ('A="${A:-b}"', '[ -n "$A" ] || exit 1'),
+        ('if [ -z "$A" ]; then', "  A=b", "fi", '[ -n "$A" ] || exit 1'),
+        ('if [ -z "$A" ]; then', "  A=$SLURM_JOB_ID", "fi", '[ -n "$A" ] || exit 1'),
+        ("A=$(cat f)", 'if [ -z "$A" ]; then', "  exit 1", "fi"),
+        ("if [ -f f ]; then", "  A=$(cat f)", "fi", '[ -n "$A" ] || exit 1'),
         ('A="${A:-$SLURM_SUBMIT_DIR}"', '[ -n "$A" ] || exit 1'),
         ("B=b", 'A="${A:-${B:-}}"', '[ -n "$A" ] || exit 1'),
         ('A="${A:-}"', '[ -z "$A" ] && A=b', '[ -n "$A" ] || exit 1'),

@@ -32,6 +32,8 @@ _TESTS = (
     rf"if[ \t]+{_EMPTY}{_THEN}{_BLOCK}",
     rf"if[ \t]+{_SET}{_THEN}{_BLOCK}\belse\b{_BLOCK}",
 )
+# A text that a program gives, or does not.
+_OF_PROGRAM = re.compile(r"[\"']?(?:\$\((?!\()|`)")
 # What a variable is where nobody has set another one, and that one alone.
 _WITH_DEFAULT = re.compile(r"\"?\$\{([A-Za-z_]\w*):?-(.*)\}\"?", re.DOTALL)
 
@@ -58,12 +60,17 @@ def names(script: Script, code: str, is_set: Callable[[str], bool]) -> set[str]:
     values: dict[str, list[str]] = {name: [] for name in needed}
     active: set[str] = set()
     before: set[str] = set()
-    for command in script.commands:
-        if words.activates([scanner.unquote(word.text) for word in command.words]):
-            active |= _OF_ENVIRONMENT
-        for name, value in shell_text.assigned_by(command):
-            values.setdefault(name, []).append(value)
-            before |= {*_sources(value)} & _OF_ENVIRONMENT - active
+    for statement in script.statements:
+        tested = _tested_by(script.slice(statement))
+        for command in statement.commands:
+            if words.activates([scanner.unquote(word.text) for word in command.words]):
+                active |= _OF_ENVIRONMENT
+            is_conditional = shell_text.is_conditional(statement, command)
+            for name, value in shell_text.assigned_by(command):
+                # A file that is tried where nobody has set it may have nothing.
+                is_tried = is_conditional and name in tested and _OF_PROGRAM.match(value)
+                values.setdefault(name, []).append(f"${name}" if is_tried else value)
+                before |= {*_sources(value)} & _OF_ENVIRONMENT - active
     missing = set()
     # What is set otherwise, by `read` or a loop, may have any text.
     for name in (own for own in needed if values[own] or not is_set(own)):
@@ -72,6 +79,19 @@ def names(script: Script, code: str, is_set: Callable[[str], bool]) -> set[str]:
         if all(sources) and not any(map(is_set, others - before)):
             missing.add(sources[0][0])
     return missing
+
+
+def _tested_by(text: str) -> set[str]:
+    """The variables whose emptiness the beginning of a statement tests.
+
+    Args:
+        text: the statement: ``if [ -z "$A" ]; then A=$(cat key); fi``.
+    """
+    return {
+        match["name"] or match["braced"]
+        for test in (rf"if[ \t]+{_EMPTY}", rf"{_EMPTY}[ \t]*&&", rf"{_SET}[ \t]*\|\|")
+        for match in re.finditer(rf"\A{test}", text)
+    }
 
 
 def _sources(value: str) -> list[str]:
