@@ -104,6 +104,8 @@ def test_ranks_are_told_what_the_manual_says(
         assert (per_node, nodes) == (int(count), int(times or 1))
         hosts = hostlist.expand(rank_env["SLURM_JOB_NODELIST"])
         assert nodes == len(hosts) == len(set(hosts))
+        # JAX reads no more of it than up to the first comma or bracket.
+        assert hosts[0] == re.split(r"[,\[]", rank_env["SLURM_STEP_NODELIST"])[0]
         assert hosts[rank // per_node].split(".")[0] == rank_env["SLURMD_NODENAME"]
         assert (
             rank_env["SLURM_NODELIST"]

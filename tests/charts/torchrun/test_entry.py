@@ -179,7 +179,7 @@ def test_a_user_that_the_image_does_not_know_has_a_home_and_a_name(entry: Entry)
 
 
 def test_programs_that_pip_installs_for_a_user_are_found(entry: Entry) -> None:
-    """They lie in its home folder, which is the last on PATH, once; root installs them elsewhere."""
+    """They lie in its home folder, the last on PATH, and that once; root has them elsewhere."""
     entry.add("python3")
     entry.setup('export PATH_HAS="$PATH"\n')
     entry.user(1000, name="ubuntu")

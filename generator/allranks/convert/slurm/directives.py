@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.convert.slurm import amounts, placement
 from allranks.convert.slurm.batch_script.containers import images
-from allranks.convert.slurm.batch_script.text import shell_text
+from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.slurm.draft import OF_STEP, key_of
 from allranks.convert.verdicts import Named, Outcome
 from allranks.humanize import list_some
@@ -291,6 +291,24 @@ def mount(job: Draft, key: str, text: str) -> None:
         job.fields.say((key,), Outcome.CHANGED, "podTemplate.spec.volumes", why)
 
 
+def _container_env(job: Draft, setting: Setting) -> None:
+    """Name the variables that a container was to have of who submits."""
+    own = {
+        name
+        for command in shell_text.commands_of(job.text)
+        for name in (
+            *(name for name, _ in shell_text.assigned_by(command)),
+            *(token.text.partition("=")[0] for token in command.assignments),
+        )
+    }
+    own |= {*words.ALWAYS, *names.RESERVED_ENV, *job.fields.values.get("env", {})}
+    parts = [part.strip().partition("=")[0] for part in setting.value.split(",")]
+    lost = [part for part in parts if part and part not in own and not part.startswith("SLURM_")]
+    if lost:
+        why = f"a pod has not the environment of who submits: write {list_some(lost, 4)} into env"
+        job.say(setting.name, Outcome.NOT_CARRIED, "env", why)
+
+
 def _container_workdir(job: Draft, setting: Setting) -> None:
     chdir(job, setting)
 
@@ -323,6 +341,7 @@ CARRIED: dict[str, Callable[[Draft, Setting], None]] = {
     "dependency": _dependency,
     **dict.fromkeys(("container-image", "image"), _container_image),
     **dict.fromkeys(("container-mounts", "volume"), _container_mounts),
+    "container-env": _container_env,
     "container-workdir": _container_workdir,
     "container-readonly": _container_readonly,
 }

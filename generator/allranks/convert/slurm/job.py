@@ -23,6 +23,7 @@ from allranks.convert.slurm import (
     resources,
     site_folders,
     sizes,
+    task_counts,
 )
 from allranks.convert.slurm.batch_script import reader
 from allranks.convert.slurm.batch_script.containers import singularity_environment
@@ -137,7 +138,7 @@ def convert(
     for setting in job.body.settings:
         _declare_step(job, setting)
     resources.put_size(job)
-    _keep_cpus(job)
+    task_counts.keep(job)
     for option, function in directives.CARRIED.items():
         if option in job.settings:
             function(job, job.settings[option])
@@ -181,23 +182,6 @@ def _say_sizes(job: Draft) -> None:
         outcomes["nodes"] = (Outcome.CHANGED, "nodes", why)
     for name, (outcome, to, why) in outcomes.items():
         job.say(name, outcome, to, why)
-
-
-def _keep_cpus(job: Draft) -> None:
-    """Let the script read the CPUs of Slurm's tasks, where the run has other ranks than these."""
-    values, setting = job.fields.values, job.settings.get("cpus-per-task")
-    cpus = job.size.cpus_per_task
-    match = re.search(r"^[^#\n]*\$\{?SLURM_CPUS_PER_TASK\b", job.text, re.MULTILINE)
-    ranks = values.get("procsPerNode") or values.get("gpusPerNode") or 1
-    name = "SLURM_CPUS_PER_TASK"
-    if setting is None or not cpus or match is None or name in values.get("env", {}):
-        return
-    if (job.size.cpus_per_node or 0) // ranks == cpus:
-        return
-    key = job.key(f"${name}", job.text.count("\n", 0, match.end()) + 1)
-    job.fields.put(("env", name), str(cpus), (key,))
-    why = "it is that of Slurm's tasks: the run has another number of ranks"
-    job.fields.say((key,), Outcome.CHANGED, f"env.{name}", why)
 
 
 def _drop_counts(job: Draft) -> None:

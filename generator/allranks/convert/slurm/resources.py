@@ -72,6 +72,13 @@ def _asks_for_gpus(job: Draft, name: str) -> bool:
     return request is None or request.count > 0 or not request.others
 
 
+def _asks_for_others(job: Draft) -> bool:
+    """Whether a script asks for devices of another name, of which another line speaks."""
+    names = [name for name in sizes.OF_ANY_RESOURCE if name in job.settings]
+    requests = [amounts.gres(job.settings[name].value) for name in names]
+    return any(request is not None and request.others for request in requests)
+
+
 def _say_shared(job: Draft, ranks: int, gpus: int) -> None:
     """Say of torchrun's ranks that shared the GPUs of a node that they are fewer here."""
     why = (
@@ -138,11 +145,12 @@ def _guess_gpus(job: Draft) -> None:
     if any(_NAMED_BY_CPUS.search(place) and "gpu" not in place.lower() for place in places):
         return
     if not is_on_gpus or body.workload == "mpi" or body.script or count == 1 or count > _MOST_GPUS:
-        job.fields.note(
-            "the script asks for no GPUs: set gpusPerNode where the nodes of its partition "
-            "gave it some"
-        )
-        if body.workload == "torchrun" and not body.script and count == 1:
+        if not _asks_for_others(job):
+            job.fields.note(
+                "the script asks for no GPUs: set gpusPerNode where the nodes of its partition "
+                "gave it some"
+            )
+        if body.workload == "torchrun" and count == 1:
             # With GPUs a node would have as many ranks, and the script has one.
             values["procsPerNode"] = 1
         return

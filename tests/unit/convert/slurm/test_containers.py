@@ -327,3 +327,13 @@ def test_what_is_mounted_of_a_files_content_or_of_slurm_is_no_folder_of_the_node
         assert not conversion.lost
         assert "podTemplate" not in conversion.values
         assert any(f"nor {path}" in own.why for own in conversion.verdicts)
+
+
+@pytest.mark.parametrize("step", ["srun --container-env=A,B{} python a.py", "srun python a.py"])
+def test_a_container_has_the_variables_of_who_submits_by_name(step: str) -> None:
+    """Pyxis takes them from the environment, which is the script's and that of who submits."""
+    options = (_TASKS, "#SBATCH --container-image=a/b:1 --container-env=A,B=1,SLURM_JOB_ID,HOME")
+    lost = _convert(*options, "export B=2", step.format("")).lost
+    assert all("write A into env" in verdict.why for verdict in lost)
+    assert lost
+    assert not _convert(*options, "A=1", "export B=2", step.format(",B")).lost

@@ -140,6 +140,7 @@ def test_what_each_image_has_is_not(rows: tuple[str, ...]) -> None:
         ("python -m pip install -q 'uv>=0.9'", "uv pip install -r a.txt"),
         ("pip3 install -U wheel dvc[s3]", "dvc pull"),
         ("command -v uv || pip install uv", "srun uv run a.py"),
+        ("pip install --user uv", "uv run a.py"),
         ("uv() { echo; }; uv pip install ninja", "ninja -C out"),
         ("source base/bin/activate && conda install -y -c conda-forge jq=1.7", "jq . a"),
         ('source "$D/etc/profile.d/conda.sh"', "conda create -n a -y"),
@@ -156,7 +157,6 @@ def test_a_program_that_the_script_brings_is_not(row: str, call: str) -> None:
 @pytest.mark.parametrize(
     "row",
     [
-        "pip install --user uv",
         "pip install -r uv",
         "pip download uv",
         "pip install --target out uv",

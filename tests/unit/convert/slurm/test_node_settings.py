@@ -321,9 +321,10 @@ def test_a_file_in_a_container_is_said_to_be_unread() -> None:
 
 
 def test_threads_are_those_of_the_job_whatever_a_comment_says() -> None:
-    """`# match to OMP_NUM_THREADS` sets nothing."""
+    """`# match to OMP_NUM_THREADS` sets nothing, nor does a line that prints the variable."""
     directive = "#SBATCH --ntasks=1 --gpus=1 --cpus-per-task=16  # match to OMP_NUM_THREADS"
-    assert _convert(directive, "python a.py").values["env"]["OMP_NUM_THREADS"] == "16"
+    for row in ("true", 'echo "threads: $OMP_NUM_THREADS"', "echo OMP_NUM_THREADS=1"):
+        assert _convert(directive, row, "python a.py").values["env"]["OMP_NUM_THREADS"] == "16"
 
 
 def test_the_clocks_of_a_cpu_and_the_time_of_all_starts_are_spoken_of() -> None:

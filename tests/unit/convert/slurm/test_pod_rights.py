@@ -120,5 +120,9 @@ def test_other_code_of_the_history_is_a_loss() -> None:
     """`git checkout branch` fails, and the run goes on with the code that is there."""
     text = "#!/bin/bash\ngit checkout branch\npython a.py\n"
     assert [own.path for own in job.convert(text.encode(), "job").lost] == ["git checkout"]
+    for folder, has_volume in (("/home/me/code", True), ("~/code", True), ("code", False)):
+        text = f"#!/bin/bash\ncd {folder}\ngit checkout branch\npython a.py\n"
+        (verdict,) = (own for own in job.convert(text.encode(), "job").lost if "git" in own.path)
+        assert verdict.why.endswith("may have it") is has_volume
     text = "#!/bin/bash\ngit clone https://x/y\ncd y\ngit checkout branch\npython a.py\n"
     assert not job.convert(text.encode(), "job").lost

@@ -572,6 +572,16 @@ def test_gpus_that_a_site_gives_with_a_whole_node() -> None:
     assert any("asks for no GPUs" in note for note in of_models)
 
 
+def test_a_script_of_one_process_stays_one_where_somebody_gives_it_gpus() -> None:
+    """With `gpusPerNode` a node has as many ranks otherwise, each of which would run the script."""
+    conversion = _script("module load cuda/12", "python a.py --gpus 4", "python b.py")
+    assert conversion.values["procsPerNode"] == 1
+    assert any("asks for no GPUs" in note for note in conversion.notes)
+    others = _script("#SBATCH --gres=dcu:4", "module load cuda/12", "python a.py", "python b.py")
+    assert others.values["procsPerNode"] == 1
+    assert not any("asks for no GPUs" in note for note in others.notes)
+
+
 def test_ranks_of_pytorch_in_a_script_that_asks_for_no_gpus_have_one_each() -> None:
     """Who sets LOCAL_RANK gives each process a GPU of its node."""
     rows = ("#SBATCH -N 1 --ntasks-per-node=8", "srun bash -c '")

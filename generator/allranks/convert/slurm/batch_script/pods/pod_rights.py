@@ -53,6 +53,9 @@ _OTHER_CODE = (
     "the history of the folder (.git) is not sent, so that git fails there, and the code is that "
     "of the folder: check out what the run needs before it is sent"
 )
+# A folder that is not the one that is sent.
+_LEAVES = re.compile(r"(?:^|[;&])[ \t]*(?:cd|pushd)[ \t]+[\"']?(?:/|~|\$\{?HOME\b)", re.MULTILINE)
+_IN_VOLUME = "; a volume at the path of the `cd` before it may have it"
 _FOLDER = (
     r"[\"']?(?:\$\{?(?:PWD|SLURM_SUBMIT_DIR)\}?|\$\([ \t]*pwd[ \t]*\)|`[ \t]*pwd[ \t]*`)[\"']?"
 )
@@ -91,6 +94,7 @@ def say(script: Script, code: str) -> list[Verdict]:
         is_of_code = _CHANGES_CODE.search(history[0]) is not None
         outcome = Outcome.NOT_CARRIED if is_of_code else Outcome.CHANGED
         why = _OTHER_CODE if is_of_code else _NO_HISTORY
+        why += _IN_VOLUME if _LEAVES.search(words.without_comments(code[: history.start()])) else ""
         verdicts["git"] = Verdict(history[0], outcome, "", why, line)
     match = _NAME_OF_FOLDER.search(code)
     if match is not None:

@@ -16,6 +16,7 @@ from allranks.convert.slurm.batch_script.setup import (
     repeated_lines,
     setup_edits,
     setup_lines,
+    slurm_questions,
 )
 from allranks.convert.slurm.batch_script.steps import (
     launcher_environment,
@@ -219,6 +220,7 @@ def _split(reading: ScriptReading, last: int) -> tuple[list[str], list[str], str
             edits.append((statement.start, statement.end, text))
         else:
             edits += setup_edits.of_modules(statement)
+            edits += slurm_questions.edits(script.text, statement)
             edits += setup_lines.inner_edits(reading, statement)
             edits += inner_setup.edits_of_texts(reading, statement)
             edits += local_hosts.edits(reading, statement, "script")
@@ -264,7 +266,7 @@ def _put_threads(reading: ScriptReading, steps: list[Step]) -> None:
     if (
         not is_alone
         or _unread_files(script)
-        or "OMP_NUM_THREADS" in words.without_comments(script.text)
+        or "OMP_NUM_THREADS" in shell_text.without_printing(words.without_comments(script.text))
     ):
         return
     sruns = [step for step in steps if step.is_srun and step.words]

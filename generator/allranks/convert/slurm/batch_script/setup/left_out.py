@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from allranks.convert import scanner
 from allranks.convert.slurm.batch_script.containers import image_files
 from allranks.convert.slurm.batch_script.pods import chosen_gpus, missing_in_pods
-from allranks.convert.slurm.batch_script.setup import node_files, traps
+from allranks.convert.slurm.batch_script.setup import node_files, slurm_questions, traps
 from allranks.convert.slurm.batch_script.steps import mpirun, step_search, torchrun_environment
 from allranks.convert.slurm.batch_script.text import (
     node_names,
@@ -66,9 +66,7 @@ def why_dropped(  # noqa: PLR0911 - a return for each reason
     if command is not None and program in words.SLURM_TOOLS:
         if node_files.is_missed(script, reading.main_step, statement, command):
             return Outcome.NOT_CARRIED, _NO_FILE
-        return missing_in_pods.TOOLS.get(
-            program, (Outcome.CHANGED, "it asks Slurm, and a pod has none")
-        )
+        return missing_in_pods.TOOLS.get(program, (Outcome.CHANGED, slurm_questions.WHY))
     if statement.function:
         return None
     if why := _why_of_pod(reading, statement, program):

@@ -18,6 +18,7 @@ from allranks.convert.slurm.batch_script.setup import (
     left_out,
     local_hosts,
     setup_edits,
+    slurm_questions,
     working_folder,
 )
 from allranks.convert.slurm.batch_script.steps import programs_of_folder, side_steps, step_search
@@ -219,6 +220,7 @@ def _in_pod(reading: ScriptReading, statement: Statement, *, is_setup: bool) -> 
     edits = []
     if is_setup:
         edits = setup_edits.of_modules(statement) + setup_edits.of_declarations(statement)
+        edits += slurm_questions.edits(reading.script.text, statement)
     if any(id(command) in reading.details.side for command in statement.commands):
         edits += inner_edits(reading, statement)
     elif is_setup and shell_text.runs(statement, ("shifter",)):
@@ -277,7 +279,10 @@ def _say_tools(script: Script, body: Body, statement: Statement) -> bool:
     ]
     for tool in tools:
         path = script.text[tool.start : tool.end]
-        body.say(tool.line, path, Outcome.NOT_CARRIED, "", missing_in_pods.NO_SLURM)
+        outcome, why = Outcome.NOT_CARRIED, missing_in_pods.NO_SLURM
+        if not statement.is_simple and slurm_questions.is_shown(script.text, tool):
+            outcome, why = Outcome.CHANGED, slurm_questions.WHY
+        body.say(tool.line, path, outcome, "", why)
     return bool(tools)
 
 

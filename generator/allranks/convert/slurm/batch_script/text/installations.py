@@ -18,8 +18,8 @@ _PIP = re.compile(r"pip[0-9.]*")
 _OF_CONDA = ("conda", "mamba", "micromamba")
 # The name of a package before its version or extras, and behind a channel.
 _PACKAGE = re.compile(r"(?:[\w.-]+::)?([A-Za-z][\w.-]*)(?:[\[<>=!~; @].*)?")
-# Where pip puts programs that no PATH of a pod's names.
-_ELSEWHERE = re.compile(r"--(?:user|target|prefix|root|dry-run)(?:=.*)?|-t")
+# Where pip puts programs that no PATH of a pod's names; it has that of `--user`.
+_ELSEWHERE = re.compile(r"--(?:target|prefix|root|dry-run)(?:=.*)?|-t")
 # Packages of pip's that are no program, or one of Python's alone.
 _MODULES = frozenset({"wget", "jq", "ffmpeg", "git", "curl", "make", "gcc", "redis", "unzip"})
 _FILES = ("-r", "--requirement", "-c", "--constraint", "-f", "--file", "-n", "--name")

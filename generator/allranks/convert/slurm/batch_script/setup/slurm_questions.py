@@ -1,0 +1,50 @@
+"""Lines that show what Slurm knows, within a condition or a loop: ``if …; then squeue; fi``.
+
+A pod has no such program, and a script with ``set -e`` would end there. Nothing reads the answer.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks.convert import scanner
+from allranks.convert.slurm.batch_script.text import words
+
+if TYPE_CHECKING:
+    from allranks.convert.scanner import Command, Statement
+
+WHY = "it asks Slurm, and a pod has none"
+_PROGRAMS = words.SLURM_TOOLS - {
+    *("scancel", "sbcast", "sgather", "sbatch", "salloc", "sacctmgr", "sattach", "strigger")
+}
+# Behind these a command is a test.
+_TESTS = re.compile(r"(?:^|[\s;&|(])(?:if|elif|while|until|!)[ \t]*\Z")
+
+
+def is_shown(text: str, command: Command) -> bool:
+    """Whether a command asks Slurm for what nothing but the log reads.
+
+    Args:
+        text: the script.
+        command: a command of it.
+    """
+    program = words.base(command.name)
+    if program not in _PROGRAMS or {command.before, command.after} & {*scanner.PIPES}:
+        return False
+    if program == "scontrol" and [word.text for word in command.words[1:2]] != ["show"]:
+        return False
+    is_written = any(operator.endswith(">") for operator, _ in command.redirections)
+    line = text[text.rfind("\n", 0, command.start) + 1 : command.start]
+    return not is_written and _TESTS.search(line) is None
+
+
+def edits(text: str, statement: Statement) -> list[tuple[int, int, str]]:
+    """What keeps such commands of a statement from being run; [] where it is nothing else.
+
+    Args:
+        text: the script.
+        statement: a statement of it.
+    """
+    commands = [] if statement.is_simple else statement.commands
+    return [(own.start, own.start, ": ") for own in commands if is_shown(text, own)]

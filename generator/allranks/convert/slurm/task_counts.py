@@ -1,0 +1,81 @@
+"""Slurm's numbers of tasks in the words of a script, where a run has other ranks than these.
+
+A script's own shell puts them there: ``srun torchrun … a.py --workers $SLURM_NTASKS`` has one task
+on each node, and the ranks of a run find their own numbers under the same names.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks.convert.slurm.batch_script.text import shell_text, words
+from allranks.convert.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from allranks.convert.slurm.draft import Draft
+
+_CPUS = "SLURM_CPUS_PER_TASK"
+# The options by which Slurm tells a script such a number.
+_OPTIONS = {
+    "SLURM_NTASKS": ("ntasks", "ntasks-per-node", "tasks-per-node"),
+    "SLURM_NPROCS": ("ntasks", "ntasks-per-node", "tasks-per-node"),
+    "SLURM_NTASKS_PER_NODE": ("ntasks-per-node", "tasks-per-node"),
+}
+_WHY = "it is that of Slurm's tasks: the run has another number of ranks"
+
+
+def keep(job: Draft) -> None:
+    """Let the script read the numbers of Slurm's tasks, where the run has other ranks."""
+    _keep_cpus(job)
+    _keep_tasks(job)
+
+
+def _keep_cpus(job: Draft) -> None:
+    """Let the script read the CPUs of Slurm's tasks."""
+    values, setting = job.fields.values, job.settings.get("cpus-per-task")
+    cpus = job.size.cpus_per_task
+    match = re.search(rf"^[^#\n]*\$\{{?{_CPUS}\b", job.text, re.MULTILINE)
+    ranks = values.get("procsPerNode") or values.get("gpusPerNode") or 1
+    if setting is None or not cpus or match is None or _CPUS in values.get("env", {}):
+        return
+    if (job.size.cpus_per_node or 0) // ranks == cpus:
+        return
+    key = job.key(f"${_CPUS}", job.text.count("\n", 0, match.end()) + 1)
+    job.fields.put(("env", _CPUS), str(cpus), (key,))
+    job.fields.say((key,), Outcome.CHANGED, f"env.{_CPUS}", _WHY)
+
+
+def _keep_tasks(job: Draft) -> None:
+    """Write the numbers of Slurm's tasks into command and setup, where each node had one task."""
+    values, size = job.fields.values, job.size
+    nodes = values.get("nodes") or 1
+    ranks = values.get("procsPerNode") or values.get("gpusPerNode") or 1
+    if job.body.script or size.task_count != nodes or ranks == 1:
+        return
+    counts = {"SLURM_NTASKS": nodes, "SLURM_NPROCS": nodes, "SLURM_NTASKS_PER_NODE": 1}
+    for name, count in counts.items():
+        if not any(option in job.settings for option in _OPTIONS[name]):
+            continue
+        pattern = re.compile(rf"\$(?:{name}\b|\{{{name}(?::?[-+?=][^{{}}]*)?\}})")
+        in_sum = re.compile(rf"(?<=\(\()(?P<sum>[^()]*)(?<![\w$]){name}\b")
+        fields = [field for field in ("command", "args", "setup") if field in values]
+        texts = [_with_count(values[field], pattern, in_sum, count) for field in fields]
+        if texts == [values[field] for field in fields]:
+            continue
+        line = words.line_with(job.text, re.compile(rf"\b{name}\b").search)
+        key = job.key(f"${name}", line)
+        for field, text in zip(fields, texts, strict=True):
+            values[field] = text
+        job.fields.say((key,), Outcome.CHANGED, fields[0], _WHY)
+
+
+def _with_count(
+    value: str | list[str], pattern: re.Pattern[str], in_sum: re.Pattern[str], count: int
+) -> str | list[str]:
+    """A text, or words, with a number in place of its variable, where more than a log reads it."""
+    if isinstance(value, list):
+        return [str(_with_count(word, pattern, in_sum, count)) for word in value]
+    if pattern.search(shell_text.without_printing(value)) is None and not in_sum.search(value):
+        return value
+    return in_sum.sub(rf"\g<sum>{count}", pattern.sub(str(count), value))

@@ -1,0 +1,53 @@
+"""What shows the log something of Slurm's: no pod has the programs, and none needs the answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from allranks.convert.slurm import job
+from allranks.convert.slurm.batch_script.setup import slurm_questions
+from allranks.convert.verdicts import Outcome
+
+_RANKS = ("#SBATCH -N 2 --gpus-per-node=4 --ntasks-per-node=4", "srun python a.py")
+_ALONE = ("#SBATCH -N 1 --gpus=1", "python a.py")
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        ('if [ -n "$A" ]; then\n  scontrol show job $A\nfi', "  : scontrol show job $A\n"),
+        ("for a in 1 2; do squeue -j $a; done", "do : squeue -j $a; done"),
+        ('[ -n "$A" ] && sinfo -N', "&& : sinfo -N"),
+        ("show() { sacct -j 1; }", "{ : sacct -j 1; }"),
+    ],
+)
+@pytest.mark.parametrize(("options", "step"), [_RANKS, _ALONE])
+def test_a_question_within_a_statement_is_not_asked(
+    options: str, step: str, row: str, text: str
+) -> None:
+    """With `set -e` its failure would end the pod; the other lines stay."""
+    rows = ("#!/bin/bash", options, "set -e", row, step, "")
+    conversion = job.convert("\n".join(rows).encode(), "job.sbatch")
+    assert text in conversion.values.get("setup", "") + conversion.values.get("script", "")
+    assert not conversion.lost
+    (verdict,) = (item for item in conversion.verdicts if item.why == slurm_questions.WHY)
+    assert verdict.outcome == Outcome.CHANGED
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "if squeue -j 1; then echo a; fi",
+        "while ! sinfo; do sleep 1; done",
+        "for a in 1 2; do squeue | grep me; done",
+        "if true; then sacct > jobs; fi",
+        "if true; then scontrol update job=1 x=y; fi",
+        "if true; then scancel 1; fi",
+    ],
+)
+def test_a_question_whose_answer_counts_is_not_carried(row: str) -> None:
+    """A test, a pipe and a file read it, and other programs do more than to ask."""
+    rows = ("#!/bin/bash", _ALONE[0], row, _ALONE[1], "")
+    conversion = job.convert("\n".join(rows).encode(), "job.sbatch")
+    assert row in conversion.values["script"]
+    assert conversion.lost

@@ -1,0 +1,59 @@
+"""Slurm's numbers of tasks in words and lines of setup, where a run has other ranks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from allranks.convert.slurm import job
+
+if TYPE_CHECKING:
+    from allranks.convert.verdicts import Conversion
+
+_NODES = "#SBATCH -N 2 --gpus-per-node=4 --ntasks-per-node=1"
+
+
+def _convert(*rows: str) -> Conversion:
+    return job.convert("\n".join(("#!/bin/bash", *rows, "")).encode(), "job.sbatch")
+
+
+@pytest.mark.parametrize(
+    ("typed", "text"),
+    [
+        ("$SLURM_NTASKS", "2"),
+        ("${SLURM_NTASKS}", "2"),
+        ("${SLURM_NPROCS:-1}", "2"),
+        ("$SLURM_NTASKS_PER_NODE", "1"),
+        ("$((SLURM_NTASKS * 4))", "$((2 * 4))"),
+        ("$(($SLURM_NTASKS * 4))", "$((2 * 4))"),
+    ],
+)
+def test_a_number_of_tasks_in_a_word_of_torchrun_is_that_of_slurm(typed: str, text: str) -> None:
+    """The script's shell puts it there; a rank finds the number of all ranks by that name."""
+    step = f"srun torchrun --nproc_per_node=4 --nnodes=2 a.py --n {typed} --user $USER"
+    conversion = _convert(_NODES, step)
+    assert f"--n {text} --user" in conversion.values["command"][-1]
+    (verdict,) = (item for item in conversion.verdicts if item.path.startswith("$SLURM_N"))
+    assert ("command", 3) == (verdict.to, verdict.line)
+
+
+def test_a_number_of_tasks_in_setup_is_that_of_slurm() -> None:
+    """Not where it is only printed."""
+    step = "srun torchrun --nproc_per_node=4 --nnodes=2 a.py"
+    rows = (_NODES, "echo $SLURM_NTASKS", "split -n $SLURM_NTASKS list", step)
+    assert "echo 2\nsplit -n 2 list" in _convert(*rows).values["setup"]
+    assert "echo $SLURM_NTASKS" in _convert(_NODES, rows[1], step).values["setup"]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("#SBATCH -N 2 --gpus-per-node=4 --ntasks-per-node=4", "srun python a.py $SLURM_NTASKS"),
+        ("#SBATCH -N 2 --gpus-per-node=1 --ntasks-per-node=1", "srun python a.py $SLURM_NTASKS"),
+        ("#SBATCH -N 2 --gpus-per-node=4", "srun torchrun --nproc_per_node=4 a.py $SLURM_NTASKS"),
+    ],
+)
+def test_a_number_of_ranks_stays_a_variable(rows: tuple[str, ...]) -> None:
+    """It is the same in Slurm, or sbatch tells none."""
+    assert "$SLURM_NTASKS" in _convert(*rows).values["command"][-1]
