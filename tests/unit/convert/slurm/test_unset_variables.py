@@ -108,6 +108,7 @@ def test_a_variable_that_a_file_may_set_where_nobody_has_is_needed(
         ('if [ -z "$A" ]; then', "  A=b", "fi", '[ -n "$A" ] || exit 1'),
         ('if [ -z "$A" ]; then', "  A=$SLURM_JOB_ID", "fi", '[ -n "$A" ] || exit 1'),
         ("A=$(cat f)", 'if [ -z "$A" ]; then', "  exit 1", "fi"),
+        ('A="${A:-}"', '[ -n "$A" ] || A="$(command -v python3)"', '[ -n "$A" ] || exit 1'),
         ("if [ -f f ]; then", "  A=$(cat f)", "fi", '[ -n "$A" ] || exit 1'),
         ('A="${A:-$SLURM_SUBMIT_DIR}"', '[ -n "$A" ] || exit 1'),
         ("B=b", 'A="${A:-${B:-}}"', '[ -n "$A" ] || exit 1'),

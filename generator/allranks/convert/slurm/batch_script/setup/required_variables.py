@@ -32,8 +32,8 @@ _TESTS = (
     rf"if[ \t]+{_EMPTY}{_THEN}{_BLOCK}",
     rf"if[ \t]+{_SET}{_THEN}{_BLOCK}\belse\b{_BLOCK}",
 )
-# A text that a program gives, or does not.
-_OF_PROGRAM = re.compile(r"[\"']?(?:\$\((?!\()|`)")
+# A text that a program gives, or does not, and none that looks for a program on PATH.
+_OF_PROGRAM = re.compile(r"[\"']?(?:\$\((?!\()|`)(?!\s*(?:command\s+-[vV]|which|type)\b)")
 # What a variable is where nobody has set another one, and that one alone.
 _WITH_DEFAULT = re.compile(r"\"?\$\{([A-Za-z_]\w*):?-(.*)\}\"?", re.DOTALL)
 
