@@ -64,6 +64,22 @@ def test_a_fault_of_a_converter_is_seen(
     assert any(item.kind == kind and text in str(item) for item in result.silent), result.silent
 
 
+def test_what_a_line_leaves_for_a_program_is_missed_where_no_pod_has_the_line() -> None:
+    """The files that it makes, and what it reads into the shell, are compared, too."""
+    rows = ["mkdir -p out/a", "echo 1 > out/b", "source ./read.sh", "python a.py"]
+    text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", *rows, ""))
+    helm = inspect(find_helm(4).path)
+    conversion = job.convert(text.encode(), "lines")
+    assert not comparison.compare_with("lines", text, conversion, helm).silent
+    values = {**conversion.values, "script": "#!/bin/bash\nmkdir -p out/a\npython a.py\n"}
+    values.pop("setup", None)
+    result = comparison.compare_with("lines", text, replace(conversion, values=values), helm)
+    assert [str(difference) for difference in result.silent] == [
+        "a file that it finds: /home/user/submit/out/b -> no word of python a.py",
+        "what its shell has read: source read.sh -> no word of python a.py",
+    ]
+
+
 def test_a_sandbox_leads_nowhere() -> None:
     """Who runs there is nobody, writes nothing of the machine's, and has no network or process."""
     script = """

@@ -6,17 +6,19 @@ sides: what both give to a program alike is no difference, whatever it is called
 
 from __future__ import annotations
 
+import operator
 import posixpath
 import re
 from collections import defaultdict
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from enum import StrEnum
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from tests.side_by_side import pods, slurm_job
 from tests.side_by_side.filesystem import SUBMIT_FOLDER
-from tests.side_by_side.inside.program import HOME, IN_STEP
+from tests.side_by_side.inside.program import HOME, IN_STEP, READ
 from tests.side_by_side.inside.ranks import short
 
 if TYPE_CHECKING:
@@ -79,6 +81,8 @@ class Kind(StrEnum):
     STDIN = "its standard input"
     STDOUT = "its standard output"
     LIMITS = "ulimit and umask"
+    FILE = "a file that it finds"
+    SHELL = "what its shell has read"
     EXIT_CODE = "the exit code"
     AFTER_FAILURE = "after a failure"
     ERROR = "an error of the shell"
@@ -145,6 +149,8 @@ def differences(text: str, slurm: Runs, in_pods: Runs, hosts: Iterable[str]) -> 
         result += _of_program(words, first, second, same)
         result += _of_variables(words, first, second, names, same)
         result += _of_ranks(words, first, second)
+        result += _of_files(words, first, second, same)
+        result += _of_shells(words, first, second)
     failing = [_by_words(runs.failing, same) for runs in (slurm, in_pods)]
     for words in filter(sides[1].__contains__, sides[0]):
         counts = [len(side.get(words, [])) for side in failing]
@@ -316,6 +322,32 @@ def _of_ranks(
         has_rank = set(texts[0]) != {UNSET} and not (name.startswith("SLURM_") and is_of_launcher)
         if has_rank and texts[0] != texts[1]:
             yield Difference(Kind.RANK, words, _some(texts[0]), _some(texts[1]), name)
+
+
+def _of_files(
+    words: tuple[str, ...], first: Sequence[Record], second: Sequence[Record], same: _Canon
+) -> Iterator[Difference]:
+    """The files that each process of a program finds with Slurm, and one in a pod does not."""
+    sides: list[list[set[str]]] = [
+        [{same.text(file, record) for file in record.files} for record in side]
+        for side in (first, second)
+    ]
+    lost = reduce(operator.and_, sides[0]) - reduce(operator.and_, sides[1])
+    lost = {file for file in lost if posixpath.dirname(file) not in lost}
+    if lost:
+        yield Difference(Kind.FILE, words, _some(sorted(lost)), _NONE)
+
+
+def _of_shells(
+    words: tuple[str, ...], first: Sequence[Record], second: Sequence[Record]
+) -> Iterator[Difference]:
+    """What has been read, loaded and activated before a program, in its order."""
+    texts = [
+        sorted({record.environment.get(READ, "").lstrip("; ") for record in side})
+        for side in (first, second)
+    ]
+    if texts[0] != texts[1]:
+        yield Difference(Kind.SHELL, words, _some(texts[0]) or _NONE, _some(texts[1]) or _NONE)
 
 
 def _of_errors(slurm: str, in_pods: str) -> Iterator[Difference]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from typing import TYPE_CHECKING
 
@@ -69,6 +70,9 @@ def explains(conversion: Conversion, text: str, difference: Difference) -> bool:
         texts = [difference.slurm, difference.pods]
         changed = [word for text in texts for word in re.findall(r"[\w./-]+", text)]
         return any(_is_named(word, report) for word in changed if _LETTERS.search(word))
+    if kind in (Kind.FILE, Kind.SHELL):
+        parts = re.split(r"[, ;]+", difference.slurm)
+        return any(_is_named(posixpath.basename(part), whole) for part in filter(None, parts))
     lines = [_command_line(text.split("\n"), item.line) for item in verdicts if item.line]
     words = [word for word in difference.words if len(word) >= _SHORTEST and _LETTERS.search(word)]
     pattern = "|".join(map(re.escape, words[:_MOST_WORDS]))

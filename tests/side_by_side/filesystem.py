@@ -12,12 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from allranks.convert.slurm import options
-from tests.side_by_side.inside.program import CHART_LAUNCHER, FAILS, HOME, JOB, LAUNCHERS
+from tests.side_by_side.inside.program import CHART_LAUNCHER, FAILS, HOME, JOB, LAUNCHERS, READ
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
 SUBMIT_FOLDER = "/home/user/submit"
+# What a site's shells have of modules and environments: functions, which tell what is loaded.
+_ACTIVATES = f"""() {{ case "${{1-}}" in
+ activate|deactivate|load|unload|add|purge|use|swap) export {READ}="${{{READ}-}}; NAME $*" ;;
+ esac; command NAME "$@"; }}"""
+_FUNCTIONS = {
+    f"BASH_FUNC_{name}%%": _ACTIVATES.replace("NAME", name)
+    for name in ("conda", "mamba", "micromamba", "module")
+}
 # What a shell starts with, on a node of Slurm's and in a pod.
 ENVIRONMENT = {
     "PATH": "/stub:/bin:/usr/bin",
@@ -28,6 +36,7 @@ ENVIRONMENT = {
     "SHELL": "/bin/bash",
     "TMPDIR": "/tmp",
     "BASH_ENV": "/side_by_side/bash",
+    **_FUNCTIONS,
 }
 # The options of srun that have a value, and letters of options, as `ranks.read_options` takes them.
 _SRUN = options.of("srun")
@@ -51,6 +60,7 @@ _PROGRAM = """\
 #!{python} -BSEs
 ''':'
 (return 0 2>/dev/null) || exec {home}/{name} --as "$0" "$@"
+export {read}="${{{read}-}}; source ${{BASH_SOURCE[0]##*/}}"
 return 0
 '''
 import sys
@@ -129,7 +139,8 @@ def fill(
     # With what is compiled of it.
     shutil.copytree(Path(__file__).parent / "inside", home / "tests" / "side_by_side" / "inside")
     program, driver = (
-        _PROGRAM.format(python=python, home=HOME, name=name) for name in ("program", "driver")
+        _PROGRAM.format(python=python, home=HOME, name=name, read=READ)
+        for name in ("program", "driver")
     )
     (home / "log").mkdir()
     job = {key: value for key, value in asdict(side).items() if key != "files"}

@@ -42,6 +42,7 @@ class Record:
         stdout: what its standard output was.
         limits: ulimit's of stack, core files and open files, and the umask.
         environment: its variables.
+        files: the files and folders that it finds, but for those of the sandbox itself.
     """
 
     words: tuple[str, ...]
@@ -50,6 +51,7 @@ class Record:
     stdout: str
     limits: str
     environment: Mapping[str, str]
+    files: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,5 +134,6 @@ def _records(text: str) -> list[Record]:
     records = []
     for line in text.splitlines():
         fields = ast.literal_eval(line)
-        records.append(Record(**{**fields, "words": tuple(fields["words"])}))
+        own = {"words": tuple(fields["words"]), "files": frozenset(fields["files"])}
+        records.append(Record(**{**fields, **own}))
     return records

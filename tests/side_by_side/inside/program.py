@@ -24,6 +24,11 @@ LAUNCHERS = ("srun", *_MPI, "torchrun", "deepspeed", "singularity", "apptainer",
 CHART_LAUNCHER = "allranks-launcher"  # the stand-in of the charts' own
 # Of which node a process is, and whether a launcher has started it.
 NODE, IN_STEP = "SIDE_BY_SIDE_NODE", "SIDE_BY_SIDE_STEP"
+# What has been read into the shells before it, and loaded or activated there, in its order.
+READ = "SIDE_BY_SIDE_READ"
+# Where a run writes nothing that is its own, or what is not a job's.
+_NO_FILES = ("stub", "bin", "usr", "lib", "lib64", "real", "dev", "proc", "etc", "var", HOME[1:])
+_MOST_FILES = 2000
 _TORCH_MODULES = ("torch.distributed.run", "torch.distributed.launch")
 _LIMITS = ("STACK", "CORE", "NOFILE")
 _TASK = '. /etc/allranks/slurm.sh && allranks_slurm_rank && exec "$@"'
@@ -65,10 +70,25 @@ def _record(words: list[str]) -> None:
         "environment": {
             name: text for name, text in os.environ.items() if not name.startswith("BASH_")
         },
+        "files": _files(),
     }
     line = ascii(record).encode() + b"\n"
     records = os.open(RECORDS, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     os.write(records, line)
+
+
+def _files() -> list[str]:
+    """The files and folders that there are, but for those of the sandbox itself."""
+    files: list[str] = []
+    for top in sorted(os.listdir("/")):
+        if top in _NO_FILES or not os.path.isdir(f"/{top}"):
+            continue
+        for folder, folders, names in os.walk(f"/{top}"):
+            folders[:] = [name for name in folders if f"{folder}/{name}" != sys.base_prefix]
+            files += [f"{folder}/{name}" for name in (*folders, *names)]
+            if len(files) > _MOST_FILES:
+                return files[:_MOST_FILES]
+    return files
 
 
 def _stream(number: int) -> str:

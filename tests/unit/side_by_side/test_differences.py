@@ -12,7 +12,7 @@ from tests.side_by_side import report
 from tests.side_by_side.comparison import Comparison, arguments
 from tests.side_by_side.differences import Difference, Kind, Runs, differences
 from tests.side_by_side.explanations import explains
-from tests.side_by_side.inside.program import IN_STEP
+from tests.side_by_side.inside.program import IN_STEP, READ
 from tests.side_by_side.sandbox import Record, Run
 
 HOSTS = ("a-0.a", "a-1.a")
@@ -22,7 +22,8 @@ RANK = Record(
     stdin="/dev/null",
     stdout="/side_by_side/log/output",
     limits="8388608 0 256 0o22",
-    environment={IN_STEP: "srun", "SLURM_PROCID": "0", "OMP_NUM_THREADS": "8"},
+    environment={IN_STEP: "srun", "SLURM_PROCID": "0", "OMP_NUM_THREADS": "8", READ: "; source a"},
+    files=frozenset({"/home/user/submit", "/home/user/submit/a", "/home/user/submit/a/b"}),
 )
 SCRIPT = "export OMP_NUM_THREADS=8\nsrun python train.py\n"
 
@@ -51,6 +52,8 @@ def _rank(**fields: Any) -> Record:
         (_run(_rank(limits="8388608 0 256 0o77")), Kind.LIMITS),
         (_run(_rank(environment={**RANK.environment, "OMP_NUM_THREADS": "1"})), Kind.VARIABLE),
         (_run(_rank(environment={**RANK.environment, "SLURM_PROCID": "1"})), Kind.RANK),
+        (_run(_rank(environment={**RANK.environment, READ: ""})), Kind.SHELL),
+        (_run(_rank(files=frozenset({"/home/user/submit"}))), Kind.FILE),
         (_run(RANK, exit_code=1), Kind.EXIT_CODE),
         (_run(RANK, errors="script: line 4: x: unbound variable"), Kind.ERROR),
     ],
@@ -168,3 +171,12 @@ def test_the_table_fits_a_terminal() -> None:
     assert max(map(len, lines)) <= report.WIDTH
     assert "…" in lines[1]
     assert [1, 0] == [len(item["silent"]) for item in report.as_data(comparisons)]
+
+
+def test_a_file_that_only_pods_have_is_no_difference() -> None:
+    """Nor one that some processes alone had with Slurm; a lost folder stands for its files."""
+    more = _rank(files=RANK.files | {"/home/user/submit/more"})
+    assert not _differences(_run(RANK), _run(more))
+    assert not _differences(_run(RANK, more), _run(RANK, RANK))
+    (lost,) = _differences(_run(RANK), _run(_rank(files=frozenset({"/home/user/submit"}))))
+    assert lost.slurm == "/home/user/submit/a"
