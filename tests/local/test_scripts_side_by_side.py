@@ -64,19 +64,16 @@ def test_a_fault_of_a_converter_is_seen(
     assert any(item.kind == kind and text in str(item) for item in result.silent), result.silent
 
 
-def test_what_a_line_leaves_for_a_program_is_missed_where_no_pod_has_the_line() -> None:
-    """The files that it makes, and what it reads into the shell, are compared, too."""
-    rows = ["mkdir -p out/a", "echo 1 > out/b", "source ./read.sh", "python a.py"]
-    text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", *rows, ""))
+def test_a_file_is_missed_where_no_pod_has_the_line_that_makes_it() -> None:
+    """What programs find is compared, besides what they are given."""
+    text = "#!/bin/bash\n#SBATCH -n 1\nmkdir -p out/a\necho 1 > out/b\npython train.py\n"
     helm = inspect(find_helm(4).path)
-    conversion = job.convert(text.encode(), "lines")
-    assert not comparison.compare_with("lines", text, conversion, helm).silent
-    values = {**conversion.values, "script": "#!/bin/bash\nmkdir -p out/a\npython a.py\n"}
-    values.pop("setup", None)
-    result = comparison.compare_with("lines", text, replace(conversion, values=values), helm)
+    conversion = job.convert(text.encode(), "files")
+    assert not comparison.compare_with("files", text, conversion, helm).silent
+    values = {**conversion.values, "script": "#!/bin/bash\nmkdir -p out/a\npython train.py\n"}
+    result = comparison.compare_with("files", text, replace(conversion, values=values), helm)
     assert [str(difference) for difference in result.silent] == [
-        "a file that it finds: /home/user/submit/out/b -> no word of python a.py",
-        "what its shell has read: source read.sh -> no word of python a.py",
+        "a file that it finds: /home/user/submit/out/b -> no word of python train.py"
     ]
 
 
