@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.convert import scanner
 from allranks.convert.slurm import amounts
-from allranks.convert.slurm.batch_script.setup import required_variables
+from allranks.convert.slurm.batch_script.setup import early_reads, required_variables
 from allranks.convert.slurm.batch_script.text import (
     library_variables,
     shell_text,
@@ -106,26 +106,18 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
     assigned = _ASSIGNED.finditer(shell_text.without_shown(code))
     reading.variables.set_names.update(match[1] for match in assigned)
     reading.variables.set_names.update(re.findall(r"\bfor\s+([A-Za-z_]\w*)", whole))
-    has_words = bool(script.args) or any(
-        _sets_words(command)
-        for statement in script.statements
-        if not statement.function
-        for command in statement.commands
-    )
-    is_read = words.wants_words(unread_variables.without(whole))
-    line = _line_of_words(script) if is_read and not has_words else 0
-    if line:
-        # All words of none are none, with Slurm too; a first word is one that is missing.
-        needed = _without_optional_words(script, whole)
-        outcome = Outcome.NOT_CARRIED if _NUMBERED.search(needed) else Outcome.CHANGED
-        why = f"no words were given behind the script's name: `{names.CLI} sbatch SCRIPT WORD...`"
-        body.say(line, "$1 …" if outcome is Outcome.NOT_CARRIED else "$@", outcome, "", why)
+    _say_missing_words(reading, whole)
     of_export = _of_export(script)
     set_by_all = {*words.ALWAYS, *body.env, *of_export, *reading.variables.set_names}
     needed_names = required_variables.names(
         script, code, lambda name: name in set_by_all or _is_set_in_pod(script, name)
     )
-    reading.variables.set_names -= _passed_on(script) | needed_names
+    nounset = _NOUNSET.search(code) is not None
+    of_login = early_reads.of_login(script, nounset=nounset) - words.optional(whole)
+    needed_names |= of_login - {*body.env, *of_export}
+    early = early_reads.names(script, nounset=nounset)
+    early -= {name for name in early if name in body.env or _is_set_in_pod(script, name)}
+    reading.variables.set_names -= _passed_on(script) | needed_names | early
     reading.variables.set_names |= of_export | _declared_in(code)
     spoken = {verdict.path for verdict in body.verdicts}
     optional = words.optional(_REQUIRED.sub("", whole)) | {*_WHERE_SET.findall(whole)}
@@ -155,6 +147,25 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
                 body.say(line, f"${name}", Outcome.NOT_CARRIED, f"env.{name}", _WITHOUT_LINE)
             else:
                 _say_variable(script, body, name, line, reason)
+
+
+def _say_missing_words(reading: ScriptReading, whole: str) -> None:
+    """Name the words behind the script's name that it reads, where nobody has given it any."""
+    script, body = reading.script, reading.body
+    has_words = bool(script.args) or any(
+        _sets_words(command)
+        for statement in script.statements
+        if not statement.function
+        for command in statement.commands
+    )
+    is_read = words.wants_words(unread_variables.without(whole))
+    line = _line_of_words(script) if is_read and not has_words else 0
+    if line:
+        # All words of none are none, with Slurm too; a first word is one that is missing.
+        needed = _without_optional_words(script, whole)
+        outcome = Outcome.NOT_CARRIED if _NUMBERED.search(needed) else Outcome.CHANGED
+        why = f"no words were given behind the script's name: `{names.CLI} sbatch SCRIPT WORD...`"
+        body.say(line, "$1 …" if outcome is Outcome.NOT_CARRIED else "$@", outcome, "", why)
 
 
 def _line_that_reads(script: Script, name: str) -> int:
