@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.convert.slurm import amounts, placement
-from allranks.convert.slurm.batch_script.containers import images
+from allranks.convert.slurm.batch_script.containers import images, singularity_environment
 from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.slurm.draft import OF_STEP, key_of
 from allranks.convert.verdicts import Named, Outcome
@@ -178,16 +178,43 @@ def _exported(job: Draft) -> set[str]:
     }
 
 
+def _stands_before_its_program(job: Draft, setting: Setting, name: str) -> bool:
+    """Whether a script that is run as it is has a step's variable before its program."""
+    pattern = rf"(?<![\w$.-]){name}="
+    return setting.name.startswith(OF_STEP) and re.search(pattern, job.body.script) is not None
+
+
+def _put_variable(job: Draft, setting: Setting, name: str, value: str) -> None:
+    """Give the run a variable; a step's behind setup, where that may set it, too."""
+    setup = str(job.fields.values.get("setup", ""))
+    is_set_before = re.search(rf"\b{name}\b|^\s*(?:source|\.)\s", setup, re.MULTILINE)
+    if setting.name.startswith(OF_STEP) and not job.body.script and is_set_before:
+        line = f"export {name}={shlex.quote(value)}\n"
+        job.put(setting.name, ("setup",), f"{setup}{line}")
+    else:
+        job.put(setting.name, ("env", name), value)
+
+
 def export(job: Draft, setting: Setting) -> None:
     """Carry the variables that an option gives a text."""
     parts = [part.strip() for part in setting.value.split(",") if part.strip()]
     names_of = {part.partition("=")[0] for part in parts}
     exported = _exported(job)
     lost = []
+    in_container = singularity_environment.is_started(job.text)
+    dead = {
+        name: singularity_environment.why_dead(name)
+        for name in sorted(names_of)
+        if in_container and singularity_environment.is_of_program(name)
+    }
     for part in parts:
         name, equals, value = part.partition("=")
+        if in_container:
+            name = singularity_environment.inside(name)
+        if name in dead or _stands_before_its_program(job, setting, name):
+            continue
         if equals and re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) and "$" not in value:
-            job.put(setting.name, ("env", name), value)
+            _put_variable(job, setting, name, value)
         elif name in exported and (not equals or value.strip('"{}$') == name):
             continue  # the step has it from the script
         elif equals or part.upper() not in ("ALL", "NONE", "NIL"):
@@ -201,16 +228,22 @@ def export(job: Draft, setting: Setting) -> None:
     )
     besides += list_some(others, 4)
     is_none = [part.upper() for part in parts] in (["NONE"], ["NIL"])
-    if lost:
-        why = f"a pod has not the environment of who submits: write {', '.join(lost)} into env"
-        job.say(setting.name, Outcome.NOT_CARRIED, "env", f"{why}{besides}")
+    if lost or dead:
+        reasons = [f"{name}: {why}" for name, why in dead.items()]
+        if lost:
+            names_lost = ", ".join(lost)
+            reasons.append(
+                f"a pod has not the environment of who submits: write {names_lost} into env"
+            )
+        job.say(setting.name, Outcome.NOT_CARRIED, "env", "; ".join(reasons) + besides)
     elif is_none:
         outcome = Outcome.CHANGED if others else Outcome.CARRIED
         why = f"a pod has not the environment of who submits{besides}"
         job.say(setting.name, outcome, "env" if others else "", why)
     elif any("=" in part for part in parts) or others:
         why = f"a pod has these, and no other of who submits{besides}"
-        job.say(setting.name, Outcome.CHANGED, "env", why)
+        to = "script" if is_of_step and job.body.script else "env"
+        job.say(setting.name, Outcome.CHANGED, to, why)
 
 
 def _begin(job: Draft, setting: Setting) -> None:

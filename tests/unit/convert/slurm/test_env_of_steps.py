@@ -59,3 +59,71 @@ def test_a_text_reads_what_an_env_in_front_of_it_sets() -> None:
     values = _convert("srun env -u C A=1 bash -c 'python a.py $A'").values
     assert "unset C\nexport A=1\n" in values["setup"]
     assert "exec python a.py $A" == values["command"][2]
+
+
+def test_a_variable_of_the_step_is_set_behind_what_setup_reads() -> None:
+    """A file, or a line, may set it for the script; srun gives its step the text of its own."""
+    step = "srun --export=ALL,A=1,B=2 python a.py"
+    conversion = _convert("source site.env", step)
+    assert conversion.values["setup"].endswith("source site.env\nexport A=1\nexport B=2\n")
+    assert "env" not in conversion.values
+    own = _convert("cp $A b", step).values
+    assert own["setup"].endswith("cp $A b\nexport A=1\n")
+    assert own["env"] == {"B": "2"}
+    assert _convert(step).values["env"] == {"A": "1", "B": "2"}
+
+
+def test_each_step_of_a_script_has_its_own_variables() -> None:
+    """As words before its program, which end with it."""
+    rows = ("#!/bin/bash", "#SBATCH -n 1", "source site.env")
+    steps = ("srun --export=ALL,A=1,B=$PWD python a.py", "srun --export=ALL,A=2 python b.py", "")
+    values = job.convert("\n".join((*rows, *steps)).encode(), "job.sbatch").values
+    assert 'A=1 B="$PWD" python a.py\nA=2 python b.py\n' in values["script"]
+    assert "env" not in values
+
+
+def test_variables_for_a_container_in_the_options_are_those_inside_of_it() -> None:
+    """`SINGULARITYENV_A` is `A` there; what only Singularity reads is named."""
+    directive = "#SBATCH --export=SINGULARITYENV_A=1,SINGULARITYENV_PREPEND_PATH=/b"
+    conversion = _convert(directive, "srun singularity exec a.sif python a.py")
+    assert conversion.values["env"] == {"A": "1"}
+    (why,) = (verdict.why for verdict in conversion.lost if verdict.path == "--export")
+    assert why.startswith("SINGULARITYENV_PREPEND_PATH: nothing in a pod reads it")
+    plain = _convert(directive, "srun python a.py").values["env"]
+    assert plain == {"SINGULARITYENV_A": "1", "SINGULARITYENV_PREPEND_PATH": "/b"}
+
+
+@pytest.mark.parametrize(
+    ("file", "is_repeated"), [("./export_DDP_vars.sh", True), ("./site.env", False)]
+)
+def test_a_file_that_tells_a_rank_is_read_behind_what_takes_the_launchers(
+    file: str, *, is_repeated: bool
+) -> None:
+    """The script begins without the launcher's RANK, and has that of the file then."""
+    text = f"#!/bin/bash\n#SBATCH -n 1 --gpus=1\nsource {file}\npython a.py\n"
+    values = job.convert(text.encode(), "job.sbatch").values
+    assert f"source {file}" in values["setup"]
+    rows = values["script"].splitlines()
+    assert rows[1].startswith("unset ")
+    assert is_repeated is (rows[2] == f"source {file}")
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        ("nvidia-smi", "nvidia-smi || :"),
+        ("nvidia-smi -L > gpus", "nvidia-smi -L > gpus || :"),
+        ("for a in 1 2; do rocm-smi; done", "do rocm-smi || :; done"),
+        ("nvidia-smi || echo none", "nvidia-smi || echo none"),
+        ("if nvidia-smi; then echo a; fi", "if nvidia-smi; then echo a; fi"),
+        ("nvidia-smi | head", "nvidia-smi | head\n"),
+    ],
+)
+def test_a_look_at_gpus_ends_no_launcher_of_mpi(row: str, text: str) -> None:
+    """It runs setup, too, and has no GPU; without `set -e` nothing ends there."""
+    step = "srun --mpi=pmix ./a.out"
+    values = _convert("set -e", row, step).values
+    assert values["workload"] == "mpi"
+    assert text in values["setup"]
+    assert f"{row}\n" in _convert(row, step).values["setup"]
+    assert f"{row}\n" in _convert("set -e", row, "srun python a.py").values["setup"]

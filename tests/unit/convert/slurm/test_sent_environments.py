@@ -83,3 +83,18 @@ def test_a_file_in_a_folder_that_is_not_sent_is_not_called_sent() -> None:
         verdicts = job.convert(text.encode(), "job").verdicts
         (own,) = (verdict for verdict in verdicts if path in verdict.path)
         assert is_sent is ("the file is in the folder" in own.why)
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_named"),
+    [
+        (("V=/var/tmp/me/venvs", '"$V/a/bin/python" train.py'), True),
+        (("/tmp/env/bin/torchrun --standalone train.py",), True),
+        (("python -m venv /tmp/env", "/tmp/env/bin/python train.py"), False),
+        (("/tmp/train.sh",), False),
+    ],
+)
+def test_a_program_in_a_folder_of_a_node_is_named(rows: tuple[str, ...], *, is_named: bool) -> None:
+    """No pod has that node's disk."""
+    verdicts = _convert("#SBATCH -n 1", *rows).verdicts
+    assert is_named is any("one node" in verdict.why for verdict in verdicts)

@@ -18,6 +18,7 @@ from allranks.convert.slurm.batch_script.pods import missing_in_pods
 from allranks.convert.slurm.batch_script.runs import one_process, ranks, tracked_runs
 from allranks.convert.slurm.batch_script.setup import (
     exports,
+    gpu_questions,
     option_variables,
     remaining_commands,
     setup_end,
@@ -120,6 +121,8 @@ def _finish(reading: ScriptReading) -> None:
     body.setup = setup_exports.by_name(body.setup, "\n".join([body.script, *body.command]))
     unexported_variables.keep(reading)
     body.setup = setup_end.without_condition(body.setup)
+    if body.workload == "mpi":
+        body.setup = gpu_questions.go_on(body.setup)
     whole = "\n".join([body.setup, body.script, *body.command])
     if "SLURM_TMPDIR" in whole and "SLURM_TMPDIR" not in reading.variables.set_names:
         body.env.setdefault("SLURM_TMPDIR", "/tmp")  # noqa: S108 - the pod's own

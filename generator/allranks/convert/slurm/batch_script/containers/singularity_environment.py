@@ -31,6 +31,21 @@ def is_of_program(name: str) -> bool:
     return re.fullmatch(_OF_PROGRAM, name) is not None
 
 
+def is_started(text: str) -> bool:
+    """Whether a script starts such a container."""
+    return _STARTS.search(text) is not None
+
+
+def inside(name: str) -> str:
+    """A variable by the name that it has in the container: ``SINGULARITYENV_A`` is ``A``."""
+    return _INSIDE.sub("", name)
+
+
+def why_dead(name: str) -> str:
+    """Why a variable for Singularity alone has no effect in a pod."""
+    return _BINDS if "_BIND" in name else _NO_EFFECT
+
+
 def _is_exported(text: str, name: str) -> bool:
     """Whether a script gives a variable to what it starts, as Singularity reads no other."""
     exporting = rf"\bexport\b[^\n;#]*\b{name}\b|^\s*set\s+-\w*a"
@@ -44,7 +59,7 @@ def carry(text: str) -> tuple[str, list[Verdict]]:
     Args:
         text: a script; one that starts no such container stays as it is.
     """
-    if _STARTS.search(text) is None:
+    if not is_started(text):
         return text, []
     verdicts: dict[str, Verdict] = {}
     for number, row in enumerate(text.split("\n"), 1):
@@ -53,8 +68,7 @@ def carry(text: str) -> tuple[str, list[Verdict]]:
             if name in verdicts or (is_of_program(name) and not _is_exported(text, name)):
                 continue
             if is_of_program(name):
-                why = _BINDS if "_BIND" in name else _NO_EFFECT
-                verdict = Verdict(name, Outcome.NOT_CARRIED, "", why, line=number)
+                verdict = Verdict(name, Outcome.NOT_CARRIED, "", why_dead(name), line=number)
             else:
                 own = name.partition("ENV_")[2]
                 why = f"the pod is the container: there it is {own}"

@@ -26,6 +26,12 @@ _WHY = (
     "an environment in the folder is of the old cluster's Python, and `.venv` is not sent: write "
     "the image's own program in its place"
 )
+# A program in a folder that each node has for itself.
+_OF_NODE = re.compile(r"/(?:var/)?tmp/(?:[\w.@%+-]+/)*bin/[\w.+-]+")
+_WHY_OF_NODE = (
+    "it is in a folder of one node of the old cluster's, and no line of the script makes it: write "
+    "the image's own program in its place"
+)
 
 
 def say(script: Script, variables: ShellVariables) -> list[Verdict]:
@@ -42,8 +48,9 @@ def say(script: Script, variables: ShellVariables) -> list[Verdict]:
         for started in started_words.with_text_of_shell(texts):
             program = next(iter(words.unwrapped(started)), "")
             text = words.resolve(program, variables.constants) or _default_of(program, variables)
-            if _PROGRAM.fullmatch(text or program):
-                return [Verdict(program, Outcome.CHANGED, "", _WHY, command.line)]
+            for pattern, why in ((_PROGRAM, _WHY), (_OF_NODE, _WHY_OF_NODE)):
+                if pattern.fullmatch(text or program):
+                    return [Verdict(program, Outcome.CHANGED, "", why, command.line)]
     return []
 
 

@@ -10,6 +10,7 @@ from allranks.convert.slurm import amounts, sizes
 from allranks.convert.slurm.batch_script.pods import missing_in_pods
 from allranks.convert.slurm.batch_script.runs import other_nodes
 from allranks.convert.slurm.batch_script.setup import (
+    bare_programs,
     exports,
     inner_setup,
     local_hosts,
@@ -221,7 +222,7 @@ def _split(reading: ScriptReading, last: int) -> tuple[list[str], list[str], str
         else:
             edits += setup_edits.of_modules(statement)
             edits += slurm_questions.edits(script.text, statement)
-            edits += setup_lines.inner_edits(reading, statement)
+            edits += bare_programs.edits(reading, statement)
             edits += inner_setup.edits_of_texts(reading, statement)
             edits += local_hosts.edits(reading, statement, "script")
         if not is_setup or text is None:
@@ -232,6 +233,11 @@ def _split(reading: ScriptReading, last: int) -> tuple[list[str], list[str], str
         is_of_rank = not shell_text.set_by(statement).isdisjoint(launcher_environment.OF_RANK)
         changes_words = reads_words and any(map(shell_text.changes_words, statement.commands))
         fills = any(command.name in fillers for command in statement.commands)
+        is_of_rank |= any(
+            own.name in ("source", ".")
+            and launcher_environment.may_tell_rank(scanner.unquote(own.words[-1].text))
+            for own in statement.commands
+        )
         is_of_shell = setup_lines.lives_in_shell(statement) or changes_words or fills
         texts[number] = text
         again |= {number: text} if is_of_shell or is_of_rank else {}

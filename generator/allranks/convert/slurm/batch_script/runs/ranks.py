@@ -18,6 +18,7 @@ from allranks.convert.slurm.batch_script.runs import (
     step_environment,
 )
 from allranks.convert.slurm.batch_script.setup import (
+    bare_programs,
     behind_lines,
     exports,
     setup_edits,
@@ -360,7 +361,7 @@ def _read_program(reading: ScriptReading, main: Step) -> commands.Program:
         wrapper_words = wrapper_words[: len(wrapper_words) - len(limit.split(" "))]
     start = mpirun.container(rest)
     if start is not None:
-        inside = setup_lines.read_container(reading, rest[start:], main.command.line)
+        inside = bare_programs.read_container(reading, rest[start:], main.command.line)
         own = words.by_name(rest[len(rest) - inside :])
         rest = rest[:start] + own if inside else rest
         wrapper_words = wrapper_words if start else _of_env(body, main, wrapper_words)
@@ -501,7 +502,7 @@ def _flat(reading: ScriptReading, main: Step, statement: Statement) -> str:
         if words.any_of([token.text for token in command.words], words.OF_TERMINAL):
             body.say(command.line, text, Outcome.CHANGED, "", "a pod has no terminal")
         elif command.after in ("&&", ";"):
-            edits = setup_lines.inner_edits(reading, replace(statement, commands=[command]))
+            edits = bare_programs.edits(reading, replace(statement, commands=[command]))
             edits += setup_edits.of_module(command)
             lead.append(shell_text.edited(script.text, edits, command.start, command.end))
             why = setup_lines.why_of_image(script, command)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.convert import commands, scanner
-from allranks.convert.slurm.batch_script.containers import images
 from allranks.convert.slurm.batch_script.pods import missing_in_pods, pod_rights
 from allranks.convert.slurm.batch_script.setup import (
+    bare_programs,
     exports,
     left_out,
     local_hosts,
@@ -21,7 +21,10 @@ from allranks.convert.slurm.batch_script.setup import (
     slurm_questions,
     working_folder,
 )
-from allranks.convert.slurm.batch_script.steps import programs_of_folder, side_steps, step_search
+from allranks.convert.slurm.batch_script.steps import (
+    side_steps,
+    step_search,
+)
 from allranks.convert.slurm.batch_script.text import (
     environments,
     first_node,
@@ -222,9 +225,9 @@ def _in_pod(reading: ScriptReading, statement: Statement, *, is_setup: bool) -> 
         edits = setup_edits.of_modules(statement) + setup_edits.of_declarations(statement)
         edits += slurm_questions.edits(reading.script.text, statement)
     if any(id(command) in reading.details.side for command in statement.commands):
-        edits += inner_edits(reading, statement)
+        edits += bare_programs.edits(reading, statement)
     elif is_setup and shell_text.runs(statement, ("shifter",)):
-        edits += inner_edits(reading, statement)  # the pod is its container
+        edits += bare_programs.edits(reading, statement)  # the pod is its container
     edits += left_out.counts_in(reading, statement) + local_hosts.edits(reading, statement, "setup")
     text = shell_text.edited(reading.script.text, edits, statement.start, statement.end)
     if any(map(_reads_profile, statement.commands)):
@@ -435,71 +438,6 @@ def say_login(script: Script, body: Body, to: str) -> None:
     own = script.lines[0].strip()
     if own.startswith("#!") and own != shell_text.without_login(own):
         body.say(1, own, Outcome.CHANGED, to, login_shells.NO_LOGIN)
-
-
-def inner_edits(reading: ScriptReading, statement: Statement) -> list[tuple[int, int, str]]:
-    """Srun and containers taken off commands in a script that is run as it is."""
-    edits = []
-    for command in statement.commands:
-        tokens = command.words
-        texts = [token.text for token in tokens]
-        inner = words.unwrapped(texts)
-        if not inner:
-            continue
-        own = tokens[len(tokens) - len(inner) :]
-        start, lead = own[0].start, ""
-        if words.base(inner[0]) == "srun":
-            _, rest = step_search.parse_srun(
-                reading, [token.text for token in own[1:]], command.line
-            )
-            name = shell_text.variable_alone(scanner.unquote(rest[0])) if rest else ""
-            if not rest or reading.variables.listed.get(name, [""])[:1][0].startswith("-"):
-                continue  # the options are in the array with what they are for
-            own = own[len(own) - len(rest) :]
-        program = words.base(own[0].text)
-        is_srun = words.base(inner[0]) == "srun"
-        is_read = is_srun or program not in words.UNREAD_CONTAINERS
-        if is_srun and program in words.UNREAD_CONTAINERS - words.CONTAINERS:
-            why = missing_in_pods.why_no_container(" ".join(token.text for token in own))
-            reading.body.say(command.line, program, Outcome.NOT_CARRIED, "image", why)
-        if program in words.CONTAINERS and is_read:
-            inside = read_container(reading, [token.text for token in own], command.line)
-            if inside:
-                own = own[len(own) - inside :]
-        name = own[0].text
-        if is_srun and program not in words.CONTAINERS:
-            path = programs_of_folder.with_folder(reading.body, name, command.line, "script")
-            lead = path.removesuffix(name)
-        if own[0].start > start:
-            edits.append((start, own[0].start, lead))
-    return edits
-
-
-def read_container(reading: ScriptReading, texts: list[str], line: int) -> int:
-    """Read a container's command line; gives how many words at its end run inside."""
-    body, constants = reading.body, reading.variables.constants
-    line_words = [words.resolve(text, constants) or scanner.unquote(text) for text in texts]
-    line_words = [reading.variables.with_own_folders(text) for text in line_words]
-    program = words.base(texts[0])
-    parsed = images.of_command([program, *line_words[1:]])
-    if parsed is None:
-        if program in words.UNREAD_CONTAINERS:
-            body.say(line, program, Outcome.NOT_CARRIED, "image", missing_in_pods.NO_CONTAINERS)
-        return 0
-    if working_folder.is_new(reading.script, line):
-        parsed = images.without_folder(parsed)
-    inside = body.values.setdefault("", {})
-    named = {(verdict.path, verdict.why) for verdict in body.verdicts}
-    for verdict in images.unite(inside, parsed, line):
-        why = verdict.why
-        files = [own for own in body.verdicts if why == images.OF_FILE and own.why == why]
-        if files and shell_text.short(verdict.path) != files[0].path:
-            why += f"; a pod has one image (besides that of line {files[0].line}): make two runs"
-        # An image is said where it is named first; what it runs, wherever it does.
-        if verdict.to == "image" and (shell_text.short(verdict.path), why) in named:
-            continue
-        body.say(line, verdict.path, verdict.outcome, verdict.to, why)
-    return parsed.inside
 
 
 def comment_start(script: Script, number: int) -> int:

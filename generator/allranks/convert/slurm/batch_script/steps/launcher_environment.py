@@ -35,6 +35,20 @@ _SET = re.compile(r"(?<![\w$.-])(\w+)=", re.MULTILINE)
 _OF_MEETING = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE")
 
 
+# Files that tell a process its rank, or where ranks meet, by their names.
+_TELLS_RANK = re.compile(r"(?i)ddp|dist|rank|master|slurm|launch")
+
+
+def may_tell_rank(path: str) -> bool:
+    """Whether a file that a script reads may set what these lines take: ``export_DDP_vars.sh``.
+
+    Args:
+        path: the file.
+    """
+    name = path.rsplit("/", 1)[-1]
+    return _TELLS_RANK.search(name) is not None and not words.ACTIVATES.search(path)
+
+
 def unset_options() -> str:
     """A line that takes the options of the chart's torchrun from what a shell starts."""
     return f"unset {' '.join(OPTIONS)}"

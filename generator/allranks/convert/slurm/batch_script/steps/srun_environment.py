@@ -5,14 +5,20 @@ Source: srun(1), input environment variables. What a pod has of such a name is w
 
 from __future__ import annotations
 
+import re
+import shlex
 from typing import TYPE_CHECKING
 
 from allranks.convert.slurm.batch_script.text import shell_text
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
-    from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading, Step
+    from collections.abc import Sequence
 
+    from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading, Step
+    from allranks.convert.slurm.options import Setting
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
 # Those that change how many tasks there are, where they run, and what they have.
 _OPTIONS = {
     "SLURM_NTASKS": "ntasks",
@@ -46,6 +52,29 @@ def say(reading: ScriptReading, main: Step) -> None:
             path = f"{name}={value}"
             why = f"srun takes it for its --{option}, and the run does not: write that behind srun"
             reading.body.say(command.line, path, Outcome.NOT_CARRIED, "", why)
+
+
+def assignments(settings: Sequence[Setting]) -> str:
+    """What stands before a program that srun gives variables, where srun is taken off it.
+
+    Args:
+        settings: the options of the step: ``--export=ALL,A=1,B=$B``.
+
+    Returns:
+        ``A=1 B="$B" ``; "" for none.
+    """
+    texts = [own.value for own in settings if own.name.removeprefix("srun ") == "export"]
+    pairs = [part.strip().partition("=") for text in texts for part in text.split(",")]
+    return "".join(
+        f"{name}={_as_word(value)} "
+        for name, equals, value in pairs
+        if equals and _NAME.fullmatch(name)
+    )
+
+
+def _as_word(value: str) -> str:
+    """A text as a word of a shell, which fills in its variables."""
+    return f'"{value}"' if "$" in value or "`" in value else shlex.quote(value)
 
 
 def _pair(text: str) -> tuple[str, str]:

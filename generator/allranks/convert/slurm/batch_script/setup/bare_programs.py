@@ -1,0 +1,87 @@
+"""Programs without the srun and the container around them, in a script that is run as it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from allranks.convert import scanner
+from allranks.convert.slurm.batch_script.containers import images
+from allranks.convert.slurm.batch_script.pods import missing_in_pods
+from allranks.convert.slurm.batch_script.setup import working_folder
+from allranks.convert.slurm.batch_script.steps import (
+    programs_of_folder,
+    srun_environment,
+    step_search,
+)
+from allranks.convert.slurm.batch_script.text import shell_text, words
+from allranks.convert.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from allranks.convert.scanner import Statement
+    from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading
+
+
+def edits(reading: ScriptReading, statement: Statement) -> list[tuple[int, int, str]]:
+    """What takes srun and containers off the commands of a statement, as edits of the script."""
+    own_edits = []
+    for command in statement.commands:
+        tokens = command.words
+        texts = [token.text for token in tokens]
+        inner = words.unwrapped(texts)
+        if not inner:
+            continue
+        own = tokens[len(tokens) - len(inner) :]
+        start, lead = own[0].start, ""
+        if words.base(inner[0]) == "srun":
+            settings, rest = step_search.parse_srun(
+                reading, [token.text for token in own[1:]], command.line
+            )
+            lead = srun_environment.assignments(settings)
+            name = shell_text.variable_alone(scanner.unquote(rest[0])) if rest else ""
+            if not rest or reading.variables.listed.get(name, [""])[:1][0].startswith("-"):
+                continue  # the options are in the array with what they are for
+            own = own[len(own) - len(rest) :]
+        program = words.base(own[0].text)
+        is_srun = words.base(inner[0]) == "srun"
+        is_read = is_srun or program not in words.UNREAD_CONTAINERS
+        if is_srun and program in words.UNREAD_CONTAINERS - words.CONTAINERS:
+            why = missing_in_pods.why_no_container(" ".join(token.text for token in own))
+            reading.body.say(command.line, program, Outcome.NOT_CARRIED, "image", why)
+        if program in words.CONTAINERS and is_read:
+            inside = read_container(reading, [token.text for token in own], command.line)
+            if inside:
+                own = own[len(own) - inside :]
+        name = own[0].text
+        if is_srun and program not in words.CONTAINERS:
+            path = programs_of_folder.with_folder(reading.body, name, command.line, "script")
+            lead += path.removesuffix(name)
+        if own[0].start > start:
+            own_edits.append((start, own[0].start, lead))
+    return own_edits
+
+
+def read_container(reading: ScriptReading, texts: list[str], line: int) -> int:
+    """Read a container's command line; gives how many words at its end run inside."""
+    body, constants = reading.body, reading.variables.constants
+    line_words = [words.resolve(text, constants) or scanner.unquote(text) for text in texts]
+    line_words = [reading.variables.with_own_folders(text) for text in line_words]
+    program = words.base(texts[0])
+    parsed = images.of_command([program, *line_words[1:]])
+    if parsed is None:
+        if program in words.UNREAD_CONTAINERS:
+            body.say(line, program, Outcome.NOT_CARRIED, "image", missing_in_pods.NO_CONTAINERS)
+        return 0
+    if working_folder.is_new(reading.script, line):
+        parsed = images.without_folder(parsed)
+    inside = body.values.setdefault("", {})
+    named = {(verdict.path, verdict.why) for verdict in body.verdicts}
+    for verdict in images.unite(inside, parsed, line):
+        why = verdict.why
+        files = [own for own in body.verdicts if why == images.OF_FILE and own.why == why]
+        if files and shell_text.short(verdict.path) != files[0].path:
+            why += f"; a pod has one image (besides that of line {files[0].line}): make two runs"
+        # An image is said where it is named first; what it runs, wherever it does.
+        if verdict.to == "image" and (shell_text.short(verdict.path), why) in named:
+            continue
+        body.say(line, verdict.path, verdict.outcome, verdict.to, why)
+    return parsed.inside
