@@ -60,7 +60,7 @@ def test_a_batch_script_trains(command_line: CommandLine, tmp_path: Path) -> Non
     (hosts,) = {line["SLURM_JOB_NODELIST"] for line in lines}
     name = hosts.partition("-[")[0]
     assert name.startswith("total-")
-    assert f"{name}-0.{name},{name}-1.{name}" == hosts
+    assert f"{name}-[0-1].{name}" == hosts
     assert {("1", "2", "--job", name, "x y")} == {tuple(line["words"]) for line in lines}
     assert "setup changed: where the image has modules" in ended.stderr
 

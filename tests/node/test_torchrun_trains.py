@@ -30,6 +30,22 @@ dist.destroy_process_group()
 os._exit(0)  # without torch's teardown, which may abort on a busy machine
 """
 
+# The name of rank 0's node, as JAX reads it of the first list, and DINOv2 of the second: up to a
+# comma or a bracket, and the first number behind that.
+OF_HOSTS = """
+import os, re, socket, torch.distributed as dist
+dist.init_process_group("gloo")
+rank, answers = dist.get_rank(), [None] * dist.get_world_size()
+texts = os.environ["SLURM_STEP_NODELIST"], os.environ["SLURM_JOB_NODELIST"]
+names = ["".join(re.match(r"([^,[]*)(?:.([0-9]+))?", text).groups("")) for text in texts]
+addresses = {socket.gethostbyname(name) for name in (*names, os.environ["MASTER_ADDR"])}
+dist.all_gather_object(answers, f"rank {rank}: {' '.join(names)} has {len(addresses)} address")
+if rank == 0:
+    print("\\n".join(answers), flush=True)
+dist.barrier()
+os._exit(0)
+"""
+
 
 def _sums(nodes: int, procs: int) -> list[str]:
     """What rank 0 says; a pod is the node of its own index."""
@@ -82,6 +98,14 @@ def test_a_stateful_set_meets_behind_a_cluster_ip(lab: Lab) -> None:
         for status in pod["status"]["containerStatuses"]
     ]
     assert [1, 1] == restarts
+
+
+def test_rank_0_is_where_slurms_lists_of_hosts_say(lab: Lab) -> None:
+    """Also by a name without its domain, which each pod of the run finds."""
+    lab.install("hosts", nodes=3, script=OF_HOSTS, compat="slurm")
+    lab.completes("hosts", seconds=120)
+    names = "hosts-0.hosts hosts-0"
+    assert [f"rank {rank}: {names} has 1 address" for rank in range(3)] == _reports(lab, "hosts")
 
 
 def test_shared_memory_is_as_large_as_asked(lab: Lab) -> None:

@@ -55,9 +55,45 @@ allranks_slurm_node() {
       "${PRTE_MCA_ras:=^slurm}" "${HYDRA_LAUNCHER:=fork}" "${I_MPI_HYDRA_BOOTSTRAP:=fork}"
     export OMPI_MCA_plm OMPI_MCA_ras PRTE_MCA_plm PRTE_MCA_ras HYDRA_LAUNCHER I_MPI_HYDRA_BOOTSTRAP
   fi
+  allranks_slurm_resolver=${ALLRANKS_RESOLV_CONF:-/etc/resolv.conf}
+  if [ -z "${LOCALDOMAIN:-}" ] && [ "${SLURM_NNODES:-1}" != 1 ] && [ -r "$allranks_slurm_resolver" ]; then
+    # Slurm's nodes have no domain in a host list, and programs take the name of the first without
+    # it (DINOv2). glibc looks for such a name in these domains (resolv.conf(5)), the pods' first.
+    allranks_slurm_domain=${SLURM_JOB_NODELIST#*.}
+    while read -r allranks_slurm_word allranks_slurm_search; do
+      case "$allranks_slurm_word $allranks_slurm_search" in
+        "search "*.svc.*)
+          LOCALDOMAIN="${allranks_slurm_domain%%[.,]*}.$allranks_slurm_search"
+          LOCALDOMAIN="${LOCALDOMAIN%% *} $allranks_slurm_search"
+          export LOCALDOMAIN
+          ;;
+      esac
+    done <"$allranks_slurm_resolver"
+  fi
   SLURM_NODELIST=$SLURM_JOB_NODELIST
   export SLURM_NODEID SLURM_LOCALID SLURM_NTASKS_PER_NODE SLURM_PROCID SLURM_SUBMIT_DIR \
     SLURMD_NODENAME SLURM_JOB_NODELIST SLURM_NODELIST SLURM_CPUS_ON_NODE SLURM_JOB_CPUS_PER_NODE
+}
+
+# The nodes of a step, the name of the first written out: JAX takes it for rank 0's, and reads no more
+# of it than up to a bracket.
+allranks_slurm_step() {
+  SLURM_STEP_NODELIST=${SLURM_JOB_NODELIST:-}
+  allranks_slurm_head=${SLURM_STEP_NODELIST%%\[0-*}
+  case $allranks_slurm_head in
+    "$SLURM_STEP_NODELIST" | *,*) return ;;
+  esac
+  allranks_slurm_tail=${SLURM_STEP_NODELIST#*\[0-}
+  allranks_slurm_last=${allranks_slurm_tail%%]*}
+  case $allranks_slurm_last in
+    1) allranks_slurm_numbers=1 ;;
+    *[!0-9]*) return ;;
+    *) allranks_slurm_numbers="[1-$allranks_slurm_last]" ;;
+  esac
+  allranks_slurm_tail=${allranks_slurm_tail#*]}
+  allranks_slurm_domain=${allranks_slurm_tail%%,*}
+  SLURM_STEP_NODELIST="${allranks_slurm_head}0$allranks_slurm_domain"
+  SLURM_STEP_NODELIST="$SLURM_STEP_NODELIST,$allranks_slurm_head$allranks_slurm_numbers$allranks_slurm_tail"
 }
 
 # A rank: what torchrun or an MPI has told it, as srun tells it.
@@ -69,7 +105,8 @@ allranks_slurm_rank() {
   SLURM_NNODES=${GROUP_WORLD_SIZE:-${SLURM_NNODES:-1}}
   SLURM_NPROCS=$SLURM_NTASKS SLURM_JOB_NUM_NODES=$SLURM_NNODES
   SLURM_STEP_ID=0 SLURM_STEPID=0 SLURM_STEP_NUM_TASKS=$SLURM_NTASKS SLURM_STEP_NUM_NODES=$SLURM_NNODES
-  SLURM_STEP_NODELIST=${SLURM_JOB_NODELIST:-} SLURM_TASK_PID=$$
+  SLURM_TASK_PID=$$
+  allranks_slurm_step
   : "${SLURM_STEP_TASKS_PER_NODE:=${SLURM_TASKS_PER_NODE:-1}}"
   # The numbers of the GPUs that a pod sees begin at 0; programs split them at the commas.
   [ -z "${SLURM_JOB_GPUS:-}" ] || export SLURM_STEP_GPUS="${SLURM_STEP_GPUS:-$SLURM_JOB_GPUS}"

@@ -24,18 +24,6 @@ tells them in the pod. The meanings are those of the manuals of sbatch and srun.
 {{- end -}}
 {{- end -}}
 
-{{/* The numbers of so many pods, as a host list has them: that of the first alone, as what looks for
-     rank 0 may read no more than the name before a bracket (JAX). A JSON list. Takes a number. */}}
-{{- define "allranks.slurm.numbers" -}}
-{{- $numbers := list "0" -}}
-{{- if gt (int .) 2 -}}
-{{- $numbers = append $numbers (printf "[1-%d]" (sub (int .) 1)) -}}
-{{- else if eq (int .) 2 -}}
-{{- $numbers = append $numbers "1" -}}
-{{- end -}}
-{{- toJson $numbers -}}
-{{- end -}}
-
 {{/* The variables, {name: text}: allranks.pod's dict, with "hosts" the host list of several nodes.
      JSON; empty where they are not asked for. */}}
 {{- define "allranks.slurm.env" -}}

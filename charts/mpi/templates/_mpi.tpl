@@ -87,9 +87,8 @@ has one pod template.
 {{- end -}}
 {{- range $group := include "mpi.groups" . | fromJsonArray -}}
 {{- $name := include "allranks.names.part" (dict "ctx" $.ctx "part" $group.part) -}}
-{{- range $number := include "allranks.slurm.numbers" $group.most | fromJsonArray -}}
-{{- $hosts = append $hosts (include "mpi.address" (dict "ctx" $.ctx "pod" (printf "%s-%s" $name $number))) -}}
-{{- end -}}
+{{- $numbers := ternary (printf "[0-%d]" (sub (int $group.most) 1)) "0" (gt (int $group.most) 1) -}}
+{{- $hosts = append $hosts (include "mpi.address" (dict "ctx" $.ctx "pod" (printf "%s-%s" $name $numbers))) -}}
 {{- end -}}
 {{- join "," $hosts -}}
 {{- end -}}

@@ -23,13 +23,9 @@ true
 {{/* The pods' names as a host list of Slurm's; "" for one alone. (dict "ctx" $ "layout" $layout). */}}
 {{- define "torchrun.hosts" -}}
 {{- $name := include "allranks.names.release" .ctx -}}
-{{- $hosts := list -}}
 {{- if gt (int .layout.nodes) 1 -}}
-{{- range $number := include "allranks.slurm.numbers" .layout.nodes | fromJsonArray -}}
-{{- $hosts = append $hosts (printf "%s-%s.%s" $name $number $name) -}}
+{{- printf "%s-[0-%d].%s" $name (sub (int .layout.nodes) 1) $name -}}
 {{- end -}}
-{{- end -}}
-{{- join "," $hosts -}}
 {{- end -}}
 
 {{/* After which exit codes the containers of a pod start again where they are: the launcher's own
