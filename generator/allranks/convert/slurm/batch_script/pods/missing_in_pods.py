@@ -27,6 +27,7 @@ from allranks.convert.slurm.batch_script.pods import (
 )
 from allranks.convert.slurm.batch_script.text import (
     here_documents,
+    node_loops,
     own_paths,
     shell_text,
     started_words,
@@ -274,6 +275,8 @@ def _say_other_jobs(script: Script, body: Body, code: str) -> None:
 
 def _only_shows(script: Script, line: int) -> bool:
     """Whether a line prints what it asks for, and nothing else reads it."""
+    if node_loops.begins_at(script, line):
+        return True
     commands = [command for command in script.commands if command.line == line]
     return bool(commands) and all(
         command.name in ("echo", "printf")
