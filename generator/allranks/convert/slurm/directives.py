@@ -238,7 +238,8 @@ def _container_image(job: Draft, setting: Setting) -> None:
 
 
 def _container_mounts(job: Draft, setting: Setting) -> None:
-    mount(job, key_of(setting.name), setting.value.replace(";", ","))
+    text = setting.value if "$(" in setting.value else setting.value.replace(";", ",")
+    mount(job, key_of(setting.name), text)
 
 
 def mount(job: Draft, key: str, text: str) -> None:

@@ -89,6 +89,62 @@ def test_a_folder_that_the_script_makes_is_not_the_one_that_is_sent() -> None:
     assert not any("it has made" in verdict.why for verdict in own.verdicts)
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ('ROOT="${SLURM_SUBMIT_DIR:-$(pwd)}"',),
+        ("ROOT=$(pwd)",),
+        ('cd "$SLURM_SUBMIT_DIR"', "BASE=${SLURM_SUBMIT_DIR}", "ROOT=$BASE"),
+        ("if [ $A ]; then", "ROOT=$PWD", "else", "ROOT=$SLURM_SUBMIT_DIR/", "fi"),
+    ],
+)
+def test_a_variable_that_is_the_sent_folder_is_mounted_as_it_is(rows: tuple[str, ...]) -> None:
+    """The mount was said to be known on the old cluster alone."""
+    step = "srun --container-image=a/b:1 --container-mounts={} --container-workdir=/w python a.py"
+    bind = "singularity exec --bind {} docker://a/b:1 python a.py"
+    for line in (step, bind):
+        conversion = _convert("#SBATCH -n 1", "A=1", *rows, line.format("${ROOT}:/w,/data"))
+        assert conversion.values["workspace"] == {"mountPath": "/w"}
+        assert not [own for own in conversion.lost if "s" in own.path]
+        (volume,) = conversion.values["podTemplate"]["spec"]["volumes"]
+        assert "/data" == volume["hostPath"]["path"]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("cd /data", "ROOT=$PWD"),
+        ("ROOT=$PWD/code",),
+        ("ROOT=$PWD", "if [ $A ]; then ROOT=$B; fi"),
+        ("ROOT=${B:-$PWD}",),
+    ],
+)
+def test_a_variable_that_may_be_another_folder_is_not_mounted(rows: tuple[str, ...]) -> None:
+    """A `cd` came before it, it is a folder below, or some line sets it to another."""
+    step = "srun --container-image=a/b:1 --container-mounts=$ROOT:/w python a.py"
+    conversion = _convert("#SBATCH -n 1", "A=1", *rows, step)
+    assert "workspace" not in conversion.values
+    assert any("$ROOT:/w is known" in own.why for own in conversion.lost)
+
+
+def test_mounts_of_an_array_with_commas_between_them_are_read() -> None:
+    """Each part of it is a mount; one that a condition adds is not known."""
+    rows = (
+        "ROOT=$PWD",
+        'MOUNTS=("${ROOT}:/w" "/data:/d")',
+        'LIST="$(IFS=,; echo "${MOUNTS[*]}")"',
+        'srun --container-image=a/b:1 --container-mounts="$LIST" python a.py',
+    )
+    conversion = _convert("#SBATCH -n 1", *rows)
+    assert conversion.values["workspace"] == {"mountPath": "/w"}
+    (volume,) = conversion.values["podTemplate"]["spec"]["volumes"]
+    assert "/data" == volume["hostPath"]["path"]
+    more = "if [ -d /a ]; then MOUNTS+=(/a:/a); fi"
+    conversion = _convert("#SBATCH -n 1", *rows[:2], more, *rows[2:])
+    assert "workspace" not in conversion.values
+    assert any('$(IFS=,; echo "${MOUNTS[*]}") is' in own.why for own in conversion.lost)
+
+
 @pytest.mark.parametrize("bind", [".:/etc", "/scratch/etc:/etc/", "/dev", "$PWD:/usr"])
 def test_a_mount_over_a_folder_of_the_system_is_named(bind: str) -> None:
     """A pod needs its own there, and a run with such a mount is refused."""

@@ -189,6 +189,8 @@ _OF_SYSTEM = frozenset(
 )
 # A folder of the job's own on its node: `/tmp/x-$SLURM_JOB_ID`.
 _BELOW_TMP = re.compile(r"/tmp/[^:$]*\$")  # noqa: S108 - of the script
+# A comma, but for one within `$(…)`.
+_BETWEEN_MOUNTS = re.compile(r",(?![^()]*\))")
 HERE = _SUBMIT_DIRS | {"$PWD", "${PWD}", "$(pwd)", "`pwd`", ".", "./"}
 
 
@@ -197,7 +199,7 @@ def mounts(text: str) -> Mounts:
     result = Mounts()
     targets: set[str] = set()
     paths: dict[str, str] = {}
-    for part in text.split(","):
+    for part in _BETWEEN_MOUNTS.split(text):
         source, _, rest = part.strip().partition(":")
         target, _, flags = rest.partition(":")
         target = target or source
