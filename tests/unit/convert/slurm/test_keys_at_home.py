@@ -123,6 +123,28 @@ def test_what_is_installed_is_roots_in_an_image() -> None:
 
 
 @pytest.mark.parametrize(
+    "rows",
+    [
+        ("CMD='pip install x; accelerate launch a.py'", 'srun bash -c "$CMD"'),
+        ('export CMD="', "cd code", 'pip install x; python a.py"', 'srun bash -c "$CMD"'),
+        ('CMD="python -m pip install x"', "$CMD", "python a.py"),
+        ('CMD="pip install x"', 'eval "$CMD"', "python a.py"),
+    ],
+)
+def test_what_the_text_of_a_variable_installs_is_roots_too(rows: tuple[str, ...]) -> None:
+    """It is named with the line that has it, as one that stands in the text of a shell."""
+    conversion = _convert(*rows)
+    [line] = [own.line for own in conversion.verdicts if "is made" in own.why]
+    assert line == next(number for number, row in enumerate(rows, 3) if "pip" in row)
+
+
+def test_a_text_that_installs_and_that_nothing_runs_is_not_named() -> None:
+    """It is printed, or an option of a program's."""
+    conversion = _convert('CMD="pip install x"', 'echo "$CMD"', 'python a.py "$CMD"')
+    assert not [own for own in conversion.verdicts if "is made" in own.why]
+
+
+@pytest.mark.parametrize(
     ("rows", "is_named"),
     [
         (("python a.py --wandb --lr 1",), True),

@@ -214,7 +214,7 @@ def say(reading: ScriptReading, code: str) -> None:
     body.verdicts += _of_commands(script)
     body.verdicts += folders_above.say(script)
     body.verdicts += xargs.ranks(script)
-    body.verdicts += pod_rights.say(script, code)
+    body.verdicts += pod_rights.say(script, reading.variables, code)
     body.verdicts += output_files.say(script)
     chosen_gpus.say(reading)
     body.verdicts += home_folder.say(script, reading.variables, code)
