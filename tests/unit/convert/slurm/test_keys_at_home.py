@@ -226,3 +226,46 @@ def test_an_empty_key_is_none() -> None:
     conversion = job.convert(text.encode(), "job")
     assert any(own.path == "wandb" for own in conversion.verdicts)
     assert not any("looks like a secret" in note for note in conversion.notes)
+
+
+@pytest.mark.parametrize("directive", ["#SBATCH -n 1", "#SBATCH -N 2 --ntasks-per-node=1"])
+@pytest.mark.parametrize(
+    ("row", "file"),
+    [
+        ("export $(cat .env | grep KEY | xargs)", ".env"),
+        ("if [ -f .env ]; then export $(grep -v '^#' .env | xargs); fi", ".env"),
+        ("export $(xargs <conf/.env.local)", "conf/.env.local"),
+        ("export `cat .env`", ".env"),
+        ('eval "$(sed s/^/export/ .env)"', ".env"),
+        ("source <(grep KEY .env)", ".env"),
+    ],
+)
+def test_a_file_of_variables_whose_lines_are_exported_is_not_sent(
+    row: str, file: str, directive: str
+) -> None:
+    """As one that is sourced, it may set what a later line reads."""
+    text = f"#!/bin/bash\n{directive}\n{row}\nsrun python a.py $API_KEY\n"
+    conversion = job.convert(text.encode(), "job.sbatch")
+    [verdict] = [own for own in conversion.verdicts if "does not send such a file" in own.why]
+    assert (file, 3, Outcome.CHANGED) == (verdict.path, verdict.line, verdict.outcome)
+    [verdict] = [own for own in conversion.lost if own.path == "$API_KEY"]
+    assert verdict.why.startswith(f"the file {file} (line 3) may set it")
+
+
+@pytest.mark.parametrize(
+    "row", ["export KEY=$(cat .env)", "export $(hostname)", "cat .env", 'export "$(printf A=b)"']
+)
+def test_a_line_that_exports_no_lines_of_a_file_sets_no_other_variable(row: str) -> None:
+    """It sets one, shows the file, or exports what a program prints."""
+    conversion = _convert(row, "python a.py $API_KEY")
+    assert not any("such a file" in own.why for own in conversion.verdicts)
+    [verdict] = [own for own in conversion.lost if own.path == "$API_KEY"]
+    assert verdict.why.startswith("the script does not set it")
+
+
+def test_variables_of_a_file_of_the_folder_may_be_set() -> None:
+    """It is sent, so that its lines are there in a pod."""
+    conversion = _convert("export $(xargs <conf/a.txt)", "python a.py $API_KEY")
+    assert not any("such a file" in own.why for own in conversion.verdicts)
+    [verdict] = [own for own in conversion.lost if own.path == "$API_KEY"]
+    assert verdict.why.startswith("the file conf/a.txt (line 3) may set it")

@@ -24,6 +24,7 @@ from allranks.convert.slurm.batch_script.pods import (
     pod_rights,
     sent_environments,
     servers,
+    variable_files,
 )
 from allranks.convert.slurm.batch_script.text import (
     here_documents,
@@ -219,7 +220,7 @@ def say(reading: ScriptReading, code: str) -> None:
     chosen_gpus.say(reading)
     body.verdicts += home_folder.say(script, reading.variables, code)
     body.verdicts += sent_environments.say(script, reading.variables)
-    body.verdicts += [*servers.say(script), *node_settings.say(script)]
+    body.verdicts += [*servers.say(script), *node_settings.say(script), *variable_files.say(script)]
     body.verdicts += counted_cpus.say(script, body, code)
     runs = "\n".join([code, *body.env.values()])
     body.verdicts += networks.say(script, reading.variables, runs)
