@@ -261,6 +261,9 @@ def mount(job: Draft, key: str, text: str) -> None:
     if mounts.images:
         files = ", ".join(mounts.images)
         reasons.append(f"{files}: a pod mounts no file of an image: unpack it into a volume")
+    if mounts.of_tmp:
+        folders = ", ".join(mounts.of_tmp)
+        reasons.append(f"{folders}: it is in the pod's own /tmp: let the program use it there")
     if mounts.wrong:
         wrong = ", ".join(mounts.wrong)
         reasons.append(f"{wrong} is known on the old cluster alone: give a claim in storage")

@@ -324,8 +324,22 @@ def test_a_folder_of_the_scripts_own_below_tmp_is_the_pods() -> None:
         (str(verdict.outcome), verdict.why) for verdict in own.verdicts if verdict.path == "--bind"
     )
     assert "podTemplate" not in own.values
-    other = _convert(*rows, 'apptainer exec --bind "$T:/scratch" docker://a/b ./a.out')
-    assert ["--bind"] == [verdict.path for verdict in other.lost]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        'apptainer exec --bind "$T:/scratch" docker://a/b ./a.out',
+        "apptainer exec -B /tmp/x-$SLURM_JOB_ID:/scratch,/data docker://a/b ./a.out",
+        "srun --container-image=a/b --container-mounts=$T:/scratch ./a.out",
+    ],
+)
+def test_a_folder_below_tmp_at_another_place_is_at_its_own(step: str) -> None:
+    """No claim has what the script puts there, and the pod has it without one."""
+    rows = ("#SBATCH -n 1", "T=/tmp/x-$SLURM_JOB_ID", "mkdir -p $T")
+    (verdict,) = _convert(*rows, step).lost
+    assert verdict.why.startswith("/tmp/x-$SLURM_JOB_ID:/scratch: it is in the pod's own /tmp")
+    assert "claim" not in verdict.why
 
 
 def test_a_step_beside_others_starts_in_a_folder_of_its_own() -> None:

@@ -274,7 +274,7 @@ def parse_srun(
                 typed, variables.constants
             )
             if setting.name.startswith("container-"):
-                value = variables.with_sent_folder(value)
+                value = variables.with_sent_folder(variables.with_own_folders(value))
         step_settings.append(replace(setting, value=value))
     return step_settings, rest
 
