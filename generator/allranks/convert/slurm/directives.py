@@ -180,7 +180,7 @@ def _exported(job: Draft) -> set[str]:
 
 def _stands_before_its_program(job: Draft, setting: Setting, name: str) -> bool:
     """Whether a script that is run as it is has a step's variable before its program."""
-    pattern = rf"(?<![\w$.-]){name}="
+    pattern = rf"(?<![\w$.-]){re.escape(name)}="
     return setting.name.startswith(OF_STEP) and re.search(pattern, job.body.script) is not None
 
 
@@ -271,7 +271,8 @@ def _container_image(job: Draft, setting: Setting) -> None:
 
 
 def _container_mounts(job: Draft, setting: Setting) -> None:
-    mount(job, key_of(setting.name), setting.value.replace(";", ","))
+    text = setting.value if "$(" in setting.value else setting.value.replace(";", ",")
+    mount(job, key_of(setting.name), text)
 
 
 def mount(job: Draft, key: str, text: str) -> None:
@@ -293,6 +294,9 @@ def mount(job: Draft, key: str, text: str) -> None:
     if mounts.images:
         files = ", ".join(mounts.images)
         reasons.append(f"{files}: a pod mounts no file of an image: unpack it into a volume")
+    if mounts.of_tmp:
+        folders = ", ".join(mounts.of_tmp)
+        reasons.append(f"{folders}: it is in the pod's own /tmp: let the program use it there")
     if mounts.wrong:
         wrong = ", ".join(mounts.wrong)
         reasons.append(f"{wrong} is known on the old cluster alone: give a claim in storage")

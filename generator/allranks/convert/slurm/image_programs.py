@@ -161,7 +161,8 @@ def _called(shell: str, own_programs: set[str]) -> Iterator[str]:
             rest = typed if typed[1:2] == ["run"] else words.unwrapped(typed)
             yield from {words.base(rest[0])} - own_programs
         own_programs |= installations.programs(typed)
-        for program in (command.name, *xargs.program(typed)[:1]):
+        started = [own[0] for own in started_words.with_wrapped(typed)[1:]]
+        for program in (command.name, *started, *xargs.program(typed)[:1]):
             if _NAME.fullmatch(program) and program not in _COMMON | _SPOKEN_OF | own_programs:
                 yield program
 
@@ -197,6 +198,7 @@ def _runs(command: Command, text: str, program: str) -> bool:
     typed = [[scanner.unquote(word.text) for word in own.words] for own in (command, *inner)]
     typed += started_words.with_text_of_shell([word.text for word in command.words])
     typed += [xargs.program(own) for own in typed]
+    typed = [wrapped for own in typed for wrapped in started_words.with_wrapped(own)]
     if program in words.MANAGERS:
         typed = [own for own in typed if environments.needs_manager(own)]
     return any(

@@ -87,6 +87,8 @@ _CONTAINED = re.compile(
     r"(?:\\\n|[^\n])*",
     re.MULTILINE,
 )
+# A shifter, which mounts the folders of the site by itself; with the words of sarus it does not.
+_OF_SITE = re.compile(r"\bshifter[ \t]+(?!(?:run|pull|load|images|rmi)\b)")
 _SPOKEN = re.compile(r"volume|image|\bsent\b")
 _WHY = (
     "a pod has it where its image or a volume does: mount one there (storage.datasets.mountPath), "
@@ -127,7 +129,9 @@ def say(job: Draft) -> None:
         and verdict.why != missing_in_pods.why_no_container(verdict.path)
     ]
     folders: dict[str, set[str]] = defaultdict(set)
-    for text in _texts(values, words.without_comments(job.text)):
+    code = words.without_comments(job.text)
+    is_inside = "image" in values and "image" not in job.settings and not _OF_SITE.search(code)
+    for text in _texts(values, code, is_inside=is_inside):
         for match in _PATH.finditer(text):
             is_pattern = text[match.end() :][:1] in _PATTERN
             path = match[0].rpartition("/")[0] if is_pattern else match[0].rstrip("/")
@@ -161,12 +165,13 @@ def say(job: Draft) -> None:
         job.fields.note(_NO_VOLUME.replace("what the run writes ", elsewhere, 1))
 
 
-def _texts(values: Mapping[str, Any], script: str) -> list[str]:
-    """What runs and is not only printed; of a run with an image of its own, what the nodes ran.
+def _texts(values: Mapping[str, Any], script: str, *, is_inside: bool) -> list[str]:
+    """What runs and is not only printed; of a run in a container of its own, what the nodes ran.
 
     Args:
         values: the values.
         script: the script without its comments.
+        is_inside: whether the ranks had the folders of their image alone.
     """
     of_nodes = [values.get("setup", ""), values.get("workingDir", "")]
     of_ranks = [
@@ -177,7 +182,6 @@ def _texts(values: Mapping[str, Any], script: str) -> list[str]:
     ]
     # What stood outside of a container that the script starts, a node ran, too.
     outside = _CONTAINED.sub("", script) if values.get("script") else ""
-    is_inside = "image" in values
     texts = [*of_nodes, outside if outside != script else ""] if is_inside else of_nodes + of_ranks
     shebangs = [text.partition("\n")[0][2:] for text in texts if str(text).startswith("#!")]
     texts = [words.without_comments(text) for text in texts if isinstance(text, str)] + shebangs

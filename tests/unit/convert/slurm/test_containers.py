@@ -89,6 +89,62 @@ def test_a_folder_that_the_script_makes_is_not_the_one_that_is_sent() -> None:
     assert not any("it has made" in verdict.why for verdict in own.verdicts)
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ('ROOT="${SLURM_SUBMIT_DIR:-$(pwd)}"',),
+        ("ROOT=$(pwd)",),
+        ('cd "$SLURM_SUBMIT_DIR"', "BASE=${SLURM_SUBMIT_DIR}", "ROOT=$BASE"),
+        ("if [ $A ]; then", "ROOT=$PWD", "else", "ROOT=$SLURM_SUBMIT_DIR/", "fi"),
+    ],
+)
+def test_a_variable_that_is_the_sent_folder_is_mounted_as_it_is(rows: tuple[str, ...]) -> None:
+    """The mount was said to be known on the old cluster alone."""
+    step = "srun --container-image=a/b:1 --container-mounts={} --container-workdir=/w python a.py"
+    bind = "singularity exec --bind {} docker://a/b:1 python a.py"
+    for line in (step, bind):
+        conversion = _convert("#SBATCH -n 1", "A=1", *rows, line.format("${ROOT}:/w,/data"))
+        assert conversion.values["workspace"] == {"mountPath": "/w"}
+        assert not [own for own in conversion.lost if "s" in own.path]
+        (volume,) = conversion.values["podTemplate"]["spec"]["volumes"]
+        assert "/data" == volume["hostPath"]["path"]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("cd /data", "ROOT=$PWD"),
+        ("ROOT=$PWD/code",),
+        ("ROOT=$PWD", "if [ $A ]; then ROOT=$B; fi"),
+        ("ROOT=${B:-$PWD}",),
+    ],
+)
+def test_a_variable_that_may_be_another_folder_is_not_mounted(rows: tuple[str, ...]) -> None:
+    """A `cd` came before it, it is a folder below, or some line sets it to another."""
+    step = "srun --container-image=a/b:1 --container-mounts=$ROOT:/w python a.py"
+    conversion = _convert("#SBATCH -n 1", "A=1", *rows, step)
+    assert "workspace" not in conversion.values
+    assert any("$ROOT:/w is known" in own.why for own in conversion.lost)
+
+
+def test_mounts_of_an_array_with_commas_between_them_are_read() -> None:
+    """Each part of it is a mount; one that a condition adds is not known."""
+    rows = (
+        "ROOT=$PWD",
+        'MOUNTS=("${ROOT}:/w" "/data:/d")',
+        'LIST="$(IFS=,; echo "${MOUNTS[*]}")"',
+        'srun --container-image=a/b:1 --container-mounts="$LIST" python a.py',
+    )
+    conversion = _convert("#SBATCH -n 1", *rows)
+    assert conversion.values["workspace"] == {"mountPath": "/w"}
+    (volume,) = conversion.values["podTemplate"]["spec"]["volumes"]
+    assert "/data" == volume["hostPath"]["path"]
+    more = "if [ -d /a ]; then MOUNTS+=(/a:/a); fi"
+    conversion = _convert("#SBATCH -n 1", *rows[:2], more, *rows[2:])
+    assert "workspace" not in conversion.values
+    assert any('$(IFS=,; echo "${MOUNTS[*]}") is' in own.why for own in conversion.lost)
+
+
 @pytest.mark.parametrize("bind", [".:/etc", "/scratch/etc:/etc/", "/dev", "$PWD:/usr"])
 def test_a_mount_over_a_folder_of_the_system_is_named(bind: str) -> None:
     """A pod needs its own there, and a run with such a mount is refused."""
@@ -268,8 +324,22 @@ def test_a_folder_of_the_scripts_own_below_tmp_is_the_pods() -> None:
         (str(verdict.outcome), verdict.why) for verdict in own.verdicts if verdict.path == "--bind"
     )
     assert "podTemplate" not in own.values
-    other = _convert(*rows, 'apptainer exec --bind "$T:/scratch" docker://a/b ./a.out')
-    assert ["--bind"] == [verdict.path for verdict in other.lost]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        'apptainer exec --bind "$T:/scratch" docker://a/b ./a.out',
+        "apptainer exec -B /tmp/x-$SLURM_JOB_ID:/scratch,/data docker://a/b ./a.out",
+        "srun --container-image=a/b --container-mounts=$T:/scratch ./a.out",
+    ],
+)
+def test_a_folder_below_tmp_at_another_place_is_at_its_own(step: str) -> None:
+    """No claim has what the script puts there, and the pod has it without one."""
+    rows = ("#SBATCH -n 1", "T=/tmp/x-$SLURM_JOB_ID", "mkdir -p $T")
+    (verdict,) = _convert(*rows, step).lost
+    assert verdict.why.startswith("/tmp/x-$SLURM_JOB_ID:/scratch: it is in the pod's own /tmp")
+    assert "claim" not in verdict.why
 
 
 def test_a_step_beside_others_starts_in_a_folder_of_its_own() -> None:

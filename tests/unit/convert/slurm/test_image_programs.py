@@ -57,6 +57,28 @@ def test_programs_of_the_site_are_listed(rows: tuple[str, ...], programs: list[s
 
 
 @pytest.mark.parametrize(
+    ("row", "programs"),
+    [
+        ("exec uv run a.py", ["uv"]),
+        ("exec lmp -in a.in", ["lmp"]),
+        ("exec -a other lmp -in a.in", ["lmp"]),
+        ("command lmp -in a.in", ["lmp"]),
+        ("time -p nohup lmp -in a.in", ["lmp"]),
+        ("env A=1 timeout 4h lmp -in a.in", ["lmp"]),
+        ("numactl -N 0 lmp -in a.in", ["numactl", "lmp"]),
+        ("A=$(exec lmp a)", ["lmp"]),
+        ("exec python b.py", []),
+        ("exec >out", []),
+        ("command -v lmp", []),
+    ],
+)
+def test_a_program_behind_one_that_only_runs_it_is_listed(row: str, programs: list[str]) -> None:
+    """The image needs both, where it has not the first as all images do."""
+    listed = _programs("python a.py", row)
+    assert [f"{program} (line 4)" for program in programs] == listed
+
+
+@pytest.mark.parametrize(
     ("rows", "line"),
     [
         (('echo "Usage: $0 a [lmp args]"', 'srun bash -c "lmp \\', '  -in a.in"'), 4),

@@ -123,10 +123,38 @@ def test_what_is_installed_is_roots_in_an_image() -> None:
 
 
 @pytest.mark.parametrize(
+    "rows",
+    [
+        ("CMD='pip install x; accelerate launch a.py'", 'srun bash -c "$CMD"'),
+        ('export CMD="', "cd code", 'pip install x; python a.py"', 'srun bash -c "$CMD"'),
+        ('CMD="python -m pip install x"', "$CMD", "python a.py"),
+        ('CMD="pip install x"', 'eval "$CMD"', "python a.py"),
+    ],
+)
+def test_what_the_text_of_a_variable_installs_is_roots_too(rows: tuple[str, ...]) -> None:
+    """It is named with the line that has it, as one that stands in the text of a shell."""
+    conversion = _convert(*rows)
+    [line] = [own.line for own in conversion.verdicts if "is made" in own.why]
+    assert line == next(number for number, row in enumerate(rows, 3) if "pip" in row)
+
+
+def test_a_text_that_installs_and_that_nothing_runs_is_not_named() -> None:
+    """It is printed, or an option of a program's."""
+    conversion = _convert('CMD="pip install x"', 'echo "$CMD"', 'python a.py "$CMD"')
+    assert not [own for own in conversion.verdicts if "is made" in own.why]
+
+
+@pytest.mark.parametrize(
     ("rows", "is_named"),
     [
         (("python a.py --wandb --lr 1",), True),
         (("python a.py --wandb_project x",), True),
+        (("python a.py --run_wandb",), True),
+        (("python a.py --enable-wandb --lr 1",), True),
+        (("python a.py --log-to-wandb true",), True),
+        (("python a.py --use-wandb=True",), True),
+        (("python a.py --report-to tensorboard,wandb",), True),
+        (("python a.py --trackers wandb",), True),
         (("python a.py --report_to wandb",), True),
         (("python a.py wandb.project=x logger=wandb",), True),
         (("export WANDB_PROJECT=x", "python a.py"), True),
@@ -147,6 +175,13 @@ def test_what_is_installed_is_roots_in_an_image() -> None:
         (("export WANDB_API_KEY=$(cat key)", "python a.py --wandb"), False),
         (("wandb login $KEY", "python a.py --wandb"), False),
         (("python a.py --no_wandb",), False),
+        (("python a.py --disable_wandb",), False),
+        (("python a.py --run-without-wandb",), False),
+        (("python a.py --wandb-offline",), False),
+        (("python a.py --use_wandb False",), False),
+        (("python a.py --run_wandb=0",), False),
+        (("python a.py --out a-wandb",), False),
+        (("uv run --with wandb a.py",), False),
         (("python a.py --use_wandb=false",), False),
         (("python a.py wandb=False",), False),
         (("python a.py --report_to none",), False),
@@ -191,3 +226,46 @@ def test_an_empty_key_is_none() -> None:
     conversion = job.convert(text.encode(), "job")
     assert any(own.path == "wandb" for own in conversion.verdicts)
     assert not any("looks like a secret" in note for note in conversion.notes)
+
+
+@pytest.mark.parametrize("directive", ["#SBATCH -n 1", "#SBATCH -N 2 --ntasks-per-node=1"])
+@pytest.mark.parametrize(
+    ("row", "file"),
+    [
+        ("export $(cat .env | grep KEY | xargs)", ".env"),
+        ("if [ -f .env ]; then export $(grep -v '^#' .env | xargs); fi", ".env"),
+        ("export $(xargs <conf/.env.local)", "conf/.env.local"),
+        ("export `cat .env`", ".env"),
+        ('eval "$(sed s/^/export/ .env)"', ".env"),
+        ("source <(grep KEY .env)", ".env"),
+    ],
+)
+def test_a_file_of_variables_whose_lines_are_exported_is_not_sent(
+    row: str, file: str, directive: str
+) -> None:
+    """As one that is sourced, it may set what a later line reads."""
+    text = f"#!/bin/bash\n{directive}\n{row}\nsrun python a.py $API_KEY\n"
+    conversion = job.convert(text.encode(), "job.sbatch")
+    [verdict] = [own for own in conversion.verdicts if "does not send such a file" in own.why]
+    assert (file, 3, Outcome.CHANGED) == (verdict.path, verdict.line, verdict.outcome)
+    [verdict] = [own for own in conversion.lost if own.path == "$API_KEY"]
+    assert verdict.why.startswith(f"the file {file} (line 3) may set it")
+
+
+@pytest.mark.parametrize(
+    "row", ["export KEY=$(cat .env)", "export $(hostname)", "cat .env", 'export "$(printf A=b)"']
+)
+def test_a_line_that_exports_no_lines_of_a_file_sets_no_other_variable(row: str) -> None:
+    """It sets one, shows the file, or exports what a program prints."""
+    conversion = _convert(row, "python a.py $API_KEY")
+    assert not any("such a file" in own.why for own in conversion.verdicts)
+    [verdict] = [own for own in conversion.lost if own.path == "$API_KEY"]
+    assert verdict.why.startswith("the script does not set it")
+
+
+def test_variables_of_a_file_of_the_folder_may_be_set() -> None:
+    """It is sent, so that its lines are there in a pod."""
+    conversion = _convert("export $(xargs <conf/a.txt)", "python a.py $API_KEY")
+    assert not any("such a file" in own.why for own in conversion.verdicts)
+    [verdict] = [own for own in conversion.lost if own.path == "$API_KEY"]
+    assert verdict.why.startswith("the file conf/a.txt (line 3) may set it")

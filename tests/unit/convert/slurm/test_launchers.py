@@ -342,3 +342,13 @@ def test_the_word_behind_an_unknown_option_is_named(
     assert whys
     assert program in whys[0]
     assert ("is taken for the program" in whys[0]) == bool(program)
+
+
+def test_an_accelerate_between_other_commands_is_called_by_its_name() -> None:
+    """Also in the text of a variable; it was called a script that starts torchrun."""
+    rows = ("export CMD='", "accelerate launch a.py", "{} sync'", 'srun bash -c "$CMD"')
+    text = "\n".join(("#!/bin/bash", "#SBATCH -N 1 --gpus 4 --ntasks-per-node=1", *rows, ""))
+    for program, launcher in (("wandb", "accelerate"), ("torchrun b.py;", "a script that starts")):
+        conversion = job.convert(text.replace("{}", program).encode(), "job.sbatch")
+        [note] = [own for own in conversion.notes if "starts the ranks of each node" in own]
+        assert note.startswith(launcher)

@@ -113,10 +113,58 @@ def test_a_round_that_starts_one_task_is_not_said_to_start_more() -> None:
 def test_what_asks_slurm_is_said_of_the_line_that_is_kept() -> None:
     """The line of the same words that is left out was said to be missing, too."""
     ask = "$(scontrol show hostnames $SLURM_JOB_NODELIST)"
-    rows = (f"HOST=({ask})", f"for h in {ask}; do", "  echo $h", "done", "srun python a.py $HOST")
+    loop = (f"for h in {ask}; do", "  ./prepare $h", "done")
+    rows = (f"HOST=({ask})", *loop, "srun python a.py $HOST")
     text = "\n".join(("#!/bin/bash", "#SBATCH -N 2 --gres=gpu:2", *rows, ""))
     lost = job.convert(text.encode(), "job.sbatch").lost
     assert [4] == [own.line for own in lost if "scontrol" in own.path]
+
+
+_ASK = "$(scontrol show hostnames $SLURM_JOB_NODELIST)"
+_ONE_NODE = "#SBATCH -N 1 --gpus 1"
+
+
+@pytest.mark.parametrize("directive", [_NODES, _ONE_NODE])
+@pytest.mark.parametrize(
+    "rows",
+    [
+        (f"for h in {_ASK}; do", '  echo "node $h"  # one', "done"),
+        (f"for h in {_ASK}", "do", 'printf "%s\\n" "$h $(date)"; echo', "done"),
+        ("for h in `scontrol show hostname $SLURM_NODELIST`; do echo $h; done",),
+    ],
+)
+def test_a_loop_that_only_prints_the_nodes_is_left_out(
+    rows: tuple[str, ...], directive: str
+) -> None:
+    """The run misses nothing of it, and so nothing is lost."""
+    text = "\n".join(("#!/bin/bash", directive, *rows, "srun python a.py", ""))
+    conversion = job.convert(text.encode(), "job.sbatch")
+    assert not conversion.lost
+    assert "scontrol" not in str(conversion.values)
+    assert "only prints the nodes" in next(own.why for own in conversion.verdicts if own.line == 3)
+
+
+def test_a_loop_in_a_condition_that_only_prints_the_nodes_is_no_loss() -> None:
+    """It stays there, and its question fails as a loop of no rounds."""
+    loop = ('if [ -n "$A" ]; then', f"  for h in {_ASK}; do", "    echo $h", "  done", "fi")
+    text = "\n".join(("#!/bin/bash", _ONE_NODE, "A=b", *loop, "python a.py", ""))
+    assert not job.convert(text.encode(), "job.sbatch").lost
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        (f"for h in {_ASK}; do", "  echo $h >>hosts", "done"),
+        (f"for h in {_ASK}; do", "  echo $h", "done >hosts"),
+        (f"for h in {_ASK}; do", "  echo $(ssh $h nvidia-smi)", "done"),
+        (f"for h in {_ASK}; do", "  echo $h; python b.py $h", "done"),
+        (f"for h in {_ASK}; do", "  echo $h", "done", "python b.py $h"),
+    ],
+)
+def test_a_loop_over_the_nodes_that_does_more_is_a_loss(rows: tuple[str, ...]) -> None:
+    """It writes a file, asks another host, runs a program, or leaves a name that one reads."""
+    text = "\n".join(("#!/bin/bash", _ONE_NODE, *rows, "python a.py", ""))
+    assert job.convert(text.encode(), "job.sbatch").lost
 
 
 def test_a_loop_that_waits_in_the_branch_of_the_step_is_none_over_nodes() -> None:

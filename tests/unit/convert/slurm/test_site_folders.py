@@ -142,6 +142,29 @@ def test_a_mounted_folder_is_there() -> None:
     assert not any(_IN_A_VOLUME in note for note in conversion.notes)
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("#SBATCH --image=docker:a/b:1", "srun shifter python a.py --data /fsx/in"),
+        ("#SBATCH --image=docker:a/b:1", "D='/fsx/in'", 'RUN="shifter python a.py $D"', "$RUN"),
+        ("srun shifter --image=a/b:1 -V /data:/d python a.py --data /fsx/in --more /d/a",),
+    ],
+)
+def test_a_shifter_has_the_folders_of_the_site(rows: tuple[str, ...]) -> None:
+    """It mounts them by itself, and a pod has not what the program reads there."""
+    assert ["/fsx/in"] == [verdict.path for verdict in _folders(_convert(_NODES, *rows))]
+
+
+@pytest.mark.parametrize(
+    "program",
+    ["--container-image=a/b:1", "shifter run a/b:1", "singularity exec docker://a/b:1"],
+)
+def test_another_container_has_not_the_folders_of_the_site(program: str) -> None:
+    """What it was not told to mount is in its image."""
+    conversion = _convert(_NODES, f"srun {program} python a.py --data /fsx/in")
+    assert not _folders(conversion)
+
+
 def test_paths_in_a_container_are_those_of_its_image() -> None:
     """What the nodes ran beside it had their folders."""
     step = "srun --container-image=a/b:1 python /app/a.py"

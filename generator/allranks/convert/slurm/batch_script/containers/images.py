@@ -159,6 +159,7 @@ class Mounts:
         workspace: where the folder that the job is submitted from is mounted; "" for nowhere.
         has_here: whether that folder is mounted where it is.
         has_tmp: whether a folder below /tmp is mounted where it is, which a pod has itself.
+        of_tmp: those of a folder below /tmp at another place, as written.
         over_image: those that would hide a folder which image and pod need, as written.
         of_slurm: Slurm's programs, settings and libraries, for which a pod has no use.
         images: those of a file with a file system, as written, whose content is what is mounted.
@@ -170,6 +171,7 @@ class Mounts:
     workspace: str = ""
     has_here: bool = False
     has_tmp: bool = False
+    of_tmp: list[str] = field(default_factory=list)
     over_image: list[str] = field(default_factory=list)
     of_slurm: list[str] = field(default_factory=list)
     images: list[str] = field(default_factory=list)
@@ -189,6 +191,8 @@ _OF_SYSTEM = frozenset(
 )
 # A folder of the job's own on its node: `/tmp/x-$SLURM_JOB_ID`.
 _BELOW_TMP = re.compile(r"/tmp/[^:$]*\$")  # noqa: S108 - of the script
+# A comma, but for one within `$(…)`.
+_BETWEEN_MOUNTS = re.compile(r",(?![^()]*\))")
 HERE = _SUBMIT_DIRS | {"$PWD", "${PWD}", "$(pwd)", "`pwd`", ".", "./"}
 
 
@@ -197,7 +201,7 @@ def mounts(text: str) -> Mounts:
     result = Mounts()
     targets: set[str] = set()
     paths: dict[str, str] = {}
-    for part in text.split(","):
+    for part in _BETWEEN_MOUNTS.split(text):
         source, _, rest = part.strip().partition(":")
         target, _, flags = rest.partition(":")
         target = target or source
@@ -217,8 +221,9 @@ def mounts(text: str) -> Mounts:
         if source in HERE and rest.startswith("/") and "$" not in rest and not result.workspace:
             result.workspace = target
             continue
-        if source == target and _BELOW_TMP.match(source):
-            result.has_tmp = True
+        if _BELOW_TMP.match(source):
+            result.has_tmp |= source == target
+            result.of_tmp += [part.strip()] if source != target else []
             continue
         if source in HERE and target in HERE:
             result.has_here = True

@@ -33,12 +33,15 @@ _KEYS = {
     "az": (frozenset({"storage", "ml", "acr"}), "AZURE_STORAGE_CONNECTION_STRING"),
     "rclone": (frozenset({"copy", "sync", "move", "copyto", "mount", "lsf"}), "RCLONE_CONFIG"),
 }
+# Texts of an option that turn it off.
+_OFF = r"\"?(?i:false|none|null|no|off|0|disabled|offline)\b"
 # Words by which a program is told to report to Weights & Biases, but for those that tell it not to.
 _REPORTS = re.compile(
-    r"(?<!no[-_])(?<!\w)(?:-{1,2}(?:use_?)?wandb(?:[-_]\w+)*(?!\S)"
-    r"|-{1,2}(?:report_to|logger|log_with)[= ]\"?wandb"
-    r"|(?:-{1,2}|\b)(?:use_)?wandb(?:[-_.]\w+)*="
-    r"(?!\"?(?i:false|none|null|no|off|0|disabled|offline)\b)"
+    r"(?<!no[-_])(?<!\w)(?:"
+    r"-{1,2}(?![\w-]*(?<![A-Za-z])(?:no|not|disabled?|without|skip|off(?:line)?)(?![A-Za-z]))"
+    rf"(?:[A-Za-z0-9]+[-_])*(?:use)?wandb(?:[-_]\w+)*(?!\S)(?![ \t]+{_OFF})"
+    r"|-{1,2}(?:report[-_]to|loggers?|log[-_](?:with|to)|trackers?)[= ][\"']?(?:\w+[, ])?wandb"
+    rf"|(?:-{{1,2}}|\b)(?:(?:use|run|enable|with|log)[-_])?wandb(?:[-_.]\w+)*=(?!{_OFF})"
     r"|\blogger[\w.]*=\S*wandb"
     r"|\bWANDB_(?!DISABLED)[A-Z_]+:?=(?!(?:\"\"|'')?(?:\s|\Z))"
     r"(?!\"?(?:\$\{\w+:?[-=]\"?)?(?i:false|none|null|no|off|0|disabled|offline|dryrun)\b))"
@@ -46,8 +49,8 @@ _REPORTS = re.compile(
 _NO_REPORTS = re.compile(
     r"\bWANDB_(?:MODE:?=\"?(?:\$\{\w+:?[-=]\"?)?(?:offline|disabled|dryrun)"
     r"|DISABLED=\"?(?i:true|1)|ANONYMOUS=\"?(?:must|allow)|API_KEY\b(?!=(?:\"\"|'')?\s))"
-    r"|\bwandb[ \t]+(?:login|offline|disabled)\b|wandb[._]mode[= ]\"?(?:offline|disabled)"
-    r"|-{1,2}(?:no[-_]wandb|report_to[= ]\"?none)\b"
+    r"|\bwandb[ \t]+(?:login|offline|disabled)\b|wandb[-._]mode[= ]\"?(?:offline|disabled)"
+    r"|-{1,2}(?:(?:no|disable|without)[-_]wandb|report[-_]to[= ]\"?none)\b"
 )
 _KEY_OF_REPORTS = (
     "where the program reports to Weights & Biases, it looks for its key in ~/.netrc of who "

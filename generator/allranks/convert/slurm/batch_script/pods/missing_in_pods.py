@@ -24,9 +24,11 @@ from allranks.convert.slurm.batch_script.pods import (
     pod_rights,
     sent_environments,
     servers,
+    variable_files,
 )
 from allranks.convert.slurm.batch_script.text import (
     here_documents,
+    node_loops,
     own_paths,
     shell_text,
     started_words,
@@ -213,12 +215,12 @@ def say(reading: ScriptReading, code: str) -> None:
     body.verdicts += _of_commands(script)
     body.verdicts += folders_above.say(script)
     body.verdicts += xargs.ranks(script)
-    body.verdicts += pod_rights.say(script, code)
+    body.verdicts += pod_rights.say(script, reading.variables, code)
     body.verdicts += output_files.say(script)
     chosen_gpus.say(reading)
     body.verdicts += home_folder.say(script, reading.variables, code)
     body.verdicts += sent_environments.say(script, reading.variables)
-    body.verdicts += [*servers.say(script), *node_settings.say(script)]
+    body.verdicts += [*servers.say(script), *node_settings.say(script), *variable_files.say(script)]
     body.verdicts += counted_cpus.say(script, body, code)
     runs = "\n".join([code, *body.env.values()])
     body.verdicts += networks.say(script, reading.variables, runs)
@@ -274,6 +276,8 @@ def _say_other_jobs(script: Script, body: Body, code: str) -> None:
 
 def _only_shows(script: Script, line: int) -> bool:
     """Whether a line prints what it asks for, and nothing else reads it."""
+    if node_loops.begins_at(script, line):
+        return True
     commands = [command for command in script.commands if command.line == line]
     return bool(commands) and all(
         command.name in ("echo", "printf")

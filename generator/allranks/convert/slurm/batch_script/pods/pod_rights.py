@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from allranks.convert import scanner
 from allranks.convert.slurm.batch_script.text import environments, shell_text, started_words, words
 from allranks.convert.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from allranks.convert.slurm.batch_script.text.script import Script
+    from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
 
 OF_ROOT = "a pod of a run is no root: put what it installs, or mounts, into the image or a volume"
 # set_mempolicy and mbind need CAP_SYS_NICE under the default seccomp profile of containerd and
@@ -67,11 +69,12 @@ _OTHER_NAME = (
 )
 
 
-def say(script: Script, code: str) -> list[Verdict]:
+def say(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
     """The lines that need what a pod may not do, or is not.
 
     Args:
         script: the script.
+        variables: what its variables hold.
         code: its text without comments.
     """
     verdicts: dict[str, Verdict] = {}
@@ -79,15 +82,23 @@ def say(script: Script, code: str) -> list[Verdict]:
     for command in script.commands:
         makes_own |= environments.makes_any([command])
         own, *inner = started_words.with_text_of_shell([token.text for token in command.words])
+        in_variables = _in_variables(variables, (own, *inner))
         for texts in (own, *inner):
             path, outcome, why = _of_words(texts, is_inner=texts is not own)
             if path and path not in verdicts:
                 verdicts[path] = Verdict(path, outcome, "", why, command.line)
         if not makes_own and "install" not in verdicts:
-            text = next((" ".join(texts) for texts in (own, *inner) if _installs(texts)), "")
+            typed = (own, *inner, *in_variables)
+            at, text = next(
+                ((at, " ".join(texts)) for at, texts in enumerate(typed) if _installs(texts)),
+                (0, ""),
+            )
+            is_of_variable = at > len(inner)
+            line = script.line_with(re.compile(re.escape(text)).search) if is_of_variable else 0
+            line = line or command.line
             if text:
                 path = shell_text.short(text)
-                verdicts["install"] = Verdict(path, Outcome.CHANGED, "", _OF_IMAGE, command.line)
+                verdicts["install"] = Verdict(path, Outcome.CHANGED, "", _OF_IMAGE, line)
     history = _of_history(code)
     if history is not None:
         line = script.line_with(_OF_HISTORY.search)
@@ -101,6 +112,23 @@ def say(script: Script, code: str) -> list[Verdict]:
         line = script.line_with(_NAME_OF_FOLDER.search)
         verdicts[""] = Verdict(match[0], Outcome.CHANGED, "", _OTHER_NAME, line)
     return [*verdicts.values()]
+
+
+def _in_variables(variables: ShellVariables, typed: Iterable[Sequence[str]]) -> list[list[str]]:
+    """The words of the commands in a variable that some words run: ``bash -c "$LAUNCHER"``.
+
+    Args:
+        variables: what the variables of the script hold.
+        typed: the words of a command, and of those in its text of a shell.
+    """
+    inner: list[list[str]] = []
+    for texts in typed:
+        rest = texts[1:] if texts[:1] == ["eval"] else texts
+        name = shell_text.variable_alone(rest[0]) if rest else ""
+        text = variables.line_texts.get(name) or "; ".join(variables.contents.get(name, ()))
+        commands = shell_text.commands_of(text)
+        inner += [[scanner.unquote(word.text) for word in command.words] for command in commands]
+    return inner
 
 
 def _of_history(code: str) -> re.Match[str] | None:

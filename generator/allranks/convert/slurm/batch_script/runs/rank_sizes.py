@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 # What a torchrun may be called.
 _OF_TORCH = ("torchrun", *sorted(words.TORCHRUN), *words.TORCH_MODULES)
 _FIRST_NODE = "without srun it runs on the first node alone"
+# A text of a shell with that launcher and no torchrun.
+_STARTS_ACCELERATE = re.compile(
+    r"\A(?!.*torch(?:run|\.distributed)).*\baccelerate\s+launch\b", re.DOTALL
+)
 _WAITS_THERE = (
     "without srun it runs on the first node alone, where it waits for the others; here each node "
     "runs it"
@@ -235,7 +239,10 @@ def _size_nested(
     body.procs_per_node = 1
     line = " ".join(program.command)
     spans = any(flag in line for flag in _SPANNING)
-    launcher, own_line = _launcher(main, str(program.runner))
+    runner = str(program.runner)
+    if program.runner is Runner.NESTED and _STARTS_ACCELERATE.search(line):
+        runner = str(Runner.ACCELERATE)
+    launcher, own_line = _launcher(main, runner)
     if (nodes or 1) > 1 and not main.is_srun and not spans:
         body.say(own_line, launcher, Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
         nodes = 1
@@ -252,7 +259,7 @@ def _size_nested(
         )
     body.values["torchrun"] = {"maxRestarts": 0}
     body.notes.append(
-        f"{program.runner} starts the ranks of each node itself, so that each pod runs "
+        f"{runner} starts the ranks of each node itself, so that each pod runs "
         "it once; "
         "under torchrun (its command alone) allranks would see every rank"
     )

@@ -65,6 +65,7 @@ def read_container(reading: ScriptReading, texts: list[str], line: int) -> int:
     body, constants = reading.body, reading.variables.constants
     line_words = [words.resolve(text, constants) or scanner.unquote(text) for text in texts]
     line_words = [reading.variables.with_own_folders(text) for text in line_words]
+    line_words = [reading.variables.with_sent_folder(text) for text in line_words]
     program = words.base(texts[0])
     parsed = images.of_command([program, *line_words[1:]])
     if parsed is None:

@@ -48,7 +48,8 @@ def names(script: Script, *, nounset: bool) -> set[str]:
             early |= _reads(script, command, nounset=nounset) - own
             own |= {name for name, _ in pairs}
     code = words.without_comments(script.text)
-    return {name for name in early & own - in_functions if not _is_set_otherwise(code, name)}
+    names_of = {name for name in early & own - in_functions if name.isidentifier()}
+    return {name for name in names_of if not _is_set_otherwise(code, name)}
 
 
 def of_login(script: Script, *, nounset: bool) -> set[str]:
@@ -96,7 +97,7 @@ def _reads(script: Script, command: Command, *, nounset: bool) -> set[str]:
     lengthened = {
         name
         for name, value in shell_text.assigned_by(command)
-        if re.search(_LENGTHENED.replace("{0}", name), value)
+        if re.search(_LENGTHENED.replace("{0}", re.escape(name)), value)
     }
     return needed - lengthened
 

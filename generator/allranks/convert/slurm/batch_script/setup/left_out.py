@@ -11,6 +11,7 @@ from allranks.convert.slurm.batch_script.pods import chosen_gpus, missing_in_pod
 from allranks.convert.slurm.batch_script.setup import node_files, slurm_questions, traps
 from allranks.convert.slurm.batch_script.steps import mpirun, step_search, torchrun_environment
 from allranks.convert.slurm.batch_script.text import (
+    node_loops,
     node_names,
     set_options,
     shell_text,
@@ -119,6 +120,8 @@ def _why_of_pod(reading: ScriptReading, statement: Statement, program: str) -> s
         return chosen_gpus.OF_STEP
     if node_files.is_list_of_hosts(reading.script, reading.main_step, statement):
         return node_files.OF_HOSTS
+    if node_loops.is_unneeded(reading.script, statement):
+        return node_loops.WHY
     return "a pod has no terminal" if program in words.OF_TERMINAL else ""
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.convert import commands, scanner
-from allranks.convert.slurm.batch_script.pods import missing_in_pods, pod_rights
+from allranks.convert.slurm.batch_script.pods import missing_in_pods, pod_rights, variable_files
 from allranks.convert.slurm.batch_script.setup import (
     bare_programs,
     exports,
@@ -348,8 +348,8 @@ def why_of_image(script: Script, command: Command) -> str:
         return _MAKES_ENVIRONMENT
     if len(texts) < 2 or not _is_activation(texts):  # noqa: PLR2004 - a program and a word
         return ""
-    if working_folder.reads_variables(command):
-        return working_folder.OF_VARIABLES
+    if variable_files.is_sourced(command):
+        return variable_files.NOT_SENT
     return _SENT if working_folder.reads_sent_file(script, command) else _ACTIVATED
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.convert import scanner
 from allranks.convert.slurm import amounts
+from allranks.convert.slurm.batch_script.pods import variable_files
 from allranks.convert.slurm.batch_script.setup import early_reads, required_variables
 from allranks.convert.slurm.batch_script.text import (
     library_variables,
@@ -350,7 +351,10 @@ def _origin_before(script: Script, line: int, name: str) -> str:
             texts = [scanner.unquote(token.text) for token in command.words[:2]]
             if command.line >= line or len(texts) < 2:  # noqa: PLR2004 - source and the file
                 continue
-            if texts[0] in ("source", ".") and not words.ACTIVATES.search(texts[1]):
+            file = variable_files.shown_in(command)
+            if file:
+                origins.append(f"the file {shell_text.short(file)} (line {command.line})")
+            elif texts[0] in ("source", ".") and not words.ACTIVATES.search(texts[1]):
                 origins.append(f"the file {shell_text.short(texts[1])} (line {command.line})")
             elif is_of_module and texts[0] in ("module", "ml") and texts[1] != "purge":
                 origins.append(f"a module (line {command.line})")

@@ -33,12 +33,6 @@ _FOLDER = re.compile(
     r"\$\{?(?:SLURM_SUBMIT_DIR|PWD)\}?|\$\(pwd\)|`pwd`"
     r"|\$\{\w+:?-\$\{?(?:SLURM_SUBMIT_DIR|PWD)(?::?-[^{}]*)?\}?\}"
 )
-# A file of variables, which may have keys.
-_OF_VARIABLES = re.compile(r"\.env(?:\.\w+)?")
-OF_VARIABLES = (
-    f"`{names.CLI} sbatch` does not send such a file, which may have keys, unless it is told to: "
-    "write what it sets into env, and let a Secret set the keys"
-)
 
 
 def goes_back(statement: Statement) -> bool:
@@ -50,13 +44,6 @@ def goes_back(statement: Statement) -> bool:
         and len(words_of) == 2  # noqa: PLR2004 - cd and the folder
         and _SUBMIT_DIR.fullmatch(words_of[1]) is not None
     )
-
-
-def reads_variables(command: Command) -> bool:
-    """Whether a command reads a file of variables of the project: ``source .env``."""
-    texts = [scanner.unquote(word.text) for word in command.words[:2]]
-    is_source = len(texts) > 1 and texts[0] in ("source", ".")
-    return is_source and _OF_VARIABLES.fullmatch(words.base(texts[1])) is not None
 
 
 def reads_sent_file(script: Script, command: Command) -> bool:

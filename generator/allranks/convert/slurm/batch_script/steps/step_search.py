@@ -273,6 +273,8 @@ def parse_srun(
             value = words.resolve(value, variables.constants) or words.partly(
                 typed, variables.constants
             )
+            if setting.name.startswith("container-"):
+                value = variables.with_sent_folder(variables.with_own_folders(value))
         step_settings.append(replace(setting, value=value))
     return step_settings, rest
 

@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
-from allranks.convert.slurm.batch_script.text import first_node, shell_text, substitutions, words
+from allranks.convert.slurm.batch_script.text import (
+    first_node,
+    sent_folder,
+    shell_text,
+    substitutions,
+    words,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -80,6 +86,7 @@ class ShellVariables:
         expanded_names: those whose text has been put into the words that are read.
         listed: the texts that an array or a loop gives one after the other.
         as_words: of the parts that are no arrays, the words that a command reads of them.
+        sent_folder: those that are the folder that is sent.
     """
 
     set_names: set[str] = field(default_factory=set)
@@ -94,6 +101,7 @@ class ShellVariables:
     expanded_names: set[str] = field(default_factory=set)
     listed: dict[str, list[str]] = field(default_factory=dict)
     as_words: dict[str, str] = field(default_factory=dict)
+    sent_folder: set[str] = field(default_factory=set)
 
     def expanded(self, text: str, parts: Mapping[str, str] | None = None) -> str:
         """A text with the variables in it that are parts of a command.
@@ -133,14 +141,22 @@ class ShellVariables:
         """What a word is that is a variable which the script sets once, or its default; or itself.
 
         Args:
-            word: a word, such as ``$MOUNTS`` after ``MOUNTS=${MOUNTS:-"$PWD:/work"}``.
+            word: a word, such as ``$MOUNTS`` after ``MOUNTS=${MOUNTS:-"$PWD:/work"}``, or a list
+                that is made of an array: ``$(IFS=,; echo "${MOUNTS[*]}")``.
         """
+        text = word
         name = shell_text.variable_alone(word)
-        if name not in self.line_texts:
-            return word
-        text = self.contents[name][0]
-        default = re.fullmatch(rf"\$\{{{name}:?-(.*)\}}", text, re.DOTALL)
-        return text if default is None else default[1].strip('"')
+        if name in self.line_texts:
+            text = self.contents[name][0]
+            default = re.fullmatch(rf"\$\{{{name}:?-(.*)\}}", text, re.DOTALL)
+            text = text if default is None else default[1].strip('"')
+        joined = _JOINED.fullmatch(text)
+        is_sure = joined is not None and joined[1] in self.line_texts
+        return ",".join(self.listed[joined[1]]) if joined is not None and is_sure else text
+
+    def with_sent_folder(self, text: str) -> str:
+        """A text with `$SLURM_SUBMIT_DIR` in place of the variables that are the same folder."""
+        return sent_folder.written_out(text, self.sent_folder)
 
     def with_own_folders(self, text: str) -> str:
         """A text with the folders below /tmp that the script makes for itself, written out."""
@@ -183,6 +199,10 @@ class ShellVariables:
         )
 
 
+# The parts of an array as one text, with commas between them.
+_JOINED = re.compile(
+    r"\$\([ \t]*IFS=[\"']?,[\"']?[ \t]*(?:;|&&)[ \t]*echo[ \t]+\"\$\{(\w+)\[\*\]\}\"[ \t]*\)"
+)
 # A variable, which a loop may set, or a part of an array.
 _LISTED = re.compile(r"\$(?P<name>[A-Za-z_]\w*)|\$\{(?P<part>[A-Za-z_]\w*)(?:\[[^@*\]]+\])?\}")
 _LOOP = re.compile(r"\bfor[ \t]+(?P<name>[A-Za-z_]\w*)[ \t]+in[ \t]+(?P<words>[^;\n]+)")
@@ -203,6 +223,7 @@ def collect(script: Script) -> ShellVariables:
     variables.constants = _constants(script, counts)
     _collect_parts(script, variables)
     _collect_listed(script, variables)
+    variables.sent_folder = sent_folder.names(script)
     return variables
 
 

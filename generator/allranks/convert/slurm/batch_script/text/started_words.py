@@ -25,3 +25,16 @@ def with_text_of_shell(texts: Sequence[str]) -> list[list[str]]:
     inner = shell_text.shell_text(texts[at:]) if at is not None else None
     commands = shell_text.commands_of(inner or "")
     return [own, *([scanner.unquote(word.text) for word in other.words] for other in commands)]
+
+
+def with_wrapped(texts: Sequence[str]) -> list[list[str]]:
+    """The words of a command, and those that it runs as they are: ``exec uv run a.py``.
+
+    Args:
+        texts: the words, without their quotes.
+    """
+    chain = [list(texts)]
+    is_look = list(texts[:1]) == ["command"] and list(texts[1:2]) in (["-v"], ["-V"])
+    while not is_look and (inner := words.behind_wrapper(chain[-1])):
+        chain.append(inner)
+    return chain

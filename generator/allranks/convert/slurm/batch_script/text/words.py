@@ -317,18 +317,28 @@ def unwrapped(words: Sequence[str]) -> list[str]:
     rest = list(words)
     while len(rest) > 1:
         del rest[: environment_runners.program_start([base(rest[0]), *rest[1:]])]
-        if len(rest) == 1 or base(rest[0]) not in _WRAPPERS:
+        inner = behind_wrapper(rest)
+        if not inner:
             break
-        program = base(rest.pop(0))
-        while len(rest) > 1 and (
-            rest[0].startswith("-")
-            or re.match(r"[A-Za-z_]\w*=", rest[0])
-            or (program == "env" and env_words.is_own(rest, 0))
-        ):
-            has_value = rest.pop(0) in _WITH_VALUE.get(program, ())
-            del rest[: int(has_value and len(rest) > 1)]
-        if program == "timeout" and len(rest) > 1:
-            rest.pop(0)  # how long
+        rest = inner
+    return rest
+
+
+def behind_wrapper(words: Sequence[str]) -> list[str]:
+    """What the first of some words runs as it is: ``nohup python``; [] where it runs nothing."""
+    rest = list(words)
+    if len(rest) < 2 or base(rest[0]) not in _WRAPPERS:  # noqa: PLR2004 - it, and a program
+        return []
+    program = base(rest.pop(0))
+    while len(rest) > 1 and (
+        rest[0].startswith("-")
+        or re.match(r"[A-Za-z_]\w*=", rest[0])
+        or (program == "env" and env_words.is_own(rest, 0))
+    ):
+        has_value = rest.pop(0) in _WITH_VALUE.get(program, ())
+        del rest[: int(has_value and len(rest) > 1)]
+    if program == "timeout" and len(rest) > 1:
+        rest.pop(0)  # how long
     return rest
 
 

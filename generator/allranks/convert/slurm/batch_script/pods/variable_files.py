@@ -1,0 +1,75 @@
+"""Files of variables, as `.env`: ``source .env``, ``export $(grep -v '^#' .env | xargs)``.
+
+They may have keys, so that they are not sent; what they set is not read here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks import names
+from allranks.convert import scanner
+from allranks.convert.slurm.batch_script.text import shell_text, words
+from allranks.convert.verdicts import Outcome, Verdict
+
+if TYPE_CHECKING:
+    from allranks.convert.scanner import Command
+    from allranks.convert.slurm.batch_script.text.script import Script
+
+NOT_SENT = (
+    f"`{names.CLI} sbatch` does not send such a file, which may have keys, unless it is told to: "
+    "write what it sets into env, and let a Secret set the keys"
+)
+_NAME = re.compile(r"\.env(?:\.\w+)?")
+_SOURCES = ("source", ".")
+# What shows the lines of a file, each with how many words stand before its name.
+_SHOWING = {
+    "cat": 0,
+    "envsubst": 0,
+    **dict.fromkeys(("grep", "egrep", "sed", "awk"), 1),
+}
+# What may stand before the lines that a command is given as words.
+_IN_WORD = re.compile(r"[\"']?(?:\$\(|`|<\()")
+
+
+def say(script: Script) -> list[Verdict]:
+    """The first line that exports what such a file has, where it does not source it.
+
+    Args:
+        script: the script.
+    """
+    verdicts: dict[str, Verdict] = {}
+    for command in script.commands:
+        file = shown_in(command)
+        if _NAME.fullmatch(words.base(file)):
+            verdicts.setdefault(file, Verdict(file, Outcome.CHANGED, "", NOT_SENT, command.line))
+    return [*verdicts.values()]
+
+
+def is_sourced(command: Command) -> bool:
+    """Whether a command reads a file of variables of the project: ``source .env``."""
+    texts = [scanner.unquote(word.text) for word in command.words[:2]]
+    is_source = len(texts) > 1 and texts[0] in _SOURCES
+    return is_source and _NAME.fullmatch(words.base(texts[1])) is not None
+
+
+def shown_in(command: Command) -> str:
+    """The file whose lines a command sets variables by; "" for none.
+
+    Args:
+        command: such as ``export $(cat .env | xargs)``, ``eval "$(…)"`` or ``source <(…)``.
+    """
+    if command.name not in ("export", "eval", *_SOURCES):
+        return ""
+    for word in command.words[1:]:
+        if not _IN_WORD.match(word.text):
+            continue
+        for inner in shell_text.substituted_commands(re.sub(r"\A<\(", "$(", word.text)):
+            files = [target for operator, target in inner.redirections if operator == "<"]
+            texts = [own.text for own in inner.words if not own.text.startswith("-")]
+            if texts and (count := _SHOWING.get(words.base(texts[0]))) is not None:
+                files += texts[1 + count :]
+            if files:
+                return scanner.unquote(files[0])
+    return ""

@@ -1,0 +1,56 @@
+"""Variables that are the folder that is sent: ``ROOT="${SLURM_SUBMIT_DIR:-$(pwd)}"``."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks.convert import scanner
+from allranks.convert.slurm.batch_script.text import shell_text
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from allranks.convert.slurm.batch_script.text.script import Script
+
+_SUBMIT_DIR = "$SLURM_SUBMIT_DIR"
+_SUBMITTED = re.compile(r"\$(?:SLURM_SUBMIT_DIR|\{SLURM_SUBMIT_DIR\})/?")
+# The same with a text for a shell that is no job's.
+_SUBMITTED_OR = re.compile(r"\$\{SLURM_SUBMIT_DIR:?-(?:[^{}()]|\{[^{}]*\}|\([^()]*\))*\}/?")
+_WORKING = re.compile(r"(?:\$(?:PWD|\{PWD\})|\$\([ \t]*pwd[ \t]*\)|`[ \t]*pwd[ \t]*`)/?")
+# Where a folder begins and ends in a list of mounts.
+_BEGIN, _END = r"(?:^|(?<=[=:,\"]))", r"/?(?=[:,\"]|$)"
+
+
+def names(script: Script) -> set[str]:
+    """The variables that each line which sets them sets to that folder.
+
+    Args:
+        script: the script.
+    """
+    is_here = not {"chdir", "workdir"} & {setting.name for setting in script.settings}
+    own: set[str] = set()
+    others: set[str] = set()
+    for command in script.commands:
+        texts = [scanner.unquote(word.text) for word in command.words[:2]]
+        if texts[:1] in (["cd"], ["pushd"]):
+            target = written_out("".join(texts[1:]), own)
+            is_here = is_here and target != "" and _SUBMITTED.fullmatch(target) is not None
+        for name, value in shell_text.assigned_by(command):
+            text = written_out(scanner.unquote(value), own)
+            is_sent = _SUBMITTED.fullmatch(text) is not None
+            is_sent |= is_here and _WORKING.fullmatch(text) is not None
+            (own if is_sent else others).add(name)
+    return own - others
+
+
+def written_out(text: str, own: Collection[str]) -> str:
+    """A text with `$SLURM_SUBMIT_DIR` where a part of it is another name of that folder.
+
+    Args:
+        text: a folder, or a list of mounts: ``$ROOT:/workspace,/data``.
+        own: the variables that are that folder.
+    """
+    folders = [_SUBMITTED_OR.pattern.removesuffix("/?")]
+    folders += [rf"\$(?:{name}|\{{{name}\}})" for name in own]
+    return shell_text.put(f"{_BEGIN}(?:{'|'.join(folders)}){_END}", _SUBMIT_DIR, text)
