@@ -128,21 +128,36 @@ def test_a_variable_that_may_be_another_folder_is_not_mounted(rows: tuple[str, .
 
 
 def test_mounts_of_an_array_with_commas_between_them_are_read() -> None:
-    """Each part of it is a mount; one that a condition adds is not known."""
+    """Each part of it is a mount; what a condition adds is not known, and is said."""
     rows = (
         "ROOT=$PWD",
         'MOUNTS=("${ROOT}:/w" "/data:/d")',
         'LIST="$(IFS=,; echo "${MOUNTS[*]}")"',
         'srun --container-image=a/b:1 --container-mounts="$LIST" python a.py',
     )
-    conversion = _convert("#SBATCH -n 1", *rows)
-    assert conversion.values["workspace"] == {"mountPath": "/w"}
-    (volume,) = conversion.values["podTemplate"]["spec"]["volumes"]
-    assert "/data" == volume["hostPath"]["path"]
     more = "if [ -d /a ]; then MOUNTS+=(/a:/a); fi"
-    conversion = _convert("#SBATCH -n 1", *rows[:2], more, *rows[2:])
+    for own, losses in ((rows, 0), ((*rows[:2], more, *rows[2:]), 1)):
+        conversion = _convert("#SBATCH -n 1", *own)
+        assert conversion.values["workspace"] == {"mountPath": "/w"}
+        (volume,) = conversion.values["podTemplate"]["spec"]["volumes"]
+        assert "/data" == volume["hostPath"]["path"]
+        assert losses == sum("${MOUNTS[*]} is known" in own.why for own in conversion.lost)
+
+
+@pytest.mark.parametrize(
+    "row",
+    ["if [ $A ]; then MOUNTS=(/a:/a); fi", "MOUNTS=($A)", "MOUNTS[0]=/a:/a", "read -a MOUNTS"],
+)
+def test_mounts_of_an_array_that_may_be_another_are_not_read(row: str) -> None:
+    """What it is, the script alone knows."""
+    rows = (
+        "MOUNTS=($PWD:/w)",
+        row,
+        'srun --container-image=a/b:1 --container-mounts=$(IFS=,; echo "${MOUNTS[*]}") ./a.out',
+    )
+    conversion = _convert("#SBATCH -n 1", *rows)
     assert "workspace" not in conversion.values
-    assert any('$(IFS=,; echo "${MOUNTS[*]}") is' in own.why for own in conversion.lost)
+    assert conversion.lost
 
 
 @pytest.mark.parametrize("bind", [".:/etc", "/scratch/etc:/etc/", "/dev", "$PWD:/usr"])

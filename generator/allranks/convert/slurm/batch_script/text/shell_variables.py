@@ -85,6 +85,8 @@ class ShellVariables:
         optional: those with options, or with nothing.
         expanded_names: those whose text has been put into the words that are read.
         listed: the texts that an array or a loop gives one after the other.
+        array_parts: the texts that an array has in any case; where a condition adds more, the last
+            is the array itself.
         as_words: of the parts that are no arrays, the words that a command reads of them.
         sent_folder: those that are the folder that is sent.
     """
@@ -100,6 +102,7 @@ class ShellVariables:
     optional: set[str] = field(default_factory=set)
     expanded_names: set[str] = field(default_factory=set)
     listed: dict[str, list[str]] = field(default_factory=dict)
+    array_parts: dict[str, list[str]] = field(default_factory=dict)
     as_words: dict[str, str] = field(default_factory=dict)
     sent_folder: set[str] = field(default_factory=set)
 
@@ -151,8 +154,8 @@ class ShellVariables:
             default = re.fullmatch(rf"\$\{{{name}:?-(.*)\}}", text, re.DOTALL)
             text = text if default is None else default[1].strip('"')
         joined = _JOINED.fullmatch(text)
-        is_sure = joined is not None and joined[1] in self.line_texts
-        return ",".join(self.listed[joined[1]]) if joined is not None and is_sure else text
+        parts = self.array_parts.get(joined[1], []) if joined is not None else []
+        return ",".join(parts) or text
 
     def with_sent_folder(self, text: str) -> str:
         """A text with `$SLURM_SUBMIT_DIR` in place of the variables that are the same folder."""
@@ -223,6 +226,7 @@ def collect(script: Script) -> ShellVariables:
     variables.constants = _constants(script, counts)
     _collect_parts(script, variables)
     _collect_listed(script, variables)
+    variables.array_parts = _array_parts(script)
     variables.sent_folder = sent_folder.names(script)
     return variables
 
@@ -242,6 +246,30 @@ def _collect_listed(script: Script, variables: ShellVariables) -> None:
         for text in _texts_in(match["words"], is_raw=True):
             array = _ALL_OF_ARRAY.fullmatch(text)
             texts += [scanner.unquote(text)] if array is None else arrays.get(array[1], [])
+
+
+def _array_parts(script: Script) -> dict[str, list[str]]:
+    """The texts that arrays have in any case, and behind them the array where it may have more."""
+    parts: dict[str, list[str]] = {}
+    read = _names_set_otherwise(script)
+    others: set[str] = set()
+    for statement, command in _commands(script):
+        for name, value in shell_text.assigned_by(command):
+            is_added = any(
+                word.text.startswith(f"{name}+=") for word in (*command.assignments, *command.words)
+            )
+            texts = _texts_in(value[1:-1]) if shell_text.is_array(command, name) else []
+            if shell_text.is_conditional(statement, command) and is_added:
+                others.add(name)
+            elif not value.startswith("(") or shell_text.is_conditional(statement, command):
+                parts[name] = []
+            else:
+                parts[name] = [*parts.get(name, []), *texts] if is_added else texts
+    return {
+        name: [*texts, *([f"${{{name}[*]}}"] if name in others else [])]
+        for name, texts in parts.items()
+        if texts and name not in read
+    }
 
 
 def _texts_in(text: str, *, is_raw: bool = False) -> list[str]:
