@@ -36,7 +36,7 @@ _OF_MEETING = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE")
 
 
 # Files that tell a process its rank, or where ranks meet, by their names.
-_TELLS_RANK = re.compile(r"(?i)ddp|dist|rank|master|slurm|launch")
+_TELLS_RANK = re.compile(r"(?i)(?:^|[_.-])(?:ddp|dist|distributed|ranks?|master)(?=[_.-]|$)")
 
 
 def may_tell_rank(path: str) -> bool:
