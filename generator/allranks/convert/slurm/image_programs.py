@@ -79,6 +79,10 @@ _OF_A_WORD = ("$", "/", "..")
 # What is said of a line that runs in each pod, or installs something, says nothing of
 # its program.
 _OF_NO_PROGRAM = ("each pod", "the image is made", "a pod has no login")
+_OF_MPI = (
+    "mpirun starts the ranks, by ssh: the image needs an MPI, sshd and ssh, and its user a line in "
+    "/etc/passwd; with mpi.transport: exec it needs Python in place of the last three"
+)
 
 
 def say(job: Draft) -> None:
@@ -87,6 +91,8 @@ def say(job: Draft) -> None:
     Args:
         job: the job, whose values are all there, but for an image that the script does not name.
     """
+    if job.body.workload == "mpi":
+        job.fields.note(_OF_MPI)
     code = words.without_comments(job.text)
     functions = {match["word"] or match["name"] for match in _FUNCTION.finditer(code)}
     spoken_lines = {

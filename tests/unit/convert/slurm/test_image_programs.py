@@ -250,3 +250,13 @@ def test_a_line_that_makes_an_image_is_to_be_taken_out(line: str, *, makes: bool
     whys = [item.why for item in job.convert(text.encode(), "a.sbatch").verdicts if item.line == 3]
     assert makes == any("take the line out" in why for why in whys)
     assert makes != any("starts no containers" in why for why in whys)
+
+
+@pytest.mark.parametrize(
+    ("step", "is_noted"), [("srun --mpi=pmix ./a", 1), ("srun python a.py", 0)]
+)
+def test_a_run_of_mpi_is_told_what_its_image_needs(step: str, is_noted: int) -> None:
+    """A batch script that srun starts may have neither mpirun nor sshd in its image."""
+    text = f"#!/bin/bash\n#SBATCH -N 2 --ntasks-per-node=2\n{step}\n"
+    notes = job.convert(text.encode(), "job.sbatch").notes
+    assert is_noted == sum("sshd" in note for note in notes)
