@@ -269,3 +269,26 @@ def test_variables_of_a_file_of_the_folder_may_be_set() -> None:
     assert not any("such a file" in own.why for own in conversion.verdicts)
     [verdict] = [own for own in conversion.lost if own.path == "$API_KEY"]
     assert verdict.why.startswith("the file conf/a.txt (line 3) may set it")
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_named"),
+    [
+        (("python a.py --push_to_hub",), True),
+        (("python a.py \\", "  --push_to_hub True \\", "  --x 1"), True),
+        (("python a.py --push-to-hub=true",), True),
+        (("python a.py --push_to_hub False",), False),
+        (("python a.py --push_to_hub=no",), False),
+        (("python a.py --no-push-to-hub",), False),
+        (("export HF_TOKEN=$(cat /secret)", "python a.py --push_to_hub"), False),
+        (("huggingface-cli login --token $T", "python a.py --push_to_hub"), False),
+        (("# python a.py --push_to_hub", "python a.py"), False),
+    ],
+)
+def test_a_program_that_publishes_its_model_needs_the_hubs_key(
+    rows: tuple[str, ...], *, is_named: bool
+) -> None:
+    """It is in the cache folder of who submits otherwise."""
+    text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", *rows, ""))
+    verdicts = job.convert(text.encode(), "job").verdicts
+    assert is_named is any(verdict.path == "--push_to_hub" for verdict in verdicts)

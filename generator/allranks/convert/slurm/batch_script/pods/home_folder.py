@@ -56,6 +56,15 @@ _KEY_OF_REPORTS = (
     "where the program reports to Weights & Biases, it looks for its key in ~/.netrc of who "
     "submits, which a pod has not: let a Secret set WANDB_API_KEY in env"
 )
+# By which a program is told to publish a model on Hugging Face's hub, and what has its key.
+_PUBLISHES = re.compile(
+    rf"(?<![\w-])-{{1,2}}push[-_]to[-_]hub(?:=(?!{_OFF})|[ \t]+(?!{_OFF})|(?!\S))"
+)
+_OF_HUB = frozenset({"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HUGGINGFACE_HUB_TOKEN"})
+_KEY_OF_HUB = (
+    "it is published with the key in ~/.cache/huggingface of who submits, which a pod has not: let "
+    "a Secret set HF_TOKEN in env"
+)
 # Options by which they need none, or have it.
 _OPEN = frozenset({"--token", "--no-sign-request"})
 # Where Python looks for packages of who runs it; another folder it is told of.
@@ -91,6 +100,7 @@ def say(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
     return [
         *keys,
         *([] if any(verdict.path == "wandb" for verdict in keys) else _reports(script)),
+        *([] if _has_key_of_hub(keys, variables) else _publishes(script)),
         *_packages(script, variables, code),
         *_settings(script, variables, code),
         *_caches(script, variables),
@@ -105,6 +115,22 @@ def _reports(script: Script) -> list[Verdict]:
         return []
     line = script.line_with(_REPORTS.search)
     return [Verdict("wandb", Outcome.CHANGED, "", _KEY_OF_REPORTS, line)]
+
+
+def _has_key_of_hub(keys: Sequence[Verdict], variables: ShellVariables) -> bool:
+    """Whether the script has the hub's key, or another line asks for it."""
+    is_asked = any(verdict.path in ("huggingface-cli", "hf") for verdict in keys)
+    return is_asked or bool(variables.set_names & _OF_HUB)
+
+
+def _publishes(script: Script) -> list[Verdict]:
+    """The first line that has a program publish its model."""
+    code = shell_text.without_printing(words.without_comments(script.text))
+    match = _PUBLISHES.search(code)
+    if match is None or "huggingface-cli login" in code:
+        return []
+    line = script.line_with(_PUBLISHES.search)
+    return [Verdict("--push_to_hub", Outcome.CHANGED, "", _KEY_OF_HUB, line)]
 
 
 def _keys(script: Script, variables: ShellVariables) -> list[Verdict]:
