@@ -58,7 +58,7 @@ _KEY_OF_REPORTS = (
 )
 # By which a program is told to publish a model on Hugging Face's hub, and what has its key.
 _PUBLISHES = re.compile(
-    rf"(?<![\w-])-{{1,2}}push[-_]to[-_]hub(?:=(?!{_OFF})|[ \t]+(?!{_OFF})|(?!\S))"
+    rf"(?<![\w-])-{{1,2}}push[-_]to[-_]hub(?:=(?!{_OFF})|(?![=\w-])(?![ \t]+{_OFF}))"
 )
 _OF_HUB = frozenset({"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HUGGINGFACE_HUB_TOKEN"})
 _KEY_OF_HUB = (
