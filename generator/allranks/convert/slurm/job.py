@@ -71,6 +71,10 @@ _BY_VALUE = {
         Outcome.CHANGED,
         "the others went on where a rank failed; here they end with it",
     ),
+    ("wait", "0"): (
+        Outcome.CHANGED,
+        "the others went on where one had ended; here they end with one that fails",
+    ),
     ("input", "none"): (Outcome.CARRIED, ""),
 }
 # Of a script that names none; values without an image are not valid.

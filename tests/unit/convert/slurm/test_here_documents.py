@@ -107,3 +107,10 @@ def test_a_step_in_a_document_that_a_shell_reads_is_said(rows: tuple[str, ...]) 
     """It runs in the pod, which has no srun."""
     lost = _convert(*rows, "python a.py").lost
     assert [own.line for own in lost if own.path == "srun"] == [3]
+
+
+def test_the_text_of_another_job_is_none_of_the_script() -> None:
+    """`sbatch <<EOF`: what stands in it runs in no pod, and the line that submits it is named."""
+    rows = ("#!/bin/bash", "#SBATCH -n 1", "python a.py", "sbatch <<EOF", "#!/bin/bash")
+    text = "\n".join((*rows, "srun python b.py", "EOF", ""))
+    assert [4] == [own.line for own in job.convert(text.encode(), "job").lost]

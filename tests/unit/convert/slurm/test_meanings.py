@@ -573,3 +573,11 @@ def test_a_number_of_tasks_that_the_script_computes_is_said(
     assert (conversion.values["nodes"], conversion.values.get("procsPerNode", 8)) == (2, 8)
     whys = [own.why for own in conversion.verdicts if "known where the script runs" in own.why]
     assert bool(whys) == is_named
+
+
+def test_a_step_that_waits_for_all_is_told_that_ranks_end_together() -> None:
+    """`--wait=0` has no limit; another text ends the others after so many seconds."""
+    for text, is_same in (("0", False), ("60", True)):
+        conversion = _convert(_NODES, f"srun --wait={text} python a.py")
+        (outcome,) = (own.outcome for own in conversion.verdicts if own.path == "srun --wait")
+        assert is_same is (outcome == Outcome.CARRIED)

@@ -341,3 +341,23 @@ def test_the_proxy_of_git_is_the_old_clusters() -> None:
     """`git config --global http.proxy` has a clone fail, as the variable does."""
     row = "git config --global http.proxy socks5://127.0.0.1:8888"
     assert any("proxy of the old cluster" in own.why for own in _convert(row, "./a.py").verdicts)
+
+
+@pytest.mark.parametrize(
+    ("job_cpus", "step", "threads", "reason"),
+    [
+        (12, "srun", "12", "a task was bound"),
+        (12, "srun -c 4", "4", "a task was bound"),
+        (12, "srun -c 4 --cpu-bind=none", "4", "OpenMP counted the CPUs of the node"),
+        (12, "srun --cpu-bind=verbose,none", "12", "OpenMP counted the CPUs of the node"),
+    ],
+)
+def test_ranks_have_the_threads_of_their_step(
+    job_cpus: int, step: str, threads: str, reason: str
+) -> None:
+    """Its own number of CPUs is that of its tasks, and none may be bound to them."""
+    directive = f"#SBATCH -N 1 --gpus-per-node=4 --ntasks-per-node=4 -c {job_cpus}"
+    conversion = _convert(directive, f"{step} python a.py")
+    assert threads == conversion.values["env"]["OMP_NUM_THREADS"]
+    whys = [own.why for own in conversion.verdicts if own.path == "OMP_NUM_THREADS"]
+    assert [True] == [why.startswith(reason) for why in whys]

@@ -111,6 +111,11 @@ def is_of_mpi(
     return not is_other and mpi_ranks.is_mpi(script, variables, main, program)
 
 
+def _has_cpus(step: Step) -> bool:
+    """Whether a step says how many CPUs each of its tasks has."""
+    return any(own.name.removeprefix("srun ") == "cpus-per-task" for own in step.settings)
+
+
 def _put_threads(reading: ScriptReading, main: Step, per_node: int, otherwise: str) -> None:
     """Give ranks the threads of their CPUs.
 
@@ -127,8 +132,20 @@ def _put_threads(reading: ScriptReading, main: Step, per_node: int, otherwise: s
     if "exclusive" in options and reading.script.size.cpus_per_task is None:
         why = f"a task could use the CPUs of its whole node (--exclusive); {otherwise}: set it"
     elif cpus > 1:
+        own = main.size.cpus_per_task if main.is_srun else None
+        cpus = own if own and _has_cpus(main) else cpus
         reading.body.env["OMP_NUM_THREADS"] = str(cpus)
-        why = f"a task was bound to its CPUs, which OpenMP counts; {otherwise}"
+        is_free = any(
+            own.name.removeprefix("srun ") in ("cpu-bind", "cpu_bind")
+            and own.value.rpartition(",")[2] in ("none", "no")
+            for own in (*reading.script.settings, *main.settings)
+        )
+        counted = (
+            "OpenMP counted the CPUs of the node"
+            if is_free
+            else ("a task was bound to its CPUs, which OpenMP counts")
+        )
+        why = f"{counted}; {otherwise}"
     else:
         return
     to = "env.OMP_NUM_THREADS"

@@ -38,7 +38,7 @@ _OUTPUT = re.compile(r"(?:\$\(|`)\s*([^\s()`]+)\s")
 # Variables that modules and sourced files set, too, so that the later one counts.
 _OF_SOFTWARE = re.compile(
     r"MODULEPATH|PYTHONPATH|LD_LIBRARY_PATH|LIBRARY_PATH|CPATH|LD_PRELOAD|CC|CXX|FC|F77|F90"
-    r"|(?:CUDA|ROCM|JAVA|MPI)_(?:HOME|PATH|ROOT)|MKLROOT|CUDA_VISIBLE_DEVICES"
+    r"|(?:CUDA|ROCM|JAVA|MPI)_(?:HOME|PATH|ROOT)|MKLROOT|CUDA_VISIBLE_DEVICES|PYTHON(?:USERBASE|HOME)"
     r"|(?:OMP|MKL|OPENBLAS)_NUM_THREADS|(?:I_MPI|OMPI|UCX|MPICH|PMIX)_\w+"
 )
 

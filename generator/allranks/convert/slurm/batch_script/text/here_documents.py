@@ -36,6 +36,7 @@ _WRITING = re.compile(
 _STARTS_NOT = re.compile(
     r"^[ \t]*(?:chmod|echo|printf|cat|tee|rm|mv|cp|ls|sed|dos2unix)\b[^|;&]*$|\bsbatch\b"
 )
+_SUBMITS = re.compile(r"(?:\w+=\$\()?sbatch\b[^|;&\n]*<<")
 _CLOSING = re.compile(r"\n[ \t]*\)\"?[ \t]*$", re.MULTILINE)
 
 
@@ -73,12 +74,25 @@ def only_written(code: str) -> list[tuple[int, int, str]]:
 
 
 def without_written(code: str) -> str:
-    """The code without such documents, but for the commands that write parts of them."""
-    for start, end, head in reversed(only_written(code)):
+    """The code without such documents, but for the commands that write parts of them.
+
+    Nor has it those that are another job: ``sbatch <<EOF``.
+    """
+    places = [*only_written(code), *_of_other_jobs(code)]
+    for start, end, head in sorted(places, reverse=True):
         is_as_typed = re.search(r"<<-?[ \t]*['\"\\\\]", head) is not None
         parts = [] if is_as_typed else substitutions.texts(code[start:end])
         code = "\n".join([code[:start], *parts, code[end:]])
     return code
+
+
+def _of_other_jobs(code: str) -> list[tuple[int, int, str]]:
+    """The documents that sbatch reads, as :func:`only_written` gives them."""
+    heads = [
+        (start, end, code[code.rfind("\n", 0, start - 1) + 1 : start - 1].strip())
+        for start, end in words.documents(code)
+    ]
+    return [place for place in heads if _SUBMITS.match(place[2])]
 
 
 def _plain(text: str) -> str:
