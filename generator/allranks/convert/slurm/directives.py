@@ -184,6 +184,13 @@ def _stands_before_its_program(job: Draft, setting: Setting, name: str) -> bool:
     return setting.name.startswith(OF_STEP) and re.search(pattern, job.body.script) is not None
 
 
+def _has_defaults(value: str) -> bool:
+    """Whether a text has one whatever its variables are: ``${A:-1}``, and no text of a program."""
+    variables = words.variables(value)
+    is_plain = not re.search(r"\$\(|`|\"", value)
+    return is_plain and bool(variables) and all(has_default for _, has_default in variables)
+
+
 def _put_variable(job: Draft, setting: Setting, name: str, value: str) -> None:
     """Give the run a variable; a step's behind setup, where that may set it, too."""
     setup = str(job.fields.values.get("setup", ""))
@@ -200,6 +207,7 @@ def export(job: Draft, setting: Setting) -> None:
     parts = [part.strip() for part in setting.value.split(",") if part.strip()]
     names_of = {part.partition("=")[0] for part in parts}
     exported = _exported(job)
+    is_of_step = setting.name.startswith(OF_STEP)
     lost = []
     in_container = singularity_environment.is_started(job.text)
     dead = {
@@ -215,11 +223,13 @@ def export(job: Draft, setting: Setting) -> None:
             continue
         if equals and re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) and "$" not in value:
             _put_variable(job, setting, name, value)
+        elif equals and is_of_step and _has_defaults(value) and not job.body.script:
+            setup = job.fields.values.get("setup", "")
+            job.put(setting.name, ("setup",), f'{setup}export {name}="{value}"\n')
         elif name in exported and (not equals or value.strip('"{}$') == name):
             continue  # the step has it from the script
         elif equals or part.upper() not in ("ALL", "NONE", "NIL"):
             lost.append(name)
-    is_of_step = setting.name.startswith("srun ")
     others = (
         sorted(exported - names_of) if is_of_step and "ALL" not in map(str.upper, parts) else []
     )

@@ -127,3 +127,54 @@ def test_a_look_at_gpus_ends_no_launcher_of_mpi(row: str, text: str) -> None:
     assert text in values["setup"]
     assert f"{row}\n" in _convert(row, step).values["setup"]
     assert f"{row}\n" in _convert("set -e", row, "srun python a.py").values["setup"]
+
+
+@pytest.mark.parametrize("value", ["${A:-0}", '"${A:-0}"'])
+def test_a_default_of_a_steps_variable_is_one_where_a_file_may_set_it(value: str) -> None:
+    """The text of the file counts; without a file there is nobody to set it."""
+    step = f"srun --export=ALL,A={value} python a.py"
+    assert 'export A="${A:-0}"' in _convert("source site.env", step).values["setup"]
+    assert _convert(step).values["env"] == {"A": "0"}
+    text = f"#!/bin/bash\n#SBATCH -n 1\nsource site.env\n{step}\necho 1 > b\n"
+    assert 'A="${A:-0}" python a.py' in job.convert(text.encode(), "job").values["script"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_named"),
+    [
+        ((': "${A:?set it}"', "A=1 python a.py"), True),
+        ((': "${A:?set it}"', "srun --export=ALL,A=1 python a.py", "echo 1 > b"), True),
+        (("cp $A b", "A=1 python a.py"), True),
+        (("A=1 python a.py $A", "python b.py"), False),
+        (("A=2", "cp $A b", "A=1 python a.py"), False),
+        (("A=1 python a.py", "echo $A"), False),
+    ],
+)
+def test_a_variable_of_one_program_is_set_for_no_other(
+    rows: tuple[str, ...], *, is_named: bool
+) -> None:
+    """Nor for the lines before it."""
+    text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", *rows, ""))
+    lost = [verdict.path for verdict in job.convert(text.encode(), "job").lost]
+    assert is_named is ("$A" in lost)
+
+
+def test_a_file_that_is_read_behind_another_is_exported_too() -> None:
+    """The first may end with `set +a`."""
+    values = _convert("source a.env", "source b.env", "srun python a.py").values
+    assert "source a.env\nset -a  # whatever that file says of it\nsource b.env" in values["setup"]
+
+
+@pytest.mark.parametrize(
+    ("step", "is_named"),
+    [
+        ("srun bash -c 'python a.py --part $SLURM_PROCID'", True),
+        ("srun -K bash -c 'python a.py --part $SLURM_PROCID'", False),
+        ("srun bash -c 'RANK=$SLURM_PROCID python a.py'", False),
+        ("srun python a.py", False),
+    ],
+)
+def test_tasks_with_parts_of_their_own_end_together_here(step: str, *, is_named: bool) -> None:
+    """Srun lets them go on where one fails; ranks that wait for each other could not."""
+    whys = [verdict.why for verdict in _convert(step).verdicts if verdict.to == "command"]
+    assert is_named is any("--kill-on-bad-exit" in why for why in whys)

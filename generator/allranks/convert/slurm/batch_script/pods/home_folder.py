@@ -119,8 +119,8 @@ def _reports(script: Script) -> list[Verdict]:
 
 def _has_key_of_hub(keys: Sequence[Verdict], variables: ShellVariables) -> bool:
     """Whether the script has the hub's key, or another line asks for it."""
-    is_asked = any(verdict.path in ("huggingface-cli", "hf") for verdict in keys)
-    return is_asked or bool(variables.set_names & _OF_HUB)
+    has_line = any(verdict.path in ("huggingface-cli", "hf") for verdict in keys)
+    return has_line or bool(variables.set_names & _OF_HUB)
 
 
 def _publishes(script: Script) -> list[Verdict]:

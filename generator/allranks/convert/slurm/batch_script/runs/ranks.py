@@ -14,6 +14,7 @@ from allranks.convert.slurm.batch_script.runs import (
     mpi_ranks,
     rank_command,
     rank_sizes,
+    step_changes,
     step_conditions,
     step_environment,
 )
@@ -228,7 +229,7 @@ def _say_step(reading: ScriptReading, main: Step, program: commands.Program) -> 
     body = reading.body
     line = main.command.line
     text = reading.script.text[main.command.start : main.command.end]
-    why = "; ".join(_changes(main, program)) or "each rank runs it"
+    why = "; ".join(step_changes.reasons(main, program)) or "each rank runs it"
     body.say(line, text, Outcome.CHANGED, "command", why)
     _say_environment(reading.script, body, main, program)
     _say_world_size(reading, main, program)
@@ -295,26 +296,6 @@ def _say_world_size(reading: ScriptReading, main: Step, program: commands.Progra
             ranks = plural(main.size.task_count, "rank")
             why = f"the script has {text} there, and here it counts the {ranks}"
             reading.body.say(line, f"WORLD_SIZE={text}", Outcome.CHANGED, "", why)
-
-
-def _changes(main: Step, program: commands.Program) -> list[str]:
-    reasons = list(program.changes)
-    if program.runner in (Runner.MPIRUN, Runner.HOROVODRUN):
-        # Its words are read by the one shell that starts it, as in the script.
-        reasons = [reason for reason in reasons if reason != commands.IN_EACH_RANK]
-        reasons.insert(0, f"{program.runner} starts the ranks, from the launcher")
-    elif program.is_nested:
-        reasons.insert(0, "each pod runs it once")
-    elif main.is_srun:
-        own = next(iter(words.unwrapped([token.text for token in main.command.words])), "")
-        name = "ibrun" if words.base(own) == "ibrun" else "srun"
-        reasons.insert(0, f"the launcher starts the ranks in place of {name}")
-    typed = [token.text for token in main.command.words]
-    before = typed[: len(typed) - len(words.unwrapped(typed))]
-    behind = main.words[: len(main.words) - len(words.unwrapped(main.words))]
-    if "time" in map(words.base, (*before, *behind)):
-        reasons.append(commands.UNTIMED)
-    return list(dict.fromkeys(reasons))
 
 
 def _check_others(script: Script, details: StepDetails, main: Step, steps: list[Step]) -> None:

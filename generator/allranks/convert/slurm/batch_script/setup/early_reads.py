@@ -52,6 +52,29 @@ def names(script: Script, *, nounset: bool) -> set[str]:
     return {name for name in names_of if not _is_set_otherwise(code, name)}
 
 
+def of_programs(code: str) -> set[str]:
+    """The variables that stand before a program alone, and that other commands read.
+
+    ``A=1 python a.py`` gives its text to that program, and to nobody else.
+
+    Args:
+        code: lines of a shell, without comments and what only prints.
+    """
+    own: set[str] = set()
+    before: set[str] = set()
+    read: set[str] = set()
+    for command in shell_text.commands_of(code):
+        names_of = {token.text.partition("=")[0] for token in command.assignments}
+        own |= {name for name, _ in shell_text.assigned_by(command)}
+        before |= names_of if command.words else set()
+        read |= {n for n, _ in words.variables(code[command.start : command.end])} - names_of
+    return {
+        name
+        for name in (before & read) - own
+        if name.isidentifier() and not _is_set_otherwise(code, name)
+    }
+
+
 def of_login(script: Script, *, nounset: bool) -> set[str]:
     """The variables of an environment, or of a module, that are read before a line brings it.
 

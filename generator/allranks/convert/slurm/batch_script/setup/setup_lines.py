@@ -518,7 +518,10 @@ def _exporting_on(text: str) -> str:
         if own.is_simple
         and exports.sources(own)
         and _ends_line(text, own.end)
-        and any(shell_text.sets_unexported(c) for s in statements[number + 1 :] for c in s.commands)
+        and any(
+            exports.sources(later) or any(map(shell_text.sets_unexported, later.commands))
+            for later in statements[number + 1 :]
+        )
     ]
     return shell_text.edited(text, edits)
 

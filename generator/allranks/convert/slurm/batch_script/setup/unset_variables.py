@@ -117,6 +117,7 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
     of_login = early_reads.of_login(script, nounset=nounset) - words.optional(whole)
     needed_names |= of_login - {*body.env, *of_export}
     early = early_reads.names(script, nounset=nounset)
+    early |= early_reads.of_programs(code)
     early -= {name for name in early if name in body.env or _is_set_in_pod(script, name)}
     reading.variables.set_names -= _passed_on(script) | needed_names | early
     reading.variables.set_names |= of_export | _declared_in(code)

@@ -268,7 +268,9 @@ def parse_srun(
         position = re.fullmatch(r"\$\{?([1-9])\}?", value)
         if position is not None and int(position[1]) <= len(reading.script.args):
             value = reading.script.args[int(position[1]) - 1]
-        if "$" in value:
+        if "$" in value and setting.name == "export" and _reads_files(reading.script):
+            value = words.partly(value, variables.constants)  # a file may have another text
+        elif "$" in value:
             typed = variables.text_of(value) if setting.name.startswith("container-") else value
             value = words.resolve(value, variables.constants) or words.partly(
                 typed, variables.constants
@@ -277,6 +279,11 @@ def parse_srun(
                 value = variables.with_sent_folder(variables.with_own_folders(value))
         step_settings.append(replace(setting, value=value))
     return step_settings, rest
+
+
+def _reads_files(script: Script) -> bool:
+    """Whether a script reads a file that may set any variable."""
+    return any(map(shell_text.reads_file, script.commands))
 
 
 def _is_of_options(variables: ShellVariables, name: str) -> bool:
