@@ -51,6 +51,7 @@ def convert(
     entrypoint: tuple[str, ...] = (),
     chart: ChartInput | None = None,
     *,
+    words: tuple[str, ...] = (),
     cluster: Callable[[], KubeClient | None] = lambda: None,
 ) -> registry.Result:
     """The jobs of files, as values.
@@ -62,6 +63,7 @@ def convert(
         namespace: the namespace to put them into; "" for their own.
         entrypoint: what an image runs whose container has no command.
         chart: with what charts are rendered; None for their defaults.
+        words: what stands behind the name of a batch script, where one of the files is one.
         cluster: makes the cluster that is asked for runtimes which are in no file; None for none.
             It is called where such a runtime is missing alone.
 
@@ -82,7 +84,7 @@ def convert(
             continue
         data = files.read(path)
         if slurm.is_script(data):
-            scripts.append(slurm.convert(data, source, namespace=namespace))
+            scripts.append(slurm.convert(data, source, args=words, namespace=namespace))
         elif source.endswith(_SHELL_ENDINGS):
             raise InputError(
                 f"{source} is no batch script: it does not begin with #! and has no #SBATCH",
@@ -91,6 +93,11 @@ def convert(
         else:
             documents += registry.documents_of(load.load_objects(data, source))
             remarks[source] = comments.comments_of(data.decode("utf-8-sig"))
+    if words and not scripts:
+        raise InputError(
+            "--words are those behind a batch script's name, and no file is one",
+            hint="leave them out, or name the script",
+        )
     runtime_documents = [document for path in runtimes for document in _documents(path)]
     references = _missing_runtimes((*documents, *runtime_documents))
     if references and (kube_client := cluster()) is not None:

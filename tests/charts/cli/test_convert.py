@@ -287,3 +287,21 @@ def test_a_chart_is_rendered_and_read(cli: Any) -> None:
     assert 2 == process.returncode
     assert "the chart's template failed" in process.stderr
     assert "give the values that it is installed with, by --chart-values FILE" in process.stderr
+
+
+def test_the_words_behind_a_batch_script(cli: Any) -> None:
+    """They are its own, also of an array, which `sbatch` does not start."""
+    script = '#!/bin/bash\n#SBATCH -n 1 --array=0-1\npython a.py "$1" "$2"\n'
+    (cli.cwd / "a.sbatch").write_text(script, encoding="utf-8")
+    lost = cli("convert", "a.sbatch")
+    assert 3 == lost.returncode
+    assert "convert SCRIPT --words 'WORD ...'" in lost.stderr
+    process = cli("convert", "a.sbatch", "--words", "'b c' d")
+    assert 0 == process.returncode, process.stderr
+    assert "args:\n- b c\n- d\n" in process.stdout
+    refused = cli("sbatch", "a.sbatch", "b c", "d").stderr
+    assert "allranks convert a.sbatch --words ''\"'\"'b c'\"'\"' d' -o values.yaml" in refused
+    cli.write(PLAIN)
+    for words, fix in (("'b", "close the quotes"), ("b", "leave them out")):
+        process = cli("convert", "values.yaml", "--words", words)
+        assert (2, True) == (process.returncode, fix in process.stderr), process.stderr

@@ -56,6 +56,13 @@ if TYPE_CHECKING:
     help="What the image runs where a container has no command, as in 'python train.py'.",
 )
 @click.option(
+    "--words",
+    "script_words",
+    default="",
+    metavar="WORDS",
+    help="What stands behind a batch script's name, as in '--lr 1e-4 first-run'.",
+)
+@click.option(
     "--check",
     "checked",
     default="",
@@ -93,6 +100,7 @@ def convert_command(
     lossy: bool,
     runtimes: tuple[str, ...],
     entrypoint: str,
+    script_words: str,
     checked: str,
     helm: str | None,
     namespace: str,
@@ -120,7 +128,7 @@ def convert_command(
     from allranks.service import convert
 
     if checked:
-        _refuse_with_check(target, entrypoint)
+        _refuse_with_check(target, entrypoint, script_words)
         chart = convert.ChartInput(chart_values, chart_set, helm or "")
         check = convert.check(checked, (*files, *runtimes), namespace, chart)
         same = _check(console, check, report)
@@ -129,8 +137,9 @@ def convert_command(
         files,
         runtimes,
         namespace,
-        _words(entrypoint),
+        _words(entrypoint, "--entrypoint"),
         convert.ChartInput(chart_values, chart_set, helm or ""),
+        words=_words(script_words, "--words"),
         cluster=lambda: _cluster(context),
     )
     written = _write(console, result, target, report)
@@ -151,8 +160,12 @@ def _cluster(context: str) -> KubeClient | None:
     return KubeCluster(None, context or None)
 
 
-def _refuse_with_check(target: str, entrypoint: str) -> None:
-    for option, value in (("-o", target), ("--entrypoint", entrypoint)):
+def _refuse_with_check(target: str, entrypoint: str, script_words: str) -> None:
+    for option, value in (
+        ("-o", target),
+        ("--entrypoint", entrypoint),
+        ("--words", script_words),
+    ):
         if value:
             raise InputError(
                 f"{option} is for a conversion, and --check converts nothing",
@@ -191,12 +204,12 @@ def _check(console: Console, check: PodComparison, report: str) -> bool:
     return not check.differences
 
 
-def _words(text: str) -> tuple[str, ...]:
+def _words(text: str, option: str) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(text))
     except ValueError as error:
         raise InputError(
-            f"--entrypoint has no end: {error}", hint="close the quotes, as in 'python train.py'"
+            f"{option} has no end: {error}", hint="close the quotes, as in 'python train.py'"
         ) from error
 
 

@@ -6,6 +6,7 @@ that a person stands in, as `allranks submit` does it.
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 import click
@@ -17,6 +18,8 @@ from allranks.cli.target import target_options
 from allranks.errors import EXIT_LOST, InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from allranks.cli.console import Console
     from allranks.cli.target import Target
     from allranks.cli.workspace import WorkspaceFlags
@@ -142,8 +145,8 @@ def sbatch_command(
         raise InputError(
             "a job array is a sweep",
             path="--array",
-            hint=f"`{names.CLI} convert {rest[0]} -o values.yaml`, then `{names.CLI} sweep run "
-            f"{conversion.name} -f values.yaml --workspace .`",
+            hint=f"`{names.CLI} convert {_typed(rest)} -o values.yaml`, then "
+            f"`{names.CLI} sweep run {conversion.name} -f values.yaml --workspace .`",
         )
     values = convert.as_sources(conversion)
     sources = replaced(
@@ -166,3 +169,9 @@ def sbatch_command(
             example=f"{names.CLI} sbatch train.sbatch",
         )
     )
+
+
+def _typed(rest: Sequence[str]) -> str:
+    """A script and the words behind its name, as `convert` takes them."""
+    script, *words = map(shlex.quote, rest)
+    return f"{script} --words {shlex.quote(' '.join(words))}" if words else script

@@ -86,6 +86,7 @@ _NO_ROOT = (
     "in security.podSecurityContext.runAsUser"
 )
 _NO_IMAGE = "the script names none: this one has PyTorch alone; give the one that has what you load"
+_FOR_LAUNCHER = " besides PyTorch, whose launcher starts the run"
 _OF_NVIDIA = ", for the GPUs of AMD's: this one's PyTorch is for NVIDIA's"
 _IN_PLACE = "this one has PyTorch alone: give one that has what the script's has"
 
@@ -354,6 +355,7 @@ def _done(job: Draft, namespace: str) -> Conversion:
         key = job.key("the image", 0)
         fields.put(("image",), dict(_IMAGE), (key,))
         why = _IN_PLACE if fields.lacks("image") else _NO_IMAGE
+        why += _FOR_LAUNCHER if chart == "torchrun" else ""
         why += _OF_NVIDIA if str(fields.values.get("gpuResource")).startswith("amd.com/") else ""
         fields.say((key,), Outcome.CHANGED, "image", why)
         if chart != "mpi":  # whose ssh knows users of the image alone

@@ -41,3 +41,12 @@ def test_a_variable_may_be_the_folder_that_is_sent(folder: str, above: str, path
 def test_another_folder_has_others_above_it(rows: tuple[str, ...]) -> None:
     """A variable that is a folder of the image, or a name alone, loses nothing."""
     assert _above(*rows, "python train.py $TOP") == []
+
+
+def test_the_way_leads_to_the_highest_folder_of_a_command() -> None:
+    """The first path is named, and the folder that all of them are below is to be sent."""
+    row = "python ../a/train.py --config ../../src/c.yaml"
+    text = f"#!/bin/bash\n#SBATCH -n 1\n{row}\n"
+    (verdict,) = job.convert(text.encode(), "job").lost
+    assert verdict.path.startswith("../a")
+    assert "--workspace ../.." in verdict.why

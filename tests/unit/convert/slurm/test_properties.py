@@ -86,7 +86,8 @@ def _check_lines(text: str, conversion: Conversion) -> None:
     lines_with_verdict = {verdict.line for verdict in conversion.verdicts}
     directives = options.directives(rows)
     assert {setting.line for setting in directives.settings} <= lines_with_verdict
-    of_other_jobs = here_documents.lines("\n".join(rows))
+    whole = "\n".join(rows)
+    of_other_jobs = here_documents.lines(whole) | here_documents.lines_in_quotes(whole)
     assert {*directives.late} - of_other_jobs <= lines_with_verdict
     if "--wrap" in {verdict.path for verdict in conversion.verdicts} or rows[0] != "#!/bin/bash":
         return

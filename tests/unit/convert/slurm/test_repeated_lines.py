@@ -78,3 +78,35 @@ def test_what_a_loop_remembers_is_as_before_where_it_runs_again() -> None:
         check=True,
     )
     assert ["a.py", "a", "b", "--", "c"] == run.stdout.split()
+
+
+def test_a_later_text_of_setup_outlives_the_lines_that_are_run_again() -> None:
+    """A loop over the words fills an array, and sets a folder that a later line makes whole."""
+    loop = (
+        'while [ $# -gt 0 ]; do case $1 in -r) ROOT=$2; shift 2;; *) E+=("$1"); shift;; esac; done'
+    )
+    rows = ("E=()", loop, 'ROOT=$(cd "$ROOT" && pwd)', 'cd "$ROOT"', "conda activate a")
+    text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", *rows, 'python a.py "$ROOT" "${E[@]}"', ""))
+    script = job.convert(text.encode(), "job").values["script"].splitlines()
+    assert script[2:] == [
+        "setup_ROOT=${ROOT-}",
+        "E=()",
+        loop,
+        "ROOT=$setup_ROOT",
+        'python a.py "$ROOT" "${E[@]}"',
+    ]
+
+
+def test_a_loop_over_the_words_that_the_command_has_loses_none() -> None:
+    """It shifts them itself; a line behind it that sets others is read by nothing."""
+    loop = 'while [ $# -gt 0 ]; do case $1 in -r) R=$2; shift 2;; *) E+=("$1"); shift;; esac; done'
+    rows = ("#!/bin/bash", "#SBATCH -N 2 --gpus-per-node=4", "E=()", loop, "set -- $OTHER")
+    text = "\n".join((*rows, 'srun torchrun --nproc_per_node=4 --nnodes=2 a.py "${E[@]}"', ""))
+    lost = job.convert(text.encode(), "job", args=("-r", "1")).lost
+    assert [verdict.path for verdict in lost] == ["$OTHER"]
+
+
+def test_words_that_are_set_behind_their_reader_do_not_count() -> None:
+    """That no words were given is said all the same."""
+    text = "#!/bin/bash\n#SBATCH -n 1\npython a.py $1\nset -- b\npython b.py $1\n"
+    assert "$1 …" in [verdict.path for verdict in job.convert(text.encode(), "job").lost]

@@ -365,8 +365,11 @@ def test_a_branch_that_writes_a_file_is_said_to_do_so_in_each_rank() -> None:
 )
 def test_a_script_that_names_an_image_is_not_said_to_name_none(rows: tuple[str, ...]) -> None:
     """A pod cannot use a file of it; another image stands there, and that is what is said."""
-    why = "this one has PyTorch alone: give one that has what the script's has"
-    assert why == _verdict(_convert("#SBATCH -n1", *rows), "the image").why
+    why = "this one has PyTorch alone: give one that has what the script's has besides PyTorch"
+    assert (
+        f"{why}, whose launcher starts the run"
+        == _verdict(_convert("#SBATCH -n1", *rows), "the image").why
+    )
     assert "names none" in _verdict(_convert("#SBATCH -n1", "python a.py"), "the image").why
 
 
@@ -581,3 +584,11 @@ def test_the_files_of_steps_in_branches_are_said_to_be_the_log() -> None:
     conversion = job.convert(text.encode(), "job.sbatch", args=["a"])
     paths = [(own.line, own.path) for own in conversion.verdicts if "run's log" in own.why]
     assert [(4, "> out"), (4, "> err"), (6, ">> more")] == paths
+
+
+def test_what_removes_the_pods_own_files_behind_a_step_loses_nothing() -> None:
+    """They go with the pod."""
+    rows = (_TASKS, 'CACHE="/tmp/c_$$"', 'srun python a.py; rm -rf "$CACHE" /tmp/b')
+    assert not job.convert("\n".join(("#!/bin/bash", *rows, "")).encode(), "job").lost
+    rows = (_TASKS, "srun python a.py; rm -rf /data/b")
+    assert job.convert("\n".join(("#!/bin/bash", *rows, "")).encode(), "job").lost

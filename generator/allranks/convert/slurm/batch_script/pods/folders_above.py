@@ -59,21 +59,23 @@ def say(script: Script) -> list[Verdict]:
     is_here = not {"chdir", "workdir"} & {setting.name for setting in script.settings}
     sent: set[str] = set()
     verdicts: list[Verdict] = []
+    above: list[str] = []
     for command in script.commands:
         texts = [scanner.unquote(token.text) for token in command.words]
         if words.any_of(texts, words.SLURM_TOOLS):
             continue
-        path = _above(command, sent)
-        path = path if is_here or _is_of_sent(path, sent) else ""
-        if path:
-            verdicts.append(Verdict(path, Outcome.NOT_CARRIED, "", _NOT_SENT, command.line))
-        if is_here and not path:
+        paths = [own for own in _above(command, sent) if is_here or _is_of_sent(own, sent)]
+        above += paths
+        verdicts += [
+            Verdict(path, Outcome.NOT_CARRIED, "", _NOT_SENT, command.line) for path in paths[:1]
+        ]
+        if is_here and not paths:
             verdicts += _above_in_document(script, command)
         sent = _sent_behind(command, sent, is_here=is_here)
         goes = texts[:1] in (["cd"], ["pushd"]) and texts[1:2] != []
         # Where it goes is not known.
         is_here = is_here and not (goes and not _is_sent_folder(script, texts[1]))
-    return _of_highest(verdicts)
+    return _of_highest(verdicts, [*above, *(verdict.path for verdict in verdicts)])
 
 
 def _is_of_sent(path: str, sent: Collection[str]) -> bool:
@@ -117,22 +119,23 @@ def _is_sent_folder(script: Script, text: str) -> bool:
     return all(_SUBMIT_DIR.fullmatch(own) or _HERE.fullmatch(own) for own in texts)
 
 
-def _of_highest(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """The first word of a folder above that which is sent, with the way to the highest of them."""
+def _of_highest(verdicts: Sequence[Verdict], paths: Sequence[str]) -> list[Verdict]:
+    """The first word of a folder above that which is sent, with the way to the highest of them.
+
+    Args:
+        verdicts: the words.
+        paths: all paths of such folders.
+    """
     levels = [
-        max(
-            verdict.path.count("dirname"),
-            *(path.count("..") for path in _UP.findall(verdict.path)),
-            1,
-        )
-        for verdict in verdicts
+        max(path.count("dirname"), *(own.count("..") for own in _UP.findall(path)), 1)
+        for path in paths
     ]
     way = "/".join([".."] * max(levels, default=1))
     return [replace(verdict, why=_NOT_SENT.format(way)) for verdict in verdicts[:1]]
 
 
-def _above(command: Command, sent: Collection[str]) -> str:
-    """A path above the folder that the command runs in; "" for none.
+def _above(command: Command, sent: Collection[str]) -> list[str]:
+    """The paths above the folder that the command runs in.
 
     Args:
         command: what runs.
@@ -140,19 +143,20 @@ def _above(command: Command, sent: Collection[str]) -> str:
     """
     texts = [token.text for token in command.words]
     if words.any_of(texts, words.IDLE):
-        return ""
+        return []
     is_container = words.any_of(texts, words.CONTAINERS)
     targets = [target for _, target in command.redirections]
     before = ""
+    paths = []
     for own in (*(token.text for token in command.assignments), *texts, *targets):
         text, spelled = _with_sent_folder(demands.without_texts(own), sent)
         match = _ABOVE.search(text) or _PARENT.search(text) or _above_inside(text)
         # The file of an image is of no use in a pod, wherever it is.
         is_image = is_container or "--container-image" in (before, text.partition("=")[0])
         if match is not None and not (is_image and OF_IMAGE.search(text)):
-            return match[0].replace(_SUBMITTED, spelled)
+            paths.append(match[0].replace(_SUBMITTED, spelled))
         before = text
-    return ""
+    return paths
 
 
 def _above_inside(text: str) -> re.Match[str] | None:

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 # Programs that look for a key there, those of their words that need it, and the variable that may
 # have it.
 _KEYS = {
-    "wandb": (frozenset({"login", "agent", "sync", "sweep", "launch"}), "WANDB_API_KEY"),
+    "wandb": (
+        frozenset({"login", "agent", "sync", "sweep", "launch", "online", "init"}),
+        "WANDB_API_KEY",
+    ),
     "huggingface-cli": (frozenset({"login", "upload"}), "HF_TOKEN"),
     "hf": (frozenset({"login", "auth", "upload"}), "HF_TOKEN"),
     "kaggle": (frozenset({"competitions", "datasets", "kernels", "models"}), "KAGGLE_KEY"),

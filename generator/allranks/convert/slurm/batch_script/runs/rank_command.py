@@ -19,6 +19,8 @@ from allranks.convert.slurm.batch_script.text.node_variables import (
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import MainStep, ScriptReading
 
@@ -128,11 +130,17 @@ def _defined(reading: ScriptReading, line: str, program: commands.Program) -> st
     numbers |= repeated_lines.files_with_arrays(reading, line, end)
     own = {number: script.slice(script.statements[number]) for number in numbers}
     repeated = repeated_lines.with_starts(script, own, end)
-    reads_words = any(
-        words.positional(text)
-        for text in (line, *(t for n, t in repeated.items() if not script.statements[n].function))
-    )
-    repeated |= _shifts(reading) if reads_words else {}
+    readers = [
+        number
+        for number, text in repeated.items()
+        if not script.statements[number].function and words.positional(text)
+    ]
+    readers += [len(script.statements)] if words.positional(line) else []
+    reads_words = bool(readers)
+    # What changes the words behind the last line that reads them is of no use, and a loop that is
+    # run again does it itself.
+    last = max(readers, default=0)
+    repeated |= _shifts(reading, range(last), repeated) if reads_words else {}
     prefix = [f"set -- {commands.as_shell(script.args)}"] if script.args and reads_words else []
     prefix += repeated_lines.texts(script, repeated, end)
     late_statements = [
@@ -209,11 +217,18 @@ def _read_by_sets(script: Script, main_step: MainStep) -> list[str]:
     ]
 
 
-def _shifts(reading: ScriptReading) -> dict[int, str]:
+def _shifts(
+    reading: ScriptReading, numbers: Container[int], others: Container[int]
+) -> dict[int, str]:
     """The lines that give a command other words than those behind the script's name.
 
     The shell of setup, which has them too, is another; what changes the words there in other ways
     is said to be missing.
+
+    Args:
+        reading: the script, and what is known of it.
+        numbers: the numbers of the statements that count.
+        others: those of them that the command has.
 
     Returns:
         The lines, by the number of their statement.
@@ -221,7 +236,8 @@ def _shifts(reading: ScriptReading) -> dict[int, str]:
     script = reading.script
     shifts: dict[int, str] = {}
     for number, statement in enumerate(script.statements[: max(reading.main_step.statement, 0)]):
-        for command in [] if statement.function else statement.commands:
+        is_read = number in numbers and number not in others and not statement.function
+        for command in statement.commands if is_read else []:
             texts = [scanner.unquote(token.text) for token in command.words]
             is_shift = texts[:1] == ["shift"] and bool(script.args or shifts)
             is_set = shell_text.sets_words(texts)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from allranks.convert.slurm.batch_script.text import shell_text, substitutions, words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from allranks.convert.scanner import Statement
     from allranks.convert.slurm.batch_script.text.script import Script
@@ -65,7 +65,37 @@ def texts(script: Script, own: Mapping[int, str], end: int) -> list[str]:
         for name, number in sorted(first.items())
         if name in _changed_by(script, script.statements[number]) and name not in words.ALWAYS
     ]
-    return [*unset, *_with(script, own, setters).values()]
+    rows = _with(script, own, setters)
+    later = _set_later(script, [n for n in rows if not script.statements[n].function], end)
+    return [
+        *(f"setup_{name}=${{{name}-}}" for name in later),
+        *unset,
+        *rows.values(),
+        *(f"{name}=$setup_{name}" for name in later),
+    ]
+
+
+def _set_later(script: Script, numbers: Sequence[int], end: int) -> list[str]:
+    """The variables of some statements to which a later line of setup gives another text.
+
+    That text is exported, and lines that are run again would put the earlier one in its place.
+
+    Args:
+        script: the script.
+        numbers: the statements that are run again.
+        end: the number of the statement that reads what they set.
+    """
+    names: dict[str, None] = {}
+    for number in numbers:
+        own = {name for name in shell_text.set_by(script.statements[number]) if name.isidentifier()}
+        for other in range(number + 1, max(end, 0)):
+            if other in numbers or script.statements[other].function:
+                continue
+            for command in script.statements[other].commands:
+                arrays = shell_text.arrays_of(command)
+                pairs = shell_text.assigned_by(command)
+                names |= {name: None for name, _ in pairs if name in own and name not in arrays}
+    return list(names)
 
 
 def _setters_by(script: Script, own: Mapping[int, str], end: int) -> _Setters:

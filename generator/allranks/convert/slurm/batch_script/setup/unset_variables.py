@@ -154,19 +154,20 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
 def _say_missing_words(reading: ScriptReading, whole: str) -> None:
     """Name the words behind the script's name that it reads, where nobody has given it any."""
     script, body = reading.script, reading.body
+    line = _line_of_words(script)
     has_words = bool(script.args) or any(
-        _sets_words(command)
+        _sets_words(command) and command.line <= line
         for statement in script.statements
         if not statement.function
         for command in statement.commands
     )
-    is_read = words.wants_words(unread_variables.without(whole))
-    line = _line_of_words(script) if is_read and not has_words else 0
-    if line:
+    if line and words.wants_words(unread_variables.without(whole)) and not has_words:
         # All words of none are none, with Slurm too; a first word is one that is missing.
         needed = _without_optional_words(script, whole)
         outcome = Outcome.NOT_CARRIED if _NUMBERED.search(needed) else Outcome.CHANGED
-        why = f"no words were given behind the script's name: `{names.CLI} sbatch SCRIPT WORD...`"
+        is_array = any(setting.name == "array" for setting in script.settings)
+        usage = "convert SCRIPT --words 'WORD ...'" if is_array else "sbatch SCRIPT WORD..."
+        why = f"no words were given behind the script's name: `{names.CLI} {usage}`"
         body.say(line, "$1 …" if outcome is Outcome.NOT_CARRIED else "$@", outcome, "", why)
 
 

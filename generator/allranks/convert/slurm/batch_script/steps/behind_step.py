@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.convert import scanner
-from allranks.convert.slurm.batch_script.text import words
+from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from allranks.convert.scanner import Command
+    from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import (
         Body,
         MainStep,
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 OF_LOG = f"the lines are the run's log: `{names.CLI} logs NAME`"
 OVER = "the run is over when its ranks are"
 BEHIND = "it stands behind the step: make it a run of its own"
+_OF_POD = re.compile(r"\"?(?:/tmp|\$\{?(?:SLURM_)?TMPDIR\}?)/.")
 # What may stand behind a pipe.
 _FILTERS = words.IDLE | words.ENDING | {"tee", "cat", "grep", "sed", "ts", "awk", "split"}
 _FAILS = "a run fails where its ranks do, and the script went on"
@@ -58,7 +61,7 @@ def say(reading: ScriptReading, script: str, step: Command, behind: list[Command
     for number, command in enumerate(behind):
         text, line = script[command.start : command.end], max(command.line, step.line)
         texts = [token.text for token in command.words]
-        if words.any_of(texts, words.ENDING):
+        if words.any_of(texts, words.ENDING) or removes_own(reading.script, texts):
             body.say(line, text, Outcome.CHANGED, "", OVER)
         elif step.after == "||" and words.any_of(texts, words.IDLE | {":"}):
             body.say(line, f"|| {text}", Outcome.CHANGED, "", _FAILS)
@@ -68,6 +71,27 @@ def say(reading: ScriptReading, script: str, step: Command, behind: list[Command
             body.say(line, text, Outcome.CHANGED, "", why)
         else:
             body.say(line, text, Outcome.NOT_CARRIED, "", BEHIND)
+
+
+def removes_own(script: Script, texts: Sequence[str]) -> bool:
+    """Whether words remove what lies in the pod's own /tmp, which goes with it.
+
+    Args:
+        script: the script.
+        texts: the words of a command, as typed.
+    """
+    rest = [scanner.unquote(text) for text in words.unwrapped(texts)]
+    paths = [text for text in rest[1:] if not text.startswith("-")]
+    pairs = [pair for command in script.commands for pair in shell_text.assigned_by(command)]
+    contents = [
+        [value for name, value in pairs if name == shell_text.variable_alone(path)] or [path]
+        for path in paths
+    ]
+    return (
+        rest[:1] == ["rm"]
+        and bool(paths)
+        and all(_OF_POD.match(own) for texts_of in contents for own in texts_of)
+    )
 
 
 def say_evaluated(reading: ScriptReading, main: Step) -> None:
