@@ -54,6 +54,13 @@ def test_variables_in_front_of_a_text_are_those_of_all_its_commands(step: str) -
     assert "export A=$X\ncd /w\n" in _convert(step).values["setup"]
 
 
+def test_words_of_an_env_that_may_be_none_are_so_in_front_of_a_text() -> None:
+    """`export` alone would print all variables, keys among them."""
+    words = '${A:+A="$A"} ${B:+-u C} D=1'
+    setup = _convert(f"srun env {words} bash -c 'cd /w; python a.py'").values["setup"]
+    assert '${A:+export A="$A"}\n${B:+unset C}\nexport D=1\ncd /w\n' in setup
+
+
 @pytest.mark.parametrize(
     "words",
     [
