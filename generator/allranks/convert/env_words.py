@@ -16,9 +16,15 @@ EMPTIED = (
 _EMPTYING = frozenset({"-", "-i", "--ignore-environment"})
 _OWN = re.compile(
     r"[A-Za-z_]\w*=|-u$|--unset(?:=|$)|-C$|--chdir(?:=|$)|-$|-i$|--ignore-environment$"
+    # Where a variable is set: ${A:+A="$A"}.
+    r"|\"?\$\{[A-Za-z_]\w*:?\+[\"']?(?:[A-Za-z_]\w*=|-u\b|--unset\b)"
 )
 # A whole word that may be several: variables for env, or its program.
-_IN_VARIABLE = re.compile(r"\"?\$(?:[A-Za-z_]\w*|\{[A-Za-z_]\w*(?:\[[@*]\])?\})\"?")
+# `${A:-}` and `${A[@]+"${A[@]}"}` are it where an unset variable is an error.
+_NAME = r"[A-Za-z_]\w*(?:\[[@*]\])?"
+_IN_VARIABLE = re.compile(
+    rf"\"?\$(?:[A-Za-z_]\w*|\{{{_NAME}(?::?-|:?\+\"?\$(?:\w+|\{{{_NAME}\}})\"?)?\}})\"?"
+)
 _OF_PROGRAM = re.compile(r"-|.*\.(?:py|sh)[\"']?$")
 
 

@@ -82,7 +82,7 @@ def by_name(path: str, data: bytes | None) -> Secret | None:
             (description for end, description in _PATHS.items() if f"/{path}".endswith(f"/{end}")),
             "",
         )
-    if not rule and _is_environment(name):
+    if not rule and is_environment(name):
         rule = "a file of environment variables (.env)"
     if not rule and _SSH_KEY.fullmatch(name) and not name.endswith((".pub", ".py", ".md")):
         rule = "a private key of SSH"
@@ -99,13 +99,20 @@ def _ending(name: str) -> str:
     return "." + name.rpartition(".")[2]
 
 
-def _is_environment(name: str) -> bool:
+def is_environment(name: str) -> bool:
+    """Whether a file sets variables by its name: ``.env``, ``prod.env``, ``.env.local``.
+
+    Args:
+        name: the name, without a folder.
+    """
+    name = name.lower()
     if name == ".envrc":
         return True
     begin, ending, rest = name.partition(".env")
     if begin:  # `prod.env`, and not the code of `gym.env.py`
         return bool(ending) and not rest and not begin.endswith(_ENV_EXAMPLES)
-    return (not rest or rest[0] in "._-") and not rest.endswith(_ENV_EXAMPLES)
+    is_name = bool(ending) and (not rest or rest[0] in "._-")
+    return is_name and not rest.endswith(_ENV_EXAMPLES)
 
 
 def _is_public(data: bytes) -> bool:

@@ -14,6 +14,7 @@ from allranks.convert.slurm.batch_script.text import (
     environments,
     installations,
     looked_up_programs,
+    shell_builtins,
     shell_text,
     started_words,
     words,
@@ -34,9 +35,8 @@ _FUNCTION = re.compile(
     r"^\s*(?:function\s+(?P<word>[\w.:-]+)|(?P<name>[\w.:-]+)\s*\(\s*\))", re.MULTILINE
 )
 # What bash has, and what images of Debian's or Red Hat's kind have with Python.
-_COMMON = words.OF_SHELL | {
-    *("bg", "command", "dirs", "disown", "enable", "eval", "exec", "fg", "hash", "help", "jobs"),
-    *("kill", "source", "suspend", "times", "true", "type", "unalias"),
+_COMMON = shell_builtins.OF_BASH | {
+    *("deactivate", "sleep"),
     *("arch", "awk", "base64", "basename", "bash", "cat", "chgrp", "chmod", "chown", "cksum"),
     *("cmp", "comm", "cp", "csplit", "cut", "dash", "date", "dd", "df", "diff", "dirname", "du"),
     *("echo", "egrep", "env", "expand", "expr", "factor", "fgrep", "find", "fmt", "fold", "gawk"),

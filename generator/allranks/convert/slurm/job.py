@@ -141,7 +141,8 @@ def convert(
     job.body.verdicts.extend([*of_end, *of_container])
     _put_body(job, args)
     for setting in job.body.settings:
-        _declare_step(job, setting)
+        if not _is_of_one_container(job, setting):
+            _declare_step(job, setting)
     resources.put_size(job)
     task_counts.keep(job)
     for option, function in directives.CARRIED.items():
@@ -286,6 +287,13 @@ def _declare(job: Draft, settings: Sequence[Setting]) -> None:
         job.settings[name] = setting
 
 
+def _is_of_one_container(job: Draft, setting: Setting) -> bool:
+    """Whether an earlier step has the same for its container: what is said of that holds here."""
+    earlier = job.settings.get(setting.name)
+    is_of_container = setting.name.startswith("container-")
+    return is_of_container and earlier is not None and earlier.value == setting.value
+
+
 def _declare_step(job: Draft, setting: Setting) -> None:
     """The options of the srun that starts the ranks; those of the size were read with the step."""
     name = setting.name
@@ -330,7 +338,7 @@ def _declare_step(job: Draft, setting: Setting) -> None:
         return
     elif (name, setting.value) in _BY_VALUE:
         outcome, why = _BY_VALUE[name, setting.value]
-    elif name in _OF_ONE_POD and setting.value != job.settings[name].value:
+    elif name in _OF_ONE_POD:
         outcome, why = Outcome.NOT_CARRIED, _OF_ONE_POD[name].format(job.settings[name])
     job.fields.say((key,), outcome, to, why)
 

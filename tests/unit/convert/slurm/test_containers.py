@@ -422,3 +422,25 @@ def test_a_container_has_the_variables_of_who_submits_by_name(step: str) -> None
     assert all("write A into env" in verdict.why for verdict in lost)
     assert lost
     assert not _convert(*options, "A=1", "export B=2", step.format(",B")).lost
+
+
+@pytest.mark.parametrize(
+    ("option", "count"),
+    [
+        ('--container-mounts="$D:/d,$E:/e"', 1),
+        ("--container-mounts=/data:/data", 1),
+        ("--container-env=TOKEN", 1),
+        ("--container-readonly", 0),
+        ("--container-image=$IMAGE", 1),
+        ("--container-workdir=$D", 1),
+    ],
+)
+def test_an_option_of_the_container_is_said_of_its_first_step_alone(
+    option: str, count: int
+) -> None:
+    """Of a further one it was said by its rule, also where the first one's was not carried."""
+    name = option.partition("=")[0]
+    conversion = _convert("#SBATCH -n 1", f"srun {option} ./a.out", f"srun {option} ./b.out")
+    assert [2] * count == [
+        own.line - 1 for own in conversion.verdicts if name in own.path and own.why
+    ]

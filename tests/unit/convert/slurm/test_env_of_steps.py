@@ -54,6 +54,32 @@ def test_variables_in_front_of_a_text_are_those_of_all_its_commands(step: str) -
     assert "export A=$X\ncd /w\n" in _convert(step).values["setup"]
 
 
+def test_words_of_an_env_that_may_be_none_are_so_in_front_of_a_text() -> None:
+    """`export` alone would print all variables, keys among them."""
+    words = '${A:+A="$A"} ${B:+-u C} D=1'
+    setup = _convert(f"srun env {words} bash -c 'cd /w; python a.py'").values["setup"]
+    assert '${A:+export A="$A"}\n${B:+unset C}\nexport D=1\ncd /w\n' in setup
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        '${A:+A="$A"}',
+        "${A:+-u B} C=1",
+        '${A+A="${A}"} $SETTINGS',
+        '${A[@]+"${A[@]}"}',
+        "${SETTINGS:-}",
+        "${SETTINGS:+$SETTINGS}",
+    ],
+)
+def test_a_word_of_an_env_that_may_be_none_is_no_program(words: str) -> None:
+    """What stands behind it starts the ranks, or asks the image for a program."""
+    conversion = _convert(f"srun env {words} torchrun --nproc_per_node 4 --nnodes 2 a.py")
+    assert f"exec env {words} python3 -u a.py" in conversion.values["command"][-1]
+    notes = _convert(f"env {words} prepare a", "srun python a.py").notes
+    assert any("must have the programs" in note and "prepare" in note for note in notes)
+
+
 def test_a_text_reads_what_an_env_in_front_of_it_sets() -> None:
     """`env A=1 python a.py $A` has it read by the shell outside, where it is not."""
     values = _convert("srun env -u C A=1 bash -c 'python a.py $A'").values

@@ -70,6 +70,8 @@ def test_programs_of_the_site_are_listed(rows: tuple[str, ...], programs: list[s
         ("exec python b.py", []),
         ("exec >out", []),
         ("command -v lmp", []),
+        ("builtin history -c", []),
+        ("coproc lmp -in a.in", ["lmp"]),
     ],
 )
 def test_a_program_behind_one_that_only_runs_it_is_listed(row: str, programs: list[str]) -> None:
@@ -94,6 +96,15 @@ def test_a_program_behind_one_that_only_runs_it_is_listed(row: str, programs: li
 def test_the_line_of_a_program_is_that_which_runs_it(rows: tuple[str, ...], line: int) -> None:
     """And none that prints its name, looks for it, or has it as a word."""
     assert [f"lmp (line {line})"] == _programs(*rows, directive="#SBATCH -N 2 --ntasks-per-node=4")
+
+
+def test_what_bash_does_itself_is_no_program_of_the_image() -> None:
+    """Also where only a part of a word calls it: ``$(compgen -v)``."""
+    names = "bg bind caller compgen complete compopt dirs disown enable fc fg hash help history"
+    builtins = f"{names} jobs let logout mapfile readarray shopt suspend times type umask".split()
+    rows = (f"for A in $({builtin} -v); do echo $A; done" for builtin in builtins)
+    others = (f"false || {builtin} -p x" for builtin in builtins)
+    assert [] == _programs(*rows, *others, "python a.py")
 
 
 _LOOKS = "if command -v mail >/dev/null 2>&1; then"

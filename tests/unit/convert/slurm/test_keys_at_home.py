@@ -238,6 +238,7 @@ def test_an_empty_key_is_none() -> None:
         ("export `cat .env`", ".env"),
         ('eval "$(sed s/^/export/ .env)"', ".env"),
         ("source <(grep KEY .env)", ".env"),
+        ("export $(cat conf/prod.env)", "conf/prod.env"),
     ],
 )
 def test_a_file_of_variables_whose_lines_are_exported_is_not_sent(
@@ -292,3 +293,23 @@ def test_a_program_that_publishes_its_model_needs_the_hubs_key(
     text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", *rows, ""))
     verdicts = job.convert(text.encode(), "job").verdicts
     assert is_named is any(verdict.path == "--push_to_hub" for verdict in verdicts)
+
+
+@pytest.mark.parametrize(
+    ("file", "is_sent"),
+    [
+        ("configs/site.env", False),
+        ("$ROOT/Prod.ENV", False),
+        (".env-a100", False),
+        (".envrc", False),
+        (".env.example", True),
+        ("prod.env.sh", True),
+    ],
+)
+def test_a_file_of_variables_is_that_which_is_not_sent(file: str, *, is_sent: bool) -> None:
+    """By the rule for what is sent: another was told to be in the image."""
+    for row in (f"source {file}", f"if [ -f {file} ]; then . {file}; fi"):
+        text = f"#!/bin/bash\n#SBATCH -n 1\nROOT=$PWD\n{row}\npython a.py $API_KEY\n"
+        verdicts = job.convert(text.encode(), "job.sbatch").verdicts
+        whys = [own.why for own in verdicts if own.line == 4 and own.why]
+        assert [is_sent] == ["does not send such a file" not in why for why in whys]

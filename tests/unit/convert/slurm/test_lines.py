@@ -662,6 +662,18 @@ def test_words_behind_the_script_are_given_to_setup_as_words() -> None:
         assert "SIZE=$1" in setup
 
 
+@pytest.mark.parametrize("options", ["s:", "'s:'", '"s: "'])
+def test_getopts_of_setup_has_the_words_behind_the_script(options: str) -> None:
+    """It reads them without a dollar, where it is given no others."""
+    row = f"while getopts {options} A; do SIZE=$OPTARG; done"
+    text = f"#!/bin/bash\n{_TASKS}\n{row}\nsrun python a.py $SIZE"
+    setup = job.convert(text.encode(), "job.sbatch", args=["-s", "3"]).values["setup"]
+    assert "set -- -s 3\n" in setup
+    for other in (row.replace("A;", "A -s 4;"), f"# {row}", f"read_words() {{ {row}; }}"):
+        verdicts = _convert(_TASKS, other, "srun python a.py $SIZE").verdicts
+        assert not [verdict for verdict in verdicts if "no words were given" in verdict.why]
+
+
 def test_whatever_a_batch_script_starts_finds_the_variables_of_slurm() -> None:
     """A program may read them where the script has no word of them."""
     for step in ("python a.py", "srun python a.py", "mpirun ./a", f"{_TASKS}\nsrun ./a"):

@@ -29,6 +29,7 @@ def _whys(conversion: Conversion, path: str) -> list[str]:
         (("PY=.venv/bin/python", "$PY train.py"), "$PY"),
         (('PY="${OWN:-$SLURM_SUBMIT_DIR/v/bin/python}"', '"$PY" train.py'), "$PY"),
         (("srun .venv/bin/python train.py",), ".venv/bin/python"),
+        (('env A=1 ${P:+P="$P"} .venv/bin/python -m a',), ".venv/bin/python"),
     ],
 )
 def test_an_environment_in_the_folder_is_named(rows: tuple[str, ...], program: str) -> None:

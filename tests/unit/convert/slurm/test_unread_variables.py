@@ -58,6 +58,12 @@ def test_a_variable_of_who_submits_is_no_loss_where_nothing_reads_it() -> None:
         (('if [ "$#" -gt 0 ]; then', '  M="$1"', "fi"), "changed"),
         (("if [ $# -lt 1 ]; then exit 1; fi", "M=$1"), "not carried"),
         (("if [ $# -ge 2 ]; then N=$2; fi", "M=$1"), "not carried"),
+        (("while getopts m: A; do M=$OPTARG; done",), "changed"),
+        (("while getopts ':m: n' A", "do M=$OPTARG; done"), "changed"),
+        (
+            ("while getopts m: A; do M=$OPTARG; done", "shift $((OPTIND - 1))", "N=$1"),
+            "not carried",
+        ),
     ],
 )
 def test_words_that_a_script_does_without_are_no_loss(rows: tuple[str, ...], outcome: str) -> None:

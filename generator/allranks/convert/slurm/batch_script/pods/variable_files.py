@@ -12,6 +12,7 @@ from allranks import names
 from allranks.convert import scanner
 from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.verdicts import Outcome, Verdict
+from allranks.workspace import secrets
 
 if TYPE_CHECKING:
     from allranks.convert.scanner import Command
@@ -21,7 +22,6 @@ NOT_SENT = (
     f"`{names.CLI} sbatch` does not send such a file, which may have keys, unless it is told to: "
     "write what it sets into env, and let a Secret set the keys"
 )
-_NAME = re.compile(r"\.env(?:\.\w+)?")
 _SOURCES = ("source", ".")
 # What shows the lines of a file, each with how many words stand before its name.
 _SHOWING = {
@@ -42,7 +42,7 @@ def say(script: Script) -> list[Verdict]:
     verdicts: dict[str, Verdict] = {}
     for command in script.commands:
         file = shown_in(command)
-        if _NAME.fullmatch(words.base(file)):
+        if secrets.is_environment(words.base(file)):
             verdicts.setdefault(file, Verdict(file, Outcome.CHANGED, "", NOT_SENT, command.line))
     return [*verdicts.values()]
 
@@ -51,7 +51,7 @@ def is_sourced(command: Command) -> bool:
     """Whether a command reads a file of variables of the project: ``source .env``."""
     texts = [scanner.unquote(word.text) for word in command.words[:2]]
     is_source = len(texts) > 1 and texts[0] in _SOURCES
-    return is_source and _NAME.fullmatch(words.base(texts[1])) is not None
+    return is_source and secrets.is_environment(words.base(texts[1]))
 
 
 def shown_in(command: Command) -> str:

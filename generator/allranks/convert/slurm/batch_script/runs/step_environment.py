@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading, Step
 
 _PAIR = re.compile(r"[A-Za-z_]\w*=")
+# A word of an env where a variable is set: ${A:+A="$A"}, ${A:+-u B}.
+_OPTIONAL = re.compile(
+    r"(?P<begin>\$\{[A-Za-z_]\w*:?\+)(?:(?P<unset>-u *|--unset[= ])|(?=[A-Za-z_]\w*=))"
+)
 
 
 def assignments(reading: ScriptReading, main: Step) -> list[str]:
@@ -61,6 +65,10 @@ def in_inner_shell(typed: Sequence[str], wrappers: Sequence[str]) -> tuple[str, 
             lines.append(f"unset {text or after}")
         elif name in ("-C", "--chdir"):
             lines.append(f"cd {text or after}")
+        elif (optional := _OPTIONAL.match(word)) is not None:
+            # A bare `export` would print all variables.
+            verb = "unset " if optional["unset"] else "export "
+            lines.append(f"{optional['begin']}{verb}{word[optional.end() :]}")
         elif word not in values:
             lines.append(f"export {word}")
     return "".join(f"{line}\n" for line in lines), list(wrappers[:at])

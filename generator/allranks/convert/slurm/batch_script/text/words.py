@@ -270,6 +270,11 @@ _VARIABLE = re.compile(
 )
 # ``${#name}`` is the length of another.
 _POSITIONAL = re.compile(r"\$(?:[1-9@*#]|\{(?:[1-9@*][^}]*|#[@*]?)\})")
+# It reads the words behind the script's name where it has none of its own.
+_GETOPTS = re.compile(
+    r"(?<![\w./$-])getopts[ \t]+(?:'[^']*'|\"[^\"]*\"|[^\s;&|'\"]+)[ \t]+\w+[ \t]*(?=$|[;&|)])",
+    re.MULTILINE,
+)
 # A command in double quotes, which has quotes of its own: "$(awk '{print $2}' "$file")".
 _SUBSTITUTED = r"""\$\((?!\()(?:[^()'"\\]|\\[\s\S]|'[^']*'|"(?:[^"\\]|\\[\s\S])*"|\([^()]*\))*\)"""
 # What a shell does not expand: escaped characters, texts in single quotes, comments, and
@@ -533,14 +538,21 @@ def _expanded_in_double(piece: re.Match[str]) -> str:
 
 
 def positional(text: str) -> bool:
-    """Whether a text reads the words behind the script's name: ``$1``, ``"$@"``."""
-    return _POSITIONAL.search(expanded_part(text)) is not None
+    """Whether a text reads the words behind the script's name: ``$1``, ``"$@"``, `getopts`."""
+    return _POSITIONAL.search(expanded_part(text)) is not None or _reads_options(text)
 
 
 def wants_words(text: str) -> bool:
     """Whether a text reads such a word and has no text in its place, as ``${1:-small}`` has."""
     matches = _POSITIONAL.finditer(expanded_part(text))
-    return any(not re.match(r"\$\{[1-9@*]:?[-+=]", match[0]) for match in matches)
+    return _reads_options(text) or any(
+        not re.match(r"\$\{[1-9@*]:?[-+=]", match[0]) for match in matches
+    )
+
+
+def _reads_options(text: str) -> bool:
+    """Whether a text has a `getopts` for the words behind the script's name."""
+    return "getopts" in text and _GETOPTS.search(without_comments(text)) is not None
 
 
 # A quoted part of a word, or one without quotes.
