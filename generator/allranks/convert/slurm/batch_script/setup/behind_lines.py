@@ -50,12 +50,15 @@ def say(script: Script, body: Body, statement: Statement) -> None:
     elif first is not None and first.name == "trap":
         outcome, why = traps.outcome_behind(first)
         body.say(statement.line, text, outcome, "", why)
-    elif first is not None and behind_step.removes_own(script, [own.text for own in first.words]):
-        body.say(statement.line, text, Outcome.CHANGED, "", behind_step.OVER)
     elif (
-        text.split() in _DEACTIVATING
-        or shell_text.runs_only(statement, words.IDLE | words.ENDING | _BEHIND | functions)
-    ) and not any(map(shell_text.writes, statement.commands)):
+        first is not None and behind_step.removes_own(script, [own.text for own in first.words])
+    ) or (
+        (
+            text.split() in _DEACTIVATING
+            or shell_text.runs_only(statement, words.IDLE | words.ENDING | _BEHIND | functions)
+        )
+        and not any(map(shell_text.writes, statement.commands))
+    ):
         body.say(statement.line, text, Outcome.CHANGED, "", behind_step.OVER)
     else:
         why = _OPTIONS_ALONE if text.startswith("-") else behind_step.BEHIND
