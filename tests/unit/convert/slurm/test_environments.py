@@ -128,3 +128,29 @@ def test_an_environment_in_front_of_srun_is_that_of_what_it_starts(runner: str) 
     own = runner.removeprefix("time ")
     assert " ".join(conversion.values["command"]).endswith(f"{own} python a.py")
     assert conversion.values["env"]["A"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("rows", "path", "is_own"),
+    [
+        (("export UV_PROJECT_ENVIRONMENT=/x/e", "uv sync"), '"$UV_PROJECT_ENVIRONMENT/bin', True),
+        (("export UV_PROJECT_ENVIRONMENT=/x/e", "uv sync"), '"/x/e/bin', True),
+        (("export UV_PROJECT_ENVIRONMENT=/x/e", "uv sync"), '".venv/bin', False),
+        (("UV_PROJECT_ENVIRONMENT=e uv sync --quiet",), '"$PWD/e/bin', True),
+        (("uv sync",), '".venv/bin', True),
+        (("uv venv --seed",), '"${SLURM_SUBMIT_DIR}/.venv/bin', True),
+        (("uv venv e",), '".venv/bin', False),
+        (("uv pip install a",), '".venv/bin', False),
+        (("uv sync",), '"$UV_PROJECT_ENVIRONMENT/bin', False),
+        (("python -m venv e",), '"e/bin', True),
+    ],
+)
+def test_what_the_script_makes_before_it_activates_it_is_not_wanted_of_the_image(
+    rows: tuple[str, ...], path: str, *, is_own: bool
+) -> None:
+    """Where uv has the environment of a project, a variable says; also in a branch or a text."""
+    source = f'source {path}/activate"'
+    inner = source.replace('"', "").replace("$", "\\$")
+    for row in (source, f"if [ -d a ]; then {source}; fi", f'srun bash -c "{inner}; python b.py"'):
+        verdicts = _convert(_POD, *rows, row, "srun python a.py").verdicts
+        assert is_own is not any("must be in the image" in own.why for own in verdicts), row

@@ -33,8 +33,45 @@ def _whys(conversion: Conversion, path: str) -> list[str]:
     ],
 )
 def test_an_environment_in_the_folder_is_named(rows: tuple[str, ...], program: str) -> None:
-    """It is of the old cluster's Python, or stays out of what is sent."""
-    assert ".venv" in _whys(_convert("#SBATCH -n 1", *rows), program)[0]
+    """It is of the old cluster's Python, and stays out of what is sent, as what it is called."""
+    [why] = _whys(_convert("#SBATCH -n 1", *rows), program)
+    assert "old cluster's Python" in why
+    assert ("`.venv` is not sent" in why) is any(".venv" in row for row in rows)
+
+
+@pytest.mark.parametrize("directive", ["#SBATCH -n 1", "#SBATCH -N 2 --ntasks-per-node=1"])
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        (".venv/bin/activate", "`.venv` is not sent"),
+        ("./env/bin/activate", "old cluster's Python, and is not sent"),
+        ("$SLURM_SUBMIT_DIR/sub/.venv/bin/activate", "`.venv` is not sent"),
+        ("$ROOT/env/bin/activate", "old cluster's Python, and is not sent"),
+        ("/opt/env/bin/activate", "or in a volume at that path"),
+        ("$HOME/.venv/bin/activate", "or in a volume at that path"),
+    ],
+)
+def test_an_environment_in_the_folder_is_not_activated(
+    path: str, words: str, directive: str
+) -> None:
+    """No volume has it at its path, as the folder comes without it."""
+    for row in (f"source {path}", f"[ -f a ] && . {path}"):
+        verdicts = _convert(directive, "ROOT=$PWD", row, "srun python a.py").verdicts
+        [why] = [own.why for own in verdicts if own.line == 4 and "must be in the image" in own.why]
+        assert words in why
+    step = f'srun bash -c "source {path} && python a.py"'
+    assert any(words in own.why for own in _convert(directive, "ROOT=$PWD", step).verdicts)
+
+
+def test_an_environment_in_another_folder_is_none_of_that_which_is_sent() -> None:
+    """The script goes there, or the text of a shell does; or conda finds it by its name."""
+    for rows in (
+        ("cd /data", "source .venv/bin/activate", "srun python a.py"),
+        ("source activate env", "srun python a.py"),
+        ("srun bash -c 'cd /data; source .venv/bin/activate; python a.py'",),
+    ):
+        verdicts = _convert("#SBATCH -n 1", *rows).verdicts
+        assert any("or in a volume at that path" in own.why for own in verdicts)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Programs of an environment of Python's within the folder that is sent: ``.venv/bin/python a.py``.
 
-Such an environment names the Python of the old cluster, by its path, and `.venv` and what a project
-ignores stays out of what is sent.
+Such an environment names the Python of the old cluster, by its path, and stays out of what is sent,
+whatever it is called.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _PROGRAM = re.compile(
     rf"(?:\./|{folders_above.SENT}/)?(?![/~$`])[\w.+/-]*/?\bbin/"
     r"(?:python[0-9.]*|torchrun|accelerate|deepspeed|pip[0-9.]*)"
 )
-_WHY = (
-    "an environment in the folder is of the old cluster's Python, and `.venv` is not sent: write "
-    "the image's own program in its place"
-)
+_FOLDER = ".venv"
+_OF_CLUSTER = "an environment in the folder is of the old cluster's Python, and {} not sent"
+_WHY = f"{_OF_CLUSTER}: write the image's own program in its place"
+_WHY_NOT_ACTIVATED = f"{_OF_CLUSTER}: what it activates must be in the image"
 # A program in a folder that each node has for itself.
 _OF_NODE = re.compile(r"/(?:var/)?tmp/(?:[\w.@%+-]+/)*bin/[\w.+-]+")
 _WHY_OF_NODE = (
@@ -50,8 +50,23 @@ def say(script: Script, variables: ShellVariables) -> list[Verdict]:
             text = words.resolve(program, variables.constants) or _default_of(program, variables)
             for pattern, why in ((_PROGRAM, _WHY), (_OF_NODE, _WHY_OF_NODE)):
                 if pattern.fullmatch(text or program):
-                    return [Verdict(program, Outcome.CHANGED, "", why, command.line)]
+                    own = why.format(_named(text or program))
+                    return [Verdict(program, Outcome.CHANGED, "", own, command.line)]
     return []
+
+
+def why_not_activated(path: str) -> str:
+    """Why a pod does not activate an environment of the folder that is sent.
+
+    Args:
+        path: the file that does: ``.venv/bin/activate``.
+    """
+    return _WHY_NOT_ACTIVATED.format(_named(path))
+
+
+def _named(path: str) -> str:
+    """What is not sent of an environment with a file, as a part of a sentence."""
+    return f"`{_FOLDER}` is" if _FOLDER in path.split("/") else "is"
 
 
 def _default_of(program: str, variables: ShellVariables) -> str:

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.convert import commands, scanner
-from allranks.convert.slurm.batch_script.pods import missing_in_pods, pod_rights, variable_files
+from allranks.convert.slurm.batch_script.pods import (
+    missing_in_pods,
+    pod_rights,
+    sent_environments,
+    variable_files,
+)
 from allranks.convert.slurm.batch_script.setup import (
     bare_programs,
     exports,
@@ -250,8 +255,9 @@ def _verdict_of(
     first = [token.text for token in statement.commands[0].words] if statement.commands else []
     is_activation = is_setup and program and _is_activation(first)
     if is_activation and not exports.evaluates_program(reading.variables, statement.commands[0]):
-        is_own = _is_made_before(script, statement, first)
-        why = why_of_image(script, statement.commands[0]) or _ACTIVATED
+        own = statement.commands[0]
+        is_own = environments.activates_own(own, _before(script, own))
+        why = why_of_image(script, own) or _ACTIVATED
         return (Outcome.CARRIED, "") if is_own else (Outcome.CHANGED, why)
     if shell_text.runs(statement, words.UNREAD_CONTAINERS):
         return Outcome.NOT_CARRIED, missing_in_pods.why_no_container(text)
@@ -298,19 +304,6 @@ def _is_for_behind(reading: ScriptReading, statement: Statement) -> bool:
     return step_search.is_never_called(statement.function, before, behind)
 
 
-def _is_made_before(script: Script, statement: Statement, activation: list[str]) -> bool:
-    """Whether the script has made the virtual environment that it activates."""
-    path = scanner.unquote(activation[-1])
-    folder = path.removesuffix("/bin/activate").rstrip("/")
-    is_of_conda = words.base(activation[0]) in words.MANAGERS
-    return (is_of_conda or folder != path) and any(
-        environments.makes_by_name([scanner.unquote(word.text) for word in command.words], folder)
-        for other in script.statements
-        if other.start < statement.start
-        for command in other.commands
-    )
-
-
 def _say_forbidden(reading: ScriptReading, statement: Statement) -> tuple[Outcome, str] | None:
     """Say of parts of a statement what no pod may do; gives that of the whole, if it is one."""
     script, body = reading.script, reading.body
@@ -339,8 +332,19 @@ def say_activated(reading: ScriptReading, statement: Statement, to: str) -> None
             body.say(command.line, text, Outcome.CHANGED, to, why)
 
 
-def why_of_image(script: Script, command: Command) -> str:
-    """What a command needs of the image that modules or an environment come from; "" for none."""
+def _before(script: Script, command: Command) -> list[Command]:
+    """The commands of the script before one of them."""
+    return [own for own in script.commands if own.start < command.start]
+
+
+def why_of_image(script: Script, command: Command, earlier: Sequence[Command] | None = None) -> str:
+    """What a command needs of the image that modules or an environment come from; "" for none.
+
+    Args:
+        script: the script.
+        command: the command.
+        earlier: those before it; None for one of the script's own.
+    """
     if words.base(command.name) in setup_edits.MODULES:
         return setup_edits.why_of_modules(" ".join(word.text for word in command.words))
     texts = [word.text for word in command.words]
@@ -348,9 +352,18 @@ def why_of_image(script: Script, command: Command) -> str:
         return _MAKES_ENVIRONMENT
     if len(texts) < 2 or not _is_activation(texts):  # noqa: PLR2004 - a program and a word
         return ""
+    before = _before(script, command) if earlier is None else earlier
+    return "" if environments.activates_own(command, before) else _why(script, command, before)
+
+
+def _why(script: Script, command: Command, earlier: Sequence[Command]) -> str:
+    """What a command that activates something needs, where the script has not made that."""
     if variable_files.is_sourced(command):
         return variable_files.NOT_SENT
-    return _SENT if working_folder.reads_sent_file(script, command) else _ACTIVATED
+    path = working_folder.sent_path(script, command, earlier)
+    if path.endswith("/bin/activate"):
+        return sent_environments.why_not_activated(path)
+    return _SENT if working_folder.is_file_of_project(path) else _ACTIVATED
 
 
 def _is_activation(texts: Sequence[str]) -> bool:

@@ -12,6 +12,8 @@ from allranks.convert.verdicts import Outcome
 from allranks.workspace import ignore
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from allranks.convert.scanner import Command, Statement
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import Body
@@ -24,7 +26,7 @@ _ANYWHERE = frozenset(
 )
 # A file below the folder that is sent, as a script names it there.
 _SENT_FILE = re.compile(
-    r"(?:\./)*[\w-][\w.-]*(?:/[\w.-]+)*"
+    r"(?:\./)*\.?[\w-][\w.-]*(?:/[\w.-]+)*"
     r"|\$(?:\{(?:SLURM_SUBMIT_DIR|PWD)(?::?-[^{}]*)?\}|SLURM_SUBMIT_DIR|PWD)(?:/[\w.-]+)+"
 )
 _SUBMIT_DIR = re.compile(r'"?\$\{?SLURM_SUBMIT_DIR\}?"?/?')
@@ -46,32 +48,44 @@ def goes_back(statement: Statement) -> bool:
     )
 
 
-def reads_sent_file(script: Script, command: Command) -> bool:
-    """Whether a command reads a file of the folder that is sent: ``source env.sh``.
+def is_file_of_project(path: str) -> bool:
+    """Whether a path of `sent_path` is that of a file that is sent: ``env.sh``.
 
     An environment is none, as its programs have the paths of the machine that made it.
     """
+    is_environment = words.base(path) in ("activate", "deactivate")
+    is_environment |= any(map(ignore.is_of_tools, path.split("/")[:-1]))
+    return path != "" and not is_environment
+
+
+def sent_path(script: Script, command: Command, earlier: Iterable[Command]) -> str:
+    """The path below the folder that is sent of a file that a command reads; "" for another.
+
+    Args:
+        script: the script.
+        command: the command: ``source env.sh``.
+        earlier: those before it.
+    """
     texts = [scanner.unquote(word.text) for word in command.words[:2]]
     if len(texts) < 2 or texts[0] not in ("source", "."):  # noqa: PLR2004 - source and the file
-        return False
+        return ""
     folder = re.match(r"\$\{?(\w+)\}?(?=/)", texts[1])
     if folder is not None and _is_sent_folder(script, folder[1]):
         texts[1] = f"$PWD{texts[1][folder.end() :]}"
-    is_environment = words.base(texts[1]) in ("activate", "deactivate")
-    is_environment |= any(map(ignore.is_of_tools, texts[1].split("/")[:-1]))
-    if is_environment or ".." in texts[1] or _SENT_FILE.fullmatch(texts[1]) is None:
-        return False
+    if ".." in texts[1] or _SENT_FILE.fullmatch(texts[1]) is None:
+        return ""
     moves = (
         [scanner.unquote(word.text) for word in other.words[1:2]]
-        for other in script.commands
-        if other.name in ("cd", "pushd") and other.start < command.start
+        for other in earlier
+        if other.name in ("cd", "pushd")
     )
     is_moved = any(
         not (_SUBMIT_DIR.fullmatch("".join(move)) or _SENT_FILE.fullmatch("".join(move)))
         for move in moves
     )
     starts_elsewhere = {"chdir", "workdir"} & {setting.name for setting in script.settings}
-    return "SLURM_SUBMIT_DIR" in texts[1] or not (is_moved or starts_elsewhere)
+    is_sent = "SLURM_SUBMIT_DIR" in texts[1] or not (is_moved or starts_elsewhere)
+    return texts[1] if is_sent else ""
 
 
 def _is_sent_folder(script: Script, name: str) -> bool:

@@ -5,10 +5,11 @@ What ``conda env create`` makes, the image need not have; it must have conda.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from allranks.convert import environment_runners, scanner
-from allranks.convert.slurm.batch_script.text import words
+from allranks.convert.slurm.batch_script.text import shell_text, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,7 +21,45 @@ _MAKING = (["create"], ["env", "create"])
 _CHANGING = frozenset({"create", "install", "update", "upgrade", "remove", "uninstall", "rename"})
 # What only shows something, which no run misses.
 _SHOWING = frozenset({"list", "info", "search", "find", "config", "arch", "test", "status", "view"})
+# Where uv has the environment of a project, and the folder that is sent.
+_OF_UV = "UV_PROJECT_ENVIRONMENT"
+_HERE = re.compile(r"^(?:\./|\$(?:PWD|SLURM_SUBMIT_DIR|\{(?:PWD|SLURM_SUBMIT_DIR)\})/)")
 _NAMING = ("-n", "--name", "-p", "--prefix")
+
+
+def activates_own(activation: Command, earlier: Iterable[Command]) -> bool:
+    """Whether a command activates a virtual environment that an earlier one makes.
+
+    Args:
+        activation: the command: ``source env/bin/activate``, ``conda activate env``.
+        earlier: those before it.
+    """
+    texts = [scanner.unquote(word.text) for word in activation.words] or [""]
+    folder = texts[-1].removesuffix("/bin/activate").rstrip("/")
+    if folder == texts[-1] and words.base(texts[0]) not in words.MANAGERS:
+        return False
+    of_uv = [".venv"]
+    for command in earlier:
+        typed = [scanner.unquote(word.text) for word in command.words]
+        if makes_by_name(typed, folder):
+            return True
+        own = {**dict(shell_text.assigned_by(command)), **_in_front(command)}
+        if _OF_UV in own:
+            of_uv = [f"${_OF_UV}", f"${{{_OF_UV}}}", scanner.unquote(own[_OF_UV]).rstrip("/")]
+        if _makes_of_uv(words.unwrapped(typed)) and _in_place(folder) in map(_in_place, of_uv):
+            return True
+    return False
+
+
+def _in_front(command: Command) -> dict[str, str]:
+    """The variables that stand in front of a command."""
+    pairs = (token.text.partition("=") for token in command.assignments)
+    return {name: value for name, _, value in pairs}
+
+
+def _in_place(folder: str) -> str:
+    """A folder as it is called from the one that is sent."""
+    return _HERE.sub("", folder)
 
 
 def makes_by_name(typed: Sequence[str], name: str) -> bool:
@@ -46,10 +85,15 @@ def makes_any(commands: Iterable[Command]) -> bool:
     """
     for command in commands:
         rest = words.unwrapped([scanner.unquote(word.text) for word in command.words])
-        is_of_uv = rest[:1] == ["uv"] and rest[1:2] in (["sync"], ["run"])
-        if rest and (is_of_uv or makes(rest) or _makes_folder(rest)):
+        if rest and (_makes_of_uv(rest) or makes(rest) or _makes_folder(rest)):
             return True
     return False
+
+
+def _makes_of_uv(rest: Sequence[str]) -> bool:
+    """Whether words make the environment of a project of uv's."""
+    is_venv = rest[1:2] == ["venv"] and all(word.startswith("-") for word in rest[2:])
+    return rest[:1] == ["uv"] and (rest[1:2] in (["sync"], ["run"]) or is_venv)
 
 
 def _makes_folder(rest: Sequence[str]) -> bool:
