@@ -42,6 +42,12 @@ def say(script: Script, body: Body, statement: Statement) -> None:
         if other.function and shell_text.runs_only(other, words.IDLE)
     }
     first = statement.commands[0] if statement.is_simple else None
+    only_ends = text.split() in _DEACTIVATING or shell_text.runs_only(
+        statement, words.IDLE | words.ENDING | _BEHIND | functions
+    )
+    is_harmless = only_ends and not any(map(shell_text.writes, statement.commands))
+    if first is not None:
+        is_harmless |= behind_step.removes_own(script, [own.text for own in first.words])
     if statement.function:
         why = "nothing before the step calls it"
         body.say(statement.line, text, Outcome.CHANGED, "", why)
@@ -50,15 +56,7 @@ def say(script: Script, body: Body, statement: Statement) -> None:
     elif first is not None and first.name == "trap":
         outcome, why = traps.outcome_behind(first)
         body.say(statement.line, text, outcome, "", why)
-    elif (
-        first is not None and behind_step.removes_own(script, [own.text for own in first.words])
-    ) or (
-        (
-            text.split() in _DEACTIVATING
-            or shell_text.runs_only(statement, words.IDLE | words.ENDING | _BEHIND | functions)
-        )
-        and not any(map(shell_text.writes, statement.commands))
-    ):
+    elif is_harmless:
         body.say(statement.line, text, Outcome.CHANGED, "", behind_step.OVER)
     else:
         why = _OPTIONS_ALONE if text.startswith("-") else behind_step.BEHIND
