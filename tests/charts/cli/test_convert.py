@@ -298,7 +298,7 @@ def test_the_words_behind_a_batch_script(cli: Any) -> None:
     assert "convert SCRIPT --words 'WORD ...'" in lost.stderr
     process = cli("convert", "a.sbatch", "--words", "'b c' d")
     assert 0 == process.returncode, process.stderr
-    assert "args:\n- b c\n- d\n" in process.stdout
+    assert 'args:\n- "b c"\n- d\n' in process.stdout
     refused = cli("sbatch", "a.sbatch", "b c", "d").stderr
     assert "allranks convert a.sbatch --words ''\"'\"'b c'\"'\"' d' -o values.yaml" in refused
     cli.write(PLAIN)
