@@ -131,6 +131,7 @@ _ONE_NODE = "#SBATCH -N 1 --gpus 1"
         (f"for h in {_ASK}; do", '  echo "node $h"  # one', "done"),
         (f"for h in {_ASK}", "do", 'printf "%s\\n" "$h $(date)"; echo', "done"),
         ("for h in `scontrol show hostname $SLURM_NODELIST`; do echo $h; done",),
+        ('scontrol show hostnames "$SLURM_NODELIST" | while read -r h; do', "echo $h", "done"),
     ],
 )
 def test_a_loop_that_only_prints_the_nodes_is_left_out(

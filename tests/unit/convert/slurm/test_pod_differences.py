@@ -1257,3 +1257,11 @@ def test_the_name_of_this_node_in_a_variable_of_the_scripts_stays() -> None:
     row = 'TAG="${SLURMD_NODENAME:-$(hostname -s)}"'
     conversion = _convert("#SBATCH -n 1", row, "python a.py --out /tmp/${TAG}")
     assert row in conversion.values["script"]
+
+
+def test_the_folder_of_the_script_is_to_be_written_out() -> None:
+    """The path of the script in a pod would be that of another folder, and so in Slurm."""
+    rows = ('D=$(dirname "$0")', "conda activate a", "python a.py $D")
+    text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", *rows, ""))
+    (why,) = (own.why for own in job.convert(text.encode(), "job").lost if own.path == "$0")
+    assert why.endswith("as $SLURM_SUBMIT_DIR")

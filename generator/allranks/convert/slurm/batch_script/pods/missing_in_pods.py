@@ -138,6 +138,10 @@ _NO_FOLDER = (
     "the script is /etc/allranks/script in a pod, and in Slurm a copy in a folder of slurmd's: "
     "write the folder out, as $SLURM_SUBMIT_DIR, or the variable into env"
 )
+_FOLDER_BESIDE = (
+    "setup is a file of its own, and the script a copy in a folder of slurmd's in Slurm: write the "
+    "folder out, as $SLURM_SUBMIT_DIR"
+)
 _COPIES_SCRIPT = re.compile(
     r"(?:^|[;&|(])[ \t]*(?:cp|cat|rsync|install|tee|tar)\b[^;&|\n(]*?\s\"?"
     + unreached_lines.OWN_PATH.pattern,
@@ -416,6 +420,7 @@ def _say_own_path(script: Script, body: Body) -> None:
         line = words.line_with(text, unreached_lines.OWN_PATH.search)
         if line:
             why = _SCRIPT_BESIDE if body.script else _NO_SCRIPT
+            why = _FOLDER_BESIDE if _FOLDER_OF_SCRIPT.search(own) else why
             body.say(line, "$0", Outcome.NOT_CARRIED, "", why)
     elif (match := _FOLDER_OF_SCRIPT.search(in_script)) is not None:
         line = words.line_with(text, _FOLDER_OF_SCRIPT.search)

@@ -21,6 +21,13 @@ _LOOP = re.compile(
     r"[ \t]*[;\n]\s*do\b(?P<body>.*?)[;\n]\s*done\b(?=[ \t]*(?:[;\n#)}]|\Z))",
     re.DOTALL,
 )
+# The same behind a pipe: ``scontrol show hostnames | while read -r n; do echo $n; done``.
+_READING_LOOP = re.compile(
+    rf"(?<![\w$(`-]){node_names.QUESTION}[^()`\n|]*\|[ \t]*while[ \t]+(?:IFS=\S*[ \t]+)?"
+    r"read[ \t]+(?:-r[ \t]+)?(?P<name>\w+)[ \t]*[;\n]\s*do\b(?P<body>.*?)[;\n]\s*done\b"
+    r"(?=[ \t]*(?:[;\n#)}]|\Z))",
+    re.DOTALL,
+)
 
 
 def is_unneeded(script: Script, statement: Statement) -> bool:
@@ -30,7 +37,8 @@ def is_unneeded(script: Script, statement: Statement) -> bool:
         script: the script.
         statement: a statement of it.
     """
-    loop = _LOOP.fullmatch(script.slice(statement).strip())
+    text = script.slice(statement).strip()
+    loop = _LOOP.fullmatch(text) or _READING_LOOP.fullmatch(text)
     return loop is not None and _is_for_the_log(script, loop)
 
 
@@ -43,7 +51,8 @@ def begins_at(script: Script, line: int) -> bool:
     """
     return any(
         script.text.count("\n", 0, loop.start()) + 1 == line and _is_for_the_log(script, loop)
-        for loop in _LOOP.finditer(script.text)
+        for pattern in (_LOOP, _READING_LOOP)
+        for loop in pattern.finditer(script.text)
     )
 
 
