@@ -136,3 +136,9 @@ def test_a_program_in_a_folder_of_a_node_is_named(rows: tuple[str, ...], *, is_n
     """No pod has that node's disk."""
     verdicts = _convert("#SBATCH -n 1", *rows).verdicts
     assert is_named is any("one node" in verdict.why for verdict in verdicts)
+
+
+def test_any_program_of_an_environment_that_is_called_so_is_named() -> None:
+    """`.venv/bin/train` is a program of the project, which the environment has."""
+    assert _whys(_convert("#SBATCH -n 1", "exec .venv/bin/train --lr 1"), ".venv/bin/train")
+    assert not _whys(_convert("#SBATCH -n 1", "bin/train --lr 1"), "bin/train")

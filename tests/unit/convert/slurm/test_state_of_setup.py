@@ -155,3 +155,12 @@ def test_what_setup_does_not_end_at_is_what_the_script_ended_at() -> None:
             "#SBATCH -N 2 --gpus-per-node=4", row, "A=$(a | b)", "srun torchrun a.py $A"
         )
         assert why in [verdict.why for verdict in conversion.verdicts]
+
+
+@pytest.mark.parametrize("shell", ["zsh", "ksh"])
+def test_lines_of_another_shell_are_none_of_setup(shell: str) -> None:
+    """Bash runs setup, and knows no `autoload` of a file that zsh reads."""
+    rows = (f"#!/bin/{shell}", "#SBATCH -n 1", "source ~/.zshrc", "conda activate a", "python a.py")
+    values = job.convert("\n".join((*rows, "")).encode(), "job").values
+    assert "setup" not in values
+    assert values["script"].endswith("source ~/.zshrc\nconda activate a\npython a.py\n")

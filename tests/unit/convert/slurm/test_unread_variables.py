@@ -131,3 +131,18 @@ def test_a_word_of_a_command_that_goes_on_is_no_assignment() -> None:
         verdicts = job.convert("\n".join(["#!/bin/bash", *rows, ""]).encode(), "job").verdicts
         paths = {own.path for own in verdicts if "only printed" not in own.why}
         assert paths & {"$ROOT", "/scratch/me"}
+
+
+def test_words_that_a_script_sets_where_there_are_none_are_not_missing() -> None:
+    """Their number, and a line that prints them, read no word."""
+    rows = (
+        'echo "words: $@"',
+        'if [ "$#" -eq 0 ]; then',
+        "  set -- --a 1",
+        "fi",
+        'python a.py "$@"',
+    )
+    text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", *rows, ""))
+    assert not job.convert(text.encode(), "job").lost
+    verdicts = job.convert(text.replace("set --", "echo").encode(), "job").verdicts
+    assert any("no words were given" in verdict.why for verdict in verdicts)

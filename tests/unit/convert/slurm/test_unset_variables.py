@@ -98,7 +98,10 @@ def test_a_variable_that_a_file_may_set_where_nobody_has_is_needed(
     rows: tuple[str, ...], end: str
 ) -> None:
     """Who submits sets it; the file is what the script tries where nobody has."""
-    assert _unset(*rows, end, "python a.py $A") == ["$A"]
+    text = "\n".join(("#!/bin/bash", "#SBATCH -N 1 --gpus 1", *rows, end, "python a.py $A", ""))
+    (verdict,) = job.convert(text.encode(), "job.sbatch").lost
+    assert verdict.path == "$A"
+    assert "looks for it where nobody has set it" in verdict.why
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,12 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks.convert.slurm.batch_script.pods import missing_in_pods
-from allranks.convert.slurm.batch_script.runs import one_process, ranks, tracked_runs
+from allranks.convert.slurm.batch_script.runs import (
+    foreign_scripts,
+    one_process,
+    ranks,
+    tracked_runs,
+)
 from allranks.convert.slurm.batch_script.setup import (
     exports,
     gpu_questions,
@@ -73,7 +78,7 @@ def read(
     interpreter = parsing.interpreter(script.lines[0])
     if interpreter not in shell_text.SHELLS:
         reading = ScriptReading(script, ShellVariables())
-        one_process.read_foreign(reading, interpreter)
+        foreign_scripts.read(reading, interpreter)
         _finish(reading)
         return reading.body
     script = parsing.parsed(script)

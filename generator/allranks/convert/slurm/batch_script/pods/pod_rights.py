@@ -93,9 +93,8 @@ def say(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
                 ((at, " ".join(texts)) for at, texts in enumerate(typed) if _installs(texts)),
                 (0, ""),
             )
-            is_of_variable = at > len(inner)
-            line = script.line_with(re.compile(re.escape(text)).search) if is_of_variable else 0
-            line = line or command.line
+            pattern = re.compile(r"\s+".join(map(re.escape, text.split())))
+            line = (script.line_with(pattern.search) if at else 0) or command.line
             if text:
                 path = shell_text.short(text)
                 verdicts["install"] = Verdict(path, Outcome.CHANGED, "", _OF_IMAGE, line)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _PROGRAM = re.compile(
     rf"(?:\./|{folders_above.SENT}/)?(?![/~$`])[\w.+/-]*/?\bbin/"
     r"(?:python[0-9.]*|torchrun|accelerate|deepspeed|pip[0-9.]*)"
+    # Of a folder that is called so, any program.
+    rf"|(?:\./|{folders_above.SENT}/)?(?:[\w.+-]+/)*\.?v(?:irtual)?env[\w.-]*/bin/[\w.+-]+"
 )
 _FOLDER = ".venv"
 _OF_CLUSTER = "an environment in the folder is of the old cluster's Python, and {} not sent"

@@ -27,7 +27,13 @@ from allranks.convert.slurm.batch_script.steps import (
     step_folders,
     step_search,
 )
-from allranks.convert.slurm.batch_script.text import shell_text, started_words, substitutions, words
+from allranks.convert.slurm.batch_script.text import (
+    parsing,
+    shell_text,
+    started_words,
+    substitutions,
+    words,
+)
 from allranks.convert.verdicts import Outcome
 from allranks.humanize import list_some
 
@@ -71,8 +77,7 @@ _OF_PREPARING = (
 )
 _OF_SITE = "the shell is that of the image: it has none in a folder of the old cluster's"
 _OF_SH = "bash runs it: that is the sh of most clusters, and seldom that of an image"
-# What a process has that srun has started.
-_OF_STEP = ("SLURM_STEP_ID", "SLURM_STEPID")
+_OTHER_SHELLS = ("zsh", "ksh")
 # How the command before has ended.
 _READS_STATUS = re.compile(r"\$\?|\$\{?(?:\?\}|PIPESTATUS\b)")
 _SEPARATOR = re.compile(r"[ \t]*[;&](?![;&])[ \t]*")
@@ -143,7 +148,9 @@ def read_script(reading: ScriptReading, steps: list[Step], *, nested: bool) -> N
     if not nested:
         _put_threads(reading, steps)
     body.uncounted = _uncounted(script, steps)
-    last = _last_activation(script, variables)
+    # A shell of another kind reads its own lines alone: bash runs setup.
+    is_of_bash = parsing.interpreter(script.lines[0]) not in _OTHER_SHELLS
+    last = _last_activation(script, variables) if is_of_bash else -1
     setup, again, rest = _split(reading, last)
     setup_lines.write_setup(script, body, setup, script.statements[last + 1 :])
     text = "\n".join([*setup, *again, rest])
@@ -393,7 +400,7 @@ def _uncounted(script: Script, steps: list[Step]) -> list[str]:
     """
     options = {setting.name for setting in script.settings}
     variables = {name for name, _ in words.variables(script.text)}
-    of_step = [name for name in _OF_STEP if name not in variables]
+    of_step = [name for name in launcher_environment.OF_STEP if name not in variables]
     if any(step.is_srun and step.words for step in steps):
         return of_step  # srun tells its tasks how many they are
     is_counted = bool(options & {*_TASK_OPTIONS, "gpus-per-task"})
@@ -560,34 +567,3 @@ def _check_assembled(script: Script, variables: ShellVariables) -> None:
                     "write srun and what it runs out, with an array for what is not always "
                     "there, and convert that",
                 )
-
-
-def read_foreign(reading: ScriptReading, interpreter: str) -> None:
-    """A script of another language: it is run as it is, as one process."""
-    script, body = reading.script, reading.body
-    is_python = words.is_python([interpreter])
-    if not is_python and re.search(
-        r"^\s*(srun|mpirun|mpiexec|torchrun)\b", script.text, re.MULTILINE
-    ):
-        raise script.refuse(
-            1,
-            f"the script is {interpreter}'s, and only those of sh and bash are read",
-            "write it for bash, or write the command into a values file",
-        )
-    text = shell_text.without_directives(script.text)
-    body.script = _without_launcher_in_python(script, text) if is_python else text
-    body.nodes, body.procs_per_node = 1, 1
-    body.values["torchrun"] = {"maxRestarts": 0}  # Slurm runs it once
-    body.say(1, script.lines[0], Outcome.CARRIED, "script")
-
-
-def _without_launcher_in_python(script: Script, text: str) -> str:
-    """A script of Python's with a line that takes the same from it; others as they are."""
-    is_trial = any(setting.name == "array" for setting in script.settings)
-    at = shell_text.first_line_of_python(text)
-    if is_trial or not at:
-        return text
-    names_of = [*launcher_environment.NAMES, *_OF_STEP]
-    rows = text.split("\n")
-    own = f'[__import__("os").environ.pop(_, None) for _ in "{" ".join(names_of)}".split()]'
-    return "\n".join([*rows[:at], own, *rows[at:]])

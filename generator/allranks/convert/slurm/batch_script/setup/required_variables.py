@@ -81,6 +81,23 @@ def names(script: Script, code: str, is_set: Callable[[str], bool]) -> set[str]:
     return missing
 
 
+def line_that_tries(script: Script, name: str) -> int:
+    """The line that looks for the text of a variable where nobody has set it; 0 for none.
+
+    Args:
+        script: the script.
+        name: the variable.
+    """
+    for statement in script.statements:
+        if name not in _tested_by(script.slice(statement)):
+            continue
+        for command in statement.commands:
+            values = [value for own, value in shell_text.assigned_by(command) if own == name]
+            if any(map(_OF_PROGRAM.match, values)):
+                return command.line
+    return 0
+
+
 def _tested_by(text: str) -> set[str]:
     """The variables whose emptiness the beginning of a statement tests.
 

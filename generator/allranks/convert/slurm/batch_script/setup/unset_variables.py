@@ -35,6 +35,7 @@ _OF_LIBRARIES = (
 _WITHOUT_LINE = "the line that sets it is left out: write it into env"
 # A word behind the script's name, or their number.
 _NUMBERED = re.compile(r"\$(?:\{?[1-9#]|\{[@*]:)")
+_NUMBER = re.compile(r"\$(?:#|\{#\})")
 # A loop over such words, and what is done where there are some.
 _WHERE_WORDS = re.compile(
     r"(?:(?P<loop>while|until)|if)\s+(?:\[\[?|test|\(\()\s*"
@@ -155,8 +156,9 @@ def _say_missing_words(reading: ScriptReading, whole: str) -> None:
     """Name the words behind the script's name that it reads, where nobody has given it any."""
     script, body = reading.script, reading.body
     line = _line_of_words(script)
+    first = _line_of_words(script, is_needed=True) or line
     has_words = bool(script.args) or any(
-        _sets_words(command) and command.line <= line
+        _sets_words(command) and command.line <= first
         for statement in script.statements
         if not statement.function
         for command in statement.commands
@@ -270,9 +272,16 @@ def _passed_on(script: Script) -> set[str]:
     return {name for name, texts in values.items() if texts == {name}}
 
 
-def _line_of_words(script: Script) -> int:
-    """The first line that reads the words behind the script's name, as functions do not."""
+def _line_of_words(script: Script, *, is_needed: bool = False) -> int:
+    """The first line that reads the words behind the script's name, as functions do not.
+
+    Args:
+        script: the script.
+        is_needed: whether their number does not count, nor a line that only prints.
+    """
     rows = [*script.lines]
+    if is_needed:
+        rows = [_NUMBER.sub("", shell_text.without_printing(row)) for row in rows]
     for statement in script.statements:
         if statement.function:
             rows[statement.line - 1 : statement.last_line] = [""] * (
@@ -325,7 +334,13 @@ def _say_variable(script: Script, body: Body, name: str, line: int, harmless: st
             "the script does not set it, and a pod has not the environment of who submits: "
             "write it into env"
         )
-        origin = "" if name in _OF_WHO_SUBMITS else _origin_before(script, line, name)
+        tried = required_variables.line_that_tries(script, name)
+        if tried:
+            why = (
+                f"line {tried} looks for it where nobody has set it, and the script ends where "
+                "that gives nothing: write it into env where it does in a pod"
+            )
+        origin = "" if tried or name in _OF_WHO_SUBMITS else _origin_before(script, line, name)
         if origin:
             why = (
                 f"{origin} may set it, which is not read here: write it into env where that "

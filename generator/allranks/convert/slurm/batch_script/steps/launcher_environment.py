@@ -30,6 +30,8 @@ OF_RANK = (
     *("TORCHELASTIC_MAX_RESTARTS", _FILE_OF_ERRORS),
 )
 NAMES = (*OPTIONS, *OF_RANK)
+# What a process has that srun has started.
+OF_STEP = ("SLURM_STEP_ID", "SLURM_STEPID")
 _SET = re.compile(r"(?<![\w$.-])(\w+)=", re.MULTILINE)
 # Those of them that say where ranks meet.
 _OF_MEETING = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE")
