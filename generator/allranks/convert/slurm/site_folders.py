@@ -35,6 +35,9 @@ _PATH = re.compile(
     r"(?P<rest>(?:/(?:\$\{\w+\}|[\w.+@%$=-]|\$\([^()\n]*\))*)*)(?=[\s\"'`:,;)\]}|&<>*?\[{\\]|$)"
 )
 _PATTERN = frozenset("*?[{")
+# Behind a path that is in quotes: words that are no options, nor paths of their own.
+_BLANKS = re.compile(r"((?: [\w.+@-][\w.+@-]*)+(?:/[\w.+@ -]*\w)?)(?P<quote>[\"'])")
+_GOES = re.compile(r"(?:^|[\s;&|])(?:cd|pushd)[ \t]+([\"'])\Z")
 # A part of a path that several programs give, and what stands behind it.
 _OF_PIPE = re.compile(r"/[^/]*\$\([^()]*\|.*")
 # Folders that images have; under some of them a site has software of its own, as an image may.
@@ -135,6 +138,7 @@ def say(job: Draft) -> None:
         for match in _PATH.finditer(text):
             is_pattern = text[match.end() :][:1] in _PATTERN
             path = match[0].rpartition("/")[0] if is_pattern else match[0].rstrip("/")
+            path += _behind_blank(text, match)
             path = _OF_PIPE.sub("", path)
             top = match["top"]
             is_made_anew = top[0] != "/" and match["rest"].startswith(_MADE_ANEW)
@@ -235,6 +239,14 @@ def _folders_of_nodes(values: Mapping[str, Any]) -> list[str]:
     volumes = values.get("podTemplate", {}).get("spec", {}).get("volumes", ())
     paths = [volume.get("hostPath", {}).get("path", "") for volume in volumes]
     return [path.rstrip("/") for path in paths if path]
+
+
+def _behind_blank(text: str, match: re.Match[str]) -> str:
+    """The rest of a path with blanks in it, which is the whole word of a ``cd``; "" for none."""
+    rest = _BLANKS.match(text, match.end())
+    line = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
+    goes = _GOES.search(line)
+    return rest[1] if rest is not None and goes is not None and goes[1] == rest["quote"] else ""
 
 
 def _is_in(path: str, folders: Iterable[str]) -> bool:

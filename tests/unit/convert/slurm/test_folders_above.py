@@ -50,3 +50,11 @@ def test_the_way_leads_to_the_highest_folder_of_a_command() -> None:
     (verdict,) = job.convert(text.encode(), "job").lost
     assert verdict.path.startswith("../a")
     assert "--workspace ../.." in verdict.why
+
+
+def test_a_script_that_reads_its_folder_is_to_say_it_where_another_is_sent() -> None:
+    """The variable is the folder that is sent, from which a `cd` goes on."""
+    for row, is_named in (("cd $SLURM_SUBMIT_DIR", True), ("true", False)):
+        text = f"#!/bin/bash\n#SBATCH -n 1\n{row}\npython ../a.py\n"
+        (verdict,) = job.convert(text.encode(), "job").lost
+        assert is_named is ("export SLURM_SUBMIT_DIR=$PWD" in verdict.why)

@@ -1265,3 +1265,9 @@ def test_the_folder_of_the_script_is_to_be_written_out() -> None:
     text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", *rows, ""))
     (why,) = (own.why for own in job.convert(text.encode(), "job").lost if own.path == "$0")
     assert why.endswith("as $SLURM_SUBMIT_DIR")
+
+
+def test_output_that_goes_nowhere_is_no_file_that_a_line_needs() -> None:
+    """`--output=/dev/null`: a line that names the device reads no log."""
+    rows = ("#SBATCH -n 1 --output=/dev/null", 'trap "kill 1 2>/dev/null" EXIT', "python a.py")
+    assert not job.convert("\n".join(("#!/bin/bash", *rows, "")).encode(), "job").lost

@@ -372,3 +372,19 @@ def test_a_file_with_an_equals_sign_in_its_name_lies_in_a_folder() -> None:
     text = "#!/bin/bash\npython a.py --from /home/me/logs/epoch=84-step=1.ckpt\n"
     paths = [own.path for own in job.convert(text.encode(), "job").verdicts]
     assert any(path.startswith("/home/me") for path in paths)
+
+
+@pytest.mark.parametrize(
+    ("row", "folder"),
+    [
+        ('cd "/data/me/my code"', "/data/me/my code"),
+        ("cd '/data/me/my code/of mine'", "/data/me/my code/of mine"),
+        ('python a.py "/data/me one two"', "/data/me"),
+        ('cd "/data/me" "b c"', "/data/me"),
+    ],
+)
+def test_a_folder_with_a_blank_in_its_name(row: str, folder: str) -> None:
+    """The word of a `cd` is one path, and that of a program may be several."""
+    text = f"#!/bin/bash\n#SBATCH -n 1\n{row}\npython b.py\n"
+    paths = [own.path for own in job.convert(text.encode(), "job").verdicts]
+    assert folder in paths

@@ -584,11 +584,3 @@ def test_the_files_of_steps_in_branches_are_said_to_be_the_log() -> None:
     conversion = job.convert(text.encode(), "job.sbatch", args=["a"])
     paths = [(own.line, own.path) for own in conversion.verdicts if "run's log" in own.why]
     assert [(4, "> out"), (4, "> err"), (6, ">> more")] == paths
-
-
-def test_what_removes_the_pods_own_files_behind_a_step_loses_nothing() -> None:
-    """They go with the pod."""
-    rows = (_TASKS, 'CACHE="/tmp/c_$$"', 'srun python a.py; rm -rf "$CACHE" /tmp/b')
-    assert not job.convert("\n".join(("#!/bin/bash", *rows, "")).encode(), "job").lost
-    rows = (_TASKS, "srun python a.py; rm -rf /data/b")
-    assert job.convert("\n".join(("#!/bin/bash", *rows, "")).encode(), "job").lost

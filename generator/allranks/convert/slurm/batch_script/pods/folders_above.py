@@ -38,6 +38,7 @@ _NOT_SENT = (
     "it is above the folder that is sent: send that above (`--workspace {}`), and let the script "
     "begin with a `cd` into this one"
 )
+_AND_TELL = " (`export SLURM_SUBMIT_DIR=$PWD` behind it, which is the folder above otherwise)"
 _UP = re.compile(r"\.\.(?:/+\.\.(?![^/]))*")
 # The same in quotes of a program.
 _ABOVE_IN_PROGRAM = re.compile(r"(?<=[\"'])\.\./[^\s\"']*")
@@ -75,7 +76,9 @@ def say(script: Script) -> list[Verdict]:
         goes = texts[:1] in (["cd"], ["pushd"]) and texts[1:2] != []
         # Where it goes is not known.
         is_here = is_here and not (goes and not _is_sent_folder(script, texts[1]))
-    return _of_highest(verdicts, [*above, *(verdict.path for verdict in verdicts)])
+    paths_above = [*above, *(verdict.path for verdict in verdicts)]
+    reads_own = "SLURM_SUBMIT_DIR" in words.without_comments(script.text)
+    return _of_highest(verdicts, paths_above, _AND_TELL if reads_own else "")
 
 
 def _is_of_sent(path: str, sent: Collection[str]) -> bool:
@@ -119,19 +122,21 @@ def _is_sent_folder(script: Script, text: str) -> bool:
     return all(_SUBMIT_DIR.fullmatch(own) or _HERE.fullmatch(own) for own in texts)
 
 
-def _of_highest(verdicts: Sequence[Verdict], paths: Sequence[str]) -> list[Verdict]:
+def _of_highest(verdicts: Sequence[Verdict], paths: Sequence[str], besides: str) -> list[Verdict]:
     """The first word of a folder above that which is sent, with the way to the highest of them.
 
     Args:
         verdicts: the words.
         paths: all paths of such folders.
+        besides: what else is to be done.
     """
     levels = [
         max(path.count("dirname"), *(own.count("..") for own in _UP.findall(path)), 1)
         for path in paths
     ]
     way = "/".join([".."] * max(levels, default=1))
-    return [replace(verdict, why=_NOT_SENT.format(way)) for verdict in verdicts[:1]]
+    why = _NOT_SENT.format(way) + besides
+    return [replace(verdict, why=why) for verdict in verdicts[:1]]
 
 
 def _above(command: Command, sent: Collection[str]) -> list[str]:

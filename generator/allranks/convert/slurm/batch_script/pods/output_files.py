@@ -34,7 +34,7 @@ def say(script: Script) -> list[Verdict]:
     job_name = next((own.value for own in script.settings if own.name == "job-name"), "")
     patterns = [_pattern_of(text, job_name) for text in (*named, "slurm-%j.out", "slurm-%A_%a.out")]
     file = re.compile("|".join(filter(None, patterns)))
-    paths = {text for text in named if "%" not in text}
+    paths = {text for text in named if "%" not in text and not text.startswith("/dev/")}
     verdicts = []
     for command in script.commands:
         texts = [token.text for token in command.words]

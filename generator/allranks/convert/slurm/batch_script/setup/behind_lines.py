@@ -46,8 +46,12 @@ def say(script: Script, body: Body, statement: Statement) -> None:
         statement, words.IDLE | words.ENDING | _BEHIND | functions
     )
     is_harmless = only_ends and not any(map(shell_text.writes, statement.commands))
-    if first is not None:
-        is_harmless |= behind_step.removes_own(script, [own.text for own in first.words])
+    removals = [
+        own for own in statement.commands if not words.any_of([own.name], words.IDLE | {":"})
+    ]
+    is_harmless |= bool(removals) and all(
+        behind_step.removes_own(script, [word.text for word in own.words]) for own in removals
+    )
     if statement.function:
         why = "nothing before the step calls it"
         body.say(statement.line, text, Outcome.CHANGED, "", why)
