@@ -8,12 +8,10 @@ from __future__ import annotations
 import re
 
 from allranks.convert import scanner
-from allranks.convert.slurm.batch_script.text import words
+from allranks.convert.slurm.batch_script.text import shell_text, words
 
 _PROGRAMS = frozenset({"nvidia-smi", "rocm-smi", "amd-smi"})
 _ENDS = re.compile(r"^[ \t]*set[ \t]+(?:-\w*e|-o[ \t]+errexit)", re.MULTILINE)
-# Behind these a command is a test.
-_TESTS = re.compile(r"(?:^|[\s;&|(])(?:if|elif|while|until|!)[ \t]*\Z")
 
 
 def go_on(setup: str) -> str:
@@ -30,9 +28,9 @@ def go_on(setup: str) -> str:
         return setup
     ends = []
     for command in (own for statement in statements for own in statement.commands):
-        line = setup[setup.rfind("\n", 0, command.start) + 1 : command.start]
         is_read = {command.before, command.after} & {*scanner.PIPES} or command.after == "||"
-        if words.base(command.name) in _PROGRAMS and not is_read and not _TESTS.search(line):
+        is_read = is_read or shell_text.is_condition(setup, command)
+        if words.base(command.name) in _PROGRAMS and not is_read:
             ends.append(command.end)
     for end in reversed(ends):
         setup = f"{setup[:end]} || :{setup[end:]}"

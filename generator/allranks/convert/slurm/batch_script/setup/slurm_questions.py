@@ -5,11 +5,10 @@ A pod has no such program, and a script with ``set -e`` would end there. Nothing
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
-from allranks.convert.slurm.batch_script.text import words
+from allranks.convert.slurm.batch_script.text import shell_text, words
 
 if TYPE_CHECKING:
     from allranks.convert.scanner import Command, Statement
@@ -18,8 +17,6 @@ WHY = "it asks Slurm, and a pod has none"
 _PROGRAMS = words.SLURM_TOOLS - {
     *("scancel", "sbcast", "sgather", "sbatch", "salloc", "sacctmgr", "sattach", "strigger")
 }
-# Behind these a command is a test.
-_TESTS = re.compile(r"(?:^|[\s;&|(])(?:if|elif|while|until|!)[ \t]*\Z")
 
 
 def is_shown(text: str, command: Command) -> bool:
@@ -35,8 +32,7 @@ def is_shown(text: str, command: Command) -> bool:
     if program == "scontrol" and [word.text for word in command.words[1:2]] != ["show"]:
         return False
     is_written = any(operator.endswith(">") for operator, _ in command.redirections)
-    line = text[text.rfind("\n", 0, command.start) + 1 : command.start]
-    return not is_written and _TESTS.search(line) is None
+    return not is_written and not shell_text.is_condition(text, command)
 
 
 def edits(text: str, statement: Statement) -> list[tuple[int, int, str]]:

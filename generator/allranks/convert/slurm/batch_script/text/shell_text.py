@@ -33,6 +33,8 @@ _PRINTING = re.compile(
     r"(?:[12]?>&[12][ \t]*)?$",
     re.MULTILINE,
 )
+# Behind these a command's end is an answer.
+_ASKING = re.compile(r"(?:^|[\s;&|(])(?:if|elif|while|until|!)[ \t]*\Z")
 
 
 def without_printing(text: str) -> str:
@@ -104,6 +106,17 @@ def first_line_of_python(text: str) -> int:
 def is_about_tasks(name: str) -> bool:
     """Whether an option says how many tasks there are."""
     return name in ("ntasks", "ntasks-per-node", "tasks-per-node", "ntasks-per-gpu")
+
+
+def is_condition(text: str, command: Command) -> bool:
+    """Whether a command is what an `if`, a `while` or a `!` asks.
+
+    Args:
+        text: the script.
+        command: a command of it.
+    """
+    line = text[text.rfind("\n", 0, command.start) + 1 : command.start]
+    return _ASKING.search(line) is not None
 
 
 def is_conditional(statement: Statement, command: Command) -> bool:
