@@ -49,6 +49,24 @@ def test_a_job_that_asks_for_no_cpus_has_no_number_of_them() -> None:
     assert not _words(row, directive="#SBATCH -N 1 --exclusive")
 
 
+@pytest.mark.parametrize(
+    ("row", "option"),
+    [
+        ("pytest -n auto tests", "-n auto"),
+        ("srun python -m pytest --numprocesses=logical tests", "--numprocesses=logical"),
+        ("bash -c 'uv run pytest -nauto'", "-nauto"),
+        ("pytest -n 4 tests", ""),
+        ("python a.py -n auto", ""),
+    ],
+)
+def test_workers_of_pytest_are_those_of_the_node(row: str, option: str) -> None:
+    """pytest-xdist counts what nproc does, and is told of likewise."""
+    text = f"#!/bin/bash\n{_CPUS}\n{row}\n"
+    verdicts = job.convert(text.encode(), "job.sbatch").verdicts
+    own = [verdict.path for verdict in verdicts if "counts the CPUs of the job" in verdict.why]
+    assert own == [option] * bool(option)
+
+
 def test_ranks_have_a_number_of_their_own() -> None:
     """A task of Slurm's counts those that are bound to it."""
     directive = "#SBATCH -N 2 --ntasks-per-node=4 --gpus-per-node=4 -c 8"

@@ -1,4 +1,4 @@
-"""The CPUs that `nproc` counts: those of a job in Slurm, which binds it to them.
+"""The CPUs that `nproc` and ``pytest -n auto`` count: in Slurm those that a job is bound to.
 
 A pod asks for CPUs and is bound to none, so that it counts all of its node there. A build with as
 many processes gives the same; a program with as many workers, or threads, may be slower by them.
@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
-from allranks.convert.slurm.batch_script.text import shell_text, words
+from allranks.convert.slurm.batch_script.text import shell_text, started_words, words
 from allranks.convert.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
@@ -29,11 +29,13 @@ _BUILDING = frozenset(
 )
 _OF_BUILDS = re.compile(r"MAX_JOBS|MAKEFLAGS|\w*(?:BUILD|MAKE|NINJA|COMPILE)\w*")
 _OF_PIP = re.compile(r"-m (?:pip|build)\b|(?:\S*/)?setup\.py\b")
-_COUNTED = "nproc counts the CPUs of the job there, and all of the node here: write {}"
+# Workers of pytest-xdist, as many as there are CPUs.
+_OF_PYTEST = re.compile(r"(?:-n|--numprocesses)(?:=|[ \t]+)?(?:auto|logical)")
+_COUNTED = "{} counts the CPUs of the job there, and all of the node here: write {}"
 
 
 def say(script: Script, body: Body, code: str) -> list[Verdict]:
-    """The first line whose program reads how many CPUs nproc counts.
+    """The first line whose program reads how many CPUs nproc counts, or counts them itself.
 
     Args:
         script: the script.
@@ -41,7 +43,7 @@ def say(script: Script, body: Body, code: str) -> list[Verdict]:
         code: what runs, without its comments and the lines that only print.
     """
     has_node = any(setting.name == "exclusive" for setting in script.settings)
-    if has_node or not _COUNTS.search(code):
+    if has_node or not (_COUNTS.search(code) or _OF_PYTEST.search(code)):
         return []
     name = "the number"
     if script.size.cpus_per_node:
@@ -52,8 +54,24 @@ def say(script: Script, body: Body, code: str) -> list[Verdict]:
         match = _COUNTS.search(text)
         if match is not None and _matters(script, command, _COUNTS):
             line = command.line + text.count("\n", 0, match.start())
-            return [Verdict("$(nproc)", Outcome.CHANGED, "", _COUNTED.format(name), line)]
+            why = _COUNTED.format("nproc", name)
+            return [Verdict("$(nproc)", Outcome.CHANGED, "", why, line)]
+        workers = _workers_of_pytest(command)
+        if workers:
+            why = _COUNTED.format("pytest", name)
+            return [Verdict(workers, Outcome.CHANGED, "", why, command.line)]
     return []
+
+
+def _workers_of_pytest(command: Command) -> str:
+    """The option by which a pytest counts CPUs for its workers, as typed; "" for none."""
+    for texts in started_words.with_text_of_shell([word.text for word in command.words]):
+        program = words.unwrapped(texts)
+        name = words.module_of(program) or words.base(next(iter(program), ""))
+        match = _OF_PYTEST.search(" ".join(program)) if name in ("pytest", "py.test") else None
+        if match is not None:
+            return match[0]
+    return ""
 
 
 def _matters(script: Script, command: Command, number: re.Pattern[str]) -> bool:

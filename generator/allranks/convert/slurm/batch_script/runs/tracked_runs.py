@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks.convert import preparation, scanner
-from allranks.convert.slurm.batch_script.text import shell_text, started_words, words
+from allranks.convert.slurm.batch_script.text import shell_text, started_words, words, xargs
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 _DEFAULT = re.compile(r"\$\{\w+:?[-=](?P<text>[^{}]+)\}")
 # A program as it is looked up: `$(which python3)`.
 _LOOKED_UP = re.compile(r"\$\((?:which|command[ \t]+-v|type[ \t]+-[pP])[ \t]+(?P<text>[\w./-]+)\)")
+# Programs that run others, as often as their arguments say: `parallel python a.py ::: 1 2 3`.
+_REPEATING = frozenset({"parallel", "find", "watch"})
+# Programs that may train, as often as a file or a server says.
+_OF_FILES = shell_text.SHELLS | {"make", "snakemake", "wandb"}
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=.*", re.DOTALL)
+_VARIABLE = re.compile(r"\$(?:\{(?P<braced>\w+)(?:\[[@*]\])?\}|(?P<plain>\w+))")
 
 
 def are_several(script: Script, variables: ShellVariables) -> bool:
@@ -47,8 +53,13 @@ def are_several(script: Script, variables: ShellVariables) -> bool:
         for inner in _started(command, argument_names)
         if _may_train(variables, inner)
     ]
+    if not trainings:
+        return any(_may_hide_trainings(variables, command) for command in script.commands)
     repeats = any(
-        command.in_loop or inner.in_loop or "function" in command.within
+        _starts_many(variables, command)
+        or command.in_loop
+        or inner.in_loop
+        or "function" in command.within
         for command, inner in trainings
     )
     return repeats or any(
@@ -60,13 +71,17 @@ def are_several(script: Script, variables: ShellVariables) -> bool:
 def _started(command: Command, argument_names: Collection[str]) -> list[Command]:
     """A command, and those whose output it puts into a variable: ``output=$(python a.py)``.
 
+    Those of a text that it has run by a shell stand in its place: ``bash -c "python a.py"``.
+
     Args:
         command: the command.
         argument_names: the variables that a training is given as they are, such as the numbers of
             a trial: what makes these is no training.
     """
     if command.words:
-        return [command]
+        texts = started_words.behind_srun([token.text for token in command.words])
+        text = shell_text.shell_text(words.unwrapped(texts))
+        return shell_text.commands_of(text or "") or [command]
     return [
         inner
         for token in command.assignments
@@ -75,10 +90,69 @@ def _started(command: Command, argument_names: Collection[str]) -> list[Command]
     ]
 
 
+def _program(command: Command) -> list[str]:
+    """The words of the program that a command runs, without those around it and their quotes."""
+    texts = [scanner.unquote(token.text) for token in command.words]
+    return words.unwrapped(started_words.behind_srun(texts))
+
+
+def _starts_many(variables: ShellVariables, command: Command) -> bool:
+    """Whether a command starts a training for each of its arguments: ``parallel``, ``xargs``."""
+    program = _program(command)
+    own = xargs.program(program)
+    if not own and program and words.base(program[0]) in _REPEATING:
+        own = program[1:]
+    return any(_trains(variables, own[at:]) for at in range(len(own)))
+
+
+def _may_hide_trainings(variables: ShellVariables, command: Command) -> bool:
+    """Whether a command may train, as often as another file says: ``bash run.sh``, ``make``."""
+    program = _program(command)
+    name = words.base(program[0]) if program else ""
+    if name in _OF_FILES:
+        return len(program) > 1
+    is_unknown = name.startswith("$") and not variables.contents.get(
+        shell_text.variable_alone(program[0])
+    )
+    return is_unknown or name.endswith(".sh")
+
+
 def _may_train(variables: ShellVariables, command: Command) -> bool:
     """Whether a command may be a training, also of a program in a variable: ``$PYTHON a.py``."""
-    texts = [scanner.unquote(token.text) for token in command.words]
-    program = words.unwrapped(started_words.behind_srun(texts))
+    program = _program(command)
+    if program[:1] == ["eval"]:
+        return any(_trains(variables, own) for own in _evaluated(variables, program[1:]))
+    return _trains(variables, program) or _starts_many(variables, command)
+
+
+def _evaluated(variables: ShellVariables, texts: list[str]) -> list[list[str]]:
+    """The words of the commands that an ``eval`` runs, with the first text of each variable.
+
+    Args:
+        variables: what the script's variables hold.
+        texts: the words of the ``eval``, without their quotes.
+    """
+
+    def content(match: re.Match[str]) -> str:
+        """What the variable holds first; the variable where nobody knows."""
+        texts = variables.contents.get(match["braced"] or match["plain"], [])
+        return next((text.strip("()") for text in texts if text), match[0])
+
+    text = _VARIABLE.sub(content, " ".join(texts))
+    return [
+        words.unwrapped([*itertools.dropwhile(_ASSIGNMENT.fullmatch, own)])
+        for command in shell_text.commands_of(text)
+        if (own := [scanner.unquote(token.text) for token in command.words])
+    ]
+
+
+def _trains(variables: ShellVariables, program: list[str]) -> bool:
+    """Whether a program and its arguments may be a training.
+
+    Args:
+        variables: what the script's variables hold.
+        program: its words, without their quotes.
+    """
     if not program:
         return False
     name = shell_text.variable_alone(program[0])
