@@ -38,11 +38,12 @@ def as_read_again(reading: ScriptReading, line: str) -> str:
     if not names:
         return line
     reference = re.compile(_REFERENCE.format("|".join(sorted(map(re.escape, names)))))
-    if any(line[match.start() - 1 : match.start()] == '"' for match in reference.finditer(line)):
-        return line  # it is a word as a whole
+    matches = [*reference.finditer(line)]
+    if not matches or any(line[match.start() - 1 : match.start()] == '"' for match in matches):
+        return line  # the variable is a word as a whole
     out: list[str] = []
     end = 0
-    for match in reference.finditer(line):
+    for match in matches:
         out += [_escaped(line[end : match.start()]), match[0]]
         end = match.end()
     return f'eval "{"".join(out)}{_escaped(line[end:])}"'
