@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +69,19 @@ def _above(path: FieldPath, other: FieldPath) -> FieldPath:
 
 def _line(conversion: Conversion, verdict: Verdict) -> str:
     where = conversion.where(verdict)
-    return f"{where}: {verdict}" if where else str(verdict)
+    shown = replace(verdict, path=_path(conversion, verdict))
+    return f"{where}: {shown}" if where else str(shown)
+
+
+_NUMBERED = re.compile(r"(?P<path>.+) \(\d+\)", re.DOTALL)
+
+
+def _path(conversion: Conversion, verdict: Verdict) -> str:
+    """A field as its source has it: a number behind it keeps two verdicts of one apart."""
+    match = _NUMBERED.fullmatch(verdict.path)
+    if match is None or all(other.path != match["path"] for other in conversion.verdicts):
+        return verdict.path
+    return match["path"]
 
 
 def markdown(result: Result) -> str:
@@ -76,7 +89,7 @@ def markdown(result: Result) -> str:
     parts = []
     for conversion in result.conversions:
         rows = "\n".join(
-            f"| `{_cell(verdict.path)}` | {verdict.outcome} | {_code(verdict.to)} "
+            f"| `{_cell(_path(conversion, verdict))}` | {verdict.outcome} | {_code(verdict.to)} "
             f"| {_cell(verdict.why)} | {verdict.line or ''} |"
             for verdict in conversion.verdicts
         )

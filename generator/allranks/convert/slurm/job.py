@@ -468,5 +468,8 @@ def _say_rest(job: Draft, parsed: options.Directives) -> None:
     for word, line in parsed.stray:
         key = job.key(word, line)
         job.fields.say(
-            (key,), Outcome.NOT_CARRIED, "", "it is no option, and sbatch stops reading there"
+            (key,),
+            Outcome.NOT_CARRIED,
+            "",
+            "it is no option: sbatch refuses a script with it (`Invalid directive`)",
         )

@@ -112,7 +112,8 @@ def _put_resources(job: Draft) -> None:
 # Of a node whose memory is not known. It is a limit, which the pod's own memory has to hold.
 _SHARED_MEMORY = "64Gi"
 _ON_GPUS = re.compile(
-    r"nccl|cuda|gpu|nvidia|megatron|torchrun|torch\.distributed|deepspeed|accelerate|\blocal_rank\b",
+    r"nccl|cuda|gpu|nvidia|megatron|torchrun|torch\.distributed|deepspeed|accelerate|\blocal_rank\b"
+    r"|\b(?:singularity|apptainer)\b.*\s--(?:nv|rocm)\b",
     re.IGNORECASE,
 )
 # What is as much at home on CPUs.

@@ -110,6 +110,8 @@ _NO_VOLUME = (
     "one, at /checkpoints"
 )
 
+# A script that says itself what its home folder is.
+_SETS_HOME = re.compile(r"^[ \t]*(?:export[ \t]+)?HOME=", re.MULTILINE)
 # Containers that mount the working folder by themselves, so that it kept what was written there.
 _WITH_FOLDER = re.compile(r"\b(?:singularity|apptainer)(?:_wrapper)?[ \t]")
 
@@ -133,6 +135,7 @@ def say(job: Draft) -> None:
     ]
     folders: dict[str, set[str]] = defaultdict(set)
     code = words.without_comments(job.text)
+    sets_home = _SETS_HOME.search(code) is not None
     is_inside = "image" in values and "image" not in job.settings and not _OF_SITE.search(code)
     for text in _texts(values, code, is_inside=is_inside):
         for match in _PATH.finditer(text):
@@ -143,8 +146,13 @@ def say(job: Draft) -> None:
             top = match["top"]
             is_made_anew = top[0] != "/" and match["rest"].startswith(_MADE_ANEW)
             is_spoken_of = any(_names(line, path) for line in lines)
+            is_own_home = top.startswith("$") and sets_home
             if path and not (
-                top in _OF_IMAGES or is_made_anew or is_spoken_of or _is_in(path, volumes)
+                is_own_home
+                or top in _OF_IMAGES
+                or is_made_anew
+                or is_spoken_of
+                or _is_in(path, volumes)
             ):
                 folders[top if top[0] == "/" else "~"].add(path)
     for top, paths in folders.items():

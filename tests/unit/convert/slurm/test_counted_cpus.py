@@ -96,3 +96,23 @@ def test_the_number_of_cpus_of_a_build_is_harmless(rows: tuple[str, ...]) -> Non
 def test_ranks_that_the_values_count_are_counted_by_no_pod() -> None:
     """The launcher starts one for each GPU, which has a word of its own."""
     assert not _words("torchrun --nproc-per-node $(nproc) a.py")
+
+
+@pytest.mark.parametrize(
+    ("directive", "row", "path"),
+    [
+        ("#SBATCH --ntasks=1", "export OMP_NUM_THREADS=$SLURM_CPUS_ON_NODE", "$SLURM_CPUS_ON_NODE"),
+        ("#SBATCH --gpus=1", "A=1", ""),
+        ("#SBATCH --gpus=1", "echo $SLURM_CPUS_ON_NODE", ""),
+        ("#SBATCH --gpus=1 -c 4", "export OMP_NUM_THREADS=${SLURM_CPUS_ON_NODE}", ""),
+        ("#SBATCH --exclusive", "export OMP_NUM_THREADS=${SLURM_CPUS_ON_NODE}", ""),
+    ],
+)
+def test_a_job_without_a_number_of_cpus_has_one_for_each_task(
+    directive: str, row: str, path: str
+) -> None:
+    """Slurm's variable says 1 there, and in a pod without a request that of its node."""
+    text = f"#!/bin/bash\n{directive}\n{row}\npython a.py\n"
+    verdicts = job.convert(text.encode(), "job.sbatch").verdicts
+    own = [verdict.path for verdict in verdicts if "asks for no CPUs" in verdict.why]
+    assert own == [path] * bool(path)

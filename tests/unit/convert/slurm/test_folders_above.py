@@ -58,3 +58,17 @@ def test_a_script_that_reads_its_folder_is_to_say_it_where_another_is_sent() -> 
         text = f"#!/bin/bash\n#SBATCH -n 1\n{row}\npython ../a.py\n"
         (verdict,) = job.convert(text.encode(), "job").lost
         assert is_named is ("export SLURM_SUBMIT_DIR=$PWD" in verdict.why)
+
+
+def test_what_runs_no_more_needs_no_folder() -> None:
+    """The run is over when its ranks are, and so is the way to a folder behind them."""
+    head = ("#SBATCH -N 1 --gpus=2",)
+    assert not _above(*head, "torchrun --nproc_per_node 2 a.py", "cd ../other", "echo done")
+    assert _above(*head, "cd ../other", "torchrun --nproc_per_node 2 a.py") == [("../other", 3)]
+
+
+@pytest.mark.parametrize("folder", ["./", ".", "$PWD"])
+def test_a_working_folder_may_be_the_one_that_is_sent(folder: str) -> None:
+    """`--chdir ./` leads nowhere else."""
+    assert _above(f"#SBATCH -D {folder}", "cd ../", "python a.py") == [("../", 3)]
+    assert not _above("#SBATCH -D /data/x", "cd ../", "python a.py")

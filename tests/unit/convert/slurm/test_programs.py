@@ -168,3 +168,52 @@ def test_a_function_of_a_file_that_is_read_may_be_a_program(file: str, *, may_be
     notes = job.convert(text.encode(), "job.sbatch").notes
     own = [note for note in notes if "called by name" in note]
     assert [may_be] == [note.endswith("no file that the script reads defines it") for note in own]
+
+
+@pytest.mark.parametrize("server", ["", "ollama serve &"])
+def test_the_program_of_a_server_is_in_the_image(server: str) -> None:
+    """What is said of its port says nothing of the program."""
+    text = f"#!/bin/bash\n{server}\nollama create m -f Modelfile\npython a.py\n"
+    notes = " ".join(job.convert(text.encode(), "a.sbatch").notes)
+    assert "called by name: ollama" in notes
+
+
+def test_a_launcher_in_another_branch_is_in_the_values() -> None:
+    """Its own options are the chart's, and its program stands in the command."""
+    rows = (
+        "#!/bin/bash",
+        "#SBATCH -N 1 --gpus-per-node=8",
+        'if [ "$SLURM_NNODES" -gt 1 ]; then',
+        "deepspeed --num_nodes=2 --num_gpus=8 a.py --x 1",
+        "else",
+        "deepspeed --num_gpus=8 a.py --x 2",
+        "fi",
+        "",
+    )
+    lost = job.convert("\n".join(rows).encode(), "a.sbatch").lost
+    assert not [verdict.path for verdict in lost if "nothing in the values" in verdict.why]
+
+
+def test_a_list_of_files_asks_slurm_nothing() -> None:
+    """A path of a program of Slurm's is a word, and no call."""
+    head = "#!/bin/bash\n#SBATCH -N 2 --gpus-per-node=4 --ntasks-per-node=1\n"
+    step = "srun torchrun --nnodes 2 --nproc_per_node 4 train.py --x $TOOLS\n"
+    text = f'{head}TOOLS="/usr/bin/scontrol,/usr/bin/srun"\n{step}'
+    values = job.convert(text.encode(), "a.sbatch").values
+    whole = f"{values.get('setup', '')} {values.get('env', '')} {values['command']}"
+    assert "/usr/bin/scontrol,/usr/bin/srun" in whole
+    assert "MASTER_ADDR" not in whole
+
+
+@pytest.mark.parametrize(
+    ("args", "word", "ranks"), [((), "${1:-8}", None), (("4",), "${1:-8}", 4), ((), "${1:-2}", 2)]
+)
+def test_ranks_may_be_a_word_of_the_script(
+    args: tuple[str, ...], word: str, ranks: int | None
+) -> None:
+    """The words are known, and what stands for one that is not given."""
+    head = "#!/bin/bash\n#SBATCH -N 1 --gpus-per-node=8\n"
+    text = f"{head}N={word}\ntorchrun --nproc_per_node=$N a.py\n"
+    conversion = job.convert(text.encode(), "a.sbatch", args=args)
+    assert conversion.values.get("procsPerNode") == ranks
+    assert not [own for own in conversion.verdicts if "in the pod alone" in own.why]

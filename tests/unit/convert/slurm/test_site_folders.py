@@ -388,3 +388,12 @@ def test_a_folder_with_a_blank_in_its_name(row: str, folder: str) -> None:
     text = f"#!/bin/bash\n#SBATCH -n 1\n{row}\npython b.py\n"
     paths = [own.path for own in job.convert(text.encode(), "job").verdicts]
     assert folder in paths
+
+
+@pytest.mark.parametrize("rows", [("HOME=/home/me",), ("export HOME=/home/me",)])
+def test_a_home_folder_that_the_script_sets_is_that_one(rows: tuple[str, ...]) -> None:
+    """The folder itself is named, and not that of who submits."""
+    text = "\n".join(("#!/bin/bash", *rows, "python $HOME/a/b.py ${HOME}/c", ""))
+    verdicts = job.convert(text.encode(), "a.sbatch").verdicts
+    assert not [verdict for verdict in verdicts if "home folder" in verdict.why]
+    assert [verdict for verdict in verdicts if verdict.path == "/home/me"]

@@ -164,3 +164,23 @@ def test_lines_of_another_shell_are_none_of_setup(shell: str) -> None:
     values = job.convert("\n".join((*rows, "")).encode(), "job").values
     assert "setup" not in values
     assert values["script"].endswith("source ~/.zshrc\nconda activate a\npython a.py\n")
+
+
+@pytest.mark.parametrize("behind", ["", "echo done", "python summary.py"])
+def test_a_loop_over_a_list_of_commands_is_no_setup(behind: str) -> None:
+    """`eval` of a line runs a program; of what conda prints it sets up a shell."""
+    loop = 'while read -r c; do\n  eval "$c"\ndone < list.txt'
+    values = job.convert(f"#!/bin/bash\n{loop}\n{behind}\n".encode(), "a.sbatch").values
+    assert loop in values["script"]
+    assert "eval" not in values.get("setup", "")
+    hook = 'hook=$(conda shell.bash hook)\neval "$hook"\npython a.py\n'
+    values = job.convert(f"#!/bin/bash\n{hook}".encode(), "a.sbatch").values
+    assert 'eval "$hook"' in values["setup"]
+
+
+def test_a_log_that_the_script_writes_itself_is_named() -> None:
+    """`exec > file` takes all that follows out of the run's log."""
+    text = "#!/bin/bash\nexec > out.log 2>&1\nmodule load cuda\npython a.py\n"
+    verdicts = job.convert(text.encode(), "a.sbatch").verdicts
+    [own] = [verdict for verdict in verdicts if verdict.path.startswith("exec")]
+    assert (own.line, "not to `allranks logs`" in own.why) == (2, True)

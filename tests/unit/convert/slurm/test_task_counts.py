@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from allranks.convert.slurm import job
+from allranks.errors import InvalidValues
 
 if TYPE_CHECKING:
     from allranks.convert.verdicts import Conversion
@@ -57,3 +58,21 @@ def test_a_number_of_tasks_in_setup_is_that_of_slurm() -> None:
 def test_a_number_of_ranks_stays_a_variable(rows: tuple[str, ...]) -> None:
     """It is the same in Slurm, or sbatch tells none."""
     assert "$SLURM_NTASKS" in _convert(*rows).values["command"][-1]
+
+
+def test_a_number_of_tasks_that_the_script_reads_is_slurms() -> None:
+    """What a program finds is not said to be 1 where the script has the number."""
+    text = "#!/bin/bash\n#SBATCH --ntasks-per-node=6 --gpus=1\ngmx -ntomp {}\n"
+    counted, read = (
+        [v.why for v in job.convert(text.format(word).encode(), "a.sbatch").verdicts]
+        for word in ("6", "$SLURM_NTASKS")
+    )
+    assert any("finds 1" in why for why in counted)
+    assert not any("finds 1" in why for why in read)
+
+
+def test_blanks_around_an_equals_sign_set_nothing() -> None:
+    """The refusal names the line that was meant to set the number."""
+    text = "#!/bin/bash\n#SBATCH -N 2\nCORES = 64\nsrun -n $CORES python a.py\n"
+    with pytest.raises(InvalidValues, match="line 3 runs a program CORES"):
+        job.convert(text.encode(), "a.sbatch")

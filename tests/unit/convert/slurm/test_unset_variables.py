@@ -191,3 +191,31 @@ def test_words_of_a_loop_with_a_comment_are_optional_as_without() -> None:
     for own in (rows, (rows[0], *rows[2:])):
         text = "\n".join(["#!/bin/bash", *own, "python a.py", ""])
         assert not job.convert(text.encode(), "job").lost
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "is_of_module"),
+    [
+        ("hdf5/1.14", "HDF5_DIR", True),
+        ("gcc/12", "ENV_DIR", False),
+        ("gcc/12", "EBROOTGCC", True),
+        ("python", "MKLROOT", True),
+    ],
+)
+def test_a_module_may_set_variables_of_its_name(module: str, name: str, is_of_module: bool) -> None:
+    """Any other is one of who submits."""
+    text = f"#!/bin/bash\nmodule load {module}\npython a.py ${name}\n"
+    verdicts = job.convert(text.encode(), "a.sbatch").verdicts
+    [why] = [verdict.why for verdict in verdicts if verdict.path == f"${name}"]
+    assert ("a module" in why) is is_of_module
+
+
+@pytest.mark.parametrize(
+    ("row", "is_shared"), [("cp -r $TMPDIR/* out", True), ("ls $TMPDIR", False)]
+)
+def test_the_pods_tmp_has_files_of_its_launcher(row: str, is_shared: bool) -> None:
+    """Slurm's folder is the job's own: what takes all of it is told of."""
+    text = f"#!/bin/bash\ncd $TMPDIR\npython a.py\n{row}\n"
+    verdicts = job.convert(text.encode(), "a.sbatch").verdicts
+    [why] = [verdict.why for verdict in verdicts if verdict.path == "$TMPDIR"]
+    assert ("its launcher has files" in why) is is_shared

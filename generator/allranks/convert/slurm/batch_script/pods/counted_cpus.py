@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.batch_script.text.script_reading import Body
 
 _COUNTS = re.compile(r"(?:\$\(|`)[ \t]*nproc\b(?![ \t]+--all)")
+# How many Slurm says there are; a pod without a request for CPUs has all of its node.
+_OF_JOB = re.compile(r"\$\{?SLURM_(?:CPUS_ON_NODE|JOB_CPUS_PER_NODE)\b")
 # What Slurm says where there are such options is the same in a pod.
 _DEFAULT = re.compile(r"\$\{SLURM_(?:CPUS_\w+|JOB_CPUS_PER_NODE):?-[^{}]*\}")
 # What makes or unpacks something by as many processes as there are.
@@ -32,10 +34,14 @@ _OF_PIP = re.compile(r"-m (?:pip|build)\b|(?:\S*/)?setup\.py\b")
 # Workers of pytest-xdist, as many as there are CPUs.
 _OF_PYTEST = re.compile(r"(?:-n|--numprocesses)(?:=|[ \t]+)?(?:auto|logical)")
 _COUNTED = "{} counts the CPUs of the job there, and all of the node here: write {}"
+_UNCOUNTED = (
+    "the script asks for no CPUs, so that Slurm gives one for each task; a pod has those of its "
+    "whole node: write the number, or `cpu` into the values"
+)
 
 
 def say(script: Script, body: Body, code: str) -> list[Verdict]:
-    """The first line whose program reads how many CPUs nproc counts, or counts them itself.
+    """The first line whose program reads how many CPUs there are, or counts them itself.
 
     Args:
         script: the script.
@@ -43,19 +49,26 @@ def say(script: Script, body: Body, code: str) -> list[Verdict]:
         code: what runs, without its comments and the lines that only print.
     """
     has_node = any(setting.name == "exclusive" for setting in script.settings)
-    if has_node or not (_COUNTS.search(code) or _OF_PYTEST.search(code)):
+    counts = (_COUNTS, _OF_PYTEST, _OF_JOB)
+    if has_node or not any(pattern.search(code) for pattern in counts):
         return []
     name = "the number"
     if script.size.cpus_per_node:
         name = "$SLURM_CPUS_ON_NODE, which is that of the pod"
         name += ", or $SLURM_CPUS_PER_TASK, that of a rank" if body.command else ""
     for command in script.commands:
-        text = _DEFAULT.sub("", script.text[command.start : command.end])
+        command_text = script.text[command.start : command.end]
+        text = _DEFAULT.sub("", command_text)
         match = _COUNTS.search(text)
         if match is not None and _matters(script, command, _COUNTS):
             line = command.line + text.count("\n", 0, match.start())
             why = _COUNTED.format("nproc", name)
             return [Verdict("$(nproc)", Outcome.CHANGED, "", why, line)]
+        match = None if script.size.cpus_per_node else _OF_JOB.search(command_text)
+        if match is not None and _matters(script, command, _OF_JOB):
+            line = command.line + command_text.count("\n", 0, match.start())
+            path = match[0].replace("{", "")
+            return [Verdict(path, Outcome.CHANGED, "", _UNCOUNTED, line)]
         workers = _workers_of_pytest(command)
         if workers:
             why = _COUNTED.format("pytest", name)

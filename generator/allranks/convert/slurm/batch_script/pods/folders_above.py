@@ -51,19 +51,22 @@ _SUBMITTED = "$SLURM_SUBMIT_DIR"
 _SUBMITTED_OR = re.compile(r"\"?\$\{SLURM_SUBMIT_DIR:?-.*\}\"?", re.DOTALL)
 
 
-def say(script: Script) -> list[Verdict]:
+def say(script: Script, step: int) -> list[Verdict]:
     """Say of the first path above the folder that is sent that a pod has it not.
 
     Args:
         script: the script.
+        step: the number of the statement with the ranks, which is the last that runs; -1 for none.
     """
-    is_here = not {"chdir", "workdir"} & {setting.name for setting in script.settings}
+    end = script.statements[step].end if step >= 0 else len(script.text)
+    starts = [own.value for own in script.settings if own.name in ("chdir", "workdir")]
+    is_here = all(start.rstrip("/") in (".", "$PWD") for start in starts)
     sent: set[str] = set()
     verdicts: list[Verdict] = []
     above: list[str] = []
     for command in script.commands:
         texts = [scanner.unquote(token.text) for token in command.words]
-        if words.any_of(texts, words.SLURM_TOOLS):
+        if command.start > end or words.any_of(texts, words.SLURM_TOOLS):
             continue
         paths = [own for own in _above(command, sent) if is_here or _is_of_sent(own, sent)]
         above += paths

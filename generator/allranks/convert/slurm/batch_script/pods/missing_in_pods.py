@@ -217,8 +217,10 @@ def say(reading: ScriptReading, code: str) -> None:
             body.say(line, "singularity", Outcome.NOT_CARRIED, "image", why)
     _say_image_file(script, body)
     body.verdicts += _of_commands(script)
-    body.verdicts += folders_above.say(script)
-    body.verdicts += xargs.ranks(script)
+    body.verdicts += [
+        *folders_above.say(script, reading.main_step.statement),
+        *xargs.ranks(script),
+    ]
     body.verdicts += pod_rights.say(script, reading.variables, code)
     body.verdicts += output_files.say(script)
     chosen_gpus.say(reading)

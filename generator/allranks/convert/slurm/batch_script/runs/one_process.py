@@ -98,6 +98,8 @@ _NO_CODE = re.compile(
     r"(?:\"[^\"\n]*\"|'[^'\n]*'|[^;&|\n\"'])*",
     re.MULTILINE,
 )
+# What makes an environment, from the page of who offers it.
+_INSTALLER = re.compile(r"(?i)(?:mini|ana)conda|(?:mini|mamba)forge")
 # The options that say how many tasks there are.
 _PER_NODE = frozenset({"ntasks-per-node", "tasks-per-node"})
 _TASK_OPTIONS = _PER_NODE | {"ntasks", "ntasks-per-gpu"}
@@ -144,7 +146,7 @@ def read_script(reading: ScriptReading, steps: list[Step], *, nested: bool) -> N
     if not any(amounts.array(tasks) for tasks in lists):  # a trial of a sweep has no launcher
         note_launcher(script, body)
     if script.size.node_count == 1:
-        _note_unread(script, body)
+        _note_unread(script, variables, body)
     if not nested:
         _put_threads(reading, steps)
     body.uncounted = _uncounted(script, steps)
@@ -173,6 +175,7 @@ def _size_one_process(
         why += f"; an srun (line {printing}) only prints, and does so once" if printing else ""
         # Without GPUs the script tells them, as Slurm does.
         is_counted = is_batch and (size.gpu_count or size.node_count > 1)
+        is_counted = is_counted and "SLURM_NTASKS" not in words.without_comments(script.text)
         why += f"; {_COUNTS_ONE}" if is_counted and not printing else ""
         for name in ("ntasks", "ntasks-per-node", "tasks-per-node", "gpus-per-task"):
             size.outcomes[name] = (Outcome.CHANGED, "procsPerNode", why)
@@ -278,7 +281,7 @@ def _put_threads(reading: ScriptReading, steps: list[Step]) -> None:
     is_alone = (size.gpu_count or 0) <= 1 and "exclusive" not in options
     if (
         not is_alone
-        or _unread_files(script)
+        or _unread_files(script, reading.variables)
         or "OMP_NUM_THREADS" in shell_text.without_printing(words.without_comments(script.text))
     ):
         return
@@ -327,9 +330,9 @@ def note_launcher(script: Script, body: Body) -> None:
         )
 
 
-def _note_unread(script: Script, body: Body) -> None:
+def _note_unread(script: Script, variables: ShellVariables, body: Body) -> None:
     """Note the scripts that are run, and that nobody has looked into."""
-    files = _unread_files(script)
+    files = _unread_files(script, variables)
     if files:
         is_alone = len(files) == 1
         what_runs = f"what {files[0]} does" if is_alone else f"what {list_some(files, 3)} do"
@@ -339,15 +342,18 @@ def _note_unread(script: Script, body: Body) -> None:
         )
 
 
-def _unread_files(script: Script) -> list[str]:
-    """The scripts that are run."""
+def _unread_files(script: Script, variables: ShellVariables) -> list[str]:
+    """The scripts that are run, also by a variable: ``RUN=$DIR/run.sh``, and `$RUN`."""
     files: list[str] = []
     for command in script.commands:
         for started in started_words.with_text_of_shell([word.text for word in command.words]):
             inside = step_search.words_inside(words.unwrapped(started))
             texts = shell_text.without_shell(words.unwrapped(inside))
-            if texts and texts[0].endswith((".sh", ".bash")) and texts[0] not in files:
-                files.append(texts[0])
+            name = shell_text.variable_alone(texts[0]) if texts else ""
+            contents = [scanner.unquote(own) for own in variables.contents.get(name, texts[:1])]
+            own_files = (own for own in contents if own.endswith((".sh", ".bash")))
+            is_installer = bool(name) and _INSTALLER.search(" ".join(contents)) is not None
+            files += [own for own in own_files if own not in files and not is_installer]
     sources = [script.statements[number] for number in _sourced_program(script)]
     commands = [command for statement in sources for command in statement.commands]
     return files + [scanner.unquote(own.words[1].text) for own in commands if len(own.words) > 1]

@@ -10,7 +10,7 @@ from allranks.convert.commands import Runner
 from allranks.convert.slurm import sizes
 from allranks.convert.slurm.batch_script.runs import mpi_ranks
 from allranks.convert.slurm.batch_script.steps import several_steps
-from allranks.convert.slurm.batch_script.text import words
+from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.verdicts import Outcome
 from allranks.humanize import plural
 
@@ -207,9 +207,23 @@ def _launcher(main: Step, usual: str, *others: str) -> tuple[str, int]:
     return usual, main.command.line
 
 
+# A word of the script, and what stands for it where there is none: `${1:-8}`.
+_WORD_OR = re.compile(r"\$\{(?P<place>[1-9]):?-(?P<otherwise>\w+)\}")
+
+
+def _of_words(script: Script, variables: ShellVariables, text: str) -> str:
+    """What a variable holds of the words that the script is given: ``N=${1:-8}``; "" for none."""
+    contents = variables.contents.get(shell_text.variable_alone(text), [text])
+    match = _WORD_OR.fullmatch(contents[0]) if len(contents) == 1 else None
+    if match is None or any(map(shell_text.changes_words, script.commands)):
+        return ""
+    place = int(match["place"])
+    return script.args[place - 1] if place <= len(script.args) else match["otherwise"]
+
+
 def _processes(script: Script, variables: ShellVariables, text: str) -> int | None:
     """The processes of a node; None where it is not known before."""
-    value = words.resolve(text, variables.constants) or text
+    value = words.resolve(text, variables.constants) or _of_words(script, variables, text) or text
     if value in ("gpu", "auto"):
         # torchrun counts the GPUs that torch sees.
         visible = re.fullmatch(r"\d+(?:,\d+)*", variables.constants.get("CUDA_VISIBLE_DEVICES", ""))

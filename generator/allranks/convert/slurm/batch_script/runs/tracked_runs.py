@@ -111,17 +111,23 @@ def _may_hide_trainings(variables: ShellVariables, command: Command) -> bool:
     name = words.base(program[0]) if program else ""
     if name in _OF_FILES:
         return len(program) > 1
-    is_unknown = name.startswith("$") and not variables.contents.get(
-        shell_text.variable_alone(program[0])
-    )
-    return is_unknown or name.endswith(".sh")
+    if name in ("source", ".") and len(program) > 1:
+        return not words.ACTIVATES.search(program[1])
+    contents = variables.contents.get(shell_text.variable_alone(name), []) if name else []
+    files = [scanner.unquote(content) for content in contents] or [name]
+    return any(file.startswith("$") or file.endswith((".sh", ".bash")) for file in files)
 
 
 def _may_train(variables: ShellVariables, command: Command) -> bool:
     """Whether a command may be a training, also of a program in a variable: ``$PYTHON a.py``."""
     program = _program(command)
     if program[:1] == ["eval"]:
-        return any(_trains(variables, own) for own in _evaluated(variables, program[1:]))
+        # What a variable has of a file, such as a line of a list of commands, may be any program.
+        is_unknown = _VARIABLE.search(" ".join(program)) is not None
+        return any(
+            _trains(variables, own) or (is_unknown and own[0].startswith(("$", "`")))
+            for own in _evaluated(variables, program[1:])
+        )
     return _trains(variables, program) or _starts_many(variables, command)
 
 
@@ -136,7 +142,8 @@ def _evaluated(variables: ShellVariables, texts: list[str]) -> list[list[str]]:
     def content(match: re.Match[str]) -> str:
         """What the variable holds first; the variable where nobody knows."""
         texts = variables.contents.get(match["braced"] or match["plain"], [])
-        return next((text.strip("()") for text in texts if text), match[0])
+        array = next((text for text in texts if text), match[0])
+        return array[1:-1] if array.startswith("(") else array
 
     text = _VARIABLE.sub(content, " ".join(texts))
     return [

@@ -69,10 +69,10 @@ def evaluates_program(variables: ShellVariables, command: Command) -> bool:
         return False
     text = " ".join(scanner.unquote(word.text) for word in command.words[1:])
     own = shell_text.variable_alone(text)
-    return any(
-        _is_program(variables, content)
-        for content in (_contents(variables, own) if own else [text])
-    )
+    contents = _contents(variables, own) if own else [text]
+    # A loop has each line of a list of commands: `while read -r LINE; do eval "$LINE"; done`.
+    is_of_list = bool(own) and not contents and command.in_loop
+    return is_of_list or any(_is_program(variables, content) for content in contents)
 
 
 def _contents(variables: ShellVariables, name: str) -> list[str]:

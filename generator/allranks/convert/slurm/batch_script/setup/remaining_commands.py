@@ -48,8 +48,14 @@ def _has_effect(command: Command, quiet: Collection[str]) -> bool:
 
 
 def _is_in(values: str, command: Command) -> bool:
-    """Whether the values have all words of a command, or of one in a step the last."""
+    """Whether the values have all words of a command, or of one in a step the last.
+
+    A launcher's own options are not among them.
+    """
     texts = [token.text for token in command.words]
     is_step = words.any_of(texts, {"srun", *words.CONTAINERS, *words.UNREAD_CONTAINERS})
-    texts = texts[-1:] if is_step else texts
+    if is_step:
+        texts = texts[-1:]
+    elif words.starts_ranks(list(map(scanner.unquote, texts))):
+        texts = [text for text in texts[1:] if not text.startswith("-")]
     return all(text in values or scanner.unquote(text) in values for text in texts)

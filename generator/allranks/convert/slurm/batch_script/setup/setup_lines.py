@@ -113,6 +113,12 @@ def runs_program(variables: ShellVariables, statement: Statement) -> bool:
     return False
 
 
+_LOG_IN_FILE = (
+    f"what follows is written to that file of the pod, and not to `{names.CLI} logs`: leave the "
+    "line out to see it there"
+)
+
+
 def lives_in_shell(statement: Statement) -> bool:
     """Whether what a statement sets up dies with its shell: options, arrays, functions, IFS."""
     if statement.function:
@@ -181,6 +187,8 @@ def text_of(
     )
     if verdict is not None and program == "set" and is_setup:
         verdict = _verdict_of_set(text) or verdict
+    if command is not None and program == "exec" and _writes_to_file(command):
+        verdict = Outcome.CHANGED, _LOG_IN_FILE
     if is_setup and text.startswith("coproc"):
         verdict = Outcome.NOT_CARRIED, _OF_SETUP
     if verdict is not None:
@@ -189,6 +197,12 @@ def text_of(
         _say_ends(script, body, statement)
     body.reads_folder |= working_folder.reads_folder(reading.variables, statement)
     return _in_pod(reading, statement, is_setup=is_setup)
+
+
+def _writes_to_file(command: Command) -> bool:
+    """Whether an `exec` without a program sends what follows to a file: ``exec > log 2>&1``."""
+    files = [target for operator, target in command.redirections if operator in (">", ">>", "&>")]
+    return len(command.words) == 1 and any(file[:2] not in (">(", "&1", "&2") for file in files)
 
 
 def _verdict_of_set(text: str) -> tuple[Outcome, str] | None:

@@ -71,6 +71,13 @@ _OF_WHO_SUBMITS = frozenset({"USER", "LOGNAME", "SCRATCH", "WORK"})
 _OF_MODULES = re.compile(
     r"^EB(?:ROOT|VERSION|DEV)|^MKLROOT$|[A-Z0-9]_(?:HOME|ROOT|DIR|PATH|BIN|LIB\w*|INC\w*)$"
 )
+_OF_TMP = "the pod's own /tmp"
+_NOT_ALONE = (
+    ", where its launcher has files, too: what takes all of it (`$TMPDIR/*`) takes these, so use a "
+    "folder in it"
+)
+_ALL_OF_TMP = re.compile(r"\$\{?TMPDIR\}?[\"']?/\*")
+_OF_ANY_MODULE = re.compile(r"^(?:EB|MKLROOT$|TACC_|HPC_|SOFT|MODULE)")
 _OF_STEP = "Slurm sets it for what srun starts alone: it is empty in the script, and here, too"
 _NO_ARRAY = (
     "a task of an array has it, and the script asks for no array: write `#SBATCH --array=…` "
@@ -138,7 +145,8 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
         line = _line_that_reads(script, name)
         if line and name == "TMPDIR":
             body.env[name] = "/tmp"  # noqa: S108 - the pod's own
-            body.say(line, f"${name}", Outcome.CHANGED, f"env.{name}", "the pod's own /tmp")
+            why = _OF_TMP + (_NOT_ALONE if _ALL_OF_TMP.search(code) else "")
+            body.say(line, f"${name}", Outcome.CHANGED, f"env.{name}", why)
         elif line:
             is_read = name in variables or _NOUNSET.search(code) is not None
             unread = _OF_LIBRARIES if library_variables.is_read(name) else _UNREAD
@@ -373,9 +381,23 @@ def _origin_before(script: Script, line: int, name: str) -> str:
                 origins.append(f"the file {shell_text.short(file)} (line {command.line})")
             elif texts[0] in ("source", ".") and not words.ACTIVATES.search(texts[1]):
                 origins.append(f"the file {shell_text.short(texts[1])} (line {command.line})")
-            elif is_of_module and texts[0] in ("module", "ml") and texts[1] != "purge":
+            elif _may_set(command, name) and is_of_module:
                 origins.append(f"a module (line {command.line})")
     return " or ".join(dict.fromkeys(origins[-_ORIGINS:]))
+
+
+def _may_set(command: Command, name: str) -> bool:
+    """Whether a command loads a module that may set a variable: ``module load cuda``, `CUDA_HOME`.
+
+    EasyBuild's variables, and those of a site, have names of another kind.
+    """
+    texts = [scanner.unquote(token.text).lower() for token in command.words]
+    if texts[:1] not in (["module"], ["ml"]) or texts[1:2] in (["purge"], []):
+        return False
+    if _OF_ANY_MODULE.search(name):
+        return True
+    parts = {part for part in name.lower().split("_")[:-1] if len(part) > 1}
+    return any(part in text for part in parts for text in texts[1:])
 
 
 def _slurm_value(script: Script, body: Body, name: str) -> str:

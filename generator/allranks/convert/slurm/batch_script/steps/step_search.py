@@ -225,12 +225,24 @@ def _check_counts(script: Script, command: Command, settings: Sequence[Setting])
         own = shell_text.variable_alone(setting.value).startswith("SLURM_")
         if count or own or "$" not in setting.value:
             continue
+        name = shell_text.variable_alone(setting.value)
+        no_assignment = [own for own in script.commands if _has_blanks(own, name)]
+        why = "which is known where the script runs"
+        if no_assignment:
+            line = no_assignment[0].line
+            why = (
+                f"which nothing sets: with blanks around its `=` line {line} runs a program {name}"
+            )
         raise script.refuse(
             command.line,
-            f"--{setting.name} of the step is {setting.value}, which is known where the "
-            "script runs",
+            f"--{setting.name} of the step is {setting.value}, {why}",
             f"write the number, or give it to the job: `#SBATCH --{setting.name}=…`",
         )
+
+
+def _has_blanks(command: Command, name: str) -> bool:
+    """Whether a command was meant to set a variable: ``CORES = 64``."""
+    return bool(name) and [word.text for word in command.words[:2]] == [name, "="]
 
 
 def _step_size(script: Script, settings: Sequence[Setting]) -> Size:

@@ -254,7 +254,7 @@ _WITH_VALUE = {
     "exec": ("-a",),
 }
 _NODELIST = re.compile(
-    r"SLURM_(?:JOB_|STEP_)?NODELIST|\bscontrol\b(?!\s+show\s+(?:nodes?|job)\b)"
+    r"SLURM_(?:JOB_|STEP_)?NODELIST|\bscontrol\s+(?!show\s+(?:nodes?|job)\b)[a-z-]"
     r"|SLURM_LAUNCH_NODE_IPADDR"
 )
 _OF_DEBIAN = re.compile(r"(?:/usr/bin/)?(mpirun|mpiexec)\.(?:openmpi|mpich2?)")
