@@ -78,7 +78,13 @@ _SPOKEN_OF = (
 _OF_A_WORD = ("$", "/", "..")
 # What is said of a line that runs in each pod, or installs something, says nothing of
 # its program.
-_OF_NO_PROGRAM = ("each pod", "the image is made", "a pod has no login", "nobody outside")
+_OF_NO_PROGRAM = (
+    "each pod",
+    "the image is made",
+    "a pod has no login",
+    "nobody outside",
+    "~/.ollama",
+)
 _OF_MPI = (
     "mpirun starts the ranks, by ssh: the image needs an MPI, sshd and ssh, and its user a line in "
     "/etc/passwd; with mpi.transport: exec it needs Python in place of the last three"

@@ -57,7 +57,7 @@ _OTHER_WORDS = re.compile(
     r"|(?P<before>(?:^|[;&|({`]|\b(?:then|do|else|if|while|time)\b|(?<=\s)!)[ \t]*)"
     r"(?:(?P<elsewhere>module|ml|ssh)|(?P<patterns>sed|g?awk|e?grep|perl|tr|cut)"
     r"|(?P<copy>rsync|scp|curl|wget))\b"
-    r"(?P<rest>(?:\\\n|'[^']*'|\"(?:[^\"\\]|\\[\s\S])*\"|[^|;&\n'\"])*)",
+    r"(?P<rest>(?:\\\n|'[^']*'|\"(?:[^\"\\]|\\[\s\S])*\"|\([^()\n]*\)|[^|;&\n'\"()])*)",
     re.MULTILINE,
 )
 _QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\[\s\S])*\"")

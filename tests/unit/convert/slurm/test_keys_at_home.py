@@ -313,3 +313,19 @@ def test_a_file_of_variables_is_that_which_is_not_sent(file: str, *, is_sent: bo
         verdicts = job.convert(text.encode(), "job.sbatch").verdicts
         whys = [own.why for own in verdicts if own.line == 4 and own.why]
         assert [is_sent] == ["does not send such a file" not in why for why in whys]
+
+
+@pytest.mark.parametrize(
+    ("rows", "line"),
+    [
+        (("ollama serve &", "python a.py"), 2),
+        (("ollama serve &", "ollama pull m", "python a.py"), 0),
+        (("export OLLAMA_MODELS=/data/m", "ollama serve &", "python a.py"), 0),
+        (("ollama create m -f f", "ollama run m"), 0),
+    ],
+)
+def test_models_of_ollama_are_at_home(rows: tuple[str, ...], line: int) -> None:
+    """A pod has none, but for those that the script gets or names a folder of."""
+    text = "\n".join(("#!/bin/bash", *rows, ""))
+    verdicts = job.convert(text.encode(), "a.sbatch").verdicts
+    assert [v.line for v in verdicts if "~/.ollama" in v.why] == [line] * bool(line)

@@ -397,3 +397,14 @@ def test_a_home_folder_that_the_script_sets_is_that_one(rows: tuple[str, ...]) -
     verdicts = job.convert(text.encode(), "a.sbatch").verdicts
     assert not [verdict for verdict in verdicts if "home folder" in verdict.why]
     assert [verdict for verdict in verdicts if verdict.path == "/home/me"]
+
+
+@pytest.mark.parametrize(
+    "program", ["cut -d ':' -f2-", 'sed "s/ //"', 'grep -o "a b"', "tr -d ' '"]
+)
+def test_a_filter_ends_with_its_substitution(program: str) -> None:
+    """What follows `"$(… | cut -d ":" -f2-)"` is none of its words."""
+    line = f'A="$(conda info | grep "x" | {program})"'
+    text = f'#!/bin/bash\n{line}\ncd /data/me/code\nB="c d"\npython a.py\n'
+    verdicts = job.convert(text.encode(), "a.sbatch").verdicts
+    assert [verdict for verdict in verdicts if verdict.path.startswith("/data/me")]

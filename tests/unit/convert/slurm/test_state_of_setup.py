@@ -184,3 +184,42 @@ def test_a_log_that_the_script_writes_itself_is_named() -> None:
     verdicts = job.convert(text.encode(), "a.sbatch").verdicts
     [own] = [verdict for verdict in verdicts if verdict.path.startswith("exec")]
     assert (own.line, "not to `allranks logs`" in own.why) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "reading",
+    [
+        "if [ -f .env ]; then\n  set -a; source .env; set +a\nfi",
+        "[ -f .env ] && { set -o allexport; . .env; set +o allexport; }",
+        "if [ -f .env ]; then\n  source .env\nfi",
+    ],
+)
+def test_what_a_file_says_of_exports_ends_with_it(reading: str, tmp_path: Path) -> None:
+    """A later line of setup is exported whatever a file, or the lines around it, end with."""
+    text = f"#!/bin/bash\n{reading}\nOUT=x/y\nmodule load cuda\npython a.py --out $OUT\n"
+    setup = job.convert(text.encode(), "a.sbatch").values["setup"]
+    (tmp_path / ".env").write_text("set +a\nA=1\n")
+    shell = f"{setup}\nbash -c 'echo $OUT'"
+    result = subprocess.run(
+        ["bash", "-c", shell], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert result.stdout == "x/y\n"
+
+
+@pytest.mark.parametrize("line", ["conda env create -f env.yaml", "mamba create -n x python"])
+def test_a_script_that_only_makes_an_environment_fails_where_that_does(line: str) -> None:
+    """As setup, whose failures the script goes on behind, it would be nobody's."""
+    text = f"#!/bin/bash\nmodule load anaconda\ncd here\n{line}\necho done\n"
+    values = job.convert(text.encode(), "a.sbatch").values
+    assert line in values["script"]
+    assert line not in values.get("setup", "")
+    text = f"#!/bin/bash\n{line}\npython a.py\n"
+    assert line in job.convert(text.encode(), "a.sbatch").values["setup"]
+
+
+def test_what_runs_beside_the_rest_is_no_setup() -> None:
+    """`source train.sh &` is a program, from which the script takes what the launcher sets."""
+    text = "#!/bin/bash\nsource a.sh & \\\nsource b.sh\n"
+    values = job.convert(text.encode(), "a.sbatch").values
+    assert "source a.sh &" in values["script"]
+    assert "setup" not in values

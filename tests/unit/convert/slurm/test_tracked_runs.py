@@ -47,6 +47,8 @@ from allranks.convert.slurm import job
         (("while read -r c; do", 'eval "$c"', "done < list.txt"), "names"),
         (("./scripts/run.sh",), "names"),
         (("source run.sh",), "names"),
+        (("for i in 1 2; do uv run train.py --x $i; done",), "names"),
+        (("uv run train.py",), ""),
         (("source env.sh", "python a.py"), ""),
         (("for i in 1 2; do", "c=$(sed -n ${i}p l)", 'eval "${c//python /$PY }"', "done"), "names"),
         (("bash prepare.sh", "python a.py"), ""),

@@ -9,7 +9,12 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
-from allranks.convert.slurm.batch_script.text import library_variables, shell_text, words
+from allranks.convert.slurm.batch_script.text import (
+    library_variables,
+    shell_text,
+    started_words,
+    words,
+)
 from allranks.convert.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
@@ -91,6 +96,15 @@ _CACHE_AT_HOME = (
 )
 
 
+# Words by which ollama reads its models, and those by which it gets them.
+_READS_MODELS = frozenset({"serve", "run", "list", "show"})
+_GETS_MODELS = frozenset({"pull", "create", "cp"})
+_OLLAMA_AT_HOME = (
+    "its models are in ~/.ollama of who submits, which a pod has not: have the script pull them, "
+    "or name a folder of the image or a volume in OLLAMA_MODELS"
+)
+
+
 def say(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
     """The first line of each program that reads something there.
 
@@ -107,6 +121,7 @@ def say(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
         *_packages(script, variables, code),
         *_settings(script, variables, code),
         *_caches(script, variables),
+        *_models_of_ollama(script, variables),
     ]
 
 
@@ -192,3 +207,19 @@ def _caches(script: Script, variables: ShellVariables) -> list[Verdict]:
                 path = f"{name}={value}"
                 return [Verdict(path, Outcome.CHANGED, "", _CACHE_AT_HOME, command.line)]
     return []
+
+
+def _models_of_ollama(script: Script, variables: ShellVariables) -> list[Verdict]:
+    """The first line by which ollama reads models that the script does not get."""
+    if "OLLAMA_MODELS" in variables.set_names:
+        return []
+    verbs: dict[str, int] = {}
+    for command in script.commands:
+        for texts in started_words.with_text_of_shell([token.text for token in command.words]):
+            program = words.unwrapped(texts)
+            if program and words.base(program[0]) == "ollama":
+                verbs.setdefault(next(iter(program[1:]), ""), command.line)
+    lines = [line for verb, line in verbs.items() if verb in _READS_MODELS]
+    if not lines or not _GETS_MODELS.isdisjoint(verbs):
+        return []
+    return [Verdict("ollama", Outcome.CHANGED, "", _OLLAMA_AT_HOME, min(lines))]

@@ -28,6 +28,7 @@ from allranks.convert.slurm.batch_script.steps import (
     step_search,
 )
 from allranks.convert.slurm.batch_script.text import (
+    environments,
     parsing,
     shell_text,
     started_words,
@@ -466,7 +467,7 @@ def _last_activation(script: Script, variables: ShellVariables) -> int:
     programs = [
         n for n, other in enumerate(script.statements) if setup_lines.runs_program(variables, other)
     ]
-    programs += [] if programs else _sourced_program(script)
+    programs += [] if programs else _sourced_program(script) + _making_program(script)
     programs += [] if programs else _unread_program(script)
     for number, statement in enumerate(script.statements):
         if number in programs[-1:]:
@@ -484,6 +485,24 @@ def _last_activation(script: Script, variables: ShellVariables) -> int:
 
 
 def _sourced_program(script: Script) -> list[int]:
+    """The number of the last line that does something, where it is a file that is read."""
+    return [number for number in _last_line(script) if exports.sources(script.statements[number])]
+
+
+def _making_program(script: Script) -> list[int]:
+    """The number of the last line that does something, where it makes an environment.
+
+    As setup its failure would be nobody's.
+    """
+    return [
+        number
+        for number in _last_line(script)
+        for command in script.statements[number].commands
+        if environments.makes([scanner.unquote(word.text) for word in command.words])
+    ]
+
+
+def _last_line(script: Script) -> list[int]:
     """The number of the last line that does something, where it is a file that is read.
 
     No other line runs a program: ``. commands/$SLURM_ARRAY_TASK_ID.sh`` does.
@@ -496,7 +515,7 @@ def _sourced_program(script: Script) -> list[int]:
         and not shell_text.runs_only(statement, harmless)
         and any(command.words for command in statement.commands)
     ]
-    return numbers[-1:] if numbers and exports.sources(script.statements[numbers[-1]]) else []
+    return numbers[-1:]
 
 
 def _unread_program(script: Script) -> list[int]:

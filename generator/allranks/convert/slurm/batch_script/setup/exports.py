@@ -48,7 +48,8 @@ _OF_NO_PROJECT = re.compile(r"-(?!m )|-m (?:pip|venv|virtualenv|ensurepip|site)\
 
 def is_activation(variables: ShellVariables, statement: Statement) -> bool:
     """Whether a statement sets up the shell for the program: modules, or an environment."""
-    return not statement.function and any(
+    # What runs beside the rest is a program, and its shell another: `source train.sh &`.
+    return not (statement.function or statement.in_background) and any(
         _prepares([word.text for word in command.words])
         and not evaluates_program(variables, command)
         and command.words[-1].text != "deactivate"

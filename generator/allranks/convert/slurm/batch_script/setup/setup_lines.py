@@ -542,8 +542,8 @@ def _exporting_on(text: str) -> str:
     edits = [
         (own.end, own.end, f"\n{_STILL}")
         for number, own in enumerate(statements)
-        if own.is_simple
-        and exports.sources(own)
+        if (exports.sources(own) if own.is_simple else any(map(_ends_exports, own.commands)))
+        and not own.function
         and _ends_line(text, own.end)
         and any(
             exports.sources(later) or any(map(shell_text.sets_unexported, later.commands))
@@ -551,6 +551,13 @@ def _exporting_on(text: str) -> str:
         )
     ]
     return shell_text.edited(text, edits)
+
+
+def _ends_exports(command: Command) -> bool:
+    """Whether a shell no longer exports what it sets behind a command, or may not: ``set +a``."""
+    texts = [word.text for word in command.words]
+    is_off = any(re.fullmatch(r"\+[a-z]*a[a-z]*|allexport", text) for text in texts[1:])
+    return shell_text.reads_file(command) or (texts[:1] == ["set"] and is_off)
 
 
 def _ends_line(text: str, end: int) -> bool:
