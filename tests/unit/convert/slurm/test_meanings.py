@@ -349,7 +349,7 @@ def test_words_and_variables_with_a_text_of_their_own_are_not_lost() -> None:
     assert not conversion.lost
     assert "without it" in _verdict(conversion, "$RESUME").why
     printed = _convert(_TASKS, 'echo "on $SLURM_CLUSTER_NAME"', "srun python a.py")
-    assert "only printed" in _verdict(printed, "$SLURM_CLUSTER_NAME").why
+    assert "only prints" in _verdict(printed, "$SLURM_CLUSTER_NAME").why
 
 
 def test_a_function_that_starts_the_step_stands_once_in_its_command() -> None:

@@ -129,7 +129,7 @@ def test_a_word_of_a_command_that_goes_on_is_no_assignment() -> None:
         ("CACHE=/scratch/me", "python a.py \\", "  path=$CACHE"),
     ):
         verdicts = job.convert("\n".join(["#!/bin/bash", *rows, ""]).encode(), "job").verdicts
-        paths = {own.path for own in verdicts if "only printed" not in own.why}
+        paths = {own.path for own in verdicts if "only prints" not in own.why}
         assert paths & {"$ROOT", "/scratch/me"}
 
 

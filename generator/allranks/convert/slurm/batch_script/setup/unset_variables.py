@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 _RESERVED = frozenset(names.RESERVED_ENV)
 _WITHOUT = "the script goes on without it; write it into env to give it"
-_UNREAD = "it is only printed, or in what nothing reads"
+_UNREAD = (
+    "the script only prints it, or sets what nothing in it reads: write it into env where the "
+    "program itself reads it"
+)
 _OF_LIBRARIES = (
     "the script only prints it, but libraries may read it, and a pod has not that of who submits: "
     "write it into env for them"
