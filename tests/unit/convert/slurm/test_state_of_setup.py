@@ -223,3 +223,11 @@ def test_what_runs_beside_the_rest_is_no_setup() -> None:
     values = job.convert(text.encode(), "a.sbatch").values
     assert "source a.sh &" in values["script"]
     assert "setup" not in values
+
+
+def test_a_file_that_is_read_with_its_variables_exported_is_read_once() -> None:
+    """`set -a` around it is no option that the script's own shell needs."""
+    block = "if [ -f .env ]; then\n  set -a; source .env; set +a\nfi"
+    text = f"#!/bin/bash\n{block}\nmodule load cuda\npython a.py\n"
+    values = job.convert(text.encode(), "a.sbatch").values
+    assert (".env" in values["setup"], ".env" in values["script"]) == (True, False)

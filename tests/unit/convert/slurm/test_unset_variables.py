@@ -140,8 +140,8 @@ def test_a_variable_that_is_empty_without_an_end_is_not_needed(rows: tuple[str, 
         ("HF_HOME", "but libraries may read it"),
         ("TORCH_HOME", "but libraries may read it"),
         ("WANDB_DIR", "but libraries may read it"),
-        ("SITE_NAME", "nothing reads"),
-        ("TORCH_VERSION", "nothing reads"),
+        ("SITE_NAME", "nothing in it reads"),
+        ("TORCH_VERSION", "nothing in it reads"),
     ],
 )
 def test_a_variable_of_a_library_is_read_though_the_script_only_prints_it(
@@ -219,3 +219,11 @@ def test_the_pods_tmp_has_files_of_its_launcher(row: str, is_shared: bool) -> No
     verdicts = job.convert(text.encode(), "a.sbatch").verdicts
     [why] = [verdict.why for verdict in verdicts if verdict.path == "$TMPDIR"]
     assert ("its launcher has files" in why) is is_shared
+
+
+@pytest.mark.parametrize(("word", "is_lost"), [("${1:-small}", False), ("$1", True)])
+def test_a_word_with_a_text_in_its_place_is_missed_by_nobody(word: str, is_lost: bool) -> None:
+    """The words behind it, all of none, are none with Slurm too."""
+    text = f'#!/bin/bash\nMODEL={word}\nshift\npython a.py $MODEL "$@"\n'
+    conversion = job.convert(text.encode(), "a.sbatch")
+    assert bool([own for own in conversion.lost if "no words" in own.why]) is is_lost

@@ -124,12 +124,19 @@ def lives_in_shell(statement: Statement) -> bool:
     if statement.function:
         return True
     return any(
-        command.name in ("set", "shopt", "ulimit", "trap", "alias")
+        command.name in ("shopt", "ulimit", "trap", "alias")
+        or (command.name == "set" and not _only_exports(command))
         or (command.name in ("declare", "typeset") and not shell_text.exports(command))
         or shell_text.arrays_of(command)
         or shell_text.splits_words(command)
         for command in statement.commands
     )
+
+
+def _only_exports(command: Command) -> bool:
+    """Whether a `set` says what is exported, around a file that is read: ``set -a``."""
+    texts = [word.text for word in command.words[1:]]
+    return texts in (["-a"], ["+a"], ["-o", "allexport"], ["+o", "allexport"])
 
 
 def text_of(
