@@ -231,3 +231,10 @@ def test_a_file_that_is_read_with_its_variables_exported_is_read_once() -> None:
     text = f"#!/bin/bash\n{block}\nmodule load cuda\npython a.py\n"
     values = job.convert(text.encode(), "a.sbatch").values
     assert (".env" in values["setup"], ".env" in values["script"]) == (True, False)
+
+
+def test_a_script_that_exports_all_goes_on_to() -> None:
+    """A `set -a` without an end is one of the script's own shell."""
+    text = "#!/bin/bash\nset -a\nmodule load cuda\nLR=3\npython a.py\n"
+    script = job.convert(text.encode(), "a.sbatch").values["script"]
+    assert script.index("set -a") < script.index("LR=3")

@@ -125,7 +125,7 @@ def lives_in_shell(statement: Statement) -> bool:
         return True
     return any(
         command.name in ("shopt", "ulimit", "trap", "alias")
-        or (command.name == "set" and not _only_exports(command))
+        or (command.name == "set" and not _ends_own_exports(statement))
         or (command.name in ("declare", "typeset") and not shell_text.exports(command))
         or shell_text.arrays_of(command)
         or shell_text.splits_words(command)
@@ -133,10 +133,14 @@ def lives_in_shell(statement: Statement) -> bool:
     )
 
 
-def _only_exports(command: Command) -> bool:
-    """Whether a `set` says what is exported, around a file that is read: ``set -a``."""
-    texts = [word.text for word in command.words[1:]]
-    return texts in (["-a"], ["+a"], ["-o", "allexport"], ["+o", "allexport"])
+def _ends_own_exports(statement: Statement) -> bool:
+    """Whether a statement no longer exports behind a file what it does before it: ``set +a``."""
+    options = [
+        " ".join(word.text for word in command.words[1:])
+        for command in statement.commands
+        if command.name == "set"
+    ]
+    return options in (["-a", "+a"], ["-o allexport", "+o allexport"])
 
 
 def text_of(
