@@ -120,6 +120,10 @@ def _label(job: Draft, setting: Setting) -> None:
         why = f"fill in what stands for {setting.value}"
         job.say(setting.name, Outcome.NOT_CARRIED, f"labels.{setting.name}", why)
         return
+    if "$" in setting.value:
+        why = f"sbatch fills in no variables: write the name that stands for {setting.value}"
+        job.say(setting.name, Outcome.NOT_CARRIED, f"labels.{setting.name}", why)
+        return
     value = re.sub(r"[^A-Za-z0-9_.-]+", "-", setting.value)[:63].strip("-_.")
     if value:
         job.put(setting.name, ("labels", setting.name), value)

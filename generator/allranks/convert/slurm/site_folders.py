@@ -97,6 +97,12 @@ _WHY = (
     "a pod has it where its image or a volume does: mount one there (storage.datasets.mountPath), "
     "or put it into the image; without a volume, what is written there goes with the pod"
 )
+# What a site makes for each job.
+_OF_JOB = re.compile(r"(?:/[\w.+-]+)+/\$\{?SLURM_JOB_?ID\}?(?:/.*)?")
+_WHY_JOB = (
+    "nothing makes the folder of a job in a pod: have the script make it (`mkdir -p`), in a volume "
+    "or below /tmp"
+)
 _WHY_HOME = (
     "a pod has not the home folder of who submits: write a path in the image, or in a volume, in "
     "its place"
@@ -154,12 +160,12 @@ def say(job: Draft) -> None:
                 or is_spoken_of
                 or _is_in(path, volumes)
             ):
-                folders[top if top[0] == "/" else "~"].add(path)
+                folders[_root(path) if top[0] == "/" else "~"].add(path)
     for top, paths in folders.items():
         start = paths & {working_dir}
         for group, to, why in (
             (start, "workingDir", _WHY_WORKING_DIR),
-            (paths - start, "", _WHY_HOME if top == "~" else _WHY),
+            (paths - start, "", _WHY_HOME if top == "~" else _why(paths - start)),
         ):
             if group:
                 folder = _shared_folder(group)
@@ -271,6 +277,17 @@ def _with_whole_word(text: str, line: str) -> str:
 def _names(line: str, path: str) -> bool:
     """Whether a line of the report names a path; the folder above one that it names is not."""
     return re.search(rf"{re.escape(path)}(?![\w.+@%$/-])", line) is not None
+
+
+def _root(path: str) -> str:
+    """The folder of a path under which others are told with it; homes have several."""
+    return "/".join(path.split("/")[:3]) if path.startswith("/home/") else f"/{path.split('/')[1]}"
+
+
+def _why(paths: Collection[str]) -> str:
+    """Why some paths are told: nobody can mount the folder of one job."""
+    is_of_job = paths and all(map(_OF_JOB.fullmatch, paths))
+    return _WHY_JOB if is_of_job else _WHY
 
 
 def _shared_folder(paths: Collection[str]) -> str:

@@ -444,3 +444,20 @@ def test_an_option_of_the_container_is_said_of_its_first_step_alone(
     assert [2] * count == [
         own.line - 1 for own in conversion.verdicts if name in own.path and own.why
     ]
+
+
+def test_users_of_a_node_do_not_hide_those_of_the_image() -> None:
+    """A file of its /etc is not mounted over the image's, and a folder besides is."""
+    step = "srun singularity exec -B /etc/passwd,/data x.sif python a.py"
+    conversion = job.convert(f"#!/bin/bash\n#SBATCH -N 1 --gpus=1\n{step}\n".encode(), "a.sbatch")
+    assert any("/etc/passwd would hide" in verdict.why for verdict in conversion.lost)
+    assert "/etc/passwd" not in str(conversion.values.get("podTemplate"))
+    assert "/data" in str(conversion.values["podTemplate"])
+
+
+def test_a_label_has_no_variable_of_a_directive() -> None:
+    """Sbatch fills in none."""
+    text = "#!/bin/bash\n#SBATCH --account=${PROJECT:-x}\npython a.py\n"
+    conversion = job.convert(text.encode(), "a.sbatch")
+    assert "labels" not in conversion.values
+    assert any("fills in no variables" in verdict.why for verdict in conversion.lost)

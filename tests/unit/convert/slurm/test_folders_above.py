@@ -72,3 +72,10 @@ def test_a_working_folder_may_be_the_one_that_is_sent(folder: str) -> None:
     """`--chdir ./` leads nowhere else."""
     assert _above(f"#SBATCH -D {folder}", "cd ../", "python a.py") == [("../", 3)]
     assert not _above("#SBATCH -D /data/x", "cd ../", "python a.py")
+
+
+def test_a_folder_above_a_folder_above_needs_the_way_to_it() -> None:
+    """`cd ../`, and `../data` behind it, are two levels."""
+    text = "#!/bin/bash\ncd ../\npython a.py -f ../data/x\n"
+    [verdict] = [own for own in job.convert(text.encode(), "a").lost if "above the" in own.why]
+    assert (verdict.line, "`--workspace ../..`" in verdict.why) == (2, True)

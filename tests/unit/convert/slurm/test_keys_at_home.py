@@ -329,3 +329,10 @@ def test_models_of_ollama_are_at_home(rows: tuple[str, ...], line: int) -> None:
     text = "\n".join(("#!/bin/bash", *rows, ""))
     verdicts = job.convert(text.encode(), "a.sbatch").verdicts
     assert [v.line for v in verdicts if "~/.ollama" in v.why] == [line] * bool(line)
+
+
+@pytest.mark.parametrize("host", ["ghp_a1B2c3@github.com", "github_pat_1a@github.com"])
+def test_a_token_in_an_address_is_a_secret(host: str) -> None:
+    """All who may read the run's objects can read it."""
+    text = f"#!/bin/bash\ngit clone https://{host}/a/b\npython a.py\n"
+    assert any("a secret" in note for note in job.convert(text.encode(), "a.sbatch").notes)

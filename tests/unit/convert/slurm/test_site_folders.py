@@ -408,3 +408,18 @@ def test_a_filter_ends_with_its_substitution(program: str) -> None:
     text = f'#!/bin/bash\n{line}\ncd /data/me/code\nB="c d"\npython a.py\n'
     verdicts = job.convert(text.encode(), "a.sbatch").verdicts
     assert [verdict for verdict in verdicts if verdict.path.startswith("/data/me")]
+
+
+def test_homes_of_a_site_are_told_apart() -> None:
+    """A word on /home, which each image has, names none of them."""
+    text = "#!/bin/bash\ncd /home/a/me/code\npython a.py /home/b/me/x /home/b/me/y\n"
+    paths = {verdict.path for verdict in job.convert(text.encode(), "a.sbatch").verdicts}
+    assert {"/home/a/me/code", "/home/b/me"} <= paths
+
+
+def test_nobody_can_mount_the_folder_of_a_job() -> None:
+    """A site makes it before the script begins."""
+    text = "#!/bin/bash\nmkdir /scratch/${SLURM_JOB_ID}/a\npython a.py\n"
+    verdicts = job.convert(text.encode(), "a.sbatch").verdicts
+    [why] = [own.why for own in verdicts if own.path.startswith("/scratch")]
+    assert "have the script make it" in why

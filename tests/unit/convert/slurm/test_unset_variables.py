@@ -227,3 +227,14 @@ def test_a_word_with_a_text_in_its_place_is_missed_by_nobody(word: str, is_lost:
     text = f'#!/bin/bash\nMODEL={word}\nshift\npython a.py $MODEL "$@"\n'
     conversion = job.convert(text.encode(), "a.sbatch")
     assert bool([own for own in conversion.lost if "no words" in own.why]) is is_lost
+
+
+@pytest.mark.parametrize("row", ['export "$key=$val"', 'declare "$key=$val"', 'eval "$key=$val"'])
+def test_a_script_may_set_what_its_words_name(row: str) -> None:
+    """A loop over ``NAME=text`` sets any name, and those of the words that are given."""
+    loop = f'for arg in "$@"; do\nkey=${{arg%%=*}}\nval=${{arg#*=}}\n{row}\ndone'
+    text = f"#!/bin/bash\n{loop}\npython a.py $model\n"
+    lost = job.convert(text.encode(), "a.sbatch").lost
+    assert ["the script (line 5) may set it" in own.why for own in lost if own.path == "$model"]
+    lost = job.convert(text.encode(), "a.sbatch", args=["model=x"]).lost
+    assert not [own for own in lost if own.path == "$model"]

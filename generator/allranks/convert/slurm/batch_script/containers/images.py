@@ -184,6 +184,10 @@ _OF_SLURM = re.compile(
     r"|/(?:usr/)?(?:local/)?s?bin/(?:srun|sbatch|salloc|scontrol|squeue|sinfo|sacct|scancel)"
     r"|/(?:etc|run|var/run|var/log|var/spool|opt)/(?:slurm|munge)\S*"
 )
+# A file of the node's own system, in the place of the image's.
+_FILE_OF_SYSTEM = re.compile(
+    r"/etc/(?:passwd|group|shadow|nsswitch\.conf|hosts|resolv\.conf|localtime)"
+)
 _FILE_OF_IMAGE = re.compile(r".*\.(?:sqfs|sqsh|squashfs|squash)")
 # Where a mount would hide what an image cannot do without, and what the pod has there.
 _OF_SYSTEM = frozenset(
@@ -207,6 +211,9 @@ def mounts(text: str) -> Mounts:
         target = target or source
         if _OF_SLURM.fullmatch(source):
             result.of_slurm.append(source)
+            continue
+        if _FILE_OF_SYSTEM.fullmatch(source):
+            result.over_image.append(source)
             continue
         if "image-src" in flags or _FILE_OF_IMAGE.fullmatch(source):
             result.images.append(part.strip())

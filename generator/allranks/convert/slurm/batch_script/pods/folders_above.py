@@ -64,12 +64,13 @@ def say(script: Script, step: int) -> list[Verdict]:
     sent: set[str] = set()
     verdicts: list[Verdict] = []
     above: list[str] = []
+    way = ""  # from the folder that is sent to one above, which a line has gone to
     for command in script.commands:
         texts = [scanner.unquote(token.text) for token in command.words]
         if command.start > end or words.any_of(texts, words.SLURM_TOOLS):
             continue
         paths = [own for own in _above(command, sent) if is_here or _is_of_sent(own, sent)]
-        above += paths
+        above += [f"{way}{path}" for path in paths]
         verdicts += [
             Verdict(path, Outcome.NOT_CARRIED, "", _NOT_SENT, command.line) for path in paths[:1]
         ]
@@ -78,6 +79,9 @@ def say(script: Script, step: int) -> list[Verdict]:
         sent = _sent_behind(command, sent, is_here=is_here)
         goes = texts[:1] in (["cd"], ["pushd"]) and texts[1:2] != []
         # Where it goes is not known.
+        if goes and is_here and _UP.fullmatch(texts[1].rstrip("/")):
+            way += f"{texts[1].rstrip('/')}/"
+            continue
         is_here = is_here and not (goes and not _is_sent_folder(script, texts[1]))
     paths_above = [*above, *(verdict.path for verdict in verdicts)]
     reads_own = "SLURM_SUBMIT_DIR" in words.without_comments(script.text)

@@ -29,7 +29,8 @@ _SECRET_IN_LINE = re.compile(
     r"(?:^|[\s;])(?P<name>\w*(?:TOKEN(?!S)|SECRET|PASSWORD|PASSWD|API_?KEY)\w*)=[\"']?"
     r"(?:hf_|(?=[\w.+-]*[a-z])(?=[\w.+-]*[0-9]))[\w.+-]{8,}"
     r"|\s--?(?:token|password|passwd|api[-_]key)[= ][\"']?[\w.+-]{8,}"
-    r"|\bwandb\s+login\s+(?:-\S+\s+)*[\"']?[0-9a-f]{20,}|(?<!\S)\S*://[^/\s:@$]+:[^/\s@$]+@",
+    r"|\bwandb\s+login\s+(?:-\S+\s+)*[\"']?[0-9a-f]{20,}|(?<!\S)\S*://[^/\s:@$]+:[^/\s@$]+@"
+    r"|://(?:gh[pousr]_|github_pat_|glpat-|hf_)\w+@",
     re.IGNORECASE,
 )
 # What gives a line of a file, which is a program's words: cmd=$(sed -n 3p tasks.txt).

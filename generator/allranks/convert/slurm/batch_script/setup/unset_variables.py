@@ -143,6 +143,9 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
         is_optional = has_default and name not in required
         is_optional = is_optional and not _is_set_by_option(script, body, name)
         is_set |= _is_set_in_pod(script, name)
+        is_set |= any(word.startswith(f"{name}=") for word in script.args) and any(
+            _sets_any_name(command) for command in script.commands
+        )
         if is_optional or (is_set and name not in needed_names):
             continue
         line = _line_that_reads(script, name)
@@ -379,6 +382,8 @@ def _origin_before(script: Script, line: int, name: str) -> str:
             texts = [scanner.unquote(token.text) for token in command.words[:2]]
             if command.line >= line or len(texts) < 2:  # noqa: PLR2004 - source and the file
                 continue
+            if _sets_any_name(command):
+                origins.append(f"the script (line {command.line})")
             file = variable_files.shown_in(command)
             if file:
                 origins.append(f"the file {shell_text.short(file)} (line {command.line})")
@@ -387,6 +392,13 @@ def _origin_before(script: Script, line: int, name: str) -> str:
             elif _may_set(command, name) and is_of_module:
                 origins.append(f"a module (line {command.line})")
     return " or ".join(dict.fromkeys(origins[-_ORIGINS:]))
+
+
+def _sets_any_name(command: Command) -> bool:
+    """Whether a command sets a variable whose name is in another one: ``export "$KEY=$VALUE"``."""
+    texts = [scanner.unquote(token.text) for token in command.words]
+    is_setting = texts[:1] != [] and texts[0] in ("export", "declare", "typeset", "eval")
+    return is_setting and any(re.match(r"\$\{?\w+\}?=", text) for text in texts[1:])
 
 
 def _may_set(command: Command, name: str) -> bool:
