@@ -209,3 +209,18 @@ def test_the_one_node_of_a_branch_or_a_loop_is_the_pod(question: str, last: str)
     text = conversion.values.get("setup", "") + conversion.values.get("script", "")
     assert "scontrol" not in text
     assert text.count("localhost") == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "host"),
+    [
+        ('$(scontrol show hostnames "$SLURM_JOB_NODELIST")', "$(hostname)"),
+        ('"$(scontrol show hostnames $SLURM_NODELIST)"', "$(hostname)"),
+        ("$(scontrol show hostnames $SLURM_NODELIST | head -n1)", "localhost"),
+    ],
+)
+def test_a_program_finds_its_own_name_among_those_of_the_nodes(value: str, host: str) -> None:
+    """It is what `hostname` prints; the first node's is an address."""
+    text = f"#!/bin/bash\n#SBATCH -N 1\nexport HOSTNAMES={value}\nmodule load a\n./run.sh\n"
+    values = job.convert(text.encode(), "a.sbatch").values
+    assert f"export HOSTNAMES={host}" in values.get("setup", "") + values["script"]

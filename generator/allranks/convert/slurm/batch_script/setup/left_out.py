@@ -39,6 +39,10 @@ _COUNTS = words.RENDEZVOUS - {"MASTER_ADDR", "MASTER_PORT", "MASTER_IP", "MASTER
 _OF_SIZE = re.compile(r"\s(?:-[nNw]|--(?:ntasks|nodes|nodelist))[\s=]*\"?\$\{?\w+\}?\"?(?=\s)")
 _NO_NODES = "it asks Slurm for its nodes, and a pod has none"
 _NO_FILE = "it asks Slurm, and a pod has none: write the file that later lines read yourself"
+# The names of all nodes, and not that of the first.
+_LIST = re.compile(
+    rf"\$\(\s*{node_names.QUESTION}[^()`|;&]*\)|`\s*{node_names.QUESTION}[^()`|;&]*`"
+)
 _REQUEUING = re.compile(r"\b(?:scontrol|sbatch)\b")
 _REQUEUES = (
     "a pod has no programs of Slurm's: let the program handle SIGTERM, and "
@@ -414,6 +418,8 @@ def with_local_host(
         return None
     rendezvous.local.add(name)
     host = "(localhost)" if is_array else "localhost"
+    if is_exported and _LIST.fullmatch(value.strip('"')):
+        host = "$(hostname)"  # where a program looks for its own name among all of them
     return f"export {name}={host}" if command.words else f"{name}={host}"
 
 
