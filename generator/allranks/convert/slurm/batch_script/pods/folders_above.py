@@ -78,10 +78,10 @@ def say(script: Script, step: int) -> list[Verdict]:
             verdicts += _above_in_document(script, command)
         sent = _sent_behind(command, sent, is_here=is_here)
         goes = texts[:1] in (["cd"], ["pushd"]) and texts[1:2] != []
-        # Where it goes is not known.
         if goes and is_here and _UP.fullmatch(texts[1].rstrip("/")):
             way += f"{texts[1].rstrip('/')}/"
             continue
+        # Where it goes is not known.
         is_here = is_here and not (goes and not _is_sent_folder(script, texts[1]))
     paths_above = [*above, *(verdict.path for verdict in verdicts)]
     reads_own = "SLURM_SUBMIT_DIR" in words.without_comments(script.text)

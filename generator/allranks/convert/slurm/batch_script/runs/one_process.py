@@ -485,7 +485,10 @@ def _last_activation(script: Script, variables: ShellVariables) -> int:
 
 
 def _sourced_program(script: Script) -> list[int]:
-    """The number of the last line that does something, where it is a file that is read."""
+    """The number of the last line that does something, where it is a file that is read.
+
+    No other line runs a program: ``. commands/$SLURM_ARRAY_TASK_ID.sh`` does.
+    """
     return [number for number in _last_line(script) if exports.sources(script.statements[number])]
 
 
@@ -503,10 +506,7 @@ def _making_program(script: Script) -> list[int]:
 
 
 def _last_line(script: Script) -> list[int]:
-    """The number of the last line that does something, where it is a file that is read.
-
-    No other line runs a program: ``. commands/$SLURM_ARRAY_TASK_ID.sh`` does.
-    """
+    """The number of the last line that does something; [] where none does."""
     harmless = words.IDLE | words.ENDING | {"export", "cd", *words.SLURM_TOOLS}
     numbers = [
         number

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.convert import commands, preparation, scanner
 from allranks.convert.commands import Runner
-from allranks.convert.slurm.batch_script.runs import read_again
+from allranks.convert.slurm.batch_script.runs import evaluated_variables
 from allranks.convert.slurm.batch_script.setup import inner_setup, repeated_lines, setup_end
 from allranks.convert.slurm.batch_script.steps import launcher_environment
 from allranks.convert.slurm.batch_script.text import first_node, shell_text, words
@@ -105,8 +105,8 @@ def write(reading: ScriptReading, program: commands.Program, text: str | None) -
         ]
         if program.runner in (Runner.MPIRUN, Runner.HOROVODRUN):
             body.values.setdefault("mpi", {})["ownMpirun"] = True
-        again = read_again.as_read_again(reading, command[2])
-        command[2] = _defined(reading, again, program)
+        line = evaluated_variables.evaluated(reading, command[2])
+        command[2] = _defined(reading, line, program)
     body.command = command
 
 

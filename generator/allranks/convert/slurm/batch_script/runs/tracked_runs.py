@@ -167,13 +167,11 @@ def _trains(variables: ShellVariables, program: list[str]) -> bool:
         own = _DEFAULT.fullmatch(text) or _LOOKED_UP.fullmatch(text)
         start = shell_text.split(own["text"] if own else text)
         inner = words.unwrapped([*map(scanner.unquote, start), *program[1:]])
-        if (
-            inner
-            and (
-                inner[0].endswith(".py")  # of `uv run train.py`, or a file that can be run
-                or words.starts_ranks(inner)
-                or preparation.may_train([words.base(inner[0]), *inner[1:]])
-            )
-        ):
+        if not inner:
+            continue
+        is_file = inner[0].endswith(".py")  # of `uv run train.py`
+        if is_file or words.starts_ranks(inner):
+            return True
+        if preparation.may_train([words.base(inner[0]), *inner[1:]]):
             return True
     return False

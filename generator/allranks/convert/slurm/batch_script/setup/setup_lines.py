@@ -566,9 +566,7 @@ def _exporting_on(text: str) -> str:
 
 def _ends_exports(command: Command) -> bool:
     """Whether a shell no longer exports what it sets behind a command, or may not: ``set +a``."""
-    texts = [word.text for word in command.words]
-    is_off = any(re.fullmatch(r"\+[a-z]*a[a-z]*|allexport", text) for text in texts[1:])
-    return shell_text.reads_file(command) or (texts[:1] == ["set"] and is_off)
+    return shell_text.reads_file(command) or "+" in set_options.signs_of_allexport(command)
 
 
 def _ends_line(text: str, end: int) -> bool:

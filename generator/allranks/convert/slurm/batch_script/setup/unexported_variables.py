@@ -8,11 +8,10 @@ under Slurm, and would change a run here. So these are taken out of the environm
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from allranks.convert.slurm.batch_script.setup import exports
-from allranks.convert.slurm.batch_script.text import shell_text, words
+from allranks.convert.slurm.batch_script.text import set_options, shell_text, words
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -135,22 +134,13 @@ def _exported_by_shell(script: Script) -> set[int] | None:
     numbers: set[int] = set()
     exports_all = False
     for number, command in enumerate(script.commands):
-        signs = _signs_of_allexport(command)
+        signs = set_options.signs_of_allexport(command)
         if signs and command.within:
             return None
         exports_all = signs[-1] == "-" if signs else exports_all
         if exports_all:
             numbers.add(number)
     return numbers
-
-
-def _signs_of_allexport(command: Command) -> list[str]:
-    """The signs with which a `set` has the option ``-a``: ``-`` for on, ``+`` for off."""
-    texts = [token.text for token in command.words]
-    if texts[:1] != ["set"]:
-        return []
-    named = [before[0] for before, text in pairwise(texts) if text == "allexport" and before]
-    return named + [text[0] for text in texts[1:] if re.fullmatch(r"[-+]\w*a\w*", text)]
 
 
 def _exported_by(command: Command) -> set[str]:

@@ -137,15 +137,14 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
     optional -= needed_names
     required = {match[1] for match in _REQUIRED.finditer(code)} | needed_names
     variables = {name for name, _ in words.variables(unread_variables.without(code))}
+    sets_any_name = any(map(_sets_any_name, script.commands))
     for name, has_default in words.variables(whole):
         is_set = name in words.ALWAYS or name in body.env or name in of_export
         is_set |= name in reading.variables.set_names and _is_in(whole, name)
         is_optional = has_default and name not in required
         is_optional = is_optional and not _is_set_by_option(script, body, name)
         is_set |= _is_set_in_pod(script, name)
-        is_set |= any(word.startswith(f"{name}=") for word in script.args) and any(
-            _sets_any_name(command) for command in script.commands
-        )
+        is_set |= sets_any_name and any(word.startswith(f"{name}=") for word in script.args)
         if is_optional or (is_set and name not in needed_names):
             continue
         line = _line_that_reads(script, name)

@@ -11,6 +11,8 @@ from allranks.convert.slurm.batch_script.text import shell_text, words
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from allranks.convert.scanner import Command
+
 # What a shell ends at by the letters of its `set`; P is pipefail.
 _ENDINGS = {"u": "an unset variable", "P": "what fails within a pipe"}
 _LONG = {"errexit": "e", "allexport": "a", "nounset": "u", "pipefail": "P"}
@@ -61,6 +63,15 @@ def shows_lines(text: str) -> bool:
 def _long_names(texts: Sequence[str]) -> list[str]:
     """The options that stand behind an ``-o`` of a `set`."""
     return [word for before, word in pairwise(texts) if before[:1] == "-" and before[-1:] == "o"]
+
+
+def signs_of_allexport(command: Command) -> list[str]:
+    """The signs with which a `set` has the option ``-a``: ``-`` for on, ``+`` for off."""
+    texts = [token.text for token in command.words]
+    if texts[:1] != ["set"]:
+        return []
+    named = [before[0] for before, text in pairwise(texts) if text == "allexport" and before]
+    return named + [text[0] for text in texts[1:] if re.fullmatch(r"[-+]\w*a\w*", text)]
 
 
 def ends_at_failures(texts: Sequence[str]) -> bool:

@@ -1,7 +1,7 @@
-"""Variables that a script puts into the text of a step's shell: ``srun bash -c "python $ARGS"``.
+"""Variables that a step's shell evaluates with its text: ``srun bash -c "python $ARGS"``.
 
-That shell reads what they hold as it reads its text: quotes in it hold words together. A command
-that has the variable itself would have those quotes in its words.
+The script's shell puts them in, and that shell reads what they hold as it reads its text: quotes in
+it hold words together. A command that has the variable itself would have those quotes in its words.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MEANING = re.compile(r"['\"\\;&|<>]")
 _REFERENCE = r"\$(?:\{{(?:{0})(?:\[[@*]\])?\}}|(?:{0})\b)"
 
 
-def as_read_again(reading: ScriptReading, line: str) -> str:
+def evaluated(reading: ScriptReading, line: str) -> str:
     """A command's shell that reads what its variables hold as the shell of its step read it.
 
     Args:
