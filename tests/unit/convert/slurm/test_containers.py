@@ -461,3 +461,16 @@ def test_a_label_has_no_variable_of_a_directive() -> None:
     conversion = job.convert(text.encode(), "a.sbatch")
     assert "labels" not in conversion.values
     assert any("fills in no variables" in verdict.why for verdict in conversion.lost)
+
+
+def test_a_variable_of_one_container_of_several_is_said_to_be_the_pods() -> None:
+    """A pod is all of them: what one of them alone had, the others have as well."""
+    run = "singularity exec --nv {} docker://a/b:1 python {}.py"
+    rows = (run.format("--env A=1", "a"), run.format("--env B=1 --env C=1", "b"))
+    rows += (run.format("--env C=1", "c"),)
+    conversion = _convert("#SBATCH --gpus=1", *rows)
+    assert conversion.values["env"] == {"A": "1", "B": "1", "C": "1"}
+    shared = [own.path for own in conversion.verdicts if "a pod has it for both" in own.why]
+    assert sorted(shared) == ["--env A", "--env B", "--env C"]
+    alike = _convert("#SBATCH --gpus=1", run.format("--env A=1", "a"), run.format("--env A=1", "b"))
+    assert not any("a pod has it for both" in own.why for own in alike.verdicts)

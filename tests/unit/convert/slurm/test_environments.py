@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -154,3 +155,26 @@ def test_what_the_script_makes_before_it_activates_it_is_not_wanted_of_the_image
     for row in (source, f"if [ -d a ]; then {source}; fi", f'srun bash -c "{inner}; python b.py"'):
         verdicts = _convert(_POD, *rows, row, "srun python a.py").verdicts
         assert is_own is not any("must be in the image" in own.why for own in verdicts), row
+
+
+@pytest.mark.parametrize("row", ["deactivate", "conda deactivate", "source deactivate"])
+@pytest.mark.parametrize("is_active", [True, False])
+def test_a_last_line_that_deactivates_does_not_fail_a_good_run(
+    row: str, *, is_active: bool
+) -> None:
+    """An image that has the programs outside any environment has nothing that deactivates one."""
+    script = _convert(_POD, "source venv/bin/activate", "true", row).values["script"]
+    body = script.partition("SLURM_STEPID\n")[2]
+    own = 'conda() { echo "$@"; }; deactivate() { echo deactivate; }\n' if is_active else ""
+    shell = subprocess.run(
+        ["bash", "-c", own + body],
+        env={"PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert row in script
+    if row != "source deactivate":
+        assert (shell.returncode, shell.stdout) == (0, "deactivate\n" if is_active else "")
+    assert is_active or shell.returncode == 0

@@ -352,3 +352,14 @@ def test_an_accelerate_between_other_commands_is_called_by_its_name() -> None:
         conversion = job.convert(text.replace("{}", program).encode(), "job.sbatch")
         [note] = [own for own in conversion.notes if "starts the ranks of each node" in own]
         assert note.startswith(launcher)
+
+
+def test_an_option_of_the_program_is_none_of_the_mpiruns() -> None:
+    """``./prog -x FILE`` does not tell that the MPI is Open MPI's."""
+    for row, mpi in (
+        ("mpirun -np 4 ./prog -x FILE", {"implementation": "Intel"}),
+        ("mpirun -np 4 -x FILE ./prog", None),
+        ("mpirun -np 4 -x FILE ./prog -x FILE", None),
+    ):
+        conversion = _convert("#SBATCH -n 4", "module load intel-mpi", row)
+        assert conversion.values.get("mpi") == mpi

@@ -362,6 +362,12 @@ def without_folder(container: Container) -> Container:
     )
 
 
+FOR_ALL = (
+    "one container of the script has it, and another has not: a pod has it for both, so write it "
+    "before the program where that is not the same"
+)
+
+
 def unite(inside: dict[str, Any], container: Container, line: int) -> list[Verdict]:
     """Put what a container says to what others of the script have said, as far as one pod has it.
 
@@ -390,7 +396,10 @@ def unite(inside: dict[str, Any], container: Container, line: int) -> list[Verdi
             Verdict(values["working_dir"], Outcome.NOT_CARRIED, "workingDir", why, line)
         )
     env = inside.get("env", {})
-    for name, text in values.get("env", {}).items():
+    own_env = values.get("env", {})
+    for name in sorted(env.keys() ^ own_env.keys()) if inside else ():
+        verdicts.append(Verdict(f"--env {name}", Outcome.CHANGED, f"env.{name}", FOR_ALL, line))
+    for name, text in own_env.items():
         if env.get(name, text) != text:
             why = "another container of the script has another text: write it before the program"
             verdicts.append(Verdict(name, Outcome.NOT_CARRIED, f"env.{name}", why, line))

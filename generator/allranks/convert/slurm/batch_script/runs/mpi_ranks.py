@@ -16,6 +16,7 @@ from allranks.convert.slurm.batch_script.text.node_variables import NodeVariable
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
+    from allranks.convert.scanner import Token
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import Body, ScriptReading, Step
     from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
@@ -77,7 +78,7 @@ def tell_mpi_hosts(reading: ScriptReading, place: int) -> None:
             of_line.setdefault(statement.line, set()).update(own)
             exports |= own if command.name == "export" else set()
             exports |= {word.text for word in command.words[1:]} & rendezvous.meeting
-    exports |= {*re.findall(r"\s-{1,2}x\s+(\w+)", script.text)}
+    exports |= {*re.findall(r"\s-{1,2}x\s+(\w+)", _without_programs(script))}
     exports &= rendezvous.meeting
     line = "\n".join(body.command)
     reads = {name for name, _ in words.variables(line)}
@@ -210,9 +211,21 @@ def as_mpi(script: Script, body: Body, per_node: int) -> None:
         body.values["mpi"] = {"implementation": implementation}
 
 
+def _without_programs(script: Script) -> str:
+    """A script without what its mpiruns start, whose options are those of other programs."""
+    started: list[Token] = []
+    for command in script.commands:
+        texts = [word.text for word in command.words]
+        if texts and words.base(texts[0]) in words.MPIRUN:
+            started += command.words[len(texts) - len(mpirun.program(texts)) :]
+    edits = [(word.start, word.end, "") for word in started]
+    return shell_text.edited(script.text, edits)
+
+
 def _implementation(script: Script) -> str:
     """Whose MPI a script is for; "" for Open MPI, which is the chart's."""
-    text = re.sub(r"^\s*#.*", "", script.text.lower(), flags=re.MULTILINE).replace("\\\n", " ")
+    text = _without_programs(script).lower()
+    text = re.sub(r"^\s*#.*", "", text, flags=re.MULTILINE).replace("\\\n", " ")
     if _OPEN_MPI_OPTION.search(text):
         return ""
     for implementation, pattern in _IMPLEMENTATIONS.items():

@@ -154,7 +154,7 @@ def read_script(reading: ScriptReading, steps: list[Step], *, nested: bool) -> N
     # A shell of another kind reads its own lines alone: bash runs setup.
     is_of_bash = parsing.interpreter(script.lines[0]) not in _OTHER_SHELLS
     last = _last_activation(script, variables) if is_of_bash else -1
-    setup, again, rest = _split(reading, last)
+    setup, again, rest = _split(reading, last, is_of_bash=is_of_bash)
     setup_lines.write_setup(script, body, setup, script.statements[last + 1 :])
     text = "\n".join([*setup, *again, rest])
     counts = _put_counts(script, body, text, is_batch=is_batch)
@@ -191,12 +191,15 @@ def _size_one_process(
         size.outcomes[name] = other_nodes.verdict(script, variables, printing, launcher)
 
 
-def _split(reading: ScriptReading, last: int) -> tuple[list[str], list[str], str]:
+def _split(
+    reading: ScriptReading, last: int, *, is_of_bash: bool
+) -> tuple[list[str], list[str], str]:
     """A script as setup and what runs behind it.
 
     Args:
         reading: the script, and what is known of it.
         last: the number of the last statement of setup; -1 for none.
+        is_of_bash: whether bash reads the script.
 
     Returns:
         The parts of setup; those of them that the script repeats, since they end with the shell of
@@ -232,6 +235,7 @@ def _split(reading: ScriptReading, last: int) -> tuple[list[str], list[str], str
             edits.append((statement.start, statement.end, text))
         else:
             edits += setup_edits.of_modules(statement)
+            edits += setup_edits.of_deactivations(statement) if is_of_bash else []
             edits += slurm_questions.edits(script.text, statement)
             edits += bare_programs.edits(reading, statement)
             edits += inner_setup.edits_of_texts(reading, statement)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 MODULES = ("module", "ml")
 WHERE_MODULES = "! command -v {} >/dev/null || "
+_WHERE_FUNCTION = '[ "$(type -t {})" != function ] || '
 _OF_IMAGE = "where the image has modules; what it loads must be in the image otherwise"
 _OF_NODE = "where the image has modules; the run needs nothing of it"
 # Modules with what a pod has no use for: Slurm's programs, and those that start a container.
@@ -35,6 +36,31 @@ def why_of_modules(text: str) -> str:
     """
     names = [word for word in text.split()[1:] if word not in ("load", "add", "restore", "--")]
     return _OF_NODE if names and all(map(_UNUSED.fullmatch, names)) else _OF_IMAGE
+
+
+def of_deactivations(statement: Statement) -> list[tuple[int, int, str]]:
+    """Lines that deactivate an environment: they do where the image has what was activated.
+
+    With Slurm such a line ends well, and a script with it. A pod whose image has the programs
+    outside any environment has no ``deactivate``, so that a good run would fail by its last line.
+    """
+    edits = []
+    for command in statement.commands:
+        texts = [word.text for word in command.words]
+        program = words.base(texts[0]) if texts else ""
+        where = ""
+        if texts in (["source", "deactivate"], [".", "deactivate"]):
+            where = WHERE_MODULES.format("deactivate")
+        elif texts == ["deactivate"]:
+            where = _WHERE_FUNCTION.format("deactivate")
+        elif program in words.MANAGERS and texts[1:] == ["deactivate"]:
+            where = _WHERE_FUNCTION.format(program)
+        if where:
+            edits += [
+                (command.start, command.start, f"{{ {where}"),
+                (command.end, command.end, "; }"),
+            ]
+    return edits
 
 
 def of_declarations(statement: Statement) -> list[tuple[int, int, str]]:

@@ -44,8 +44,9 @@ _WHERE_WORDS = re.compile(
     r"(?:(?P<loop>while|until)|if)\s+(?:\[\[?|test|\(\()\s*"
     r"(?:\"?\$\{?#\}?\"?\s*(?:-gt|-ge|-ne|>=?|!=)|\$?#(?=\s*\)\))|(?:-n\s+)?\"?\$\{?1(?:[-:]+)?\}?\"?\s*\])"
 )
-# A test whether somebody has set a variable, where a script does more: ``[ -n "$A" ] && b $A``.
-_WHERE_SET = re.compile(r"(?<=\s)-n\s+\"?\$\{?([A-Za-z_]\w*)\}?\"?\s+\]")
+# A test whether somebody has set a variable, where a script does more, or less:
+# ``[ -n "$A" ] && b $A``, ``[ -z "$A" ] && b || b $A``.
+_WHERE_SET = re.compile(r"(?<=\s)-[nz]\s+\"?\$\{?([A-Za-z_]\w*)\}?\"?\s+\]")
 # By which a script ends where nobody has set a variable: the rest of ``${A:?set it}``.
 _DEMAND = re.compile(r":?\?(?:[^{}]|\{[^{}]*\})*(?=\}$)")
 _NOUNSET = re.compile(r"^\s*set\s+(?:-[a-zA-Z]*u|[^\n;]*-o\s+nounset)", re.MULTILINE)
