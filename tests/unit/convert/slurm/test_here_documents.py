@@ -114,3 +114,13 @@ def test_the_text_of_another_job_is_none_of_the_script() -> None:
     rows = ("#!/bin/bash", "#SBATCH -n 1", "python a.py", "sbatch <<EOF", "#!/bin/bash")
     text = "\n".join((*rows, "srun python b.py", "EOF", ""))
     assert [4] == [own.line for own in job.convert(text.encode(), "job").lost]
+
+
+def test_each_batch_script_that_a_line_only_writes_is_named_with_its_own_line() -> None:
+    """Two here-documents may begin with the same text."""
+    row = "cat > $file << EOF"
+    batch = ("#!/bin/bash", "#SBATCH -n 1", "python b.py", "EOF")
+    rows = ("#!/bin/bash", "#SBATCH -n 1", row, "a", "EOF", row, *batch, row, *batch, "python a.py")
+    verdicts = job.convert("\n".join((*rows, "")).encode(), "job").verdicts
+    lines = [own.line for own in verdicts if "batch script for Slurm" in own.why]
+    assert lines == [6, 11]

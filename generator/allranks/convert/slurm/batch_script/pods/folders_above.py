@@ -25,7 +25,7 @@ SENT = (
     r"|`[ \t]*pwd(?:[ \t]+-[LP])?[ \t]*`)"
 )
 _ABOVE = re.compile(
-    rf"(?:^|(?<=[=:,\"']))(?:{SENT}\"?/)?\.\.(?:/[^\s\"':,;}}]*)?(?=$|[\s\"':,;}}])"
+    rf"(?:^|(?<=[=:,\"'])|(?<=:[-+]))(?:{SENT}\"?/)?\.\.(?:/[^\s\"':,;}}]*)?(?=$|[\s\"':,;}}])"
 )
 # The same where a script asks for it, and not for its name alone.
 _PARENT = re.compile(

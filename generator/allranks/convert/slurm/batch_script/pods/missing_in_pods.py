@@ -273,10 +273,13 @@ def why_no_container(text: str) -> str:
 
 def _say_other_jobs(script: Script, body: Body, code: str) -> None:
     """Say which lines only write a batch script."""
+    last_lines: dict[str, int] = {}  # of each first line of a document, of which some are alike
     for start, end, head in here_documents.only_written(code):
+        rows = enumerate(map(str.strip, script.lines), 1)
+        before = last_lines.get(head, 0)
+        line = next((number for number, row in rows if row == head and number > before), before)
+        last_lines[head] = line
         if _OF_JOB.search(code[start:end]):
-            rows = map(str.strip, script.lines)
-            line = next((number for number, row in enumerate(rows, 1) if row == head), 0)
             body.say(line, shell_text.short(head), Outcome.CHANGED, "", _OTHER_JOB)
 
 
