@@ -177,9 +177,16 @@ def _exported(job: Draft) -> set[str]:
         word.text.partition("=")[0]
         for command in shell_text.commands_of(job.text)
         if command.name == "export"
+        or (command.name in ("declare", "typeset") and shell_text.exports(command))
         for word in command.words[1:]
         if not word.text.startswith("-")
     }
+
+
+def _assigned(job: Draft) -> set[str]:
+    """The variables that the script sets, exported or not."""
+    commands_of = shell_text.commands_of(job.text)
+    return {name for command in commands_of for name, _ in shell_text.assigned_by(command)}
 
 
 def _stands_before_its_program(job: Draft, setting: Setting, name: str) -> bool:
@@ -232,6 +239,8 @@ def export(job: Draft, setting: Setting) -> None:
             job.put(setting.name, ("setup",), f'{setup}export {name}="{value}"\n')
         elif name in exported and (not equals or value.strip('"{}$') == name):
             continue  # the step has it from the script
+        elif is_of_step and not equals and name in _assigned(job):
+            continue  # srun had it not either: the script exports it to nobody
         elif equals or part.upper() not in ("ALL", "NONE", "NIL"):
             lost.append(name)
     others = (
@@ -344,13 +353,11 @@ def mount(job: Draft, key: str, text: str) -> None:
 
 def _container_env(job: Draft, setting: Setting) -> None:
     """Name the variables that a container was to have of who submits."""
-    own = {
-        name
+    own = _assigned(job)
+    own |= {
+        token.text.partition("=")[0]
         for command in shell_text.commands_of(job.text)
-        for name in (
-            *(name for name, _ in shell_text.assigned_by(command)),
-            *(token.text.partition("=")[0] for token in command.assignments),
-        )
+        for token in command.assignments
     }
     own |= {*words.ALWAYS, *names.RESERVED_ENV, *job.fields.values.get("env", {})}
     parts = [part.strip().partition("=")[0] for part in setting.value.split(",")]
