@@ -23,9 +23,13 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.batch_script.text.script import Script
 
 
+_IS_EMPTY = r"-z[ \t]+\"?\$(?:SLURM_JOB_?ID|\{SLURM_JOB_?ID(?::?[-+]x?)?\})\"?"
+# A test among others all of which have to hold: ``[ -z "$A" ] && ``, ``[[ -z $A && ``.
+_OTHER = r"(?:[^][\n;&|()]|(?<=\$)\{[^}\n]*\})+"
 _NO_JOB = re.compile(
-    r"if[ \t]+\[\[?[ \t]+-z[ \t]+\"?\$(?:SLURM_JOB_?ID|\{SLURM_JOB_?ID(?::?[-+]x?)?\})\"?"
-    r"[ \t]+\]\]?[ \t]*[;\n]\s*then\b"
+    rf"if[ \t]+(?:\[\[?[ \t]{_OTHER}\]\]?[ \t]*&&[ \t]*)*"
+    rf"\[\[?[ \t]+(?:{_OTHER}&&[ \t]*)*{_IS_EMPTY}[ \t]+(?:&&{_OTHER})*\]\]?"
+    rf"(?:[ \t]*&&[ \t]*\[\[?[ \t]{_OTHER}\]\]?)*[ \t]*[;\n]\s*then\b"
 )
 _IS_JOB = "a pod has the number of a job, as Slurm's own have: nothing runs what stands here"
 
