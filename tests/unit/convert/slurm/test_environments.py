@@ -178,3 +178,37 @@ def test_a_last_line_that_deactivates_does_not_fail_a_good_run(
     if row != "source deactivate":
         assert (shell.returncode, shell.stdout) == (0, "deactivate\n" if is_active else "")
     assert is_active or shell.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("rows", "path", "why"),
+    [
+        (("uv sync", "uv run a.py"), "uv sync", "each pod makes"),
+        (("srun uv run --frozen a.py",), "uv run", "each pod makes"),
+        (("srun pixi run a",), "pixi run", "each pod makes"),
+        (("poetry run python a.py",), "poetry run", "that poetry runs it in"),
+        (("poetry install", "poetry run python a.py"), "poetry install", "each pod makes"),
+        (("conda run -n a python a.py",), "conda run", "that conda runs it in"),
+        (("conda create -n a -y pip", "conda run -n a python a.py"), "", ""),
+        (("micromamba run -p /e python a.py",), "micromamba run", "that micromamba runs it in"),
+        (("uv pip install a", "python a.py"), "", ""),
+        (("echo uv run a.py", "python a.py"), "", ""),
+    ],
+)
+def test_the_environment_in_which_a_manager_runs_a_program_is_named(
+    rows: tuple[str, ...], path: str, why: str
+) -> None:
+    """It is no folder of the image's, and what its manager makes is made in each pod."""
+    conversion = _convert(_POD, *rows)
+    parts = ("the environment anew, from", "runs it in is one of")
+    own = [v for v in conversion.verdicts if any(part in v.why for part in parts)]
+    assert [verdict.path.removesuffix(" (2)") for verdict in own] == ([path] if path else [])
+    assert all(why in verdict.why for verdict in own)
+    program = rows[-1].removeprefix("srun ").split()[0]
+    assert not path or f"{program} (line" in _programs(conversion)
+
+
+@pytest.mark.parametrize("row", ["conda env update -f a.yml", "mamba update -y a"])
+def test_what_changes_the_images_environment_is_named(row: str) -> None:
+    """A pod is no root, and may not write there."""
+    assert "install it when the image is made" in _why(_convert(_POD, row, "python a.py"), 3)

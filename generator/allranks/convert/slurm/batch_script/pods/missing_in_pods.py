@@ -22,6 +22,7 @@ from allranks.convert.slurm.batch_script.pods import (
     node_settings,
     output_files,
     pod_rights,
+    run_environments,
     sent_environments,
     servers,
     variable_files,
@@ -226,6 +227,7 @@ def say(reading: ScriptReading, code: str) -> None:
     chosen_gpus.say(reading)
     body.verdicts += home_folder.say(script, reading.variables, code)
     body.verdicts += sent_environments.say(script, reading.variables)
+    body.verdicts += run_environments.say(script)
     body.verdicts += [*servers.say(script), *node_settings.say(script), *variable_files.say(script)]
     body.verdicts += counted_cpus.say(script, body, code)
     runs = "\n".join([code, *body.env.values()])

@@ -35,6 +35,7 @@ _GIT_VERB = re.compile(r"git (?:(?:-[Cc] \S+|-\S+) )*([\w-]+)")
 _COMMITTING = frozenset({"push", "pull", "fetch", "commit"})
 _INSTALLS = re.compile(
     r"(?:\S*/)?(?:python[0-9.]* (?:-m )?)?(?:(?:pip[0-9.]*|uv pip|conda|mamba) install"
+    r"|(?:conda|mamba|micromamba) (?:env )?update"
     r"|(?:\S*/)?setup\.py (?:build )?(?:install|develop))\b"
     r"(?!.* (?:--user|-t|--target|--prefix|--root|--home)\b)"
 )

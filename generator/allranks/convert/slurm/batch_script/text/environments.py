@@ -73,7 +73,7 @@ def makes_by_name(typed: Sequence[str], name: str) -> bool:
     if not rest:
         return False
     if makes(rest):
-        return name in _names(rest)
+        return name in names_of(rest)
     return _makes_folder(rest) and name in [word.rstrip("/") for word in rest[1:]]
 
 
@@ -134,8 +134,12 @@ def _verbs(typed: Sequence[str]) -> tuple[str, list[str]]:
     return words.base(program), [word for word in rest if not word.startswith("-")][:2]
 
 
-def _names(typed: Sequence[str]) -> list[str]:
-    """What words of conda's call an environment."""
+def names_of(typed: Sequence[str]) -> list[str]:
+    """What words of conda's call an environment.
+
+    Args:
+        typed: the words: ``conda create -n env python``.
+    """
     names: list[str] = []
     for at, word in enumerate(typed):
         option, sign, value = word.partition("=")

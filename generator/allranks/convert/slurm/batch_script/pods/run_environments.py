@@ -1,0 +1,88 @@
+"""Environments in which a manager runs a program: ``poetry run``, ``uv sync``, ``conda run -n a``.
+
+They are folders of the old cluster, and not of the image: what makes one where it lacks, as uv
+does, makes it in each pod; who does not runs its program without what the project needs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from allranks.convert import scanner
+from allranks.convert.slurm.batch_script.text import environments, started_words, words
+from allranks.convert.verdicts import Outcome, Verdict
+
+if TYPE_CHECKING:
+    from allranks.convert.scanner import Command
+    from allranks.convert.slurm.batch_script.text.script import Script
+
+# Managers that make the environment as they run a program, and the words by which they make one.
+_MAKING = {"uv": ("run", "sync"), "pixi": ("run", "install")}
+# Those that run it in one that is there, and the words by which they make it.
+_RUNNING = {
+    "poetry": ("install", "sync"),
+    "pipenv": ("install", "sync"),
+    "pdm": ("install", "sync"),
+    "rye": ("sync",),
+}
+_OF_CONDA = ("conda", "mamba", "micromamba")
+_MADE = (
+    "each pod makes the environment anew, from the network: make it when the image is made, where "
+    "that takes long or pods reach no index"
+)
+_OF_CLUSTER = (
+    "the environment that {} runs it in is one of the old cluster's: make it when the image is made"
+)
+
+
+def say(script: Script) -> list[Verdict]:
+    """The first line that makes such an environment in a pod, or wants one of the image.
+
+    Args:
+        script: the script.
+    """
+    earlier: list[Command] = []
+    for command in script.commands:
+        for started in started_words.with_text_of_shell([word.text for word in command.words]):
+            for typed in started_words.with_wrapped(started):
+                why = _why(typed, earlier)
+                if why:
+                    path = f"{words.base(typed[0])} {_verb(typed)}"
+                    return [Verdict(path, Outcome.CHANGED, "", why, command.line)]
+        earlier.append(command)
+    return []
+
+
+def _why(typed: list[str], earlier: list[Command]) -> str:
+    """What is said of the words of a command; "" for nothing.
+
+    Args:
+        typed: the words.
+        earlier: the commands before.
+    """
+    program, verb = words.base(typed[0]) if typed else "", _verb(typed)
+    if verb in _MAKING.get(program, ()) or verb in _RUNNING.get(program, ()):
+        return _MADE
+    is_of_conda = program in _OF_CONDA
+    if verb != "run" or not (is_of_conda or program in _RUNNING):
+        return ""
+    return "" if is_of_conda and _is_made(typed, earlier) else _OF_CLUSTER.format(program)
+
+
+def _verb(typed: list[str]) -> str:
+    """The first word of a command that is no option: ``uv --quiet sync``."""
+    return next((word for word in typed[1:] if not word.startswith("-")), "")
+
+
+def _is_made(typed: list[str], earlier: list[Command]) -> bool:
+    """Whether the script makes the environment that words of conda's name, or names none.
+
+    Args:
+        typed: the words: ``conda run -n env python a.py``.
+        earlier: the commands before.
+    """
+    names = environments.names_of(typed[: typed.index("run") + 4])
+    return not names or any(
+        environments.makes_by_name([scanner.unquote(word.text) for word in own.words], names[0])
+        for own in earlier
+    )
