@@ -300,7 +300,7 @@ def _container_mounts(job: Draft, setting: Setting) -> None:
 
 def mount(job: Draft, key: str, text: str) -> None:
     """Carry folders of the nodes as volumes, and say it of a field of the report."""
-    mounts = images.mounts(text)
+    mounts = images.mounts(text, _assigned(job))
     job.has_own_folder |= mounts.has_here or bool(mounts.workspace)
     base = ("podTemplate", "spec")
     if mounts.mounts:
@@ -341,7 +341,7 @@ def mount(job: Draft, key: str, text: str) -> None:
     else:
         why = (
             "a folder of the node is a volume of kind hostPath: give it a claim where nodes do not "
-            "share it"
+            "share it, and the pods its owner where they write (podSecurityContext.runAsUser)"
         )
         if mounts.workspace or mounts.has_here:
             why += (

@@ -474,3 +474,16 @@ def test_a_variable_of_one_container_of_several_is_said_to_be_the_pods() -> None
     assert sorted(shared) == ["--env A", "--env B", "--env C"]
     alike = _convert("#SBATCH --gpus=1", run.format("--env A=1", "a"), run.format("--env A=1", "b"))
     assert not any("a pod has it for both" in own.why for own in alike.verdicts)
+
+
+@pytest.mark.parametrize("name", ["TMPDIR", "SLURM_TMPDIR"])
+def test_a_folder_of_the_jobs_own_disk_is_the_pods(name: str) -> None:
+    """A site makes one for each job; setup fills the pod's, and no claim has what is in it."""
+    step = "singularity exec --bind ${%s}/src:/code --bind $%s a.sif python /code/a.py"
+    rows = ("#SBATCH --gpus=1", f"cp -r a ${name}/src", step.replace("%s", name))
+    [why] = [own.why for own in _convert(*rows).verdicts if "/src:/code" in own.why]
+    assert (
+        why == f"${{{name}}}/src:/code: it is in the pod's own /tmp: let the program use it there"
+    )
+    own = _convert(rows[0], f"export {name}=$SCRATCH/a", *rows[1:]).verdicts
+    assert any("known on the old cluster alone" in verdict.why for verdict in own)

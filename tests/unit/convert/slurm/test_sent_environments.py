@@ -95,6 +95,9 @@ def test_models_that_are_read_at_home_are_named() -> None:
     assert "HF_HOME" in _whys(_convert("#SBATCH -n 1", *rows), "HF_HUB_OFFLINE=1")[0]
     for other in ("export HF_HOME=/opt/hf", "export TRANSFORMERS_CACHE=/opt/hf"):
         assert not _whys(_convert("#SBATCH -n 1", other, *rows), "HF_HUB_OFFLINE=1")
+    for row in ("HF_HUB_OFFLINE=1 python a.py", "env HF_HUB_OFFLINE=1 python a.py"):
+        assert _whys(_convert("#SBATCH -n 1", row), "HF_HUB_OFFLINE=1")
+        assert not _whys(_convert("#SBATCH -n 1", f"HF_HOME=/d {row}"), "HF_HUB_OFFLINE=1")
     off = _convert("#SBATCH -n 1", "export HF_HUB_OFFLINE=0", "python a.py")
     assert not _whys(off, "HF_HUB_OFFLINE=0")
 

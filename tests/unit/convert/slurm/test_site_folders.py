@@ -423,3 +423,21 @@ def test_nobody_can_mount_the_folder_of_a_job() -> None:
     verdicts = job.convert(text.encode(), "a.sbatch").verdicts
     [why] = [own.why for own in verdicts if own.path.startswith("/scratch")]
     assert "have the script make it" in why
+
+
+def test_a_folder_of_the_job_that_the_script_makes_is_one_of_a_volume() -> None:
+    """A pod's user may not make it in the root of its image."""
+    rows = ('D="/jobs/${SLURM_JOB_ID}"', 'L="${D}/log"', 'mkdir -p "${L}"', "python a.py $L")
+    text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", *rows, ""))
+    verdicts = job.convert(text.encode(), "a.sbatch").verdicts
+    [why] = [own.why for own in verdicts if own.path.startswith("/jobs")]
+    assert "the script makes the folder" in why
+
+
+@pytest.mark.parametrize("path", ["/path/to/data", "/path/to/your/env", "/your/path/a"])
+def test_a_path_that_is_a_blank_is_no_folder_of_the_cluster(path: str) -> None:
+    """A person is to fill it in, and no volume has it."""
+    text = f"#!/bin/bash\n#SBATCH -n 1\npython a.py --data {path}\n"
+    verdicts = job.convert(text.encode(), "a.sbatch").verdicts
+    [why] = [own.why for own in verdicts if own.path.startswith(path)]
+    assert why.startswith("where it is a blank for a person, fill it in")

@@ -146,3 +146,19 @@ def test_words_that_a_script_sets_where_there_are_none_are_not_missing() -> None
     assert not job.convert(text.encode(), "job").lost
     verdicts = job.convert(text.replace("set --", "echo").encode(), "job").verdicts
     assert any("no words were given" in verdict.why for verdict in verdicts)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("if [[ $# -eq 0 ]]; then", "  python a.py", "else", '  python b.py "$1"', "fi"),
+        ("if (( $# == 0 )); then", "  python a.py", "elif [ $1 = b ]; then", "  python b.py", "fi"),
+        ('if [ -z "$1" ]; then python a.py; else python b.py $1; fi',),
+    ],
+)
+def test_a_script_that_does_without_words_has_lost_none(rows: tuple[str, ...]) -> None:
+    """With none Slurm takes the first branch, and so does the pod."""
+    text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", *rows, ""))
+    assert not job.convert(text.encode(), "job.sbatch").lost
+    usage = text.replace("python a.py", "exit 1")
+    assert job.convert(usage.encode(), "job.sbatch").lost

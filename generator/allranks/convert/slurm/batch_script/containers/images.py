@@ -12,7 +12,7 @@ from allranks.convert.slurm.batch_script.text.words import DOCKER
 from allranks.convert.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
 _FILE = re.compile(r"\.(?:sif|img|sqsh|squashfs|simg|tar)$|^[./~$]")
 OF_FILE = (
@@ -195,13 +195,20 @@ _OF_SYSTEM = frozenset(
 )
 # A folder of the job's own on its node: `/tmp/x-$SLURM_JOB_ID`.
 _BELOW_TMP = re.compile(r"/tmp/[^:$]*\$")  # noqa: S108 - of the script
+# The folder of a job's own that a site makes for it: a pod's is /tmp.
+_OF_TMP = re.compile(r"\$\{?((?:SLURM_)?TMPDIR)\b\}?(?=/|$)")
 # A comma, but for one within `$(…)`.
 _BETWEEN_MOUNTS = re.compile(r",(?![^()]*\))")
 HERE = _SUBMIT_DIRS | {"$PWD", "${PWD}", "$(pwd)", "`pwd`", ".", "./"}
 
 
-def mounts(text: str) -> Mounts:
-    """The mounts of ``--container-mounts`` and ``--bind``: ``/data:/data:ro,/scratch``."""
+def mounts(text: str, own_names: Collection[str] = ()) -> Mounts:
+    """The mounts of ``--container-mounts`` and ``--bind``: ``/data:/data:ro,/scratch``.
+
+    Args:
+        text: the option's.
+        own_names: the variables that the script sets, which are none of the site's.
+    """
     result = Mounts()
     targets: set[str] = set()
     paths: dict[str, str] = {}
@@ -228,7 +235,8 @@ def mounts(text: str) -> Mounts:
         if source in HERE and rest.startswith("/") and "$" not in rest and not result.workspace:
             result.workspace = target
             continue
-        if _BELOW_TMP.match(source):
+        of_tmp = _OF_TMP.match(source)
+        if _BELOW_TMP.match(source) or (of_tmp is not None and of_tmp[1] not in own_names):
             result.has_tmp |= source == target
             result.of_tmp += [part.strip()] if source != target else []
             continue

@@ -46,6 +46,8 @@ _SUBMIT_DIR = re.compile(r'"?(?:\$\{?SLURM_SUBMIT_DIR\}?|\$\{?PWD\}?|\.)"?/?')
 _HERE = re.compile(SENT)
 # The file of an image.
 OF_IMAGE = re.compile(r"\.(?:sif|simg|sqsh|squashfs)[\"']?$")
+# A program of an environment of Python's.
+_OF_ENVIRONMENT = re.compile(r"/bin/(?:python[0-9.]*|activate|torchrun|accelerate|pip[0-9.]*)$")
 _SUBMITTED = "$SLURM_SUBMIT_DIR"
 # The same with a text for a shell that is no job's.
 _SUBMITTED_OR = re.compile(r"\"?\$\{SLURM_SUBMIT_DIR:?-.*\}\"?", re.DOTALL)
@@ -165,7 +167,10 @@ def _above(command: Command, sent: Collection[str]) -> list[str]:
         match = _ABOVE.search(text) or _PARENT.search(text) or _above_inside(text)
         # The file of an image is of no use in a pod, wherever it is.
         is_image = is_container or "--container-image" in (before, text.partition("=")[0])
-        if match is not None and not (is_image and OF_IMAGE.search(text)):
+        # An environment there is none of the image's, as other words say: nobody sends it.
+        is_of_no_use = is_image and OF_IMAGE.search(text) is not None
+        is_of_no_use |= match is not None and _OF_ENVIRONMENT.search(match[0]) is not None
+        if match is not None and not is_of_no_use:
             paths.append(match[0].replace(_SUBMITTED, spelled))
         before = text
     return paths

@@ -26,7 +26,7 @@ _RUNNING = {
     "rye": ("sync",),
 }
 _OF_CONDA = ("conda", "mamba", "micromamba")
-_MADE = (
+_ANEW = (
     "each pod makes the environment anew, from the network: make it when the image is made, where "
     "that takes long or pods reach no index"
 )
@@ -62,11 +62,11 @@ def _why(typed: list[str], earlier: list[Command]) -> str:
     """
     program, verb = words.base(typed[0]) if typed else "", _verb(typed)
     if verb in _MAKING.get(program, ()) or verb in _RUNNING.get(program, ()):
-        return _MADE
+        return _ANEW
     is_of_conda = program in _OF_CONDA
     if verb != "run" or not (is_of_conda or program in _RUNNING):
         return ""
-    return "" if is_of_conda and _is_made(typed, earlier) else _OF_CLUSTER.format(program)
+    return "" if is_of_conda and _is_of_script(typed, earlier) else _OF_CLUSTER.format(program)
 
 
 def _verb(typed: list[str]) -> str:
@@ -74,7 +74,7 @@ def _verb(typed: list[str]) -> str:
     return next((word for word in typed[1:] if not word.startswith("-")), "")
 
 
-def _is_made(typed: list[str], earlier: list[Command]) -> bool:
+def _is_of_script(typed: list[str], earlier: list[Command]) -> bool:
     """Whether the script makes the environment that words of conda's name, or names none.
 
     Args:

@@ -13,10 +13,15 @@ if TYPE_CHECKING:
 MODULES = ("module", "ml")
 WHERE_MODULES = "! command -v {} >/dev/null || "
 _WHERE_FUNCTION = '[ "$(type -t {})" != function ] || '
+_IN_IMAGE = "where the image has modules"
+# Words of the command that load none.
+_LOADING_NOTHING = [[], *([verb] for verb in ("purge", "use", "unuse", "unload", "list", "avail"))]
 _OF_IMAGE = "where the image has modules; what it loads must be in the image otherwise"
 _OF_NODE = "where the image has modules; the run needs nothing of it"
 # Modules with what a pod has no use for: Slurm's programs, and those that start a container.
-_UNUSED = re.compile(r"(?i)(?:slurm|apptainer|singularity(?:ce|pro)?|enroot|pyxis)(?:[/-].*)?")
+_UNUSED = re.compile(
+    r"(?i)(?:[\w.-]+/)*(?:slurm|apptainer|singularity(?:ce|pro)?|enroot|pyxis)(?:[/-].*)?"
+)
 
 
 def of_modules(statement: Statement) -> list[tuple[int, int, str]]:
@@ -35,6 +40,8 @@ def why_of_modules(text: str) -> str:
         text: the line.
     """
     names = [word for word in text.split()[1:] if word not in ("load", "add", "restore", "--")]
+    if text.split()[1:2] in _LOADING_NOTHING:
+        return _IN_IMAGE
     return _OF_NODE if names and all(map(_UNUSED.fullmatch, names)) else _OF_IMAGE
 
 

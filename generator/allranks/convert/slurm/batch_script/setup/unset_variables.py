@@ -19,7 +19,7 @@ from allranks.convert.slurm.batch_script.text import (
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from allranks.convert.scanner import Command
     from allranks.convert.slurm.batch_script.text.script import Script
@@ -44,6 +44,12 @@ _WHERE_WORDS = re.compile(
     r"(?:(?P<loop>while|until)|if)\s+(?:\[\[?|test|\(\()\s*"
     r"(?:\"?\$\{?#\}?\"?\s*(?:-gt|-ge|-ne|>=?|!=)|\$?#(?=\s*\)\))|(?:-n\s+)?\"?\$\{?1(?:[-:]+)?\}?\"?\s*\])"
 )
+# The same where there are none: what stands in the other branches is done where there are some.
+_WHERE_NO_WORDS = re.compile(
+    r"if\s+(?:\[\[?|test|\(\()\s*(?:\"?\$\{?#\}?\"?\s*(?:-eq\s+0|-lt\s+1|==?\s*0|<\s*1)\b"
+    r"|-z\s+\"?\$\{?1(?::?-)?\}?\"?\s*\])"
+)
+_ENDS = re.compile(r"\b(?:exit|return)\b")
 # A test whether somebody has set a variable, where a script does more, or less:
 # ``[ -n "$A" ] && b $A``, ``[ -z "$A" ] && b || b $A``.
 _WHERE_SET = re.compile(r"(?<=\s)-[nz]\s+\"?\$\{?([A-Za-z_]\w*)\}?\"?\s+\]")
@@ -65,7 +71,7 @@ _ASSIGNED = re.compile(
     re.MULTILINE,
 )
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_BRANCHES = re.compile(r"(?:^|[;&|]|\b(?:then|else|do))[ \t]*(if|else|fi)\b", re.MULTILINE)
+_BRANCHES = re.compile(r"(?:^|[;&|]|\b(?:then|else|do))[ \t]*(if|elif|else|fi)\b", re.MULTILINE)
 _DECLARED = re.compile(r"(?<![\w$.-])(?:declare|typeset|local)\b([^\n;&|]*)")
 # Their letters that pass a variable on, or show what there is.
 _OF_ENVIRONMENT = frozenset("xpfF")
@@ -206,12 +212,17 @@ def _line_that_reads(script: Script, name: str) -> int:
     return next(filter(None, (script.line_with(own.search) for own in patterns)), 0)
 
 
-def _own_else(text: str) -> int:
-    """Where the other branch of an `if` begins, and not that of one within it; -1 for none."""
+def _own_branch(text: str, kinds: Collection[str]) -> int:
+    """Where another branch of an `if` begins, and not that of one within it; -1 for none.
+
+    Args:
+        text: the `if`.
+        kinds: by which words it may begin.
+    """
     depth = 0
     for match in _BRANCHES.finditer(text):
         depth += {"if": 1, "fi": -1}.get(match[1], 0)
-        if match[1] == "else" and depth == 1:
+        if match[1] in kinds and depth == 1:
             return match.start()
     return -1
 
@@ -226,9 +237,15 @@ def _without_optional_words(script: Script, code: str) -> str:
     for statement in script.statements:
         text = words.without_comments(script.slice(statement))
         match = _WHERE_WORDS.match(text)
+        rest = None
         if match is not None and not (match["loop"] is None and "elif" in text):
-            end = _own_else(text) if match["loop"] is None else -1
+            end = _own_branch(text, ("else",)) if match["loop"] is None else -1
             rest = text[end:] if end > 0 else ""
+        elif _WHERE_NO_WORDS.match(text):
+            end = _own_branch(text, ("elif", "else"))
+            first = _WHERE_NO_WORDS.sub("if [ ", text[:end]) if end > 0 else ""
+            rest = first if first and not _ENDS.search(first) else None
+        if rest is not None:
             # The code has no comments, and their lines may be gone with them.
             rows = [re.escape(row.strip()) for row in text.split("\n") if row.strip()]
             code = re.sub(r"\s*\n\s*".join(rows), rest.replace("\\", r"\\"), code)

@@ -147,6 +147,16 @@ def assigned_by(command: Command) -> list[tuple[str, str]]:
     return assignments
 
 
+def assignments_of(command: Command) -> list[tuple[str, str]]:
+    """The variables that a command sets for the shell, or for what it runs: ``env A=1 b``."""
+    in_front = [word.text for word in command.assignments] if command.words else []
+    texts = [word.text for word in command.words]
+    if "env" in texts:
+        in_front += takewhile(_SETS_ONE.match, texts[texts.index("env") + 1 :])
+    pairs = [text.partition("=") for text in in_front]
+    return [*assigned_by(command), *((name, value) for name, _, value in pairs)]
+
+
 def printed_into(command: Command) -> list[str]:
     """The variable that a printf sets: ``printf -v subject "%03d" 7``."""
     texts = [word.text for word in command.words[:3]]
@@ -387,6 +397,7 @@ def as_text(command: Sequence[str]) -> str:
 
 
 _VARIABLE = re.compile(r"\$(?:\{[A-Za-z_][^}\"']*\}|[A-Za-z_]\w*)")
+_SETS_ONE = re.compile(r"[A-Za-z_]\w*=")
 _DEFAULT = re.compile(r'"?\$\{([A-Za-z_]\w*):?=(.*)\}"?', re.DOTALL)
 _REFERENCE = re.compile(r"\$(?:\{([A-Za-z_]\w*)(\[[@*]\])?\}|([A-Za-z_]\w*))")
 
