@@ -780,6 +780,13 @@ def test_a_word_in_quotes_and_brackets_may_be_a_token(row: str) -> None:
     assert _convert(_TASKS, row, "srun python a.py").values["command"]
 
 
+def test_a_text_over_several_lines_may_say_how_to_use_the_script() -> None:
+    """It has blanks that no shell reads, and so has a comment within such a text."""
+    rows = ('usage() { echo "a.sh', "  --data <DATA_DIR> --x <NAME>", '  --y"; }')
+    inner = ("bash -c '", "  # one line: <SIZE> and <DATA_DIR> more", "  python a.py'")
+    assert _convert("#SBATCH -n1", *rows, *inner).values["script"]
+
+
 @pytest.mark.parametrize("row", ["python a.py --d YOUR_DATA_DIR", "export KEY='YOUR_KEY'"])
 def test_a_blank_in_capitals_is_named(row: str) -> None:
     """A program gets it as it is typed."""

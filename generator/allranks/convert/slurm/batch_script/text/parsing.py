@@ -76,10 +76,13 @@ def _check_filled_in(script: Script) -> None:
     for start, end in reversed(words.documents(code)):
         code = code[:start] + re.sub(r"[^\n]", "", code[start:end]) + code[end:]
     has_formats = False
-    for line, typed in enumerate(blanks.without_texts(code).split("\n"), 1):
+    code = blanks.without_texts(code)
+    # A text over several lines may say how to use the script.
+    bare = blanks.QUOTED.sub(lambda match: "\n" * match[0].count("\n"), code).split("\n")
+    for line, typed in enumerate(code.split("\n"), 1):
         row = _DOCUMENT_SIGN.sub("", typed)
         has_formats = has_formats or _OF_FORMATS.search(row) is not None
-        match = blanks.OF_LINES.search(row) or blanks.IN_PATHS.search(blanks.QUOTED.sub("", row))
+        match = blanks.OF_LINES.search(row) or blanks.IN_PATHS.search(bare[line - 1])
         blank = match[0] if match else blanks.whole_value(typed)
         is_end = blank == row.strip()  # of a here-document
         if blank and not is_end and not has_formats:
