@@ -8,11 +8,12 @@ import re
 FOR_A_PERSON = re.compile(r"<[A-Za-z][\w .,-]*>")
 # The same within a path or behind an option, where no shell script has a file: `A=/home/<you>/b`.
 # Quoted, it may be a text of how to use the script.
-# So may capitals, also with a blank between, behind a file of input: `--save <PATH TO MODELS>`.
+# So may capitals with a blank between, behind a file of input: `--save <PATH TO MODELS>`.
 IN_PATHS = re.compile(
     r"(?<=[/=])<[A-Za-z][\w .-]*>(?=/|\s|$)|(?<=\s)<[A-Z]{2,}(?: [A-Za-z][\w.-]*)+>(?=/|\s|$)"
-    r"|(?<=\s)<[A-Z][A-Z0-9_-]{2,}>(?=[\s:/,]|$)"
 )
+# One word in capitals is the same where no quotes are around it: `--data <DATA_DIR> --x 1`.
+IN_CAPITALS = re.compile(r"(?<=\s)<[A-Z][A-Z0-9_-]{2,}>(?=[\s:/,]|$)")
 QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 # What a script of the project's own replaces. A C compiler has `-D__NAME__`, Julia `@__DIR__`, a
 # shell `$__NAME__`, and a here-document `<<__END__`, whose end stands alone on its line.

@@ -82,7 +82,8 @@ def _check_filled_in(script: Script) -> None:
     for line, typed in enumerate(code.split("\n"), 1):
         row = _DOCUMENT_SIGN.sub("", typed)
         has_formats = has_formats or _OF_FORMATS.search(row) is not None
-        match = blanks.OF_LINES.search(row) or blanks.IN_PATHS.search(bare[line - 1])
+        match = blanks.OF_LINES.search(row) or blanks.IN_PATHS.search(blanks.QUOTED.sub("", row))
+        match = match or blanks.IN_CAPITALS.search(bare[line - 1])
         blank = match[0] if match else blanks.whole_value(typed)
         is_end = blank == row.strip()  # of a here-document
         if blank and not is_end and not has_formats:
