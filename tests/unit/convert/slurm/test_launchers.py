@@ -363,3 +363,11 @@ def test_an_option_of_the_program_is_none_of_the_mpiruns() -> None:
     ):
         conversion = _convert("#SBATCH -n 4", "module load intel-mpi", row)
         assert conversion.values.get("mpi") == mpi
+
+
+def test_a_comment_on_an_mpi_makes_no_ranks_of_mpis() -> None:
+    """A line that an author has taken out tells of no program that wants it."""
+    rows = (_TASKS, "{}module load openmpi", "srun python a.py")
+    for sign, workload in (("# ", "torchrun"), ("", "mpi")):
+        conversion = _convert(*(row.format(sign) for row in rows))
+        assert conversion.values["workload"] == workload

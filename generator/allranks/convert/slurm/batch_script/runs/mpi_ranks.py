@@ -152,7 +152,8 @@ def is_mpi(
     if "mpi4py" in words_of or "horovod" in words_of.lower() or _names_mpi(program):
         return True
     if _PYTHON.search(words_of):
-        asks = _MPI.search(script.text) is not None or _asks_for_mpi(main)
+        code = words.without_comments(script.text)
+        asks = _MPI.search(code) is not None or _asks_for_mpi(main)
         return (has_mpi or asks) and not meets
     is_text = program.command[1:2] == ("-c",)
     name = words.base(words.unwrapped(main.words if is_text else program.command)[0])
