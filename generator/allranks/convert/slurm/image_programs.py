@@ -23,7 +23,7 @@ from allranks.convert.slurm.batch_script.text import (
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
     from allranks.convert.scanner import Command
@@ -101,15 +101,15 @@ def say(job: Draft) -> None:
         job.fields.note(_OF_MPI)
     code = words.without_comments(job.text)
     functions = {match["word"] or match["name"] for match in _FUNCTION.finditer(code)}
-    spoken_lines = {
-        job.lines.get(str(verdict.keys[0]), 0)
+    spoken = [
+        (job.lines.get(str(verdict.keys[0]), 0), f"{verdict.keys[0]} {verdict.why}")
         for verdict in job.fields.verdicts()
         if verdict.outcome is not Outcome.CARRIED
         and verdict.to != "command"
         and not str(verdict.keys[0]).startswith(_OF_A_WORD)
         and not verdict.to.startswith("env.")
         and not any(part in verdict.why for part in _OF_NO_PROGRAM)
-    }
+    ]
     is_python = job.text.startswith("#!") and "python" in job.text.partition("\n")[0]
     needed = [] if is_python else [*_programs(job.fields.values)]
     lines = {program: _line_of(job.text, program) for program, _ in needed}
@@ -117,7 +117,7 @@ def say(job: Draft) -> None:
     called = [
         program
         for program, line in lines.items()
-        if line and line not in spoken_lines and program not in functions
+        if line and program not in functions and not _is_spoken_of(program, line, spoken)
     ]
     listed = [f"{program} (line {lines[program]})" for program in called if program in must]
     if listed:
@@ -132,6 +132,18 @@ def say(job: Draft) -> None:
             "the script looks for these programs, and does without those that the image lacks: "
             f"{', '.join(listed)}"
         )
+
+
+def _is_spoken_of(program: str, line: int, spoken: Iterable[tuple[int, str]]) -> bool:
+    """Whether the report has words on a program on its line.
+
+    Args:
+        program: the program.
+        line: the first line that calls it.
+        spoken: the words of the report, each with its line.
+    """
+    name = re.compile(rf"(?<![\w.-]){re.escape(program)}(?![\w-])")
+    return any(place == line and name.search(text) is not None for place, text in spoken)
 
 
 def _programs(values: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:

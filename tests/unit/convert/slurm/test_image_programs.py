@@ -203,10 +203,26 @@ def test_a_program_that_no_line_before_brings_must_be_there(row: str) -> None:
 
 
 def test_a_package_of_python_alone_is_no_program() -> None:
-    """The wget of pip has no program, and that of conda is one."""
+    """The wget of pip has no program, and that of conda is one; conda itself is wanted."""
     rows = ("wget https://a.org/b", "python a.py")
     assert ["wget (line 4)"] == _programs("pip install tqdm wget", *rows)
-    assert [] == _programs("source b/bin/activate; conda install wget", *rows)
+    own = "source b/bin/activate; conda install wget"
+    assert ["conda (line 3)"] == _programs(own, *rows)
+
+
+@pytest.mark.parametrize(
+    ("row", "program"),
+    [
+        ("HF_HUB_OFFLINE=1 uv run a.py", "uv"),
+        ("rsync -a /scratch/me/a b", "rsync"),
+        ("site_run --data ~/x", "site_run"),
+    ],
+)
+def test_a_program_is_listed_where_its_line_has_words_on_other_things(
+    row: str, program: str
+) -> None:
+    """A folder or a variable of the line was named, and the program it calls was not."""
+    assert [f"{program} (line 3)"] == _programs(row, "python a.py")
 
 
 def test_programs_of_what_each_pod_runs_are_listed_too() -> None:
