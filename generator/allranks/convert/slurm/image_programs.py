@@ -179,7 +179,8 @@ def _called(shell: str, own_programs: set[str]) -> Iterator[str]:
     """
     # What stands in single quotes is of another language: awk's `$(NF-1)`.
     inner = shell_text.substituted_commands(words.expanded_part(shell))
-    for command in (*shell_text.commands_of(shell), *inner):
+    own_commands = shell_text.commands_of(shell)
+    for command in (*own_commands, *inner, *_in_variables(own_commands)):
         typed = [scanner.unquote(word.text) for word in command.words]
         if environments.needs_manager(typed):
             rest = typed if typed[1:2] == ["run"] else words.unwrapped(typed)
@@ -189,6 +190,23 @@ def _called(shell: str, own_programs: set[str]) -> Iterator[str]:
         for program in (command.name, *started, *xargs.program(typed)[:1]):
             if _NAME.fullmatch(program) and program not in _COMMON | _SPOKEN_OF | own_programs:
                 yield program
+
+
+def _in_variables(commands_of_text: Iterable[Command]) -> list[Command]:
+    """The commands in variables that a line runs: ``CMD="uv run a.py"``, and ``eval $CMD``.
+
+    Args:
+        commands_of_text: the commands of a shell.
+    """
+    texts: dict[str, str] = {}
+    inner: list[Command] = []
+    for command in commands_of_text:
+        typed = [scanner.unquote(word.text) for word in command.words]
+        rest = typed[1:] if typed[:1] == ["eval"] else typed
+        inner += shell_text.commands_of(texts.get(shell_text.variable_alone("".join(rest[:1])), ""))
+        for name, value in shell_text.assigned_by(command):
+            texts.setdefault(name, "" if value.startswith("(") else scanner.unquote(value))
+    return inner
 
 
 def _line_of(text: str, program: str) -> int:

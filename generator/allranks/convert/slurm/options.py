@@ -148,7 +148,15 @@ OPTIONS: tuple[Option, ...] = (
     Option("ntasks", "n", _V, _C, "nodes, procsPerNode"),
     Option("ntasks-per-node", "", _V, _C, "procsPerNode"),
     Option("tasks-per-node", "", _V, _C, "procsPerNode"),
-    Option("ntasks-per-gpu", "", _V, _X, "procsPerNode", "processes are counted for a node"),
+    Option(
+        "ntasks-per-gpu",
+        "",
+        _V,
+        _X,
+        "procsPerNode",
+        "processes are counted for a node: each sees all GPUs of its pod, and is to take that of "
+        "its local rank",
+    ),
     Option("ntasks-per-core", "", _V, _X, "", _CORES),
     Option("ntasks-per-socket", "", _V, _X, "", _CORES),
     Option("cpus-per-task", "c", _V, _X, "resources.perPod", "CPUs are asked for a whole pod"),

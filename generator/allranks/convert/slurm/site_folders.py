@@ -236,7 +236,7 @@ def _read_by(text: str) -> str:
 def _without_others(match: re.Match[str]) -> str:
     """A command without the words that are no folders of a pod's."""
     if match["patterns"]:
-        return f"{match['before']} {_QUOTED.sub('', match['rest'])}"
+        return f"{match['before']} {_QUOTED.sub('_', match['rest'])}"
     if match["copy"]:
         return f"{match['before']} {_REMOTE.sub('', match['rest'])}"
     return match["before"] or ""

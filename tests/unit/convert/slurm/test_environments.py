@@ -188,6 +188,9 @@ def test_a_last_line_that_deactivates_does_not_fail_a_good_run(
         (("srun pixi run a",), "pixi run", "each pod makes"),
         (("poetry run python a.py",), "poetry run", "that poetry runs it in"),
         (("poetry install", "poetry run python a.py"), "poetry install", "each pod makes"),
+        (("srun python3 -m pipenv run python a.py",), "pipenv run", "that pipenv runs it in"),
+        (('CMD="uv run a.py"', "eval $CMD"), "uv run", "each pod makes"),
+        (('CMD="uv run a.py"', "$CMD"), "uv run", "each pod makes"),
         (("conda run -n a python a.py",), "conda run", "that conda runs it in"),
         (("conda create -n a -y pip", "conda run -n a python a.py"), "", ""),
         (("micromamba run -p /e python a.py",), "micromamba run", "that micromamba runs it in"),
@@ -204,8 +207,8 @@ def test_the_environment_in_which_a_manager_runs_a_program_is_named(
     own = [v for v in conversion.verdicts if any(part in v.why for part in parts)]
     assert [verdict.path.removesuffix(" (2)") for verdict in own] == ([path] if path else [])
     assert all(why in verdict.why for verdict in own)
-    program = rows[-1].removeprefix("srun ").split()[0]
-    assert not path or f"{program} (line" in _programs(conversion)
+    is_module = "-m" in " ".join(rows)
+    assert not path or is_module or f"{path.split(maxsplit=1)[0]} (line" in _programs(conversion)
 
 
 @pytest.mark.parametrize("row", ["conda env update -f a.yml", "mamba update -y a"])

@@ -145,3 +145,12 @@ def test_any_program_of_an_environment_that_is_called_so_is_named() -> None:
     """`.venv/bin/train` is a program of the project, which the environment has."""
     assert _whys(_convert("#SBATCH -n 1", "exec .venv/bin/train --lr 1"), ".venv/bin/train")
     assert not _whys(_convert("#SBATCH -n 1", "bin/train --lr 1"), "bin/train")
+
+
+@pytest.mark.parametrize("folder", [".", "./", "$SLURM_SUBMIT_DIR"])
+def test_a_job_that_starts_in_its_own_folder_has_the_environment_there(folder: str) -> None:
+    """`-D ./` is where it starts without it."""
+    rows = (f"#SBATCH -D {folder}", "source .venv/bin/activate", "source env.sh", "python a.py")
+    conversion = _convert("#SBATCH -n 1", *rows)
+    assert "`.venv` is not sent" in _whys(conversion, "source .venv/bin/activate")[0]
+    assert "the file is in the folder" in _whys(conversion, "source env.sh")[0]

@@ -434,6 +434,14 @@ def test_a_folder_of_the_job_that_the_script_makes_is_one_of_a_volume() -> None:
     assert "the script makes the folder" in why
 
 
+def test_a_path_behind_a_variable_in_quotes_begins_none() -> None:
+    """``sed … > "$D"/new/o`` writes below D, whatever the command's other words are."""
+    for program in ("sed s/a//g x", "tr a b", "cut -c1"):
+        text = f'#!/bin/bash\n#SBATCH -n 1\nD=data\npython a.py\n{program} > "$D"/new/o.fr\n'
+        paths = [own.path for own in job.convert(text.encode(), "a.sbatch").verdicts]
+        assert "/new/o.fr" not in paths
+
+
 @pytest.mark.parametrize("path", ["/path/to/data", "/path/to/your/env", "/your/path/a"])
 def test_a_path_that_is_a_blank_is_no_folder_of_the_cluster(path: str) -> None:
     """A person is to fill it in, and no volume has it."""

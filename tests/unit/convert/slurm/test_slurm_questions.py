@@ -51,3 +51,29 @@ def test_a_question_whose_answer_counts_is_not_carried(row: str) -> None:
     conversion = job.convert("\n".join(rows).encode(), "job.sbatch")
     assert row in conversion.values["script"]
     assert conversion.lost
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "for f in a b; do sbatch x.sh $f; done",
+        "if [ -f a ]; then sbatch x.sh; fi",
+        "{ sbatch x.sh; }",
+    ],
+)
+def test_a_job_that_a_loop_or_a_branch_submits_is_left_out_of_it(row: str) -> None:
+    """A pod has no sbatch: as the last line it failed a run whose training went well."""
+    text = f"#!/bin/bash\n#SBATCH -n 1\npython a.py\n{row}\n"
+    conversion = job.convert(text.encode(), "job.sbatch")
+    assert ": sbatch x.sh" in conversion.values["script"]
+    assert any("start that when this run has ended" in own.why for own in conversion.lost)
+    asked = text.replace("sbatch x.sh", "sbatch x.sh || exit 1")
+    assert ": sbatch" not in job.convert(asked.encode(), "job.sbatch").values["script"]
+
+
+def test_a_job_that_another_shell_submits_is_named() -> None:
+    """The text of `sh -c` is run in the pod as it is."""
+    for own, why in (("sbatch again.sh x", "start that when"), ("scancel 5", "no programs")):
+        text = f"#!/bin/bash\n#SBATCH -n 1\nend() {{ sh -c '{own}'; }}\npython a.py\nend\n"
+        lost = job.convert(text.encode(), "job.sbatch").lost
+        assert [verdict.line for verdict in lost if why in verdict.why] == [3]

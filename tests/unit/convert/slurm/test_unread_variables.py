@@ -162,3 +162,11 @@ def test_a_script_that_does_without_words_has_lost_none(rows: tuple[str, ...]) -
     assert not job.convert(text.encode(), "job.sbatch").lost
     usage = text.replace("python a.py", "exit 1")
     assert job.convert(usage.encode(), "job.sbatch").lost
+
+
+def test_a_variable_of_a_program_whose_answer_is_printed_is_read() -> None:
+    """``echo a $(python b.py $A)`` runs it."""
+    for row, is_lost in (("echo a $(python b.py $A)", True), ("echo a $(date) $A", False)):
+        text = f"#!/bin/bash\n#SBATCH -n 1\n{row}\npython a.py\n"
+        lost = job.convert(text.encode(), "job.sbatch").lost
+        assert ("$A" in [verdict.path for verdict in lost]) is is_lost

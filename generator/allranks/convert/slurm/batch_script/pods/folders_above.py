@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
-from allranks.convert.slurm.batch_script.text import demands, shell_text, words
+from allranks.convert.slurm.batch_script.text import demands, sent_folder, shell_text, words
 from allranks.convert.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
@@ -61,8 +61,7 @@ def say(script: Script, step: int) -> list[Verdict]:
         step: the number of the statement with the ranks, which is the last that runs; -1 for none.
     """
     end = script.statements[step].end if step >= 0 else len(script.text)
-    starts = [own.value for own in script.settings if own.name in ("chdir", "workdir")]
-    is_here = all(start.rstrip("/") in (".", "$PWD") for start in starts)
+    is_here = sent_folder.starts_here(script)
     sent: set[str] = set()
     verdicts: list[Verdict] = []
     above: list[str] = []

@@ -217,7 +217,7 @@ def say(reading: ScriptReading, code: str) -> None:
             why = why_no_container(script.lines[line - 1] if line else "")
             body.say(line, "singularity", Outcome.NOT_CARRIED, "image", why)
     _say_image_file(script, body)
-    body.verdicts += _of_commands(script)
+    body.verdicts += [*_slurm_in_texts(script, body), *_of_commands(script)]
     body.verdicts += [
         *folders_above.say(script, reading.main_step.statement),
         *xargs.ranks(script),
@@ -227,7 +227,7 @@ def say(reading: ScriptReading, code: str) -> None:
     chosen_gpus.say(reading)
     body.verdicts += home_folder.say(script, reading.variables, code)
     body.verdicts += sent_environments.say(script, reading.variables)
-    body.verdicts += run_environments.say(script)
+    body.verdicts += run_environments.say(script, reading.variables)
     body.verdicts += [*servers.say(script), *node_settings.say(script), *variable_files.say(script)]
     body.verdicts += counted_cpus.say(script, body, code)
     runs = "\n".join([code, *body.env.values()])
@@ -271,6 +271,20 @@ def why_no_container(text: str) -> str:
         return _NO_OVERLAY
     of_files = _FOR_FILES.search(text) and not _FOR_PROGRAMS.search(text)
     return _ON_FILES_OF_CONTAINERS if of_files else NO_CONTAINERS
+
+
+def _slurm_in_texts(script: Script, body: Body) -> list[Verdict]:
+    """The programs of Slurm's that a shell is told of in a text: ``sh -c "sbatch again.sh"``."""
+    verdicts = []
+    lines = {own.line for own in body.verdicts if own.outcome is Outcome.NOT_CARRIED}
+    for command in script.commands if body.script else []:
+        _, *inner = started_words.with_text_of_shell([word.text for word in command.words])
+        programs = [words.base(own[0]) for own in map(words.unwrapped, inner) if own]
+        tools = [own for own in programs if own in words.SLURM_TOOLS]
+        if tools and command.line not in lines:
+            outcome, why = TOOLS.get(tools[0], (Outcome.NOT_CARRIED, NO_SLURM))
+            verdicts.append(Verdict(tools[0], outcome, "", why, command.line))
+    return verdicts
 
 
 def _say_other_jobs(script: Script, body: Body, code: str) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import scanner
 from allranks.convert.slurm.batch_script.text import environments, shell_text, started_words, words
 from allranks.convert.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
@@ -83,7 +82,7 @@ def say(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
     for command in script.commands:
         makes_own |= environments.makes_any([command])
         own, *inner = started_words.with_text_of_shell([token.text for token in command.words])
-        in_variables = _in_variables(variables, (own, *inner))
+        in_variables = started_words.in_variables(variables, (own, *inner))
         for texts in (own, *inner):
             path, outcome, why = _of_words(texts, is_inner=texts is not own)
             if path and path not in verdicts:
@@ -112,23 +111,6 @@ def say(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
         line = script.line_with(_NAME_OF_FOLDER.search)
         verdicts[""] = Verdict(match[0], Outcome.CHANGED, "", _OTHER_NAME, line)
     return [*verdicts.values()]
-
-
-def _in_variables(variables: ShellVariables, typed: Iterable[Sequence[str]]) -> list[list[str]]:
-    """The words of the commands in a variable that some words run: ``bash -c "$LAUNCHER"``.
-
-    Args:
-        variables: what the variables of the script hold.
-        typed: the words of a command, and of those in its text of a shell.
-    """
-    inner: list[list[str]] = []
-    for texts in typed:
-        rest = texts[1:] if texts[:1] == ["eval"] else texts
-        name = shell_text.variable_alone(rest[0]) if rest else ""
-        text = variables.line_texts.get(name) or "; ".join(variables.contents.get(name, ()))
-        commands = shell_text.commands_of(text)
-        inner += [[scanner.unquote(word.text) for word in command.words] for command in commands]
-    return inner
 
 
 def _of_history(code: str) -> re.Match[str] | None:

@@ -6,6 +6,7 @@ does, makes it in each pod; who does not runs its program without what the proje
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
@@ -15,6 +16,7 @@ from allranks.convert.verdicts import Outcome, Verdict
 if TYPE_CHECKING:
     from allranks.convert.scanner import Command
     from allranks.convert.slurm.batch_script.text.script import Script
+    from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
 
 # Managers that make the environment as they run a program, and the words by which they make one.
 _MAKING = {"uv": ("run", "sync"), "pixi": ("run", "install")}
@@ -35,20 +37,23 @@ _OF_CLUSTER = (
 )
 
 
-def say(script: Script) -> list[Verdict]:
+def say(script: Script, variables: ShellVariables) -> list[Verdict]:
     """The first line that makes such an environment in a pod, or wants one of the image.
 
     Args:
         script: the script.
+        variables: what its variables hold.
     """
     earlier: list[Command] = []
     for command in script.commands:
-        for started in started_words.with_text_of_shell([word.text for word in command.words]):
-            for typed in started_words.with_wrapped(started):
-                why = _why(typed, earlier)
-                if why:
-                    path = f"{words.base(typed[0])} {_verb(typed)}"
-                    return [Verdict(path, Outcome.CHANGED, "", why, command.line)]
+        started = started_words.with_text_of_shell([word.text for word in command.words])
+        started += started_words.in_variables(variables, started)
+        for typed in itertools.chain.from_iterable(map(started_words.with_wrapped, started)):
+            own = typed[typed.index("-m") + 1 :] if words.module_of(typed) else typed
+            why = _why(own, earlier)
+            if why:
+                path = f"{words.base(own[0])} {_verb(own)}"
+                return [Verdict(path, Outcome.CHANGED, "", why, command.line)]
         earlier.append(command)
     return []
 

@@ -317,6 +317,8 @@ def _say_tools(script: Script, body: Body, statement: Statement) -> bool:
         outcome, why = Outcome.NOT_CARRIED, missing_in_pods.NO_SLURM
         if not statement.is_simple and slurm_questions.is_shown(script.text, tool):
             outcome, why = Outcome.CHANGED, slurm_questions.WHY
+        elif not statement.is_simple and slurm_questions.is_submission(script.text, tool):
+            outcome, why = missing_in_pods.TOOLS["sbatch"]
         body.say(tool.line, path, outcome, "", why)
     return bool(tools)
 

@@ -1,6 +1,7 @@
 """Lines that show what Slurm knows, within a condition or a loop: ``if …; then squeue; fi``.
 
 A pod has no such program, and a script with ``set -e`` would end there. Nothing reads the answer.
+Nor does a pod submit another job: a loop of such lines would fail a run whose training went well.
 """
 
 from __future__ import annotations
@@ -35,6 +36,19 @@ def is_shown(text: str, command: Command) -> bool:
     return not is_written and not shell_text.is_condition(text, command)
 
 
+def is_submission(text: str, command: Command) -> bool:
+    """Whether a command submits another job, and nothing reads its answer.
+
+    Args:
+        text: the script.
+        command: a command of it.
+    """
+    typed = [word.text for word in command.words]
+    is_piped = bool({command.before, command.after} & {*scanner.PIPES})
+    is_sbatch = words.base(command.name) == "sbatch" or words.any_of(typed, ("sbatch",))
+    return is_sbatch and not is_piped and not shell_text.is_condition(text, command)
+
+
 def edits(text: str, statement: Statement) -> list[tuple[int, int, str]]:
     """What keeps such commands of a statement from being run; [] where it is nothing else.
 
@@ -43,4 +57,8 @@ def edits(text: str, statement: Statement) -> list[tuple[int, int, str]]:
         statement: a statement of it.
     """
     commands = [] if statement.is_simple else statement.commands
-    return [(own.start, own.start, ": ") for own in commands if is_shown(text, own)]
+    return [
+        (own.start, own.start, ": ")
+        for own in commands
+        if is_shown(text, own) or is_submission(text, own)
+    ]

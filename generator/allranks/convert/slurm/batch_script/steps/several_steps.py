@@ -234,7 +234,7 @@ def _several(script: Script, multi: list[Step], distinct: int) -> InvalidValues:
         )
     hint = (
         "make a script of each and convert those; one after the other they are runs that you "
-        "start in turn"
+        "start in turn. Take srun off those that only make things ready: a plain line is setup"
     )
     beside = [step for step in multi if script.statements[step.statement].in_background]
     if len(beside) == 1 and len(multi) > 1 and _is_for_each_node(beside[0]):

@@ -38,8 +38,29 @@ _ASKING = re.compile(r"(?:^|[\s;&|(])(?:if|elif|while|until|!)[ \t]*\Z")
 
 
 def without_printing(text: str) -> str:
-    """A text without the lines that only print: `:` stands there, as a branch may have no other."""
-    return _PRINTING.sub(":", text)
+    """A text without the lines that only print: `:` stands there, as a branch may have no other.
+
+    What such a line asks a program of the project's own stays: ``echo $(python a.py $A)``.
+    """
+    return _PRINTING.sub(lambda match: f": {_run_inside(match[0])}".rstrip(), text)
+
+
+def _run_inside(text: str) -> str:
+    """The substitutions of a line that run a program of the project's own."""
+    if "$(" not in text and "`" not in text:
+        return ""
+    own = [part for part in substitutions.texts(text) if _runs_own(part)]
+    return " ".join(own)
+
+
+def _runs_own(substitution: str) -> bool:
+    """Whether a substitution runs Python with a file or a module, or a file of the project's."""
+    for command in commands_of(substitutions.inside(substitution)[0]):
+        typed = words.unwrapped([scanner.unquote(word.text) for word in command.words])
+        is_python = words.is_python(typed) and not {"-c", "-V", "--version"} & {*typed[1:2]}
+        if is_python or (typed and typed[0].endswith((".py", ".sh"))):
+            return True
+    return False
 
 
 def without_shell(texts: list[str]) -> list[str]:

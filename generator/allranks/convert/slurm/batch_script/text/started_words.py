@@ -9,7 +9,9 @@ from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.slurm.options import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+
+    from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
 
 
 def behind_srun(texts: list[str]) -> list[str]:
@@ -38,3 +40,20 @@ def with_wrapped(texts: Sequence[str]) -> list[list[str]]:
     while not is_look and (inner := words.behind_wrapper(chain[-1])):
         chain.append(inner)
     return chain
+
+
+def in_variables(variables: ShellVariables, typed: Iterable[Sequence[str]]) -> list[list[str]]:
+    """The words of the commands in a variable that some words run: ``bash -c "$LAUNCHER"``.
+
+    Args:
+        variables: what the variables of the script hold.
+        typed: the words of a command, and of those in its text of a shell.
+    """
+    inner: list[list[str]] = []
+    for texts in typed:
+        rest = texts[1:] if texts[:1] == ["eval"] else texts
+        name = shell_text.variable_alone(rest[0]) if rest else ""
+        text = variables.line_texts.get(name) or "; ".join(variables.contents.get(name, ()))
+        commands = shell_text.commands_of(text)
+        inner += [[scanner.unquote(word.text) for word in command.words] for command in commands]
+    return inner
