@@ -72,3 +72,10 @@ def test_a_job_that_another_shell_submits_is_named() -> None:
         text = f"#!/bin/bash\n#SBATCH -n 1\nend() {{ sh -c '{own}'; }}\npython a.py\nend\n"
         lost = job.convert(text.encode(), "job.sbatch").lost
         assert [verdict.line for verdict in lost if why in verdict.why] == [3]
+
+
+def test_the_job_of_a_branch_has_its_steps_for_itself() -> None:
+    """The lines of its here-document are no steps of this script."""
+    rows = ("if [ -f a ]; then", "  sbatch <<EOF", "#!/bin/bash", "srun python b.py", "EOF", "fi")
+    text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", *rows, "python a.py", ""))
+    assert [own.line for own in job.convert(text.encode(), "job.sbatch").lost] == [4]
