@@ -12,6 +12,7 @@ from allranks.convert.verdicts import Outcome
 if TYPE_CHECKING:
     from allranks.convert.verdicts import Conversion, Verdict
 
+_FIRST = "$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1)"
 _TASKS = "#SBATCH -N 2 --ntasks-per-node=4"
 
 
@@ -371,3 +372,21 @@ def test_a_comment_on_an_mpi_makes_no_ranks_of_mpis() -> None:
     for sign, workload in (("# ", "torchrun"), ("", "mpi")):
         conversion = _convert(*(row.format(sign) for row in rows))
         assert conversion.values["workload"] == workload
+
+
+@pytest.mark.parametrize(
+    ("value", "around"),
+    [
+        (f"{_FIRST}:1234", "{}:1234"),
+        ("tcp://$MASTER_ADDR:$MASTER_PORT", "tcp://{}:12345"),
+        ('"${MASTER_ADDR}:$OTHER"', ""),
+    ],
+)
+def test_an_address_of_mpis_ranks_keeps_its_port(value: str, around: str) -> None:
+    """The first host alone is no address that JAX takes; what is not known is named."""
+    rows = (f"export MASTER_ADDR={_FIRST}", "export MASTER_PORT=12345", f"export JAX_AT={value}")
+    conversion = _convert(_TASKS, *rows, "mpirun -np 8 -x JAX_AT python train.py")
+    host = "$(sed 's/[ :].*//;q' /etc/mpi/hostfile)"
+    line = f'export JAX_AT="{around.format(host)}"\n'
+    assert (line in conversion.values["setup"]) is bool(around)
+    assert bool(conversion.lost) is not bool(around)

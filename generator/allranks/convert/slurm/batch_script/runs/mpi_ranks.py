@@ -11,7 +11,7 @@ from allranks.convert import commands, references
 from allranks.convert.slurm import sizes
 from allranks.convert.slurm.batch_script.setup import left_out, node_files
 from allranks.convert.slurm.batch_script.steps import mpirun
-from allranks.convert.slurm.batch_script.text import node_names, shell_text, words
+from allranks.convert.slurm.batch_script.text import node_names, shell_text, substitutions, words
 from allranks.convert.slurm.batch_script.text.node_variables import NodeVariable, kind_of
 from allranks.convert.verdicts import Outcome
 
@@ -131,7 +131,31 @@ def _of_mpi(reading: ScriptReading, name: str) -> str:
         return str(body.nodes or 1)
     if kind is NodeVariable.UNKNOWN and _LIST.fullmatch(text.strip()):
         return _HOSTS
-    return _FIRST_HOST if kind is NodeVariable.ADDRESS else ""
+    return _with_first_host(reading, name, text) if kind is NodeVariable.ADDRESS else ""
+
+
+def _with_first_host(reading: ScriptReading, name: str, text: str) -> str:
+    """A variable that has the first node's name in it, as shell; "" where it has what none knows.
+
+    Args:
+        reading: the script, and what is known of it.
+        name: the variable.
+        text: the line that sets it: ``A=$(scontrol show hostnames | head -n1):1234``.
+    """
+    value = text.partition(f"{name}=")[2].strip().strip('"')
+    spans = substitutions.spans(value)
+    if not spans:
+        meeting = "|".join(sorted(reading.rendezvous.meeting - {name}))
+        pattern = rf"\$(?:\{{(?:{meeting})(?:\[0\])?\}}|(?:{meeting})\b)"
+        spans = [match.span() for match in re.finditer(pattern, value)][:1] if meeting else []
+    if len(spans) != 1:
+        return _FIRST_HOST
+    (start, end) = spans[0]
+    ports = {"MASTER_PORT": _MPI_PORT, **reading.variables.constants}
+    before, behind = (words.resolve(part, ports) for part in (value[:start], value[end:]))
+    if before is None or behind is None:
+        return ""
+    return f'"{before}{_FIRST_HOST.strip(chr(34))}{behind}"'
 
 
 def is_mpi(

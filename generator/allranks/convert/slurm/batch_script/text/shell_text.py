@@ -311,7 +311,8 @@ def content_of(value: str) -> str:
             return ""
     if value.startswith('"') or "'" not in value:
         return _quoted_text(value).replace("\n", " ")
-    return scanner.unquote(value).replace("\n", " ")
+    # The shell that is given the text joins its lines there.
+    return re.sub(r"\\\n|\n", " ", scanner.unquote(value))
 
 
 def _quoted_text(value: str) -> str:
