@@ -107,7 +107,7 @@ _WHY_JOB = (
     "or below /tmp"
 )
 # What a person is to fill in.
-_BLANK = re.compile(r"/+(?:path|your)/(?:to|of|path|here)\b.*")
+_BLANK = re.compile(r"/+path/(?:to|of|here)\b.*|(?:/[\w.-]+)*/(?:your|YOUR)(?:[/_-].*)?")
 _WHY_BLANK = (
     "where it is a blank for a person, fill it in: with a path that the image or a volume has"
 )
@@ -313,7 +313,10 @@ def _makes(code: str, paths: Collection[str]) -> bool:
         options = [word for word in typed if word.startswith("-")]
         if "mkdir" in map(words.base, typed[:2]) and any("p" in option for option in options):
             folders = [_with_texts(word, texts) for word in typed]
-            if any(folder.startswith(tuple(paths)) for folder in folders):
+            ends = [f"/{folder}" for folder in folders if "SLURM_JOB" in folder]
+            if any(folder.startswith(tuple(paths)) for folder in folders) or any(
+                path.endswith(tuple(ends)) or f"{end}/" in path for path in paths for end in ends
+            ):
                 return True
         for name, value in shell_text.assigned_by(command):
             texts[name] = _with_texts(scanner.unquote(value), texts)

@@ -432,6 +432,10 @@ def test_a_folder_of_the_job_that_the_script_makes_is_one_of_a_volume() -> None:
     verdicts = job.convert(text.encode(), "a.sbatch").verdicts
     [why] = [own.why for own in verdicts if own.path.startswith("/jobs")]
     assert "the script makes the folder" in why
+    rows = ("cd /jobs", "mkdir -p $SLURM_JOB_ID", "cd $SLURM_JOB_ID", "python a.py", "ls {}")
+    text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", *rows, "")).format("/jobs/$SLURM_JOB_ID/a")
+    verdicts = job.convert(text.encode(), "a.sbatch").verdicts
+    assert not any("nothing makes the folder" in own.why for own in verdicts)
 
 
 def test_a_path_behind_a_variable_in_quotes_begins_none() -> None:
@@ -442,7 +446,9 @@ def test_a_path_behind_a_variable_in_quotes_begins_none() -> None:
         assert "/new/o.fr" not in paths
 
 
-@pytest.mark.parametrize("path", ["/path/to/data", "/path/to/your/env", "/your/path/a"])
+@pytest.mark.parametrize(
+    "path", ["/path/to/data", "/path/to/your/env", "/add/your/path", "/home/your_name/a"]
+)
 def test_a_path_that_is_a_blank_is_no_folder_of_the_cluster(path: str) -> None:
     """A person is to fill it in, and no volume has it."""
     text = f"#!/bin/bash\n#SBATCH -n 1\npython a.py --data {path}\n"
