@@ -120,7 +120,7 @@ def _label(job: Draft, setting: Setting) -> None:
         why = f"fill in what stands for {setting.value}"
         job.say(setting.name, Outcome.NOT_CARRIED, f"labels.{setting.name}", why)
         return
-    if "$" in setting.value:
+    if re.search(r"\$[A-Za-z_{(]", setting.value):
         why = f"sbatch fills in no variables: write the name that stands for {setting.value}"
         job.say(setting.name, Outcome.NOT_CARRIED, f"labels.{setting.name}", why)
         return

@@ -14,6 +14,7 @@ from allranks.convert.slurm.batch_script.text import (
     environments,
     installations,
     looked_up_programs,
+    set_options,
     shell_builtins,
     shell_text,
     started_words,
@@ -44,7 +45,7 @@ _COMMON = shell_builtins.OF_BASH | {
     *("id", "install", "ionice", "join", "ldd", "link", "ln", "locale", "logname", "ls", "mawk"),
     *("md5sum", "mkdir", "mkfifo", "mknod", "mktemp", "more", "mv", "nice", "nl", "nohup"),
     *("nproc", "nvidia-smi", "od", "paste", "pathchk", "perl", "pip", "pip3", "pr", "printenv"),
-    *("printf", "pwd", "python", "python2", "python3", "readlink", "realpath", "renice", "rm"),
+    *("printf", "pwd", "python", "python3", "readlink", "realpath", "renice", "rm"),
     *("rmdir", "sed", "seq", "setsid", "sh", "sha1sum", "sha256sum", "shred", "shuf", "sort"),
     *("split", "stat", "stdbuf", "stty", "sum", "sync", "tac", "tail", "tar", "taskset", "tee"),
     *(
@@ -85,6 +86,7 @@ _OF_NO_PROGRAM = (
     "nobody outside",
     "~/.ollama",
 )
+_VERSIONS = frozenset({"--version", "-version", "-V", "-v"})
 _OF_MPI = (
     "mpirun starts the ranks, by ssh: the image needs an MPI, sshd and ssh, and its user a line in "
     "/etc/passwd; with mpi.transport: exec it needs Python in place of the last three"
@@ -180,12 +182,16 @@ def _called(shell: str, own_programs: set[str]) -> Iterator[str]:
     # What stands in single quotes is of another language: awk's `$(NF-1)`.
     inner = shell_text.substituted_commands(words.expanded_part(shell))
     own_commands = shell_text.commands_of(shell)
+    ends = set_options.ends_script(shell)
     for command in (*own_commands, *inner, *_in_variables(own_commands)):
         typed = [scanner.unquote(word.text) for word in command.words]
         if environments.needs_manager(typed):
             rest = typed if typed[1:2] == ["run"] else words.unwrapped(typed)
             yield from {words.base(rest[0])} - own_programs
         own_programs |= installations.programs(typed)
+        is_version = bool(typed[1:]) and _VERSIONS.issuperset(typed[1:])
+        if is_version and command in own_commands and not ends:
+            continue  # it only prints, and nothing ends where it does not
         started = [own[0] for own in started_words.with_wrapped(typed)[1:]]
         for program in (command.name, *started, *xargs.program(typed)[:1]):
             if _NAME.fullmatch(program) and program not in _COMMON | _SPOKEN_OF | own_programs:

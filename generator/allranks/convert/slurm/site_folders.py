@@ -78,6 +78,8 @@ _PRINTED_DOCUMENT = re.compile(
     re.MULTILINE,
 )
 _VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)\b\}?")
+# Which no shell of a script heeds, unless it is told to.
+_ALIAS = re.compile(r"^[ \t]*alias[ \t].*$", re.MULTILINE)
 # A variable that is set in a line of its own.
 _ASSIGNMENT = re.compile(r"^(?P<name>[A-Za-z_]\w*)=[^\s;&|`()]*[ \t]*$", re.MULTILINE)
 # A container that no pod starts, whose words name folders in it; and the folders that it mounts.
@@ -215,6 +217,8 @@ def _texts(values: Mapping[str, Any], script: str, *, is_inside: bool) -> list[s
     texts = [*of_nodes, outside if outside != script else ""] if is_inside else of_nodes + of_ranks
     shebangs = [text.partition("\n")[0][2:] for text in texts if str(text).startswith("#!")]
     texts = [words.without_comments(text) for text in texts if isinstance(text, str)] + shebangs
+    if "expand_aliases" not in script:
+        texts = [_ALIAS.sub("", text) for text in texts]
     unread = unread_variables.names(script)
 
     def put(match: re.Match[str]) -> str:

@@ -487,3 +487,17 @@ def test_a_folder_of_the_jobs_own_disk_is_the_pods(name: str) -> None:
     )
     own = _convert(rows[0], f"export {name}=$SCRATCH/a", *rows[1:]).verdicts
     assert any("known on the old cluster alone" in verdict.why for verdict in own)
+
+
+def test_an_environment_file_is_no_image() -> None:
+    """It names one, with its mounts."""
+    for step in ("srun --container-image=/u/a.toml python a.py", "srun --environment=/u/a.toml ls"):
+        [why] = [own.why for own in _convert(_TASKS, step).lost if own.line == 3]
+        assert why.startswith("its file names an image and mounts")
+
+
+def test_a_shell_of_the_image_is_that_of_the_container() -> None:
+    """A node's `sh` is bash, and what stands behind --container-image never ran there."""
+    for option, is_named in (("", True), ("--container-image=a/b:1", False)):
+        verdicts = _convert("#SBATCH -n 1", f"srun {option} sh train.sh").verdicts
+        assert any("sh is bash on most clusters" in own.why for own in verdicts) is is_named

@@ -287,3 +287,14 @@ def test_a_run_of_mpi_is_told_what_its_image_needs(step: str, is_noted: int) -> 
     text = f"#!/bin/bash\n#SBATCH -N 2 --ntasks-per-node=2\n{step}\n"
     notes = job.convert(text.encode(), "job.sbatch").notes
     assert is_noted == sum("sshd" in note for note in notes)
+
+
+def test_a_program_that_prints_its_version_is_wanted_where_a_failure_ends_the_script() -> None:
+    """`nvcc -V` prints into the log, and the script goes on without it."""
+    assert [] == _programs("nvcc -V", "python a.py")
+    assert ["nvcc (line 4)"] == _programs("set -e", "nvcc -V", "python a.py")
+
+
+def test_conda_is_wanted_for_an_init_too() -> None:
+    """With `set -e` a script ends where there is none."""
+    assert ["conda (line 3)"] == _programs("conda init bash", "python a.py")

@@ -366,6 +366,30 @@ def test_an_option_of_the_program_is_none_of_the_mpiruns() -> None:
         assert conversion.values.get("mpi") == mpi
 
 
+@pytest.mark.parametrize(
+    ("size", "words", "is_alone"),
+    [
+        ("--gpus=1 -n 1", "", True),
+        ("--gpus=4 -n 1", "--num_processes=1", True),
+        ("--gpus=4 -n 1", "--num_processes 1", True),
+        ("--gpus=4 -n 1", "", False),
+        ("--gpus=1 -n 1", "--num_processes $N", False),
+        ("-N 2 --gpus-per-node=1", "", False),
+    ],
+)
+@pytest.mark.parametrize("program", ["accelerate", '"$VENV/bin/accelerate"'])
+def test_an_accelerate_of_one_process_is_no_rank(
+    size: str, words: str, program: str, *, is_alone: bool
+) -> None:
+    """A program that finds a RANK has its model wrapped, which in Slurm it was not."""
+    conversion = _convert(f"#SBATCH {size}", "VENV=/opt/venv", f"{program} launch {words} a.py")
+    command = " ".join(conversion.values["command"])
+    assert ("unset " in command and " RANK " in command) is is_alone
+    assert any("starts the ranks of each node" in note for note in conversion.notes) is not is_alone
+    assert command.endswith("a.py")
+    assert any("default_config.yaml" in own.why for own in conversion.verdicts)
+
+
 def test_a_comment_on_an_mpi_makes_no_ranks_of_mpis() -> None:
     """A line that an author has taken out tells of no program that wants it."""
     rows = (_TASKS, "{}module load openmpi", "srun python a.py")

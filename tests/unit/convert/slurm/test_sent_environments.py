@@ -154,3 +154,45 @@ def test_a_job_that_starts_in_its_own_folder_has_the_environment_there(folder: s
     conversion = _convert("#SBATCH -n 1", *rows)
     assert "`.venv` is not sent" in _whys(conversion, "source .venv/bin/activate")[0]
     assert "the file is in the folder" in _whys(conversion, "source env.sh")[0]
+
+
+@pytest.mark.parametrize(
+    ("rows", "path"),
+    [
+        (("python a.py --checkpoint checkpoints/best.pt",), "checkpoints/best.pt"),
+        (("C=checkpoints/x.pth.tar", "python a.py --ckpt $C"), "checkpoints/x.pth.tar"),
+        (("srun python a.py --resume=./wandb/run-1/model.pt",), "./wandb/run-1/model.pt"),
+        (("python a.py --out checkpoints/best.pt",), ""),
+        (("python a.py --save_path=checkpoints/best.pt",), ""),
+        (("python a.py", "python b.py --ckpt checkpoints/best.pt"), ""),
+        (("mkdir -p checkpoints", "python a.py --dir checkpoints"), ""),
+        (("cd /data/me", "python a.py --ckpt checkpoints/best.pt"), ""),
+        (("python a.py --ckpt models/best.pt",), ""),
+    ],
+)
+def test_a_file_of_a_folder_that_is_not_sent_is_named(rows: tuple[str, ...], path: str) -> None:
+    """A training that begins with a checkpoint finds none in a pod."""
+    verdicts = _convert("#SBATCH -n 1", *rows).verdicts
+    assert [v.path for v in verdicts if "is not sent with the folder" in v.why] == [path] * bool(
+        path
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_named"),
+    [
+        (("python a.py > logs/a.log",), True),
+        (('F="logs/a_${1}.log"', 'python a.py &> "$F"'), True),
+        (("mkdir -p logs", "python a.py > logs/a.log"), False),
+        (('mkdir -p "./logs/x"', "python a.py > logs/x/a.log"), False),
+        (("python a.py > a.log",), False),
+        (("python a.py > src/a.log",), False),
+        (("cd /data/me", "python a.py > logs/a.log"), False),
+    ],
+)
+def test_a_folder_that_nothing_makes_for_a_redirection_is_named(
+    rows: tuple[str, ...], *, is_named: bool
+) -> None:
+    """Git leaves it out as a rule, and a shell starts nothing whose output has no file."""
+    verdicts = _convert("#SBATCH -n 1", *rows).verdicts
+    assert any("let the script make it (`mkdir -p logs" in own.why for own in verdicts) is is_named

@@ -438,6 +438,14 @@ def test_a_folder_of_the_job_that_the_script_makes_is_one_of_a_volume() -> None:
     assert not any("nothing makes the folder" in own.why for own in verdicts)
 
 
+def test_an_alias_of_a_script_is_heeded_by_nobody() -> None:
+    """A shell that is not asked expands none, and what it names is not run."""
+    for row, is_named in (("", False), ("shopt -s expand_aliases", True)):
+        rows = ("#!/bin/bash", "#SBATCH -n 1", row, "alias python=~/venv/bin/python", "python a.py")
+        verdicts = job.convert("\n".join((*rows, "")).encode(), "a.sbatch").verdicts
+        assert any(own.path.startswith("~/venv") for own in verdicts) is is_named
+
+
 def test_a_path_behind_a_variable_in_quotes_begins_none() -> None:
     """``sed … > "$D"/new/o`` writes below D, whatever the command's other words are."""
     for program in ("sed s/a//g x", "tr a b", "cut -c1"):

@@ -79,3 +79,20 @@ def test_the_job_of_a_branch_has_its_steps_for_itself() -> None:
     rows = ("if [ -f a ]; then", "  sbatch <<EOF", "#!/bin/bash", "srun python b.py", "EOF", "fi")
     text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", *rows, "python a.py", ""))
     assert [own.line for own in job.convert(text.encode(), "job.sbatch").lost] == [4]
+
+
+@pytest.mark.parametrize(
+    "row", ["scontrol show job $SLURM_JOB_ID | grep CPU_IDs", "squeue -a | head -n3 | cut -c1-9"]
+)
+@pytest.mark.parametrize(("options", "step"), [_RANKS, _ALONE])
+def test_a_question_whose_answer_is_printed_by_a_filter_is_left_out(
+    options: str, step: str, row: str
+) -> None:
+    """Nothing but the log reads it, as without the filter."""
+    conversion = job.convert(f"#!/bin/bash\n{options}\n{row}\n{step}\n".encode(), "a")
+    assert not conversion.lost
+    assert row not in conversion.values.get("setup", "") + conversion.values.get("script", "")
+    for other in (f"{row} > nodes.txt", f"{row} | xargs -n1 echo", f"if {row}; then echo a; fi"):
+        text = f"#!/bin/bash\n{options}\n{other}\n{step}\n"
+        values = job.convert(text.encode(), "a").values
+        assert row in values.get("setup", "") + values.get("script", "")

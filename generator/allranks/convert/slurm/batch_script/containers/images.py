@@ -19,6 +19,9 @@ OF_FILE = (
     "a pod cannot use an image file: push the image that it was made from to a registry, and "
     "name that"
 )
+_OF_ENVIRONMENT = (
+    "its file names an image and mounts of the old cluster: give them as image and storage"
+)
 _NO_NAME = "no registry has an image of this name: write the image's own"
 # Options of `singularity exec` and `apptainer exec` that have a value.
 _WITH_VALUE = frozenset(
@@ -141,6 +144,8 @@ def image(text: str) -> dict[str, str] | None:
 
 def lack_of(text: str) -> str:
     """Why what names an image is none for a pod."""
+    if text.endswith((".toml", ".edf")):
+        return _OF_ENVIRONMENT
     is_file = _FILE.search(text) is not None and not text.startswith("$")
     if not is_file and "$" in text:
         return f"{text} is known on the old cluster alone"

@@ -82,7 +82,7 @@ _OTHER_HOME = (
     "PYTHONUSERBASE to this folder in env"
 )
 # Where accelerate's own settings are, as `accelerate config` writes them.
-_ACCELERATE = re.compile(r"\baccelerate\s+launch\b|\baccelerate\.commands\.launch\b")
+_ACCELERATE = re.compile(r"\baccelerate[\"']?\s+launch\b|\baccelerate\.commands\.launch\b")
 # Options in place of these: how many processes, which precision, and how they are joined.
 _WRITTEN_OUT = (
     re.compile(r"--num[-_]processes\b"),

@@ -25,6 +25,7 @@ from allranks.convert.slurm.batch_script.pods import (
     run_environments,
     sent_environments,
     servers,
+    unsent_folders,
     variable_files,
 )
 from allranks.convert.slurm.batch_script.text import (
@@ -226,8 +227,11 @@ def say(reading: ScriptReading, code: str) -> None:
     body.verdicts += output_files.say(script)
     chosen_gpus.say(reading)
     body.verdicts += home_folder.say(script, reading.variables, code)
-    body.verdicts += sent_environments.say(script, reading.variables)
-    body.verdicts += run_environments.say(script, reading.variables)
+    body.verdicts += [
+        *sent_environments.say(script, reading.variables),
+        *run_environments.say(script, reading.variables),
+        *unsent_folders.say(script, reading.variables),
+    ]
     body.verdicts += [*servers.say(script), *node_settings.say(script), *variable_files.say(script)]
     body.verdicts += counted_cpus.say(script, body, code)
     runs = "\n".join([code, *body.env.values()])
@@ -335,6 +339,7 @@ def _without_unread(code: str) -> str:
 def _of_commands(script: Script) -> list[Verdict]:
     """What commands need: a Slurm to submit to, the launcher of a site, or one that runs steps."""
     functions = {statement.function for statement in script.statements}
+    options = {setting.name for setting in script.settings}
     verdicts: list[Verdict] = []
     for command in script.commands:
         texts = started_words.behind_srun([scanner.unquote(token.text) for token in command.words])
@@ -353,7 +358,9 @@ def _of_commands(script: Script) -> list[Verdict]:
             verdicts.append(
                 Verdict(program, Outcome.NOT_CARRIED, "command", _NO_LAUNCHER, command.line)
             )
-        if texts[:1] == ["sh"] and len(texts) > 1 and not texts[1].startswith("-"):
+        is_of_node = not any("container-image" in word.text for word in command.words)
+        is_file = texts[:1] == ["sh"] and len(texts) > 1 and not texts[1].startswith("-")
+        if is_file and is_of_node and "container-image" not in options:
             verdicts.append(
                 Verdict(" ".join(texts[:2]), Outcome.CHANGED, "", _SH_OF_IMAGE, command.line)
             )

@@ -9,7 +9,7 @@ from allranks.convert import commands, references, scanner
 from allranks.convert.commands import Runner
 from allranks.convert.slurm import sizes
 from allranks.convert.slurm.batch_script.runs import mpi_ranks
-from allranks.convert.slurm.batch_script.steps import several_steps
+from allranks.convert.slurm.batch_script.steps import launcher_environment, several_steps
 from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.verdicts import Outcome
 from allranks.humanize import plural
@@ -289,9 +289,10 @@ def _size_nested(
             "LOCAL_RANK in place of --local_rank",
         )
     body.values["torchrun"] = {"maxRestarts": 0}
-    body.notes.append(
-        f"{runner} starts the ranks of each node itself, so that each pod runs "
-        "it once; "
-        "under torchrun (its command alone) allranks would see every rank"
-    )
+    if not launcher_environment.starts_one_process(script, program):
+        body.notes.append(
+            f"{runner} starts the ranks of each node itself, so that each pod runs "
+            "it once; "
+            "under torchrun (its command alone) allranks would see every rank"
+        )
     return nodes

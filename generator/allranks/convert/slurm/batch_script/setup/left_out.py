@@ -118,6 +118,8 @@ def why_dropped(  # noqa: PLR0911 - a return for each reason
 
 def _why_of_pod(reading: ScriptReading, statement: Statement, program: str) -> str:
     """Why no pod needs a statement; "" where one may."""
+    if statement.commands and slurm_questions.is_shown_by_pipe(statement):
+        return slurm_questions.WHY
     if image_files.looks_for(reading, statement):
         return image_files.IN_CONTAINER
     if chosen_gpus.is_of_step(reading, statement):
@@ -297,7 +299,8 @@ def _why_not_in_setup(
     elif _stays_in_place(script, statement, program) or shell_text.changes_words(command):
         pass
     elif program in ("wait", "exit", "set", "exec"):
-        lost = set_options.of_setup(text)[1] if program == "set" else ""
+        ends = set_options.ends_script(script.text)
+        lost = set_options.of_setup(text, ends=ends)[1] if program == "set" else ""
         reason = Outcome.CHANGED, lost or set_options.how_setup_goes_on(text)
     if reason is None and reads_dropped and statement.commands:
         own = [name for name in _set_for_others(script, statement) if not _is_of_meeting(name)]

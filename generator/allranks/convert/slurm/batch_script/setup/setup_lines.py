@@ -60,8 +60,8 @@ _OF_NONE = ("deactivate", "init")
 _ACTIVATED = "what it activates must be in the image, or in a volume at that path"
 _MAKES_ENVIRONMENT = "each pod makes the environment anew: an image that has it needs no such line"
 _SENT = (
-    f"the file is in the folder that `{names.CLI} sbatch` and `submit` send; what it loads or "
-    "activates must be in the image"
+    f"the file is in the folder that `{names.CLI} sbatch` and `submit` send, unless .gitignore "
+    "keeps it out; what it loads or activates must be in the image"
 )
 _ONCE = "it runs once in each pod"
 _ENDS_WELL = "a run that ends here has failed, as its command did not run; the script ended well"
@@ -198,7 +198,7 @@ def text_of(
         reading, statement, text, program, is_single=is_single, is_setup=is_setup
     )
     if verdict is not None and program == "set" and is_setup:
-        verdict = _verdict_of_set(text) or verdict
+        verdict = _verdict_of_set(text, ends=set_options.ends_script(script.text)) or verdict
     if command is not None and program == "exec" and _writes_to_file(command):
         verdict = Outcome.CHANGED, _LOG_IN_FILE
     if is_setup and text.startswith("coproc"):
@@ -217,9 +217,14 @@ def _writes_to_file(command: Command) -> bool:
     return len(command.words) == 1 and any(file[:2] not in (">(", "&1", "&2") for file in files)
 
 
-def _verdict_of_set(text: str) -> tuple[Outcome, str] | None:
-    """What a `set` of setup's loses; None for nothing."""
-    lost = set_options.of_setup(text)[1]
+def _verdict_of_set(text: str, *, ends: bool) -> tuple[Outcome, str] | None:
+    """What a `set` of setup's loses; None for nothing.
+
+    Args:
+        text: the line.
+        ends: whether the script ends at what fails.
+    """
+    lost = set_options.of_setup(text, ends=ends)[1]
     why = [lost] if lost else []
     why += [set_options.UNSHOWN] if set_options.shows_lines(text) else []
     return (Outcome.CHANGED, "; ".join(why)) if why else None

@@ -18,6 +18,10 @@ WHY = "it asks Slurm, and a pod has none"
 _PROGRAMS = words.SLURM_TOOLS - {
     *("scancel", "sbcast", "sgather", "sbatch", "salloc", "sacctmgr", "sattach", "strigger")
 }
+# What prints a part of what it reads.
+_FILTERS = frozenset(
+    {"grep", "egrep", "awk", "sed", "head", "tail", "cut", "sort", "uniq", "tr", "column", "cat"}
+)
 
 
 def is_shown(text: str, command: Command) -> bool:
@@ -34,6 +38,23 @@ def is_shown(text: str, command: Command) -> bool:
         return False
     is_written = any(operator.endswith(">") for operator, _ in command.redirections)
     return not is_written and not shell_text.is_condition(text, command)
+
+
+def is_shown_by_pipe(statement: Statement) -> bool:
+    """Whether a statement only prints a part of what Slurm knows: ``scontrol show job | grep a``.
+
+    Args:
+        statement: a statement of the script.
+    """
+    first, *filters = statement.commands
+    is_pipe = bool(filters) and all(own.before in scanner.PIPES for own in filters)
+    if statement.function or not is_pipe or any(own.within for own in statement.commands):
+        return False
+    is_question = words.base(first.name) in _PROGRAMS and (
+        words.base(first.name) != "scontrol" or [w.text for w in first.words[1:2]] == ["show"]
+    )
+    writes = any(map(shell_text.writes, statement.commands))
+    return is_question and not writes and all(own.name in _FILTERS for own in filters)
 
 
 def is_submission(text: str, command: Command) -> bool:

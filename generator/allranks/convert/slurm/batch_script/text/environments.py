@@ -122,8 +122,10 @@ def needs_manager(typed: Sequence[str]) -> bool:
     if typed[1:2] == ["run"] and words.base(typed[0]) in _OF_CONDA:
         return True
     program, verbs = _verbs(typed)
-    if program not in words.MANAGERS or not verbs or words.activates(typed):
+    if program not in words.MANAGERS or not verbs:
         return False
+    if words.activates(typed):
+        return verbs[:1] == ["init"]
     is_runner = environment_runners.program_start([program, *words.unwrapped(typed)[1:]]) > 0
     return not is_runner and _SHOWING.isdisjoint(verbs)
 
