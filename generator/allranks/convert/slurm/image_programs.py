@@ -209,6 +209,8 @@ def _in_variables(commands_of_text: Iterable[Command]) -> list[Command]:
     for command in commands_of_text:
         typed = [scanner.unquote(word.text) for word in command.words]
         rest = typed[1:] if typed[:1] == ["eval"] else typed
+        if typed[:1] == ["eval"] and rest and rest[0][:1] not in ("$", "`", ""):
+            inner += shell_text.commands_of(" ".join(rest))
         inner += shell_text.commands_of(texts.get(shell_text.variable_alone("".join(rest[:1])), ""))
         for name, value in shell_text.assigned_by(command):
             texts.setdefault(name, "" if value.startswith("(") else scanner.unquote(value))

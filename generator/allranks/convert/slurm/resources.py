@@ -140,7 +140,7 @@ _MAY_BE_ON_GPUS = re.compile(
 _COMMENT = re.compile(r"(?:^|\s)#(?!SBATCH).*", re.MULTILINE)
 # `--cpu-bind` and `--cpu-offload` say nothing of it.
 _ON_CPUS = re.compile(
-    r"\bgloo\b|--?(?:use_)?cpu(?![\w-])|no[-_]cuda|\bccl\b|device[= ]cpu", re.IGNORECASE
+    r"\bgloo\b|(?<![\w-])--?(?:use_)?cpu(?![\w-])|no[-_]cuda|\bccl\b|device[= ]cpu", re.IGNORECASE
 )
 
 

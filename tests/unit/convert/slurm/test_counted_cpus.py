@@ -116,3 +116,22 @@ def test_a_job_without_a_number_of_cpus_has_one_for_each_task(
     verdicts = job.convert(text.encode(), "job.sbatch").verdicts
     own = [verdict.path for verdict in verdicts if "asks for no CPUs" in verdict.why]
     assert own == [path] * bool(path)
+
+
+@pytest.mark.parametrize(
+    ("size", "step", "threads"),
+    [
+        ("--gpus=1 -c 16", "torchrun --nproc_per_node=1 a.py", "16"),
+        ("--gpus=1 -c 16", "srun torchrun --nproc_per_node=1 a.py", "16"),
+        ("-N 2 --ntasks-per-node=1 --gpus-per-node=1 -c 8", "srun python a.py", "8"),
+        ("--gpus=1", "torchrun --nproc_per_node=1 a.py", None),
+        ("--gpus=4 -c 16", "torchrun --nproc_per_node=1 a.py", None),
+    ],
+)
+def test_one_rank_of_a_node_has_the_threads_of_its_cpus(
+    size: str, step: str, threads: str | None
+) -> None:
+    """Slurm bound it to them, and torchrun sets the variable for several ranks alone."""
+    text = f"#!/bin/bash\n#SBATCH {size}\n{step}\n"
+    values = job.convert(text.encode(), "job.sbatch").values
+    assert values.get("env", {}).get("OMP_NUM_THREADS") == threads

@@ -191,6 +191,9 @@ def test_a_last_line_that_deactivates_does_not_fail_a_good_run(
         (("srun python3 -m pipenv run python a.py",), "pipenv run", "that pipenv runs it in"),
         (('CMD="uv run a.py"', "eval $CMD"), "uv run", "each pod makes"),
         (('CMD="uv run a.py"', "$CMD"), "uv run", "each pod makes"),
+        (("eval uv run a.py $X",), "uv run", "each pod makes"),
+        (('eval "uv run a.py"',), "uv run", "each pod makes"),
+        (("cd /data/me", "uv run a.py"), "uv run", "that uv runs it in"),
         (("conda run -n a python a.py",), "conda run", "that conda runs it in"),
         (("conda create -n a -y pip", "conda run -n a python a.py"), "", ""),
         (("micromamba run -p /e python a.py",), "micromamba run", "that micromamba runs it in"),
@@ -215,3 +218,17 @@ def test_the_environment_in_which_a_manager_runs_a_program_is_named(
 def test_what_changes_the_images_environment_is_named(row: str) -> None:
     """A pod is no root, and may not write there."""
     assert "install it when the image is made" in _why(_convert(_POD, row, "python a.py"), 3)
+
+
+@pytest.mark.parametrize("row", ["eval conda run -n a python a.py", "eval 'conda run -n a ./a'"])
+def test_a_program_that_an_eval_runs_in_an_environment_is_no_activation(row: str) -> None:
+    """As setup its failure would be a success."""
+    assert row in _convert(_POD, row).values["script"]
+    activation = _convert(_POD, "eval conda activate a", "python a.py")
+    assert "eval conda activate a" in activation.values["setup"]
+
+
+def test_an_environment_that_a_line_makes_in_a_folder_is_made_in_each_pod() -> None:
+    """As one of conda's is."""
+    why = _why(_convert(_POD, "python -m venv env", "source env/bin/activate", "python a.py"), 3)
+    assert "each pod makes the environment anew" in why

@@ -414,3 +414,15 @@ def test_an_address_of_mpis_ranks_keeps_its_port(value: str, around: str) -> Non
     line = f'export JAX_AT="{around.format(host)}"\n'
     assert (line in conversion.values["setup"]) is bool(around)
     assert bool(conversion.lost) is not bool(around)
+
+
+def test_a_file_of_hosts_that_the_program_itself_reads_is_lost() -> None:
+    """``srun python a.py --hostfile F`` has no launcher whose list the chart makes."""
+    rows = ('F="hosts/$SLURM_JOB_ID.txt"', "scontrol show hostnames | while read n; do")
+    rows += ('  echo "$n slots=8" >> "$F"', "done")
+    for step, is_lost in (
+        ("srun python a.py --hostfile $F", True),
+        ("mpirun --hostfile $F ./a.out", False),
+    ):
+        lost = _convert(_TASKS, *rows, step).lost
+        assert any(verdict.line == 4 for verdict in lost) is is_lost

@@ -189,3 +189,10 @@ def test_the_path_of_the_script_is_lost_where_a_job_reads_it_alone() -> None:
     default = 'HERE="${SLURM_SUBMIT_DIR:-$(dirname "$0")}"'
     assert not _convert(default, step).lost
     assert [v.path for v in _convert('HERE="$(dirname "$0")"', step).lost] == ["$0"]
+
+
+def test_what_stands_for_the_folder_of_the_submission_is_not_missed() -> None:
+    """A pod has that folder, so that the other `cd` goes nowhere."""
+    row = 'cd "$SLURM_SUBMIT_DIR" 2>/dev/null || cd "$(dirname "$0")/.."'
+    assert not _convert(row, "source env.sh", "srun python a.py").lost
+    assert _convert('cd "$(dirname "$0")/.."', "source env.sh", "srun python a.py").lost

@@ -170,3 +170,12 @@ def test_a_variable_of_a_program_whose_answer_is_printed_is_read() -> None:
         text = f"#!/bin/bash\n#SBATCH -n 1\n{row}\npython a.py\n"
         lost = job.convert(text.encode(), "job.sbatch").lost
         assert ("$A" in [verdict.path for verdict in lost]) is is_lost
+
+
+def test_a_word_in_a_variable_that_nothing_reads_is_not_missed_in_setup() -> None:
+    """Setup exports what it has for the command, which does not read it."""
+    rows = ("C=$1", "source /a/etc/profile.d/conda.sh", "conda activate x", "python a.py")
+    text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", *rows, ""))
+    assert not job.convert(text.encode(), "job.sbatch").lost
+    lost = job.convert(text.replace("a.py", "a.py $C").encode(), "job.sbatch").lost
+    assert [verdict.line for verdict in lost] == [3]

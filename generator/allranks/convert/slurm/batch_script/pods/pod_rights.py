@@ -57,6 +57,9 @@ _OTHER_CODE = (
 )
 # A folder that is not the one that is sent.
 _LEAVES = re.compile(r"(?:^|[;&])[ \t]*(?:cd|pushd)[ \t]+[\"']?(?:/|~|\$\{?HOME\b)", re.MULTILINE)
+# Another folder, which git is told of.
+_OF_FOLDER = re.compile(r"[ \t]-C[ \t]+[\"']?(?!\.|\$\{?(?:PWD|SLURM_SUBMIT_DIR)\b)")
+_IN_OWN_VOLUME = "; a volume with the folder behind -C may have it"
 _IN_VOLUME = "; a volume at the path of the `cd` before it may have it"
 _FOLDER = (
     r"[\"']?(?:\$\{?(?:PWD|SLURM_SUBMIT_DIR)\}?|\$\([ \t]*pwd[ \t]*\)|`[ \t]*pwd[ \t]*`)[\"']?"
@@ -104,7 +107,10 @@ def say(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
         is_of_code = _CHANGES_CODE.search(history[0]) is not None
         outcome = Outcome.NOT_CARRIED if is_of_code else Outcome.CHANGED
         why = _OTHER_CODE if is_of_code else _NO_HISTORY
-        why += _IN_VOLUME if _LEAVES.search(words.without_comments(code[: history.start()])) else ""
+        is_elsewhere = _LEAVES.search(words.without_comments(code[: history.start()]))
+        elsewhere = _OF_FOLDER.search(history[0])
+        why += _IN_VOLUME if is_elsewhere else ""
+        why += _IN_OWN_VOLUME if elsewhere and not is_elsewhere else ""
         verdicts["git"] = Verdict(history[0], outcome, "", why, line)
     match = _NAME_OF_FOLDER.search(code)
     if match is not None:

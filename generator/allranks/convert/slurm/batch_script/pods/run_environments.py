@@ -45,29 +45,34 @@ def say(script: Script, variables: ShellVariables) -> list[Verdict]:
         variables: what its variables hold.
     """
     earlier: list[Command] = []
+    is_elsewhere = False  # in a folder of the old cluster's, which has the environment
     for command in script.commands:
         started = started_words.with_text_of_shell([word.text for word in command.words])
         started += started_words.in_variables(variables, started)
         for typed in itertools.chain.from_iterable(map(started_words.with_wrapped, started)):
             own = typed[typed.index("-m") + 1 :] if words.module_of(typed) else typed
-            why = _why(own, earlier)
+            why = _why(own, earlier, is_elsewhere=is_elsewhere)
             if why:
                 path = f"{words.base(own[0])} {_verb(own)}"
                 return [Verdict(path, Outcome.CHANGED, "", why, command.line)]
         earlier.append(command)
+        target = "".join(word.text for word in command.words[1:2]).strip("\"'")
+        if command.name in ("cd", "pushd"):
+            is_elsewhere = target.startswith(("/", "~", "$HOME", "${HOME}"))
     return []
 
 
-def _why(typed: list[str], earlier: list[Command]) -> str:
+def _why(typed: list[str], earlier: list[Command], *, is_elsewhere: bool) -> str:
     """What is said of the words of a command; "" for nothing.
 
     Args:
         typed: the words.
         earlier: the commands before.
+        is_elsewhere: whether it runs in another folder than the one that is sent.
     """
     program, verb = words.base(typed[0]) if typed else "", _verb(typed)
     if verb in _MAKING.get(program, ()) or verb in _RUNNING.get(program, ()):
-        return _ANEW
+        return _OF_CLUSTER.format(program) if is_elsewhere else _ANEW
     is_of_conda = program in _OF_CONDA
     if verb != "run" or not (is_of_conda or program in _RUNNING):
         return ""

@@ -84,7 +84,8 @@ _READS_STATUS = re.compile(r"\$\?|\$\{?(?:\?\}|PIPESTATUS\b)")
 _SEPARATOR = re.compile(r"[ \t]*[;&](?![;&])[ \t]*")
 # Programs that are Python, or written in it; and lines that run none.
 _RUNS_PYTHON = re.compile(
-    r"\b(?:(?:python|pypy)[0-9.]*|torchrun|accelerate|deepspeed|horovodrun|tune)\b|\.py\b"
+    r"\b(?:(?:python|pypy|pip)[0-9.]*|torchrun|accelerate|deepspeed|horovodrun|tune|pytest)\b"
+    r"|\.py\b"
     r"|(?<![\w./$-])wandb\s"
 )
 # What brings a Python of its own.
@@ -343,7 +344,7 @@ def _note_unread(script: Script, variables: ShellVariables, body: Body) -> None:
         what_runs = f"what {files[0]} does" if is_alone else f"what {list_some(files, 3)} do"
         body.notes.append(
             f"{what_runs} was not looked at: a pod has no srun, sbatch, scontrol or modules for "
-            "that either, nor the old cluster's paths"
+            "that either, nor the old cluster's paths and the environment of who submits"
         )
 
 

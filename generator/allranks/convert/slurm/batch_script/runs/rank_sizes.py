@@ -126,12 +126,21 @@ def _put_threads(reading: ScriptReading, main: Step, per_node: int, otherwise: s
         otherwise: how many they would have.
     """
     cpus = (reading.script.size.cpus_per_node or 0) // per_node
-    if per_node == 1 or "OMP_NUM_THREADS" in reading.variables.set_names:
-        return
     options = {setting.name for setting in (*reading.script.settings, *main.settings)}
+    if "OMP_NUM_THREADS" in reading.variables.set_names:
+        return
+    if per_node == 1:
+        # torchrun says nothing of the threads of one rank, which may start others on several GPUs.
+        size = reading.script.size
+        is_alone = (size.gpus_per_node or size.gpus or 0) <= 1 and not reading.main_step.may_launch
+        is_alone &= reading.body.workload != "mpi"
+        is_counted = "cpus-per-task" in options and "exclusive" not in options
+        if not (is_alone and is_counted and cpus):
+            return
+        otherwise = "a pod has the node's"
     if "exclusive" in options and reading.script.size.cpus_per_task is None:
         why = f"a task could use the CPUs of its whole node (--exclusive); {otherwise}: set it"
-    elif cpus > 1:
+    elif cpus > 1 or per_node == 1:
         own = main.size.cpus_per_task if main.is_srun else None
         cpus = own if own and _has_cpus(main) else cpus
         reading.body.env["OMP_NUM_THREADS"] = str(cpus)
@@ -189,6 +198,8 @@ def _size_torchrun(
     if main.is_srun and per_node > 1 and not starts_one:
         why = f"torchrun starts the ranks of a node, and so runs once on each, not {per_node} times"
         body.say(main.command.line, "srun", Outcome.CHANGED, "", why)
+    if count == 1:
+        _put_threads(reading, main, 1, "")
     return nodes
 
 

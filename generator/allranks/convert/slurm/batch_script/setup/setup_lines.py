@@ -302,7 +302,8 @@ def _verdict_of(
     has_pods = not is_single and (script.size.node_count > 1 or reading.main_step.has_launcher)
     has_pods = has_pods and not _is_for_behind(reading, statement)
     why = _in_each_pod(script, statement, text) if has_pods else ""
-    why = why or (_MAKES_ENVIRONMENT if environments.makes(first) else "")
+    makes = environments.makes(first) or environments.makes_folder(first)
+    why = why or (_MAKES_ENVIRONMENT if makes else "")
     if why and first_node.is_named(text) and _is_read_by_step(reading, statement):
         return Outcome.NOT_CARRIED, f"{why}: write $MASTER_ADDR in the step"
     if why:

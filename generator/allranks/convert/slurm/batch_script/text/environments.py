@@ -74,7 +74,7 @@ def makes_by_name(typed: Sequence[str], name: str) -> bool:
         return False
     if makes(rest):
         return name in names_of(rest)
-    return _makes_folder(rest) and name in [word.rstrip("/") for word in rest[1:]]
+    return makes_folder(rest) and name in [word.rstrip("/") for word in rest[1:]]
 
 
 def makes_any(commands: Iterable[Command]) -> bool:
@@ -85,7 +85,7 @@ def makes_any(commands: Iterable[Command]) -> bool:
     """
     for command in commands:
         rest = words.unwrapped([scanner.unquote(word.text) for word in command.words])
-        if rest and (_makes_of_uv(rest) or makes(rest) or _makes_folder(rest)):
+        if rest and (_makes_of_uv(rest) or makes(rest) or makes_folder(rest)):
             return True
     return False
 
@@ -96,8 +96,11 @@ def _makes_of_uv(rest: Sequence[str]) -> bool:
     return rest[:1] == ["uv"] and (rest[1:2] in (["sync"], ["run"]) or is_venv)
 
 
-def _makes_folder(rest: Sequence[str]) -> bool:
+def makes_folder(typed: Sequence[str]) -> bool:
     """Whether words make an environment in a folder: ``python -m venv env``."""
+    rest = words.unwrapped(typed)
+    if not rest:
+        return False
     program = words.base(rest[0])
     is_maker = program == "virtualenv" or (program, *rest[1:2]) == ("uv", "venv")
     return is_maker or words.module_of(rest) in ("venv", "virtualenv")

@@ -21,8 +21,14 @@ def behind_srun(texts: list[str]) -> list[str]:
 
 
 def with_text_of_shell(texts: Sequence[str]) -> list[list[str]]:
-    """The words that a command starts, and those of its ``bash -c "…"``, also in a container."""
+    """The words that a command starts, and those of its ``bash -c "…"``, also in a container.
+
+    And those of an ``eval`` that is given a command as it is: ``eval uv run a.py``.
+    """
     own = behind_srun([scanner.unquote(text) for text in texts])
+    if own[:1] == ["eval"] and own[1:] and own[1][:1] not in ("", "$", "`"):
+        evaluated = shell_text.commands_of(" ".join(own[1:]))
+        return [own, *([scanner.unquote(word.text) for word in other.words] for other in evaluated)]
     at = next((n for n, text in enumerate(texts) if words.base(text) in shell_text.SHELLS), None)
     inner = shell_text.shell_text(texts[at:]) if at is not None else None
     commands = shell_text.commands_of(inner or "")

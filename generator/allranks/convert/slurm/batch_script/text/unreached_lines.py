@@ -38,6 +38,11 @@ _JOB = re.compile(
     r"if[ \t]+\[\[?[ \t]+(?:-n[ \t]+)?\"?\$\{?SLURM_(?:JOB_?ID|SUBMIT_DIR)(?::?[-+]x?)?\}?\"?"
     r"[ \t]+\]\]?[ \t]*[;\n]\s*then\b"
 )
+# What a line does where there is no such folder: `cd "$SLURM_SUBMIT_DIR" || cd a`.
+_OTHERWISE = re.compile(
+    r"(\b(?:cd|pushd)[ \t]+\"?\$\{?SLURM_SUBMIT_DIR\}?\"?[ \t]*(?:[0-9&]*>[ \t]*[^\s|&]+[ \t]*)*)"
+    r"\|\|(?:[^\n\\]|\\\n)*"
+)
 _DEFAULT = re.compile(r"\$\{SLURM_SUBMIT_DIR:?-(?:[^{}]|\{[^{}]*\})*\}")
 
 
@@ -68,12 +73,12 @@ def without_others(script: Script, code: str) -> str:
 
 
 def without_defaults(code: str) -> str:
-    """The code without the folder of the submission where it has a text for who runs it by hand.
+    """The code without what stands for the folder of the submission where it is run by hand.
 
     Args:
         code: lines of a script.
     """
-    return _DEFAULT.sub("", code)
+    return _OTHERWISE.sub(r"\1", _DEFAULT.sub("", code))
 
 
 def cut(text: str, job_options: Collection[str]) -> tuple[str, list[Verdict]]:

@@ -426,6 +426,9 @@ def asks_of_itself(words: Sequence[str]) -> bool:
 def activates(words: Sequence[str]) -> bool:
     """Whether words change the environment of the shell, and run no program in another one."""
     texts = [base(word) for word in words[:1]] + list(words[1:])
+    evaluated = " ".join(texts[1:]).strip("\"'").split() if texts[:1] == ["eval"] else []
+    if base(next(iter(evaluated), "")) in MANAGERS:
+        return activates(evaluated)
     return (
         texts[:1] != []
         and texts[0] in ACTIVATING
