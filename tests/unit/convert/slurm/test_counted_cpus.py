@@ -135,3 +135,21 @@ def test_one_rank_of_a_node_has_the_threads_of_its_cpus(
     text = f"#!/bin/bash\n#SBATCH {size}\n{step}\n"
     values = job.convert(text.encode(), "job.sbatch").values
     assert values.get("env", {}).get("OMP_NUM_THREADS") == threads
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "OMP_NUM_THREADS=2 srun python a.py",
+        "srun env OMP_NUM_THREADS=2 python a.py",
+        "srun --export=ALL,OMP_NUM_THREADS=2 python a.py",
+        "srun bash -c 'OMP_NUM_THREADS=2 python a.py'",
+        "OMP_NUM_THREADS=2 torchrun --nproc_per_node=1 a.py",
+    ],
+)
+@pytest.mark.parametrize("size", ["--ntasks-per-node=4 --gpus-per-node=4 -c 8", "--gpus=1 -c 8"])
+def test_the_threads_that_a_step_is_given_are_its_own(size: str, step: str) -> None:
+    """What stands before the program, or behind --export, is not overwritten."""
+    conversion = job.convert(f"#!/bin/bash\n#SBATCH -N 1 {size}\n{step}\n".encode(), "job.sbatch")
+    assert conversion.values.get("env", {}).get("OMP_NUM_THREADS", "2") == "2"
+    assert not any("OpenMP counts" in verdict.why for verdict in conversion.verdicts)

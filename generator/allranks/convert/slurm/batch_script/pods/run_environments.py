@@ -72,7 +72,7 @@ def _why(typed: list[str], earlier: list[Command], *, is_elsewhere: bool) -> str
     """
     program, verb = words.base(typed[0]) if typed else "", _verb(typed)
     if verb in _MAKING.get(program, ()) or verb in _RUNNING.get(program, ()):
-        return _OF_CLUSTER.format(program) if is_elsewhere else _ANEW
+        return _OF_CLUSTER.format(program) if is_elsewhere and verb == "run" else _ANEW
     is_of_conda = program in _OF_CONDA
     if verb != "run" or not (is_of_conda or program in _RUNNING):
         return ""

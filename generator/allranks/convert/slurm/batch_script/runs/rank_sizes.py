@@ -127,7 +127,9 @@ def _put_threads(reading: ScriptReading, main: Step, per_node: int, otherwise: s
     """
     cpus = (reading.script.size.cpus_per_node or 0) // per_node
     options = {setting.name for setting in (*reading.script.settings, *main.settings)}
-    if "OMP_NUM_THREADS" in reading.variables.set_names:
+    if "OMP_NUM_THREADS" in shell_text.without_printing(
+        words.without_comments(reading.script.text)
+    ):
         return
     if per_node == 1:
         # torchrun says nothing of the threads of one rank, which may start others on several GPUs.
