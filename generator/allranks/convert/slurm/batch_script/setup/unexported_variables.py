@@ -80,8 +80,8 @@ def keep(reading: ScriptReading) -> None:
     body.setup += "".join(f'[ -n "${name}" ] || export -n {name}\n' for name in alike)
     if any(map(exports.sources, script.statements)):
         # Who knows what such a file exports: the name then stays exported.
-        for name, line in own_lines.items() - {(name, own_lines[name]) for name in alike}:
-            body.say(line, name, Outcome.CHANGED, "setup", _WHY_FILE)
+        for name in [name for name in own_lines if name not in alike]:
+            body.say(own_lines[name], name, Outcome.CHANGED, "setup", _WHY_FILE)
         return
     _keep_in_shell(reading, [name for name in own_lines if name in reads - of_who_submits])
     for name in [name for name in own_lines if name in reads & of_who_submits]:
