@@ -168,6 +168,10 @@ def test_a_job_that_starts_in_its_own_folder_has_the_environment_there(folder: s
         (("mkdir -p checkpoints", "python a.py --dir checkpoints"), ""),
         (("cd /data/me", "python a.py --ckpt checkpoints/best.pt"), ""),
         (("python a.py --ckpt models/best.pt",), ""),
+        (("python a.py --ckpt $WORK/checkpoints/best.pt",), ""),
+        (("python a.py --ckpt ../checkpoints/best.pt",), ""),
+        (("python a.py --ckpt /data/checkpoints/best.pt",), ""),
+        (("python a.py --ckpt exp/run_1/checkpoints/best.pt",), "exp/run_1/checkpoints/best.pt"),
     ],
 )
 def test_a_file_of_a_folder_that_is_not_sent_is_named(rows: tuple[str, ...], path: str) -> None:

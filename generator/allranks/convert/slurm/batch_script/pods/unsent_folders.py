@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # A file below such a folder, as a program is given it to read.
 _FILE = re.compile(
-    r"(?:\./|\$\{?(?:PWD|SLURM_SUBMIT_DIR)\}?/)?"
+    r"(?:\./|\$\{?(?:PWD|SLURM_SUBMIT_DIR)\}?/)?(?![$.])"
     r"(?:[\w.${}=+-]+/)+[\w.${}=+-]*\.(?:pt|pth|ckpt|tar|bin|safetensors|pkl|h5|hdf5|npz|npy|onnx"
     r"|model|msgpack|json|ya?ml|gz|zip)"
 )
