@@ -179,3 +179,12 @@ def test_a_word_in_a_variable_that_nothing_reads_is_not_missed_in_setup() -> Non
     assert not job.convert(text.encode(), "job.sbatch").lost
     lost = job.convert(text.replace("a.py", "a.py $C").encode(), "job.sbatch").lost
     assert [verdict.line for verdict in lost] == [3]
+
+
+def test_a_column_of_awk_is_no_word_behind_the_script() -> None:
+    """All words of none are none; `$1` in single quotes is awk's."""
+    rows = ("G=$(nvidia-smi | awk '{print $1}')", 'python a.py $G "$@"')
+    text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", *rows, ""))
+    conversion = job.convert(text.encode(), "job.sbatch")
+    assert not conversion.lost
+    assert any(verdict.path == "$@" for verdict in conversion.verdicts)

@@ -103,7 +103,9 @@ def say(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
                 verdicts["install"] = Verdict(path, Outcome.CHANGED, "", _OF_IMAGE, line)
     history = _of_history(code)
     if history is not None:
-        line = script.line_with(_OF_HISTORY.search)
+        line = script.line_with(lambda row: history[0] in row) or script.line_with(
+            _OF_HISTORY.search
+        )
         is_of_code = _CHANGES_CODE.search(history[0]) is not None
         outcome = Outcome.NOT_CARRIED if is_of_code else Outcome.CHANGED
         why = _OTHER_CODE if is_of_code else _NO_HISTORY

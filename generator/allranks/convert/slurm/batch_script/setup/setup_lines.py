@@ -187,7 +187,7 @@ def text_of(
     ):
         return None
     if program in setup_edits.MODULES:
-        body.say(statement.line, text, Outcome.CHANGED, "setup", setup_edits.why_of_modules(text))
+        body.say(statement.line, text, Outcome.CHANGED, to, setup_edits.why_of_modules(text))
         return f"{setup_edits.WHERE_MODULES.format(program)}{text}"
     if is_setup or not exports.sources(statement):
         say_activated(reading, statement, to)

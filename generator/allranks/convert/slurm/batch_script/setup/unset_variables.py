@@ -186,7 +186,9 @@ def _say_missing_words(reading: ScriptReading, whole: str) -> None:
     if line and words.wants_words(unread_variables.without(whole)) and not has_words:
         # All words of none are none, with Slurm too; a first word is one that is missing.
         needed = _without_optional_words(script, whole)
-        outcome = Outcome.NOT_CARRIED if _NUMBERED.search(needed) else Outcome.CHANGED
+        # What stands in single quotes is of another language: awk's `$1`.
+        is_numbered = _NUMBERED.search(words.expanded_part(needed)) is not None
+        outcome = Outcome.NOT_CARRIED if is_numbered else Outcome.CHANGED
         is_array = any(setting.name == "array" for setting in script.settings)
         usage = "convert SCRIPT --words 'WORD ...'" if is_array else "sbatch SCRIPT WORD..."
         why = f"no words were given behind the script's name: `{names.CLI} {usage}`"
