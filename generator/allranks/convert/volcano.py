@@ -29,6 +29,7 @@ _PLUGINS: FieldPath = ("spec", "plugins")
 _FAILURE = (
     "a pod that fails is replaced as often as runPolicy.backoffLimit says, and the ranks start anew"
 )
+_GANG = "the gang has all pods of the job"
 _NAMES = "the chart makes the names by which the pods find each other"
 _KEYS = "the mpi chart makes the keys, and runs sshd itself"
 _RANKS = "the launcher tells each process of its rank"
@@ -38,13 +39,13 @@ _T = "spec.tasks[]"
 FIELDS: tuple[Rule, ...] = (
     *METADATA,
     carried("spec.schedulerName", "scheduling.dialect"),
-    changed("spec.minAvailable", "scheduling.dialect", "the gang has all pods of the job"),
+    changed("spec.minAvailable", "scheduling.dialect", _GANG),
     carried("spec.volumes[].mountPath", "storage.*.mountPath"),
     carried("spec.volumes[].volumeClaimName", "storage.*.existingClaim"),
     *(rule.below("spec.volumes[].volumeClaim") for rule in claims.SPEC),
     changed(f"{_T}.name", "", "a job's pods have the roles of their workload"),
     carried(f"{_T}.replicas", "nodes, or the replicas of a role"),
-    changed(f"{_T}.minAvailable", "scheduling.dialect", "the gang has all pods of the job"),
+    changed(f"{_T}.minAvailable", "scheduling.dialect", _GANG),
     *pods.fields_at(f"{_T}.template"),
     changed(f"{_T}.policies[].**", "runPolicy.backoffLimit", _FAILURE),
     lost(f"{_T}.topologyPolicy", "set the kubelet's topology manager for the nodes"),
@@ -130,8 +131,13 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     policy: dict[str, FieldPath] = {"ttlSecondsAfterFinished": ("spec", "ttlSecondsAfterFinished")}
     queue = pod_jobs.convert(fields, context, shape, policy, _claims(fields))
     _scheduling(fields)
+    gangs: list[FieldPath] = [
+        ("spec", "minAvailable"),
+        *((*podset.path[:-1], "minAvailable") for podset in sets),
+    ]
+    kubeflow.gang_of_workers(fields, *gangs)
     if shape.key is None and sum(podset.replicas for podset in sets) > 1:
-        _without_gang(fields, sets)
+        _without_gang(fields, gangs)
     deciding = shape.roles.get("Launcher", sets) if shape.key == podsets.MPI else sets
     _policies(fields, sets, deciding)
     _check_files(fields, sets, shape)
@@ -225,14 +231,11 @@ def _scheduling(fields: Fields) -> None:
     fields.carry(("spec", "priorityClassName"), to, why=kubeflow.OF_PODS_TOO)
 
 
-def _without_gang(fields: Fields, sets: Sequence[PodSet]) -> None:
+def _without_gang(fields: Fields, gangs: Sequence[FieldPath]) -> None:
     """Say of the trials of a sweep that none waits for the others, nor is told of them."""
     for plugin in ("env", "ssh", "svc"):
         fields.leave((*_PLUGINS, plugin), _UNTOLD)
-    for path in (
-        ("spec", "minAvailable"),
-        *((*podset.path[:-1], "minAvailable") for podset in sets),
-    ):
+    for path in gangs:
         if (fields.number(*path) or 0) > 1:
             fields.leave(path, "the pods are trials of a sweep, and each starts where it has room")
 

@@ -809,3 +809,51 @@ def test_the_master_of_a_tf_job_is_the_chief_by_name() -> None:
         specs = f"{{{role}: {{replicas: 1, {pod}}}, Worker: {{replicas: 1, {pod}}}}}"
         verdicts = text_as_jobs(f"{text}{specs}}}").conversions[0].verdicts
         assert is_noted == any("and not master" in verdict.why for verdict in verdicts)
+
+
+MPI_IN_A_GANG = """\
+apiVersion: kubeflow.org/v2beta1
+kind: MPIJob
+metadata: {name: a}
+spec:
+  runPolicy: {schedulingPolicy: {minAvailable: 3, queue: q}}
+  runLauncherAsWorker: false
+  mpiReplicaSpecs:
+    Launcher: {template: {spec: {containers: [{name: l, image: i, command: [mpirun, ./a]}]}}}
+    Worker: {replicas: 2, template: {spec: {containers: [{name: w, image: i}]}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("as_worker", "gang"),
+    [
+        ("false", "a gang has the workers; the launcher is outside of it"),
+        ("true", "a gang has all pods of the job"),
+    ],
+)
+def test_a_launcher_without_ranks_is_outside_of_the_gang(as_worker: str, gang: str) -> None:
+    """One that has ranks is a worker as the others are, and the gang has it."""
+    text = MPI_IN_A_GANG.replace("Worker: false", f"Worker: {as_worker}")
+    verdicts = text_as_jobs(text).conversions[0].verdicts
+    path = "spec.runPolicy.schedulingPolicy.minAvailable"
+    assert [gang] == [verdict.why for verdict in verdicts if verdict.path == path]
+
+
+def test_the_gang_of_a_wrapped_launcher_has_its_workers() -> None:
+    """The wrapper says of its gang what the chart has of it."""
+    job = "".join(f"      {line}\n" for line in MPI_IN_A_GANG.splitlines())
+    text = f"""\
+apiVersion: workload.codeflare.dev/v1beta2
+kind: AppWrapper
+metadata: {{name: a}}
+spec:
+  schedulingSpec: {{minAvailable: 3}}
+  components:
+  - template:
+{job}"""
+    verdicts = text_as_jobs(text).conversions[0].verdicts
+    reasons = {verdict.path: verdict.why for verdict in verdicts}
+    assert (
+        "set it for a gang, which has the workers; the launcher is outside of it"
+        == (reasons["spec.schedulingSpec.minAvailable"])
+    )

@@ -84,6 +84,29 @@ spec: {plugins: {ssh: [], svc: []}, tasks: [
     assert 0 == text_as_jobs(text).conversions[0].values["runPolicy"]["backoffLimit"]
 
 
+WITH_LAUNCHER = """\
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: a}
+spec: {minAvailable: 3, plugins: {ssh: [], svc: []}, tasks: [
+  {name: m, replicas: 1, minAvailable: 1, template: {spec: {restartPolicy: Never, containers: [
+    {name: m, image: i, command: [mpirun, -np, "2", ./a]}]}}},
+  {name: w, replicas: 2, template: {spec: {restartPolicy: OnFailure, containers: [
+    {name: w, image: i, command: [/usr/sbin/sshd, -D]}]}}}]}
+"""
+OUTSIDE = "a gang has the workers; the launcher is outside of it"
+
+
+def test_a_launcher_is_outside_of_the_gang() -> None:
+    """Its pod was one of those that start together, and is none of them here."""
+    verdicts = text_as_jobs(WITH_LAUNCHER).conversions[0].verdicts
+    reasons = {verdict.path: verdict.why for verdict in verdicts}
+    assert [OUTSIDE, OUTSIDE] == [
+        reasons["spec.minAvailable"],
+        reasons["spec.tasks[0].minAvailable"],
+    ]
+
+
 def test_volumes_of_the_job_are_volumes_of_the_run() -> None:
     """A claim that exists is mounted, and a new one is made, each where it was."""
     storage = {
