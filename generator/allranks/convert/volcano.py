@@ -81,14 +81,17 @@ _MAX_RETRY = 3
 _DEFAULT_QUEUE = "default"
 _ENDING = ("CompleteJob",)
 _NO_RETRY = (
-    "no policy of it starts anything anew, and its pods' restartPolicy is Never: Volcano makes no "
-    "pod anew that failed, and nor does the run; set runPolicy.backoffLimit to try again"
+    "no policy of it starts anything anew when a pod fails, and its pods' restartPolicy is Never: "
+    "Volcano makes no pod anew that failed, and nor does the run; set runPolicy.backoffLimit to "
+    "try again"
 )
 _ALWAYS = (
     "without a restartPolicy it is Always: containers were started anew for ever, those that had "
     "succeeded too; here a pod that succeeds is done, and runPolicy.backoffLimit says how often "
     "one that fails is replaced"
 )
+_EVICTED = "an evicted pod is replaced, and counts for nothing"
+_NO_EVENT = "no pod has failed then, and nothing starts anew here"
 # Events at which no pod has failed: what takes an evicted pod away counts nowhere here either.
 _NO_FAILURE = {"PodEvicted", "PodPending", "PodRunning", "TaskCompleted", "OutOfSync"}
 _GIVING_UP = ("AbortJob", "TerminateJob")
@@ -256,10 +259,14 @@ def _policies(fields: Fields, sets: Sequence[PodSet], deciding: Sequence[PodSet]
     places += [(*podset.path[:-1], "policies") for podset in sets]
     for place in places:
         for index, policy in fields.items(*place):
-            events = {*fields.words(*place, index, "events"), str(policy.get("event"))}
+            events = {*fields.words(*place, index, "events"), str(policy.get("event") or "")} - {""}
             action, code = policy.get("action"), policy.get("exitCode")
             here: FieldPath = (*place, index)
-            starts_anew |= str(action).startswith("Restart") and not events <= _NO_FAILURE
+            is_of_failure = not events or not events <= _NO_FAILURE
+            restarts_something = str(action).startswith("Restart")
+            starts_anew |= restarts_something and is_of_failure
+            if restarts_something and not is_of_failure:
+                fields.change(here, _EVICTED if "PodEvicted" in events else _NO_EVENT)
             if isinstance(code, int) and action in _GIVING_UP and code in job.EXIT_CODES:
                 fatal.append(code)
                 fields.say(here, Outcome.CARRIED, "runPolicy.fatalExitCodes")

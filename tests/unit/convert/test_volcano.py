@@ -39,7 +39,23 @@ def test_what_no_policy_starts_anew_is_not_tried_again() -> None:
     assert {"backoffLimit": 0} == conversion.values["runPolicy"]
     reasons = {verdict.path: verdict.why for verdict in conversion.verdicts}
     assert "nothing is tried again that it would count" == reasons["spec.maxRetry"]
-    assert "no policy of it starts anything anew" in "\n".join(conversion.notes)
+    assert "no policy of it starts anything anew when a pod fails" in "\n".join(conversion.notes)
+
+
+@pytest.mark.parametrize(
+    ("policy", "why"),
+    [
+        ("event: PodEvicted", "an evicted pod is replaced, and counts for nothing"),
+        ("events: [PodEvicted]", "an evicted pod is replaced, and counts for nothing"),
+        ("event: TaskCompleted", "no pod has failed then, and nothing starts anew here"),
+        ("events: [PodEvicted, PodFailed]", "a pod that fails is replaced as often as"),
+    ],
+)
+def test_a_policy_for_pods_that_did_not_fail_is_said_by_itself(policy: str, why: str) -> None:
+    """The job was restarted whole; what counts failures says nothing of an eviction."""
+    conversion = text_as_jobs(NEVER.replace("event: PodEvicted", policy)).conversions[0]
+    reasons = {verdict.path: verdict.why for verdict in conversion.verdicts}
+    assert reasons["spec.policies[0].action"].startswith(why)
 
 
 @pytest.mark.parametrize(
