@@ -11,6 +11,7 @@ import pytest
 
 from allranks.convert import preparation, registry
 from allranks.convert.registry import Context, Document
+from allranks.convert.verdicts import Outcome
 from allranks.errors import InputError
 from allranks.yamlio.load import load_objects
 from tests import converted
@@ -153,6 +154,27 @@ def test_a_job_of_the_first_mpi_operator(
     assert {"backoffLimit": 6, "activeDeadlineSeconds": 9} == values["runPolicy"]
     assert [{"operator": "Exists"}] == values["scheduling"]["tolerations"]
     assert not lost(conversion)
+
+
+@pytest.mark.parametrize(
+    ("size", "limit", "why"),
+    [
+        ("gpus: 16, gpusPerNode: 8", '"8"', ""),
+        ("gpus: 16, gpusPerNode: 8", "8", ""),
+        ("gpus: 16, gpusPerNode: 8", "4", "the old operator wrote 8 in its place"),
+        ("gpus: 2, gpusPerNode: 8", "8", "the old operator wrote 2 in its place"),
+    ],
+)
+def test_a_limit_beside_the_units_of_a_job_of_the_first_mpi_operator(
+    size: str, limit: str, why: str
+) -> None:
+    """The operator wrote the units over it: the same number is carried, another one is said."""
+    text = OF_V1ALPHA1.replace("SIZE", size)
+    text = text.replace("RESOURCES", f"limits: {{nvidia.com/gpu: {limit}}}")
+    conversion = text_as_jobs(text).conversions[0]
+    path = "spec.template.spec.containers[0].resources.limits.nvidia.com/gpu"
+    verdict = next(item for item in conversion.verdicts if item.path == path)
+    assert (Outcome.CHANGED if why else Outcome.CARRIED, why) == (verdict.outcome, verdict.why)
 
 
 def test_a_job_of_the_first_mpi_operator_whose_workers_nobody_counts_is_refused() -> None:
