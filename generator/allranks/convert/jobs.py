@@ -14,6 +14,7 @@ from allranks.convert import (
     pods,
     references,
     shell,
+    shell_comments,
 )
 from allranks.convert.commands import Program, Runner
 from allranks.convert.image_names import image_parts, is_repository
@@ -329,7 +330,8 @@ def environment(
         path: FieldPath = (*pod.container, key)
         words_here = fields.get(*path)
         for word in words_here if isinstance(words_here, list) else ():
-            if (match := old.search(str(word))) is not None and _remains(runs, match[0]):
+            match = old.search(shell_comments.without(str(word)))
+            if match is not None and _remains(runs, match[0]):
                 fields.leave(path, _OLD_POD.format(match[0]))
     for index, entry in fields.items(*pod.container, "env"):
         match = old.search(str(entry.get("value") or ""))
