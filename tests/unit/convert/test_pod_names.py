@@ -63,15 +63,10 @@ spec: {SPECS: {FIRST: {template: &t {spec: {
 """
 
 
+BLANKS = ("KIND_VERSION", "SPECS", "FIRST", "CONTAINER", "POD", "RUN")
 OLD_PODS = {
-    "PyTorchJob": {
-        **{"KIND_VERSION": "v1", "SPECS": "pytorchReplicaSpecs", "FIRST": "Master"},
-        **{"CONTAINER": "pytorch", "POD": "j-master-0", "RUN": "torchrun a"},
-    },
-    "MPIJob": {
-        **{"KIND_VERSION": "v2beta1", "SPECS": "mpiReplicaSpecs", "FIRST": "Launcher"},
-        **{"CONTAINER": "c", "POD": "j-worker-0.j", "RUN": "mpirun ./a"},
-    },
+    "PyTorchJob": ("v1", "pytorchReplicaSpecs", "Master", "pytorch", "j-master-0", "torchrun a"),
+    "MPIJob": ("v2beta1", "mpiReplicaSpecs", "Launcher", "c", "j-worker-0.j", "mpirun ./a"),
 }
 ON_NAMES = ("of the old controller", "give the release this name", "give it this name")
 
@@ -81,7 +76,7 @@ def test_a_comment_names_no_pod_of_kubeflow_s(kind: str) -> None:
     """Neither in what trains nor in a container beside it."""
     for word, is_named in ("ping POD", True), ("# at POD", False):
         text = OF_KUBEFLOW.replace("WORD", word)
-        for blank, value in {**OLD_PODS[kind], "KIND": kind}.items():
+        for blank, value in zip((*BLANKS, "KIND"), (*OLD_PODS[kind], kind), strict=True):
             text = text.replace(blank, value)
         conversion = text_as_jobs(text).conversions[0]
         sentences = [*conversion.notes, *(verdict.why for verdict in conversion.verdicts)]
