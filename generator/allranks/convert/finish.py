@@ -15,6 +15,7 @@ from allranks import names
 from allranks.convert import (
     affinities,
     downward,
+    literal_variables,
     mount_paths,
     port_names,
     queue_and_scheduler,
@@ -49,6 +50,7 @@ def conversion(fields: Fields, *, queue: str = "", chart: str = "", name: str = 
         InputError: what is left is no job.
     """
     name = nearest_name(name, names.HELM_RELEASE_NAME_MAX) if name else _name(fields)
+    literal_variables.take_out(fields)
     affinities.take_out(fields)
     downward.take_out(fields)
     _share_devices(fields)

@@ -15,6 +15,7 @@ from allranks.convert import (
     references,
     shell,
     shell_comments,
+    template_blanks,
 )
 from allranks.convert.commands import Program, Runner
 from allranks.convert.image_names import image_parts, is_repository
@@ -68,7 +69,7 @@ def command_of(fields: Fields, pod: PodTemplate, context: Context) -> tuple[str,
         raise InputError(
             f"{'' if field is None else field!r} is no name of an image",
             path=dotted((*pod.container, "image")),
-            hint="fill in what stands in its place first, as with envsubst"
+            hint=template_blanks.HINT
             if "$" in image or "{" in image
             else "fill in what stands in its place first: an image's name has no capital letters"
             if image.lower() != image
