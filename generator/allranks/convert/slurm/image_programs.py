@@ -86,6 +86,9 @@ _OF_NO_PROGRAM = (
     "nobody outside",
     "~/.ollama",
 )
+_OWN_PATH = re.compile(
+    r"(?:^|[;&\s])PATH=[\"']?(?:[^\s\"':]*:)*(?:/(?!usr/|bin|sbin)|\$\{?(?!PATH\b|HOME\b)\w)"
+)
 _VERSIONS = frozenset({"--version", "-version", "-V", "-v"})
 _OF_MPI = (
     "mpirun starts the ranks, by ssh: the image needs an MPI, sshd and ssh, and its user a line in "
@@ -125,6 +128,8 @@ def say(job: Draft) -> None:
     if listed:
         reads = any(map(shell_text.reads_file, shell_text.commands_of(code)))
         files = ", where no file that the script reads defines it" if reads else ""
+        if _OWN_PATH.search(code) is not None and not files:
+            files = ", where no folder that the script puts on PATH has it"
         job.fields.note(
             f"the image must have the programs that are called by name: {', '.join(listed)}{files}"
         )

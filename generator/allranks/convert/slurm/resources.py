@@ -146,6 +146,9 @@ _ON_CPUS = re.compile(
 
 # What says of itself that its nodes have CPUs alone: `-p cpu_p1`, `--constraint=cpu`.
 _PLACES = ("partition", "constraint", "qos")
+_NAMED_BY_GPUS = re.compile(
+    r"(?i)(?<![a-z0-9])(?:[gr]tx|[vpatlhb](?:4|40s?|100|200|6000)|a[23]0|a5000|mi[23]\d\d|titan\w*)(?![a-z0-9])"
+)
 _NAMED_BY_CPUS = re.compile(r"(?<![a-z])cpus?(?![a-z])", re.IGNORECASE)
 
 
@@ -153,13 +156,13 @@ def _guess_gpus(job: Draft) -> None:
     """GPUs of a script that asks for none: sites give whole nodes, and scripts count on them."""
     body, values = job.body, job.fields.values
     text = _COMMENT.sub("", job.text)
-    is_on_gpus = _ON_GPUS.search(text) is not None
+    places = [job.settings[name].value for name in _PLACES if name in job.settings]
+    is_on_gpus = _ON_GPUS.search(text) is not None or any(map(_NAMED_BY_GPUS.search, places))
     count = values.get("procsPerNode", 1)
     is_of_ranks = body.workload == "torchrun" and not body.script and count > 1
     may_be_on_gpus = is_on_gpus or is_of_ranks or _MAY_BE_ON_GPUS.search(text)
     if not may_be_on_gpus or _ON_CPUS.search(text):
         return
-    places = [job.settings[name].value for name in _PLACES if name in job.settings]
     if any(_NAMED_BY_CPUS.search(place) and "gpu" not in place.lower() for place in places):
         return
     if not is_on_gpus or body.workload == "mpi" or body.script or count == 1 or count > _MOST_GPUS:

@@ -153,3 +153,9 @@ def test_the_threads_that_a_step_is_given_are_its_own(size: str, step: str) -> N
     conversion = job.convert(f"#!/bin/bash\n#SBATCH -N 1 {size}\n{step}\n".encode(), "job.sbatch")
     assert conversion.values.get("env", {}).get("OMP_NUM_THREADS", "2") == "2"
     assert not any("OpenMP counts" in verdict.why for verdict in conversion.verdicts)
+
+
+def test_the_tasks_of_a_job_are_the_cpus_of_its_one_rank() -> None:
+    """``-n 18`` without srun binds the script to 18 CPUs."""
+    text = "#!/bin/bash\n#SBATCH -N 1 -n 18 --gpus=1\ntorchrun --nproc_per_node=1 a.py\n"
+    assert job.convert(text.encode(), "job").values["env"]["OMP_NUM_THREADS"] == "18"

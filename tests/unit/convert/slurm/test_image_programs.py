@@ -298,3 +298,12 @@ def test_a_program_that_prints_its_version_is_wanted_where_a_failure_ends_the_sc
 def test_conda_is_wanted_for_an_init_too() -> None:
     """With `set -e` a script ends where there is none."""
     assert ["conda (line 3)"] == _programs("conda init bash", "python a.py")
+
+
+def test_a_folder_on_path_may_have_a_program() -> None:
+    """A volume at that path brings it."""
+    text = "#!/bin/bash\n#SBATCH -n 1\nexport PATH=/mnt/env/bin:$PATH\nmy_train a\npython a.py\n"
+    [note] = [
+        own for own in job.convert(text.encode(), "a").notes if "must have the programs" in own
+    ]
+    assert note.endswith("my_train (line 4), where no folder that the script puts on PATH has it")

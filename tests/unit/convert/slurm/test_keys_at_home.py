@@ -343,3 +343,12 @@ def test_an_accelerate_that_is_not_told_how_ranks_are_joined_is_named() -> None:
     """Its settings may have DeepSpeed or FSDP, also where a line says how many ranks there are."""
     row = "accelerate launch --num_processes 4 --num_machines 1 --mixed_precision bf16 a.py"
     assert any("default_config.yaml" in verdict.why for verdict in _convert(row).verdicts)
+
+
+@pytest.mark.parametrize(
+    "row",
+    ["singularity run --nv a.sif wandb agent me/a", "apptainer exec a.sif huggingface-cli login"],
+)
+def test_a_key_that_a_program_in_a_container_looks_for_is_named(row: str) -> None:
+    """Singularity mounts the home folder by itself."""
+    assert any("looks for its key in the home folder" in own.why for own in _convert(row).verdicts)

@@ -153,6 +153,8 @@ def test_a_job_that_starts_in_its_own_folder_has_the_environment_there(folder: s
     rows = (f"#SBATCH -D {folder}", "source .venv/bin/activate", "source env.sh", "python a.py")
     conversion = _convert("#SBATCH -n 1", *rows)
     assert "`.venv` is not sent" in _whys(conversion, "source .venv/bin/activate")[0]
+    twice = _convert("#SBATCH -n 1", "source .venv//bin/activate", "python a.py")
+    assert "`.venv` is not sent" in _whys(twice, "source .venv//bin/activate")[0]
     assert "the file is in the folder" in _whys(conversion, "source env.sh")[0]
 
 

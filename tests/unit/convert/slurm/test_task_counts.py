@@ -85,3 +85,12 @@ def test_tasks_of_which_a_launcher_makes_no_ranks_are_counted_as_slurm_does(step
     assert "W=18\n" in conversion.values["setup"]
     in_words = _convert("#SBATCH -N 1 -n 18 --gpus=1", f"{step} --w $SLURM_NTASKS")
     assert in_words.values["command"][-1].endswith("--w 18")
+
+
+def test_a_program_that_runs_once_finds_the_cpus_of_a_task() -> None:
+    """Those of all tasks are what the pod has."""
+    conversion = _convert("#SBATCH -N 1 -n 2 -c 3 --gpus=1", "python a.py")
+    assert conversion.values["env"]["SLURM_CPUS_PER_TASK"] == "3"
+    assert "SLURM_CPUS_PER_TASK" not in _convert(
+        "#SBATCH -N 1 -n 1 -c 3", "python a.py"
+    ).values.get("env", {})

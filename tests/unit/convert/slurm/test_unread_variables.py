@@ -188,3 +188,10 @@ def test_a_column_of_awk_is_no_word_behind_the_script() -> None:
     conversion = job.convert(text.encode(), "job.sbatch")
     assert not conversion.lost
     assert any(verdict.path == "$@" for verdict in conversion.verdicts)
+
+
+def test_a_loop_over_options_does_without_words() -> None:
+    """``while :; do case $1 in …`` ends at once where there are none."""
+    rows = ("while :; do", 'case "$1" in', "-m) M=$2; shift 2;;", "*) break;;", "esac", "done")
+    text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", "M=a", *rows, "python a.py $M", ""))
+    assert not job.convert(text.encode(), "job.sbatch").lost

@@ -164,7 +164,7 @@ def _keys(script: Script, variables: ShellVariables) -> list[Verdict]:
     verdicts: dict[str, Verdict] = {}
     for command in script.commands:
         texts = words.unwrapped([scanner.unquote(token.text) for token in command.words])
-        if texts[:1] == ["srun"]:
+        if words.base(next(iter(texts), "")) in {"srun", *words.CONTAINERS}:
             texts = texts[next((n for n, text in enumerate(texts) if text in _KEYS), 0) :]
         program = words.base(next(iter(texts), ""))
         needs, name = _KEYS.get(program, (frozenset(), ""))

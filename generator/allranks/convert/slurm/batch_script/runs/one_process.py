@@ -81,7 +81,6 @@ _OF_SH = "bash runs it: that is the sh of most clusters, and seldom that of an i
 _OTHER_SHELLS = ("zsh", "ksh")
 # How the command before has ended.
 _READS_STATUS = re.compile(r"\$\?|\$\{?(?:\?\}|PIPESTATUS\b)")
-_SEPARATOR = re.compile(r"[ \t]*[;&](?![;&])[ \t]*")
 # Programs that are Python, or written in it; and lines that run none.
 _RUNS_PYTHON = re.compile(
     r"\b(?:(?:python|pypy|pip)[0-9.]*|torchrun|accelerate|deepspeed|horovodrun|tune|pytest)\b"
@@ -229,9 +228,9 @@ def _split(
         )
         if is_setup:
             start = setup_lines.comment_start(script, number)
-            edits.append((start, _end_of(script, statement), ""))
+            edits.append((start, parsing.end_of(script, statement), ""))
         elif text is None:
-            edits.append((statement.start, _end_of(script, statement), ""))
+            edits.append((statement.start, parsing.end_of(script, statement), ""))
         elif text != script.slice(statement):
             edits.append((statement.start, statement.end, text))
         else:
@@ -262,7 +261,7 @@ def _split(
     files = repeated_lines.files_with_arrays(reading, rest, last + 1)
     again |= {number: text for number, text in texts.items() if number in files}
     repeated = repeated_lines.texts(script, again, last + 1)
-    return setup, repeated, re.sub(r"\n{3,}", "\n\n", rest).strip("\n")
+    return setup, repeated, parsing.squeezed(rest).strip("\n")
 
 
 def _put_steps(script: Script, body: Body, sruns: list[Step]) -> None:
@@ -381,7 +380,7 @@ def _say_outside(body: Body, steps: list[Step]) -> None:
 def _shebang(script: Script, body: Body) -> str:
     """The first line, whose shell is that of no login."""
     own = script.lines[0].strip() if script.lines[0].startswith("#!") else "#!/bin/bash"
-    shebang = shell_text.without_login(own)
+    shebang = shell_text.without_terminal(shell_text.without_login(own))
     setup_lines.say_login(script, body, "script")
     bash = shell_text.of_bash(shebang)
     if bash != shebang:
@@ -446,6 +445,9 @@ def _put_counts(script: Script, body: Body, text: str, *, is_batch: bool) -> lis
         "SLURM_CPUS_PER_TASK": size.cpus_per_task or 1,
     }
     variables = {name for name, _ in words.variables(shell_text.without_printing(text))}
+    if size.cpus_per_task and "cpus-per-task" in options:
+        # A program may read what no line of the script does: compat counts those of all tasks.
+        body.env.setdefault("SLURM_CPUS_PER_TASK", str(size.cpus_per_task))
     for name, count in counts.items():
         if name in variables:
             body.env[name] = str(count)
@@ -458,12 +460,6 @@ def _put_counts(script: Script, body: Body, text: str, *, is_batch: bool) -> lis
         exported -= set() if options & _PER_NODE else {"SLURM_NTASKS_PER_NODE"}
         exported -= set() if size.cpus_per_task else {"SLURM_CPUS_PER_TASK"}
     return [f"export {name}={count}" for name, count in counts.items() if name in exported]
-
-
-def _end_of(script: Script, statement: Statement) -> int:
-    """Where a statement ends with what parts it from the next on its line: ``;`` or ``&``."""
-    match = _SEPARATOR.match(script.text, statement.end)
-    return statement.end if match is None else match.end()
 
 
 def _last_activation(script: Script, variables: ShellVariables) -> int:

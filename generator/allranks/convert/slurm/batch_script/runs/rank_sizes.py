@@ -136,8 +136,8 @@ def _put_threads(reading: ScriptReading, main: Step, per_node: int, otherwise: s
         size = reading.script.size
         is_alone = (size.gpus_per_node or size.gpus or 0) <= 1 and not reading.main_step.may_launch
         is_alone &= reading.body.workload != "mpi"
-        is_counted = "cpus-per-task" in options and "exclusive" not in options
-        if not (is_alone and is_counted and cpus):
+        is_counted = "cpus-per-task" in options or cpus > 1
+        if not (is_alone and is_counted and cpus) or "exclusive" in options:
             return
         otherwise = "a pod has the node's"
     if "exclusive" in options and reading.script.size.cpus_per_task is None:

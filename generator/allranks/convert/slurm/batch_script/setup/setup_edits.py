@@ -15,7 +15,8 @@ WHERE_MODULES = "! command -v {} >/dev/null || "
 _WHERE_FUNCTION = '[ "$(type -t {})" != function ] || '
 _IN_IMAGE = "where the image has modules"
 # Words of the command that load none.
-_LOADING_NOTHING = [[], *([verb] for verb in ("purge", "use", "unuse", "unload", "list", "avail"))]
+_NO_LOAD = ("purge", "use", "unuse", "unload", "rm", "del", "list", "avail")
+_LOADING_NOTHING = [[], *([verb] for verb in _NO_LOAD)]
 _OF_IMAGE = "where the image has modules; what it loads must be in the image otherwise"
 _OF_NODE = "where the image has modules; the run needs nothing of it"
 # Modules with what a pod has no use for: Slurm's programs, and those that start a container.

@@ -475,7 +475,7 @@ def _changes_files(script: Script, statement: Statement) -> bool:
 
 
 def say_login(script: Script, body: Body, to: str) -> None:
-    """Say of a first line with the shell of a login that a pod has none.
+    """Say of a first line with the shell of a login, or of a terminal, that a pod has none.
 
     Args:
         script: the script.
@@ -485,6 +485,8 @@ def say_login(script: Script, body: Body, to: str) -> None:
     own = script.lines[0].strip()
     if own.startswith("#!") and own != shell_text.without_login(own):
         body.say(1, own, Outcome.CHANGED, to, login_shells.NO_LOGIN)
+    if own.startswith("#!") and own != shell_text.without_terminal(own):
+        body.say(1, own, Outcome.CHANGED, to, login_shells.NO_TERMINAL)
 
 
 def comment_start(script: Script, number: int) -> int:

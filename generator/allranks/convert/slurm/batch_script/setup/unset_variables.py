@@ -41,8 +41,9 @@ _NUMBERED = re.compile(r"\$(?:[1-9#]|\{[1-9](?!:?-)|\{#|\{[@*]:)")
 _NUMBER = re.compile(r"\$(?:#|\{#\})")
 # A loop over such words, and what is done where there are some.
 _WHERE_WORDS = re.compile(
-    r"(?:(?P<loop>while|until)|if)\s+(?:\[\[?|test|\(\()\s*"
-    r"(?:\"?\$\{?#\}?\"?\s*(?:-gt|-ge|-ne|>=?|!=)|\$?#(?=\s*\)\))|(?:-n\s+)?\"?\$\{?1(?:[-:]+)?\}?\"?\s*\])"
+    r"(?:while\s+(?:true|:)\s*[;\n]\s*do\s+case\s+\"?\$\{?1\}?\"?\s+in(?P<cases>)"
+    r"|(?:(?P<loop>while|until)|if)\s+(?:\[\[?|test|\(\()\s*"
+    r"(?:\"?\$\{?#\}?\"?\s*(?:-gt|-ge|-ne|>=?|!=)|\$?#(?=\s*\)\))|(?:-n\s+)?\"?\$\{?1(?:[-:]+)?\}?\"?\s*\]))"
 )
 # The same where there are none: what stands in the other branches is done where there are some.
 _WHERE_NO_WORDS = re.compile(
@@ -240,8 +241,9 @@ def _without_optional_words(script: Script, code: str) -> str:
         text = words.without_comments(script.slice(statement))
         match = _WHERE_WORDS.match(text)
         rest = None
-        if match is not None and not (match["loop"] is None and "elif" in text):
-            end = _own_branch(text, ("else",)) if match["loop"] is None else -1
+        is_loop = match is not None and (match["loop"] or match["cases"] is not None)
+        if match is not None and (is_loop or "elif" not in text):
+            end = -1 if is_loop else _own_branch(text, ("else",))
             rest = text[end:] if end > 0 else ""
         elif _WHERE_NO_WORDS.match(text):
             end = _own_branch(text, ("elif", "else"))

@@ -66,7 +66,7 @@ def sent_path(script: Script, command: Command, earlier: Iterable[Command]) -> s
         command: the command: ``source env.sh``.
         earlier: those before it.
     """
-    texts = [scanner.unquote(word.text) for word in command.words[:2]]
+    texts = [re.sub("//+", "/", scanner.unquote(word.text)) for word in command.words[:2]]
     if len(texts) < 2 or texts[0] not in ("source", "."):  # noqa: PLR2004 - source and the file
         return ""
     folder = re.match(r"\$\{?(\w+)\}?(?=/)", texts[1])

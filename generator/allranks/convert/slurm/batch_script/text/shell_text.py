@@ -89,6 +89,12 @@ def without_login(shebang: str) -> str:
     return re.sub(r"\s+-\s*$", "", without_letter)
 
 
+def without_terminal(shebang: str) -> str:
+    """The first line of a script whose shell is one without a terminal: ``#!/bin/bash -i``."""
+    without_letter = re.sub(r"(\s-(?!no|init)[a-z]*)i(?=[a-z]*\s*$)", r"\1", shebang)
+    return re.sub(r"\s+-\s*$", "", without_letter)
+
+
 def of_bash(shebang: str) -> str:
     """The first line of a script with bash in place of sh, which lacks much of it in an image."""
     return re.sub(r"^(#!\s*(?:\S*/env\s+)?(?:\S*/)?)sh(?=\s|$)", r"\1bash", shebang)
