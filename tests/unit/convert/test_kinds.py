@@ -879,3 +879,17 @@ spec:
         "set it for a gang, which has the workers; the launcher is outside of it"
         == (reasons["spec.schedulingSpec.minAvailable"])
     )
+
+
+@pytest.mark.parametrize(
+    ("label", "is_noted"),
+    [("kueue.x-k8s.io/queue-name", True), ("kai.scheduler/queue", False), ("app", False)],
+)
+def test_a_launcher_and_workers_in_a_queue_of_kueue_s_are_said_to_be_two_workloads(
+    label: str, *, is_noted: bool
+) -> None:
+    """Kueue admitted the MPIJob as a whole; here it admits two Jobs."""
+    text = MPI_IN_A_GANG.replace("{name: a}", f"{{name: a, labels: {{{label}: q}}}}")
+    text = text.replace("  runPolicy: {schedulingPolicy: {minAvailable: 3, queue: q}}\n", "")
+    notes = text_as_jobs(text).conversions[0].notes
+    assert is_noted == any("two Workloads, which Kueue admits by themselves" in x for x in notes)
