@@ -91,3 +91,5 @@ def test_a_shell_of_a_terminal_reads_no_file_behind_setup() -> None:
         ranks = text.replace("-n 1", "-N 2 --gpus-per-node=4").replace("python", "srun python")
         verdicts = job.convert(ranks.encode(), "job.sbatch").verdicts
         assert any("a pod has no terminal" in verdict.why for verdict in verdicts)
+    login = job.convert(b"#!/bin/bash -login\n#SBATCH -n 1\npython a.py\n", "job.sbatch").verdicts
+    assert not any("a pod has no terminal" in verdict.why for verdict in login)

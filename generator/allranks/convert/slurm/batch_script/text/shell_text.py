@@ -91,7 +91,8 @@ def without_login(shebang: str) -> str:
 
 def without_terminal(shebang: str) -> str:
     """The first line of a script whose shell is one without a terminal: ``#!/bin/bash -i``."""
-    without_letter = re.sub(r"(\s-(?!no|init)[a-z]*)i(?=[a-z]*\s*$)", r"\1", shebang)
+    words_of = "no|init|login|posix|verbose|restricted"
+    without_letter = re.sub(rf"(\s-(?!{words_of})[a-z]*)i(?=[a-z]*\s*$)", r"\1", shebang)
     return re.sub(r"\s+-\s*$", "", without_letter)
 
 
