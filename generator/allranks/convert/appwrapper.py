@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import finish, job, pods, registry, related_objects
+from allranks.convert import finish, job, kubeflow, pods, registry, related_objects
 from allranks.convert.rewrite import Rewrite
 from allranks.convert.verdicts import (
     MANAGED_BY,
@@ -38,6 +38,7 @@ KIND = "AppWrapper"
 _COMPONENTS: FieldPath = ("spec", "components")
 _GENERIC_ITEMS: FieldPath = ("spec", "resources", "GenericItems")
 _GANG = "set it for a gang, which has all pods"
+_GANG_OF_MPI = "set it for a gang, which has the workers; the launcher is outside of it"
 _SETTINGS = "workload.codeflare.dev.appwrapper/"
 _TTL = f"{_SETTINGS}successTTLDuration"
 _AFTER_FAILURE = "what has failed is deleted after it as well"
@@ -110,6 +111,9 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
             _beside(fields, (*components, other, template))
     if fields.number(*components, index, "replicas") == 1:
         fields.keep((*components, index, "replicas"), "there is one run")
+    if kubeflow.has_idle_launcher(fields.values):
+        gang: FieldPath = ("spec", "schedulingSpec", "minAvailable")
+        fields.change(gang, _GANG_OF_MPI, "scheduling.dialect")
     pods.labels(fields, ("metadata",), ())
     for annotation in fields.mapping("metadata", "annotations"):
         if str(annotation).startswith(_SETTINGS):

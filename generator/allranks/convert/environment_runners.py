@@ -5,6 +5,7 @@ They activate nothing for the lines behind them; what they run is what the line 
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ _VALUE_OPTIONS = {
         *("--cache-dir", "--config-file", "--link-mode", "--no-extra", "-w", "-f", "-i"),
     ),
 }
+_PYTHON = re.compile(r"python[0-9.]*")
+_AS_MODULE = ("python", "-m")
 _VERBS = {"pyenv": "exec"}
 # What makes the next word a file or a module of Python's in place of a program.
 _OF_PYTHON = ("-m", "--module", "-s", "--script", "--gui-script")
@@ -39,6 +42,9 @@ def program_start(words: Sequence[str]) -> int:
     Args:
         words: those of a command, without the folder of the first.
     """
+    if len(words) > len(_AS_MODULE) and _PYTHON.fullmatch(words[0]) and words[1] == "-m":
+        start = program_start(words[2:])  # python -m pipenv run
+        return start + len(_AS_MODULE) if start else 0
     program = words[0] if words else ""
     verb = _VERBS.get(program, "run")
     if program not in (*_VALUE_OPTIONS, *_VERBS):

@@ -15,6 +15,7 @@ from allranks import names
 from allranks.convert import (
     affinities,
     downward,
+    literal_variables,
     mount_paths,
     port_names,
     queue_and_scheduler,
@@ -22,6 +23,7 @@ from allranks.convert import (
 )
 from allranks.convert.verdicts import Conversion, FieldPath, Fields, Named, Outcome, dotted
 from allranks.errors import InputError, Problem
+from allranks.k8s import fields as k8s
 from allranks.schema.validate import find_problems as schema_problems
 from allranks.values import check
 from allranks.values.merge import merge
@@ -49,14 +51,17 @@ def conversion(fields: Fields, *, queue: str = "", chart: str = "", name: str = 
         InputError: what is left is no job.
     """
     name = nearest_name(name, names.HELM_RELEASE_NAME_MAX) if name else _name(fields)
+    literal_variables.take_out(fields)
     affinities.take_out(fields)
     downward.take_out(fields)
     _share_devices(fields)
+    _without_deadline(fields)
     sshd_port.take_over(fields)
     port_names.take_over(fields)
     mount_paths.note_hidden(fields)
     queue_and_scheduler.settle(fields)
     queue_and_scheduler.keep_pod_group(fields)
+    queue_and_scheduler.note_workloads(fields)
     settle(fields, chart or str(fields.values.get("workload") or ""), name)
     fields.values = _without_empty(fields.values)
     namespace = _namespace(fields)
@@ -71,6 +76,14 @@ def conversion(fields: Fields, *, queue: str = "", chart: str = "", name: str = 
         beside=tuple(fields.beside),
         origins=fields.origins,
     )
+
+
+def _without_deadline(fields: Fields) -> None:
+    """Say of a deadline of no seconds, with which Kubernetes ends a Job, that it is none here."""
+    to = ("runPolicy", "activeDeadlineSeconds")
+    if k8s.at(fields.values, *to) == 0:
+        for path in fields.sources_of(dotted(to)):
+            fields.change(path, "0 is no deadline here", dotted(to))
 
 
 # Devices with several cores each, of which a process may have one.

@@ -10,6 +10,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from allranks.convert import shell_comments
 from allranks.convert.pod_template import TRAINER, templates_of
 from allranks.convert.verdicts import Outcome, dotted
 from allranks.k8s import fields as k8s
@@ -88,6 +89,6 @@ def _texts_of_helpers(
 def _texts(container: Mapping[str, Any], here: FieldPath) -> Iterator[tuple[FieldPath, str]]:
     for key in ("command", "args"):
         for index, word in enumerate(k8s.texts(container.get(key))):
-            yield (*here, key, index), word
+            yield (*here, key, index), shell_comments.without(word)
     for index, entry in enumerate(k8s.items(container, "env")):
         yield (*here, "env", index, "value"), k8s.text(entry, "value")

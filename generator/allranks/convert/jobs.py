@@ -14,6 +14,8 @@ from allranks.convert import (
     pods,
     references,
     shell,
+    shell_comments,
+    template_blanks,
 )
 from allranks.convert.commands import Program, Runner
 from allranks.convert.image_names import image_parts, is_repository
@@ -67,7 +69,7 @@ def command_of(fields: Fields, pod: PodTemplate, context: Context) -> tuple[str,
         raise InputError(
             f"{'' if field is None else field!r} is no name of an image",
             path=dotted((*pod.container, "image")),
-            hint="fill in what stands in its place first, as with envsubst"
+            hint=template_blanks.HINT
             if "$" in image or "{" in image
             else "fill in what stands in its place first: an image's name has no capital letters"
             if image.lower() != image
@@ -329,7 +331,8 @@ def environment(
         path: FieldPath = (*pod.container, key)
         words_here = fields.get(*path)
         for word in words_here if isinstance(words_here, list) else ():
-            if (match := old.search(str(word))) is not None and _remains(runs, match[0]):
+            match = old.search(shell_comments.without(str(word)))
+            if match is not None and _remains(runs, match[0]):
                 fields.leave(path, _OLD_POD.format(match[0]))
     for index, entry in fields.items(*pod.container, "env"):
         match = old.search(str(entry.get("value") or ""))

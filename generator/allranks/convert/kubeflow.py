@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from allranks.convert.verdicts import Outcome, Rule, carried, changed, dotted
 from allranks.errors import InputError
+from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from allranks.convert.verdicts import FieldPath, Fields
 
 _CLEAN = "what has finished stays with its Job, holds nothing, and goes with it"
 # A priority that the old controller gave to the PodGroup, which is where Volcano looks for it.
 OF_PODS_TOO = "the pods have it, and not their PodGroup alone"
+# What a gang has, whose least number of pods the object said.
+_GANG = "a gang has all pods of the job"
+_GANG_OF_MPI = "a gang has the workers; the launcher is outside of it"
 _OWN_CONTROLLER = "a release is kept by Kubernetes' own controllers"
 # What becomes of a `runPolicy`; read with its path in front.
 RUN_POLICY: tuple[Rule, ...] = (
@@ -24,9 +28,7 @@ RUN_POLICY: tuple[Rule, ...] = (
     carried("backoffLimit", "runPolicy.backoffLimit"),
     carried("suspend", "runPolicy.suspend"),
     changed("managedBy", "", _OWN_CONTROLLER),
-    changed(
-        "schedulingPolicy.minAvailable", "scheduling.dialect", "a gang has all pods of the job"
-    ),
+    changed("schedulingPolicy.minAvailable", "scheduling.dialect", _GANG),
     carried("schedulingPolicy.queue", "queue"),
     changed("schedulingPolicy.minResources.**", "", "the scheduler adds up what the pods ask"),
     changed("schedulingPolicy.priorityClass", "scheduling.priorityClassName", OF_PODS_TOO),
@@ -84,6 +86,7 @@ def run_policy(fields: Fields, path: FieldPath) -> None:
         if fields.values.get("scheduling", {}).get("dialect", "none") == "none":
             fields.put(("scheduling", "dialect"), "volcano")
         fields.carry((*scheduling, "queue"), ("queue",))
+    gang_of_workers(fields, (*scheduling, "minAvailable"))
     to = ("scheduling", "priorityClassName")
     fields.carry((*scheduling, "priorityClass"), to, why=OF_PODS_TOO)
     seconds: FieldPath = (*scheduling, "scheduleTimeoutSeconds")
@@ -92,6 +95,28 @@ def run_policy(fields: Fields, path: FieldPath) -> None:
         fields.change(seconds, why, "scheduling.gangTimeoutSeconds")
     else:
         fields.carry(seconds, ("scheduling", "gangTimeoutSeconds"))
+
+
+def has_idle_launcher(values: Mapping[str, Any]) -> bool:
+    """Whether a job is a launcher without ranks beside workers, which alone are a gang.
+
+    Args:
+        values: the values of the job.
+    """
+    own = k8s.mapping(values, "mpi")
+    return bool(own.get("numWorkers")) and not own.get("runLauncherAsWorker")
+
+
+def gang_of_workers(fields: Fields, *paths: FieldPath) -> None:
+    """Say of how many pods a gang needs that a launcher without ranks is none of them.
+
+    Args:
+        fields: the object, converted.
+        paths: the fields that say how many.
+    """
+    if has_idle_launcher(fields.values):
+        for path in paths:
+            fields.change(path, _GANG_OF_MPI, "scheduling.dialect")
 
 
 def restart_policies(fields: Fields, paths: Sequence[FieldPath], *, is_never: bool = False) -> None:

@@ -22,6 +22,7 @@ from allranks.convert import (
     preparation,
     shell,
     shell_arguments,
+    shell_comments,
 )
 from allranks.convert.verdicts import (
     METADATA,
@@ -301,7 +302,7 @@ def _names(fields: Fields, pod: PodTemplate) -> None:
     variables = fields.items(*pod.container, "env")
     paths += [(*pod.container, "env", index, "value") for index, _ in variables]
     for path in paths:
-        matches = list(name.finditer(str(fields.get(*path) or "")))
+        matches = list(name.finditer(shell_comments.without(str(fields.get(*path) or ""))))
         if any(match[1].split(".")[1:2] != [job] for match in matches):
             fields.leave(path, f"{matches[0][0]} is no name here: read /etc/mpi/hostfile")
         elif matches:

@@ -29,6 +29,7 @@ _GPU = "nvidia.com/gpu"
 _BACKOFF_LIMIT = 6  # of the launcher's Job, which tries again whatever its restartPolicy is
 SLEEP = ("sleep", "365d")  # what the operator has the workers run
 _FOR_SPACE = "the launcher ran on a control plane's node; say so in mpi.launcher.podTemplate"
+_LIMITS: FieldPath = ("spec", "template", "spec", "containers", 0, "resources", "limits")
 # The fields of a number of units, and of those that a node has.
 _TOTALS = (("gpus", "gpusPerNode"), ("processingUnits", "processingUnitsPerNode"))
 _POLICY = ("backoffLimit", "activeDeadlineSeconds")
@@ -109,8 +110,7 @@ def allocation(fields: Fields) -> Allocation:
             )
         workers = max(1, total // per_node)
         return Allocation(workers, min(total, per_node), resource, ("spec", total_key))
-    limits: FieldPath = ("spec", "template", "spec", "containers", 0, "resources", "limits")
-    units = fields.number(*limits, resource) or 0
+    units = fields.number(*_LIMITS, resource) or 0
     return Allocation(fields.number("spec", "replicas") or 0, units, resource, ("spec", "replicas"))
 
 
@@ -151,8 +151,11 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
             if own.units and own.source[-1] != "replicas":  # where the template says it itself
                 target.put((*main, "resources", "limits", own.resource), str(own.units))
                 target.also(own.source, (*main, "resources", "limits", own.resource))
+                target.also((*_LIMITS, own.resource), (*main, "resources", "limits", own.resource))
     if own.workers:
         target.put((*specs, "Worker", "replicas"), own.workers)
         target.also(own.source, (*specs, "Worker", "replicas"))
     queue = target.convert(_KIND, context).queue
+    if own.source[-1] != "replicas" and str(fields.get(*_LIMITS, own.resource)) != str(own.units):
+        fields.change((*_LIMITS, own.resource), f"the old operator wrote {own.units} in its place")
     return finish.conversion(fields, queue=queue)

@@ -21,6 +21,7 @@ from allranks.convert import (
     podsets,
     references,
     roles,
+    split_clusters,
     trials,
 )
 from allranks.convert.commands import Runner
@@ -150,6 +151,7 @@ def convert(
     if shape.key is None:
         queue = _array(fields, context, shape.roles[""][0], policy, volume_claims)
     else:
+        split_clusters.refuse(shape)
         target = rewrite(fields, shape, [claim.name for claim in volume_claims])
         for key, source in policy.items():
             target.copy(source, ("spec", "runPolicy", key))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import helper_names, other_ranks, roles, trials
+from allranks.convert import helper_names, other_ranks, roles, shell_comments, trials
 from allranks.convert.verdicts import dotted
 from allranks.errors import InputError
 from allranks.k8s import fields as k8s
@@ -67,6 +67,7 @@ def put_right(fields: Fields, sets: Sequence[PodSet], names: Sequence[str], firs
         def is_old(
             text: str, of_job: tuple[str, ...] = of_job, of_jobset: tuple[str, ...] = of_jobset
         ) -> bool:
+            text = shell_comments.without(text)
             makes_names = _makes_names(text, of_job) or _makes_names_of_jobset(text, of_jobset)
             return _names_pods(text, names) or makes_names
 
@@ -110,7 +111,7 @@ def _say_of_others(fields: Fields, podset: PodSet, names: Sequence[str]) -> None
             ]
             paths += [(*here, "env", place, "value") for place, _ in fields.items(*here, "env")]
             for path in paths:
-                text = str(fields.get(*path) or "")
+                text = shell_comments.without(str(fields.get(*path) or ""))
                 if not _names_pods(text, names):
                     continue
                 if _names_pods(same.sub("", text), names):

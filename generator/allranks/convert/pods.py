@@ -41,9 +41,10 @@ from allranks.convert.verdicts import (
     dotted,
     lost,
 )
+from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 __all__ = [
     "FIELDS",
@@ -134,8 +135,7 @@ def put(fields: Fields, pod: PodTemplate, workload: str) -> None:
     for piece in pod.pieces:
         if not _is_ours(fields, piece, workload):
             _put(fields, piece, piece.to)
-    if not pod.is_restricted:
-        _unrestricted(fields)
+    _unrestricted(fields, [pod])
 
 
 def share(fields: Fields, pods: Mapping[FieldPath, PodTemplate], workload: str) -> None:
@@ -164,8 +164,7 @@ def share(fields: Fields, pods: Mapping[FieldPath, PodTemplate], workload: str) 
             else:
                 _put_at_role(fields, piece, prefix)
         _pull_as_before(fields, pod, pods[first], prefix)
-    if not all(pod.is_restricted for pod in pods.values()):
-        _unrestricted(fields)
+    _unrestricted(fields, pods.values())
 
 
 def _pull_as_before(
@@ -316,11 +315,35 @@ def is_set_by_job(name: str, workload: str) -> bool:
     return name in names.RESERVED_ENV or name.startswith(names.RESERVED_ENV_PREFIXES)
 
 
-def _unrestricted(fields: Fields) -> None:
+def _unrestricted(fields: Fields, pods: Iterable[PodTemplate]) -> None:
+    """Leave pods the rights that they have, where one does not ask for fewer; say who they are."""
+    users = {_user(pod) for pod in pods if not pod.is_restricted}
+    if not users:
+        return
     fields.put(("security", "restricted"), value=False)
-    fields.note(SECURITY_NOTE)
+    if 0 in users:
+        fields.note(_ROOT)
+    elif None in users:
+        fields.note(SECURITY_NOTE)
+    else:
+        fields.note(_NO_ROOT.format(" and ".join(map(str, sorted(filter(None, users))))))
 
 
+def _user(pod: PodTemplate) -> int | None:
+    """The user that a template's main container is to run as; None for the image's own."""
+    for key in ("containerSecurityContext", "podSecurityContext"):
+        piece = pod.piece(("security", key))
+        user = k8s.at(piece.value, "runAsUser") if piece is not None else None
+        if isinstance(user, int):
+            return user
+    return None
+
+
+_ROOT = "security.restricted is false, because the manifest runs its containers as root, user 0"
+_NO_ROOT = (
+    "security.restricted is false, because the manifest does not ask for runAsNonRoot and all else "
+    "that it sets; its containers run as user {}: set it to true where they need no other rights"
+)
 SECURITY_NOTE = (
     "security.restricted is false, because the manifest lets its containers run as the image's own "
     "user; set it to true where that is not root"

@@ -57,7 +57,8 @@ _SERVERS = re.compile(
     r"(?![\w-])"
 )
 _TPU = "google.com/tpu"
-_ROLES = {
+# The roles of TensorFlow, by what a set, or a cluster, may call them.
+TENSORFLOW_ROLES = {
     "chief": "Chief",
     "master": "Chief",
     "leader": "Chief",
@@ -232,7 +233,7 @@ def shape(sets: Sequence[PodSet], kind: str, entrypoint: Sequence[str] = ()) -> 
     if any("DMLC_ROLE" in podset.variables for podset in sets):
         return Shape(MXNET, _by_role(sets, _MXNET_ROLES, kind))
     if any(_mentions(podset, _TENSORFLOW_WORDS) for podset in sets):
-        return Shape(TENSORFLOW, _by_role(sets, _ROLES, kind))
+        return Shape(TENSORFLOW, _by_role(sets, TENSORFLOW_ROLES, kind))
     _refuse_jax(sets, _JAX_WORDS, kind)
     if len(sets) == 1:
         return Shape(None, {"": tuple(sets)})

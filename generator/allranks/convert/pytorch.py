@@ -31,6 +31,7 @@ from allranks.convert.verdicts import (
 )
 from allranks.errors import InputError
 from allranks.humanize import plural
+from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -154,12 +155,10 @@ def _same(fields: Fields, others: dict[str, PodTemplate], pod: PodTemplate) -> N
     own = {piece.to: piece.value for piece in pod.pieces}
     for role, other in others.items():
         _note_more(fields, role, other, pod)
-        differences = _differing(other, own)
         for piece in other.pieces:
-            if piece.source in differences:
-                fields.leave(piece.source, _UNLIKE)
-            else:
-                fields.say(piece.source, Outcome.CARRIED, "as the workers'")
+            fields.say(piece.source, Outcome.CARRIED, "as the workers'")
+        for source in _differing(other, own):
+            fields.leave(source, _UNLIKE)
         _same_words(fields, other, pod)
 
 
@@ -169,10 +168,50 @@ def _note_more(fields: Fields, role: str, other: PodTemplate, pod: PodTemplate) 
     more = {place for piece in pod.pieces if (place := dotted(piece.to)) not in places}
     if pod.gpus and not other.gpus:
         more.add("gpusPerNode")
+    for to, items in _more_of_lists(other, pod).items():
+        if to == _TOLERATIONS:
+            taints = ", ".join(k8s.text(item, "key") or "every taint" for item in items)
+            fields.note(f"rank 0 also tolerates {taints}, as the workers do")
+        else:
+            more.add(f"{dotted(to)} ({', '.join(map(_label, items))})")
     if more:
         fields.note(
             f"the {role}'s pod has what the other pods alone had, too: {', '.join(sorted(more))}"
         )
+
+
+_TOLERATIONS: FieldPath = ("scheduling", "tolerations")
+
+
+def _more_of_lists(other: PodTemplate, pod: PodTemplate) -> dict[FieldPath, list[Any]]:
+    """The items of the lists that both templates have which those of the workers alone have."""
+    lists = {piece.to: piece.value for piece in other.pieces if isinstance(piece.value, list)}
+    more: dict[FieldPath, list[Any]] = {}
+    for piece in pod.pieces:
+        if piece.to in lists and isinstance(piece.value, list):
+            items = [item for item in piece.value if item not in lists[piece.to]]
+            if items:
+                more[piece.to] = items
+    return more
+
+
+def _label(item: Any) -> str:
+    """What a person calls an item of a list by."""
+    keys = (k8s.text(item, key) for key in ("name", "mountPath", "topologyKey", "ip"))
+    return " at ".join(filter(None, keys)) or str(item)
+
+
+def _items(sources: list[FieldPath], values: Sequence[Any]) -> list[FieldPath]:
+    """The field of each item of a list, of which all items, or each, have a verdict."""
+    if len(sources) == 1 and isinstance(sources[0][-1], str):
+        return [(*sources[0], index) for index, _ in enumerate(values)]
+    return sources
+
+
+def _is_part(own: Sequence[Any], whole: Sequence[Any]) -> bool:
+    """Whether a list has all items of another, and more, in the same order."""
+    rest = iter(whole)
+    return len(own) < len(whole) and all(item in rest for item in own)
 
 
 def _differing(other: PodTemplate, own: Mapping[FieldPath, Any]) -> set[FieldPath]:
@@ -192,9 +231,12 @@ def _differing(other: PodTemplate, own: Mapping[FieldPath, Any]) -> set[FieldPat
             continue
         fewer: set[FieldPath] = set()
         if isinstance(piece.value, list) and isinstance(own_value, list):
-            # A list's items have a verdict each; where none is missing, the whole list differs.
-            pairs = zip(here, piece.value, strict=False)
+            # A list's items have a verdict each; where none is missing, the order differs.
+            pairs = zip(_items(here, piece.value), piece.value, strict=False)
             fewer = {source for source, item in pairs if item not in own_value}
+            has_all = piece.to == _TOLERATIONS or _is_part(piece.value, own_value)
+            if not fewer and has_all:
+                continue
         differences |= fewer or set(here)
     return differences
 

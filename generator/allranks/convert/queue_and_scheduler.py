@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from allranks.convert.verdicts import FieldPath, Fields
 
 _VOLCANO = "volcano"  # places the pods of its own Jobs, where these name no scheduler
+_KUEUE = "kueue"
+_TWO_WORKLOADS = (
+    "the launcher and the workers are two Workloads, which Kueue admits by themselves: in a full "
+    "queue a launcher may have its share, and wait there for its workers"
+)
 # A gang without an object: another label says how many pods it has.
 GANG_OF_LABELS = "pod-group.scheduling.sigs.k8s.io/name"
 # The dialects with a PodGroup of the chart's, and the labels and annotations by which a pod is in
@@ -68,6 +73,18 @@ def settle(fields: Fields) -> None:
     for path in _places(fields.source, (), "queue"):
         if path[-2:-1] == ("spec",):
             fields.leave(path, f"the label's queue {queue}, of {dialect}, is the run's")
+
+
+def note_workloads(fields: Fields) -> None:
+    """Say of an MPI job in a queue of Kueue's that it is no longer admitted as a whole.
+
+    Args:
+        fields: the object, converted.
+    """
+    values = fields.values
+    is_queued = k8s.text(values, "scheduling", "dialect") == _KUEUE and "queue" in values
+    if is_queued and k8s.at(values, "mpi", "numWorkers"):
+        fields.note(_TWO_WORKLOADS)
 
 
 def pod_groups(values: Any) -> set[tuple[str, str]]:

@@ -95,8 +95,8 @@ def profile_flags(words: Sequence[str]) -> str:
 
 
 def program_name(word: str) -> str:
-    """A program without the folders that it is in."""
-    return word.rpartition("/")[2]
+    """A program without the folders that it is in, and their quotes: ``"$VENV/bin/python"``."""
+    return word.rpartition("/")[2].strip("\"'")
 
 
 def texts_for_shells(words: Sequence[str]) -> list[str]:

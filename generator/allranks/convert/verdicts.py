@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from allranks.convert import template_blanks
+from allranks.errors import InputError
 from allranks.humanize import plural
 from allranks.k8s.fields import digits, texts
 from allranks.values.merge import copy, overlay
@@ -341,7 +343,11 @@ class Fields:
         return value if isinstance(value, str) else ""
 
     def number(self, *path: str | int) -> int | None:
-        """The whole number at a path, also where it is text; None where there is none."""
+        """The whole number at a path, also where it is text; None where there is none.
+
+        Raises:
+            InputError: a program for templates is still to fill it in.
+        """
         value = self.get(*path)
         if isinstance(value, str) and (parsed := digits(value)) is not None:
             return parsed
@@ -349,6 +355,10 @@ class Fields:
             return int(value)
         if isinstance(value, int) and not isinstance(value, bool):
             return value
+        if isinstance(value, str) and template_blanks.in_number(value):
+            raise InputError(
+                f"{value!r} is no number", path=dotted(path), hint=template_blanks.HINT
+            )
         if value is not None and path[-1] not in _OR_WORDS:
             self._no_numbers.add(path)
         return None

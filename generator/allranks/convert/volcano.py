@@ -29,6 +29,7 @@ _PLUGINS: FieldPath = ("spec", "plugins")
 _FAILURE = (
     "a pod that fails is replaced as often as runPolicy.backoffLimit says, and the ranks start anew"
 )
+_GANG = "the gang has all pods of the job"
 _NAMES = "the chart makes the names by which the pods find each other"
 _KEYS = "the mpi chart makes the keys, and runs sshd itself"
 _RANKS = "the launcher tells each process of its rank"
@@ -38,13 +39,13 @@ _T = "spec.tasks[]"
 FIELDS: tuple[Rule, ...] = (
     *METADATA,
     carried("spec.schedulerName", "scheduling.dialect"),
-    changed("spec.minAvailable", "scheduling.dialect", "the gang has all pods of the job"),
+    changed("spec.minAvailable", "scheduling.dialect", _GANG),
     carried("spec.volumes[].mountPath", "storage.*.mountPath"),
     carried("spec.volumes[].volumeClaimName", "storage.*.existingClaim"),
     *(rule.below("spec.volumes[].volumeClaim") for rule in claims.SPEC),
     changed(f"{_T}.name", "", "a job's pods have the roles of their workload"),
     carried(f"{_T}.replicas", "nodes, or the replicas of a role"),
-    changed(f"{_T}.minAvailable", "scheduling.dialect", "the gang has all pods of the job"),
+    changed(f"{_T}.minAvailable", "scheduling.dialect", _GANG),
     *pods.fields_at(f"{_T}.template"),
     changed(f"{_T}.policies[].**", "runPolicy.backoffLimit", _FAILURE),
     lost(f"{_T}.topologyPolicy", "set the kubelet's topology manager for the nodes"),
@@ -80,14 +81,17 @@ _MAX_RETRY = 3
 _DEFAULT_QUEUE = "default"
 _ENDING = ("CompleteJob",)
 _NO_RETRY = (
-    "no policy of it starts anything anew, and its pods' restartPolicy is Never: Volcano makes no "
-    "pod anew that failed, and nor does the run; set runPolicy.backoffLimit to try again"
+    "no policy of it starts anything anew when a pod fails, and its pods' restartPolicy is Never: "
+    "Volcano makes no pod anew that failed, and nor does the run; set runPolicy.backoffLimit to "
+    "try again"
 )
 _ALWAYS = (
     "without a restartPolicy it is Always: containers were started anew for ever, those that had "
     "succeeded too; here a pod that succeeds is done, and runPolicy.backoffLimit says how often "
     "one that fails is replaced"
 )
+_EVICTED = "an evicted pod is replaced, and counts for nothing"
+_NO_EVENT = "no pod has failed then, and nothing starts anew here"
 # Events at which no pod has failed: what takes an evicted pod away counts nowhere here either.
 _NO_FAILURE = {"PodEvicted", "PodPending", "PodRunning", "TaskCompleted", "OutOfSync"}
 _GIVING_UP = ("AbortJob", "TerminateJob")
@@ -130,8 +134,13 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     policy: dict[str, FieldPath] = {"ttlSecondsAfterFinished": ("spec", "ttlSecondsAfterFinished")}
     queue = pod_jobs.convert(fields, context, shape, policy, _claims(fields))
     _scheduling(fields)
+    gangs: list[FieldPath] = [
+        ("spec", "minAvailable"),
+        *((*podset.path[:-1], "minAvailable") for podset in sets),
+    ]
+    kubeflow.gang_of_workers(fields, *gangs)
     if shape.key is None and sum(podset.replicas for podset in sets) > 1:
-        _without_gang(fields, sets)
+        _without_gang(fields, gangs)
     deciding = shape.roles.get("Launcher", sets) if shape.key == podsets.MPI else sets
     _policies(fields, sets, deciding)
     _check_files(fields, sets, shape)
@@ -225,14 +234,11 @@ def _scheduling(fields: Fields) -> None:
     fields.carry(("spec", "priorityClassName"), to, why=kubeflow.OF_PODS_TOO)
 
 
-def _without_gang(fields: Fields, sets: Sequence[PodSet]) -> None:
+def _without_gang(fields: Fields, gangs: Sequence[FieldPath]) -> None:
     """Say of the trials of a sweep that none waits for the others, nor is told of them."""
     for plugin in ("env", "ssh", "svc"):
         fields.leave((*_PLUGINS, plugin), _UNTOLD)
-    for path in (
-        ("spec", "minAvailable"),
-        *((*podset.path[:-1], "minAvailable") for podset in sets),
-    ):
+    for path in gangs:
         if (fields.number(*path) or 0) > 1:
             fields.leave(path, "the pods are trials of a sweep, and each starts where it has room")
 
@@ -253,10 +259,14 @@ def _policies(fields: Fields, sets: Sequence[PodSet], deciding: Sequence[PodSet]
     places += [(*podset.path[:-1], "policies") for podset in sets]
     for place in places:
         for index, policy in fields.items(*place):
-            events = {*fields.words(*place, index, "events"), str(policy.get("event"))}
+            events = {*fields.words(*place, index, "events"), str(policy.get("event") or "")} - {""}
             action, code = policy.get("action"), policy.get("exitCode")
             here: FieldPath = (*place, index)
-            starts_anew |= str(action).startswith("Restart") and not events <= _NO_FAILURE
+            is_of_failure = not events or not events <= _NO_FAILURE
+            restarts_something = str(action).startswith("Restart")
+            starts_anew |= restarts_something and is_of_failure
+            if restarts_something and not is_of_failure:
+                fields.change(here, _EVICTED if "PodEvicted" in events else _NO_EVENT)
             if isinstance(code, int) and action in _GIVING_UP and code in job.EXIT_CODES:
                 fatal.append(code)
                 fields.say(here, Outcome.CARRIED, "runPolicy.fatalExitCodes")

@@ -11,6 +11,7 @@ import pytest
 
 from allranks.convert import preparation, registry
 from allranks.convert.registry import Context, Document
+from allranks.convert.verdicts import Outcome
 from allranks.errors import InputError
 from allranks.yamlio.load import load_objects
 from tests import converted
@@ -153,6 +154,27 @@ def test_a_job_of_the_first_mpi_operator(
     assert {"backoffLimit": 6, "activeDeadlineSeconds": 9} == values["runPolicy"]
     assert [{"operator": "Exists"}] == values["scheduling"]["tolerations"]
     assert not lost(conversion)
+
+
+@pytest.mark.parametrize(
+    ("size", "limit", "why"),
+    [
+        ("gpus: 16, gpusPerNode: 8", '"8"', ""),
+        ("gpus: 16, gpusPerNode: 8", "8", ""),
+        ("gpus: 16, gpusPerNode: 8", "4", "the old operator wrote 8 in its place"),
+        ("gpus: 2, gpusPerNode: 8", "8", "the old operator wrote 2 in its place"),
+    ],
+)
+def test_a_limit_beside_the_units_of_a_job_of_the_first_mpi_operator(
+    size: str, limit: str, why: str
+) -> None:
+    """The operator wrote the units over it: the same number is carried, another one is said."""
+    text = OF_V1ALPHA1.replace("SIZE", size)
+    text = text.replace("RESOURCES", f"limits: {{nvidia.com/gpu: {limit}}}")
+    conversion = text_as_jobs(text).conversions[0]
+    path = "spec.template.spec.containers[0].resources.limits.nvidia.com/gpu"
+    verdict = next(item for item in conversion.verdicts if item.path == path)
+    assert (Outcome.CHANGED if why else Outcome.CARRIED, why) == (verdict.outcome, verdict.why)
 
 
 def test_a_job_of_the_first_mpi_operator_whose_workers_nobody_counts_is_refused() -> None:
@@ -809,3 +831,65 @@ def test_the_master_of_a_tf_job_is_the_chief_by_name() -> None:
         specs = f"{{{role}: {{replicas: 1, {pod}}}, Worker: {{replicas: 1, {pod}}}}}"
         verdicts = text_as_jobs(f"{text}{specs}}}").conversions[0].verdicts
         assert is_noted == any("and not master" in verdict.why for verdict in verdicts)
+
+
+MPI_IN_A_GANG = """\
+apiVersion: kubeflow.org/v2beta1
+kind: MPIJob
+metadata: {name: a}
+spec:
+  runPolicy: {schedulingPolicy: {minAvailable: 3, queue: q}}
+  runLauncherAsWorker: false
+  mpiReplicaSpecs:
+    Launcher: {template: {spec: {containers: [{name: l, image: i, command: [mpirun, ./a]}]}}}
+    Worker: {replicas: 2, template: {spec: {containers: [{name: w, image: i}]}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("as_worker", "gang"),
+    [
+        ("false", "a gang has the workers; the launcher is outside of it"),
+        ("true", "a gang has all pods of the job"),
+    ],
+)
+def test_a_launcher_without_ranks_is_outside_of_the_gang(as_worker: str, gang: str) -> None:
+    """One that has ranks is a worker as the others are, and the gang has it."""
+    text = MPI_IN_A_GANG.replace("Worker: false", f"Worker: {as_worker}")
+    verdicts = text_as_jobs(text).conversions[0].verdicts
+    path = "spec.runPolicy.schedulingPolicy.minAvailable"
+    assert [gang] == [verdict.why for verdict in verdicts if verdict.path == path]
+
+
+def test_the_gang_of_a_wrapped_launcher_has_its_workers() -> None:
+    """The wrapper says of its gang what the chart has of it."""
+    job = "".join(f"      {line}\n" for line in MPI_IN_A_GANG.splitlines())
+    text = f"""\
+apiVersion: workload.codeflare.dev/v1beta2
+kind: AppWrapper
+metadata: {{name: a}}
+spec:
+  schedulingSpec: {{minAvailable: 3}}
+  components:
+  - template:
+{job}"""
+    verdicts = text_as_jobs(text).conversions[0].verdicts
+    reasons = {verdict.path: verdict.why for verdict in verdicts}
+    assert (
+        "set it for a gang, which has the workers; the launcher is outside of it"
+        == (reasons["spec.schedulingSpec.minAvailable"])
+    )
+
+
+@pytest.mark.parametrize(
+    ("label", "is_noted"),
+    [("kueue.x-k8s.io/queue-name", True), ("kai.scheduler/queue", False), ("app", False)],
+)
+def test_a_launcher_and_workers_in_a_queue_of_kueue_s_are_said_to_be_two_workloads(
+    label: str, *, is_noted: bool
+) -> None:
+    """Kueue admitted the MPIJob as a whole; here it admits two Jobs."""
+    text = MPI_IN_A_GANG.replace("{name: a}", f"{{name: a, labels: {{{label}: q}}}}")
+    text = text.replace("  runPolicy: {schedulingPolicy: {minAvailable: 3, queue: q}}\n", "")
+    notes = text_as_jobs(text).conversions[0].notes
+    assert is_noted == any("two Workloads, which Kueue admits by themselves" in x for x in notes)

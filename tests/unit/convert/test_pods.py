@@ -405,3 +405,23 @@ def test_a_label_of_the_old_operator_is_said_to_be_lost(key: str, outcome: str, 
     verdict = next(item for item in conversion.verdicts if item.path.endswith(f"labels.{key}"))
     assert outcome == verdict.outcome.value
     assert why in verdict.why
+
+
+RIGHTS = [
+    ({}, "lets its containers run as the image's own user"),
+    ({"runAsUser": 0}, "runs its containers as root, user 0"),
+    ({"runAsUser": 1000}, "its containers run as user 1000: set it to true where they need no"),
+]
+
+
+@pytest.mark.parametrize("is_of_pod", [True, False])
+@pytest.mark.parametrize(("context", "words"), RIGHTS)
+def test_the_user_of_containers_is_said(
+    context: dict[str, Any], words: str, *, is_of_pod: bool
+) -> None:
+    """Restricted needs another user than root: who it is decides whether it can be set."""
+    own = {"securityContext": context}
+    conversion = convert(own) if is_of_pod else convert(container=own)
+    assert False is conversion.values["security"]["restricted"]
+    assert 1 == sum(words in note for note in conversion.notes)
+    assert 1 == sum("security.restricted" in note for note in conversion.notes)

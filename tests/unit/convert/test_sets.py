@@ -449,3 +449,75 @@ def test_two_jobs_with_services_of_their_own_are_two_runs() -> None:
         .replace("export RANK=$((1 + ${HOSTNAME##*-})); python", "torchrun --nnodes=2")
     )
     assert ["rest", "zero"] == [item.name for item in text_as_jobs(text).conversions]
+
+
+CLUSTER = """\
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: w}
+spec: {replicas: 1, serviceName: w, template: {spec: {containers: [
+  {name: c, image: i, command: [python, train.py], env: [{name: TF_CONFIG, value: '%s'}]}]}}}
+"""
+PART_OF_A_CLUSTER = {
+    "role": '{"cluster": {"ps": ["p-0.p:2223"], "worker": ["w-0.w:2222"]}, '
+    '"task": {"type": "worker", "index": 0}}',
+    "other role alone": '{"cluster": {"ps": ["p-0.p:2223"]}, "task": {"type": "worker"}}',
+    "hosts": '{"cluster": {"worker": ["w-0.w:2222", "v-0.v:2222"]}, "task": {"index": 0}}',
+}
+
+
+@pytest.mark.parametrize("config", PART_OF_A_CLUSTER.values(), ids=PART_OF_A_CLUSTER)
+def test_a_statefulset_that_is_part_of_a_cluster_is_refused(config: str) -> None:
+    """A run of it alone would be told of itself alone: a ps would train, a worker have none."""
+    problem = refusal(CLUSTER % config)
+    assert "it is part of a cluster, and would run by itself here" in problem.message
+    assert "write all roles of the cluster as one TFJob, and convert that" == problem.hint
+    assert "spec.template.spec.containers[0].env[0].value" == problem.path
+
+
+def test_roles_that_are_not_in_the_object_are_named_before_a_command_is_asked_for() -> None:
+    """Who adds a command to each half would still have two halves."""
+    text = (CLUSTER % PART_OF_A_CLUSTER["role"]).replace("command: [python, train.py], ", "")
+    assert "its TF_CONFIG has roles that are not in this object (ps)" in refusal(text).message
+
+
+def test_options_of_a_program_say_the_cluster_as_well() -> None:
+    """Programs of TensorFlow 1 are told of it by options."""
+    options = "--job_name=ps, '--ps_hosts=w-0.w:2222', '--worker_hosts=v-0.v:2222,v-1.v:2222'"
+    text = CLUSTER.replace("train.py]", f"train.py, {options}]") % ""
+    assert "its command has roles that are not in this object (worker)" in refusal(text).message
+
+
+@pytest.mark.parametrize(
+    ("config", "replicas"),
+    [
+        ('{"cluster": {"worker": ["w-0.w:2222", "w-1.w:2222"]}, "task": {"type": "worker"}}', 2),
+        (
+            '{"cluster": {"chief": ["w-0.w:1"], "worker": ["w-1.w:1"]}, "task": {"type": "chief"}}',
+            2,
+        ),
+        ('{"cluster": {"worker": ["localhost:1", "localhost:2"]}, "task": {"type": "worker"}}', 1),
+    ],
+)
+def test_a_cluster_that_is_the_object_s_own_is_converted(config: str, replicas: int) -> None:
+    """Its hosts are pods of the same StatefulSet, or processes of one pod."""
+    text = (CLUSTER % config).replace("replicas: 1", f"replicas: {replicas}")
+    assert replicas == text_as_jobs(text).conversions[0].values["nodes"]
+
+
+def test_the_service_of_a_part_of_a_cluster_is_still_needed() -> None:
+    """Its pods are not converted, and other tasks reach them by it."""
+    other = CLUSTER.replace("template: {spec", "template: {metadata: {labels: {app: p}}, spec")
+    text = f"""\
+{HALF.replace('value: "4"', 'value: "1"')}---
+{other % PART_OF_A_CLUSTER["role"]}---
+apiVersion: v1
+kind: Service
+metadata: {{name: w}}
+spec: {{clusterIP: None, selector: {{app: p}}}}
+"""
+    service = next(item for item in text_as_jobs(text).beside if item.kind == "Service")
+    assert (True, "the pods of StatefulSet w are reached by it") == (
+        service.is_needed,
+        service.why,
+    )

@@ -39,7 +39,23 @@ def test_what_no_policy_starts_anew_is_not_tried_again() -> None:
     assert {"backoffLimit": 0} == conversion.values["runPolicy"]
     reasons = {verdict.path: verdict.why for verdict in conversion.verdicts}
     assert "nothing is tried again that it would count" == reasons["spec.maxRetry"]
-    assert "no policy of it starts anything anew" in "\n".join(conversion.notes)
+    assert "no policy of it starts anything anew when a pod fails" in "\n".join(conversion.notes)
+
+
+@pytest.mark.parametrize(
+    ("policy", "why"),
+    [
+        ("event: PodEvicted", "an evicted pod is replaced, and counts for nothing"),
+        ("events: [PodEvicted]", "an evicted pod is replaced, and counts for nothing"),
+        ("event: TaskCompleted", "no pod has failed then, and nothing starts anew here"),
+        ("events: [PodEvicted, PodFailed]", "a pod that fails is replaced as often as"),
+    ],
+)
+def test_a_policy_for_pods_that_did_not_fail_is_said_by_itself(policy: str, why: str) -> None:
+    """The job was restarted whole; what counts failures says nothing of an eviction."""
+    conversion = text_as_jobs(NEVER.replace("event: PodEvicted", policy)).conversions[0]
+    reasons = {verdict.path: verdict.why for verdict in conversion.verdicts}
+    assert reasons["spec.policies[0].action"].startswith(why)
 
 
 @pytest.mark.parametrize(
@@ -82,6 +98,29 @@ spec: {plugins: {ssh: [], svc: []}, tasks: [
     {name: w, image: i, command: [/usr/sbin/sshd, -D]}]}}}]}
 """
     assert 0 == text_as_jobs(text).conversions[0].values["runPolicy"]["backoffLimit"]
+
+
+WITH_LAUNCHER = """\
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: a}
+spec: {minAvailable: 3, plugins: {ssh: [], svc: []}, tasks: [
+  {name: m, replicas: 1, minAvailable: 1, template: {spec: {restartPolicy: Never, containers: [
+    {name: m, image: i, command: [mpirun, -np, "2", ./a]}]}}},
+  {name: w, replicas: 2, template: {spec: {restartPolicy: OnFailure, containers: [
+    {name: w, image: i, command: [/usr/sbin/sshd, -D]}]}}}]}
+"""
+OUTSIDE = "a gang has the workers; the launcher is outside of it"
+
+
+def test_a_launcher_is_outside_of_the_gang() -> None:
+    """Its pod was one of those that start together, and is none of them here."""
+    verdicts = text_as_jobs(WITH_LAUNCHER).conversions[0].verdicts
+    reasons = {verdict.path: verdict.why for verdict in verdicts}
+    assert [OUTSIDE, OUTSIDE] == [
+        reasons["spec.minAvailable"],
+        reasons["spec.tasks[0].minAvailable"],
+    ]
 
 
 def test_volumes_of_the_job_are_volumes_of_the_run() -> None:

@@ -120,7 +120,7 @@ def _label(job: Draft, setting: Setting) -> None:
         why = f"fill in what stands for {setting.value}"
         job.say(setting.name, Outcome.NOT_CARRIED, f"labels.{setting.name}", why)
         return
-    if "$" in setting.value:
+    if re.search(r"\$[A-Za-z_{(]", setting.value):
         why = f"sbatch fills in no variables: write the name that stands for {setting.value}"
         job.say(setting.name, Outcome.NOT_CARRIED, f"labels.{setting.name}", why)
         return
@@ -177,9 +177,16 @@ def _exported(job: Draft) -> set[str]:
         word.text.partition("=")[0]
         for command in shell_text.commands_of(job.text)
         if command.name == "export"
+        or (command.name in ("declare", "typeset") and shell_text.exports(command))
         for word in command.words[1:]
         if not word.text.startswith("-")
     }
+
+
+def _assigned(job: Draft) -> set[str]:
+    """The variables that the script sets, exported or not."""
+    commands_of = shell_text.commands_of(job.text)
+    return {name for command in commands_of for name, _ in shell_text.assigned_by(command)}
 
 
 def _stands_before_its_program(job: Draft, setting: Setting, name: str) -> bool:
@@ -232,6 +239,8 @@ def export(job: Draft, setting: Setting) -> None:
             job.put(setting.name, ("setup",), f'{setup}export {name}="{value}"\n')
         elif name in exported and (not equals or value.strip('"{}$') == name):
             continue  # the step has it from the script
+        elif is_of_step and not equals and name in _assigned(job):
+            continue  # srun had it not either: the script exports it to nobody
         elif equals or part.upper() not in ("ALL", "NONE", "NIL"):
             lost.append(name)
     others = (
@@ -291,7 +300,7 @@ def _container_mounts(job: Draft, setting: Setting) -> None:
 
 def mount(job: Draft, key: str, text: str) -> None:
     """Carry folders of the nodes as volumes, and say it of a field of the report."""
-    mounts = images.mounts(text)
+    mounts = images.mounts(text, _assigned(job))
     job.has_own_folder |= mounts.has_here or bool(mounts.workspace)
     base = ("podTemplate", "spec")
     if mounts.mounts:
@@ -332,7 +341,7 @@ def mount(job: Draft, key: str, text: str) -> None:
     else:
         why = (
             "a folder of the node is a volume of kind hostPath: give it a claim where nodes do not "
-            "share it"
+            "share it, and the pods its owner where they write (podSecurityContext.runAsUser)"
         )
         if mounts.workspace or mounts.has_here:
             why += (
@@ -344,13 +353,11 @@ def mount(job: Draft, key: str, text: str) -> None:
 
 def _container_env(job: Draft, setting: Setting) -> None:
     """Name the variables that a container was to have of who submits."""
-    own = {
-        name
+    own = _assigned(job)
+    own |= {
+        token.text.partition("=")[0]
         for command in shell_text.commands_of(job.text)
-        for name in (
-            *(name for name, _ in shell_text.assigned_by(command)),
-            *(token.text.partition("=")[0] for token in command.assignments),
-        )
+        for token in command.assignments
     }
     own |= {*words.ALWAYS, *names.RESERVED_ENV, *job.fields.values.get("env", {})}
     parts = [part.strip().partition("=")[0] for part in setting.value.split(",")]

@@ -14,6 +14,7 @@ from allranks.convert.slurm.batch_script.text import (
     environments,
     installations,
     looked_up_programs,
+    set_options,
     shell_builtins,
     shell_text,
     started_words,
@@ -23,7 +24,7 @@ from allranks.convert.slurm.batch_script.text import (
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
     from allranks.convert.scanner import Command
@@ -44,7 +45,7 @@ _COMMON = shell_builtins.OF_BASH | {
     *("id", "install", "ionice", "join", "ldd", "link", "ln", "locale", "logname", "ls", "mawk"),
     *("md5sum", "mkdir", "mkfifo", "mknod", "mktemp", "more", "mv", "nice", "nl", "nohup"),
     *("nproc", "nvidia-smi", "od", "paste", "pathchk", "perl", "pip", "pip3", "pr", "printenv"),
-    *("printf", "pwd", "python", "python2", "python3", "readlink", "realpath", "renice", "rm"),
+    *("printf", "pwd", "python", "python3", "readlink", "realpath", "renice", "rm"),
     *("rmdir", "sed", "seq", "setsid", "sh", "sha1sum", "sha256sum", "shred", "shuf", "sort"),
     *("split", "stat", "stdbuf", "stty", "sum", "sync", "tac", "tail", "tar", "taskset", "tee"),
     *(
@@ -85,6 +86,10 @@ _OF_NO_PROGRAM = (
     "nobody outside",
     "~/.ollama",
 )
+_OWN_PATH = re.compile(
+    r"(?:^|[;&\s])PATH=[\"']?(?:[^\s\"':]*:)*(?:/(?!usr/|bin|sbin)|\$\{?(?!PATH\b|HOME\b)\w)"
+)
+_VERSIONS = frozenset({"--version", "-version", "-V", "-v"})
 _OF_MPI = (
     "mpirun starts the ranks, by ssh: the image needs an MPI, sshd and ssh, and its user a line in "
     "/etc/passwd; with mpi.transport: exec it needs Python in place of the last three"
@@ -101,15 +106,15 @@ def say(job: Draft) -> None:
         job.fields.note(_OF_MPI)
     code = words.without_comments(job.text)
     functions = {match["word"] or match["name"] for match in _FUNCTION.finditer(code)}
-    spoken_lines = {
-        job.lines.get(str(verdict.keys[0]), 0)
+    spoken = [
+        (job.lines.get(str(verdict.keys[0]), 0), f"{verdict.keys[0]} {verdict.why}")
         for verdict in job.fields.verdicts()
         if verdict.outcome is not Outcome.CARRIED
         and verdict.to != "command"
         and not str(verdict.keys[0]).startswith(_OF_A_WORD)
         and not verdict.to.startswith("env.")
         and not any(part in verdict.why for part in _OF_NO_PROGRAM)
-    }
+    ]
     is_python = job.text.startswith("#!") and "python" in job.text.partition("\n")[0]
     needed = [] if is_python else [*_programs(job.fields.values)]
     lines = {program: _line_of(job.text, program) for program, _ in needed}
@@ -117,12 +122,14 @@ def say(job: Draft) -> None:
     called = [
         program
         for program, line in lines.items()
-        if line and line not in spoken_lines and program not in functions
+        if line and program not in functions and not _is_spoken_of(program, line, spoken)
     ]
     listed = [f"{program} (line {lines[program]})" for program in called if program in must]
     if listed:
         reads = any(map(shell_text.reads_file, shell_text.commands_of(code)))
         files = ", where no file that the script reads defines it" if reads else ""
+        if _OWN_PATH.search(code) is not None and not files:
+            files = ", where no folder that the script puts on PATH has it"
         job.fields.note(
             f"the image must have the programs that are called by name: {', '.join(listed)}{files}"
         )
@@ -132,6 +139,18 @@ def say(job: Draft) -> None:
             "the script looks for these programs, and does without those that the image lacks: "
             f"{', '.join(listed)}"
         )
+
+
+def _is_spoken_of(program: str, line: int, spoken: Iterable[tuple[int, str]]) -> bool:
+    """Whether the report has words on a program on its line.
+
+    Args:
+        program: the program.
+        line: the first line that calls it.
+        spoken: the words of the report, each with its line.
+    """
+    name = re.compile(rf"(?<![\w.-]){re.escape(program)}(?![\w-])")
+    return any(place == line and name.search(text) is not None for place, text in spoken)
 
 
 def _programs(values: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
@@ -167,16 +186,40 @@ def _called(shell: str, own_programs: set[str]) -> Iterator[str]:
     """
     # What stands in single quotes is of another language: awk's `$(NF-1)`.
     inner = shell_text.substituted_commands(words.expanded_part(shell))
-    for command in (*shell_text.commands_of(shell), *inner):
+    own_commands = shell_text.commands_of(shell)
+    ends = set_options.ends_script(shell)
+    for command in (*own_commands, *inner, *_in_variables(own_commands)):
         typed = [scanner.unquote(word.text) for word in command.words]
         if environments.needs_manager(typed):
             rest = typed if typed[1:2] == ["run"] else words.unwrapped(typed)
             yield from {words.base(rest[0])} - own_programs
         own_programs |= installations.programs(typed)
+        is_version = bool(typed[1:]) and _VERSIONS.issuperset(typed[1:])
+        if is_version and command in own_commands and not ends:
+            continue  # it only prints, and nothing ends where it does not
         started = [own[0] for own in started_words.with_wrapped(typed)[1:]]
         for program in (command.name, *started, *xargs.program(typed)[:1]):
             if _NAME.fullmatch(program) and program not in _COMMON | _SPOKEN_OF | own_programs:
                 yield program
+
+
+def _in_variables(commands_of_text: Iterable[Command]) -> list[Command]:
+    """The commands in variables that a line runs: ``CMD="uv run a.py"``, and ``eval $CMD``.
+
+    Args:
+        commands_of_text: the commands of a shell.
+    """
+    texts: dict[str, str] = {}
+    inner: list[Command] = []
+    for command in commands_of_text:
+        typed = [scanner.unquote(word.text) for word in command.words]
+        rest = typed[1:] if typed[:1] == ["eval"] else typed
+        if typed[:1] == ["eval"] and rest and rest[0][:1] not in ("$", "`", ""):
+            inner += shell_text.commands_of(" ".join(rest))
+        inner += shell_text.commands_of(texts.get(shell_text.variable_alone("".join(rest[:1])), ""))
+        for name, value in shell_text.assigned_by(command):
+            texts.setdefault(name, "" if value.startswith("(") else scanner.unquote(value))
+    return inner
 
 
 def _line_of(text: str, program: str) -> int:

@@ -425,7 +425,7 @@ def _put_body(job: Draft, args: Sequence[str]) -> None:
     fields.put(("compat",), "slurm")
     for name, option in unset_variables.OF_EACH_JOB.items():
         setting = job.settings.get(option)
-        is_name = setting is not None and re.fullmatch(r"[A-Za-z0-9][\w.-]*", setting.value)
+        is_name = setting is not None and re.fullmatch(r"[A-Za-z0-9][\w.@+:/-]*", setting.value)
         if setting is not None and is_name and name not in fields.values.get("env", {}):
             fields.put(("env", name), setting.value)
 

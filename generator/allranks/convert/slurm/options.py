@@ -148,7 +148,15 @@ OPTIONS: tuple[Option, ...] = (
     Option("ntasks", "n", _V, _C, "nodes, procsPerNode"),
     Option("ntasks-per-node", "", _V, _C, "procsPerNode"),
     Option("tasks-per-node", "", _V, _C, "procsPerNode"),
-    Option("ntasks-per-gpu", "", _V, _X, "procsPerNode", "processes are counted for a node"),
+    Option(
+        "ntasks-per-gpu",
+        "",
+        _V,
+        _X,
+        "procsPerNode",
+        "processes are counted for a node: each sees all GPUs of its pod, and is to take that of "
+        "its local rank",
+    ),
     Option("ntasks-per-core", "", _V, _X, "", _CORES),
     Option("ntasks-per-socket", "", _V, _X, "", _CORES),
     Option("cpus-per-task", "c", _V, _X, "resources.perPod", "CPUs are asked for a whole pod"),
@@ -667,6 +675,19 @@ class Directives:
     first_command: int
 
 
+def _wants_value(setting: Setting, last: str) -> bool:
+    """Whether an option at the end of a line has no value there, and needs one: ``-p``.
+
+    Args:
+        setting: what was read of it.
+        last: the last word of the line.
+    """
+    option = setting.option
+    if option is None or option.takes != Takes.VALUE or setting.value:
+        return False
+    return last.startswith("-") and "=" not in last
+
+
 def directives(lines: Iterable[str]) -> Directives:
     """Read the directives of a script.
 
@@ -677,6 +698,7 @@ def directives(lines: Iterable[str]) -> Directives:
     late_lines: list[int] = []
     stray: list[tuple[str, int]] = []
     pbs: list[int] = []
+    unfinished = ""  # an option whose value the next line may have
     first = 0
     number = 0
     for number, text in enumerate(lines, 1):
@@ -685,13 +707,21 @@ def directives(lines: Iterable[str]) -> Directives:
                 late_lines.append(number)
                 continue
             words = words_of_directive(text[7:])
+            if unfinished and words and not words[0].startswith("-"):
+                # sbatch reads the words of all lines as those of one.
+                line_before = settings.pop().line
+                settings += parse([unfinished, words.pop(0)], "sbatch", line_before)[0]
+            unfinished = ""
             while words:
                 if words[0] in ("hetjob", "packjob"):
                     option = next(option for option in OPTIONS if option.name == words[0])
                     settings.append(Setting(words.pop(0), "", number, option))
                     continue
+                last = words[-1]
                 parsed, words = parse(words, "sbatch", number)
                 settings += parsed
+                is_open = not words and bool(parsed) and _wants_value(parsed[-1], last)
+                unfinished = last if is_open else ""
                 if words:
                     stray.append((words.pop(0), number))
         elif text.startswith(("#PBS ", "#BSUB ", "#$ -", "#COBALT ", "#OAR ")) and not first:

@@ -11,9 +11,11 @@ from collections import defaultdict
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
+from allranks.convert import scanner
 from allranks.convert.slurm.batch_script.pods import missing_in_pods
 from allranks.convert.slurm.batch_script.text import (
     demands,
+    shell_text,
     substitutions,
     unread_variables,
     words,
@@ -75,6 +77,9 @@ _PRINTED_DOCUMENT = re.compile(
     r"(?:(?![ \t]*(?P=end)[ \t]*$)[^\n]*\n)*[ \t]*(?P=end)[ \t]*$",
     re.MULTILINE,
 )
+_VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)\b\}?")
+# Which no shell of a script heeds, unless it is told to.
+_ALIAS = re.compile(r"^[ \t]*alias[ \t].*$", re.MULTILINE)
 # A variable that is set in a line of its own.
 _ASSIGNMENT = re.compile(r"^(?P<name>[A-Za-z_]\w*)=[^\s;&|`()]*[ \t]*$", re.MULTILINE)
 # A container that no pod starts, whose words name folders in it; and the folders that it mounts.
@@ -102,6 +107,15 @@ _OF_JOB = re.compile(r"(?:/[\w.+-]+)+/\$\{?SLURM_JOB_?ID\}?(?:/.*)?")
 _WHY_JOB = (
     "nothing makes the folder of a job in a pod: have the script make it (`mkdir -p`), in a volume "
     "or below /tmp"
+)
+# What a person is to fill in.
+_BLANK = re.compile(r"/+path/(?:to|of|here)\b.*|(?:/[\w.-]+)*/(?:your|YOUR)(?:[/_-].*)?")
+_WHY_BLANK = (
+    "where it is a blank for a person, fill it in: with a path that the image or a volume has"
+)
+_WHY_JOB_OF_ROOT = (
+    "the script makes the folder of the job, which a pod's user may do in a volume alone, or below "
+    "/tmp: mount one there, or make it in another place"
 )
 _WHY_HOME = (
     "a pod has not the home folder of who submits: write a path in the image, or in a volume, in "
@@ -165,7 +179,7 @@ def say(job: Draft) -> None:
         start = paths & {working_dir}
         for group, to, why in (
             (start, "workingDir", _WHY_WORKING_DIR),
-            (paths - start, "", _WHY_HOME if top == "~" else _why(paths - start)),
+            (paths - start, "", _WHY_HOME if top == "~" else _why(code, paths - start)),
         ):
             if group:
                 folder = _shared_folder(group)
@@ -203,6 +217,8 @@ def _texts(values: Mapping[str, Any], script: str, *, is_inside: bool) -> list[s
     texts = [*of_nodes, outside if outside != script else ""] if is_inside else of_nodes + of_ranks
     shebangs = [text.partition("\n")[0][2:] for text in texts if str(text).startswith("#!")]
     texts = [words.without_comments(text) for text in texts if isinstance(text, str)] + shebangs
+    if "expand_aliases" not in script:
+        texts = [_ALIAS.sub("", text) for text in texts]
     unread = unread_variables.names(script)
 
     def put(match: re.Match[str]) -> str:
@@ -224,7 +240,7 @@ def _read_by(text: str) -> str:
 def _without_others(match: re.Match[str]) -> str:
     """A command without the words that are no folders of a pod's."""
     if match["patterns"]:
-        return f"{match['before']} {_QUOTED.sub('', match['rest'])}"
+        return f"{match['before']} {_QUOTED.sub('_', match['rest'])}"
     if match["copy"]:
         return f"{match['before']} {_REMOTE.sub('', match['rest'])}"
     return match["before"] or ""
@@ -284,10 +300,36 @@ def _root(path: str) -> str:
     return "/".join(path.split("/")[:3]) if path.startswith("/home/") else f"/{path.split('/')[1]}"
 
 
-def _why(paths: Collection[str]) -> str:
-    """Why some paths are told: nobody can mount the folder of one job."""
-    is_of_job = paths and all(map(_OF_JOB.fullmatch, paths))
-    return _WHY_JOB if is_of_job else _WHY
+def _why(code: str, paths: Collection[str]) -> str:
+    """Why some paths are told: nobody can mount the folder of one job, nor a blank."""
+    if paths and all(map(_BLANK.fullmatch, paths)):
+        return _WHY_BLANK
+    if not paths or not all(map(_OF_JOB.fullmatch, paths)):
+        return _WHY
+    return _WHY_JOB_OF_ROOT if _makes(code, paths) else _WHY_JOB
+
+
+def _makes(code: str, paths: Collection[str]) -> bool:
+    """Whether a script makes one of some folders, or one below it: ``mkdir -p "$JOB_DIR/log"``."""
+    texts: dict[str, str] = {}
+    for command in shell_text.commands_of(code):
+        typed = [scanner.unquote(word.text) for word in command.words]
+        options = [word for word in typed if word.startswith("-")]
+        if "mkdir" in map(words.base, typed[:2]) and any("p" in option for option in options):
+            folders = [_with_texts(word, texts) for word in typed]
+            ends = [f"/{folder}" for folder in folders if "SLURM_JOB" in folder]
+            if any(folder.startswith(tuple(paths)) for folder in folders) or any(
+                path.endswith(tuple(ends)) or f"{end}/" in path for path in paths for end in ends
+            ):
+                return True
+        for name, value in shell_text.assigned_by(command):
+            texts[name] = _with_texts(scanner.unquote(value), texts)
+    return False
+
+
+def _with_texts(word: str, texts: Mapping[str, str]) -> str:
+    """A word with the texts of variables in their places."""
+    return _VARIABLE.sub(lambda match: texts.get(match[1], match[0]), word)
 
 
 def _shared_folder(paths: Collection[str]) -> str:

@@ -47,13 +47,14 @@ def _keep_cpus(job: Draft) -> None:
 
 
 def _keep_tasks(job: Draft) -> None:
-    """Write the numbers of Slurm's tasks into command and setup, where each node had one task."""
+    """Write the numbers of Slurm's tasks into command and setup, where the run has other ranks."""
     values, size = job.fields.values, job.size
     nodes = values.get("nodes") or 1
-    ranks = values.get("procsPerNode") or values.get("gpusPerNode") or 1
-    if job.body.script or size.task_count != nodes or ranks == 1:
+    ranks = values.get("procsPerNode") or values.get("gpusPerNode") or values.get("gpus") or 1
+    if job.body.script or size.task_count == nodes * ranks:
         return
-    counts = {"SLURM_NTASKS": nodes, "SLURM_NPROCS": nodes, "SLURM_NTASKS_PER_NODE": 1}
+    tasks = size.task_count
+    counts = {"SLURM_NTASKS": tasks, "SLURM_NPROCS": tasks, "SLURM_NTASKS_PER_NODE": size.per_node}
     for name, count in counts.items():
         if not any(option in job.settings for option in _OPTIONS[name]):
             continue

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allranks.convert.slurm import amounts
+from allranks.convert.slurm import amounts, job
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,3 +116,11 @@ def test_nodes_are_a_number_or_a_range(text: str, span: tuple[int, int] | None) 
 def test_no_text_breaks_a_form(form: Callable[[str], object], text: str) -> None:
     """What is none of a form is None."""
     form(text)
+
+
+@pytest.mark.parametrize(("memory", "is_noted"), [("1000M", True), ("16G", False)])
+def test_a_small_pod_is_told_what_the_launcher_holds(memory: str, *, is_noted: bool) -> None:
+    """A program that needs all of it would be killed."""
+    text = f"#!/bin/bash\n#SBATCH -n 1 --mem={memory}\npython a.py\n"
+    notes = job.convert(text.encode(), "job.sbatch").notes
+    assert any("the launcher is in the pod as well" in note for note in notes) is is_noted

@@ -461,3 +461,43 @@ def test_a_label_has_no_variable_of_a_directive() -> None:
     conversion = job.convert(text.encode(), "a.sbatch")
     assert "labels" not in conversion.values
     assert any("fills in no variables" in verdict.why for verdict in conversion.lost)
+
+
+def test_a_variable_of_one_container_of_several_is_said_to_be_the_pods() -> None:
+    """A pod is all of them: what one of them alone had, the others have as well."""
+    run = "singularity exec --nv {} docker://a/b:1 python {}.py"
+    rows = (run.format("--env A=1", "a"), run.format("--env B=1 --env C=1", "b"))
+    rows += (run.format("--env C=1", "c"),)
+    conversion = _convert("#SBATCH --gpus=1", *rows)
+    assert conversion.values["env"] == {"A": "1", "B": "1", "C": "1"}
+    shared = [own.path for own in conversion.verdicts if "a pod has it for both" in own.why]
+    assert sorted(shared) == ["--env A", "--env B", "--env C"]
+    alike = _convert("#SBATCH --gpus=1", run.format("--env A=1", "a"), run.format("--env A=1", "b"))
+    assert not any("a pod has it for both" in own.why for own in alike.verdicts)
+
+
+@pytest.mark.parametrize("name", ["TMPDIR", "SLURM_TMPDIR"])
+def test_a_folder_of_the_jobs_own_disk_is_the_pods(name: str) -> None:
+    """A site makes one for each job; setup fills the pod's, and no claim has what is in it."""
+    step = "singularity exec --bind ${%s}/src:/code --bind $%s a.sif python /code/a.py"
+    rows = ("#SBATCH --gpus=1", f"cp -r a ${name}/src", step.replace("%s", name))
+    [why] = [own.why for own in _convert(*rows).verdicts if "/src:/code" in own.why]
+    assert (
+        why == f"${{{name}}}/src:/code: it is in the pod's own /tmp: let the program use it there"
+    )
+    own = _convert(rows[0], f"export {name}=$SCRATCH/a", *rows[1:]).verdicts
+    assert any("known on the old cluster alone" in verdict.why for verdict in own)
+
+
+def test_an_environment_file_is_no_image() -> None:
+    """It names one, with its mounts."""
+    for step in ("srun --container-image=/u/a.toml python a.py", "srun --environment=/u/a.toml ls"):
+        [why] = [own.why for own in _convert(_TASKS, step).lost if own.line == 3]
+        assert why.startswith("its file names an image and mounts")
+
+
+def test_a_shell_of_the_image_is_that_of_the_container() -> None:
+    """A node's `sh` is bash, and what stands behind --container-image never ran there."""
+    for option, is_named in (("", True), ("--container-image=a/b:1", False)):
+        verdicts = _convert("#SBATCH -n 1", f"srun {option} sh train.sh").verdicts
+        assert any("sh is bash on most clusters" in own.why for own in verdicts) is is_named

@@ -116,3 +116,46 @@ def test_a_job_without_a_number_of_cpus_has_one_for_each_task(
     verdicts = job.convert(text.encode(), "job.sbatch").verdicts
     own = [verdict.path for verdict in verdicts if "asks for no CPUs" in verdict.why]
     assert own == [path] * bool(path)
+
+
+@pytest.mark.parametrize(
+    ("size", "step", "threads"),
+    [
+        ("--gpus=1 -c 16", "torchrun --nproc_per_node=1 a.py", "16"),
+        ("--gpus=1 -c 16", "srun torchrun --nproc_per_node=1 a.py", "16"),
+        ("-N 2 --ntasks-per-node=1 --gpus-per-node=1 -c 8", "srun python a.py", "8"),
+        ("--gpus=1", "torchrun --nproc_per_node=1 a.py", None),
+        ("--gpus=4 -c 16", "torchrun --nproc_per_node=1 a.py", None),
+    ],
+)
+def test_one_rank_of_a_node_has_the_threads_of_its_cpus(
+    size: str, step: str, threads: str | None
+) -> None:
+    """Slurm bound it to them, and torchrun sets the variable for several ranks alone."""
+    text = f"#!/bin/bash\n#SBATCH {size}\n{step}\n"
+    values = job.convert(text.encode(), "job.sbatch").values
+    assert values.get("env", {}).get("OMP_NUM_THREADS") == threads
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "OMP_NUM_THREADS=2 srun python a.py",
+        "srun env OMP_NUM_THREADS=2 python a.py",
+        "srun --export=ALL,OMP_NUM_THREADS=2 python a.py",
+        "srun bash -c 'OMP_NUM_THREADS=2 python a.py'",
+        "OMP_NUM_THREADS=2 torchrun --nproc_per_node=1 a.py",
+    ],
+)
+@pytest.mark.parametrize("size", ["--ntasks-per-node=4 --gpus-per-node=4 -c 8", "--gpus=1 -c 8"])
+def test_the_threads_that_a_step_is_given_are_its_own(size: str, step: str) -> None:
+    """What stands before the program, or behind --export, is not overwritten."""
+    conversion = job.convert(f"#!/bin/bash\n#SBATCH -N 1 {size}\n{step}\n".encode(), "job.sbatch")
+    assert conversion.values.get("env", {}).get("OMP_NUM_THREADS", "2") == "2"
+    assert not any("OpenMP counts" in verdict.why for verdict in conversion.verdicts)
+
+
+def test_the_tasks_of_a_job_are_the_cpus_of_its_one_rank() -> None:
+    """``-n 18`` without srun binds the script to 18 CPUs."""
+    text = "#!/bin/bash\n#SBATCH -N 1 -n 18 --gpus=1\ntorchrun --nproc_per_node=1 a.py\n"
+    assert job.convert(text.encode(), "job").values["env"]["OMP_NUM_THREADS"] == "18"

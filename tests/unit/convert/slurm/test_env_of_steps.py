@@ -204,3 +204,11 @@ def test_tasks_with_parts_of_their_own_end_together_here(step: str, *, is_named:
     """Srun lets them go on where one fails; ranks that wait for each other could not."""
     whys = [verdict.why for verdict in _convert(step).verdicts if verdict.to == "command"]
     assert is_named is any("--kill-on-bad-exit" in why for why in whys)
+
+
+@pytest.mark.parametrize("row", ["A=1", "A=$(hostname)", "declare -x A=1", "export A=1"])
+def test_a_variable_of_the_scripts_own_that_a_step_names_is_not_of_who_submits(row: str) -> None:
+    """The step has it where the script exports it, and has none of that name where it does not."""
+    step = "srun --export=ALL,A,B python a.py"
+    (verdict,) = (own for own in _convert(row, step).lost if "export" in own.path)
+    assert "write B into env" in verdict.why

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -154,3 +155,80 @@ def test_what_the_script_makes_before_it_activates_it_is_not_wanted_of_the_image
     for row in (source, f"if [ -d a ]; then {source}; fi", f'srun bash -c "{inner}; python b.py"'):
         verdicts = _convert(_POD, *rows, row, "srun python a.py").verdicts
         assert is_own is not any("must be in the image" in own.why for own in verdicts), row
+
+
+@pytest.mark.parametrize("row", ["deactivate", "conda deactivate", "source deactivate"])
+@pytest.mark.parametrize("is_active", [True, False])
+def test_a_last_line_that_deactivates_does_not_fail_a_good_run(
+    row: str, *, is_active: bool
+) -> None:
+    """An image that has the programs outside any environment has nothing that deactivates one."""
+    script = _convert(_POD, "source venv/bin/activate", "true", row).values["script"]
+    body = script.partition("SLURM_STEPID\n")[2]
+    own = 'conda() { echo "$@"; }; deactivate() { echo deactivate; }\n' if is_active else ""
+    shell = subprocess.run(
+        ["bash", "-c", own + body],
+        env={"PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert row in script
+    if row != "source deactivate":
+        assert (shell.returncode, shell.stdout) == (0, "deactivate\n" if is_active else "")
+    assert is_active or shell.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("rows", "path", "why"),
+    [
+        (("uv sync", "uv run a.py"), "uv sync", "each pod makes"),
+        (("srun uv run --frozen a.py",), "uv run", "each pod makes"),
+        (("srun pixi run a",), "pixi run", "each pod makes"),
+        (("poetry run python a.py",), "poetry run", "that poetry runs it in"),
+        (("poetry install", "poetry run python a.py"), "poetry install", "each pod makes"),
+        (("srun python3 -m pipenv run python a.py",), "pipenv run", "that pipenv runs it in"),
+        (('CMD="uv run a.py"', "eval $CMD"), "uv run", "each pod makes"),
+        (('CMD="uv run a.py"', "$CMD"), "uv run", "each pod makes"),
+        (("eval uv run a.py $X",), "uv run", "each pod makes"),
+        (('eval "uv run a.py"',), "uv run", "each pod makes"),
+        (("cd /data/me", "uv run a.py"), "uv run", "that uv runs it in"),
+        (("conda run -n a python a.py",), "conda run", "that conda runs it in"),
+        (("conda create -n a -y pip", "conda run -n a python a.py"), "", ""),
+        (("micromamba run -p /e python a.py",), "micromamba run", "that micromamba runs it in"),
+        (("uv pip install a", "python a.py"), "", ""),
+        (("echo uv run a.py", "python a.py"), "", ""),
+    ],
+)
+def test_the_environment_in_which_a_manager_runs_a_program_is_named(
+    rows: tuple[str, ...], path: str, why: str
+) -> None:
+    """It is no folder of the image's, and what its manager makes is made in each pod."""
+    conversion = _convert(_POD, *rows)
+    parts = ("the environment anew, from", "runs it in is one of")
+    own = [v for v in conversion.verdicts if any(part in v.why for part in parts)]
+    assert [verdict.path.removesuffix(" (2)") for verdict in own] == ([path] if path else [])
+    assert all(why in verdict.why for verdict in own)
+    is_module = "-m" in " ".join(rows)
+    assert not path or is_module or f"{path.split(maxsplit=1)[0]} (line" in _programs(conversion)
+
+
+@pytest.mark.parametrize("row", ["conda env update -f a.yml", "mamba update -y a"])
+def test_what_changes_the_images_environment_is_named(row: str) -> None:
+    """A pod is no root, and may not write there."""
+    assert "install it when the image is made" in _why(_convert(_POD, row, "python a.py"), 3)
+
+
+@pytest.mark.parametrize("row", ["eval conda run -n a python a.py", "eval 'conda run -n a ./a'"])
+def test_a_program_that_an_eval_runs_in_an_environment_is_no_activation(row: str) -> None:
+    """As setup its failure would be a success."""
+    assert row in _convert(_POD, row).values["script"]
+    activation = _convert(_POD, "eval conda activate a", "python a.py")
+    assert "eval conda activate a" in activation.values["setup"]
+
+
+def test_an_environment_that_a_line_makes_in_a_folder_is_made_in_each_pod() -> None:
+    """As one of conda's is."""
+    why = _why(_convert(_POD, "python -m venv env", "source env/bin/activate", "python a.py"), 3)
+    assert "each pod makes the environment anew" in why

@@ -20,6 +20,10 @@ def _above(*rows: str) -> list[tuple[str, int]]:
         ("HERE=$SLURM_SUBMIT_DIR", 'TOP="$(dirname "${HERE}")"', 'dirname "${HERE}"'),
         ('HERE="${SLURM_SUBMIT_DIR:-$(pwd)}"', "TOP=$(dirname $HERE)", "dirname $HERE"),
         ("HERE=$(pwd)", "TOP=$HERE/..", "$HERE/.."),
+        ("HERE=$SLURM_SUBMIT_DIR", 'mkdir -p "${TOP:-$HERE/../out}"', "$HERE/../out"),
+        ("HERE=a", "TOP=${OWN:-../out}", "../out"),
+        ("HERE=a", 'TOP="${OWN:-$PWD/../out}"', "$PWD/../out"),
+        ("HERE=a", "python ${OWN:-..}/main.py", ".."),
         ("HERE=a", "export TOP=${TOP:=../src/a.py}", "../src/a.py"),
         ("A=$SLURM_SUBMIT_DIR; HERE=$A", "TOP=${HERE%/*}", "${SLURM_SUBMIT_DIR%/*}"),
     ],
@@ -79,3 +83,10 @@ def test_a_folder_above_a_folder_above_needs_the_way_to_it() -> None:
     text = "#!/bin/bash\ncd ../\npython a.py -f ../data/x\n"
     [verdict] = [own for own in job.convert(text.encode(), "a").lost if "above the" in own.why]
     assert (verdict.line, "`--workspace ../..`" in verdict.why) == (2, True)
+
+
+@pytest.mark.parametrize("row", ["P=../../env/bin/python3; $P a.py", "source ../env/bin/activate"])
+def test_an_environment_above_the_folder_is_to_be_in_the_image(row: str) -> None:
+    """Who sends the folder above does not send it either: other words say so."""
+    assert _above(row, "python a.py") == []
+    assert _above("P=../../env/python/a.py; python $P") == [("../../env/python/a.py", 2)]

@@ -44,3 +44,13 @@ def test_one_process_of_a_node_stays_one_where_its_gpus_are_given_later() -> Non
     """`--nproc_per_node=1` on a partition of GPUs: four of them would be four ranks."""
     row = "CUDA_VISIBLE_DEVICES=0 torchrun --nproc_per_node=1 a.py"
     assert _convert("#SBATCH -N 1 -C gpu", row).values["procsPerNode"] == 1
+
+
+@pytest.mark.parametrize("partition", ["gtx", "rtx", "v100", "gpu-a100", "h100-long", "mi250"])
+def test_a_partition_that_is_called_by_its_gpus_has_some(partition: str) -> None:
+    """Sites give its nodes whole, and the script asks for none."""
+    text = f"#!/bin/bash\n#SBATCH -p {partition}\npython a.py\n"
+    notes = job.convert(text.encode(), "job.sbatch").notes
+    assert any("asks for no GPUs" in note for note in notes)
+    plain = job.convert(text.replace(partition, "long").encode(), "job.sbatch").notes
+    assert not any("asks for no GPUs" in note for note in plain)

@@ -114,3 +114,44 @@ def test_the_text_of_another_job_is_none_of_the_script() -> None:
     rows = ("#!/bin/bash", "#SBATCH -n 1", "python a.py", "sbatch <<EOF", "#!/bin/bash")
     text = "\n".join((*rows, "srun python b.py", "EOF", ""))
     assert [4] == [own.line for own in job.convert(text.encode(), "job").lost]
+
+
+def test_each_batch_script_that_a_line_only_writes_is_named_with_its_own_line() -> None:
+    """Two here-documents may begin with the same text."""
+    row = "cat > $file << EOF"
+    batch = ("#!/bin/bash", "#SBATCH -n 1", "python b.py", "EOF")
+    rows = ("#!/bin/bash", "#SBATCH -n 1", row, "a", "EOF", row, *batch, row, *batch, "python a.py")
+    verdicts = job.convert("\n".join((*rows, "")).encode(), "job").verdicts
+    lines = [own.line for own in verdicts if "batch script for Slurm" in own.why]
+    assert lines == [6, 11]
+
+
+def test_a_text_keeps_its_empty_lines() -> None:
+    """Those between statements are made one; a program may count those of its input."""
+    document = ("cat > in.txt <<'EOF'", "a", "", "", "", "b", "EOF")
+    rows = (
+        "#!/bin/bash",
+        "#SBATCH -n 1",
+        "A=1",
+        "",
+        "",
+        "",
+        *document,
+        "python a.py 'x",
+        "",
+        "",
+        "",
+    )
+    text = "\n".join((*rows, "y'", ""))
+    script = job.convert(text.encode(), "job").values["script"]
+    assert "a\n\n\n\nb\n" in script
+    assert "'x\n\n\n\ny'" in script
+    assert "A=1\n\ncat" in script
+
+
+def test_a_script_that_a_function_writes_stays_as_it_is() -> None:
+    """The names of the nodes in it are those of another job."""
+    line = 'H="$(scontrol show hostnames | head -n 1)"'
+    rows = ("write() {", "cat > b.sh <<'EOF'", "#SBATCH -n 1", line, "EOF", "}", "write")
+    text = "\n".join(("#!/bin/bash", "#SBATCH -N 1", *rows, "python a.py", ""))
+    assert line in job.convert(text.encode(), "job").values["script"]

@@ -203,10 +203,26 @@ def test_a_program_that_no_line_before_brings_must_be_there(row: str) -> None:
 
 
 def test_a_package_of_python_alone_is_no_program() -> None:
-    """The wget of pip has no program, and that of conda is one."""
+    """The wget of pip has no program, and that of conda is one; conda itself is wanted."""
     rows = ("wget https://a.org/b", "python a.py")
     assert ["wget (line 4)"] == _programs("pip install tqdm wget", *rows)
-    assert [] == _programs("source b/bin/activate; conda install wget", *rows)
+    own = "source b/bin/activate; conda install wget"
+    assert ["conda (line 3)"] == _programs(own, *rows)
+
+
+@pytest.mark.parametrize(
+    ("row", "program"),
+    [
+        ("HF_HUB_OFFLINE=1 uv run a.py", "uv"),
+        ("rsync -a /scratch/me/a b", "rsync"),
+        ("site_run --data ~/x", "site_run"),
+    ],
+)
+def test_a_program_is_listed_where_its_line_has_words_on_other_things(
+    row: str, program: str
+) -> None:
+    """A folder or a variable of the line was named, and the program it calls was not."""
+    assert [f"{program} (line 3)"] == _programs(row, "python a.py")
 
 
 def test_programs_of_what_each_pod_runs_are_listed_too() -> None:
@@ -271,3 +287,23 @@ def test_a_run_of_mpi_is_told_what_its_image_needs(step: str, is_noted: int) -> 
     text = f"#!/bin/bash\n#SBATCH -N 2 --ntasks-per-node=2\n{step}\n"
     notes = job.convert(text.encode(), "job.sbatch").notes
     assert is_noted == sum("sshd" in note for note in notes)
+
+
+def test_a_program_that_prints_its_version_is_wanted_where_a_failure_ends_the_script() -> None:
+    """`nvcc -V` prints into the log, and the script goes on without it."""
+    assert [] == _programs("nvcc -V", "python a.py")
+    assert ["nvcc (line 4)"] == _programs("set -e", "nvcc -V", "python a.py")
+
+
+def test_conda_is_wanted_for_an_init_too() -> None:
+    """With `set -e` a script ends where there is none."""
+    assert ["conda (line 3)"] == _programs("conda init bash", "python a.py")
+
+
+def test_a_folder_on_path_may_have_a_program() -> None:
+    """A volume at that path brings it."""
+    text = "#!/bin/bash\n#SBATCH -n 1\nexport PATH=/mnt/env/bin:$PATH\nmy_train a\npython a.py\n"
+    [note] = [
+        own for own in job.convert(text.encode(), "a").notes if "must have the programs" in own
+    ]
+    assert note.endswith("my_train (line 4), where no folder that the script puts on PATH has it")

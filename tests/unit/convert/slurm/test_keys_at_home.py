@@ -98,7 +98,8 @@ def test_settings_that_accelerate_reads_at_home_are_named(rows: tuple[str, ...])
     "row",
     [
         "accelerate launch --config_file a.yaml a.py",
-        "accelerate launch --num_processes 4 --mixed_precision bf16 a.py",
+        "accelerate launch --multi_gpu --num_processes 4 --mixed_precision bf16 a.py",
+        "accelerate launch --use_deepspeed --num-processes 4 --mixed-precision=bf16 a.py",
         "export HF_HOME=/data/hf\naccelerate launch a.py",
         "echo accelerate launch a.py\npython a.py",
     ],
@@ -336,3 +337,18 @@ def test_a_token_in_an_address_is_a_secret(host: str) -> None:
     """All who may read the run's objects can read it."""
     text = f"#!/bin/bash\ngit clone https://{host}/a/b\npython a.py\n"
     assert any("a secret" in note for note in job.convert(text.encode(), "a.sbatch").notes)
+
+
+def test_an_accelerate_that_is_not_told_how_ranks_are_joined_is_named() -> None:
+    """Its settings may have DeepSpeed or FSDP, also where a line says how many ranks there are."""
+    row = "accelerate launch --num_processes 4 --num_machines 1 --mixed_precision bf16 a.py"
+    assert any("default_config.yaml" in verdict.why for verdict in _convert(row).verdicts)
+
+
+@pytest.mark.parametrize(
+    "row",
+    ["singularity run --nv a.sif wandb agent me/a", "apptainer exec a.sif huggingface-cli login"],
+)
+def test_a_key_that_a_program_in_a_container_looks_for_is_named(row: str) -> None:
+    """Singularity mounts the home folder by itself."""
+    assert any("looks for its key in the home folder" in own.why for own in _convert(row).verdicts)

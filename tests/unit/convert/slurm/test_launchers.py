@@ -12,6 +12,7 @@ from allranks.convert.verdicts import Outcome
 if TYPE_CHECKING:
     from allranks.convert.verdicts import Conversion, Verdict
 
+_FIRST = "$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1)"
 _TASKS = "#SBATCH -N 2 --ntasks-per-node=4"
 
 
@@ -352,3 +353,76 @@ def test_an_accelerate_between_other_commands_is_called_by_its_name() -> None:
         conversion = job.convert(text.replace("{}", program).encode(), "job.sbatch")
         [note] = [own for own in conversion.notes if "starts the ranks of each node" in own]
         assert note.startswith(launcher)
+
+
+def test_an_option_of_the_program_is_none_of_the_mpiruns() -> None:
+    """``./prog -x FILE`` does not tell that the MPI is Open MPI's."""
+    for row, mpi in (
+        ("mpirun -np 4 ./prog -x FILE", {"implementation": "Intel"}),
+        ("mpirun -np 4 -x FILE ./prog", None),
+        ("mpirun -np 4 -x FILE ./prog -x FILE", None),
+    ):
+        conversion = _convert("#SBATCH -n 4", "module load intel-mpi", row)
+        assert conversion.values.get("mpi") == mpi
+
+
+@pytest.mark.parametrize(
+    ("size", "words", "is_alone"),
+    [
+        ("--gpus=1 -n 1", "", True),
+        ("--gpus=4 -n 1", "--num_processes=1", True),
+        ("--gpus=4 -n 1", "--num_processes 1", True),
+        ("--gpus=4 -n 1", "", False),
+        ("--gpus=1 -n 1", "--num_processes $N", False),
+        ("-N 2 --gpus-per-node=1", "", False),
+    ],
+)
+@pytest.mark.parametrize("program", ["accelerate", '"$VENV/bin/accelerate"'])
+def test_an_accelerate_of_one_process_is_no_rank(
+    size: str, words: str, program: str, *, is_alone: bool
+) -> None:
+    """A program that finds a RANK has its model wrapped, which in Slurm it was not."""
+    conversion = _convert(f"#SBATCH {size}", "VENV=/opt/venv", f"{program} launch {words} a.py")
+    command = " ".join(conversion.values["command"])
+    assert ("unset " in command and " RANK " in command) is is_alone
+    assert any("starts the ranks of each node" in note for note in conversion.notes) is not is_alone
+    assert command.endswith("a.py")
+    assert any("default_config.yaml" in own.why for own in conversion.verdicts)
+
+
+def test_a_comment_on_an_mpi_makes_no_ranks_of_mpis() -> None:
+    """A line that an author has taken out tells of no program that wants it."""
+    rows = (_TASKS, "{}module load openmpi", "srun python a.py")
+    for sign, workload in (("# ", "torchrun"), ("", "mpi")):
+        conversion = _convert(*(row.format(sign) for row in rows))
+        assert conversion.values["workload"] == workload
+
+
+@pytest.mark.parametrize(
+    ("value", "around"),
+    [
+        (f"{_FIRST}:1234", "{}:1234"),
+        ("tcp://$MASTER_ADDR:$MASTER_PORT", "tcp://{}:12345"),
+        ('"${MASTER_ADDR}:$OTHER"', ""),
+    ],
+)
+def test_an_address_of_mpis_ranks_keeps_its_port(value: str, around: str) -> None:
+    """The first host alone is no address that JAX takes; what is not known is named."""
+    rows = (f"export MASTER_ADDR={_FIRST}", "export MASTER_PORT=12345", f"export JAX_AT={value}")
+    conversion = _convert(_TASKS, *rows, "mpirun -np 8 -x JAX_AT python train.py")
+    host = "$(sed 's/[ :].*//;q' /etc/mpi/hostfile)"
+    line = f'export JAX_AT="{around.format(host)}"\n'
+    assert (line in conversion.values["setup"]) is bool(around)
+    assert bool(conversion.lost) is not bool(around)
+
+
+def test_a_file_of_hosts_that_the_program_itself_reads_is_lost() -> None:
+    """``srun python a.py --hostfile F`` has no launcher whose list the chart makes."""
+    rows = ('F="hosts/$SLURM_JOB_ID.txt"', "scontrol show hostnames | while read n; do")
+    rows += ('  echo "$n slots=8" >> "$F"', "done")
+    for step, is_lost in (
+        ("srun python a.py --hostfile $F", True),
+        ("mpirun --hostfile $F ./a.out", False),
+    ):
+        lost = _convert(_TASKS, *rows, step).lost
+        assert any(verdict.line == 4 for verdict in lost) is is_lost

@@ -79,3 +79,17 @@ def test_other_shells_are_as_they_were(row: str) -> None:
     conversion = _convert("#SBATCH --gpus=1", row)
     assert row.removeprefix("singularity exec docker://a/b:1 ") in conversion.values["script"]
     assert not _named(conversion)
+
+
+def test_a_shell_of_a_terminal_reads_no_file_behind_setup() -> None:
+    """`#!/bin/bash -i` would read ~/.bashrc after what setup has activated."""
+    for own, plain in (("#!/bin/bash -i", "#!/bin/bash"), ("#!/bin/bash -ei", "#!/bin/bash -e")):
+        text = f"{own}\n#SBATCH -n 1\nconda activate a\npython a.py\n"
+        conversion = job.convert(text.encode(), "job.sbatch")
+        assert conversion.values["script"].split("\n")[0] == plain
+        assert any("a pod has no terminal" in verdict.why for verdict in conversion.verdicts)
+        ranks = text.replace("-n 1", "-N 2 --gpus-per-node=4").replace("python", "srun python")
+        verdicts = job.convert(ranks.encode(), "job.sbatch").verdicts
+        assert any("a pod has no terminal" in verdict.why for verdict in verdicts)
+    login = job.convert(b"#!/bin/bash -login\n#SBATCH -n 1\npython a.py\n", "job.sbatch").verdicts
+    assert not any("a pod has no terminal" in verdict.why for verdict in login)

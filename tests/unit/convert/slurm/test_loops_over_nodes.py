@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from allranks.convert.slurm import job
+from allranks.errors import InvalidValues
 
 if TYPE_CHECKING:
     from allranks.convert.verdicts import Conversion
@@ -181,3 +182,15 @@ def test_a_loop_that_waits_in_the_branch_of_the_step_is_none_over_nodes() -> Non
     conversion = job.convert(text.encode(), "job.sbatch")
     assert "for i in 1 2 3" in conversion.values["command"][2]
     assert "$i" not in [own.path for own in conversion.lost]
+
+
+@pytest.mark.parametrize("loop", ["while true", "until"])
+def test_a_loop_that_tries_again_is_told_of_the_backoff_limit(loop: str) -> None:
+    """It has no values that a sweep could try."""
+    head = (
+        f"{loop}; do srun python a.py && break" if "true" in loop else "until srun python a.py; do"
+    )
+    rows = ("#!/bin/bash", "#SBATCH -N 2 --gpus-per-node=4 --ntasks-per-node=4", head)
+    with pytest.raises(InvalidValues) as error:
+        job.convert("\n".join((*rows, "sleep 60", "done", "")).encode(), "job.sbatch")
+    assert "runPolicy.backoffLimit" in error.value.problems[0].hint

@@ -224,3 +224,17 @@ def test_a_program_finds_its_own_name_among_those_of_the_nodes(value: str, host:
     text = f"#!/bin/bash\n#SBATCH -N 1\nexport HOSTNAMES={value}\nmodule load a\n./run.sh\n"
     values = job.convert(text.encode(), "a.sbatch").values
     assert f"export HOSTNAMES={host}" in values.get("setup", "") + values["script"]
+
+
+@pytest.mark.parametrize("row", ["{}", "export {}"])
+@pytest.mark.parametrize(
+    "value",
+    ["$(scontrol show hostnames $SLURM_NODELIST | wc -l)", "`scontrol show hostname|wc -l`"],
+)
+def test_a_script_of_one_node_counts_one(row: str, value: str) -> None:
+    """A pod has no scontrol, and a program that reads the variable is to find the number."""
+    for rest in (("python a.py --nodes $COUNT",), ('echo "$COUNT"', "python a.py")):
+        rows = ("#!/bin/bash", "#SBATCH -N 1", row.format(f"COUNT={value}"), *rest, "")
+        conversion = job.convert("\n".join(rows).encode(), "a.sbatch")
+        assert row.format("COUNT=1") in conversion.values["script"].splitlines()
+        assert not conversion.lost

@@ -33,6 +33,8 @@ def _paths(*rows: str) -> list[str]:
         ("numactl --physcpubind=0-7 python b.py", "numactl --physcpubind=0"),
         ("echo 3 > /proc/sys/vm/drop_caches", "/proc/sys/vm/drop_caches"),
         ("export MUJOCO_GL=egl", "MUJOCO_GL"),
+        ("MUJOCO_GL=egl python b.py", "MUJOCO_GL"),
+        ("srun env A=1 MUJOCO_GL=egl python b.py", "MUJOCO_GL"),
         ("export MUJOCO_GL=osmesa", ""),
         ("export MUJOCO_GL=egl NVIDIA_DRIVER_CAPABILITIES=all", ""),
     ],

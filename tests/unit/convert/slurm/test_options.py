@@ -81,3 +81,17 @@ def test_a_blank_for_a_person_is_named_and_no_label(option: str) -> None:
     conversion = job.convert(text.encode(), "job.sbatch")
     assert any(own.why.startswith("fill in what stands for <") for own in conversion.lost)
     assert "labels" not in conversion.values
+
+
+def test_an_option_has_its_value_in_the_line_behind() -> None:
+    """Sbatch reads the words of all lines as those of one: ``#SBATCH -p``, ``#SBATCH gpu``."""
+    for option in ("-p", "--partition"):
+        parsed = options.directives(["#!/bin/sh", f"#SBATCH -N 2 {option}", "", "#SBATCH gpu -n 4"])
+        pairs = [(own.name, own.value, own.line) for own in parsed.settings]
+        assert pairs == [("nodes", "2", 2), ("partition", "gpu", 2), ("ntasks", "4", 4)]
+        assert not parsed.stray
+    parsed = options.directives(
+        ["#SBATCH --partition=", "#SBATCH gpu", "#SBATCH -p", "#SBATCH -n 4"]
+    )
+    assert parsed.stray == (("gpu", 2),)
+    assert [own.value for own in parsed.settings] == ["", "", "4"]

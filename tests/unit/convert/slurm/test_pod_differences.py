@@ -671,13 +671,17 @@ def test_a_template_is_refused_with_its_blank(blank: str) -> None:
         "%PATH%",
         "$${path}",
         "__MY_PATH__",
+        "<DATA_DIR>",
+        "<DATA_DIR> --x 1",
+        "<DATA_DIR>:/data",
     ],
 )
 def test_a_template_of_lines_is_refused_with_its_blank(blank: str) -> None:
     """Each rank would get the blank; what a script writes, or has as a format, is its own."""
     with pytest.raises(InvalidValues) as error:
         _convert(_TASKS, f"srun python a.py --path {blank}")
-    assert error.value.problems[0].hint == f"fill in what stands for {blank}"
+    own = blank.partition(">")[0] + ">" if blank.startswith("<") else blank
+    assert error.value.problems[0].hint == f"fill in what stands for {own}"
     rows = (f"cat > a.j2 <<EOF\n{blank}\nEOF", f"# {blank}", f"sed -i 's/{blank}/b/' a.yaml")
     assert _convert(_TASKS, *rows, "srun python a.py").values["command"]
 
@@ -774,6 +778,23 @@ def test_a_value_that_is_a_blank_in_quotes_is_named(row: str, blank: str) -> Non
 def test_a_word_in_quotes_and_brackets_may_be_a_token(row: str) -> None:
     """Tokenizers have such words, and what is printed is for who reads it."""
     assert _convert(_TASKS, row, "srun python a.py").values["command"]
+
+
+def test_a_text_over_several_lines_may_say_how_to_use_the_script() -> None:
+    """It has blanks that no shell reads, and so has a comment within such a text."""
+    rows = ('usage() { echo "a.sh', "  --data <DATA_DIR> --x <NAME>", '  --y"; }')
+    inner = ("bash -c '", "  # one line: <SIZE> and <DATA_DIR> more", "  python a.py'")
+    assert _convert("#SBATCH -n1", *rows, *inner).values["script"]
+
+
+@pytest.mark.parametrize("row", ["python a.py --d YOUR_DATA_DIR", "export KEY='YOUR_KEY'"])
+def test_a_blank_in_capitals_is_named(row: str) -> None:
+    """A program gets it as it is typed."""
+    verdicts = _convert(row, "python b.py").verdicts
+    [path] = [own.path for own in verdicts if "a blank for a person" in own.why]
+    assert path.startswith("YOUR_")
+    others = _convert("YOUR_DIR=1", "python b.py $YOUR_DIR your_model.py", "echo YOUR_DIR").verdicts
+    assert not [own.path for own in others if "a blank for a person" in own.why]
 
 
 def test_a_blank_in_square_brackets_is_named() -> None:

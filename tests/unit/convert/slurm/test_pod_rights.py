@@ -126,3 +126,21 @@ def test_other_code_of_the_history_is_a_loss() -> None:
         assert verdict.why.endswith("may have it") is has_volume
     text = "#!/bin/bash\ngit clone https://x/y\ncd y\ngit checkout branch\npython a.py\n"
     assert not job.convert(text.encode(), "job").lost
+
+
+def test_git_in_another_folder_may_find_its_history_in_a_volume() -> None:
+    """That of the folder that is sent stays behind."""
+    for folder, is_elsewhere in (("/data/code", True), ("$ROOT", True), (".", False)):
+        text = f"#!/bin/bash\n#SBATCH -n 1\ngit -C {folder} checkout main\npython a.py\n"
+        verdicts = job.convert(text.encode(), "a").verdicts
+        [verdict] = [own for own in verdicts if "the history of the folder" in own.why]
+        assert ("a volume with the folder behind -C" in verdict.why) is is_elsewhere
+
+
+def test_the_question_for_the_history_is_named_with_its_own_line() -> None:
+    """Another one before it stands in a line that only prints."""
+    rows = ('echo "$(git rev-parse HEAD)"', "git status --porcelain", "python a.py")
+    text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", *rows, ""))
+    verdicts = job.convert(text.encode(), "a").verdicts
+    [verdict] = [own for own in verdicts if "the history of the folder" in own.why]
+    assert (verdict.path, verdict.line) == ("git status", 4)

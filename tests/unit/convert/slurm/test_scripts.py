@@ -689,3 +689,18 @@ def test_a_variable_without_which_a_script_ends_is_asked_for() -> None:
     lost = _script(*rows, "python a.py $DATA").lost
     assert [("$DATA", "env.DATA")] == [(verdict.path, verdict.to) for verdict in lost]
     assert not _script('[ -n "${DATA:-}" ] && A="-d $DATA"', "python a.py $A").lost
+
+
+@pytest.mark.parametrize("row", ["pytest tests", "pip uninstall -y a"])
+def test_a_program_of_pythons_is_the_images_own(row: str) -> None:
+    """A script of such lines has Python in the image, whatever else that has."""
+    notes = job.convert(f"#!/bin/bash\n#SBATCH -n 1\n{row}\n".encode(), "job.sbatch").notes
+    assert not any("the image's own Python" in note for note in notes)
+
+
+def test_an_option_on_cpus_says_nothing_of_gpus() -> None:
+    """`--mem-per-cpu` was taken for a program's `-cpu`."""
+    for option, is_noted in (("--mem-per-cpu=4G", True), ("--mem=4G", True)):
+        text = f"#!/bin/bash\n#SBATCH -p gpu {option}\nmodule load cuda\npython a.py\n"
+        notes = job.convert(text.encode(), "job.sbatch").notes
+        assert any("asks for no GPUs" in note for note in notes) is is_noted

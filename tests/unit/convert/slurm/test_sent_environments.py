@@ -95,6 +95,9 @@ def test_models_that_are_read_at_home_are_named() -> None:
     assert "HF_HOME" in _whys(_convert("#SBATCH -n 1", *rows), "HF_HUB_OFFLINE=1")[0]
     for other in ("export HF_HOME=/opt/hf", "export TRANSFORMERS_CACHE=/opt/hf"):
         assert not _whys(_convert("#SBATCH -n 1", other, *rows), "HF_HUB_OFFLINE=1")
+    for row in ("HF_HUB_OFFLINE=1 python a.py", "env HF_HUB_OFFLINE=1 python a.py"):
+        assert _whys(_convert("#SBATCH -n 1", row), "HF_HUB_OFFLINE=1")
+        assert not _whys(_convert("#SBATCH -n 1", f"HF_HOME=/d {row}"), "HF_HUB_OFFLINE=1")
     off = _convert("#SBATCH -n 1", "export HF_HUB_OFFLINE=0", "python a.py")
     assert not _whys(off, "HF_HUB_OFFLINE=0")
 
@@ -142,3 +145,60 @@ def test_any_program_of_an_environment_that_is_called_so_is_named() -> None:
     """`.venv/bin/train` is a program of the project, which the environment has."""
     assert _whys(_convert("#SBATCH -n 1", "exec .venv/bin/train --lr 1"), ".venv/bin/train")
     assert not _whys(_convert("#SBATCH -n 1", "bin/train --lr 1"), "bin/train")
+
+
+@pytest.mark.parametrize("folder", [".", "./", "$SLURM_SUBMIT_DIR"])
+def test_a_job_that_starts_in_its_own_folder_has_the_environment_there(folder: str) -> None:
+    """`-D ./` is where it starts without it."""
+    rows = (f"#SBATCH -D {folder}", "source .venv/bin/activate", "source env.sh", "python a.py")
+    conversion = _convert("#SBATCH -n 1", *rows)
+    assert "`.venv` is not sent" in _whys(conversion, "source .venv/bin/activate")[0]
+    twice = _convert("#SBATCH -n 1", "source .venv//bin/activate", "python a.py")
+    assert "`.venv` is not sent" in _whys(twice, "source .venv//bin/activate")[0]
+    assert "the file is in the folder" in _whys(conversion, "source env.sh")[0]
+
+
+@pytest.mark.parametrize(
+    ("rows", "path"),
+    [
+        (("python a.py --checkpoint checkpoints/best.pt",), "checkpoints/best.pt"),
+        (("C=checkpoints/x.pth.tar", "python a.py --ckpt $C"), "checkpoints/x.pth.tar"),
+        (("srun python a.py --resume=./wandb/run-1/model.pt",), "./wandb/run-1/model.pt"),
+        (("python a.py --out checkpoints/best.pt",), ""),
+        (("python a.py --save_path=checkpoints/best.pt",), ""),
+        (("python a.py", "python b.py --ckpt checkpoints/best.pt"), ""),
+        (("mkdir -p checkpoints", "python a.py --dir checkpoints"), ""),
+        (("cd /data/me", "python a.py --ckpt checkpoints/best.pt"), ""),
+        (("python a.py --ckpt models/best.pt",), ""),
+        (("python a.py --ckpt $WORK/checkpoints/best.pt",), ""),
+        (("python a.py --ckpt ../checkpoints/best.pt",), ""),
+        (("python a.py --ckpt /data/checkpoints/best.pt",), ""),
+        (("python a.py --ckpt exp/run_1/checkpoints/best.pt",), "exp/run_1/checkpoints/best.pt"),
+    ],
+)
+def test_a_file_of_a_folder_that_is_not_sent_is_named(rows: tuple[str, ...], path: str) -> None:
+    """A training that begins with a checkpoint finds none in a pod."""
+    verdicts = _convert("#SBATCH -n 1", *rows).verdicts
+    assert [v.path for v in verdicts if "is not sent with the folder" in v.why] == [path] * bool(
+        path
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_named"),
+    [
+        (("python a.py > logs/a.log",), True),
+        (('F="logs/a_${1}.log"', 'python a.py &> "$F"'), True),
+        (("mkdir -p logs", "python a.py > logs/a.log"), False),
+        (('mkdir -p "./logs/x"', "python a.py > logs/x/a.log"), False),
+        (("python a.py > a.log",), False),
+        (("python a.py > src/a.log",), False),
+        (("cd /data/me", "python a.py > logs/a.log"), False),
+    ],
+)
+def test_a_folder_that_nothing_makes_for_a_redirection_is_named(
+    rows: tuple[str, ...], *, is_named: bool
+) -> None:
+    """Git leaves it out as a rule, and a shell starts nothing whose output has no file."""
+    verdicts = _convert("#SBATCH -n 1", *rows).verdicts
+    assert any("let the script make it (`mkdir -p logs" in own.why for own in verdicts) is is_named

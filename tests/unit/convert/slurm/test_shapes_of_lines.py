@@ -287,3 +287,10 @@ def test_quotes_in_a_variable_of_a_step_are_said() -> None:
     assert "reads no quotes in a variable" in _whys(_convert(_NODES, variable, "srun $RUN"), 4)
     for step in ('eval "srun $RUN"', 'srun bash -c "$RUN"'):
         assert "no quotes" not in _whys(_convert(_NODES, variable, step), 4)
+
+
+def test_a_pipefail_of_a_script_that_goes_on_loses_nothing() -> None:
+    """Such a script ends at no failure, and neither does setup."""
+    for rows, is_named in ((("set -o pipefail",), False), (("set -eo pipefail",), True)):
+        conversion = _convert(_NODES, *rows, "srun python a.py")
+        assert ("within a pipe" in _whys(conversion, 3)) is is_named

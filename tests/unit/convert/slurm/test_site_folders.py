@@ -423,3 +423,43 @@ def test_nobody_can_mount_the_folder_of_a_job() -> None:
     verdicts = job.convert(text.encode(), "a.sbatch").verdicts
     [why] = [own.why for own in verdicts if own.path.startswith("/scratch")]
     assert "have the script make it" in why
+
+
+def test_a_folder_of_the_job_that_the_script_makes_is_one_of_a_volume() -> None:
+    """A pod's user may not make it in the root of its image."""
+    rows = ('D="/jobs/${SLURM_JOB_ID}"', 'L="${D}/log"', 'mkdir -p "${L}"', "python a.py $L")
+    text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", *rows, ""))
+    verdicts = job.convert(text.encode(), "a.sbatch").verdicts
+    [why] = [own.why for own in verdicts if own.path.startswith("/jobs")]
+    assert "the script makes the folder" in why
+    rows = ("cd /jobs", "mkdir -p $SLURM_JOB_ID", "cd $SLURM_JOB_ID", "python a.py", "ls {}")
+    text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", *rows, "")).format("/jobs/$SLURM_JOB_ID/a")
+    verdicts = job.convert(text.encode(), "a.sbatch").verdicts
+    assert not any("nothing makes the folder" in own.why for own in verdicts)
+
+
+def test_an_alias_of_a_script_is_heeded_by_nobody() -> None:
+    """A shell that is not asked expands none, and what it names is not run."""
+    for row, is_named in (("", False), ("shopt -s expand_aliases", True)):
+        rows = ("#!/bin/bash", "#SBATCH -n 1", row, "alias python=~/venv/bin/python", "python a.py")
+        verdicts = job.convert("\n".join((*rows, "")).encode(), "a.sbatch").verdicts
+        assert any(own.path.startswith("~/venv") for own in verdicts) is is_named
+
+
+def test_a_path_behind_a_variable_in_quotes_begins_none() -> None:
+    """``sed … > "$D"/new/o`` writes below D, whatever the command's other words are."""
+    for program in ("sed s/a//g x", "tr a b", "cut -c1"):
+        text = f'#!/bin/bash\n#SBATCH -n 1\nD=data\npython a.py\n{program} > "$D"/new/o.fr\n'
+        paths = [own.path for own in job.convert(text.encode(), "a.sbatch").verdicts]
+        assert "/new/o.fr" not in paths
+
+
+@pytest.mark.parametrize(
+    "path", ["/path/to/data", "/path/to/your/env", "/add/your/path", "/home/your_name/a"]
+)
+def test_a_path_that_is_a_blank_is_no_folder_of_the_cluster(path: str) -> None:
+    """A person is to fill it in, and no volume has it."""
+    text = f"#!/bin/bash\n#SBATCH -n 1\npython a.py --data {path}\n"
+    verdicts = job.convert(text.encode(), "a.sbatch").verdicts
+    [why] = [own.why for own in verdicts if own.path.startswith(path)]
+    assert why.startswith("where it is a blank for a person, fill it in")

@@ -51,3 +51,48 @@ def test_a_question_whose_answer_counts_is_not_carried(row: str) -> None:
     conversion = job.convert("\n".join(rows).encode(), "job.sbatch")
     assert row in conversion.values["script"]
     assert conversion.lost
+
+
+@pytest.mark.parametrize(
+    "row", ["for f in a b; do sbatch x.sh $f; done", "if [ -f a ]; then sbatch x.sh || exit 1; fi"]
+)
+def test_a_job_that_a_loop_or_a_branch_submits_is_left_out_of_it(row: str) -> None:
+    """A pod has no sbatch: as the last line it failed a run whose training went well."""
+    text = f"#!/bin/bash\n#SBATCH -n 1\npython a.py\n{row}\n"
+    conversion = job.convert(text.encode(), "job.sbatch")
+    assert ": sbatch x.sh" in conversion.values["script"]
+    assert any("start that when this run has ended" in own.why for own in conversion.lost)
+    condition = text.replace(row, "if sbatch x.sh; then echo a; fi")
+    assert ": sbatch" not in job.convert(condition.encode(), "job.sbatch").values["script"]
+
+
+def test_a_job_that_another_shell_submits_is_named() -> None:
+    """The text of `sh -c` is run in the pod as it is."""
+    for own, why in (("sbatch again.sh x", "start that when"), ("scancel 5", "no programs")):
+        text = f"#!/bin/bash\n#SBATCH -n 1\nend() {{ sh -c '{own}'; }}\npython a.py\nend\n"
+        lost = job.convert(text.encode(), "job.sbatch").lost
+        assert [verdict.line for verdict in lost if why in verdict.why] == [3]
+
+
+def test_the_job_of_a_branch_has_its_steps_for_itself() -> None:
+    """The lines of its here-document are no steps of this script."""
+    rows = ("if [ -f a ]; then", "  sbatch <<EOF", "#!/bin/bash", "srun python b.py", "EOF", "fi")
+    text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", *rows, "python a.py", ""))
+    assert [own.line for own in job.convert(text.encode(), "job.sbatch").lost] == [4]
+
+
+@pytest.mark.parametrize(
+    "row", ["scontrol show job $SLURM_JOB_ID | grep CPU_IDs", "squeue -a | head -n3 | cut -c1-9"]
+)
+@pytest.mark.parametrize(("options", "step"), [_RANKS, _ALONE])
+def test_a_question_whose_answer_is_printed_by_a_filter_is_left_out(
+    options: str, step: str, row: str
+) -> None:
+    """Nothing but the log reads it, as without the filter."""
+    conversion = job.convert(f"#!/bin/bash\n{options}\n{row}\n{step}\n".encode(), "a")
+    assert not conversion.lost
+    assert row not in conversion.values.get("setup", "") + conversion.values.get("script", "")
+    for other in (f"{row} > nodes.txt", f"{row} | xargs -n1 echo", f"if {row}; then echo a; fi"):
+        text = f"#!/bin/bash\n{options}\n{other}\n{step}\n"
+        values = job.convert(text.encode(), "a").values
+        assert row in values.get("setup", "") + values.get("script", "")

@@ -183,3 +183,24 @@ def test_an_environment_in_the_command_of_the_ranks_is_named() -> None:
         own.to == "command" and "what it activates must be in the image" in own.why
         for own in verdicts
     )
+
+
+def test_a_text_in_single_quotes_goes_on_behind_a_backslash() -> None:
+    """The shell that is given it joins the lines; the flags of torchrun are the chart's."""
+    rows = (
+        "RUN='python -m torch.distributed.run \\",
+        " --nproc_per_node 4 --nnodes 2 \\",
+        " a.py --x 1'",
+    )
+    text = "\n".join(("#!/bin/bash", "#SBATCH -N 2 --ntasks-per-node=1 --gres=gpu:4", *rows, ""))
+    for step in ('srun bash -c "$RUN"', 'srun bash -c "${RUN}"'):
+        values = job.convert(f"{text}{step}\n".encode(), "job.sbatch").values
+        assert values["command"][-3:] == ["a.py", "--x", "1"]
+
+
+def test_a_number_of_tasks_may_be_a_default_of_a_default() -> None:
+    """`${A:-${B:-1}}` was read up to its first brace."""
+    row = 'N="${NOT_SET:-${SLURM_NNODES:-1}}"'
+    text = f"#!/bin/bash\n#SBATCH -N 2 --gres=gpu:4\n{row}\nsrun --ntasks=${{N}} python a.py\n"
+    conversion = job.convert(text.encode(), "job.sbatch")
+    assert (conversion.values["nodes"], conversion.lost) == (2, ())

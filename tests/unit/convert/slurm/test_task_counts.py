@@ -76,3 +76,21 @@ def test_blanks_around_an_equals_sign_set_nothing() -> None:
     text = "#!/bin/bash\n#SBATCH -N 2\nCORES = 64\nsrun -n $CORES python a.py\n"
     with pytest.raises(InvalidValues, match="line 3 runs a program CORES"):
         job.convert(text.encode(), "a.sbatch")
+
+
+@pytest.mark.parametrize("step", ["torchrun --nproc_per_node=1 a.py", "accelerate launch a.py"])
+def test_tasks_of_which_a_launcher_makes_no_ranks_are_counted_as_slurm_does(step: str) -> None:
+    """``-n 18`` for 18 workers of one rank: the run has one rank, and the script reads 18."""
+    conversion = _convert("#SBATCH -N 1 -n 18 --gpus=1", "W=$SLURM_NTASKS", f"{step} --w $W")
+    assert "W=18\n" in conversion.values["setup"]
+    in_words = _convert("#SBATCH -N 1 -n 18 --gpus=1", f"{step} --w $SLURM_NTASKS")
+    assert in_words.values["command"][-1].endswith("--w 18")
+
+
+def test_a_program_that_runs_once_finds_the_cpus_of_a_task() -> None:
+    """Those of all tasks are what the pod has."""
+    conversion = _convert("#SBATCH -N 1 -n 2 -c 3 --gpus=1", "python a.py")
+    assert conversion.values["env"]["SLURM_CPUS_PER_TASK"] == "3"
+    assert "SLURM_CPUS_PER_TASK" not in _convert(
+        "#SBATCH -N 1 -n 1 -c 3", "python a.py"
+    ).values.get("env", {})

@@ -67,3 +67,16 @@ def test_each_training_of_a_trial_has_a_run_of_its_own() -> None:
     text = "#!/bin/bash\n#SBATCH --array=1-3\nfor a in 1 2; do python a.py $a; done\n"
     values = job.convert(text.encode(), "a.sbatch").values
     assert ("sweep", {"mode": "names"}) == (values["workload"], values["trackers"])
+
+
+@pytest.mark.parametrize(
+    "container", ["singularity exec --nv", "apptainer exec", "srun apptainer run"]
+)
+def test_trainings_in_containers_begin_runs_of_their_own(container: str) -> None:
+    """A pod is their container, and all of them would write into one run."""
+    rows = [f"{container} a.sif python {name}.py" for name in "ab"]
+    files = [f"{container} a.sif ./train.sh"]
+    for lines, is_several in ((rows, True), (rows[:1], False), (files, True)):
+        text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", *lines, ""))
+        values = job.convert(text.encode(), "job.sbatch").values
+        assert (values.get("trackers") == {"mode": "names"}) is is_several

@@ -176,3 +176,11 @@ def test_a_variable_beside_a_file_that_is_not_read_is_named() -> None:
     assert '[ -n "$WANDB_RUN_ID" ] || export -n WANDB_RUN_ID\n' in conversion.values["setup"]
     why = {own.path: own.why for own in conversion.verdicts}
     assert "a file that the script reads" in why["WANDB_PROJECT"]
+
+
+def test_a_variable_of_who_submits_alone_is_the_same_in_setup() -> None:
+    """`A="${A:-}"` is exported where somebody has exported it, and nowhere else."""
+    rows = ("source env.sh", 'WANDB_MODE="${WANDB_MODE:-}"', "srun python a.py")
+    text = "\n".join(("#!/bin/bash", "#SBATCH -N 2 --gpus-per-node=4", *rows, ""))
+    conversion = job.convert(text.encode(), "job.sbatch")
+    assert not [own for own in conversion.verdicts if own.path == "WANDB_MODE"]

@@ -68,7 +68,13 @@ def test_the_last_line_may_be_the_end() -> None:
 
 
 @pytest.mark.parametrize(
-    "test", ["[ -z $SLURM_JOB_ID ]", '[[ -z "${SLURM_JOB_ID:-}" ]]', '[ -z "${SLURM_JOBID+x}" ]']
+    "test",
+    [
+        *("[ -z $SLURM_JOB_ID ]", '[[ -z "${SLURM_JOB_ID:-}" ]]', '[ -z "${SLURM_JOBID+x}" ]'),
+        '[ -z "$SLURM_ARRAY_TASK_ID" ] && [ -z "$SLURM_JOB_ID" ]',
+        '[[ -z "$SLURM_JOB_ID" && "${MODE:-a}" == "a" ]]',
+        '[[ -z "${SLURM_ARRAY_TASK_ID:-}" && -z ${SLURM_JOB_ID} ]] && [ -f a ]',
+    ],
 )
 def test_what_runs_without_a_job_alone_is_left_out(test: str) -> None:
     """A script that submits itself where it is run by hand is the job's in a pod, too."""
@@ -78,6 +84,23 @@ def test_what_runs_without_a_job_alone_is_left_out(test: str) -> None:
     assert "sbatch" not in str(conversion.values)
     assert "nothing runs what stands here" in _why(conversion, 3)
     assert _why(conversion, 7)
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        '[ -z "$A" ] || [ -z "$SLURM_JOB_ID" ]',
+        '[[ -z "$A" || -z "$SLURM_JOB_ID" ]]',
+        '! [ -z "$SLURM_JOB_ID" ]',
+        '[ ! -z "$SLURM_JOB_ID" ]',
+        '[ -z "$A" ] && ! [ -z "$SLURM_JOB_ID" ]',
+        '[ -z "$SLURM_JOB_ID" ] && [ -z "$A" ] || [ -f a ]',
+    ],
+)
+def test_what_a_job_may_run_stays(test: str) -> None:
+    """A test that may hold for a job leaves the lines behind it to the pod."""
+    rows = (f"if {test}; then", "  python prepare.py", "fi", "srun python train.py")
+    assert "prepare.py" in _convert(*rows).values["setup"]
 
 
 def test_what_runs_without_a_job_stays_where_it_has_another_branch() -> None:
@@ -166,3 +189,10 @@ def test_the_path_of_the_script_is_lost_where_a_job_reads_it_alone() -> None:
     default = 'HERE="${SLURM_SUBMIT_DIR:-$(dirname "$0")}"'
     assert not _convert(default, step).lost
     assert [v.path for v in _convert('HERE="$(dirname "$0")"', step).lost] == ["$0"]
+
+
+def test_what_stands_for_the_folder_of_the_submission_is_not_missed() -> None:
+    """A pod has that folder, so that the other `cd` goes nowhere."""
+    row = 'cd "$SLURM_SUBMIT_DIR" 2>/dev/null || cd "$(dirname "$0")/.."'
+    assert not _convert(row, "source env.sh", "srun python a.py").lost
+    assert _convert('cd "$(dirname "$0")/.."', "source env.sh", "srun python a.py").lost

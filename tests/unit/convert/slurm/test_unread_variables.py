@@ -146,3 +146,52 @@ def test_words_that_a_script_sets_where_there_are_none_are_not_missing() -> None
     assert not job.convert(text.encode(), "job").lost
     verdicts = job.convert(text.replace("set --", "echo").encode(), "job").verdicts
     assert any("no words were given" in verdict.why for verdict in verdicts)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("if [[ $# -eq 0 ]]; then", "  python a.py", "else", '  python b.py "$1"', "fi"),
+        ("if (( $# == 0 )); then", "  python a.py", "elif [ $1 = b ]; then", "  python b.py", "fi"),
+        ('if [ -z "$1" ]; then python a.py; else python b.py $1; fi',),
+    ],
+)
+def test_a_script_that_does_without_words_has_lost_none(rows: tuple[str, ...]) -> None:
+    """With none Slurm takes the first branch, and so does the pod."""
+    text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", *rows, ""))
+    assert not job.convert(text.encode(), "job.sbatch").lost
+    usage = text.replace("python a.py", "exit 1")
+    assert job.convert(usage.encode(), "job.sbatch").lost
+
+
+def test_a_variable_of_a_program_whose_answer_is_printed_is_read() -> None:
+    """``echo a $(python b.py $A)`` runs it."""
+    for row, is_lost in (("echo a $(python b.py $A)", True), ("echo a $(date) $A", False)):
+        text = f"#!/bin/bash\n#SBATCH -n 1\n{row}\npython a.py\n"
+        lost = job.convert(text.encode(), "job.sbatch").lost
+        assert ("$A" in [verdict.path for verdict in lost]) is is_lost
+
+
+def test_a_word_in_a_variable_that_nothing_reads_is_not_missed_in_setup() -> None:
+    """Setup exports what it has for the command, which does not read it."""
+    rows = ("C=$1", "source /a/etc/profile.d/conda.sh", "conda activate x", "python a.py")
+    text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", *rows, ""))
+    assert not job.convert(text.encode(), "job.sbatch").lost
+    lost = job.convert(text.replace("a.py", "a.py $C").encode(), "job.sbatch").lost
+    assert [verdict.line for verdict in lost] == [3]
+
+
+def test_a_column_of_awk_is_no_word_behind_the_script() -> None:
+    """All words of none are none; `$1` in single quotes is awk's."""
+    rows = ("G=$(nvidia-smi | awk '{print $1}')", 'python a.py $G "$@"')
+    text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", *rows, ""))
+    conversion = job.convert(text.encode(), "job.sbatch")
+    assert not conversion.lost
+    assert any(verdict.path == "$@" for verdict in conversion.verdicts)
+
+
+def test_a_loop_over_options_does_without_words() -> None:
+    """``while :; do case $1 in …`` ends at once where there are none."""
+    rows = ("while :; do", 'case "$1" in', "-m) M=$2; shift 2;;", "*) break;;", "esac", "done")
+    text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", "M=a", *rows, "python a.py $M", ""))
+    assert not job.convert(text.encode(), "job.sbatch").lost

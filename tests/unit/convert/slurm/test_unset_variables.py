@@ -238,3 +238,18 @@ def test_a_script_may_set_what_its_words_name(row: str) -> None:
     assert ["the script (line 5) may set it" in own.why for own in lost if own.path == "$model"]
     lost = job.convert(text.encode(), "a.sbatch", args=["model=x"]).lost
     assert not [own for own in lost if own.path == "$model"]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ('if [ -z "$A" ]; then', "  python a.py", "else", "  python a.py --a $A", "fi"),
+        ('[ -z "$A" ] && B= || B="--a $A"', "python a.py $B"),
+        ("[[ -z ${A} ]] || B=--a=$A", "python a.py $B"),
+    ],
+)
+def test_a_script_that_asks_whether_a_variable_is_empty_goes_on_without_it(
+    rows: tuple[str, ...],
+) -> None:
+    """It does something else then, as it does where it asks whether there is one."""
+    assert not _unset(*rows)

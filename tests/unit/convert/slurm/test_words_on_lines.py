@@ -288,3 +288,13 @@ def test_what_stands_before_a_container_is_said() -> None:
     assert "before the program" in _why(_convert(_NODES, step), "numactl --localalloc")
     assert not _why(_convert(_NODES, "srun numactl -N 0 python a.py"), "numactl")
     assert not _why(_convert(_NODES, f"srun time nohup {step[28:]}"), "time")
+
+
+@pytest.mark.parametrize(
+    ("row", "loads"),
+    [("module rm a", False), ("module del a", False), ("module unload a", False), ("ml a", True)],
+)
+def test_a_module_that_is_unloaded_need_not_be_in_the_image(row: str, *, loads: bool) -> None:
+    """Only what is loaded has to come from somewhere."""
+    why = _why(_convert(_NODE, row, "python a.py"), row)
+    assert ("what it loads must be in the image" in why) is loads

@@ -141,4 +141,5 @@ def _finish(reading: ScriptReading) -> None:
         matches = re.compile("SLURM_JOB_NAME").search
         body.reads_name = reading.script.line_with(matches) or 1
     option_variables.say_unasked(reading, code)
-    unset_variables.say_unset(reading, re.sub(r"^\s*#.*$", "", whole, flags=re.MULTILINE))
+    whole = re.sub(r"^\s*#.*$|^set -a  # .*$", "", whole, flags=re.MULTILINE)
+    unset_variables.say_unset(reading, whole)

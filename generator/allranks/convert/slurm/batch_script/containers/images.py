@@ -12,12 +12,15 @@ from allranks.convert.slurm.batch_script.text.words import DOCKER
 from allranks.convert.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
 _FILE = re.compile(r"\.(?:sif|img|sqsh|squashfs|simg|tar)$|^[./~$]")
 OF_FILE = (
     "a pod cannot use an image file: push the image that it was made from to a registry, and "
     "name that"
+)
+_OF_ENVIRONMENT = (
+    "its file names an image and mounts of the old cluster: give them as image and storage"
 )
 _NO_NAME = "no registry has an image of this name: write the image's own"
 # Options of `singularity exec` and `apptainer exec` that have a value.
@@ -141,6 +144,8 @@ def image(text: str) -> dict[str, str] | None:
 
 def lack_of(text: str) -> str:
     """Why what names an image is none for a pod."""
+    if text.endswith((".toml", ".edf")):
+        return _OF_ENVIRONMENT
     is_file = _FILE.search(text) is not None and not text.startswith("$")
     if not is_file and "$" in text:
         return f"{text} is known on the old cluster alone"
@@ -195,13 +200,20 @@ _OF_SYSTEM = frozenset(
 )
 # A folder of the job's own on its node: `/tmp/x-$SLURM_JOB_ID`.
 _BELOW_TMP = re.compile(r"/tmp/[^:$]*\$")  # noqa: S108 - of the script
+# The folder of a job's own that a site makes for it: a pod's is /tmp.
+_OF_TMP = re.compile(r"\$\{?((?:SLURM_)?TMPDIR)\b\}?(?=/|$)")
 # A comma, but for one within `$(…)`.
 _BETWEEN_MOUNTS = re.compile(r",(?![^()]*\))")
 HERE = _SUBMIT_DIRS | {"$PWD", "${PWD}", "$(pwd)", "`pwd`", ".", "./"}
 
 
-def mounts(text: str) -> Mounts:
-    """The mounts of ``--container-mounts`` and ``--bind``: ``/data:/data:ro,/scratch``."""
+def mounts(text: str, own_names: Collection[str] = ()) -> Mounts:
+    """The mounts of ``--container-mounts`` and ``--bind``: ``/data:/data:ro,/scratch``.
+
+    Args:
+        text: the option's.
+        own_names: the variables that the script sets, which are none of the site's.
+    """
     result = Mounts()
     targets: set[str] = set()
     paths: dict[str, str] = {}
@@ -228,7 +240,8 @@ def mounts(text: str) -> Mounts:
         if source in HERE and rest.startswith("/") and "$" not in rest and not result.workspace:
             result.workspace = target
             continue
-        if _BELOW_TMP.match(source):
+        of_tmp = _OF_TMP.match(source)
+        if _BELOW_TMP.match(source) or (of_tmp is not None and of_tmp[1] not in own_names):
             result.has_tmp |= source == target
             result.of_tmp += [part.strip()] if source != target else []
             continue
@@ -362,6 +375,12 @@ def without_folder(container: Container) -> Container:
     )
 
 
+FOR_ALL = (
+    "one container of the script has it, and another has not: a pod has it for both, so write it "
+    "before the program where that is not the same"
+)
+
+
 def unite(inside: dict[str, Any], container: Container, line: int) -> list[Verdict]:
     """Put what a container says to what others of the script have said, as far as one pod has it.
 
@@ -390,7 +409,10 @@ def unite(inside: dict[str, Any], container: Container, line: int) -> list[Verdi
             Verdict(values["working_dir"], Outcome.NOT_CARRIED, "workingDir", why, line)
         )
     env = inside.get("env", {})
-    for name, text in values.get("env", {}).items():
+    own_env = values.get("env", {})
+    for name in sorted(env.keys() ^ own_env.keys()) if inside else ():
+        verdicts.append(Verdict(f"--env {name}", Outcome.CHANGED, f"env.{name}", FOR_ALL, line))
+    for name, text in own_env.items():
         if env.get(name, text) != text:
             why = "another container of the script has another text: write it before the program"
             verdicts.append(Verdict(name, Outcome.NOT_CARRIED, f"env.{name}", why, line))

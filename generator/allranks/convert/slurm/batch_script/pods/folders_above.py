@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
-from allranks.convert.slurm.batch_script.text import demands, shell_text, words
+from allranks.convert.slurm.batch_script.text import demands, sent_folder, shell_text, words
 from allranks.convert.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ SENT = (
     r"|`[ \t]*pwd(?:[ \t]+-[LP])?[ \t]*`)"
 )
 _ABOVE = re.compile(
-    rf"(?:^|(?<=[=:,\"']))(?:{SENT}\"?/)?\.\.(?:/[^\s\"':,;}}]*)?(?=$|[\s\"':,;}}])"
+    rf"(?:^|(?<=[=:,\"'])|(?<=:[-+]))(?:{SENT}\"?/)?\.\.(?:/[^\s\"':,;}}]*)?(?=$|[\s\"':,;}}])"
 )
 # The same where a script asks for it, and not for its name alone.
 _PARENT = re.compile(
@@ -46,6 +46,8 @@ _SUBMIT_DIR = re.compile(r'"?(?:\$\{?SLURM_SUBMIT_DIR\}?|\$\{?PWD\}?|\.)"?/?')
 _HERE = re.compile(SENT)
 # The file of an image.
 OF_IMAGE = re.compile(r"\.(?:sif|simg|sqsh|squashfs)[\"']?$")
+# A program of an environment of Python's.
+_OF_ENVIRONMENT = re.compile(r"/bin/(?:python[0-9.]*|activate|torchrun|accelerate|pip[0-9.]*)$")
 _SUBMITTED = "$SLURM_SUBMIT_DIR"
 # The same with a text for a shell that is no job's.
 _SUBMITTED_OR = re.compile(r"\"?\$\{SLURM_SUBMIT_DIR:?-.*\}\"?", re.DOTALL)
@@ -59,8 +61,7 @@ def say(script: Script, step: int) -> list[Verdict]:
         step: the number of the statement with the ranks, which is the last that runs; -1 for none.
     """
     end = script.statements[step].end if step >= 0 else len(script.text)
-    starts = [own.value for own in script.settings if own.name in ("chdir", "workdir")]
-    is_here = all(start.rstrip("/") in (".", "$PWD") for start in starts)
+    is_here = sent_folder.starts_here(script)
     sent: set[str] = set()
     verdicts: list[Verdict] = []
     above: list[str] = []
@@ -165,7 +166,10 @@ def _above(command: Command, sent: Collection[str]) -> list[str]:
         match = _ABOVE.search(text) or _PARENT.search(text) or _above_inside(text)
         # The file of an image is of no use in a pod, wherever it is.
         is_image = is_container or "--container-image" in (before, text.partition("=")[0])
-        if match is not None and not (is_image and OF_IMAGE.search(text)):
+        # An environment there is none of the image's, as other words say: nobody sends it.
+        is_of_no_use = is_image and OF_IMAGE.search(text) is not None
+        is_of_no_use |= match is not None and _OF_ENVIRONMENT.search(match[0]) is not None
+        if match is not None and not is_of_no_use:
             paths.append(match[0].replace(_SUBMITTED, spelled))
         before = text
     return paths

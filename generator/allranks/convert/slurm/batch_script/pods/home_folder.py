@@ -82,7 +82,15 @@ _OTHER_HOME = (
     "PYTHONUSERBASE to this folder in env"
 )
 # Where accelerate's own settings are, as `accelerate config` writes them.
-_ACCELERATE = re.compile(r"\baccelerate\s+launch\b|\baccelerate\.commands\.launch\b")
+_ACCELERATE = re.compile(r"\baccelerate[\"']?\s+launch\b|\baccelerate\.commands\.launch\b")
+# Options in place of these: how many processes, which precision, and how they are joined.
+_WRITTEN_OUT = (
+    re.compile(r"--num[-_]processes\b"),
+    re.compile(r"--mixed[-_]precision\b"),
+    re.compile(
+        r"--(?:multi[-_]gpu|use[-_](?:deepspeed|fsdp|megatron[-_]lm|parallelism[-_]config))\b"
+    ),
+)
 _SETTINGS = (
     "what its options do not say (how many processes, which precision, DeepSpeed) it reads from "
     "accelerate/default_config.yaml in the cache folder of who submits, where there is one, and a "
@@ -156,7 +164,7 @@ def _keys(script: Script, variables: ShellVariables) -> list[Verdict]:
     verdicts: dict[str, Verdict] = {}
     for command in script.commands:
         texts = words.unwrapped([scanner.unquote(token.text) for token in command.words])
-        if texts[:1] == ["srun"]:
+        if words.base(next(iter(texts), "")) in {"srun", *words.CONTAINERS}:
             texts = texts[next((n for n, text in enumerate(texts) if text in _KEYS), 0) :]
         program = words.base(next(iter(texts), ""))
         needs, name = _KEYS.get(program, (frozenset(), ""))
@@ -188,7 +196,7 @@ def _packages(script: Script, variables: ShellVariables, code: str) -> list[Verd
 def _settings(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
     """The first line of an accelerate whose settings may be there."""
     is_named = "--config_file" in code or "--config-file" in code
-    is_written_out = "--num_processes" in code and "--mixed_precision" in code
+    is_written_out = all(pattern.search(code) for pattern in _WRITTEN_OUT)
     is_elsewhere = variables.set_names & {"HF_HOME", "XDG_CACHE_HOME"}
     if is_named or is_written_out or is_elsewhere or not _ACCELERATE.search(code):
         return []
@@ -201,7 +209,10 @@ def _caches(script: Script, variables: ShellVariables) -> list[Verdict]:
     if variables.set_names & library_variables.CACHES:
         return []
     for command in script.commands:
-        for name, value in shell_text.assigned_by(command):
+        assignments = shell_text.assignments_of(command)
+        if library_variables.CACHES & {name for name, _ in assignments}:
+            continue
+        for name, value in assignments:
             is_on = scanner.unquote(value).lower() in ("1", "true", "yes", "on")
             if is_on and _OFFLINE.fullmatch(name):
                 path = f"{name}={value}"

@@ -22,8 +22,10 @@ from allranks.convert.slurm.batch_script.pods import (
     node_settings,
     output_files,
     pod_rights,
+    run_environments,
     sent_environments,
     servers,
+    unsent_folders,
     variable_files,
 )
 from allranks.convert.slurm.batch_script.text import (
@@ -216,7 +218,7 @@ def say(reading: ScriptReading, code: str) -> None:
             why = why_no_container(script.lines[line - 1] if line else "")
             body.say(line, "singularity", Outcome.NOT_CARRIED, "image", why)
     _say_image_file(script, body)
-    body.verdicts += _of_commands(script)
+    body.verdicts += [*_slurm_in_texts(script, body), *_of_commands(script)]
     body.verdicts += [
         *folders_above.say(script, reading.main_step.statement),
         *xargs.ranks(script),
@@ -225,7 +227,11 @@ def say(reading: ScriptReading, code: str) -> None:
     body.verdicts += output_files.say(script)
     chosen_gpus.say(reading)
     body.verdicts += home_folder.say(script, reading.variables, code)
-    body.verdicts += sent_environments.say(script, reading.variables)
+    body.verdicts += [
+        *sent_environments.say(script, reading.variables),
+        *run_environments.say(script, reading.variables),
+        *unsent_folders.say(script, reading.variables),
+    ]
     body.verdicts += [*servers.say(script), *node_settings.say(script), *variable_files.say(script)]
     body.verdicts += counted_cpus.say(script, body, code)
     runs = "\n".join([code, *body.env.values()])
@@ -271,12 +277,29 @@ def why_no_container(text: str) -> str:
     return _ON_FILES_OF_CONTAINERS if of_files else NO_CONTAINERS
 
 
+def _slurm_in_texts(script: Script, body: Body) -> list[Verdict]:
+    """The programs of Slurm's that a shell is told of in a text: ``sh -c "sbatch again.sh"``."""
+    verdicts = []
+    lines = {own.line for own in body.verdicts if own.outcome is Outcome.NOT_CARRIED}
+    for command in script.commands if body.script else []:
+        _, *inner = started_words.with_text_of_shell([word.text for word in command.words])
+        programs = [words.base(own[0]) for own in map(words.unwrapped, inner) if own]
+        tools = [own for own in programs if own in words.SLURM_TOOLS]
+        if tools and command.line not in lines:
+            outcome, why = TOOLS.get(tools[0], (Outcome.NOT_CARRIED, NO_SLURM))
+            verdicts.append(Verdict(tools[0], outcome, "", why, command.line))
+    return verdicts
+
+
 def _say_other_jobs(script: Script, body: Body, code: str) -> None:
     """Say which lines only write a batch script."""
+    last_lines: dict[str, int] = {}  # of each first line of a document, of which some are alike
     for start, end, head in here_documents.only_written(code):
+        rows = enumerate(map(str.strip, script.lines), 1)
+        before = last_lines.get(head, 0)
+        line = next((number for number, row in rows if row == head and number > before), before)
+        last_lines[head] = line
         if _OF_JOB.search(code[start:end]):
-            rows = map(str.strip, script.lines)
-            line = next((number for number, row in enumerate(rows, 1) if row == head), 0)
             body.say(line, shell_text.short(head), Outcome.CHANGED, "", _OTHER_JOB)
 
 
@@ -316,6 +339,7 @@ def _without_unread(code: str) -> str:
 def _of_commands(script: Script) -> list[Verdict]:
     """What commands need: a Slurm to submit to, the launcher of a site, or one that runs steps."""
     functions = {statement.function for statement in script.statements}
+    options = {setting.name for setting in script.settings}
     verdicts: list[Verdict] = []
     for command in script.commands:
         texts = started_words.behind_srun([scanner.unquote(token.text) for token in command.words])
@@ -334,7 +358,9 @@ def _of_commands(script: Script) -> list[Verdict]:
             verdicts.append(
                 Verdict(program, Outcome.NOT_CARRIED, "command", _NO_LAUNCHER, command.line)
             )
-        if texts[:1] == ["sh"] and len(texts) > 1 and not texts[1].startswith("-"):
+        is_of_node = not any("container-image" in word.text for word in command.words)
+        is_file = texts[:1] == ["sh"] and len(texts) > 1 and not texts[1].startswith("-")
+        if is_file and is_of_node and "container-image" not in options:
             verdicts.append(
                 Verdict(" ".join(texts[:2]), Outcome.CHANGED, "", _SH_OF_IMAGE, command.line)
             )

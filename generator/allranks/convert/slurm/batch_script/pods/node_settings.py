@@ -61,7 +61,7 @@ def say(script: Script) -> list[Verdict]:
         if target:
             verdict = Verdict(target, Outcome.CHANGED, "", _NO_KERNEL, command.line)
             verdicts.setdefault(_NO_KERNEL, verdict)
-        for name, value in [] if has_driver else shell_text.assigned_by(command):
+        for name, value in [] if has_driver else shell_text.assignments_of(command):
             if _DRAWS.fullmatch(name) and scanner.unquote(value) == "egl":
                 verdict = Verdict(name, Outcome.CHANGED, "", _DRIVER, command.line)
                 verdicts.setdefault(_DRIVER, verdict)

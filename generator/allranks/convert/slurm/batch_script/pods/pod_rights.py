@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import scanner
 from allranks.convert.slurm.batch_script.text import environments, shell_text, started_words, words
 from allranks.convert.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
@@ -35,6 +34,7 @@ _GIT_VERB = re.compile(r"git (?:(?:-[Cc] \S+|-\S+) )*([\w-]+)")
 _COMMITTING = frozenset({"push", "pull", "fetch", "commit"})
 _INSTALLS = re.compile(
     r"(?:\S*/)?(?:python[0-9.]* (?:-m )?)?(?:(?:pip[0-9.]*|uv pip|conda|mamba) install"
+    r"|(?:conda|mamba|micromamba) (?:env )?update"
     r"|(?:\S*/)?setup\.py (?:build )?(?:install|develop))\b"
     r"(?!.* (?:--user|-t|--target|--prefix|--root|--home)\b)"
 )
@@ -57,6 +57,9 @@ _OTHER_CODE = (
 )
 # A folder that is not the one that is sent.
 _LEAVES = re.compile(r"(?:^|[;&])[ \t]*(?:cd|pushd)[ \t]+[\"']?(?:/|~|\$\{?HOME\b)", re.MULTILINE)
+# Another folder, which git is told of.
+_OF_FOLDER = re.compile(r"[ \t]-C[ \t]+[\"']?(?!\.|\$\{?(?:PWD|SLURM_SUBMIT_DIR)\b)")
+_IN_OWN_VOLUME = "; a volume with the folder behind -C may have it"
 _IN_VOLUME = "; a volume at the path of the `cd` before it may have it"
 _FOLDER = (
     r"[\"']?(?:\$\{?(?:PWD|SLURM_SUBMIT_DIR)\}?|\$\([ \t]*pwd[ \t]*\)|`[ \t]*pwd[ \t]*`)[\"']?"
@@ -82,7 +85,7 @@ def say(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
     for command in script.commands:
         makes_own |= environments.makes_any([command])
         own, *inner = started_words.with_text_of_shell([token.text for token in command.words])
-        in_variables = _in_variables(variables, (own, *inner))
+        in_variables = started_words.in_variables(variables, (own, *inner))
         for texts in (own, *inner):
             path, outcome, why = _of_words(texts, is_inner=texts is not own)
             if path and path not in verdicts:
@@ -100,34 +103,22 @@ def say(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
                 verdicts["install"] = Verdict(path, Outcome.CHANGED, "", _OF_IMAGE, line)
     history = _of_history(code)
     if history is not None:
-        line = script.line_with(_OF_HISTORY.search)
+        line = script.line_with(lambda row: history[0] in row) or script.line_with(
+            _OF_HISTORY.search
+        )
         is_of_code = _CHANGES_CODE.search(history[0]) is not None
         outcome = Outcome.NOT_CARRIED if is_of_code else Outcome.CHANGED
         why = _OTHER_CODE if is_of_code else _NO_HISTORY
-        why += _IN_VOLUME if _LEAVES.search(words.without_comments(code[: history.start()])) else ""
+        is_elsewhere = _LEAVES.search(words.without_comments(code[: history.start()]))
+        elsewhere = _OF_FOLDER.search(history[0])
+        why += _IN_VOLUME if is_elsewhere else ""
+        why += _IN_OWN_VOLUME if elsewhere and not is_elsewhere else ""
         verdicts["git"] = Verdict(history[0], outcome, "", why, line)
     match = _NAME_OF_FOLDER.search(code)
     if match is not None:
         line = script.line_with(_NAME_OF_FOLDER.search)
         verdicts[""] = Verdict(match[0], Outcome.CHANGED, "", _OTHER_NAME, line)
     return [*verdicts.values()]
-
-
-def _in_variables(variables: ShellVariables, typed: Iterable[Sequence[str]]) -> list[list[str]]:
-    """The words of the commands in a variable that some words run: ``bash -c "$LAUNCHER"``.
-
-    Args:
-        variables: what the variables of the script hold.
-        typed: the words of a command, and of those in its text of a shell.
-    """
-    inner: list[list[str]] = []
-    for texts in typed:
-        rest = texts[1:] if texts[:1] == ["eval"] else texts
-        name = shell_text.variable_alone(rest[0]) if rest else ""
-        text = variables.line_texts.get(name) or "; ".join(variables.contents.get(name, ()))
-        commands = shell_text.commands_of(text)
-        inner += [[scanner.unquote(word.text) for word in command.words] for command in commands]
-    return inner
 
 
 def _of_history(code: str) -> re.Match[str] | None:

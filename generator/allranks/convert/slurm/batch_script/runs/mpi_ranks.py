@@ -11,11 +11,12 @@ from allranks.convert import commands, references
 from allranks.convert.slurm import sizes
 from allranks.convert.slurm.batch_script.setup import left_out, node_files
 from allranks.convert.slurm.batch_script.steps import mpirun
-from allranks.convert.slurm.batch_script.text import node_names, shell_text, words
+from allranks.convert.slurm.batch_script.text import node_names, shell_text, substitutions, words
 from allranks.convert.slurm.batch_script.text.node_variables import NodeVariable, kind_of
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
+    from allranks.convert.scanner import Token
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import Body, ScriptReading, Step
     from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
@@ -77,7 +78,7 @@ def tell_mpi_hosts(reading: ScriptReading, place: int) -> None:
             of_line.setdefault(statement.line, set()).update(own)
             exports |= own if command.name == "export" else set()
             exports |= {word.text for word in command.words[1:]} & rendezvous.meeting
-    exports |= {*re.findall(r"\s-{1,2}x\s+(\w+)", script.text)}
+    exports |= {*re.findall(r"\s-{1,2}x\s+(\w+)", _without_programs(script))}
     exports &= rendezvous.meeting
     line = "\n".join(body.command)
     reads = {name for name, _ in words.variables(line)}
@@ -130,7 +131,31 @@ def _of_mpi(reading: ScriptReading, name: str) -> str:
         return str(body.nodes or 1)
     if kind is NodeVariable.UNKNOWN and _LIST.fullmatch(text.strip()):
         return _HOSTS
-    return _FIRST_HOST if kind is NodeVariable.ADDRESS else ""
+    return _with_first_host(reading, name, text) if kind is NodeVariable.ADDRESS else ""
+
+
+def _with_first_host(reading: ScriptReading, name: str, text: str) -> str:
+    """A variable that has the first node's name in it, as shell; "" where it has what none knows.
+
+    Args:
+        reading: the script, and what is known of it.
+        name: the variable.
+        text: the line that sets it: ``A=$(scontrol show hostnames | head -n1):1234``.
+    """
+    value = text.partition(f"{name}=")[2].strip().strip('"')
+    spans = substitutions.spans(value)
+    if not spans:
+        meeting = "|".join(sorted(reading.rendezvous.meeting - {name}))
+        pattern = rf"\$(?:\{{(?:{meeting})(?:\[0\])?\}}|(?:{meeting})\b)"
+        spans = [match.span() for match in re.finditer(pattern, value)][:1] if meeting else []
+    if len(spans) != 1:
+        return _FIRST_HOST
+    (start, end) = spans[0]
+    ports = {"MASTER_PORT": _MPI_PORT, **reading.variables.constants}
+    before, behind = (words.resolve(part, ports) for part in (value[:start], value[end:]))
+    if before is None or behind is None:
+        return ""
+    return f'"{before}{_FIRST_HOST.strip(chr(34))}{behind}"'
 
 
 def is_mpi(
@@ -151,7 +176,8 @@ def is_mpi(
     if "mpi4py" in words_of or "horovod" in words_of.lower() or _names_mpi(program):
         return True
     if _PYTHON.search(words_of):
-        asks = _MPI.search(script.text) is not None or _asks_for_mpi(main)
+        code = words.without_comments(script.text)
+        asks = _MPI.search(code) is not None or _asks_for_mpi(main)
         return (has_mpi or asks) and not meets
     is_text = program.command[1:2] == ("-c",)
     name = words.base(words.unwrapped(main.words if is_text else program.command)[0])
@@ -210,9 +236,21 @@ def as_mpi(script: Script, body: Body, per_node: int) -> None:
         body.values["mpi"] = {"implementation": implementation}
 
 
+def _without_programs(script: Script) -> str:
+    """A script without what its mpiruns start, whose options are those of other programs."""
+    started: list[Token] = []
+    for command in script.commands:
+        texts = [word.text for word in command.words]
+        if texts and words.base(texts[0]) in words.MPIRUN:
+            started += command.words[len(texts) - len(mpirun.program(texts)) :]
+    edits = [(word.start, word.end, "") for word in started]
+    return shell_text.edited(script.text, edits)
+
+
 def _implementation(script: Script) -> str:
     """Whose MPI a script is for; "" for Open MPI, which is the chart's."""
-    text = re.sub(r"^\s*#.*", "", script.text.lower(), flags=re.MULTILINE).replace("\\\n", " ")
+    text = _without_programs(script).lower()
+    text = re.sub(r"^\s*#.*", "", text, flags=re.MULTILINE).replace("\\\n", " ")
     if _OPEN_MPI_OPTION.search(text):
         return ""
     for implementation, pattern in _IMPLEMENTATIONS.items():

@@ -81,10 +81,10 @@ _OF_SH = "bash runs it: that is the sh of most clusters, and seldom that of an i
 _OTHER_SHELLS = ("zsh", "ksh")
 # How the command before has ended.
 _READS_STATUS = re.compile(r"\$\?|\$\{?(?:\?\}|PIPESTATUS\b)")
-_SEPARATOR = re.compile(r"[ \t]*[;&](?![;&])[ \t]*")
 # Programs that are Python, or written in it; and lines that run none.
 _RUNS_PYTHON = re.compile(
-    r"\b(?:(?:python|pypy)[0-9.]*|torchrun|accelerate|deepspeed|horovodrun|tune)\b|\.py\b"
+    r"\b(?:(?:python|pypy|pip)[0-9.]*|torchrun|accelerate|deepspeed|horovodrun|tune|pytest)\b"
+    r"|\.py\b"
     r"|(?<![\w./$-])wandb\s"
 )
 # What brings a Python of its own.
@@ -154,7 +154,7 @@ def read_script(reading: ScriptReading, steps: list[Step], *, nested: bool) -> N
     # A shell of another kind reads its own lines alone: bash runs setup.
     is_of_bash = parsing.interpreter(script.lines[0]) not in _OTHER_SHELLS
     last = _last_activation(script, variables) if is_of_bash else -1
-    setup, again, rest = _split(reading, last)
+    setup, again, rest = _split(reading, last, is_of_bash=is_of_bash)
     setup_lines.write_setup(script, body, setup, script.statements[last + 1 :])
     text = "\n".join([*setup, *again, rest])
     counts = _put_counts(script, body, text, is_batch=is_batch)
@@ -191,12 +191,15 @@ def _size_one_process(
         size.outcomes[name] = other_nodes.verdict(script, variables, printing, launcher)
 
 
-def _split(reading: ScriptReading, last: int) -> tuple[list[str], list[str], str]:
+def _split(
+    reading: ScriptReading, last: int, *, is_of_bash: bool
+) -> tuple[list[str], list[str], str]:
     """A script as setup and what runs behind it.
 
     Args:
         reading: the script, and what is known of it.
         last: the number of the last statement of setup; -1 for none.
+        is_of_bash: whether bash reads the script.
 
     Returns:
         The parts of setup; those of them that the script repeats, since they end with the shell of
@@ -225,13 +228,14 @@ def _split(reading: ScriptReading, last: int) -> tuple[list[str], list[str], str
         )
         if is_setup:
             start = setup_lines.comment_start(script, number)
-            edits.append((start, _end_of(script, statement), ""))
+            edits.append((start, parsing.end_of(script, statement), ""))
         elif text is None:
-            edits.append((statement.start, _end_of(script, statement), ""))
+            edits.append((statement.start, parsing.end_of(script, statement), ""))
         elif text != script.slice(statement):
             edits.append((statement.start, statement.end, text))
         else:
             edits += setup_edits.of_modules(statement)
+            edits += setup_edits.of_deactivations(statement) if is_of_bash else []
             edits += slurm_questions.edits(script.text, statement)
             edits += bare_programs.edits(reading, statement)
             edits += inner_setup.edits_of_texts(reading, statement)
@@ -257,7 +261,7 @@ def _split(reading: ScriptReading, last: int) -> tuple[list[str], list[str], str
     files = repeated_lines.files_with_arrays(reading, rest, last + 1)
     again |= {number: text for number, text in texts.items() if number in files}
     repeated = repeated_lines.texts(script, again, last + 1)
-    return setup, repeated, re.sub(r"\n{3,}", "\n\n", rest).strip("\n")
+    return setup, repeated, parsing.squeezed(rest).strip("\n")
 
 
 def _put_steps(script: Script, body: Body, sruns: list[Step]) -> None:
@@ -339,7 +343,7 @@ def _note_unread(script: Script, variables: ShellVariables, body: Body) -> None:
         what_runs = f"what {files[0]} does" if is_alone else f"what {list_some(files, 3)} do"
         body.notes.append(
             f"{what_runs} was not looked at: a pod has no srun, sbatch, scontrol or modules for "
-            "that either, nor the old cluster's paths"
+            "that either, nor the old cluster's paths and the environment of who submits"
         )
 
 
@@ -376,7 +380,7 @@ def _say_outside(body: Body, steps: list[Step]) -> None:
 def _shebang(script: Script, body: Body) -> str:
     """The first line, whose shell is that of no login."""
     own = script.lines[0].strip() if script.lines[0].startswith("#!") else "#!/bin/bash"
-    shebang = shell_text.without_login(own)
+    shebang = shell_text.without_terminal(shell_text.without_login(own))
     setup_lines.say_login(script, body, "script")
     bash = shell_text.of_bash(shebang)
     if bash != shebang:
@@ -441,6 +445,9 @@ def _put_counts(script: Script, body: Body, text: str, *, is_batch: bool) -> lis
         "SLURM_CPUS_PER_TASK": size.cpus_per_task or 1,
     }
     variables = {name for name, _ in words.variables(shell_text.without_printing(text))}
+    if size.cpus_per_task and "cpus-per-task" in options:
+        # A program may read what no line of the script does: compat counts those of all tasks.
+        body.env.setdefault("SLURM_CPUS_PER_TASK", str(size.cpus_per_task))
     for name, count in counts.items():
         if name in variables:
             body.env[name] = str(count)
@@ -453,12 +460,6 @@ def _put_counts(script: Script, body: Body, text: str, *, is_batch: bool) -> lis
         exported -= set() if options & _PER_NODE else {"SLURM_NTASKS_PER_NODE"}
         exported -= set() if size.cpus_per_task else {"SLURM_CPUS_PER_TASK"}
     return [f"export {name}={count}" for name, count in counts.items() if name in exported]
-
-
-def _end_of(script: Script, statement: Statement) -> int:
-    """Where a statement ends with what parts it from the next on its line: ``;`` or ``&``."""
-    match = _SEPARATOR.match(script.text, statement.end)
-    return statement.end if match is None else match.end()
 
 
 def _last_activation(script: Script, variables: ShellVariables) -> int:

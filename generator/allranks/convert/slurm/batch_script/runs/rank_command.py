@@ -78,14 +78,15 @@ def write(reading: ScriptReading, program: commands.Program, text: str | None) -
         inner = inner_setup.of_pod(reading, program.setup, "setup", step_line)
         body.setup += _ending_as_its_text(body.setup, inner)
     is_composer = program.runner is Runner.COMPOSER
-    may_launch = main_step.may_launch or is_composer or program.runner is Runner.NESTED
+    is_alone = launcher_environment.starts_one_process(reading.script, program)
+    may_launch = main_step.may_launch or is_composer or program.runner is Runner.NESTED or is_alone
     if may_launch and body.workload != "mpi":
         # A torchrun in it would take the options of the one around it for its own.
         line = command[2] if command[1:2] == ["-c"] else f"exec {commands.as_shell(command)}"
         unset = launcher_environment.unset_options()
         starts_all = main_step.may_launch and body.procs_per_node == 1
         # Composer counts the ranks of its node by LOCAL_WORLD_SIZE, and all by WORLD_SIZE.
-        if is_composer or (starts_all and reading.script.size.gpu_count > 1):
+        if is_composer or is_alone or (starts_all and reading.script.size.gpu_count > 1):
             unset = launcher_environment.unset_all(
                 reading.script, reading.rendezvous, keeps_address=(body.nodes or 1) > 1
             )

@@ -9,7 +9,7 @@ from allranks.convert import commands, references, scanner
 from allranks.convert.commands import Runner
 from allranks.convert.slurm import sizes
 from allranks.convert.slurm.batch_script.runs import mpi_ranks
-from allranks.convert.slurm.batch_script.steps import several_steps
+from allranks.convert.slurm.batch_script.steps import launcher_environment, several_steps
 from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.verdicts import Outcome
 from allranks.humanize import plural
@@ -126,12 +126,23 @@ def _put_threads(reading: ScriptReading, main: Step, per_node: int, otherwise: s
         otherwise: how many they would have.
     """
     cpus = (reading.script.size.cpus_per_node or 0) // per_node
-    if per_node == 1 or "OMP_NUM_THREADS" in reading.variables.set_names:
-        return
     options = {setting.name for setting in (*reading.script.settings, *main.settings)}
+    if "OMP_NUM_THREADS" in shell_text.without_printing(
+        words.without_comments(reading.script.text)
+    ):
+        return
+    if per_node == 1:
+        # torchrun says nothing of the threads of one rank, which may start others on several GPUs.
+        size = reading.script.size
+        is_alone = (size.gpus_per_node or size.gpus or 0) <= 1 and not reading.main_step.may_launch
+        is_alone &= reading.body.workload != "mpi"
+        is_counted = "cpus-per-task" in options or cpus > 1
+        if not (is_alone and is_counted and cpus) or "exclusive" in options:
+            return
+        otherwise = "a pod has the node's"
     if "exclusive" in options and reading.script.size.cpus_per_task is None:
         why = f"a task could use the CPUs of its whole node (--exclusive); {otherwise}: set it"
-    elif cpus > 1:
+    elif cpus > 1 or per_node == 1:
         own = main.size.cpus_per_task if main.is_srun else None
         cpus = own if own and _has_cpus(main) else cpus
         reading.body.env["OMP_NUM_THREADS"] = str(cpus)
@@ -189,6 +200,8 @@ def _size_torchrun(
     if main.is_srun and per_node > 1 and not starts_one:
         why = f"torchrun starts the ranks of a node, and so runs once on each, not {per_node} times"
         body.say(main.command.line, "srun", Outcome.CHANGED, "", why)
+    if count == 1:
+        _put_threads(reading, main, 1, "")
     return nodes
 
 
@@ -289,9 +302,10 @@ def _size_nested(
             "LOCAL_RANK in place of --local_rank",
         )
     body.values["torchrun"] = {"maxRestarts": 0}
-    body.notes.append(
-        f"{runner} starts the ranks of each node itself, so that each pod runs "
-        "it once; "
-        "under torchrun (its command alone) allranks would see every rank"
-    )
+    if not launcher_environment.starts_one_process(script, program):
+        body.notes.append(
+            f"{runner} starts the ranks of each node itself, so that each pod runs "
+            "it once; "
+            "under torchrun (its command alone) allranks would see every rank"
+        )
     return nodes

@@ -460,8 +460,8 @@ def _note_launched(main_step: MainStep, body: Body, rest: list[str], inner: str 
             main_step.may_launch = True
             body.notes.append(
                 f"what {own[0]} does was not looked at: a pod has no srun, sbatch, scontrol or "
-                "modules for that either, and a torchrun in it would start further processes in "
-                "each rank"
+                "modules for that either, nor the environment of who submits, and a torchrun in it "
+                "would start further processes in each rank"
             )
 
 

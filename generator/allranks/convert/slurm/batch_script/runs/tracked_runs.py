@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks.convert import preparation, scanner
+from allranks.convert.slurm.batch_script.steps import step_search
 from allranks.convert.slurm.batch_script.text import shell_text, started_words, words, xargs
 
 if TYPE_CHECKING:
@@ -80,7 +81,8 @@ def _started(command: Command, argument_names: Collection[str]) -> list[Command]
     """
     if command.words:
         texts = started_words.behind_srun([token.text for token in command.words])
-        text = shell_text.shell_text(words.unwrapped(texts))
+        inside = step_search.words_inside(words.unwrapped(texts))
+        text = shell_text.shell_text(words.unwrapped(inside))
         return shell_text.commands_of(text or "") or [command]
     return [
         inner
@@ -91,9 +93,13 @@ def _started(command: Command, argument_names: Collection[str]) -> list[Command]
 
 
 def _program(command: Command) -> list[str]:
-    """The words of the program that a command runs, without those around it and their quotes."""
+    """The words of the program that a command runs, without those around it and their quotes.
+
+    A container is the pod, so that what it runs is the program.
+    """
     texts = [scanner.unquote(token.text) for token in command.words]
-    return words.unwrapped(started_words.behind_srun(texts))
+    own = words.unwrapped(started_words.behind_srun(texts))
+    return words.unwrapped(step_search.words_inside(own))
 
 
 def _starts_many(variables: ShellVariables, command: Command) -> bool:

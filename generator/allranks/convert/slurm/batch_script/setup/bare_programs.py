@@ -82,7 +82,8 @@ def read_container(reading: ScriptReading, texts: list[str], line: int) -> int:
         if files and shell_text.short(verdict.path) != files[0].path:
             why += f"; a pod has one image (besides that of line {files[0].line}): make two runs"
         # An image is said where it is named first; what it runs, wherever it does.
-        if verdict.to == "image" and (shell_text.short(verdict.path), why) in named:
+        is_once = verdict.to == "image" or why == images.FOR_ALL
+        if is_once and (shell_text.short(verdict.path), why) in named:
             continue
         body.say(line, verdict.path, verdict.outcome, verdict.to, why)
     return parsed.inside

@@ -118,6 +118,8 @@ def why_dropped(  # noqa: PLR0911 - a return for each reason
 
 def _why_of_pod(reading: ScriptReading, statement: Statement, program: str) -> str:
     """Why no pod needs a statement; "" where one may."""
+    if statement.commands and slurm_questions.is_shown_by_pipe(statement):
+        return slurm_questions.WHY
     if image_files.looks_for(reading, statement):
         return image_files.IN_CONTAINER
     if chosen_gpus.is_of_step(reading, statement):
@@ -297,7 +299,8 @@ def _why_not_in_setup(
     elif _stays_in_place(script, statement, program) or shell_text.changes_words(command):
         pass
     elif program in ("wait", "exit", "set", "exec"):
-        lost = set_options.of_setup(text)[1] if program == "set" else ""
+        ends = set_options.ends_script(script.text)
+        lost = set_options.of_setup(text, ends=ends)[1] if program == "set" else ""
         reason = Outcome.CHANGED, lost or set_options.how_setup_goes_on(text)
     if reason is None and reads_dropped and statement.commands:
         own = [name for name in _set_for_others(script, statement) if not _is_of_meeting(name)]
@@ -386,6 +389,11 @@ def _stays_in_place(script: Script, statement: Statement, program: str) -> bool:
     return program == "set" and bool(set_options.of_setup(script.slice(statement))[0])
 
 
+# Their number.
+_COUNT_OF_NODES = re.compile(
+    rf"\$\(\s*{node_names.QUESTION}[^()`|;&]*\|\s*wc\s+(?:-l|--lines)\s*\)"
+    rf"|`\s*{node_names.QUESTION}[^()`|;&]*\|\s*wc\s+(?:-l|--lines)\s*`"
+)
 # The names of the nodes as a list, or the first of them, whatever the variable is called.
 _NAMES_OF_NODES = re.compile(
     rf"\(\s*(?:\$\(|`)\s*{node_names.QUESTION}[^|]*(?:\)|`)\s*\)"
@@ -396,15 +404,23 @@ _NAMES_OF_NODES = re.compile(
 def with_local_host(
     script: Script, rendezvous: RendezvousVariables, statement: Statement, command: Command | None
 ) -> str | None:
-    """A variable with the head node's name, in a script that starts the ranks of one node."""
+    """A variable with the head node's name, in a script that starts the ranks of one node.
+
+    Or with the number of nodes, which is one: ``N=$(scontrol show hostnames | wc -l)``.
+    """
     assignments = shell_text.assigned_by(command) if command is not None else []
     if command is None or len(assignments) != 1:
         return None
     name, value = assignments[0]
+    text = script.slice(statement)
+    if script.size.node_count == 1 and name not in words.RENDEZVOUS:
+        counted = _COUNT_OF_NODES.sub("1", text)
+        if counted != text and not words.names_nodes(counted):
+            return counted
     is_address = name in words.RENDEZVOUS or shell_text.looks_like_master(name)
     is_address = is_address or _NAMES_OF_NODES.fullmatch(value) is not None
     of_local = is_address and any(other in rendezvous.local for other, _ in words.variables(value))
-    if not (of_local or words.names_nodes(script.slice(statement))):
+    if not (of_local or words.names_nodes(text)):
         return None
     is_array = value.startswith("(")
     if not is_address:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert.slurm.batch_script.text import node_names, shell_text
+from allranks.convert.slurm.batch_script.text import node_names, shell_text, words
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -32,7 +32,11 @@ def edits(reading: ScriptReading, statement: Statement, to: str) -> list[tuple[i
     if statement.is_simple or script.size.node_count != 1:
         return []
     own_edits = []
-    for match in _NAMES.finditer(script.slice(statement)):
+    text = script.slice(statement)
+    written = [range(*span) for span in words.documents(text)]
+    for match in _NAMES.finditer(text):
+        if any(match.start() in span for span in written):
+            continue  # it is a text for a file
         start = statement.start + match.end("before")
         line = script.text.count("\n", 0, start) + 1
         reading.body.say(line, shell_text.short(match[0]), Outcome.CHANGED, to, _WHY)

@@ -22,6 +22,10 @@ OF_NODES_FOR_STEP = (
     "it writes {} with where the ranks meet, which setup does not know: let what reads it take "
     "MASTER_ADDR and MASTER_PORT, and write it without the names of the nodes"
 )
+# Launchers that are told of their hosts.
+_HAS_LIST = re.compile(
+    r"\b(?:mpi(?:run|exec)\S*|horovodrun|deepspeed|orterun|prterun|charmrun|pdsh)\b"
+)
 _OF_HOSTS = re.compile(r"(?i)host|machine|node")
 _OPTION_OF_HOSTS = re.compile(r"--?(?:[\w-]*host[\w-]*|machinefile|f|H)[= ]\s*\S+")
 _WRITTEN = re.compile(r">[>|]?\s*[^\s;&|<>]+")  # a file that a command writes into
@@ -53,15 +57,19 @@ def is_missed(script: Script, main_step: MainStep, statement: Statement, command
 
 
 def written_for_step(script: Script, main_step: MainStep, statement: Statement) -> str:
-    """The file, no list of hosts, that a statement writes and the step names; "" for none."""
+    """The file that a statement writes and the step names; "" for none.
+
+    Nor is it one that a launcher has as its list of hosts: the chart's has its own.
+    """
+    step = _WRITTEN.sub(" ", script.slice(script.statements[main_step.statement]))
+    has_list = _HAS_LIST.search(step) is not None
     files = [
         scanner.unquote(target)
         for command in statement.commands
         for operator, target in command.redirections
-        if operator in (">", ">>", ">|") and not _OF_HOSTS.search(target)
+        if operator in (">", ">>", ">|") and not (has_list and _OF_HOSTS.search(target))
     ]
-    step = _WRITTEN.sub(" ", script.slice(script.statements[main_step.statement]))
-    step = _OPTION_OF_HOSTS.sub(" ", step)
+    step = _OPTION_OF_HOSTS.sub(" ", step) if has_list else step
     return next(
         (
             file

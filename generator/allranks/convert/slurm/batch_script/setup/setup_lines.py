@@ -56,11 +56,12 @@ if TYPE_CHECKING:
 _STILL = "set -a  # whatever that file says of it"
 _OVER_NODES = re.compile(rf"\bin\s+(?:\$\(|`)\s*({node_names.QUESTION}[^)`\n]*)")
 _NO_NODES = "a pod has no programs of Slurm's, and the loop no nodes: let each pod do its own part"
+_OF_NONE = ("deactivate", "init")
 _ACTIVATED = "what it activates must be in the image, or in a volume at that path"
 _MAKES_ENVIRONMENT = "each pod makes the environment anew: an image that has it needs no such line"
 _SENT = (
-    f"the file is in the folder that `{names.CLI} sbatch` and `submit` send; what it loads or "
-    "activates must be in the image"
+    f"the file is in the folder that `{names.CLI} sbatch` and `submit` send, unless .gitignore "
+    "keeps it out; what it loads or activates must be in the image"
 )
 _ONCE = "it runs once in each pod"
 _ENDS_WELL = "a run that ends here has failed, as its command did not run; the script ended well"
@@ -186,7 +187,7 @@ def text_of(
     ):
         return None
     if program in setup_edits.MODULES:
-        body.say(statement.line, text, Outcome.CHANGED, "setup", setup_edits.why_of_modules(text))
+        body.say(statement.line, text, Outcome.CHANGED, to, setup_edits.why_of_modules(text))
         return f"{setup_edits.WHERE_MODULES.format(program)}{text}"
     if is_setup or not exports.sources(statement):
         say_activated(reading, statement, to)
@@ -197,7 +198,7 @@ def text_of(
         reading, statement, text, program, is_single=is_single, is_setup=is_setup
     )
     if verdict is not None and program == "set" and is_setup:
-        verdict = _verdict_of_set(text) or verdict
+        verdict = _verdict_of_set(text, ends=set_options.ends_script(script.text)) or verdict
     if command is not None and program == "exec" and _writes_to_file(command):
         verdict = Outcome.CHANGED, _LOG_IN_FILE
     if is_setup and text.startswith("coproc"):
@@ -216,9 +217,14 @@ def _writes_to_file(command: Command) -> bool:
     return len(command.words) == 1 and any(file[:2] not in (">(", "&1", "&2") for file in files)
 
 
-def _verdict_of_set(text: str) -> tuple[Outcome, str] | None:
-    """What a `set` of setup's loses; None for nothing."""
-    lost = set_options.of_setup(text)[1]
+def _verdict_of_set(text: str, *, ends: bool) -> tuple[Outcome, str] | None:
+    """What a `set` of setup's loses; None for nothing.
+
+    Args:
+        text: the line.
+        ends: whether the script ends at what fails.
+    """
+    lost = set_options.of_setup(text, ends=ends)[1]
     why = [lost] if lost else []
     why += [set_options.UNSHOWN] if set_options.shows_lines(text) else []
     return (Outcome.CHANGED, "; ".join(why)) if why else None
@@ -296,7 +302,8 @@ def _verdict_of(
     has_pods = not is_single and (script.size.node_count > 1 or reading.main_step.has_launcher)
     has_pods = has_pods and not _is_for_behind(reading, statement)
     why = _in_each_pod(script, statement, text) if has_pods else ""
-    why = why or (_MAKES_ENVIRONMENT if environments.makes(first) else "")
+    makes = environments.makes(first) or environments.makes_folder(first)
+    why = why or (_MAKES_ENVIRONMENT if makes else "")
     if why and first_node.is_named(text) and _is_read_by_step(reading, statement):
         return Outcome.NOT_CARRIED, f"{why}: write $MASTER_ADDR in the step"
     if why:
@@ -316,6 +323,8 @@ def _say_tools(script: Script, body: Body, statement: Statement) -> bool:
         outcome, why = Outcome.NOT_CARRIED, missing_in_pods.NO_SLURM
         if not statement.is_simple and slurm_questions.is_shown(script.text, tool):
             outcome, why = Outcome.CHANGED, slurm_questions.WHY
+        elif not statement.is_simple and slurm_questions.is_submission(script.text, tool):
+            outcome, why = missing_in_pods.TOOLS["sbatch"]
         body.say(tool.line, path, outcome, "", why)
     return bool(tools)
 
@@ -392,8 +401,8 @@ def _why(script: Script, command: Command, earlier: Sequence[Command]) -> str:
 
 
 def _is_activation(texts: Sequence[str]) -> bool:
-    """Whether words activate an environment: `source deactivate NAME` does not."""
-    return words.activates(texts) and "deactivate" not in map(words.base, texts[:2])
+    """Whether words activate an environment: `source deactivate NAME`, `conda init` do not."""
+    return words.activates(texts) and {*map(words.base, texts[:2])}.isdisjoint(_OF_NONE)
 
 
 def _is_read_by_step(reading: ScriptReading, statement: Statement) -> bool:
@@ -466,7 +475,7 @@ def _changes_files(script: Script, statement: Statement) -> bool:
 
 
 def say_login(script: Script, body: Body, to: str) -> None:
-    """Say of a first line with the shell of a login that a pod has none.
+    """Say of a first line with the shell of a login, or of a terminal, that a pod has none.
 
     Args:
         script: the script.
@@ -476,6 +485,8 @@ def say_login(script: Script, body: Body, to: str) -> None:
     own = script.lines[0].strip()
     if own.startswith("#!") and own != shell_text.without_login(own):
         body.say(1, own, Outcome.CHANGED, to, login_shells.NO_LOGIN)
+    if own.startswith("#!") and own != shell_text.without_terminal(own):
+        body.say(1, own, Outcome.CHANGED, to, login_shells.NO_TERMINAL)
 
 
 def comment_start(script: Script, number: int) -> int:

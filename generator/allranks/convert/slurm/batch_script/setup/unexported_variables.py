@@ -76,15 +76,12 @@ def keep(reading: ScriptReading) -> None:
         for name, value in shell_text.assigned_by(command)
         if name in {own for own, _ in words.variables(value)}
     }
-    body.setup += "".join(
-        f'[ -n "${name}" ] || export -n {name}\n'
-        for name in own_lines
-        if name in of_who_submits and _is_empty_by_itself(script, name)
-    )
+    alike = [n for n in own_lines if n in of_who_submits and _is_empty_by_itself(script, n)]
+    body.setup += "".join(f'[ -n "${name}" ] || export -n {name}\n' for name in alike)
     if any(map(exports.sources, script.statements)):
         # Who knows what such a file exports: the name then stays exported.
-        for name, line in own_lines.items():
-            body.say(line, name, Outcome.CHANGED, "setup", _WHY_FILE)
+        for name in [name for name in own_lines if name not in alike]:
+            body.say(own_lines[name], name, Outcome.CHANGED, "setup", _WHY_FILE)
         return
     _keep_in_shell(reading, [name for name in own_lines if name in reads - of_who_submits])
     for name in [name for name in own_lines if name in reads & of_who_submits]:

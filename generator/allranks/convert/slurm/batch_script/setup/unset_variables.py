@@ -19,7 +19,7 @@ from allranks.convert.slurm.batch_script.text import (
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from allranks.convert.scanner import Command
     from allranks.convert.slurm.batch_script.text.script import Script
@@ -41,11 +41,19 @@ _NUMBERED = re.compile(r"\$(?:[1-9#]|\{[1-9](?!:?-)|\{#|\{[@*]:)")
 _NUMBER = re.compile(r"\$(?:#|\{#\})")
 # A loop over such words, and what is done where there are some.
 _WHERE_WORDS = re.compile(
-    r"(?:(?P<loop>while|until)|if)\s+(?:\[\[?|test|\(\()\s*"
-    r"(?:\"?\$\{?#\}?\"?\s*(?:-gt|-ge|-ne|>=?|!=)|\$?#(?=\s*\)\))|(?:-n\s+)?\"?\$\{?1(?:[-:]+)?\}?\"?\s*\])"
+    r"(?:while\s+(?:true|:)\s*[;\n]\s*do\s+case\s+\"?\$\{?1\}?\"?\s+in(?P<cases>)"
+    r"|(?:(?P<loop>while|until)|if)\s+(?:\[\[?|test|\(\()\s*"
+    r"(?:\"?\$\{?#\}?\"?\s*(?:-gt|-ge|-ne|>=?|!=)|\$?#(?=\s*\)\))|(?:-n\s+)?\"?\$\{?1(?:[-:]+)?\}?\"?\s*\]))"
 )
-# A test whether somebody has set a variable, where a script does more: ``[ -n "$A" ] && b $A``.
-_WHERE_SET = re.compile(r"(?<=\s)-n\s+\"?\$\{?([A-Za-z_]\w*)\}?\"?\s+\]")
+# The same where there are none: what stands in the other branches is done where there are some.
+_WHERE_NO_WORDS = re.compile(
+    r"if\s+(?:\[\[?|test|\(\()\s*(?:\"?\$\{?#\}?\"?\s*(?:-eq\s+0|-lt\s+1|==?\s*0|<\s*1)\b"
+    r"|-z\s+\"?\$\{?1(?::?-)?\}?\"?\s*\])"
+)
+_ENDS = re.compile(r"\b(?:exit|return)\b")
+# A test whether somebody has set a variable, where a script does more, or less:
+# ``[ -n "$A" ] && b $A``, ``[ -z "$A" ] && b || b $A``.
+_WHERE_SET = re.compile(r"(?<=\s)-[nz]\s+\"?\$\{?([A-Za-z_]\w*)\}?\"?\s+\]")
 # By which a script ends where nobody has set a variable: the rest of ``${A:?set it}``.
 _DEMAND = re.compile(r":?\?(?:[^{}]|\{[^{}]*\})*(?=\}$)")
 _NOUNSET = re.compile(r"^\s*set\s+(?:-[a-zA-Z]*u|[^\n;]*-o\s+nounset)", re.MULTILINE)
@@ -64,7 +72,7 @@ _ASSIGNED = re.compile(
     re.MULTILINE,
 )
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_BRANCHES = re.compile(r"(?:^|[;&|]|\b(?:then|else|do))[ \t]*(if|else|fi)\b", re.MULTILINE)
+_BRANCHES = re.compile(r"(?:^|[;&|]|\b(?:then|else|do))[ \t]*(if|elif|else|fi)\b", re.MULTILINE)
 _DECLARED = re.compile(r"(?<![\w$.-])(?:declare|typeset|local)\b([^\n;&|]*)")
 # Their letters that pass a variable on, or show what there is.
 _OF_ENVIRONMENT = frozenset("xpfF")
@@ -179,7 +187,9 @@ def _say_missing_words(reading: ScriptReading, whole: str) -> None:
     if line and words.wants_words(unread_variables.without(whole)) and not has_words:
         # All words of none are none, with Slurm too; a first word is one that is missing.
         needed = _without_optional_words(script, whole)
-        outcome = Outcome.NOT_CARRIED if _NUMBERED.search(needed) else Outcome.CHANGED
+        # What stands in single quotes is of another language: awk's `$1`.
+        is_numbered = _NUMBERED.search(words.expanded_part(needed)) is not None
+        outcome = Outcome.NOT_CARRIED if is_numbered else Outcome.CHANGED
         is_array = any(setting.name == "array" for setting in script.settings)
         usage = "convert SCRIPT --words 'WORD ...'" if is_array else "sbatch SCRIPT WORD..."
         why = f"no words were given behind the script's name: `{names.CLI} {usage}`"
@@ -205,12 +215,17 @@ def _line_that_reads(script: Script, name: str) -> int:
     return next(filter(None, (script.line_with(own.search) for own in patterns)), 0)
 
 
-def _own_else(text: str) -> int:
-    """Where the other branch of an `if` begins, and not that of one within it; -1 for none."""
+def _own_branch(text: str, kinds: Collection[str]) -> int:
+    """Where another branch of an `if` begins, and not that of one within it; -1 for none.
+
+    Args:
+        text: the `if`.
+        kinds: by which words it may begin.
+    """
     depth = 0
     for match in _BRANCHES.finditer(text):
         depth += {"if": 1, "fi": -1}.get(match[1], 0)
-        if match[1] == "else" and depth == 1:
+        if match[1] in kinds and depth == 1:
             return match.start()
     return -1
 
@@ -225,9 +240,16 @@ def _without_optional_words(script: Script, code: str) -> str:
     for statement in script.statements:
         text = words.without_comments(script.slice(statement))
         match = _WHERE_WORDS.match(text)
-        if match is not None and not (match["loop"] is None and "elif" in text):
-            end = _own_else(text) if match["loop"] is None else -1
+        rest = None
+        is_loop = match is not None and (match["loop"] or match["cases"] is not None)
+        if match is not None and (is_loop or "elif" not in text):
+            end = -1 if is_loop else _own_branch(text, ("else",))
             rest = text[end:] if end > 0 else ""
+        elif _WHERE_NO_WORDS.match(text):
+            end = _own_branch(text, ("elif", "else"))
+            first = _WHERE_NO_WORDS.sub("if [ ", text[:end]) if end > 0 else ""
+            rest = first if first and not _ENDS.search(first) else None
+        if rest is not None:
             # The code has no comments, and their lines may be gone with them.
             rows = [re.escape(row.strip()) for row in text.split("\n") if row.strip()]
             code = re.sub(r"\s*\n\s*".join(rows), rest.replace("\\", r"\\"), code)

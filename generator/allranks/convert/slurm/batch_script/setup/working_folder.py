@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.convert import scanner
-from allranks.convert.slurm.batch_script.text import shell_text, words
+from allranks.convert.slurm.batch_script.text import sent_folder, shell_text, words
 from allranks.convert.verdicts import Outcome
 from allranks.workspace import ignore
 
@@ -66,7 +66,7 @@ def sent_path(script: Script, command: Command, earlier: Iterable[Command]) -> s
         command: the command: ``source env.sh``.
         earlier: those before it.
     """
-    texts = [scanner.unquote(word.text) for word in command.words[:2]]
+    texts = [re.sub("//+", "/", scanner.unquote(word.text)) for word in command.words[:2]]
     if len(texts) < 2 or texts[0] not in ("source", "."):  # noqa: PLR2004 - source and the file
         return ""
     folder = re.match(r"\$\{?(\w+)\}?(?=/)", texts[1])
@@ -83,8 +83,8 @@ def sent_path(script: Script, command: Command, earlier: Iterable[Command]) -> s
         not (_SUBMIT_DIR.fullmatch("".join(move)) or _SENT_FILE.fullmatch("".join(move)))
         for move in moves
     )
-    starts_elsewhere = {"chdir", "workdir"} & {setting.name for setting in script.settings}
-    is_sent = "SLURM_SUBMIT_DIR" in texts[1] or not (is_moved or starts_elsewhere)
+    is_here = sent_folder.starts_here(script) and not is_moved
+    is_sent = "SLURM_SUBMIT_DIR" in texts[1] or is_here
     return texts[1] if is_sent else ""
 
 

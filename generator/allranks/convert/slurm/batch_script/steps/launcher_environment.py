@@ -10,9 +10,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from allranks.convert.commands import Runner
 from allranks.convert.slurm.batch_script.text import shell_text, words
 
 if TYPE_CHECKING:
+    from allranks.convert import commands
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import RendezvousVariables
 
@@ -33,6 +35,8 @@ NAMES = (*OPTIONS, *OF_RANK)
 # What a process has that srun has started.
 OF_STEP = ("SLURM_STEP_ID", "SLURM_STEPID")
 _SET = re.compile(r"(?<![\w$.-])(\w+)=", re.MULTILINE)
+# How many processes accelerate starts.
+_PROCESSES = re.compile(r"--num[-_]processes[= ][\"']?([^\s\"']+)")
 # Those of them that say where ranks meet.
 _OF_MEETING = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE")
 
@@ -49,6 +53,22 @@ def may_tell_rank(path: str) -> bool:
     """
     name = path.rsplit("/", 1)[-1]
     return _TELLS_RANK.search(name) is not None and not words.ACTIVATES.search(path)
+
+
+def starts_one_process(script: Script, program: commands.Program) -> bool:
+    """Whether an accelerate starts one process, which is no rank of a training of several.
+
+    It runs the program in its own environment then, and one that finds a RANK joins other ranks:
+    the model becomes that of DistributedDataParallel. Source: accelerate, commands/launch.py.
+
+    Args:
+        script: the script.
+        program: what its step runs.
+    """
+    if program.runner is not Runner.ACCELERATE or script.size.node_count > 1:
+        return False
+    count = _PROCESSES.search(" ".join(program.command))
+    return count[1] == "1" if count is not None else script.size.gpu_count <= 1
 
 
 def unset_options() -> str:

@@ -217,12 +217,20 @@ def _is_local(script: Script, variables: ShellVariables, multi: list[Step]) -> b
     )
 
 
+_TRIES_AGAIN = re.compile(r"(?:while|until)\b(?!\s+(?:\S+=\S*\s+)*read\b)")
+
+
 def _several(script: Script, multi: list[Step], distinct: int) -> InvalidValues:
     """Why a script with several steps is no run, and what to do."""
     lines = [step.command.line for step in multi]
     if distinct == 1:
         message = "a loop starts the step more than once, and a run has one"
         hint = f"take the loop away and try its values in a sweep: `{names.CLI} sweep run`"
+        if _TRIES_AGAIN.match(script.slice(script.statements[multi[0].statement])):
+            hint = (
+                "take the loop away where it tries again what has failed: runPolicy.backoffLimit "
+                "says how often a run starts again"
+            )
         return script.refuse(lines[0], message, hint)
     places = list_some([str(line) for line in lines], 8)
     if any(script.statements[step.statement].in_background for step in multi):
@@ -234,7 +242,7 @@ def _several(script: Script, multi: list[Step], distinct: int) -> InvalidValues:
         )
     hint = (
         "make a script of each and convert those; one after the other they are runs that you "
-        "start in turn"
+        "start in turn. Take srun off those that only make things ready: a plain line is setup"
     )
     beside = [step for step in multi if script.statements[step.statement].in_background]
     if len(beside) == 1 and len(multi) > 1 and _is_for_each_node(beside[0]):

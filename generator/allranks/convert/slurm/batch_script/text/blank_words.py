@@ -1,7 +1,8 @@
-"""Words in square brackets that a person is to fill in: ``python a.py [test-set-dir]``.
+"""Words that a person is to fill in: ``python a.py [test-set-dir]``, ``cd YOUR_FOLDER``.
 
-To a shell they are a pattern for the name of a file, one letter long, and mostly stay as typed. So
-no shell needs them filled in, and a program may know such a word: they are named, not refused.
+To a shell those in brackets are a pattern for the name of a file, one letter long, and mostly stay
+as typed. So no shell needs them filled in, and a program may know such a word: they are named, not
+refused.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 # A pattern has single letters: `[a-z]`, `[a-zA-Z_]`.
 _IN_BRACKETS = re.compile(r"(?<=[\s=])\[[A-Za-z]{2,}[0-9]*(?:[ _-][A-Za-z]{2,}[0-9]*)+\](?=\s|$)")
+_OF_YOURS = re.compile(r"(?<![\w${[.-])(?:YOUR|your)_[A-Za-z]\w*(?![\w=(.])")
 _TO_FILL_IN = "where it is a blank for a person, fill it in: the program gets it as it is typed"
 
 
@@ -28,7 +30,8 @@ def say(script: Script) -> list[Verdict]:
         if words.any_of([token.text for token in command.words], words.IDLE):
             continue
         text = blanks.QUOTED.sub("", script.text[command.start : command.end])
-        for blank in _IN_BRACKETS.findall(text):
+        of_yours = _OF_YOURS.findall(script.text[command.start : command.end])
+        for blank in (*_IN_BRACKETS.findall(text), *of_yours):
             verdict = Verdict(blank, Outcome.CHANGED, "", _TO_FILL_IN, command.line)
             verdicts.setdefault(blank, verdict)
     return [*verdicts.values()]

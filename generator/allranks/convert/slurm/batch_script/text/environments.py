@@ -73,8 +73,8 @@ def makes_by_name(typed: Sequence[str], name: str) -> bool:
     if not rest:
         return False
     if makes(rest):
-        return name in _names(rest)
-    return _makes_folder(rest) and name in [word.rstrip("/") for word in rest[1:]]
+        return name in names_of(rest)
+    return makes_folder(rest) and name in [word.rstrip("/") for word in rest[1:]]
 
 
 def makes_any(commands: Iterable[Command]) -> bool:
@@ -85,7 +85,7 @@ def makes_any(commands: Iterable[Command]) -> bool:
     """
     for command in commands:
         rest = words.unwrapped([scanner.unquote(word.text) for word in command.words])
-        if rest and (_makes_of_uv(rest) or makes(rest) or _makes_folder(rest)):
+        if rest and (_makes_of_uv(rest) or makes(rest) or makes_folder(rest)):
             return True
     return False
 
@@ -96,8 +96,11 @@ def _makes_of_uv(rest: Sequence[str]) -> bool:
     return rest[:1] == ["uv"] and (rest[1:2] in (["sync"], ["run"]) or is_venv)
 
 
-def _makes_folder(rest: Sequence[str]) -> bool:
+def makes_folder(typed: Sequence[str]) -> bool:
     """Whether words make an environment in a folder: ``python -m venv env``."""
+    rest = words.unwrapped(typed)
+    if not rest:
+        return False
     program = words.base(rest[0])
     is_maker = program == "virtualenv" or (program, *rest[1:2]) == ("uv", "venv")
     return is_maker or words.module_of(rest) in ("venv", "virtualenv")
@@ -122,8 +125,10 @@ def needs_manager(typed: Sequence[str]) -> bool:
     if typed[1:2] == ["run"] and words.base(typed[0]) in _OF_CONDA:
         return True
     program, verbs = _verbs(typed)
-    if program not in words.MANAGERS or not verbs or words.activates(typed):
+    if program not in words.MANAGERS or not verbs:
         return False
+    if words.activates(typed):
+        return verbs[:1] == ["init"]
     is_runner = environment_runners.program_start([program, *words.unwrapped(typed)[1:]]) > 0
     return not is_runner and _SHOWING.isdisjoint(verbs)
 
@@ -134,8 +139,12 @@ def _verbs(typed: Sequence[str]) -> tuple[str, list[str]]:
     return words.base(program), [word for word in rest if not word.startswith("-")][:2]
 
 
-def _names(typed: Sequence[str]) -> list[str]:
-    """What words of conda's call an environment."""
+def names_of(typed: Sequence[str]) -> list[str]:
+    """What words of conda's call an environment.
+
+    Args:
+        typed: the words: ``conda create -n env python``.
+    """
     names: list[str] = []
     for at, word in enumerate(typed):
         option, sign, value = word.partition("=")

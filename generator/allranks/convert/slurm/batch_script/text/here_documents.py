@@ -36,7 +36,10 @@ _WRITING = re.compile(
 _STARTS_NOT = re.compile(
     r"^[ \t]*(?:chmod|echo|printf|cat|tee|rm|mv|cp|ls|sed|dos2unix)\b[^|;&]*$|\bsbatch\b"
 )
-_SUBMITS = re.compile(r"(?:\w+=\$\()?sbatch\b[^|;&\n]*<<")
+# Also where the line is kept from being run: `: sbatch <<EOF`.
+_SUBMITS = re.compile(
+    r"(?:^|[;&|({]|\b(?:then|do|else)\b)[ \t]*(?::[ \t]+)?(?:\w+=\$\()?sbatch\b[^|;&\n]*<<"
+)
 _CLOSING = re.compile(r"\n[ \t]*\)\"?[ \t]*$", re.MULTILINE)
 
 
@@ -92,7 +95,7 @@ def _of_other_jobs(code: str) -> list[tuple[int, int, str]]:
         (start, end, code[code.rfind("\n", 0, start - 1) + 1 : start - 1].strip())
         for start, end in words.documents(code)
     ]
-    return [place for place in heads if _SUBMITS.match(place[2])]
+    return [place for place in heads if _SUBMITS.search(place[2])]
 
 
 def _plain(text: str) -> str:

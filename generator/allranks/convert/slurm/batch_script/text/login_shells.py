@@ -25,6 +25,10 @@ NO_LOGIN = (
     "a pod has no login: its profile would set another PATH than the image's; functions and "
     "variables that the profile of the old cluster sets are not there"
 )
+NO_TERMINAL = (
+    "a pod has no terminal, and not the ~/.bashrc of who submits, which such a shell would read "
+    "behind setup: have the script read a file of the project's in its place"
+)
 _WORDS = ("--login", "-login")
 # Letters among which is that of a login; `-noprofile` is a word.
 _LETTERS = re.compile(r"-(?!no|posix|verbose)[a-zA-Z]*l[a-zA-Z]*")

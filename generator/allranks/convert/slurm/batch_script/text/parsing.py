@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
 from allranks.convert.slurm import blanks
-from allranks.convert.slurm.batch_script.text import words
+from allranks.convert.slurm.batch_script.text import shell_text, words
 
 if TYPE_CHECKING:
     from allranks.convert.scanner import Command, Statement
@@ -31,6 +31,8 @@ _BEHIND_GROUP = re.compile(
     r"(?:[ \t]*(?:[0-9]?>>?|&>>?|>&)[ \t]*(?:&?[\w./$%@+:,={}-]+|\"[^\"\n]*\"))*"
     r"(?:[ \t]*\|&?[ \t]*(?:tee|ts|cat|grep|sed|awk)\b[^|;&\n]*)*[ \t]*$"
 )
+# What parts a statement from the next on its line.
+_SEPARATOR = re.compile(r"[ \t]*[;&](?![;&])[ \t]*")
 _NOT_CONTINUED = re.compile(r"\\[ \t]+(?:#.*)?$")
 
 
@@ -76,10 +78,14 @@ def _check_filled_in(script: Script) -> None:
     for start, end in reversed(words.documents(code)):
         code = code[:start] + re.sub(r"[^\n]", "", code[start:end]) + code[end:]
     has_formats = False
-    for line, typed in enumerate(blanks.without_texts(code).split("\n"), 1):
+    code = blanks.without_texts(code)
+    # A text over several lines may say how to use the script.
+    bare = blanks.QUOTED.sub(lambda match: "\n" * match[0].count("\n"), code).split("\n")
+    for line, typed in enumerate(code.split("\n"), 1):
         row = _DOCUMENT_SIGN.sub("", typed)
         has_formats = has_formats or _OF_FORMATS.search(row) is not None
         match = blanks.OF_LINES.search(row) or blanks.IN_PATHS.search(blanks.QUOTED.sub("", row))
+        match = match or blanks.IN_CAPITALS.search(bare[line - 1])
         blank = match[0] if match else blanks.whole_value(typed)
         is_end = blank == row.strip()  # of a here-document
         if blank and not is_end and not has_formats:
@@ -196,3 +202,36 @@ def _is_script(text: str) -> bool:
         return False
     texts = [token.text for st in statements for command in st.commands for token in command.words]
     return not {"{", "}"} & {*texts}
+
+
+def squeezed(text: str) -> str:
+    """A script with one empty line for several, but for those within its statements.
+
+    A here-document and a text in quotes keep theirs.
+
+    Args:
+        text: the script.
+    """
+    try:
+        statements = scanner.parse(text)
+    except scanner.ScriptError:
+        return text
+    ends = [0, *(own.end for own in statements)]
+    starts = [*(own.start for own in statements), len(text)]
+    documents = words.documents(text)
+    edits = []
+    for floor, start in zip(ends, starts, strict=True):
+        end = max([floor, *(last for first, last in documents if first >= floor and last <= start)])
+        edits.append((end, start, re.sub(r"\n{3,}", "\n\n", text[end:start])))
+    return shell_text.edited(text, edits)
+
+
+def end_of(script: Script, statement: Statement) -> int:
+    """Where a statement ends with what parts it from the next on its line: ``;`` or ``&``.
+
+    Args:
+        script: the script.
+        statement: one of its statements.
+    """
+    match = _SEPARATOR.match(script.text, statement.end)
+    return statement.end if match is None else match.end()

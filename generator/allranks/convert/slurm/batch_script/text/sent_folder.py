@@ -22,13 +22,19 @@ _WORKING = re.compile(r"(?:\$(?:PWD|\{PWD\})|\$\([ \t]*pwd[ \t]*\)|`[ \t]*pwd[ \
 _BEGIN, _END = r"(?:^|(?<=[=:,\"]))", r"/?(?=[:,\"]|$)"
 
 
+def starts_here(script: Script) -> bool:
+    """Whether a script starts in the folder that is sent: without `--chdir`, or with `-D ./`."""
+    starts = [own.value for own in script.settings if own.name in ("chdir", "workdir")]
+    return all(start.rstrip("/") in (".", "$PWD", "$SLURM_SUBMIT_DIR") for start in starts)
+
+
 def names(script: Script) -> set[str]:
     """The variables that each line which sets them sets to that folder.
 
     Args:
         script: the script.
     """
-    is_here = not {"chdir", "workdir"} & {setting.name for setting in script.settings}
+    is_here = starts_here(script)
     own: set[str] = set()
     others: set[str] = set()
     for command in script.commands:

@@ -16,14 +16,22 @@ if TYPE_CHECKING:
 # What a shell ends at by the letters of its `set`; P is pipefail.
 _ENDINGS = {"u": "an unset variable", "P": "what fails within a pipe"}
 _LONG = {"errexit": "e", "allexport": "a", "nounset": "u", "pipefail": "P"}
+_ERREXIT = re.compile(
+    r"^#![^\n]*sh[ \t]+-[a-z]*e|\bset[ \t]+(?:\S+[ \t]+)*-(?:[a-zA-Z]*e|o[ \t]+errexit)",
+    re.MULTILINE,
+)
 UNSHOWN = "the lines of setup are not shown as they run"
 
 
-def of_setup(text: str) -> tuple[str, str]:
+def of_setup(text: str, *, ends: bool = True) -> tuple[str, str]:
     """A `set` as setup has it, and what it loses that ends a script; "" for nothing.
 
     Setup is run in the shell that starts the launcher, which needs -u and pipefail off. It exports
     what the command reads, so that +a has no place in it either. Words that it sets stay.
+
+    Args:
+        text: the line.
+        ends: whether the script ends at what fails; what fails within a pipe is nothing otherwise.
     """
     if shell_text.sets_words(text.split()):
         return text, ""
@@ -40,8 +48,18 @@ def of_setup(text: str) -> tuple[str, str]:
         options += [
             f"{sign}{letter}" for letter in letters if f"{sign}{letter}" in ("-e", "+e", "-a")
         ]
+    lost -= set() if ends else {_ENDINGS["P"]}
     why = f"setup does not end at {', nor at '.join(sorted(lost))}" if lost else ""
     return (f"set {' '.join(options)}" if options else ""), why
+
+
+def ends_script(code: str) -> bool:
+    """Whether a script ends at what fails, at least in a part of it: ``set -e``, ``bash -e``.
+
+    Args:
+        code: the script.
+    """
+    return _ERREXIT.search(code) is not None
 
 
 def how_setup_goes_on(text: str) -> str:

@@ -38,8 +38,29 @@ _ASKING = re.compile(r"(?:^|[\s;&|(])(?:if|elif|while|until|!)[ \t]*\Z")
 
 
 def without_printing(text: str) -> str:
-    """A text without the lines that only print: `:` stands there, as a branch may have no other."""
-    return _PRINTING.sub(":", text)
+    """A text without the lines that only print: `:` stands there, as a branch may have no other.
+
+    What such a line asks a program of the project's own stays: ``echo $(python a.py $A)``.
+    """
+    return _PRINTING.sub(lambda match: f": {_run_inside(match[0])}".rstrip(), text)
+
+
+def _run_inside(text: str) -> str:
+    """The substitutions of a line that run a program of the project's own."""
+    if "$(" not in text and "`" not in text:
+        return ""
+    own = [part for part in substitutions.texts(text) if _runs_own(part)]
+    return " ".join(own)
+
+
+def _runs_own(substitution: str) -> bool:
+    """Whether a substitution runs Python with a file or a module, or a file of the project's."""
+    for command in commands_of(substitutions.inside(substitution)[0]):
+        typed = words.unwrapped([scanner.unquote(word.text) for word in command.words])
+        is_python = words.is_python(typed) and not {"-c", "-V", "--version"} & {*typed[1:2]}
+        if is_python or (typed and typed[0].endswith((".py", ".sh"))):
+            return True
+    return False
 
 
 def without_shell(texts: list[str]) -> list[str]:
@@ -65,6 +86,13 @@ def without_login(shebang: str) -> str:
     without_word = re.sub(r"\s+--?login\s*$", "", shebang)
     # `-noprofile` is a word, and no letters.
     without_letter = re.sub(r"(\s-(?!no)[a-z]*)l(?=[a-z]*\s*$)", r"\1", without_word)
+    return re.sub(r"\s+-\s*$", "", without_letter)
+
+
+def without_terminal(shebang: str) -> str:
+    """The first line of a script whose shell is one without a terminal: ``#!/bin/bash -i``."""
+    words_of = "no|init|login|posix|verbose|restricted"
+    without_letter = re.sub(rf"(\s-(?!{words_of})[a-z]*)i(?=[a-z]*\s*$)", r"\1", shebang)
     return re.sub(r"\s+-\s*$", "", without_letter)
 
 
@@ -145,6 +173,16 @@ def assigned_by(command: Command) -> list[tuple[str, str]]:
         name, _, value = word.text.partition("=")
         assignments.append((re.sub(r"\[.*|\+$", "", name), value))
     return assignments
+
+
+def assignments_of(command: Command) -> list[tuple[str, str]]:
+    """The variables that a command sets for the shell, or for what it runs: ``env A=1 b``."""
+    in_front = [word.text for word in command.assignments] if command.words else []
+    texts = [word.text for word in command.words]
+    if "env" in texts:
+        in_front += takewhile(_SETS_ONE.match, texts[texts.index("env") + 1 :])
+    pairs = [text.partition("=") for text in in_front]
+    return [*assigned_by(command), *((name, value) for name, _, value in pairs)]
 
 
 def printed_into(command: Command) -> list[str]:
@@ -280,7 +318,8 @@ def content_of(value: str) -> str:
             return ""
     if value.startswith('"') or "'" not in value:
         return _quoted_text(value).replace("\n", " ")
-    return scanner.unquote(value).replace("\n", " ")
+    # The shell that is given the text joins its lines there.
+    return re.sub(r"\\\n|\n", " ", scanner.unquote(value))
 
 
 def _quoted_text(value: str) -> str:
@@ -387,6 +426,7 @@ def as_text(command: Sequence[str]) -> str:
 
 
 _VARIABLE = re.compile(r"\$(?:\{[A-Za-z_][^}\"']*\}|[A-Za-z_]\w*)")
+_SETS_ONE = re.compile(r"[A-Za-z_]\w*=")
 _DEFAULT = re.compile(r'"?\$\{([A-Za-z_]\w*):?=(.*)\}"?', re.DOTALL)
 _REFERENCE = re.compile(r"\$(?:\{([A-Za-z_]\w*)(\[[@*]\])?\}|([A-Za-z_]\w*))")
 

@@ -9,7 +9,9 @@ from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.slurm.options import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+
+    from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
 
 
 def behind_srun(texts: list[str]) -> list[str]:
@@ -19,8 +21,14 @@ def behind_srun(texts: list[str]) -> list[str]:
 
 
 def with_text_of_shell(texts: Sequence[str]) -> list[list[str]]:
-    """The words that a command starts, and those of its ``bash -c "…"``, also in a container."""
+    """The words that a command starts, and those of its ``bash -c "…"``, also in a container.
+
+    And those of an ``eval`` that is given a command as it is: ``eval uv run a.py``.
+    """
     own = behind_srun([scanner.unquote(text) for text in texts])
+    if own[:1] == ["eval"] and own[1:] and own[1][:1] not in ("", "$", "`"):
+        evaluated = shell_text.commands_of(" ".join(own[1:]))
+        return [own, *([scanner.unquote(word.text) for word in other.words] for other in evaluated)]
     at = next((n for n, text in enumerate(texts) if words.base(text) in shell_text.SHELLS), None)
     inner = shell_text.shell_text(texts[at:]) if at is not None else None
     commands = shell_text.commands_of(inner or "")
@@ -38,3 +46,20 @@ def with_wrapped(texts: Sequence[str]) -> list[list[str]]:
     while not is_look and (inner := words.behind_wrapper(chain[-1])):
         chain.append(inner)
     return chain
+
+
+def in_variables(variables: ShellVariables, typed: Iterable[Sequence[str]]) -> list[list[str]]:
+    """The words of the commands in a variable that some words run: ``bash -c "$LAUNCHER"``.
+
+    Args:
+        variables: what the variables of the script hold.
+        typed: the words of a command, and of those in its text of a shell.
+    """
+    inner: list[list[str]] = []
+    for texts in typed:
+        rest = texts[1:] if texts[:1] == ["eval"] else texts
+        name = shell_text.variable_alone(rest[0]) if rest else ""
+        text = variables.line_texts.get(name) or "; ".join(variables.contents.get(name, ()))
+        commands = shell_text.commands_of(text)
+        inner += [[scanner.unquote(word.text) for word in command.words] for command in commands]
+    return inner

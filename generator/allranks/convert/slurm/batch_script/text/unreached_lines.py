@@ -23,9 +23,13 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.batch_script.text.script import Script
 
 
+_IS_EMPTY = r"-z[ \t]+\"?\$(?:SLURM_JOB_?ID|\{SLURM_JOB_?ID(?::?[-+]x?)?\})\"?"
+# A test among others all of which have to hold: ``[ -z "$A" ] && ``, ``[[ -z $A && ``.
+_OTHER = r"(?:[^][\n;&|()]|(?<=\$)\{[^}\n]*\})+"
 _NO_JOB = re.compile(
-    r"if[ \t]+\[\[?[ \t]+-z[ \t]+\"?\$(?:SLURM_JOB_?ID|\{SLURM_JOB_?ID(?::?[-+]x?)?\})\"?"
-    r"[ \t]+\]\]?[ \t]*[;\n]\s*then\b"
+    rf"if[ \t]+(?:\[\[?[ \t]{_OTHER}\]\]?[ \t]*&&[ \t]*)*"
+    rf"\[\[?[ \t]+(?:{_OTHER}&&[ \t]*)*{_IS_EMPTY}[ \t]+(?:&&{_OTHER})*\]\]?"
+    rf"(?:[ \t]*&&[ \t]*\[\[?[ \t]{_OTHER}\]\]?)*[ \t]*[;\n]\s*then\b"
 )
 _IS_JOB = "a pod has the number of a job, as Slurm's own have: nothing runs what stands here"
 
@@ -33,6 +37,11 @@ _IS_JOB = "a pod has the number of a job, as Slurm's own have: nothing runs what
 _JOB = re.compile(
     r"if[ \t]+\[\[?[ \t]+(?:-n[ \t]+)?\"?\$\{?SLURM_(?:JOB_?ID|SUBMIT_DIR)(?::?[-+]x?)?\}?\"?"
     r"[ \t]+\]\]?[ \t]*[;\n]\s*then\b"
+)
+# What a line does where there is no such folder: `cd "$SLURM_SUBMIT_DIR" || cd a`.
+_OTHERWISE = re.compile(
+    r"(\b(?:cd|pushd)[ \t]+\"?\$\{?SLURM_SUBMIT_DIR\}?\"?[ \t]*(?:[0-9&]*>[ \t]*[^\s|&]+[ \t]*)*)"
+    r"\|\|(?:[^\n\\]|\\\n)*"
 )
 _DEFAULT = re.compile(r"\$\{SLURM_SUBMIT_DIR:?-(?:[^{}]|\{[^{}]*\})*\}")
 
@@ -64,12 +73,12 @@ def without_others(script: Script, code: str) -> str:
 
 
 def without_defaults(code: str) -> str:
-    """The code without the folder of the submission where it has a text for who runs it by hand.
+    """The code without what stands for the folder of the submission where it is run by hand.
 
     Args:
         code: lines of a script.
     """
-    return _DEFAULT.sub("", code)
+    return _OTHERWISE.sub(r"\1", _DEFAULT.sub("", code))
 
 
 def cut(text: str, job_options: Collection[str]) -> tuple[str, list[Verdict]]:

@@ -15,9 +15,14 @@ _ASSIGNMENT = re.compile(
 # Variables that a program finds without an export, as who submits has them already.
 _OF_PROGRAMS = frozenset({"PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "PYTHONPATH"})
 _EXPORTED = re.compile(r"\b(?:export|declare\s+-x|typeset\s+-x)[ \t]+([A-Za-z_]\w*)")
+# Files of an environment's or of a login, which read none of a script's own.
+_OF_OTHERS = (
+    r"\S*(?:activate|/(?:conda|mamba|micromamba|modules?|lmod)\.sh|/profile"
+    r"|/\.bash(?:rc|_profile))\b"
+)
 # What may read any variable: files, texts that a shell evaluates, and where all are exported.
 _READS_ALL = re.compile(
-    r"(?:^|[;&|({])[ \t]*(?:(?:source|\.)[ \t](?!\S*activate\b)|set[ \t]+(?:-\w*a|-o[ \t]+all))"
+    rf"(?:^|[;&|({{])[ \t]*(?:(?:source|\.)[ \t](?!{_OF_OTHERS})|set[ \t]+(?:-\w*a|-o[ \t]+all))"
     r"|\$\{!|\b(?:eval|envsubst)\b",
     re.MULTILINE,
 )

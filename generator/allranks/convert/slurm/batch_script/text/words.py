@@ -268,6 +268,9 @@ _NAME_IN_SUM = re.compile(r"(?<!\w)[A-Za-z_]\w*")
 _VARIABLE = re.compile(
     r"\$(?:\{[#!]?([A-Za-z_][A-Za-z0-9_]*)([^A-Za-z0-9_}][^}]*)?\}|([A-Za-z_][A-Za-z0-9_]*))"
 )
+# A default that is a variable itself: `${A:-${B:-1}}`, and how many of them may be in each other.
+_DEFAULT_OF_DEFAULT = re.compile(r"(?<=-)\$\{[A-Za-z_]\w*(?::?-[^${}]*)?\}(?=\})")
+_DEEPEST = 4
 # ``${#name}`` is the length of another.
 _POSITIONAL = re.compile(r"\$(?:[1-9@*#]|\{(?:[1-9@*][^}]*|#[@*]?)\})")
 # It reads the words behind the script's name where it has none of its own.
@@ -423,6 +426,9 @@ def asks_of_itself(words: Sequence[str]) -> bool:
 def activates(words: Sequence[str]) -> bool:
     """Whether words change the environment of the shell, and run no program in another one."""
     texts = [base(word) for word in words[:1]] + list(words[1:])
+    evaluated = " ".join(texts[1:]).strip("\"'").split() if texts[:1] == ["eval"] else []
+    if base(next(iter(evaluated), "")) in MANAGERS:
+        return activates(evaluated)
     return (
         texts[:1] != []
         and texts[0] in ACTIVATING
@@ -580,6 +586,8 @@ def resolve(word: str, constants: Mapping[str, str]) -> str | None:
             value = None
         return "\0" if value is None else value
 
+    for _ in range(_DEEPEST):
+        word = _DEFAULT_OF_DEFAULT.sub(lambda match: _VARIABLE.sub(put, match[0]), word)
     text = _VARIABLE.sub(put, word)
     parts = _QUOTED_PART.findall(word)
     if len(parts) > 1 and not word.startswith("${"):  # `"$A":"$B"`; `${A:-"b"}` is one part

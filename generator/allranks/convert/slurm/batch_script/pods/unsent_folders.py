@@ -1,0 +1,119 @@
+"""Folders of a project that do not come with it: ``checkpoints/``, and those that git ignores.
+
+What is sent is code. A program that begins with a checkpoint of an earlier run, and a shell that
+writes into a folder which nothing makes, find no folder in a pod.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from allranks.convert import preparation, scanner
+from allranks.convert.slurm.batch_script.text import (
+    sent_folder,
+    shell_text,
+    started_words,
+    words,
+)
+from allranks.convert.verdicts import Outcome, Verdict
+from allranks.workspace import ignore
+
+if TYPE_CHECKING:
+    from allranks.convert.scanner import Command
+    from allranks.convert.slurm.batch_script.text.script import Script
+    from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
+
+# A file below such a folder, as a program is given it to read.
+_FILE = re.compile(
+    r"(?:\./|\$\{?(?:PWD|SLURM_SUBMIT_DIR)\}?/)?(?![$.])"
+    r"(?:[\w.${}=+-]+/)+[\w.${}=+-]*\.(?:pt|pth|ckpt|tar|bin|safetensors|pkl|h5|hdf5|npz|npy|onnx"
+    r"|model|msgpack|json|ya?ml|gz|zip)"
+)
+# What an option is called by which a program is told where to write.
+_WRITES = re.compile(r"(?i)-{0,2}[\w-]*(?:out|save|log|dir|write|dump|result|dest|export)[\w-]*")
+_UNSENT = "`{}` is not sent with the folder: name the file by `--include`, or let a volume have it"
+# Folders that hold what runs write, and that projects keep out of git.
+_OF_RUNS = re.compile(r"(?:[\w-]*logs?|out(?:puts?)?|[\w-]*_out|results?|runs?|slurm[\w-]*)")
+_INTO_FOLDER = re.compile(r"(?:\./)?(?P<folder>[\w-]+)/(?:[\w.${}=%+-]+/)*[\w.${}=%+-]+")
+_NOT_MADE = (
+    "what is sent has the folder only where .gitignore does not keep it out, and without it the "
+    "line starts nothing: let the script make it (`mkdir -p {}`)"
+)
+
+
+def say(script: Script, variables: ShellVariables) -> list[Verdict]:
+    """The first line that reads such a file, and the first that writes into such a folder.
+
+    Args:
+        script: the script.
+        variables: what its variables hold.
+    """
+    if not sent_folder.starts_here(script):
+        return []
+    verdicts: dict[str, Verdict] = {}
+    folders: set[str] = set()  # that the script makes
+    has_trained = False
+    for command in script.commands:
+        texts = [scanner.unquote(word.text) for word in command.words]
+        if texts[:1] in (["cd"], ["pushd"]) and not _stays(texts[1:2]):
+            break  # another folder, which has words of its own
+        is_idle = words.any_of(texts, words.IN_EACH_RANK | {"test", "[", "[[", "rm", "cp", "mv"})
+        if "mkdir" in map(words.base, texts[:2]):
+            folders |= {_resolved(text, variables).removeprefix("./") for text in texts[1:]}
+        unsent = "" if is_idle or has_trained else _unsent_file(texts, variables)
+        if unsent:
+            folder = next(filter(ignore.is_of_tools, unsent.split("/")))
+            why = _UNSENT.format(folder)
+            verdicts.setdefault("file", Verdict(unsent, Outcome.CHANGED, "", why, command.line))
+        target = _target(command, variables)
+        folder = target.rpartition("/")[0]
+        if target and not any(f"{folder}/".startswith(f"{own.rstrip('/')}/") for own in folders):
+            why = _NOT_MADE.format(folder)
+            verdicts.setdefault("folder", Verdict(target, Outcome.CHANGED, "", why, command.line))
+        for own in started_words.with_text_of_shell([word.text for word in command.words]):
+            program = words.unwrapped(own)
+            has_trained |= bool(program) and preparation.may_train(program)
+    return [*verdicts.values()]
+
+
+def _stays(target: list[str]) -> bool:
+    """Whether a `cd` goes to the folder that is sent."""
+    return target in (["$SLURM_SUBMIT_DIR"], ["${SLURM_SUBMIT_DIR}"], ["$PWD"], ["."], ["./"])
+
+
+def _resolved(text: str, variables: ShellVariables) -> str:
+    """A word with the text of its variables, as far as it is known."""
+    contents = variables.contents.get(shell_text.variable_alone(scanner.unquote(text)), [])
+    text = contents[0] if len(contents) == 1 else text
+    return scanner.unquote(words.partly(variables.looked_up(text), variables.constants))
+
+
+def _unsent_file(texts: list[str], variables: ShellVariables) -> str:
+    """The first file of an unsent folder that the words of a program have it read; "" for none."""
+    for before, typed in pairwise(["", *texts]):
+        option, sign, value = typed.partition("=") if typed.startswith("-") else (before, "", typed)
+        if not sign and not before.startswith("-"):
+            option = ""
+        path = _resolved(value, variables)
+        match = _FILE.fullmatch(path) if not _WRITES.fullmatch(option) else None
+        if match is not None and any(map(_is_unsent, path.split("/")[:-1])):
+            return path
+    return ""
+
+
+def _is_unsent(folder: str) -> bool:
+    """Whether a folder holds what runs write, and is no environment, which has other words."""
+    return ignore.is_of_tools(folder) and "venv" not in folder and not folder.startswith("__")
+
+
+def _target(command: Command, variables: ShellVariables) -> str:
+    """The file in a folder of runs into which a command's shell writes; "" for none."""
+    targets = [file for operator, file in command.redirections if ">" in operator]
+    for target in targets:
+        path = _resolved(target, variables)
+        match = _INTO_FOLDER.fullmatch(path)
+        if match is not None and _OF_RUNS.fullmatch(match["folder"]):
+            return path.removeprefix("./")
+    return ""
