@@ -13,7 +13,10 @@ IN_PATHS = re.compile(
     r"(?<=[/=])<[A-Za-z][\w .-]*>(?=/|\s|$)|(?<=\s)<[A-Z]{2,}(?: [A-Za-z][\w.-]*)+>(?=/|\s|$)"
 )
 # One word in capitals is the same where no quotes are around it: `--data <DATA_DIR> --x 1`.
-IN_CAPITALS = re.compile(r"(?<=\s)<[A-Z][A-Z0-9_-]{2,}>(?=[\s:/,]|$)")
+# So are several words: `cd <path to your code>/a`.
+IN_CAPITALS = re.compile(
+    r"(?<=\s)<(?:[A-Z][A-Z0-9_-]{2,}|[A-Za-z][\w'-]*(?: [\w'-]+)+)>(?=[\s:/,]|$)"
+)
 QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 # What a script of the project's own replaces. A C compiler has `-D__NAME__`, Julia `@__DIR__`, a
 # shell `$__NAME__`, and a here-document `<<__END__`, whose end stands alone on its line.

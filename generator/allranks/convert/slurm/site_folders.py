@@ -91,7 +91,8 @@ _OF_CONTAINER = re.compile(
 _MOUNTED = re.compile(r"(?:-v|--volume)[ =]?[\"']?([^\s:\"']+):|(?:src|source)=([^\s,\"']+)")
 # A line that starts a container, with those that it goes on in.
 _CONTAINED = re.compile(
-    rf"^(?:\\\n|[^\n])*?\b(?:{'|'.join(sorted(words.CONTAINERS | words.UNREAD_CONTAINERS))})\b"
+    rf"^(?:\\\n|[^\n])*?(?:\b(?:{'|'.join(sorted(words.CONTAINERS | words.UNREAD_CONTAINERS))})\b"
+    r"|--container-image\b)"
     r"(?:\\\n|[^\n])*",
     re.MULTILINE,
 )
@@ -144,7 +145,6 @@ def say(job: Draft) -> None:
     """
     values = job.fields.values
     mounts = _mounts(values)
-    volumes = [*mounts, *_folders_of_nodes(values)]
     working_dir = str(values.get("workingDir", "")).rstrip("/")
     lines = [
         _with_whole_word(job.text, verdict.path)
@@ -172,7 +172,7 @@ def say(job: Draft) -> None:
                 or top in _OF_IMAGES
                 or is_made_anew
                 or is_spoken_of
-                or _is_in(path, volumes)
+                or _is_in(path, mounts)
             ):
                 folders[_root(path) if top[0] == "/" else "~"].add(path)
     for top, paths in folders.items():
@@ -213,13 +213,15 @@ def _texts(values: Mapping[str, Any], script: str, *, is_inside: bool) -> list[s
         *values.get("env", {}).values(),
     ]
     # What stood outside of a container that the script starts, a node ran, too.
-    outside = _CONTAINED.sub("", script) if values.get("script") else ""
+    beside = _CONTAINED.sub("", script)
+    outside = beside if values.get("script") else ""
     texts = [*of_nodes, outside if outside != script else ""] if is_inside else of_nodes + of_ranks
     shebangs = [text.partition("\n")[0][2:] for text in texts if str(text).startswith("#!")]
     texts = [words.without_comments(text) for text in texts if isinstance(text, str)] + shebangs
     if "expand_aliases" not in script:
         texts = [_ALIAS.sub("", text) for text in texts]
     unread = unread_variables.names(script)
+    unread |= unread_variables.names(beside) if is_inside else set()
 
     def put(match: re.Match[str]) -> str:
         return "" if match["name"] in unread else match[0]
@@ -262,13 +264,6 @@ def _of_volumes(values: Mapping[str, Any]) -> list[str]:
         for mount in container.get("volumeMounts", ())
     ]
     return [path.rstrip("/") for path in mounts if path]
-
-
-def _folders_of_nodes(values: Mapping[str, Any]) -> list[str]:
-    """The folders of the nodes that volumes of the pods are."""
-    volumes = values.get("podTemplate", {}).get("spec", {}).get("volumes", ())
-    paths = [volume.get("hostPath", {}).get("path", "") for volume in volumes]
-    return [path.rstrip("/") for path in paths if path]
 
 
 def _behind_blank(text: str, match: re.Match[str]) -> str:

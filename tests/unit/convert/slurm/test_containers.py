@@ -501,3 +501,10 @@ def test_a_shell_of_the_image_is_that_of_the_container() -> None:
     for option, is_named in (("", True), ("--container-image=a/b:1", False)):
         verdicts = _convert("#SBATCH -n 1", f"srun {option} sh train.sh").verdicts
         assert any("sh is bash on most clusters" in own.why for own in verdicts) is is_named
+
+
+def test_a_variable_that_a_container_is_given_as_it_is_is_the_scripts() -> None:
+    """``--env A=$A``: the pod is the container, and its shell exports it."""
+    step = 'apptainer exec --env A="$A" docker://a/b:1 python a.py'
+    assert not _convert("#SBATCH --gpus=1", "export A=$PWD/a", step).lost
+    assert _convert("#SBATCH --gpus=1", step).lost

@@ -426,3 +426,28 @@ def test_a_file_of_hosts_that_the_program_itself_reads_is_lost() -> None:
     ):
         lost = _convert(_TASKS, *rows, step).lost
         assert any(verdict.line == 4 for verdict in lost) is is_lost
+
+
+@pytest.mark.parametrize(
+    ("options", "rest"),
+    [
+        ("--map-by socket:PE=4", "--map-by socket"),
+        (
+            "-np 8 --map-by ppr:4:node:pe=4 --report-bindings",
+            "-np 8 --map-by ppr:4:node --report-bindings",
+        ),
+        ("--cpus-per-rank 4 -np 8", "-np 8"),
+    ],
+)
+def test_the_cores_of_a_rank_are_its_threads(options: str, rest: str) -> None:
+    """The chart binds ranks to none, and Open MPI 5 refuses a number of cores beside that."""
+    conversion = _convert(_TASKS, f"mpirun {options} ./a.out --map-by x:PE=3")
+    assert " ".join(conversion.values["command"]) == f"mpirun {rest} ./a.out --map-by x:PE=3"
+    assert conversion.values["env"]["OMP_NUM_THREADS"] == "4"
+    assert any(verdict.path == "PE=4" for verdict in conversion.verdicts)
+
+
+def test_a_script_that_an_mpirun_starts_was_not_looked_at() -> None:
+    """As one that srun starts."""
+    notes = _convert(_TASKS, "mpirun -np 8 ./run.sh a").notes
+    assert any(note.startswith("what ./run.sh does was not looked at") for note in notes)

@@ -109,3 +109,21 @@ def test_a_server_is_named_with_the_way_to_its_port(row: str, path: str) -> None
     """The tunnel by ssh that such scripts print has nowhere to go."""
     verdicts = [own for own in _convert(row).verdicts if "port-forward" in own.why]
     assert [own.path for own in verdicts] == ([path] if path else [])
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_named"),
+    [
+        (("export I=ib0", "A=$(ifconfig $I | grep inet)", "python a.py $A"), True),
+        (("A=$(ip -4 addr show hsn0 | grep inet)", "python a.py $A"), True),
+        (("export DMLC_INTERFACE=ib0", "python a.py"), True),
+        (("A=$(ip addr show eth0 | grep inet)", "python a.py $A"), False),
+    ],
+)
+def test_a_question_for_an_interface_of_a_node_is_named(
+    rows: tuple[str, ...], *, is_named: bool
+) -> None:
+    """A pod has eth0: the answer is empty, and words behind it move."""
+    text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", *rows, ""))
+    verdicts = job.convert(text.encode(), "job.sbatch").verdicts
+    assert any("a pod has the interface eth0" in own.why for own in verdicts) is is_named

@@ -592,7 +592,7 @@ _NUMBERS = ("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE")
         ("#SBATCH -N 1 --gres=gpu:8", "python train.py", _NUMBERS),
         ("#SBATCH -n 1 --gres=gpu:8", "python train.py", _NUMBERS[2:]),
         ("#SBATCH -N 1 --ntasks-per-node=1", "python train.py", ()),
-        ("#SBATCH --gres=gpu:8", "srun python train.py", ()),
+        ("#SBATCH --gres=gpu:8", "srun python train.py", _NUMBERS[2:]),
         ("#SBATCH --array=0-3", "python train.py", _NUMBERS),
     ],
 )
@@ -674,6 +674,7 @@ def test_a_template_is_refused_with_its_blank(blank: str) -> None:
         "<DATA_DIR>",
         "<DATA_DIR> --x 1",
         "<DATA_DIR>:/data",
+        "<absolute path to your code>/a",
     ],
 )
 def test_a_template_of_lines_is_refused_with_its_blank(blank: str) -> None:

@@ -199,3 +199,11 @@ def test_a_path_whose_program_may_start_ranks_is_refused(program: str) -> None:
     text = f"#!/bin/bash\n#SBATCH -N 2 -n 8\nEXE={program}\nsrun -n 8 $EXE a.txt\n"
     with pytest.raises(InvalidValues, match="known in the pod alone"):
         job.convert(text.encode(), "job.sbatch")
+
+
+def test_a_shell_that_an_eval_starts_is_that_of_the_image() -> None:
+    """`sh` is bash on most clusters, wherever its name stands."""
+    rows = ('C="sh train.sh -c a"', "eval $C")
+    text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", *rows, ""))
+    verdicts = job.convert(text.encode(), "job.sbatch").verdicts
+    assert any("sh is bash on most clusters" in verdict.why for verdict in verdicts)

@@ -202,3 +202,20 @@ def test_a_folder_that_nothing_makes_for_a_redirection_is_named(
     """Git leaves it out as a rule, and a shell starts nothing whose output has no file."""
     verdicts = _convert("#SBATCH -n 1", *rows).verdicts
     assert any("let the script make it (`mkdir -p logs" in own.why for own in verdicts) is is_named
+
+
+@pytest.mark.parametrize(
+    ("row", "is_named"),
+    [
+        ("if [ -d ./.venv ]; then source .venv/bin/activate; else exit 1; fi", True),
+        ("[ -f checkpoints/a.pt ] || exit 1", True),
+        ("[ -d .venv ] && source .venv/bin/activate", False),
+        ("[ -d data ] || exit 1", False),
+    ],
+)
+def test_a_test_for_what_is_not_sent_ends_no_run_without_a_word(
+    row: str, *, is_named: bool
+) -> None:
+    """An image that has the environment has no such folder, and the script ends."""
+    verdicts = _convert("#SBATCH -n 1", row, "python a.py").verdicts
+    assert any("take the test out" in own.why for own in verdicts) is is_named

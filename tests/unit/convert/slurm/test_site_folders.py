@@ -463,3 +463,14 @@ def test_a_path_that_is_a_blank_is_no_folder_of_the_cluster(path: str) -> None:
     verdicts = job.convert(text.encode(), "a.sbatch").verdicts
     [why] = [own.why for own in verdicts if own.path.startswith(path)]
     assert why.startswith("where it is a blank for a person, fill it in")
+
+
+def test_a_folder_of_the_node_that_is_mounted_elsewhere_is_named_where_a_line_reads_it() -> None:
+    """Outside of the container it is no folder of the pod's."""
+    step = "srun --container-image=a/b:1 --container-mounts=$M python a.py"
+    text = f"#!/bin/bash\n#SBATCH -n 1\nM=/home/me/raw:/data\nls /home/me/raw/a\n{step}\n"
+    paths = [own.path for own in job.convert(text.encode(), "a.sbatch").verdicts]
+    assert any(path.startswith("/home/me/raw") for path in paths)
+    alone = text.replace("ls /home/me/raw/a\n", "")
+    paths = [own.path for own in job.convert(alone.encode(), "a.sbatch").verdicts]
+    assert not any(path.startswith("/home/me/raw") for path in paths)

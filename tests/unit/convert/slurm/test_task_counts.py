@@ -94,3 +94,13 @@ def test_a_program_that_runs_once_finds_the_cpus_of_a_task() -> None:
     assert "SLURM_CPUS_PER_TASK" not in _convert(
         "#SBATCH -N 1 -n 1 -c 3", "python a.py"
     ).values.get("env", {})
+
+
+def test_a_step_finds_no_tasks_of_a_node_that_nobody_has_asked_for() -> None:
+    """Lightning compares the number with its devices, and ends where they differ."""
+    text = {}
+    for options in ("-n 1 --gpus=2", "--ntasks-per-node=1 --gpus=2"):
+        conversion = _convert(f"#SBATCH {options}", "srun python a.py")
+        text[options] = conversion.values["script"]
+    assert "SLURM_NTASKS_PER_NODE" in text["-n 1 --gpus=2"]
+    assert "SLURM_NTASKS_PER_NODE" not in text["--ntasks-per-node=1 --gpus=2"]

@@ -196,3 +196,9 @@ def test_what_stands_for_the_folder_of_the_submission_is_not_missed() -> None:
     row = 'cd "$SLURM_SUBMIT_DIR" 2>/dev/null || cd "$(dirname "$0")/.."'
     assert not _convert(row, "source env.sh", "srun python a.py").lost
     assert _convert('cd "$(dirname "$0")/.."', "source env.sh", "srun python a.py").lost
+
+
+def test_a_default_of_the_folder_of_the_submission_is_never_read() -> None:
+    """A pod has that folder, whatever the script says for who runs it by hand."""
+    row = 'R="${SLURM_SUBMIT_DIR:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}"'
+    assert not _convert(row, "python a.py $R", directive="#SBATCH -n 1").lost

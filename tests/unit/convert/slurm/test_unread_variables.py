@@ -195,3 +195,12 @@ def test_a_loop_over_options_does_without_words() -> None:
     rows = ("while :; do", 'case "$1" in', "-m) M=$2; shift 2;;", "*) break;;", "esac", "done")
     text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", "M=a", *rows, "python a.py $M", ""))
     assert not job.convert(text.encode(), "job.sbatch").lost
+
+
+def test_a_word_that_a_message_prints_is_not_missed() -> None:
+    """The branch of an unknown option tells of it, and no run comes there."""
+    rows = ("while getopts b: o; do", "case $o in", "b) B=$OPTARG;;", '*) echo "no $1"; exit 1;;')
+    text = "\n".join(
+        ("#!/bin/bash", "#SBATCH -n 1", "B=1", *rows, "esac", "done", "python a.py $B")
+    )
+    assert not job.convert(f"{text}\n".encode(), "job.sbatch").lost

@@ -218,7 +218,7 @@ def say(reading: ScriptReading, code: str) -> None:
             why = why_no_container(script.lines[line - 1] if line else "")
             body.say(line, "singularity", Outcome.NOT_CARRIED, "image", why)
     _say_image_file(script, body)
-    body.verdicts += [*_slurm_in_texts(script, body), *_of_commands(script)]
+    body.verdicts += [*_slurm_in_texts(script, body), *_of_commands(script, reading.variables)]
     body.verdicts += [
         *folders_above.say(script, reading.main_step.statement),
         *xargs.ranks(script),
@@ -336,7 +336,7 @@ def _without_unread(code: str) -> str:
     return code
 
 
-def _of_commands(script: Script) -> list[Verdict]:
+def _of_commands(script: Script, variables: ShellVariables) -> list[Verdict]:
     """What commands need: a Slurm to submit to, the launcher of a site, or one that runs steps."""
     functions = {statement.function for statement in script.statements}
     options = {setting.name for setting in script.settings}
@@ -359,6 +359,8 @@ def _of_commands(script: Script) -> list[Verdict]:
                 Verdict(program, Outcome.NOT_CARRIED, "command", _NO_LAUNCHER, command.line)
             )
         is_of_node = not any("container-image" in word.text for word in command.words)
+        inner = [texts, *started_words.in_variables(variables, [texts])]
+        texts = next((own for own in inner if own[:1] == ["sh"]), texts)
         is_file = texts[:1] == ["sh"] and len(texts) > 1 and not texts[1].startswith("-")
         if is_file and is_of_node and "container-image" not in options:
             verdicts.append(
@@ -441,7 +443,8 @@ def _say_own_path(script: Script, body: Body) -> None:
     command = [] if _has_text_of_shell(script, body.command) else body.command
     own = own_paths.without_unread(script, "\n".join([body.setup, *command]))
     own = unreached_lines.without_others(script, own)
-    in_script = words.expanded_part(own_paths.without_unread(script, body.script))
+    in_script = unreached_lines.without_defaults(own_paths.without_unread(script, body.script))
+    in_script = words.expanded_part(in_script)
     own = shell_text.without_shown(shell_text.without_printing(own))
     text = own_paths.without_unread(script, script.text)
     if unreached_lines.OWN_PATH.search(words.expanded_part(own)):

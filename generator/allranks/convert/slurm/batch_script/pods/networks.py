@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _INTERFACES = re.compile(
     r"(?:NCCL|GLOO|TP|RCCL|ECCL|BYTEPS|NVSHMEM_BOOTSTRAP_UID)_(?:SOCKET|SOCK)_IFNAME"
-    r"|HOROVOD_GLOO_IFACE|I_MPI_HYDRA_IFACE|MPICH_(?:NETWORK_)?IFACE"
+    r"|(?:(?:SINGULARITY|APPTAINER)ENV_)?DMLC_INTERFACE|HOROVOD_GLOO_IFACE|I_MPI_HYDRA_IFACE|MPICH_(?:NETWORK_)?IFACE"
     r"|OMPI_MCA_(?:btl|oob)_tcp_if_include"
 )
 # The same as options of launchers.
@@ -46,6 +46,10 @@ _ANY_ADAPTER = frozenset({"all", "mlx5", "=mlx5"})
 # Options of programs, and what an interface of a node is called, but for a pod's own.
 _INTERFACE_OPTION = re.compile(r"--(?:network-?)?(?:interfaces?|iface|ifname|nic)")
 _INTERFACE_NAME = re.compile(r"(?:ib|hsn|em|eno|ens|enp|enx|bond|hfi|ipogif|eth[1-9])[\w.]*")
+_QUESTION = re.compile(
+    r"(?:\bifconfig|\bip[ \t]+(?:-\S+[ \t]+)*(?:a|addr|address|link|l)[ \t]+(?:show|s|ls|list)"
+    r"(?:[ \t]+dev)?)[ \t]+(?P<name>[\w$\"{}.]+)"
+)
 _PROXY = re.compile(r"(?i)(?:https?|all|ftp)_proxy")
 # Addresses of private networks, which mean other hosts elsewhere.
 _ADDRESS = re.compile(
@@ -106,12 +110,34 @@ def say(script: Script, variables: ShellVariables, runs: str) -> list[Verdict]:
             verdicts["http.proxy"] = Verdict(
                 of_git[0], Outcome.CHANGED, "", _NO_PROXY, command.line
             )
+        question, name = _question(script, variables, command)
+        if question and question in runs and "interface" not in verdicts:
+            verdicts["interface"] = Verdict(name, Outcome.CHANGED, "", _NO_INTERFACE, command.line)
         address = _address_in(command)
         if address in runs and address and address not in verdicts:
             verdicts[address] = Verdict(address, Outcome.CHANGED, "", _OTHER_NETWORK, command.line)
         if _has_no_index(command) and "pip" not in verdicts:
             verdicts["pip"] = Verdict("--no-index", Outcome.CHANGED, "", _NO_PACKAGES, command.line)
     return [*verdicts.values()]
+
+
+def _question(script: Script, variables: ShellVariables, command: Command) -> tuple[str, str]:
+    """A question for an interface that only nodes have: ``ifconfig ib0``, ``ip addr show ib0``.
+
+    Args:
+        script: the script.
+        variables: what its variables hold.
+        command: one of its commands, which may put the answer into a variable.
+
+    Returns:
+        The question as typed, and the name; "" twice for none.
+    """
+    text = script.text[command.start : command.end]
+    for match in _QUESTION.finditer(text):
+        name = words.resolve(match["name"], variables.constants) or match["name"]
+        if _INTERFACE_NAME.fullmatch(name):
+            return match[0], name
+    return "", ""
 
 
 def _why(name: str, value: str) -> str:

@@ -34,6 +34,7 @@ _FILE = re.compile(
 # What an option is called by which a program is told where to write.
 _WRITES = re.compile(r"(?i)-{0,2}[\w-]*(?:out|save|log|dir|write|dump|result|dest|export)[\w-]*")
 _UNSENT = "`{}` is not sent with the folder: name the file by `--include`, or let a volume have it"
+_ENDS = "it is not sent, and the script ends where it is not there: take the test out"
 # Folders that hold what runs write, and that projects keep out of git.
 _OF_RUNS = re.compile(r"(?:[\w-]*logs?|out(?:puts?)?|[\w-]*_out|results?|runs?|slurm[\w-]*)")
 _INTO_FOLDER = re.compile(r"(?:\./)?(?P<folder>[\w-]+)/(?:[\w.${}=%+-]+/)*[\w.${}=%+-]+")
@@ -67,6 +68,11 @@ def say(script: Script, variables: ShellVariables) -> list[Verdict]:
             folder = next(filter(ignore.is_of_tools, unsent.split("/")))
             why = _UNSENT.format(folder)
             verdicts.setdefault("file", Verdict(unsent, Outcome.CHANGED, "", why, command.line))
+        unsent_folder = _folder_of_test(texts) if _ends(script, command) else ""
+        if unsent_folder:
+            verdicts.setdefault(
+                "test", Verdict(unsent_folder, Outcome.CHANGED, "", _ENDS, command.line)
+            )
         target = _target(command, variables)
         folder = target.rpartition("/")[0]
         if target and not any(f"{folder}/".startswith(f"{own.rstrip('/')}/") for own in folders):
@@ -76,6 +82,26 @@ def say(script: Script, variables: ShellVariables) -> list[Verdict]:
             program = words.unwrapped(own)
             has_trained |= bool(program) and preparation.may_train(program)
     return [*verdicts.values()]
+
+
+def _folder_of_test(texts: list[str]) -> str:
+    """The folder that is never sent, and which a test asks for; "" for none."""
+    is_test = texts[:1] in (["["], ["[["], ["test"])
+    paths = [text.removeprefix("./") for text in texts[1:] if is_test]
+    folders = (path for path in paths if path[:1] not in "/$~-")
+    return next((own for own in folders if any(map(ignore.is_of_tools, own.split("/")))), "")
+
+
+def _ends(script: Script, command: Command) -> bool:
+    """Whether the statement of a command may end the script as one that has failed."""
+    statement = next(
+        (own for own in script.statements if own.start <= command.start < own.end), None
+    )
+    others = statement.commands if statement is not None else []
+    return any(
+        own.name == "exit" and [word.text for word in own.words[1:]] not in ([], ["0"])
+        for own in others
+    )
 
 
 def _stays(target: list[str]) -> bool:

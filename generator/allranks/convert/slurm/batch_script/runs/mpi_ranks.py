@@ -62,6 +62,10 @@ _LIST = re.compile(
     r"(?:\s+\"?\$\{?SLURM_(?:JOB_)?NODELIST\}?\"?)?\s*[)`]\"?"
 )
 _OF_NODES = "it tells of the old cluster's nodes: write what a pod is to read"
+_NOT_BOUND = (
+    "cores are shared in a pod, so that the chart binds ranks to none (Open MPI 5 refuses to do "
+    "both): each has as many threads in their place"
+)
 _MPI_PORT = "29500"
 
 
@@ -156,6 +160,22 @@ def _with_first_host(reading: ScriptReading, name: str, text: str) -> str:
     if before is None or behind is None:
         return ""
     return f'"{before}{_FIRST_HOST.strip(chr(34))}{behind}"'
+
+
+def without_cores(reading: ScriptReading, texts: list[str], line: int) -> list[str]:
+    """Words without the cores that an mpirun binds its ranks to, whose number OpenMP gets.
+
+    Args:
+        reading: the script, and what comes of it.
+        texts: the words of the step.
+        line: where it stands.
+    """
+    remaining, cores = mpirun.without_cores(texts)
+    if cores:
+        reading.body.say(line, f"PE={cores}", Outcome.CHANGED, "env.OMP_NUM_THREADS", _NOT_BOUND)
+        if "OMP_NUM_THREADS" not in words.without_comments(reading.script.text):
+            reading.body.env["OMP_NUM_THREADS"] = cores
+    return remaining
 
 
 def is_mpi(

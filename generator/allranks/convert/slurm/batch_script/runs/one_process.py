@@ -413,7 +413,10 @@ def _uncounted(script: Script, steps: list[Step]) -> list[str]:
     variables = {name for name, _ in words.variables(script.text)}
     of_step = [name for name in launcher_environment.OF_STEP if name not in variables]
     if any(step.is_srun and step.words for step in steps):
-        return of_step  # srun tells its tasks how many they are
+        # srun tells its tasks how many they are, and how many of a node where it is told itself.
+        options |= {own.name.removeprefix("srun ") for step in steps for own in step.settings}
+        is_of_options = bool(options & _PER_NODE) or "SLURM_NTASKS_PER_NODE" in variables
+        return of_step if is_of_options else ["SLURM_NTASKS_PER_NODE", *of_step]
     is_counted = bool(options & {*_TASK_OPTIONS, "gpus-per-task"})
     names_of = [] if is_counted else ["SLURM_NTASKS", "SLURM_NPROCS"]
     names_of += [] if options & _PER_NODE else ["SLURM_NTASKS_PER_NODE"]

@@ -361,6 +361,7 @@ def _read_program(reading: ScriptReading, main: Step) -> commands.Program:
         inner = f"set -e\n{inner}"
     if inner is None:
         rest = _without_hosts(body, rest, main.command.line)
+        rest = mpi_ranks.without_cores(reading, rest, main.command.line)
     line = " ".join(rest) if inner is None else inner
     assignments = step_environment.assignments(reading, main)
     lead = ""
@@ -453,9 +454,17 @@ def _without_hosts(body: Body, texts: list[str], line: int) -> list[str]:
 def _note_launched(main_step: MainStep, body: Body, rest: list[str], inner: str | None) -> None:
     """Say of a script of the user's own that nobody has looked into it."""
     for texts in [rest] if inner is None else _command_words(inner):
-        own = [scanner.unquote(text) for text in words.unwrapped(texts)[:2]]
+        is_mpi = words.base(next(iter(texts), "")) in words.MPIRUN
+        inside = mpirun.program(texts) if is_mpi else texts
+        own = [scanner.unquote(text) for text in words.unwrapped(inside)[:2]]
         if len(own) > 1 and words.base(own[0]) in shell_text.SHELLS:
             own = own[1:]
+        if is_mpi and own and own[0].endswith((".sh", ".bash")):
+            body.notes.append(
+                f"what {own[0]} does was not looked at: a pod has no srun, sbatch, scontrol or "
+                "modules for that either, nor the environment of who submits"
+            )
+            continue
         if own and own[0].endswith((".sh", ".bash")):
             main_step.may_launch = True
             body.notes.append(

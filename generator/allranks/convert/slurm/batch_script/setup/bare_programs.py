@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
@@ -19,6 +20,9 @@ from allranks.convert.verdicts import Outcome
 if TYPE_CHECKING:
     from allranks.convert.scanner import Statement
     from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading
+
+# A variable that an option of a container gives it as it is.
+_ITSELF = re.compile(r"(?:--env|-e) (\w+)=[\"']?\$\{?\1\}?[\"']?")
 
 
 def edits(reading: ScriptReading, statement: Statement) -> list[tuple[int, int, str]]:
@@ -60,6 +64,13 @@ def edits(reading: ScriptReading, statement: Statement) -> list[tuple[int, int, 
     return own_edits
 
 
+def _is_inherited(reading: ScriptReading, path: str) -> bool:
+    """Whether an option gives a container a variable that the script exports: ``--env A=$A``."""
+    match = _ITSELF.fullmatch(path)
+    exports = rf"\bexport[ \t]+(?:\S+[ \t]+)*{match[1]}\b" if match is not None else ""
+    return bool(exports) and re.search(exports, reading.script.text) is not None
+
+
 def read_container(reading: ScriptReading, texts: list[str], line: int) -> int:
     """Read a container's command line; gives how many words at its end run inside."""
     body, constants = reading.body, reading.variables.constants
@@ -82,6 +93,8 @@ def read_container(reading: ScriptReading, texts: list[str], line: int) -> int:
         if files and shell_text.short(verdict.path) != files[0].path:
             why += f"; a pod has one image (besides that of line {files[0].line}): make two runs"
         # An image is said where it is named first; what it runs, wherever it does.
+        if _is_inherited(reading, verdict.path):
+            continue
         is_once = verdict.to == "image" or why == images.FOR_ALL
         if is_once and (shell_text.short(verdict.path), why) in named:
             continue

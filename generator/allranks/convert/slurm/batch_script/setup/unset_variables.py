@@ -188,7 +188,8 @@ def _say_missing_words(reading: ScriptReading, whole: str) -> None:
         # All words of none are none, with Slurm too; a first word is one that is missing.
         needed = _without_optional_words(script, whole)
         # What stands in single quotes is of another language: awk's `$1`.
-        is_numbered = _NUMBERED.search(words.expanded_part(needed)) is not None
+        shell = words.expanded_part(shell_text.without_shown(shell_text.without_printing(needed)))
+        is_numbered = _NUMBERED.search(shell) is not None
         outcome = Outcome.NOT_CARRIED if is_numbered else Outcome.CHANGED
         is_array = any(setting.name == "array" for setting in script.settings)
         usage = "convert SCRIPT --words 'WORD ...'" if is_array else "sbatch SCRIPT WORD..."

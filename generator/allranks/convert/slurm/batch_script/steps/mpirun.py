@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 COUNT_OF_RANKS = re.compile(r"\s-{1,2}np?[ =](\S+)")
 _HOSTFILE = "/etc/mpi/hostfile"  # the mpi chart's
 _HOSTS = frozenset({"host", "H", "hosts", "hostfile", "machinefile", "f", "default-hostfile"})
+# Cores of each rank, as part of how they are placed, and as options.
+_CORES = re.compile(r"(?i):pe=(\d+)")
+_CORES_OPTIONS = frozenset({"cpus-per-proc", "cpus-per-rank"})
 # How many words belong to an option of any MPI, as charts/mpi/files/mpirun.sh knows them.
 _ONE_WORD = frozenset(
     {
@@ -29,6 +33,7 @@ _ONE_WORD = frozenset(
             "prefix",
             "rmk",
         ),
+        *_CORES_OPTIONS,
         *("launcher", "bootstrap", "timeout", "cpu-set", "p", "network-interface", "start-timeout"),
     }
 )
@@ -68,6 +73,33 @@ def without_hosts(texts: Sequence[str]) -> tuple[list[str], list[str], str]:
         remaining += ["--hostfile", _HOSTFILE]  # mpirun finds it by itself
     rest = list(texts[at:])
     return [*remaining, *rest], host_words, _behind_unknown(rest)
+
+
+def without_cores(texts: Sequence[str]) -> tuple[list[str], str]:
+    """The words of an mpirun without the cores that it binds each rank to: ``socket:PE=4``.
+
+    The chart has ranks bound to none, as cores are shared in a pod: Open MPI 5 refuses both.
+
+    Args:
+        texts: as typed: mpirun, its options, the program.
+
+    Returns:
+        The words that are left, and the number of cores; "" for none.
+    """
+    start = len(texts) - len(program(texts))
+    remaining: list[str] = []
+    cores = ""
+    for before, text in pairwise(["", *texts[:start]]):
+        option = before.lstrip("-")
+        own = _CORES.search(text) if option == "map-by" or "map-by" in text else None
+        if own is not None:
+            cores = own[1]
+        elif option in _CORES_OPTIONS and text.isdecimal():
+            cores = text
+            remaining.pop()
+            continue
+        remaining.append(text if own is None else _CORES.sub("", text))
+    return [*remaining, *texts[start:]], cores
 
 
 def of_site(texts: Sequence[str], constants: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
