@@ -230,7 +230,7 @@ def say(reading: ScriptReading, code: str) -> None:
     body.verdicts += [
         *sent_environments.say(script, reading.variables),
         *run_environments.say(script, reading.variables),
-        *unsent_folders.say(script, reading.variables),
+        *unsent_folders.say(script, reading.variables, code),
     ]
     body.verdicts += [*servers.say(script), *node_settings.say(script), *variable_files.say(script)]
     body.verdicts += counted_cpus.say(script, body, code)

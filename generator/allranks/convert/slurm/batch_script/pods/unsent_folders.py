@@ -44,12 +44,13 @@ _NOT_MADE = (
 )
 
 
-def say(script: Script, variables: ShellVariables) -> list[Verdict]:
+def say(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
     """The first line that reads such a file, and the first that writes into such a folder.
 
     Args:
         script: the script.
         variables: what its variables hold.
+        code: what runs in a pod, where the log of ranks is that of the run and no file.
     """
     if not sent_folder.starts_here(script):
         return []
@@ -73,7 +74,7 @@ def say(script: Script, variables: ShellVariables) -> list[Verdict]:
             verdicts.setdefault(
                 "test", Verdict(unsent_folder, Outcome.CHANGED, "", _ENDS, command.line)
             )
-        target = _target(command, variables)
+        target = _target(command, variables, code)
         folder = target.rpartition("/")[0]
         if target and not any(f"{folder}/".startswith(f"{own.rstrip('/')}/") for own in folders):
             why = _NOT_MADE.format(folder)
@@ -134,9 +135,13 @@ def _is_unsent(folder: str) -> bool:
     return ignore.is_of_tools(folder) and "venv" not in folder and not folder.startswith("__")
 
 
-def _target(command: Command, variables: ShellVariables) -> str:
-    """The file in a folder of runs into which a command's shell writes; "" for none."""
-    targets = [file for operator, file in command.redirections if ">" in operator]
+def _target(command: Command, variables: ShellVariables, code: str) -> str:
+    """The file in a folder of runs into which a command's shell writes in a pod; "" for none."""
+    targets = [
+        file
+        for operator, file in command.redirections
+        if ">" in operator and re.search(rf">[>&|]?[ \t]*{re.escape(file)}", code) is not None
+    ]
     for target in targets:
         path = _resolved(target, variables)
         match = _INTO_FOLDER.fullmatch(path)
