@@ -15,7 +15,7 @@ from allranks.convert.verdicts import Named, Outcome
 from allranks.humanize import list_some
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Sequence
 
     from allranks.convert.slurm.draft import Draft
     from allranks.convert.slurm.options import Setting
@@ -213,6 +213,23 @@ def _put_variable(job: Draft, setting: Setting, name: str, value: str) -> None:
         job.put(setting.name, ("env", name), value)
 
 
+def _why_lost(lost: Sequence[str], own: Collection[str]) -> list[str]:
+    """What to do about variables that no rank has.
+
+    Args:
+        lost: their names.
+        own: those that the script sets.
+    """
+    reasons = []
+    if unexported := [name for name in lost if name in own]:
+        names_of_script = " ".join(unexported)
+        reasons.append(f"the ranks have what the script exports: `export {names_of_script}` there")
+    if others := [name for name in lost if name not in own]:
+        names_lost = ", ".join(others)
+        reasons.append(f"a pod has not the environment of who submits: write {names_lost} into env")
+    return reasons
+
+
 def export(job: Draft, setting: Setting) -> None:
     """Carry the variables that an option gives a text."""
     parts = [part.strip() for part in setting.value.split(",") if part.strip()]
@@ -232,6 +249,8 @@ def export(job: Draft, setting: Setting) -> None:
             name = singularity_environment.inside(name)
         if name in dead or _stands_before_its_program(job, setting, name):
             continue
+        if is_of_step and name in names.RESERVED_ENV and name in _assigned(job):
+            continue  # the script's own, which the chart sets for each rank
         if equals and re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) and "$" not in value:
             _put_variable(job, setting, name, value)
         elif equals and is_of_step and _has_defaults(value) and not job.body.script:
@@ -253,11 +272,7 @@ def export(job: Draft, setting: Setting) -> None:
     is_none = [part.upper() for part in parts] in (["NONE"], ["NIL"])
     if lost or dead:
         reasons = [f"{name}: {why}" for name, why in dead.items()]
-        if lost:
-            names_lost = ", ".join(lost)
-            reasons.append(
-                f"a pod has not the environment of who submits: write {names_lost} into env"
-            )
+        reasons += _why_lost(lost, _assigned(job) if is_of_step else set())
         job.say(setting.name, Outcome.NOT_CARRIED, "env", "; ".join(reasons) + besides)
     elif is_none:
         outcome = Outcome.CHANGED if others else Outcome.CARRIED

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _PATH = re.compile(
     r"(?:^|(?<=[\s=:,(\[>;|&])|(?<=:[-=])|(?<=[\s=:,(\[>;|&\\-][\"'])|(?<=^[\"']))"
     r"(?<!\+=)(?<!\+=[\"'])(?P<top>(?:(?<!:)/)?/[A-Za-z][\w.+@-]*|~|\$HOME\b|\$\{HOME\})"
-    r"(?P<rest>(?:/(?:\$\{\w+\}|[\w.+@%$=-]|\$\([^()\n]*\))*)*)(?=[\s\"'`:,;)\]}|&<>*?\[{\\]|$)"
+    r"(?P<rest>(?:/(?:\$\{\w+\}|\\=|[\w.+@%$=-]|\$\([^()\n]*\))*)*)(?=[\s\"'`:,;)\]}|&<>*?\[{\\]|$)"
 )
 _PATTERN = frozenset("*?[{")
 # Behind a path that is in quotes: words that are no options, nor paths of their own.
@@ -46,9 +46,13 @@ _OF_PIPE = re.compile(r"/[^/]*\$\([^()]*\|.*")
 _OF_IMAGES = frozenset(
     {
         *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/media", "/opt", "/proc"),
-        *("/root", "/run", "/sbin", "/sys", "/usr", "/var", "/workspace"),
+        *("/root", "/run", "/sbin", "/sys", "/var", "/workspace"),
         "/tmp",  # noqa: S108 - a name, and no file of ours
     }
+)
+# What /usr has in an image: some universities have home folders in others of it.
+_OF_USR = re.compile(
+    r"/usr(?:/?|/(?:X11R6|bin|games|include|lib(?:\d+|x32|exec)?|local|sbin|share|src|tmp)(?:/.*)?)"
 )
 # What programs make anew in a home folder, or what a shell reads where it is there.
 _MADE_ANEW = ("/.cache", "/.triton", "/.nv", "/.bash", "/.profile", "/.config")
@@ -170,6 +174,7 @@ def say(job: Draft) -> None:
             if path and not (
                 is_own_home
                 or top in _OF_IMAGES
+                or _OF_USR.fullmatch(path)
                 or is_made_anew
                 or is_spoken_of
                 or _is_in(path, mounts)

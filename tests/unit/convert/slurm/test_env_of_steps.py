@@ -108,6 +108,19 @@ def test_each_step_of_a_script_has_its_own_variables() -> None:
     assert "env" not in values
 
 
+def test_variables_of_the_scripts_own_are_none_of_who_submits() -> None:
+    """The chart sets how ranks meet; what the script does not export is to be exported there."""
+    rows = ("export MASTER_ADDR=$(hostname)", "MASTER_PORT=29501", "HEAD=$(hostname -i)")
+    step = "srun --export=ALL,MASTER_ADDR=$MASTER_ADDR,MASTER_PORT=$MASTER_PORT{} python a.py"
+    paths = [verdict.path for verdict in _convert(*rows, step.format("")).lost]
+    assert "srun --export" not in paths
+    lost = {v.path: v.why for v in _convert(*rows, step.format(",HEAD=$HEAD,OWN=$OWN")).lost}
+    assert lost["srun --export"] == (
+        "the ranks have what the script exports: `export HEAD` there; "
+        "a pod has not the environment of who submits: write OWN into env"
+    )
+
+
 def test_variables_for_a_container_in_the_options_are_those_inside_of_it() -> None:
     """`SINGULARITYENV_A` is `A` there; what only Singularity reads is named."""
     directive = "#SBATCH --export=SINGULARITYENV_A=1,SINGULARITYENV_PREPEND_PATH=/b"

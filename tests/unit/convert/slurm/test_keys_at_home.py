@@ -352,3 +352,20 @@ def test_an_accelerate_that_is_not_told_how_ranks_are_joined_is_named() -> None:
 def test_a_key_that_a_program_in_a_container_looks_for_is_named(row: str) -> None:
     """Singularity mounts the home folder by itself."""
     assert any("looks for its key in the home folder" in own.why for own in _convert(row).verdicts)
+
+
+@pytest.mark.parametrize(
+    "value", ["$(cat ./wandb_key.txt)", '"$(<wandb_key.txt)"', "`cat keys/wandb.txt`"]
+)
+@pytest.mark.parametrize("before", ["export ", ""])
+def test_a_key_that_is_read_from_a_file_is_named(value: str, before: str) -> None:
+    """Git ignores such a file as a rule, so that it is not sent."""
+    conversion = _convert(f"{before}WANDB_API_KEY={value}", "python a.py")
+    [verdict] = [own for own in conversion.verdicts if "one of a key" in own.why]
+    assert (verdict.outcome, verdict.line) == (Outcome.NOT_CARRIED, 3)
+
+
+@pytest.mark.parametrize("row", ["SEED=$(cat seed.txt)", "MONKEY=$(cat a.txt)", "KEY=$(./get k)"])
+def test_a_file_that_is_no_key_is_not_named(row: str) -> None:
+    """What a program prints, and what has another name, is none."""
+    assert not [own for own in _convert(row, "python a.py").verdicts if "of a key" in own.why]

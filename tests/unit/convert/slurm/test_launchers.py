@@ -45,6 +45,14 @@ def test_an_ibrun_has_options_of_its_own(launcher: str, ranks: tuple[int, int]) 
     assert not [verdict for verdict in conversion.verdicts if "srun" in verdict.path + verdict.why]
 
 
+def test_an_ibrun_whose_program_meets_as_torch_does_is_said_to_have_had_mpi() -> None:
+    """A script that names rank 0's node may read the numbers of MPI in what it starts."""
+    row = 'master_addr=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
+    conversion = _convert(_TASKS, row, "ibrun bash run.sh $master_addr")
+    assert conversion.values["workload"] == "torchrun"
+    assert [note for note in conversion.notes if note.startswith("ibrun gave the ranks MPI")]
+
+
 @pytest.mark.parametrize("measuring", ["time -p", "time", "/usr/bin/time -v", "! time -p"])
 def test_a_launcher_that_is_timed_is_a_step(measuring: str) -> None:
     """Bash's `time -p` is a word of the shell, as `time` is."""

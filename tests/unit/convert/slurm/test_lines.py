@@ -1121,3 +1121,10 @@ def test_an_exit_behind_a_failure_ends_no_script_well() -> None:
     for row, is_named in (("cd /x || exit", False), ("[ -f done ] && exit", True)):
         verdicts = _convert(_TASKS, row, "srun python a.py").verdicts
         assert is_named is any("ended well" in own.why for own in verdicts)
+
+
+def test_an_eval_of_the_scripts_own_words_activates_nothing() -> None:
+    """It runs what the script is given, as `"$@"` alone does."""
+    row = 'if [[ "$@" == *agent* ]]; then eval "$@"; fi'
+    conversion = _convert("#SBATCH -n 2 --gpus=2", row, "srun python a.py")
+    assert not [verdict for verdict in conversion.verdicts if "activates" in verdict.why]

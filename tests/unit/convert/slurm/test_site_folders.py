@@ -37,6 +37,8 @@ def _folders(conversion: Conversion) -> list[Verdict]:
         ("srun python a.py --data=/fsx/me/data", "/fsx/me/data"),
         ("srun python /fsx/me/a.py --out /fsx/me/out", "/fsx/me"),
         ('srun python a.py --out "/scratch/$USER/$SLURM_JOB_ID"', "/scratch/$USER/$SLURM_JOB_ID"),
+        ("srun /usr/stud/me/env/bin/python a.py", "/usr/stud/me/env/bin/python"),
+        ("cp /fsx/in/lr\\=0.1/b .\nsrun python a.py", "/fsx/in/lr\\=0.1/b"),
         ("srun python a.py --out ~/out", "~/out"),
         ('srun python a.py --out "$HOME/out"', "$HOME/out"),
         ("export HF_HOME=/fsx/hf\nsrun python a.py", "/fsx/hf"),

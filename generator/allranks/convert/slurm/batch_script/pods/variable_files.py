@@ -22,7 +22,16 @@ NOT_SENT = (
     f"`{names.CLI} sbatch` does not send such a file, which may have keys, unless it is told to: "
     "write what it sets into env, and let a Secret set the keys"
 )
+_KEY_NOT_SENT = (
+    f"a file that git ignores, as one of a key is as a rule, is not sent by `{names.CLI} sbatch`: "
+    "let a Secret set the variable in env"
+)
 _SOURCES = ("source", ".")
+# What is called a key, and a file that a script reads whole: `KEY=$(cat key.txt)`, `$(<key.txt)`.
+_OF_KEY = re.compile(
+    r"(?:_|\b)(?:api_?key|key|token|secret|passw(?:or)?d)s?(?:_|\b)", re.IGNORECASE
+)
+_READS = re.compile(r"[\"']?(?:\$\((?:\s*cat\s+|<\s*)|`\s*cat\s+)(?P<file>[^\s`)]+)\s*[`)][\"']?")
 # What shows the lines of a file, each with how many words stand before its name.
 _SHOWING = {
     "cat": 0,
@@ -36,6 +45,8 @@ _IN_WORD = re.compile(r"[\"']?(?:\$\(|`|<\()")
 def say(script: Script) -> list[Verdict]:
     """The first line that exports what such a file has, where it does not source it.
 
+    And what sets a key by a file of the project: ``export WANDB_API_KEY=$(cat key.txt)``.
+
     Args:
         script: the script.
     """
@@ -44,6 +55,14 @@ def say(script: Script) -> list[Verdict]:
         file = shown_in(command)
         if secrets.is_environment(words.base(file)):
             verdicts.setdefault(file, Verdict(file, Outcome.CHANGED, "", NOT_SENT, command.line))
+        for name, value in shell_text.assigned_by(command):
+            match = _READS.fullmatch(value)
+            file = scanner.unquote(match["file"]) if match is not None else ""
+            is_key = _OF_KEY.search(name) or _OF_KEY.search(words.base(file))
+            if is_key and file and file[0] not in "/~$":
+                verdicts.setdefault(
+                    file, Verdict(file, Outcome.NOT_CARRIED, "", _KEY_NOT_SENT, command.line)
+                )
     return [*verdicts.values()]
 
 

@@ -41,7 +41,7 @@ _MACHINES = re.compile(r"--(?:num[-_]machines|nnodes|num[-_]nodes)[= ](\S+)")
 _OTHER_PORT = 29409
 _USUAL_PORT = re.compile(r"(?<![\w.])29500(?![\w.])")
 _WITHOUT_MPI = (
-    "srun gave the ranks MPI, and torchrun does not: for a program that uses mpi4py or Horovod "
+    "{} gave the ranks MPI, and torchrun does not: for a program that uses mpi4py or Horovod "
     "write `workload: mpi`, without torchrun"
 )
 
@@ -81,8 +81,9 @@ def put_size(reading: ScriptReading, main: Step, program: commands.Program) -> N
         body.values["torchrun"] = {"maxRestarts": 0}
         _put_threads(reading, main, per_node, "torchrun would tell each 1")
         has_sign = bool(gpus or script.size.gpus) or mpi_ranks.is_of_torch(script)
-        if not has_sign or mpi_ranks.is_of_tensorflow(script):
-            body.notes.append(_WITHOUT_MPI)
+        launcher = _launcher(main, "srun", "ibrun")[0]
+        if launcher == "ibrun" or not has_sign or mpi_ranks.is_of_tensorflow(script):
+            body.notes.append(_WITHOUT_MPI.format(launcher))
     body.nodes = nodes if nodes is not None else (None if script.size.gpus else 1)
     if body.workload == "torchrun" and body.nodes != 1 and _may_meet(reading, main, program):
         body.values["torchrun"]["port"] = _OTHER_PORT
