@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.options import Setting
 
 _TRAINER = "trainer"
+_OF_ROOT = (
+    "; as a rule root alone may look into /root, and the pods' user has another home: mount it "
+    "elsewhere, and tell the program where (HF_HOME, TORCH_HOME)"
+)
 
 
 # --- how long, and what then ----------------------------------------------------------------------
@@ -325,6 +329,7 @@ def mount(job: Draft, key: str, text: str) -> None:
         )
     if mounts.workspace:
         job.fields.put(("workspace", "mountPath"), mounts.workspace, (key,))
+    has_home_of_root = any(f"{own['mountPath']}/".startswith("/root/") for own in mounts.mounts)
     reasons = []
     if mounts.over_image:
         hidden = ", ".join(mounts.over_image)
@@ -357,6 +362,7 @@ def mount(job: Draft, key: str, text: str) -> None:
         why = (
             "a folder of the node is a volume of kind hostPath: give it a claim where nodes do not "
             "share it, and the pods its owner where they write (podSecurityContext.runAsUser)"
+            f"{_OF_ROOT if has_home_of_root else ''}"
         )
         if mounts.workspace or mounts.has_here:
             why += (

@@ -303,6 +303,11 @@ def _read_gpus(reader: _SizeReader) -> None:
         types += [kind for kind in request.types if kind]
         _count_gpus(reader, name, request.count)
     size.gpu_types = tuple(dict.fromkeys(types))
+    is_alone = 1 in (size.tasks_per_node, size.tasks)
+    is_of_task = not {"gres", "gpus-per-node", "gpus", "tres-per-job"} & {*texts}
+    if is_alone and is_of_task and not types and "gpus-per-task" not in size.outcomes:
+        # The one process of a node has all of its pod's, as it had all of the job's there.
+        reader.say("gpus-per-task", Outcome.CARRIED, "gpusPerNode", "")
     if size.gpus_per_node is not None and size.gpus_per_node > MOST_PER_NODE:
         size.gpus_per_node = MOST_PER_NODE
     is_spread = size.nodes is None and size.tasks_per_node is None

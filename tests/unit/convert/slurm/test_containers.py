@@ -508,3 +508,13 @@ def test_a_variable_that_a_container_is_given_as_it_is_is_the_scripts() -> None:
     step = 'apptainer exec --env A="$A" docker://a/b:1 python a.py'
     assert not _convert("#SBATCH --gpus=1", "export A=$PWD/a", step).lost
     assert _convert("#SBATCH --gpus=1", step).lost
+
+
+@pytest.mark.parametrize(("target", "is_of_root"), [("/root/.cache/hf", True), ("/rootfs", False)])
+def test_a_folder_that_is_mounted_in_the_home_of_root_is_named(
+    target: str, *, is_of_root: bool
+) -> None:
+    """The pods' user is another, which may not look into it, and has its home elsewhere."""
+    text = f"#!/bin/bash\n#SBATCH -n 1 --container-mounts=/data:{target}\nsrun python a.py\n"
+    whys = [own.why for own in job.convert(text.encode(), "job.sbatch").verdicts]
+    assert any("root alone" in why for why in whys) is is_of_root

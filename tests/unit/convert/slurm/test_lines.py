@@ -1128,3 +1128,11 @@ def test_an_eval_of_the_scripts_own_words_activates_nothing() -> None:
     row = 'if [[ "$@" == *agent* ]]; then eval "$@"; fi'
     conversion = _convert("#SBATCH -n 2 --gpus=2", row, "srun python a.py")
     assert not [verdict for verdict in conversion.verdicts if "activates" in verdict.why]
+
+
+@pytest.mark.parametrize("program", ['eval "$@"', '"$@"', "python b.py"])
+def test_a_branch_without_srun_is_said_to_have_run_once(program: str) -> None:
+    """Each rank runs what stands there, the script's own words too."""
+    row = f'if [[ "$1" == agent ]]; then {program}; else srun "$@"; fi'
+    [verdict] = [own for own in _convert("#SBATCH -n 2", row).lost if "as one process" in own.why]
+    assert (verdict.path, verdict.line) == (program, 3)

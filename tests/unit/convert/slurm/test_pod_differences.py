@@ -1086,6 +1086,28 @@ def test_a_file_that_a_program_writes_is_not_that_of_the_output(row: str) -> Non
     assert not _convert("#SBATCH -n1 -o logs/%j.out", row).lost
 
 
+@pytest.mark.parametrize(
+    ("options", "is_carried"),
+    [
+        ("-n 1 --gpus-per-task=2", True),
+        ("-N 2 --ntasks-per-node=1 --gpus-per-task=2", True),
+        ("-N 2 --ntasks-per-node=2 --gpus-per-task=2", False),
+        ("-n 1 --gpus-per-node=4 --gpus-per-task=2", False),
+        ("-n 1 --gpus-per-task=v100s:2", False),
+        ("-n 1 --gpus-per-task=two", False),
+    ],
+)
+def test_the_gpus_of_a_task_are_carried_where_a_node_has_one(
+    options: str, *, is_carried: bool
+) -> None:
+    """The process of a pod sees its GPUs, as it did; of several, each sees those of all.
+
+    A type of GPU, and an amount that is none, are said as of other options.
+    """
+    verdict = _verdict(_convert(f"#SBATCH {options}", "srun python a.py"), "--gpus-per-task")
+    assert (verdict.outcome is Outcome.CARRIED) is is_carried
+
+
 @pytest.mark.parametrize("option", ["--gpu-bind=single:1", "--gpus-per-task=1"])
 def test_that_a_process_sees_all_gpus_is_said_in_words_that_hold_for_mpi(option: str) -> None:
     """Ranks of an mpirun have no LOCAL_RANK."""

@@ -570,7 +570,8 @@ def _say_beside(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
         is_harmless = not texts or words.any_of(texts, words.IN_EACH_RANK | functions)
         is_step, is_excluded = id(command) in step_commands, command.excludes(main.command)
         is_other = is_step or is_excluded
-        if is_excluded and not is_step and words.is_python(texts):
+        is_program = words.is_python(texts) or words.are_of_script(texts)
+        if is_excluded and not is_step and is_program:
             text = script.text[command.start : command.end]
             body.say(command.line, text, Outcome.NOT_CARRIED, "command", _AS_ONE_PROCESS)
         outcome, why = Outcome.NOT_CARRIED, missing_in_pods.NO_SLURM

@@ -57,8 +57,6 @@ _STILL = "set -a  # whatever that file says of it"
 _OVER_NODES = re.compile(rf"\bin\s+(?:\$\(|`)\s*({node_names.QUESTION}[^)`\n]*)")
 _NO_NODES = "a pod has no programs of Slurm's, and the loop no nodes: let each pod do its own part"
 _OF_NONE = ("deactivate", "init")
-# The words of a script, of which an eval makes a command.
-_OWN_WORDS = frozenset(('"$@"', "$@", '"$*"', "$*"))
 _ACTIVATED = "what it activates must be in the image, or in a volume at that path"
 _MAKES_ENVIRONMENT = "each pod makes the environment anew: an image that has it needs no such line"
 _SENT = (
@@ -404,9 +402,8 @@ def _why(script: Script, command: Command, earlier: Sequence[Command]) -> str:
 
 def _is_activation(texts: Sequence[str]) -> bool:
     """Whether words activate an environment: `source deactivate NAME`, `conda init` do not."""
-    is_of_words = words.base(texts[0]) == "eval" and {*texts[1:]} <= _OWN_WORDS
     is_none = not {*map(words.base, texts[:2])}.isdisjoint(_OF_NONE)
-    return words.activates(texts) and not (is_of_words or is_none)
+    return words.activates(texts) and not (is_none or words.are_of_script(texts))
 
 
 def _is_read_by_step(reading: ScriptReading, statement: Statement) -> bool:

@@ -148,6 +148,8 @@ _DOES_MORE = frozenset(
     | {"env list", "env export", "env view", "env create", "env remove", "env update", "env rm"}
     | {"env config", "env add", "env status", "search", "export", "rename", "virtualenv"}
 )
+# The words that a script is given, of which it makes a command.
+_OF_SCRIPT = frozenset(('"$@"', "$@", '"$*"', "$*"))
 # What each rank may run for itself: it only reads, or makes what is there already.
 IN_EACH_RANK = (
     IDLE
@@ -421,6 +423,12 @@ def asks_of_itself(words: Sequence[str]) -> bool:
     """Whether words start a launcher that tells of itself alone: ``mpirun --version``."""
     rest = unwrapped(words)
     return len(rest) > 1 and base(rest[0]) in STARTERS and _OF_ITSELF.issuperset(rest[1:])
+
+
+def are_of_script(texts: Sequence[str]) -> bool:
+    """Whether words run those that the script is given: ``"$@"``, ``eval "$@"``."""
+    own = texts[1:] if texts[:1] == ["eval"] else texts
+    return bool(own) and {*own} <= _OF_SCRIPT
 
 
 def activates(words: Sequence[str]) -> bool:
