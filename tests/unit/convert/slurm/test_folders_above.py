@@ -90,3 +90,23 @@ def test_an_environment_above_the_folder_is_to_be_in_the_image(row: str) -> None
     """Who sends the folder above does not send it either: other words say so."""
     assert _above(row, "python a.py") == []
     assert _above("P=../../env/python/a.py; python $P") == [("../../env/python/a.py", 2)]
+
+
+@pytest.mark.parametrize(
+    ("folder", "top"),
+    [("~/a/b", "~/a/c/x.py"), ("/home/me/a", "/home/me/c/x.py"), ("$HOME/a/", "$HOME/c/x.py")],
+)
+def test_a_folder_beside_that_of_a_cd_is_named(folder: str, top: str) -> None:
+    """It is no part of the folder that is sent, nor of what the `cd` names."""
+    text = f"#!/bin/bash\n#SBATCH -n 1\ncd {folder}\npython ../c/x.py\npython ../c/x.py\n"
+    verdicts = job.convert(text.encode(), "a").verdicts
+    [verdict] = [own for own in verdicts if own.path == "../c/x.py"]
+    assert (verdict.line, f"it is {top} there" in verdict.why) == (4, True)
+
+
+@pytest.mark.parametrize("row", ["cd $D", "cd sub", "if true; then cd ~/a; fi", "cd /tmp/a"])
+def test_a_folder_beside_one_that_is_not_known_is_not_named(row: str) -> None:
+    """What a variable is, and what the image or the script makes, no line says."""
+    text = f"#!/bin/bash\n#SBATCH -n 1\n{row}\npython ../c/x.py\n"
+    verdicts = job.convert(text.encode(), "a").verdicts
+    assert not [own for own in verdicts if " there, which a pod has " in own.why]

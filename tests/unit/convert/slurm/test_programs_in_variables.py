@@ -207,3 +207,13 @@ def test_a_shell_that_an_eval_starts_is_that_of_the_image() -> None:
     text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", *rows, ""))
     verdicts = job.convert(text.encode(), "job.sbatch").verdicts
     assert any("sh is bash on most clusters" in verdict.why for verdict in verdicts)
+
+
+@pytest.mark.parametrize("launcher", ["srun", "ibrun", "mpirun -np 2", "mpiexec -n 2 -x A"])
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_a_shell_that_a_launcher_starts_is_that_of_the_image(launcher: str, shell: str) -> None:
+    """`sh` is bash on most clusters, behind an mpirun, too."""
+    text = f"#!/bin/bash\n#SBATCH -n 2\n{launcher} {shell} run.sh a\n"
+    verdicts = job.convert(text.encode(), "job.sbatch").verdicts
+    is_named = any("sh is bash on most clusters" in verdict.why for verdict in verdicts)
+    assert is_named is (shell == "sh")

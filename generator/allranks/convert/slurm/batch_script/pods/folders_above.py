@@ -5,6 +5,7 @@ The folder that who submits stands in is all that a pod has of the machine.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -48,6 +49,8 @@ _HERE = re.compile(SENT)
 OF_IMAGE = re.compile(r"\.(?:sif|simg|sqsh|squashfs)[\"']?$")
 # A program of an environment of Python's.
 _OF_ENVIRONMENT = re.compile(r"/bin/(?:python[0-9.]*|activate|torchrun|accelerate|pip[0-9.]*)$")
+# A folder of the site, as it is typed.
+_OF_SITE = re.compile(r"(?:~|\$HOME\b|\$\{HOME\})/|/(?!(?:tmp|workspace)\b)\w")
 _SUBMITTED = "$SLURM_SUBMIT_DIR"
 # The same with a text for a shell that is no job's.
 _SUBMITTED_OR = re.compile(r"\"?\$\{SLURM_SUBMIT_DIR:?-.*\}\"?", re.DOTALL)
@@ -65,12 +68,17 @@ def say(script: Script, step: int) -> list[Verdict]:
     sent: set[str] = set()
     verdicts: list[Verdict] = []
     above: list[str] = []
+    verdicts_elsewhere: list[Verdict] = []
+    elsewhere = ""  # a folder of the site that a line has gone to
     way = ""  # from the folder that is sent to one above, which a line has gone to
     for command in script.commands:
         texts = [scanner.unquote(token.text) for token in command.words]
         if command.start > end or words.any_of(texts, words.SLURM_TOOLS):
             continue
-        paths = [own for own in _above(command, sent) if is_here or _is_of_sent(own, sent)]
+        named = _above(command, sent)
+        paths = [own for own in named if is_here or _is_of_sent(own, sent)]
+        if elsewhere and not paths:
+            verdicts_elsewhere += [_beside(path, elsewhere, command.line) for path in named[:1]]
         above += [f"{way}{path}" for path in paths]
         verdicts += [
             Verdict(path, Outcome.NOT_CARRIED, "", _NOT_SENT, command.line) for path in paths[:1]
@@ -82,11 +90,22 @@ def say(script: Script, step: int) -> list[Verdict]:
         if goes and is_here and _UP.fullmatch(texts[1].rstrip("/")):
             way += f"{texts[1].rstrip('/')}/"
             continue
+        if goes:
+            is_of_site = _OF_SITE.match(texts[1]) is not None and not command.within
+            elsewhere = texts[1] if is_of_site else ""
         # Where it goes is not known.
         is_here = is_here and not (goes and not _is_sent_folder(script, texts[1]))
     paths_above = [*above, *(verdict.path for verdict in verdicts)]
     reads_own = "SLURM_SUBMIT_DIR" in words.without_comments(script.text)
-    return _of_highest(verdicts, paths_above, _AND_TELL if reads_own else "")
+    of_sent = _of_highest(verdicts, paths_above, _AND_TELL if reads_own else "")
+    return [*of_sent, *verdicts_elsewhere[:1]]
+
+
+def _beside(path: str, folder: str, line: int) -> Verdict:
+    """Say of a path above a folder of the site, to which a line has gone, that it is one, too."""
+    top = posixpath.normpath(f"{folder}/{path}")
+    why = f"it is {top} there, which a pod has where its image or a volume does"
+    return Verdict(path, Outcome.CHANGED, "", why, line)
 
 
 def _is_of_sent(path: str, sent: Collection[str]) -> bool:

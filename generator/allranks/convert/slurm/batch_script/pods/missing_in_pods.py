@@ -98,6 +98,7 @@ OTHER_HOSTS = "a pod has no keys of who submits, and none of the old cluster's h
 _SH_OF_IMAGE = (
     "sh is bash on most clusters, and in many images one that lacks much of it: write bash"
 )
+_MPIRUNS = words.MPIRUN | {"ibrun"}
 _LOCAL_COPY = "it copies on the node itself, and an image may have no scp: write cp"
 _COPIES = "it copies files between nodes: put them into the image or a volume"
 # What becomes of a line that calls one of Slurm's programs; the others only ask.
@@ -360,6 +361,8 @@ def _of_commands(script: Script, variables: ShellVariables) -> list[Verdict]:
             )
         is_of_node = not any("container-image" in word.text for word in command.words)
         inner = [texts, *started_words.in_variables(variables, [texts])]
+        if {words.base(own) for own in words.unwrapped(texts)[:1]} & _MPIRUNS and "sh" in texts:
+            inner.append(texts[texts.index("sh") :])
         texts = next((own for own in inner if own[:1] == ["sh"]), texts)
         is_file = texts[:1] == ["sh"] and len(texts) > 1 and not texts[1].startswith("-")
         if is_file and is_of_node and "container-image" not in options:
