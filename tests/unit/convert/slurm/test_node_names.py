@@ -238,3 +238,29 @@ def test_a_script_of_one_node_counts_one(row: str, value: str) -> None:
         conversion = job.convert("\n".join(rows).encode(), "a.sbatch")
         assert row.format("COUNT=1") in conversion.values["script"].splitlines()
         assert not conversion.lost
+
+
+_HEAD = 'head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        'bash -c "if [ $head = \\$(hostname) ]; then python a.py; fi"',
+        'bash -c \'[[ "$(hostname)" == "$MASTER_ADDR" ]] && python a.py\'',
+        "bash run.sh $head",
+        "sh /a/run.sh a ${head}",
+    ],
+)
+def test_a_name_of_rank_zero_that_is_compared_has_a_domain(step: str) -> None:
+    """No pod calls itself as `MASTER_ADDR` does, so that no rank would train."""
+    conversion = _convert(_HEAD, "export MASTER_ADDR=$head", f"srun {step}")
+    [note] = [own for own in conversion.notes if "with its domain" in own]
+    assert "${MASTER_ADDR%%.*}" in note
+
+
+@pytest.mark.parametrize("step", ["python a.py $head", "bash run.sh a", "bash -c 'hostname; ./a'"])
+def test_a_name_of_rank_zero_that_nothing_compares_is_not_spoken_of(step: str) -> None:
+    """A program connects to it, domain and all."""
+    conversion = _convert(_HEAD, "export MASTER_ADDR=$head", f"srun {step}")
+    assert not [own for own in conversion.notes if "with its domain" in own]

@@ -22,6 +22,7 @@ from allranks.convert.slurm.batch_script.pods import (
     node_settings,
     output_files,
     pod_rights,
+    rank_zero_name,
     run_environments,
     sent_environments,
     servers,
@@ -235,6 +236,7 @@ def say(reading: ScriptReading, code: str) -> None:
     ]
     body.verdicts += [*servers.say(script), *node_settings.say(script), *variable_files.say(script)]
     body.verdicts += counted_cpus.say(script, body, code)
+    body.notes += rank_zero_name.say(body)
     runs = "\n".join([code, *body.env.values()])
     body.verdicts += networks.say(script, reading.variables, runs)
     _say_own_path(script, body)
