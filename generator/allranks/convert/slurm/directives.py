@@ -238,7 +238,7 @@ def export(job: Draft, setting: Setting) -> None:
     """Carry the variables that an option gives a text."""
     parts = [part.strip() for part in setting.value.split(",") if part.strip()]
     names_of = {part.partition("=")[0] for part in parts}
-    exported = _exported(job)
+    exported, assigned = _exported(job), _assigned(job)
     is_of_step = setting.name.startswith(OF_STEP)
     lost = []
     in_container = singularity_environment.is_started(job.text)
@@ -253,7 +253,7 @@ def export(job: Draft, setting: Setting) -> None:
             name = singularity_environment.inside(name)
         if name in dead or _stands_before_its_program(job, setting, name):
             continue
-        if is_of_step and name in names.RESERVED_ENV and name in _assigned(job):
+        if is_of_step and name in names.RESERVED_ENV and name in assigned:
             continue  # the script's own, which the chart sets for each rank
         if equals and re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) and "$" not in value:
             _put_variable(job, setting, name, value)
@@ -262,7 +262,7 @@ def export(job: Draft, setting: Setting) -> None:
             job.put(setting.name, ("setup",), f'{setup}export {name}="{value}"\n')
         elif name in exported and (not equals or value.strip('"{}$') == name):
             continue  # the step has it from the script
-        elif is_of_step and not equals and name in _assigned(job):
+        elif is_of_step and not equals and name in assigned:
             continue  # srun had it not either: the script exports it to nobody
         elif equals or part.upper() not in ("ALL", "NONE", "NIL"):
             lost.append(name)
@@ -276,7 +276,7 @@ def export(job: Draft, setting: Setting) -> None:
     is_none = [part.upper() for part in parts] in (["NONE"], ["NIL"])
     if lost or dead:
         reasons = [f"{name}: {why}" for name, why in dead.items()]
-        reasons += _why_lost(lost, _assigned(job) if is_of_step else set())
+        reasons += _why_lost(lost, assigned if is_of_step else set())
         job.say(setting.name, Outcome.NOT_CARRIED, "env", "; ".join(reasons) + besides)
     elif is_none:
         outcome = Outcome.CHANGED if others else Outcome.CARRIED

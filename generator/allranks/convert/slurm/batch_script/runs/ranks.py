@@ -70,6 +70,7 @@ _IN_EACH_RANK = (
     "the script ran it once, and each rank would run it, all at once: write it above the condition "
     "or the function, where it becomes setup"
 )
+_MAY_LAUNCH = ", and a torchrun in it would start further processes in each rank"
 _OUTPUT_OF_BRANCH = re.compile(
     r"(?:\b(?:done|fi|esac)|[})])[ \t]*(?P<output>(?:[0-9]?>>?|&>>?|\|&?[ \t]*tee\b)[^\n]*)\Z"
 )
@@ -459,19 +460,14 @@ def _note_launched(main_step: MainStep, body: Body, rest: list[str], inner: str 
         own = [scanner.unquote(text) for text in words.unwrapped(inside)[:2]]
         if len(own) > 1 and words.base(own[0]) in shell_text.SHELLS:
             own = own[1:]
-        if is_mpi and own and own[0].endswith((".sh", ".bash")):
-            body.notes.append(
+        if own and own[0].endswith((".sh", ".bash")):
+            main_step.may_launch |= not is_mpi
+            note = (
                 f"what {own[0]} does was not looked at: a pod has no srun, sbatch, scontrol or "
                 "modules for that either, nor the environment of who submits"
             )
-            continue
-        if own and own[0].endswith((".sh", ".bash")):
-            main_step.may_launch = True
-            body.notes.append(
-                f"what {own[0]} does was not looked at: a pod has no srun, sbatch, scontrol or "
-                "modules for that either, nor the environment of who submits, and a torchrun in it "
-                "would start further processes in each rank"
-            )
+            note += "" if is_mpi else _MAY_LAUNCH
+            body.notes.append(note)
 
 
 def _command_words(text: str) -> list[list[str]]:
