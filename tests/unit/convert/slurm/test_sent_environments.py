@@ -191,6 +191,8 @@ def test_a_file_of_a_folder_that_is_not_sent_is_named(rows: tuple[str, ...], pat
         (('F="logs/a_${1}.log"', 'python a.py &> "$F"'), True),
         (("mkdir -p logs", "python a.py > logs/a.log"), False),
         (('mkdir -p "./logs/x"', "python a.py > logs/x/a.log"), False),
+        (("mkdir -p logs/x", "python a.py > logs/a.log"), False),
+        (("mkdir -p logs/x", "python a.py > logs/y/a.log"), True),
         (("python a.py > a.log",), False),
         (("python a.py > src/a.log",), False),
         (("srun -N 1 -n 1 --gpus=4 torchrun --nproc_per_node=4 a.py > logs/a.log",), False),

@@ -76,13 +76,24 @@ def say(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
             )
         target = _target(command, variables, code)
         folder = target.rpartition("/")[0]
-        if target and not any(f"{folder}/".startswith(f"{own.rstrip('/')}/") for own in folders):
+        if target and not any(_has(folder, own) for own in folders):
             why = _NOT_MADE.format(folder)
             verdicts.setdefault("folder", Verdict(target, Outcome.CHANGED, "", why, command.line))
         for own in started_words.with_text_of_shell([word.text for word in command.words]):
             program = words.unwrapped(own)
             has_trained |= bool(program) and preparation.may_train(program)
     return [*verdicts.values()]
+
+
+def _has(folder: str, new: str) -> bool:
+    """Whether a folder may be there behind a `mkdir`: the new one, one above that, or below.
+
+    Args:
+        folder: the folder.
+        new: the one that the `mkdir` names.
+    """
+    target, own = f"{folder}/", f"{new.rstrip('/')}/"
+    return own.startswith(target) or target.startswith(own)
 
 
 def _folder_of_test(texts: list[str]) -> str:
