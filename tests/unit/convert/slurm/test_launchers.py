@@ -455,6 +455,13 @@ def test_the_cores_of_a_rank_are_its_threads(options: str, rest: str) -> None:
     assert any(verdict.path == "PE=4" for verdict in conversion.verdicts)
 
 
+def test_scripts_before_the_ranks_were_not_looked_at() -> None:
+    """They may load modules, as one in the step, and are said in one sentence."""
+    rows = ("bash get.sh", "make data", "srun --ntasks-per-node=4 ./run.sh")
+    notes = [note for note in _convert(_TASKS, *rows).notes if "was not looked at" in note]
+    assert [note[:45] for note in notes] == ["what get.sh, ./run.sh, `make data` do was not"]
+
+
 def test_a_script_that_an_mpirun_starts_was_not_looked_at() -> None:
     """As one that srun starts."""
     notes = _convert(_TASKS, "mpirun -np 8 ./run.sh a").notes

@@ -139,12 +139,36 @@ def test_charmrun_of_several_nodes_is_refused() -> None:
         ("srun bash -x scripts/train.sh", "scripts/train.sh does"),
         ("bash a.sh && sh b.bash", "a.sh, b.bash do"),
         ("srun bash -c 'cd /code; ./run.sh $A'", "./run.sh does"),
+        ("make -j2 train", "`make train` does"),
+        ("python -u jobs/submit_all.py", "jobs/submit_all.py does"),
+        ('CMD=$(sed -n 3p all.txt)\neval "$CMD"', '`eval "$CMD"` does'),
+        ('eval "$(sed -n 3p all.txt)"', '`eval "$(sed -n 3p all.txt)"` does'),
+        ('mapfile -t ALL < all.txt\nbash -c "${ALL[3]}"', '`bash -c "${ALL[3]}"` does'),
+        ('while read -r line; do eval "$line"; done < all.txt', '`eval "$line"` does'),
+        ("RUN=$(head -n 2 all.txt | tail -n 1)\nsrun -n 1 $RUN", "`srun -n 1 $RUN` does"),
     ],
 )
 def test_a_script_that_is_run_and_was_not_read_is_named(row: str, files: str) -> None:
     """It may submit jobs, or load modules, and the report had no word of it."""
     notes = job.convert(f"#!/bin/bash\n#SBATCH -n 1\n{row}\n".encode(), "job.sbatch").notes
     assert [True] == [files in note for note in notes if "was not looked at" in note]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "make -j8\npython a.py",
+        "make install PREFIX=x\npython a.py",
+        "CONFIG=$(sed -n 3p all.txt)\npython a.py $CONFIG",
+        'PYTHON=$(which python)\n"$PYTHON" a.py',
+        "read -r A B < all.txt\npython a.py $A",
+        "python relaunch_count.py",
+    ],
+)
+def test_what_is_read_or_starts_nothing_is_not_said_to_be_unread(row: str) -> None:
+    """A build, and the options of a program, hide no srun."""
+    notes = job.convert(f"#!/bin/bash\n#SBATCH -n 1\n{row}\n".encode(), "job.sbatch").notes
+    assert not [note for note in notes if "was not looked at" in note]
 
 
 def test_a_program_is_named_with_the_line_that_calls_it() -> None:

@@ -20,6 +20,7 @@ from allranks.convert.slurm.batch_script.runs import (
     one_process,
     ranks,
     tracked_runs,
+    unread_programs,
 )
 from allranks.convert.slurm.batch_script.setup import (
     exports,
@@ -113,6 +114,7 @@ def read(
         if body.workload == "torchrun":
             one_process.note_launcher(script, body)
     body.verdicts += login_shells.verdicts(typed, "script" if main is None else "command")
+    unread_programs.note(reading)
     if interpreter in ("zsh", "ksh"):
         reason = "the image needs it" if main is None else "bash runs its setup and its command"
         body.notes.append(f"the script is {interpreter}'s: {reason}")

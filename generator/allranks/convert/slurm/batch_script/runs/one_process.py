@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING
 from allranks.convert import scanner
 from allranks.convert.slurm import amounts, sizes
 from allranks.convert.slurm.batch_script.pods import missing_in_pods
-from allranks.convert.slurm.batch_script.runs import other_nodes
+from allranks.convert.slurm.batch_script.runs import (
+    other_nodes,
+    presumed_programs,
+    unread_programs,
+)
 from allranks.convert.slurm.batch_script.setup import (
     bare_programs,
     exports,
@@ -25,18 +29,14 @@ from allranks.convert.slurm.batch_script.steps import (
     several_steps,
     srun_variables,
     step_folders,
-    step_search,
 )
 from allranks.convert.slurm.batch_script.text import (
-    environments,
     parsing,
     shell_text,
-    started_words,
     substitutions,
     words,
 )
 from allranks.convert.verdicts import Outcome
-from allranks.humanize import list_some
 
 if TYPE_CHECKING:
     from allranks.convert.scanner import Statement
@@ -51,31 +51,6 @@ if TYPE_CHECKING:
 
 # A job that waits for this one: both have work to do.
 _AFTER_THIS = re.compile(r"(?:--dependency|-d)\b\S*[\s=]*\S*SLURM_JOB_?ID")
-# Programs that a script needs to write another, and to submit it.
-_OF_SUBMITTING = (
-    words.IDLE
-    | words.ENDING
-    | words.SLURM_TOOLS
-    | {
-        *("cat", "cd", "mkdir", "rm", "cp", "mv", "ln", "touch", "chmod", "sed", "awk", "grep"),
-        *("export", "declare", "local", "readonly", "read", "shift", "eval", "let", "source", "."),
-        *("module", "ml", "conda", "seq", "dirname", "basename", "tee", "head", "tail", "cut"),
-        *("getopts", "break", "continue", "mapfile", "readarray", "expr", "wc", "tr", "sort"),
-        *("find", "xargs", "pushd", "popd", "bc", "usage", "getopt", "shopt", "trap", "realpath"),
-    }
-)
-# What makes things ready for a program, besides what activates an environment.
-_OF_PREPARING = (
-    _OF_SUBMITTING
-    | words.IN_EACH_RANK
-    | words.OF_OTHER_HOSTS
-    | words.OF_ROOT
-    | words.OF_TERMINAL
-    | {
-        *("rsync", "tar", "unzip", "gunzip", "gzip", "zip", "wget", "curl", "git", "pip", "pip3"),
-        *("umask", "alias", "unalias", "hash", "rmdir", "ldd", "ulimit", "make", "cmake", "false"),
-    }
-)
 _OF_SITE = "the shell is that of the image: it has none in a folder of the old cluster's"
 _OF_SH = "bash runs it: that is the sh of most clusters, and seldom that of an image"
 _OTHER_SHELLS = ("zsh", "ksh")
@@ -99,8 +74,6 @@ _NO_CODE = re.compile(
     r"(?:\"[^\"\n]*\"|'[^'\n]*'|[^;&|\n\"'])*",
     re.MULTILINE,
 )
-# What makes an environment, from the page of who offers it.
-_INSTALLER = re.compile(r"(?i)(?:mini|ana)conda|(?:mini|mamba)forge")
 # The options that say how many tasks there are.
 _PER_NODE = frozenset({"ntasks-per-node", "tasks-per-node"})
 _TASK_OPTIONS = _PER_NODE | {"ntasks", "ntasks-per-gpu"}
@@ -146,8 +119,6 @@ def read_script(reading: ScriptReading, steps: list[Step], *, nested: bool) -> N
     lists = [setting.value for setting in script.settings if setting.name == "array"][-1:]
     if not any(amounts.array(tasks) for tasks in lists):  # a trial of a sweep has no launcher
         note_launcher(script, body)
-    if script.size.node_count == 1:
-        _note_unread(script, variables, body)
     if not nested:
         _put_threads(reading, steps)
     body.uncounted = _uncounted(script, steps)
@@ -286,7 +257,7 @@ def _put_threads(reading: ScriptReading, steps: list[Step]) -> None:
     is_alone = (size.gpu_count or 0) <= 1 and "exclusive" not in options
     if (
         not is_alone
-        or _unread_files(script, reading.variables)
+        or unread_programs.files(script, reading.variables)
         or "OMP_NUM_THREADS" in shell_text.without_printing(words.without_comments(script.text))
     ):
         return
@@ -333,35 +304,6 @@ def note_launcher(script: Script, body: Body) -> None:
             "no line of the script starts the image's own Python: the image needs PyTorch all the "
             "same, whose launcher starts the script"
         )
-
-
-def _note_unread(script: Script, variables: ShellVariables, body: Body) -> None:
-    """Note the scripts that are run, and that nobody has looked into."""
-    files = _unread_files(script, variables)
-    if files:
-        is_alone = len(files) == 1
-        what_runs = f"what {files[0]} does" if is_alone else f"what {list_some(files, 3)} do"
-        body.notes.append(
-            f"{what_runs} was not looked at: a pod has no srun, sbatch, scontrol or modules for "
-            "that either, nor the old cluster's paths and the environment of who submits"
-        )
-
-
-def _unread_files(script: Script, variables: ShellVariables) -> list[str]:
-    """The scripts that are run, also by a variable: ``RUN=$DIR/run.sh``, and `$RUN`."""
-    files: list[str] = []
-    for command in script.commands:
-        for started in started_words.with_text_of_shell([word.text for word in command.words]):
-            inside = step_search.words_inside(words.unwrapped(started))
-            texts = shell_text.without_shell(words.unwrapped(inside))
-            name = shell_text.variable_alone(texts[0]) if texts else ""
-            contents = [scanner.unquote(own) for own in variables.contents.get(name, texts[:1])]
-            own_files = (own for own in contents if own.endswith((".sh", ".bash")))
-            is_installer = bool(name) and _INSTALLER.search(" ".join(contents)) is not None
-            files += [own for own in own_files if own not in files and not is_installer]
-    sources = [script.statements[number] for number in _sourced_program(script)]
-    commands = [command for statement in sources for command in statement.commands]
-    return files + [scanner.unquote(own.words[1].text) for own in commands if len(own.words) > 1]
 
 
 def _say_outside(body: Body, steps: list[Step]) -> None:
@@ -471,8 +413,8 @@ def _last_activation(script: Script, variables: ShellVariables) -> int:
     programs = [
         n for n, other in enumerate(script.statements) if setup_lines.runs_program(variables, other)
     ]
-    programs += [] if programs else _sourced_program(script) + _making_program(script)
-    programs += [] if programs else _unread_program(script)
+    programs += [] if programs else presumed_programs.last_lines(script)
+    programs += [] if programs else presumed_programs.first_unknown(script)
     for number, statement in enumerate(script.statements):
         if number in programs[-1:]:
             break  # it is the program, whatever it activates before
@@ -488,61 +430,12 @@ def _last_activation(script: Script, variables: ShellVariables) -> int:
     return last
 
 
-def _sourced_program(script: Script) -> list[int]:
-    """The number of the last line that does something, where it is a file that is read.
-
-    No other line runs a program: ``. commands/$SLURM_ARRAY_TASK_ID.sh`` does.
-    """
-    return [number for number in _last_line(script) if exports.sources(script.statements[number])]
-
-
-def _making_program(script: Script) -> list[int]:
-    """The number of the last line that does something, where it makes an environment.
-
-    As setup its failure would be nobody's.
-    """
-    return [
-        number
-        for number in _last_line(script)
-        for command in script.statements[number].commands
-        if environments.makes([scanner.unquote(word.text) for word in command.words])
-    ]
-
-
-def _last_line(script: Script) -> list[int]:
-    """The number of the last line that does something; [] where none does."""
-    harmless = words.IDLE | words.ENDING | {"export", "cd", *words.SLURM_TOOLS}
-    numbers = [
-        number
-        for number, statement in enumerate(script.statements)
-        if not statement.function
-        and not shell_text.runs_only(statement, harmless)
-        and any(command.words for command in statement.commands)
-    ]
-    return numbers[-1:]
-
-
-def _unread_program(script: Script) -> list[int]:
-    """The number of the first line that does more than to make things ready: ``matlab -r a``.
-
-    No line runs a program that is known, so that any other may be what the job is about. As setup
-    its failure would be nobody's, where a later line activates something as well.
-    """
-    functions = {statement.function for statement in script.statements if statement.function}
-    numbers = [
-        number
-        for number, statement in enumerate(script.statements)
-        if not statement.function and not shell_text.runs_only(statement, _OF_PREPARING | functions)
-    ]
-    return numbers[:1]
-
-
 def _check_submits(script: Script, variables: ShellVariables) -> None:
     """Refuse a script that only submits others."""
     own = {
         other.function
         for other in script.statements
-        if other.function and shell_text.runs_only(other, _OF_SUBMITTING)
+        if other.function and shell_text.runs_only(other, presumed_programs.OF_SUBMITTING)
     }
     if any(_does_more(variables, statement, own) for statement in script.statements):
         return
@@ -574,7 +467,7 @@ def _does_more(variables: ShellVariables, statement: Statement, own: set[str]) -
     for command in statement.commands:
         texts = [token.text for token in command.words]
         is_next = words.any_of(texts, ("sbatch",)) and _AFTER_THIS.search(" ".join(texts))
-        if is_next or (texts and not words.any_of(texts, _OF_SUBMITTING | own)):
+        if is_next or (texts and not words.any_of(texts, presumed_programs.OF_SUBMITTING | own)):
             return not statement.function
     return False
 

@@ -70,7 +70,7 @@ _IN_EACH_RANK = (
     "the script ran it once, and each rank would run it, all at once: write it above the condition "
     "or the function, where it becomes setup"
 )
-_MAY_LAUNCH = ", and a torchrun in it would start further processes in each rank"
+_MAY_LAUNCH = "each rank runs {}: a torchrun in it would start further processes in each"
 _OUTPUT_OF_BRANCH = re.compile(
     r"(?:\b(?:done|fi|esac)|[})])[ \t]*(?P<output>(?:[0-9]?>>?|&>>?|\|&?[ \t]*tee\b)[^\n]*)\Z"
 )
@@ -453,7 +453,7 @@ def _without_hosts(body: Body, texts: list[str], line: int) -> list[str]:
 
 
 def _note_launched(main_step: MainStep, body: Body, rest: list[str], inner: str | None) -> None:
-    """Say of a script of the user's own that nobody has looked into it."""
+    """Say of a script of the user's own that a launcher in it would be one in each rank."""
     for texts in [rest] if inner is None else _command_words(inner):
         is_mpi = words.base(next(iter(texts), "")) in words.MPIRUN
         inside = mpirun.program(texts) if is_mpi else texts
@@ -462,12 +462,8 @@ def _note_launched(main_step: MainStep, body: Body, rest: list[str], inner: str 
             own = own[1:]
         if own and own[0].endswith((".sh", ".bash")):
             main_step.may_launch |= not is_mpi
-            note = (
-                f"what {own[0]} does was not looked at: a pod has no srun, sbatch, scontrol or "
-                "modules for that either, nor the environment of who submits"
-            )
-            note += "" if is_mpi else _MAY_LAUNCH
-            body.notes.append(note)
+            if not is_mpi:
+                body.notes.append(_MAY_LAUNCH.format(own[0]))
 
 
 def _command_words(text: str) -> list[list[str]]:
