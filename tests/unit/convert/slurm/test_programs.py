@@ -171,6 +171,29 @@ def test_what_is_read_or_starts_nothing_is_not_said_to_be_unread(row: str) -> No
     assert not [note for note in notes if "was not looked at" in note]
 
 
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (("module load a", "source ~/v/bin/activate", "echo a"), "starts a program"),
+        (("python a.py &",), "the script ends while what line 3 starts goes on"),
+        (("python a.py &", "echo b"), "the script ends while what line 3 starts goes on"),
+        (("python a.py &", "wait"), ""),
+        (("python a.py &", "python b.py"), ""),
+        (("./monitor.sh &", "srun -n 1 python b.py"), ""),
+        (("source run.sh",), ""),
+        (('eval "$1"',), ""),
+        (("run() { python a.py; }", "run"), ""),
+        (("wget https://a.example/b",), ""),
+    ],
+)
+def test_a_script_that_does_no_work_is_named(rows: tuple[str, ...], words: str) -> None:
+    """Slurm ends it well, as a pod does, and nobody looks for the line that is missing."""
+    text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", *rows, ""))
+    notes = job.convert(text.encode(), "job.sbatch").notes
+    own = [note for note in notes if "starts a program" in note or "the script ends while" in note]
+    assert [words in note for note in own] == [True] * bool(words)
+
+
 def test_a_program_is_named_with_the_line_that_calls_it() -> None:
     """A text above had its name, and that line was said."""
     text = "#!/bin/bash\n#SBATCH -n 1\nUSAGE='take foo'\necho $USAGE\nfoo a\n"

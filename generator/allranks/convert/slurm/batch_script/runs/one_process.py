@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import TYPE_CHECKING
 
@@ -119,6 +120,7 @@ def read_script(reading: ScriptReading, steps: list[Step], *, nested: bool) -> N
     lists = [setting.value for setting in script.settings if setting.name == "array"][-1:]
     if not any(amounts.array(tasks) for tasks in lists):  # a trial of a sweep has no launcher
         note_launcher(script, body)
+    _note_end(script, body)
     if not nested:
         _put_threads(reading, steps)
     body.uncounted = _uncounted(script, steps)
@@ -244,6 +246,29 @@ def _put_steps(script: Script, body: Body, sruns: list[Step]) -> None:
     _say_outside(body, sruns)
     if sruns:
         sizes.fill(script.size, sizes.largest([step.size for step in sruns]))
+
+
+def _note_end(script: Script, body: Body) -> None:
+    """Note that a script starts nothing, or ends while what it starts goes on."""
+    if presumed_programs.starts_nothing(script):
+        body.notes.append("no line of the script starts a program: its run does no work")
+        return
+    statements = [
+        other
+        for other in script.statements
+        if not other.function and any(command.words for command in other.commands)
+    ]
+    behind = itertools.takewhile(_only_prints, reversed(statements))
+    last = next(iter(statements[len(statements) - len([*behind]) - 1 :]), None)
+    if last is not None and last.in_background:
+        body.notes.append(
+            f"the script ends while what line {last.line} starts goes on, and ends that with it, "
+            "as in Slurm: let it end with `wait`"
+        )
+
+
+def _only_prints(statement: Statement) -> bool:
+    return not statement.in_background and shell_text.runs_only(statement, words.IDLE)
 
 
 def _put_threads(reading: ScriptReading, steps: list[Step]) -> None:

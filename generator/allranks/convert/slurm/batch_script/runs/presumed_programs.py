@@ -38,6 +38,12 @@ _OF_PREPARING = (
 )
 
 
+# What changes the shell alone.
+_OF_SHELL = frozenset(
+    {"export", "declare", "cd", "module", "ml", "set", "shopt", "ulimit", "umask", "alias", "trap"}
+)
+
+
 def last_lines(script: Script) -> list[int]:
     """The number of the last line that does something, where that reads a file or installs.
 
@@ -94,3 +100,23 @@ def first_unknown(script: Script) -> list[int]:
         if not statement.function and not shell_text.runs_only(statement, _OF_PREPARING | functions)
     ]
     return numbers[:1]
+
+
+def starts_nothing(script: Script) -> bool:
+    """Whether no line does more than to print, to set something, or to activate an environment."""
+    harmless = words.IDLE | words.ENDING | _OF_SHELL
+    return all(
+        words.any_of(texts, harmless) or _activates(texts)
+        for texts in ([word.text for word in command.words] for command in script.commands)
+        if texts
+    )
+
+
+def _activates(texts: list[str]) -> bool:
+    """Whether words activate an environment: ``. venv/bin/activate``, ``conda activate a``."""
+    is_source = texts[0] in (".", "source")
+    paths = [scanner.unquote(text) for text in texts[1:2]]
+    is_of_environment = paths in (["activate"], ["deactivate"]) or any(
+        path.endswith(("/activate", "/conda.sh", "/mamba.sh")) for path in paths
+    )
+    return is_of_environment if is_source else texts[0] != "eval" and words.activates(texts)
