@@ -82,6 +82,22 @@ def test_a_program_has_the_threads_of_its_job(rows: tuple[str, ...], threads: st
     assert conversion.values.get("env", {}).get("OMP_NUM_THREADS") == threads
 
 
+@pytest.mark.parametrize(
+    ("rows", "is_named"),
+    [
+        (("--gpus=2", "python a.py"), True),
+        (("--gpus=1", "bash a.sh"), True),
+        (("--gpus=2", "accelerate launch a.py"), False),
+        (("--gpus=2 --exclusive", "python a.py"), False),
+        (("--gpus=1", "python a.py"), False),
+    ],
+)
+def test_threads_that_nobody_counts_are_named(rows: tuple[str, ...], *, is_named: bool) -> None:
+    """A program on several GPUs may start ranks, and may be one process with the node's threads."""
+    notes = _convert(f"#SBATCH -c 4 {rows[0]}", *rows[1:]).notes
+    assert any("counted the job's (4)" in note for note in notes) is is_named
+
+
 def _convert(*rows: str) -> Conversion:
     return job.convert("\n".join(["#!/bin/bash", *rows, ""]).encode(), "job")
 
@@ -319,6 +335,7 @@ def test_a_file_in_a_container_is_said_to_be_unread() -> None:
     row = "singularity exec docker://a/b:1 scripts/train.sh"
     conversion = _convert("#SBATCH -n 1 --cpus-per-task=8 --gpus=1", row)
     assert any("was not looked at" in note for note in conversion.notes)
+    assert any("counted the job's (8)" in note for note in conversion.notes)
     assert "OMP_NUM_THREADS" not in conversion.values.get("env", {})
 
 

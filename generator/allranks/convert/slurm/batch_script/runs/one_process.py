@@ -10,9 +10,9 @@ from allranks.convert import scanner
 from allranks.convert.slurm import amounts, sizes
 from allranks.convert.slurm.batch_script.pods import missing_in_pods
 from allranks.convert.slurm.batch_script.runs import (
+    openmp_threads,
     other_nodes,
     presumed_programs,
-    unread_programs,
 )
 from allranks.convert.slurm.batch_script.setup import (
     bare_programs,
@@ -78,16 +78,8 @@ _NO_CODE = re.compile(
 # The options that say how many tasks there are.
 _PER_NODE = frozenset({"ntasks-per-node", "tasks-per-node"})
 _TASK_OPTIONS = _PER_NODE | {"ntasks", "ntasks-per-gpu"}
-# Those that say how many CPUs a job has, and without which Slurm tells nobody how many a task has.
+# Those without which Slurm tells nobody how many CPUs a task has.
 _COUNTS_ONE = "a program that reads SLURM_NTASKS finds 1"
-_OF_CPUS = (
-    "cpus-per-task",
-    "tres-per-task",
-    "cpus-per-gpu",
-    "mincpus",
-    "ntasks-per-node",
-    "ntasks",
-)
 _CPUS_PER_TASK = frozenset({"cpus-per-task", "tres-per-task"})
 
 
@@ -122,7 +114,7 @@ def read_script(reading: ScriptReading, steps: list[Step], *, nested: bool) -> N
         note_launcher(script, body)
     _note_end(script, body)
     if not nested:
-        _put_threads(reading, steps)
+        openmp_threads.put(reading, steps)
     body.uncounted = _uncounted(script, steps)
     # A shell of another kind reads its own lines alone: bash runs setup.
     is_of_bash = parsing.interpreter(script.lines[0]) not in _OTHER_SHELLS
@@ -269,51 +261,6 @@ def _note_end(script: Script, body: Body) -> None:
 
 def _only_prints(statement: Statement) -> bool:
     return not statement.in_background and shell_text.runs_only(statement, words.IDLE)
-
-
-def _put_threads(reading: ScriptReading, steps: list[Step]) -> None:
-    """Give OpenMP the CPUs of the job, which Slurm bound its program to: a pod has the node's.
-
-    Not where the program may start ranks, each of which would have as many threads: on several
-    GPUs, or in a script that is not read here.
-    """
-    script, body, size = reading.script, reading.body, reading.script.size
-    options = {setting.name for setting in script.settings}
-    is_alone = (size.gpu_count or 0) <= 1 and "exclusive" not in options
-    if (
-        not is_alone
-        or unread_programs.files(script, reading.variables)
-        or "OMP_NUM_THREADS" in shell_text.without_printing(words.without_comments(script.text))
-    ):
-        return
-    sruns = [step for step in steps if step.is_srun and step.words]
-    cpus = max((step.size.cpus_per_task or 0 for step in sruns), default=size.cpus_per_node or 0)
-    if cpus > 1 or (cpus and "cpus-per-task" in options):
-        body.env["OMP_NUM_THREADS"] = str(cpus)
-        line = _line_of_cpus(script, sruns, cpus)
-        why = "Slurm bound the program to the job's CPUs, which OpenMP counts: a pod has the node's"
-        body.say(line, "OMP_NUM_THREADS", Outcome.CHANGED, "env.OMP_NUM_THREADS", why)
-
-
-def _line_of_cpus(script: Script, sruns: list[Step], cpus: int) -> int:
-    """The line of the option that a number of CPUs comes from; 0 for none.
-
-    Args:
-        script: the script.
-        sruns: the steps that srun starts.
-        cpus: the number.
-    """
-    for step in sruns:
-        has_own = any(own.name in _CPUS_PER_TASK for own in step.settings)
-        if has_own and step.size.cpus_per_task == cpus:
-            return step.command.line
-    lines = {own.name: own.line for own in script.settings}
-    # One CPU for each of several tasks is a number of tasks.
-    is_of_tasks = script.size.cpus_per_task == 1 and cpus > 1
-    names = [
-        own for own in _OF_CPUS if own in lines and not (is_of_tasks and own in _CPUS_PER_TASK)
-    ]
-    return lines[names[0]] if names else 0
 
 
 def note_launcher(script: Script, body: Body) -> None:
