@@ -49,8 +49,6 @@ _HERE = re.compile(SENT)
 OF_IMAGE = re.compile(r"\.(?:sif|simg|sqsh|squashfs)[\"']?$")
 # A program of an environment of Python's.
 _OF_ENVIRONMENT = re.compile(r"/bin/(?:python[0-9.]*|activate|torchrun|accelerate|pip[0-9.]*)$")
-# A folder of the site, as it is typed.
-_OF_SITE = re.compile(r"(?:~|\$HOME\b|\$\{HOME\})/|/(?!(?:tmp|workspace)\b)\w")
 _SUBMITTED = "$SLURM_SUBMIT_DIR"
 # The same with a text for a shell that is no job's.
 _SUBMITTED_OR = re.compile(r"\"?\$\{SLURM_SUBMIT_DIR:?-.*\}\"?", re.DOTALL)
@@ -65,6 +63,7 @@ def say(script: Script, step: int) -> list[Verdict]:
     """
     end = script.statements[step].end if step >= 0 else len(script.text)
     is_here = sent_folder.starts_here(script)
+    names = sent_folder.names(script)
     sent: set[str] = set()
     verdicts: list[Verdict] = []
     above: list[str] = []
@@ -91,10 +90,10 @@ def say(script: Script, step: int) -> list[Verdict]:
             way += f"{texts[1].rstrip('/')}/"
             continue
         if goes:
-            is_of_site = _OF_SITE.match(texts[1]) is not None and not command.within
+            is_of_site = sent_folder.is_of_site(texts[1]) and not command.within
             elsewhere = texts[1] if is_of_site else ""
         # Where it goes is not known.
-        is_here = is_here and not (goes and not _is_sent_folder(script, texts[1]))
+        is_here = is_here and (not goes or sent_folder.is_sent(texts[1], names))
     paths_above = [*above, *(verdict.path for verdict in verdicts)]
     reads_own = "SLURM_SUBMIT_DIR" in words.without_comments(script.text)
     of_sent = _of_highest(verdicts, paths_above, _AND_TELL if reads_own else "")
@@ -134,19 +133,6 @@ def _with_sent_folder(text: str, sent: Collection[str]) -> tuple[str, str]:
         text = re.sub(pattern, lambda _: _SUBMITTED, text)
         text = text.replace(f"${{{name}%/*}}", "${SLURM_SUBMIT_DIR%/*}")
     return text, spelled
-
-
-def _is_sent_folder(script: Script, text: str) -> bool:
-    """Whether a word is the folder that is sent, or a variable that is set to it alone."""
-    name = shell_text.variable_alone(text)
-    values = [
-        value.strip('"')
-        for command in script.commands
-        for own, value in shell_text.assigned_by(command)
-        if own == name
-    ]
-    texts = values or [text]
-    return all(_SUBMIT_DIR.fullmatch(own) or _HERE.fullmatch(own) for own in texts)
 
 
 def _of_highest(verdicts: Sequence[Verdict], paths: Sequence[str], besides: str) -> list[Verdict]:

@@ -10,7 +10,12 @@ import itertools
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
-from allranks.convert.slurm.batch_script.text import environments, started_words, words
+from allranks.convert.slurm.batch_script.text import (
+    environments,
+    sent_folder,
+    started_words,
+    words,
+)
 from allranks.convert.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
@@ -56,9 +61,9 @@ def say(script: Script, variables: ShellVariables) -> list[Verdict]:
                 path = f"{words.base(own[0])} {_verb(own)}"
                 return [Verdict(path, Outcome.CHANGED, "", why, command.line)]
         earlier.append(command)
-        target = "".join(word.text for word in command.words[1:2]).strip("\"'")
+        target = "".join(word.text for word in command.words[1:2])
         if command.name in ("cd", "pushd"):
-            is_elsewhere = target.startswith(("/", "~", "$HOME", "${HOME}"))
+            is_elsewhere = sent_folder.is_of_site(target)
     return []
 
 

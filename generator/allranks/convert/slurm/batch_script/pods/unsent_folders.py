@@ -56,10 +56,12 @@ def say(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
         return []
     verdicts: dict[str, Verdict] = {}
     folders: set[str] = set()  # that the script makes
+    names = sent_folder.names(script)
     has_trained = False
     for command in script.commands:
         texts = [scanner.unquote(word.text) for word in command.words]
-        if texts[:1] in (["cd"], ["pushd"]) and not _stays(texts[1:2]):
+        goes = texts[:1] in (["cd"], ["pushd"])
+        if goes and not sent_folder.is_sent("".join(texts[1:2]), names):
             break  # another folder, which has words of its own
         is_idle = words.any_of(texts, words.IN_EACH_RANK | {"test", "[", "[[", "rm", "cp", "mv"})
         if "mkdir" in map(words.base, texts[:2]):
@@ -114,11 +116,6 @@ def _ends(script: Script, command: Command) -> bool:
         own.name == "exit" and [word.text for word in own.words[1:]] not in ([], ["0"])
         for own in others
     )
-
-
-def _stays(target: list[str]) -> bool:
-    """Whether a `cd` goes to the folder that is sent."""
-    return target in (["$SLURM_SUBMIT_DIR"], ["${SLURM_SUBMIT_DIR}"], ["$PWD"], ["."], ["./"])
 
 
 def _resolved(text: str, variables: ShellVariables) -> str:

@@ -18,6 +18,9 @@ _SUBMITTED = re.compile(r"\$(?:SLURM_SUBMIT_DIR|\{SLURM_SUBMIT_DIR\})/?")
 # The same with a text for a shell that is no job's.
 _SUBMITTED_OR = re.compile(r"\$\{SLURM_SUBMIT_DIR:?-(?:[^{}()]|\{[^{}]*\}|\([^()]*\))*\}/?")
 _WORKING = re.compile(r"(?:\$(?:PWD|\{PWD\})|\$\([ \t]*pwd[ \t]*\)|`[ \t]*pwd[ \t]*`)/?")
+_HERE = re.compile(r"\.?/?")
+# A folder of the old cluster, which a pod has where its image or a volume does.
+_OF_SITE = re.compile(r"(?:~|\$HOME\b|\$\{HOME\})(?:/|$)|/(?!(?:tmp|workspace)\b)\w")
 # Where a folder begins and ends in a list of mounts.
 _BEGIN, _END = r"(?:^|(?<=[=:,\"]))", r"/?(?=[:,\"]|$)"
 
@@ -26,6 +29,26 @@ def starts_here(script: Script) -> bool:
     """Whether a script starts in the folder that is sent: without `--chdir`, or with `-D ./`."""
     starts = [own.value for own in script.settings if own.name in ("chdir", "workdir")]
     return all(start.rstrip("/") in (".", "$PWD", "$SLURM_SUBMIT_DIR") for start in starts)
+
+
+def is_sent(text: str, own: Collection[str]) -> bool:
+    """Whether a `cd` that is given a word goes to the folder that is sent, or stays there.
+
+    Args:
+        text: the word, as typed.
+        own: the variables that are that folder.
+    """
+    target = written_out(scanner.unquote(text), own)
+    return any(pattern.fullmatch(target) for pattern in (_SUBMITTED, _WORKING, _HERE))
+
+
+def is_of_site(text: str) -> bool:
+    """Whether a word is a folder of the old cluster's, or below one: ``/home/me``, ``~/a``.
+
+    Args:
+        text: the word, as typed.
+    """
+    return _OF_SITE.match(scanner.unquote(text)) is not None
 
 
 def names(script: Script) -> set[str]:
