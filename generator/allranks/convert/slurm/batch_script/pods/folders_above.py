@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
-from allranks.convert.slurm.batch_script.text import demands, sent_folder, shell_text, words
+from allranks.convert.slurm.batch_script.text import demands, sent_folder, words
 from allranks.convert.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
@@ -43,15 +43,11 @@ _AND_TELL = " (`export SLURM_SUBMIT_DIR=$PWD` behind it, which is the folder abo
 _UP = re.compile(r"\.\.(?:/+\.\.(?![^/]))*")
 # The same in quotes of a program.
 _ABOVE_IN_PROGRAM = re.compile(r"(?<=[\"'])\.\./[^\s\"']*")
-_SUBMIT_DIR = re.compile(r'"?(?:\$\{?SLURM_SUBMIT_DIR\}?|\$\{?PWD\}?|\.)"?/?')
-_HERE = re.compile(SENT)
 # The file of an image.
 OF_IMAGE = re.compile(r"\.(?:sif|simg|sqsh|squashfs)[\"']?$")
 # A program of an environment of Python's.
 _OF_ENVIRONMENT = re.compile(r"/bin/(?:python[0-9.]*|activate|torchrun|accelerate|pip[0-9.]*)$")
 _SUBMITTED = "$SLURM_SUBMIT_DIR"
-# The same with a text for a shell that is no job's.
-_SUBMITTED_OR = re.compile(r"\"?\$\{SLURM_SUBMIT_DIR:?-.*\}\"?", re.DOTALL)
 
 
 def say(script: Script, step: int) -> list[Verdict]:
@@ -63,8 +59,7 @@ def say(script: Script, step: int) -> list[Verdict]:
     """
     end = script.statements[step].end if step >= 0 else len(script.text)
     is_here = sent_folder.starts_here(script)
-    names = sent_folder.names(script)
-    sent: set[str] = set()
+    sent = sent_folder.names(script)
     verdicts: list[Verdict] = []
     above: list[str] = []
     verdicts_elsewhere: list[Verdict] = []
@@ -84,7 +79,6 @@ def say(script: Script, step: int) -> list[Verdict]:
         ]
         if is_here and not paths:
             verdicts += _above_in_document(script, command)
-        sent = _sent_behind(command, sent, is_here=is_here)
         goes = texts[:1] in (["cd"], ["pushd"]) and texts[1:2] != []
         if goes and is_here and _UP.fullmatch(texts[1].rstrip("/")):
             way += f"{texts[1].rstrip('/')}/"
@@ -93,7 +87,7 @@ def say(script: Script, step: int) -> list[Verdict]:
             is_of_site = sent_folder.is_of_site(texts[1]) and not command.within
             elsewhere = texts[1] if is_of_site else ""
         # Where it goes is not known.
-        is_here = is_here and (not goes or sent_folder.is_sent(texts[1], names))
+        is_here = is_here and (not goes or sent_folder.is_sent(texts[1], sent))
     paths_above = [*above, *(verdict.path for verdict in verdicts)]
     reads_own = "SLURM_SUBMIT_DIR" in words.without_comments(script.text)
     of_sent = _of_highest(verdicts, paths_above, _AND_TELL if reads_own else "")
@@ -110,18 +104,6 @@ def _beside(path: str, folder: str, line: int) -> Verdict:
 def _is_of_sent(path: str, sent: Collection[str]) -> bool:
     """Whether a path begins with the folder that is sent, wherever a line runs."""
     return any(re.search(rf"\$\{{?{name}\b", path) for name in ("SLURM_SUBMIT_DIR", *sent))
-
-
-def _sent_behind(command: Command, sent: set[str], *, is_here: bool) -> set[str]:
-    """The variables that are the folder that is sent behind a command, of those before it."""
-    for name, value in shell_text.assigned_by(command):
-        text, _ = _with_sent_folder(value.strip('"'), sent)
-        is_dir = "SLURM_SUBMIT_DIR" in text and _SUBMIT_DIR.fullmatch(text) is not None
-        if is_dir or _SUBMITTED_OR.fullmatch(text) or (is_here and _HERE.fullmatch(text)):
-            sent = sent | {name}
-        elif not command.within:
-            sent = sent - {name}
-    return sent
 
 
 def _with_sent_folder(text: str, sent: Collection[str]) -> tuple[str, str]:
