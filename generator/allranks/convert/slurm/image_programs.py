@@ -188,6 +188,12 @@ def _called(shell: str, own_programs: set[str]) -> Iterator[str]:
     inner = shell_text.substituted_commands(words.expanded_part(shell))
     own_commands = shell_text.commands_of(shell)
     ends = set_options.ends_script(shell)
+    shown = [
+        [scanner.unquote(word.text) for word in shown_command.words]
+        for command in own_commands
+        if command.name in ("echo", "printf")
+        for shown_command in shell_text.substituted_commands(shell[command.start : command.end])
+    ]
     for command in (*own_commands, *inner, *_in_variables(own_commands)):
         typed = [scanner.unquote(word.text) for word in command.words]
         if environments.needs_manager(typed):
@@ -195,7 +201,7 @@ def _called(shell: str, own_programs: set[str]) -> Iterator[str]:
             yield from {words.base(rest[0])} - own_programs
         own_programs |= installations.programs(typed)
         is_version = bool(typed[1:]) and _VERSIONS.issuperset(typed[1:])
-        if is_version and command in own_commands and not ends:
+        if is_version and not ends and (command in own_commands or typed in shown):
             continue  # it only prints, and nothing ends where it does not
         started = [own[0] for own in started_words.with_wrapped(typed)[1:]]
         for program in (command.name, *started, *xargs.program(typed)[:1]):

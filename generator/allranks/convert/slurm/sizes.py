@@ -300,7 +300,7 @@ def _read_gpus(reader: _SizeReader) -> None:
                 "resources.perPod"
             )
             reader.say(name, Outcome.NOT_CARRIED, "gpusPerNode", why)
-        types += [kind for kind in request.types if kind]
+        types += [kind for kind in request.types if kind and request.count]
         _count_gpus(reader, name, request.count)
     size.gpu_types = tuple(dict.fromkeys(types))
     is_alone = 1 in (size.tasks_per_node, size.tasks)

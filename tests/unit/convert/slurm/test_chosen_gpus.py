@@ -71,3 +71,10 @@ def test_other_programs_choose_for_themselves() -> None:
     """HIP_VISIBLE_DEVICES is none that Slurm writes."""
     row = "export HIP_VISIBLE_DEVICES=0"
     assert not _misses_line(_convert(_NODES, row, "srun python a.py"), "HIP_VISIBLE_DEVICES")
+
+
+def test_numbers_of_more_gpus_than_the_job_has_are_named() -> None:
+    """A node that confines nobody shows all its GPUs to each, and a pod those that it asks for."""
+    verdicts = _convert("#SBATCH -n1 --gpus=1", "CUDA_VISIBLE_DEVICES=0,2,6 python a.py").verdicts
+    [own] = [verdict for verdict in verdicts if verdict.path == "CUDA_VISIBLE_DEVICES=0,2,6"]
+    assert "asks for 1 GPU" in own.why

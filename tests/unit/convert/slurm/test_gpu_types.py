@@ -54,3 +54,11 @@ def test_a_partition_that_is_called_by_its_gpus_has_some(partition: str) -> None
     assert any("asks for no GPUs" in note for note in notes)
     plain = job.convert(text.replace(partition, "long").encode(), "job.sbatch").notes
     assert not any("asks for no GPUs" in note for note in plain)
+
+
+@pytest.mark.parametrize("kind", ["p4", "a100"])
+def test_a_type_of_no_gpus_is_none(kind: str) -> None:
+    """`--gres=gpu:a100:0` asks for a node of any kind, and loses nothing."""
+    conversion = _convert(f"#SBATCH -n1 --gres=gpu:{kind}:0", "python a.py")
+    assert not conversion.lost
+    assert {"gpuType", "scheduling", "gpusPerNode"}.isdisjoint(conversion.values)

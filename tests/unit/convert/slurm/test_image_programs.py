@@ -98,6 +98,18 @@ def test_the_line_of_a_program_is_that_which_runs_it(rows: tuple[str, ...], line
     assert [f"lmp (line {line})"] == _programs(*rows, directive="#SBATCH -N 2 --ntasks-per-node=4")
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        """echo "$(nvcc --version 2>/dev/null | grep -o 'V[0-9.]*' || echo none)\"""",
+        "if declare -F nvcc >/dev/null; then nvcc; fi",
+    ],
+)
+def test_a_program_that_a_script_does_without_is_not_wanted(row: str) -> None:
+    """What only prints its version ends nothing, and a function that is asked for may not be."""
+    assert [] == _programs(row, "python a.py", directive="#SBATCH -n 1")
+
+
 def test_what_bash_does_itself_is_no_program_of_the_image() -> None:
     """Also where only a part of a word calls it: ``$(compgen -v)``."""
     names = "bg bind caller compgen complete compopt dirs disown enable fc fg hash help history"

@@ -369,3 +369,26 @@ def test_a_key_that_is_read_from_a_file_is_named(value: str, before: str) -> Non
 def test_a_file_that_is_no_key_is_not_named(row: str) -> None:
     """What a program prints, and what has another name, is none."""
     assert not [own for own in _convert(row, "python a.py").verdicts if "of a key" in own.why]
+
+
+@pytest.mark.parametrize(
+    ("row", "names"),
+    [
+        ("export HF_TOKEN=${HF_TOKEN:-}", ["$HF_TOKEN"]),
+        ('export OPENAI_API_KEY="${OPENAI_API_KEY:-""}"', ["$OPENAI_API_KEY"]),
+        ("export A=${A:-}", []),
+        ("export HF_TOKEN=${HF_TOKEN:-$(cat key)}", []),
+        ("export TOKENIZERS_PARALLELISM=${TOKENIZERS_PARALLELISM:-}", []),
+    ],
+)
+def test_a_key_that_who_submits_may_have_is_named(row: str, names: list[str]) -> None:
+    """The script goes on without, and the program ends where it needs it."""
+    verdicts = _convert(row, "python a.py").verdicts
+    assert names == [v.path for v in verdicts if "may have it in the environment" in v.why]
+
+
+@pytest.mark.parametrize("value", ["${WANDB_API_KEY:-}", '"${WANDB_API_KEY:-}"', ""])
+def test_no_key_for_reports_is_no_key(value: str) -> None:
+    """An empty text in its place leaves wandb with the ~/.netrc of who submits."""
+    rows = (f"export WANDB_API_KEY={value}", "python a.py --use-wandb")
+    assert "wandb" in [verdict.path for verdict in _convert(*rows).verdicts]

@@ -84,7 +84,12 @@ def test_the_time_of_a_task_is_that_of_a_trial() -> None:
 
 @pytest.mark.parametrize(
     ("words", "outcome"),
-    [('"$@"', Outcome.CHANGED), ("$1", Outcome.NOT_CARRIED), ('"${@:2}"', Outcome.NOT_CARRIED)],
+    [
+        ('"$@"', Outcome.CHANGED),
+        ("$1", Outcome.NOT_CARRIED),
+        ('"${@:2}"', Outcome.CHANGED),
+        ('"${@:1:1}"', Outcome.NOT_CARRIED),
+    ],
 )
 def test_all_words_of_none_are_none(words: str, outcome: Outcome) -> None:
     """A script that hands on what it is given runs without, as with Slurm."""

@@ -145,6 +145,7 @@ def test_charmrun_of_several_nodes_is_refused() -> None:
         ('eval "$(sed -n 3p all.txt)"', '`eval "$(sed -n 3p all.txt)"` does'),
         ('mapfile -t ALL < all.txt\nbash -c "${ALL[3]}"', '`bash -c "${ALL[3]}"` does'),
         ('while read -r line; do eval "$line"; done < all.txt', '`eval "$line"` does'),
+        ("source env/site.sh\npython a.py", "env/site.sh does"),
         ("RUN=$(head -n 2 all.txt | tail -n 1)\nsrun -n 1 $RUN", "`srun -n 1 $RUN` does"),
     ],
 )
@@ -163,6 +164,8 @@ def test_a_script_that_is_run_and_was_not_read_is_named(row: str, files: str) ->
         'PYTHON=$(which python)\n"$PYTHON" a.py',
         "read -r A B < all.txt\npython a.py $A",
         "python relaunch_count.py",
+        "source ~/.bashrc\nsource /opt/conda/etc/profile.d/conda.sh\npython a.py",
+        "V=$HOME/v/bin/activate\n. $V\n. ./.env\npython a.py",
     ],
 )
 def test_what_is_read_or_starts_nothing_is_not_said_to_be_unread(row: str) -> None:

@@ -110,3 +110,19 @@ def test_words_that_are_set_behind_their_reader_do_not_count() -> None:
     """That no words were given is said all the same."""
     text = "#!/bin/bash\n#SBATCH -n 1\npython a.py $1\nset -- b\npython b.py $1\n"
     assert "$1 …" in [verdict.path for verdict in job.convert(text.encode(), "job").lost]
+
+
+@pytest.mark.parametrize(
+    ("row", "is_again"),
+    [
+        ('echo "${KINDS[@]}"', False),
+        ('# "${KINDS[@]}"', False),
+        ('python b.py "${KINDS[@]}"', True),
+    ],
+)
+def test_a_file_is_read_again_for_arrays_that_a_program_reads(row: str, *, is_again: bool) -> None:
+    """What it activates would be active in place of a later line's, which is said."""
+    rows = ("#!/bin/bash", "#SBATCH -n 1", "source ~/.site", "conda activate a", row)
+    conversion = job.convert("\n".join((*rows, "python a.py", "")).encode(), "job")
+    assert ("source ~/.site" in conversion.values["script"]) is is_again
+    assert any("read again behind setup" in own.why for own in conversion.verdicts) is is_again

@@ -188,6 +188,7 @@ def test_a_file_of_a_folder_that_is_not_sent_is_named(rows: tuple[str, ...], pat
     ("rows", "is_named"),
     [
         (("python a.py > logs/a.log",), True),
+        (("python a.py > Outs/a.log",), True),
         (('F="logs/a_${1}.log"', 'python a.py &> "$F"'), True),
         (("mkdir -p logs", "python a.py > logs/a.log"), False),
         (('mkdir -p "./logs/x"', "python a.py > logs/x/a.log"), False),
@@ -204,7 +205,7 @@ def test_a_folder_that_nothing_makes_for_a_redirection_is_named(
 ) -> None:
     """Git leaves it out as a rule, and a shell starts nothing whose output has no file."""
     verdicts = _convert("#SBATCH -n 1", *rows).verdicts
-    assert any("let the script make it (`mkdir -p logs" in own.why for own in verdicts) is is_named
+    assert any("let the script make it (`mkdir -p " in own.why for own in verdicts) is is_named
 
 
 @pytest.mark.parametrize(
@@ -222,3 +223,25 @@ def test_a_test_for_what_is_not_sent_ends_no_run_without_a_word(
     """An image that has the environment has no such folder, and the script ends."""
     verdicts = _convert("#SBATCH -n 1", row, "python a.py").verdicts
     assert any("take the test out" in own.why for own in verdicts) is is_named
+
+
+@pytest.mark.parametrize(
+    ("rows", "path"),
+    [
+        (("python a.py --data-dir data/frames/test",), "data/frames/test"),
+        (("python a.py --data_root ./dataset/",), "dataset"),
+        (("python a.py data.train_path=data/splits/a.csv",), "data/splits/a.csv"),
+        (("D=my_data/a.json", 'python a.py "$D"'), "my_data/a.json"),
+        (("python data/prepare.py",), ""),
+        (("python a.py --config data/a.yaml",), ""),
+        (("python a.py --output_dir data/out",), ""),
+        (("python a.py data",), ""),
+        (("mkdir -p data", "python a.py --data-dir data/x"), ""),
+        (("cd /scratch/me", "python a.py --data-dir data/x"), ""),
+        (("python a.py --data-dir /data/x",), ""),
+    ],
+)
+def test_data_that_git_leaves_out_as_a_rule_are_named(rows: tuple[str, ...], path: str) -> None:
+    """They lie in the project, and what is sent of it is code."""
+    verdicts = _convert("#SBATCH -n 1", *rows).verdicts
+    assert [v.path for v in verdicts if "as it does with data" in v.why] == [path] * bool(path)

@@ -253,3 +253,9 @@ def test_a_script_that_asks_whether_a_variable_is_empty_goes_on_without_it(
 ) -> None:
     """It does something else then, as it does where it asks whether there is one."""
     assert not _unset(*rows)
+
+
+@pytest.mark.parametrize("name", ["CONDA_ENV_PATH", "CONDA_ENV"])
+def test_a_variable_that_begins_as_condas_own_do_is_named(name: str) -> None:
+    """Conda sets a few, and a script whose setup ends without another never came to its program."""
+    assert _unset(f"python a.py ${name}") == [f"${name}"]

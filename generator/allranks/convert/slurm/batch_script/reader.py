@@ -145,3 +145,4 @@ def _finish(reading: ScriptReading) -> None:
     option_variables.say_unasked(reading, code)
     whole = re.sub(r"^\s*#.*$|^set -a  # .*$", "", whole, flags=re.MULTILINE)
     unset_variables.say_unset(reading, whole)
+    exports.say_secrets_of_environment(reading.script, body)

@@ -23,6 +23,10 @@ _CHOOSES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES
 # Source: "Generic Resource (GRES) Scheduling", Running Jobs.
 _OF_STEP = frozenset({"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"})
 OF_STEP = "srun gives each step numbers of its own GPUs in its place, as a pod does"
+_MORE = (
+    "the job asks for {}, and a pod has no others, where the node may have shown all that it has: "
+    "ask for as many as the line names, or take it out"
+)
 _LIST = re.compile(r"[0-9]{1,3}(?:,[0-9]{1,3})*")
 _FILE = re.compile(r"(?:.*/.*|.*\.(?:sh|py|bash))")
 
@@ -119,6 +123,10 @@ def _of_no_pod(script: Script, constants: Mapping[str, str]) -> list[tuple[Verdi
                     f"a pod has {plural(gpus, 'GPU')}, whose numbers begin at 0: take the line out"
                 )
                 verdict = Verdict(token.text, Outcome.NOT_CARRIED, "", why, command.line)
+                verdicts.append((verdict, command.start))
+            elif gpus and numbers and is_list and max(map(int, numbers.split(","))) >= gpus:
+                why = _MORE.format(plural(gpus, "GPU"))
+                verdict = Verdict(token.text, Outcome.CHANGED, "", why, command.line)
                 verdicts.append((verdict, command.start))
     return verdicts
 

@@ -55,8 +55,9 @@ _REPORTS = re.compile(
     r"(?!\"?(?:\$\{\w+:?[-=]\"?)?(?i:false|none|null|no|off|0|disabled|offline|dryrun)\b))"
 )
 _NO_REPORTS = re.compile(
-    r"\bWANDB_(?:MODE:?=\"?(?:\$\{\w+:?[-=]\"?)?(?:offline|disabled|dryrun)"
-    r"|DISABLED=\"?(?i:true|1)|ANONYMOUS=\"?(?:must|allow)|API_KEY\b(?!=(?:\"\"|'')?\s))"
+    r"(?<!\{)\bWANDB_(?:MODE:?=\"?(?:\$\{\w+:?[-=]\"?)?(?:offline|disabled|dryrun)"
+    r"|DISABLED=\"?(?i:true|1)|ANONYMOUS=\"?(?:must|allow)|API_KEY\b"
+    r"(?!=(?:\"\"|'')?\s|=\"?\$\{WANDB_API_KEY:?-(?:\"\"|'')?\}))"
     r"|\bwandb[ \t]+(?:login|offline|disabled)\b|wandb[-._]mode[= ]\"?(?:offline|disabled)"
     r"|-{1,2}(?:(?:no|disable|without)[-_]wandb|report[-_]to[= ]\"?none)\b"
 )

@@ -1,7 +1,7 @@
 """Folders of a project that do not come with it: ``checkpoints/``, and those that git ignores.
 
-What is sent is code. A program that begins with a checkpoint of an earlier run, and a shell that
-writes into a folder which nothing makes, find no folder in a pod.
+What is sent is code. A program that begins with a checkpoint of an earlier run, or reads data that
+git ignores, and a shell that writes into a folder which nothing makes, find none in a pod.
 """
 
 from __future__ import annotations
@@ -33,10 +33,24 @@ _FILE = re.compile(
 )
 # What an option is called by which a program is told where to write.
 _WRITES = re.compile(r"(?i)-{0,2}[\w-]*(?:out|save|log|dir|write|dump|result|dest|export)[\w-]*")
+# Data below such a folder, and what is code or a setting there.
+_DATA = re.compile(
+    r"(?i)(?:\./|\$\{?(?:PWD|SLURM_SUBMIT_DIR)\}?/)?"
+    r"(?P<folder>(?:[a-z0-9]+[-_])*(?:data|datasets?|corpus|corpora))(?:/[^\s/'\"]+)*/?"
+)
+_CODE = re.compile(r"(?i)\.(?:py|sh|bash|ya?ml|toml|cfg|ini|ipynb|jl|r|md|m|txt)$")
+_OF_DATA = re.compile(
+    r"(?i)-{0,2}[\w.-]*(?:data|path|dir|root|file|folder|input|corpus|train|val|test)"
+)
+_WRITES_DATA = re.compile(r"(?i)-{0,2}[\w.-]*(?:out|save|log|write|dump|result|dest|export)[\w.-]*")
+_IGNORED_DATA = (
+    "what is sent has it only where .gitignore does not keep it out, as it does with data as a "
+    "rule: mount a volume there (storage.datasets.mountPath), or name it by `--include`"
+)
 _UNSENT = "`{}` is not sent with the folder: name the file by `--include`, or let a volume have it"
 _ENDS = "it is not sent, and the script ends where it is not there: take the test out"
 # Folders that hold what runs write, and that projects keep out of git.
-_OF_RUNS = re.compile(r"(?:[\w-]*logs?|out(?:puts?)?|[\w-]*_out|results?|runs?|slurm[\w-]*)")
+_OF_RUNS = re.compile(r"(?i)(?:[\w-]*logs?|outs?|outputs?|[\w-]*_out|results?|runs?|slurm[\w-]*)")
 _INTO_FOLDER = re.compile(r"(?:\./)?(?P<folder>[\w-]+)/(?:[\w.${}=%+-]+/)*[\w.${}=%+-]+")
 _NOT_MADE = (
     "what is sent has the folder only where .gitignore does not keep it out, and without it the "
@@ -71,6 +85,10 @@ def say(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
             folder = next(filter(ignore.is_of_tools, unsent.split("/")))
             why = _UNSENT.format(folder)
             verdicts.setdefault("file", Verdict(unsent, Outcome.CHANGED, "", why, command.line))
+        data = "" if is_idle else _data(texts, variables)
+        if data and not any(_has(data, own) for own in folders):
+            own_verdict = Verdict(data, Outcome.CHANGED, "", _IGNORED_DATA, command.line)
+            verdicts.setdefault("data", own_verdict)
         unsent_folder = _folder_of_test(texts) if _ends(script, command) else ""
         if unsent_folder:
             verdicts.setdefault(
@@ -135,6 +153,25 @@ def _unsent_file(texts: list[str], variables: ShellVariables) -> str:
         match = _FILE.fullmatch(path) if not _WRITES.fullmatch(option) else None
         if match is not None and any(map(_is_unsent, path.split("/")[:-1])):
             return path
+    return ""
+
+
+def _data(texts: list[str], variables: ShellVariables) -> str:
+    """The first path of data in the project that the words of a program have it read; "" for none.
+
+    A folder without one below it is a path behind an option alone: ``--data-dir data``.
+    """
+    for before, typed in pairwise(texts):
+        option, sign, value = typed.rpartition("=") if "$" not in typed else ("", "", typed)
+        option = option if sign else before
+        path = _resolved(value, variables)
+        is_option = bool(sign) or before.startswith("-")
+        if is_option and (_WRITES_DATA.fullmatch(option) or not _OF_DATA.match(option)):
+            continue
+        match = _DATA.fullmatch(path)
+        is_path = match is not None and (is_option or "/" in path.strip("./"))
+        if is_path and not _CODE.search(path):
+            return path.removeprefix("./").rstrip("/")
     return ""
 
 

@@ -6,6 +6,7 @@ Slurm's programs and the old cluster's paths may stand in each: ``bash run.sh``,
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,8 @@ _STARTER = re.compile(
 _READ_FROM_FILE = re.compile(
     r"[\"']?(?:\$\(|`)\s*(?:(?:sed|awk|head|tail|cat|jq|yq)\b|<)|[\"']?\$\([^()]*\|\s*(?:sed|head)\b"
 )
+# Files of a login, of variables alone, and of what makes modules known.
+_OF_LOGIN = re.compile(r"(?:^|/)\.?(?:bash\w*|profile|\w*\.env|env|init/\w+)$|^/etc/|<\(")
 _ARRAY_ITEM = re.compile(r"\$\{(?P<name>\w+)\[")
 _MOST_LISTED = 3
 
@@ -51,14 +54,15 @@ def note(reading: ScriptReading) -> None:
     Args:
         reading: the script, and what comes of it.
     """
-    script = reading.script
+    script, variables = reading.script, reading.variables
     reasons = [why for _, _, why in script.size.outcomes.values()]
     own_files = [
         file
-        for file in files(script, reading.variables)
+        for file in files(script, variables)
         if not any(why.startswith(f"{file}, which is not read here") for why in reasons)
     ]
-    unread = [*dict.fromkeys([*own_files, *_recipes(script), *_commands_of_files(script)])]
+    others = (_recipes(script), _commands_of_files(script), _sourced(script, variables))
+    unread = [*dict.fromkeys(itertools.chain(own_files, *others))]
     if unread:
         verb = "does" if len(unread) == 1 else "do"
         reading.body.notes.append(
@@ -80,7 +84,9 @@ def files(script: Script, variables: ShellVariables) -> list[str]:
         name = shell_text.variable_alone(texts[0]) if texts else ""
         contents = [scanner.unquote(own) for own in variables.contents.get(name, texts[:1])]
         is_installer = bool(name) and _INSTALLER.search(" ".join(contents)) is not None
-        own_files += [own for own in contents if own.endswith(_SHELL_FILES) and not is_installer]
+        own_files += [
+            own.split()[-1] for own in contents if own.endswith(_SHELL_FILES) and not is_installer
+        ]
     return [*dict.fromkeys([*own_files, *_last_sourced(script)])]
 
 
@@ -105,6 +111,17 @@ def _last_sourced(script: Script) -> list[str]:
         for command in script.statements[number].commands
         if len(command.words) > 1
     ]
+
+
+def _sourced(script: Script, variables: ShellVariables) -> Iterator[str]:
+    """The files that the script's shell reads, but for those of a login, and of variables alone."""
+    for command in script.commands:
+        path = scanner.unquote(command.words[1].text) if shell_text.reads_file(command) else ""
+        contents = variables.contents.get(shell_text.variable_alone(path), [path])
+        patterns = (_OF_LOGIN, words.ACTIVATES)
+        has_words = any(pattern.search(own) for own in contents for pattern in patterns)
+        if path and not has_words:
+            yield path
 
 
 def _recipes(script: Script) -> Iterator[str]:

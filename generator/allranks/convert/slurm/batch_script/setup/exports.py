@@ -33,6 +33,11 @@ _SECRET_IN_LINE = re.compile(
     r"|://(?:gh[pousr]_|github_pat_|glpat-|hf_)\w+@",
     re.IGNORECASE,
 )
+_WITHOUT_ONE = re.compile(r"\"?\$\{(?P<name>\w+):?-(?:\"\"|'')?\}\"?")
+_OF_SUBMITTER = (
+    "who submits may have it in the environment, which a pod has not, and the script goes on "
+    "without: let a Secret set it in env, where the program needs it"
+)
 # What gives a line of a file, which is a program's words: cmd=$(sed -n 3p tasks.txt).
 _OF_LINES = frozenset({"sed", "awk", "gawk", "head", "tail", "cat", "cut", "grep", "perl"})
 _OUTPUT = re.compile(r"(?:\$\(|`)\s*([^\s()`]+)\s")
@@ -184,6 +189,22 @@ def note_secrets(script: Script, body: Body, text: str) -> None:
             f"line {line} looks as if it had a secret, and all who may read the run's objects "
             "can read it: put it into a Secret, and name that"
         )
+
+
+def say_secrets_of_environment(script: Script, body: Body) -> None:
+    """Say of keys that a script takes from who submits, or goes on without: ``K=${K:-}``.
+
+    Args:
+        script: the script.
+        body: what comes of it, with the words on variables that nobody sets.
+    """
+    spoken = {verdict.path for verdict in body.verdicts}
+    for command in script.commands:
+        for name, value in shell_text.assigned_by(command):
+            text = _WITHOUT_ONE.fullmatch(value)
+            is_own = text is not None and text["name"] == name and f"${name}" not in spoken
+            if is_own and _SECRET.search(name) and not _TOKENIZER.search(name):
+                body.say(command.line, f"${name}", Outcome.CHANGED, f"env.{name}", _OF_SUBMITTER)
 
 
 def pair(script: Script, word: str) -> tuple[str, str] | None:

@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks.convert.slurm.batch_script.text import shell_text, substitutions, words
+from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 # An array that is read, whole or a part of it, or counted.
 _OF_ARRAY = re.compile(r"\$\{[#!]?([A-Za-z_]\w*)\[")
+_READ_AGAIN = (
+    "it may set an array, which no other shell gets: it is read again behind setup, and what it "
+    "activates is active again"
+)
 _CHANGED = re.compile(
     r"(?:\(\(|\blet\s+[\"']?)\s*([A-Za-z_]\w*)\s*(?:[-+*/%]=|\+\+|--)|\b([A-Za-z_]\w*)\+="
     r"|\b([A-Za-z_]\w*)=\S*\$\(\(\s*\$?\3\b"
@@ -116,18 +121,25 @@ def files_with_arrays(reading: ScriptReading, text: str, end: int) -> set[int]:
     """The statements of setup that read files which may set an array that a later shell reads.
 
     No shell passes an array on: ``source args.sh`` in setup gives ``"${ARGS[@]}"`` of it nothing.
+    That they are read again is said.
 
     Args:
         reading: the script, and what is known of it.
         text: what the later shell runs.
         end: the number of the statement that it begins with.
     """
-    arrays = {*_OF_ARRAY.findall(text)} - reading.variables.set_names
-    return {
+    code = shell_text.without_printing(words.without_comments(text))
+    arrays = {*_OF_ARRAY.findall(code)} - reading.variables.set_names
+    statements = reading.script.statements[: max(end, 0)] if arrays else []
+    numbers = {
         number
-        for number, statement in enumerate(reading.script.statements[: max(end, 0)])
-        if arrays and statement.is_simple and any(map(shell_text.reads_file, statement.commands))
+        for number, statement in enumerate(statements)
+        if statement.is_simple and any(map(shell_text.reads_file, statement.commands))
     }
+    for number in sorted(numbers):
+        path = reading.script.slice(statements[number])
+        reading.body.say(statements[number].line, path, Outcome.CHANGED, "", _READ_AGAIN)
+    return numbers
 
 
 def _setters(script: Script, name: str, end: int) -> list[int]:

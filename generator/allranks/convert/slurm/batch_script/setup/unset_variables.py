@@ -37,7 +37,7 @@ _OF_LIBRARIES = (
 )
 _WITHOUT_LINE = "the line that sets it is left out: write it into env"
 # A word behind the script's name, or their number.
-_NUMBERED = re.compile(r"\$(?:[1-9#]|\{[1-9](?!:?-)|\{#|\{[@*]:)")
+_NUMBERED = re.compile(r"\$(?:[1-9#]|\{[1-9](?!:?-)|\{#|\{[@*]:[^{}:]+:)")
 _NUMBER = re.compile(r"\$(?:#|\{#\})")
 # A loop over such words, and what is done where there are some.
 _WHERE_WORDS = re.compile(
@@ -62,7 +62,11 @@ _REQUIRED = re.compile(
     r"-z\s+\"?\$\{(\w+):?-\}\"?[^\n]*(?:\n(?!\s*(?:fi|el)\b)[^\n]*){0,6}?\bexit\b"
 )
 # Beginnings of the names of variables that somebody sets in the pod.
-_SET_PREFIXES = ("PET_", "OMPI_", "PMI", "ALLRANKS_", "BASH_", "CONDA_")
+_SET_PREFIXES = ("PET_", "OMPI_", "PMI", "ALLRANKS_", "BASH_")
+# Those of conda's, of a Python in an image with one; others of the kind are the script's own.
+_OF_CONDA = re.compile(
+    r"CONDA_(?:PREFIX(?:_\d+)?|DEFAULT_ENV|EXE|PYTHON_EXE|SHLVL|PROMPT_MODIFIER|ROOT|BACKUP_\w+)"
+)
 _OF_ARRAY = "SLURM_ARRAY_"
 _SHELLS = shell_text.SHELLS
 # An assignment, but for one of a variable to itself, as `A=$A bash run.sh` is.
@@ -332,7 +336,8 @@ def _is_set_in_pod(script: Script, name: str) -> bool:
     """Whether the launcher, an MPI, or an array sets a variable where Slurm would."""
     if name.startswith(_OF_ARRAY):
         return any(setting.name == "array" for setting in script.settings)
-    return name in _RESERVED or name in words.OF_COMPAT or name.startswith(_SET_PREFIXES)
+    is_of_launcher = name in _RESERVED or name in words.OF_COMPAT
+    return is_of_launcher or name.startswith(_SET_PREFIXES) or _OF_CONDA.fullmatch(name) is not None
 
 
 def _say_variable(script: Script, body: Body, name: str, line: int, harmless: str) -> None:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from allranks.convert.scanner import Command, Statement
 
 LOOK = re.compile(
-    r"(?:command[ \t]+-[vV]|which|hash|type(?:[ \t]+-\w+)?)[ \t]+(?P<program>[\w.+-]+)\b"
+    r"(?:command[ \t]+-[vV]|which|hash|type(?:[ \t]+-\w+)?|declare[ \t]+-[fF])"
+    r"[ \t]+(?P<program>[\w.+-]+)\b"
 )
 # The same in a test: [ -x "$(command -v mail)" ].
 _TEST = re.compile(
