@@ -15,7 +15,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import finish, pods, podsets, registry, trials
+from allranks.convert import finish, pods, podsets, registry, search_spaces, trials
 from allranks.convert.rewrite import Rewrite
 from allranks.convert.verdicts import (
     METADATA,
@@ -329,7 +329,7 @@ def _parameters(
                 here, "each trial may use all of it: bad ones end early", "sweep.parameters"
             )
             continue
-        parameters[own] = _space(fields, here, search)
+        parameters[own] = search_spaces.of(fields, here, search, _algorithm(fields))
         to = f"sweep.parameters.{own}"
         fields.keep((*here, "name"), to)
         fields.change((*here, "parameterType"), "it is the form of the space", to)
@@ -356,72 +356,6 @@ def _all_texts(fields: Fields, name: str) -> set[str]:
     texts = trials.texts(fields.mapping(*_SPEC))
     placeholders = {match for text in texts for match in _PARAMETER.findall(text)}
     return {trials.holder(name)} if references & placeholders else set()
-
-
-def _space(fields: Fields, here: FieldPath, search: str) -> dict[str, Any]:
-    """The space of a parameter, in the form that a sweep has."""
-    space: FieldPath = (*here, "feasibleSpace")
-    place = f"spec.parameters[{here[-1]}].feasibleSpace"
-    fields.keep(space, "sweep.parameters")
-    kind, choices = fields.text(*here, "parameterType"), fields.words(*space, "list")
-    if choices:
-        for index, choice in enumerate(choices):
-            if choice in choices[:index]:
-                fields.change((*space, "list", index), "it is given twice, and is tried once")
-        return {"values": list(dict.fromkeys(choices))}
-    if kind in ("discrete", "categorical"):
-        raise InputError(
-            "its feasibleSpace has no list", path=place, hint="write list: [...] with its choices"
-        )
-    ends = {key: trials.number(fields.get(*space, key)) for key in ("min", "max")}
-    for key, end in ends.items():
-        if end is None:
-            raise InputError(
-                f"{fields.get(*space, key)!r} is no number",
-                path=f"{place}.{key}",
-                hint="write a number in quotes",
-            )
-    is_whole = kind == "int"
-    if is_whole:
-        ends = {key: int(end or 0) for key, end in ends.items()}
-    step = trials.number(fields.get(*space, "step"))
-    if search == "grid" and step is None and not is_whole:
-        raise InputError(
-            "a grid over numbers that are not whole needs a step",
-            path=place,
-            hint="write step, or search with random or tpe",
-        )
-    form, why = _form(fields, space, (search, is_whole, step), ends)
-    if why:
-        fields.change((*space, "distribution"), why, "sweep.parameters")
-    return {form: {**ends, "step": step} if form == "range" and step is not None else ends}
-
-
-def _form(
-    fields: Fields,
-    space: FieldPath,
-    search: tuple[str, bool, int | float | None],
-    ends: Mapping[str, int | float | None],
-) -> tuple[str, str]:
-    """The form of a space between two numbers, and what is other about its distribution.
-
-    Args:
-        fields: the Experiment.
-        space: the space.
-        search: the search, whether the numbers are whole, and the step between them.
-        ends: the first and the last of them.
-    """
-    name, is_whole, step = search
-    distribution = fields.text(*space, "distribution")
-    is_even = distribution in ("", "uniform")
-    if name == "grid" or (step is not None and not (is_whole and step == 1)):
-        return "range", "" if is_even else "with a step all of its numbers are equally likely"
-    if is_whole:
-        return "intUniform", "" if is_even else "whole numbers are drawn evenly"
-    if distribution in ("logUniform", "logNormal") and (ends["min"] or 0) > 0:
-        is_log = distribution == "logUniform"
-        return "logUniform", "" if is_log else "the orders of magnitude are drawn evenly"
-    return "uniform", "" if is_even else "it is drawn evenly"
 
 
 def _algorithm(fields: Fields) -> str:

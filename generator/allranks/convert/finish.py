@@ -15,6 +15,7 @@ from allranks import names
 from allranks.convert import (
     affinities,
     downward,
+    image_demands,
     literal_variables,
     mount_paths,
     port_names,
@@ -62,6 +63,7 @@ def conversion(fields: Fields, *, queue: str = "", chart: str = "", name: str = 
     queue_and_scheduler.settle(fields)
     queue_and_scheduler.keep_pod_group(fields)
     queue_and_scheduler.note_workloads(fields)
+    image_demands.note(fields)
     settle(fields, chart or str(fields.values.get("workload") or ""), name)
     fields.values = _without_empty(fields.values)
     namespace = _namespace(fields)

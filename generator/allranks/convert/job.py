@@ -49,7 +49,7 @@ SPEC = (
     carried("completions", "nodes, or the trials of a sweep"),
     changed("completionMode", "nodes, or the trials of a sweep", "each pod has an index, always"),
     changed(
-        "backoffLimit", "runPolicy.backoffLimit", "it counts for each pod, and not for all together"
+        "backoffLimit", "runPolicy.backoffLimit", "it counts for each pod, and no disruption does"
     ),
     carried("activeDeadlineSeconds", "runPolicy.activeDeadlineSeconds"),
     carried("ttlSecondsAfterFinished", "runPolicy.ttlSecondsAfterFinished"),

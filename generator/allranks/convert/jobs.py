@@ -10,6 +10,7 @@ from allranks.convert import (
     commands,
     configmap_scripts,
     entrypoints,
+    image_demands,
     outside_variables,
     pods,
     references,
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
     from allranks.convert.verdicts import FieldPath, Fields
 
 NO_TORCHRUN = (
-    "nothing in it calls torchrun, and the chart does: the image must have torch. Each pod has one "
-    "process, as before"
+    "nothing in it calls torchrun, and the chart does: the image must have "
+    f"{image_demands.LAUNCHER}. Each pod has one process, as before"
 )
 # What a torchrun inside of a pod's only process reads, as the old controller told it to the pod:
 # the chart's own settings are taken away, and the rank's variables say the rest.

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from allranks.convert.verdicts import FieldPath, Fields
 
 _CLEAN = "what has finished stays with its Job, holds nothing, and goes with it"
+_CLEAN_NONE = f"{_CLEAN}; a pod that still works when the run is done is ended"
 # A priority that the old controller gave to the PodGroup, which is where Volcano looks for it.
 OF_PODS_TOO = "the pods have it, and not their PodGroup alone"
 # What a gang has, whose least number of pods the object said.
@@ -64,6 +65,8 @@ def run_policy(fields: Fields, path: FieldPath) -> None:
         amount = fields.number(*path, key)
         if amount is not None and amount >= 0:
             fields.carry((*path, key), ("runPolicy", key), amount)
+    if fields.get(*path, "cleanPodPolicy") == "None":
+        fields.change((*path, "cleanPodPolicy"), _CLEAN_NONE)
     ttl = fields.number(*path, "ttlSecondsAfterFinished")
     if ttl is not None and ttl >= 0:
         why = "" if ttl else "0 keeps a job here; after one second is the least"

@@ -126,6 +126,10 @@ POD_FIELDS = (
 _SIDE = f"{TRAINER}-side"
 NAMED_BY_RANK = "each pod is named by the release and its rank"
 WHO_FAILS = "runPolicy.backoffLimit says how often a pod that failed is replaced"
+_ASKED_BY_NAME = ": a container beside it that asks the cluster for the old name does not find it"
+# Policies of a pod by which its containers are started again where they are.
+_RESTARTED = (None, "OnFailure", "Always")
+_NO_RESTART = f"{WHO_FAILS}, and no container is started again, also none beside the program"
 # What a container has that is kept at its own name.
 CONTAINER_FIELDS = (
     *("livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "stdin", "stdinOnce", "tty"),
@@ -450,7 +454,12 @@ class _TemplateReader:
         self._env_from((*here, "envFrom"))
         self._ports((*here, "ports"))
         self._add((*here, "resources", "claims"), (*OF_TRAINER, "resources", "claims"))
-        fields.change((*here, "name"), "it is called trainer here")
+        has_others = len(fields.items(*self._spec, "containers")) > 1
+        why = "it is called trainer here"
+        has_other_name = fields.text(*here, "name") != TRAINER
+        fields.change((*here, "name"), why + _ASKED_BY_NAME * (has_others and has_other_name))
+        if has_others and fields.get(*self._spec, "restartPolicy") in _RESTARTED:
+            fields.change((*self._spec, "restartPolicy"), _NO_RESTART, "runPolicy.backoffLimit")
         return self._resources((*here, "resources"))
 
     def _image(self, here: FieldPath, policy: FieldPath) -> None:

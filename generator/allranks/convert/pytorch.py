@@ -103,7 +103,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     if program.runner is commands.Runner.PLAIN:
         fields.note(jobs.NO_TORCHRUN)
     jobs.put(fields, pod, program, processes)
-    _same(fields, {name: other for name, other in templates.items() if name != role}, pod)
+    others = {name: other for name, other in templates.items() if name != role}
+    _same(fields, others, pod, context.entrypoint)
     _size(fields, roles, pod, program)
     _alone(fields, pod, program)
     if program.runner is commands.Runner.PLAIN and "Master" not in roles:
@@ -150,7 +151,9 @@ def _replicas(fields: Fields, role: str) -> int:
     return 1 if replicas is None else replicas
 
 
-def _same(fields: Fields, others: dict[str, PodTemplate], pod: PodTemplate) -> None:
+def _same(
+    fields: Fields, others: dict[str, PodTemplate], pod: PodTemplate, entrypoint: tuple[str, ...]
+) -> None:
     """Say of the templates that are not taken where they differ."""
     own = {piece.to: piece.value for piece in pod.pieces}
     for role, other in others.items():
@@ -159,7 +162,7 @@ def _same(fields: Fields, others: dict[str, PodTemplate], pod: PodTemplate) -> N
             fields.say(piece.source, Outcome.CARRIED, "as the workers'")
         for source in _differing(other, own):
             fields.leave(source, _UNLIKE)
-        _same_words(fields, other, pod)
+        _same_words(fields, other, pod, entrypoint)
 
 
 def _note_more(fields: Fields, role: str, other: PodTemplate, pod: PodTemplate) -> None:
@@ -241,13 +244,17 @@ def _differing(other: PodTemplate, own: Mapping[FieldPath, Any]) -> set[FieldPat
     return differences
 
 
-def _same_words(fields: Fields, other: PodTemplate, pod: PodTemplate) -> None:
+def _same_words(
+    fields: Fields, other: PodTemplate, pod: PodTemplate, entrypoint: tuple[str, ...]
+) -> None:
+    whole = [(*(own.command or entrypoint), *own.args) for own in (other, pod)]
+    are_alike = whole[0] == whole[1] or _runs_alike(other, pod)
     for key in ("command", "args"):
         path: FieldPath = (*other.container, key)
         if not other.container:
             continue
         words = (getattr(other, key), getattr(pod, key))
-        if _without_comments(words[0]) == _without_comments(words[1]) or _runs_alike(other, pod):
+        if _without_comments(words[0]) == _without_comments(words[1]) or are_alike:
             fields.say(path, Outcome.CHANGED, "command", "as the workers'")
         else:
             fields.leave(

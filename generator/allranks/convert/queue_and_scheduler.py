@@ -23,6 +23,10 @@ _TWO_WORKLOADS = (
     "the launcher and the workers are two Workloads, which Kueue admits by themselves: in a full "
     "queue a launcher may have its share, and wait there for its workers"
 )
+_WORKLOADS_OF_ROLES = (
+    "the pods of each role are a Workload of their own, which Kueue admits by itself: in a full "
+    "queue those of one may run without the others, and end after network.waitSeconds"
+)
 # A gang without an object: another label says how many pods it has.
 GANG_OF_LABELS = "pod-group.scheduling.sigs.k8s.io/name"
 # The dialects with a PodGroup of the chart's, and the labels and annotations by which a pod is in
@@ -76,7 +80,7 @@ def settle(fields: Fields) -> None:
 
 
 def note_workloads(fields: Fields) -> None:
-    """Say of an MPI job in a queue of Kueue's that it is no longer admitted as a whole.
+    """Say of a job of several kinds of pods in a queue of Kueue's that it is admitted in parts.
 
     Args:
         fields: the object, converted.
@@ -85,6 +89,10 @@ def note_workloads(fields: Fields) -> None:
     is_queued = k8s.text(values, "scheduling", "dialect") == _KUEUE and "queue" in values
     if is_queued and k8s.at(values, "mpi", "numWorkers"):
         fields.note(_TWO_WORKLOADS)
+    roles = k8s.mapping(k8s.mapping(values, "elastic"), "roles")
+    others = [role for role in roles if role != "worker" and k8s.at(roles, role, "replicas")]
+    if is_queued and others:
+        fields.note(_WORKLOADS_OF_ROLES)
 
 
 def pod_groups(values: Any) -> set[tuple[str, str]]:

@@ -50,6 +50,11 @@ _CONTAINERS = {"XGBoostJob": "xgboost", "PaddleJob": "paddle", "JAXJob": "jax"}
 FIELDS: dict[str, tuple[Rule, ...]] = {
     kind: _fields(f"spec.{specs}") for kind, specs in _SPECS.items()
 }
+# The seconds are those of follow.py.
+_ENDED_BY_WORKERS = (
+    "the run is done when its workers are: the master, which is role ps here, has 30 seconds more "
+    "for what it does then, such as to save the model"
+)
 _RULES = {kind: Rules(rules) for kind, rules in FIELDS.items()}
 
 
@@ -81,6 +86,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
             "WORKER_ADDRS and WORKER_PORT, which LightGBM reads, are not set: only MASTER_ADDR, "
             "MASTER_PORT, RANK and WORLD_SIZE are"
         )
+    if any(role.name == "ps" for role in own_roles):
+        fields.note(_ENDED_BY_WORKERS)
     kubeflow.run_policy(fields, ("spec", "runPolicy"))
     policies: list[FieldPath] = [(*role.replicas[:-1], "restartPolicy") for role in own_roles]
     kubeflow.restart_policies(fields, policies, is_never=kind != "PaddleJob")  # that: OnFailure

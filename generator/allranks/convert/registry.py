@@ -349,7 +349,7 @@ def convert_document(document: Document, context: Context) -> Conversion:
         notes=(
             *document.repeated(),
             *conversion.notes,
-            *_of_namespace(namespace),
+            *_of_namespace(namespace, is_chosen=bool(context.namespace)),
             *watched_keys.notes(document.group, document.kind, document.data, conversion.values),
         ),
         source=document.source,
@@ -358,10 +358,12 @@ def convert_document(document: Document, context: Context) -> Conversion:
     )
 
 
-def _of_namespace(namespace: str) -> Iterator[str]:
-    """What is said of a namespace that no cluster has, such as one that is to be filled in."""
+def _of_namespace(namespace: str, *, is_chosen: bool) -> Iterator[str]:
+    """What is said of an object's namespace: that no cluster has it, or that no value does."""
     if namespace and not is_dns_1123_label(namespace):
         yield f"{namespace!r} is no name of a namespace: name another with -n"
+    elif namespace and not is_chosen:
+        yield f"values name no namespace: start it with `-n {namespace}`, where it was"
 
 
 def converter(key: tuple[str, str]) -> Callable[[Manifest, Context], Conversion]:

@@ -39,6 +39,10 @@ FIELDS: tuple[Rule, ...] = (
     *pods.fields_at("spec.template"),
 )
 _RULES = Rules(FIELDS)
+_FOR_EVER = (
+    "as before, its pods start anew for ever, whatever runPolicy.backoffLimit says, and stay when "
+    "the training is done: set torchrun.controller to Job for a run that ends"
+)
 
 
 def convert(manifest: Manifest, context: Context) -> Conversion:
@@ -63,7 +67,9 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     )
     if fields.values.get("workload") == "torchrun":
         fields.put(("torchrun", "controller"), KIND)
-    fields.note(job.FOR_EVER)
+        fields.note(_FOR_EVER)
+    else:
+        fields.note(job.FOR_EVER)
     service = fields.text("spec", "serviceName")
     if service:
         why = "the chart makes a headless Service for the job's own pods"

@@ -151,6 +151,17 @@ def test_missing_torch_is_said(entry: Entry) -> None:
     assert "Use an image with PyTorch" in process.stderr
 
 
+def test_a_python_that_is_too_old_is_named(entry: Entry) -> None:
+    """Its launcher would end with a SyntaxError; the message says what the image must have."""
+    path = entry.bin / "python3"
+    path.write_text('#!/bin/sh\n[ "$1" = -c ] && exit 3\necho launched\n')
+    path.chmod(0o755)
+    process = entry.run("x")
+    assert (process.returncode, process.stdout) == (127, "")
+    assert "has torch (python3) is older than 3.8" in process.stderr
+    assert "torch 1.13 or newer, on Python 3.8 or newer" in process.stderr
+
+
 def test_setup_runs_in_the_same_shell(entry: Entry) -> None:
     """What setup exports holds for the command, and so does where it went."""
     entry.add("python3")

@@ -180,3 +180,14 @@ def test_a_part_of_a_grid_is_its_beginning() -> None:
     conversion = text_as_jobs(SPACE.replace("NAME", "grid")).conversions[0]
     why = {verdict.path: verdict.why for verdict in conversion.verdicts}
     assert "of 9 combinations the first 4 are tried" in why["spec.maxTrialCount"]
+
+
+def test_what_katibs_bayesian_search_draws_from_is_said() -> None:
+    """Its releases took another space than the Experiment names."""
+    space = "{name: a, parameterType: double, feasibleSpace: {min: '0.001', max: '0.1'}}"
+    steps = "{name: b, parameterType: int, feasibleSpace: {min: '8', max: '32', step: '8'}}"
+    for kind, is_other in (("bayesianoptimization", True), ("random", False)):
+        [conversion] = text_as_jobs(_grid(f"[{space}, {steps}]", 6, kind)).conversions
+        whys = [verdict.why for verdict in conversion.verdicts]
+        assert any("orders of magnitude" in why for why in whys) is is_other
+        assert any("did not read it" in why for why in whys) is is_other

@@ -314,3 +314,38 @@ def test_a_namespace_that_no_cluster_has_is_said() -> None:
         named = text.replace("{name: a}", f"{{name: a, namespace: {namespace}}}", 1)
         own = text_as_jobs(named).conversions[0].notes
         assert is_noted == any("is no name of a namespace" in note for note in own)
+
+
+_SIDE = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: a, namespace: team-a}
+spec:
+  template:
+    spec:
+      restartPolicy: OnFailure
+      containers:
+      - {name: bench, image: "i:1", command: [torchrun, --nproc-per-node=2, a.py]}
+      - {name: logs, image: "i:2", command: [push]}
+"""
+
+
+def test_a_container_beside_the_program_is_told_of() -> None:
+    """It may ask for the program's container by name, and is not started again where it fails."""
+    [conversion] = text_as_jobs(_SIDE).conversions
+    whys = {verdict.path: verdict.why for verdict in conversion.verdicts}
+    assert "does not find it" in whys["spec.template.spec.containers[0].name"]
+    assert "none beside the program" in whys["spec.template.spec.restartPolicy"]
+    alone = _SIDE[: _SIDE.index("      - {name: logs")]
+    [conversion] = text_as_jobs(alone).conversions
+    whys = {verdict.path: verdict.why for verdict in conversion.verdicts}
+    assert "it is called trainer here" == whys["spec.template.spec.containers[0].name"]
+    assert "none beside the program" not in whys["spec.template.spec.restartPolicy"]
+
+
+def test_the_namespace_of_an_object_is_said() -> None:
+    """No value has it, and a run starts in another where nobody names it."""
+    [conversion] = text_as_jobs(_SIDE).conversions
+    assert any("`-n team-a`" in note for note in conversion.notes)
+    [conversion] = text_as_jobs(_SIDE.replace(", namespace: team-a", "")).conversions
+    assert not any("namespace" in note for note in conversion.notes)

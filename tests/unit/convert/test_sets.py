@@ -521,3 +521,16 @@ spec: {{clusterIP: None, selector: {{app: p}}}}
         service.is_needed,
         service.why,
     )
+
+
+def test_the_pods_of_a_statefulset_start_anew_for_ever_as_before() -> None:
+    """The note said that runPolicy.backoffLimit ends them, which such pods do not read."""
+    text = (
+        "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: a}\nspec: {replicas: 2, "
+        "template: {spec: {containers: "
+        "[{name: x, image: 'i:1', command: [torchrun, --nnodes=2, a.py]}]}}}\n"
+    )
+    [conversion] = text_as_jobs(text).conversions
+    assert "StatefulSet" == conversion.values["torchrun"]["controller"]
+    [note] = [note for note in conversion.notes if "for ever" in note]
+    assert "set torchrun.controller to Job" in note

@@ -68,3 +68,29 @@ def test_what_the_workers_alone_have_in_a_list_is_said_of_the_master(place: int)
         and "volumeMounts (v at /other)" in note
         for note in conversion.notes
     )
+
+
+def test_an_entry_point_that_is_given_is_the_workers_command() -> None:
+    """A master that spells out the entry point of its workers runs what they run."""
+    specs = {
+        "Master": {"command": ["python", "a.py"], "args": ["--lr=1"]},
+        "Worker": {"args": ["--lr=1"]},
+    }
+    manifest: Any = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "bert"},
+        "spec": {
+            "runPolicy": {"cleanPodPolicy": "None"},
+            "pytorchReplicaSpecs": {
+                role: {
+                    "template": {"spec": {"containers": [{"name": "x", "image": "x:1", **words}]}}
+                }
+                for role, words in specs.items()
+            },
+        },
+    }
+    conversion = pytorch.convert(manifest, Context(entrypoint=("python", "a.py")))
+    assert set() == lost(conversion)
+    whys = {verdict.path: verdict.why for verdict in conversion.verdicts}
+    assert "still works when the run is done" in whys["spec.runPolicy.cleanPodPolicy"]

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import finish
+from allranks.convert import finish, image_demands
 from allranks.convert.slurm import (
     arrays,
     blanks,
@@ -370,6 +370,7 @@ def _done(job: Draft, namespace: str) -> Conversion:
             fields.put(("security", "podSecurityContext", "runAsUser"), _USER)
     if "podSecurityContext" not in fields.values.get("security", {}):
         fields.note(_NO_ROOT)
+    image_demands.note(fields)
     problems = finish.problems_of(fields.values, chart, name)
     for path, _ in problems:
         # What is taken out is said, whether a directive or a line of the script has led to it.

@@ -1,0 +1,90 @@
+"""What a chart needs of an image besides the program: Python and torch of a certain age.
+
+The old controllers started the image's own program. The charts start theirs in each pod, which
+tells the program of its peers, and an image of TensorFlow 1 has no Python that runs it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks.k8s import fields as k8s
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from allranks.convert.verdicts import Fields
+
+# The versions of launch.py and follow.py, as their first lines say.
+LAUNCHER = "torch 1.13 or newer, on Python 3.8 or newer"
+_ROLES = (
+    "the chart's own program starts that of each pod: the image must have Python 3.8 or newer "
+    "(python3 or python on PATH)"
+)
+_OLD = "{} has {}, and what the chart starts in each pod needs {}: build the image on a newer one"
+# Images whose tag says how old they are: their tags, and what they have.
+# Source: the Dockerfiles of pytorch/pytorch and tensorflow/tensorflow, NVIDIA's release notes of
+# the container for PyTorch, and the Dockerfiles of kubeflow/training-operator's examples.
+_TORCH = (
+    (re.compile(r"pytorch/pytorch:(?:v?0\.|v?1\.(?:\d|1[0-2])(?!\d)).*"), "a torch before 1.13"),
+    (
+        re.compile(r"nvidia/pytorch:(?:1\d|2[01]|22\.0[1-5])(?:\.\d+)?-py\d.*"),
+        "a torch before 1.13",
+    ),
+)
+_PYTHON = (
+    (
+        re.compile(r"tensorflow/tensorflow:(?:0\.|1\.|2\.[0-6](?!\d)).*"),
+        "a Python before 3.8",
+    ),
+    (re.compile(r"python:(?:2|3\.[0-7](?!\d)).*"), "a Python before 3.8"),
+    (
+        re.compile(r"kubeflow/tf-(?:dist-mnist-test|benchmarks-(?:cpu|gpu)|distributed-worker).*"),
+        "a Python before 3.8",
+    ),
+    (
+        re.compile(r"kubeflow/tf-mnist-with-summaries.*"),
+        "a Python before 3.8 where it is older than 2024",
+    ),
+)
+
+
+def note(fields: Fields) -> None:
+    """Note what the chart of an object needs of its images, and which are known to be too old.
+
+    Args:
+        fields: the object, converted.
+    """
+    for text in notes(fields.values):
+        fields.note(text)
+
+
+def notes(values: Mapping[str, Any]) -> Iterator[str]:
+    """What is said of the images of a job's values.
+
+    Args:
+        values: the values.
+    """
+    workload = values.get("workload")
+    if workload == "elastic":
+        yield _ROLES
+    if workload not in ("elastic", "torchrun"):
+        return
+    ages = (*_TORCH, *_PYTHON) if workload == "torchrun" else _PYTHON
+    need = LAUNCHER if workload == "torchrun" else "3.8 or newer"
+    for image in sorted({*_images(values)}):
+        for pattern, age in ages:
+            if re.search(rf"(?:^|/){pattern.pattern}\Z", image):
+                yield _OLD.format(image, age, need)
+
+
+def _images(node: Any) -> Iterator[str]:
+    """The images of the pods among values, of those of roles as well."""
+    for key, value in node.items() if isinstance(node, dict) else ():
+        if key == "image":
+            repository, tag = k8s.text(value, "repository"), k8s.text(value, "tag")
+            yield f"{k8s.text(value, 'registry')}/{repository}:{tag}".removeprefix("/")
+        elif key != "podTemplate":
+            yield from _images(value)
