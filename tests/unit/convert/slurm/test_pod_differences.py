@@ -1315,3 +1315,24 @@ def test_output_that_goes_nowhere_is_no_file_that_a_line_needs() -> None:
     """`--output=/dev/null`: a line that names the device reads no log."""
     rows = ("#SBATCH -n 1 --output=/dev/null", 'trap "kill 1 2>/dev/null" EXIT', "python a.py")
     assert not job.convert("\n".join(("#!/bin/bash", *rows, "")).encode(), "job").lost
+
+
+@pytest.mark.parametrize(
+    ("row", "path"),
+    [
+        ("python a.py --out out/$SLURM_JOB_ID", "out/$SLURM_JOB_ID"),
+        ("python a.py --name=run_${SLURM_JOB_ID:-local}", "run_${SLURM_JOB_ID:-local}"),
+        ('O="$DATA/${SLURM_JOBID}_x"; python a.py $O', "$DATA/${SLURM_JOBID}_x"),
+        ("python a.py > log_$SLURM_ARRAY_JOB_ID.txt", "log_$SLURM_ARRAY_JOB_ID.txt"),
+        ("python a.py --out /tmp/$SLURM_JOB_ID", ""),
+        ("P=$((10000 + SLURM_JOB_ID % 5000)); python a.py $P", ""),
+        ("P=$(expr 10000 + $(echo -n $SLURM_JOBID | tail -c 4)); python a.py $P", ""),
+        ("echo job_$SLURM_JOB_ID; python a.py", ""),
+        ("python a.py --id $SLURM_JOB_ID", ""),
+    ],
+)
+def test_a_name_with_the_number_of_the_job_is_not_new(row: str, path: str) -> None:
+    """A second run of the same name writes into the folder of the first."""
+    text = f"#!/bin/bash\n#SBATCH -n 1\n{row}\n"
+    verdicts = job.convert(text.encode(), "job").verdicts
+    assert [path] * bool(path) == [v.path for v in verdicts if "has it again" in v.why]

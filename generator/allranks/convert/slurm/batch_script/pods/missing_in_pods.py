@@ -18,6 +18,7 @@ from allranks.convert.slurm.batch_script.pods import (
     counted_cpus,
     folders_above,
     home_folder,
+    job_numbers,
     networks,
     node_settings,
     output_files,
@@ -226,7 +227,7 @@ def say(reading: ScriptReading, code: str) -> None:
         *xargs.ranks(script),
     ]
     body.verdicts += pod_rights.say(script, reading.variables, code)
-    body.verdicts += output_files.say(script)
+    body.verdicts += [*output_files.say(script), *job_numbers.say(script)]
     chosen_gpus.say(reading)
     body.verdicts += home_folder.say(script, reading.variables, code)
     body.verdicts += [

@@ -1,0 +1,61 @@
+"""Files and folders that are called by the number of the job: ``out/$SLURM_JOB_ID``.
+
+Slurm gives no number twice. Here it is made of the release's name, so that `compat: slurm` needs
+nobody who counts, and a run of the same name has it again.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks.convert import scanner
+from allranks.convert.slurm.batch_script.text import words
+from allranks.convert.verdicts import Outcome, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from allranks.convert.scanner import Command
+    from allranks.convert.slurm.batch_script.text.script import Script
+
+_NUMBER = r"\$(?:SLURM_(?:ARRAY_)?JOB_?ID\b|\{SLURM_(?:ARRAY_)?JOB_?ID(?::?-[^{}]*)?\})"
+# The number as a part of a name, and not of a sum.
+_NAME = re.compile(
+    rf"[^\s\"'=:,;()]*(?:(?<=[\w./}}-]){_NUMBER}|{_NUMBER}(?=[\w./$-]))[^\s\"'=:,;()]*"
+)
+# Folders that end with the pod, and the file of the job's own output, which has other words.
+_OF_POD = re.compile(
+    r"/(?:tmp|dev/shm)/|\$\{?(?:SLURM_)?TMPDIR\b|\$\{?LOCAL_?SCRATCH\b|(?:\S*/)?slurm-"
+)
+_WHY = (
+    "the number is made of the release's name: a run of the same name has it again, and writes "
+    "over what the one before has left in a volume"
+)
+_IDLE = words.IDLE | words.SLURM_TOOLS | {"rm", "cat", "export"}
+
+
+def say(script: Script) -> list[Verdict]:
+    """The first file or folder of a script that is called so, but for those of the pod alone.
+
+    Args:
+        script: the script.
+    """
+    for command in script.commands:
+        for text in _texts(command):
+            match = _NAME.search(text)
+            is_whole = match is not None and match[0].count("{") == match[0].count("}")
+            if match is not None and is_whole and not _OF_POD.match(match[0]):
+                return [Verdict(match[0], Outcome.CHANGED, "", _WHY, command.line)]
+    return []
+
+
+def _texts(command: Command) -> Iterator[str]:
+    """The words of a command that may be paths, and what it sets."""
+    texts = [scanner.unquote(token.text) for token in command.words]
+    yield from (scanner.unquote(token.text.partition("=")[2]) for token in command.assignments)
+    if command.name == "export":
+        yield from (text.partition("=")[2] for text in texts[1:])
+    if not words.any_of(texts, _IDLE):
+        yield from texts
+    yield from (target for operator, target in command.redirections if ">" in operator)
