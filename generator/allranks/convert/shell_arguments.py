@@ -113,7 +113,20 @@ def texts_for_shells(words: Sequence[str]) -> list[str]:
     return [_unquoted(text) for text in texts]
 
 
+# A part of a word: in single quotes, in double quotes, or without any.
+_PIECE = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|(?:\\.|[^\s'\"\\])+", re.DOTALL)
+
+
 def _unquoted(text: str) -> str:
     """A word of a shell without the quotes around it, where it reads variables and is no text."""
+    pieces = _PIECE.findall(text)
+    if text[:1] == "'" and len(pieces) > 1 and "".join(pieces) == text:
+        # A text with what the calling shell puts in between: 'torchrun --nnodes="'"$N"'" a.py'.
+        return "".join(map(_piece, pieces))
     is_quoted = len(text) > 1 and text[0] == text[-1] == '"'
     return re.sub(r'\\(["\\$`])', r"\1", text[1:-1]) if is_quoted else text
+
+
+def _piece(text: str) -> str:
+    """A part of a word, without its quotes."""
+    return text[1:-1] if text[0] == "'" else _unquoted(text)

@@ -87,6 +87,10 @@ _NO_ROOT = (
 )
 _NO_IMAGE = "the script names none: this one has PyTorch alone; give the one that has what you load"
 _FOR_LAUNCHER = " besides PyTorch, whose launcher starts the run"
+_GROUP_OF_AMD = (
+    "a user other than root opens /dev/kfd and /dev/dri as one of the nodes' group for them "
+    "(render, or video): name its number in security.podSecurityContext.supplementalGroups"
+)
 _OF_NVIDIA = ", for the GPUs of AMD's: this one's PyTorch is for NVIDIA's"
 _IN_PLACE = "this one has PyTorch alone: give one that has what the script's has"
 
@@ -368,6 +372,8 @@ def _done(job: Draft, namespace: str) -> Conversion:
         fields.say((key,), Outcome.CHANGED, "image", why)
         if chart != "mpi":  # whose ssh knows users of the image alone
             fields.put(("security", "podSecurityContext", "runAsUser"), _USER)
+            if str(fields.values.get("gpuResource")).startswith("amd.com/"):
+                fields.note(_GROUP_OF_AMD)
     if "podSecurityContext" not in fields.values.get("security", {}):
         fields.note(_NO_ROOT)
     image_demands.note(fields)

@@ -130,6 +130,10 @@ _WHY_WORKING_DIR = (
     "the run starts there, and a pod has it where its image or a volume does: take the line out "
     "where it is the folder of your code, which is sent"
 )
+_NO_SHARED_FOLDER = (
+    "each pod has a copy of the folder that is sent: what one writes there the others do not see, "
+    "as the nodes did: let a volume have what they share"
+)
 _NO_VOLUME = (
     "what the run writes goes with its pods, unless it is in a volume: storage.checkpoints makes "
     "one, at /checkpoints"
@@ -200,6 +204,9 @@ def say(job: Draft) -> None:
     elif has_folder and not _is_in(working_dir, lasting):
         elsewhere = f"what the run writes elsewhere than in {list_some(sorted({*lasting}), 4)} "
         job.fields.note(_NO_VOLUME.replace("what the run writes ", elsewhere, 1))
+    nodes = values.get("nodes")
+    if isinstance(nodes, int) and nodes > 1 and not _is_in(working_dir, lasting):
+        job.fields.note(_NO_SHARED_FOLDER)
 
 
 def _texts(values: Mapping[str, Any], script: str, *, is_inside: bool) -> list[str]:

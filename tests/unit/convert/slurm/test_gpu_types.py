@@ -62,3 +62,11 @@ def test_a_type_of_no_gpus_is_none(kind: str) -> None:
     conversion = _convert(f"#SBATCH -n1 --gres=gpu:{kind}:0", "python a.py")
     assert not conversion.lost
     assert {"gpuType", "scheduling", "gpusPerNode"}.isdisjoint(conversion.values)
+
+
+def test_the_group_that_opens_gpus_of_amds_is_named() -> None:
+    """The pod's user is not root, and the nodes let root and a group open them."""
+    notes = _convert("#SBATCH -n1 --gpus=1 -p amd", "module load rocm", "python a.py").notes
+    assert any("supplementalGroups" in note for note in notes)
+    notes = _convert("#SBATCH -n1 --gpus=1", "python a.py").notes
+    assert not any("supplementalGroups" in note for note in notes)

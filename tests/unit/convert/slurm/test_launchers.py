@@ -466,3 +466,23 @@ def test_a_script_that_an_mpirun_starts_was_not_looked_at() -> None:
     """As one that srun starts."""
     notes = _convert(_TASKS, "mpirun -np 8 ./run.sh a").notes
     assert any(note.startswith("what ./run.sh does was not looked at") for note in notes)
+
+
+def test_a_torchrun_in_a_text_with_variables_between_its_quotes_is_one() -> None:
+    """It took the options of the one around it for its own, and waited for ever."""
+    text = """bash -c '
+torchrun --nnodes="$SLURM_NNODES" --nproc-per-node="'"$N"'" --master-port=29500 "$@"
+' _ "$M"
+"""
+    rows = ("M=train.py; N=8", f"srun {text}")
+    conversion = _convert("#SBATCH -N 2 --ntasks-per-node=1 --gres=gpu:8", *rows)
+    assert "unset PET_" in conversion.values["command"][-1]
+    assert any("torchrun" in note and "once" in note for note in conversion.notes)
+
+
+def test_options_of_srun_in_a_variable_are_said_to_be_its() -> None:
+    """They are no part of the command, as the words of its program in another are."""
+    rows = ('ARGS="--wait=60 --kill-on-bad-exit=1"', "CMD='python a.py --lr 1'", "srun $ARGS $CMD")
+    whys = {own.path: own.why for own in _convert(_TASKS, *rows).verdicts}
+    assert "options of srun's" in whys['ARGS="--wait=60 --kill-on-bad-exit=1"']
+    assert "part of the command" in whys["CMD='python a.py --lr 1'"]

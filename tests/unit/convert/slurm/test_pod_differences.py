@@ -1335,4 +1335,32 @@ def test_a_name_with_the_number_of_the_job_is_not_new(row: str, path: str) -> No
     """A second run of the same name writes into the folder of the first."""
     text = f"#!/bin/bash\n#SBATCH -n 1\n{row}\n"
     verdicts = job.convert(text.encode(), "job").verdicts
-    assert [path] * bool(path) == [v.path for v in verdicts if "has it again" in v.why]
+    whys = [v.why for v in verdicts if "has it again" in v.why]
+    assert [True] * bool(path) == [path in why for why in whys]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ('-c "$SLURM_CPUS_ON_NODE" --use-singularity', "runs its steps in containers"),
+        ("-c 8 --use-singularity", "runs its steps in containers"),
+        ("-c site.json --use-singularity", "may submit jobs"),
+    ],
+)
+def test_a_workflow_counts_cores_by_a_variable_as_well(words: str, why: str) -> None:
+    """What stands behind `-c` was taken for a file of settings, and the containers had no word."""
+    text = f"#!/bin/bash\n#SBATCH -n 1\nsnakemake all {words}\n"
+    lost = [own for own in job.convert(text.encode(), "job").lost if own.path == "snakemake"]
+    assert [True] == [why in own.why for own in lost]
+
+
+@pytest.mark.parametrize(("nodes", "is_noted"), [(2, True), (1, False)])
+def test_what_pods_write_into_the_folder_that_is_sent_is_seen_by_none(
+    nodes: int, *, is_noted: bool
+) -> None:
+    """Nodes shared the folder of the project, and each pod has a copy."""
+    text = (
+        f"#!/bin/bash\n#SBATCH -N {nodes} --ntasks-per-node=4 --gpus-per-node=4\nsrun python a.py\n"
+    )
+    notes = job.convert(text.encode(), "job").notes
+    assert any("has a copy of the folder" in note for note in notes) is is_noted

@@ -80,3 +80,21 @@ def test_trainings_in_containers_begin_runs_of_their_own(container: str) -> None
         text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", *lines, ""))
         values = job.convert(text.encode(), "job.sbatch").values
         assert (values.get("trackers") == {"mode": "names"}) is is_several
+
+
+@pytest.mark.parametrize(
+    ("program", "is_several"),
+    [
+        ("scripts/run_mini_sweep.py", True),
+        ("optuna_nn.py", True),
+        ("tune.py", True),
+        ("fine_tune.py", False),
+        ("finetuning.py", False),
+        ("train.py --grid_search a", False),
+    ],
+)
+def test_a_program_of_trials_begins_a_run_for_each(program: str, *, is_several: bool) -> None:
+    """All of them would be one, whose curves lie over one another."""
+    text = f"#!/bin/bash\n#SBATCH -n 1\npython {program}\n"
+    values = job.convert(text.encode(), "job").values
+    assert ({"mode": "names"} == values.get("trackers")) is is_several

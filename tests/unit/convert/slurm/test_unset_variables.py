@@ -259,3 +259,22 @@ def test_a_script_that_asks_whether_a_variable_is_empty_goes_on_without_it(
 def test_a_variable_that_begins_as_condas_own_do_is_named(name: str) -> None:
     """Conda sets a few, and a script whose setup ends without another never came to its program."""
     assert _unset(f"python a.py ${name}") == [f"${name}"]
+
+
+@pytest.mark.parametrize(("first", "is_lost"), [("set -euo pipefail", True), ("set -e", False)])
+def test_a_test_of_an_empty_variable_ends_a_script_that_wants_all(
+    first: str, *, is_lost: bool
+) -> None:
+    """`set -u` ends it at ``[ -z "$HF_TOKEN" ]``, which asks for no text in its place."""
+    rows = (first, 'if [ -z "$HF_TOKEN" ]; then echo none; fi', "python a.py")
+    text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", *rows, ""))
+    lost = [verdict.path for verdict in job.convert(text.encode(), "job").lost]
+    assert lost == ["$HF_TOKEN"] * is_lost
+
+
+def test_a_function_that_reads_what_it_is_given_wants_no_words() -> None:
+    """It is given all of none where the script has none, and its loop does nothing."""
+    loop = "while [ $# -gt 0 ]; do\n case $1 in -b) B=1 ;; *) exit 1 ;; esac\n shift\ndone"
+    rows = f'options() {{\n{loop}\n}}\noptions "$@"\npython a.py $B\n'
+    lost = job.convert(f"#!/bin/bash\n#SBATCH -n 1\n{rows}".encode(), "job").lost
+    assert not [verdict for verdict in lost if "no words" in verdict.why]

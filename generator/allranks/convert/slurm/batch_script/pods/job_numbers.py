@@ -30,7 +30,7 @@ _OF_POD = re.compile(
 )
 _WHY = (
     "the number is made of the release's name: a run of the same name has it again, and writes "
-    "over what the one before has left in a volume"
+    "over what the one before has left in a volume, as {}"
 )
 _IDLE = words.IDLE | words.SLURM_TOOLS | {"rm", "cat", "export"}
 
@@ -46,7 +46,8 @@ def say(script: Script) -> list[Verdict]:
             match = _NAME.search(text)
             is_whole = match is not None and match[0].count("{") == match[0].count("}")
             if match is not None and is_whole and not _OF_POD.match(match[0]):
-                return [Verdict(match[0], Outcome.CHANGED, "", _WHY, command.line)]
+                why = _WHY.format(match[0])
+                return [Verdict("$SLURM_JOB_ID", Outcome.CHANGED, "", why, command.line)]
     return []
 
 

@@ -18,6 +18,7 @@ from allranks.convert.slurm.batch_script.pods import (
     counted_cpus,
     folders_above,
     home_folder,
+    ignored_data,
     job_numbers,
     networks,
     node_settings,
@@ -234,6 +235,7 @@ def say(reading: ScriptReading, code: str) -> None:
         *sent_environments.say(script, reading.variables),
         *run_environments.say(script, reading.variables),
         *unsent_folders.say(script, reading.variables, code),
+        *ignored_data.say(script, reading.variables),
     ]
     body.verdicts += [*servers.say(script), *node_settings.say(script), *variable_files.say(script)]
     body.verdicts += counted_cpus.say(script, body, code)
@@ -392,7 +394,8 @@ def _has_site_settings(texts: Sequence[str]) -> bool:
     has_profile = any(name not in _OF_FILES for name, _ in settings)
     for name, value in settings:
         is_file = name in _OF_FILES
-        if "slurm" in value or (is_file and not has_profile and not value.isdecimal()):
+        is_count = value.isdecimal() or value.strip("\"'").startswith("$")
+        if "slurm" in value or (is_file and not has_profile and not is_count):
             return True
         if not is_file and not {*value.split(",")} <= _GENERAL:
             return True

@@ -1,7 +1,7 @@
 """Folders of a project that do not come with it: ``checkpoints/``, and those that git ignores.
 
-What is sent is code. A program that begins with a checkpoint of an earlier run, or reads data that
-git ignores, and a shell that writes into a folder which nothing makes, find none in a pod.
+What is sent is code. A program that begins with a checkpoint of an earlier run, and a shell that
+writes into a folder which nothing makes, find no folder in a pod.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from allranks.convert import preparation, scanner
+from allranks.convert.slurm.batch_script.pods import ignored_data
 from allranks.convert.slurm.batch_script.text import (
     sent_folder,
-    shell_text,
     started_words,
     words,
 )
@@ -33,20 +33,6 @@ _FILE = re.compile(
 )
 # What an option is called by which a program is told where to write.
 _WRITES = re.compile(r"(?i)-{0,2}[\w-]*(?:out|save|log|dir|write|dump|result|dest|export)[\w-]*")
-# Data below such a folder, and what is code or a setting there.
-_DATA = re.compile(
-    r"(?i)(?:\./|\$\{?(?:PWD|SLURM_SUBMIT_DIR)\}?/)?"
-    r"(?P<folder>(?:[a-z0-9]+[-_])*(?:data|datasets?|corpus|corpora))(?:/[^\s/'\"]+)*/?"
-)
-_CODE = re.compile(r"(?i)\.(?:py|sh|bash|ya?ml|toml|cfg|ini|ipynb|jl|r|md|m|txt)$")
-_OF_DATA = re.compile(
-    r"(?i)-{0,2}[\w.-]*(?:data|path|dir|root|file|folder|input|corpus|train|val|test)"
-)
-_WRITES_DATA = re.compile(r"(?i)-{0,2}[\w.-]*(?:out|save|log|write|dump|result|dest|export)[\w.-]*")
-_IGNORED_DATA = (
-    "what is sent has it only where .gitignore does not keep it out, as it does with data as a "
-    "rule: mount a volume there (storage.datasets.mountPath), or name it by `--include`"
-)
 _UNSENT = "`{}` is not sent with the folder: name the file by `--include`, or let a volume have it"
 _ENDS = "it is not sent, and the script ends where it is not there: take the test out"
 # Folders that hold what runs write, and that projects keep out of git.
@@ -78,42 +64,27 @@ def say(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
         if goes and not sent_folder.is_sent("".join(texts[1:2]), names):
             break  # another folder, which has words of its own
         is_idle = words.any_of(texts, words.IN_EACH_RANK | {"test", "[", "[[", "rm", "cp", "mv"})
-        if "mkdir" in map(words.base, texts[:2]):
-            folders |= {_resolved(text, variables).removeprefix("./") for text in texts[1:]}
         unsent = "" if is_idle or has_trained else _unsent_file(texts, variables)
         if unsent:
             folder = next(filter(ignore.is_of_tools, unsent.split("/")))
             why = _UNSENT.format(folder)
             verdicts.setdefault("file", Verdict(unsent, Outcome.CHANGED, "", why, command.line))
-        data = "" if is_idle else _data(texts, variables)
-        if data and not any(_has(data, own) for own in folders):
-            own_verdict = Verdict(data, Outcome.CHANGED, "", _IGNORED_DATA, command.line)
-            verdicts.setdefault("data", own_verdict)
         unsent_folder = _folder_of_test(texts) if _ends(script, command) else ""
         if unsent_folder:
             verdicts.setdefault(
                 "test", Verdict(unsent_folder, Outcome.CHANGED, "", _ENDS, command.line)
             )
-        target = _target(command, variables, code)
+        target = _target(command, variables, code) or _new_folder(texts)
         folder = target.rpartition("/")[0]
-        if target and not any(_has(folder, own) for own in folders):
+        if target and not any(sent_folder.has(folder, own) for own in folders):
             why = _NOT_MADE.format(folder)
             verdicts.setdefault("folder", Verdict(target, Outcome.CHANGED, "", why, command.line))
+        if "mkdir" in map(words.base, texts[:2]):
+            folders |= {variables.resolved(text).removeprefix("./") for text in texts[1:]}
         for own in started_words.with_text_of_shell([word.text for word in command.words]):
             program = words.unwrapped(own)
             has_trained |= bool(program) and preparation.may_train(program)
     return [*verdicts.values()]
-
-
-def _has(folder: str, new: str) -> bool:
-    """Whether a folder may be there behind a `mkdir`: the new one, one above that, or below.
-
-    Args:
-        folder: the folder.
-        new: the one that the `mkdir` names.
-    """
-    target, own = f"{folder}/", f"{new.rstrip('/')}/"
-    return own.startswith(target) or target.startswith(own)
 
 
 def _folder_of_test(texts: list[str]) -> str:
@@ -136,48 +107,30 @@ def _ends(script: Script, command: Command) -> bool:
     )
 
 
-def _resolved(text: str, variables: ShellVariables) -> str:
-    """A word with the text of its variables, as far as it is known."""
-    contents = variables.contents.get(shell_text.variable_alone(scanner.unquote(text)), [])
-    text = contents[0] if len(contents) == 1 else text
-    return scanner.unquote(words.partly(variables.looked_up(text), variables.constants))
-
-
 def _unsent_file(texts: list[str], variables: ShellVariables) -> str:
     """The first file of an unsent folder that the words of a program have it read; "" for none."""
     for before, typed in pairwise(["", *texts]):
         option, sign, value = typed.partition("=") if typed.startswith("-") else (before, "", typed)
         if not sign and not before.startswith("-"):
             option = ""
-        path = _resolved(value, variables)
+        path = variables.resolved(value)
         match = _FILE.fullmatch(path) if not _WRITES.fullmatch(option) else None
         if match is not None and any(map(_is_unsent, path.split("/")[:-1])):
             return path
     return ""
 
 
-def _data(texts: list[str], variables: ShellVariables) -> str:
-    """The first path of data in the project that the words of a program have it read; "" for none.
-
-    A folder without one below it is a path behind an option alone: ``--data-dir data``.
-    """
-    for before, typed in pairwise(texts):
-        option, sign, value = typed.rpartition("=") if "$" not in typed else ("", "", typed)
-        option = option if sign else before
-        path = _resolved(value, variables)
-        is_option = bool(sign) or before.startswith("-")
-        if is_option and (_WRITES_DATA.fullmatch(option) or not _OF_DATA.match(option)):
-            continue
-        match = _DATA.fullmatch(path)
-        is_path = match is not None and (is_option or "/" in path.strip("./"))
-        if is_path and not _CODE.search(path):
-            return path.removeprefix("./").rstrip("/")
-    return ""
-
-
 def _is_unsent(folder: str) -> bool:
     """Whether a folder holds what runs write, and is no environment, which has other words."""
     return ignore.is_of_tools(folder) and "venv" not in folder and not folder.startswith("__")
+
+
+def _new_folder(texts: list[str]) -> str:
+    """What a `mkdir` without `-p` makes in a folder that may not be there; "" for nothing."""
+    is_whole = any(re.fullmatch(r"-\w*p\w*|--parents", text) for text in texts[1:])
+    match = _INTO_FOLDER.fullmatch(texts[-1]) if texts[:1] == ["mkdir"] and not is_whole else None
+    folder = "" if match is None else match["folder"]
+    return texts[-1] if _OF_RUNS.fullmatch(folder) or ignored_data.is_of_data(folder) else ""
 
 
 def _target(command: Command, variables: ShellVariables, code: str) -> str:
@@ -188,7 +141,7 @@ def _target(command: Command, variables: ShellVariables, code: str) -> str:
         if ">" in operator and re.search(rf">[>&|]?[ \t]*{re.escape(file)}", code) is not None
     ]
     for target in targets:
-        path = _resolved(target, variables)
+        path = variables.resolved(target)
         match = _INTO_FOLDER.fullmatch(path)
         if match is not None and _OF_RUNS.fullmatch(match["folder"]):
             return path.removeprefix("./")

@@ -24,7 +24,7 @@ NOT_SENT = (
 )
 _KEY_NOT_SENT = (
     f"a file that git ignores, as one of a key is as a rule, is not sent by `{names.CLI} sbatch`: "
-    "let a Secret set the variable in env"
+    "let a Secret set the variable in env, and take the line out, which empties it"
 )
 _SOURCES = ("source", ".")
 # What is called a key, and a file that a script reads whole: `KEY=$(cat key.txt)`, `$(<key.txt)`.

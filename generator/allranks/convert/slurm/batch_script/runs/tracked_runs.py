@@ -30,6 +30,11 @@ _LOOKED_UP = re.compile(r"\$\((?:which|command[ \t]+-v|type[ \t]+-[pP])[ \t]+(?P
 _REPEATING = frozenset({"parallel", "find", "watch"})
 # Programs that may train, as often as a file or a server says.
 _OF_FILES = shell_text.SHELLS | {"make", "snakemake", "wandb"}
+# Programs that train once for each of their trials, by what they are called.
+_OF_TRIALS = re.compile(
+    r"(?i)(?!.*fine[-_]?tun)(?:.*[_.-])?(?:sweeps?|optuna|hpo|hyperopt|hparams?|tune|tuning"
+    r"|grid_?search)(?:[_.-].*)?"
+)
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=.*", re.DOTALL)
 _VARIABLE = re.compile(r"\$(?:\{(?P<braced>\w+)(?:\[[@*]\])?\}|(?P<plain>\w+))")
 
@@ -58,6 +63,7 @@ def are_several(script: Script, variables: ShellVariables) -> bool:
         return any(_may_hide_trainings(variables, command) for command in script.commands)
     repeats = any(
         _starts_many(variables, command)
+        or _is_of_trials(inner)
         or command.in_loop
         or inner.in_loop
         or "function" in command.within
@@ -109,6 +115,12 @@ def _starts_many(variables: ShellVariables, command: Command) -> bool:
     if not own and program and words.base(program[0]) in _REPEATING:
         own = program[1:]
     return any(_trains(variables, own[at:]) for at in range(len(own)))
+
+
+def _is_of_trials(command: Command) -> bool:
+    """Whether a program trains once for each of its trials, as its name says: ``sweep.py``."""
+    files = [word for word in _program(command)[:3] if not word.startswith("-")]
+    return any(_OF_TRIALS.fullmatch(words.base(file)) for file in files)
 
 
 def _may_hide_trainings(variables: ShellVariables, command: Command) -> bool:

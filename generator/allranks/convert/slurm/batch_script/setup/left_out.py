@@ -20,10 +20,13 @@ from allranks.convert.slurm.batch_script.text import (
     words,
 )
 from allranks.convert.slurm.batch_script.text.node_variables import NodeVariable, kind_of
+from allranks.convert.slurm.options import parse
 from allranks.convert.verdicts import Outcome
 from allranks.humanize import list_some
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from allranks.convert.scanner import Command, Statement
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import (
@@ -56,6 +59,8 @@ _ON_NODES = (
     "it works with the names of the nodes, which are not those of the pods: write what a pod is to "
     "do in its place"
 )
+_OF_STEP = "it is a part of the command, and stands there"
+_OF_SRUN = "these are options of srun's, each of which is said by itself"
 
 
 def why_dropped(  # noqa: PLR0911 - a return for each reason
@@ -99,7 +104,8 @@ def why_dropped(  # noqa: PLR0911 - a return for each reason
         is_for_program = any(_exports_text(reading, own) for own in statement.commands)
         if not is_for_program and not _is_read_elsewhere(reading, assigned_names):
             rendezvous.dropped.update(assigned_names)
-            return Outcome.CHANGED, "it is a part of the command, and stands there"
+            is_of_srun = _are_options_of_srun(reading, assigned_names)
+            return Outcome.CHANGED, _OF_SRUN if is_of_srun else _OF_STEP
     elif is_single and _is_of_the_script(script, rendezvous, statement, command, assigned_names):
         return None
     elif is_meeting:
@@ -503,6 +509,16 @@ def _exports_text(reading: ScriptReading, command: Command) -> bool:
         )
         and not {name for name, _ in words.variables(text)} & rendezvous.meeting
         for text in texts
+    )
+
+
+def _are_options_of_srun(reading: ScriptReading, names_of: Iterable[str]) -> bool:
+    """Whether variables have options of srun's alone: ``SRUN_ARGS="--wait=60 --unbuffered"``."""
+    texts = [text for name in names_of for text in reading.variables.contents.get(name, ())]
+    parsed = [parse(shell_text.split(text), "srun", 0) for text in texts]
+    return bool(parsed) and all(
+        settings and not rest and all(own.option is not None for own in settings)
+        for settings, rest in parsed
     )
 
 

@@ -45,6 +45,10 @@ _WHERE_WORDS = re.compile(
     r"|(?:(?P<loop>while|until)|if)\s+(?:\[\[?|test|\(\()\s*"
     r"(?:\"?\$\{?#\}?\"?\s*(?:-gt|-ge|-ne|>=?|!=)|\$?#(?=\s*\)\))|(?:-n\s+)?\"?\$\{?1(?:[-:]+)?\}?\"?\s*\]))"
 )
+# A function that is such a loop: it reads the words that it is given.
+_LOOP_OF_FUNCTION = re.compile(
+    r"[^{]*\{\s*(?P<loop>(?:while|until)\b.*\bdone)\s*\}\s*\Z", re.DOTALL
+)
 # The same where there are none: what stands in the other branches is done where there are some.
 _WHERE_NO_WORDS = re.compile(
     r"if\s+(?:\[\[?|test|\(\()\s*(?:\"?\$\{?#\}?\"?\s*(?:-eq\s+0|-lt\s+1|==?\s*0|<\s*1)\b"
@@ -145,8 +149,8 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
     reading.variables.set_names -= _passed_on(script) | needed_names | early
     reading.variables.set_names |= of_export | _declared_in(code)
     spoken = {verdict.path for verdict in body.verdicts}
-    optional = words.optional(_REQUIRED.sub("", whole)) | {*_WHERE_SET.findall(whole)}
-    optional -= needed_names
+    tested = set() if nounset else {*_WHERE_SET.findall(whole)}
+    optional = (words.optional(_REQUIRED.sub("", whole)) | tested) - needed_names
     required = {match[1] for match in _REQUIRED.finditer(code)} | needed_names
     variables = {name for name, _ in words.variables(unread_variables.without(code))}
     sets_any_name = any(map(_sets_any_name, script.commands))
@@ -244,6 +248,8 @@ def _without_optional_words(script: Script, code: str) -> str:
     """A script without what it does only where it has words: ``while [ $# -gt 0 ]; do … done``."""
     for statement in script.statements:
         text = words.without_comments(script.slice(statement))
+        loop = _LOOP_OF_FUNCTION.match(text) if statement.function else None
+        text = loop["loop"] if loop is not None else text
         match = _WHERE_WORDS.match(text)
         rest = None
         is_loop = match is not None and (match["loop"] or match["cases"] is not None)

@@ -19,6 +19,7 @@ _SUBMITTED = re.compile(r"\$(?:SLURM_SUBMIT_DIR|\{SLURM_SUBMIT_DIR\})/?")
 _SUBMITTED_OR = re.compile(r"\$\{SLURM_SUBMIT_DIR:?-(?:[^{}()]|\{[^{}]*\}|\([^()]*\))*\}/?")
 _WORKING = re.compile(r"(?:\$(?:PWD|\{PWD\})|\$\([ \t]*pwd[ \t]*\)|`[ \t]*pwd[ \t]*`)/?")
 _HERE = re.compile(r"\.?/?")
+_BELOW = re.compile(r"(?:\./)?(?![.~$/-])[\w.+-]+(?:/(?!\.\.)[\w.+-]+)*/?")
 # A folder of the old cluster, which a pod has where its image or a volume does.
 _OF_SITE = re.compile(r"(?:~|\$HOME\b|\$\{HOME\})(?:/|$)|/(?!(?:tmp|workspace)\b)\w")
 # Where a folder begins and ends in a list of mounts.
@@ -40,6 +41,19 @@ def is_sent(text: str, own: Collection[str]) -> bool:
     """
     target = written_out(scanner.unquote(text), own)
     return any(pattern.fullmatch(target) for pattern in (_SUBMITTED, _WORKING, _HERE))
+
+
+def below(text: str, own: Collection[str]) -> str:
+    """The folder below the one that is sent to which a `cd` goes; "" for another.
+
+    Args:
+        text: the word that the `cd` is given, as typed: ``$ROOT/src``, ``src``.
+        own: the variables that are the folder that is sent.
+    """
+    target = scanner.unquote(text)
+    names_of = "|".join(("SLURM_SUBMIT_DIR", "PWD", *own))
+    path = re.sub(rf"^\$(?:(?:{names_of})(?!\w)|\{{(?:{names_of})\}})/", "", target)
+    return path if _BELOW.fullmatch(path) else ""
 
 
 def is_of_site(text: str) -> bool:
@@ -83,3 +97,14 @@ def written_out(text: str, own: Collection[str]) -> str:
     folders = [_SUBMITTED_OR.pattern.removesuffix("/?")]
     folders += [rf"\$(?:{name}|\{{{name}\}})" for name in own]
     return shell_text.put(f"{_BEGIN}(?:{'|'.join(folders)}){_END}", _SUBMIT_DIR, text)
+
+
+def has(folder: str, new: str) -> bool:
+    """Whether a folder may be there behind a `mkdir`: the new one, one above that, or below.
+
+    Args:
+        folder: the folder.
+        new: the one that the `mkdir` names.
+    """
+    target, own = f"{folder}/", f"{new.rstrip('/')}/"
+    return own.startswith(target) or target.startswith(own)

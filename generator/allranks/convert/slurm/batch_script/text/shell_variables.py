@@ -182,6 +182,16 @@ class ShellVariables:
         match = _LISTED.fullmatch(rest[0]) if rest else None
         return [] if match is None else self.listed.get(match["part"] or match["name"], [])
 
+    def resolved(self, text: str) -> str:
+        """A word with the text of its variables, as far as it is known.
+
+        Args:
+            text: the word, as typed.
+        """
+        contents = self.contents.get(shell_text.variable_alone(scanner.unquote(text)), [])
+        text = contents[0] if len(contents) == 1 else text
+        return scanner.unquote(words.partly(self.looked_up(text), self.constants))
+
     def inner_text(self, texts: Sequence[str]) -> str | None:
         """The text of ``bash -c "…"`` with the variables in it that are parts of a command."""
         text = shell_text.shell_text(texts)
