@@ -135,7 +135,10 @@ _ON_GPUS = re.compile(
 )
 # What is as much at home on CPUs.
 _MAY_BE_ON_GPUS = re.compile(
-    r"pytorch|tensorflow|\bjax\b|huggingface|transformers|llm", re.IGNORECASE
+    r"pytorch|torch\b|tensorflow|keras|\bjax\b|huggingface|transformers|llm"
+    r"|(?:\b|_)(?:pre|fine_?)?(?:train|tun)(?:e|er|ing)?(?:_[\w.]*)?\.py\b"
+    r"|--(?:num[-_](?:train[-_])?)?epochs\b",
+    re.IGNORECASE,
 )
 _COMMENT = re.compile(r"(?:^|\s)#(?!SBATCH).*", re.MULTILINE)
 # `--cpu-bind` and `--cpu-offload` say nothing of it.

@@ -70,3 +70,13 @@ def test_the_group_that_opens_gpus_of_amds_is_named() -> None:
     assert any("supplementalGroups" in note for note in notes)
     notes = _convert("#SBATCH -n1 --gpus=1", "python a.py").notes
     assert not any("supplementalGroups" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("row", "is_noted"),
+    [("python src/train_vae.py", True), ("python a.py --epochs 3", True), ("python a.py", False)],
+)
+def test_a_training_that_asks_for_no_gpus_is_noted(row: str, *, is_noted: bool) -> None:
+    """Sites give whole nodes to who asks for none, and the script counts on their GPUs."""
+    notes = _convert("#SBATCH -n1", row).notes
+    assert any("asks for no GPUs" in note for note in notes) is is_noted

@@ -304,7 +304,7 @@ def test_ranks_without_gpus_are_noted() -> None:
     """Sites give whole nodes, and a script then asks for no GPUs of them."""
     ranks = _convert("#SBATCH -N 1 --ntasks-per-node=4", "srun python train.py")
     assert any("asks for no GPUs" in note for note in ranks.notes)
-    single = _convert("#SBATCH -n 1", "python train.py")
+    single = _convert("#SBATCH -n 1", "python a.py")
     assert not any("asks for no GPUs" in note for note in single.notes)
 
 
