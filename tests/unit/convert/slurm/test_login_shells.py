@@ -93,3 +93,12 @@ def test_a_shell_of_a_terminal_reads_no_file_behind_setup() -> None:
         assert any("a pod has no terminal" in verdict.why for verdict in verdicts)
     login = job.convert(b"#!/bin/bash -login\n#SBATCH -n 1\npython a.py\n", "job.sbatch").verdicts
     assert not any("a pod has no terminal" in verdict.why for verdict in login)
+
+
+@pytest.mark.parametrize(("flags", "is_noted"), [("-lc", True), ("-c", False)])
+def test_the_profile_of_a_container_is_said_to_be_unread(flags: str, *, is_noted: bool) -> None:
+    """The text of its shell becomes the command of the ranks, which have no shell of a login."""
+    row = f"srun singularity exec docker://a/b:1 bash {flags} 'torchrun --nproc_per_node=4 a.py'"
+    text = f"#!/bin/bash\n#SBATCH -N 1 --gpus=4\n{row}\n"
+    notes = job.convert(text.encode(), "job").notes
+    assert any("read the profile of its container" in note for note in notes) is is_noted

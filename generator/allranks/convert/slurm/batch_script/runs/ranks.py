@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands, preparation, references, scanner
+from allranks.convert import commands, preparation, references, scanner, shell_arguments
 from allranks.convert.commands import Runner
 from allranks.convert.slurm import amounts
 from allranks.convert.slurm.batch_script.pods import missing_in_pods
@@ -71,6 +71,10 @@ _IN_EACH_RANK = (
     "or the function, where it becomes setup"
 )
 _MAY_LAUNCH = "each rank runs {}: a torchrun in it would start further processes in each"
+_NO_PROFILE = (
+    "`{}` read the profile of its container first, and what each rank runs here does not: write "
+    "what the image's /etc/profile sets into setup, where the program needs it"
+)
 _OUTPUT_OF_BRANCH = re.compile(
     r"(?:\b(?:done|fi|esac)|[})])[ \t]*(?P<output>(?:[0-9]?>>?|&>>?|\|&?[ \t]*tee\b)[^\n]*)\Z"
 )
@@ -454,6 +458,8 @@ def _without_hosts(body: Body, texts: list[str], line: int) -> list[str]:
 
 def _note_launched(main_step: MainStep, body: Body, rest: list[str], inner: str | None) -> None:
     """Say of a script of the user's own that a launcher in it would be one in each rank."""
+    if inner is not None and shell_arguments.profile_flags(rest):
+        body.notes.append(_NO_PROFILE.format(" ".join(rest[:2])))
     for texts in [rest] if inner is None else _command_words(inner):
         is_mpi = words.base(next(iter(texts), "")) in words.MPIRUN
         inside = mpirun.program(texts) if is_mpi else texts
