@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert.slurm.batch_script.text import shell_text
+from allranks.convert.slurm.batch_script.text import first_node, shell_text
 
 if TYPE_CHECKING:
     from allranks.convert.slurm.batch_script.text.script_reading import Body
@@ -21,10 +21,7 @@ _IN_CONDITION = f"{_OTHER_NAME}: compare ${{{{MASTER_ADDR%%.*}}}}"
 _AS_WORD = f"{_OTHER_NAME}: where {{}} compares the two, let it compare ${{{{MASTER_ADDR%%.*}}}}"
 # A variable that the conversion sets to rank 0's address, for each rank.
 _SET = re.compile(r"^(?:export )?(?P<name>\w+)=\"?\$\{?MASTER_ADDR\}?\"?$", re.MULTILINE)
-_OWN = (
-    r"\"?(?:\$\((?:command )?(?:hostname|uname -n)[^()\n]*\)|`(?:hostname|uname -n)[^`\n]*`"
-    r"|\$\{?HOSTNAME\b\}?)\"?"
-)
+_OWN = first_node.OF_PROCESS
 _EQUALS = r"\s*[!=]?=\s*"
 
 

@@ -57,10 +57,7 @@ _OF_LIST = "mpirun is given the chart's list of hosts"
 _FIRST_HOST = "\"$(sed 's/[ :].*//;q' /etc/mpi/hostfile)\""
 # All of them, and how a script lists them, with nothing done to the list.
 _HOSTS = "\"$(sed 's/[ :].*//' /etc/mpi/hostfile)\""
-_LIST = re.compile(
-    rf"(?:export\s+)?\w+=\"?(?:\$\(|`)\s*{node_names.QUESTION}"
-    r"(?:\s+\"?\$\{?SLURM_(?:JOB_)?NODELIST\}?\"?)?\s*[)`]\"?"
-)
+_LIST = re.compile(rf"(?:export\s+)?\w+=\"?{node_names.LIST}\"?")
 _OF_NODES = "it tells of the old cluster's nodes: write what a pod is to read"
 _NOT_BOUND = (
     "cores are shared in a pod, so that the chart binds ranks to none (Open MPI 5 refuses to do "

@@ -43,9 +43,7 @@ _OF_SIZE = re.compile(r"\s(?:-[nNw]|--(?:ntasks|nodes|nodelist))[\s=]*\"?\$\{?\w
 _NO_NODES = "it asks Slurm for its nodes, and a pod has none"
 _NO_FILE = "it asks Slurm, and a pod has none: write the file that later lines read yourself"
 # The names of all nodes, and not that of the first.
-_LIST = re.compile(
-    rf"\$\(\s*{node_names.QUESTION}[^()`|;&]*\)|`\s*{node_names.QUESTION}[^()`|;&]*`"
-)
+_LIST = re.compile(node_names.LIST)
 _REQUEUING = re.compile(r"\b(?:scontrol|sbatch)\b")
 _REQUEUES = (
     "a pod has no programs of Slurm's: let the program handle SIGTERM, and "

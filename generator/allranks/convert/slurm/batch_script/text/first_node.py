@@ -22,6 +22,13 @@ _NAME = re.compile(
     rf"|\$\({_COMMAND}[^()`]*\)|`{_COMMAND}[^()`]*`"
 )
 
+# What a process calls its own node by, where no text of the script's own shell stands in its place:
+# `of_each_node` spells it so.
+OF_PROCESS = (
+    rf"\"?(?:\$\((?:command\s+)?{_COMMAND}[^()\n]*\)|`{_COMMAND}[^`\n]*`"
+    rf"|\$(?:(?:{_NAMES})\b|\{{(?:{_NAMES})-?\}}))\"?"
+)
+
 
 def of_each_node(text: str) -> str:
     r"""A text whose escaped names, which another shell is to find, are no first node's any more.

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 # The question.
 QUESTION = r"\bscontrol\s+show\s+hostnames?\b"
+# All the names, with nothing done to the list.
+LIST = rf"(?:\$\(\s*{QUESTION}[^()`|;&]*\)|`\s*{QUESTION}[^()`|;&]*`)"
 _ASKS = re.compile(rf"{QUESTION}|SLURM_(?:JOB_)?NODELIST\b")
 _VARIABLE = re.compile(r"\"?\$(?:\{[A-Za-z_]\w*(?:\[[@*]\])?\}|[A-Za-z_]\w*)\"?")
 _NAME = re.compile(r"[A-Za-z_]\w*")
