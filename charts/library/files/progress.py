@@ -481,9 +481,10 @@ def start(env, say, every=EVERY_SECONDS):
     threading.Thread(target=server.serve_forever, args=(60.0,), daemon=True).start()
     threading.Thread(target=server.tell_always, daemon=True).start()
     base = "http://127.0.0.1:%d" % port
-    paths = env.get("PYTHONPATH", "").split(os.pathsep)
-    if str(modules) not in paths:
-        env["PYTHONPATH"] = os.pathsep.join(filter(None, [*paths, str(modules)]))
+    path = env.get("PYTHONPATH", "")
+    if str(modules) not in path.split(os.pathsep):
+        # An empty part of a path is the folder that a program starts in, and stays.
+        env["PYTHONPATH"] = path + os.pathsep + str(modules) if path else str(modules)
     # A launcher that starts over finds what it has set itself, and no word of the user's.
     own = env.get("ALLRANKS_PROGRESS_URL", "")
     is_own = bool(own) and env.get(URL) == own[: -len(RANKS)] + TRAINER

@@ -339,6 +339,14 @@ def test_what_the_user_has_set_stays(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(("path", "parts"), [(":/mine", ["", "/mine"]), ("/a:", ["/a", ""])])
+def test_an_empty_part_of_the_users_path_stays(tmp_path: Path, path: str, parts: list[str]) -> None:
+    """It is the folder that a program starts in, from which `python src/a.py` imports."""
+    pod = Pod(tmp_path / "pod", PYTHONPATH=path)
+    python = tmp_path / "pod/progress/python"
+    assert pod.env["PYTHONPATH"].split(os.pathsep) == [*parts, str(python)]
+
+
 def test_a_pod_that_can_write_nowhere_trains_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,8 +40,15 @@ def _time(job: Draft, setting: Setting) -> None:
             f"{setting.value!r} is no time such as 90, 12:00:00 or 2-12",
         )
     elif seconds:
-        job.put("time", ("runPolicy", "activeDeadlineSeconds"), seconds)
-        if "array" in job.settings:
+        to = ("runPolicy", "activeDeadlineSeconds")
+        job.put("time", to, seconds)
+        if "array" not in job.settings:
+            why = (
+                "it counts from when the pods are made, and so while they wait for a node and an "
+                "image, but not in a queue"
+            )
+            job.say("time", Outcome.CHANGED, ".".join(to), why)
+        else:
             why = (
                 f"each task had that time: so has each trial of `{names.CLI} sweep run`; a grid "
                 "of plain Helm has it for all of them together"
@@ -134,7 +141,8 @@ def _label(job: Draft, setting: Setting) -> None:
         why = setting.option.why if setting.option else ""
         job.say(setting.name, Outcome.CHANGED, f"labels.{setting.name}", why)
     else:
-        job.say(setting.name, Outcome.CHANGED, "", "it is empty")
+        why = "it is a blank for a person" if setting.value.strip() else "it is empty"
+        job.say(setting.name, Outcome.CHANGED, "", why)
 
 
 def _annotation(job: Draft, setting: Setting) -> None:

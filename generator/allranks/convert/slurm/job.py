@@ -79,6 +79,13 @@ _BY_VALUE = {
 }
 # Of a script that names none; values without an image are not valid.
 _IMAGE = {"repository": "pytorch/pytorch", "tag": "2.8.0-cuda12.8-cudnn9-runtime"}
+# Types of GPUs of Pascal and Maxwell, which PyTorch's builds with CUDA 12.8 do not know any more.
+# Source: PyTorch's release notes of 2.8, "CUDA toolkit version and architecture support update".
+_OF_OLD_GPUS = re.compile(
+    r"(?i)(?:nvidia[-_]|tesla[-_]|geforce[-_])*(?:p100|p40|p4|p6000|m40|m60|gtx[-_]?(?:9\d\d|10[5-8]0)\w*"
+    r"|10[678]0(?:ti)?|titan[-_]?x\w*)(?![a-z0-9])"
+)
+_OF_CUDA_126 = "2.8.0-cuda12.6-cudnn9-runtime"
 # Any but root: as in Slurm, who submits is no user of the image's. That image's own is root.
 _USER = 1000
 _NO_ROOT = (
@@ -365,7 +372,8 @@ def _done(job: Draft, namespace: str) -> Conversion:
         fields.say((key,), Outcome.CHANGED, "env.SLURM_JOB_NAME", why)
     if not (fields.values.get("image") or {}).get("repository"):
         key = job.key("the image", 0)
-        fields.put(("image",), dict(_IMAGE), (key,))
+        is_old = any(map(_OF_OLD_GPUS.match, job.size.gpu_types))
+        fields.put(("image",), {**_IMAGE, **({"tag": _OF_CUDA_126} if is_old else {})}, (key,))
         why = _IN_PLACE if fields.lacks("image") else _NO_IMAGE
         why += _FOR_LAUNCHER if chart == "torchrun" else ""
         why += _OF_NVIDIA if str(fields.values.get("gpuResource")).startswith("amd.com/") else ""

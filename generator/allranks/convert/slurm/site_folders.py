@@ -126,6 +126,11 @@ _WHY_HOME = (
     "a pod has not the home folder of who submits: write a path in the image, or in a volume, in "
     "its place"
 )
+_OF_IMAGE_FILE = re.compile(r"\.(?:sif|simg|sqsh|squashfs)$")
+_WHY_IMAGE = (
+    "a pod cannot use an image file, and starts no container: push the image that it was made from "
+    "to a registry, name that, and run what runs in it directly"
+)
 _WHY_WORKING_DIR = (
     "the run starts there, and a pod has it where its image or a volume does: take the line out "
     "where it is the folder of your code, which is sent"
@@ -188,7 +193,8 @@ def say(job: Draft) -> None:
         start = paths & {working_dir}
         for group, to, why in (
             (start, "workingDir", _WHY_WORKING_DIR),
-            (paths - start, "", _WHY_HOME if top == "~" else _why(code, paths - start)),
+            (images := {path for path in paths if _OF_IMAGE_FILE.search(path)}, "", _WHY_IMAGE),
+            (rest := paths - start - images, "", _WHY_HOME if top == "~" else _why(code, rest)),
         ):
             if group:
                 folder = _shared_folder(group)

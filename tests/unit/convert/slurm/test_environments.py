@@ -232,3 +232,14 @@ def test_an_environment_that_a_line_makes_in_a_folder_is_made_in_each_pod() -> N
     """As one of conda's is."""
     why = _why(_convert(_POD, "python -m venv env", "source env/bin/activate", "python a.py"), 3)
     assert "each pod makes the environment anew" in why
+
+
+@pytest.mark.parametrize(("first", "ends"), [("set -e", True), ("true", False)])
+def test_a_file_that_is_not_there_ends_setup_where_the_script_wants_that(
+    first: str, *, ends: bool
+) -> None:
+    """An image with all that the file activates has not the file."""
+    text = f"#!/bin/bash\n#SBATCH -n 1\n{first}\nsource .venv/bin/activate\npython a.py\n"
+    verdicts = job.convert(text.encode(), "job").verdicts
+    [why] = [own.why for own in verdicts if own.path == "source .venv/bin/activate"]
+    assert ("setup ends there" in why) is ends

@@ -80,3 +80,12 @@ def test_a_training_that_asks_for_no_gpus_is_noted(row: str, *, is_noted: bool) 
     """Sites give whole nodes to who asks for none, and the script counts on their GPUs."""
     notes = _convert("#SBATCH -n1", row).notes
     assert any("asks for no GPUs" in note for note in notes) is is_noted
+
+
+@pytest.mark.parametrize(
+    ("kind", "cuda"), [("p100", "12.6"), ("gtx_1080_ti", "12.6"), ("v100", "12.8"), ("a40", "12.8")]
+)
+def test_the_image_in_place_of_none_knows_the_gpus(kind: str, cuda: str) -> None:
+    """PyTorch's builds with CUDA 12.8 run on no Pascal, and those with 12.6 do."""
+    tag = _convert(f"#SBATCH -n1 --gres=gpu:{kind}:1", "python a.py").values["image"]["tag"]
+    assert f"cuda{cuda}" in tag

@@ -486,3 +486,17 @@ def test_options_of_srun_in_a_variable_are_said_to_be_its() -> None:
     whys = {own.path: own.why for own in _convert(_TASKS, *rows).verdicts}
     assert "options of srun's" in whys['ARGS="--wait=60 --kill-on-bad-exit=1"']
     assert "part of the command" in whys["CMD='python a.py --lr 1'"]
+
+
+def test_a_number_that_a_line_makes_of_itself_has_both_lines() -> None:
+    """Accelerate was told of one process less than torchrun's own one, which are none."""
+    rows = (
+        "WORLD_SIZE=$((SLURM_NNODES * 8))",
+        'if [ -n "$V" ]; then WORLD_SIZE=$(($WORLD_SIZE-1)); fi',
+        "srun bash -c 'accelerate launch --num_machines 2 --num_processes '$WORLD_SIZE' a.py'",
+    )
+    conversion = _convert("#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=8", *rows)
+    text = conversion.values["command"][-1]
+    assert text.index("WORLD_SIZE=$((SLURM_NNODES * 8))") < text.index("$WORLD_SIZE-1")
+    whys = {own.path: own.why for own in conversion.verdicts}
+    assert "the command has it" in whys["WORLD_SIZE=$((SLURM_NNODES * 8))"]

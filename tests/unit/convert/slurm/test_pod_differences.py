@@ -1364,3 +1364,54 @@ def test_what_pods_write_into_the_folder_that_is_sent_is_seen_by_none(
     )
     notes = job.convert(text.encode(), "job").notes
     assert any("has a copy of the folder" in note for note in notes) is is_noted
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_named"),
+    [
+        (('export PYTHONPATH="$PYTHONPATH:/code"', "python src/a.py"), True),
+        (("export PYTHONPATH=lib:$PYTHONPATH", "srun -n 1 python src/a.py"), True),
+        (("export PYTHONPATH=$PYTHONPATH:$(pwd)", "python src/a.py"), False),
+        (("export PYTHONPATH=$PYTHONPATH:/code", "python a.py"), False),
+        (("export PYTHONPATH=/code", "python src/a.py"), False),
+    ],
+)
+def test_the_empty_part_of_a_path_is_not_there(rows: tuple[str, ...], *, is_named: bool) -> None:
+    """It is the folder that Python starts in, and the launcher has set the variable before."""
+    text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", *rows, ""))
+    whys = [own.why for own in job.convert(text.encode(), "job").verdicts]
+    assert any("it has an empty part" in why for why in whys) is is_named
+
+
+def test_a_limit_counts_while_pods_wait() -> None:
+    """Slurm's begins with the job, and that of a Job of Kubernetes' when its pods are made."""
+    text = "#!/bin/bash\n#SBATCH -n 1 -t 1:00:00\npython a.py\n"
+    [own] = [own for own in job.convert(text.encode(), "job").verdicts if own.path == "--time"]
+    assert "while they wait for a node" in own.why
+
+
+@pytest.mark.parametrize(
+    ("options", "is_named"),
+    [("--ip=$(hostname -i)", True), ("--ip 0.0.0.0", False), ("--no-browser", False)],
+)
+def test_a_server_on_an_address_of_its_node_is_not_reached(options: str, *, is_named: bool) -> None:
+    """`kubectl port-forward` comes to localhost in the pod."""
+    text = f"#!/bin/bash\n#SBATCH -n 1\njupyter-lab {options}\n"
+    [own] = [own for own in job.convert(text.encode(), "job").verdicts if own.path == "jupyter-lab"]
+    assert ("listen on 127.0.0.1" in own.why) is is_named
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ("-N 2 --gpus-per-node=4 -c 32", "names no number of tasks"),
+        ("-N 2 --gpus-per-node=4 --ntasks-per-node=1 -c 32", "each rank has 4 GPUs"),
+        ("-N 2 --gpus-per-node=4 --ntasks-per-node=4 -c 8", ""),
+    ],
+)
+def test_a_rank_with_several_gpus_is_told_of(options: str, why: str) -> None:
+    """It finds that it is alone on its node, and starts no process for the others."""
+    text = f"#!/bin/bash\n#SBATCH {options}\nsrun python a.py\n"
+    verdicts = job.convert(text.encode(), "job").verdicts
+    whys = [own.why for own in verdicts if own.to == "procsPerNode: 1"]
+    assert [True] * bool(why) == [why in own for own in whys]

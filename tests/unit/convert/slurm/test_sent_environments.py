@@ -236,6 +236,12 @@ def test_a_test_for_what_is_not_sent_ends_no_run_without_a_word(
         (("D=my_data/a.json", 'python a.py "$D"'), "my_data/a.json"),
         (("python data/prepare.py",), ""),
         (("D=datasets/a", "python a.py --data_dir=$D"), "datasets/a"),
+        (('D="${D:-data}"', 'python a.py --data-root "${D}"'), "data"),
+        (("python a.py --model_name_or_path models/Llama-3",), "models/Llama-3"),
+        (("python a.py --model_path org/name",), ""),
+        (("python a.py --umls_path ./umls/processed/",), "umls/processed"),
+        (("python a.py --ckpt pretrain/a.pth",), "pretrain/a.pth"),
+        (("python train.py", "python b.py --ckpt out/a.pth"), ""),
         (("export DATADIR=data", "python a.py"), "data"),
         (("python a.py --data_path ./FOR-species20K",), "FOR-species20K"),
         (("W=$PWD", "cd $W/src", "python a.py --data_dir ../datasets/x"), "datasets/x"),
@@ -253,4 +259,4 @@ def test_a_test_for_what_is_not_sent_ends_no_run_without_a_word(
 def test_data_that_git_leaves_out_as_a_rule_are_named(rows: tuple[str, ...], path: str) -> None:
     """They lie in the project, and what is sent of it is code."""
     verdicts = _convert("#SBATCH -n 1", *rows).verdicts
-    assert [v.path for v in verdicts if "as it does with data" in v.why] == [path] * bool(path)
+    assert [v.path for v in verdicts if "as it does with data and" in v.why] == [path] * bool(path)

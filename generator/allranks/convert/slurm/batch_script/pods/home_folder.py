@@ -94,8 +94,8 @@ _WRITTEN_OUT = (
 )
 _SETTINGS = (
     "what its options do not say (how many processes, which precision, DeepSpeed) it reads from "
-    "accelerate/default_config.yaml in the cache folder of who submits, where there is one, and a "
-    "pod has none: send that file with the code, and name it by --config_file"
+    "accelerate/default_config.yaml in the cache folder of who submits (HF_HOME), where there is "
+    "one, and a pod has none: send that file with the code, and name it by --config_file"
 )
 # By which Hugging Face's libraries ask no hub. Source: huggingface_hub, environment variables.
 _OFFLINE = re.compile(r"(?:HF_HUB|TRANSFORMERS|HF_DATASETS|HF_EVALUATE|DIFFUSERS)_OFFLINE")

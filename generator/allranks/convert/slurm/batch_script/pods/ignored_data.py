@@ -7,11 +7,14 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from allranks.convert import scanner
-from allranks.convert.slurm.batch_script.text import sent_folder, words
+from allranks.convert import preparation, scanner
+from allranks.convert.slurm.batch_script.text import sent_folder, started_words, words
 from allranks.convert.verdicts import Outcome, Verdict
+from allranks.workspace import ignore
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from allranks.convert.scanner import Command
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
@@ -19,7 +22,8 @@ if TYPE_CHECKING:
 # Data below such a folder, and what is code or a setting there.
 _DATA = re.compile(
     r"(?i)(?:\./|\$\{?(?:PWD|SLURM_SUBMIT_DIR)\}?/)?"
-    r"(?P<folder>(?:[a-z0-9]+[-_])*(?:data|datasets?|corpus|corpora))(?:/[^\s/'\"]+)*/?"
+    r"(?P<folder>(?:[a-z0-9]+[-_])*(?:data|datasets?|corpus|corpora|weights|pretrained))"
+    r"(?:/[^\s/'\"]+)*/?|(?:\./)?models/[^\s'\"]+"
 )
 _CODE = re.compile(r"(?i)\.(?:py|sh|bash|ya?ml|toml|cfg|ini|ipynb|jl|r|md|m|txt)$")
 _SETTING = frozenset({"export", "declare", "typeset", "local", "readonly"})
@@ -28,20 +32,42 @@ _NAME_OF_OPTION = re.compile(r"-{0,2}[\w.-]+")
 _OF_FOLDER = re.compile(
     r"(?i)-{0,2}(?:[\w.-]*[_.-])?data(?:sets?)?[_-]?(?:dir|path|root|folder|directory|base)"
 )
+# Other folders and files that a program is told of by its options; not those of code.
+_OF_INPUT = re.compile(
+    r"(?i)--?(?!\w*(?:conf|cfg|script|code|src|module|lib|prompt|template|python|cache|work|tmp|temp"
+    r"|ckpt|checkpoint|model_dir|task|test))[\w.-]*[_-](?:path|dir|root|folder)"
+)
+# What may be the name of a model on a hub, and no path.
+_HUB = re.compile(r"[\w.-]+/[\w.-]+")
+_OF_CODE = re.compile(
+    r"(?i)(?:\./)?(?:src|scripts?|conf\w*|cfgs?|code|libs?|tests?|prompts?|templates?|examples?|tools?"
+    r"|tasks?|runs?|experiments?)(?:/.*)?"
+)
 _RELATIVE = re.compile(r"(?:\.{1,2}/)*(?![$~\d.-])[\w.+-]+(?:/[\w.${}+-]+)*/?")
 _OF_DATA = re.compile(
     r"(?i)-{0,2}[\w.-]*(?:data|path|dir|root|file|folder|input|corpus|train|val|test)"
 )
-_WRITES_DATA = re.compile(r"(?i)-{0,2}[\w.-]*(?:out|save|log|write|dump|result|dest|export)[\w.-]*")
-_IGNORED = (
-    "what is sent has it only where .gitignore does not keep it out, as it does with data as a "
-    "rule: mount a volume there (storage.datasets.mountPath), or name it by `--include`"
+_WRITES_DATA = re.compile(
+    r"(?i)-{0,2}[\w.-]*(?:out|save|log|write|dump|result|dest|export|hydra)[\w.-]*"
 )
+# Files of weights and data, which projects keep out of git by their endings.
+_WEIGHTS = re.compile(
+    r"(?i)(?:\./|\$\{?(?:PWD|SLURM_SUBMIT_DIR)\}?/)?(?![$~/.-])[\w.${}=+-]+(?:/[\w.${}=+-]+)*"
+    r"\.(?:pth?|ckpt|safetensors|h5|hdf5|npz|npy|pkl|onnx|parquet|lmdb|tfrecords?)"
+)
+_IGNORED = (
+    "what is sent has it only where .gitignore does not keep it out, as it does with data and "
+    "weights as a rule: mount a volume there (storage.datasets.mountPath), or name it by "
+    "`--include`"
+)
+_MOST = 3
 _IDLE = words.IN_EACH_RANK | {"test", "[", "[[", "rm", "cp", "mv"}
 
 
 def say(script: Script, variables: ShellVariables) -> list[Verdict]:
-    """The first data in the folder that is sent which a line reads, or sets a variable to.
+    """The data in the folder that is sent which lines read, or set variables to, a line for each.
+
+    Of those in one folder the first is enough, and of many folders three.
 
     Args:
         script: the script.
@@ -52,22 +78,31 @@ def say(script: Script, variables: ShellVariables) -> list[Verdict]:
     names = sent_folder.names(script)
     folders: set[str] = set()  # that the script makes
     place = ""  # below the folder that is sent
+    verdicts: dict[str, Verdict] = {}
+    has_trained = False
     for command in script.commands:
         texts = [scanner.unquote(word.text) for word in command.words]
         goes = texts[:1] in (["cd"], ["pushd"])
         if goes and not sent_folder.is_sent("".join(texts[1:2]), names):
             target = sent_folder.below("".join(texts[1:2]), names)
             if not target:
-                return []  # another folder, which has words of its own
+                break  # another folder, which has words of its own
             place = _below_sent(place, target)
         is_idle = words.any_of(texts, _IDLE) and command.name not in _SETTING
-        data = "" if is_idle else _data(command, texts, variables)
-        data = _below_sent(place, data) if data else ""
-        if data and not any(sent_folder.has(data, own) for own in folders):
-            return [Verdict(data, Outcome.CHANGED, "", _IGNORED, command.line)]
+        own_paths = [] if is_idle else _data(command, texts, variables, has_trained=has_trained)
+        for own in own_paths:
+            data = _below_sent(place, own)
+            if data and not any(sent_folder.has(data, folder) for folder in folders):
+                top = data.split("/")[0]
+                own_verdict = Verdict(data, Outcome.CHANGED, "", _IGNORED, command.line)
+                verdicts.setdefault(top, own_verdict)
+        has_trained |= any(
+            bool(own) and preparation.may_train(own)
+            for own in map(words.unwrapped, started_words.with_text_of_shell(texts))
+        )
         if "mkdir" in map(words.base, texts[:2]):
             folders |= {variables.resolved(text).removeprefix("./") for text in texts[1:]}
-    return []
+    return [*verdicts.values()][:_MOST]
 
 
 def is_of_data(folder: str) -> bool:
@@ -79,8 +114,12 @@ def is_of_data(folder: str) -> bool:
     return _DATA.fullmatch(folder) is not None
 
 
-def _data(command: Command, texts: list[str], variables: ShellVariables) -> str:
-    """The first path of data in the project that a command reads, or sets; "" for none.
+def _data(
+    command: Command, texts: list[str], variables: ShellVariables, *, has_trained: bool
+) -> Iterator[str]:
+    """The paths of data in the project that a command reads, or sets.
+
+    What a training has written before is there, and folders of checkpoints have words of their own.
 
     A folder without one below it is a path behind an option, or in a variable, whose name says so:
     ``--data-dir data``, ``export DATA_ROOT=./FOR-species20K``.
@@ -100,9 +139,13 @@ def _data(command: Command, texts: list[str], variables: ShellVariables) -> str:
         match = _DATA.fullmatch(path)
         is_of_name = _OF_FOLDER.fullmatch(name) is not None and _RELATIVE.fullmatch(path)
         is_path = match is not None and (_OF_DATA.match(name) if name else "/" in path.strip("./"))
-        if is_path or is_of_name:
-            return path.removeprefix("./").rstrip("/")
-    return ""
+        is_input = "/" in path.strip("./") and _OF_INPUT.fullmatch(name) is not None
+        is_input = is_input and not _HUB.fullmatch(path)
+        is_input = is_input and bool(_RELATIVE.fullmatch(path)) and not _OF_CODE.fullmatch(path)
+        has_weights = _WEIGHTS.fullmatch(path) is not None and bool(name or "/" in path)
+        is_written = has_trained or any(map(ignore.is_of_tools, path.split("/")))
+        if is_path or is_of_name or ((is_input or has_weights) and not is_written):
+            yield path.removeprefix("./").rstrip("/")
 
 
 def _below_sent(place: str, path: str) -> str:

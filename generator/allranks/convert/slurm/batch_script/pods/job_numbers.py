@@ -7,6 +7,7 @@ nobody who counts, and a run of the same name has it again.
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
@@ -23,6 +24,10 @@ _NUMBER = r"\$(?:SLURM_(?:ARRAY_)?JOB_?ID\b|\{SLURM_(?:ARRAY_)?JOB_?ID(?::?-[^{}
 # The number as a part of a name, and not of a sum.
 _NAME = re.compile(
     rf"[^\s\"'=:,;()]*(?:(?<=[\w./}}-]){_NUMBER}|{_NUMBER}(?=[\w./$-]))[^\s\"'=:,;()]*"
+)
+# Options that say what a run, or its folder, is called.
+_CALLED_BY = re.compile(
+    r"--?[\w-]*(?:name|tag|exp|experiment|run|suffix|version|dir|out|output|path)(?:[-_]id)?"
 )
 # Folders that end with the pod, and the file of the job's own output, which has other words.
 _OF_POD = re.compile(
@@ -46,7 +51,7 @@ def say(script: Script) -> list[Verdict]:
             match = _NAME.search(text)
             is_whole = match is not None and match[0].count("{") == match[0].count("}")
             if match is not None and is_whole and not _OF_POD.match(match[0]):
-                why = _WHY.format(match[0])
+                why = _WHY.format(match[0].removeprefix("./"))
                 return [Verdict("$SLURM_JOB_ID", Outcome.CHANGED, "", why, command.line)]
     return []
 
@@ -59,4 +64,9 @@ def _texts(command: Command) -> Iterator[str]:
         yield from (text.partition("=")[2] for text in texts[1:])
     if not words.any_of(texts, _IDLE):
         yield from texts
+        for before, text in pairwise(texts):
+            name, sign, value = text.partition("=")
+            name, value = (name, value) if sign else (before, text)
+            if _CALLED_BY.fullmatch(name) and re.fullmatch(_NUMBER, value):
+                yield f"./{value}"  # a name of its own
     yield from (target for operator, target in command.redirections if ">" in operator)

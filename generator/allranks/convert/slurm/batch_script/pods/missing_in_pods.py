@@ -24,6 +24,7 @@ from allranks.convert.slurm.batch_script.pods import (
     node_settings,
     output_files,
     pod_rights,
+    python_path,
     rank_zero_name,
     run_environments,
     sent_environments,
@@ -236,6 +237,7 @@ def say(reading: ScriptReading, code: str) -> None:
         *run_environments.say(script, reading.variables),
         *unsent_folders.say(script, reading.variables, code),
         *ignored_data.say(script, reading.variables),
+        *python_path.say(script, body),
     ]
     body.verdicts += [*servers.say(script), *node_settings.say(script), *variable_files.say(script)]
     body.verdicts += counted_cpus.say(script, body, code)

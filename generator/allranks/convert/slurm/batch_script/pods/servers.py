@@ -45,6 +45,15 @@ _PORT_OF_POD = (
     "nobody outside reaches a pod's port by ssh: `kubectl port-forward POD PORT` brings it to your "
     "machine, as localhost"
 )
+# An address that is not that of localhost, nor of all networks.
+_OF_ADDRESS = re.compile(
+    r"--(?:ip|host|bind|bind[-_](?:addr|all|address))[= ][\"']?"
+    r"(?!0\.0\.0\.0|127\.|localhost|\*|::)\S"
+)
+_ON_LOCALHOST = (
+    ", where the program listens on it: let it listen on 127.0.0.1, or 0.0.0.0, and on no address "
+    "of its node"
+)
 
 
 def say(script: Script) -> list[Verdict]:
@@ -54,8 +63,9 @@ def say(script: Script) -> list[Verdict]:
         for texts in started_words.with_text_of_shell([token.text for token in command.words]):
             program = _server(words.unwrapped(texts))
             if program and program not in verdicts:
-                line = command.line
-                verdicts[program] = Verdict(program, Outcome.CHANGED, "", _PORT_OF_POD, line)
+                is_of_node = _OF_ADDRESS.search(" ".join(texts)) is not None
+                why = _PORT_OF_POD + _ON_LOCALHOST * is_of_node
+                verdicts[program] = Verdict(program, Outcome.CHANGED, "", why, command.line)
     return [*verdicts.values()]
 
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.convert import commands, preparation, scanner
 from allranks.convert.commands import Runner
 from allranks.convert.slurm.batch_script.runs import evaluated_variables
-from allranks.convert.slurm.batch_script.setup import inner_setup, repeated_lines, setup_end
+from allranks.convert.slurm.batch_script.setup import (
+    inner_setup,
+    left_out,
+    repeated_lines,
+    setup_end,
+)
 from allranks.convert.slurm.batch_script.steps import launcher_environment
 from allranks.convert.slurm.batch_script.text import first_node, shell_text, words
 from allranks.convert.slurm.batch_script.text.node_variables import (
@@ -20,7 +26,7 @@ from allranks.convert.slurm.batch_script.text.node_variables import (
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Collection, Container
 
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import MainStep, ScriptReading
@@ -43,6 +49,7 @@ _ADDED = (
 _LOOKING = re.compile(r"(?:\$\(|`)[^`]*\b(?:python[0-9.]*|shuf|ss|netstat|comm|lsof)\b")
 _OF_LOOP = "the loop over the nodes sets it, and each pod is a node: write what a pod is to read"
 
+_OF_COMMAND = "what the step starts is told of it: the command has it as it stands here"
 _OTHER_WORDS = (
     "it changes the words behind the script's name for setup alone, whose shell is another: write "
     "those that the command reads into it"
@@ -329,7 +336,12 @@ def _meeting_texts(
             if is_typed and "port" in name.lower() and _is_drawn(text):
                 port = _PORT if program.is_nested else "$MASTER_PORT"
                 line, is_typed = f"{name}={port}", False
-            lines[name] = (statement.line, line, sources if is_typed else set())
+            needed = sources if is_typed else set()
+            if name in sources and name in lines and kind is not NodeVariable.UNKNOWN:
+                # It is made of what the line before has set: `if …; then N=$((N - 1)); fi`.
+                line = f"{lines[name][1]}\n{line}"
+                needed = needed | lines[name][2]
+            lines[name] = (statement.line, line, needed - {name})
     needs = [
         name for name in reads if name in lines.keys() - reading.variables.expanded_names - own
     ]
@@ -344,8 +356,23 @@ def _meeting_texts(
         else:
             why = "it tells of the old cluster's nodes: write what a pod is to read"
             reading.body.say(lines[name][0], f"${name}", Outcome.NOT_CARRIED, "", why)
-    return [
-        line
+    own_lines = [
+        (name, line)
         for name, (_, line, _) in lines.items()
         if name in needs and kinds[name] is not NodeVariable.UNKNOWN
     ]
+    _say_of_command(reading, [name for name, _ in own_lines if kinds[name] is NodeVariable.TYPED])
+    return [line for _, line in own_lines]
+
+
+def _say_of_command(reading: ScriptReading, names_of: Collection[str]) -> None:
+    """Say of lines that the command has as they are that they are in it, and not the launcher's."""
+    numbers = {
+        statement.line
+        for statement in reading.script.statements
+        if not shell_text.set_by(statement).isdisjoint(names_of)
+    }
+    verdicts = reading.body.verdicts
+    for place, verdict in enumerate(verdicts):
+        if verdict.line in numbers and verdict.why in (left_out.MEETING, left_out.ABOUT_MEETING):
+            verdicts[place] = replace(verdict, to="command", why=_OF_COMMAND)

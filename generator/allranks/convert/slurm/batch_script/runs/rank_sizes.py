@@ -46,6 +46,20 @@ _WITHOUT_MPI = (
 )
 
 
+_TASKS = frozenset(
+    {"ntasks", "ntasks-per-node", "tasks-per-node", "ntasks-per-gpu", "gpus-per-task"}
+)
+_ALONE = (
+    "each rank has {}, and finds that it is alone on its node (LOCAL_WORLD_SIZE=1): a program that "
+    "starts a process for each GPU itself, as PyTorch Lightning does, starts none then; leave "
+    "procsPerNode out for a rank for each GPU"
+)
+_NO_TASKS = (
+    "the script names no number of tasks, and Slurm may start as many on a node as --cpus-per-task "
+    "leaves room for: write --ntasks-per-node"
+)
+
+
 def put_size(reading: ScriptReading, main: Step, program: commands.Program) -> None:
     """How many nodes and ranks the step has."""
     script, body = reading.script, reading.body
@@ -80,6 +94,7 @@ def put_size(reading: ScriptReading, main: Step, program: commands.Program) -> N
         body.procs_per_node = 0 if is_spread or (gpus and per_node == gpus) else per_node
         body.values["torchrun"] = {"maxRestarts": 0}
         _put_threads(reading, main, per_node, "torchrun would tell each 1")
+        _say_alone(reading, main, per_node, gpus or 0)
         has_sign = bool(gpus or script.size.gpus) or mpi_ranks.is_of_torch(script)
         launcher = _launcher(main, "srun", "ibrun")[0]
         if launcher == "ibrun" or not has_sign or mpi_ranks.is_of_tensorflow(script):
@@ -87,6 +102,22 @@ def put_size(reading: ScriptReading, main: Step, program: commands.Program) -> N
     body.nodes = nodes if nodes is not None else (None if script.size.gpus else 1)
     if body.workload == "torchrun" and body.nodes != 1 and _may_meet(reading, main, program):
         body.values["torchrun"]["port"] = _OTHER_PORT
+
+
+def _say_alone(reading: ScriptReading, main: Step, per_node: int, gpus: int) -> None:
+    """Say of one rank with several GPUs what it finds, and who may have had more of them.
+
+    Slurm starts as many tasks on a node as their CPUs leave room for, where a script says how many
+    CPUs a task has, and not how many tasks there are. Source: srun(1), ``--cpus-per-task``.
+    """
+    if per_node != 1 or gpus <= 1 or not main.is_srun:
+        return
+    options = {own.name.removeprefix("srun ") for own in reading.script.settings}
+    options |= {own.name.removeprefix("srun ") for own in main.settings}
+    is_counted = bool(options & _TASKS)
+    why = _ALONE.format(plural(gpus, "GPU"))
+    why = f"{_NO_TASKS}; {why}" if "cpus-per-task" in options and not is_counted else why
+    reading.body.say(main.command.line, "srun", Outcome.CHANGED, "procsPerNode: 1", why)
 
 
 def _may_meet(reading: ScriptReading, main: Step, program: commands.Program) -> bool:
@@ -193,7 +224,7 @@ def _size_torchrun(
         body.say(line, f"--nnodes {nnodes}", Outcome.CHANGED, "nodes", why)
     if is_alone and main.is_srun and (nodes or 1) > 1:
         targets = "hosts" if is_deepspeed else "other nodes"
-        why = f"it names no {targets}: each node trained by itself; here all of them train together"
+        why = f"it names no {targets}: no training had several; here all of them train together"
         body.say(line, launcher, Outcome.NOT_CARRIED, "", why)
     elif not main.is_srun and (nodes or 1) > 1 and not is_deepspeed:
         body.say(line, launcher, Outcome.CHANGED, "nodes", _WAITS_THERE)

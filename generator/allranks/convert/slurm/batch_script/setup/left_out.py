@@ -50,6 +50,7 @@ _REQUEUES = (
     "runPolicy.backoffLimit start it again"
 )
 MEETING = "the launcher lets the ranks meet, and tells each its rank and where rank 0 is"
+ABOUT_MEETING = "it is about where the ranks meet, which the launcher arranges"
 _BY_NODES = (
     "it sets {} by what the nodes are, and a pod does not: write what holds there in its place"
 )
@@ -315,7 +316,7 @@ def _why_not_in_setup(
             return Outcome.NOT_CARRIED, node_files.OF_NODES_FOR_STEP.format(file)
         if _runs_more(statement):
             return Outcome.NOT_CARRIED, _ON_NODES
-        why = "it is about where the ranks meet, which the launcher arranges"
+        why = ABOUT_MEETING
         return Outcome.CHANGED, why
     return reason
 

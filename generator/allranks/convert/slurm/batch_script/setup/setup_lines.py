@@ -59,6 +59,7 @@ _NO_NODES = "a pod has no programs of Slurm's, and the loop no nodes: let each p
 _OF_NONE = ("deactivate", "init")
 _ACTIVATED = "what it activates must be in the image, or in a volume at that path"
 _MAKES_ENVIRONMENT = "each pod makes the environment anew: an image that has it needs no such line"
+_ENDS_THERE = "; without the file setup ends there (`set -e`): take the line out then"
 _SENT = (
     f"the file is in the folder that `{names.CLI} sbatch` and `submit` send, unless .gitignore "
     "keeps it out; what it loads or activates must be in the image"
@@ -396,8 +397,11 @@ def _why(script: Script, command: Command, earlier: Sequence[Command]) -> str:
         return variable_files.NOT_SENT
     path = working_folder.sent_path(script, command, earlier)
     if path.endswith("/bin/activate"):
-        return sent_environments.why_not_activated(path)
-    return _SENT if working_folder.is_file_of_project(path) else _ACTIVATED
+        why = sent_environments.why_not_activated(path)
+    else:
+        why = _SENT if working_folder.is_file_of_project(path) else _ACTIVATED
+    is_file = command.name in ("source", ".")
+    return why + _ENDS_THERE * (is_file and set_options.ends_script(script.text))
 
 
 def _is_activation(texts: Sequence[str]) -> bool:

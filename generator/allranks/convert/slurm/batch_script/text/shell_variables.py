@@ -183,13 +183,15 @@ class ShellVariables:
         return [] if match is None else self.listed.get(match["part"] or match["name"], [])
 
     def resolved(self, text: str) -> str:
-        """A word with the text of its variables, as far as it is known.
+        """A word with the text of its variables, as far as it is known, or with their defaults.
 
         Args:
             text: the word, as typed.
         """
         contents = self.contents.get(shell_text.variable_alone(scanner.unquote(text)), [])
         text = contents[0] if len(contents) == 1 else text
+        default = _DEFAULT.fullmatch(text)
+        text = default["text"] if default is not None else text
         return scanner.unquote(words.partly(self.looked_up(text), self.constants))
 
     def inner_text(self, texts: Sequence[str]) -> str | None:
@@ -212,6 +214,8 @@ class ShellVariables:
         )
 
 
+# A variable with a text for where it is not set: `${DATA:-data/x}`, `"${OUT:-out/$ID}"`.
+_DEFAULT = re.compile(r"\"?\$\{\w+:?-(?P<text>(?:[^{}]|\{[^{}]*\})*)\}\"?")
 # The parts of an array as one text, with commas between them.
 _JOINED = re.compile(
     r"\$\([ \t]*IFS=[\"']?,[\"']?[ \t]*(?:;|&&)[ \t]*echo[ \t]+\"\$\{(\w+)\[\*\]\}\"[ \t]*\)"
