@@ -293,7 +293,8 @@ def _check_parameters(references: set[str], texts: Mapping[str, str]) -> None:
         raise InputError(
             f"the trial's job has ${{trialParameters.{name}}}, which is not among trialParameters",
             path="spec.trialTemplate.trialParameters",
-            hint=f"name it there, or write it as one of {', '.join(sorted(texts))}",
+            hint="name it there"
+            + (f", or write it as one of {', '.join(sorted(texts))}" * bool(texts)),
         )
 
 

@@ -191,3 +191,14 @@ def test_what_katibs_bayesian_search_draws_from_is_said() -> None:
         whys = [verdict.why for verdict in conversion.verdicts]
         assert any("orders of magnitude" in why for why in whys) is is_other
         assert any("did not read it" in why for why in whys) is is_other
+
+
+def test_a_parameter_that_no_list_has_is_asked_for() -> None:
+    """The fix names those that the list has, and nothing where there is no list."""
+    text = _grid(f"[{A}, {B}]", 6, "random")
+    without = text.replace(
+        "    trialParameters: [{name: a, reference: a}, {name: b, reference: b}]\n", ""
+    )
+    assert "name it there" == refusal(without).hint
+    other = text.replace("${trialParameters.b}", "${trialParameters.c}")
+    assert "name it there, or write it as one of a, b" == refusal(other).hint
