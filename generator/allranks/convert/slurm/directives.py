@@ -28,6 +28,18 @@ _OF_ROOT = (
 
 
 # --- how long, and what then ----------------------------------------------------------------------
+_OF_NODE = (
+    "a folder of the node is a volume of kind hostPath: give it a claim where nodes do not share "
+    "it, and the pods its owner where they write (podSecurityContext.runAsUser)"
+)
+_IN_IMAGE = (
+    "Pyxis starts in the image's own folder (WORKDIR), and a run in the folder that is sent: say "
+    "workingDir where the program counts on the first"
+)
+_LOG_OF_TASK = (
+    f"a task's log is that of its trial, a release of its own, which `{names.CLI} sweep run` "
+    "removes with it when it ends: sweep.keep says which stay (failed, all)"
+)
 
 
 def _time(job: Draft, setting: Setting) -> None:
@@ -56,6 +68,11 @@ def _time(job: Draft, setting: Setting) -> None:
             job.say("time", Outcome.CHANGED, "runPolicy.activeDeadlineSeconds", why)
     else:
         job.say("time", Outcome.CARRIED, "", "a run has no limit unless it is given one")
+
+
+def _log(job: Draft, setting: Setting) -> None:
+    if "array" in job.settings:
+        job.say(setting.name, Outcome.CHANGED, "", _LOG_OF_TASK)
 
 
 def _hold(job: Draft, setting: Setting) -> None:
@@ -316,8 +333,11 @@ def _container_image(job: Draft, setting: Setting) -> None:
         return
     for key, value in parts.items():
         job.put(setting.name, ("image", key), value)
-    why = "the # behind the registry is Pyxis'" if "#" in setting.value else ""
-    job.say(setting.name, Outcome.CHANGED if why else Outcome.CARRIED, "image", why)
+    reasons = ["the # behind the registry is Pyxis'"] if "#" in setting.value else []
+    if "container-workdir" not in job.settings and not job.fields.values.get("workingDir"):
+        reasons.append(_IN_IMAGE)
+    outcome = Outcome.CHANGED if reasons else Outcome.CARRIED
+    job.say(setting.name, outcome, "image", "; ".join(reasons))
 
 
 def _container_mounts(job: Draft, setting: Setting) -> None:
@@ -353,7 +373,7 @@ def mount(job: Draft, key: str, text: str) -> None:
         reasons.append(f"{wrong} is known on the old cluster alone: give a claim in storage")
     if reasons:
         why = "; ".join(reasons)
-        why += "; the others are folders of the node (hostPath)" if mounts.mounts else ""
+        why += f"; the others: {_OF_NODE}" if mounts.mounts else ""
         job.fields.say((key,), Outcome.NOT_CARRIED, "podTemplate.spec.volumes", why)
     elif mounts.of_slurm and not (mounts.mounts or mounts.workspace or mounts.has_here):
         job.fields.say((key,), Outcome.CHANGED, "", f"a pod has no Slurm, nor {mounts.of_slurm[0]}")
@@ -367,11 +387,7 @@ def mount(job: Draft, key: str, text: str) -> None:
             f"the folder that `{names.CLI} sbatch` and `submit` send is there",
         )
     else:
-        why = (
-            "a folder of the node is a volume of kind hostPath: give it a claim where nodes do not "
-            "share it, and the pods its owner where they write (podSecurityContext.runAsUser)"
-            f"{_OF_ROOT if has_home_of_root else ''}"
-        )
+        why = _OF_NODE + _OF_ROOT * has_home_of_root
         if mounts.workspace or mounts.has_here:
             why += (
                 f"; the folder that the job is submitted from is the one that `{names.CLI} sbatch` "
@@ -406,6 +422,7 @@ def _container_readonly(job: Draft, setting: Setting) -> None:
 
 CARRIED: dict[str, Callable[[Draft, Setting], None]] = {
     "time": _time,
+    **dict.fromkeys(("output", "error"), _log),
     "hold": _hold,
     "signal": _signal,
     "account": _label,

@@ -1415,3 +1415,53 @@ def test_a_rank_with_several_gpus_is_told_of(options: str, why: str) -> None:
     verdicts = job.convert(text.encode(), "job").verdicts
     whys = [own.why for own in verdicts if own.to == "procsPerNode: 1"]
     assert [True] * bool(why) == [why in own for own in whys]
+
+
+def test_the_log_of_a_task_goes_with_its_trial() -> None:
+    """`allranks logs NAME` has none of a sweep, whose tasks are releases of their own."""
+    for option, is_of_task in (("--array=0-9", True), ("-n 1", False)):
+        text = f"#!/bin/bash\n#SBATCH {option}\n#SBATCH -o a_%A.out\npython a.py\n"
+        [own] = [v for v in job.convert(text.encode(), "job").verdicts if v.path == "--output"]
+        assert ("sweep.keep" in own.why) is is_of_task
+
+
+@pytest.mark.parametrize("row", ["cp -r $SLURM_TMPDIR/out /scratch", "tar czf /data/a.tgz out"])
+def test_files_that_are_brought_away_behind_the_ranks_are_gone(row: str) -> None:
+    """A run of its own has other pods, and finds none of what these have written."""
+    rows = ("#!/bin/bash", "#SBATCH -N 2 --ntasks-per-node=4", "srun python a.py", row, "")
+    text = "\n".join(rows)
+    whys = [own.why for own in job.convert(text.encode(), "job").lost]
+    assert any("let the program write into a volume" in why for why in whys)
+    assert not any("make it a run of its own" in why for why in whys)
+
+
+@pytest.mark.parametrize(
+    ("row", "is_server"),
+    [
+        ("jupyter nbconvert --to notebook --execute a.ipynb", False),
+        ("jupyter notebook --port 1", True),
+        ("jupyter --debug lab", True),
+    ],
+)
+def test_a_server_is_what_its_first_word_says(row: str, *, is_server: bool) -> None:
+    """`--to notebook` is no server."""
+    text = f"#!/bin/bash\n#SBATCH -n 1\n{row}\n"
+    whys = [own.why for own in job.convert(text.encode(), "job").verdicts]
+    assert any("port-forward" in why for why in whys) is is_server
+
+
+@pytest.mark.parametrize(("workdir", "is_named"), [("", True), (" --container-workdir=/w", False)])
+def test_a_container_of_pyxis_starts_in_its_image(workdir: str, *, is_named: bool) -> None:
+    """And a run in the folder that is sent."""
+    text = f"#!/bin/bash\n#SBATCH -n 1\nsrun --container-image=a/b:1{workdir} python a.py\n"
+    verdicts = job.convert(text.encode(), "job").verdicts
+    [own] = [verdict for verdict in verdicts if verdict.path == "--container-image"]
+    assert ("WORKDIR" in own.why) is is_named
+
+
+def test_mounts_are_of_the_node_whatever_others_are() -> None:
+    """The advice on claims and owners was gone where one mount of several is not carried."""
+    mounts = "--container-mounts=/fsx:/fsx,$HOME:$HOME"
+    text = f"#!/bin/bash\n#SBATCH -n 1\nsrun --container-image=a/b:1 {mounts} python a.py\n"
+    [own] = [v for v in job.convert(text.encode(), "job").lost if v.path == "--container-mounts"]
+    assert "podSecurityContext.runAsUser" in own.why

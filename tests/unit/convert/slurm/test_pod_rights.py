@@ -149,3 +149,12 @@ def test_the_question_for_the_history_is_named_with_its_own_line() -> None:
     verdicts = job.convert(text.encode(), "a").verdicts
     [verdict] = [own for own in verdicts if "the history of the folder" in own.why]
     assert (verdict.path, verdict.line) == ("git status", 4)
+
+
+def test_the_name_of_the_sent_folder_is_another_by_way_of_a_variable_too() -> None:
+    """The pod's folder has none of the names that the script knows, and it ended at once."""
+    text = (
+        '#!/bin/bash\n#SBATCH -n 1\nS=$(readlink -f "$SLURM_SUBMIT_DIR")\n'
+        '[ "$(basename "$S")" = project ] || exit 1\npython a.py\n'
+    )
+    assert _verdicts(text, "another name in a pod")

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 # Data below such a folder, and what is code or a setting there.
 _DATA = re.compile(
     r"(?i)(?:\./|\$\{?(?:PWD|SLURM_SUBMIT_DIR)\}?/)?"
-    r"(?P<folder>(?:[a-z0-9]+[-_])*(?:data|datasets?|corpus|corpora|weights|pretrained))"
+    r"(?P<folder>(?:[a-z0-9]+[-_])*(?:data|datasets?|corpus|corpora|weights|pretrained)"
+    r"(?:[-_][a-z0-9]+)*)"
     r"(?:/[^\s/'\"]+)*/?|(?:\./)?models/[^\s'\"]+"
 )
 _CODE = re.compile(r"(?i)\.(?:py|sh|bash|ya?ml|toml|cfg|ini|ipynb|jl|r|md|m|txt)$")
@@ -90,6 +91,8 @@ def say(script: Script, variables: ShellVariables) -> list[Verdict]:
             place = _below_sent(place, target)
         is_idle = words.any_of(texts, _IDLE) and command.name not in _SETTING
         own_paths = [] if is_idle else _data(command, texts, variables, has_trained=has_trained)
+        for started in started_words.with_text_of_shell(texts)[1:]:
+            own_paths = [*own_paths, *_data(None, started, variables, has_trained=has_trained)]
         for own in own_paths:
             data = _below_sent(place, own)
             if data and not any(sent_folder.has(data, folder) for folder in folders):
@@ -115,7 +118,7 @@ def is_of_data(folder: str) -> bool:
 
 
 def _data(
-    command: Command, texts: list[str], variables: ShellVariables, *, has_trained: bool
+    command: Command | None, texts: list[str], variables: ShellVariables, *, has_trained: bool
 ) -> Iterator[str]:
     """The paths of data in the project that a command reads, or sets.
 
@@ -125,8 +128,9 @@ def _data(
     ``--data-dir data``, ``export DATA_ROOT=./FOR-species20K``.
     """
     pairs = [(before, text) for before, text in pairwise(["", *texts])]
-    sets = command.name in _SETTING or not texts
-    pairs += [("", token.text) for token in command.assignments if not texts]
+    sets = texts[:1] == [] or texts[0] in _SETTING
+    assignments = command.assignments if command is not None and not texts else ()
+    pairs += [("", token.text) for token in assignments]
     for before, typed in pairs:
         name, sign, value = typed.partition("=")
         if sets and not re.search(r"(?i)data", name):
@@ -138,7 +142,10 @@ def _data(
             continue
         match = _DATA.fullmatch(path)
         is_of_name = _OF_FOLDER.fullmatch(name) is not None and _RELATIVE.fullmatch(path)
-        is_path = match is not None and (_OF_DATA.match(name) if name else "/" in path.strip("./"))
+        is_short = re.fullmatch(r"-[a-z]", name) is not None or not name
+        is_path = match is not None and (
+            "/" in path.strip("./") if is_short else _OF_DATA.match(name)
+        )
         is_input = "/" in path.strip("./") and _OF_INPUT.fullmatch(name) is not None
         is_input = is_input and not _HUB.fullmatch(path)
         is_input = is_input and bool(_RELATIVE.fullmatch(path)) and not _OF_CODE.fullmatch(path)

@@ -34,8 +34,8 @@ _OF_POD = re.compile(
     r"/(?:tmp|dev/shm)/|\$\{?(?:SLURM_)?TMPDIR\b|\$\{?LOCAL_?SCRATCH\b|(?:\S*/)?slurm-"
 )
 _WHY = (
-    "the number is made of the release's name: a run of the same name has it again, and writes "
-    "over what the one before has left in a volume, as {}"
+    "the number is made of the release's name: a run of the same name has it again, and finds what "
+    "the one before has left in a volume, as {}"
 )
 _IDLE = words.IDLE | words.SLURM_TOOLS | {"rm", "cat", "export"}
 

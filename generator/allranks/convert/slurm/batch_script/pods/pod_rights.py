@@ -5,7 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert.slurm.batch_script.text import environments, shell_text, started_words, words
+from allranks.convert.slurm.batch_script.text import (
+    environments,
+    sent_folder,
+    shell_text,
+    started_words,
+    words,
+)
 from allranks.convert.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
@@ -61,12 +67,10 @@ _LEAVES = re.compile(r"(?:^|[;&])[ \t]*(?:cd|pushd)[ \t]+[\"']?(?:/|~|\$\{?HOME\
 _OF_FOLDER = re.compile(r"[ \t]-C[ \t]+[\"']?(?!\.|\$\{?(?:PWD|SLURM_SUBMIT_DIR)\b)")
 _IN_OWN_VOLUME = "; a volume with the folder behind -C may have it"
 _IN_VOLUME = "; a volume at the path of the `cd` before it may have it"
-_FOLDER = (
-    r"[\"']?(?:\$\{?(?:PWD|SLURM_SUBMIT_DIR)\}?|\$\([ \t]*pwd[ \t]*\)|`[ \t]*pwd[ \t]*`)[\"']?"
-)
-_NAME_OF_FOLDER = re.compile(
-    rf"basename[ \t]+{_FOLDER}(?=[ \t)`\"';|&\n]|$)|\$\{{(?:PWD|SLURM_SUBMIT_DIR)##\*/\}}"
-)
+# How a script asks for that folder's name, by the names of its variables.
+_NAMES = "NAMES"
+_FOLDER = rf"[\"']?(?:\$\{{?(?:{_NAMES})\}}?|\$\([ \t]*pwd[ \t]*\)|`[ \t]*pwd[ \t]*`)[\"']?"
+_NAME_OF_FOLDER = rf"basename[ \t]+{_FOLDER}(?=[ \t)`\"';|&\n]|$)|\$\{{(?:{_NAMES})##\*/\}}"
 _OTHER_NAME = (
     "the folder that is sent has another name in a pod, the same for each job: write the name out"
 )
@@ -114,9 +118,11 @@ def say(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
         why += _IN_VOLUME if is_elsewhere else ""
         why += _IN_OWN_VOLUME if elsewhere and not is_elsewhere else ""
         verdicts["git"] = Verdict(history[0], outcome, "", why, line)
-    match = _NAME_OF_FOLDER.search(code)
+    names = "|".join(("PWD", "SLURM_SUBMIT_DIR", *sorted(sent_folder.names(script))))
+    name_of_folder = re.compile(_NAME_OF_FOLDER.replace(_NAMES, names))
+    match = name_of_folder.search(code)
     if match is not None:
-        line = script.line_with(_NAME_OF_FOLDER.search)
+        line = script.line_with(name_of_folder.search)
         verdicts[""] = Verdict(match[0], Outcome.CHANGED, "", _OTHER_NAME, line)
     return [*verdicts.values()]
 

@@ -24,7 +24,11 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
 
 # Managers that make the environment as they run a program, and the words by which they make one.
-_MAKING = {"uv": ("run", "sync"), "pixi": ("run", "install")}
+_MAKING = {
+    "uv": ("run", "sync"),
+    "pixi": ("run", "install"),
+    "nix": ("develop", "run", "shell", "build"),
+}
 # Those that run it in one that is there, and the words by which they make it.
 _RUNNING = {
     "poetry": ("install", "sync"),
@@ -76,6 +80,10 @@ def _why(typed: list[str], earlier: list[Command], *, is_elsewhere: bool) -> str
         is_elsewhere: whether it runs in another folder than the one that is sent.
     """
     program, verb = words.base(typed[0]) if typed else "", _verb(typed)
+    if program == "nix-portable":
+        return _why(typed[1:], earlier, is_elsewhere=is_elsewhere)
+    if program == "nix-shell":
+        return _ANEW
     if verb in _MAKING.get(program, ()) or verb in _RUNNING.get(program, ()):
         return _OF_CLUSTER.format(program) if is_elsewhere and verb == "run" else _ANEW
     is_of_conda = program in _OF_CONDA

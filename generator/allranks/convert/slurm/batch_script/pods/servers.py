@@ -78,5 +78,6 @@ def _server(texts: Sequence[str]) -> str:
         module = texts[texts.index("-m") + 1]
         return module if _MODULES.fullmatch(module) else ""
     starting = _SERVERS.get(program)
-    is_server = starting is not None and (not starting or not starting.isdisjoint(texts[1:]))
+    verb = next((text for text in texts[1:] if not text.startswith("-")), "")
+    is_server = starting is not None and (not starting or verb in starting)
     return program if is_server else ""

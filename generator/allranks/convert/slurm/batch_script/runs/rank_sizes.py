@@ -174,7 +174,7 @@ def _put_threads(reading: ScriptReading, main: Step, per_node: int, otherwise: s
         otherwise = "a pod has the node's"
     if "exclusive" in options and reading.script.size.cpus_per_task is None:
         why = f"a task could use the CPUs of its whole node (--exclusive); {otherwise}: set it"
-    elif cpus > 1 or per_node == 1:
+    elif cpus > 1 or per_node == 1 or (cpus == 1 and reading.body.workload == "mpi"):
         own = main.size.cpus_per_task if main.is_srun else None
         cpus = own if own and _has_cpus(main) else cpus
         reading.body.env["OMP_NUM_THREADS"] = str(cpus)

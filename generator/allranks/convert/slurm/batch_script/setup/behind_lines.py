@@ -63,5 +63,9 @@ def say(script: Script, body: Body, statement: Statement) -> None:
     elif is_harmless:
         body.say(statement.line, text, Outcome.CHANGED, "", behind_step.OVER)
     else:
-        why = _OPTIONS_ALONE if text.startswith("-") else behind_step.BEHIND
+        copies = all(
+            behind_step.copies_files([word.text for word in own.words]) for own in removals
+        )
+        behind = behind_step.OF_FILES if removals and copies else behind_step.BEHIND
+        why = _OPTIONS_ALONE if text.startswith("-") else behind
         body.say(statement.line, text, Outcome.NOT_CARRIED, "", why)

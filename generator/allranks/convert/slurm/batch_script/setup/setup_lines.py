@@ -393,10 +393,10 @@ def why_of_image(script: Script, command: Command, earlier: Sequence[Command] | 
 
 def _why(script: Script, command: Command, earlier: Sequence[Command]) -> str:
     """What a command that activates something needs, where the script has not made that."""
-    if variable_files.is_sourced(command):
-        return variable_files.NOT_SENT
     path = working_folder.sent_path(script, command, earlier)
-    if path.endswith("/bin/activate"):
+    if variable_files.is_sourced(command):
+        why = variable_files.NOT_SENT
+    elif path.endswith("/bin/activate"):
         why = sent_environments.why_not_activated(path)
     else:
         why = _SENT if working_folder.is_file_of_project(path) else _ACTIVATED

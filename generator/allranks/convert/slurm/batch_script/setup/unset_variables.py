@@ -37,7 +37,7 @@ _OF_LIBRARIES = (
 )
 _WITHOUT_LINE = "the line that sets it is left out: write it into env"
 # A word behind the script's name, or their number.
-_NUMBERED = re.compile(r"\$(?:[1-9#]|\{[1-9](?!:?-)|\{#|\{[@*]:[^{}:]+:)")
+_NUMBERED = re.compile(r"\$(?:[1-9#]|\{[1-9](?!:?-)|\{#(?=[}@*])|\{[@*]:[^{}:]+:)")
 _NUMBER = re.compile(r"\$(?:#|\{#\})")
 # A loop over such words, and what is done where there are some.
 _WHERE_WORDS = re.compile(

@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 OF_LOG = f"the lines are the run's log: `{names.CLI} logs NAME`"
 OVER = "the run is over when its ranks are"
 BEHIND = "it stands behind the step: make it a run of its own"
+OF_FILES = (
+    "what ranks have written goes with their pods, so that a run of its own finds none of it: let "
+    "the program write into a volume"
+)
+_COPYING = frozenset({"cp", "mv", "rsync", "tar", "zip", "gzip", "pigz"})
 _OF_POD = re.compile(r"\"?(?:/tmp|\$\{?(?:SLURM_)?TMPDIR\}?)/.")
 # What may stand behind a pipe.
 _FILTERS = words.IDLE | words.ENDING | {"tee", "cat", "grep", "sed", "ts", "awk", "split"}
@@ -70,7 +75,17 @@ def say(reading: ScriptReading, script: str, step: Command, behind: list[Command
             why = of_pipe(reading.script.text) if is_first_of_pipe else OF_LOG
             body.say(line, text, Outcome.CHANGED, "", why)
         else:
-            body.say(line, text, Outcome.NOT_CARRIED, "", BEHIND)
+            why = OF_FILES if copies_files(texts) else BEHIND
+            body.say(line, text, Outcome.NOT_CARRIED, "", why)
+
+
+def copies_files(texts: Sequence[str]) -> bool:
+    """Whether words bring away what ranks have written: ``cp -r $TMPDIR/out /scratch``.
+
+    Args:
+        texts: the words of a command, as typed.
+    """
+    return words.any_of(texts, _COPYING)
 
 
 def removes_own(script: Script, texts: Sequence[str]) -> bool:

@@ -17,6 +17,10 @@ _SUBMIT_DIR = "$SLURM_SUBMIT_DIR"
 _SUBMITTED = re.compile(r"\$(?:SLURM_SUBMIT_DIR|\{SLURM_SUBMIT_DIR\})/?")
 # The same with a text for a shell that is no job's.
 _SUBMITTED_OR = re.compile(r"\$\{SLURM_SUBMIT_DIR:?-(?:[^{}()]|\{[^{}]*\}|\([^()]*\))*\}/?")
+# The same with its links followed.
+_RESOLVED = re.compile(
+    r"\$\(\s*(?:readlink\s+-\w*f\w*|realpath(?:\s+-\w+)*)\s+\"?(?P<folder>\$[^\s\")]+)\"?\s*\)"
+)
 _WORKING = re.compile(r"(?:\$(?:PWD|\{PWD\})|\$\([ \t]*pwd[ \t]*\)|`[ \t]*pwd[ \t]*`)/?")
 _HERE = re.compile(r"\.?/?")
 _BELOW = re.compile(r"(?:\./)?(?![.~$/-])[\w.+-]+(?:/(?!\.\.)[\w.+-]+)*/?")
@@ -80,7 +84,9 @@ def names(script: Script) -> set[str]:
             target = written_out("".join(texts[1:]), own)
             is_here = is_here and target != "" and _SUBMITTED.fullmatch(target) is not None
         for name, value in shell_text.assigned_by(command):
-            text = written_out(scanner.unquote(value), own)
+            text = scanner.unquote(value)
+            match = _RESOLVED.fullmatch(text)
+            text = written_out(text if match is None else match["folder"], own)
             is_sent = _SUBMITTED.fullmatch(text) is not None
             is_sent |= is_here and _WORKING.fullmatch(text) is not None
             (own if is_sent else others).add(name)
