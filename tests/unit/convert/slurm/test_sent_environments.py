@@ -237,6 +237,7 @@ def test_a_test_for_what_is_not_sent_ends_no_run_without_a_word(
         (("python data/prepare.py",), ""),
         (("D=datasets/a", "python a.py --data_dir=$D"), "datasets/a"),
         (("python a.py -d data_full/sub",), "data_full/sub"),
+        (("python a.py --cache_dir data_cache/a",), ""),
         (("bash -c 'python a.py --data data/x'",), "data/x"),
         (('D="${D:-data}"', 'python a.py --data-root "${D}"'), "data"),
         (("python a.py --model_name_or_path models/Llama-3",), "models/Llama-3"),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # Data below such a folder, and what is code or a setting there.
 _DATA = re.compile(
     r"(?i)(?:\./|\$\{?(?:PWD|SLURM_SUBMIT_DIR)\}?/)?"
-    r"(?P<folder>(?:[a-z0-9]+[-_])*(?:data|datasets?|corpus|corpora|weights|pretrained)"
+    r"(?P<folder>(?![\w-]*(?:cache|out))(?:[a-z0-9]+[-_])*(?:data|datasets?|corpus|corpora|weights|pretrained)"
     r"(?:[-_][a-z0-9]+)*)"
     r"(?:/[^\s/'\"]+)*/?|(?:\./)?models/[^\s'\"]+"
 )
