@@ -7,6 +7,7 @@ constraints are left out, and so are keys that Kubernetes does not have.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert.pod_template import WRITTEN_KEYS, is_own
@@ -31,6 +32,8 @@ _CONTROLLER_KEYS = (
     *WRITTEN_KEYS,
     *("batch.kubernetes.io/job-name", "batch.kubernetes.io/controller-uid"),
 )
+# Those that tell the pods of one role from those of another.
+_OF_ROLE = re.compile(r"role|replica[-_]type|task")
 # Those that all pods of an operator have, so those of the job as well.
 _GROUPS = ("group-name", "group_name")
 _AFFINITIES = ("nodeAffinity", "podAffinity", "podAntiAffinity")
@@ -59,7 +62,9 @@ def take_out(fields: Fields) -> None:
                 source = _source(fields, (*to, index))
                 whose = "the chart sets" if is_reserved(key) else "no pod has here"
                 why = f"it selects pods by {key}, which {whose}"
-                fields.leave(source, f"{why}: select app.kubernetes.io/instance, the release")
+                is_of_role = fields.values.get("workload") == "elastic" and _OF_ROLE.search(key)
+                role = ", and allranks.dev/role, the role" if is_of_role else ""
+                fields.leave(source, f"{why}: select app.kubernetes.io/instance, the release{role}")
         if any(keys):
             terms[:] = [term for term, key in zip(terms, keys, strict=True) if not key]
             _prune(fields.values, to)

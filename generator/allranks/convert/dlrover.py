@@ -180,10 +180,23 @@ def _processes(fields: Fields, pod: PodTemplate, context: Context) -> None:
         fields.put(
             ("elastic", "auto", "maxWorkers"), max(least, fields.values.get("nodes", 0)), source
         )
+    if "max-restarts" in program.options:
+        fields.note(_RESTARTS_OF_AGENT)
     fields.note(
         "the processes are started by allranks' own agent; a script that imports dlrover finds no "
         "master of DLRover"
     )
+    fields.note(_BY_OPERATOR)
+
+
+_RESTARTS_OF_AGENT = (
+    "--max_restarts is not carried: runPolicy.backoffLimit says how many failures of a worker in a "
+    "row are tried again"
+)
+_BY_OPERATOR = (
+    "allranks' operator makes its pods (`allranks operator install`), from an object of DLRover's "
+    "kind ElasticJob: let no operator of DLRover's look at the same namespace"
+)
 
 
 def _own_master(fields: Fields, pod: PodTemplate) -> None:

@@ -144,8 +144,11 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     for pod in (launcher, worker):
         _names(fields, pod)
     _size(fields, dialect, launcher, worker, is_seed=is_seed)
+    if fields.get(*_POLICY_OF_SEED) == "Never":
+        fields.put(("runPolicy", "backoffLimit"), 0, _POLICY_OF_SEED)
     _settings(fields, dialect)
     if is_seed:
+        fields.note(_WORKERS_STAY)
         _beside_spec(fields, dialect)
     return finish.conversion(fields)
 
@@ -412,6 +415,14 @@ def _launcher_gpus(fields: Fields, launcher: PodTemplate, gpus: int, *, as_worke
         for name in fields.mapping(*launcher.container, "resources", kind):
             if pods.is_gpu(name):
                 fields.leave((*launcher.container, "resources", kind, name), why)
+
+
+# The launcher's of batch.test.bdap.com, whose operator makes it once.
+_POLICY_OF_SEED: FieldPath = ("spec", "launcherTemplate", "spec", "restartPolicy")
+_WORKERS_STAY = (
+    "that operator never ended its workers: here they end with the run, with their logs and what "
+    "they have written; mpi.cleanPodPolicy: None keeps them"
+)
 
 
 def _settings(fields: Fields, dialect: _Dialect) -> None:

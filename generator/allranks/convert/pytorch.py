@@ -289,9 +289,13 @@ _OF_POD = ("node-rank", "master-addr", "master-port", "rdzv-endpoint", "rdzv-id"
 
 
 def _runs_alike(other: PodTemplate, pod: PodTemplate) -> bool:
-    """Whether two commands differ in nothing but where torchrun meets the others."""
+    """Whether two commands differ in nothing but where torchrun meets the others, or in `time`."""
     programs = [commands.read(item.words, (), item.variables) for item in (other, pod)]
-    if any(program.runner is not commands.Runner.TORCHRUN for program in programs):
+    runners = {program.runner for program in programs}
+    if runners == {commands.Runner.PLAIN}:
+        texts = {(own.setup, own.command, own.working_dir) for own in programs}
+        return len(texts) == 1 and all(item.words for item in (other, pod))
+    if runners != {commands.Runner.TORCHRUN}:
         return False
     first_options, second_options = (
         {key: value for key, value in program.options.items() if key not in _OF_POD}

@@ -893,3 +893,17 @@ def test_a_launcher_and_workers_in_a_queue_of_kueue_s_are_said_to_be_two_workloa
     text = text.replace("  runPolicy: {schedulingPolicy: {minAvailable: 3, queue: q}}\n", "")
     notes = text_as_jobs(text).conversions[0].notes
     assert is_noted == any("two Workloads, which Kueue admits by themselves" in x for x in notes)
+
+
+def test_a_launcher_that_is_made_once_is_tried_once() -> None:
+    """The operator of batch.test.bdap.com makes a pod of it, and never ends its workers."""
+    pod = (
+        "spec: {restartPolicy: Never, containers: [{name: x, image: 'i:1', command: [mpirun, a]}]}"
+    )
+    text = (
+        "apiVersion: batch.test.bdap.com/v1\nkind: MPIJob\nmetadata: {name: a}\nspec:\n"
+        f"  numWorkers: 2\n  launcherTemplate: {{{pod}}}\n  workerTemplate: {{{pod}}}\n"
+    )
+    [conversion] = text_as_jobs(text).conversions
+    assert 0 == conversion.values["runPolicy"]["backoffLimit"]
+    assert any("mpi.cleanPodPolicy: None" in note for note in conversion.notes)

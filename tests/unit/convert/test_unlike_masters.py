@@ -94,3 +94,27 @@ def test_an_entry_point_that_is_given_is_the_workers_command() -> None:
     assert set() == lost(conversion)
     whys = {verdict.path: verdict.why for verdict in conversion.verdicts}
     assert "still works when the run is done" in whys["spec.runPolicy.cleanPodPolicy"]
+
+
+@pytest.mark.parametrize(
+    ("master", "is_lost"), [("time python a.py --lr 1", False), ("time python a.py --lr 2", True)]
+)
+def test_a_master_that_is_timed_runs_what_the_workers_run(master: str, *, is_lost: bool) -> None:
+    """`time` in front of the same words changes nothing that is trained."""
+    specs = {"Master": ["bash", "-c", master], "Worker": ["python", "a.py", "--lr", "1"]}
+    manifest: Any = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "bert"},
+        "spec": {
+            "pytorchReplicaSpecs": {
+                role: {
+                    "template": {
+                        "spec": {"containers": [{"name": "x", "image": "x:1", "command": words}]}
+                    }
+                }
+                for role, words in specs.items()
+            }
+        },
+    }
+    assert bool(lost(pytorch.convert(manifest, Context()))) is is_lost
