@@ -11,6 +11,7 @@ from collections import defaultdict
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
+from allranks import names
 from allranks.convert import scanner
 from allranks.convert.slurm.batch_script.pods import missing_in_pods
 from allranks.convert.slurm.batch_script.text import (
@@ -139,6 +140,10 @@ _NO_SHARED_FOLDER = (
     "each pod has a copy of the folder that is sent: what one writes there the others do not see, "
     "as the nodes did: let a volume have what they share"
 )
+_IGNORED = (
+    "what git ignores is not sent, as data, weights and results of earlier runs are as a rule: "
+    f"`{names.CLI} sbatch --dry-run` lists what stays out"
+)
 _NO_VOLUME = (
     "what the run writes goes with its pods, unless it is in a volume: storage.checkpoints makes "
     "one, at /checkpoints"
@@ -210,6 +215,8 @@ def say(job: Draft) -> None:
     elif has_folder and not _is_in(working_dir, lasting):
         elsewhere = f"what the run writes elsewhere than in {list_some(sorted({*lasting}), 4)} "
         job.fields.note(_NO_VOLUME.replace("what the run writes ", elsewhere, 1))
+    if not working_dir:
+        job.fields.note(_IGNORED)
     nodes = values.get("nodes")
     if isinstance(nodes, int) and nodes > 1 and not _is_in(working_dir, lasting):
         job.fields.note(_NO_SHARED_FOLDER)

@@ -243,3 +243,11 @@ def test_a_file_that_is_not_there_ends_setup_where_the_script_wants_that(
     verdicts = job.convert(text.encode(), "job").verdicts
     [why] = [own.why for own in verdicts if own.path == "source .venv/bin/activate"]
     assert ("setup ends there" in why) is ends
+    goes_on = text.replace("bin/activate", "bin/activate || true")
+    whys = [own.why for own in job.convert(goes_on.encode(), "job").verdicts]
+    assert not any("setup ends there" in why for why in whys)
+    guarded = text.replace("source", "if [ -f .venv/bin/activate ]; then source").replace(
+        "activate\npython", "activate; fi\npython"
+    )
+    whys = [own.why for own in job.convert(guarded.encode(), "job").verdicts]
+    assert not any("setup ends there" in why for why in whys)

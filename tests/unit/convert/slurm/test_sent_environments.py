@@ -237,6 +237,11 @@ def test_a_test_for_what_is_not_sent_ends_no_run_without_a_word(
         (("python data/prepare.py",), ""),
         (("D=datasets/a", "python a.py --data_dir=$D"), "datasets/a"),
         (("python a.py -d data_full/sub",), "data_full/sub"),
+        (("python a.py --source data_x/val.tar",), "data_x/val.tar"),
+        (("python a.py --mapping data/map.txt",), "data/map.txt"),
+        (("python a.py --pretrain-data sets.csv",), "sets.csv"),
+        (("python a.py --split data",), ""),
+        (("python a.py --json_path results/",), "results"),
         (("python a.py --cache_dir data_cache/a",), ""),
         (("bash -c 'python a.py --data data/x'",), "data/x"),
         (('D="${D:-data}"', 'python a.py --data-root "${D}"'), "data"),
@@ -263,3 +268,18 @@ def test_data_that_git_leaves_out_as_a_rule_are_named(rows: tuple[str, ...], pat
     """They lie in the project, and what is sent of it is code."""
     verdicts = _convert("#SBATCH -n 1", *rows).verdicts
     assert [v.path for v in verdicts if "as it does with data and" in v.why] == [path] * bool(path)
+
+
+def test_each_file_of_data_is_named() -> None:
+    """Who sends the first alone finds the others missing."""
+    rows = ("python a.py --train_data data/a.csv --valid_data data/b.csv",)
+    verdicts = _convert("#SBATCH -n 1", *rows).verdicts
+    paths = [v.path for v in verdicts if "as it does with data" in v.why]
+    assert paths == ["data/a.csv", "data/b.csv"]
+
+
+@pytest.mark.parametrize(("row", "is_noted"), [("true", True), ("#SBATCH -D /data/me", False)])
+def test_what_git_ignores_is_noted_once(row: str, *, is_noted: bool) -> None:
+    """Whatever the options of a program are called that read it."""
+    notes = _convert("#SBATCH -n 1", row, "python a.py --x y/z").notes
+    assert any("what git ignores is not sent" in note for note in notes) is is_noted

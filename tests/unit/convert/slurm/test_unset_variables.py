@@ -278,3 +278,18 @@ def test_a_function_that_reads_what_it_is_given_wants_no_words() -> None:
     rows = f'options() {{\n{loop}\n}}\noptions "$@"\npython a.py $B\n'
     lost = job.convert(f"#!/bin/bash\n#SBATCH -n 1\n{rows}".encode(), "job").lost
     assert not [verdict for verdict in lost if "no words" in verdict.why]
+
+
+@pytest.mark.parametrize(
+    ("row", "names"),
+    [
+        ("BATCH=${BATCH:-32}; export LR=${LR:-1}", "BATCH, LR"),
+        ("BATCH=${1:-32}; A=${B:-1}; C=${C:-}", ""),
+    ],
+)
+def test_what_who_submits_may_set_is_noted(row: str, names: str) -> None:
+    """`BATCH=64 sbatch …` gave the script another text, and no pod has the environment."""
+    text = f"#!/bin/bash\n#SBATCH -n 1\n{row}\npython a.py $BATCH\n"
+    notes = job.convert(text.encode(), "job").notes
+    own = [note for note in notes if "a text of its own for" in note]
+    assert [f"for {names}, where" in note for note in own] == [True] * bool(names)

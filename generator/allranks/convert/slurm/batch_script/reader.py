@@ -146,3 +146,4 @@ def _finish(reading: ScriptReading) -> None:
     whole = re.sub(r"^\s*#.*$|^set -a  # .*$", "", whole, flags=re.MULTILINE)
     unset_variables.say_unset(reading, whole)
     exports.say_secrets_of_environment(reading.script, body)
+    unset_variables.note_overridden(reading.script, body)

@@ -26,7 +26,7 @@ _DATA = re.compile(
     r"(?:[-_][a-z0-9]+)*)"
     r"(?:/[^\s/'\"]+)*/?|(?:\./)?models/[^\s'\"]+"
 )
-_CODE = re.compile(r"(?i)\.(?:py|sh|bash|ya?ml|toml|cfg|ini|ipynb|jl|r|md|m|txt)$")
+_CODE = re.compile(r"(?i)\.(?:py|sh|bash|ya?ml|toml|cfg|ini|ipynb|jl|r|md|m)$")
 _SETTING = frozenset({"export", "declare", "typeset", "local", "readonly"})
 # Names that say that their text is a folder or a file of data, and a relative path.
 _NAME_OF_OPTION = re.compile(r"-{0,2}[\w.-]+")
@@ -61,6 +61,11 @@ _IGNORED = (
     "weights as a rule: mount a volume there (storage.datasets.mountPath), or name it by "
     "`--include`"
 )
+# A table or a list in a file, where an option says that it is data.
+_TABLE = re.compile(
+    r"(?:\./)?(?![$~/.-])[\w.${}=+-]+(?:/[\w.${}=+-]+)*\.(?:csv|tsv|jsonl?|txt|zip|tar|gz)"
+)
+_SHORT = len("-d")
 _MOST = 3
 _IDLE = words.IN_EACH_RANK | {"test", "[", "[[", "rm", "cp", "mv"}
 
@@ -68,7 +73,7 @@ _IDLE = words.IN_EACH_RANK | {"test", "[", "[[", "rm", "cp", "mv"}
 def say(script: Script, variables: ShellVariables) -> list[Verdict]:
     """The data in the folder that is sent which lines read, or set variables to, a line for each.
 
-    Of those in one folder the first is enough, and of many folders three.
+    Of many three are enough.
 
     Args:
         script: the script.
@@ -96,9 +101,8 @@ def say(script: Script, variables: ShellVariables) -> list[Verdict]:
         for own in own_paths:
             data = _below_sent(place, own)
             if data and not any(sent_folder.has(data, folder) for folder in folders):
-                top = data.split("/")[0]
                 own_verdict = Verdict(data, Outcome.CHANGED, "", _IGNORED, command.line)
-                verdicts.setdefault(top, own_verdict)
+                verdicts.setdefault(data, own_verdict)
         has_trained |= any(
             bool(own) and preparation.may_train(own)
             for own in map(words.unwrapped, started_words.with_text_of_shell(texts))
@@ -142,11 +146,11 @@ def _data(
             continue
         match = _DATA.fullmatch(path)
         is_of_name = _OF_FOLDER.fullmatch(name) is not None and _RELATIVE.fullmatch(path)
-        is_short = re.fullmatch(r"-[a-z]", name) is not None or not name
         is_path = match is not None and (
-            "/" in path.strip("./") if is_short else _OF_DATA.match(name)
+            "/" in path.strip("./") or (len(name) > _SHORT and _OF_DATA.match(name) is not None)
         )
-        is_input = "/" in path.strip("./") and _OF_INPUT.fullmatch(name) is not None
+        is_path |= re.search(r"(?i)data", name) is not None and bool(_TABLE.fullmatch(path))
+        is_input = "/" in path.removeprefix("./") and _OF_INPUT.fullmatch(name) is not None
         is_input = is_input and not _HUB.fullmatch(path)
         is_input = is_input and bool(_RELATIVE.fullmatch(path)) and not _OF_CODE.fullmatch(path)
         has_weights = _WEIGHTS.fullmatch(path) is not None and bool(name or "/" in path)

@@ -39,7 +39,7 @@ def say(script: Script, body: Body) -> list[Verdict]:
         script: the script.
         body: what comes of it.
     """
-    if not body.script or not any(map(_is_below, _programs(script))):
+    if "PYTHONPATH=" not in body.script or not any(map(_is_below, _programs(script))):
         return []
     for command in script.commands:
         for name, value in shell_text.assigned_by(command):

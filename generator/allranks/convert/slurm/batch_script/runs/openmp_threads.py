@@ -48,7 +48,8 @@ def put(reading: ScriptReading, steps: list[Step]) -> None:
         return
     may_launch = (size.gpu_count or 0) > 1 or unread_programs.files(script, reading.variables) != []
     sruns = [step for step in steps if step.is_srun and step.words]
-    cpus = max((step.size.cpus_per_task or 0 for step in sruns), default=size.cpus_per_node or 0)
+    cpus = max((step.size.cpus_per_task or 0 for step in sruns), default=0)
+    cpus = cpus or size.cpus_per_node or 0
     is_bound = cpus > 1 or (cpus > 0 and "cpus-per-task" in options)
     if is_bound and may_launch and not _LAUNCHER.search(text):
         body.notes.append(_MAY_LAUNCH.format(cpus))

@@ -128,7 +128,7 @@ def _may_hide_trainings(variables: ShellVariables, command: Command) -> bool:
     program = _program(command)
     name = words.base(program[0]) if program else ""
     if name in _OF_FILES:
-        return len(program) > 1
+        return len(program) > 1 or name == "make"
     if name in ("source", ".") and len(program) > 1:
         return not words.ACTIVATES.search(program[1])
     contents = variables.contents.get(shell_text.variable_alone(name), []) if name else []

@@ -83,6 +83,9 @@ def files(script: Script, variables: ShellVariables) -> list[str]:
     for texts in _run_by(script):
         name = shell_text.variable_alone(texts[0]) if texts else ""
         contents = [scanner.unquote(own) for own in variables.contents.get(name, texts[:1])]
+        if contents[:1] in (["$1"], ["${1}"]):
+            contents = script.args[:1]
+            own_files += [] if contents else ["$1"]
         is_installer = bool(name) and _INSTALLER.search(" ".join(contents)) is not None
         own_files += [
             own.split()[-1] for own in contents if own.endswith(_SHELL_FILES) and not is_installer
@@ -126,11 +129,12 @@ def _sourced(script: Script, variables: ShellVariables) -> Iterator[str]:
 
 def _recipes(script: Script) -> Iterator[str]:
     """What runs the commands of a file of recipes, and Python programs that start others."""
+    is_alone = not presumed_programs.first_unknown(script)  # beside what makes things ready
     for texts in _run_by(script):
         program = words.base(next(iter(texts), ""))
         target = next((own for own in texts[1:] if not _BUILDING.match(own)), "")
-        if program in _OF_RECIPES and target:
-            yield f"`{program} {target}`"
+        if program in _OF_RECIPES and (target or is_alone):
+            yield f"`{program} {target}`" if target else f"`{program}`"
         if words.is_python(texts):
             path = next((own for own in texts[1:] if not own.startswith("-")), "")
             if _STARTER.fullmatch(path):

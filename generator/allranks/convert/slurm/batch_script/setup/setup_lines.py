@@ -400,7 +400,9 @@ def _why(script: Script, command: Command, earlier: Sequence[Command]) -> str:
         why = sent_environments.why_not_activated(path)
     else:
         why = _SENT if working_folder.is_file_of_project(path) else _ACTIVATED
-    is_file = command.name in ("source", ".")
+    is_own = any(own is command for own in script.commands)
+    is_alone = is_own and not (command.within or command.branches or command.after == "||")
+    is_file = is_alone and command.name in ("source", ".")
     return why + _ENDS_THERE * (is_file and set_options.ends_script(script.text))
 
 

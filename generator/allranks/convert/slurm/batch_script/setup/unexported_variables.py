@@ -44,7 +44,7 @@ _WHY_SET = (
 )
 _WHY_FILE = (
     "the script does not export it, so that its programs had it where a file that the script reads "
-    "exports it, and here they have it: export it, or take it out"
+    "exports it, and here they have it: export it, or take it out where no line reads it"
 )
 
 

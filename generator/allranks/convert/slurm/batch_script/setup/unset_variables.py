@@ -17,6 +17,7 @@ from allranks.convert.slurm.batch_script.text import (
     words,
 )
 from allranks.convert.verdicts import Outcome
+from allranks.humanize import list_some
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -80,6 +81,8 @@ _ASSIGNED = re.compile(
     re.MULTILINE,
 )
 _NAME = re.compile(r"[A-Za-z_]\w*")
+# A variable that keeps the text that it has.
+_OWN_TEXT = re.compile(r"(?<![\w$])(?P<name>[A-Za-z_]\w*)=[\"']?\$\{(?P=name):?-(?=[^}])")
 _BRANCHES = re.compile(r"(?:^|[;&|]|\b(?:then|else|do))[ \t]*(if|elif|else|fi)\b", re.MULTILINE)
 _DECLARED = re.compile(r"(?<![\w$.-])(?:declare|typeset|local)\b([^\n;&|]*)")
 # Their letters that pass a variable on, or show what there is.
@@ -179,6 +182,32 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
                 body.say(line, f"${name}", Outcome.NOT_CARRIED, f"env.{name}", _WITHOUT_LINE)
             else:
                 _say_variable(script, body, name, line, reason)
+
+
+def note_overridden(script: Script, body: Body) -> None:
+    """Note what who submits may set in place of a script's own text: ``BATCH=${BATCH:-32}``.
+
+    Args:
+        script: the script.
+        body: what comes of it.
+    """
+    own_texts = {
+        match["name"]: None for match in _OWN_TEXT.finditer(words.without_comments(script.text))
+    }
+    spoken = {verdict.path for verdict in body.verdicts}
+    own = [
+        name
+        for name in own_texts
+        if name not in body.env
+        and f"${name}" not in spoken
+        and name not in words.RENDEZVOUS
+        and not name.startswith("SLURM_")
+    ]
+    if own:
+        body.notes.append(
+            f"the script has a text of its own for {list_some(own, 4)}, where nobody has set them: "
+            "what who submits sets there goes into env"
+        )
 
 
 def _say_missing_words(reading: ScriptReading, whole: str) -> None:
