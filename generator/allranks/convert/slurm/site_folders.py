@@ -106,7 +106,8 @@ _OF_SITE = re.compile(r"\bshifter[ \t]+(?!(?:run|pull|load|images|rmi)\b)")
 _SPOKEN = re.compile(r"volume|image|\bsent\b")
 _WHY = (
     "a pod has it where its image or a volume does: mount one there (storage.datasets.mountPath), "
-    "or put it into the image; without a volume, what is written there goes with the pod"
+    "or put it into the image; without a volume a pod's user may not make it, as a rule, and what "
+    "is written there goes with the pod"
 )
 # What a site makes for each job.
 _OF_JOB = re.compile(r"(?:/[\w.+-]+)+/\$\{?SLURM_JOB_?ID\}?(?:/.*)?")
@@ -215,8 +216,7 @@ def say(job: Draft) -> None:
     elif has_folder and not _is_in(working_dir, lasting):
         elsewhere = f"what the run writes elsewhere than in {list_some(sorted({*lasting}), 4)} "
         job.fields.note(_NO_VOLUME.replace("what the run writes ", elsewhere, 1))
-    if not working_dir:
-        job.fields.note(_IGNORED)
+    job.fields.note(_IGNORED)
     nodes = values.get("nodes")
     if isinstance(nodes, int) and nodes > 1 and not _is_in(working_dir, lasting):
         job.fields.note(_NO_SHARED_FOLDER)

@@ -246,6 +246,9 @@ def test_a_file_that_is_not_there_ends_setup_where_the_script_wants_that(
     goes_on = text.replace("bin/activate", "bin/activate || true")
     whys = [own.why for own in job.convert(goes_on.encode(), "job").verdicts]
     assert not any("setup ends there" in why for why in whys)
+    later = text.replace(f"{first}\n", "").replace("python", f"{first}\npython")
+    whys = [own.why for own in job.convert(later.encode(), "job").verdicts]
+    assert not any("setup ends there" in why for why in whys)
     guarded = text.replace("source", "if [ -f .venv/bin/activate ]; then source").replace(
         "activate\npython", "activate; fi\npython"
     )

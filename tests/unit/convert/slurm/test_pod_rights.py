@@ -158,3 +158,16 @@ def test_the_name_of_the_sent_folder_is_another_by_way_of_a_variable_too() -> No
         '[ "$(basename "$S")" = project ] || exit 1\npython a.py\n'
     )
     assert _verdicts(text, "another name in a pod")
+
+
+def test_numactl_in_a_variable_chooses_no_memory_either() -> None:
+    """Its pod ended before the program, as where the words are written out."""
+    text = '#!/bin/bash\n#SBATCH -n 1\nN="numactl --membind=0"\n$N ./a.out\n'
+    assert _verdicts(text, "may not choose memory")
+
+
+@pytest.mark.parametrize(("row", "is_named"), [("cp $SLURM_TMPDIR/* /d", True), ("ls", False)])
+def test_all_of_the_jobs_folder_is_more_in_a_pod(row: str, *, is_named: bool) -> None:
+    """The launcher has folders in /tmp, at which a `cp` without `-r` fails."""
+    text = f"#!/bin/bash\n#SBATCH -n 1\npython a.py $SLURM_TMPDIR/x\n{row}\n"
+    assert bool(_verdicts(text, "where its launcher has files")) is is_named

@@ -358,7 +358,7 @@ def test_the_folder_of_the_job_is_no_folder_of_a_node(mounts: str) -> None:
         for verdict in _convert(_NODES, step.format(mounts)).verdicts
         if verdict.path.endswith("--container-mounts")
     ]
-    assert ["what is written there goes with the pod" in why for why in whys] == [True]
+    assert ["is written there goes with the pod" in why for why in whys] == [True]
     notes = _convert(_NODES, step.format("$PWD:/in")).notes
     assert any("what the run writes goes with its pods" in note for note in notes)
 

@@ -284,7 +284,8 @@ def test_a_function_that_reads_what_it_is_given_wants_no_words() -> None:
     ("row", "names"),
     [
         ("BATCH=${BATCH:-32}; export LR=${LR:-1}", "BATCH, LR"),
-        ("BATCH=${1:-32}; A=${B:-1}; C=${C:-}", ""),
+        ("V=${VICTIM:-b}", "VICTIM"),
+        ("BATCH=${1:-32}; C=${C:-}; B=2; A=${B:-1}; D=${HOME:-x}", ""),
     ],
 )
 def test_what_who_submits_may_set_is_noted(row: str, names: str) -> None:

@@ -133,7 +133,9 @@ def _finish(reading: ScriptReading) -> None:
     whole = "\n".join([body.setup, body.script, *body.command])
     if "SLURM_TMPDIR" in whole and "SLURM_TMPDIR" not in reading.variables.set_names:
         body.env.setdefault("SLURM_TMPDIR", "/tmp")  # noqa: S108 - the pod's own
-        body.say(0, "$SLURM_TMPDIR", Outcome.CHANGED, "env.SLURM_TMPDIR", "the pod's own /tmp")
+        takes_all = unset_variables.ALL_OF_TMP.search(whole) is not None
+        why = "the pod's own /tmp" + unset_variables.NOT_ALONE * takes_all
+        body.say(0, "$SLURM_TMPDIR", Outcome.CHANGED, "env.SLURM_TMPDIR", why)
     exports.note_secrets(reading.script, body, whole)
     code = shell_text.without_printing(words.without_comments(whole))
     missing_in_pods.say(reading, code)
@@ -146,4 +148,4 @@ def _finish(reading: ScriptReading) -> None:
     whole = re.sub(r"^\s*#.*$|^set -a  # .*$", "", whole, flags=re.MULTILINE)
     unset_variables.say_unset(reading, whole)
     exports.say_secrets_of_environment(reading.script, body)
-    unset_variables.note_overridden(reading.script, body)
+    unset_variables.note_overridden(reading)

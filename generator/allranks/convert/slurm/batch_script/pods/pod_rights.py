@@ -90,7 +90,7 @@ def say(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
         makes_own |= environments.makes_any([command])
         own, *inner = started_words.with_text_of_shell([token.text for token in command.words])
         in_variables = started_words.in_variables(variables, (own, *inner))
-        for texts in (own, *inner):
+        for texts in (own, *inner, *in_variables):
             path, outcome, why = _of_words(texts, is_inner=texts is not own)
             if path and path not in verdicts:
                 verdicts[path] = Verdict(path, outcome, "", why, command.line)

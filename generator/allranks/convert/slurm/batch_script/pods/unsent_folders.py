@@ -33,6 +33,11 @@ _FILE = re.compile(
 )
 # What an option is called by which a program is told where to write.
 _WRITES = re.compile(r"(?i)-{0,2}[\w-]*(?:out|save|log|dir|write|dump|result|dest|export)[\w-]*")
+# What an option is called by which a program begins with an earlier run, and a path below here.
+_READS = re.compile(
+    r"(?i)-{0,2}(?:[\w.-]*[_.-])?(?:load|resume|init|ckpt|pretrained|restore)[\w.-]*"
+)
+_FOLDER = re.compile(r"(?:\./)?(?![$~/.-])[\w.+-]+(?:/[\w.${}=+-]+)*/?")
 _UNSENT = "`{}` is not sent with the folder: name the file by `--include`, or let a volume have it"
 _ENDS = "it is not sent, and the script ends where it is not there: take the test out"
 # Folders that hold what runs write, and that projects keep out of git.
@@ -117,6 +122,9 @@ def _unsent_file(texts: list[str], variables: ShellVariables) -> str:
         match = _FILE.fullmatch(path) if not _WRITES.fullmatch(option) else None
         if match is not None and any(map(_is_unsent, path.split("/")[:-1])):
             return path
+        reads = _READS.fullmatch(option) is not None and _FOLDER.fullmatch(path) is not None
+        if reads and any(map(_is_unsent, path.split("/"))):
+            return path.rstrip("/")
     return ""
 
 

@@ -403,7 +403,7 @@ def _why(script: Script, command: Command, earlier: Sequence[Command]) -> str:
     is_own = any(own is command for own in script.commands)
     is_alone = is_own and not (command.within or command.branches or command.after == "||")
     is_file = is_alone and command.name in ("source", ".")
-    return why + _ENDS_THERE * (is_file and set_options.ends_script(script.text))
+    return why + _ENDS_THERE * (is_file and set_options.ends_script(script.text[: command.start]))
 
 
 def _is_activation(texts: Sequence[str]) -> bool:

@@ -81,6 +81,8 @@ _ASSIGNED = re.compile(
     re.MULTILINE,
 )
 _NAME = re.compile(r"[A-Za-z_]\w*")
+# A text for another variable, which the script may not set: `A=${B:-1}`.
+_TEXT_OF_OTHER = re.compile(r"\$\{(?P<name>[A-Z][A-Z0-9_]*):?-(?=[^}\"'])")
 # A variable that keeps the text that it has.
 _OWN_TEXT = re.compile(r"(?<![\w$])(?P<name>[A-Za-z_]\w*)=[\"']?\$\{(?P=name):?-(?=[^}])")
 _BRANCHES = re.compile(r"(?:^|[;&|]|\b(?:then|else|do))[ \t]*(if|elif|else|fi)\b", re.MULTILINE)
@@ -94,11 +96,11 @@ _OF_MODULES = re.compile(
     r"^EB(?:ROOT|VERSION|DEV)|^MKLROOT$|[A-Z0-9]_(?:HOME|ROOT|DIR|PATH|BIN|LIB\w*|INC\w*)$"
 )
 _OF_TMP = "the pod's own /tmp"
-_NOT_ALONE = (
+NOT_ALONE = (
     ", where its launcher has files, too: what takes all of it (`$TMPDIR/*`) takes these, so use a "
     "folder in it"
 )
-_ALL_OF_TMP = re.compile(r"\$\{?TMPDIR\}?[\"']?/\*")
+ALL_OF_TMP = re.compile(r"\$\{?(?:SLURM_)?TMPDIR\}?[\"']?/\*")
 _OF_ANY_MODULE = re.compile(r"^(?:EB|MKLROOT$|TACC_|HPC_|SOFT|MODULE)")
 _OF_STEP = "Slurm sets it for what srun starts alone: it is empty in the script, and here, too"
 _NO_ARRAY = (
@@ -169,7 +171,7 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
         line = _line_that_reads(script, name)
         if line and name == "TMPDIR":
             body.env[name] = "/tmp"  # noqa: S108 - the pod's own
-            why = _OF_TMP + (_NOT_ALONE if _ALL_OF_TMP.search(code) else "")
+            why = _OF_TMP + (NOT_ALONE if ALL_OF_TMP.search(code) else "")
             body.say(line, f"${name}", Outcome.CHANGED, f"env.{name}", why)
         elif line:
             is_read = name in variables or _NOUNSET.search(code) is not None
@@ -184,16 +186,18 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
                 _say_variable(script, body, name, line, reason)
 
 
-def note_overridden(script: Script, body: Body) -> None:
+def note_overridden(reading: ScriptReading) -> None:
     """Note what who submits may set in place of a script's own text: ``BATCH=${BATCH:-32}``.
 
     Args:
-        script: the script.
-        body: what comes of it.
+        reading: the script, and what comes of it.
     """
-    own_texts = {
-        match["name"]: None for match in _OWN_TEXT.finditer(words.without_comments(script.text))
-    }
+    body, code = reading.body, words.without_comments(reading.script.text)
+    own_texts = {match["name"]: None for match in _OWN_TEXT.finditer(code)}
+    others = (match["name"] for match in _TEXT_OF_OTHER.finditer(code))
+    own_texts |= dict.fromkeys(
+        name for name in others if name not in reading.variables.set_names | {*words.ALWAYS}
+    )
     spoken = {verdict.path for verdict in body.verdicts}
     own = [
         name
