@@ -89,8 +89,12 @@ def say(script: Script, variables: ShellVariables) -> list[Verdict]:
     for command in script.commands:
         texts = [scanner.unquote(word.text) for word in command.words]
         goes = texts[:1] in (["cd"], ["pushd"])
-        if goes and not sent_folder.is_sent("".join(texts[1:2]), names):
-            target = sent_folder.below("".join(texts[1:2]), names)
+        typed = "".join(texts[1:2])
+        if goes and sent_folder.is_sent(typed, names):
+            # `cd .` and `cd $PWD` stay below; a way of writing the folder itself goes back.
+            place = "" if sent_folder.is_itself(typed, names) else place
+        elif goes:
+            target = sent_folder.below(typed, names)
             if not target:
                 break  # another folder, which has words of its own
             place = _below_sent(place, target)

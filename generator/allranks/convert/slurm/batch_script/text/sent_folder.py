@@ -22,7 +22,7 @@ _RESOLVED = re.compile(
     r"\$\(\s*(?:readlink\s+-\w*f\w*|realpath(?:\s+-\w+)*)\s+\"?(?P<folder>\$[^\s\")]+)\"?\s*\)"
 )
 _WORKING = re.compile(r"(?:\$(?:PWD|\{PWD\})|\$\([ \t]*pwd[ \t]*\)|`[ \t]*pwd[ \t]*`)/?")
-_HERE = re.compile(r"\.?/?")
+_HERE = re.compile(r"\./?")
 _BELOW = re.compile(r"(?:\./)?(?![.~$/-])[\w.+-]+(?:/(?!\.\.)[\w.+-]+)*/?")
 # A folder of the old cluster, which a pod has where its image or a volume does.
 _OF_SITE = re.compile(r"(?:~|\$HOME\b|\$\{HOME\})(?:/|$)|/(?!(?:tmp|workspace)\b)\w")
@@ -44,7 +44,17 @@ def is_sent(text: str, own: Collection[str]) -> bool:
         own: the variables that are that folder.
     """
     target = written_out(scanner.unquote(text), own)
-    return any(pattern.fullmatch(target) for pattern in (_SUBMITTED, _WORKING, _HERE))
+    return is_itself(text, own) or any(pattern.fullmatch(target) for pattern in (_WORKING, _HERE))
+
+
+def is_itself(text: str, own: Collection[str]) -> bool:
+    """Whether a word is the folder that is sent from wherever it is typed: `$SLURM_SUBMIT_DIR`.
+
+    Args:
+        text: the word, as typed.
+        own: the variables that are that folder.
+    """
+    return _SUBMITTED.fullmatch(written_out(scanner.unquote(text), own)) is not None
 
 
 def below(text: str, own: Collection[str]) -> str:
