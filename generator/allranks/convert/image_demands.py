@@ -24,28 +24,38 @@ _ROLES = (
     "(python3 or python on PATH)"
 )
 _OLD = "{} has {}, and what the chart starts in each pod needs {}: build the image on a newer one"
+
+
+def _image(name: str, tag: str) -> re.Pattern[str]:
+    """What matches an image, of any registry, by the patterns of its name and its tag."""
+    return re.compile(rf"(?:.*/)?{name}:{tag}", re.DOTALL)
+
+
 # Images whose tag says how old they are: their tags, and what they have.
 # Source: the Dockerfiles of pytorch/pytorch and tensorflow/tensorflow, NVIDIA's release notes of
 # the container for PyTorch, and the Dockerfiles of kubeflow/training-operator's examples.
 _TORCH = (
-    (re.compile(r"pytorch/pytorch:(?:v?0\.|v?1\.(?:\d|1[0-2])(?!\d)).*"), "a torch before 1.13"),
     (
-        re.compile(r"nvidia/pytorch:(?:1\d|2[01]|22\.0[1-5])(?:\.\d+)?-py\d.*"),
+        _image(r"pytorch/pytorch", r"(?:v?0\.|v?1\.(?:\d|1[0-2])(?!\d)).*"),
+        "a torch before 1.13",
+    ),
+    (
+        _image(r"nvidia/pytorch", r"(?:1\d|2[01]|22\.0[1-5])(?:\.\d+)?-py\d.*"),
         "a torch before 1.13",
     ),
 )
 _PYTHON = (
     (
-        re.compile(r"tensorflow/tensorflow:(?:0\.|1\.|2\.[0-6](?!\d)).*"),
+        _image(r"tensorflow/tensorflow", r"(?:0\.|1\.|2\.[0-6](?!\d)).*"),
         "a Python before 3.8",
     ),
-    (re.compile(r"python:(?:2|3\.[0-7](?!\d)).*"), "a Python before 3.8"),
+    (_image(r"python", r"(?:2|3\.[0-7](?!\d)).*"), "a Python before 3.8"),
     (
-        re.compile(r"kubeflow/tf-(?:dist-mnist-test|benchmarks-(?:cpu|gpu)|distributed-worker).*"),
+        _image(r"kubeflow/tf-(?:dist-mnist-test|benchmarks-[cg]pu|distributed-worker)[^:]*", ".*"),
         "a Python before 3.8",
     ),
     (
-        re.compile(r"kubeflow/tf-mnist-with-summaries.*"),
+        _image(r"kubeflow/tf-mnist-with-summaries[^:]*", ".*"),
         "a Python before 3.8 where it is older than 2024",
     ),
 )
@@ -76,7 +86,7 @@ def notes(values: Mapping[str, Any]) -> Iterator[str]:
     need = LAUNCHER if workload == "torchrun" else "3.8 or newer"
     for image in sorted({*_images(values)}):
         for pattern, age in ages:
-            if re.search(rf"(?:^|/){pattern.pattern}\Z", image):
+            if pattern.fullmatch(image):
                 yield _OLD.format(image, age, need)
 
 

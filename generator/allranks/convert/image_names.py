@@ -12,6 +12,10 @@ _REPOSITORY = re.compile(
 )
 
 
+# What a file with an image of Apptainer's or Enroot's ends in.
+ENDING_OF_FILE = r"\.(?:sif|simg|sqsh|squashfs)"
+
+
 def is_repository(name: str) -> bool:
     """Whether a name without tag and digest is one that a registry may have."""
     return _REPOSITORY.fullmatch(name) is not None

@@ -257,7 +257,7 @@ def _runs(command: Command, text: str, program: str) -> bool:
     """
     inner = shell_text.substituted_commands(words.expanded_part(text))
     typed = [[scanner.unquote(word.text) for word in own.words] for own in (command, *inner)]
-    typed += started_words.with_text_of_shell([word.text for word in command.words])
+    typed += started_words.of(command)
     typed += [xargs.program(own) for own in typed]
     typed = [wrapped for own in typed for wrapped in started_words.with_wrapped(own)]
     if program in words.MANAGERS:

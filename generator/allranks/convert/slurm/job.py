@@ -373,14 +373,15 @@ def _done(job: Draft, namespace: str) -> Conversion:
     if not (fields.values.get("image") or {}).get("repository"):
         key = job.key("the image", 0)
         is_old = any(map(_OF_OLD_GPUS.match, job.size.gpu_types))
-        fields.put(("image",), {**_IMAGE, **({"tag": _OF_CUDA_126} if is_old else {})}, (key,))
+        fields.put(("image",), {**_IMAGE, "tag": _OF_CUDA_126} if is_old else {**_IMAGE}, (key,))
+        is_of_amd = str(fields.values.get("gpuResource")).startswith("amd.com/")
         why = _IN_PLACE if fields.lacks("image") else _NO_IMAGE
         why += _FOR_LAUNCHER if chart == "torchrun" else ""
-        why += _OF_NVIDIA if str(fields.values.get("gpuResource")).startswith("amd.com/") else ""
+        why += _OF_NVIDIA if is_of_amd else ""
         fields.say((key,), Outcome.CHANGED, "image", why)
         if chart != "mpi":  # whose ssh knows users of the image alone
             fields.put(("security", "podSecurityContext", "runAsUser"), _USER)
-            if str(fields.values.get("gpuResource")).startswith("amd.com/"):
+            if is_of_amd:
                 fields.note(_GROUP_OF_AMD)
     if "podSecurityContext" not in fields.values.get("security", {}):
         fields.note(_NO_ROOT)

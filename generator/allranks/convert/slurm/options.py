@@ -19,6 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
+# What the options are called that say how many CPUs a task has, how many tasks a node has, and how
+# many there are at all.
+CPUS_PER_TASK = frozenset({"cpus-per-task", "tres-per-task"})
+TASKS_PER_NODE = frozenset({"ntasks-per-node", "tasks-per-node"})
+COUNTING_TASKS = TASKS_PER_NODE | {"ntasks", "ntasks-per-gpu", "gpus-per-task"}
+
+
 class Takes(StrEnum):
     """Whether an option has a value."""
 

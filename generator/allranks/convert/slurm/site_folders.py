@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks import names
 from allranks.convert import scanner
+from allranks.convert.image_names import ENDING_OF_FILE
 from allranks.convert.slurm.batch_script.pods import missing_in_pods
 from allranks.convert.slurm.batch_script.text import (
     demands,
@@ -128,7 +129,7 @@ _WHY_HOME = (
     "a pod has not the home folder of who submits: write a path in the image, or in a volume, in "
     "its place"
 )
-_OF_IMAGE_FILE = re.compile(r"\.(?:sif|simg|sqsh|squashfs)$")
+_OF_IMAGE_FILE = re.compile(f"{ENDING_OF_FILE}$")
 _WHY_IMAGE = (
     "a pod cannot use an image file, and starts no container: push the image that it was made from "
     "to a registry, name that, and run what runs in it directly"

@@ -133,8 +133,7 @@ def _finish(reading: ScriptReading) -> None:
     whole = "\n".join([body.setup, body.script, *body.command])
     if "SLURM_TMPDIR" in whole and "SLURM_TMPDIR" not in reading.variables.set_names:
         body.env.setdefault("SLURM_TMPDIR", "/tmp")  # noqa: S108 - the pod's own
-        takes_all = unset_variables.ALL_OF_TMP.search(whole) is not None
-        why = "the pod's own /tmp" + unset_variables.NOT_ALONE * takes_all
+        why = unset_variables.of_tmp(whole)
         body.say(0, "$SLURM_TMPDIR", Outcome.CHANGED, "env.SLURM_TMPDIR", why)
     exports.note_secrets(reading.script, body, whole)
     code = shell_text.without_printing(words.without_comments(whole))

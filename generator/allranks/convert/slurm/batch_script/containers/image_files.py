@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
+from allranks.convert.image_names import ENDING_OF_FILE
 from allranks.convert.slurm.batch_script.containers import images
 from allranks.convert.slurm.batch_script.text import shell_text, words
 
@@ -28,7 +29,7 @@ _STARTED_WITH = (
     r"(?:\b(?:singularity|apptainer)\s+(?:exec|run|shell)\b|\benroot\s+(?:create|start)\b"
     r"|\b(?:ch-run|udocker)\s|--container-image\b)(?:[^\n;|&]|\\\n)*\$\{{?{0}\b"
 )
-_IMAGE_FILE = re.compile(r"\.(?:sif|simg|sqsh|squashfs)[\"'}]*$")
+_IMAGE_FILE = re.compile(rf"{ENDING_OF_FILE}[\"'}}]*$")
 IN_CONTAINER = (
     "it looks for the file of an image, or for what starts containers: the pod is the container, "
     "and has neither"

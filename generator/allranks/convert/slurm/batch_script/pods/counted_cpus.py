@@ -78,8 +78,7 @@ def say(script: Script, body: Body, code: str) -> list[Verdict]:
 
 def _workers_of_pytest(command: Command) -> str:
     """The option by which a pytest counts CPUs for its workers, as typed; "" for none."""
-    for texts in started_words.with_text_of_shell([word.text for word in command.words]):
-        program = words.unwrapped(texts)
+    for program in started_words.programs(command):
         name = words.module_of(program) or words.base(next(iter(program), ""))
         match = _OF_PYTEST.search(" ".join(program)) if name in ("pytest", "py.test") else None
         if match is not None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
+from allranks.convert.image_names import ENDING_OF_FILE
 from allranks.convert.slurm.batch_script.text import demands, sent_folder, words
 from allranks.convert.verdicts import Outcome, Verdict
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from allranks.convert.scanner import Command
     from allranks.convert.slurm.batch_script.text.script import Script
+    from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
 
 # The folder that is sent, as a script names it.
 SENT = (
@@ -44,22 +46,23 @@ _UP = re.compile(r"\.\.(?:/+\.\.(?![^/]))*")
 # The same in quotes of a program.
 _ABOVE_IN_PROGRAM = re.compile(r"(?<=[\"'])\.\./[^\s\"']*")
 # The file of an image.
-OF_IMAGE = re.compile(r"\.(?:sif|simg|sqsh|squashfs)[\"']?$")
+_OF_IMAGE = re.compile(rf"{ENDING_OF_FILE}[\"']?$")
 # A program of an environment of Python's.
 _OF_ENVIRONMENT = re.compile(r"/bin/(?:python[0-9.]*|activate|torchrun|accelerate|pip[0-9.]*)$")
 _SUBMITTED = "$SLURM_SUBMIT_DIR"
 
 
-def say(script: Script, step: int) -> list[Verdict]:
+def say(script: Script, variables: ShellVariables, step: int) -> list[Verdict]:
     """Say of the first path above the folder that is sent that a pod has it not.
 
     Args:
         script: the script.
+        variables: what its variables hold.
         step: the number of the statement with the ranks, which is the last that runs; -1 for none.
     """
     end = script.statements[step].end if step >= 0 else len(script.text)
     is_here = sent_folder.starts_here(script)
-    sent = sent_folder.names(script)
+    sent = variables.sent_folder
     verdicts: list[Verdict] = []
     above: list[str] = []
     verdicts_elsewhere: list[Verdict] = []
@@ -154,7 +157,7 @@ def _above(command: Command, sent: Collection[str]) -> list[str]:
         # The file of an image is of no use in a pod, wherever it is.
         is_image = is_container or "--container-image" in (before, text.partition("=")[0])
         # An environment there is none of the image's, as other words say: nobody sends it.
-        is_of_no_use = is_image and OF_IMAGE.search(text) is not None
+        is_of_no_use = is_image and _OF_IMAGE.search(text) is not None
         is_of_no_use |= match is not None and _OF_ENVIRONMENT.search(match[0]) is not None
         if match is not None and not is_of_no_use:
             paths.append(match[0].replace(_SUBMITTED, spelled))

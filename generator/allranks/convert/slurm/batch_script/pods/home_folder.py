@@ -227,8 +227,7 @@ def _models_of_ollama(script: Script, variables: ShellVariables) -> list[Verdict
         return []
     verbs: dict[str, int] = {}
     for command in script.commands:
-        for texts in started_words.with_text_of_shell([token.text for token in command.words]):
-            program = words.unwrapped(texts)
+        for program in started_words.programs(command):
             if program and words.base(program[0]) == "ollama":
                 verbs.setdefault(next(iter(program[1:]), ""), command.line)
     lines = [line for verb, line in verbs.items() if verb in _READS_MODELS]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from allranks.convert import preparation, scanner
-from allranks.convert.slurm.batch_script.text import sent_folder, started_words, words
+from allranks.convert.slurm.batch_script.pods import sent_commands
+from allranks.convert.slurm.batch_script.text import started_words, words
 from allranks.convert.verdicts import Outcome, Verdict
 from allranks.workspace import ignore
 
@@ -67,7 +66,6 @@ _TABLE = re.compile(
 )
 _SHORT = len("-d")
 _MOST = 3
-_IDLE = words.IN_EACH_RANK | {"test", "[", "[[", "rm", "cp", "mv"}
 
 
 def say(script: Script, variables: ShellVariables) -> list[Verdict]:
@@ -79,40 +77,18 @@ def say(script: Script, variables: ShellVariables) -> list[Verdict]:
         script: the script.
         variables: what its variables hold.
     """
-    if not sent_folder.starts_here(script):
-        return []
-    names = sent_folder.names(script)
-    folders: set[str] = set()  # that the script makes
-    place = ""  # below the folder that is sent
     verdicts: dict[str, Verdict] = {}
-    has_trained = False
-    for command in script.commands:
-        texts = [scanner.unquote(word.text) for word in command.words]
-        goes = texts[:1] in (["cd"], ["pushd"])
-        typed = "".join(texts[1:2])
-        if goes and sent_folder.is_sent(typed, names):
-            # `cd .` and `cd $PWD` stay below; a way of writing the folder itself goes back.
-            place = "" if sent_folder.is_itself(typed, names) else place
-        elif goes:
-            target = sent_folder.below(typed, names)
-            if not target:
-                break  # another folder, which has words of its own
-            place = _below_sent(place, target)
-        is_idle = words.any_of(texts, _IDLE) and command.name not in _SETTING
-        own_paths = [] if is_idle else _data(command, texts, variables, has_trained=has_trained)
-        for started in started_words.with_text_of_shell(texts)[1:]:
-            own_paths = [*own_paths, *_data(None, started, variables, has_trained=has_trained)]
-        for own in own_paths:
-            data = _below_sent(place, own)
-            if data and not any(sent_folder.has(data, folder) for folder in folders):
-                own_verdict = Verdict(data, Outcome.CHANGED, "", _IGNORED, command.line)
-                verdicts.setdefault(data, own_verdict)
-        has_trained |= any(
-            bool(own) and preparation.may_train(own)
-            for own in map(words.unwrapped, started_words.with_text_of_shell(texts))
-        )
-        if "mkdir" in map(words.base, texts[:2]):
-            folders |= {variables.resolved(text).removeprefix("./") for text in texts[1:]}
+    for sent in sent_commands.walk(script, variables):
+        command, texts = sent.command, sent.texts
+        is_idle = words.any_of(texts, sent_commands.IDLE) and command.name not in _SETTING
+        is_written = sent.has_trained
+        paths = [] if is_idle else [*_data(command, texts, variables, has_trained=is_written)]
+        for started in started_words.of(command)[1:]:
+            paths += _data(None, started, variables, has_trained=is_written)
+        for data in map(sent.below_sent, paths):
+            if data and not sent.has(data):
+                verdict = Verdict(data, Outcome.CHANGED, "", _IGNORED, command.line)
+                verdicts.setdefault(data, verdict)
     return [*verdicts.values()][:_MOST]
 
 
@@ -161,14 +137,3 @@ def _data(
         is_written = has_trained or any(map(ignore.is_of_tools, path.split("/")))
         if is_path or is_of_name or ((is_input or has_weights) and not is_written):
             yield path.removeprefix("./").rstrip("/")
-
-
-def _below_sent(place: str, path: str) -> str:
-    """A path from the folder that is sent; "" for one that is not in it.
-
-    Args:
-        place: the folder in it that a command runs in; "" for itself.
-        path: the path, from there.
-    """
-    whole = posixpath.normpath(posixpath.join(place, path))
-    return "" if whole.startswith("..") else whole

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
+from allranks.convert.image_names import ENDING_OF_FILE
 from allranks.convert.slurm.batch_script.containers.images import OF_FILE
 from allranks.convert.slurm.batch_script.pods import (
     chosen_gpus,
@@ -123,7 +124,7 @@ _TEXT = re.compile(
     r"^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)=(?:\"[^\"]*\"|'[^']*')[ \t]*$", re.MULTILINE
 )
 _NO_SRUN = "a pod has none, so that the other branch runs there: keep that which you want"
-_IMAGE_FILE = re.compile(rf"^[^=]+{folders_above.OF_IMAGE.pattern}")
+_IMAGE_FILE = re.compile(rf"^[^=]+{ENDING_OF_FILE}[\"']?$")
 # What makes or moves such a file, and starts nothing with it.
 _ON_IMAGE_FILES = (
     words.IN_EACH_RANK
@@ -225,7 +226,7 @@ def say(reading: ScriptReading, code: str) -> None:
     _say_image_file(script, body)
     body.verdicts += [*_slurm_in_texts(script, body), *_of_commands(script, reading.variables)]
     body.verdicts += [
-        *folders_above.say(script, reading.main_step.statement),
+        *folders_above.say(script, reading.variables, reading.main_step.statement),
         *xargs.ranks(script),
     ]
     body.verdicts += pod_rights.say(script, reading.variables, code)
@@ -290,8 +291,8 @@ def _slurm_in_texts(script: Script, body: Body) -> list[Verdict]:
     verdicts = []
     lines = {own.line for own in body.verdicts if own.outcome is Outcome.NOT_CARRIED}
     for command in script.commands if body.script else []:
-        _, *inner = started_words.with_text_of_shell([word.text for word in command.words])
-        programs = [words.base(own[0]) for own in map(words.unwrapped, inner) if own]
+        _, *inner = started_words.programs(command)
+        programs = [words.base(own[0]) for own in inner if own]
         tools = [own for own in programs if own in words.SLURM_TOOLS]
         if tools and command.line not in lines:
             outcome, why = TOOLS.get(tools[0], (Outcome.NOT_CARRIED, NO_SLURM))

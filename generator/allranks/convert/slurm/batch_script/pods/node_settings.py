@@ -51,8 +51,7 @@ def say(script: Script) -> list[Verdict]:
     verdicts: dict[str, Verdict] = {}
     has_driver = "NVIDIA_DRIVER_CAPABILITIES" in script.text
     for command in script.commands:
-        texts = [scanner.unquote(token.text) for token in command.words]
-        for typed in started_words.with_text_of_shell(texts):
+        for typed in started_words.of(command):
             path, why = _of_words(typed)
             if why:
                 verdicts.setdefault(why, Verdict(path, Outcome.CHANGED, "", why, command.line))

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from allranks.convert.slurm.batch_script.text import (
     environments,
-    sent_folder,
     shell_text,
     started_words,
     words,
@@ -88,7 +87,7 @@ def say(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
     makes_own = False
     for command in script.commands:
         makes_own |= environments.makes_any([command])
-        own, *inner = started_words.with_text_of_shell([token.text for token in command.words])
+        own, *inner = started_words.of(command)
         in_variables = started_words.in_variables(variables, (own, *inner))
         for texts in (own, *inner, *in_variables):
             path, outcome, why = _of_words(texts, is_inner=texts is not own)
@@ -118,7 +117,7 @@ def say(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
         why += _IN_VOLUME if is_elsewhere else ""
         why += _IN_OWN_VOLUME if elsewhere and not is_elsewhere else ""
         verdicts["git"] = Verdict(history[0], outcome, "", why, line)
-    names = "|".join(("PWD", "SLURM_SUBMIT_DIR", *sorted(sent_folder.names(script))))
+    names = "|".join(("PWD", "SLURM_SUBMIT_DIR", *sorted(variables.sent_folder)))
     name_of_folder = re.compile(_NAME_OF_FOLDER.replace(_NAMES, names))
     match = name_of_folder.search(code)
     if match is not None:

@@ -52,11 +52,7 @@ def say(script: Script, body: Body) -> list[Verdict]:
 
 def _programs(script: Script) -> list[list[str]]:
     """The words of the programs of a script."""
-    return [
-        words.unwrapped(own)
-        for command in script.commands
-        for own in started_words.with_text_of_shell([word.text for word in command.words])
-    ]
+    return [own for command in script.commands for own in started_words.programs(command)]
 
 
 def _is_below(texts: list[str]) -> bool:

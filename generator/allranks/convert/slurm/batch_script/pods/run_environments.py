@@ -56,7 +56,7 @@ def say(script: Script, variables: ShellVariables) -> list[Verdict]:
     earlier: list[Command] = []
     is_elsewhere = False  # in a folder of the old cluster's, which has the environment
     for command in script.commands:
-        started = started_words.with_text_of_shell([word.text for word in command.words])
+        started = started_words.of(command)
         started += started_words.in_variables(variables, started)
         for typed in itertools.chain.from_iterable(map(started_words.with_wrapped, started)):
             own = typed[typed.index("-m") + 1 :] if words.module_of(typed) else typed

@@ -46,9 +46,8 @@ def say(script: Script, variables: ShellVariables) -> list[Verdict]:
     if environments.makes_any(script.commands):
         return []
     for command in script.commands:
-        texts = [scanner.unquote(token.text) for token in command.words]
-        for started in started_words.with_text_of_shell(texts):
-            program = next(iter(words.unwrapped(started)), "")
+        for started in started_words.programs(command):
+            program = next(iter(started), "")
             text = words.resolve(program, variables.constants) or _default_of(program, variables)
             for pattern, why in ((_PROGRAM, _WHY), (_OF_NODE, _WHY_OF_NODE)):
                 if pattern.fullmatch(text or program):

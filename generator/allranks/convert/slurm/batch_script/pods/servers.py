@@ -60,8 +60,8 @@ def say(script: Script) -> list[Verdict]:
     """The first line of each program that answers at a port."""
     verdicts: dict[str, Verdict] = {}
     for command in script.commands:
-        for texts in started_words.with_text_of_shell([token.text for token in command.words]):
-            program = _server(words.unwrapped(texts))
+        for texts in started_words.programs(command):
+            program = _server(texts)
             if program and program not in verdicts:
                 is_of_node = _OF_ADDRESS.search(" ".join(texts)) is not None
                 why = _PORT_OF_POD + _ON_LOCALHOST * is_of_node

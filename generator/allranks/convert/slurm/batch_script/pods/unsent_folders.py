@@ -10,13 +10,8 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from allranks.convert import preparation, scanner
-from allranks.convert.slurm.batch_script.pods import ignored_data
-from allranks.convert.slurm.batch_script.text import (
-    sent_folder,
-    started_words,
-    words,
-)
+from allranks.convert.slurm.batch_script.pods import ignored_data, sent_commands
+from allranks.convert.slurm.batch_script.text import words
 from allranks.convert.verdicts import Outcome, Verdict
 from allranks.workspace import ignore
 
@@ -57,19 +52,13 @@ def say(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
         variables: what its variables hold.
         code: what runs in a pod, where the log of ranks is that of the run and no file.
     """
-    if not sent_folder.starts_here(script):
-        return []
     verdicts: dict[str, Verdict] = {}
-    folders: set[str] = set()  # that the script makes
-    names = sent_folder.names(script)
-    has_trained = False
-    for command in script.commands:
-        texts = [scanner.unquote(word.text) for word in command.words]
-        goes = texts[:1] in (["cd"], ["pushd"])
-        if goes and not sent_folder.is_sent("".join(texts[1:2]), names):
-            break  # another folder, which has words of its own
-        is_idle = words.any_of(texts, words.IN_EACH_RANK | {"test", "[", "[[", "rm", "cp", "mv"})
-        unsent = "" if is_idle or has_trained else _unsent_file(texts, variables)
+    for sent in sent_commands.walk(script, variables):
+        if sent.place:
+            break
+        command, texts = sent.command, sent.texts
+        is_idle = words.any_of(texts, sent_commands.IDLE) or sent.has_trained
+        unsent = "" if is_idle else _unsent_file(texts, variables)
         if unsent:
             folder = next(filter(ignore.is_of_tools, unsent.split("/")))
             why = _UNSENT.format(folder)
@@ -81,14 +70,9 @@ def say(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
             )
         target = _target(command, variables, code) or _new_folder(texts)
         folder = target.rpartition("/")[0]
-        if target and not any(sent_folder.has(folder, own) for own in folders):
+        if target and not sent.has(folder):
             why = _NOT_MADE.format(folder)
             verdicts.setdefault("folder", Verdict(target, Outcome.CHANGED, "", why, command.line))
-        if "mkdir" in map(words.base, texts[:2]):
-            folders |= {variables.resolved(text).removeprefix("./") for text in texts[1:]}
-        for own in started_words.with_text_of_shell([word.text for word in command.words]):
-            program = words.unwrapped(own)
-            has_trained |= bool(program) and preparation.may_train(program)
     return [*verdicts.values()]
 
 

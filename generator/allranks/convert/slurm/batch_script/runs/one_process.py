@@ -37,6 +37,7 @@ from allranks.convert.slurm.batch_script.text import (
     substitutions,
     words,
 )
+from allranks.convert.slurm.options import CPUS_PER_TASK, TASKS_PER_NODE
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -76,11 +77,8 @@ _NO_CODE = re.compile(
     re.MULTILINE,
 )
 # The options that say how many tasks there are.
-_PER_NODE = frozenset({"ntasks-per-node", "tasks-per-node"})
-_TASK_OPTIONS = _PER_NODE | {"ntasks", "ntasks-per-gpu"}
-# Those without which Slurm tells nobody how many CPUs a task has.
+_TASK_OPTIONS = TASKS_PER_NODE | {"ntasks", "ntasks-per-gpu"}
 _COUNTS_ONE = "a program that reads SLURM_NTASKS finds 1"
-_CPUS_PER_TASK = frozenset({"cpus-per-task", "tres-per-task"})
 
 
 def read_script(reading: ScriptReading, steps: list[Step], *, nested: bool) -> None:
@@ -250,8 +248,7 @@ def _note_end(script: Script, body: Body) -> None:
         for other in script.statements
         if not other.function and any(command.words for command in other.commands)
     ]
-    behind = itertools.takewhile(_only_prints, reversed(statements))
-    last = next(iter(statements[len(statements) - len([*behind]) - 1 :]), None)
+    last = next(itertools.dropwhile(_only_prints, reversed(statements)), None)
     if last is not None and last.in_background:
         body.notes.append(
             f"the script ends while what line {last.line} starts goes on, and ends that with it, "
@@ -329,12 +326,12 @@ def _uncounted(script: Script, steps: list[Step]) -> list[str]:
     if any(step.is_srun and step.words for step in steps):
         # srun tells its tasks how many they are, and how many of a node where it is told itself.
         options |= {own.name.removeprefix("srun ") for step in steps for own in step.settings}
-        is_of_options = bool(options & _PER_NODE) or "SLURM_NTASKS_PER_NODE" in variables
+        is_of_options = bool(options & TASKS_PER_NODE) or "SLURM_NTASKS_PER_NODE" in variables
         return of_step if is_of_options else ["SLURM_NTASKS_PER_NODE", *of_step]
     is_counted = bool(options & {*_TASK_OPTIONS, "gpus-per-task"})
     names_of = [] if is_counted else ["SLURM_NTASKS", "SLURM_NPROCS"]
-    names_of += [] if options & _PER_NODE else ["SLURM_NTASKS_PER_NODE"]
-    names_of += [] if options & _CPUS_PER_TASK else ["SLURM_CPUS_PER_TASK"]
+    names_of += [] if options & TASKS_PER_NODE else ["SLURM_NTASKS_PER_NODE"]
+    names_of += [] if options & CPUS_PER_TASK else ["SLURM_CPUS_PER_TASK"]
     return [*(name for name in names_of if name not in variables), *of_step]
 
 
@@ -374,7 +371,7 @@ def _put_counts(script: Script, body: Body, text: str, *, is_batch: bool) -> lis
     exported = {"SLURM_NTASKS", "SLURM_NPROCS"} & variables
     if is_batch and size.node_count == 1 and not size.gpu_count:
         exported = {*counts}
-        exported -= set() if options & _PER_NODE else {"SLURM_NTASKS_PER_NODE"}
+        exported -= set() if options & TASKS_PER_NODE else {"SLURM_NTASKS_PER_NODE"}
         exported -= set() if size.cpus_per_task else {"SLURM_CPUS_PER_TASK"}
     return [f"export {name}={count}" for name, count in counts.items() if name in exported]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from allranks.convert.slurm.batch_script.runs import unread_programs
 from allranks.convert.slurm.batch_script.text import shell_text, words
+from allranks.convert.slurm.options import CPUS_PER_TASK
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ _OF_CPUS = (
     "ntasks-per-node",
     "ntasks",
 )
-_CPUS_PER_TASK = frozenset({"cpus-per-task", "tres-per-task"})
 # What gives each of its ranks one thread, in a pod as elsewhere, where nobody says how many.
 _LAUNCHER = re.compile(r"torchrun|torch\.distributed|accelerate|deepspeed|launch|lightning")
 _MAY_LAUNCH = (
@@ -69,13 +69,11 @@ def _line_of_cpus(script: Script, sruns: list[Step], cpus: int) -> int:
         cpus: the number.
     """
     for step in sruns:
-        has_own = any(own.name in _CPUS_PER_TASK for own in step.settings)
+        has_own = any(own.name in CPUS_PER_TASK for own in step.settings)
         if has_own and step.size.cpus_per_task == cpus:
             return step.command.line
     lines = {own.name: own.line for own in script.settings}
     # One CPU for each of several tasks is a number of tasks.
     is_of_tasks = script.size.cpus_per_task == 1 and cpus > 1
-    names = [
-        own for own in _OF_CPUS if own in lines and not (is_of_tasks and own in _CPUS_PER_TASK)
-    ]
+    names = [own for own in _OF_CPUS if own in lines and not (is_of_tasks and own in CPUS_PER_TASK)]
     return lines[names[0]] if names else 0

@@ -114,9 +114,6 @@ def starts_nothing(script: Script) -> bool:
 
 def _activates(texts: list[str]) -> bool:
     """Whether words activate an environment: ``. venv/bin/activate``, ``conda activate a``."""
-    is_source = texts[0] in (".", "source")
-    paths = [scanner.unquote(text) for text in texts[1:2]]
-    is_of_environment = paths in (["activate"], ["deactivate"]) or any(
-        path.endswith(("/activate", "/conda.sh", "/mamba.sh")) for path in paths
-    )
-    return is_of_environment if is_source else texts[0] != "eval" and words.activates(texts)
+    if texts[0] in (".", "source"):
+        return any(words.ACTIVATES.search(scanner.unquote(path)) for path in texts[1:2])
+    return texts[0] != "eval" and words.activates(texts)

@@ -11,6 +11,7 @@ from allranks.convert.slurm import sizes
 from allranks.convert.slurm.batch_script.runs import mpi_ranks
 from allranks.convert.slurm.batch_script.steps import launcher_environment, several_steps
 from allranks.convert.slurm.batch_script.text import shell_text, words
+from allranks.convert.slurm.options import COUNTING_TASKS
 from allranks.convert.verdicts import Outcome
 from allranks.humanize import plural
 
@@ -46,9 +47,6 @@ _WITHOUT_MPI = (
 )
 
 
-_TASKS = frozenset(
-    {"ntasks", "ntasks-per-node", "tasks-per-node", "ntasks-per-gpu", "gpus-per-task"}
-)
 _ALONE = (
     "each rank has {}, and finds that it is alone on its node (LOCAL_WORLD_SIZE=1): a program that "
     "starts a process for each GPU itself, as PyTorch Lightning does, starts none then; leave "
@@ -112,9 +110,9 @@ def _say_alone(reading: ScriptReading, main: Step, per_node: int, gpus: int) -> 
     """
     if per_node != 1 or gpus <= 1 or not main.is_srun:
         return
-    options = {own.name.removeprefix("srun ") for own in reading.script.settings}
-    options |= {own.name.removeprefix("srun ") for own in main.settings}
-    is_counted = bool(options & _TASKS)
+    settings = (*reading.script.settings, *main.settings)
+    options = {own.name.removeprefix("srun ") for own in settings}
+    is_counted = not COUNTING_TASKS.isdisjoint(options)
     why = _ALONE.format(plural(gpus, "GPU"))
     why = f"{_NO_TASKS}; {why}" if "cpus-per-task" in options and not is_counted else why
     reading.body.say(main.command.line, "srun", Outcome.CHANGED, "procsPerNode: 1", why)

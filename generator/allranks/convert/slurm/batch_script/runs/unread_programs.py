@@ -17,7 +17,7 @@ from allranks.convert.slurm.batch_script.text import shell_text, started_words, 
 from allranks.humanize import list_some
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading
@@ -96,14 +96,10 @@ def files(script: Script, variables: ShellVariables) -> list[str]:
 def _run_by(script: Script) -> Iterator[list[str]]:
     """The words of each program that a script starts, without what runs it as it is."""
     for command in script.commands:
-        for started in started_words.with_text_of_shell([word.text for word in command.words]):
-            own = words.unwrapped(started)
-            own = words.unwrapped(mpirun.program(own)) if _is_mpirun(own) else own
+        for started in started_words.programs(command):
+            is_mpirun = words.base(next(iter(started), "")) in words.MPIRUN
+            own = words.unwrapped(mpirun.program(started)) if is_mpirun else started
             yield shell_text.without_shell(words.unwrapped(step_search.words_inside(own)))
-
-
-def _is_mpirun(texts: Sequence[str]) -> bool:
-    return words.base(next(iter(texts), "")) in words.MPIRUN
 
 
 def _last_sourced(script: Script) -> list[str]:
@@ -145,8 +141,7 @@ def _commands_of_files(script: Script) -> Iterator[str]:
     """The lines that run what stands in a file: ``eval "$(sed -n 3p commands.txt)"``."""
     read_names = {*_names_read(script)}
     for command in script.commands:
-        texts = [word.text for word in command.words]
-        for started in started_words.with_text_of_shell(texts):
+        for started in started_words.of(command):
             own = words.unwrapped(started)
             program = next(iter(own), "")
             own = own[1:] if program == "eval" else own

@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks.convert.slurm.batch_script.text import words
+from allranks.convert.slurm.options import COUNTING_TASKS, CPUS_PER_TASK, TASKS_PER_NODE
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -25,19 +26,18 @@ _OPTIONS = {
     "SLURM_GPUS": ({"gpus"}, r"--gpus\b(?!-)"),
     "SLURM_GPUS_PER_NODE": ({"gpus-per-node"}, r"--gpus-per-node\b"),
     "SLURM_CPUS_PER_TASK": (
-        {"cpus-per-task", "tres-per-task"},
+        CPUS_PER_TASK,
         r"--(?:cpus|tres)-per-task\b|\bsrun\b[^\n]*(?<!sh)\s-c\s*\"?[\d$]",
     ),
     "SLURM_NTASKS_PER_NODE": (
-        {"ntasks-per-node", "tasks-per-node"},
+        TASKS_PER_NODE,
         r"--n?tasks-per-node\b",
     ),
 }
 # What the charts tell programs that report to a tracker.
 _OF_TRACKERS = ("WANDB_NAME", "WANDB_RUN_GROUP", "WANDB_RUN_ID", "WANDB_RESUME", "MLFLOW_RUN_NAME")
-# Those that count tasks; srun tells its own how many they are.
-_TASKS = {"ntasks", "ntasks-per-node", "tasks-per-node", "ntasks-per-gpu", "gpus-per-task"}
-_OF_TASKS = {"SLURM_NTASKS": _TASKS, "SLURM_NPROCS": _TASKS}
+# srun tells its own tasks how many they are.
+_OF_TASKS = {"SLURM_NTASKS": COUNTING_TASKS, "SLURM_NPROCS": COUNTING_TASKS}
 _EMPTY_THERE = (
     "sbatch sets it for an option alone (--{}), which the script does not have: it is empty there, "
     "and here it is the number that the run has"

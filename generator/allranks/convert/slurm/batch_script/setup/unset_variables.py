@@ -96,11 +96,11 @@ _OF_MODULES = re.compile(
     r"^EB(?:ROOT|VERSION|DEV)|^MKLROOT$|[A-Z0-9]_(?:HOME|ROOT|DIR|PATH|BIN|LIB\w*|INC\w*)$"
 )
 _OF_TMP = "the pod's own /tmp"
-NOT_ALONE = (
+_NOT_ALONE = (
     ", where its launcher has files, too: what takes all of it (`$TMPDIR/*`) takes these, so use a "
     "folder in it"
 )
-ALL_OF_TMP = re.compile(r"\$\{?(?:SLURM_)?TMPDIR\}?[\"']?/\*")
+_ALL_OF_TMP = re.compile(r"\$\{?(?:SLURM_)?TMPDIR\}?[\"']?/\*")
 _OF_ANY_MODULE = re.compile(r"^(?:EB|MKLROOT$|TACC_|HPC_|SOFT|MODULE)")
 _OF_STEP = "Slurm sets it for what srun starts alone: it is empty in the script, and here, too"
 _NO_ARRAY = (
@@ -171,8 +171,7 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
         line = _line_that_reads(script, name)
         if line and name == "TMPDIR":
             body.env[name] = "/tmp"  # noqa: S108 - the pod's own
-            why = _OF_TMP + (NOT_ALONE if ALL_OF_TMP.search(code) else "")
-            body.say(line, f"${name}", Outcome.CHANGED, f"env.{name}", why)
+            body.say(line, f"${name}", Outcome.CHANGED, f"env.{name}", of_tmp(code))
         elif line:
             is_read = name in variables or _NOUNSET.search(code) is not None
             unread = _OF_LIBRARIES if library_variables.is_read(name) else _UNREAD
@@ -212,6 +211,15 @@ def note_overridden(reading: ScriptReading) -> None:
             f"the script has a text of its own for {list_some(own, 4)}, where nobody has set them: "
             "what who submits sets there goes into env"
         )
+
+
+def of_tmp(code: str) -> str:
+    """Why a variable of the old cluster's is /tmp, and what a script must not do with all of it.
+
+    Args:
+        code: what runs in a pod, without comments.
+    """
+    return _OF_TMP + (_NOT_ALONE if _ALL_OF_TMP.search(code) else "")
 
 
 def _say_missing_words(reading: ScriptReading, whole: str) -> None:

@@ -11,6 +11,7 @@ from allranks.convert.slurm.options import parse
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from allranks.convert.scanner import Command
     from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
 
 
@@ -20,11 +21,15 @@ def behind_srun(texts: list[str]) -> list[str]:
     return parse(inner[1:], "srun", 0)[1] if inner[:1] == ["srun"] else texts
 
 
-def with_text_of_shell(texts: Sequence[str]) -> list[list[str]]:
+def of(command: Command) -> list[list[str]]:
     """The words that a command starts, and those of its ``bash -c "…"``, also in a container.
 
     And those of an ``eval`` that is given a command as it is: ``eval uv run a.py``.
+
+    Args:
+        command: the command.
     """
+    texts = [word.text for word in command.words]
     own = behind_srun([scanner.unquote(text) for text in texts])
     if own[:1] == ["eval"] and own[1:] and own[1][:1] not in ("", "$", "`"):
         evaluated = shell_text.commands_of(" ".join(own[1:]))
@@ -33,6 +38,15 @@ def with_text_of_shell(texts: Sequence[str]) -> list[list[str]]:
     inner = shell_text.shell_text(texts[at:]) if at is not None else None
     commands = shell_text.commands_of(inner or "")
     return [own, *([scanner.unquote(word.text) for word in other.words] for other in commands)]
+
+
+def programs(command: Command) -> list[list[str]]:
+    """The same without what runs a program as it is: ``exec``, ``time``, ``uv run``.
+
+    Args:
+        command: the command.
+    """
+    return [words.unwrapped(started) for started in of(command)]
 
 
 def with_wrapped(texts: Sequence[str]) -> list[list[str]]:
