@@ -65,19 +65,36 @@ def conversion(fields: Fields, *, queue: str = "", chart: str = "", name: str = 
     queue_and_scheduler.note_workloads(fields)
     image_demands.note(fields)
     settle(fields, chart or str(fields.values.get("workload") or ""), name)
-    fields.values = _without_empty(fields.values)
     namespace = _namespace(fields)
     return Conversion(
         kind=_text(fields.get("kind")),
         name=name,
         namespace=namespace,
-        values=_ordered(fields.values),
+        values=written(fields.values),
         verdicts=fields.verdicts(),
         queue=queue,
         notes=tuple(fields.notes),
         beside=tuple(fields.beside),
         origins=fields.origins,
     )
+
+
+# The charts tell an experiment tracker that a job is one run, which the next attempt goes on with.
+# Nobody told it so before: each process that logs began a run of its own, and so did each training
+# of a script that has several.
+_TRACKERS = {"mode": "names"}
+
+
+def written(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values as their file has them: nothing empty, what people look for first, and trackers.
+
+    Args:
+        values: the values of a job or of a queue.
+    """
+    own = _without_empty(values)
+    if "workload" in own:
+        own.setdefault("trackers", {**_TRACKERS})
+    return _ordered(own)
 
 
 def _without_deadline(fields: Fields) -> None:
@@ -297,7 +314,7 @@ _ORDER = (
     *("workingDir", "compat", "env", "envFrom", "gpus", "nodes", "gpusPerNode", "procsPerNode"),
     *("nodeShape", "gpuResource", "gpuType", "resources", "shm", "workspace", "storage", "queue"),
     *("scheduling", "runPolicy", "network", "networkPolicy", "security", "serviceAccount"),
-    *("status", "labels", "annotations", "podTemplate"),
+    *("status", "trackers", "labels", "annotations", "podTemplate"),
 )
 
 

@@ -27,6 +27,7 @@ from allranks.k8s.fields import mapping, text
 from allranks.values import files, merge, strvals
 from allranks.values.rules.names import nearest_name
 from allranks.values.sources import CONVERTED, STDIN_NAME, Sources
+from allranks.workspace import contents
 from allranks.yamlio import comments, dump, load
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from allranks.cluster.interface import KubeClient
     from allranks.convert.verdicts import Conversion
+    from allranks.workspace.contents import Contents
 
 _CHART = "Chart.yaml"
 # What a file of shell is called; manifests are not.
@@ -84,7 +86,10 @@ def convert(
             continue
         data = files.read(path)
         if slurm.is_script(data):
-            scripts.append(slurm.convert(data, source, args=words, namespace=namespace))
+            sent = _contents(path)
+            scripts.append(
+                slurm.convert(data, source, args=words, namespace=namespace, contents=sent)
+            )
         elif source.endswith(_SHELL_ENDINGS):
             raise InputError(
                 f"{source} is no batch script: it does not begin with #! and has no #SBATCH",
@@ -174,8 +179,28 @@ def _problems(conversion: Conversion) -> tuple[Problem, ...]:
     )
 
 
+def _contents(path: str) -> Contents | None:
+    """What is sent with a script of the folder that a person stands in; None where it is not there.
+
+    Args:
+        path: the script; ``-`` is standard input, of a script that may be from anywhere.
+    """
+    try:
+        here = Path.cwd().resolve()
+        is_below = path.strip() != files.STDIN and Path(path).resolve().is_relative_to(here)
+    except OSError:
+        return None  # the folder is gone
+    return contents.of(here) if is_below else None
+
+
 def script(
-    path: str, words: tuple[str, ...] = (), args: tuple[str, ...] = (), namespace: str = ""
+    path: str,
+    words: tuple[str, ...] = (),
+    args: tuple[str, ...] = (),
+    namespace: str = "",
+    *,
+    workspace: Path | None = None,
+    include: tuple[str, ...] = (),
 ) -> Conversion:
     """A batch script of Slurm as values.
 
@@ -184,13 +209,20 @@ def script(
         words: options of sbatch's, which win over the script's directives.
         args: words behind the script's name.
         namespace: the namespace of the run; "" for none.
+        workspace: the folder that is sent with it; None where that is not known.
+        include: paths of that folder which go whatever a rule says.
 
     Raises:
         InputError: it cannot be read or be a run; every problem is in it.
     """
     source = STDIN_NAME if path.strip() == files.STDIN else path
     conversion = slurm.convert(
-        files.read(path), source, words=words, args=args, namespace=namespace
+        files.read(path),
+        source,
+        words=words,
+        args=args,
+        namespace=namespace,
+        contents=contents.of(workspace, include) if workspace is not None else None,
     )
     _check_sweeps((conversion,))
     return conversion

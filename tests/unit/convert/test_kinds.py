@@ -119,6 +119,7 @@ def test_what_one_role_alone_has() -> None:
         "securityContext": {"privileged": True},
     } == spec["containers"][0]
     sections = {"workload", "image", "command", "gpusPerNode", "network", "security", "mpi"}
+    sections |= {"trackers"}
     assert sections == set(values) - {"runPolicy"}
     assert {"restricted": False} == values["security"]
     assert not conversion.lost

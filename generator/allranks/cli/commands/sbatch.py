@@ -7,6 +7,7 @@ that a person stands in, as `allranks submit` does it.
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -135,7 +136,13 @@ def sbatch_command(
         raise InputError(
             "the script is missing", hint=f"name it, as in `{names.CLI} sbatch train.sbatch`"
         )
-    conversion = convert.script(rest[0], words, tuple(rest[1:]))
+    conversion = convert.script(
+        rest[0],
+        words,
+        tuple(rest[1:]),
+        workspace=Path(workspace.folder),
+        include=workspace.include,
+    )
     for line in reports.text(Result((conversion,)), [""]):
         console.note(line)
     if conversion.lost and not lossy:

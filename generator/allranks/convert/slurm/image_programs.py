@@ -204,7 +204,8 @@ def _called(shell: str, own_programs: set[str]) -> Iterator[str]:
         if is_version and not ends and (command in own_commands or typed in shown):
             continue  # it only prints, and nothing ends where it does not
         started = [own[0] for own in started_words.with_wrapped(typed)[1:]]
-        for program in (command.name, *started, *xargs.program(typed)[:1]):
+        listed = (*xargs.program(typed)[:1], *xargs.program_of_parallel(typed)[:1])
+        for program in (command.name, *started, *listed):
             if _NAME.fullmatch(program) and program not in _COMMON | _SPOKEN_OF | own_programs:
                 yield program
 
@@ -258,7 +259,7 @@ def _runs(command: Command, text: str, program: str) -> bool:
     inner = shell_text.substituted_commands(words.expanded_part(text))
     typed = [[scanner.unquote(word.text) for word in own.words] for own in (command, *inner)]
     typed += started_words.of(command)
-    typed += [xargs.program(own) for own in typed]
+    typed += [of(own) for own in typed for of in (xargs.program, xargs.program_of_parallel)]
     typed = [wrapped for own in typed for wrapped in started_words.with_wrapped(own)]
     if program in words.MANAGERS:
         typed = [own for own in typed if environments.needs_manager(own)]

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from allranks.convert.slurm.options import Setting
+    from allranks.workspace.contents import Contents
 
 KIND = "sbatch script"
 
@@ -114,6 +115,7 @@ def convert(
     words: Sequence[str] = (),
     args: Sequence[str] = (),
     namespace: str = "",
+    contents: Contents | None = None,
 ) -> Conversion:
     """A batch script as values.
 
@@ -123,6 +125,7 @@ def convert(
         words: options of a command line, as sbatch takes them; they win over the script's.
         args: words behind the script's name.
         namespace: the namespace of the run; "" for none.
+        contents: what is sent of the folder that it is submitted from; None where nobody knows.
 
     Raises:
         InvalidValues: it cannot be a run; the problems have their lines.
@@ -148,7 +151,9 @@ def convert(
     )
     job.text = text
     job.size = sizes.read(settings)
-    job.body = reader.read(text, source=source, size=job.size, settings=settings, args=args)
+    job.body = reader.read(
+        text, source=source, size=job.size, settings=settings, args=args, contents=contents
+    )
     job.body.verdicts.extend([*of_end, *of_container])
     _put_body(job, args)
     for setting in job.body.settings:
@@ -166,7 +171,7 @@ def convert(
     _drop_counts(job)
     _say_sizes(job)
     _say_rest(job, parsed)
-    site_folders.say(job)
+    site_folders.say(job, contents)
     image_programs.say(job)
     return _done(job, namespace)
 
@@ -402,7 +407,7 @@ def _done(job: Draft, namespace: str) -> Conversion:
         kind=KIND,
         name=name,
         namespace=namespace,
-        values=finish._ordered(finish._without_empty(fields.values)),  # noqa: SLF001 - see below
+        values=finish.written(fields.values),
         verdicts=verdicts,
         queue=partition.value if partition is not None else "",
         source=job.source,

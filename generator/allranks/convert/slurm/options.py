@@ -195,7 +195,7 @@ OPTIONS: tuple[Option, ...] = (
         _X,
         "",
         "a pod has what it asks for, and others may be on its node: ask for all "
-        "of its GPUs, CPUs and memory (a preset does)",
+        "of its GPUs, CPUs and memory (a preset does), and for as much of /dev/shm (shm.size)",
     ),
     Option(
         "oversubscribe",

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from allranks.convert.slurm.draft import Draft
+    from allranks.workspace.contents import Contents
 
 # A path that stands where a word, a value or a part of a list begins, also with two slashes; behind
 # a colon that is an address, and behind `$A"` or `A+=` the end of a path. It may be the default of
@@ -73,7 +74,7 @@ _REMOTE = re.compile(r"\S*:\S*")
 # A text that is printed, and written to no file.
 _PRINTED = re.compile(
     r"\b(?:echo|printf)\b(?:(?:[^\S\n]|\\\n)*+(?:\"(?:[^\"\\`$]|\\.|\$(?!\())*+\"|'[^']*+'"
-    r"|(?!\$\()[^\s\"'|;&<>`]))*+(?!\s*>(?!\s*(?:&[ \t]*[12]\b|/dev/stderr)))",
+    r"|(?!\$\()[^\s\"'|;&<>`()]))*+(?!\s*>(?!\s*(?:&[ \t]*[12]\b|/dev/stderr)))",
     re.DOTALL,
 )
 # The same as a here-document, but for what it asks other programs.
@@ -146,6 +147,15 @@ _IGNORED = (
     "what git ignores is not sent, as data, weights and results of earlier runs are as a rule: "
     f"`{names.CLI} sbatch --dry-run` lists what stays out"
 )
+_IGNORED_HERE = (
+    f"git ignores {{}} here, and what it ignores is not sent: `{names.CLI} sbatch --dry-run` lists "
+    "all that stays out"
+)
+_NOT_READ = (
+    "only the script was read: what its programs and their files name (paths, keys and logins, "
+    "variables of who submits, conda environments) is the old cluster's, and a pod has it where "
+    "you bring it"
+)
 _NO_VOLUME = (
     "what the run writes goes with its pods, unless it is in a volume: storage.checkpoints makes "
     "one, at /checkpoints"
@@ -157,11 +167,12 @@ _SETS_HOME = re.compile(r"^[ \t]*(?:export[ \t]+)?HOME=", re.MULTILINE)
 _WITH_FOLDER = re.compile(r"\b(?:singularity|apptainer)(?:_wrapper)?[ \t]")
 
 
-def say(job: Draft) -> None:
+def say(job: Draft, contents: Contents | None = None) -> None:
     """Name the folders of the old cluster that the values read or write, each once.
 
     Args:
         job: the job, whose values are all there, but for an image that the script does not name.
+        contents: what is sent of the folder that it is submitted from; None where nobody knows.
     """
     values = job.fields.values
     mounts = _mounts(values)
@@ -217,7 +228,9 @@ def say(job: Draft) -> None:
     elif has_folder and not _is_in(working_dir, lasting):
         elsewhere = f"what the run writes elsewhere than in {list_some(sorted({*lasting}), 4)} "
         job.fields.note(_NO_VOLUME.replace("what the run writes ", elsewhere, 1))
-    job.fields.note(_IGNORED)
+    ignored = contents.ignored() if contents is not None else []
+    job.fields.note(_IGNORED_HERE.format(list_some(ignored, 4)) if ignored else _IGNORED)
+    job.fields.note(_NOT_READ)
     nodes = values.get("nodes")
     if isinstance(nodes, int) and nodes > 1 and not _is_in(working_dir, lasting):
         job.fields.note(_NO_SHARED_FOLDER)

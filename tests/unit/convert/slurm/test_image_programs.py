@@ -35,6 +35,8 @@ _LOOKED_UP = ["lookup (line 3)", "site_name (line 3)"]
     [
         (("srun $(site_find conda)/bin/python a.py",), ["site_find (line 3)"]),
         (("echo /usr/bin/time", "/usr/bin/time -v python a.py"), ["/usr/bin/time (line 4)"]),
+        (("parallel -j 4 sciunit repeat ::: a b",), ["parallel (line 3)", "sciunit (line 3)"]),
+        (("parallel --jobs 2 'snap {} | cut -f1' :::: l",), ["parallel (line 3)", "snap (line 3)"]),
         (("make data", "make all", "srun python a.py"), ["make (line 3)"]),
         (
             ("rsync -a in/ data", "git clone https://x/y", "python a.py"),

@@ -805,6 +805,10 @@ def test_a_blank_in_square_brackets_is_named() -> None:
     assert "fill in what stands for [account]" in [own.why for own in verdicts]
     blanks = ["[your_dir]", "[test-set-dir]"]
     assert [own.path for own in verdicts if "a blank for a person" in own.why] == blanks
+    paths = ("cd [path-to-code]/src", "python a.py --d '[data-dir]/a.tar' --e '[no-path]'")
+    verdicts = _convert(*paths).verdicts
+    blanks = ["[path-to-code]", "[data-dir]"]
+    assert [own.path for own in verdicts if "a blank for a person" in own.why] == blanks
     rows = ("ls [a-z]* [a-zA-Z_]", "[ ab -nt cd ] && b=([ab_cd]=1)", "tr '[ab-cd]' [A-Z] <b")
     lists = ("echo [your dir]", "python a.py --nodes=node[ab-cd] ab=[cd,ef] $c[ab_cd]")
     verdicts = _convert(*rows, *lists).verdicts

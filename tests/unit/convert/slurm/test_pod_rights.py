@@ -171,3 +171,19 @@ def test_all_of_the_jobs_folder_is_more_in_a_pod(row: str, *, is_named: bool) ->
     """The launcher has folders in /tmp, at which a `cp` without `-r` fails."""
     text = f"#!/bin/bash\n#SBATCH -n 1\npython a.py $SLURM_TMPDIR/x\n{row}\n"
     assert bool(_verdicts(text, "where its launcher has files")) is is_named
+
+
+@pytest.mark.parametrize(
+    ("step", "paths"),
+    [
+        ("vtune -collect hotspots ./a", ["vtune"]),
+        ("srun ncu -o a python a.py", ["ncu"]),
+        ("perf stat -e cycles python a.py", ["perf"]),
+        ("nsys profile python a.py", []),
+        ("python perf.py perf", []),
+    ],
+)
+def test_a_pod_reads_no_counters_of_its_node(step: str, paths: list[str]) -> None:
+    """The container runtime keeps them to a capability, which the charts drop."""
+    text = f"#!/bin/bash\n#SBATCH -n 1\n{step}\n"
+    assert [item.path for item in _verdicts(text, "reads counters of the node")] == paths

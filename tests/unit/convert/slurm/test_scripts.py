@@ -74,6 +74,7 @@ def test_srun_torchrun_becomes_the_torchrun_chart() -> None:
         "workspace": {"mountPath": "/code"},
         "scheduling": conversion.values["scheduling"],
         "runPolicy": {"activeDeadlineSeconds": 216000, "backoffLimit": 0},
+        "trackers": {"mode": "names"},
         "labels": {"account": "physics", "qos": "long"},
         "podTemplate": {
             "spec": {
@@ -696,6 +697,14 @@ def test_a_program_of_pythons_is_the_images_own(row: str) -> None:
     """A script of such lines has Python in the image, whatever else that has."""
     notes = job.convert(f"#!/bin/bash\n#SBATCH -n 1\n{row}\n".encode(), "job.sbatch").notes
     assert not any("the image's own Python" in note for note in notes)
+
+
+def test_words_behind_the_script_may_start_the_images_python() -> None:
+    """`exec "$@"` runs what somebody writes behind the script's name."""
+    text = b'#!/bin/bash\n#SBATCH -n 1\nexec "$@"\n'
+    for args, is_noted in ((("python", "a.py"), False), (("./a",), True)):
+        notes = job.convert(text, "job.sbatch", args=args).notes
+        assert any("the image's own Python" in note for note in notes) is is_noted
 
 
 def test_an_option_on_cpus_says_nothing_of_gpus() -> None:

@@ -476,3 +476,10 @@ def test_a_folder_of_the_node_that_is_mounted_elsewhere_is_named_where_a_line_re
     alone = text.replace("ls /home/me/raw/a\n", "")
     paths = [own.path for own in job.convert(alone.encode(), "a.sbatch").verdicts]
     assert not any(path.startswith("/home/me/raw") for path in paths)
+
+
+def test_a_text_that_is_printed_within_another_ends_with_it() -> None:
+    """Its closing quote began none: the lines behind it were taken for printed ones."""
+    rows = ('echo "GPU: $(nvidia-smi -L || echo none)"', "", "P=/n/me/bin/python", '$P a.py "x"')
+    paths = [own.path for own in _folders(_convert("#SBATCH -n 1", *rows))]
+    assert paths == ["/n/me/bin/python"]

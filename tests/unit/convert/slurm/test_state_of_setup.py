@@ -238,3 +238,13 @@ def test_a_script_that_exports_all_goes_on_to() -> None:
     text = "#!/bin/bash\nset -a\nmodule load cuda\nLR=3\npython a.py\n"
     script = job.convert(text.encode(), "a.sbatch").values["script"]
     assert script.index("set -a") < script.index("LR=3")
+
+
+def test_an_array_that_gets_another_first_element_is_made_as_it_was(tmp_path: Path) -> None:
+    """`$STEPS` is its first element, and no shell exports an array: the option had no value."""
+    rows = ("#SBATCH -N 1 --gpus 1", "I=1", "STEPS=(10 20 30)", "STEPS=${STEPS[$I % 3]}")
+    values = _convert(*rows, "torchrun train.py --max_steps $STEPS").values
+    text = values["command"][2].replace("exec python3 -u train.py", "echo")
+    script = f"{values['setup']}\nexec bash -c '{text}'"
+    result = subprocess.run(["bash", "-c", script], capture_output=True, cwd=tmp_path, check=True)
+    assert result.stdout.decode().split() == ["--max_steps", "20"]

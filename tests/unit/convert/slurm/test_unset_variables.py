@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from allranks.convert.slurm import job
+
+_NOT_SET = re.compile("does not set it|takes it from who submits")
 
 
 def _unset(*rows: str) -> list[str]:
     """The variables of which the report says that nobody sets them."""
     text = "\n".join(("#!/bin/bash", "#SBATCH -N 1 --gpus 1", *rows, ""))
     lost = job.convert(text.encode(), "job.sbatch").lost
-    return [verdict.path for verdict in lost if "does not set it" in verdict.why]
+    return [verdict.path for verdict in lost if _NOT_SET.search(verdict.why)]
 
 
 @pytest.mark.parametrize(
@@ -285,7 +289,8 @@ def test_a_function_that_reads_what_it_is_given_wants_no_words() -> None:
     [
         ("BATCH=${BATCH:-32}; export LR=${LR:-1}", "BATCH, LR"),
         ("V=${VICTIM:-b}", "VICTIM"),
-        ("BATCH=${1:-32}; C=${C:-}; B=2; A=${B:-1}; D=${HOME:-x}", ""),
+        ("BATCH=${1:-32}; B=2; A=${B:-1}; D=${HOME:-x}", ""),
+        ("A=${CONDA_PREFIX:-}; B=; python a.py ${B:-} ${WANDB_NAME:-}", ""),
     ],
 )
 def test_what_who_submits_may_set_is_noted(row: str, names: str) -> None:
@@ -294,3 +299,44 @@ def test_what_who_submits_may_set_is_noted(row: str, names: str) -> None:
     notes = job.convert(text.encode(), "job").notes
     own = [note for note in notes if "a text of its own for" in note]
     assert [f"for {names}, where" in note for note in own] == [True] * bool(names)
+
+
+@pytest.mark.parametrize(
+    ("row", "names"),
+    [
+        ("python a.py ${EXTRA_ARGS:-}", "EXTRA_ARGS"),
+        ("EXTRA_ARGS=${EXTRA_ARGS:-}; python a.py $EXTRA_ARGS", "EXTRA_ARGS"),
+        ('C="${NEW:-${OLD:-}}"; python a.py $C', "NEW, OLD"),
+        ('echo "${EXTRA_ARGS:-}"\npython a.py', ""),
+    ],
+)
+def test_what_a_script_does_without_is_noted(row: str, names: str) -> None:
+    """Nothing fails where nobody sets it, and the program does something else."""
+    notes = job.convert(f"#!/bin/bash\n#SBATCH -n 1\n{row}\n".encode(), "job").notes
+    own = [note for note in notes if "the script has a text of its own, or none," in note]
+    assert [f"for {names}, where" in note for note in own] == [True] * bool(names)
+
+
+@pytest.mark.parametrize(
+    ("row", "is_noted"),
+    [
+        ("for n in $(compgen -v); do A+=($n); done", True),
+        ("for n in $(compgen -A variable CFG_); do A+=($n); done", True),
+        ("for n in ${!CFG_@}; do A+=($n); done", True),
+        ("CFG_A=1; for n in ${!CFG_@}; do A+=($n); done", False),
+        ("for n in $(compgen -c py); do A+=($n); done", False),
+    ],
+)
+def test_a_loop_over_variables_is_noted(row: str, *, is_noted: bool) -> None:
+    """It finds those of who submits by a part of their names, which no line has whole."""
+    text = f"#!/bin/bash\n#SBATCH -n 1\n{row}\npython a.py ${{A[@]}}\n"
+    notes = job.convert(text.encode(), "job").notes
+    assert any("by their names" in note for note in notes) is is_noted
+
+
+def test_a_variable_that_another_of_who_submits_may_set_is_taken_from_there() -> None:
+    """The script sets it, to what it has, so that it is not true that it does not."""
+    rows = 'V="${V:-${OWN:-}}"\n[ -n "$V" ] || exit 1\n$V/bin/python a.py\n'
+    verdicts = job.convert(f"#!/bin/bash\n#SBATCH -n 1\n{rows}".encode(), "job").verdicts
+    [why] = [own.why for own in verdicts if own.path == "$V"]
+    assert why.startswith("the script takes it from who submits")

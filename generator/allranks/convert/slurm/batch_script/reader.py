@@ -19,7 +19,6 @@ from allranks.convert.slurm.batch_script.runs import (
     foreign_scripts,
     one_process,
     ranks,
-    tracked_runs,
     unread_programs,
 )
 from allranks.convert.slurm.batch_script.setup import (
@@ -58,10 +57,17 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.batch_script.text.script_reading import Body
     from allranks.convert.slurm.options import Setting
     from allranks.convert.slurm.sizes import Size
+    from allranks.workspace.contents import Contents
 
 
 def read(
-    text: str, *, source: str, size: Size, settings: Sequence[Setting], args: Sequence[str] = ()
+    text: str,
+    *,
+    source: str,
+    size: Size,
+    settings: Sequence[Setting],
+    args: Sequence[str] = (),
+    contents: Contents | None = None,
 ) -> Body:
     """What a script runs.
 
@@ -71,11 +77,12 @@ def read(
         size: the size that its directives ask for.
         settings: the directives.
         args: words behind the script's name.
+        contents: what is sent of the folder that it is submitted from; None where nobody knows.
 
     Raises:
         InvalidValues: it cannot be a job; the problems have their lines.
     """
-    script = Script(text, source, size, list(settings), list(args))
+    script = Script(text, source, size, list(settings), list(args), contents=contents)
     interpreter = parsing.interpreter(script.lines[0])
     if interpreter not in shell_text.SHELLS:
         reading = ScriptReading(script, ShellVariables())
@@ -107,8 +114,6 @@ def read(
             return body
     if main is None:
         one_process.read_script(reading, steps, nested=bool(multi))
-        if tracked_runs.are_several(script, reading.variables):
-            reading.body.values["trackers"] = {"mode": "names"}
     else:
         ranks.read_ranks(reading, main, steps)
         if body.workload == "torchrun":

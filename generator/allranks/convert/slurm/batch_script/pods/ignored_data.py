@@ -60,6 +60,10 @@ _IGNORED = (
     "weights as a rule: mount a volume there (storage.datasets.mountPath), or name it by "
     "`--include`"
 )
+_IGNORED_BY = (
+    "{} keeps it out of what is sent: where the program reads it, mount a volume there "
+    "(storage.datasets.mountPath), or name it by `--include`"
+)
 # A table or a list in a file, where an option says that it is data.
 _TABLE = re.compile(
     r"(?:\./)?(?![$~/.-])[\w.${}=+-]+(?:/[\w.${}=+-]+)*\.(?:csv|tsv|jsonl?|txt|zip|tar|gz)"
@@ -71,7 +75,8 @@ _MOST = 3
 def say(script: Script, variables: ShellVariables) -> list[Verdict]:
     """The data in the folder that is sent which lines read, or set variables to, a line for each.
 
-    Of many three are enough.
+    Of many three are enough. Where it is known what is sent, the rule that keeps each out is said,
+    and nothing of what is sent; where it is not, and of what is not there, names have to do.
 
     Args:
         script: the script.
@@ -81,14 +86,21 @@ def say(script: Script, variables: ShellVariables) -> list[Verdict]:
     for sent in sent_commands.walk(script, variables):
         command, texts = sent.command, sent.texts
         is_idle = words.any_of(texts, sent_commands.IDLE) and command.name not in _SETTING
-        is_written = sent.has_trained
-        paths = [] if is_idle else [*_data(command, texts, variables, has_trained=is_written)]
+        named = [] if is_idle else [*_named_paths(command, texts, variables)]
         for started in started_words.of(command)[1:]:
-            paths += _data(None, started, variables, has_trained=is_written)
-        for data in map(sent.below_sent, paths):
-            if data and not sent.has(data):
-                verdict = Verdict(data, Outcome.CHANGED, "", _IGNORED, command.line)
-                verdicts.setdefault(data, verdict)
+            named += _named_paths(None, started, variables)
+        for name, path in named:
+            data = sent.below_sent(path)
+            if not data or sent.has(data) or script.sends(data):
+                continue
+            rule = script.contents.rule(data) if script.contents is not None else ""
+            if rule and not sent.has_trained:
+                why = _IGNORED_BY.format(rule)
+            elif _is_data(name, path, has_trained=sent.has_trained):
+                why = _IGNORED
+            else:
+                continue
+            verdicts.setdefault(data, Verdict(data, Outcome.CHANGED, "", why, command.line))
     return [*verdicts.values()][:_MOST]
 
 
@@ -101,39 +113,54 @@ def is_of_data(folder: str) -> bool:
     return _DATA.fullmatch(folder) is not None
 
 
-def _data(
-    command: Command | None, texts: list[str], variables: ShellVariables, *, has_trained: bool
-) -> Iterator[str]:
-    """The paths of data in the project that a command reads, or sets.
+def _named_paths(
+    command: Command | None, texts: list[str], variables: ShellVariables
+) -> Iterator[tuple[str, str]]:
+    """The paths that a command may read, or sets, each behind its option or variable; "" for none.
 
-    What a training has written before is there, and folders of checkpoints have words of their own.
-
-    A folder without one below it is a path behind an option, or in a variable, whose name says so:
-    ``--data-dir data``, ``export DATA_ROOT=./FOR-species20K``.
+    Args:
+        command: the command; None for one in the text of another.
+        texts: its words, without their quotes.
+        variables: what the script's variables hold.
     """
-    pairs = [(before, text) for before, text in pairwise(["", *texts])]
-    sets = texts[:1] == [] or texts[0] in _SETTING
+    pairs = [*pairwise(["", *texts])]
     assignments = command.assignments if command is not None and not texts else ()
     pairs += [("", token.text) for token in assignments]
     for before, typed in pairs:
         name, sign, value = typed.partition("=")
-        if sets and not re.search(r"(?i)data", name):
-            continue
         if not (sign and _NAME_OF_OPTION.fullmatch(name)):
             name, value = (before, typed) if before.startswith("-") else ("", typed)
         path = variables.resolved(value)
-        if _WRITES_DATA.fullmatch(name) or _CODE.search(path):
-            continue
-        match = _DATA.fullmatch(path)
-        is_of_name = _OF_FOLDER.fullmatch(name) is not None and _RELATIVE.fullmatch(path)
-        is_path = match is not None and (
-            "/" in path.strip("./") or (len(name) > _SHORT and _OF_DATA.match(name) is not None)
-        )
-        is_path |= re.search(r"(?i)data", name) is not None and bool(_TABLE.fullmatch(path))
-        is_input = "/" in path.removeprefix("./") and _OF_INPUT.fullmatch(name) is not None
-        is_input = is_input and not _HUB.fullmatch(path)
-        is_input = is_input and bool(_RELATIVE.fullmatch(path)) and not _OF_CODE.fullmatch(path)
-        has_weights = _WEIGHTS.fullmatch(path) is not None and bool(name or "/" in path)
-        is_written = has_trained or any(map(ignore.is_of_tools, path.split("/")))
-        if is_path or is_of_name or ((is_input or has_weights) and not is_written):
-            yield path.removeprefix("./").rstrip("/")
+        if not _WRITES_DATA.fullmatch(name):
+            yield name, path
+
+
+def _is_data(name: str, path: str, *, has_trained: bool) -> bool:
+    """Whether a path is one of data or weights, as far as names say.
+
+    What a training has written before is there, and folders of checkpoints have words of their own.
+    A folder without one below it is a path behind an option, or in a variable, whose name says so:
+    ``--data-dir data``, ``export DATA_ROOT=./FOR-species20K``.
+
+    Args:
+        name: the option or variable before it; "" for none.
+        path: the path.
+        has_trained: whether a program before it may have trained.
+    """
+    is_named = re.search(r"(?i)data", name) is not None
+    if _CODE.search(path) or (name.isidentifier() and not is_named):
+        return False
+    match = _DATA.fullmatch(path)
+    is_path = match is not None and (
+        "/" in path.strip("./") or (len(name) > _SHORT and _OF_DATA.match(name) is not None)
+    )
+    is_path |= is_named and _TABLE.fullmatch(path) is not None
+    is_relative = _RELATIVE.fullmatch(path) is not None
+    is_of_name = is_relative and _OF_FOLDER.fullmatch(name) is not None
+    is_input = (
+        is_relative and "/" in path.removeprefix("./") and _OF_INPUT.fullmatch(name) is not None
+    )
+    is_input = is_input and not (_HUB.fullmatch(path) or _OF_CODE.fullmatch(path))
+    has_weights = _WEIGHTS.fullmatch(path) is not None and bool(name or "/" in path)
+    is_written = has_trained or any(map(ignore.is_of_tools, path.split("/")))
+    return is_path or is_of_name or ((is_input or has_weights) and not is_written)

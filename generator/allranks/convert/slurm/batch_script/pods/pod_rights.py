@@ -27,6 +27,16 @@ _MEMORY_POLICY = (
     "CAP_SYS_NICE as a rule, and ends before the program: take the option out, or give the "
     "container that capability (security.containerSecurityContext)"
 )
+# perf_event_open needs CAP_PERFMON under the same profile, and NVIDIA's driver keeps a GPU's
+# counters to CAP_SYS_ADMIN (https://developer.nvidia.com/ERR_NVGPUCTRPERM).
+_OF_COUNTERS = frozenset(
+    {*("perf", "vtune", "amplxe-cl", "advixe-cl", "likwid-perfctr", "ncu", "nv-nsight-cu-cli")}
+)
+_NO_COUNTERS = (
+    "the image needs it, and it reads counters of the node's CPUs or GPUs, which a pod may not as "
+    "a rule: give the container CAP_PERFMON, or for a GPU CAP_SYS_ADMIN "
+    "(security.containerSecurityContext), where the cluster lets you"
+)
 _OF_MEMORY = re.compile(
     r"--(?:membind|interleave|preferred|preferred-many|localalloc|weighted-interleave)\b.*"
     r"|-[mipPlw]\S*"
@@ -154,6 +164,8 @@ def _of_words(texts: Sequence[str], *, is_inner: bool) -> tuple[str, Outcome, st
     bases = list(map(words.base, texts))
     if is_inner and {*bases[:2]} & words.OF_ROOT:
         return " ".join(texts[:3]), Outcome.NOT_CARRIED, OF_ROOT
+    if {*bases[:2]} & _OF_COUNTERS:
+        return next(own for own in bases if own in _OF_COUNTERS), Outcome.CHANGED, _NO_COUNTERS
     if "numactl" in bases:
         own = texts[bases.index("numactl") + 1 :]
         option = next((text for text in own if _OF_MEMORY.fullmatch(text)), "")

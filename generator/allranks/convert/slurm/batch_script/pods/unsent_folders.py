@@ -59,7 +59,7 @@ def say(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
         command, texts = sent.command, sent.texts
         is_idle = words.any_of(texts, sent_commands.IDLE) or sent.has_trained
         unsent = "" if is_idle else _unsent_file(texts, variables)
-        if unsent:
+        if unsent and not script.sends(unsent):
             folder = next(filter(ignore.is_of_tools, unsent.split("/")))
             why = _UNSENT.format(folder)
             verdicts.setdefault("file", Verdict(unsent, Outcome.CHANGED, "", why, command.line))
@@ -70,7 +70,7 @@ def say(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
             )
         target = _target(command, variables, code) or _new_folder(texts)
         folder = target.rpartition("/")[0]
-        if target and not sent.has(folder):
+        if target and not (sent.has(folder) or script.sends(folder)):
             why = _NOT_MADE.format(folder)
             verdicts.setdefault("folder", Verdict(target, Outcome.CHANGED, "", why, command.line))
     return [*verdicts.values()]

@@ -267,7 +267,8 @@ def note_launcher(script: Script, body: Body) -> None:
         script: the script.
         body: what comes of it, which torchrun starts.
     """
-    text = _ASKS_FOR_PYTHON.sub("", _NO_CODE.sub("", script.text))
+    whole = "\n".join([script.text, " ".join(script.args)])
+    text = _ASKS_FOR_PYTHON.sub("", _NO_CODE.sub("", whole))
     if not _RUNS_PYTHON.search(_OWN_PYTHON.sub("", text)):
         body.notes.append(
             "no line of the script starts the image's own Python: the image needs PyTorch all the "

@@ -47,6 +47,8 @@ _WITHOUT_MPI = (
 )
 
 
+_IN_POD_ALONE = "what it is, is known in the pod alone: one process for each GPU"
+_NOT_SET = "no line of the script says what it is: one process for each GPU, or set procsPerNode"
 _ALONE = (
     "each rank has {}, and finds that it is alone on its node (LOCAL_WORLD_SIZE=1): a program that "
     "starts a process for each GPU itself, as PyTorch Lightning does, starts none then; leave "
@@ -206,7 +208,9 @@ def _size_torchrun(
     count = _processes(reading.script, reading.variables, processes)
     body.procs_per_node = 0 if count is None or (gpus and count == gpus) else count
     if count is None and processes not in ("gpu", "auto", "cpu"):
-        why = "what it is, is known in the pod alone: one process for each GPU"
+        names_of = {name for name, _ in words.variables(processes)}
+        is_set = names_of <= reading.variables.set_names | words.ALWAYS | set(body.env)
+        why = _IN_POD_ALONE if is_set else _NOT_SET
         path = f"--nproc-per-node {processes}"
         body.say(line, path, Outcome.CHANGED, "procsPerNode", why)
     nnodes = references.number(program.options.get("nnodes", ""), reading.variables.constants)

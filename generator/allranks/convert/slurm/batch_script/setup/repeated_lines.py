@@ -14,7 +14,7 @@ from allranks.convert.slurm.batch_script.text import shell_text, substitutions, 
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from allranks.convert.scanner import Statement
     from allranks.convert.slurm.batch_script.text.script import Script
@@ -46,13 +46,38 @@ def with_starts(script: Script, own: Mapping[int, str], end: int) -> dict[int, s
     Returns:
         The texts by the statements' numbers.
     """
-    return _with(script, own, _setters_by(script, own, end))
+    return _with(script, own, _setters_by(script, own, end), end)
 
 
-def _with(script: Script, own: Mapping[int, str], setters: _Setters) -> dict[int, str]:
-    starts = {number for numbers in setters.values() for number in numbers}
-    rows = {n: script.slice(script.statements[n]) for n in starts} | {**own}
+def _with(script: Script, own: Mapping[int, str], setters: _Setters, end: int) -> dict[int, str]:
+    numbers = {number for numbers in setters.values() for number in numbers} | {*own}
+    numbers |= _set_arrays(script, numbers, end)
+    rows = {n: own.get(n, script.slice(script.statements[n])) for n in numbers}
     return {number: rows[number] for number in sorted(rows)}
+
+
+def _set_arrays(script: Script, numbers: Collection[int], end: int) -> set[int]:
+    """The statements that give an array of some statements another first element: ``A=${A[2]}``.
+
+    It stays an array, which no shell exports.
+
+    Args:
+        script: the script.
+        numbers: the statements that are run again.
+        end: the number of the statement that reads what they set.
+    """
+    arrays = {
+        name
+        for number in numbers
+        for command in script.statements[number].commands
+        for name in shell_text.arrays_of(command)
+    }
+    return {
+        number
+        for number in range(min(numbers, default=0), max(end, 0))
+        if not script.statements[number].function
+        and any(shell_text.assigns(script.statements[number], name) for name in arrays)
+    }
 
 
 def texts(script: Script, own: Mapping[int, str], end: int) -> list[str]:
@@ -70,7 +95,7 @@ def texts(script: Script, own: Mapping[int, str], end: int) -> list[str]:
         for name, number in sorted(first.items())
         if name in _changed_by(script, script.statements[number]) and name not in words.ALWAYS
     ]
-    rows = _with(script, own, setters)
+    rows = _with(script, own, setters, end)
     later = _set_later(script, [n for n in rows if not script.statements[n].function], end)
     return [
         *(f"setup_{name}=${{{name}-}}" for name in later),

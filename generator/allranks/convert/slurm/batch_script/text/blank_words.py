@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.batch_script.text.script import Script
 
 # A pattern has single letters: `[a-z]`, `[a-zA-Z_]`.
-_IN_BRACKETS = re.compile(r"(?<=[\s=])\[[A-Za-z]{2,}[0-9]*(?:[ _-][A-Za-z]{2,}[0-9]*)+\](?=\s|$)")
+_BRACKETS = r"\[[A-Za-z]{2,}[0-9]*(?:[ _-][A-Za-z]{2,}[0-9]*)+\]"
+_IN_BRACKETS = re.compile(rf"(?<=[\s=]){_BRACKETS}(?=[\s/]|$)")
+# In quotes such a word may be a pattern or a list of a program's own, but where a path begins.
+_OF_QUOTED_PATH = re.compile(rf"(?<=['\"]){_BRACKETS}(?=/)")
 _OF_YOURS = re.compile(r"(?<![\w${[.-])(?:YOUR|your)_[A-Za-z]\w*(?![\w=(.])")
 _TO_FILL_IN = "where it is a blank for a person, fill it in: the program gets it as it is typed"
 
@@ -30,8 +33,9 @@ def say(script: Script) -> list[Verdict]:
         if words.any_of([token.text for token in command.words], words.IDLE):
             continue
         text = blanks.QUOTED.sub("", script.text[command.start : command.end])
-        of_yours = _OF_YOURS.findall(script.text[command.start : command.end])
-        for blank in (*_IN_BRACKETS.findall(text), *of_yours):
+        typed = script.text[command.start : command.end]
+        of_yours = _OF_YOURS.findall(typed)
+        for blank in (*_IN_BRACKETS.findall(text), *_OF_QUOTED_PATH.findall(typed), *of_yours):
             verdict = Verdict(blank, Outcome.CHANGED, "", _TO_FILL_IN, command.line)
             verdicts.setdefault(blank, verdict)
     return [*verdicts.values()]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from allranks.convert.scanner import Command, Statement
     from allranks.convert.slurm.options import Setting
     from allranks.convert.slurm.sizes import Size
+    from allranks.workspace.contents import Contents
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Script:
         settings: its directives.
         args: words behind its name.
         statements: its statements.
+        contents: what is sent of the folder that it is submitted from; None where nobody knows.
     """
 
     text: str
@@ -36,6 +38,7 @@ class Script:
     settings: list[Setting]
     args: list[str]
     statements: list[Statement] = field(default_factory=list)
+    contents: Contents | None = None
 
     @cached_property
     def lines(self) -> list[str]:
@@ -46,6 +49,10 @@ class Script:
     def commands(self) -> list[Command]:
         """The commands of its statements."""
         return [command for statement in self.statements for command in statement.commands]
+
+    def sends(self, path: str) -> bool:
+        """Whether it is known that a file or folder below the one that is sent goes with it."""
+        return self.contents is not None and self.contents.has(path)
 
     def slice(self, statement: Statement) -> str:
         """A statement as it stands in the script."""

@@ -163,6 +163,7 @@ IN_EACH_RANK = (
         *("break", "continue", "pushd", "popd", "ulimit", "shopt", "mapfile", "readarray"),
     }
 )
+_OF_EVERY_SYSTEM = IN_EACH_RANK - SLURM_TOOLS - ACTIVATING
 # Files whose variables are known: they activate an environment, or define the command module.
 ACTIVATES = re.compile(r"(?:activate|/(?:conda|mamba|micromamba|modules?|lmod)\.sh|/profile)$")
 # What srun tells each task; the batch script itself has 0 there.
@@ -704,6 +705,21 @@ def reaches_other_host(words: Iterable[str]) -> bool:
 
 
 def any_of(words: Iterable[str], names: Iterable[str]) -> bool:
-    """Whether the program of some words is one of these."""
+    """Whether the program of some words is one of these.
+
+    A program of somebody's own may be called as one that every system has: ``srun ./test``.
+    """
     rest = unwrapped(list(words))
-    return bool(rest) and base(rest[0]) in set(names)
+    return bool(rest) and base(rest[0]) in set(names) and not is_namesake(rest[0])
+
+
+def is_namesake(word: str) -> bool:
+    """Whether a word names a program by a folder in which none is that every system has.
+
+    Args:
+        word: the word, as typed: ``./test``, ``build/sort``; not ``/usr/bin/test``, ``test``.
+    """
+    text = scanner.unquote(word)
+    folder = text.rpartition("/")[0]
+    is_of_system = not folder or folder.rpartition("/")[2] in ("bin", "sbin")
+    return not is_of_system and not _LOOKED_UP.fullmatch(text) and base(word) in _OF_EVERY_SYSTEM
