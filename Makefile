@@ -229,13 +229,13 @@ format: $(VENV)/.installed ## ruff's formatter and safe fixes
 	@$(BIN)/ruff format .
 
 ##@ derived files: gen-X writes, check-X fails when X is stale
-GENERATED := schemas docs convert cli architecture adr dashboards
+GENERATED := schemas docs convert pod-fields cli architecture adr dashboards
 
 .PHONY: gen check
 gen: $(GENERATED:%=gen-%) ## write every derived file
 check: $(GENERATED:%=check-%) ## fail when a derived file is stale
 
-.PHONY: gen-schemas check-schemas gen-docs check-docs gen-convert check-convert gen-cli check-cli gen-architecture check-architecture gen-adr check-adr gen-dashboards check-dashboards gen-pins gen-images
+.PHONY: gen-schemas check-schemas gen-docs check-docs gen-convert check-convert gen-pod-fields check-pod-fields gen-cli check-cli gen-architecture check-architecture gen-adr check-adr gen-dashboards check-dashboards gen-pins gen-images
 gen-schemas: $(VENV)/.installed ## charts/*/values.schema.json from schemas/
 	@$(BIN)/python tools/gen/schemas.py
 check-schemas: $(VENV)/.installed
@@ -248,6 +248,10 @@ gen-convert: $(VENV)/.installed ## the tables of fields in docs/guides/migrate*.
 	@$(BIN)/python tools/gen/convert.py
 check-convert: $(VENV)/.installed
 	@$(BIN)/python tools/gen/convert.py --check
+gen-pod-fields: $(VENV)/.installed ## the fields of a pod template that a conversion knows
+	@$(BIN)/python tools/gen/pod_fields.py
+check-pod-fields: $(VENV)/.installed
+	@$(BIN)/python tools/gen/pod_fields.py --check
 gen-cli: $(VENV)/.installed ## docs/reference/cli.md from the commands' own help
 	@$(BIN)/python tools/gen/cli_reference.py
 check-cli: $(VENV)/.installed

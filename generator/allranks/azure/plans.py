@@ -28,7 +28,6 @@ def up(arm: Arm, settings: Settings) -> Plan:
         AllranksError: Azure does not answer, or refuses the login.
     """
     catalog = arm.catalog(settings.region)
-    refusals = tuple(checks.check_region(settings, catalog))
     observed = observe(arm, settings)
     plan = diff.plan(desired(settings, observed.group, observed.now), observed)
     refusals = (*plan.refusals, *checks.check(settings, catalog, observed))

@@ -435,33 +435,38 @@ def _settings(fields: Fields, dialect: _Dialect) -> None:
     implementation = _IMPLEMENTATIONS.get(fields.text("spec", "mpiImplementation").lower())
     if implementation:
         fields.carry(("spec", "mpiImplementation"), ("mpi", "implementation"), implementation)
-    for place in (("spec", "cleanPodPolicy"), ("spec", "runPolicy", "cleanPodPolicy")):
-        policy = fields.text(*place)
-        if policy in _CLEAN:
-            fields.carry(place, ("mpi", "cleanPodPolicy"), policy)
     for key in ("suspend",):
         if isinstance(fields.get("spec", key), bool):
             fields.carry(("spec", key), ("runPolicy", key))
     kubeflow.run_policy(fields, ("spec", "runPolicy"))
+    for place in (("spec", "cleanPodPolicy"), ("spec", "runPolicy", "cleanPodPolicy")):
+        policy = fields.text(*place)
+        if policy in _CLEAN:
+            fields.carry(place, ("mpi", "cleanPodPolicy"), policy)
     _limits_of_v1alpha2(fields)
-    for role in ("Launcher", "Worker"):
-        path: FieldPath = ("spec", "mpiReplicaSpecs", role, "restartPolicy")
-        if role == "Launcher":
-            is_v1 = fields.text("apiVersion") == "kubeflow.org/v1"  # in v2beta1 it is OnFailure
-            # By v1 the launcher is a pod; by the others a Job's, which replaces it also with Never.
-            kubeflow.restart_policy(fields, path, gives_up=is_v1, is_never=is_v1)
-            if "backoffLimit" not in fields.values.get("runPolicy", {}):
-                fields.put(("runPolicy", "backoffLimit"), job.BACKOFF_LIMIT)  # the launcher's Job
-        else:
-            fields.change(
-                path, "a worker that is lost is replaced with the run", "runPolicy.backoffLimit"
-            )
-    replicas = fields.number("spec", "mpiReplicaSpecs", "Launcher", "replicas")
-    launcher_replicas: FieldPath = ("spec", "mpiReplicaSpecs", "Launcher", "replicas")
-    if replicas in (None, 1):
-        fields.say(launcher_replicas, Outcome.CARRIED, "there is one launcher")
+    for role in fields.mapping("spec", "mpiReplicaSpecs"):
+        _settings_of_role(fields, role)
+
+
+def _settings_of_role(fields: Fields, role: str) -> None:
+    """Say what becomes of a role's own settings, besides its pods."""
+    path: FieldPath = ("spec", "mpiReplicaSpecs", role)
+    if role == "Worker":
+        why = "a worker that is lost is replaced with the run"
+        fields.change((*path, "restartPolicy"), why, "runPolicy.backoffLimit")
+    elif role != "Launcher":
+        fields.leave(path, "an MPIJob has no such role, nor its pods")
     else:
-        fields.leave(launcher_replicas, "there is one launcher, always")
+        is_v1 = fields.text("apiVersion") == "kubeflow.org/v1"  # in v2beta1 it is OnFailure
+        # By v1 the launcher is a pod; by the others a Job's, which replaces it also with Never.
+        kubeflow.restart_policy(fields, (*path, "restartPolicy"), gives_up=is_v1, is_never=is_v1)
+        if "backoffLimit" not in fields.values.get("runPolicy", {}):
+            fields.put(("runPolicy", "backoffLimit"), job.BACKOFF_LIMIT)  # the launcher's Job
+        replicas: FieldPath = (*path, "replicas")
+        if fields.number(*replicas) in (None, 1):
+            fields.say(replicas, Outcome.CARRIED, "there is one launcher")
+        else:
+            fields.leave(replicas, "there is one launcher, always")
 
 
 def _limits_of_v1alpha2(fields: Fields) -> None:

@@ -121,7 +121,7 @@ POD_FIELDS = (
     *("hostAliases", "dnsConfig", "hostIPC", "hostPID", "shareProcessNamespace"),
     *("enableServiceLinks", "preemptionPolicy", "readinessGates", "overhead", "os", "hostUsers"),
     *("setHostnameAsFQDN", "resourceClaims", "schedulingGates", "nodeName", "resources"),
-    *("activeDeadlineSeconds", "schedulingGroup", "hostnameOverride"),
+    *("activeDeadlineSeconds", "schedulingGroup", "hostnameOverride", "evictionResponders"),
 )
 _SIDE = f"{TRAINER}-side"
 NAMED_BY_RANK = "each pod is named by the release and its rank"

@@ -248,9 +248,10 @@ def shape(sets: Sequence[PodSet], kind: str, entrypoint: Sequence[str] = ()) -> 
 def _refuse_jax(sets: Sequence[PodSet], words: Sequence[str], kind: str) -> None:
     if any(_mentions(podset, words) for podset in sets):
         raise InputError(
-            "its program is JAX's, which allranks does not start",
+            f"its program is JAX's, which finds its coordinator by the names of a {kind}'s pods",
             path="spec",
-            hint=f"keep the {kind} for it",
+            hint=f"keep the {kind} for it, or make a JAXJob of it and convert that: its ranks are "
+            "told COORDINATOR_ADDRESS, NUM_PROCESSES and PROCESS_ID",
         )
 
 

@@ -524,11 +524,14 @@ def _environment(fields: Fields, pod: PodTemplate, program: commands.Program) ->
     jobs.environment(fields, pod, program, names, rf"{job}-(?:master|worker)-\d+")
     factor = fields.number("spec", "nprocPerNode")
     if program.runner is not commands.Runner.TORCHRUN and factor and factor > 1:
-        for name in references.mentions(program.command, ("WORLD_SIZE",)):
-            fields.note(
-                f"the command reads {name}, which counted {factor} processes in each pod there; "
-                "here it counts the pods, because each runs the command once"
-            )
+        counted = (
+            f"which counted {factor} processes in each pod there; here it counts the pods, because "
+            "each runs the command once"
+        )
+        if references.mentions(program.command, ("WORLD_SIZE",)):
+            fields.note(f"the command reads WORLD_SIZE, {counted}")
+        elif program.is_unseen:
+            fields.note(f"what is not in the input may read WORLD_SIZE, {counted}")
 
 
 def _references(fields: Fields, pod: PodTemplate) -> None:

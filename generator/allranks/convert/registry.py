@@ -17,6 +17,7 @@ from allranks.convert import (
     master_services,
     missing_volumes,
     related_objects,
+    unknown_fields,
     watched_keys,
 )
 from allranks.errors import InputError, InvalidValues, Problem
@@ -336,7 +337,9 @@ def convert_document(document: Document, context: Context) -> Conversion:
     if key in REFUSED:
         why, instead = REFUSED[key]
         raise InputError(f"a {document.kind} is not converted: {why}", path="kind", hint=instead)
-    conversion = missing_volumes.checked(converter(key)(document.data, context), document.data)
+    manifest = unknown_fields.without(document.data)
+    conversion = missing_volumes.checked(converter(key)(manifest, context), manifest)
+    conversion = unknown_fields.checked(conversion, document.data)
     conversion = helper_names.checked(conversion, document.data)
     conversion = label_selectors.checked(conversion, document.data)
     verdicts = tuple(

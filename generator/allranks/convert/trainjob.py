@@ -223,7 +223,8 @@ def _runtime(fields: Fields, context: Context) -> _Runtime:
         if not fields.has(*_TRAINER, "image"):
             fields.note(
                 f"{title} is taken for that of Trainer's own manifests: give the cluster's with "
-                f"--runtime for its image and more (kubectl get {kind.lower()} {name} -o yaml)"
+                "--runtime for more, and for the tag of its image, which the values do not have "
+                f"(kubectl get {kind.lower()} {name} -o yaml)"
             )
         return _Runtime(title, runtimes.BUILT_IN[name]["spec"], True)
     raise InputError(

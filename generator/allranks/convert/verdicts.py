@@ -420,7 +420,7 @@ class Fields:
         own = self.get(*path)
         if own is None:
             return
-        for leaf in _leaves(own, path):
+        for leaf in leaf_paths(own, path):
             self._verdicts[leaf] = Verdict(dotted(leaf), outcome, to, why, keys=leaf)
 
     def change(self, path: FieldPath, why: str, to: str = "") -> None:
@@ -445,12 +445,12 @@ class Fields:
         for path in self._no_numbers:
             if all(
                 self._verdicts[leaf].outcome is not Outcome.NOT_CARRIED
-                for leaf in _leaves(self.get(*path), path)
+                for leaf in leaf_paths(self.get(*path), path)
                 if leaf in self._verdicts
             ):
                 self.leave(path, _NO_NUMBER)
         return tuple(
-            self._verdicts.get(leaf) or self._untaken(leaf) for leaf in _leaves(self.source, ())
+            self._verdicts.get(leaf) or self._untaken(leaf) for leaf in leaf_paths(self.source, ())
         )
 
     def _untaken(self, leaf: FieldPath) -> Verdict:
@@ -494,16 +494,22 @@ def put_named(values: dict[str, Any], to: FieldPath, value: Any) -> None:
 
 def leaves(source: Mapping[str, Any]) -> Iterable[str]:
     """The paths of all fields of an object, as verdicts name them."""
-    return (dotted(leaf) for leaf in _leaves(source, ()))
+    return (dotted(leaf) for leaf in leaf_paths(source, ()))
 
 
-def _leaves(node: Any, path: FieldPath) -> Iterator[FieldPath]:
+def leaf_paths(node: Any, path: FieldPath) -> Iterator[FieldPath]:
+    """The paths of the fields at a place that have no others below them.
+
+    Args:
+        node: what stands there.
+        path: the place.
+    """
     if isinstance(node, dict) and node:
         for key, value in node.items():
-            yield from _leaves(value, (*path, key))
+            yield from leaf_paths(value, (*path, key))
     elif isinstance(node, list) and node:
         for index, value in enumerate(node):
-            yield from _leaves(value, (*path, index))
+            yield from leaf_paths(value, (*path, index))
     else:
         yield path
 

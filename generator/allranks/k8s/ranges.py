@@ -152,6 +152,3 @@ class Indexes:
 
 
 NONE = Indexes()
-
-
-NONE = Indexes()

@@ -908,3 +908,34 @@ def test_a_launcher_that_is_made_once_is_tried_once() -> None:
     [conversion] = text_as_jobs(text).conversions
     assert 0 == conversion.values["runPolicy"]["backoffLimit"]
     assert any("mpi.cleanPodPolicy: None" in note for note in conversion.notes)
+
+
+_MPIJOB = """\
+apiVersion: kubeflow.org/v2beta1
+kind: MPIJob
+metadata: {name: a}
+spec:
+  runPolicy: {cleanPodPolicy: POLICY}
+  mpiReplicaSpecs:
+    Launcher: {template: {spec: {containers: [{name: c, image: i, command: [mpirun, ./a]}]}}}
+    Worker: {replicas: 2, template: {spec: {containers: [{name: c, image: i}]}}}
+    Master: {replicas: 1, template: {spec: {containers: [{name: c, image: i, ports: [PORT]}]}}}
+"""
+
+
+@pytest.mark.parametrize("policy", ["None", "Running", "All"])
+def test_what_becomes_of_workers_is_carried(policy: str) -> None:
+    """The chart has the same policies, by which workers stay, or end with the run."""
+    [conversion] = text_as_jobs(_MPIJOB.replace("POLICY", policy)).conversions
+    [verdict] = [own for own in conversion.verdicts if own.path.endswith("cleanPodPolicy")]
+    assert (verdict.outcome, verdict.to) == (Outcome.CARRIED, "mpi.cleanPodPolicy")
+    assert conversion.values["mpi"]["cleanPodPolicy"] == policy
+
+
+def test_a_role_that_an_mpijob_does_not_have_is_said_to_be_none() -> None:
+    """Its pods were never made, and no field of theirs is changed."""
+    text = _MPIJOB.replace("POLICY", "None").replace("PORT", "{containerPort: 22}")
+    [conversion] = text_as_jobs(text).conversions
+    own = [verdict for verdict in conversion.verdicts if ".Master." in verdict.path]
+    assert own
+    assert all("no such role" in verdict.why for verdict in own)

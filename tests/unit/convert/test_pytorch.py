@@ -57,6 +57,14 @@ def test_a_number_of_processes_that_counted_pods_is_said() -> None:
         assert is_noted == any("here it is 4, that of all processes" in note for note in notes)
 
 
+def test_a_program_that_nobody_has_may_count_processes() -> None:
+    """The operator's WORLD_SIZE was of all of them, and here each pod runs the script once."""
+    own = {"command": ["/entrypoint.sh"]}
+    for spec, is_noted in ((None, False), ({"nprocPerNode": "8"}, True)):
+        notes = convert(own, spec, Master={"replicas": 1}, Worker={"replicas": 1}).notes
+        assert is_noted == any("may read WORLD_SIZE, which counted 8" in note for note in notes)
+
+
 def test_python_that_runs_before_the_ranks_is_said_to_have_no_rank() -> None:
     """The operator told it to the container, and so to what ran before torchrun, too."""
     for line, is_noted in ("python prepare.py", True), ("python -m pip install x", False):

@@ -1,0 +1,101 @@
+"""Fields of pod templates that no pod has: ``hostPath: {path: /data, readOnly: true}``.
+
+An operator whose resource has no schema of a template drops them when it reads it. The API server
+refuses a pod with one, where who sends it asks for that, as kubectl and Helm 4 do.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from allranks.convert.verdicts import Outcome, Verdict, dotted, leaf_paths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from allranks.convert.verdicts import Conversion, FieldPath
+
+_Table = dict[str, Any]
+_WHY = "a pod has no such field, and nothing read it"
+
+
+def without(manifest: dict[str, Any]) -> dict[str, Any]:
+    """An object without such fields in its pod templates; itself where it has none.
+
+    Args:
+        manifest: the object, which stays as it is.
+    """
+    own: Any = manifest
+    for path, _ in _unknown(manifest, ()):
+        own = _without(own, path)
+    return own  # type: ignore[no-any-return]  # a mapping stays one
+
+
+def checked(conversion: Conversion, manifest: dict[str, Any]) -> Conversion:
+    """A conversion whose report has such fields as well.
+
+    Args:
+        conversion: that of the object without them.
+        manifest: the object with them.
+    """
+    unknown = [*_unknown(manifest, ())]
+    if not unknown:
+        return conversion
+    emptied = {path[:-1] for path, _ in unknown}  # which have other fields below them there
+    places = {leaf: place for place, leaf in enumerate(leaf_paths(manifest, ()))}
+    leaves = [leaf for path, value in unknown for leaf in leaf_paths(value, path)]
+    verdicts = [verdict for verdict in conversion.verdicts if verdict.keys not in emptied]
+    verdicts += [Verdict(dotted(leaf), Outcome.NOT_CARRIED, "", _WHY, keys=leaf) for leaf in leaves]
+    verdicts.sort(key=lambda verdict: places.get(verdict.keys, len(places)))
+    return replace(conversion, verdicts=tuple(verdicts))
+
+
+@functools.cache
+def _table() -> _Table:
+    """The fields of a template, a mapping for each; an empty one for those without any below."""
+    table: _Table = {}
+    text = Path(__file__).with_name("pod_fields.txt").read_text(encoding="utf-8")
+    for path in text.split():
+        node = table
+        for step in path.replace("[]", ".[]").split("."):
+            node = node.setdefault(step, {})
+    return table
+
+
+def _unknown(node: Any, path: FieldPath) -> Iterator[tuple[FieldPath, Any]]:
+    """The unknown fields in the templates below a place of an object, with what they have."""
+    if _is_template(node):
+        yield from _unknown_in(node["spec"], _table()["spec"], (*path, "spec"))
+    elif isinstance(node, dict | list):
+        for step, value in node.items() if isinstance(node, dict) else enumerate(node):
+            yield from _unknown(value, (*path, step))
+
+
+def _is_template(node: Any) -> bool:
+    spec = node.get("spec") if isinstance(node, dict) else None
+    return isinstance(spec, dict) and isinstance(spec.get("containers"), list)
+
+
+def _unknown_in(node: Any, table: _Table, path: FieldPath) -> Iterator[tuple[FieldPath, Any]]:
+    if isinstance(node, list) and "[]" in table:
+        for index, item in enumerate(node):
+            yield from _unknown_in(item, table["[]"], (*path, index))
+    elif isinstance(node, dict) and table and "[]" not in table and "*" not in table:
+        for key, value in node.items():
+            if key in table:
+                yield from _unknown_in(value, table[key], (*path, key))
+            else:
+                yield (*path, key), value
+
+
+def _without(node: Any, path: FieldPath) -> Any:
+    """A copy of an object, as far as it is another, without a field."""
+    step, rest = path[0], path[1:]
+    if isinstance(node, list):
+        return [_without(item, rest) if n == step else item for n, item in enumerate(node)]
+    if not rest:
+        return {key: value for key, value in node.items() if key != step}
+    return {key: _without(value, rest) if key == step else value for key, value in node.items()}
