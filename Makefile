@@ -165,6 +165,13 @@ side-by-side: setup-test ## batch scripts of SCRIPTS=FOLDER beside their pods: w
 	  echo "  fix: make side-by-side SCRIPTS=FOLDER, with scripts that you fetched (tests/side_by_side/README.md)" >&2; exit 2; fi
 	@$(BIN)/python -m tests.side_by_side $(SCRIPTS)
 
+.PHONY: dry-run
+dry-run: setup-test needs-cluster kube-programs ## manifests and batch scripts of MANIFESTS=FOLDER, converted, before a real API server
+	@if [ -z "$(MANIFESTS)" ]; then \
+	  echo "error: no folder of manifests is given" >&2; \
+	  echo "  fix: make dry-run MANIFESTS=FOLDER, with manifests that you fetched" >&2; exit 2; fi
+	@MANIFESTS=$(abspath $(MANIFESTS)) $(PYTEST) -n 0 -rs tests/cluster/test_converted.py
+
 .PHONY: mutations
 mutations: setup-test ## 60 small faults, one at a time in a copy: a test catches each (ten minutes)
 	@$(BIN)/python -m tests.mutations $(MUTATIONS)

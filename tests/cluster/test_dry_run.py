@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from allranks import names
+from allranks.convert.pod_template import templates_of
 from allranks.yamlio.load import load_all
 from tests.kube.api import ApiError
 from tests.kube.objects import Objects
@@ -42,13 +43,13 @@ def level_of(values: Mapping[str, Any]) -> str:
     """The strictest Pod Security level that the values themselves allow."""
     security = values.get("security", {})
     network = values.get("network", {})
-    spec = values.get("podTemplate", {}).get("spec", {})
+    specs = [template.get("spec", {}) for template in templates_of(values)]
     added = security.get("containerSecurityContext", {}).get("capabilities", {}).get("add", ())
     beyond = (
         network.get("hostNetwork"),
         network.get("rdma", {}).get("enabled"),  # pins memory: the capability IPC_LOCK
-        spec.get("hostIPC"),
-        any("hostPath" in volume for volume in spec.get("volumes", ())),
+        any(spec.get("hostIPC") for spec in specs),
+        any("hostPath" in volume for spec in specs for volume in spec.get("volumes", ())),
         set(added) - BASELINE_CAPABILITIES,
     )
     if any(beyond):
