@@ -124,14 +124,19 @@ def put_limit(job: Draft) -> None:
     job.fields.say((key,), Outcome.CHANGED, ".".join(to), why)
 
 
+# A script that has its job start again itself.
+_REQUEUES = re.compile(r"\bscontrol[ \t]+requeue\b")
+
+
 def put_policy(job: Draft) -> None:
     """Say whether a run that fails starts again."""
     if "requeue" not in job.settings:
         job.fields.put(("runPolicy", "backoffLimit"), 0)
+        starts_again = _REQUEUES.search(words.without_comments(job.text)) is not None
+        as_there = "" if starts_again else ", as in Slurm"
         job.fields.note(
-            "a run that fails does not start again, as in Slurm (runPolicy.backoffLimit is "
-            "0); a pod that its node "
-            "has lost does"
+            f"a run that fails does not start again{as_there} (runPolicy.backoffLimit is 0); a pod "
+            "that its node has lost does"
         )
     else:
         why = "a run that fails starts again, as often as runPolicy.backoffLimit says"

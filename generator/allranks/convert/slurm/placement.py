@@ -29,6 +29,7 @@ _ROCM = re.compile(
     r"|rocm[\w.+-]*\.(?:sif|simg|img|sqsh)\b|/rocm[-\d.]*/|/whl/(?:\w+/)?rocm|[=:/\s]rocm/|\brocm-smi\b"
     r"|\b(?:rocprof|roctracer|omniperf|omnitrace|hipcc)\b|\b(?:setup|activate|load)_rocm\b"
 )
+_MAY_BE_OF_AMD = "the line is for GPUs of AMD's: take it and gpuResource out where they are not"
 # The names that AMD gives its GPUs, in that of a partition.
 _OF_AMD = re.compile(r"(?i)(?<![a-z0-9])mi(?:50|60|100|2[15]0x?|3[0-5]0[ax]?|3[235]5x)(?![a-z0-9])")
 _CUDA = re.compile(
@@ -54,7 +55,10 @@ def put_maker(job: Draft) -> None:
     else:
         return
     job.fields.put(("gpuResource",), "amd.com/gpu", (key,))
-    job.fields.say((key,), Outcome.CHANGED, "gpuResource", "the GPUs are AMD's")
+    # A cache of MIOpen's stays in a copy of a script from another cluster.
+    is_sure = match is None or not match[0].startswith("MIOPEN")
+    why = "the GPUs are AMD's" if is_sure else _MAY_BE_OF_AMD
+    job.fields.say((key,), Outcome.CHANGED, "gpuResource", why)
 
 
 def put_gpu_type(job: Draft, option: str) -> None:

@@ -19,6 +19,7 @@ _OF_GPUS = (
     *("tres-per-task", "tres-per-job"),
 )
 _OF_CPUS = ("cpus-per-task", "cpus-per-gpu", "mincpus", "ntasks-per-node", "ntasks")
+_COUNTING_CPUS = ("cpus-per-task", "cpus-per-gpu", "mincpus", "tres-per-task")
 _OF_MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
 _OF_RANKS = ("ntasks-per-node", "tasks-per-node", "ntasks", "ntasks-per-gpu")
 FAMILIES = (_OF_GPUS, ("cpus-per-task", "cpus-per-gpu"), _OF_MEMORY)
@@ -57,6 +58,23 @@ def put_size(job: Draft) -> None:
     _put_resources(job)
     _put_shared_memory(job)
     _note_launcher(job)
+    _note_defaults(job)
+
+
+def _note_defaults(job: Draft) -> None:
+    """Note what of a pod the script does not ask for, and Slurm gave it by default."""
+    requests = job.fields.values.get("resources", {}).get("perPod", {}).get("requests", {})
+    unasked = [
+        word
+        for word, key, names in (("CPUs", "cpu", _COUNTING_CPUS), ("memory", "memory", _OF_MEMORY))
+        if key not in requests and not any(name in job.settings for name in (*names, "exclusive"))
+    ]
+    if unasked and "preset" not in job.fields.values:
+        unasked_text = " and no ".join(unasked)
+        job.fields.note(
+            f"the script asks for no {unasked_text}, and its pods do not either: Slurm, or who "
+            "submits, gave it some, which resources.perPod.requests has here"
+        )
 
 
 def _note_launcher(job: Draft) -> None:

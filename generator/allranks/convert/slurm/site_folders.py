@@ -53,6 +53,11 @@ _OF_IMAGES = frozenset(
         "/tmp",  # noqa: S108 - a name, and no file of ours
     }
 )
+# Where sites put software for all nodes, and few images have any.
+_OF_SITE_SOFTWARE = re.compile(
+    r"/opt/(?:modules?|apps?|ohpc|cray|pkgs?|packages|software|sw|spack|easybuild|shared?|site|hpc)"
+    r"(?:/.*)?"
+)
 # What /usr has in an image: some universities have home folders in others of it.
 _OF_USR = re.compile(
     r"/usr(?:/?|/(?:X11R6|bin|games|include|lib(?:\d+|x32|exec)?|local|sbin|share|src|tmp)(?:/.*)?)"
@@ -182,7 +187,8 @@ def say(job: Draft, contents: Contents | None = None) -> None:
         for verdict in job.fields.verdicts()
         if verdict.outcome is not Outcome.CARRIED
         and _SPOKEN.search(verdict.why)
-        and verdict.why != missing_in_pods.why_no_container(verdict.path)
+        and verdict.why
+        not in (missing_in_pods.why_no_container(verdict.path), missing_in_pods.SH_OF_IMAGE)
     ]
     folders: dict[str, set[str]] = defaultdict(set)
     code = words.without_comments(job.text)
@@ -200,7 +206,7 @@ def say(job: Draft, contents: Contents | None = None) -> None:
             is_own_home = top.startswith("$") and sets_home
             if path and not (
                 is_own_home
-                or top in _OF_IMAGES
+                or (top in _OF_IMAGES and not _OF_SITE_SOFTWARE.fullmatch(path))
                 or _OF_USR.fullmatch(path)
                 or is_made_anew
                 or is_spoken_of

@@ -53,7 +53,8 @@ def test_srun_torchrun_becomes_the_torchrun_chart() -> None:
         "set -a  # the command reads these variables, too\n"
         "! command -v module >/dev/null || module load cuda/12.4\n"
         "source /opt/venv/bin/activate\n"
-        "GPUS_PER_NODE=8\n",
+        "GPUS_PER_NODE=8\n"
+        "export -n GPUS_PER_NODE\n",
         "compat": "slurm",
         "env": {
             "NCCL_DEBUG": "WARN",

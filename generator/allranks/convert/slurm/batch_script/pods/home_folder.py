@@ -52,12 +52,12 @@ _REPORTS = re.compile(
     rf"|(?:-{{1,2}}|\b)(?:(?:use|run|enable|with|log)[-_])?wandb(?:[-_.]\w+)*=(?!{_OFF})"
     r"|\blogger[\w.]*=\S*wandb"
     r"|\bWANDB_(?!DISABLED)[A-Z_]+:?=(?!(?:\"\"|'')?(?:\s|\Z))"
-    r"(?!\"?(?:\$\{\w+:?[-=]\"?)?(?i:false|none|null|no|off|0|disabled|offline|dryrun)\b))"
+    r"(?!\"?(?:\\?\$\{\w+:?[-=]\"?)?(?i:false|none|null|no|off|0|disabled|offline|dryrun)\b))"
 )
 _NO_REPORTS = re.compile(
     r"(?<!\{)\bWANDB_(?:MODE:?=\"?(?:\$\{\w+:?[-=]\"?)?(?:offline|disabled|dryrun)"
     r"|DISABLED=\"?(?i:true|1)|ANONYMOUS=\"?(?:must|allow)|API_KEY\b"
-    r"(?!=(?:\"\"|'')?\s|=\"?\$\{WANDB_API_KEY:?-(?:\"\"|'')?\}))"
+    r"(?!=(?:\"\"|'')?\s|=\"?\\?\$\{WANDB_API_KEY:?-(?:\"\"|'')?\}))"
     r"|\bwandb[ \t]+(?:login|offline|disabled)\b|wandb[-._]mode[= ]\"?(?:offline|disabled)"
     r"|-{1,2}(?:(?:no|disable|without)[-_]wandb|report[-_]to[= ]\"?none)\b"
 )

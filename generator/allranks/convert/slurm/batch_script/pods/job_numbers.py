@@ -27,7 +27,8 @@ _NAME = re.compile(
 )
 # Options that say what a run, or its folder, is called.
 _CALLED_BY = re.compile(
-    r"--?[\w-]*(?:name|tag|exp|experiment|run|suffix|version|dir|out|output|path)(?:[-_]id)?"
+    r"--?(?!rdzv)[\w-]*(?:name|tag|exp|experiment|run|suffix|prefix|version|session|study|label|key|job"
+    r"|dir|out|output|path)(?:[-_]id)?"
 )
 # Folders that end with the pod, and the file of the job's own output, which has other words.
 _OF_POD = re.compile(
@@ -37,6 +38,7 @@ _WHY = (
     "the number is made of the release's name: a run of the same name has it again, and finds what "
     "the one before has left in a volume, as {}"
 )
+_MEETING = re.compile(r"(?i)rdzv|rendezvous|port|master|^slurm_")
 _IDLE = words.IDLE | words.SLURM_TOOLS | {"rm", "cat", "export"}
 
 
@@ -56,12 +58,20 @@ def say(script: Script) -> list[Verdict]:
     return []
 
 
+def _is_number(name: str, value: str) -> bool:
+    """Whether a variable has the number and nothing else, and not for where ranks meet."""
+    return re.fullmatch(_NUMBER, value) is not None and not _MEETING.search(name)
+
+
 def _texts(command: Command) -> Iterator[str]:
     """The words of a command that may be paths, and what it sets."""
     texts = [scanner.unquote(token.text) for token in command.words]
     yield from (scanner.unquote(token.text.partition("=")[2]) for token in command.assignments)
     if command.name == "export":
         yield from (text.partition("=")[2] for text in texts[1:])
+        exported = [text.partition("=") for text in texts[1:]]
+        # Whoever reads it may name a folder by it.
+        yield from (f"./{value}" for name, _, value in exported if _is_number(name, value))
     if not words.any_of(texts, _IDLE):
         yield from texts
         for before, text in pairwise(texts):

@@ -100,7 +100,7 @@ _NO_OVERLAY = (
 )
 _ON_FILES_OF_CONTAINERS = "a pod starts no containers, and has no program for them: take it out"
 OTHER_HOSTS = "a pod has no keys of who submits, and none of the old cluster's hosts: take it out"
-_SH_OF_IMAGE = (
+SH_OF_IMAGE = (
     "sh is bash on most clusters, and in many images one that lacks much of it: write bash"
 )
 _MPIRUNS = words.MPIRUN | {"ibrun"}
@@ -293,9 +293,10 @@ def _slurm_in_texts(script: Script, body: Body) -> list[Verdict]:
     for command in script.commands if body.script else []:
         _, *inner = started_words.programs(command)
         programs = [words.base(own[0]) for own in inner if own]
-        tools = [own for own in programs if own in words.SLURM_TOOLS]
+        tools = [own for own in programs if own in {*words.SLURM_TOOLS, "srun"}]
         if tools and command.line not in lines:
-            outcome, why = TOOLS.get(tools[0], (Outcome.NOT_CARRIED, NO_SLURM))
+            otherwise = (Outcome.NOT_CARRIED, _NO_STEP if tools[0] == "srun" else NO_SLURM)
+            outcome, why = TOOLS.get(tools[0], otherwise)
             verdicts.append(Verdict(tools[0], outcome, "", why, command.line))
     return verdicts
 
@@ -375,7 +376,7 @@ def _of_commands(script: Script, variables: ShellVariables) -> list[Verdict]:
         is_file = texts[:1] == ["sh"] and len(texts) > 1 and not texts[1].startswith("-")
         if is_file and is_of_node and "container-image" not in options:
             verdicts.append(
-                Verdict(" ".join(texts[:2]), Outcome.CHANGED, "", _SH_OF_IMAGE, command.line)
+                Verdict(" ".join(texts[:2]), Outcome.CHANGED, "", SH_OF_IMAGE, command.line)
             )
         if texts[:1] == ["scp"] and not words.reaches_other_host(texts):
             verdicts.append(Verdict("scp", Outcome.CHANGED, "", _LOCAL_COPY, command.line))

@@ -7,6 +7,7 @@ does, makes it in each pod; who does not runs its program without what the proje
 from __future__ import annotations
 
 import itertools
+import re
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
@@ -40,6 +41,11 @@ _OF_CONDA = ("conda", "mamba", "micromamba")
 _ANEW = (
     "each pod makes the environment anew, from the network: make it when the image is made, where "
     "that takes long or pods reach no index"
+)
+_OF_EXTRAS = re.compile(r"--(?:all-)?(?:extras?|groups?|packages|no-sync|frozen|with)\b")
+_WITHOUT_EXTRAS = (
+    "; it has the project's own dependencies, and no extra or group that somebody has installed "
+    "before: name these (--extra)"
 )
 _OF_CLUSTER = (
     "the environment that {} runs it in is one of the old cluster's: make it when the image is made"
@@ -85,7 +91,10 @@ def _why(typed: list[str], earlier: list[Command], *, is_elsewhere: bool) -> str
     if program == "nix-shell":
         return _ANEW
     if verb in _MAKING.get(program, ()) or verb in _RUNNING.get(program, ()):
-        return _OF_CLUSTER.format(program) if is_elsewhere and verb == "run" else _ANEW
+        if is_elsewhere and verb == "run":
+            return _OF_CLUSTER.format(program)
+        has_extras = any(map(_OF_EXTRAS.match, typed))
+        return _ANEW if program != "uv" or verb != "run" or has_extras else _ANEW + _WITHOUT_EXTRAS
     is_of_conda = program in _OF_CONDA
     if verb != "run" or not (is_of_conda or program in _RUNNING):
         return ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from allranks.convert import scanner
 from allranks.convert.slurm.batch_script.setup import setup_lines
 from allranks.convert.slurm.batch_script.steps import step_search
-from allranks.convert.slurm.batch_script.text import shell_text, words
+from allranks.convert.slurm.batch_script.text import shell_text, started_words, words
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -75,6 +75,8 @@ def verdict(
     if launcher and not who:
         why = f"the launcher in ${launcher} may start ranks there: {_WRITTEN_OUT}"
         return Outcome.NOT_CARRIED, "nodes: 1", why
+    inside = "" if who else _substituted_srun(script)
+    who = who or inside
     unread = "" if who else _unread_script(script, variables)
     who = f"{unread}, which is not read here," if unread else who
     if not who:
@@ -87,6 +89,18 @@ def verdict(
         "and convert that"
     )
     return Outcome.NOT_CARRIED, "nodes: 1", why
+
+
+def _substituted_srun(script: Script) -> str:
+    """The first srun whose output a line takes, as a part of a sentence; "" for none."""
+    for command in script.commands:
+        text = script.text[command.start : command.end]
+        for inner in shell_text.substituted_commands(text):
+            texts = [scanner.unquote(word.text) for word in inner.words]
+            own = started_words.behind_srun(texts)
+            if own is not texts and not words.any_of(own, words.IDLE):
+                return f"the srun in `$(…)` of line {command.line}, which no pod has,"
+    return ""
 
 
 def launcher_in_variable(variables: ShellVariables, steps: set[str]) -> str:

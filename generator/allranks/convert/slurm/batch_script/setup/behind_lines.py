@@ -11,7 +11,7 @@ from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
-    from allranks.convert.scanner import Statement
+    from allranks.convert.scanner import Command, Statement
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import Body
 
@@ -21,10 +21,20 @@ _BEHIND = frozenset(
     {"module", "ml", "conda", "scontrol", "sacct", "seff", "sstat", "squeue", "scancel"}
     | {"jobstats", "kill", "pkill", "cd", "pushd", "popd", "export"}
 )
+REQUEUES = (
+    "it has the job start again, and no run does so itself: let the program handle SIGTERM, and "
+    "runPolicy.backoffLimit start it again, without the limit of --time"
+)
 _OPTIONS_ALONE = (
     "it is no command, so that Slurm's shell did not run it either: where it is the rest of the "
     "line before, that one has to end with a backslash"
 )
+
+
+def _requeues(command: Command) -> bool:
+    """Whether a command has the job start again: ``scontrol requeue $SLURM_JOB_ID``."""
+    texts = [scanner.unquote(word.text) for word in command.words]
+    return words.any_of(texts, ("scontrol",)) and "requeue" in texts[1:3]
 
 
 def say(script: Script, body: Body, statement: Statement) -> None:
@@ -42,6 +52,7 @@ def say(script: Script, body: Body, statement: Statement) -> None:
         if other.function and shell_text.runs_only(other, words.IDLE)
     }
     first = statement.commands[0] if statement.is_simple else None
+    requeues = any(map(_requeues, statement.commands))
     only_ends = text.split() in _DEACTIVATING or shell_text.runs_only(
         statement, words.IDLE | words.ENDING | _BEHIND | functions
     )
@@ -60,6 +71,8 @@ def say(script: Script, body: Body, statement: Statement) -> None:
     elif first is not None and first.name == "trap":
         outcome, why = traps.outcome_behind(first)
         body.say(statement.line, text, outcome, "", why)
+    elif requeues and is_harmless:
+        body.say(statement.line, text, Outcome.NOT_CARRIED, "", REQUEUES)
     elif is_harmless:
         body.say(statement.line, text, Outcome.CHANGED, "", behind_step.OVER)
     else:

@@ -401,7 +401,8 @@ def _why(script: Script, command: Command, earlier: Sequence[Command]) -> str:
     else:
         why = _SENT if working_folder.is_file_of_project(path) else _ACTIVATED
     is_own = any(own is command for own in script.commands)
-    is_alone = is_own and not (command.within or command.branches or command.after == "||")
+    is_guarded = command.after == "||" or any(own.after == "&&" for own in earlier[-1:])
+    is_alone = is_own and not (command.within or command.branches or is_guarded)
     is_file = is_alone and command.name in ("source", ".")
     return why + _ENDS_THERE * (is_file and set_options.ends_script(script.text[: command.start]))
 

@@ -29,6 +29,10 @@ _OF_PROGRAMS = re.compile(
     r"|TORCH|TORCHDYNAMO|TRANSFORMERS|TRITON|UCX|VLLM|WANDB|XLA)_(?!\w*PATH$)\w+"
     r"|PYTHON(?:UNBUFFERED|FAULTHANDLER|HASHSEED|WARNINGS)|CUDA_(?:LAUNCH_BLOCKING|DEVICE_ORDER)"
 )
+# How many there are of each, which programs ask the environment for, too.
+_COUNTS = re.compile(r"(?:N_?|NUM_?)?(?:GPUS?|NODES?|PROCS?|PROCESSES|WORKERS)(?:_PER_NODE)?")
+# In a text that another shell runs: `CMD="export HF_HOME=$HF_HOME; python a.py"`.
+_EXPORTED_IN_TEXT = re.compile(r"\bexport[ \t]+([A-Za-z_]\w*)")
 _FOR_ALL = re.compile(r"^set -a  # the |^export .*  # the command reads", re.MULTILINE)
 _WHY = (
     "the script does not export it, so that its programs had none of it, and they have none here: "
@@ -63,12 +67,14 @@ def keep(reading: ScriptReading) -> None:
         for number, command in enumerate(script.commands)
         if not command.words and number not in numbers
         for name, _ in shell_text.assigned_by(command)
-        if _OF_PROGRAMS.fullmatch(name) and _is_in_setup(body.setup, name)
+        if (_OF_PROGRAMS.fullmatch(name) or _COUNTS.fullmatch(name))
+        and _is_in_setup(body.setup, name)
     }
     exported = {word for command in script.commands for word in _exported_by(command)}
     exported |= {
         name for number in numbers for name, _ in shell_text.assigned_by(script.commands[number])
     }
+    exported |= {*_EXPORTED_IN_TEXT.findall(script.text)}
     own_lines = {name: line for name, line in lines.items() if name not in exported}
     of_who_submits = {
         name
@@ -80,7 +86,9 @@ def keep(reading: ScriptReading) -> None:
     body.setup += "".join(f'[ -n "${name}" ] || export -n {name}\n' for name in alike)
     if any(map(exports.sources, script.statements)):
         # Who knows what such a file exports: the name then stays exported.
-        for name in [name for name in own_lines if name not in alike]:
+        for name in [name for name in own_lines if _OF_PROGRAMS.fullmatch(name)]:
+            if name in alike:
+                continue
             body.say(own_lines[name], name, Outcome.CHANGED, "setup", _WHY_FILE)
         return
     _keep_in_shell(reading, [name for name in own_lines if name in reads - of_who_submits])

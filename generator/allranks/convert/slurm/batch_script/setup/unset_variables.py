@@ -96,7 +96,11 @@ _OF_ALL_NAMES = re.compile(
     r"|\bcompgen[ \t]+(?:-[ve]|-A[ \t]+(?:variable|export))(?!\w)"
 )
 # A variable that keeps the text that it has.
-_OWN_TEXT = re.compile(r"(?<![\w$])(?P<name>[A-Za-z_]\w*)=[\"']?\$\{(?P=name):?-(?=[^}])")
+_OWN_TEXT = re.compile(
+    r"(?<![\w$])(?P<name>[A-Za-z_]\w*)=[\"']?\$\{(?P=name):?-(?=[^}])"
+    r"|^[ \t]*:[ \t]+[\"']?\$\{(?P<kept>[A-Za-z_]\w*):?=(?=[^}])",
+    re.MULTILINE,
+)
 _BRANCHES = re.compile(r"(?:^|[;&|]|\b(?:then|else|do))[ \t]*(if|elif|else|fi)\b", re.MULTILINE)
 _DECLARED = re.compile(r"(?<![\w$.-])(?:declare|typeset|local)\b([^\n;&|]*)")
 # Their letters that pass a variable on, or show what there is.
@@ -205,7 +209,7 @@ def note_overridden(reading: ScriptReading) -> None:
         reading: the script, and what comes of it.
     """
     body, code = reading.body, words.without_comments(reading.script.text)
-    own_texts = {match["name"]: None for match in _OWN_TEXT.finditer(code)}
+    own_texts = {match["name"] or match["kept"]: None for match in _OWN_TEXT.finditer(code)}
     names_here = reading.variables.set_names | {*words.ALWAYS}
     others = [match["name"] for match in _TEXT_OF_OTHER.finditer(code)]
     empty = [
@@ -226,7 +230,7 @@ def note_overridden(reading: ScriptReading) -> None:
         if name not in body.env
         and f"${name}" not in spoken
         and name not in words.RENDEZVOUS
-        and not name.startswith("SLURM_")
+        and not name.startswith(("SLURM_", "SLURMD_"))
     ]
     if own:
         text = "a text of its own" + (", or none," if {*own} & {*empty} else "")

@@ -48,6 +48,8 @@ _DEFAULT = re.compile(r"\$\{SLURM_SUBMIT_DIR:?-(?:[^{}]|\{[^{}]*\})*\}")
 
 # The path of the script itself.
 OWN_PATH = re.compile(r"\$(?:0\b|\{0[^0-9}]*\}|\{?BASH_SOURCE\b)")
+# Options in a variable or an array, of which nobody knows how many there are.
+_OF_VARIABLE = re.compile(r"\$(?!0\b)(?:\w+|\{(?!0|BASH_SOURCE)\w+(?:\[[@*]\])?[^{}]*\})")
 _SEMICOLON = re.compile(r"\A[ \t]*;")
 # Options of a submission that no value lacks.
 _OF_NO_POD = frozenset({"job-name", "comment", "extra", "export"})
@@ -168,6 +170,9 @@ def _options_of_job(
     verdicts = []
     for line, typed in _submissions(text, commands):
         settings, rest = options.parse(typed[1:], "sbatch", line)
+        while rest and _OF_VARIABLE.fullmatch(rest[0]):
+            others, rest = options.parse(rest[1:], "sbatch", line)
+            settings = [*settings, *others]
         own_options = [
             f"--{setting.name}"
             for setting in settings
