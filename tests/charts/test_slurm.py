@@ -181,6 +181,20 @@ def test_an_mpirun_of_the_pods_own_calls_no_srun(
     assert output == ("  own\n" if has_hosts else "^slurm fork own\n")
 
 
+def test_the_nodes_of_a_trial_are_its_own(template: Any) -> None:
+    """A script of an array that asks for its nodes found one, that of each pod."""
+    sweep = {
+        "parameters": {"seed": {"values": [1, 2], "arg": "--seed"}},
+        "trial": {"workload": "torchrun"},
+    }
+    render = renderer(template, CHARTS / "sweep")
+    pods = templates(render(compat="slurm", nodes=2, gpusPerNode=1, sweep=sweep))
+    lists = [variables(pod).get("SLURM_JOB_NODELIST") for pod in pods.values()]
+    assert lists == ["demo-0-[0-1].demo-0", "demo-1-[0-1].demo-1"]
+    (alone,) = templates(render(compat="slurm", nodes=1, sweep=sweep)).values()
+    assert "SLURM_JOB_NODELIST" not in variables(alone)
+
+
 def test_what_the_user_sets_stays(template: Any) -> None:
     """A variable of `env` wins over what the job would set, and without compat nothing is set."""
     render = renderer(template, CHARTS / "torchrun")

@@ -196,6 +196,7 @@ sets
       "layout" .layout
       "role" "trial"
       "env" $env
+      "hosts" (ternary "" (include "torchrun.hosts" .) $alone)
       "args" $args
       "restartPolicy" "Never"
       "uidLabel" "batch.kubernetes.io/controller-uid"
