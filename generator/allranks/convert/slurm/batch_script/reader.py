@@ -25,6 +25,7 @@ from allranks.convert.slurm.batch_script.setup import (
     exports,
     gpu_questions,
     option_variables,
+    overridden_variables,
     remaining_commands,
     setup_end,
     setup_exports,
@@ -152,4 +153,4 @@ def _finish(reading: ScriptReading) -> None:
     whole = re.sub(r"^\s*#.*$|^set -a  # .*$", "", whole, flags=re.MULTILINE)
     unset_variables.say_unset(reading, whole)
     exports.say_secrets_of_environment(reading.script, body)
-    unset_variables.note_overridden(reading)
+    overridden_variables.note(reading)

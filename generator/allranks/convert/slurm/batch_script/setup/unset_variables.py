@@ -17,7 +17,6 @@ from allranks.convert.slurm.batch_script.text import (
     words,
 )
 from allranks.convert.verdicts import Outcome
-from allranks.humanize import list_some
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -81,26 +80,6 @@ _ASSIGNED = re.compile(
     re.MULTILINE,
 )
 _NAME = re.compile(r"[A-Za-z_]\w*")
-# A text for another variable, which the script may not set: `A=${B:-1}`.
-_TEXT_OF_OTHER = re.compile(r"\$\{(?P<name>[A-Z][A-Z0-9_]*):?-(?=[^}\"'])")
-# The same without a text, where a program may be given what somebody has set: `a.py ${EXTRA:-}`.
-_MAY_BE_EMPTY = re.compile(r"\$\{(?P<name>[A-Z][A-Z0-9_]*):?-[\"']{0,2}\}")
-# Those that environments, shells and logins set, and no person for a job.
-_OF_SHELLS = re.compile(
-    r"(?:CONDA|MAMBA|VIRTUAL_ENV|LMOD|LOADEDMODULES|MODULE|BASH|PS1|PROMPT|SSH|TMP|SCRATCH|USER|LOGNAME"
-    r"|XDG|DISPLAY|EB|SPACK)\w*|\w*PATH"
-)
-# What goes through all variables that there are, or those of a beginning.
-_OF_ALL_NAMES = re.compile(
-    r"\$\{!(?P<prefix>[A-Za-z_]\w*)[@*]\}"
-    r"|\bcompgen[ \t]+(?:-[ve]|-A[ \t]+(?:variable|export))(?!\w)"
-)
-# A variable that keeps the text that it has.
-_OWN_TEXT = re.compile(
-    r"(?<![\w$])(?P<name>[A-Za-z_]\w*)=[\"']?\$\{(?P=name):?-(?=[^}])"
-    r"|^[ \t]*:[ \t]+[\"']?\$\{(?P<kept>[A-Za-z_]\w*):?=(?=[^}])",
-    re.MULTILINE,
-)
 _BRANCHES = re.compile(r"(?:^|[;&|]|\b(?:then|else|do))[ \t]*(if|elif|else|fi)\b", re.MULTILINE)
 _DECLARED = re.compile(r"(?<![\w$.-])(?:declare|typeset|local)\b([^\n;&|]*)")
 # Their letters that pass a variable on, or show what there is.
@@ -111,7 +90,6 @@ _OF_WHO_SUBMITS = frozenset({"USER", "LOGNAME", "SCRATCH", "WORK"})
 _OF_MODULES = re.compile(
     r"^EB(?:ROOT|VERSION|DEV)|^MKLROOT$|[A-Z0-9]_(?:HOME|ROOT|DIR|PATH|BIN|LIB\w*|INC\w*)$"
 )
-_MOST_OWN = 8
 _OF_TMP = "the pod's own /tmp"
 _NOT_ALONE = (
     ", where its launcher has files, too: what takes all of it (`$TMPDIR/*`) takes these, so use a "
@@ -200,61 +178,6 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
                 body.say(line, f"${name}", Outcome.NOT_CARRIED, f"env.{name}", _WITHOUT_LINE)
             else:
                 _say_variable(script, body, name, line, reason)
-
-
-def note_overridden(reading: ScriptReading) -> None:
-    """Note what who submits may set in place of a script's own text: ``BATCH=${BATCH:-32}``.
-
-    Args:
-        reading: the script, and what comes of it.
-    """
-    body, code = reading.body, words.without_comments(reading.script.text)
-    own_texts = {match["name"] or match["kept"]: None for match in _OWN_TEXT.finditer(code)}
-    names_here = reading.variables.set_names | {*words.ALWAYS}
-    others = [match["name"] for match in _TEXT_OF_OTHER.finditer(code)]
-    empty = [
-        match["name"]
-        for match in _MAY_BE_EMPTY.finditer(shell_text.without_printing(code))
-        if not _OF_SHELLS.fullmatch(match["name"]) and not library_variables.is_read(match["name"])
-    ]
-    own_sources = {
-        name for name in empty if re.search(rf"(?<![\w$]){name}=[\"']?\$\{{{name}:?-", code)
-    }
-    own_texts |= dict.fromkeys(
-        name for name in (*others, *empty) if name not in names_here - own_sources
-    )
-    spoken = {verdict.path for verdict in body.verdicts}
-    own = [
-        name
-        for name in own_texts
-        if name not in body.env
-        and f"${name}" not in spoken
-        and name not in words.RENDEZVOUS
-        and not name.startswith(("SLURM_", "SLURMD_"))
-    ]
-    if own:
-        text = "a text of its own" + (", or none," if {*own} & {*empty} else "")
-        body.notes.append(
-            f"the script has {text} for {list_some(own, _MOST_OWN)}, where nobody has set them: "
-            "what who submits sets there goes into env"
-        )
-    line = _line_of_all_names(reading)
-    if line:
-        body.notes.append(
-            f"line {line} goes through the variables that there are by their names: what who "
-            "submits sets for it goes into env"
-        )
-
-
-def _line_of_all_names(reading: ScriptReading) -> int:
-    """The first line that goes through variables of who submits by their names; 0 for none."""
-    set_names = reading.variables.set_names
-    return reading.script.line_with(
-        lambda row: any(
-            not match["prefix"] or not any(own.startswith(match["prefix"]) for own in set_names)
-            for match in _OF_ALL_NAMES.finditer(row)
-        )
-    )
 
 
 def of_tmp(code: str) -> str:

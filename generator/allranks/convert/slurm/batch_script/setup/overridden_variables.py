@@ -1,0 +1,97 @@
+"""Variables that who submits may have set in place of a script's own text: ``BATCH=${BATCH:-32}``.
+
+A job had the environment of who submits, and a pod has the script's own text, or none.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from allranks.convert.slurm.batch_script.text import library_variables, shell_text, words
+from allranks.humanize import list_some
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading
+
+# A text for another variable, which the script may not set: `A=${B:-1}`.
+_TEXT_OF_OTHER = re.compile(r"\$\{(?P<name>[A-Z][A-Z0-9_]*):?-(?=[^}\"'])")
+# The same without a text, where a program may be given what somebody has set: `a.py ${EXTRA:-}`.
+_MAY_BE_EMPTY = re.compile(r"\$\{(?P<name>[A-Z][A-Z0-9_]*):?-[\"']{0,2}\}")
+# Those that environments, shells and logins set, and no person for a job.
+_OF_SHELLS = re.compile(
+    r"(?:CONDA|MAMBA|VIRTUAL_ENV|LMOD|LOADEDMODULES|MODULE|BASH|PS1|PROMPT|SSH|TMP|SCRATCH|USER|LOGNAME"
+    r"|XDG|DISPLAY|EB|SPACK)\w*|\w*PATH"
+)
+# What goes through all variables that there are, or those of a beginning.
+_OF_ALL_NAMES = re.compile(
+    r"\$\{!(?P<prefix>[A-Za-z_]\w*)[@*]\}"
+    r"|\bcompgen[ \t]+(?:-[ve]|-A[ \t]+(?:variable|export))(?!\w)"
+)
+# A variable that keeps the text that it has.
+_OWN_TEXT = re.compile(
+    r"(?<![\w$])(?P<name>[A-Za-z_]\w*)=[\"']?\$\{(?P=name):?-(?=[^}])"
+    r"|^[ \t]*:[ \t]+[\"']?\$\{(?P<kept>[A-Za-z_]\w*):?=(?=[^}])",
+    re.MULTILINE,
+)
+_MOST_LISTED = 8
+
+
+def note(reading: ScriptReading) -> None:
+    """Note what who submits may set, by its name or by a part of it.
+
+    Args:
+        reading: the script, and what comes of it.
+    """
+    body, code = reading.body, words.without_comments(reading.script.text)
+    spoken = {verdict.path.removeprefix("$") for verdict in body.verdicts}
+    empty = {*_without_text(code)}
+    own = [
+        name
+        for name in dict.fromkeys(_own(reading, code))
+        if name not in {*body.env, *spoken, *words.RENDEZVOUS}
+        and not name.startswith(("SLURM_", "SLURMD_"))
+    ]
+    if own:
+        text = "a text of its own" + (", or none," if empty.intersection(own) else "")
+        body.notes.append(
+            f"the script has {text} for {list_some(own, _MOST_LISTED)}, where nobody has set them: "
+            "what who submits sets there goes into env"
+        )
+    line = _line_of_all_names(reading)
+    if line:
+        body.notes.append(
+            f"line {line} goes through the variables that there are by their names: what who "
+            "submits sets for it goes into env"
+        )
+
+
+def _own(reading: ScriptReading, code: str) -> Iterator[str]:
+    """The variables that keep what they have, and those that no line of the script sets."""
+    yield from (match["name"] or match["kept"] for match in _OWN_TEXT.finditer(code))
+    is_set = reading.variables.set_names | {*words.ALWAYS}
+    yield from (m["name"] for m in _TEXT_OF_OTHER.finditer(code) if m["name"] not in is_set)
+    for name in _without_text(code):
+        keeps_own = re.search(rf"(?<![\w$]){name}=[\"']?\$\{{{name}:?-", code) is not None
+        if keeps_own or name not in is_set:
+            yield name
+
+
+def _without_text(code: str) -> Iterator[str]:
+    """The variables that are nothing where nobody has set them, but for those of shells."""
+    for match in _MAY_BE_EMPTY.finditer(shell_text.without_printing(code)):
+        if not _OF_SHELLS.fullmatch(match["name"]) and not library_variables.is_read(match["name"]):
+            yield match["name"]
+
+
+def _line_of_all_names(reading: ScriptReading) -> int:
+    """The first line that goes through variables of who submits by their names; 0 for none."""
+    set_names = reading.variables.set_names
+    return reading.script.line_with(
+        lambda row: any(
+            not match["prefix"] or not any(own.startswith(match["prefix"]) for own in set_names)
+            for match in _OF_ALL_NAMES.finditer(row)
+        )
+    )
