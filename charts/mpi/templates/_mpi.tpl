@@ -214,15 +214,13 @@ true
 {{- include "allranks.pod" (merge (dict "volumes" $volumes "mounts" $mounts) $arguments) -}}
 {{- end -}}
 
-{{/* The mode of the key's file, which is root's: for root alone, for the pod's group where it has
-     one, else for whatever user the image has; no other process sees the mount. */}}
+{{/* The mode of the key's file, which is root's: for the pod's group where it has one, else for
+     whatever user the pod, its container or its image names; no other process sees the mount. */}}
 {{- define "mpi.keyMode" -}}
 {{- $context := include "allranks.pod.security" . | fromJson -}}
 {{- if hasKey $context "fsGroup" -}}
 288{{/* 0440 */}}
-{{- else if or $context.runAsNonRoot (gt (int64 (get $context "runAsUser")) 0) -}}
-292{{/* 0444 */}}
 {{- else -}}
-256{{/* 0400 */}}
+292{{/* 0444 */}}
 {{- end -}}
 {{- end -}}
