@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands, shell_arguments
+from allranks.convert import commands, image_demands, shell_arguments
 from allranks.convert.commands import Runner
 from allranks.convert.verdicts import dotted
 from allranks.errors import InputError
@@ -67,7 +67,8 @@ def with_unseen(fields: Fields, container: FieldPath, runs: Program, context: Co
         return runs
     note = (
         f"what {missing_files[-1]} runs is not in the input: each pod runs it once, and where it "
-        "starts torchrun itself, that has the variables of the old controller"
+        f"starts torchrun itself, that has the variables of the old controller. The image must "
+        f"have {image_demands.LAUNCHER}"
     )
     return replace(runs, runner=Runner.NESTED, notes=(*runs.notes, note), is_unseen=True)
 

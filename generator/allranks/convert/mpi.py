@@ -150,6 +150,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     if is_seed:
         fields.note(_WORKERS_STAY)
         _beside_spec(fields, dialect)
+    elif "cleanPodPolicy" not in fields.values.get("mpi", {}):
+        fields.note(_WORKERS_OF_NO_POLICY)
     return finish.conversion(fields)
 
 
@@ -422,6 +424,12 @@ _POLICY_OF_SEED: FieldPath = ("spec", "launcherTemplate", "spec", "restartPolicy
 _WORKERS_STAY = (
     "that operator never ended its workers: here they end with the run, with their logs and what "
     "they have written; mpi.cleanPodPolicy: None keeps them"
+)
+
+
+_WORKERS_OF_NO_POLICY = (
+    "without a cleanPodPolicy the operator leaves its workers as they are, with their GPUs: here "
+    "they end with the run; mpi.cleanPodPolicy: None keeps them"
 )
 
 

@@ -331,6 +331,10 @@ def _size(fields: Fields, roles: list[str], pod: PodTemplate, program: commands.
     if program.is_nested and most and least and least < most:
         for key in ("minReplicas", "maxReplicas"):
             fields.leave(("spec", "elasticPolicy", key), _NESTED)
+    elif most and least and program.runner is commands.Runner.PLAIN:
+        for key in ("minReplicas", "maxReplicas"):
+            why = "no torchrun of the command's reads it, and the job has all of its pods"
+            fields.change(("spec", "elasticPolicy", key), why, "nodes")
     elif most and least and _has_fixed_size(program, pod):
         for key in ("minReplicas", "maxReplicas"):
             fields.change(("spec", "elasticPolicy", key), "the command's --nnodes wins", "nodes")

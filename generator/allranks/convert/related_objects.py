@@ -164,12 +164,23 @@ def with_pod_groups(conversion: Conversion, others: Sequence[Document]) -> Conve
     there = {document.name for document in others if document.kind == "PodGroup"}
     there |= {item.name for item in conversion.beside if item.kind == "PodGroup"}
     notes = [
-        f"the pods are in the PodGroup {name}, by {key}, and wait for ever where there is none: "
+        f"the pods are in the PodGroup {name}, by {key}, and wait for ever where there is none"
+        f"{_where_scheduled(conversion)}: "
         "apply it yourself, or set scheduling.dialect for a gang of the chart's own in its place"
         for key, name in sorted(queue_and_scheduler.pod_groups(conversion.values))
         if name not in there and key != queue_and_scheduler.GANG_OF_LABELS
     ]
     return replace(conversion, notes=(*conversion.notes, *notes)) if notes else conversion
+
+
+def _where_scheduled(conversion: Conversion) -> str:
+    """Where pods wait for their PodGroup: a scheduler that knows no such groups looks for none."""
+    is_named = k8s.text(conversion.values, "scheduling", "schedulerName") != ""
+    is_named |= k8s.text(conversion.values, "scheduling", "dialect") not in ("", "none")
+    is_named |= any(
+        k8s.text(template, "spec", "schedulerName") for template in templates_of(conversion.values)
+    )
+    return "" if is_named else " (if the cluster's own scheduler looks for it)"
 
 
 def _service(
@@ -199,12 +210,24 @@ def _service(
     is_headless = k8s.text(document.data, "spec", "clusterIP") == "None"
     has_own = job.values.get("workload") != "sweep" or "trial" in job.values.get("sweep", {})
     if is_headless and has_own:
-        why = "the chart makes a headless Service for the job's own pods"
-        if _is_named(document.name, job):
-            why += f", which has the release's name: call the release {document.name}, because the "
-            why += "job's own words name this Service"
-        return Beside("Service", document.name, False, why)
+        return Beside("Service", document.name, False, _of_own_pods(document.name, job))
     return Beside("Service", document.name, True, f"{_PURPOSES['Service']}{advice}")
+
+
+def _of_own_pods(name: str, job: Conversion) -> str:
+    """Why a job needs no headless Service of its own, and what its words that name it need."""
+    is_named = _is_named(name, job)
+    if job.values.get("workload") == "torchrun" and job.values.get("nodes") == 1:
+        where = f": where its words name {name}, write localhost" if is_named else ""
+        return f"the run has one pod, and the chart makes no Service for it{where}"
+    why = "the chart makes a headless Service for the job's own pods"
+    if not is_named:
+        return why
+    if name != job.name and any(own == job.name for own in _words(job.values)):
+        why += ", which has the release's name, as its pods have (NAME-0.NAME): where the job's "
+        return f"{why}words put {job.name} and {name} together, write the release's name for both"
+    why += f", which has the release's name: call the release {name}, because the "
+    return f"{why}job's own words name this Service"
 
 
 def _caller(

@@ -61,6 +61,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     own_roles = _with_worker(fields, [_with_new_type(role) for role in own_roles])
     if not _torchrun(fields, own_roles, context):
         roles.put(fields, "tensorflow", own_roles, context, ("tensorflow",))
+        if sum(role.count for role in own_roles) == 1:
+            fields.note(_TOLD_ALONE)
         policy = fields.get("spec", "successPolicy")
         if policy == "AllWorkers":
             fields.carry(("spec", "successPolicy"), ("elastic", "successPolicy"), "allWorkers")
@@ -71,6 +73,12 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     policies: list[FieldPath] = [(*role.replicas[:-1], "restartPolicy") for role in own_roles]
     kubeflow.restart_policies(fields, policies, is_never=True)
     return finish.conversion(fields)
+
+
+_TOLD_ALONE = (
+    "its one pod has TF_CONFIG here, which the operator tells several alone: a program that asks "
+    "whether it is set finds a cluster of one worker"
+)
 
 
 def _with_new_type(role: roles.Role) -> roles.Role:

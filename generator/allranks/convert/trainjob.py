@@ -220,12 +220,13 @@ def _runtime(fields: Fields, context: Context) -> _Runtime:
         fields.beside.append(Beside(kind, name, False, why))
         return _Runtime(title, k8s.mapping(document.data, "spec"), False)
     if name in runtimes.BUILT_IN:
-        if not fields.has(*_TRAINER, "image"):
-            fields.note(
-                f"{title} is taken for that of Trainer's own manifests: give the cluster's with "
-                "--runtime for more, and for the tag of its image, which the values do not have "
-                f"(kubectl get {kind.lower()} {name} -o yaml)"
-            )
+        of_image = ", and for the tag of its image, which the values do not have"
+        fields.note(
+            f"{title} is taken for that of Trainer's own manifests: give the cluster's with "
+            f"--runtime for more{'' if fields.has(*_TRAINER, 'image') else of_image} "
+            f"(kubectl get {kind.lower()} {name} -o yaml)"
+        )
+        fields.change(reference, "what Trainer's own manifests have of it is part of the values")
         return _Runtime(title, runtimes.BUILT_IN[name]["spec"], True)
     raise InputError(
         f"the runtime {name} is not in the input",

@@ -91,6 +91,7 @@ _ALWAYS = (
     "one that fails is replaced"
 )
 _EVICTED = "an evicted pod is replaced, and counts for nothing"
+_EVICTED_ALONE = f"a pod that fails ends the run; {_EVICTED}, where it ended the job as well"
 _NO_EVENT = "no pod has failed then, and nothing starts anew here"
 # Events at which no pod has failed: what takes an evicted pod away counts nowhere here either.
 _NO_FAILURE = {"PodEvicted", "PodPending", "PodRunning", "TaskCompleted", "OutOfSync"}
@@ -273,6 +274,8 @@ def _policies(fields: Fields, sets: Sequence[PodSet], deciding: Sequence[PodSet]
             elif events & {"PodFailed", "*"} and action in _GIVING_UP:
                 times, gives_up = 0, True
                 fields.say(here, Outcome.CARRIED, "runPolicy.backoffLimit")
+                if "PodEvicted" in events:
+                    fields.change(here, _EVICTED_ALONE, "runPolicy.backoffLimit")
             elif "TaskCompleted" in events and action in _ENDING:
                 fields.change(
                     here, "the job is done when its launcher or lead is, or all of its ranks"

@@ -253,3 +253,48 @@ def test_a_gang_that_labels_make_stays_with_its_scheduler() -> None:
         assert {"schedulerName": "scheduler-plugins-scheduler"} == conversion.values["scheduling"]
         assert is_needed == [item.is_needed for item in result.beside]
         assert not any("for ever where there is none" in note for note in conversion.notes)
+
+
+_OF_ONE_POD = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: fit}
+spec: {completionMode: Indexed, completions: COUNT, parallelism: COUNT, template: {metadata:
+  {labels: {app: fit}}, spec: {subdomain: fit-headless, restartPolicy: Never, containers:
+  [{name: c, image: i, env: [{name: JOB, value: fit}, {name: SERVICE, value: fit-headless}],
+  command: [bash, -c, "torchrun --nnodes=COUNT --master_addr=$JOB-0.$SERVICE a.py"]}]}}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: fit-headless}
+spec: {clusterIP: None, selector: {app: fit}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("count", "advice"),
+    [("1", "write localhost"), ("2", "write the release's name for both")],
+)
+def test_a_name_that_is_put_together_is_one_of_no_release(count: str, advice: str) -> None:
+    """One pod has no Service here, and those of several are called as the Service is."""
+    [service] = text_as_jobs(_OF_ONE_POD.replace("COUNT", count)).beside
+    assert (service.is_needed, advice in service.why) == (False, True)
+
+
+@pytest.mark.parametrize(("scheduler", "is_sure"), [("", False), ("schedulerName: volcano,", True)])
+def test_a_group_is_waited_for_where_a_scheduler_knows_it(scheduler: str, *, is_sure: bool) -> None:
+    """The cluster's own scheduler looks for no PodGroup, unless it is one that does."""
+    [conversion] = text_as_jobs(f"""\
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {{name: a}}
+spec:
+  pytorchReplicaSpecs:
+    Worker:
+      replicas: 2
+      template:
+        metadata: {{annotations: {{scheduling.k8s.io/group-name: gang}}}}
+        spec: {{{scheduler} containers: [{{name: pytorch, image: i, command: [torchrun, a.py]}}]}}
+""").conversions
+    [note] = [own for own in conversion.notes if "the PodGroup gang" in own]
+    assert ("if the cluster's own scheduler looks for it" in note) is not is_sure

@@ -939,3 +939,30 @@ def test_a_role_that_an_mpijob_does_not_have_is_said_to_be_none() -> None:
     own = [verdict for verdict in conversion.verdicts if ".Master." in verdict.path]
     assert own
     assert all("no such role" in verdict.why for verdict in own)
+
+
+@pytest.mark.parametrize("policy", ["None", ""])
+def test_workers_that_an_operator_leaves_are_said_to_end(policy: str) -> None:
+    """Without a policy the operator's is None, and the chart's Running."""
+    text = _MPIJOB.replace("PORT", "{containerPort: 1}").replace("    Master", "    Worker2")
+    text = text.replace("  runPolicy: {cleanPodPolicy: POLICY}\n", "") if not policy else text
+    [conversion] = text_as_jobs(text.replace("POLICY", policy)).conversions
+    is_noted = any("leaves its workers as they are" in note for note in conversion.notes)
+    assert is_noted is (not policy)
+
+
+@pytest.mark.parametrize(("replicas", "is_noted"), [(1, True), (2, False)])
+def test_a_tfjob_of_one_pod_is_told_of_a_cluster(replicas: int, *, is_noted: bool) -> None:
+    """Its operator sets no TF_CONFIG then."""
+    text = f"""\
+apiVersion: kubeflow.org/v1
+kind: TFJob
+metadata: {{name: a}}
+spec:
+  tfReplicaSpecs:
+    Worker:
+      replicas: {replicas}
+      template: {{spec: {{containers: [{{name: tensorflow, image: i, command: [python, a.py]}}]}}}}
+"""
+    [conversion] = text_as_jobs(text).conversions
+    assert any("has TF_CONFIG here" in note for note in conversion.notes) is is_noted

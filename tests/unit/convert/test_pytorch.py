@@ -65,6 +65,15 @@ def test_a_program_that_nobody_has_may_count_processes() -> None:
         assert is_noted == any("may read WORLD_SIZE, which counted 8" in note for note in notes)
 
 
+def test_a_range_that_no_torchrun_reads_is_none() -> None:
+    """The operator makes all pods, and a program of another launcher would begin with one."""
+    policy = {"elasticPolicy": {"minReplicas": 1, "maxReplicas": 64}}
+    values = convert({"command": ["python", "a.py", "--num-nodes=2"]}, policy).values
+    assert (values["nodes"], "elastic" in values.get("torchrun", {})) == (2, False)
+    values = convert({"command": ["torchrun", "a.py"]}, policy).values
+    assert values["torchrun"]["elastic"] == {"minNodes": 1, "maxNodes": 64}
+
+
 def test_python_that_runs_before_the_ranks_is_said_to_have_no_rank() -> None:
     """The operator told it to the container, and so to what ran before torchrun, too."""
     for line, is_noted in ("python prepare.py", True), ("python -m pip install x", False):

@@ -344,3 +344,21 @@ def test_what_a_runtime_asks_of_its_gang_is_not_lost_without_a_word(policy: str,
     conversion = text_as_jobs(_WITH_GANG.replace("POLICY", policy)).conversions[0]
     assert ({"spec.runtimeRef.name"} if loss else set()) == lost(conversion)
     assert loss in "\n".join(conversion.notes)
+
+
+@pytest.mark.parametrize("image", ["", "image: team/a:1,"])
+def test_a_runtime_that_is_not_there_is_taken_for_trainers_own(image: str) -> None:
+    """Whatever the TrainJob says of its image: a cluster's may have variables and volumes."""
+    text = f"""\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {{name: a}}
+spec:
+  runtimeRef: {{name: torch-distributed}}
+  trainer: {{{image} numNodes: 2, command: [torchrun, a.py]}}
+"""
+    [conversion] = text_as_jobs(text).conversions
+    [note] = [own for own in conversion.notes if "taken for that of Trainer's own manifests" in own]
+    assert ("the tag of its image" in note) is (not image)
+    whys = [own.why for own in conversion.verdicts if own.path == "spec.runtimeRef.name"]
+    assert whys == ["what Trainer's own manifests have of it is part of the values"]

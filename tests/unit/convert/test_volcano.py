@@ -360,3 +360,16 @@ spec:
       {spec: {containers: [{name: c, image: "i:1", command: COMMAND}]}}}
   - {name: worker, replicas: 2, template: {spec: {containers: [{name: c, image: "i:1"}]}}}
 """
+
+
+@pytest.mark.parametrize(
+    ("events", "is_noted"), [("[PodFailed, PodEvicted]", True), ("[PodFailed]", False)]
+)
+def test_an_evicted_pod_ends_no_run(events: str, *, is_noted: bool) -> None:
+    """Volcano ended the job, and here the pod is replaced and counts for nothing."""
+    policy = f"{{events: {events}, action: TerminateJob}}"
+    text = NEVER.replace("{event: PodEvicted, action: RestartJob}", policy)
+    [conversion] = text_as_jobs(text).conversions
+    whys = [own.why for own in conversion.verdicts if own.path.startswith("spec.policies")]
+    assert any("an evicted pod is replaced" in why for why in whys) is is_noted
+    assert conversion.values["runPolicy"]["backoffLimit"] == 0
