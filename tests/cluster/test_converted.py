@@ -16,12 +16,13 @@ from allranks.errors import AllranksError
 from allranks.service import convert as service
 from tests import converted
 
-from .test_dry_run import CHARTS, complaints, level_of, namespaces, objects, rendered
+from .test_dry_run import CHARTS, complaints, level_of, namespaces, objects, pods, rendered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from allranks.convert.verdicts import Conversion
+    from allranks.k8s.manifest import Manifest
     from tests.kube.objects import Objects
 
 __all__ = ["namespaces", "objects"]
@@ -48,6 +49,19 @@ def _is_rendered(values: dict[str, Any]) -> bool:
     return values["workload"] != "sweep" or (plain and not any(key in sweep for key in _SEARCHES))
 
 
+def _make_classes(objects: Objects, manifests: list[Manifest]) -> None:
+    """Make the classes of a cluster's that pods name, without which no pod of them is taken."""
+    for pod in pods(manifests):
+        for key, api_version, kind, body in (
+            ("priorityClassName", "scheduling.k8s.io/v1", "PriorityClass", {"value": 1000}),
+            ("runtimeClassName", "node.k8s.io/v1", "RuntimeClass", {"handler": "nvidia"}),
+        ):
+            name = pod["spec"].get(key)
+            if name and not name.startswith("system-"):
+                own = {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}}
+                objects.apply({**own, **body}, "")
+
+
 def _problems(
     jobs: Iterable[Conversion], helm: Any, objects: Objects, namespaces: dict[str, str], file: Path
 ) -> list[str]:
@@ -60,6 +74,7 @@ def _problems(
         file.write_text(service.values_file(conversion), encoding="utf-8")
         namespace = namespaces[level_of(values)]
         manifests = rendered(helm, file, namespace, CHARTS / values["workload"])
+        _make_classes(objects, manifests)
         problems += complaints(objects, manifests, namespace)
     return problems
 
