@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -333,6 +334,19 @@ def test_a_program_behind_a_shell_has_the_time_of_a_rank(tmp_path: Path, number:
     assert 128 + signal.SIGTERM == process.wait(90)
     assert (tmp_path / "saved").exists()
     assert not (tmp_path / "never").exists()
+
+
+def test_a_program_behind_a_launcher_of_its_own_gets_the_signal(tmp_path: Path) -> None:
+    """A torchrun in a rank starts its own in sessions, and has no handler for it itself."""
+    env = {**os.environ, "PET_NO_PYTHON": "1", "PET_STANDALONE": "1"}
+    env |= {"ALLRANKS_CHECKPOINT_SIGNAL": "SIGUSR1", "ALLRANKS_GRACE_SECONDS": "60"}
+    own = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--no-python"]
+    words = ["bash", "-c", f'{shlex.join(own)} "$0" -c "$1"; touch never', sys.executable, SAVES]
+    process = subprocess.Popen([sys.executable, "-u", LAUNCH, *words], cwd=tmp_path, env=env)
+    until((tmp_path / "ready").exists, "the program's handler", 90)
+    process.send_signal(signal.SIGTERM)
+    assert 128 + signal.SIGTERM == process.wait(90)
+    assert (tmp_path / "saved").exists()
 
 
 def test_a_program_behind_a_shell_that_does_not_end_is_killed(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The programs of a process group whose first process a signal has ended.
+"""The programs of a rank besides its first process, which a signal may have ended.
 
 A rank may be a shell that waits for its program. What ends a rank sends its signal to the whole
 group: a shell has no handler for it, and ends at once, while its program may have one, and save a
@@ -49,6 +49,58 @@ def wait(group, deadline=None):
         awaited.discard(group)
 
 
+def _status(pid):
+    """What /proc says of a process, a text for each name; {} where it has ended."""
+    try:
+        rows = Path("/proc", str(pid), "status").read_text(errors="replace").splitlines()
+    except OSError:
+        return {}
+    return {name: text.strip() for name, _, text in (row.partition(":") for row in rows)}
+
+
+def programs_in_sessions(group, number):
+    """The processes with a handler for a signal that a group's launcher has started elsewhere.
+
+    A launcher in a rank (accelerate, torchrun) starts its ranks in sessions of their own, and has
+    no handler for the signal that asks them to save. Of a program and what it has started itself,
+    such as loaders of data, which have its handlers, the first alone.
+
+    Args:
+        group: the group of the rank.
+        number: the signal's.
+
+    Returns:
+        Their ids, which are none of the group's; [] where a process of the group has a handler.
+    """
+    status = {int(folder.name): _status(folder.name) for folder in Path("/proc").glob("[0-9]*")}
+    parents = {pid: int(own.get("PPid", "0")) for pid, own in status.items()}
+    catching = {pid for pid, own in status.items() if _catches(own, number)}
+    below = set(members(group))
+    if below & catching:
+        return []
+    count = 0
+    while count < len(below):
+        count = len(below)
+        below |= {pid for pid, parent in parents.items() if parent in below}
+    return sorted(pid for pid in below & catching if parents[pid] not in catching)
+
+
+def _catches(status, number):
+    return int(status.get("SigCgt", "0") or "0", 16) >> (number - 1) & 1 == 1
+
+
+def _tell(processes, number, deadline):
+    """Have the programs in sessions below some processes save, and wait until they have ended."""
+    if number in (None, signal.SIGTERM, signal.SIGKILL):
+        return  # which launchers pass on, or nobody can
+    pids = [pid for process in processes for pid in programs_in_sessions(process.pid, number)]
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+    while any(map(group_of, pids)) and time.monotonic() < deadline:
+        time.sleep(LOOK_SECONDS)
+
+
 def close_whole(close, context, death_sig, seconds):
     """End torchrun's ranks by its own `close`, and then what is left of those that were shells.
 
@@ -62,7 +114,8 @@ def close_whole(close, context, death_sig, seconds):
     deadline = time.monotonic() + seconds
     handlers = getattr(context, "subprocess_handlers", None) or {}
     processes = [handler.proc for handler in handlers.values() if handler.proc.poll() is None]
-    close(context, death_sig, seconds)
+    _tell(processes, death_sig, deadline)
+    close(context, death_sig, max(deadline - time.monotonic(), LOOK_SECONDS))
     for process in processes:
         is_ended_by_signal = process.returncode is not None and process.returncode < 0
         if is_ended_by_signal and not wait(process.pid, deadline):

@@ -617,6 +617,12 @@ _LOCAL_RANK = (
 )
 
 
+_AS_DEEPSPEED = (
+    "torchrun starts the ranks, as deepspeed did; each has one thread of OpenMP's unless "
+    "OMP_NUM_THREADS says otherwise, which deepspeed set for none"
+)
+
+
 def _deepspeed(
     launch: deepspeed_words.DeepspeedLaunch, wrappers: tuple[str, ...], env: Mapping[str, str]
 ) -> tuple[Program, int]:
@@ -629,7 +635,7 @@ def _deepspeed(
         options=launch.options,
         values=values,
         changes=(
-            "torchrun starts the ranks, as deepspeed did",
+            _AS_DEEPSPEED,
             *(("ranks are not bound to cores",) if launch.unbound else ()),
         ),
         lost=(*launch.unknown, *lost),

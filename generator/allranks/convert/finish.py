@@ -80,9 +80,8 @@ def conversion(fields: Fields, *, queue: str = "", chart: str = "", name: str = 
 
 
 # The charts tell an experiment tracker that a job is one run, which the next attempt goes on with.
-# Nobody told it so before: each process that logs began a run of its own, and so did each training
-# of a script that has several.
-_TRACKERS = {"mode": "names"}
+# Nobody told it so before: each process that logs began a run of its own, with a name of its own.
+_TRACKERS = {"mode": "none"}
 
 
 def written(values: Mapping[str, Any]) -> dict[str, Any]:

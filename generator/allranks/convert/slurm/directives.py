@@ -54,18 +54,16 @@ def _time(job: Draft, setting: Setting) -> None:
     elif seconds:
         to = ("runPolicy", "activeDeadlineSeconds")
         job.put("time", to, seconds)
-        if "array" not in job.settings:
-            why = (
-                "it counts from when the pods are made, and so while they wait for a node and an "
-                "image, but not in a queue"
+        why = (
+            "it counts from when the pods are made, and so while they wait for a node and an "
+            "image, but not in a queue"
+        )
+        if "array" in job.settings:
+            why += (
+                f"; each task had that time, and so has each trial of `{names.CLI} sweep run`: a "
+                "grid of plain Helm has it for all of them together"
             )
-            job.say("time", Outcome.CHANGED, ".".join(to), why)
-        else:
-            why = (
-                f"each task had that time: so has each trial of `{names.CLI} sweep run`; a grid "
-                "of plain Helm has it for all of them together"
-            )
-            job.say("time", Outcome.CHANGED, "runPolicy.activeDeadlineSeconds", why)
+        job.say("time", Outcome.CHANGED, ".".join(to), why)
     else:
         job.say("time", Outcome.CARRIED, "", "a run has no limit unless it is given one")
 

@@ -75,7 +75,7 @@ def test_srun_torchrun_becomes_the_torchrun_chart() -> None:
         "workspace": {"mountPath": "/code"},
         "scheduling": conversion.values["scheduling"],
         "runPolicy": {"activeDeadlineSeconds": 216000, "backoffLimit": 0},
-        "trackers": {"mode": "names"},
+        "trackers": {"mode": "none"},
         "labels": {"account": "physics", "qos": "long"},
         "podTemplate": {
             "spec": {

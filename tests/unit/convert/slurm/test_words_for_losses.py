@@ -193,3 +193,80 @@ def test_a_file_that_is_asked_for_ends_no_setup(row: str, *, ends: bool) -> None
     """A test that fails before `&&` ends no shell, also with `set -e`."""
     whys = _whys(_convert(_TASKS, "set -e", row, "srun python a.py"), "setup ends there")
     assert bool(whys) is ends
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ('export S="/usr/slurm/bin/srun -n1"', "$S ./a b"),
+        ('parallel -j 2 "srun -n1 ./a {}" ::: b c',),
+        ("seq 3 | xargs -n 1 srun -n1 ./a",),
+    ],
+)
+def test_an_srun_that_another_program_starts_is_none_in_a_pod(rows: tuple[str, ...]) -> None:
+    """By a variable of the environment, too, which a program of many runs reads."""
+    assert [own.path for own in _convert(_ALONE, *rows).lost if "no srun" in own.why] == ["srun"]
+
+
+def test_a_trial_has_its_time_from_when_its_pods_are_made() -> None:
+    """As any other run has: two minutes are soon over where an image is pulled."""
+    rows = ("#SBATCH --array=1-3", "#SBATCH --time=2:00", "python a.py")
+    [why] = [own.why for own in _convert(*rows).verdicts if own.path == "--time"]
+    assert "while they wait for a node and an image" in why
+    assert "each trial of" in why
+
+
+@pytest.mark.parametrize(
+    "row", ["pixi run --as-is fit", "uv run --no-sync a.py", "pixi run --no-install fit"]
+)
+def test_an_environment_that_nothing_makes_is_not_made_anew(row: str) -> None:
+    """It was made before, in the folder, and a pod has none."""
+    conversion = _convert(_ALONE, row)
+    assert _whys(conversion, "somebody has made before")
+    assert not _whys(conversion, "makes the environment anew")
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_noted"),
+    [
+        ((': "${ONE:=}"', "python a.py $ONE"), True),
+        (("case $1 in a) ONE=b;; *) ONE=;; esac", "python a.py ${ONE:-}"), False),
+    ],
+)
+def test_a_variable_that_a_line_sets_is_nobodys_to_set(
+    rows: tuple[str, ...], *, is_noted: bool
+) -> None:
+    """Whoever has set another text, the line before takes it away."""
+    assert bool(_notes(_convert(_ALONE, *rows), "for ONE, where")) is is_noted
+
+
+@pytest.mark.parametrize(
+    ("rows", "has_hook"),
+    [
+        (("module load anaconda", "conda activate a"), False),
+        (('eval "$(conda shell.bash hook)"', "conda activate a"), True),
+        (("source /opt/conda/etc/profile.d/conda.sh", "conda activate a"), True),
+        (("source activate a",), True),
+    ],
+)
+def test_conda_activate_needs_its_hook(rows: tuple[str, ...], *, has_hook: bool) -> None:
+    """A module of the old cluster's defined it, and an image with conda has the program alone."""
+    assert bool(_whys(_convert(_ALONE, *rows, "python a.py"), "hook alone")) is not has_hook
+
+
+@pytest.mark.parametrize(("row", "is_again"), [("run_all a", True), ("./a", False)])
+def test_a_file_with_a_function_is_read_where_that_is_called(row: str, *, is_again: bool) -> None:
+    """A file may end with `set +a`, and what it defines behind that no other shell gets."""
+    rows = ('source "$SLURM_SUBMIT_DIR/common.sh"', "conda activate a", row, "exit 3")
+    script = _convert(_ALONE, *rows).values["script"]
+    assert ("common.sh" in script) is is_again
+
+
+def test_an_environment_that_a_program_in_a_variable_makes_is_the_pods_own() -> None:
+    """Its user may write there, as to no Python of root's."""
+    rows = (
+        '"${PY}" -m venv "${V}"',
+        "${V}/bin/python -m pip install -r a.txt",
+        "$V/bin/python b.py",
+    )
+    assert not _whys(_convert(_ALONE, *rows), "an image's Python is root's")

@@ -229,7 +229,10 @@ def say(reading: ScriptReading, code: str) -> None:
         *folders_above.say(script, reading.variables, reading.main_step.statement),
         *xargs.ranks(script),
     ]
-    body.verdicts += pod_rights.say(script, reading.variables, code)
+    body.verdicts += [
+        *_sruns_of_env(script, body),
+        *pod_rights.say(script, reading.variables, code),
+    ]
     body.verdicts += [*output_files.say(script), *job_numbers.say(script)]
     chosen_gpus.say(reading)
     body.verdicts += home_folder.say(script, reading.variables, code)
@@ -291,13 +294,27 @@ def _slurm_in_texts(script: Script, body: Body) -> list[Verdict]:
     verdicts = []
     lines = {own.line for own in body.verdicts if own.outcome is Outcome.NOT_CARRIED}
     for command in script.commands if body.script else []:
-        _, *inner = started_words.programs(command)
+        own, *inner = started_words.programs(command)
+        inner += [xargs.program(own), xargs.program_of_parallel(own)]
         programs = [words.base(own[0]) for own in inner if own]
         tools = [own for own in programs if own in {*words.SLURM_TOOLS, "srun"}]
         if tools and command.line not in lines:
             otherwise = (Outcome.NOT_CARRIED, _NO_STEP if tools[0] == "srun" else NO_SLURM)
             outcome, why = TOOLS.get(tools[0], otherwise)
             verdicts.append(Verdict(tools[0], outcome, "", why, command.line))
+    return verdicts
+
+
+def _sruns_of_env(script: Script, body: Body) -> list[Verdict]:
+    """The variables of the pods' environment that a line runs as srun: ``export S="srun -n1"``."""
+    lines = {own.line for own in body.verdicts if own.outcome is Outcome.NOT_CARRIED}
+    verdicts = []
+    for name, value in body.env.items():
+        texts = shell_text.split(value)
+        reads = re.compile(rf"\$\{{?{name}\b")
+        line = script.line_with(reads.search)
+        if line and line not in lines and words.base("".join(texts[:1])) == "srun":
+            verdicts.append(Verdict("srun", Outcome.NOT_CARRIED, "", _NO_STEP, line))
     return verdicts
 
 

@@ -42,7 +42,12 @@ _ANEW = (
     "each pod makes the environment anew, from the network: make it when the image is made, where "
     "that takes long or pods reach no index"
 )
-_OF_EXTRAS = re.compile(r"--(?:all-)?(?:extras?|groups?|packages|no-sync|frozen|with)\b")
+_OF_EXTRAS = re.compile(r"--(?:all-)?(?:extras?|groups?|packages|frozen|with)\b")
+_OF_NO_INSTALL = re.compile(r"--(?:as-is|no-install|no-sync)")
+_MADE_BEFORE = (
+    "it runs in the environment that somebody has made before, and a pod has none: make it when "
+    "the image is made, or take the option out"
+)
 _WITHOUT_EXTRAS = (
     "; it has the project's own dependencies, and no extra or group that somebody has installed "
     "before: name these (--extra)"
@@ -77,6 +82,20 @@ def say(script: Script, variables: ShellVariables) -> list[Verdict]:
     return []
 
 
+def _anew(program: str, verb: str, typed: list[str]) -> str:
+    """What is said of a manager that makes an environment as it runs, if it is to make one.
+
+    Args:
+        program: the manager.
+        verb: what it is to do.
+        typed: all of its words.
+    """
+    if any(map(_OF_NO_INSTALL.fullmatch, typed)):
+        return _MADE_BEFORE
+    has_extras = any(map(_OF_EXTRAS.match, typed))
+    return _ANEW if program != "uv" or verb != "run" or has_extras else _ANEW + _WITHOUT_EXTRAS
+
+
 def _why(typed: list[str], earlier: list[Command], *, is_elsewhere: bool) -> str:
     """What is said of the words of a command; "" for nothing.
 
@@ -91,10 +110,8 @@ def _why(typed: list[str], earlier: list[Command], *, is_elsewhere: bool) -> str
     if program == "nix-shell":
         return _ANEW
     if verb in _MAKING.get(program, ()) or verb in _RUNNING.get(program, ()):
-        if is_elsewhere and verb == "run":
-            return _OF_CLUSTER.format(program)
-        has_extras = any(map(_OF_EXTRAS.match, typed))
-        return _ANEW if program != "uv" or verb != "run" or has_extras else _ANEW + _WITHOUT_EXTRAS
+        is_cluster = is_elsewhere and verb == "run"
+        return _OF_CLUSTER.format(program) if is_cluster else _anew(program, verb, typed)
     is_of_conda = program in _OF_CONDA
     if verb != "run" or not (is_of_conda or program in _RUNNING):
         return ""

@@ -221,7 +221,7 @@ def _split(
         again |= {number: text} if is_of_shell or is_of_rank else {}
     rest = shell_text.without_directives(shell_text.edited(script.text, edits))
     rest = re.sub(r"\A#![^\n]*\n?", "", rest)
-    files = repeated_lines.files_with_arrays(reading, rest, last + 1)
+    files = repeated_lines.files_for_shell(reading, rest, last + 1)
     again |= {number: text for number, text in texts.items() if number in files}
     repeated = repeated_lines.texts(script, again, last + 1)
     return setup, repeated, parsing.squeezed(rest).strip("\n")

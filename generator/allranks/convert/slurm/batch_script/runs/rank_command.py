@@ -137,7 +137,7 @@ def _defined(reading: ScriptReading, line: str, program: commands.Program) -> st
         reads += _read_by_sets(script, reading.main_step)
     end = reading.main_step.statement
     numbers = _in_shell(reading, line, reads)
-    numbers |= repeated_lines.files_with_arrays(reading, line, end)
+    numbers |= repeated_lines.files_for_shell(reading, line, end)
     own = {number: script.slice(script.statements[number]) for number in numbers}
     repeated = repeated_lines.with_starts(script, own, end)
     readers = [

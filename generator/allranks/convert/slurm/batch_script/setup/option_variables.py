@@ -2,8 +2,7 @@
 
 `compat: slurm` sets those of options in each pod, as most programs that read them ask for the
 options. In a script without the option, ``${SLURM_GPUS_PER_NODE:-4}`` is 4: Slurm sets no such
-variable for ``--gres=gpu:8``. Source: sbatch(1), output environment variables. The names of the run
-for trackers, which the charts set, nobody sets in Slurm: ``${WANDB_NAME:-base}`` is base.
+variable for ``--gres=gpu:8``. Source: sbatch(1), output environment variables.
 """
 
 from __future__ import annotations
@@ -34,8 +33,6 @@ _OPTIONS = {
         r"--n?tasks-per-node\b",
     ),
 }
-# What the charts tell programs that report to a tracker.
-_OF_TRACKERS = ("WANDB_NAME", "WANDB_RUN_GROUP", "WANDB_RUN_ID", "WANDB_RESUME", "MLFLOW_RUN_NAME")
 # srun tells its own tasks how many they are.
 _OF_TASKS = {"SLURM_NTASKS": COUNTING_TASKS, "SLURM_NPROCS": COUNTING_TASKS}
 _EMPTY_THERE = (
@@ -57,9 +54,6 @@ def put_defaults(text: str, settings: Iterable[Setting]) -> str:
     for name, (own, of_step) in _OPTIONS.items():
         is_set = re.search(rf"\b{name}\}}?:?=|{of_step}", code) is not None
         if not (own & options or is_set):
-            text = _with_default(text, name)
-    for name in _OF_TRACKERS:
-        if re.search(rf"\b{name}\}}?:?=", code) is None:
             text = _with_default(text, name)
     return text
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # A text for another variable, which the script may not set: `A=${B:-1}`.
 _TEXT_OF_OTHER = re.compile(r"\$\{(?P<name>[A-Z][A-Z0-9_]*):?-(?=[^}\"'])")
 # The same without a text, where a program may be given what somebody has set: `a.py ${EXTRA:-}`.
-_MAY_BE_EMPTY = re.compile(r"\$\{(?P<name>[A-Z][A-Z0-9_]*):?-[\"']{0,2}\}")
+_MAY_BE_EMPTY = re.compile(r"\$\{(?P<name>[A-Z][A-Z0-9_]*):?[-=][\"']{0,2}\}")
 # Those that environments, shells and logins set, and no person for a job.
 _OF_SHELLS = re.compile(
     r"(?:CONDA|MAMBA|VIRTUAL_ENV|LMOD|LOADEDMODULES|MODULE|BASH|PS1|PROMPT|SSH|TMP|SCRATCH|USER|LOGNAME"
@@ -74,8 +74,8 @@ def _own(reading: ScriptReading, code: str) -> Iterator[str]:
     is_set = reading.variables.set_names | {*words.ALWAYS}
     yield from (m["name"] for m in _TEXT_OF_OTHER.finditer(code) if m["name"] not in is_set)
     for name in _without_text(code):
-        keeps_own = re.search(rf"(?<![\w$]){name}=[\"']?\$\{{{name}:?-", code) is not None
-        if keeps_own or name not in is_set:
+        values = re.findall(rf"(?<![\w${{]){name}=[\"']?(\$\{{{name}:?-)?", code)
+        if all(values) and (values or name not in is_set):
             yield name
 
 

@@ -26,9 +26,11 @@ if TYPE_CHECKING:
 # An array that is read, whole or a part of it, or counted.
 _OF_ARRAY = re.compile(r"\$\{[#!]?([A-Za-z_]\w*)\[")
 _READ_AGAIN = (
-    "it may set an array, which no other shell gets: it is read again behind setup, and what it "
-    "activates is active again"
+    "it may set an array or define a function, which no other shell gets: it is read again behind "
+    "setup, and what it activates is active again"
 )
+# Few programs are called so, and many functions of a project's own: `run_all`, `load_modules`.
+_NAME_OF_FUNCTION = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+")
 _CHANGED = re.compile(
     r"(?:\(\(|\blet\s+[\"']?)\s*([A-Za-z_]\w*)\s*(?:[-+*/%]=|\+\+|--)|\b([A-Za-z_]\w*)\+="
     r"|\b([A-Za-z_]\w*)=\S*\$\(\(\s*\$?\3\b"
@@ -142,11 +144,11 @@ def _setters_by(script: Script, own: Mapping[int, str], end: int) -> _Setters:
     return {name: _setters(script, name, max(end, 0)) for name in targets}
 
 
-def files_with_arrays(reading: ScriptReading, text: str, end: int) -> set[int]:
-    """The statements of setup that read files which may set an array that a later shell reads.
+def files_for_shell(reading: ScriptReading, text: str, end: int) -> set[int]:
+    """The statements of setup that read files which a later shell has to read itself.
 
     No shell passes an array on: ``source args.sh`` in setup gives ``"${ARGS[@]}"`` of it nothing.
-    That they are read again is said.
+    Nor a function that a file defines behind its own ``set +a``. That they are read again is said.
 
     Args:
         reading: the script, and what is known of it.
@@ -155,7 +157,10 @@ def files_with_arrays(reading: ScriptReading, text: str, end: int) -> set[int]:
     """
     code = shell_text.without_printing(words.without_comments(text))
     arrays = {*_OF_ARRAY.findall(code)} - reading.variables.set_names
-    statements = reading.script.statements[: max(end, 0)] if arrays else []
+    defined = {statement.function for statement in reading.script.statements}
+    functions = {*filter(_NAME_OF_FUNCTION.fullmatch, _called(code))} - defined
+    is_read = bool(arrays or functions)
+    statements = reading.script.statements[: max(end, 0)] if is_read else []
     numbers = {
         number
         for number, statement in enumerate(statements)
@@ -165,6 +170,12 @@ def files_with_arrays(reading: ScriptReading, text: str, end: int) -> set[int]:
         path = reading.script.slice(statements[number])
         reading.body.say(statements[number].line, path, Outcome.CHANGED, "", _READ_AGAIN)
     return numbers
+
+
+def _called(code: str) -> set[str]:
+    """The names of the commands in a text of a shell, also of those whose output it takes."""
+    inner = shell_text.substituted_commands(words.expanded_part(code))
+    return {command.name for command in (*shell_text.commands_of(code), *inner)}
 
 
 def _setters(script: Script, name: str, end: int) -> list[int]:

@@ -58,6 +58,15 @@ _OVER_NODES = re.compile(rf"\bin\s+(?:\$\(|`)\s*({node_names.QUESTION}[^)`\n]*)"
 _NO_NODES = "a pod has no programs of Slurm's, and the loop no nodes: let each pod do its own part"
 _OF_NONE = ("deactivate", "init")
 _ACTIVATED = "what it activates must be in the image, or in a volume at that path"
+# What tells a shell of `conda activate`; a login, or a module of a site's, did it as well.
+_HOOK = re.compile(
+    r"(?:conda|mamba)\.sh\b|shell(?:\.\w+)?[ \t]+hook|shell[ \t]+hook|/bin/activate\b"
+)
+_OF_CONDA = re.compile(r"(?:conda|mamba|micromamba)[ \t]+activate\b")
+_NO_HOOK = (
+    "; a shell that is no login's knows it behind conda's hook alone: write `eval \"$(conda "
+    'shell.bash hook)"` before it, where no line that a pod has does the same'
+)
 _MAKES_ENVIRONMENT = "each pod makes the environment anew: an image that has it needs no such line"
 _ENDS_THERE = "; without the file setup ends there (`set -e`): take the line out then"
 _SENT = (
@@ -289,7 +298,7 @@ def _verdict_of(
     if is_activation and not exports.evaluates_program(reading.variables, statement.commands[0]):
         own = statement.commands[0]
         is_own = environments.activates_own(own, _before(script, own))
-        why = why_of_image(script, own) or _ACTIVATED
+        why = (why_of_image(script, own) or _ACTIVATED) + _without_hook(script, own)
         return (Outcome.CARRIED, "") if is_own else (Outcome.CHANGED, why)
     if shell_text.runs(statement, words.UNREAD_CONTAINERS):
         return Outcome.NOT_CARRIED, missing_in_pods.why_no_container(text)
@@ -405,6 +414,14 @@ def _why(script: Script, command: Command, earlier: Sequence[Command]) -> str:
     is_alone = is_own and not (command.within or command.branches or is_guarded)
     is_file = is_alone and command.name in ("source", ".")
     return why + _ENDS_THERE * (is_file and set_options.ends_script(script.text[: command.start]))
+
+
+def _without_hook(script: Script, command: Command) -> str:
+    """What is said of the first activation by conda whose hook no line has run; "" of others."""
+    before = words.without_comments(script.text[: command.start])
+    is_of_conda = _OF_CONDA.match(script.text[command.start : command.end]) is not None
+    is_first = is_of_conda and _OF_CONDA.search(before) is None
+    return _NO_HOOK if is_first and _HOOK.search(before) is None else ""
 
 
 def _is_activation(texts: Sequence[str]) -> bool:

@@ -103,7 +103,8 @@ def makes_folder(typed: Sequence[str]) -> bool:
         return False
     program = words.base(rest[0])
     is_maker = program == "virtualenv" or (program, *rest[1:2]) == ("uv", "venv")
-    return is_maker or words.module_of(rest) in ("venv", "virtualenv")
+    is_module = rest[1:2] == ["-m"] and rest[2:3] in (["venv"], ["virtualenv"])
+    return is_maker or is_module or words.module_of(rest) in ("venv", "virtualenv")
 
 
 def makes(typed: Sequence[str]) -> bool:
