@@ -1,3 +1,8 @@
+"""PyTorchJobs: what each of their shapes becomes.
+
+It is long, as each test has the job that it is about.
+"""
+
 from __future__ import annotations
 
 from typing import Any

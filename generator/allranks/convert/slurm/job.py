@@ -90,8 +90,8 @@ _OF_CUDA_126 = "2.8.0-cuda12.6-cudnn9-runtime"
 # Any but root: as in Slurm, who submits is no user of the image's. That image's own is root.
 _USER = 1000
 _NO_ROOT = (
-    "pods do not run as root, as the script did not: where the image's user is root, say another "
-    "in security.podSecurityContext.runAsUser"
+    "pods do not run as root, as the script's shell did not: where the image's user is root, say "
+    "another in security.podSecurityContext.runAsUser"
 )
 _NO_IMAGE = "the script names none: this one has PyTorch alone; give the one that has what you load"
 _FOR_LAUNCHER = " besides PyTorch, whose launcher starts the run"

@@ -123,3 +123,25 @@ def test_the_report_says_that_the_script_alone_was_read() -> None:
     """A program's own settings may name folders, logins and variables of the old cluster's."""
     notes = _convert("python a.py --config conf/a.yaml").notes
     assert sum(note.startswith("only the script was read") for note in notes) == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "row", "is_inside"),
+    [
+        ("jobs/a.sh", "cd ../src", True),
+        ("jobs/a.sh", "cd ..", True),
+        ("jobs/a.sh", "python ../src/data/a.csv", True),
+        ("jobs/a.sh", "cd ../other", False),
+        ("a.sh", "cd ../src", False),
+        ("/tmp/jobs/a.sh", "cd ../src", False),
+    ],
+)
+def test_a_path_above_the_scripts_own_folder_may_be_sent(
+    source: str, row: str, *, is_inside: bool
+) -> None:
+    """Who submits it stands there, and who converts it at the top of the project."""
+    script = f"#!/bin/bash\n#SBATCH -n 1\n{row}\npython a.py\n".encode()
+    conversion = job.convert(script, source, contents=_SENT)
+    [why] = [own.why for own in conversion.verdicts if "folder that is sent" in own.why]
+    assert ("let the script begin with `cd jobs`" in why) is is_inside
+    assert ("send that above" in why) is not is_inside

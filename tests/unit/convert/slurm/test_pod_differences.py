@@ -1012,15 +1012,6 @@ def test_a_variable_of_an_option_that_the_script_has_not_is_its_default(
     assert procs == values.get("procsPerNode", values["gpusPerNode"])
 
 
-@pytest.mark.parametrize("rest", ["", "\n: ${WANDB_NAME:=other}"])
-def test_a_name_for_a_tracker_that_the_script_has_not_is_its_default(rest: str) -> None:
-    """The charts tell W&B the run's name, and nobody does in Slurm."""
-    values = _convert("#SBATCH -n2", f"A=1{rest}", "srun python a.py ${WANDB_NAME:-llama}").values
-    command = values["command"]
-    assert ("llama" in command) == (not rest)
-    assert ("WANDB_NAME" in str(command)) == bool(rest)
-
-
 @pytest.mark.parametrize(
     ("rows", "is_default"),
     [

@@ -208,6 +208,12 @@ def test_an_srun_that_another_program_starts_is_none_in_a_pod(rows: tuple[str, .
     assert [own.path for own in _convert(_ALONE, *rows).lost if "no srun" in own.why] == ["srun"]
 
 
+def test_a_container_of_all_gpus_has_those_that_are_asked_for() -> None:
+    """Docker knows nothing of Slurm's choice, and a pod has no others."""
+    rows = ("#SBATCH --gres=gpu:1", "srun docker run --gpus all img:1 python a.py")
+    assert _whys(_convert(_ALONE, *rows), "--gpus gave it those of its node")
+
+
 def test_a_trial_has_its_time_from_when_its_pods_are_made() -> None:
     """As any other run has: two minutes are soon over where an image is pulled."""
     rows = ("#SBATCH --array=1-3", "#SBATCH --time=2:00", "python a.py")

@@ -85,6 +85,7 @@ _SINGULARITY = ("singularity", "apptainer")
 _FOLDERS_OF_SINGULARITY = ("--pwd", "--cwd")
 _FOLDERS = ("-w", "--workdir")
 _ENV = "its text is known where the script runs: write it into env"
+_OF_NODES_GPUS = ", with the GPUs that the script asks for; --gpus gave it those of its node"
 _OF_THE_DAEMON = "the pod is the container: say it in the values where it matters"
 _OWN_PROGRAM = (
     "the pod is the container, and `run` gives these words to the image's own program, which a pod "
@@ -474,7 +475,9 @@ def _of_docker(texts: Sequence[str]) -> Container | None:
     if binds:
         container.values["mounts"] = ",".join(binds)
     source = " ".join(texts[:2])
-    container.verdicts.append(Verdict(source, Outcome.CHANGED, "image", "the pod is the container"))
+    has_all = any(re.match(r"--gpus[= ]?\"?all|--gpus$", text) for text in texts)
+    why = "the pod is the container" + _OF_NODES_GPUS * has_all
+    container.verdicts.append(Verdict(source, Outcome.CHANGED, "image", why))
     return container
 
 

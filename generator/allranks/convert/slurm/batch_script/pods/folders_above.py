@@ -41,6 +41,10 @@ _NOT_SENT = (
     "it is above the folder that is sent: send that above (`--workspace {}`), and let the script "
     "begin with a `cd` into this one"
 )
+_FROM_BELOW = (
+    "it is in the folder that is sent, as seen from that of the script, where a person stands who "
+    "submits it: let the script begin with `cd {}`"
+)
 _AND_TELL = " (`export SLURM_SUBMIT_DIR=$PWD` behind it, which is the folder above otherwise)"
 _UP = re.compile(r"\.\.(?:/+\.\.(?![^/]))*")
 # The same in quotes of a program.
@@ -94,7 +98,23 @@ def say(script: Script, variables: ShellVariables, step: int) -> list[Verdict]:
     paths_above = [*above, *(verdict.path for verdict in verdicts)]
     reads_own = "SLURM_SUBMIT_DIR" in words.without_comments(script.text)
     of_sent = _of_highest(verdicts, paths_above, _AND_TELL if reads_own else "")
+    inside = _place_inside(script, paths_above)
+    if inside:
+        of_sent = [replace(verdict, why=_FROM_BELOW.format(inside)) for verdict in of_sent]
     return [*of_sent, *verdicts_elsewhere[:1]]
+
+
+def _place_inside(script: Script, paths: Sequence[str]) -> str:
+    """The folder of the script where all of some paths are sent, as seen from there; "" otherwise.
+
+    A script ``slurm/train.sh`` with ``cd ../src`` is for somebody who stands in ``slurm``.
+    """
+    place = posixpath.dirname(script.source)
+    if not place or place.startswith(("/", "..")):
+        return ""
+    targets = [posixpath.normpath(posixpath.join(place, path)) for path in paths]
+    is_sent = all(own == "." or script.sends(own) for own in targets)
+    return place if is_sent and not any(path.startswith("$") for path in paths) else ""
 
 
 def _beside(path: str, folder: str, line: int) -> Verdict:

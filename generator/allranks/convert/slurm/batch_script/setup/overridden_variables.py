@@ -75,7 +75,8 @@ def _own(reading: ScriptReading, code: str) -> Iterator[str]:
     yield from (m["name"] for m in _TEXT_OF_OTHER.finditer(code) if m["name"] not in is_set)
     for name in _without_text(code):
         values = re.findall(rf"(?<![\w${{]){name}=[\"']?(\$\{{{name}:?-)?", code)
-        if all(values) and (values or name not in is_set):
+        keeps_own = re.search(rf"\$\{{{name}:?=", code) is not None
+        if all(values) and (values or keeps_own or name not in is_set):
             yield name
 
 
