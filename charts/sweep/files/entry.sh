@@ -117,8 +117,57 @@ fi
 # a child in a group of its own, which gets the signal, and has until its last program has ended.
 allranks_is_ending=no
 allranks_script_pid=
+
+# A launcher of the script's starts its ranks in sessions of their own, and has no handler for a signal
+# that asks them to save: those that have one get it first, and the rest when they have ended.
+allranks_tell_sessions() {
+  case ${ALLRANKS_CHECKPOINT_SIGNAL:-} in # the numbers of Linux
+    SIGUSR1) allranks_bit=9 ;;
+    SIGUSR2) allranks_bit=11 ;;
+    SIGCONT) allranks_bit=17 ;;
+    SIGURG) allranks_bit=22 ;;
+    SIGWINCH) allranks_bit=27 ;;
+    SIGIO) allranks_bit=28 ;;
+    *) return 0 ;;
+  esac
+  allranks_below=" $allranks_script_pid " allranks_before='' allranks_saving_pids=' '
+  while [ "$allranks_below" != "$allranks_before" ]; do
+    allranks_before=$allranks_below
+    for allranks_stat in /proc/[0-9]*/stat; do
+      allranks_pid=${allranks_stat#/proc/} allranks_pid=${allranks_pid%/stat}
+      { read -r allranks_line <"$allranks_stat"; } 2>/dev/null || continue
+      # shellcheck disable=SC2086 # behind the name: state, parent, group
+      set -- ${allranks_line##*) }
+      case $allranks_below in
+        *" $allranks_pid "*) ;;
+        *" $2 "*) allranks_below="$allranks_below$allranks_pid " ;;
+      esac
+    done
+  done
+  for allranks_pid in $allranks_below; do
+    allranks_mask=$(sed -n 's/^SigCgt:[[:space:]]*//p' "/proc/$allranks_pid/status" 2>/dev/null)
+    [ "$((0x${allranks_mask:-0} >> allranks_bit & 1))" -eq 1 ] || continue
+    { read -r allranks_line <"/proc/$allranks_pid/stat"; } 2>/dev/null || continue
+    # shellcheck disable=SC2086
+    set -- ${allranks_line##*) }
+    [ "$3" != "$allranks_script_pid" ] || return 0 # the script's own program saves
+    # What a program has started has its handlers: a loader of data.
+    case $allranks_saving_pids in
+      *" $2 "*) ;;
+      *) kill -s "${ALLRANKS_CHECKPOINT_SIGNAL#SIG}" "$allranks_pid" 2>/dev/null || continue ;;
+    esac
+    allranks_saving_pids="$allranks_saving_pids$allranks_pid "
+  done
+  for allranks_pid in $allranks_saving_pids; do
+    while kill -0 "$allranks_pid" 2>/dev/null; do
+      sleep 0.1
+    done
+  done
+}
+
 allranks_end_script() {
   allranks_is_ending=yes
+  [ -z "$allranks_script_pid" ] || allranks_tell_sessions
   allranks_signal=${ALLRANKS_CHECKPOINT_SIGNAL:-SIGTERM}
   [ -z "$allranks_script_pid" ] || kill -s "${allranks_signal#SIG}" -- "-$allranks_script_pid"
 }

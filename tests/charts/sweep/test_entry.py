@@ -306,6 +306,29 @@ def test_a_trial_of_a_batch_script_ends_when_its_program_has_saved(
     assert process.communicate(timeout=60)[0] == ""
 
 
+def test_a_program_behind_a_launcher_of_a_batch_script_saves(
+    render: Render, pods: Pods, tmp_path: Path
+) -> None:
+    """A launcher without a handler has it in a session of its own, as torchrun has its ranks."""
+    saved = tmp_path / "saved"
+    starts = "import subprocess, sys; subprocess.run(sys.argv[1:], start_new_session=True)"
+    program = [sys.executable, "-c", _SAVE, "SIGUSR1", str(saved)]
+    words = [sys.executable, "-c", starts, *program]
+    manifests = render(
+        compat="slurm",
+        runPolicy={"checkpointSignal": "SIGUSR1"},
+        sweep=grid(a={"values": [1], "env": "A"}),
+        command=[],
+        script=f"#!/bin/bash\n{shlex.join(words)}\nsleep 60\n",
+    )
+    process = pods.begin(manifests, 0)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGTERM)
+    assert 128 + signal.SIGUSR1 == process.wait(timeout=60)
+    assert saved.exists()
+
+
 def test_the_code_of_a_batch_script_is_the_pods(render: Render, pods: Pods) -> None:
     """It runs as a child of the entry, which takes nothing from it, and hides nothing."""
     manifests = render(

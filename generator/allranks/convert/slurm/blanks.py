@@ -32,6 +32,7 @@ OF_DIRECTIVES = re.compile(
 # `$${a}` is a shell's `${a}`.
 OF_LINES = re.compile(
     r"\{\{\s*[A-Za-z_][\w.]*\s*(?:\|[^{}]*)?\}\}|\{%-?\s*[a-z][^{}]*%\}"
+    r"|(?<![\w$@])@\{[A-Za-z_]\w*\}"
     r"|(?<!@)(@@?)[A-Z][A-Z0-9_]+\1(?!@)|(?<![\w%$}])%[A-Z][A-Z0-9_]{2,}%"
     rf"|(?<![\\$])\$\$\{{[A-Za-z_]\w*\}}|{_REPLACED}"
     r"|(?<=[=/:-])\{(?:TODO|FIXME|FILL|INSERT|REPLACE|YOUR)\b[^{}$\n]*\}"

@@ -91,7 +91,8 @@ _OWN_PATH = re.compile(
 )
 _VERSIONS = frozenset({"--version", "-version", "-V", "-v"})
 _OF_MPI = (
-    "mpirun starts the ranks, by ssh: the image needs an MPI, sshd and ssh, and its user a line in "
+    "mpirun starts the ranks, by ssh: the image needs the MPI that the program is built for (Open "
+    "MPI, unless mpi.implementation says another), sshd and ssh, and its user a line in "
     "/etc/passwd; with mpi.transport: exec it needs Python in place of the last three"
 )
 
@@ -177,6 +178,10 @@ def _programs(values: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
         yield from ((program, False) for program in programs if program not in functions)
 
 
+# A package that pip gets with git.
+_FROM_GIT = re.compile(r"\b(?:pip[0-9.]*|uv)\b.*\binstall\b.*\sgit\+")
+
+
 def _called(shell: str, own_programs: set[str]) -> Iterator[str]:
     """The programs that a text of a shell calls by name, once for each call.
 
@@ -204,6 +209,8 @@ def _called(shell: str, own_programs: set[str]) -> Iterator[str]:
         if is_version and not ends and (command in own_commands or typed in shown):
             continue  # it only prints, and nothing ends where it does not
         started = [own[0] for own in started_words.with_wrapped(typed)[1:]]
+        if _FROM_GIT.search(" ".join(typed)) and "git" not in own_programs:
+            yield "git"
         listed = (*xargs.program(typed)[:1], *xargs.program_of_parallel(typed)[:1])
         for program in (command.name, *started, *listed):
             if _NAME.fullmatch(program) and program not in _COMMON | _SPOKEN_OF | own_programs:

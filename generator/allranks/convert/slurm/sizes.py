@@ -238,7 +238,8 @@ def _read_tasks(reader: _SizeReader) -> None:
         if total % size.nodes:
             why = (
                 f"{plural(total, 'task')} are not the same number on each of "
-                f"{plural(size.nodes, 'node')}: procsPerNode is {per_node} on all"
+                f"{plural(size.nodes, 'node')}: procsPerNode is {per_node} on all, and an mpirun "
+                f"of {total} leaves the last of them with fewer, or none"
             )
             reader.say("ntasks", Outcome.NOT_CARRIED, "procsPerNode", why)
     size.tasks_per_node = per_node if per_node is None or per_node <= MOST_PER_NODE else None

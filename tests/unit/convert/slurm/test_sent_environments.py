@@ -242,6 +242,8 @@ def test_a_test_for_what_is_not_sent_ends_no_run_without_a_word(
         (("python a.py --mapping data/map.txt",), "data/map.txt"),
         (("python a.py --pretrain-data sets.csv",), "sets.csv"),
         (("python a.py --split data",), ""),
+        (("python a.py --dataset custom_dataset",), ""),
+        (("python a.py --dataset data/x",), "data/x"),
         (("python a.py --json_path results/",), "results"),
         (("python a.py --cache_dir data_cache/a",), ""),
         (("bash -c 'python a.py --data data/x'",), "data/x"),

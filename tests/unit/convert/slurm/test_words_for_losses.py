@@ -8,6 +8,7 @@ import pytest
 
 from allranks.convert.slurm import job
 from allranks.convert.verdicts import Outcome
+from allranks.errors import InvalidValues
 
 if TYPE_CHECKING:
     from allranks.convert.verdicts import Conversion
@@ -276,3 +277,53 @@ def test_an_environment_that_a_program_in_a_variable_makes_is_the_pods_own() -> 
         "$V/bin/python b.py",
     )
     assert not _whys(_convert(_ALONE, *rows), "an image's Python is root's")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_requeue"),
+    [
+        ("echo [sbatch] done; rm -rf /tmp/a", False),
+        ("scontrol requeue $SLURM_JOB_ID", True),
+        ("sbatch $0", True),
+    ],
+)
+def test_a_trap_that_prints_a_name_of_slurms_calls_none(text: str, *, is_requeue: bool) -> None:
+    """It was left out, with a reason that was none."""
+    conversion = _convert(_ALONE, f"trap '{text}' EXIT", "python a.py")
+    assert bool(_whys(conversion, "start it again")) is is_requeue
+
+
+def test_a_folder_that_the_script_fills_below_tmp_is_the_pods_own() -> None:
+    """The node's own is another: what the script put there was not what the program read."""
+    rows = ("W=/tmp/work", "mkdir -p $W; cp a.yaml $W", "apptainer exec -B $W:/w a.sif python a.py")
+    conversion = _convert(_ALONE, *rows)
+    assert "/tmp/work:/w: it is in the pod's own /tmp" in str(conversion.lost)
+    assert "hostPath" not in repr(conversion.values)
+
+
+def test_the_number_of_an_array_is_of_no_other_job() -> None:
+    """A script may be for both, and a branch of the other is not reached."""
+    rows = ("if [ -n $SLURM_ARRAY_JOB_ID ]; then D=o/$SLURM_ARRAY_JOB_ID/a; fi", "python a.py $D")
+    rows = (*rows, "echo $SLURM_JOB_ID")
+    assert not _whys(_convert(_ALONE, *rows), "a run of the same name has it again")
+    assert _whys(_convert("#SBATCH -a 1-2", *rows), "a run of the same name has it again")
+
+
+def test_conda_in_a_branch_needs_its_hook_too() -> None:
+    """A line that is not always run is read by the same shell."""
+    rows = ("if [ $A = 1 ]; then", "pixi shell", "else", "conda activate a", "fi", "python a.py")
+    assert _whys(_convert(_ALONE, *rows), "hook alone")
+
+
+def test_a_package_of_gits_needs_git() -> None:
+    """Pip has no git of its own, and few images have."""
+    assert "git (line 3)" in str(
+        _convert(_ALONE, "pip install git+https://a/b", "python a.py").notes
+    )
+
+
+def test_a_blank_of_a_sweep_is_a_blank() -> None:
+    """`@{style}` is none of a shell's signs; what git calls so stands behind a name."""
+    with pytest.raises(InvalidValues, match="template"):
+        _convert(_ALONE, "python a.py --style @{style}")
+    _convert(_ALONE, "git log main@{upstream}", "python a.py ${a[@]}")

@@ -200,7 +200,7 @@ _OF_SYSTEM = frozenset(
     {"/etc", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/proc", "/sys", "/dev", "/run", "/var/run"}
 )
 # A folder of the job's own on its node: `/tmp/x-$SLURM_JOB_ID`.
-_BELOW_TMP = re.compile(r"/tmp/[^:$]*\$")  # noqa: S108 - of the script
+_BELOW_TMP = re.compile(r"/tmp(?:/|$)")  # noqa: S108 - of the script
 # The folder of a job's own that a site makes for it: a pod's is /tmp.
 _OF_TMP = re.compile(r"\$\{?((?:SLURM_)?TMPDIR)\b\}?(?=/|$)")
 # A comma, but for one within `$(…)`.

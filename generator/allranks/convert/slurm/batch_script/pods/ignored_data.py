@@ -68,6 +68,8 @@ _IGNORED_BY = (
 _TABLE = re.compile(
     r"(?:\./)?(?![$~/.-])[\w.${}=+-]+(?:/[\w.${}=+-]+)*\.(?:csv|tsv|jsonl?|txt|zip|tar|gz)"
 )
+# An option whose single word is a name that the program knows: `--dataset custom_dataset`.
+_KEY = re.compile(r"(?i)-{1,2}[\w.-]*datasets?(?:[_-]?name)?")
 _SHORT = len("-d")
 _MOST = 3
 
@@ -150,7 +152,7 @@ def _is_data(name: str, path: str, *, has_trained: bool) -> bool:
     is_named = re.search(r"(?i)data", name) is not None
     if _CODE.search(path) or (name.isidentifier() and not is_named):
         return False
-    match = _DATA.fullmatch(path)
+    match = _DATA.fullmatch(path) if "/" in path or not _KEY.fullmatch(name) else None
     is_path = match is not None and (
         "/" in path.strip("./") or (len(name) > _SHORT and _OF_DATA.match(name) is not None)
     )

@@ -48,9 +48,13 @@ def say(script: Script) -> list[Verdict]:
     Args:
         script: the script.
     """
+    is_for_both = re.search(r"SLURM_JOB_?ID\b", script.text) is not None
+    has_array = not is_for_both or any(own.name == "array" for own in script.settings)
     for command in script.commands:
         for text in _texts(command):
             match = _NAME.search(text)
+            if not has_array and match is not None and "SLURM_ARRAY_" in match[0]:
+                continue  # a branch of a job of another kind
             is_whole = match is not None and match[0].count("{") == match[0].count("}")
             if match is not None and is_whole and not _OF_POD.match(match[0]):
                 why = _WHY.format(match[0].removeprefix("./"))

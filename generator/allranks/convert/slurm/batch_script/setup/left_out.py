@@ -44,7 +44,7 @@ _NO_NODES = "it asks Slurm for its nodes, and a pod has none"
 _NO_FILE = "it asks Slurm, and a pod has none: write the file that later lines read yourself"
 # The names of all nodes, and not that of the first.
 _LIST = re.compile(node_names.LIST)
-_REQUEUING = re.compile(r"\b(?:scontrol|sbatch)\b")
+_REQUEUING = ("scontrol", "sbatch")
 _REQUEUES = (
     "a pod has no programs of Slurm's: let the program handle SIGTERM, and "
     "runPolicy.backoffLimit start it again"
@@ -81,7 +81,7 @@ def why_dropped(  # noqa: PLR0911 - a return for each reason
     if why := _why_of_pod(reading, statement, program):
         return Outcome.CHANGED, why
     text = script.slice(statement)
-    if program == "trap" and _REQUEUING.search(text):
+    if program == "trap" and _requeues(statement):
         return Outcome.NOT_CARRIED, _REQUEUES
     reads_dropped = any(name in rendezvous.meeting for name, _ in words.variables(text))
     assigned_names = [name for c in statement.commands for name, _ in shell_text.assigned_by(c)]
@@ -319,6 +319,15 @@ def _why_not_in_setup(
         why = ABOUT_MEETING
         return Outcome.CHANGED, why
     return reason
+
+
+def _requeues(statement: Statement) -> bool:
+    """Whether a trap runs what has the job start again: ``trap 'scontrol requeue …' USR1``."""
+    return any(
+        words.any_of([word.text for word in own.words], _REQUEUING)
+        for text in statement.commands[0].words[1:2]
+        for own in shell_text.commands_of(scanner.unquote(text.text))
+    )
 
 
 def _runs_more(statement: Statement) -> bool:

@@ -409,6 +409,7 @@ def _why(script: Script, command: Command, earlier: Sequence[Command]) -> str:
         why = sent_environments.why_not_activated(path)
     else:
         why = _SENT if working_folder.is_file_of_project(path) else _ACTIVATED
+        why += _without_hook(script, command)
     is_own = any(own is command for own in script.commands)
     is_guarded = command.after == "||" or any(own.after == "&&" for own in earlier[-1:])
     is_alone = is_own and not (command.within or command.branches or is_guarded)
